@@ -1,0 +1,127 @@
+/**
+ * The configuration after validation: camelCase, defaults filled in, secrets resolved. `config/schema.ts`
+ * is the one place that knows the document's snake_case; after `parseConfig` types are trusted.
+ */
+import type { PolicyConfig, Role, SplitConfig } from './core/cluster/contract.ts'
+
+export interface Config {
+  /** Grows with every change; cluster objects adopt only newer ones. */
+  readonly version: number
+  /** Node only. */
+  readonly listen: { readonly host: string; readonly port: number }
+  /** null: no keys are asked for (`open: true`, or loopback). */
+  readonly keys: readonly KeyConfig[] | null
+  /** Was `open: true` said? */
+  readonly open: boolean
+  readonly admin: { readonly secret: string } | null
+  readonly clusters: readonly ClusterConfig[]
+  readonly limits: LimitsConfig
+  readonly log: LogConfig
+  readonly ttft: TtftConfig
+}
+
+export interface KeyConfig {
+  readonly name: string
+  readonly secret: string
+  /** Model names and aliases the key may use; null: all. */
+  readonly models: readonly string[] | null
+  /** May requests set policy, weights and the like for themselves? */
+  readonly allowOverrides: boolean
+  /** Set as the engine's `cache_salt` and mixed into our hashes, so tenants share no cache. null: shared. */
+  readonly cacheSalt: string | null
+}
+
+export interface ClusterConfig {
+  readonly id: string
+  readonly region: string | null
+  /** Cloudflare location hint of its objects. */
+  readonly locationHint: string | null
+  /** Part of the object's name: raise it to move the object. */
+  readonly generation: number
+  readonly weight: number
+  readonly pools: readonly PoolSettings[]
+}
+
+/** One pool as configured. `PoolConfig` (core) is what its ClusterState gets. */
+export interface PoolSettings {
+  /** Base model: the name engines serve it under. */
+  readonly model: string
+  readonly aliases: readonly string[]
+  /** Adapter names that map onto this pool. */
+  readonly adapters: readonly string[]
+  readonly policy: PolicyConfig
+  readonly shadow: PolicyConfig | null
+  readonly blockTokens: number
+  /** Compiled vocabulary (path, or key on Workers); null: bytes with a learned ratio. */
+  readonly tokenizer: string | null
+  readonly split: SplitConfig & { readonly connector: 'nixl' | 'lmcache' | 'response' }
+  readonly lmcache: LmcacheConfig | null
+  readonly limits: PoolLimits
+  readonly statsIntervalMs: number
+  readonly observeShare: number
+  readonly session: { readonly header: string; readonly body: string | null }
+  readonly leaseMs: number
+  readonly retry: { readonly share: number; readonly minPerS: number }
+  readonly circuit: { readonly failures: number; readonly openMs: number }
+  readonly indexEntries: number
+  readonly engines: readonly EngineConfig[]
+}
+
+export interface EngineConfig {
+  readonly id: string
+  readonly url: string
+  readonly role: Role
+  readonly models: readonly string[] | null
+  readonly labels: Readonly<Record<string, string>>
+  readonly weight: number
+  /** Sent as `authorization: Bearer`. */
+  readonly key: string | null
+  readonly headers: Readonly<Record<string, string>>
+  readonly binding: string | null
+  readonly maxInFlight: number | null
+  readonly prefixCaching: 'auto' | 'on' | 'off'
+  readonly cacheBlocks: number | null
+  readonly rttMs: number
+  readonly profile: string | null
+  readonly lmcacheInstance: string | null
+}
+
+export interface LmcacheConfig {
+  /** MP coordinator's base URL; null: the legacy controller, or the gateway is the registry. */
+  readonly coordinator: string | null
+  readonly controller: string | null
+  readonly registry: boolean
+  readonly budgetMs: number
+  readonly shared: boolean
+}
+
+export interface PoolLimits {
+  readonly connectMs: number
+  /** From dispatch to the first body byte. */
+  readonly firstByteMs: number
+  readonly prefillMs: number
+  /** Longest silence between bytes of a stream. */
+  readonly idleMs: number
+}
+
+export interface LimitsConfig {
+  readonly bodyBytes: number
+  /** SSE comments while an engine is silent; 0: none. */
+  readonly heartbeatMs: number
+  /** How long running streams may finish after SIGTERM. */
+  readonly drainMs: number
+  /** Bounded map of response ids to engines. */
+  readonly responseIds: number
+}
+
+export interface LogConfig {
+  readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent'
+}
+
+export interface TtftConfig {
+  readonly enabled: boolean
+  readonly listen: { readonly host: string; readonly port: number } | null
+  readonly token: string | null
+  readonly ttlMs: number
+  readonly maxRequests: number
+}

@@ -1,0 +1,314 @@
+/**
+ * What crosses the Cluster port. Plain data: every payload survives structured clone and RPC,
+ * and carries a version where an old edge may meet a new object or the reverse.
+ */
+
+export const PAYLOAD_VERSION = 1
+
+/** What an engine may do. `any` may do all of it. */
+export type Role = 'any' | 'prefill' | 'decode' | 'encode'
+
+/** One engine as the books know it. Addresses and secrets stay with the edge. */
+export interface EngineSpec {
+  readonly id: string
+  readonly role: Role
+  /** Model names (base or adapters) it serves; null: whatever its pool serves. */
+  readonly models: readonly string[] | null
+  readonly labels: Readonly<Record<string, string>>
+  /** Relative share of traffic for policies that weigh; 1 is usual. */
+  readonly weight: number
+  /** Requests it may hold at once; null: no limit of ours. */
+  readonly maxInFlight: number | null
+  readonly prefixCaching: 'auto' | 'on' | 'off'
+  /** KV blocks (of the pool's `blockTokens`) it can hold; null: taken from its metrics or learned. */
+  readonly cacheBlocks: number | null
+  /** Network round trip from the gateway, milliseconds. */
+  readonly rttMs: number
+  /** Name of a hardware profile for cold-start priors; null: the pool's or the default. */
+  readonly profile: string | null
+}
+
+export interface PolicyConfig {
+  readonly name: string
+  /** Options of the policy, already validated by the config schema. */
+  readonly options: Readonly<Record<string, number | string | boolean>>
+}
+
+export type SplitMode = 'always' | 'never' | 'threshold' | 'uncached' | 'adaptive'
+
+export interface SplitConfig {
+  readonly mode: SplitMode
+  readonly thresholdTokens: number
+  readonly fallback: 'decode_only' | 'fail'
+}
+
+/** Everything a ClusterState needs to know about its pool. */
+export interface PoolConfig {
+  readonly cluster: string
+  /** Base model of the pool: its name in configs, digests and metrics. */
+  readonly pool: string
+  readonly blockTokens: number
+  readonly policy: PolicyConfig
+  /** A second policy that ranks the same candidates and never acts. */
+  readonly shadow: PolicyConfig | null
+  readonly split: SplitConfig
+  /** A booking without a sign of life for this long lapses. */
+  readonly leaseMs: number
+  /** Retries as a share of requests, plus a floor per second so that a quiet pool can retry at all. */
+  readonly retry: { readonly share: number; readonly minPerS: number }
+  /** Consecutive failures that open a circuit, and for how long before a probe may pass. */
+  readonly circuit: { readonly failures: number; readonly openMs: number }
+  readonly statsIntervalMs: number
+  /** Hard cap of the prefix index, entries over all engines. */
+  readonly indexEntries: number
+  readonly engines: readonly EngineSpec[]
+}
+
+/** A cached-prefix fact fetched before admit, e.g. from LMCache. */
+export interface CacheHint {
+  readonly engine: string
+  readonly matchedTokens: number
+  readonly tier: 'device' | 'host' | 'disk' | 'remote'
+}
+
+/** Options a request may set for itself, where its key allows it. */
+export interface Overrides {
+  readonly policy?: string
+  readonly overlapWeight?: number
+  readonly temperature?: number
+}
+
+export type TokenSource = 'exact' | 'engine' | 'ids' | 'bytes'
+
+export interface Admission {
+  readonly version: number
+  /** Made by the gateway, never by the client. */
+  readonly id: string
+  /** Version of the pool config the edge holds. */
+  readonly configVersion: number
+  /** Model name as the engine knows it (an adapter's name where one was asked for). */
+  readonly model: string
+  /** Adapter name; null for the base model. */
+  readonly adapter: string | null
+  readonly promptTokens: number
+  readonly tokenSource: TokenSource
+  /** Chained block hashes, two 32-bit lanes a block: [lo0, hi0, lo1, hi1, …]. Full blocks only. */
+  readonly blocks: Uint32Array
+  readonly session: string | null
+  /** Lower is more urgent, as in vLLM. */
+  readonly priority: number
+  readonly expectedOutputTokens: number | null
+  readonly tenant: string
+  readonly overrides: Overrides | null
+  /** null: no lookup was made or it failed; []: looked up, nothing found. */
+  readonly hints: readonly CacheHint[] | null
+  /** Why this request cannot be split; null: it can. */
+  readonly unsplittable: string | null
+  /** Multimodal items to encode. */
+  readonly encodeItems: number
+  /** 0 for the first attempt; later ones draw on the retry budget. */
+  readonly attempt: number
+  /** Engines that failed this request already. */
+  readonly avoid: readonly string[]
+}
+
+/** Who serves, in order; `runnersUp` are for an edge that loses touch with the object. */
+export type Placement =
+  | { readonly kind: 'whole'; readonly engine: string; readonly runnersUp: readonly string[] }
+  | { readonly kind: 'split'; readonly prefill: string; readonly decode: string; readonly runnersUp: readonly string[] }
+  | {
+      readonly kind: 'staged'
+      readonly encode: readonly string[]
+      readonly prefill: string | null
+      readonly decode: string
+      readonly runnersUp: readonly string[]
+    }
+
+/** One ranked candidate, with every term of its cost. */
+export interface RankedCandidate {
+  readonly engine: string
+  /** Lower is better; unit is the policy's own (seconds for `predicted`, blocks for `active_blocks`). */
+  readonly cost: number
+  readonly terms: Readonly<Record<string, number>>
+}
+
+export interface ExcludedEngine {
+  readonly engine: string
+  readonly reason: ExclusionReason
+}
+
+export type ExclusionReason =
+  | 'unhealthy'
+  | 'circuit_open'
+  | 'draining'
+  | 'asleep'
+  | 'role'
+  | 'model'
+  | 'full'
+  | 'avoided'
+  | 'signal_missing'
+
+/** The why of one choice, kept for `explain`. */
+export interface Decision {
+  readonly id: string
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  readonly cluster: string
+  readonly pool: string
+  readonly model: string
+  readonly attempt: number
+  readonly promptTokens: number
+  readonly tokenSource: TokenSource
+  readonly policy: string
+  /** Policy that was configured but could not be used, with the reason; null when it was used. */
+  readonly fallback: { readonly from: string; readonly reason: string } | null
+  readonly placement: Placement
+  readonly candidates: readonly RankedCandidate[]
+  readonly excluded: readonly ExcludedEngine[]
+  readonly predictedTtftMs: number | null
+  readonly predictedCachedTokens: number | null
+  /** What the shadow policy would have chosen; null without one. */
+  readonly shadow: { readonly policy: string; readonly engine: string; readonly predictedTtftMs: number | null } | null
+  /** Filled in at release. */
+  readonly actual: { readonly ttftMs: number | null; readonly cachedTokens: number | null; readonly result: Result } | null
+}
+
+export type RefusalReason =
+  | 'unconfigured'
+  | 'no_engine'
+  | 'engines_unavailable'
+  | 'engines_full'
+  | 'role_empty'
+  | 'retry_budget'
+  | 'overloaded'
+
+export interface Refusal {
+  readonly reason: RefusalReason
+  /** Operators' detail, free of addresses. */
+  readonly detail: string
+  readonly retryAfterMs: number
+}
+
+/** Durations of the stages a request went through before its first token, milliseconds. Absent: not gone through or unknown. */
+export type StageTimes = Readonly<Partial<Record<Stage, number>>>
+
+export type Stage =
+  | 'edge'
+  | 'tokens'
+  | 'route'
+  | 'lookup'
+  | 'admit'
+  | 'connect'
+  | 'encode'
+  | 'prefill_leg'
+  | 'transfer'
+  | 'queue'
+  | 'prefill'
+  | 'first_byte'
+  | 'ttft'
+
+export type Result = 'complete' | 'client_gone' | 'engine_failed' | 'engine_refused' | 'abandoned' | 'lapsed'
+
+/** Why an attempt on an engine failed before or after its first byte. */
+export type AttemptFailure =
+  | 'connect'
+  | 'connect_timeout'
+  | 'reset'
+  | 'malformed'
+  | 'first_byte_timeout'
+  | 'idle_timeout'
+  | 'status_5xx'
+  | 'busy'
+
+export interface Usage {
+  readonly promptTokens: number
+  readonly completionTokens: number
+  /** null: the engine does not report it. */
+  readonly cachedTokens: number | null
+}
+
+/** How an attempt ended. `failure` is set when the engine is to blame. */
+export interface Outcome {
+  readonly version: number
+  readonly result: Result
+  readonly failure: AttemptFailure | null
+  readonly status: number | null
+  readonly usage: Usage | null
+  /** `data:` events seen; the fallback for output length when no usage came. 0 on native requests. */
+  readonly outputEvents: number
+  readonly stages: StageTimes
+}
+
+/** What a scrape or an operator says about an engine. */
+export type EngineSignal =
+  | {
+      readonly kind: 'probe'
+      readonly engine: string
+      readonly at: number
+      readonly healthy: boolean
+      readonly asleep: boolean
+      /** null: the engine is up but its metrics could not be read. */
+      readonly stats: EngineStats | null
+    }
+  | { readonly kind: 'drain'; readonly engine: string; readonly draining: boolean }
+
+/** From the engine's own `/metrics`; null where it does not say. */
+export interface EngineStats {
+  readonly running: number
+  readonly waiting: number
+  /** Share of KV cache in use, 0..1. */
+  readonly kvUsage: number | null
+  /** Tokens a block, as the engine cuts them. */
+  readonly blockTokens: number | null
+  readonly cacheBlocks: number | null
+  readonly prefixCaching: boolean | null
+  readonly adapters: { readonly running: readonly string[]; readonly max: number | null } | null
+}
+
+export type CircuitState = 'closed' | 'open' | 'probing'
+
+export interface EngineDigest {
+  readonly id: string
+  readonly role: Role
+  readonly weight: number
+  /** May it be chosen now? */
+  readonly available: boolean
+  readonly healthy: boolean
+  readonly draining: boolean
+  readonly asleep: boolean
+  readonly circuit: CircuitState
+  /** Requests booked and not released. */
+  readonly requests: number
+  readonly activeBlocks: number
+  /** Seconds of booked prefill with no first token yet. */
+  readonly queuedPrefillS: number
+  readonly cachedBlocks: number
+  readonly cacheBlocks: number | null
+  /** Decayed mean of observed TTFT; null: none seen. */
+  readonly ttftMs: number | null
+  readonly requestsTotal: number
+  readonly failuresTotal: number
+  readonly stats: (EngineStats & { readonly ageMs: number }) | null
+}
+
+/** Small summary of one cluster's pool; edges cache it and choose clusters by it. */
+export interface ClusterDigest {
+  readonly version: number
+  readonly cluster: string
+  readonly pool: string
+  readonly configVersion: number
+  /** Grows with every digest of one incarnation of the object. */
+  readonly seq: number
+  readonly epoch: string
+  readonly at: number
+  readonly bookings: number
+  readonly engines: readonly EngineDigest[]
+}
+
+/** What an edge sends to book again after the object lost its memory: a ranking is not repeated. */
+export interface Resume {
+  readonly admission: Admission
+  readonly placement: Placement
+  readonly firstTokenSeen: boolean
+  readonly outputBlocks: number
+}

@@ -1,0 +1,74 @@
+/**
+ * The closed list of reasons a request can fail for, and the one table that turns a reason into what
+ * the client sees. Rich reason inside, safe message outside; the cause is for the log.
+ */
+
+interface FailureShape {
+  readonly status: number
+  /** OpenAI's `error.type`. */
+  readonly type: string
+  /** OpenAI's `error.code`. */
+  readonly code: string
+  /** Would the same request succeed later or elsewhere? SDKs obey `x-should-retry`. */
+  readonly retry: boolean
+}
+
+export const failures = {
+  bad_json: { status: 400, type: 'invalid_request_error', code: 'invalid_json', retry: false },
+  bad_body: { status: 400, type: 'invalid_request_error', code: 'invalid_body', retry: false },
+  bad_value: { status: 400, type: 'invalid_request_error', code: 'invalid_value', retry: false },
+  model_missing: { status: 400, type: 'invalid_request_error', code: 'missing_model', retry: false },
+  model_unknown: { status: 404, type: 'invalid_request_error', code: 'model_not_found', retry: false },
+  key_missing: { status: 401, type: 'authentication_error', code: 'missing_api_key', retry: false },
+  key_wrong: { status: 401, type: 'authentication_error', code: 'invalid_api_key', retry: false },
+  forbidden: { status: 403, type: 'permission_error', code: 'forbidden', retry: false },
+  route_unknown: { status: 404, type: 'invalid_request_error', code: 'unknown_url', retry: false },
+  method_not_allowed: { status: 405, type: 'invalid_request_error', code: 'method_not_allowed', retry: false },
+  body_too_large: { status: 413, type: 'invalid_request_error', code: 'body_too_large', retry: false },
+  not_found: { status: 404, type: 'invalid_request_error', code: 'not_found', retry: false },
+  not_supported: { status: 400, type: 'invalid_request_error', code: 'not_supported', retry: false },
+  rate_limited: { status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', retry: true },
+  not_configured: { status: 503, type: 'server_error', code: 'not_configured', retry: false },
+  no_engine: { status: 503, type: 'server_error', code: 'no_engine_available', retry: true },
+  engines_full: { status: 429, type: 'rate_limit_error', code: 'engines_full', retry: true },
+  role_empty: { status: 503, type: 'server_error', code: 'role_empty', retry: true },
+  draining: { status: 503, type: 'server_error', code: 'draining', retry: true },
+  engine_unreachable: { status: 502, type: 'server_error', code: 'engine_unreachable', retry: true },
+  engine_timeout: { status: 504, type: 'server_error', code: 'engine_timeout', retry: true },
+  engine_cut: { status: 502, type: 'server_error', code: 'engine_stream_cut', retry: true },
+  client_gone: { status: 499, type: 'invalid_request_error', code: 'client_closed_request', retry: false },
+  internal: { status: 500, type: 'server_error', code: 'internal_error', retry: true },
+} as const satisfies Record<string, FailureShape>
+
+export type FailureReason = keyof typeof failures
+
+export interface FailureOptions {
+  /** The offending field, as OpenAI's `error.param`. */
+  readonly param?: string | null
+  readonly retryAfterMs?: number | null
+  /** For the log only; never reaches a client. */
+  readonly cause?: unknown
+  /** Response headers that belong to the failure, e.g. `allow`. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** A failure with a message that is safe to show to a client. */
+export class Failure extends Error {
+  readonly reason: FailureReason
+  readonly param: string | null
+  readonly retryAfterMs: number | null
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(reason: FailureReason, message: string, options: FailureOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'Failure'
+    this.reason = reason
+    this.param = options.param ?? null
+    this.retryAfterMs = options.retryAfterMs ?? null
+    this.headers = options.headers ?? {}
+  }
+
+  get shape(): FailureShape {
+    return failures[this.reason]
+  }
+}

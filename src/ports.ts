@@ -1,0 +1,180 @@
+/** Everything outside the product, as interfaces. The entries choose who implements them. */
+import type {
+  Admission,
+  ClusterDigest,
+  Decision,
+  EngineSignal,
+  Outcome,
+  Placement,
+  PoolConfig,
+  Refusal,
+  Resume,
+  StageTimes,
+  AttemptFailure,
+  Usage,
+} from './core/cluster/contract.ts'
+
+/**
+ * The single sequencer of one cluster's pool: a Durable Object on Workers, the same class in process on Node.
+ * `admit` ranks and books in one synchronous step inside, which is what makes concurrent requests see each other.
+ */
+export interface Cluster {
+  /** Adopts only newer versions; removed engines drain. */
+  configure(version: number, pool: PoolConfig): Promise<void>
+  admit(admission: Admission): Promise<Admitted>
+  /** Books again, without ranking, what an evicted object has forgotten. Harmless for a booking it still knows. */
+  resume(booking: Resume): Promise<Lease>
+  /** Ranks without booking. */
+  rank(admission: Admission): Promise<{ readonly decision: Decision } | { readonly refusal: Refusal }>
+  observe(signals: readonly EngineSignal[]): Promise<void>
+  digest(): Promise<ClusterDigest>
+  explain(id: string): Promise<Decision | null>
+}
+
+export type Admitted =
+  | { readonly lease: Lease; readonly placement: Placement; readonly policy: string; readonly predictedTtftMs: number | null }
+  | { readonly refusal: Refusal }
+
+/** Holds one booking. Every path ends in `release`; a lease nobody renews lapses. */
+export interface Lease {
+  /** The prefill is done: its work leaves the queue. */
+  firstToken(stages: StageTimes): Promise<void>
+  /** Output so far, in blocks; observed requests only, coalesced on block boundaries. */
+  progress(outputBlocks: number): Promise<void>
+  /** A sign of life. Rejects when the object no longer knows the booking: `resume` it. */
+  renew(): Promise<void>
+  /** Has effect exactly once. */
+  release(outcome: Outcome): Promise<void>
+}
+
+/** Where an engine is and how to speak to it. Never shown to clients. */
+export interface EngineTarget {
+  readonly id: string
+  /** Base URL without a trailing slash. */
+  readonly url: string
+  /** Sent on every request: the engine's key, access tokens. Flat name, value; lower-case names. */
+  readonly headers: readonly string[]
+  /** Workers: name of a binding to fetch through, for private networks. */
+  readonly binding: string | null
+}
+
+export interface OriginRequest {
+  readonly target: EngineTarget
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  /** Path and query as the engine sees them. */
+  readonly path: string
+  /** Flat name, value; lower-case; free of hop-by-hop headers and client credentials; without content-length. */
+  readonly headers: readonly string[]
+  /** The body in pieces, sent as they are. */
+  readonly body: readonly Uint8Array[] | null
+  readonly connectMs: number
+  /** Until the first body byte. */
+  readonly firstByteMs: number
+  /** Aborted when the client is gone or the gateway gives up. */
+  readonly signal: AbortSignal
+}
+
+/** An engine could not be asked, or broke. The message may name addresses: log only. */
+export class OriginError extends Error {
+  readonly failure: AttemptFailure
+
+  constructor(failure: AttemptFailure, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'OriginError'
+    this.failure = failure
+  }
+}
+
+/**
+ * The pipe. An answer's body is opaque: only the platform that made it knows how to pass it on cheaply
+ * (raw sockets on Node, native streams on Workers), with a byte-level tap on the way.
+ */
+export interface Origin {
+  /** Resolves with the answer's head. Rejects with an OriginError, or with the signal's reason. */
+  send(request: OriginRequest): Promise<OriginAnswer>
+}
+
+export interface OriginAnswer {
+  readonly status: number
+  /** Flat name, value; lower-case; hop-by-hop, content-length and transfer-encoding removed. */
+  readonly headers: readonly string[]
+  /** content-type is text/event-stream. */
+  readonly sse: boolean
+  /** Resolves when the first body byte is here or the body ended empty; rejects with an OriginError. May be called once. */
+  firstByte(): Promise<void>
+  /** The whole body, for answers the gateway itself must read. Rejects with an OriginError beyond `limitBytes`. */
+  read(limitBytes: number): Promise<Uint8Array>
+  /** Passes head and body to the client. Call after `firstByte` resolved, or before it with `heartbeatMs` set. */
+  pass(reply: Reply): Response
+  /** Lets go of the engine: aborts what still runs. */
+  discard(): void
+}
+
+/** How the answer is to be passed on, and who wants to know how it went. */
+export interface Reply {
+  readonly scope: RequestScope
+  readonly status: number
+  /** Flat name, value: all headers for the client but the framing ones. */
+  readonly headers: readonly string[]
+  /** Read what passes (first data event, event count, usage). false: native, nothing read. */
+  readonly observe: boolean
+  /** The usage record was asked for by us: keep it from the client. */
+  readonly hideUsage: boolean
+  /** SSE comments while no byte has come for this long; 0: none. */
+  readonly heartbeatMs: number
+  /** Longest silence between bytes after the first. */
+  readonly idleMs: number
+  /** Call `onEvents` each time this many more data events have passed; 0: never. */
+  readonly eventStep: number
+  onEvents(events: number): void
+  /** First data event at the gateway, when `pass` was called before it. */
+  onFirstByte(): void
+  /** Bytes of the one SSE error event that ends a broken stream. Never followed by a clean end. */
+  cutEvent(failure: AttemptFailure): Uint8Array
+  /** Called exactly once, on every path. */
+  settled(end: PassEnd): void
+}
+
+export interface PassEnd {
+  readonly end: 'complete' | 'client_gone' | 'engine_cut'
+  readonly failure: AttemptFailure | null
+  /** `data:` events that passed; 0 when not observed. */
+  readonly events: number
+  readonly usage: Usage | null
+  readonly bytes: number
+}
+
+/** What belongs to one incoming request. Made by the entry. */
+export interface RequestScope {
+  /** Keeps work alive after the response: `ctx.waitUntil` on Workers, a drained set on Node. */
+  background(work: Promise<unknown>): void
+  /** Known to the platform's Origin alone, e.g. Node's request and response objects. */
+  readonly client: unknown
+  /** Address of the client for logs and limits; null when unknown. */
+  readonly remoteAddress: string | null
+}
+
+/** Asks an engine how it is. Platform timers and alarms call it. */
+export interface Probe {
+  (target: EngineTarget, now: () => number): Promise<EngineSignal>
+}
+
+export interface Log {
+  debug(event: string, fields?: Readonly<Record<string, unknown>>): void
+  info(event: string, fields?: Readonly<Record<string, unknown>>): void
+  warn(event: string, fields?: Readonly<Record<string, unknown>>): void
+  error(event: string, fields?: Readonly<Record<string, unknown>>): void
+}
+
+export interface Ports {
+  /** The object of one cluster's pool; the same object for the same names. */
+  cluster(clusterId: string, pool: string): Cluster
+  readonly origin: Origin
+  /** Milliseconds since the epoch. On Workers it moves only with I/O. */
+  now(): number
+  /** In [0, 1). */
+  random(): number
+  /** A fresh, unguessable id. */
+  newId(): string
+  readonly log: Log
+}

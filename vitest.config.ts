@@ -1,0 +1,32 @@
+import { cloudflareTest } from '@cloudflare/vitest-plugin'
+import { defineConfig } from 'vitest/config'
+
+// Nothing in the tests may look outside this machine.
+Object.assign(process.env, {
+  CLOUDFLARE_CF_FETCH_ENABLED: 'false',
+  WRANGLER_SEND_METRICS: 'false',
+  WRANGLER_SEND_ERROR_REPORTS: 'false',
+  WRANGLER_WRITE_LOGS: 'false',
+  DO_NOT_TRACK: '1',
+})
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: 'node',
+          environment: 'node',
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/workers/**'],
+          testTimeout: 20_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        plugins: [cloudflareTest({ remoteBindings: false, wrangler: { configPath: './wrangler.toml' } })],
+        test: { name: 'workers', include: ['test/workers/**/*.test.ts'], testTimeout: 20_000, hookTimeout: 60_000 },
+      },
+    ],
+  },
+})
