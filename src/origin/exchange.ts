@@ -1,0 +1,47 @@
+import type { Admission, StageTimes } from '../core/cluster/contract.ts'
+import type { ClusterConfig, PoolSettings } from '../config.ts'
+import type { EngineTarget, RequestScope } from '../ports.ts'
+
+/** One pool that may serve a request, with what the edge needs to reach its engines. */
+export interface PoolRoute {
+  readonly cluster: ClusterConfig
+  readonly pool: PoolSettings
+  /** Engine id → where it is. */
+  readonly targets: ReadonlyMap<string, EngineTarget>
+}
+
+/** A request that passed the door: everything `forward` needs, nothing of HTTP frameworks. */
+export interface Exchange {
+  /** The gateway's own id: bookings, decisions and reports use it. */
+  readonly id: string
+  /** The client's label (or ours): echoed, logged and sent on, never a key. */
+  readonly requestId: string
+  /** `ports.now()` when the request came in. */
+  readonly receivedAt: number
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  /** Path and query for the engine. */
+  readonly path: string
+  /** For the engine: flat, lower-case, proxy rules applied, without credentials. */
+  readonly headers: readonly string[]
+  /** The body for this pool: the original bytes with the closed list of edits applied; null without a body. */
+  body(route: PoolRoute): readonly Uint8Array[] | null
+  /** The client asked for a stream. */
+  readonly stream: boolean
+  /** Must what passes be read (continuation, stripping, non-streaming)? Otherwise `observeShare` decides. */
+  readonly observe: boolean
+  /** We asked for the usage record, the client did not. */
+  readonly hideUsage: boolean
+  /** All of the admission that does not depend on the attempt. */
+  admission(route: PoolRoute): Omit<Admission, 'attempt' | 'avoid' | 'configVersion'>
+  /** Pools that serve the model, in the order they are to be tried. */
+  readonly routes: readonly PoolRoute[]
+  /** Bound to one engine (stateful calls): only this one will do. null: any. */
+  readonly pinned: { readonly cluster: string; readonly engine: string } | null
+  /** Stages the door measured, ms. */
+  readonly stages: StageTimes
+  readonly scope: RequestScope
+  /** Aborted when the client is gone (as far as the runtime can see). */
+  readonly signal: AbortSignal
+  /** Told which engine holds the answer, for stateful endpoints; `responseId` when the gateway saw it. */
+  onServed?(engine: { readonly cluster: string; readonly engine: string }, responseId: string | null): void
+}
