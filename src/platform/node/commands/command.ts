@@ -1,0 +1,57 @@
+/** What a subcommand of `firstlight` is. One file per command, one line in `table.ts`. */
+
+export interface Flag {
+  readonly type: 'string' | 'boolean'
+  readonly short?: string
+  /** May be given more than once. */
+  readonly multiple?: boolean
+  /** What stands for the value in the help: `FILE`, `PORT`. */
+  readonly value?: string
+  readonly about: string
+}
+
+export interface Command {
+  readonly name: string
+  /** One line for the list of commands. */
+  readonly summary: string
+  /** Whole command lines that work as they stand. */
+  readonly examples: readonly string[]
+  /** Flags by long name, without dashes. `--help` is everyone's. */
+  readonly flags: Readonly<Record<string, Flag>>
+  /** How the help shows positional arguments; null: there are none. */
+  readonly positionals: string | null
+  /** Resolves with the exit code. A UsageError becomes one line and a next step. */
+  run(args: Args, io: Io): Promise<number>
+}
+
+/** The command line after parsing, read by meaning. */
+export interface Args {
+  readonly positionals: readonly string[]
+  text(flag: string): string | null
+  texts(flag: string): readonly string[]
+  on(flag: string): boolean
+  /** A number within bounds (inclusive); null when the flag is absent. Throws a UsageError that names the value. */
+  number(flag: string, bounds: { readonly min: number; readonly max: number }): number | null
+}
+
+/** The world outside a command, so that a test can be one. */
+export interface Io {
+  out(line: string): void
+  err(line: string): void
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Aborted at the first SIGINT or SIGTERM. */
+  readonly stop: AbortSignal
+  /** Aborted at a second one: no more waiting. */
+  readonly stopNow: AbortSignal
+}
+
+/** The command line asks for something that cannot be done. `next` is what to do instead. */
+export class UsageError extends Error {
+  readonly next: string
+
+  constructor(message: string, next: string) {
+    super(message)
+    this.name = 'UsageError'
+    this.next = next
+  }
+}
