@@ -21,6 +21,8 @@ export interface Signals {
   readonly requests: number
   /** Arrivals in the last 60 s, a sliding window. */
   readonly arrivals: number
+  /** Virtual time of the engine's next turn; weighted fair turns pick the least. */
+  readonly turn: number
   /** Work of the recent past, decayed; breaks ties so that an idle fleet is used in turn. */
   readonly recentWork: number
   /** Blocks held by live requests, shared ones once. */
@@ -56,6 +58,7 @@ export type Random = () => number
 
 /**
  * Ranks engines, best first. Pure: equal arguments (and an equal `random`) give an equal order.
+ * Candidates come in tie order (least recent work, then a rotating index): a stable sort keeps it for equal costs.
  * An engine missing from the answer was not rankable by this policy.
  */
 export interface Policy<Needs extends Signal = Signal> {

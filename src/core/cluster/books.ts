@@ -1,0 +1,98 @@
+/**
+ * The seam between the cluster's state machine and what it keeps books of. `ClusterState` decides who may be
+ * chosen and tells every `Books` what happened; each `Books` answers for the signals it names. A policy that does
+ * not read a signal never makes anyone compute it.
+ */
+import type { Signal, Signals } from '../routing/policy.ts'
+import type { Admission, EngineDigest, EngineSpec, EngineStats, Outcome, Placement, PoolConfig, StageTimes } from './contract.ts'
+
+/** An engine as the books see it. `slot` is a small number of its own while the books know the engine, then reused. */
+export interface EngineRef {
+  readonly slot: number
+  /** Replaced when a new configuration describes the engine anew; read it, do not keep it. */
+  readonly spec: EngineSpec
+}
+
+/** What one engine does for a booking. `encode` and `prefill` end at the first token, the others with the booking. */
+export type Part = 'whole' | 'encode' | 'prefill' | 'decode'
+
+export interface Leg {
+  readonly engine: EngineRef
+  readonly part: Part
+}
+
+/** A booking, as the books are told of it. `key` is unique among live bookings. */
+export interface Booked {
+  readonly key: string
+  readonly admission: Admission
+  readonly legs: readonly Leg[]
+}
+
+/**
+ * One set of books. All calls are synchronous, `now` is in milliseconds since the epoch, and the caller keeps order:
+ * `configure` and `engine` before anything else, `book` once for a key, then at most one `firstToken`, any number of
+ * `progress`, exactly one `release`. No call throws for what engines or clients did.
+ */
+export interface Books {
+  /** The signals this one answers for. */
+  readonly answers: readonly Signal[]
+  /** A new configuration was adopted; `engineAdded` follows for engines that are new. Bookings go on. */
+  configure(pool: PoolConfig): void
+  engineAdded(engine: EngineRef, now: number): void
+  /** The engine was removed and its last booking has ended: its slot will be reused. */
+  engineForgotten(engine: EngineRef): void
+  /** A scrape of the engine's metrics. */
+  observed(engine: EngineRef, stats: EngineStats, now: number): void
+  /** Also called for a booking restored or resumed; then `firstToken` and `progress` repeat what is known. */
+  book(booking: Booked, now: number): void
+  firstToken(booking: Booked, stages: StageTimes, now: number): void
+  /** Output so far, in blocks: a total that only grows. */
+  progress(booking: Booked, outputBlocks: number, now: number): void
+  /** After it nothing of the booking is left. `outcome` teaches: usage, cached tokens, stages. */
+  release(booking: Booked, outcome: Outcome, now: number): void
+  /** Starts reading for one request; what can be shared by all engines is computed once, on first use. */
+  read(admission: Admission, now: number): Reading
+  /** What the digest says of the engine. Fields left out are another's or unknown. */
+  digest(engine: EngineRef, now: number): Partial<EngineDigest>
+  /** Learned values worth keeping over an eviction, small and structured-cloneable; null: none. Bookings are kept elsewhere. */
+  snapshot(): unknown
+  /** Takes back what `snapshot` gave, before any booking is restored; ignores what it does not understand. */
+  restore(data: unknown): void
+}
+
+/** Signals of the engines for one request at one moment. */
+export interface Reading {
+  /** undefined: missing, so the engine is no candidate for a policy that needs it. Cold caches and empty books are 0, not missing. */
+  signal<S extends Signal>(signal: S, engine: EngineRef): Signals[S] | undefined
+  /** What is expected of the engine for this request; kept in the decision and compared with what came. */
+  forecast?(engine: EngineRef): Forecast
+}
+
+export interface Forecast {
+  readonly ttftMs: number | null
+  readonly cachedTokens: number | null
+}
+
+/** The engines a placement occupies, by id, with what each does. */
+export function partsOf(placement: Placement): readonly { readonly engine: string; readonly part: Part }[] {
+  switch (placement.kind) {
+    case 'whole':
+      return [{ engine: placement.engine, part: 'whole' }]
+    case 'split':
+      return [
+        { engine: placement.prefill, part: 'prefill' },
+        { engine: placement.decode, part: 'decode' },
+      ]
+    case 'staged':
+      return [
+        ...placement.encode.map((engine) => ({ engine, part: 'encode' as const })),
+        ...(placement.prefill === null ? [] : [{ engine: placement.prefill, part: 'prefill' as const }]),
+        { engine: placement.decode, part: placement.prefill === null ? ('whole' as const) : ('decode' as const) },
+      ]
+  }
+}
+
+/** Does the part end when the first token is there? */
+export function endsAtFirstToken(part: Part): boolean {
+  return part === 'encode' || part === 'prefill'
+}

@@ -1,0 +1,155 @@
+import type { Signal, Signals } from '../routing/policy.ts'
+import { type Booked, type Books, endsAtFirstToken, type EngineRef, type Leg, type Reading } from './books.ts'
+import type { Admission, EngineDigest, EngineSpec, EngineStats, PoolConfig } from './contract.ts'
+import { SlidingCount } from './sliding-count.ts'
+
+const ARRIVALS_WINDOW_MS = 60_000
+/** Long enough that requests minutes apart still take turns, short enough that yesterday's burst is forgotten. */
+const RECENT_WORK_HALF_LIFE_MS = 30_000
+/** A scrape is good for this many intervals. */
+const STALE_AFTER_INTERVALS = 3
+
+interface EngineLoad {
+  requests: number
+  queuedPrefillTokens: number
+  readonly arrivals: SlidingCount
+  /** As of `recentAt`. */
+  recentWork: number
+  recentAt: number
+  turn: number
+  stats: { readonly queue: number; readonly at: number } | null
+}
+
+/** What needs no knowledge of blocks: how many requests, when they came, what they weigh. */
+export class LoadBooks implements Books {
+  readonly answers = ['requests', 'arrivals', 'recentWork', 'turn', 'queuedPrefillTokens', 'reportedQueue', 'rttS'] as const satisfies readonly Signal[]
+  readonly #loads: (EngineLoad | undefined)[] = []
+  /** Keys of bookings whose prompt still waits for its first token. */
+  readonly #unprefilled = new Set<string>()
+  #staleAfterMs = 0
+  /** The turn of whoever went last: newcomers start here instead of catching up. */
+  #turnNow = 0
+
+  configure(pool: PoolConfig): void {
+    this.#staleAfterMs = STALE_AFTER_INTERVALS * pool.statsIntervalMs
+  }
+
+  engineAdded(engine: EngineRef): void {
+    this.#loads[engine.slot] = {
+      requests: 0,
+      queuedPrefillTokens: 0,
+      arrivals: new SlidingCount(ARRIVALS_WINDOW_MS),
+      recentWork: 0,
+      recentAt: 0,
+      turn: this.#turnNow,
+      stats: null,
+    }
+  }
+
+  engineForgotten(engine: EngineRef): void {
+    this.#loads[engine.slot] = undefined
+  }
+
+  observed(engine: EngineRef, stats: EngineStats, now: number): void {
+    this.#load(engine).stats = { queue: stats.running + stats.waiting, at: now }
+  }
+
+  book(booking: Booked, now: number): void {
+    this.#unprefilled.add(booking.key)
+    for (const leg of booking.legs) {
+      const load = this.#load(leg.engine)
+      load.requests += 1
+      load.arrivals.add(now)
+      load.recentWork = decayed(load, now) + workOf(booking.admission)
+      load.recentAt = now
+      this.#turnNow = Math.max(this.#turnNow, load.turn)
+      load.turn = this.#turnNow + 1 / weightOf(leg.engine.spec)
+      if (prefills(leg)) load.queuedPrefillTokens += booking.admission.promptTokens
+    }
+  }
+
+  firstToken(booking: Booked): void {
+    this.#endPrefill(booking)
+    for (const leg of booking.legs) if (endsAtFirstToken(leg.part)) this.#load(leg.engine).requests -= 1
+  }
+
+  progress(): void {}
+
+  release(booking: Booked): void {
+    const prefilled = !this.#unprefilled.has(booking.key)
+    this.#endPrefill(booking)
+    for (const leg of booking.legs) {
+      if (prefilled && endsAtFirstToken(leg.part)) continue
+      this.#load(leg.engine).requests -= 1
+    }
+  }
+
+  read(_admission: Admission, now: number): Reading {
+    return {
+      signal: <S extends Signal>(signal: S, engine: EngineRef) => this.#signal(signal, engine, now) as Signals[S] | undefined,
+    }
+  }
+
+  digest(engine: EngineRef): Partial<EngineDigest> {
+    return { requests: this.#load(engine).requests }
+  }
+
+  snapshot(): null {
+    return null
+  }
+
+  restore(): void {}
+
+  #signal(signal: Signal, engine: EngineRef, now: number): number | undefined {
+    const load = this.#load(engine)
+    switch (signal) {
+      case 'requests':
+        return load.requests
+      case 'arrivals':
+        return load.arrivals.count(now)
+      case 'recentWork':
+        return decayed(load, now)
+      case 'turn':
+        return load.turn
+      case 'queuedPrefillTokens':
+        return load.queuedPrefillTokens
+      case 'reportedQueue':
+        return load.stats !== null && now - load.stats.at <= this.#staleAfterMs ? load.stats.queue : undefined
+      case 'rttS':
+        return engine.spec.rttMs / 1000
+      default:
+        return undefined
+    }
+  }
+
+  #endPrefill(booking: Booked): void {
+    if (!this.#unprefilled.delete(booking.key)) return
+    for (const leg of booking.legs) {
+      if (prefills(leg)) this.#load(leg.engine).queuedPrefillTokens -= booking.admission.promptTokens
+    }
+  }
+
+  #load(engine: EngineRef): EngineLoad {
+    const load = this.#loads[engine.slot]
+    if (load === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
+    return load
+  }
+}
+
+function prefills(leg: Leg): boolean {
+  return leg.part === 'whole' || leg.part === 'prefill'
+}
+
+/** A request is work even when its prompt is empty. */
+function workOf(admission: Admission): number {
+  return 1 + admission.promptTokens
+}
+
+function decayed(load: EngineLoad, now: number): number {
+  const elapsedMs = Math.max(0, now - load.recentAt)
+  return load.recentWork * 2 ** (-elapsedMs / RECENT_WORK_HALF_LIFE_MS)
+}
+
+function weightOf(spec: EngineSpec): number {
+  return spec.weight > 0 ? spec.weight : 1
+}
