@@ -1,6 +1,6 @@
 /**
- * The configuration after validation: camelCase, defaults filled in, secrets resolved. `config/schema.ts`
- * is the one place that knows the document's snake_case; after `parseConfig` types are trusted.
+ * The configuration after validation: camelCase, defaults filled in, secrets resolved. `config/` is the one
+ * place that knows the document's snake_case; after `parseConfig` (`config/parse.ts`) types are trusted.
  */
 import type { PolicyConfig, Role, SplitConfig } from './core/cluster/contract.ts'
 
@@ -9,9 +9,9 @@ export interface Config {
   readonly version: number
   /** Node only. */
   readonly listen: { readonly host: string; readonly port: number }
-  /** null: no keys are asked for (`open: true`, or loopback). */
+  /** null: none are configured; `open` says whether that means everybody or nobody. */
   readonly keys: readonly KeyConfig[] | null
-  /** Was `open: true` said? */
+  /** May anybody call without a key? `open: true` was said, or this process listens on loopback only. */
   readonly open: boolean
   readonly admin: { readonly secret: string } | null
   readonly clusters: readonly ClusterConfig[]

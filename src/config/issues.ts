@@ -1,0 +1,67 @@
+/** Turns zod's issues into problems: the deepest thing that can be said, in our words. */
+import type * as z from 'zod'
+import type { Path } from './problem.ts'
+
+export interface Finding {
+  readonly path: Path
+  readonly rule: string
+}
+
+/** The rule a value broke, in words. Schemas that know better say it themselves. */
+export function ruleOf(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined ? `is required: ${article(issue.expected)}` : `must be ${article(issue.expected)}`
+    case 'invalid_value':
+      return `must be ${issue.values.map((value) => JSON.stringify(value)).join(' or ')}`
+    case 'too_small':
+      return `must ${sizeOf(issue.origin)} at least ${issue.minimum}`
+    case 'too_big':
+      return `must ${sizeOf(issue.origin)} at most ${issue.maximum}`
+    default:
+      return undefined
+  }
+}
+
+function article(expected: string): string {
+  const names: Record<string, string> = {
+    int: 'a whole number',
+    number: 'a number',
+    string: 'a text',
+    boolean: 'true or false',
+    array: 'a list',
+    object: 'a mapping of keys to values',
+    record: 'a mapping of keys to values',
+  }
+  return names[expected] ?? expected
+}
+
+function sizeOf(origin: string): string {
+  if (origin === 'string') return 'have a length of'
+  if (origin === 'array') return 'have a number of entries of'
+  return 'be'
+}
+
+/** Flattens unions to the alternative that was meant, and unknown keys to one finding each. */
+export function findings(issues: readonly z.core.$ZodIssue[], base: Path = []): Finding[] {
+  return issues.flatMap((issue): Finding[] => {
+    const path = [...base, ...issue.path]
+    if (issue.code === 'unrecognized_keys') {
+      const rules = issue.message.split('\n')
+      return issue.keys.map((key, index) => ({ path: [...path, key], rule: rules[index] ?? issue.message }))
+    }
+    if (issue.code === 'invalid_key' || issue.code === 'invalid_element') {
+      return findings(issue.issues.slice(0, 1), path)
+    }
+    if (issue.code === 'invalid_union' && issue.errors.length > 0) {
+      const meant = issue.errors.find((branch) => !branch.some((one) => one.path.length === 0 && wrongKind(one)))
+      return findings(meant ?? issue.errors.slice(0, 1).flat(), path)
+    }
+    return [{ path, rule: issue.message }]
+  })
+}
+
+/** The value is not even of the alternative's type: another one was meant. */
+function wrongKind(issue: z.core.$ZodIssue): boolean {
+  return issue.code === 'invalid_type' || (issue.code === 'invalid_value' && typeof issue.input === 'object')
+}

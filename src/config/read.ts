@@ -1,0 +1,181 @@
+/** From the valid document to `Config`: snake_case to camelCase, secrets resolved, absent to null. */
+import type { ClusterConfig, Config, EngineConfig, KeyConfig, LmcacheConfig, PoolSettings } from '../config.ts'
+import type { PolicyConfig } from '../core/cluster/contract.ts'
+import type { Finding } from './issues.ts'
+import type { Path } from './problem.ts'
+import type { ClusterDocument, ConfigDocument, EngineDocument, PoolDocument } from './schema.ts'
+import { isLoopback, parseAddress, type Secret } from './values.ts'
+
+export type Env = Readonly<Record<string, unknown>>
+
+/** What the runtime decides where the document is silent. */
+export interface ParseOptions {
+  /** Version of a document that names none: a time of change, so that it grows. */
+  readonly defaultVersion: number
+  /** `observe_share` of pools that name none. */
+  readonly defaultObserveShare: number
+  /** This process opens `listen` itself, so loopback means private. Workers never do. */
+  readonly listens: boolean
+}
+
+/** Maps a document that passed the schema, and collects what its secrets lack. */
+export class Reader {
+  readonly findings: Finding[] = []
+  readonly #env: Env
+  readonly #options: ParseOptions
+
+  constructor(env: Env, options: ParseOptions) {
+    this.#env = env
+    this.#options = options
+  }
+
+  config(document: ConfigDocument): Config {
+    const { limits, ttft } = document
+    const listen = parseAddress(document.listen)!
+    return {
+      version: document.version ?? this.#options.defaultVersion,
+      listen,
+      keys: document.keys === undefined ? null : this.#keys(document.keys),
+      open: document.open || (document.keys === undefined && this.#options.listens && isLoopback(listen.host)),
+      admin: document.admin === undefined ? null : { secret: this.#secret(document.admin.secret, ['admin', 'secret']) },
+      clusters: document.clusters.map((cluster, index) => this.#cluster(cluster, ['clusters', index])),
+      limits: {
+        bodyBytes: limits.body_bytes,
+        heartbeatMs: limits.heartbeat_ms,
+        drainMs: limits.drain_ms,
+        responseIds: limits.response_ids,
+      },
+      log: { level: document.log.level },
+      ttft: {
+        enabled: ttft.enabled,
+        listen: ttft.listen === undefined ? null : parseAddress(ttft.listen),
+        token: this.#optionalSecret(ttft.token, ['ttft', 'token']),
+        ttlMs: ttft.ttl_s * 1000,
+        maxRequests: ttft.max_requests,
+      },
+    }
+  }
+
+  #keys(keys: NonNullable<ConfigDocument['keys']>): KeyConfig[] {
+    const owners = new Map<string, number>()
+    return keys.map((key, index) => {
+      const at: Path = ['keys', index]
+      const secret = this.#secret(key.secret, [...at, 'secret'])
+      const owner = owners.get(secret)
+      // '' was not resolved and has been reported.
+      if (owner !== undefined && secret !== '') this.findings.push({ path: [...at, 'secret'], rule: `is the secret of keys[${owner}] too` })
+      else owners.set(secret, index)
+      return {
+        name: key.name,
+        secret,
+        models: key.models ?? null,
+        allowOverrides: key.allow_overrides,
+        cacheSalt: this.#optionalSecret(key.cache_salt, [...at, 'cache_salt']),
+      }
+    })
+  }
+
+  #cluster(cluster: ClusterDocument, at: Path): ClusterConfig {
+    return {
+      id: cluster.id,
+      region: cluster.region ?? null,
+      locationHint: cluster.location_hint ?? null,
+      generation: cluster.generation,
+      weight: cluster.weight,
+      pools: cluster.pools.map((pool, index) => this.#pool(pool, [...at, 'pools', index])),
+    }
+  }
+
+  #pool(pool: PoolDocument, at: Path): PoolSettings {
+    return {
+      model: pool.model,
+      aliases: pool.aliases,
+      adapters: pool.adapters,
+      policy: readPolicy(pool.policy),
+      shadow: pool.shadow === undefined ? null : readPolicy(pool.shadow),
+      blockTokens: pool.block_tokens,
+      tokenizer: pool.tokenizer ?? null,
+      split: readSplit(pool),
+      lmcache: pool.lmcache === undefined ? null : readLmcache(pool.lmcache),
+      limits: {
+        connectMs: pool.limits.connect_ms,
+        firstByteMs: pool.limits.first_byte_ms,
+        prefillMs: pool.limits.prefill_ms,
+        idleMs: pool.limits.idle_ms,
+      },
+      statsIntervalMs: pool.stats_interval_ms,
+      observeShare: pool.observe_share ?? this.#options.defaultObserveShare,
+      session: { header: pool.session.header.toLowerCase(), body: pool.session.body },
+      leaseMs: pool.lease_ms,
+      retry: { share: pool.retry.share, minPerS: pool.retry.min_per_s },
+      circuit: { failures: pool.circuit.failures, openMs: pool.circuit.open_ms },
+      indexEntries: pool.index_entries,
+      engines: pool.engines.map((engine, index) => this.#engine(engine, [...at, 'engines', index])),
+    }
+  }
+
+  #engine(engine: EngineDocument, at: Path): EngineConfig {
+    const headers = Object.entries(engine.headers).map(([name, value]) => [name, this.#secret(value, [...at, 'headers', name])] as const)
+    return {
+      id: engine.id,
+      url: withoutSlash(engine.url),
+      role: engine.role,
+      models: engine.models ?? null,
+      labels: engine.labels,
+      weight: engine.weight,
+      key: this.#optionalSecret(engine.key, [...at, 'key']),
+      headers: Object.fromEntries(headers),
+      binding: engine.binding ?? null,
+      maxInFlight: engine.max_in_flight ?? null,
+      prefixCaching: engine.prefix_caching,
+      cacheBlocks: engine.cache_blocks ?? null,
+      rttMs: engine.rtt_ms,
+      profile: engine.profile ?? null,
+      lmcacheInstance: engine.lmcache_instance ?? null,
+    }
+  }
+
+  #optionalSecret(secret: Secret | undefined, at: Path): string | null {
+    return secret === undefined ? null : this.#secret(secret, at)
+  }
+
+  #secret(secret: Secret, at: Path): string {
+    if (typeof secret === 'string') return secret
+    const value = this.#env[secret.env]
+    if (typeof value === 'string' && /^[\x20-\x7e]+$/.test(value)) return value
+    const fault = typeof value === 'string' && value !== '' ? 'is not printable ASCII on one line' : 'is not set'
+    this.findings.push({ path: [...at, 'env'], rule: `names ${secret.env}, which ${fault} in the environment` })
+    return ''
+  }
+}
+
+function readPolicy(policy: PoolDocument['policy']): PolicyConfig {
+  if (typeof policy === 'string') return { name: policy, options: {} }
+  const { name, ...rest } = policy
+  const options: Record<string, number | string | boolean> = rest
+  return { name, options: Object.fromEntries(Object.entries(options).map(([key, value]) => [camel(key), value])) }
+}
+
+const camel = (key: string) => key.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+
+function readSplit({ split, engines }: PoolDocument): PoolSettings['split'] {
+  const splits = engines.some((engine) => engine.role === 'prefill')
+  return {
+    mode: split.mode ?? (splits ? 'always' : 'never'),
+    thresholdTokens: split.threshold_tokens,
+    connector: split.connector,
+    fallback: split.fallback,
+  }
+}
+
+function readLmcache(lmcache: NonNullable<PoolDocument['lmcache']>): LmcacheConfig {
+  return {
+    coordinator: lmcache.coordinator === undefined ? null : withoutSlash(lmcache.coordinator),
+    controller: lmcache.controller === undefined ? null : withoutSlash(lmcache.controller),
+    registry: lmcache.registry,
+    budgetMs: lmcache.budget_ms,
+    shared: lmcache.shared,
+  }
+}
+
+const withoutSlash = (url: string) => url.replace(/\/+$/, '')

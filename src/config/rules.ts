@@ -1,0 +1,112 @@
+/** What one key alone cannot say: names that collide, lists that contradict each other, missing keys on an open port. */
+import { renderPath, type Path } from './problem.ts'
+import type { ClusterDocument, ConfigDocument, EngineDocument, PoolDocument } from './schema.ts'
+import type { Finding } from './issues.ts'
+import { didYouMean } from './suggest.ts'
+import { isLoopback, parseAddress } from './values.ts'
+
+/** Every cross-field fault of a document whose shape is right. `listens`: this runtime opens `listen` itself. */
+export function crossCheck(document: ConfigDocument, listens: boolean): Finding[] {
+  const found: Finding[] = []
+  duplicates(found, document.clusters.map((one, index) => [one.id, ['clusters', index, 'id']]))
+  for (const [index, cluster] of document.clusters.entries()) checkCluster(found, cluster, ['clusters', index])
+  checkKeys(found, document, listens)
+  return found
+}
+
+type Named = readonly [name: string, path: Path]
+
+function duplicates(found: Finding[], names: readonly Named[]): void {
+  const seen = new Map<string, Path>()
+  for (const [name, path] of names) {
+    const first = seen.get(name)
+    if (first === undefined) seen.set(name, path)
+    else found.push({ path, rule: `is taken already by ${renderPath(first)}` })
+  }
+}
+
+function checkKeys(found: Finding[], document: ConfigDocument, listens: boolean): void {
+  const { keys } = document
+  if (keys === undefined) {
+    if (listens && !document.open && !isLoopback(parseAddress(document.listen)!.host)) {
+      found.push({ path: ['listen'], rule: 'can be reached from other machines: configure `keys`, or say `open: true`' })
+    }
+    return
+  }
+  if (document.open) found.push({ path: ['open'], rule: 'contradicts `keys`: leave one of them out' })
+  duplicates(found, keys.map((key, index) => [key.name, ['keys', index, 'name']]))
+  const served = new Set(document.clusters.flatMap((cluster) => cluster.pools.flatMap(namesOf)))
+  for (const [index, key] of keys.entries()) {
+    for (const [at, model] of (key.models ?? []).entries()) {
+      if (!served.has(model)) found.push({ path: ['keys', index, 'models', at], rule: `is served by no pool${didYouMean(model, [...served])}` })
+    }
+  }
+}
+
+function namesOf(pool: PoolDocument): string[] {
+  return [pool.model, ...pool.aliases, ...pool.adapters]
+}
+
+function checkCluster(found: Finding[], cluster: ClusterDocument, at: Path): void {
+  const names: Named[] = []
+  const engineIds: Named[] = []
+  const places: Named[] = []
+  for (const [index, pool] of cluster.pools.entries()) {
+    const path = [...at, 'pools', index]
+    names.push([pool.model, [...path, 'model']])
+    for (const list of ['aliases', 'adapters'] as const) {
+      for (const [entry, name] of pool[list].entries()) names.push([name, [...path, list, entry]])
+    }
+    for (const [entry, engine] of pool.engines.entries()) {
+      const enginePath = [...path, 'engines', entry]
+      engineIds.push([engine.id, [...enginePath, 'id']])
+      places.push([placeOf(engine), [...enginePath, 'url']])
+    }
+    checkPool(found, pool, path)
+  }
+  duplicates(found, names)
+  duplicates(found, engineIds)
+  // Two ids for one server would book its work twice. Headers tell data-parallel ranks behind one address apart.
+  duplicates(found, places)
+}
+
+function placeOf(engine: EngineDocument): string {
+  const url = new URL(engine.url)
+  return JSON.stringify([url.href.replace(/\/+$/, ''), engine.binding ?? null, Object.entries(engine.headers).sort()])
+}
+
+function checkPool(found: Finding[], pool: PoolDocument, at: Path): void {
+  const roles = new Set(pool.engines.map((engine) => engine.role))
+  if (!roles.has('any') && !roles.has('decode')) {
+    found.push({ path: [...at, 'engines'], rule: 'must have one engine with role any or decode: nobody here can answer a request' })
+  }
+  const own = [pool.model, ...pool.adapters]
+  for (const [index, engine] of pool.engines.entries()) {
+    for (const [entry, model] of (engine.models ?? []).entries()) {
+      if (own.includes(model)) continue
+      const hint = pool.aliases.includes(model) ? '; aliases are names for clients, name the model itself' : didYouMean(model, own)
+      found.push({ path: [...at, 'engines', index, 'models', entry], rule: `is neither the pool's model nor one of its adapters${hint}` })
+    }
+    checkHeaders(found, engine, [...at, 'engines', index])
+  }
+  const { lmcache } = pool
+  if (lmcache === undefined) return
+  const sources = [lmcache.coordinator, lmcache.controller, lmcache.registry || undefined].filter((one) => one !== undefined)
+  if (sources.length !== 1) found.push({ path: [...at, 'lmcache'], rule: 'must have exactly one of coordinator, controller and registry: true' })
+}
+
+/** Headers that belong to the connection or are made by the gateway. */
+const reservedHeaders: ReadonlySet<string> = new Set([
+  'connection', 'content-length', 'expect', 'host', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade',
+])
+
+function checkHeaders(found: Finding[], engine: EngineDocument, at: Path): void {
+  const names = Object.keys(engine.headers)
+  duplicates(found, names.map((name) => [name.toLowerCase(), [...at, 'headers', name]]))
+  for (const name of names) {
+    if (reservedHeaders.has(name.toLowerCase())) found.push({ path: [...at, 'headers', name], rule: 'belongs to the connection and cannot be set' })
+  }
+  if (engine.key !== undefined && names.some((name) => name.toLowerCase() === 'authorization')) {
+    found.push({ path: [...at, 'key'], rule: 'contradicts the header `authorization`: leave one of them out' })
+  }
+}

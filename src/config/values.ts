@@ -1,0 +1,104 @@
+/** The leaves of the document: what an address, a duration, a secret or a name may look like. */
+import * as z from 'zod'
+import { didYouMean } from './suggest.ts'
+
+/** An object that knows all its keys: an unknown one is a mistake, and named with the key probably meant. */
+export function strict<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
+  const known = Object.keys(shape)
+  return z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === 'unrecognized_keys'
+        ? // One line a key: the reader of issues splits them again.
+          issue.keys.map((key) => `is not a known key${didYouMean(key, known) || `; known here: ${known.join(', ')}`}`).join('\n')
+        : undefined,
+  })
+}
+
+/** One word out of a few. */
+export function oneOf<const Words extends readonly [string, ...string[]]>(words: Words) {
+  return z.enum(words, {
+    error: (issue) => `must be one of ${words.join(', ')}${typeof issue.input === 'string' ? didYouMean(issue.input, words) : ''}`,
+  })
+}
+
+export const whole = (min: number, max: number) => z.int().min(min).max(max)
+export const decimal = (min: number, max: number) => z.number().min(min).max(max)
+
+const hourMs = 3_600_000
+/** A duration in milliseconds, a day at most: more is a slip of the unit. */
+export const milliseconds = (min = 1) => whole(min, 24 * hourMs)
+
+/** The same rule for the wrong type, the wrong characters and nothing at all. */
+const asRule = (rule: string) => (issue: { readonly input?: unknown }) => (issue.input === undefined ? `is required: ${rule}` : rule)
+const text = (pattern: RegExp, rule: string) => z.string({ error: asRule(rule) }).regex(pattern, { error: rule })
+
+/** Ids stand in headers, paths, metrics and object names. */
+export const id = text(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/, 'must be 1 to 63 letters, digits, ".", "_" or "-", starting with a letter or digit')
+
+/** A model as engines and clients name it. */
+export const modelName = text(/^[^\s\p{Cc}]{1,255}$/u, 'must be a model name: 1 to 255 characters without spaces')
+
+export const headerName = text(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, 'must be an HTTP header name')
+
+export const label = z.string().max(255)
+
+const secretText = z
+  .string()
+  .min(1, { error: 'must not be empty' })
+  .max(8192)
+  .regex(/^[\x20-\x7e]+$/, { error: 'must be printable ASCII on one line' })
+  .refine((value) => !/^\$\{?[A-Za-z_]\w*\}?$/.test(value), { error: 'looks like a shell variable; write { env: NAME }' })
+
+/** A secret is written out, or (better) named: `{ env: NAME }`. */
+export const secret = z.union([
+  secretText,
+  strict({
+    env: text(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable').meta({
+      description: 'Environment variable (Node), or secret or variable of the Worker, that holds the value.',
+    }),
+  }),
+])
+
+export type Secret = z.output<typeof secret>
+
+const urlRule = 'must be a base URL like http://10.0.0.1:8000'
+
+/** Base URL of a server: http or https, a path at most. The gateway appends the API's paths itself. */
+export const baseUrl = z.string({ error: asRule(urlRule) }).superRefine((value, context) => {
+  const fault = urlFault(value)
+  if (fault !== null) context.addIssue({ code: 'custom', message: fault, input: value })
+})
+
+function urlFault(value: string): string | null {
+  if (!URL.canParse(value)) return urlRule
+  const url = new URL(value)
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return `${urlRule}: only http and https`
+  if (url.username !== '' || url.password !== '') return 'must not carry a user or password; use `key` or `headers`'
+  if (url.search !== '' || url.hash !== '' || /[?#]/.test(value)) return 'must not have a query or fragment'
+  if (/\/v1\/?$/.test(url.pathname)) return 'must be the base URL without /v1: the gateway adds the path'
+  return null
+}
+
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+const addressRule = 'must be HOST:PORT like 127.0.0.1:8080, or [::1]:8080'
+
+/** Where to listen. Port 0: any free one. */
+export const address = z.string({ error: addressRule }).refine((value) => parseAddress(value) !== null, { error: addressRule })
+
+/** `:8080` listens on every interface, as elsewhere. null: not an address. */
+export function parseAddress(value: string): Address | null {
+  const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]*)):(\d{1,5})$/.exec(value)
+  if (match === null) return null
+  const port = Number(match[3])
+  if (port > 65_535) return null
+  return { host: match[1] ?? (match[2] === '' || match[2] === undefined ? '0.0.0.0' : match[2]), port }
+}
+
+/** Can only this machine reach it? */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host)
+}
