@@ -25,6 +25,7 @@ export const failures = {
   route_unknown: { status: 404, type: 'invalid_request_error', code: 'unknown_url', retry: false },
   method_not_allowed: { status: 405, type: 'invalid_request_error', code: 'method_not_allowed', retry: false },
   body_too_large: { status: 413, type: 'invalid_request_error', code: 'body_too_large', retry: false },
+  unsupported_media: { status: 415, type: 'invalid_request_error', code: 'unsupported_media_type', retry: false },
   not_found: { status: 404, type: 'invalid_request_error', code: 'not_found', retry: false },
   not_supported: { status: 400, type: 'invalid_request_error', code: 'not_supported', retry: false },
   rate_limited: { status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', retry: true },
