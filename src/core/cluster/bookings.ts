@@ -1,0 +1,74 @@
+import type { Booked, Leg } from './books.ts'
+import type { Admission, Placement } from './contract.ts'
+
+/** Names one attempt of one request; the id is the gateway's own, so clients cannot collide. */
+export function bookingKey(admission: Pick<Admission, 'id' | 'attempt'>): string {
+  return `${admission.id}#${admission.attempt}`
+}
+
+/** One live booking. */
+export interface Booking extends Booked {
+  readonly placement: Placement
+  readonly legs: readonly Leg[]
+  readonly bookedAt: number
+  /** Last sign of life. */
+  seenAt: number
+  /** Lapses after this moment without a sign of life. */
+  lapsesAt: number
+  /** Which holder is attached: a newer one makes the older one's goodbye meaningless. */
+  holder: number
+  firstTokenSeen: boolean
+  outputBlocks: number
+}
+
+/** Live bookings by key. Activity keeps one alive; age never ends one. */
+export class Bookings {
+  readonly #byKey = new Map<string, Booking>()
+  #holders = 0
+
+  get size(): number {
+    return this.#byKey.size
+  }
+
+  add(booking: Omit<Booking, 'seenAt' | 'lapsesAt' | 'holder' | 'firstTokenSeen' | 'outputBlocks'>, leaseMs: number): Booking {
+    const { bookedAt } = booking
+    const added = { ...booking, seenAt: bookedAt, lapsesAt: bookedAt + leaseMs, holder: this.newHolder(), firstTokenSeen: false, outputBlocks: 0 }
+    this.#byKey.set(booking.key, added)
+    return added
+  }
+
+  newHolder(): number {
+    this.#holders += 1
+    return this.#holders
+  }
+
+  get(key: string): Booking | undefined {
+    return this.#byKey.get(key)
+  }
+
+  /** Removes it; undefined when it is unknown or gone already, which is what makes release happen once. */
+  take(key: string): Booking | undefined {
+    const booking = this.#byKey.get(key)
+    this.#byKey.delete(key)
+    return booking
+  }
+
+  touch(booking: Booking, now: number, leaseMs: number): void {
+    booking.seenAt = Math.max(booking.seenAt, now)
+    booking.lapsesAt = booking.seenAt + leaseMs
+  }
+
+  lapsed(now: number): Booking[] {
+    return [...this.#byKey.values()].filter((booking) => now > booking.lapsesAt)
+  }
+
+  nextLapseAt(): number | null {
+    let next: number | null = null
+    for (const { lapsesAt } of this.#byKey.values()) if (next === null || lapsesAt < next) next = lapsesAt
+    return next
+  }
+
+  all(): IterableIterator<Booking> {
+    return this.#byKey.values()
+  }
+}

@@ -1,0 +1,62 @@
+import type { EngineRef } from './books.ts'
+import { type Circuit, closed } from './circuit.ts'
+import type { EngineSpec, EngineStats } from './contract.ts'
+
+/** Share of a new sample in the decayed mean of TTFT. */
+const TTFT_SHARE = 0.1
+
+/** Everything the cluster knows of one engine but its books. */
+export class EngineRecord implements EngineRef {
+  readonly slot: number
+  spec: EngineSpec
+  circuit: Circuit = closed
+  /** What the last probe said; engines are taken for healthy until one says otherwise. */
+  healthy = true
+  asleep = false
+  draining = false
+  /** Gone from the configuration; kept until its last booking ends. */
+  removed = false
+  stats: { readonly value: EngineStats; readonly at: number } | null = null
+  probedAt = 0
+  ttftMs: number | null = null
+  requestsTotal = 0
+  failuresTotal = 0
+  /** Bookings that name it, whatever part they are in. */
+  bookings = 0
+
+  constructor(slot: number, spec: EngineSpec) {
+    this.slot = slot
+    this.spec = spec
+  }
+
+  sawTtft(ms: number): void {
+    this.ttftMs = this.ttftMs === null ? ms : this.ttftMs + TTFT_SHARE * (ms - this.ttftMs)
+  }
+}
+
+/** The engines of a pool by id, each with a slot that nobody else has. */
+export class Engines {
+  readonly #byId = new Map<string, EngineRecord>()
+  readonly #freeSlots: number[] = []
+  #slots = 0
+
+  add(spec: EngineSpec): EngineRecord {
+    const record = new EngineRecord(this.#freeSlots.pop() ?? this.#slots++, spec)
+    this.#byId.set(spec.id, record)
+    return record
+  }
+
+  remove(record: EngineRecord): void {
+    this.#byId.delete(record.spec.id)
+    this.#freeSlots.push(record.slot)
+  }
+
+  get(id: string): EngineRecord | undefined {
+    return this.#byId.get(id)
+  }
+
+  /** In the order they were added, removed ones that still drain included. */
+  all(): IterableIterator<EngineRecord> {
+    return this.#byId.values()
+  }
+}

@@ -1,0 +1,100 @@
+import type { Signal, Signals } from '../routing/policy.ts'
+import type { Booked, Books, EngineRef, Forecast } from './books.ts'
+import type { Admission, EngineDigest, EngineStats, Outcome, PoolConfig, StageTimes } from './contract.ts'
+
+/** All books of a pool as one: tells each what happened and asks the one that knows. */
+export class PoolBooks {
+  readonly #all: readonly Books[]
+  readonly #answerer = new Map<Signal, Books>()
+
+  constructor(all: readonly Books[]) {
+    this.#all = all
+    for (const books of all) for (const signal of books.answers) this.#answerer.set(signal, books)
+  }
+
+  configure(pool: PoolConfig): void {
+    for (const books of this.#all) books.configure(pool)
+  }
+
+  engineAdded(engine: EngineRef, now: number): void {
+    for (const books of this.#all) books.engineAdded(engine, now)
+  }
+
+  engineForgotten(engine: EngineRef): void {
+    for (const books of this.#all) books.engineForgotten(engine)
+  }
+
+  observed(engine: EngineRef, stats: EngineStats, now: number): void {
+    for (const books of this.#all) books.observed(engine, stats, now)
+  }
+
+  book(booking: Booked, now: number): void {
+    for (const books of this.#all) books.book(booking, now)
+  }
+
+  firstToken(booking: Booked, stages: StageTimes, now: number): void {
+    for (const books of this.#all) books.firstToken(booking, stages, now)
+  }
+
+  progress(booking: Booked, outputBlocks: number, now: number): void {
+    for (const books of this.#all) books.progress(booking, outputBlocks, now)
+  }
+
+  release(booking: Booked, outcome: Outcome, now: number): void {
+    for (const books of this.#all) books.release(booking, outcome, now)
+  }
+
+  read(admission: Admission, now: number): PoolReading {
+    return new PoolReading(this.#all, this.#answerer, { admission, now })
+  }
+
+  digest(engine: EngineRef, now: number): Partial<EngineDigest> {
+    return Object.assign({}, ...this.#all.map((books) => books.digest(engine, now)))
+  }
+
+  /** One entry per set of books, in order. */
+  snapshot(): readonly unknown[] {
+    return this.#all.map((books) => books.snapshot())
+  }
+
+  restore(data: unknown): void {
+    if (!Array.isArray(data)) return
+    for (const [index, books] of this.#all.entries()) if (data[index] !== null && data[index] !== undefined) books.restore(data[index])
+  }
+}
+
+/** Readings of all books for one request; a set of books nobody asks is never started. */
+export class PoolReading {
+  readonly #all: readonly Books[]
+  readonly #answerer: ReadonlyMap<Signal, Books>
+  readonly #request: { readonly admission: Admission; readonly now: number }
+  readonly #started = new Map<Books, ReturnType<Books['read']>>()
+
+  constructor(all: readonly Books[], answerer: ReadonlyMap<Signal, Books>, request: { readonly admission: Admission; readonly now: number }) {
+    this.#all = all
+    this.#answerer = answerer
+    this.#request = request
+  }
+
+  signal<S extends Signal>(signal: S, engine: EngineRef): Signals[S] | undefined {
+    const books = this.#answerer.get(signal)
+    return books === undefined ? undefined : this.#reading(books).signal(signal, engine)
+  }
+
+  forecast(engine: EngineRef): Forecast {
+    for (const books of this.#all) {
+      const forecast = this.#reading(books).forecast?.(engine)
+      if (forecast !== undefined) return forecast
+    }
+    return { ttftMs: null, cachedTokens: null }
+  }
+
+  #reading(books: Books): ReturnType<Books['read']> {
+    let reading = this.#started.get(books)
+    if (reading === undefined) {
+      reading = books.read(this.#request.admission, this.#request.now)
+      this.#started.set(books, reading)
+    }
+    return reading
+  }
+}
