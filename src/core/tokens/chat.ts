@@ -1,0 +1,159 @@
+/**
+ * Chat requests as the engine's template gets them. Follows vLLM's `chat_utils.parse_chat_messages`
+ * (vllm/entrypoints/chat_utils.py): which fields survive, how parts are joined, arguments as objects.
+ */
+import { chainText } from './block-hash.ts'
+
+/** One message as templates see it. */
+export interface ChatMessage {
+  readonly role: string
+  /** Texts of the parts in order; a part that is not text stands as a marker with its content's hash. */
+  readonly parts: readonly string[]
+  /** Fields besides role and content that templates read. */
+  readonly extra: Readonly<Record<string, unknown>>
+}
+
+export interface ChatPrompt {
+  readonly form: 'chat'
+  readonly messages: readonly ChatMessage[]
+  readonly tools: readonly unknown[] | null
+  /** Variables for the template: `add_generation_prompt`, `documents`, `chat_template_kwargs`, … */
+  readonly variables: Readonly<Record<string, unknown>>
+  /** A template sent with the request; the pool's own does not apply then. */
+  readonly ownTemplate: boolean
+  /** Does the engine put its start tokens in front? Templates usually print them, so by default it does not. */
+  readonly addSpecial: boolean
+  /** Pictures, sounds and other things that are not text. */
+  readonly items: number
+}
+
+export type Fields = Readonly<Record<string, unknown>>
+
+export const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** null: `messages` is no list of messages. */
+export function readChat(body: Fields): ChatPrompt | null {
+  const list = body['messages']
+  if (!Array.isArray(list) || list.length === 0) return null
+  const messages: ChatMessage[] = []
+  let items = 0
+  for (const entry of list) {
+    if (!isFields(entry) || typeof entry['role'] !== 'string') return null
+    const content = readContent(entry['content'])
+    items += content.items
+    messages.push({ role: entry['role'], parts: content.parts, extra: extraOf(entry, entry['role']) })
+  }
+  return chatPrompt(messages, items, body, functionTools(body['tools']))
+}
+
+/** Puts together what every dialect has in common. */
+export function chatPrompt(messages: readonly ChatMessage[], items: number, body: Fields, tools: readonly unknown[] | null): ChatPrompt {
+  const continued = body['continue_final_message'] === true
+  const kwargs = isFields(body['chat_template_kwargs']) ? body['chat_template_kwargs'] : {}
+  return {
+    form: 'chat',
+    messages,
+    tools,
+    items,
+    addSpecial: body['add_special_tokens'] === true,
+    ownTemplate: typeof body['chat_template'] === 'string',
+    variables: {
+      add_generation_prompt: body['add_generation_prompt'] !== false && !continued,
+      ...(continued ? { continue_final_message: true } : {}),
+      ...(Array.isArray(body['documents']) ? { documents: body['documents'] } : {}),
+      ...(typeof body['reasoning_effort'] === 'string' ? { reasoning_effort: body['reasoning_effort'] } : {}),
+      ...kwargs,
+    },
+  }
+}
+
+/** Texts of a message's content. Anything that is not text becomes a marker, equal for equal content. */
+export function readContent(content: unknown): { readonly parts: readonly string[]; readonly items: number } {
+  if (typeof content === 'string') return { parts: [content], items: 0 }
+  if (!Array.isArray(content)) return { parts: [], items: 0 }
+  const parts: string[] = []
+  let items = 0
+  for (const part of content) {
+    const text = textOf(part)
+    if (text !== null) parts.push(text)
+    else if (isFields(part)) {
+      items++
+      parts.push(itemMarker(part))
+    }
+  }
+  return { parts, items }
+}
+
+const textTypes: ReadonlySet<unknown> = new Set(['text', 'input_text', 'output_text', 'refusal', 'thinking', undefined])
+
+function textOf(part: unknown): string | null {
+  if (typeof part === 'string') return part
+  if (!isFields(part) || !textTypes.has(part['type'])) return null
+  const text = part['text'] ?? part['refusal'] ?? part['thinking']
+  return typeof text === 'string' ? text : null
+}
+
+/** Stands for a picture or the like: the same for the same bytes or address, different for others. */
+export function itemMarker(part: Fields): string {
+  const state = { lo: 1, hi: 2 }
+  const type = typeof part['type'] === 'string' ? part['type'] : 'item'
+  hashValue(state, part, 0)
+  return `[${type} ${hex(state.hi)}${hex(state.lo)}]`
+}
+
+const hex = (lane: number): string => lane.toString(16).padStart(8, '0')
+
+/** Nesting beyond this is cut: a body of brackets must not exhaust the stack. */
+const MAX_DEPTH = 8
+
+function hashValue(state: { lo: number; hi: number }, value: unknown, depth: number): void {
+  if (typeof value === 'string') chainText(state, value)
+  else if (isFields(value) && depth < MAX_DEPTH) {
+    for (const key of Object.keys(value).sort()) {
+      chainText(state, key)
+      hashValue(state, value[key], depth + 1)
+    }
+  } else if (Array.isArray(value) && depth < MAX_DEPTH) for (const entry of value) hashValue(state, entry, depth + 1)
+  else chainText(state, String(typeof value === 'object' ? null : value))
+}
+
+function extraOf(message: Fields, role: string): Fields {
+  const extra: Record<string, unknown> = {}
+  if (typeof message['name'] === 'string') extra['name'] = message['name']
+  if (role === 'tool' && typeof message['tool_call_id'] === 'string') extra['tool_call_id'] = message['tool_call_id']
+  if (role !== 'assistant') return extra
+  if (Array.isArray(message['tool_calls'])) extra['tool_calls'] = message['tool_calls'].map(toolCall)
+  const reasoning = message['reasoning'] ?? message['reasoning_content']
+  if (typeof reasoning === 'string') {
+    extra['reasoning'] = reasoning
+    extra['reasoning_content'] = reasoning
+  }
+  return extra
+}
+
+/** Templates expect arguments as an object; on the wire they are JSON text. */
+export function toolCall(call: unknown): unknown {
+  if (!isFields(call) || !isFields(call['function'])) return call
+  const named = call['function']
+  return { ...call, function: { ...named, arguments: parsedArguments(named['arguments']) } }
+}
+
+function parsedArguments(value: unknown): unknown {
+  if (value === undefined || value === null || value === '') return {}
+  if (typeof value !== 'string') return value
+  try {
+    return JSON.parse(value)
+  } catch {
+    return value
+  }
+}
+
+/** Tools as vLLM's models print them: `type`, then `function` with every known field, absent ones as null. */
+export function functionTools(tools: unknown): readonly unknown[] | null {
+  if (!Array.isArray(tools) || tools.length === 0) return null
+  return tools.map((tool: unknown) => {
+    if (!isFields(tool) || !isFields(tool['function'])) return tool
+    const { name, description, parameters, ...rest } = tool['function']
+    return { type: tool['type'] ?? 'function', function: { name, description: description ?? null, parameters: parameters ?? null, ...rest } }
+  })
+}

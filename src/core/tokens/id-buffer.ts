@@ -1,0 +1,34 @@
+/** A growing list of token ids in one typed array, reused from prompt to prompt. */
+export class IdBuffer {
+  #ids = new Uint32Array(16 * 1024)
+  length = 0
+
+  /** `length` ids, then leftovers; valid until the next write. */
+  get ids(): Uint32Array {
+    return this.#ids
+  }
+
+  clear(): void {
+    this.length = 0
+  }
+
+  /** Makes room for `extra` more ids and returns the array to write them to, from `length` on. */
+  reserve(extra: number): Uint32Array {
+    const needed = this.length + extra
+    if (needed > this.#ids.length) {
+      const larger = new Uint32Array(Math.max(needed, this.#ids.length * 2))
+      larger.set(this.#ids.subarray(0, this.length))
+      this.#ids = larger
+    }
+    return this.#ids
+  }
+
+  push(id: number): void {
+    this.reserve(1)[this.length++] = id
+  }
+
+  append(ids: ArrayLike<number>): void {
+    this.reserve(ids.length).set(ids, this.length)
+    this.length += ids.length
+  }
+}

@@ -1,0 +1,100 @@
+/** What a request body asks the engine to read, in one shape for every endpoint. Never throws: what cannot be read says so. */
+import { readChat, type ChatPrompt } from './chat.ts'
+import { chatOfMessages, chatOfResponses } from './dialects.ts'
+
+/** Endpoints by what their body looks like. `other`: nothing is read. */
+export type PromptEndpoint =
+  | 'completions'
+  | 'chat'
+  | 'responses'
+  | 'messages'
+  | 'embeddings'
+  | 'rerank'
+  | 'score'
+  | 'tokenize'
+  | 'other'
+
+export type Prompt =
+  | {
+      readonly form: 'texts'
+      /** One prompt each. */
+      readonly texts: readonly string[]
+      /** Does the engine put its own start tokens in front? */
+      readonly addSpecial: boolean
+    }
+  | { readonly form: 'ids'; readonly lists: readonly (readonly number[])[] }
+  | ChatPrompt
+  | { readonly form: 'unreadable' }
+
+type Fields = Readonly<Record<string, unknown>>
+
+const unreadable: Prompt = { form: 'unreadable' }
+
+/** The prompt of a parsed body. */
+export function readPrompt(endpoint: PromptEndpoint, body: unknown): Prompt {
+  if (typeof body !== 'object' || body === null) return unreadable
+  const fields = body as Fields
+  switch (endpoint) {
+    case 'completions':
+      return plain(fields['prompt'], fields['add_special_tokens'] !== false)
+    case 'chat':
+      return readChat(fields) ?? unreadable
+    case 'responses':
+      return chatOfResponses(fields) ?? unreadable
+    case 'messages':
+      return chatOfMessages(fields) ?? unreadable
+    case 'embeddings':
+      return fields['messages'] === undefined ? plain(fields['input'], fields['add_special_tokens'] !== false) : (readChat(fields) ?? unreadable)
+    case 'tokenize':
+      return fields['messages'] === undefined ? plain(fields['prompt'], fields['add_special_tokens'] !== false) : (readChat(fields) ?? unreadable)
+    case 'rerank':
+      return together(fields['query'], fields['documents'])
+    case 'score':
+      return scored(fields)
+    case 'other':
+      return unreadable
+  }
+}
+
+/** A string, strings, ids or lists of ids, as completions and embeddings take them. */
+function plain(value: unknown, addSpecial: boolean): Prompt {
+  if (typeof value === 'string') return { form: 'texts', texts: [value], addSpecial }
+  if (!Array.isArray(value) || value.length === 0) return unreadable
+  if (value.every(isText)) return { form: 'texts', texts: value, addSpecial }
+  if (value.every(isId)) return { form: 'ids', lists: [value] }
+  if (value.every(isIds)) return { form: 'ids', lists: value }
+  return unreadable
+}
+
+const scoreFields = [
+  ['text_1', 'text_2'],
+  ['queries', 'documents'],
+  ['data_1', 'data_2'],
+] as const
+
+function scored(fields: Fields): Prompt {
+  for (const [left, right] of scoreFields) {
+    if (fields[left] !== undefined) return together(fields[left], fields[right])
+  }
+  return unreadable
+}
+
+/** A query and what it is compared with. */
+function together(query: unknown, documents: unknown): Prompt {
+  const texts = [...asTexts(query), ...asTexts(documents)]
+  return texts.length === 0 ? unreadable : { form: 'texts', texts, addSpecial: true }
+}
+
+function asTexts(value: unknown): string[] {
+  if (typeof value === 'string') return [value]
+  if (!Array.isArray(value)) return []
+  return value.flatMap((entry: unknown) => {
+    if (typeof entry === 'string') return [entry]
+    const text = typeof entry === 'object' && entry !== null ? (entry as Fields)['text'] : undefined
+    return typeof text === 'string' ? [text] : []
+  })
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string'
+const isId = (value: unknown): value is number => Number.isInteger(value) && (value as number) >= 0
+const isIds = (value: unknown): value is number[] => Array.isArray(value) && value.every(isId)

@@ -1,0 +1,51 @@
+/** Encodes `text` as UTF-8 at the start of `into`, lone surrogates as U+FFFD; returns bytes written. `TextEncoder.encodeInto` does. */
+export type EncodeUtf8 = (text: string, into: Uint8Array) => number
+
+/** Beyond this the buffer is not kept between prompts. */
+const KEPT_BYTES = 2 * 1024 * 1024
+
+/** A reused buffer that takes a prompt's pieces as UTF-8, one after the other. */
+export class Utf8Buffer {
+  readonly #encode: EncodeUtf8
+  #bytes = new Uint8Array(64 * 1024)
+  length = 0
+
+  constructor(encode: EncodeUtf8) {
+    this.#encode = encode
+  }
+
+  /** `length` bytes written since `clear`, then leftovers; valid until the next `add`. */
+  get bytes(): Uint8Array {
+    return this.#bytes
+  }
+
+  /** The same as 32-bit words (the machine's byte order; all that run JavaScript servers are little-endian), full ones only. */
+  get words(): Uint32Array {
+    return new Uint32Array(this.#bytes.buffer, 0, this.length >>> 2)
+  }
+
+  clear(): void {
+    this.length = 0
+    if (this.#bytes.length > KEPT_BYTES) this.#bytes = new Uint8Array(64 * 1024)
+  }
+
+  add(text: string): void {
+    // A UTF-16 unit is at most three bytes of UTF-8.
+    this.#reserve(text.length * 3)
+    this.length += this.#encode(text, this.#bytes.subarray(this.length))
+  }
+
+  /** Fills up to a whole word with zeros. */
+  align(): void {
+    this.#reserve(3)
+    while (this.length % 4 !== 0) this.#bytes[this.length++] = 0
+  }
+
+  #reserve(extra: number): void {
+    const needed = this.length + extra
+    if (needed <= this.#bytes.length) return
+    const larger = new Uint8Array((Math.max(needed, this.#bytes.length * 2) + 3) & ~3)
+    larger.set(this.#bytes.subarray(0, this.length))
+    this.#bytes = larger
+  }
+}

@@ -1,0 +1,122 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { chainBlocks, chainSeed, type ChainScope } from '../../../src/core/tokens/block-hash.ts'
+import { pairs } from './support.ts'
+
+const scope: ChainScope = { model: 'm', adapter: null, salts: [], tenant: null, unit: 'ids', blockTokens: 4 }
+const hashes = (ids: readonly number[], blockTokens = 4, changes: Partial<ChainScope> = {}): string[] =>
+  pairs(chainBlocks(chainSeed({ ...scope, blockTokens, ...changes }), ids, [0, ids.length], blockTokens))
+
+const tokenIds = fc.array(fc.integer({ min: 0, max: 200_000 }), { maxLength: 80 })
+
+/** A model that keeps whole prefixes instead of hashes. */
+const prefixes = (ids: readonly number[], size: number): string[] =>
+  Array.from({ length: Math.floor(ids.length / size) }, (_, i) => ids.slice(0, (i + 1) * size).join())
+
+describe('chained block hashes', () => {
+  it('are equal exactly where the whole prefix is equal', () => {
+    fc.assert(
+      fc.property(tokenIds, tokenIds, fc.nat(80), fc.integer({ min: 1, max: 9 }), (a, b, shared, size) => {
+        const other = [...a.slice(0, shared), ...b]
+        const left = hashes(a, size)
+        const right = hashes(other, size)
+        const expected = prefixes(a, size).map((prefix, i) => prefix === prefixes(other, size)[i])
+        expect(left.map((hash, i) => hash === right[i])).toEqual(expected)
+      }),
+    )
+  })
+
+  it('hash full blocks only', () => {
+    expect(hashes([1, 2, 3])).toHaveLength(0)
+    expect(hashes([1, 2, 3, 4])).toHaveLength(1)
+    expect(hashes([1, 2, 3, 4, 5, 6, 7])).toHaveLength(1)
+  })
+
+  it('go on from prompt to prompt of a batch, each cut on its own', () => {
+    const ids = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    const batch = pairs(chainBlocks(chainSeed(scope), ids, [0, 5, 5, 10], 4))
+    expect(batch).toHaveLength(2)
+    expect(batch[0]).toBe(hashes(ids)[0])
+    expect(batch[1]).not.toBe(hashes(ids)[1])
+  })
+
+  it.each<[string, Partial<ChainScope>]>([
+    ['model', { model: 'n' }],
+    ['adapter', { adapter: 'a' }],
+    ['an adapter without a name', { adapter: '' }],
+    ['salt', { salts: ['s'] }],
+    ['two salts', { salts: ['s', 't'] }],
+    ['the same text as one salt', { salts: ['st'] }],
+    ['tenant', { tenant: 't' }],
+    ['unit', { unit: 'bytes' }],
+    ['block size', { blockTokens: 8 }],
+  ])('differ by %s', (_, change) => {
+    const words = [1, 2, 3, 4]
+    const of = (changes: Partial<ChainScope>): string[] => pairs(chainBlocks(chainSeed({ ...scope, ...changes }), words, [0, 4], 4))
+    expect(of(change)).not.toEqual(of({}))
+  })
+
+  it('keep salts and tenants apart even where their texts run together', () => {
+    expect(hashes([1, 2, 3, 4], 4, { salts: ['ab', 'c'] })).not.toEqual(hashes([1, 2, 3, 4], 4, { salts: ['a', 'bc'] }))
+    expect(hashes([1, 2, 3, 4], 4, { salts: ['a'] })).not.toEqual(hashes([1, 2, 3, 4], 4, { tenant: 'a' }))
+  })
+
+  it('flip about half of all bits when one input bit flips, wherever it is', () => {
+    const block = Array.from({ length: 16 }, (_, i) => (i * 7919) >>> 0)
+    const hash = (words: readonly number[]): Uint32Array => chainBlocks(chainSeed(scope), words, [0, 16], 16)
+    const base = hash(block)
+    let worst = 64
+    let sum = 0
+    for (let bit = 0; bit < 16 * 32; bit++) {
+      const changed = [...block]
+      changed[bit >> 5] = ((changed[bit >> 5] ?? 0) ^ (1 << (bit & 31))) >>> 0
+      const other = hash(changed)
+      const flipped = ones((base[0] ?? 0) ^ (other[0] ?? 0)) + ones((base[1] ?? 0) ^ (other[1] ?? 0))
+      worst = Math.min(worst, flipped)
+      sum += flipped
+    }
+    expect(worst).toBeGreaterThanOrEqual(10)
+    expect(sum / 512).toBeGreaterThan(30)
+    expect(sum / 512).toBeLessThan(34)
+  })
+
+  it('tell apart blocks that differ only in the top bits of neighbouring words', () => {
+    const hash = (words: readonly number[]): string => hashes(words)[0] as string
+    const top = 0x80000000
+    const seen = new Set([hash([0, 0, 0, 0]), hash([top, 0, 0, 0]), hash([top, top, 0, 0]), hash([0, top, top, 0]), hash([0, 0, top, top]), hash([top, top, top, top])])
+    expect(seen.size).toBe(6)
+  })
+
+  it('give a million structured blocks no two equal hashes, and as many equal lanes as chance does', () => {
+    const count = 1_048_576
+    const state = new Uint32Array(count * 2)
+    const block = new Uint32Array(16)
+    for (let i = 0; i < count; i++) {
+      block[3] = i & 1023
+      block[11] = i >>> 10
+      state.set(chainBlocks({ lo: 1, hi: 2 }, block, [0, 16], 16), i * 2)
+    }
+    const keys = new Float64Array(count)
+    const lows = new Uint32Array(count)
+    for (let i = 0; i < count; i++) {
+      keys[i] = (state[2 * i] as number) * 2 ** 21 + ((state[2 * i + 1] as number) & 0x1fffff)
+      lows[i] = state[2 * i] as number
+    }
+    expect(duplicates(keys.sort())).toBe(0)
+    // n²/2 pairs over 2³² values: 128 expected; far more would mean a weak lane.
+    expect(duplicates(lows.sort())).toBeLessThan(200)
+  })
+})
+
+function duplicates(sorted: Float64Array | Uint32Array): number {
+  let equal = 0
+  for (let i = 1; i < sorted.length; i++) if (sorted[i] === sorted[i - 1]) equal++
+  return equal
+}
+
+function ones(word: number): number {
+  let left = word >>> 0
+  let count = 0
+  for (; left !== 0; left &= left - 1) count++
+  return count
+}

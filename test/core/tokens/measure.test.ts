@@ -1,0 +1,159 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { PromptMeasure, PromptRequest } from '../../../src/core/tokens/measure.ts'
+import { encodeUtf8, meterOf, pairs, requestOf } from './support.ts'
+
+const measure = (endpoint: PromptRequest['endpoint'], body: unknown, rest: Partial<PromptRequest> = {}): PromptMeasure =>
+  meterOf().measure(requestOf(endpoint, body, rest))
+
+const chat = (...contents: unknown[]): unknown => ({ messages: contents.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })) })
+const picture = (url: string): unknown => chat([{ type: 'image_url', image_url: { url } }, { type: 'text', text: 'what is this? '.repeat(10) }])
+
+describe('prompts measured in bytes', () => {
+  it('count UTF-8 bytes over the ratio, cut into chunks of block size times four bytes', () => {
+    const { promptTokens, tokenSource, blocks, promptBytes } = measure('completions', { prompt: 'é'.repeat(100) })
+    expect({ promptTokens, tokenSource, promptBytes, blocks: blocks.length / 2 }).toEqual({ promptTokens: 50, tokenSource: 'bytes', promptBytes: 200, blocks: 3 })
+  })
+
+  it('have equal blocks exactly where whole chunks of text are equal', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 300 }), fc.string({ unit: 'binary', maxLength: 300 }), fc.nat(300), (a, b, shared) => {
+        const other = a.slice(0, shared) + b
+        const [left, right] = [a, other].map((prompt) => pairs(measure('completions', { prompt }).blocks)) as [string[], string[]]
+        const [leftBytes, rightBytes] = [a, other].map(utf8) as [Buffer, Buffer]
+        expect(left).toHaveLength(Math.floor(leftBytes.length / 64))
+        expect(left.map((hash, i) => hash === right[i])).toEqual(
+          left.map((_, i) => rightBytes.length >= (i + 1) * 64 && leftBytes.subarray(0, (i + 1) * 64).equals(rightBytes.subarray(0, (i + 1) * 64))),
+        )
+      }),
+    )
+  })
+
+  it('keep their blocks when a conversation grows', () => {
+    const first = 'tell me a long story '.repeat(30)
+    const before = pairs(measure('chat', chat(first)).blocks)
+    const after = pairs(measure('chat', chat(first, 'once upon a time '.repeat(20), 'go on')).blocks)
+    // All but the last, which held the mark that opens the answer.
+    expect(after.slice(0, before.length - 1)).toEqual(before.slice(0, -1))
+    expect(after.length).toBeGreaterThan(before.length)
+  })
+
+  it('keep their blocks while the ratio is learned, and only the count follows it', () => {
+    const meter = meterOf()
+    const request = requestOf('completions', { prompt: 'word '.repeat(400) })
+    const before = meter.measure(request)
+    for (let i = 0; i < 200; i++) meter.learn(before, 1000)
+    const after = meter.measure(request)
+    expect(pairs(after.blocks)).toEqual(pairs(before.blocks))
+    expect(before.promptTokens).toBe(500)
+    expect(after.promptTokens).toBeGreaterThan(970)
+    expect(after.promptTokens).toBeLessThan(1030)
+  })
+
+  it('learn a ratio that one odd report cannot move far', () => {
+    const meter = meterOf()
+    for (let i = 0; i < 100; i++) meter.learn({ promptBytes: 4000, items: 0 }, 1000)
+    meter.learn({ promptBytes: 15_000, items: 0 }, 1000)
+    expect(meter.bytesPerToken).toBeCloseTo(4, 0)
+    for (const absurd of [0, -5, Number.NaN, 1, 1e9]) meter.learn({ promptBytes: 4000, items: 0 }, absurd)
+    expect(Math.abs(meter.bytesPerToken - 4)).toBeLessThan(0.25)
+  })
+
+  it('learn nothing from prompts with pictures or given as ids', () => {
+    const meter = meterOf()
+    meter.learn({ promptBytes: 4000, items: 1 }, 400)
+    meter.learn({ promptBytes: null, items: 0 }, 400)
+    expect(meter.bytesPerToken).toBe(4)
+  })
+
+  it('read the same whichever way a text message is written', () => {
+    const text = 'the same text '.repeat(20)
+    const whole = pairs(measure('chat', chat(text)).blocks)
+    expect(pairs(measure('chat', chat([{ type: 'text', text }])).blocks)).toEqual(whole)
+    expect(pairs(measure('responses', { input: text }).blocks)).toEqual(whole)
+    expect(pairs(measure('responses', { input: [{ type: 'message', role: 'user', content: [{ type: 'input_text', text }] }] }).blocks)).toEqual(whole)
+    expect(pairs(measure('messages', { messages: [{ role: 'user', content: [{ type: 'text', text }] }] }).blocks)).toEqual(whole)
+  })
+
+  it('differ by the picture, by its bytes and not by its place in the request', () => {
+    const one = measure('chat', picture(`data:image/png;base64,${'A'.repeat(5000)}`))
+    const again = measure('chat', picture(`data:image/png;base64,${'A'.repeat(5000)}`))
+    const other = measure('chat', picture(`data:image/png;base64,${'A'.repeat(4999)}B`))
+    expect(one.items).toBe(1)
+    expect(pairs(one.blocks)).toEqual(pairs(again.blocks))
+    expect(pairs(one.blocks)[0]).not.toBe(pairs(other.blocks)[0])
+    expect(one.promptTokens).toBeLessThan(100)
+  })
+
+  it('count tools, which templates print', () => {
+    const tools = [{ type: 'function', function: { name: 'f', description: 'd'.repeat(400), parameters: { type: 'object' } } }]
+    const without = measure('chat', chat('hi'))
+    const withTools = measure('chat', { ...(chat('hi') as object), tools })
+    expect(withTools.promptTokens - without.promptTokens).toBeGreaterThan(100)
+  })
+})
+
+describe('prompts given as ids', () => {
+  it('are counted exactly, whether or not the pool has a vocabulary', () => {
+    const ids = Array.from({ length: 40 }, (_, i) => i)
+    expect(measure('completions', { prompt: ids })).toMatchObject({ promptTokens: 40, tokenSource: 'ids', promptBytes: null })
+    expect(measure('completions', { prompt: ids }).blocks.length / 2).toBe(2)
+    expect(measure('embeddings', { input: [ids, ids] })).toMatchObject({ promptTokens: 80, tokenSource: 'ids' })
+  })
+
+  it('never share a block with the same bytes as text', () => {
+    const text = 'abcd'.repeat(16)
+    const words = Array.from(new Uint32Array(new TextEncoder().encode(text).buffer))
+    expect(pairs(measure('completions', { prompt: words }).blocks)).not.toEqual(pairs(measure('completions', { prompt: text }).blocks))
+  })
+
+  it('are handed out when asked for', () => {
+    expect(measure('completions', { prompt: [1, 2, 3] }).ids).toBeNull()
+    expect([...(measure('completions', { prompt: [1, 2, 3] }, { withIds: true }).ids ?? [])]).toEqual([1, 2, 3])
+  })
+})
+
+describe('bodies that cannot be read', () => {
+  it.each<[string, PromptRequest['endpoint'], unknown]>([
+    ['nothing', 'chat', null],
+    ['a string', 'chat', 'hello'],
+    ['no messages', 'chat', {}],
+    ['messages that are none', 'chat', { messages: 'hi' }],
+    ['a message without a role', 'chat', { messages: [{ content: 'hi' }] }],
+    ['a null message', 'messages', { messages: [null] }],
+    ['a prompt that is a number', 'completions', { prompt: 5 }],
+    ['a prompt of strings and ids', 'completions', { prompt: ['a', 1] }],
+    ['negative ids', 'completions', { prompt: [-1] }],
+    ['no input', 'responses', {}],
+    ['an endpoint without a prompt', 'other', { prompt: 'hi' }],
+  ])('are counted by their size: %s', (_, endpoint, body) => {
+    expect(measure(endpoint, body, { bodyBytes: 400 })).toMatchObject({ promptTokens: 100, tokenSource: 'bytes', promptBytes: null })
+  })
+
+  it('never throw, whatever JSON they are', () => {
+    const endpoints = ['completions', 'chat', 'responses', 'messages', 'embeddings', 'rerank', 'score', 'tokenize', 'other'] as const
+    const fields = fc.constantFrom('prompt', 'messages', 'input', 'tools', 'system', 'role', 'content', 'type', 'text', 'query', 'documents', 'function', 'tool_calls')
+    const anything = fc.letrec((tie) => ({
+      value: fc.oneof({ depthSize: 'medium' }, fc.jsonValue(), fc.array(tie('value'), { maxLength: 4 }), fc.dictionary(fields, tie('value'), { maxKeys: 5 })),
+    })).value
+    fc.assert(
+      fc.property(fc.constantFrom(...endpoints), fc.dictionary(fields, anything), (endpoint, body) => {
+        const { promptTokens, blocks } = measure(endpoint, body, { bodyBytes: 10 })
+        expect(promptTokens).toBeGreaterThanOrEqual(0)
+        expect(blocks.length % 2).toBe(0)
+      }),
+    )
+  })
+
+  it('do not exhaust the stack, however deep they nest', () => {
+    const depth = 100_000
+    const deep: unknown = JSON.parse(`${'['.repeat(depth)}${']'.repeat(depth)}`)
+    const body = { messages: [{ role: 'user', content: [{ type: 'x', deep }] }], tools: [deep] }
+    expect(measure('chat', body).items).toBe(1)
+  })
+})
+
+function utf8(text: string): Buffer {
+  const bytes = Buffer.alloc(text.length * 3)
+  return bytes.subarray(0, encodeUtf8(text, bytes))
+}
