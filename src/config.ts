@@ -9,10 +9,12 @@ export interface Config {
   readonly version: number
   /** Node only. */
   readonly listen: { readonly host: string; readonly port: number }
-  /** null: none are configured; `open` says whether that means everybody or nobody. */
+  /** null: none are configured. `open` and `loopback` say whether that means everybody or nobody. */
   readonly keys: readonly KeyConfig[] | null
-  /** May anybody call without a key? `open: true` was said, or this process listens on loopback only. */
+  /** Was `open: true` said? */
   readonly open: boolean
+  /** This process listens itself, and only this machine can reach it. false on Workers. */
+  readonly loopback: boolean
   readonly admin: { readonly secret: string } | null
   readonly clusters: readonly ClusterConfig[]
   readonly limits: LimitsConfig

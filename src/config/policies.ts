@@ -1,22 +1,49 @@
-/** How the document names a policy, and which options each takes. */
+/** How the document names a policy and its options. Made from the core's list of policies, so it cannot lag behind. */
 import * as z from 'zod'
+import type { OptionSpec, PolicyKind } from '../core/routing/options.ts'
+import { policyKinds } from '../core/routing/policies/index.ts'
 import { didYouMean } from './suggest.ts'
-import { strict } from './values.ts'
-
-const names = ['round_robin', 'random', 'session', 'qps', 'least_loaded', 'power_of_two'] as const
+import { decimal, oneOf, strict } from './values.ts'
 
 /** What a pool uses when it names none. */
 export const defaultPolicy = 'least_loaded'
 
-const byName = z.discriminatedUnion(
-  'name',
-  [strict({ name: z.literal('round_robin') }), ...names.slice(1).map((name) => strict({ name: z.literal(name) }))],
-  { error: (issue) => unknownPolicy((issue.input as { name?: unknown } | null)?.name) },
-)
+const names = policyKinds.map((kind) => kind.name)
+
+const withOptions = z.discriminatedUnion('name', atLeastOne(policyKinds.map(schemaOf)), {
+  error: (issue) => unknownPolicy((issue.input as { readonly name?: unknown } | null)?.name),
+})
 
 /** A name, or `{ name, option: value, … }`. */
-export const policy = z.union([z.enum(names, { error: (issue) => unknownPolicy(issue.input) }), byName])
+export const policy = z.union([z.enum(names, { error: (issue) => unknownPolicy(issue.input) }), withOptions])
+
+export type PolicyDocument = z.output<typeof policy>
+
+function schemaOf({ name, doc, options }: PolicyKind) {
+  const shape: Record<string, z.ZodOptional<z.ZodType<number | string | boolean>>> = {}
+  for (const [option, spec] of Object.entries(options)) {
+    shape[snake(option)] = optionSchema(spec).optional().meta({ description: spec.doc, default: spec.default })
+  }
+  return strict({ ...shape, name: z.literal(name) }).meta({ description: doc })
+}
+
+function optionSchema(spec: OptionSpec): z.ZodType<number | string | boolean> {
+  const { values, min = -Infinity, max = Infinity } = spec
+  if (typeof spec.default === 'boolean') return z.boolean()
+  if (typeof spec.default === 'number') return decimal(min, max)
+  return values === undefined || values.length === 0 ? z.string().min(1).max(255) : oneOf(atLeastOne([...values]))
+}
+
+function atLeastOne<Item>(items: readonly Item[]): [Item, ...Item[]] {
+  const [first, ...rest] = items
+  if (first === undefined) throw new RangeError('An empty list of alternatives.')
+  return [first, ...rest]
+}
 
 function unknownPolicy(name: unknown): string {
   return `must be a policy: ${names.join(', ')}${typeof name === 'string' ? didYouMean(name, names) : ''}`
 }
+
+const snake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+/** The option's name in the core. */
+export const camel = (name: string) => name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())

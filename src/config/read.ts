@@ -1,7 +1,9 @@
 /** From the valid document to `Config`: snake_case to camelCase, secrets resolved, absent to null. */
 import type { ClusterConfig, Config, EngineConfig, KeyConfig, LmcacheConfig, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/cluster/contract.ts'
+import type { OptionSpec } from '../core/routing/options.ts'
 import type { Finding } from './issues.ts'
+import { camel, type PolicyDocument } from './policies.ts'
 import type { Path } from './problem.ts'
 import type { ClusterDocument, ConfigDocument, EngineDocument, PoolDocument } from './schema.ts'
 import { isLoopback, parseAddress, type Secret } from './values.ts'
@@ -36,7 +38,8 @@ export class Reader {
       version: document.version ?? this.#options.defaultVersion,
       listen,
       keys: document.keys === undefined ? null : this.#keys(document.keys),
-      open: document.open || (document.keys === undefined && this.#options.listens && isLoopback(listen.host)),
+      open: document.open,
+      loopback: this.#options.listens && isLoopback(listen.host),
       admin: document.admin === undefined ? null : { secret: this.#secret(document.admin.secret, ['admin', 'secret']) },
       clusters: document.clusters.map((cluster, index) => this.#cluster(cluster, ['clusters', index])),
       limits: {
@@ -149,14 +152,16 @@ export class Reader {
   }
 }
 
-function readPolicy(policy: PoolDocument['policy']): PolicyConfig {
+function readPolicy(policy: PolicyDocument): PolicyConfig {
   if (typeof policy === 'string') return { name: policy, options: {} }
-  const { name, ...rest } = policy
-  const options: Record<string, number | string | boolean> = rest
-  return { name, options: Object.fromEntries(Object.entries(options).map(([key, value]) => [camel(key), value])) }
+  const { name, ...given } = policy
+  const options: Record<string, OptionSpec['default']> = {}
+  for (const [key, value] of Object.entries(given)) {
+    // The schema is made from a list, so only at run time is it known what it lets through.
+    if (value !== undefined) options[camel(key)] = value as OptionSpec['default']
+  }
+  return { name, options }
 }
-
-const camel = (key: string) => key.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 
 function readSplit({ split, engines }: PoolDocument): PoolSettings['split'] {
   const splits = engines.some((engine) => engine.role === 'prefill')

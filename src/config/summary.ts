@@ -1,0 +1,98 @@
+/** What was understood, for people: no secret in it, every default spelled out. */
+import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../config.ts'
+import type { PolicyConfig } from '../core/cluster/contract.ts'
+
+export interface Summary {
+  readonly version: number
+  readonly listen: string
+  readonly callers: string
+  readonly admin: string
+  readonly clusters: readonly {
+    readonly id: string
+    readonly region: string | null
+    readonly pools: readonly PoolSummary[]
+  }[]
+  /** Nothing wrong, but worth knowing. */
+  readonly notes: readonly string[]
+}
+
+export interface PoolSummary {
+  readonly model: string
+  readonly settings: Readonly<Record<string, string>>
+  readonly engines: readonly { readonly id: string; readonly role: string; readonly url: string; readonly more: string }[]
+}
+
+export function summarise(config: Config): Summary {
+  const { host, port } = config.listen
+  return {
+    version: config.version,
+    listen: `${host.includes(':') ? `[${host}]` : host}:${port}`,
+    callers: callers(config),
+    admin: summariseAdmin(config),
+    clusters: config.clusters.map(summariseCluster),
+    notes: notes(config),
+  }
+}
+
+function callers({ keys, open, loopback }: Config): string {
+  if (keys === null) return open ? 'anybody who can reach it' : loopback ? 'anybody on this machine' : 'nobody'
+  return keys.map((key) => `${key.name} (${key.models === null ? 'all models' : key.models.join(', ')}${key.allowOverrides ? '; may override' : ''})`).join(', ')
+}
+
+function summariseAdmin({ admin, keys, open, loopback }: Config): string {
+  if (admin !== null) return 'with its key'
+  return loopback && keys === null && !open ? 'anybody on this machine' : 'nobody'
+}
+
+function summariseCluster({ id, region, pools }: ClusterConfig): Summary['clusters'][number] {
+  return { id, region, pools: pools.map(summarisePool) }
+}
+
+function summarisePool(pool: PoolSettings): PoolSummary {
+  const { mode, thresholdTokens, connector, fallback } = pool.split
+  const threshold = mode === 'threshold' || mode === 'uncached' ? ` from ${thresholdTokens} tokens` : ''
+  return {
+    model: pool.model,
+    settings: {
+      ...(pool.aliases.length > 0 && { aliases: pool.aliases.join(', ') }),
+      ...(pool.adapters.length > 0 && { adapters: pool.adapters.join(', ') }),
+      policy: policyText(pool.policy),
+      ...(pool.shadow !== null && { shadow: policyText(pool.shadow) }),
+      tokens: `${pool.tokenizer ?? 'from bytes, ratio learned'}; blocks of ${pool.blockTokens}`,
+      split: mode === 'never' ? 'never' : `${mode}${threshold}, by ${connector}; without a prefill engine: ${fallback}`,
+      limits: `connect ${pool.limits.connectMs} ms, first byte ${pool.limits.firstByteMs} ms, silence ${pool.limits.idleMs} ms`,
+      probes: `every ${pool.statsIntervalMs} ms`,
+    },
+    engines: pool.engines.map(summariseEngine),
+  }
+}
+
+function policyText({ name, options }: PolicyConfig): string {
+  const given = Object.entries(options).map(([key, value]) => `${key} ${value}`)
+  return given.length === 0 ? name : `${name} (${given.join(', ')})`
+}
+
+function summariseEngine(engine: EngineConfig): PoolSummary['engines'][number] {
+  const more = [
+    engine.key === null ? null : 'key',
+    ...Object.keys(engine.headers),
+    engine.binding === null ? null : `binding ${engine.binding}`,
+    engine.weight === 1 ? null : `weight ${engine.weight}`,
+    engine.maxInFlight === null ? null : `at most ${engine.maxInFlight} requests`,
+    engine.models === null ? null : `only ${engine.models.join(', ')}`,
+  ]
+  return { id: engine.id, role: engine.role, url: engine.url, more: more.filter((one) => one !== null).join(', ') }
+}
+
+function notes(config: Config): string[] {
+  const found: string[] = []
+  if (config.keys === null) found.push('without `keys`, Workers answer every /v1 call with 503 unless the document says `open: true`.')
+  if (summariseAdmin(config) === 'nobody') found.push('without `admin`, nobody can drain engines or read decisions.')
+  for (const { id, pools } of config.clusters) {
+    for (const { model, engines } of pools) {
+      if (engines.every((engine) => engine.weight === 0)) found.push(`${id}: every engine of ${model} has weight 0.`)
+      if (engines.length === 1) found.push(`${id}: ${model} has one engine, so nothing can take over when it fails.`)
+    }
+  }
+  return found
+}
