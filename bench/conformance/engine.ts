@@ -1,0 +1,86 @@
+/** A real vLLM server on the CPU with made-up weights. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Environment } from './environment.ts'
+import { freePorts, send } from './http.ts'
+import type { Processes, Running } from './processes.ts'
+
+export interface EngineOptions {
+  readonly name: string
+  readonly model?: 'tiny' | 'small'
+  readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export interface RealEngine {
+  readonly name: string
+  readonly url: string
+  /** null: it ran before and goes on running. */
+  readonly process: Running | null
+  /** Values of one of its own metrics, summed over label sets that hold these labels. */
+  metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
+  stop(): Promise<void>
+}
+
+/** The key every engine asks for, so that the gateway has to add it. */
+export const engineKey = 'engine-secret'
+export const servedModel = 'tiny'
+
+/** The flags that rows rely on. Block sizes on a CPU are multiples of 32; float32 is the fast type there. */
+export const engineFlags: readonly string[] = [
+  '--served-model-name', servedModel, '--load-format', 'dummy', '--dtype', 'float32', '--enforce-eager',
+  '--max-model-len', '4096', '--max-num-seqs', '4', '--max-num-queued-reqs', '8', '--block-size', '32', '--num-gpu-blocks-override', '2000',
+  '--enable-prefix-caching', '--prefix-caching-hash-algo', 'sha256_cbor',
+  '--enable-prompt-tokens-details', '--enable-request-id-headers', '--enable-per-request-metrics', '--enable-server-load-tracking',
+  '--enable-auto-tool-choice', '--tool-call-parser', 'hermes',
+]
+
+const engineEnv = {
+  // Dev mode opens /sleep, /pause and /reset_prefix_cache; the seed makes block hashes reproducible; nothing is reported anywhere.
+  VLLM_SERVER_DEV_MODE: '1', PYTHONHASHSEED: '0', VLLM_CPU_KVCACHE_SPACE: '1', VLLM_CPU_OMP_THREADS_BIND: 'nobind', OMP_NUM_THREADS: '1',
+  HF_HUB_OFFLINE: '1', VLLM_NO_USAGE_STATS: '1', DO_NOT_TRACK: '1', LMCACHE_TRACK_USAGE: 'false', NO_GPU_EXT: '1',
+}
+
+/** Starts a server; `ready` waits for it. */
+export async function startEngine(processes: Processes, environment: Environment, options: EngineOptions): Promise<RealEngine> {
+  const { name, model = 'tiny', args = [], env = {} } = options
+  const [port, publish, replay] = await freePorts(3)
+  const events = { enable_kv_cache_events: true, publisher: 'zmq', endpoint: `tcp://127.0.0.1:${publish}`, replay_endpoint: `tcp://127.0.0.1:${replay}` }
+  const running = processes.start({
+    what: `vllm ${name}`,
+    command: [environment.bin('vllm'), 'serve', `models/${model}`, '--host', '127.0.0.1', '--port', String(port), '--api-key', engineKey,
+      ...engineFlags, '--kv-events-config', JSON.stringify(events), ...args],
+    folder: environment.folder,
+    env: { ...engineEnv, ...env },
+  })
+  return engineAt(name, `http://127.0.0.1:${port}`, running)
+}
+
+export function engineAt(name: string, url: string, running: Running | null): RealEngine {
+  return { name, url, process: running, metric: (metric, labels) => metricOf(url, metric, labels), stop: async () => running?.stop() }
+}
+
+/** Resolves when /health says 200. A start costs about 40 s of one core. */
+export async function ready(engine: RealEngine, note: (line: string) => void, limitS = 300): Promise<void> {
+  const began = performance.now()
+  const log = () => engine.process?.tail(30) ?? '(no log)'
+  for (let ticks = 1; ; ticks++) {
+    const seconds = Math.round((performance.now() - began) / 1000)
+    const exit = engine.process?.exitCode() ?? null
+    if (exit !== null) throw new Error(`vLLM ${engine.name} ended while starting (${exit}):\n${log()}`)
+    const health = await send({ url: engine.url, method: 'GET', path: '/health', limitMs: 2000 }).catch(() => null)
+    if (health?.status === 200) return note(`vLLM ${engine.name} is up after ${seconds} s: ${engine.url}`)
+    if (seconds > limitS) throw new Error(`vLLM ${engine.name} is not up after ${limitS} s:\n${log()}`)
+    if (ticks % 15 === 0) note(`  … vLLM ${engine.name} starting, ${seconds} s`)
+    await sleep(1000)
+  }
+}
+
+async function metricOf(url: string, name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
+  const { body } = await send({ url, method: 'GET', path: '/metrics', limitMs: 5000 })
+  let sum = 0
+  for (const line of body.toString('utf8').split('\n')) {
+    if (!line.startsWith(name) || !/^[ {]/.test(line.slice(name.length))) continue
+    if (Object.entries(labels).every(([key, value]) => line.includes(`${key}="${value}"`))) sum += Number(line.slice(line.lastIndexOf(' ')))
+  }
+  return sum
+}

@@ -1,0 +1,74 @@
+/** The gateway as a user runs it, before real engines: on Node, or the built Worker in workerd. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { engineKey, servedModel } from './engine.ts'
+import type { RealEngine } from './engine.ts'
+import { cacheFolder } from './environment.ts'
+import { freePorts, send } from './http.ts'
+import type { Processes, Running } from './processes.ts'
+
+export type GatewayKind = 'node' | 'worker'
+
+export interface RunningGateway {
+  readonly kind: GatewayKind
+  readonly url: string
+  readonly process: Running
+  stop(): Promise<void>
+}
+
+export interface GatewayOptions {
+  readonly kind: GatewayKind
+  readonly processes: Processes
+  note(line: string): void
+  readonly engines: readonly RealEngine[]
+}
+
+export const gatewayKey = 'client-secret'
+export const adminKey = 'admin-secret'
+/** A name that only the gateway knows. */
+export const alias = 'small-talk'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+
+/** Round robin, so that both engines get work; health looked at twice a second. */
+function configFor(engines: readonly RealEngine[], port: number): object {
+  const pool = {
+    model: servedModel,
+    aliases: [alias],
+    policy: 'round_robin',
+    block_tokens: 32,
+    stats_interval_ms: 500,
+    engines: engines.map(({ name, url }) => ({ id: name, url, key: engineKey })),
+  }
+  return {
+    listen: `127.0.0.1:${port}`,
+    keys: [{ name: 'lab', secret: gatewayKey, allow_overrides: true }],
+    admin: { secret: adminKey },
+    clusters: [{ id: 'lab', pools: [pool] }],
+  }
+}
+
+export async function startGateway({ kind, processes, note, engines }: GatewayOptions): Promise<RunningGateway> {
+  const [port] = await freePorts(1)
+  const file = join(cacheFolder, `gateway-${kind}.json`)
+  writeFileSync(file, `${JSON.stringify(configFor(engines, port!), null, 1)}\n`)
+  const command = kind === 'node' ? [process.execPath, 'bin/firstlight.mjs', 'serve', '--config', file] : [process.execPath, 'bench/conformance/worker-host.ts', file, String(port)]
+  if (kind === 'worker') await processes.finish({ what: 'build the Worker', command: ['npm', 'run', 'build:worker'], folder: root, limitS: 180 })
+  const running = processes.start({ what: `gateway ${kind}`, command, folder: root })
+  const gateway = { kind, url: `http://127.0.0.1:${port}`, process: running, stop: () => running.stop() }
+  await up(gateway)
+  note(`the gateway (${kind}) is up: ${gateway.url}`)
+  return gateway
+}
+
+async function up({ url, kind, process: running }: RunningGateway): Promise<void> {
+  for (let waitedMs = 0; waitedMs < 60_000; waitedMs += 250) {
+    if (running.exitCode() !== null) throw new Error(`The gateway (${kind}) ended while starting:\n${running.tail(30)}`)
+    const answer = await send({ url, method: 'GET', path: '/ready', limitMs: 2000 }).catch(() => null)
+    if (answer?.status === 200) return
+    await sleep(250)
+  }
+  throw new Error(`The gateway (${kind}) is not ready after 60 s:\n${running.tail(30)}`)
+}

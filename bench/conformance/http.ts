@@ -1,0 +1,65 @@
+/** Plain HTTP over node:http: sees the exact bytes and headers, and can hang up at any moment. */
+import { request } from 'node:http'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import type { ClientRequest, IncomingMessage } from 'node:http'
+
+export interface Ask {
+  /** Base URL. */
+  readonly url: string
+  readonly method: 'GET' | 'POST' | 'DELETE' | 'PUT'
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** An object is sent as JSON; a string as it is. */
+  readonly body?: unknown
+  readonly limitMs?: number
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+
+/** The whole answer. Rejects when it takes longer than `limitMs` (60 s) or the connection breaks. */
+export async function send(ask: Ask): Promise<Answer> {
+  const { response } = await open(ask)
+  const pieces: Buffer[] = []
+  for await (const piece of response) pieces.push(piece as Buffer)
+  return { status: response.statusCode!, headers: flat(response), body: Buffer.concat(pieces) }
+}
+
+/** Resolves with the head; the caller reads the body, or destroys the request to hang up. */
+export function open(ask: Ask): Promise<{ readonly sent: ClientRequest; readonly response: IncomingMessage }> {
+  return new Promise((resolve, reject) => {
+    const body = ask.body === undefined ? null : typeof ask.body === 'string' ? ask.body : JSON.stringify(ask.body)
+    const headers: Record<string, string> = { ...(body === null ? {} : { 'content-type': 'application/json' }), ...ask.headers }
+    const sent = request(new URL(ask.path, ask.url), { method: ask.method, headers, agent: false, signal: AbortSignal.timeout(ask.limitMs ?? 60_000) })
+    sent.once('error', reject)
+    sent.once('response', (response) => resolve({ sent, response }))
+    sent.end(body ?? undefined)
+  })
+}
+
+/** Sends without waiting for an answer; `destroy()` the result to hang up. */
+export function dispatch(ask: Ask): ClientRequest {
+  const body = typeof ask.body === 'string' ? ask.body : JSON.stringify(ask.body)
+  const sent = request(new URL(ask.path, ask.url), { method: ask.method, headers: { 'content-type': 'application/json', ...ask.headers }, agent: false })
+  sent.on('error', () => {})
+  sent.on('response', (response) => response.on('error', () => {}).resume())
+  sent.end(body)
+  return sent
+}
+
+function flat(response: IncomingMessage): Record<string, string> {
+  return Object.fromEntries(Object.entries(response.headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : (value ?? '')]))
+}
+
+/** Ports that nobody listens on; held together while choosing, so that they differ. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer())
+  await Promise.all(servers.map((server) => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))))
+  const ports = servers.map((server) => (server.address() as AddressInfo).port)
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
+  return ports
+}

@@ -1,0 +1,53 @@
+/** docs/conformance.md: written whole on every run; rows that did not run keep what they last said. */
+import type { Row } from './row.ts'
+
+export interface RowResult {
+  readonly name: string
+  readonly passed: boolean
+  readonly seen: string
+  readonly seconds: number
+  /** Day of the run, UTC. */
+  readonly date: string
+}
+
+/** The results that a page holds. */
+export function readPage(text: string): RowResult[] {
+  const found = text.matchAll(/^\| `([a-z0-9-]+)` \| .*? \| (pass|\*\*fail\*\*) \| (.*) \| (\d+) \| (\d{4}-\d\d-\d\d) \|$/gm)
+  return [...found].map(([, name, passed, seen, seconds, date]) => ({
+    name: name!, passed: passed === 'pass', seen: seen!.replaceAll('\\|', '|'), seconds: Number(seconds), date: date!,
+  }))
+}
+
+export function mergeResults(before: readonly RowResult[], now: readonly RowResult[], order: readonly string[]): RowResult[] {
+  const byName = new Map([...before, ...now].map((result) => [result.name, result]))
+  return order.flatMap((name) => byName.get(name) ?? [])
+}
+
+export function writePage(results: readonly RowResult[], rows: readonly Row[], versions: Readonly<Record<string, string>>): string {
+  const says = new Map(rows.map((row) => [row.name, row.says]))
+  const lines = results.map(({ name, passed, seen, seconds, date }) =>
+    `| \`${name}\` | ${cell(says.get(name) ?? '')} | ${passed ? 'pass' : '**fail**'} | ${cell(seen)} | ${Math.round(seconds)} | ${date} |`)
+  const failed = results.filter((result) => !result.passed).length
+  return `# Conformance with real engines
+
+\`npm run conformance\` checks what Firstlight assumes about engines against real ones: vLLM servers on the CPU, with made-up
+weights, started and stopped by the command itself. It also records their answers in \`test/vectors\`, which \`npm test\` replays
+against the gateway and the simulated engine. \`npm run conformance -- --list\` names the rows; give names to run only those.
+
+It needs Linux on x86-64 with AVX2, Python 3.11 to 3.13, 7 GB of disk and 6 GB of memory, and the Python package index. The first run
+installs for about two minutes into \`.cache/conformance\`; each server takes about a minute to start. What a CPU cannot show is the
+speed of a GPU.
+
+Versions: ${Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(', ')}.
+
+${results.length - failed} of ${results.length} rows passed.
+
+| row | what it says | result | seen | seconds | date |
+| --- | --- | --- | --- | ---: | --- |
+${lines.join('\n')}
+`
+}
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|')
+}

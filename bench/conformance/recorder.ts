@@ -1,0 +1,37 @@
+/** Sends requests to a real engine and keeps the exchanges. */
+import { engineKey } from './engine.ts'
+import { send } from './http.ts'
+import { normalise, rules } from './normaliser.ts'
+import { encodeBody, keptOf, requestText } from './vector.ts'
+import type { Exchange, RecordedRequest, VectorFile } from './vector.ts'
+
+/** The request id is the exchange's name, so that ids which the engine derives from it stay the same. */
+export async function record(url: string, name: string, request: RecordedRequest): Promise<Exchange> {
+  const authorization = request.key === 'none' ? {} : { authorization: `Bearer ${request.key === 'wrong' ? 'other' : engineKey}` }
+  const headers = { 'x-request-id': name, ...request.headers }
+  const text = requestText(request)
+  const answer = await send({
+    url,
+    method: request.method,
+    path: request.path,
+    headers: { ...authorization, ...headers },
+    ...(text === null ? {} : { body: text }),
+  })
+  const body = normalise(answer.body.toString('utf8'))
+  return {
+    name,
+    request: { ...request, headers },
+    response: { status: answer.status, headers: keptOf(answer.headers), ...encodeBody(body, answer.headers['content-type'] ?? '') },
+  }
+}
+
+/** One after the other: what is cached by then is part of the answer. */
+export async function recordAll(url: string, requests: Readonly<Record<string, RecordedRequest>>): Promise<Exchange[]> {
+  const exchanges: Exchange[] = []
+  for (const [name, request] of Object.entries(requests)) exchanges.push(await record(url, name, request))
+  return exchanges
+}
+
+export function vectorFile(about: string, version: string, flags: readonly string[], exchanges: readonly Exchange[]): VectorFile {
+  return { engine: { name: 'vllm', version, flags }, about, normalised: rules.map((rule) => rule.name), exchanges }
+}

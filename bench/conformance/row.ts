@@ -1,0 +1,30 @@
+/** One statement about real engines that can turn out false. */
+import type { Environment } from './environment.ts'
+import type { RealEngine } from './engine.ts'
+import type { GatewayKind, RunningGateway } from './gateway.ts'
+import type { Processes } from './processes.ts'
+
+export interface Row {
+  /** As typed on the command line. */
+  readonly name: string
+  /** The statement, as a sentence. */
+  readonly says: string
+  /** What was seen, for the table. Throws when the statement is false, with what was seen instead. */
+  run(lab: Lab): Promise<string>
+}
+
+/** What rows work with. Servers start when a row first asks for them and serve all that follow. */
+export interface Lab {
+  readonly environment: Environment
+  readonly processes: Processes
+  note(line: string): void
+  engine(name: 'a' | 'b'): Promise<RealEngine>
+  /** Before both engines, with the configuration of `gateway.ts`. */
+  gateway(kind: GatewayKind): Promise<RunningGateway>
+  /** Writes a file below test/vectors; says whether it differs from what was there. */
+  writeVector(file: string, text: string): 'new' | 'same' | 'changed'
+}
+
+export function check(holds: boolean, otherwise: string): asserts holds {
+  if (!holds) throw new Error(otherwise)
+}
