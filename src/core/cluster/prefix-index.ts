@@ -1,0 +1,254 @@
+import { MAX_RUN } from './block-arena.ts'
+import { BlockTree, HOLDERS, HOLDING, LIVE_HOLDERS, NODE_STRIDE } from './block-tree.ts'
+import { ENGINE, HELD, HOLDING_STRIDE, Holdings, LIVE, NODE, NONE, PARENT_HOLDING, SIBLING, STAMP } from './holdings.ts'
+
+/** What the design allows a (block, engine) entry to take, all tables counted. */
+export const BYTES_PER_ENTRY = 40
+const HOLDING_BYTES = HOLDING_STRIDE * 4
+
+/** Where a live request's blocks are recorded. Hand it back to `release` once. */
+export interface Pin {
+  readonly engine: number
+  /** Deepest holding; -1 when nothing could be recorded. */
+  readonly holding: number
+  /** Leading blocks recorded; fewer than asked for when the index is full of live blocks, or on a hash collision. */
+  readonly blocks: number
+}
+
+/**
+ * Which engine holds which prompt blocks: live ones for certain, others as far as an LRU of the engine's size says.
+ * Written when a request is booked, not when the engine reports, so that siblings in a burst see each other.
+ *
+ * One `match` answers for all engines at once. Cost is in runs (stretches of blocks without a fork), not blocks.
+ */
+export class PrefixIndex {
+  readonly #tree = new BlockTree()
+  readonly #holdings = new Holdings(this.#tree)
+  readonly #maxEntries: number
+  readonly #maxBytes: number
+  readonly #capacity: number[] = []
+  #stamp = 0
+
+  /** Result of the last `match`, by engine: leading blocks believed cached, and held by live requests. */
+  cached = new Int32Array(8)
+  live = new Int32Array(8)
+
+  /** @param maxEntries hard cap on (block, engine) entries over all engines; memory is capped with it. */
+  constructor(maxEntries: number, maxBytes = maxEntries * BYTES_PER_ENTRY) {
+    if (!(maxEntries >= 1)) throw new RangeError(`The prefix index needs room for at least one entry, got ${maxEntries}`)
+    this.#maxEntries = maxEntries
+    this.#maxBytes = maxBytes
+  }
+
+  /** The number this index knows a new engine by. Numbers are not reused. */
+  addEngine(capacityBlocks = Infinity): number {
+    const engine = this.#holdings.addEngine()
+    this.#capacity[engine] = capacityBlocks
+    if (engine >= this.cached.length) {
+      this.cached = new Int32Array(this.cached.length * 2)
+      this.live = new Int32Array(this.live.length * 2)
+    }
+    return engine
+  }
+
+  get entries(): number {
+    return this.#holdings.entries
+  }
+
+  /** All typed arrays, slack included. */
+  get bytes(): number {
+    return this.#tree.bytes + this.#holdings.records.bytes
+  }
+
+  cachedBlocks(engine: number): number {
+    return this.#holdings.shares[engine]!.cached
+  }
+
+  liveBlocks(engine: number): number {
+    return this.#holdings.shares[engine]!.live
+  }
+
+  /** Evicts at once what no longer fits. */
+  setCapacity(engine: number, blocks: number): void {
+    this.#capacity[engine] = blocks
+    this.#enforce(engine)
+  }
+
+  /** The engine lost its cache, e.g. by a restart. Live requests keep their load, but leave nothing behind. */
+  flush(engine: number): void {
+    this.#holdings.doom(engine)
+  }
+
+  /** Fills `cached` and `live` for the first `count` blocks. */
+  match(blocks: Uint32Array, count: number): void {
+    const tree = this.#tree
+    tree.locate(blocks, count)
+    this.cached.fill(0)
+    this.live.fill(0)
+    const nodes = tree.nodes.words
+    let end = tree.matched
+    let part = tree.lastMatched
+    let cachedSeen = 0
+    let liveSeen = 0
+    // From the deepest run up. Who holds a run holds all before it, so a run whose holders have all been seen
+    // below has nothing new to say.
+    for (let depth = tree.depth - 1; depth >= 0; depth--) {
+      const at = tree.path[depth]! * NODE_STRIDE
+      const start = end - part
+      if (nodes[at + HOLDERS]! > cachedSeen || nodes[at + LIVE_HOLDERS]! > liveSeen) {
+        const seen = this.#readRun(nodes[at + HOLDING]!, start, part)
+        cachedSeen += seen.cached
+        liveSeen += seen.live
+      }
+      end = start
+      if (depth > 0) part = tree.length(tree.path[depth - 1]!)
+    }
+  }
+
+  readonly #seen = { cached: 0, live: 0 }
+
+  #readRun(first: number, start: number, part: number): { readonly cached: number; readonly live: number } {
+    const words = this.#holdings.records.words
+    const { cached, live } = this
+    const seen = this.#seen
+    seen.cached = 0
+    seen.live = 0
+    for (let holding = first; holding !== NONE; holding = words[holding * HOLDING_STRIDE + SIBLING]!) {
+      const at = holding * HOLDING_STRIDE
+      const engine = words[at + ENGINE]!
+      if (cached[engine] === 0 && !this.#holdings.isDoomed(holding)) {
+        cached[engine] = start + Math.min(part, words[at + HELD]!)
+        seen.cached++
+      }
+      if (live[engine] === 0 && words[at + LIVE]! > 0) {
+        live[engine] = start + part
+        seen.live++
+      }
+    }
+    return seen
+  }
+
+  /** Records that a request with these blocks lives on the engine, and that the engine will have them cached. */
+  pin(engine: number, blocks: Uint32Array, count: number): Pin {
+    const room = Math.min(count, this.#maxEntries - this.#holdings.liveEntries)
+    if (room <= 0) return { engine, holding: NONE, blocks: 0 }
+    const recorded = this.#grow(blocks, room)
+    const holding = this.#hold(engine)
+    this.#enforce(engine)
+    return { engine, holding, blocks: recorded }
+  }
+
+  /**
+   * The request has ended. Its blocks stay believed cached, most recently used, but for those behind the first
+   * `keep`: pass the blocks that were cached before when the engine never got to prefill the prompt.
+   */
+  release(pin: Pin, keep = Infinity): void {
+    const holdings = this.#holdings
+    const stamp = (this.#stamp = (this.#stamp + 1) | 0)
+    let end = pin.blocks
+    let next = pin.holding
+    while (next !== NONE) {
+      const holding = next
+      const at = holding * HOLDING_STRIDE
+      next = holdings.records.words[at + PARENT_HOLDING]!
+      const start = end - this.#tree.length(holdings.records.words[at + NODE]!)
+      if (holdings.endLive(holding)) this.#settle(holding, stamp, keep - start)
+      end = start
+    }
+    this.#enforce(pin.engine)
+  }
+
+  /** A run that has just stopped being live: kept whole, kept up to `keep` blocks, or dropped. */
+  #settle(holding: number, stamp: number, keep: number): void {
+    const holdings = this.#holdings
+    const cut = keep < holdings.records.words[holding * HOLDING_STRIDE + HELD]! && holdings.isLeaf(holding)
+    if (holdings.isDoomed(holding) || (cut && keep <= 0)) {
+      holdings.drop(holding, true)
+      return
+    }
+    if (cut) holdings.lower(holding, keep)
+    holdings.letGo(holding, stamp)
+  }
+
+  /** Makes the tree's path cover the blocks, cut so that it ends where they end. Returns how many it covers. */
+  #grow(blocks: Uint32Array, count: number): number {
+    const tree = this.#tree
+    tree.locate(blocks, count)
+    let parent = NONE
+    if (tree.depth > 0) {
+      const last = tree.depth - 1
+      const node = tree.path[last]!
+      parent = tree.lastMatched < tree.length(node) ? this.#holdings.split(node, tree.lastMatched) : node
+      tree.path[last] = parent
+    }
+    let at = tree.matched
+    if (parent !== NONE && at < count) {
+      const more = Math.min(tree.room(parent), count - at)
+      if (more > 0) tree.extend(parent, blocks, at, at + more)
+      at += more
+    }
+    while (at < count) {
+      const to = Math.min(at + MAX_RUN, count)
+      const node = tree.append(parent, blocks, at, to)
+      if (node === NONE) break
+      tree.pushPath(node)
+      parent = node
+      at = to
+    }
+    return at
+  }
+
+  /** Makes the engine hold the whole path, live. Returns the deepest holding. */
+  #hold(engine: number): number {
+    const holdings = this.#holdings
+    const { path, depth } = this.#tree
+    let known = depth
+    let deepest = NONE
+    while (known > 0 && deepest === NONE) deepest = holdings.find(path[--known]!, engine)
+    for (let holding = deepest; holding !== NONE; holding = holdings.records.words[holding * HOLDING_STRIDE + PARENT_HOLDING]!) {
+      holdings.makeLive(holding)
+    }
+    for (let at = deepest === NONE ? 0 : known + 1; at < depth; at++) {
+      deepest = holdings.create(path[at]!, engine, deepest)
+      holdings.makeLive(deepest)
+    }
+    return deepest
+  }
+
+  /** Evicts the least recently used until engine, entry count and memory fit; live blocks stay. */
+  #enforce(engine: number): void {
+    const holdings = this.#holdings
+    const share = holdings.shares[engine]!
+    const capacity = this.#capacity[engine]!
+    while (share.cached > capacity && share.last !== NONE) this.#evict(share.last, share.cached - capacity)
+    while (holdings.entries > this.#maxEntries || this.usedBytes > this.#maxBytes) {
+      const oldest = this.#oldest()
+      if (oldest === NONE) return
+      const excess = holdings.entries - this.#maxEntries
+      this.#evict(oldest, excess > 0 ? excess : Infinity)
+    }
+  }
+
+  #evict(holding: number, excess: number): void {
+    const held = this.#holdings.records.words[holding * HOLDING_STRIDE + HELD]!
+    if (held <= excess) this.#holdings.drop(holding, false)
+    else this.#holdings.lower(holding, held - excess)
+  }
+
+  /** The last run of the engine that was let go longest ago. */
+  #oldest(): number {
+    const words = this.#holdings.records.words
+    let oldest = NONE
+    for (const { last } of this.#holdings.shares) {
+      if (last === NONE) continue
+      // The stamp wraps around: compare by difference.
+      if (oldest === NONE || ((words[last * HOLDING_STRIDE + STAMP]! - words[oldest * HOLDING_STRIDE + STAMP]!) | 0) < 0) oldest = last
+    }
+    return oldest
+  }
+
+  /** Bytes that what is known needs: what the cap counts. */
+  get usedBytes(): number {
+    return this.#tree.usedBytes + this.#holdings.records.count * HOLDING_BYTES
+  }
+}
