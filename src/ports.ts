@@ -124,6 +124,8 @@ export interface Reply {
   readonly heartbeatMs: number
   /** Longest silence between bytes after the first. */
   readonly idleMs: number
+  /** Look for the `resp_…` id of a stored response in what passes (observed replies only). */
+  readonly findResponseId?: boolean
   /** Call `onEvents` each time this many more data events have passed; 0: never. */
   readonly eventStep: number
   onEvents(events: number): void
@@ -142,6 +144,8 @@ export interface PassEnd {
   readonly events: number
   readonly usage: Usage | null
   readonly bytes: number
+  /** Set when `findResponseId` was asked for and one was seen. */
+  readonly responseId?: string | null
 }
 
 /** What belongs to one incoming request. Made by the entry. */

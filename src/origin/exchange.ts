@@ -33,8 +33,12 @@ export interface Exchange {
   readonly hideUsage: boolean
   /** All of the admission that does not depend on the attempt. */
   admission(route: PoolRoute): Omit<Admission, 'attempt' | 'avoid' | 'configVersion'>
+  /** SSE comments to the client while its engine is silent, each this long after the last byte; 0: none. */
+  readonly heartbeatMs: number
   /** Pools that serve the model, in the order they are to be tried. */
   readonly routes: readonly PoolRoute[]
+  /** Version of the config these routes came from. */
+  readonly configVersion: number
   /** Bound to one engine (stateful calls): only this one will do. null: any. */
   readonly pinned: { readonly cluster: string; readonly engine: string } | null
   /** Stages the door measured, ms. */

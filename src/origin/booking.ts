@@ -1,0 +1,116 @@
+/** Keeps one booking alive while its request lives, and ends it exactly once. */
+import { PAYLOAD_VERSION, type Admission, type Outcome, type Placement, type Resume, type StageTimes } from '../core/cluster/contract.ts'
+import type { Cluster, Lease, Log } from '../ports.ts'
+
+export interface BookingParts {
+  readonly cluster: Cluster
+  /** null: placed without the object, which was out of reach; it is told as soon as it is back. */
+  readonly lease: Lease | null
+  readonly admission: Admission
+  readonly placement: Placement
+  readonly leaseMs: number
+  readonly log: Log
+}
+
+/** An outcome without what every outcome has. */
+export type Ending = Omit<Outcome, 'version'>
+
+type Step = (lease: Lease) => Promise<void>
+
+/**
+ * Speaks to the object in order, one call at a time, and never fails its request: what the object has forgotten is
+ * booked again, what it cannot hear now is said with the next sign of life.
+ */
+export class Booking {
+  readonly #parts: BookingParts
+  #lease: Lease | null
+  /** The object has known this booking at some time, so it must hear of its end. */
+  #known: boolean
+  #timer: ReturnType<typeof setTimeout> | null = null
+  #tail: Promise<void> = Promise.resolve()
+  #queued = 0
+  #firstTokenSeen = false
+  #outputBlocks = 0
+  #progressQueued = false
+  #released = false
+
+  constructor(parts: BookingParts) {
+    this.#parts = parts
+    this.#lease = parts.lease
+    this.#known = parts.lease !== null
+    this.#renewLater()
+  }
+
+  /** The prefill is done. Has effect once. */
+  firstToken(stages: StageTimes): void {
+    if (this.#firstTokenSeen || this.#released) return
+    this.#firstTokenSeen = true
+    if (this.#lease !== null) this.#say((lease) => lease.firstToken(stages))
+  }
+
+  /** Output so far, in blocks; of many calls in a row only the last is sent. */
+  progress(outputBlocks: number): void {
+    if (outputBlocks <= this.#outputBlocks || this.#released) return
+    this.#outputBlocks = outputBlocks
+    if (this.#progressQueued || this.#lease === null) return
+    this.#progressQueued = true
+    this.#say((lease) => {
+      this.#progressQueued = false
+      return lease.progress(this.#outputBlocks)
+    })
+  }
+
+  /** Ends the booking; later calls do nothing. Resolves when the object knows, or cannot be told. Never rejects. */
+  release(ending: Ending): Promise<void> {
+    if (!this.#released) {
+      this.#released = true
+      if (this.#timer !== null) clearTimeout(this.#timer)
+      if (this.#known || this.#lease !== null || this.#queued > 0) {
+        this.#say((lease) => lease.release({ version: PAYLOAD_VERSION, ...ending }))
+      }
+    }
+    return this.#tail
+  }
+
+  #renewLater(): void {
+    this.#timer = setTimeout(() => {
+      // A call on its way is a sign of life too.
+      if (this.#queued === 0) this.#say((lease) => lease.renew())
+      this.#renewLater()
+    }, this.#parts.leaseMs / 3)
+  }
+
+  #say(step: Step): void {
+    this.#queued++
+    this.#tail = this.#tail.then(async () => {
+      await this.#deliver(step)
+      this.#queued--
+    })
+  }
+
+  async #deliver(step: Step): Promise<void> {
+    if (this.#lease !== null) {
+      try {
+        return await step(this.#lease)
+      } catch (error) {
+        this.#parts.log.debug('booking_forgotten', { id: this.#parts.admission.id, error })
+        this.#lease = null
+      }
+    }
+    // Never booked and over by now: nothing to end.
+    if (this.#released && !this.#known) return
+    try {
+      this.#lease = await this.#parts.cluster.resume(this.#asResume())
+      this.#known = true
+      await step(this.#lease)
+    } catch (error) {
+      this.#lease = null
+      this.#parts.log.warn('booking_unreachable', { id: this.#parts.admission.id, error })
+    }
+  }
+
+  #asResume(): Resume {
+    const { admission, placement } = this.#parts
+    return { admission, placement, firstTokenSeen: this.#firstTokenSeen, outputBlocks: this.#outputBlocks }
+  }
+}

@@ -1,0 +1,52 @@
+/** Walks a request through engines until one answers: before the first byte a failure costs an attempt, after it the stream. */
+import type { AttemptFailure } from '../core/cluster/contract.ts'
+import { Failure } from '../failure.ts'
+import type { Ports } from '../ports.ts'
+import { attempt, type AttemptFailed } from './attempt.ts'
+import type { Exchange } from './exchange.ts'
+import { failureOf, place, type Digests } from './place.ts'
+import { Stages } from './stages.ts'
+
+/** A backstop: the object's retry budget and the engines left end the walk long before. */
+const MAX_ATTEMPTS = 16
+/** When every engine was out of reach: about the time a restarted one needs to be found again. */
+const RETRY_AFTER_MS = 1_000
+
+/**
+ * The answer of the first engine that gives one, ready for the client. Throws a Failure when none does, when the
+ * cluster refuses, or when the client is gone. Every booking made on the way is released.
+ */
+export async function forward(exchange: Exchange, ports: Ports, digests: Digests): Promise<Response> {
+  const stages = new Stages(exchange.stages)
+  const avoid = new Map<string, string[]>()
+  const failed: AttemptFailed[] = []
+  while (failed.length < MAX_ATTEMPTS) {
+    const startedAt = ports.now()
+    const placed = await place(exchange, ports, digests, { attempt: failed.length, avoid })
+    stages.add('admit', ports.now() - startedAt)
+    if ('refused' in placed) throw failed.length === 0 ? failureOf(placed.refused) : failureOfAttempts(failed)
+    const outcome = await attempt({ exchange, ports, placed, stages })
+    if (!('failure' in outcome)) return outcome
+    failed.push(outcome)
+    const cluster = placed.route.cluster.id
+    avoid.set(cluster, [...(avoid.get(cluster) ?? []), placed.engine.id])
+  }
+  throw failureOfAttempts(failed)
+}
+
+/** What the client is told when engines were tried and all failed. The last one speaks, unless none was ever reached. */
+function failureOfAttempts(failed: readonly AttemptFailed[]): Failure {
+  const tried = failed.length === 1 ? 'The engine' : `${failed.length} engines`
+  const cause = failed.map(({ failure, status }) => (status === null ? failure : `${failure} ${status}`)).join(', ')
+  const options = { cause, retryAfterMs: RETRY_AFTER_MS }
+  if (failed.every(({ failure }) => unreached.has(failure))) return new Failure('no_engine', 'No engine is available for this model right now.', options)
+  if (failed.every(({ failure }) => failure === 'busy' || unreached.has(failure))) {
+    return new Failure('engines_full', 'All engines for this model are busy. Try again shortly.', options)
+  }
+  const last = failed.at(-1)!
+  if (last.failure === 'first_byte_timeout') return new Failure('engine_timeout', `${tried} did not begin an answer in time.`, options)
+  if (last.status !== null) return new Failure('engine_unreachable', `${tried} failed to answer (last status ${last.status}).`, options)
+  return new Failure('engine_unreachable', `${tried} broke the connection before answering.`, options)
+}
+
+const unreached: ReadonlySet<AttemptFailure> = new Set(['connect', 'connect_timeout'])

@@ -1,0 +1,146 @@
+/** The rules for headers at a proxy (RFC 9110, section 7.6). Everywhere headers are flat lists of name, value with lower-case names. */
+import type { EngineConfig } from '../config.ts'
+import type { EngineTarget } from '../ports.ts'
+
+/** Speak of one connection only: never passed on, in either direction. */
+const HOP_BY_HOP: ReadonlySet<string> = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'http2-settings',
+])
+
+/** Belong to the client and the gateway: credentials, and what only we may say to an engine. */
+const NOT_FOR_ENGINES: ReadonlySet<string> = new Set([
+  'host',
+  'content-length',
+  'expect',
+  'authorization',
+  'cookie',
+  'x-api-key',
+  'api-key',
+  'accept-encoding',
+  'x-request-id',
+  // A browser's origin would make an engine add its own CORS headers to ours.
+  'origin',
+  'referer',
+  // vLLM obeys it: a client could choose the engine behind the books' back.
+  'x-data-parallel-rank',
+  // Anyone can write these. Engines have no use for the client's address.
+  'forwarded',
+  'via',
+  'x-real-ip',
+  'true-client-ip',
+])
+const NOT_FOR_ENGINES_PREFIXES = ['x-forwarded-', 'x-firstlight-', 'cf-', 'sec-', 'access-control-', 'proxy-']
+
+/** Framing is derived anew from the bytes that pass; the rest is ours to say, or names the engine's host. */
+const NOT_FOR_CLIENTS: ReadonlySet<string> = new Set([
+  'content-length',
+  'date',
+  'server',
+  'alt-svc',
+  'location',
+  'content-location',
+  'strict-transport-security',
+  'x-request-id',
+  'server-timing',
+])
+
+/** Adds what `connection` names to the hop-by-hop set. null when it names nothing more. */
+function namedByConnection(flat: readonly string[]): Set<string> | null {
+  let named: Set<string> | null = null
+  for (let i = 0; i < flat.length; i += 2) {
+    if (flat[i] !== 'connection') continue
+    for (const token of flat[i + 1]!.split(',')) {
+      const name = token.trim().toLowerCase()
+      if (name !== '' && name !== 'close' && name !== 'keep-alive') (named ??= new Set()).add(name)
+    }
+  }
+  return named
+}
+
+/**
+ * The client's headers as an engine may see them: no hop-by-hop header, no credential, no claim about addresses,
+ * no compression (a compressed stream cannot be watched); the request id added.
+ */
+export function headersForEngine(incoming: Iterable<readonly [string, string]>, requestId: string): string[] {
+  const flat: string[] = []
+  for (const [name, value] of incoming) flat.push(name.toLowerCase(), value)
+  const named = namedByConnection(flat)
+  const out: string[] = []
+  for (let i = 0; i < flat.length; i += 2) {
+    const name = flat[i]!
+    if (HOP_BY_HOP.has(name) || NOT_FOR_ENGINES.has(name) || named?.has(name)) continue
+    if (NOT_FOR_ENGINES_PREFIXES.some((prefix) => name.startsWith(prefix))) continue
+    out.push(name, flat[i + 1]!)
+  }
+  out.push('accept-encoding', 'identity', 'x-request-id', requestId)
+  return out
+}
+
+/** The request's headers with the engine's own on top: what an operator set for an engine wins. */
+export function headersForTarget(request: readonly string[], target: EngineTarget): string[] {
+  const out: string[] = []
+  for (let i = 0; i < request.length; i += 2) {
+    if (!hasHeader(target.headers, request[i]!)) out.push(request[i]!, request[i + 1]!)
+  }
+  out.push(...target.headers)
+  return out
+}
+
+/** An engine's answer without what concerns only the connection to it. Names are lowered. */
+export function headersOfAnswer(raw: readonly string[]): string[] {
+  const flat = raw.map((text, i) => (i % 2 === 0 ? text.toLowerCase() : text))
+  const named = namedByConnection(flat)
+  const out: string[] = []
+  for (let i = 0; i < flat.length; i += 2) {
+    const name = flat[i]!
+    if (HOP_BY_HOP.has(name) || name === 'content-length' || named?.has(name)) continue
+    out.push(name, flat[i + 1]!)
+  }
+  return out
+}
+
+/** An engine's answer as a client may see it: nothing that speaks for the gateway or names the engine's host. */
+export function headersForClient(answer: readonly string[]): string[] {
+  const out: string[] = []
+  for (let i = 0; i < answer.length; i += 2) {
+    const name = answer[i]!
+    if (NOT_FOR_CLIENTS.has(name) || HOP_BY_HOP.has(name) || name.startsWith('x-firstlight-')) continue
+    out.push(name, answer[i + 1]!)
+  }
+  return out
+}
+
+/** Where a configured engine is, and what every request to it carries. */
+export function engineTarget(engine: EngineConfig): EngineTarget {
+  const headers: string[] = []
+  for (const [name, value] of Object.entries(engine.headers)) headers.push(name.toLowerCase(), value)
+  if (engine.key !== null && !hasHeader(headers, 'authorization')) headers.push('authorization', `Bearer ${engine.key}`)
+  return { id: engine.id, url: engine.url.replace(/\/+$/, ''), headers, binding: engine.binding }
+}
+
+export function hasHeader(flat: readonly string[], name: string): boolean {
+  for (let i = 0; i < flat.length; i += 2) if (flat[i] === name) return true
+  return false
+}
+
+/** The first value of a header; null without one. */
+export function headerOf(flat: readonly string[], name: string): string | null {
+  for (let i = 0; i < flat.length; i += 2) if (flat[i] === name) return flat[i + 1]!
+  return null
+}
+
+/** Always new: headers of a fetched response are immutable on some runtimes. */
+export function toHeaders(flat: readonly string[]): Headers {
+  const headers = new Headers()
+  for (let i = 0; i < flat.length; i += 2) headers.append(flat[i]!, flat[i + 1]!)
+  return headers
+}

@@ -1,0 +1,140 @@
+/** Finds a place for one attempt: clusters in order, each asked to rank and book in one call. */
+import { PAYLOAD_VERSION, type Admission, type ClusterDigest, type Placement, type Refusal } from '../core/cluster/contract.ts'
+import { Failure } from '../failure.ts'
+import type { Admitted, EngineTarget, Ports } from '../ports.ts'
+import { Booking } from './booking.ts'
+import type { Exchange, PoolRoute } from './exchange.ts'
+
+/** What is known of clusters without asking them. */
+export interface Digests {
+  /** The pools in the order they are to be tried. */
+  order(exchange: Exchange): readonly PoolRoute[]
+  /** The last digest seen of a cluster's pool; null: none. */
+  latest(cluster: string, pool: string): ClusterDigest | null
+  /** A choice without the object: rendezvous with bounded load. null: no engine is left. */
+  fallback(admission: Admission, route: PoolRoute): Placement | null
+}
+
+/** One attempt's place: engines, and the booking that holds them. */
+export interface Placed {
+  readonly route: PoolRoute
+  readonly placement: Placement
+  readonly engine: EngineTarget
+  readonly policy: string
+  readonly booking: Booking
+  /** What the decision header says besides the id: `fallback=…`, `failover=…`. */
+  readonly notes: readonly string[]
+}
+
+/** What earlier attempts of the same request have taught. */
+export interface Past {
+  readonly attempt: number
+  /** Cluster id → engines that failed this request. */
+  readonly avoid: ReadonlyMap<string, readonly string[]>
+}
+
+/** An object that answers later than this is out of reach; what it books then is released. */
+const ADMIT_MS = 2_000
+
+export async function place(exchange: Exchange, ports: Ports, digests: Digests, past: Past): Promise<Placed | { readonly refused: Refusal }> {
+  const routes = exchange.pinned === null ? digests.order(exchange) : exchange.routes.filter((route) => route.cluster.id === exchange.pinned?.cluster)
+  const notes: string[] = []
+  let worst: Refusal | null = null
+  for (const route of routes) {
+    const admission = admissionFor(exchange, route, past)
+    const found = await admitOn(ports, digests, route, admission)
+    if ('refusal' in found) {
+      worst = gentler(worst, found.refusal)
+      notes.push(`failover=${route.cluster.id}:${found.refusal.reason}`)
+      continue
+    }
+    const engine = targetOf(route, found.placement)
+    if (engine === null) {
+      void found.booking.release({ result: 'abandoned', failure: null, status: null, usage: null, outputEvents: 0, stages: {} })
+      ports.log.error('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: found.placement })
+      notes.push(`failover=${route.cluster.id}:unknown_engine`)
+      continue
+    }
+    return { route, engine, placement: found.placement, policy: found.policy, booking: found.booking, notes: [...notes, ...found.notes] }
+  }
+  return { refused: worst ?? { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 } }
+}
+
+type Found = { readonly placement: Placement; readonly policy: string; readonly booking: Booking; readonly notes: readonly string[] }
+
+async function admitOn(ports: Ports, digests: Digests, route: PoolRoute, admission: Admission): Promise<Found | { readonly refusal: Refusal }> {
+  const cluster = ports.cluster(route.cluster.id, route.pool.model)
+  const parts = { cluster, admission, leaseMs: route.pool.leaseMs, log: ports.log }
+  try {
+    const admitted = await withinBudget(cluster.admit(admission))
+    if ('refusal' in admitted) return admitted
+    const { lease, placement, policy } = admitted
+    return { placement, policy, booking: new Booking({ ...parts, lease, placement }), notes: [] }
+  } catch (error) {
+    ports.log.warn('cluster_unreachable', { id: admission.id, cluster: route.cluster.id, error })
+    const placement = digests.fallback(admission, route)
+    if (placement === null) return { refusal: { reason: 'engines_unavailable', detail: 'the cluster is out of reach and no engine is left', retryAfterMs: 1_000 } }
+    return { placement, policy: 'rendezvous', booking: new Booking({ ...parts, lease: null, placement }), notes: ['fallback=object_unreachable'] }
+  }
+}
+
+/** A lease that comes too late is given back at once. */
+function withinBudget(admitting: Promise<Admitted>): Promise<Admitted> {
+  return new Promise((resolve, reject) => {
+    let late = false
+    const timer = setTimeout(() => {
+      late = true
+      reject(new Error(`no answer to admit within ${ADMIT_MS} ms`))
+    }, ADMIT_MS)
+    admitting.then(
+      (admitted) => {
+        clearTimeout(timer)
+        if (!late) return resolve(admitted)
+        if ('refusal' in admitted) return
+        const outcome = { version: PAYLOAD_VERSION, result: 'abandoned', failure: null, status: null, usage: null, outputEvents: 0, stages: {} } as const
+        admitted.lease.release(outcome).catch(() => {})
+      },
+      (error: unknown) => {
+        clearTimeout(timer)
+        reject(error as Error)
+      },
+    )
+  })
+}
+
+function admissionFor(exchange: Exchange, route: PoolRoute, past: Past): Admission {
+  const failed = past.avoid.get(route.cluster.id) ?? []
+  const { pinned } = exchange
+  // Bound to one engine: all others are to be avoided.
+  const others = pinned === null ? [] : [...route.targets.keys()].filter((id) => id !== pinned.engine)
+  return { ...exchange.admission(route), configVersion: exchange.configVersion, attempt: past.attempt, avoid: [...failed, ...others] }
+}
+
+function targetOf(route: PoolRoute, placement: Placement): EngineTarget | null {
+  const engine = placement.kind === 'whole' ? placement.engine : placement.decode
+  return route.targets.get(engine) ?? null
+}
+
+/** The refusal that promises most: full now is better news than nothing there. */
+function gentler(a: Refusal | null, b: Refusal): Refusal {
+  if (a === null) return b
+  const order: readonly Refusal['reason'][] = ['overloaded', 'engines_full', 'retry_budget', 'role_empty', 'engines_unavailable', 'no_engine', 'unconfigured']
+  return order.indexOf(b.reason) < order.indexOf(a.reason) ? b : a
+}
+
+/** A refusal as the client sees it. */
+export function failureOf(refusal: Refusal): Failure {
+  const retryAfterMs = Math.max(1, refusal.retryAfterMs)
+  switch (refusal.reason) {
+    case 'overloaded':
+    case 'engines_full':
+      return new Failure('engines_full', 'All engines for this model are full. Try again shortly.', { retryAfterMs, cause: refusal.detail })
+    case 'role_empty':
+      return new Failure('role_empty', 'No engine is available for one of the roles this request needs.', { retryAfterMs, cause: refusal.detail })
+    case 'unconfigured':
+    case 'no_engine':
+    case 'engines_unavailable':
+    case 'retry_budget':
+      return new Failure('no_engine', 'No engine is available for this model right now.', { retryAfterMs, cause: refusal.detail })
+  }
+}

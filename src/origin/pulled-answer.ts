@@ -1,0 +1,169 @@
+/** An engine's answer behind a pull source: everything of `OriginAnswer` that does not depend on who delivers the bytes. */
+import { OriginError, type OriginAnswer, type PassEnd, type Reply } from '../ports.ts'
+import { joined } from './bytes.ts'
+import { Prelude } from './events.ts'
+import { headerOf, toHeaders } from './headers.ts'
+import { openPipe, type Pipe } from './pipe.ts'
+
+/** Where an answer's bytes come from. The platform writes it. */
+export interface ByteSource {
+  /** The next bytes; null at a clean end. One call at a time. Rejects with an OriginError, or with what `stop` was given. */
+  read(): Promise<Uint8Array | null>
+  /** Lets go of the engine: a pending and every later read rejects with `reason`. Harmless when repeated or late. */
+  stop(reason: unknown): void
+}
+
+export interface AnswerHead {
+  readonly status: number
+  /** Lower-case, hop-by-hop removed. */
+  readonly headers: readonly string[]
+}
+
+export interface AnswerLimits {
+  /** Epoch milliseconds by which the first body byte must be here. */
+  readonly firstByteBy: number
+  readonly now: () => number
+  /** The client is gone, or the gateway has given up. */
+  readonly signal: AbortSignal
+}
+
+/** Statuses that have no body, whatever the headers say. */
+const BODILESS: ReadonlySet<number> = new Set([101, 103, 204, 205, 304])
+/** Keep-alive comments that may be held back while no token has come. */
+const PRELUDE_BYTES = 16 * 1024
+
+export class PulledAnswer implements OriginAnswer {
+  readonly status: number
+  readonly headers: readonly string[]
+  readonly sse: boolean
+  protected readonly source: ByteSource
+  protected readonly limits: AnswerLimits
+  /** Read and not passed on yet. */
+  protected held: Uint8Array[] = []
+  protected ended = false
+  /** The read in flight, so that `pass` can go on from a `firstByte` that still waits. */
+  #reading: Promise<Uint8Array | null> | null = null
+  #pipe: Pipe | null = null
+  readonly #onAbort: () => void
+  #timer: ReturnType<typeof setTimeout> | null
+
+  constructor(head: AnswerHead, source: ByteSource, limits: AnswerLimits) {
+    this.status = head.status
+    this.headers = head.headers
+    this.sse = (headerOf(head.headers, 'content-type') ?? '').toLowerCase().startsWith('text/event-stream')
+    this.source = source
+    this.limits = limits
+    this.#onAbort = () => this.#abort(limits.signal.reason)
+    limits.signal.addEventListener('abort', this.#onAbort)
+    const leftMs = Math.max(0, limits.firstByteBy - limits.now())
+    this.#timer = setTimeout(() => source.stop(new OriginError('first_byte_timeout', 'no byte of the body within the limit')), leftMs)
+    if (limits.signal.aborted) this.#onAbort()
+  }
+
+  async firstByte(): Promise<void> {
+    const prelude = this.sse ? new Prelude() : null
+    let heldBytes = 0
+    try {
+      while (this.#pipe === null) {
+        const chunk = await this.next()
+        // `pass` has taken over while this read was waiting: the chunk is its own.
+        if (this.#pipe !== null) return
+        if (chunk === null) {
+          this.ended = true
+          break
+        }
+        this.held.push(chunk)
+        heldBytes += chunk.length
+        if (prelude === null || prelude.hasContent(chunk) || heldBytes > PRELUDE_BYTES) break
+      }
+    } catch (error) {
+      this.release()
+      throw error
+    }
+    this.firstByteIsHere()
+  }
+
+  async read(limitBytes: number): Promise<Uint8Array> {
+    try {
+      let size = 0
+      for (const chunk of this.held) size += chunk.length
+      for (;;) {
+        if (size > limitBytes) throw new OriginError('malformed', `the engine's answer is longer than ${limitBytes} bytes`)
+        const chunk = this.ended ? null : await this.next()
+        if (chunk === null) break
+        this.held.push(chunk)
+        size += chunk.length
+      }
+      return joined(this.held, size)
+    } finally {
+      this.discard()
+    }
+  }
+
+  pass(reply: Reply): Response {
+    const tracked: Reply = this.#tracked(reply)
+    if (BODILESS.has(this.status) || (this.ended && this.held.length === 0)) {
+      this.source.stop(new OriginError('malformed', 'a body where none may be'))
+      tracked.settled(completeEnd(0))
+      return new Response(null, { status: reply.status, headers: toHeaders(reply.headers) })
+    }
+    this.#pipe = openPipe({
+      reply: tracked,
+      sse: this.sse,
+      held: this.held,
+      ended: this.ended,
+      now: this.limits.now,
+      next: () => this.next(),
+      stop: (reason) => this.source.stop(reason),
+    })
+    return new Response(this.#pipe.stream, { status: reply.status, headers: toHeaders(reply.headers) })
+  }
+
+  discard(): void {
+    this.release()
+    this.source.stop(new OriginError('reset', 'the answer was discarded'))
+  }
+
+  /** One read at a time; a second caller joins the first one's. */
+  protected next(): Promise<Uint8Array | null> {
+    this.#reading ??= this.source.read().finally(() => (this.#reading = null))
+    return this.#reading
+  }
+
+  protected firstByteIsHere(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+  }
+
+  /** No timer and no listener stays behind an answer that is done with. */
+  protected release(): void {
+    this.firstByteIsHere()
+    this.limits.signal.removeEventListener('abort', this.#onAbort)
+  }
+
+  /** The reply with our own bookkeeping around it. */
+  #tracked(reply: Reply): Reply {
+    return {
+      ...reply,
+      cutEvent: (failure) => reply.cutEvent(failure),
+      onEvents: (events) => reply.onEvents(events),
+      onFirstByte: () => {
+        this.firstByteIsHere()
+        reply.onFirstByte()
+      },
+      settled: (end) => {
+        this.release()
+        reply.settled(end)
+      },
+    }
+  }
+
+  #abort(reason: unknown): void {
+    this.source.stop(reason)
+    this.#pipe?.clientGone()
+  }
+}
+
+export function completeEnd(bytes: number): PassEnd {
+  return { end: 'complete', failure: null, events: 0, usage: null, bytes }
+}

@@ -1,0 +1,32 @@
+/** What a request went through before its first token, as the gateway saw it. */
+import type { Stage, StageTimes } from '../core/cluster/contract.ts'
+
+/** In the order a request goes through them. */
+const ORDER: readonly Stage[] = ['edge', 'tokens', 'route', 'lookup', 'admit', 'connect', 'encode', 'prefill_leg', 'transfer', 'queue', 'prefill', 'first_byte', 'ttft']
+
+/** Collects durations in milliseconds; one said twice is summed, since retries pass the same stage again. */
+export class Stages {
+  readonly #times: Partial<Record<Stage, number>>
+
+  constructor(known: StageTimes) {
+    this.#times = { ...known }
+  }
+
+  add(stage: Stage, ms: number): void {
+    this.#times[stage] = (this.#times[stage] ?? 0) + Math.max(0, ms)
+  }
+
+  snapshot(): StageTimes {
+    return { ...this.#times }
+  }
+}
+
+/** As a `Server-Timing` header (W3C Server Timing). */
+export function serverTiming(stages: StageTimes): string {
+  const metrics: string[] = []
+  for (const stage of ORDER) {
+    const ms = stages[stage]
+    if (ms !== undefined) metrics.push(`${stage};dur=${Math.round(ms * 1000) / 1000}`)
+  }
+  return metrics.join(', ')
+}

@@ -1,0 +1,156 @@
+/** Watches an answer's bytes pass: data events, where events end, usage; and can keep the usage record back. */
+import type { Usage } from '../core/cluster/contract.ts'
+import { joined } from './bytes.ts'
+import { EventWalker } from './events.ts'
+import { UsageScanner } from './usage.ts'
+
+/** An unfinished event longer than this is no usage record: it is let through as it comes. */
+const HELD_BYTES = 64 * 1024
+
+export interface Tap {
+  /** `data:` events that passed so far, `[DONE]` included. */
+  readonly events: number
+  /** What has been emitted ends where an event ends. */
+  readonly atBoundary: boolean
+  take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void
+  /** The body has ended: lets go of what was kept back. */
+  end(emit: (piece: Uint8Array) => void): void
+  usage(): Usage | null
+}
+
+export function openTap(sse: boolean, hideUsage: boolean): Tap {
+  if (!sse) return new BodyTap()
+  return hideUsage ? new HidingTap() : new StreamTap()
+}
+
+/** A body that is not a stream of events. */
+class BodyTap implements Tap {
+  readonly events = 0
+  readonly atBoundary = false
+  readonly #scanner = new UsageScanner()
+
+  take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
+    this.#scanner.scan(chunk, 0, chunk.length)
+    emit(chunk)
+  }
+
+  end(): void {
+    // Nothing is ever kept back.
+  }
+
+  usage(): Usage | null {
+    return this.#scanner.usage()
+  }
+}
+
+/** Every byte passes as it came. */
+class StreamTap implements Tap {
+  events = 0
+  readonly #walker = new EventWalker()
+  readonly #scanner = new UsageScanner()
+
+  get atBoundary(): boolean {
+    return this.#walker.atBoundary
+  }
+
+  take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
+    let at = 0
+    while ((at = this.#walker.next(chunk, at)) >= 0) if (this.#walker.closedData) this.events++
+    this.#scanner.scan(chunk, 0, chunk.length)
+    emit(chunk)
+  }
+
+  end(): void {
+    // Nothing is ever kept back.
+  }
+
+  usage(): Usage | null {
+    return this.#scanner.usage()
+  }
+}
+
+/** Passes whole events, all but the usage record. An event that is not whole yet waits for its end. */
+class HidingTap implements Tap {
+  events = 0
+  readonly #walker = new EventWalker()
+  readonly #scanner = new UsageScanner()
+  #held: Uint8Array[] = []
+  #heldBytes = 0
+  /** Usage objects seen before the event going on. */
+  #foundBefore = 0
+  /** A piece of the event going on has been let through, so all of it must be. */
+  #passing = false
+
+  get atBoundary(): boolean {
+    return !this.#passing
+  }
+
+  take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
+    let done = 0
+    let at = 0
+    for (;;) {
+      const end = this.#walker.next(chunk, at)
+      this.#scanner.scan(chunk, at, end < 0 ? chunk.length : end)
+      if (end < 0) break
+      const counted = this.#scanner.found > this.#foundBefore
+      this.#foundBefore = this.#scanner.found
+      if (counted && !this.#passing && isUsageRecord(this.#event(chunk.subarray(at, end)))) {
+        if (at > done) emit(chunk.subarray(done, at))
+        done = end
+        this.#forget()
+      } else {
+        if (this.#walker.closedData) this.events++
+        this.#letGo(emit)
+      }
+      this.#passing = false
+      at = end
+    }
+    if (at > done) emit(chunk.subarray(done, at))
+    if (at < chunk.length) this.#hold(chunk.subarray(at), emit)
+  }
+
+  end(emit: (piece: Uint8Array) => void): void {
+    this.#letGo(emit)
+  }
+
+  usage(): Usage | null {
+    return this.#scanner.usage()
+  }
+
+  #event(last: Uint8Array): Uint8Array {
+    return this.#heldBytes === 0 ? last : joined([...this.#held, last], this.#heldBytes + last.length)
+  }
+
+  #hold(piece: Uint8Array, emit: (piece: Uint8Array) => void): void {
+    if (this.#passing) return emit(piece)
+    this.#held.push(piece)
+    this.#heldBytes += piece.length
+    if (this.#heldBytes <= HELD_BYTES) return
+    this.#letGo(emit)
+    this.#passing = true
+  }
+
+  #letGo(emit: (piece: Uint8Array) => void): void {
+    for (const piece of this.#held) emit(piece)
+    this.#forget()
+  }
+
+  #forget(): void {
+    this.#held = []
+    this.#heldBytes = 0
+  }
+}
+
+/** The record that closes a stream asked with `include_usage`: usage, and no choice. */
+function isUsageRecord(event: Uint8Array): boolean {
+  const text = new TextDecoder().decode(event)
+  const from = text.indexOf('{')
+  const to = text.lastIndexOf('}')
+  if (from < 0 || to < from) return false
+  try {
+    const record = JSON.parse(text.slice(from, to + 1)) as { choices?: unknown; usage?: unknown }
+    return Array.isArray(record.choices) && record.choices.length === 0 && typeof record.usage === 'object' && record.usage !== null
+  } catch {
+    return false
+  }
+}
