@@ -1,0 +1,40 @@
+#!/usr/bin/env node
+// Finds the right way to start on the Node that happens to be here. Must run on Node 20, so: plain, old JavaScript.
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { constants } from 'node:os'
+import { fileURLToPath } from 'node:url'
+
+const path = (relative) => fileURLToPath(new URL(relative, import.meta.url))
+const source = path('../src/node.ts')
+const bundle = path('../dist/node.mjs')
+const localNode = path('../node_modules/node/bin/node')
+const argv = process.argv.slice(2)
+
+if (!existsSync(source)) {
+  // An installed package: the bundle, because Node strips no types below node_modules.
+  if (Number(process.versions.node.split('.')[0]) < 22) {
+    fail(`firstlight needs Node 22 or newer; this is ${process.version}.`, 'Install a newer Node from https://nodejs.org and try again.')
+  } else await import(bundle)
+} else if (process.features.typescript) {
+  await import(source)
+} else if (existsSync(localNode)) {
+  restart()
+} else {
+  fail(`Node ${process.version} cannot run TypeScript sources.`, 'Run "npm ci" in this folder: it installs the Node that can, beside the other packages.')
+}
+
+/** The same command line on the Node that npm installed here. Signals and exit code pass through. */
+function restart() {
+  const child = spawn(localNode, [fileURLToPath(import.meta.url), ...argv], { stdio: 'inherit' })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  child.on('error', (error) => fail(`Cannot start ${localNode}: ${error.message}`, 'Run "npm ci" again.'))
+  child.on('exit', (code, signal) => {
+    process.exitCode = signal === null ? code : 128 + (constants.signals[signal] ?? 0)
+  })
+}
+
+function fail(message, next) {
+  console.error(`${message}\n${next}`)
+  process.exitCode = 1
+}

@@ -1,0 +1,51 @@
+import { writeFileSync } from 'node:fs'
+import { summarise, type Summary } from '../../../config/summary.ts'
+import { loadConfig } from '../load-config.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { table } from './text-table.ts'
+
+export const check: Command = {
+  name: 'check',
+  summary: 'Validate a configuration and print what was understood.',
+  examples: ['firstlight check', 'firstlight check staging.yaml', 'firstlight check --without-env --json understood.json'],
+  positionals: '[FILE]',
+  flags: {
+    config: { type: 'string', short: 'c', value: 'FILE', about: 'The file, where it is not the argument. Default: firstlight.yaml.' },
+    'without-env': { type: 'boolean', about: 'Do not ask whether the environment variables of secrets are set.' },
+    json: { type: 'string', value: 'FILE', about: 'Write what was understood as JSON, too. Secrets are left out.' },
+  },
+  run: async (args, io) => runCheck(args, io),
+}
+
+/** Every variable exists: for checking a file where its secrets are not. */
+const anyEnv = new Proxy({}, { get: (_, name) => `value of ${String(name)}` })
+
+function runCheck(args: Args, io: Io): number {
+  if (args.positionals.length > 1) throw new UsageError('firstlight check takes one file.', `Example: firstlight check ${args.positionals[0]}`)
+  const file = args.positionals[0] ?? args.text('config')
+  const { config, from } = loadConfig(file, args.on('without-env') ? anyEnv : io.env)
+  const summary = summarise(config)
+  io.out(`${from} is valid.\n`)
+  for (const line of describe(summary)) io.out(line)
+  const json = args.text('json')
+  if (json !== null) writeFileSync(json, `${JSON.stringify(summary, null, 2)}\n`)
+  return 0
+}
+
+function describe(summary: Summary): string[] {
+  const lines = table([
+    ['listen', summary.listen],
+    ['callers', summary.callers],
+    ['admin', summary.admin],
+    ['version', String(summary.version)],
+  ])
+  for (const cluster of summary.clusters) {
+    lines.push('', `cluster ${cluster.id}${cluster.region === null ? '' : ` (${cluster.region})`}`)
+    for (const pool of cluster.pools) {
+      lines.push(`  pool ${pool.model}`)
+      lines.push(...table(Object.entries(pool.settings).map(([name, value]) => [`    ${name}`, value])))
+      lines.push(...table([['    engine', 'role', 'url', ''], ...pool.engines.map(({ id, role, url, more }) => [`    ${id}`, role, url, more])]))
+    }
+  }
+  return [...lines, ...summary.notes.map((note, index) => `${index === 0 ? '\n' : ''}note: ${note}`)]
+}

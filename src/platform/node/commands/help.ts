@@ -1,0 +1,39 @@
+/** The help texts, made from the table of commands so that they cannot lie. */
+import type { Command } from './command.ts'
+
+export function mainHelp(commands: readonly Command[]): string {
+  return [
+    'Firstlight: one OpenAI endpoint over a fleet of LLM engines.',
+    '',
+    'Usage: firstlight [COMMAND] [FLAGS]',
+    '',
+    'Commands:',
+    ...columns(commands.map(({ name, summary }) => [name, summary])),
+    '',
+    'Without a command: serves ./firstlight.yaml, or the demo when there is none.',
+    'firstlight COMMAND --help tells more, with examples. firstlight --version tells the version.',
+  ].join('\n')
+}
+
+export function commandHelp(command: Command): string {
+  const flags = Object.entries(command.flags).map(([name, flag]): [string, string] => [
+    `${flag.short === undefined ? '' : `-${flag.short}, `}--${name}${flag.type === 'string' ? ` ${flag.value ?? 'VALUE'}` : ''}`,
+    flag.about,
+  ])
+  return [
+    command.summary,
+    '',
+    `Usage: firstlight ${command.name}${command.positionals === null ? '' : ` ${command.positionals}`} [FLAGS]`,
+    '',
+    'Flags:',
+    ...columns([...flags, ['-h, --help', 'Show this.']]),
+    '',
+    command.examples.length === 1 ? 'Example:' : 'Examples:',
+    ...command.examples.map((example) => `  ${example}`),
+  ].join('\n')
+}
+
+function columns(rows: readonly (readonly [string, string])[]): string[] {
+  const width = Math.max(...rows.map(([left]) => left.length))
+  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`)
+}

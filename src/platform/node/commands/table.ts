@@ -1,0 +1,5 @@
+import { check } from './check.ts'
+import type { Command } from './command.ts'
+
+/** Every subcommand there is, in the order the help shows them. */
+export const commands: readonly Command[] = [check]

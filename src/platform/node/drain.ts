@@ -1,0 +1,73 @@
+/** An orderly end: nobody new comes in, those inside may finish, and everything booked is given back. */
+import type { Server } from 'node:http'
+
+/** Work that outlives its response: releases, logs. */
+export class Background {
+  readonly #running = new Set<Promise<unknown>>()
+  readonly #onError: (error: unknown) => void
+
+  constructor(onError: (error: unknown) => void) {
+    this.#onError = onError
+  }
+
+  add(work: Promise<unknown>): void {
+    const settled = work.catch(this.#onError).finally(() => this.#running.delete(settled))
+    this.#running.add(settled)
+  }
+
+  get size(): number {
+    return this.#running.size
+  }
+
+  /** Resolves when nothing runs any more, also of what was added meanwhile. */
+  async settled(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running)
+  }
+}
+
+export interface DrainOptions {
+  /** How long open exchanges may take. */
+  readonly drainMs: number
+  /** How long releases may take after that. */
+  readonly settleMs: number
+  /** Aborted: stop waiting. */
+  readonly now: AbortSignal
+}
+
+/** `cut`: connections that were still busy when time was up. */
+export interface Drained {
+  readonly cut: boolean
+}
+
+/** Closes the listener, waits for what runs, cuts what does not end, then waits for its releases. */
+export async function drainServer(server: Server, background: Background, options: DrainOptions): Promise<Drained> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+  // Kept-alive connections fall idle one by one; Node closes only those that are idle at the time of `close`.
+  const sweep = setInterval(() => server.closeIdleConnections(), 50)
+  const inTime = await within(closed, options.drainMs, options.now)
+  clearInterval(sweep)
+  if (!inTime) {
+    server.closeAllConnections()
+    await closed
+  }
+  await within(background.settled(), options.settleMs, null)
+  return { cut: !inTime }
+}
+
+/** Did the work end before time was up? */
+async function within(work: Promise<void>, limitMs: number, enough: AbortSignal | null): Promise<boolean> {
+  if (enough?.aborted) return false
+  let timer: ReturnType<typeof setTimeout> | undefined
+  let onEnough: (() => void) | undefined
+  const limit = new Promise<false>((resolve) => {
+    onEnough = () => resolve(false)
+    timer = setTimeout(onEnough, limitMs)
+    enough?.addEventListener('abort', onEnough)
+  })
+  try {
+    return await Promise.race([work.then(() => true), limit])
+  } finally {
+    clearTimeout(timer)
+    if (onEnough !== undefined) enough?.removeEventListener('abort', onEnough)
+  }
+}

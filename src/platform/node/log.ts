@@ -1,0 +1,52 @@
+/** Structured logs by pino: one JSON line an event. */
+import pino from 'pino'
+import type { LogConfig } from '../../config.ts'
+import type { Log } from '../../ports.ts'
+
+export interface LogTarget {
+  write(line: string): void
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** Writes to stdout, or to `target`. */
+export function openLog(level: LogConfig['level'], target?: LogTarget): Log {
+  const logger = pino(
+    {
+      level,
+      base: null,
+      messageKey: 'event',
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    target ?? pino.destination({ dest: 1, sync: true }),
+  )
+  return {
+    debug: (event, fields = {}) => logger.debug(printable(fields), event),
+    info: (event, fields = {}) => logger.info(printable(fields), event),
+    warn: (event, fields = {}) => logger.warn(printable(fields), event),
+    error: (event, fields = {}) => logger.error(printable(fields), event),
+  }
+}
+
+/** What never stands in a log, whoever passes it: credentials, and what users wrote. */
+const never: ReadonlySet<string> = new Set(['authorization', 'body', 'cookie', 'headers', 'key', 'messages', 'prompt', 'secret', 'token'])
+
+function printable(fields: Fields): Fields {
+  const shown: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(fields)) {
+    if (!never.has(name)) shown[name] = value instanceof Error ? describe(value) : value
+  }
+  return shown
+}
+
+/** An error with its causes, each in a line. The stack of the innermost says where it began. */
+function describe(error: Error): Fields {
+  const messages: string[] = []
+  let innermost = error
+  for (let at: unknown = error; at instanceof Error && messages.length < 5; at = at.cause) {
+    messages.push(`${at.name}: ${at.message}`)
+    innermost = at
+  }
+  return { message: messages.join(' <- '), stack: innermost.stack?.split('\n').slice(1, 6).map((line) => line.trim()) }
+}

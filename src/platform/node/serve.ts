@@ -1,0 +1,116 @@
+/** The gateway on a port: HTTP by @hono/node-server, probes by a timer, an orderly end. */
+import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
+import type { Server } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Gateway } from '../../gateway.ts'
+import type { Log, RequestScope } from '../../ports.ts'
+import { Background, drainServer, type Drained } from './drain.ts'
+
+export interface ListenOptions {
+  readonly host: string
+  readonly port: number
+  /** How long running exchanges may finish at the end. */
+  readonly drainMs: number
+  /** Pause between two rounds of probes. */
+  readonly probeEveryMs: number
+  readonly log: Log
+}
+
+export interface Listening {
+  /** For people and clients: never 0.0.0.0. */
+  readonly url: string
+  /** Ends in order; `now` cuts the waiting short. Called twice: the same end. */
+  stop(now: AbortSignal): Promise<Drained>
+}
+
+/** A head must be here this soon, a whole request this soon, and a connection may idle this long. */
+const headMs = 15_000
+const requestMs = 300_000
+/** Longer than the idle time of common load balancers (60 s), so that they, not we, close first. */
+const idleMs = 75_000
+const settleMs = 5_000
+
+/** Resolves when the port is open; rejects with the system's error when it cannot be had. */
+export async function listen(gateway: Gateway, options: ListenOptions): Promise<Listening> {
+  const { log } = options
+  const background = new Background((error) => log.error('background work failed', { error }))
+  const server = createAdaptorServer({
+    fetch: (request: Request, env: unknown) => gateway.fetch(request, scopeOf(env as HttpBindings, background)),
+    serverOptions: {
+      headersTimeout: headMs,
+      requestTimeout: requestMs,
+      keepAliveTimeout: idleMs,
+      connectionsCheckingInterval: 5_000,
+      maxHeaderSize: 32_768,
+    },
+  }) as Server
+  server.on('clientError', refuseMalformed)
+  await open(server, options)
+  const probing = probeForever(gateway, options)
+  let ended: Promise<Drained> | null = null
+  return {
+    url: urlOf(server.address() as AddressInfo),
+    stop: (now) => {
+      gateway.drain()
+      probing.abort()
+      ended ??= drainServer(server, background, { drainMs: options.drainMs, settleMs, now })
+      return ended
+    },
+  }
+}
+
+function open(server: Server, { host, port }: ListenOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host, port }, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+}
+
+function scopeOf(env: HttpBindings, background: Background): RequestScope {
+  return {
+    background: (work) => background.add(work),
+    client: env,
+    remoteAddress: env.incoming.socket.remoteAddress ?? null,
+  }
+}
+
+/** One round after another, so that slow engines never have two probes at once. */
+function probeForever(gateway: Gateway, { probeEveryMs, log }: ListenOptions): AbortController {
+  const end = new AbortController()
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const round = async () => {
+    await gateway.probe().catch((error: unknown) => log.warn('probing failed', { error }))
+    if (end.signal.aborted) return
+    timer = setTimeout(round, probeEveryMs)
+    timer.unref()
+  }
+  end.signal.addEventListener('abort', () => clearTimeout(timer))
+  void round()
+  return end
+}
+
+const malformed: Readonly<Record<string, readonly [status: string, message: string]>> = {
+  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'The request headers are too large.'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request did not arrive in time.'],
+}
+
+/** What is not even HTTP gets an answer in the shape of all other errors. */
+function refuseMalformed(error: Error & { readonly code?: string }, socket: Socket): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy()
+    return
+  }
+  const [status, message] = malformed[error.code ?? ''] ?? ['400 Bad Request', 'The request is not valid HTTP.']
+  const body = JSON.stringify({ error: { message, type: 'invalid_request_error', param: null, code: 'bad_request' } })
+  const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`
+  socket.end(head + body)
+}
+
+function urlOf({ address, port }: AddressInfo): string {
+  if (address === '0.0.0.0') return `http://127.0.0.1:${port}`
+  if (address === '::') return `http://[::1]:${port}`
+  return `http://${address.includes(':') ? `[${address}]` : address}:${port}`
+}
