@@ -1,0 +1,203 @@
+import { describe, expect, it } from 'vitest'
+import { ConfigError, parseConfig, parseConfigText, type ParseOptions, type Problem } from '../../src/config/parse.ts'
+
+const node: ParseOptions = { defaultVersion: 7, defaultObserveShare: 1, listens: true }
+const workers: ParseOptions = { defaultVersion: 7, defaultObserveShare: 0.1, listens: false }
+
+const engine = (over: object = {}) => ({ id: 'a', url: 'http://10.0.0.1:8000', ...over })
+const pool = (over: object = {}) => ({ model: 'org/m', engines: [engine()], ...over })
+const document = (over: object = {}) => ({ clusters: [{ id: 'one', pools: [pool()] }], ...over })
+const withPool = (over: object) => document({ clusters: [{ id: 'one', pools: [pool(over)] }] })
+const withEngine = (over: object) => withPool({ engines: [engine(over)] })
+
+function problems(input: unknown, env = {}, options = node): readonly Problem[] {
+  try {
+    parseConfig(input, env, options)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems
+    throw error
+  }
+  return []
+}
+
+/** The one problem a document has, as [path, value, rule]. */
+function only(input: unknown, env = {}, options = node): [string, string | null, string] {
+  const all = problems(input, env, options)
+  expect(all.map(({ path, rule }) => `${path}: ${rule}`)).toHaveLength(1)
+  return [all[0]!.path, all[0]!.value, all[0]!.rule]
+}
+
+describe('a configuration', () => {
+  it('needs nothing but a cluster, a model and an engine', () => {
+    const config = parseConfig(document(), {}, node)
+    expect(config.listen).toEqual({ host: '127.0.0.1', port: 8080 })
+    expect(config.version).toBe(7)
+    expect(config.loopback).toBe(true)
+    expect(config.clusters[0]!.pools[0]!.engines[0]).toMatchObject({ id: 'a', url: 'http://10.0.0.1:8000', role: 'any', weight: 1 })
+  })
+
+  it('is the same in YAML and in JSON', () => {
+    const yaml = 'clusters:\n  - id: one\n    pools:\n      - model: org/m\n        engines: [{ id: a, url: "http://10.0.0.1:8000" }]\n'
+    expect(parseConfigText(yaml, {}, node)).toEqual(parseConfig(document(), {}, node))
+    expect(parseConfigText(JSON.stringify(document()), {}, node)).toEqual(parseConfig(document(), {}, node))
+  })
+
+  it('keeps its own version and observe_share before those of the runtime', () => {
+    expect(parseConfig(document({ version: 3 }), {}, node).version).toBe(3)
+    expect(parseConfig(document(), {}, workers).clusters[0]!.pools[0]!.observeShare).toBe(0.1)
+    expect(parseConfig(withPool({ observe_share: 0.5 }), {}, workers).clusters[0]!.pools[0]!.observeShare).toBe(0.5)
+  })
+
+  it('splits by default exactly when there are prefill engines', () => {
+    const roles = (...list: string[]) => withPool({ engines: list.map((role, index) => engine({ id: `e${index}`, url: `http://h${index}`, role })) })
+    const modeOf = (input: unknown) => parseConfig(input, {}, node).clusters[0]!.pools[0]!.split.mode
+    expect(modeOf(roles('any', 'any'))).toBe('never')
+    expect(modeOf(roles('any', 'decode'))).toBe('never')
+    expect(modeOf(roles('prefill', 'decode'))).toBe('always')
+  })
+
+  it('says every problem at once', () => {
+    const all = problems(document({ listen: 'here', clusters: [{ id: 'a b', pools: [pool({ block_tokens: 0 })] }] }))
+    expect(all.map(({ path }) => path).sort()).toEqual(['clusters[0].id', 'clusters[0].pools[0].block_tokens', 'listen'])
+  })
+
+  it('names the line where it was written as text', () => {
+    const text = 'listen: 127.0.0.1:8080\nclusters:\n  - id: one\n    pools:\n      - model: m\n        block_tokens: many\n        engines: [{ id: a, url: http://h }]\n'
+    expect(() => parseConfigText(text, {}, node)).toThrow('line 6: clusters[0].pools[0].block_tokens: "many": must be a number')
+  })
+
+  it('says where text stops being YAML', () => {
+    expect(() => parseConfigText('a: [1,\nb: 2', {}, node)).toThrow(/line 2: is not YAML or JSON/)
+  })
+
+  it('refuses the same key twice', () => {
+    expect(() => parseConfigText('listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\nclusters: []\n', {}, node)).toThrow(/line 2: .*unique/i)
+  })
+
+  it('refuses aliases that expand without end', () => {
+    const levels = Array.from({ length: 9 }, (_, n) => `l${n + 1}: &l${n + 1} [${Array.from({ length: 9 }, () => `*l${n}`).join(', ')}]`)
+    expect(() => parseConfigText(['l0: &l0 x', ...levels].join('\n'), {}, node)).toThrow(ConfigError)
+  })
+})
+
+describe('a wrong value', () => {
+  it.each([
+    ['an unknown key, with the one meant', document({ listn: 'x' }), 'listn', '"x"', 'did you mean "listen"?'],
+    ['camelCase', withPool({ blockTokens: 64 }), 'clusters[0].pools[0].blockTokens', '64', 'did you mean "block_tokens"?'],
+    ['an unknown key with nothing near it', document({ zzzzzz: 1 }), 'zzzzzz', '1', 'known here: version, listen'],
+    ['a missing key', { clusters: [{ id: 'one', pools: [{ engines: [engine()] }] }] }, 'clusters[0].pools[0].model', null, 'is required'],
+    ['a role', withEngine({ role: 'prefil' }), 'clusters[0].pools[0].engines[0].role', '"prefil"', 'did you mean "prefill"?'],
+    ['a policy', withPool({ policy: 'leastloaded' }), 'clusters[0].pools[0].policy', '"leastloaded"', 'did you mean "least_loaded"?'],
+    ['a policy with options', withPool({ policy: { name: 'rnd' } }), 'clusters[0].pools[0].policy.name', '"rnd"', 'must be a policy'],
+    ['an option no policy has', withPool({ policy: { name: 'random', x: 1 } }), 'clusters[0].pools[0].policy.x', '1', 'is not a known key'],
+    ['a number as text', withPool({ lease_ms: '60s' }), 'clusters[0].pools[0].lease_ms', '"60s"', 'must be a number'],
+    ['half a token', withPool({ block_tokens: 1.5 }), 'clusters[0].pools[0].block_tokens', '1.5', 'must be a whole number'],
+    ['a share above one', withPool({ observe_share: 2 }), 'clusters[0].pools[0].observe_share', '2', 'must be at most 1'],
+    ['no engines', withPool({ engines: [] }), 'clusters[0].pools[0].engines', null, 'at least 1'],
+    ['a text for a list', document({ clusters: 'paris' }), 'clusters', '"paris"', 'must be a list'],
+    ['a url without a scheme', withEngine({ url: '10.0.0.1:8000' }), 'clusters[0].pools[0].engines[0].url', '"10.0.0.1:8000"', 'must be a base URL'],
+    ['a url of another scheme', withEngine({ url: 'ftp://h' }), 'clusters[0].pools[0].engines[0].url', '"ftp://h"', 'only http and https'],
+    ['a url with /v1', withEngine({ url: 'http://h/v1/' }), 'clusters[0].pools[0].engines[0].url', '"http://h/v1/"', 'without /v1'],
+    ['a url with a query', withEngine({ url: 'http://h/?a=1' }), 'clusters[0].pools[0].engines[0].url', '"http://h/?a=1"', 'query'],
+    ['a port too high', document({ listen: '127.0.0.1:70000' }), 'listen', '"127.0.0.1:70000"', 'must be HOST:PORT'],
+    ['an engine nobody can decode on', withEngine({ role: 'prefill' }), 'clusters[0].pools[0].engines', null, 'role any or decode'],
+    ['lmcache without a source', withPool({ lmcache: {} }), 'clusters[0].pools[0].lmcache', null, 'exactly one of'],
+    ['lmcache with two sources', withPool({ lmcache: { coordinator: 'http://h', registry: true } }), 'clusters[0].pools[0].lmcache', null, 'exactly one of'],
+    ['a connection header', withEngine({ headers: { Host: 'x' } }), 'clusters[0].pools[0].engines[0].headers.Host', null, 'belongs to the connection'],
+    ['a model the pool has not', withEngine({ models: ['org/n'] }), 'clusters[0].pools[0].engines[0].models[0]', '"org/n"', 'did you mean "org/m"?'],
+    ['a key for a model nobody serves', document({ keys: [{ name: 'k', secret: 's', models: ['org/n'] }] }), 'keys[0].models[0]', '"org/n"', 'is served by no pool'],
+    ['open and keys', document({ open: true, keys: [{ name: 'k', secret: 's' }] }), 'open', 'true', 'contradicts `keys`'],
+    ['a document that is no mapping', [], '', null, 'must be a mapping'],
+  ])('is refused: %s', (_, input, path, value, rule) => {
+    const found = only(input)
+    expect(found.slice(0, 2)).toEqual([path, value])
+    expect(found[2]).toContain(rule)
+  })
+})
+
+describe('a name taken twice', () => {
+  const twoPools = (second: object) => document({ clusters: [{ id: 'one', pools: [pool({ aliases: ['x'] }), { model: 'org/n', engines: [engine({ id: 'b', url: 'http://h2' })], ...second }] }] })
+
+  it.each([
+    ['a cluster', document({ clusters: [{ id: 'one', pools: [pool()] }, { id: 'one', pools: [pool()] }] }), 'clusters[1].id'],
+    ['an engine in another pool', twoPools({ engines: [engine({ url: 'http://h2' })] }), 'clusters[0].pools[1].engines[0].id'],
+    ['a server under two ids', withPool({ engines: [engine(), engine({ id: 'b', url: 'http://10.0.0.1:8000/' })] }), 'clusters[0].pools[0].engines[1].url'],
+    ['a model', twoPools({ model: 'org/m' }), 'clusters[0].pools[1].model'],
+    ['an alias of another pool', twoPools({ aliases: ['x'] }), 'clusters[0].pools[1].aliases[0]'],
+    ['an adapter that is an alias', withPool({ aliases: ['x'], adapters: ['x'] }), 'clusters[0].pools[0].adapters[0]'],
+    ['an alias that is the model', withPool({ aliases: ['org/m'] }), 'clusters[0].pools[0].aliases[0]'],
+    ['a key name', document({ keys: [{ name: 'k', secret: 's1' }, { name: 'k', secret: 's2' }] }), 'keys[1].name'],
+  ])('is refused: %s', (_, input, path) => {
+    expect(only(input)[0]).toBe(path)
+  })
+
+  it('is fine for a model in another cluster, and for ranks behind one address that headers tell apart', () => {
+    expect(problems(document({ clusters: [{ id: 'one', pools: [pool()] }, { id: 'two', pools: [pool()] }] }))).toEqual([])
+    const rank = (n: string) => engine({ id: `r${n}`, headers: { 'x-data-parallel-rank': n } })
+    expect(problems(withPool({ engines: [rank('0'), rank('1')] }))).toEqual([])
+  })
+})
+
+describe('a secret', () => {
+  it('comes from the environment, for keys, engines and headers alike', () => {
+    const input = document({
+      keys: [{ name: 'k', secret: { env: 'A' }, cache_salt: { env: 'B' } }],
+      admin: { secret: { env: 'C' } },
+      clusters: [{ id: 'one', pools: [pool({ engines: [engine({ key: { env: 'D' }, headers: { 'X-Token': { env: 'E' } } })] })] }],
+    })
+    const config = parseConfig(input, { A: 'va', B: 'vb', C: 'vc', D: 'vd', E: 've' }, node)
+    expect(config.keys).toMatchObject([{ secret: 'va', cacheSalt: 'vb' }])
+    expect(config.admin).toEqual({ secret: 'vc' })
+    expect(config.clusters[0]!.pools[0]!.engines[0]).toMatchObject({ key: 'vd', headers: { 'X-Token': 've' } })
+  })
+
+  it.each([[{}], [{ VLLM: '' }], [{ VLLM: 5 }]])('stops the start when its variable is not there: %j', (env) => {
+    expect(only(withEngine({ key: { env: 'VLLM' } }), env)).toEqual([
+      'clusters[0].pools[0].engines[0].key.env',
+      null,
+      'names VLLM, which is not set in the environment',
+    ])
+  })
+
+  it('is never repeated in an error, not even when it is wrong', () => {
+    const inputs = [
+      document({ keys: [{ name: 'k', secret: 'hush\nhush' }] }),
+      document({ keys: [{ name: 'k', secret: ['hush'] }] }),
+      withEngine({ key: 'hush\u00e9' }),
+      withEngine({ headers: { Host: 'hush' } }),
+      withEngine({ url: 'http://user:hush@h' }),
+      document({ keys: [{ name: 'a', secret: 'hush' }, { name: 'b', secret: 'hush' }] }),
+    ]
+    for (const input of inputs) {
+      const said = JSON.stringify(problems(input))
+      expect(said).toContain('path')
+      expect(said).not.toContain('hush')
+    }
+    expect(() => parseConfig(withEngine({ key: { env: 'V' } }), { V: 'hu\nsh' }, node)).toThrow(/names V, which is not printable ASCII/)
+  })
+
+  it('that looks like a shell variable was meant as a name', () => {
+    expect(only(withEngine({ key: '${VLLM_KEY}' }))[2]).toContain('{ env: NAME }')
+  })
+
+  it('belongs to one key only', () => {
+    expect(only(document({ keys: [{ name: 'a', secret: 's' }, { name: 'b', secret: 's' }] }))[0]).toBe('keys[1].secret')
+  })
+})
+
+describe('a gateway without keys', () => {
+  it.each(['127.0.0.1:1', 'localhost:1', '[::1]:1', '127.9.9.9:1'])('may listen on %s', (listen) => {
+    expect(problems(document({ listen }))).toEqual([])
+  })
+
+  it.each(['0.0.0.0:1', ':1', '10.0.0.1:1', '[::]:1', 'example.com:1'])('may not listen on %s unless it says so', (listen) => {
+    expect(only(document({ listen }))[2]).toContain('configure `keys`, or say `open: true`')
+    expect(problems(document({ listen, open: true }))).toEqual([])
+    expect(problems(document({ listen, keys: [{ name: 'k', secret: 's' }] }))).toEqual([])
+  })
+
+  it('parses on Workers, where the door refuses instead: nothing is loopback there', () => {
+    const config = parseConfig(document(), {}, workers)
+    expect(config).toMatchObject({ keys: null, open: false, loopback: false })
+  })
+})

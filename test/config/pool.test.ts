@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest'
+import { parseConfig } from '../../src/config/parse.ts'
+import { toPoolConfig, toTargets } from '../../src/config/pool.ts'
+
+const config = parseConfig(
+  {
+    clusters: [
+      {
+        id: 'one',
+        pools: [
+          {
+            model: 'org/m',
+            policy: { name: 'random' },
+            engines: [
+              { id: 'a', url: 'http://10.0.0.1:8000/base/', key: 'hush', headers: { 'X-Token': 'hush2' }, binding: 'VPC' },
+              { id: 'b', url: 'http://10.0.0.2:8000' },
+            ],
+          },
+        ],
+      },
+    ],
+  },
+  {},
+  { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+)
+const [cluster] = config.clusters
+const [pool] = cluster!.pools
+
+describe('what the core gets', () => {
+  it('names cluster, pool and engines', () => {
+    expect(toPoolConfig(cluster!, pool!)).toMatchObject({ cluster: 'one', pool: 'org/m', policy: { name: 'random', options: {} }, engines: [{ id: 'a' }, { id: 'b' }] })
+  })
+
+  it('holds neither addresses nor secrets', () => {
+    const text = JSON.stringify(toPoolConfig(cluster!, pool!))
+    expect(text).not.toContain('hush')
+    expect(text).not.toContain('10.0.0')
+  })
+})
+
+describe('what the pipe gets', () => {
+  it('is a base URL without a trailing slash and flat lower-case headers, the key among them', () => {
+    expect(toTargets(pool!).get('a')).toEqual({
+      id: 'a',
+      url: 'http://10.0.0.1:8000/base',
+      headers: ['x-token', 'hush2', 'authorization', 'Bearer hush'],
+      binding: 'VPC',
+    })
+    expect(toTargets(pool!).get('b')).toEqual({ id: 'b', url: 'http://10.0.0.2:8000', headers: [], binding: null })
+  })
+})
