@@ -1,0 +1,112 @@
+import type { Decision, Refusal } from '../core/cluster/contract.ts'
+import type { PoolRoute } from '../origin/exchange.ts'
+import { Failure } from '../failure.ts'
+import { refuseDraining, type Door } from './door.ts'
+import { endpoints, type Endpoint } from './endpoints.ts'
+import { admissionFor } from './exchange.ts'
+import { answerJson, idParam, type Incoming } from './incoming.ts'
+import { understand } from './proxy.ts'
+import { toWire } from './wire.ts'
+import { VERSION } from './version.ts'
+
+/** Everything under `/v1/firstlight/` needs the admin key; the handlers begin with this. */
+export async function admitAdmin(door: Door, incoming: Incoming): Promise<void> {
+  await door.keeper.admin(incoming.request.headers)
+  incoming.line['tenant'] = 'admin'
+}
+
+/** What runs: every pool with its engines, as its cluster object sees them. A dark object is named, not fatal. */
+export async function fleet(door: Door, incoming: Incoming): Promise<Response> {
+  await admitAdmin(door, incoming)
+  const pools = await Promise.all(door.catalog.routes.map((route) => poolView(door, route)))
+  return answerJson(incoming, {
+    version: VERSION,
+    config_version: door.config.version,
+    started_at: door.startedAt,
+    draining: door.draining,
+    pools,
+  })
+}
+
+async function poolView(door: Door, { cluster, pool }: PoolRoute): Promise<unknown> {
+  const view = { cluster: cluster.id, region: cluster.region, model: pool.model, aliases: pool.aliases, adapters: pool.adapters, policy: pool.policy.name }
+  try {
+    const { bookings, at, seq, configVersion, engines } = await door.ports.cluster(cluster.id, pool.model).digest()
+    return { ...view, reachable: true, bookings, at, seq, config_version: configVersion, engines: toWire(engines) }
+  } catch (error) {
+    door.ports.log.warn('digest failed', { cluster: cluster.id, pool: pool.model, error })
+    return { ...view, reachable: false, bookings: null, engines: pool.engines.map(({ id, role }) => ({ id, role, available: null })) }
+  }
+}
+
+/** Ranks a request without sending or booking anything. The body is the request itself; `?endpoint=` says where it would go. */
+export async function dryRun(door: Door, incoming: Incoming): Promise<Response> {
+  await admitAdmin(door, incoming)
+  refuseDraining(door)
+  const endpoint = dryEndpoint(new URLSearchParams(incoming.query).get('endpoint'))
+  const everyone = { tenant: 'admin', models: null, allowOverrides: true, cacheSalt: null }
+  const understood = await understand(door, endpoint, incoming, everyone)
+  const admission = admissionFor(understood, door.meters)
+  const refusals: unknown[] = []
+  for (const route of understood.routes) {
+    const answer = await rank(door, route, admission(route))
+    if ('decision' in answer) return answerJson(incoming, { decision: toWire(answer.decision), refusals })
+    refusals.push({ cluster: route.cluster.id, pool: route.pool.model, ...(toWire(answer.refusal) as object) })
+  }
+  return answerJson(incoming, { decision: null, refusals })
+}
+
+type Ranked = { readonly decision: Decision } | { readonly refusal: Refusal }
+
+function rank(door: Door, route: PoolRoute, admission: ReturnType<ReturnType<typeof admissionFor>>): Promise<Ranked> {
+  const cluster = door.ports.cluster(route.cluster.id, route.pool.model)
+  return cluster.rank({ ...admission, attempt: 0, avoid: [], configVersion: door.config.version })
+}
+
+function dryEndpoint(path: string | null): Endpoint {
+  const endpoint = endpoints.find((known) => known.path === (path ?? '/v1/chat/completions'))
+  if (endpoint !== undefined) return endpoint
+  throw new Failure('bad_value', `endpoint is not one of: ${endpoints.map((known) => known.path).join(', ')}.`, { param: 'endpoint' })
+}
+
+/** Why a request went where it went. The id is in `x-firstlight-decision` of its answer. */
+export async function decision(door: Door, incoming: Incoming, id: string | undefined): Promise<Response> {
+  await admitAdmin(door, incoming)
+  const found = await findDecision(door, idParam(id, 'decision'))
+  if (found !== null) return answerJson(incoming, toWire(found))
+  throw new Failure('not_found', 'No cluster remembers this decision. They keep the last ones only; the id is in x-firstlight-decision of the answer.')
+}
+
+async function findDecision(door: Door, id: string): Promise<Decision | null> {
+  const answers = await Promise.allSettled(door.catalog.routes.map(({ cluster, pool }) => door.ports.cluster(cluster.id, pool.model).explain(id)))
+  for (const answer of answers) if (answer.status === 'fulfilled' && answer.value !== null) return answer.value
+  return null
+}
+
+/** What this gateway remembers of a request, by its own id or by the client's x-request-id, with its decision. */
+export async function request(door: Door, incoming: Incoming, id: string | undefined): Promise<Response> {
+  await admitAdmin(door, incoming)
+  const wanted = idParam(id, 'request')
+  const known = door.recent.find(wanted)
+  const why = await findDecision(door, known?.id ?? wanted)
+  if (known === null && why === null) {
+    throw new Failure('not_found', 'This gateway does not remember such a request. It keeps the last ones only, in memory.')
+  }
+  return answerJson(incoming, { request: known === null ? null : toWire(known), decision: why === null ? null : toWire(why) })
+}
+
+/** Takes an engine out of, or back into, the choice. Running requests go on. */
+export async function setDraining(door: Door, incoming: Incoming, id: string | undefined, draining: boolean): Promise<Response> {
+  await admitAdmin(door, incoming)
+  const engine = idParam(id, 'engine')
+  const wanted = new URLSearchParams(incoming.query).get('cluster')
+  const routes = door.catalog.routes.filter(({ cluster, targets }) => targets.has(engine) && (wanted === null || cluster.id === wanted))
+  if (routes.length === 0) throw new Failure('not_found', `There is no engine '${engine}'. GET /v1/firstlight/fleet lists them.`)
+  const clusters = [...new Set(routes.map(({ cluster }) => cluster.id))]
+  if (clusters.length > 1) {
+    throw new Failure('bad_value', `The clusters ${clusters.join(', ')} all have an engine '${engine}'. Say which with ?cluster=.`, { param: 'cluster' })
+  }
+  await Promise.all(routes.map(({ cluster, pool }) => door.ports.cluster(cluster.id, pool.model).observe([{ kind: 'drain', engine, draining }])))
+  door.ports.log.info(draining ? 'engine drains' : 'engine is back', { cluster: clusters[0], engine })
+  return answerJson(incoming, { cluster: clusters[0], engine, draining })
+}

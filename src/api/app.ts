@@ -1,0 +1,94 @@
+import { Hono } from 'hono'
+import type { Context } from 'hono'
+import type { RequestScope } from '../ports.ts'
+import { Failure } from '../failure.ts'
+import { decision, dryRun, fleet, request, setDraining } from './admin.ts'
+import type { Door } from './door.ts'
+import { endpoints } from './endpoints.ts'
+import { answerJson, guarded, receive, type Incoming } from './incoming.ts'
+import { listModels, oneModel } from './models.ts'
+import { overviewPage, overviewScript, overviewStyle } from './overview.ts'
+import type { ErrorShape } from './problem.ts'
+import { proxy } from './proxy.ts'
+import { heldResponse } from './responses.ts'
+import { VERSION } from './version.ts'
+
+type Env = { Bindings: RequestScope }
+type Method = 'GET' | 'POST' | 'DELETE'
+type Handle = (incoming: Incoming, context: Context<Env>) => Response | Promise<Response>
+
+interface Route {
+  readonly method: Method
+  readonly path: string
+  readonly shape: ErrorShape
+  readonly handle: Handle
+}
+
+const get = (path: string, handle: Handle): Route => ({ method: 'GET', path, shape: 'openai', handle })
+const post = (path: string, handle: Handle): Route => ({ method: 'POST', path, shape: 'openai', handle })
+
+const MODELS = '/v1/models/'
+
+/** Every route of the gateway. What is not here is 404: nothing is passed through by accident. */
+function routesOf(door: Door): Route[] {
+  return [
+    ...endpoints.map((endpoint): Route => ({ method: 'POST', path: endpoint.path, shape: endpoint.shape, handle: (incoming) => proxy(door, endpoint, incoming) })),
+    get('/v1/models', (incoming) => listModels(door, incoming)),
+    // Names hold slashes, encoded or not.
+    get(`${MODELS}*`, (incoming) => oneModel(door, incoming, nameIn(incoming.path.slice(MODELS.length)))),
+    get('/v1/responses/:id', (incoming, c) => heldResponse(door, incoming, c.req.param('id'), '')),
+    { ...get('/v1/responses/:id', (incoming, c) => heldResponse(door, incoming, c.req.param('id'), '')), method: 'DELETE' },
+    post('/v1/responses/:id/cancel', (incoming, c) => heldResponse(door, incoming, c.req.param('id'), '/cancel')),
+    get('/health', (incoming) => answerJson(incoming, { status: 'ok' })),
+    get('/ready', (incoming) => ready(door, incoming)),
+    get('/version', (incoming) => answerJson(incoming, { version: VERSION })),
+    get('/', overviewPage),
+    get('/overview.css', overviewStyle),
+    get('/overview.js', overviewScript),
+    post('/v1/firstlight/route', (incoming) => dryRun(door, incoming)),
+    get('/v1/firstlight/fleet', (incoming) => fleet(door, incoming)),
+    get('/v1/firstlight/decisions/:id', (incoming, c) => decision(door, incoming, c.req.param('id'))),
+    get('/v1/firstlight/requests/:id', (incoming, c) => request(door, incoming, c.req.param('id'))),
+    post('/v1/firstlight/engines/:id/drain', (incoming, c) => setDraining(door, incoming, c.req.param('id'), true)),
+    post('/v1/firstlight/engines/:id/undrain', (incoming, c) => setDraining(door, incoming, c.req.param('id'), false)),
+  ]
+}
+
+/** The HTTP surface. Hono finds the handler; everything a handler throws becomes an answer in `guarded`. */
+export function createApp(door: Door): Hono<Env> {
+  const app = new Hono<Env>()
+  const routes = routesOf(door)
+  for (const { method, path, shape, handle } of routes) {
+    app.on(method, path, (c) => guarded(receive(c.req.raw, c.env, door.ports, shape), door.ports, (incoming) => handle(incoming, c)))
+  }
+  for (const path of new Set(routes.map((route) => route.path))) {
+    const allow = allowed(routes.filter((route) => route.path === path).map((route) => route.method))
+    app.all(path, (c) => guarded(receive(c.req.raw, c.env, door.ports, 'openai'), door.ports, (incoming) => wrongMethod(incoming, allow)))
+  }
+  app.notFound((c) => guarded(receive(c.req.raw, c.env, door.ports, 'openai'), door.ports, unknownRoute))
+  return app
+}
+
+const allowed = (methods: readonly Method[]): string => methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
+
+function wrongMethod(incoming: Incoming, allow: string): never {
+  throw new Failure('method_not_allowed', `${incoming.request.method} is not allowed on ${incoming.path.slice(0, 100)}. Allowed: ${allow}.`, { headers: { allow } })
+}
+
+function unknownRoute(incoming: Incoming): never {
+  throw new Failure('route_unknown', `Unknown URL: ${incoming.request.method} ${incoming.path.slice(0, 100)}. The base URL of this API ends in /v1.`)
+}
+
+/** May traffic be sent here? Says nothing about engines: those are the gateway's business. */
+function ready(door: Door, incoming: Incoming): Response {
+  const reason = door.draining ? 'draining' : door.keeper.trust === 'unconfigured' ? 'not_configured' : null
+  return answerJson(incoming, reason === null ? { status: 'ready' } : { status: 'not_ready', reason }, reason === null ? 200 : 503)
+}
+
+function nameIn(encoded: string): string {
+  try {
+    return decodeURIComponent(encoded)
+  } catch {
+    return encoded
+  }
+}

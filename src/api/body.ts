@@ -1,0 +1,95 @@
+import { Failure } from '../failure.ts'
+
+/** A JSON document as it came: the bytes to forward, and the same thing parsed, once. */
+export interface JsonBody {
+  readonly bytes: Uint8Array
+  readonly json: Readonly<Record<string, unknown>>
+}
+
+// Fatal: an engine that decodes other bytes otherwise would see another document than we checked.
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
+
+/** Reads and parses a JSON object. Fails with `unsupported_media`, `body_too_large`, `bad_json` or `bad_body`. */
+export async function readJson(request: Request, limitBytes: number): Promise<JsonBody> {
+  refuseEncoding(request.headers.get('content-encoding'))
+  const bytes = await readBounded(request, limitBytes)
+  if (bytes.length === 0) throw new Failure('bad_json', 'The request has no body. Send a JSON object.')
+  const json = parse(bytes)
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
+    const kind = Array.isArray(json) ? 'an array' : json === null ? 'null' : `a ${typeof json}`
+    throw new Failure('bad_body', `The request body must be a JSON object, not ${kind}.`)
+  }
+  return { bytes, json: json as Record<string, unknown> }
+}
+
+function refuseEncoding(encoding: string | null): void {
+  if (encoding === null || encoding === '' || encoding.trim().toLowerCase() === 'identity') return
+  const shown = encoding.slice(0, 40)
+  throw new Failure('unsupported_media', `content-encoding '${shown}' is not supported for requests. Send the JSON uncompressed.`, {
+    headers: { 'accept-encoding': 'identity' },
+  })
+}
+
+/** A declared length is checked before a byte is read; HTTP framing holds the sender to it. Else we count while reading. */
+async function readBounded(request: Request, limitBytes: number): Promise<Uint8Array> {
+  const declared = request.headers.get('content-length')
+  if (declared !== null && /^\d+$/.test(declared)) {
+    if (Number(declared) > limitBytes) throw tooLarge(limitBytes)
+    return new Uint8Array(await request.arrayBuffer())
+  }
+  if (request.body === null) return new Uint8Array(0)
+  return collect(request.body, limitBytes)
+}
+
+async function collect(body: ReadableStream<Uint8Array>, limitBytes: number): Promise<Uint8Array> {
+  const reader = body.getReader()
+  const parts: Uint8Array[] = []
+  let total = 0
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) break
+    total += value.byteLength
+    if (total > limitBytes) {
+      // Not awaited: a sender that never stops must not hold the answer back.
+      reader.cancel().catch(() => undefined)
+      throw tooLarge(limitBytes)
+    }
+    parts.push(value)
+  }
+  const only = parts.length === 1 ? parts[0] : undefined
+  return only ?? join(parts, total)
+}
+
+function join(parts: readonly Uint8Array[], total: number): Uint8Array {
+  const whole = new Uint8Array(total)
+  let at = 0
+  for (const part of parts) {
+    whole.set(part, at)
+    at += part.byteLength
+  }
+  return whole
+}
+
+const tooLarge = (limitBytes: number): Failure =>
+  new Failure('body_too_large', `The request body is larger than ${limitBytes} bytes. Send less, or raise limits.body_bytes.`)
+
+function parse(bytes: Uint8Array): unknown {
+  let text: string
+  try {
+    text = utf8.decode(bytes)
+  } catch {
+    throw new Failure('bad_json', 'The request body is not valid UTF-8. Send JSON encoded as UTF-8.')
+  }
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new Failure('bad_json', `The request body is not valid JSON${where(error, text)}.`)
+  }
+}
+
+/** Says where, and never shows what: the words of a prompt belong in no error and no log. */
+function where(error: unknown, text: string): string {
+  const position = error instanceof SyntaxError ? /position (\d+)/.exec(error.message)?.[1] : undefined
+  if (position !== undefined) return ` at character ${position}`
+  return text.trim() === '' ? ': it is empty' : ': it ends too early, or holds what JSON does not know'
+}

@@ -1,0 +1,32 @@
+import type { Config } from '../config.ts'
+import type { Exchange } from '../origin/exchange.ts'
+import type { Ports } from '../ports.ts'
+import { Failure } from '../failure.ts'
+import type { Catalog } from './catalog.ts'
+import type { HeldResponses } from './held.ts'
+import type { Doorkeeper } from './keys.ts'
+import type { RecentRequests } from './recent.ts'
+import type { Meters } from './prompt.ts'
+
+/** What the handlers share. One per gateway. */
+export interface Door {
+  readonly config: Config
+  readonly ports: Ports
+  readonly catalog: Catalog
+  readonly keeper: Doorkeeper
+  readonly held: HeldResponses
+  readonly recent: RecentRequests
+  readonly meters: Meters
+  readonly forward: (exchange: Exchange) => Promise<Response>
+  /** When this gateway was made, ms since the epoch. */
+  readonly startedAt: number
+  draining: boolean
+}
+
+const DRAIN_RETRY_MS = 1000
+
+/** New work is refused while the gateway drains; what runs goes on. */
+export function refuseDraining(door: Door): void {
+  if (!door.draining) return
+  throw new Failure('draining', 'This gateway is shutting down. Send the request again: another one will take it.', { retryAfterMs: DRAIN_RETRY_MS })
+}

@@ -1,0 +1,43 @@
+import type { PromptEndpoint } from '../core/tokens/prompt.ts'
+import type { ErrorShape } from './problem.ts'
+
+/** One POST endpoint that goes to an engine. What is not in this table does not exist at the gateway. */
+export interface Endpoint {
+  readonly path: string
+  /** How its prompt is read. */
+  readonly prompt: PromptEndpoint
+  readonly shape: ErrorShape
+  /** May its answer be a stream? */
+  readonly streams: boolean
+  /** Does its stream send usage only when `stream_options.include_usage` asks? */
+  readonly usageOnRequest: boolean
+  /** Does the engine read `cache_salt` there? */
+  readonly salted: boolean
+  /** Does the engine keep the answer for later calls? */
+  readonly held: boolean
+  /** Why it cannot be split between prefill and decode engines; null: it can. */
+  readonly unsplittable: string | null
+}
+
+const plain = { shape: 'openai', streams: false, usageOnRequest: false, salted: false, held: false } as const
+const generates = { ...plain, streams: true, salted: true } as const
+const scores = { ...plain, salted: true, unsplittable: 'nothing is decoded' } as const
+const counts = { ...plain, unsplittable: 'nothing is computed' } as const
+
+export const endpoints: readonly Endpoint[] = [
+  { ...generates, path: '/v1/chat/completions', prompt: 'chat', usageOnRequest: true, unsplittable: null },
+  { ...generates, path: '/v1/completions', prompt: 'completions', usageOnRequest: true, unsplittable: null },
+  { ...generates, path: '/v1/responses', prompt: 'responses', held: true, unsplittable: 'the answer is kept on one engine' },
+  { ...generates, path: '/v1/messages', prompt: 'messages', shape: 'anthropic', unsplittable: null },
+  { ...counts, path: '/v1/messages/count_tokens', prompt: 'messages', shape: 'anthropic' },
+  { ...scores, path: '/v1/embeddings', prompt: 'embeddings' },
+  { ...scores, path: '/pooling', prompt: 'embeddings' },
+  { ...scores, path: '/classify', prompt: 'embeddings' },
+  { ...scores, path: '/rerank', prompt: 'rerank' },
+  { ...scores, path: '/v1/rerank', prompt: 'rerank' },
+  { ...scores, path: '/v2/rerank', prompt: 'rerank' },
+  { ...scores, path: '/score', prompt: 'score' },
+  { ...scores, path: '/v1/score', prompt: 'score' },
+  { ...counts, path: '/tokenize', prompt: 'tokenize' },
+  { ...counts, path: '/detokenize', prompt: 'other' },
+]

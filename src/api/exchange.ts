@@ -1,0 +1,182 @@
+import { PAYLOAD_VERSION, type Overrides } from '../core/cluster/contract.ts'
+import type { PromptMeasure } from '../core/tokens/measure.ts'
+import type { Exchange, PoolRoute } from '../origin/exchange.ts'
+import { headersForEngine } from '../origin/headers.ts'
+import { Failure } from '../failure.ts'
+import type { JsonBody } from './body.ts'
+import { engineModel } from './catalog.ts'
+import { edited, lacksUsage } from './edits.ts'
+import type { Endpoint } from './endpoints.ts'
+import type { Fields, Wishes } from './fields.ts'
+import type { Incoming } from './incoming.ts'
+import type { Caller } from './keys.ts'
+import type { Meters } from './prompt.ts'
+
+/** A request that was understood: what the client wants, from whom, and where it may go. */
+export interface Understood {
+  readonly incoming: Incoming
+  readonly endpoint: Endpoint
+  readonly caller: Caller
+  readonly body: JsonBody
+  readonly fields: Fields
+  readonly wishes: Wishes
+  /** Name the client asked for. */
+  readonly model: string
+  readonly routes: readonly PoolRoute[]
+  readonly pinned: Exchange['pinned']
+}
+
+/** Wishes that change how others are served need a key that allows them; `session` says no more than its header does. */
+const GUARDED = ['policy', 'overlap_weight', 'temperature', 'priority', 'expected_output_tokens'] as const
+
+/** Fails with `forbidden`, naming the wish. */
+export function refuseWishes(wishes: Wishes, caller: Caller): void {
+  if (caller.allowOverrides) return
+  const wish = GUARDED.find((name) => wishes[name] !== undefined)
+  if (wish === undefined) return
+  throw new Failure('forbidden', `This key may not set firstlight.${wish}. Leave it out, or ask the operator for allow_overrides.`, {
+    param: `firstlight.${wish}`,
+  })
+}
+
+/** Should the stream be read on the way? Everything that is no stream is. `chance` in [0, 1). */
+export function shouldObserve({ stream, share, chance }: { stream: boolean; share: number; chance: number }): boolean {
+  return !stream || chance < share
+}
+
+/** The body of one request for any of its pools, edited once a pool. */
+export function bodyFor(understood: Understood, includeUsage: boolean): Exchange['body'] {
+  const { body, endpoint, caller, fields, model } = understood
+  const made = new Map<string, readonly Uint8Array[]>()
+  return ({ pool }) => {
+    const name = engineModel(model, pool).model
+    const known = made.get(name)
+    if (known !== undefined) return known
+    const cacheSalt = endpoint.salted ? saltOf(caller, fields) : null
+    const pieces = edited(body.bytes, body.json, { model: name, includeUsage, cacheSalt })
+    made.set(name, pieces)
+    return pieces
+  }
+}
+
+/** The tenant's salt, with the client's own inside it; null: as the client sent it. */
+function saltOf(caller: Caller, fields: Fields): string | null {
+  if (caller.cacheSalt === null) return null
+  return fields.cache_salt ? `${caller.cacheSalt}:${fields.cache_salt}` : caller.cacheSalt
+}
+
+/** Admissions of one request, measured once a pool: pools cut and tokenise differently. */
+export function admissionFor(understood: Understood, meters: Meters): Exchange['admission'] {
+  const made = new Map<PoolRoute, ReturnType<Exchange['admission']>>()
+  return (route) => {
+    const known = made.get(route)
+    if (known !== undefined) return known
+    const admission = admissionOf(understood, route, measure(understood, route, meters))
+    made.set(route, admission)
+    return admission
+  }
+}
+
+function measure({ endpoint, body, caller, fields, model }: Understood, route: PoolRoute, meters: Meters): PromptMeasure {
+  const salt = endpoint.salted ? (saltOf(caller, fields) ?? fields.cache_salt ?? null) : null
+  return meters.measure(route, {
+    endpoint: endpoint.prompt,
+    body: body.json,
+    bodyBytes: body.bytes.byteLength,
+    adapter: engineModel(model, route.pool).adapter,
+    salts: salt === null ? [] : [salt],
+    tenant: null,
+  })
+}
+
+function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMeasure): ReturnType<Exchange['admission']> {
+  const { incoming, endpoint, caller, body, fields, wishes } = understood
+  const { model, adapter } = engineModel(understood.model, route.pool)
+  return {
+    version: PAYLOAD_VERSION,
+    id: incoming.id,
+    model,
+    adapter,
+    promptTokens: prompt.promptTokens,
+    tokenSource: prompt.tokenSource,
+    blocks: prompt.blocks,
+    session: sessionOf(understood, route),
+    priority: caller.allowOverrides ? (wishes.priority ?? fields.priority ?? 0) : 0,
+    expectedOutputTokens: wishes.expected_output_tokens ?? null,
+    tenant: caller.tenant,
+    overrides: overridesOf(wishes),
+    hints: null,
+    unsplittable: endpoint.unsplittable ?? several(body.json),
+    encodeItems: prompt.items,
+  }
+}
+
+const SESSION_CHARS = 512
+
+/** What makes requests one conversation: said outright, or in the pool's header, or in its body field. */
+function sessionOf({ incoming, body, wishes }: Understood, { pool }: PoolRoute): string | null {
+  if (wishes.session !== undefined) return wishes.session
+  const header = incoming.request.headers.get(pool.session.header)
+  if (header !== null && header !== '') return header.slice(0, SESSION_CHARS)
+  const field = pool.session.body === null || !Object.hasOwn(body.json, pool.session.body) ? null : body.json[pool.session.body]
+  if (typeof field === 'string' && field !== '') return field.slice(0, SESSION_CHARS)
+  return typeof field === 'number' ? String(field) : null
+}
+
+function overridesOf({ policy, overlap_weight: overlapWeight, temperature }: Wishes): Overrides | null {
+  if (policy === undefined && overlapWeight === undefined && temperature === undefined) return null
+  return {
+    ...(policy === undefined ? {} : { policy }),
+    ...(overlapWeight === undefined ? {} : { overlapWeight }),
+    ...(temperature === undefined ? {} : { temperature }),
+  }
+}
+
+/** The prefill leg makes one token of one answer: more of either cannot be carried over. */
+function several(json: Readonly<Record<string, unknown>>): string | null {
+  for (const name of ['n', 'best_of']) if (typeof json[name] === 'number' && json[name] > 1) return `${name} is more than 1`
+  if (json['use_beam_search'] === true) return 'beam search'
+  if (json['echo'] === true) return 'echo'
+  return typeof json['prompt_logprobs'] === 'number' ? 'prompt_logprobs' : null
+}
+
+export interface Opening {
+  readonly meters: Meters
+  readonly configVersion: number
+  readonly heartbeatMs: number
+  /** Since the request came in. */
+  readonly elapsedMs: () => number
+  /** In [0, 1): decides whether a stream is observed. */
+  readonly chance: number
+}
+
+/** Everything `forward` needs. */
+export function openExchange(understood: Understood, { meters, configVersion, heartbeatMs, elapsedMs, chance }: Opening): Exchange {
+  const { incoming, endpoint, body, fields, routes, pinned } = understood
+  const stream = endpoint.streams && fields.stream === true
+  const observe = shouldObserve({ stream, share: routes[0]!.pool.observeShare, chance })
+  const hideUsage = stream && observe && endpoint.usageOnRequest && lacksUsage(body.json)
+  const admission = admissionFor(understood, meters)
+  const edge = elapsedMs()
+  admission(routes[0]!)
+  return {
+    id: incoming.id,
+    requestId: incoming.requestId,
+    receivedAt: incoming.receivedAt,
+    method: 'POST',
+    path: incoming.path + incoming.query,
+    headers: headersForEngine(incoming.request.headers, incoming.requestId),
+    body: bodyFor(understood, hideUsage),
+    stream,
+    observe,
+    hideUsage,
+    admission,
+    heartbeatMs: stream ? heartbeatMs : 0,
+    routes,
+    configVersion,
+    pinned,
+    stages: { edge, tokens: elapsedMs() - edge },
+    scope: incoming.scope,
+    signal: incoming.request.signal,
+  }
+}

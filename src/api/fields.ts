@@ -1,0 +1,87 @@
+import * as z from 'zod'
+import { Failure } from '../failure.ts'
+
+/** The few fields of a request the gateway reads itself. Everything else is the engine's to judge. */
+const fields = z.object({
+  model: z.string().nullish(),
+  stream: z.boolean().nullish(),
+  priority: z.int().nullish(),
+  cache_salt: z.string().nullish(),
+  previous_response_id: z.string().nullish(),
+  stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
+})
+
+/** What a request may say to the gateway in its `firstlight` object, or in the `x-firstlight-options` header as JSON. */
+const wishes = z.strictObject({
+  policy: z.string().min(1).max(64).optional(),
+  overlap_weight: z.number().min(0).max(1000).optional(),
+  temperature: z.number().min(0).max(1000).optional(),
+  session: z.string().min(1).max(512).optional(),
+  priority: z.int().min(-1_000_000).max(1_000_000).optional(),
+  expected_output_tokens: z.int().min(0).max(10_000_000).optional(),
+})
+
+export type Fields = z.infer<typeof fields>
+export type Wishes = z.infer<typeof wishes>
+
+/** Fails with `bad_value`, naming path and value. */
+export function readFields(body: Readonly<Record<string, unknown>>): Fields {
+  const parsed = fields.safeParse(body)
+  if (parsed.success) return parsed.data
+  throw badValue(parsed.error, body, '')
+}
+
+const NO_WISHES: Wishes = {}
+
+/** The body's object wins over the header's, field by field. Fails with `bad_value`. */
+export function readWishes(body: Readonly<Record<string, unknown>> | null, header: string | null): Wishes {
+  const own = body !== null && Object.hasOwn(body, 'firstlight') ? body['firstlight'] : undefined
+  if (own === undefined && header === null) return NO_WISHES
+  return { ...(header === null ? {} : checkWishes(parseHeader(header), 'x-firstlight-options')), ...(own === undefined ? {} : checkWishes(own, 'firstlight')) }
+}
+
+function parseHeader(header: string): unknown {
+  try {
+    return JSON.parse(header)
+  } catch {
+    throw new Failure('bad_value', 'The header x-firstlight-options must be a JSON object, e.g. {"policy":"least_loaded"}.', { param: 'x-firstlight-options' })
+  }
+}
+
+function checkWishes(value: unknown, base: string): Wishes {
+  const parsed = wishes.safeParse(value)
+  if (parsed.success) return parsed.data
+  throw badValue(parsed.error, value, base)
+}
+
+function badValue(error: z.ZodError, root: unknown, base: string): Failure {
+  const issue = error.issues[0]!
+  const unknownKey = issue.code === 'unrecognized_keys' ? issue.keys[0] : undefined
+  const steps = unknownKey === undefined ? issue.path.map(String) : [...issue.path.map(String), unknownKey]
+  const path = (base === '' ? steps : [base, ...steps]).join('.')
+  if (unknownKey !== undefined) {
+    return new Failure('bad_value', `${path} is not known. Known are: ${Object.keys(wishes.shape).join(', ')}.`, { param: path })
+  }
+  return new Failure('bad_value', `${path} is ${shown(at(root, issue.path))}: ${rule(issue)}.`, { param: path })
+}
+
+function rule(issue: z.core.$ZodIssue): string {
+  if (issue.code === 'too_big') return `it must be at most ${issue.maximum}`
+  if (issue.code === 'too_small') return `it must be at least ${issue.minimum}`
+  if (issue.code !== 'invalid_type') return 'that is not allowed here'
+  return `it must be ${issue.expected === 'int' ? 'a whole number' : `of type ${issue.expected}`}`
+}
+
+function at(root: unknown, path: readonly PropertyKey[]): unknown {
+  let value = root
+  for (const step of path) value = (value as Record<PropertyKey, unknown> | null)?.[step]
+  return value
+}
+
+/** Enough to recognise the value, too little to leak a prompt. */
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return 'an array'
+  if (typeof value === 'object' && value !== null) return 'an object'
+  const text = JSON.stringify(value) ?? 'missing'
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text
+}

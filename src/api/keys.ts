@@ -1,0 +1,129 @@
+import type { Config, KeyConfig } from '../config.ts'
+import { Failure } from '../failure.ts'
+
+/** Who asks. Without keys everyone is the same caller. */
+export interface Caller {
+  /** Name of the key: tenant of the books, label of the logs. */
+  readonly tenant: string
+  readonly models: readonly string[] | null
+  readonly allowOverrides: boolean
+  readonly cacheSalt: string | null
+}
+
+const ANYONE: Caller = { tenant: 'open', models: null, allowOverrides: true, cacheSalt: null }
+
+const utf8 = new TextEncoder()
+
+async function digest(secret: string): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest('SHA-256', utf8.encode(secret)))
+}
+
+/** Takes as long for a near miss as for a far one. */
+function equal(a: Uint8Array, b: Uint8Array): boolean {
+  let difference = a.length ^ b.length
+  for (let i = 0; i < a.length; i++) difference |= a[i]! ^ (b[i] ?? 0)
+  return difference === 0
+}
+
+/**
+ * Finds who holds a secret. Hashes are compared, all of them, in constant time. A secret that was right once is
+ * remembered: looking it up compares a seeded 32-bit hash first, so it tells a guesser nothing about the text.
+ */
+export class Keyring<Holder> {
+  readonly #known: Promise<readonly { readonly hash: Uint8Array; readonly holder: Holder }[]>
+  readonly #seen = new Map<string, Holder>()
+
+  constructor(entries: readonly { readonly secret: string; readonly holder: Holder }[]) {
+    this.#known = Promise.all(entries.map(async ({ secret, holder }) => ({ hash: await digest(secret), holder })))
+  }
+
+  async find(secret: string): Promise<Holder | null> {
+    const seen = this.#seen.get(secret)
+    if (seen !== undefined) return seen
+    const hash = await digest(secret)
+    let found: Holder | null = null
+    for (const known of await this.#known) if (equal(known.hash, hash)) found = known.holder
+    if (found !== null) this.#seen.set(secret, found)
+    return found
+  }
+}
+
+/** Why requests are let in: by key, because anyone may, because only this machine can ask; or not at all. */
+export type Trust = 'keys' | 'open' | 'loopback' | 'unconfigured'
+
+type Access = Pick<Config, 'keys' | 'open' | 'loopback' | 'admin'>
+
+export function trustOf({ keys, open, loopback }: Omit<Access, 'admin'>): Trust {
+  if (keys !== null) return 'keys'
+  if (open) return 'open'
+  return loopback ? 'loopback' : 'unconfigured'
+}
+
+/** Lets requests of the API in. Made once per gateway. */
+export class Doorkeeper {
+  readonly trust: Trust
+  readonly #callers: Keyring<Caller>
+  readonly #admins: Keyring<true> | null
+
+  constructor(config: Access) {
+    this.trust = trustOf(config)
+    this.#callers = new Keyring((config.keys ?? []).map((key) => ({ secret: key.secret, holder: callerOf(key) })))
+    this.#admins = config.admin === null ? null : new Keyring([{ secret: config.admin.secret, holder: true }])
+  }
+
+  /** `apiKeyHeader`: also accept `x-api-key`, as Anthropic's clients send it. */
+  async caller(headers: Headers, apiKeyHeader: boolean): Promise<Caller> {
+    if (this.trust === 'unconfigured') {
+      throw new Failure('not_configured', 'This gateway has no keys. Set `keys` in its configuration, or `open: true` to serve everyone who can reach it.')
+    }
+    if (this.trust !== 'keys') {
+      refuseForeignPages(headers)
+      return ANYONE
+    }
+    const secret = bearer(headers) ?? (apiKeyHeader ? headers.get('x-api-key') : null)
+    if (secret === null || secret === '') throw keyFailure('key_missing', 'No API key was given. Send it as `authorization: Bearer <key>`.')
+    const caller = await this.#callers.find(secret)
+    if (caller === null) throw keyFailure('key_wrong', 'This API key is not known here. Check the key, or ask the operator of this gateway for one.')
+    return caller
+  }
+
+  /** Without keys on a loopback listener the admin surface is open; elsewhere it needs `admin.secret`. */
+  async admin(headers: Headers): Promise<void> {
+    if (this.#admins === null) {
+      if (this.trust !== 'loopback') {
+        throw new Failure('not_configured', 'The admin surface is closed: set admin.secret in the configuration and send it as a bearer token.')
+      }
+      refuseForeignPages(headers)
+      refuseForeignHost(headers)
+      return
+    }
+    const secret = bearer(headers)
+    if (secret === null) throw keyFailure('key_missing', 'The admin key is missing. Send it as `authorization: Bearer <admin key>`.')
+    if ((await this.#admins.find(secret)) === null) throw keyFailure('key_wrong', 'This is not the admin key of this gateway.')
+  }
+
+}
+
+const callerOf = ({ name, models, allowOverrides, cacheSalt }: KeyConfig): Caller => ({ tenant: name, models, allowOverrides, cacheSalt })
+
+function bearer(headers: Headers): string | null {
+  const value = headers.get('authorization')
+  return value === null ? null : (/^bearer +(\S+) *$/i.exec(value)?.[1] ?? null)
+}
+
+function keyFailure(reason: 'key_missing' | 'key_wrong', message: string): Failure {
+  return new Failure(reason, message, { headers: { 'www-authenticate': 'Bearer' } })
+}
+
+/** A keyless gateway must not serve whatever page the user's browser has open. Browsers cannot leave this header out. */
+function refuseForeignPages(headers: Headers): void {
+  if (headers.get('sec-fetch-site') !== 'cross-site') return
+  throw new Failure('forbidden', 'A page of another site may not use a gateway that runs without keys. Set `keys` in its configuration.')
+}
+
+/** A foreign name that resolves to this machine (DNS rebinding) makes any page look like our own. */
+function refuseForeignHost(headers: Headers): void {
+  const host = headers.get('host')
+  if (host === null || /^(localhost|[\w-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i.test(host)) return
+  throw new Failure('forbidden', 'The open admin surface answers only to a loopback address. Set admin.secret in the configuration.')
+}

@@ -1,0 +1,86 @@
+import type { Exchange, PoolRoute } from '../origin/exchange.ts'
+import { Failure } from '../failure.ts'
+import { readJson } from './body.ts'
+import { refuseDraining, type Door } from './door.ts'
+import type { Endpoint } from './endpoints.ts'
+import { openExchange, refuseWishes, type Understood } from './exchange.ts'
+import { readFields, readWishes, type Fields } from './fields.ts'
+import type { Holding } from './held.ts'
+import type { Incoming } from './incoming.ts'
+import type { Caller } from './keys.ts'
+
+/** A POST that goes to an engine: the door's whole story, in order. */
+export async function proxy(door: Door, endpoint: Endpoint, incoming: Incoming): Promise<Response> {
+  const caller = await door.keeper.caller(incoming.request.headers, endpoint.shape === 'anthropic')
+  incoming.line['tenant'] = caller.tenant
+  refuseDraining(door)
+  const understood = await understand(door, endpoint, incoming, caller)
+  const { meters, config, ports } = door
+  const exchange = openExchange(understood, {
+    meters,
+    configVersion: config.version,
+    heartbeatMs: config.limits.heartbeatMs,
+    elapsedMs: () => ports.now() - incoming.receivedAt,
+    chance: ports.random(),
+  })
+  Object.assign(incoming.line, { model: understood.model, stream: exchange.stream })
+  const remembered = remember(door, understood)
+  const response = await door.forward(endpoint.held ? { ...exchange, onServed: holder(door, understood) } : exchange)
+  remembered.status = response.status
+  return response
+}
+
+/** Reads and checks a request up to the point where it could be routed. */
+export async function understand(door: Door, endpoint: Endpoint, incoming: Incoming, caller: Caller): Promise<Understood> {
+  const body = await readJson(incoming.request, door.config.limits.bodyBytes)
+  const fields = readFields(body.json)
+  const wishes = readWishes(body.json, incoming.request.headers.get('x-firstlight-options'))
+  refuseWishes(wishes, caller)
+  const holding = endpoint.held ? holdingOf(door, fields, caller) : null
+  const model = modelOf(door, fields, caller, holding)
+  const offer = door.catalog.offer(model, caller)
+  const base = { incoming, endpoint, caller, body, fields, wishes, model }
+  if (holding !== null) return { ...base, routes: [routeOf(door, holding)], pinned: holding }
+  return { ...base, routes: offer.routes, pinned: null }
+}
+
+function modelOf(door: Door, fields: Fields, caller: Caller, holding: Holding | null): string {
+  if (fields.model) return fields.model
+  if (holding !== null) return holding.model
+  throw new Failure('model_missing', `The request names no model. ${door.catalog.hint(caller)}`, { param: 'model' })
+}
+
+function holdingOf(door: Door, fields: Fields, caller: Caller): Holding | null {
+  const id = fields.previous_response_id
+  if (id === undefined || id === null) return null
+  const holding = door.held.find(id, caller.tenant)
+  if (holding !== null) return holding
+  throw new Failure(
+    'not_found',
+    `This gateway does not know which engine holds response '${id.slice(0, 100)}': it was never served here, or is forgotten. Send the conversation again in \`input\`, without previous_response_id.`,
+    { param: 'previous_response_id' },
+  )
+}
+
+export function routeOf(door: Door, holding: Holding): PoolRoute {
+  const route = door.catalog.route(holding.cluster, holding.pool)
+  if (route !== null && route.targets.has(holding.engine)) return route
+  throw new Failure('not_found', 'The engine that held this response is no longer part of the fleet. Send the conversation again in `input`.')
+}
+
+function holder(door: Door, { caller, model, routes }: Understood): NonNullable<Exchange['onServed']> {
+  return (served, responseId) => {
+    if (responseId === null) return
+    const route = routes.find(({ cluster, targets }) => cluster.id === served.cluster && targets.has(served.engine))
+    if (route === undefined) return
+    const { cluster, engine } = served
+    door.held.keep(responseId, { tenant: caller.tenant, cluster, pool: route.pool.model, engine, model })
+  }
+}
+
+function remember(door: Door, { incoming, caller, model }: Understood): { status: number | null } {
+  const { id, requestId, receivedAt, path } = incoming
+  const request = { id, requestId, receivedAt, path, model, tenant: caller.tenant, status: null }
+  door.recent.add(request)
+  return request
+}

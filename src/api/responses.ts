@@ -1,0 +1,73 @@
+import { PAYLOAD_VERSION } from '../core/cluster/contract.ts'
+import type { Exchange } from '../origin/exchange.ts'
+import { headersForEngine } from '../origin/headers.ts'
+import { Failure } from '../failure.ts'
+import { engineModel } from './catalog.ts'
+import { refuseDraining, type Door } from './door.ts'
+import type { Holding } from './held.ts'
+import { idParam, type Incoming } from './incoming.ts'
+import type { Caller } from './keys.ts'
+import { routeOf } from './proxy.ts'
+
+/** GET, DELETE and cancel of a response that one engine holds: only that engine can answer. */
+export async function heldResponse(door: Door, incoming: Incoming, id: string | undefined, action: '' | '/cancel'): Promise<Response> {
+  const caller = await door.keeper.caller(incoming.request.headers, false)
+  incoming.line['tenant'] = caller.tenant
+  refuseDraining(door)
+  const responseId = idParam(id, 'response')
+  const holding = door.held.find(responseId, caller.tenant)
+  if (holding === null) {
+    throw new Failure('not_found', `This gateway does not know response '${responseId}': it was never served here, is forgotten, or belongs to another key. Create it again with POST /v1/responses.`)
+  }
+  const response = await door.forward(bodiless(door, incoming, { holding, caller, path: `/v1/responses/${responseId}${action}` }))
+  if (incoming.request.method === 'DELETE' && response.ok) door.held.forget(responseId)
+  return response
+}
+
+interface Call {
+  readonly holding: Holding
+  readonly caller: Caller
+  readonly path: string
+}
+
+function bodiless(door: Door, incoming: Incoming, { holding, caller, path }: Call): Exchange {
+  const route = routeOf(door, holding)
+  const { model, adapter } = engineModel(holding.model, route.pool)
+  const stream = new URLSearchParams(incoming.query).get('stream') === 'true'
+  return {
+    id: incoming.id,
+    requestId: incoming.requestId,
+    receivedAt: incoming.receivedAt,
+    method: incoming.request.method as Exchange['method'],
+    path: path + incoming.query,
+    headers: headersForEngine(incoming.request.headers, incoming.requestId),
+    body: () => null,
+    stream,
+    observe: !stream,
+    hideUsage: false,
+    admission: () => ({
+      version: PAYLOAD_VERSION,
+      id: incoming.id,
+      model,
+      adapter,
+      promptTokens: 0,
+      tokenSource: 'bytes',
+      blocks: new Uint32Array(0),
+      session: null,
+      priority: 0,
+      expectedOutputTokens: 0,
+      tenant: caller.tenant,
+      overrides: null,
+      hints: null,
+      unsplittable: 'nothing is computed',
+      encodeItems: 0,
+    }),
+    heartbeatMs: stream ? door.config.limits.heartbeatMs : 0,
+    routes: [route],
+    configVersion: door.config.version,
+    pinned: holding,
+    stages: { edge: door.ports.now() - incoming.receivedAt },
+    scope: incoming.scope,
+    signal: incoming.request.signal,
+  }
+}

@@ -1,0 +1,178 @@
+/** A config, and ports that remember what was asked of them: enough to see what the door lets through. */
+import type { Config } from '../../src/config.ts'
+import { parseConfig } from '../../src/config/parse.ts'
+import type { Admission, ClusterDigest, Decision, EngineSignal, PoolConfig, Refusal } from '../../src/core/cluster/contract.ts'
+import type { Cluster, Lease, Log, OriginAnswer, OriginRequest, Ports, Reply, RequestScope } from '../../src/ports.ts'
+
+const decoder = new TextDecoder()
+
+export interface ConfigWish {
+  readonly keys?: readonly unknown[]
+  readonly open?: boolean
+  readonly admin?: string
+  readonly loopback?: boolean
+  readonly clusters?: readonly unknown[]
+  readonly limits?: Readonly<Record<string, number>>
+}
+
+/** Engines `a` and `b` of one cluster serve `Qwen/Qwen3-8B`, alias `qwen`, adapter `poet`. */
+export const onePool = {
+  id: 'paris',
+  pools: [
+    {
+      model: 'Qwen/Qwen3-8B',
+      aliases: ['qwen'],
+      adapters: ['poet'],
+      policy: 'round_robin',
+      engines: [
+        { id: 'a', url: 'http://10.0.0.1:8000' },
+        { id: 'b', url: 'http://10.0.0.2:8000', key: 'engine-secret' },
+      ],
+    },
+  ],
+}
+
+export function configOf(wish: ConfigWish = {}): Config {
+  const document = {
+    version: 7,
+    clusters: wish.clusters ?? [onePool],
+    ...(wish.keys === undefined ? {} : { keys: wish.keys }),
+    ...(wish.open === undefined ? {} : { open: wish.open }),
+    ...(wish.admin === undefined ? {} : { admin: { secret: wish.admin } }),
+    ...(wish.limits === undefined ? {} : { limits: wish.limits }),
+  }
+  return parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: wish.loopback ?? true })
+}
+
+/** What a fake engine answers; the body may name the request it was given. */
+export type Answerer = (request: OriginRequest, body: string | null) => { status?: number; headers?: readonly string[]; body?: string; responseId?: string }
+
+export interface World {
+  readonly ports: Ports
+  readonly scope: RequestScope
+  /** What reached engines. */
+  readonly sent: { request: OriginRequest; body: string | null }[]
+  readonly admissions: Admission[]
+  readonly signals: EngineSignal[]
+  readonly configured: { version: number; pool: PoolConfig }[]
+  readonly logged: { level: string; event: string; fields: Readonly<Record<string, unknown>> }[]
+  answer: Answerer
+  refusal: Refusal | null
+  /** Objects know no configuration until they are told. */
+  needsConfiguration: boolean
+  chance: number
+}
+
+export function openWorld(): World {
+  let ids = 0
+  let told = false
+  const logged: World['logged'] = []
+  const world: World = {
+    sent: [],
+    admissions: [],
+    signals: [],
+    configured: [],
+    logged,
+    answer: (_request, body) => ({ body: JSON.stringify({ echo: body }) }),
+    refusal: null,
+    needsConfiguration: false,
+    chance: 0.5,
+    scope: { background: (work) => void work.catch(() => undefined), client: null, remoteAddress: '192.0.2.1' },
+    ports: {
+      cluster: () => cluster,
+      origin: { send: async (request) => answerOf(world, request) },
+      now: () => 1_000_000,
+      random: () => world.chance,
+      newId: () => `gw-${++ids}`,
+      log: logOf(logged),
+    },
+  }
+  const refused = (): Refusal | null => {
+    if (world.needsConfiguration && !told) return { reason: 'unconfigured', detail: 'not told', retryAfterMs: 0 }
+    return world.refusal
+  }
+  const cluster: Cluster = {
+    configure: async (version, pool) => {
+      told = true
+      world.configured.push({ version, pool })
+    },
+    admit: async (admission) => {
+      const refusal = refused()
+      if (refusal !== null) return { refusal }
+      world.admissions.push(admission)
+      const engine = ['a', 'b', 'far'].find((id) => !admission.avoid.includes(id)) ?? 'a'
+      return { lease, placement: { kind: 'whole', engine, runnersUp: [] }, policy: 'round_robin', predictedTtftMs: null }
+    },
+    resume: async () => lease,
+    rank: async (admission) => {
+      const refusal = refused()
+      return refusal === null ? { decision: decisionOf(admission) } : { refusal }
+    },
+    observe: async (signals) => void world.signals.push(...signals),
+    digest: async () => digest,
+    explain: async (id) => {
+      const admission = world.admissions.find((one) => one.id === id)
+      return admission === undefined ? null : decisionOf(admission)
+    },
+  }
+  return world
+}
+
+const lease: Lease = {
+  firstToken: async () => undefined,
+  progress: async () => undefined,
+  renew: async () => undefined,
+  release: async () => undefined,
+}
+
+const digest: ClusterDigest = { version: 1, cluster: 'paris', pool: 'Qwen/Qwen3-8B', configVersion: 7, seq: 1, epoch: 'e', at: 1, bookings: 3, engines: [] }
+
+function decisionOf(admission: Admission): Decision {
+  return {
+    id: admission.id,
+    at: 1,
+    cluster: 'paris',
+    pool: 'Qwen/Qwen3-8B',
+    model: admission.model,
+    attempt: 0,
+    promptTokens: admission.promptTokens,
+    tokenSource: admission.tokenSource,
+    policy: admission.overrides?.policy ?? 'round_robin',
+    fallback: null,
+    placement: { kind: 'whole', engine: 'a', runnersUp: ['b'] },
+    candidates: [{ engine: 'a', cost: 1, terms: { queuedPrefillS: 1 } }],
+    excluded: [],
+    predictedTtftMs: null,
+    predictedCachedTokens: null,
+    shadow: null,
+    actual: null,
+  }
+}
+
+function logOf(logged: World['logged']): Log {
+  const at = (level: string) => (event: string, fields: Readonly<Record<string, unknown>> = {}) => void logged.push({ level, event, fields })
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}
+
+function answerOf(world: World, request: OriginRequest): OriginAnswer {
+  const body = request.body === null ? null : request.body.map((piece) => decoder.decode(piece, { stream: true })).join('')
+  world.sent.push({ request, body })
+  const answer = world.answer(request, body)
+  const bytes = new TextEncoder().encode(answer.body ?? '')
+  return {
+    status: answer.status ?? 200,
+    headers: answer.headers ?? ['content-type', 'application/json'],
+    sse: (answer.headers ?? []).includes('text/event-stream'),
+    firstByte: async () => undefined,
+    read: async () => bytes,
+    pass: (reply) => pass(reply, bytes, answer.responseId ?? null),
+    discard: () => undefined,
+  }
+}
+
+function pass(reply: Reply, bytes: Uint8Array<ArrayBuffer>, responseId: string | null): Response {
+  const headers = new Headers()
+  for (let i = 0; i < reply.headers.length; i += 2) headers.append(reply.headers[i]!, reply.headers[i + 1]!)
+  reply.settled({ end: 'complete', failure: null, events: 0, usage: null, bytes: bytes.length, responseId })
+  return new Response(bytes, { status: reply.status, headers })
+}
