@@ -1,5 +1,6 @@
 import type { Booked, Leg } from './books.ts'
 import type { Admission, Placement } from './contract.ts'
+import type { EngineRecord } from './engine-record.ts'
 
 /** Names one attempt of one request; the id is the gateway's own, so clients cannot collide. */
 export function bookingKey(admission: Pick<Admission, 'id' | 'attempt'>): string {
@@ -9,7 +10,7 @@ export function bookingKey(admission: Pick<Admission, 'id' | 'attempt'>): string
 /** One live booking. */
 export interface Booking extends Booked {
   readonly placement: Placement
-  readonly legs: readonly Leg[]
+  readonly legs: readonly (Leg & { readonly engine: EngineRecord })[]
   readonly bookedAt: number
   /** Last sign of life. */
   seenAt: number

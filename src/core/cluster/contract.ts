@@ -232,6 +232,8 @@ export interface Outcome {
   readonly version: number
   readonly result: Result
   readonly failure: AttemptFailure | null
+  /** Which engine of a split or staged placement failed; absent: it is not known, so nobody's circuit is blamed. */
+  readonly failedEngine?: string | null
   readonly status: number | null
   readonly usage: Usage | null
   /** `data:` events seen; the fallback for output length when no usage came. 0 on native requests. */

@@ -1,31 +1,27 @@
 import type { PolicyConfig } from '../../cluster/contract.ts'
+import type { PolicyKind } from '../options.ts'
 import type { Policy } from '../policy.ts'
-import { leastLoaded } from './least-loaded.ts'
-import { powerOfTwo } from './power-of-two.ts'
-import { qps } from './qps.ts'
-import { random } from './random.ts'
-import { roundRobin } from './round-robin.ts'
-import { session } from './session.ts'
+import { simplePolicies } from './simple.ts'
 
-export type PolicyOptions = PolicyConfig['options']
+/** The policies a config may name. */
+export const policyKinds: readonly PolicyKind[] = [...simplePolicies]
 
-/** The policies a config may name, each made from its options. */
-export const policies = {
-  round_robin: () => roundRobin,
-  random: () => random,
-  session: () => session,
-  qps: () => qps,
-  least_loaded: () => leastLoaded,
-  power_of_two: () => powerOfTwo,
-} as const satisfies Record<string, (options: PolicyOptions) => Policy>
+const byName: ReadonlyMap<string, PolicyKind> = new Map(policyKinds.map((kind) => [kind.name, kind]))
 
-export type PolicyName = keyof typeof policies
-
-export function isPolicyName(name: string): name is PolicyName {
-  return Object.hasOwn(policies, name)
+/** null: this version has no such policy. */
+export function policyKind(name: string): PolicyKind | null {
+  return byName.get(name) ?? null
 }
 
-/** null: no such policy in this version. */
-export function makePolicy(config: PolicyConfig): Policy | null {
-  return isPolicyName(config.name) ? (policies[config.name] as (options: PolicyOptions) => Policy)(config.options) : null
+export type MadePolicy = { readonly policy: Policy } | { readonly problem: string }
+
+/** The policy, or why there is none: a newer edge may name what this version does not know. */
+export function makePolicy(config: PolicyConfig): MadePolicy {
+  const kind = policyKind(config.name)
+  if (kind === null) return { problem: `unknown policy "${config.name}"; known: ${[...byName.keys()].join(', ')}` }
+  try {
+    return { policy: kind.create(config.options) }
+  } catch (error) {
+    return { problem: error instanceof Error ? error.message : String(error) }
+  }
 }

@@ -1,0 +1,131 @@
+/** One choice, from the engines as they are to a decision. Nothing is booked here. */
+import type { Random, RouteRequest } from '../routing/policy.ts'
+import { hashText } from '../routing/hash.ts'
+import { type Ranking, rankField, route, type Routed } from '../routing/route.ts'
+import type { Part } from './books.ts'
+import type { Admission, Decision, ExcludedEngine, PoolConfig, Refusal } from './contract.ts'
+import { exclusion, fieldOf, inTieOrder, mayDo } from './eligible.ts'
+import type { EngineRecord, Engines } from './engine-record.ts'
+import type { PolicyChains } from './policy-chain.ts'
+import type { PoolReading } from './pool-books.ts'
+import { type Excluded, refuse } from './refusals.ts'
+
+/** Affinity without an index looks at this many leading blocks. */
+const PREFIX_KEY_BLOCKS = 4
+
+export interface Choosing {
+  readonly pool: PoolConfig
+  readonly engines: Engines
+  readonly chains: PolicyChains
+  readonly reading: PoolReading
+  readonly random: Random
+  /** Grows with every choice: where the turn among equals starts. */
+  readonly rotation: number
+  readonly now: number
+}
+
+export type Chosen = { readonly decision: Decision } | { readonly refusal: Refusal }
+
+export function choose(admission: Admission, choosing: Choosing): Chosen {
+  const { engines, reading, now, pool } = choosing
+  const eligible: EngineRecord[] = []
+  const excluded: Excluded[] = []
+  for (const engine of engines.all()) {
+    const reason = exclusion(engine, admission, { requests: reading.signal('requests', engine) ?? 0, now })
+    if (reason === null) eligible.push(engine)
+    else excluded.push({ engine, reason })
+  }
+  const inOrder = inTieOrder(eligible, reading, choosing.rotation)
+  const field = (part: Part) => fieldOf(inOrder.filter(({ spec }) => mayDo(spec.role, part)), reading)
+  const request = requestOf(admission, pool.blockTokens)
+  const { chain, unusable } = choosing.chains.for(admission)
+  const routed = route({
+    request,
+    chain,
+    random: choosing.random,
+    split: pool.split,
+    unsplittable: admission.unsplittable,
+    encodeItems: hasRole(pool, 'encode') ? admission.encodeItems : 0,
+    splits: splits(pool),
+    field,
+    forecast: (engine) => forecastOf(engine, choosing),
+  })
+  if ('empty' in routed) {
+    return { refusal: refuse(engines.all(), admission, excluded, { now, statsIntervalMs: pool.statsIntervalMs }) }
+  }
+  const { shadow } = choosing.chains
+  const shadowEngine = shadow === null ? null : (rankField({ request, chain: [shadow], random: choosing.random }, field(routed.placement.kind === 'whole' ? 'whole' : 'decode')).ranked[0]?.engine ?? null)
+  const decision = decisionOf(admission, choosing, { routed, excluded: excludedIn(routed.ranking, inOrder, excluded), unusable })
+  if (shadow === null || shadowEngine === null) return { decision }
+  const { ttftMs } = forecastOf(shadowEngine, choosing)
+  return { decision: { ...decision, shadow: { policy: shadow.name, engine: shadowEngine, predictedTtftMs: ttftMs } } }
+}
+
+interface Found {
+  readonly routed: Exclude<Routed, { readonly empty: unknown }>
+  readonly excluded: readonly ExcludedEngine[]
+  readonly unusable: Decision['fallback']
+}
+
+function decisionOf(admission: Admission, choosing: Choosing, { routed, excluded, unusable }: Found): Decision {
+  const forecast = forecastOf(routed.prefiller, choosing)
+  return {
+    id: admission.id,
+    at: choosing.now,
+    cluster: choosing.pool.cluster,
+    pool: choosing.pool.pool,
+    model: admission.model,
+    attempt: admission.attempt,
+    promptTokens: admission.promptTokens,
+    tokenSource: admission.tokenSource,
+    policy: routed.ranking.policy,
+    fallback: unusable ?? routed.ranking.fallback,
+    placement: routed.placement,
+    candidates: routed.ranking.ranked,
+    excluded,
+    predictedTtftMs: forecast.ttftMs,
+    predictedCachedTokens: forecast.cachedTokens,
+    shadow: null,
+    actual: null,
+  }
+}
+
+/** Everyone who was not ranked, with the reason. */
+function excludedIn(ranking: Ranking, eligible: readonly EngineRecord[], excluded: readonly Excluded[]): ExcludedEngine[] {
+  const ranked = new Set(ranking.ranked.map(({ engine }) => engine))
+  const unranked = new Set(ranking.unranked)
+  return [
+    ...excluded.map(({ engine, reason }) => ({ engine: engine.spec.id, reason })),
+    ...eligible
+      .filter(({ spec }) => !ranked.has(spec.id))
+      .map(({ spec }) => ({ engine: spec.id, reason: unranked.has(spec.id) ? ('signal_missing' as const) : ('role' as const) })),
+  ]
+}
+
+function forecastOf(engineId: string, { engines, reading }: Choosing) {
+  const engine = engines.get(engineId)
+  return engine === undefined ? { ttftMs: null, cachedTokens: null } : reading.forecast(engine)
+}
+
+function requestOf(admission: Admission, blockTokens: number): RouteRequest {
+  const { id, model, adapter, promptTokens, session, expectedOutputTokens, blocks } = admission
+  return { id, model, adapter, promptTokens, blockTokens, blockCount: blocks.length >> 1, prefixKey: prefixKey(admission), session, expectedOutputTokens }
+}
+
+/** Block hashes are chained, so one lane of the last leading block stands for all of them. */
+export function prefixKey({ id, blocks }: Pick<Admission, 'id' | 'blocks'>): number {
+  const count = Math.min(blocks.length >> 1, PREFIX_KEY_BLOCKS)
+  return count === 0 ? hashText(id) : blocks[2 * (count - 1)]!
+}
+
+function hasRole(pool: PoolConfig, role: 'encode' | 'prefill' | 'decode'): boolean {
+  return pool.engines.some((engine) => engine.role === role)
+}
+
+/** A pool splits when someone was given a part of the work and someone else can do the other. */
+function splits({ engines }: PoolConfig): boolean {
+  const prefillers = engines.filter(({ role }) => mayDo(role, 'prefill'))
+  const decoders = engines.filter(({ role }) => mayDo(role, 'decode'))
+  const dedicated = engines.some(({ role }) => role === 'prefill' || role === 'decode')
+  return dedicated && prefillers.some((one) => decoders.some((other) => one !== other))
+}

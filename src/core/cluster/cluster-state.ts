@@ -1,0 +1,288 @@
+import type { Random } from '../routing/policy.ts'
+import { allBooks } from './all-books.ts'
+import { type Booking, bookingKey, Bookings } from './bookings.ts'
+import { type Books, endsAtFirstToken, partsOf } from './books.ts'
+import { type Chosen, choose } from './choose.ts'
+import { type Admission, type ClusterDigest, type Decision, type EngineSignal, type Outcome, PAYLOAD_VERSION, type Placement, type PoolConfig, type Refusal, type Resume, type StageTimes } from './contract.ts'
+import { Decisions } from './decisions.ts'
+import { emptyDigest } from './digest.ts'
+import { Fleet } from './fleet.ts'
+import { PolicyChains } from './policy-chain.ts'
+import { PoolBooks } from './pool-books.ts'
+import { RecentKeys } from './recent-keys.ts'
+import { retryBudgetSpent, unconfigured } from './refusals.ts'
+import { RetryBudget } from './retry-budget.ts'
+import { type BookingSnapshot, type ClusterSnapshot, SNAPSHOT_VERSION } from './snapshot.ts'
+import { verdictOn } from './verdict.ts'
+
+const DECISIONS_KEPT = 1000
+/** Enough that a renewal under way when its booking ended does not bring the booking back. */
+const ENDED_KEYS_KEPT = 4096
+/** A live edge renews every third of a lease, so half a lease without a word after losing touch means it is gone. */
+const GRACE_SHARE = 0.5
+/** A booking put down longer ago than this many leases gets no grace when it is taken up again. */
+const GRACE_LEASES = 3
+
+/** What a holder of a booking needs to speak of it. */
+export interface Held {
+  readonly key: string
+  /** Tells this holder from an earlier one of the same booking. */
+  readonly holder: number
+}
+
+export interface Admitted extends Held {
+  readonly placement: Placement
+  readonly policy: string
+  readonly predictedTtftMs: number | null
+}
+
+export interface ClusterStateParts {
+  readonly random: Random
+  /** Names this incarnation in digests. */
+  readonly epoch: string
+  readonly books?: readonly Books[]
+}
+
+/**
+ * The state machine of one cluster's pool; Durable Object and Node wrap it and add clock, wire and storage. Every
+ * method is synchronous and `now` is milliseconds since the epoch: ranking and booking in one step is what makes
+ * concurrent requests see each other.
+ */
+export class ClusterState {
+  readonly #random: Random
+  readonly #epoch: string
+  readonly #books: PoolBooks
+  readonly #fleet: Fleet
+  readonly #bookings = new Bookings()
+  readonly #decisions = new Decisions(DECISIONS_KEPT)
+  readonly #ended = new RecentKeys(ENDED_KEYS_KEPT)
+  readonly #budget = new RetryBudget()
+  #configured: { readonly version: number; readonly pool: PoolConfig; readonly chains: PolicyChains } | null = null
+  #rotation = 0
+  #seq = 0
+
+  constructor({ random, epoch, books = allBooks() }: ClusterStateParts) {
+    this.#random = random
+    this.#epoch = epoch
+    this.#books = new PoolBooks(books)
+    this.#fleet = new Fleet(this.#books)
+  }
+
+  /** null: never configured. */
+  get pool(): PoolConfig | null {
+    return this.#configured?.pool ?? null
+  }
+
+  get bookings(): number {
+    return this.#bookings.size
+  }
+
+  /** When the next booking lapses unless someone speaks of it; null: there is none. */
+  get nextLapseAt(): number | null {
+    return this.#bookings.nextLapseAt()
+  }
+
+  /** false: not newer than what it has. */
+  configure(version: number, pool: PoolConfig, now: number): boolean {
+    if (this.#configured !== null && version <= this.#configured.version) return false
+    this.#configured = { version, pool, chains: new PolicyChains(pool) }
+    this.#fleet.adopt(pool, now)
+    return true
+  }
+
+  /** Ranks and books. Asked again for a booking it holds (an answer was lost on the wire), it answers the same again. */
+  admit(admission: Admission, now: number): Admitted | { readonly refusal: Refusal } {
+    const key = bookingKey(admission)
+    const held = this.#bookings.get(key)
+    if (held !== undefined) return this.#again(held, now)
+    if (this.#isBehind(admission)) return { refusal: unconfigured }
+    const { retry, leaseMs } = this.#configured!.pool
+    if (admission.attempt === 0) this.#budget.request(now)
+    else if (!this.#budget.allows(now, retry)) return { refusal: retryBudgetSpent }
+    const chosen = this.#choose(admission, now)
+    if ('refusal' in chosen) return chosen
+    if (admission.attempt > 0) this.#budget.retry(now)
+    this.#rotation += 1
+    const { decision } = chosen
+    this.#decisions.add(key, decision)
+    const booking = this.#book(admission, decision.placement, { now, leaseMs })
+    for (const { engine } of booking.legs) this.#fleet.chosen(engine, key)
+    return { key, holder: booking.holder, placement: decision.placement, policy: decision.policy, predictedTtftMs: decision.predictedTtftMs }
+  }
+
+  /** Ranks without booking and leaves no trace. */
+  rank(admission: Admission, now: number): Chosen {
+    return this.#isBehind(admission) ? { refusal: unconfigured } : this.#choose(admission, now)
+  }
+
+  /** Every method that speaks of a booking answers whether it is known, and counts as a sign of life. */
+  renew(key: string, now: number): boolean {
+    return this.#alive(key, now) !== undefined
+  }
+
+  firstToken(key: string, stages: StageTimes, now: number): boolean {
+    const booking = this.#alive(key, now)
+    if (booking !== undefined) this.#markFirstToken(booking, stages, now)
+    return booking !== undefined
+  }
+
+  /** `outputBlocks` is the total so far. */
+  progress(key: string, outputBlocks: number, now: number): boolean {
+    const booking = this.#alive(key, now)
+    if (booking !== undefined) this.#markProgress(booking, outputBlocks, now)
+    return booking !== undefined
+  }
+
+  /** Has effect once; false for a booking that is unknown or was released. */
+  release(key: string, outcome: Outcome, now: number): boolean {
+    const booking = this.#bookings.take(key)
+    if (booking === undefined) return false
+    this.#ended.add(key)
+    this.#end(booking, outcome, now)
+    return true
+  }
+
+  /**
+   * The holder lost touch without a release. Not an end by itself: a session can break under a living edge, which
+   * then resumes. But what it holds lapses in half the time.
+   */
+  lostTouch({ key, holder }: Held, now: number): void {
+    const booking = this.#bookings.get(key)
+    if (booking === undefined || booking.holder !== holder) return
+    booking.lapsesAt = Math.min(booking.lapsesAt, now + this.#leaseMs * GRACE_SHARE)
+  }
+
+  /** Books again, without ranking, what was forgotten; harmless for what is known or was released. */
+  resume({ admission, placement, firstTokenSeen, outputBlocks }: Resume, now: number): Held | { readonly refusal: Refusal } {
+    if (this.#configured === null) return { refusal: unconfigured }
+    const key = bookingKey(admission)
+    const known = this.#alive(key, now)
+    if (known === undefined && this.#ended.has(key)) return { key, holder: 0 }
+    const booking = known ?? this.#book(admission, placement, { now, leaseMs: this.#leaseMs })
+    if (firstTokenSeen) this.#markFirstToken(booking, {}, now)
+    this.#markProgress(booking, outputBlocks, now)
+    booking.holder = this.#bookings.newHolder()
+    return { key, holder: booking.holder }
+  }
+
+  observe(signals: readonly EngineSignal[], now: number): void {
+    for (const signal of signals) this.#fleet.observe(signal, now)
+  }
+
+  digest(now: number): ClusterDigest {
+    this.#seq += 1
+    const facts = { version: PAYLOAD_VERSION, seq: this.#seq, epoch: this.#epoch, at: now }
+    if (this.#configured === null) return emptyDigest(facts)
+    const { pool, version } = this.#configured
+    return { ...facts, cluster: pool.cluster, pool: pool.pool, configVersion: version, bookings: this.#bookings.size, engines: this.#fleet.digest(now) }
+  }
+
+  /** By the request's id (its last attempt) or by booking key. */
+  explain(id: string): Decision | null {
+    return this.#decisions.find(id)
+  }
+
+  /** Ends the bookings nobody has spoken of for a lease; how many. Their edges may yet resume them. */
+  expire(now: number): number {
+    const lapsed = this.#bookings.lapsed(now)
+    for (const booking of lapsed) {
+      this.#bookings.take(booking.key)
+      this.#end(booking, { version: PAYLOAD_VERSION, result: 'lapsed', failure: null, status: null, usage: null, outputEvents: 0, stages: {} }, now)
+    }
+    return lapsed.length
+  }
+
+  /** null: never configured, nothing to keep. */
+  snapshot(now: number): ClusterSnapshot | null {
+    if (this.#configured === null) return null
+    const { version: configVersion, pool } = this.#configured
+    const bookings = [...this.#bookings.all()].map(({ admission, placement, bookedAt, seenAt, firstTokenSeen, outputBlocks }) => ({ admission, placement, bookedAt, seenAt, firstTokenSeen, outputBlocks }))
+    return { version: SNAPSHOT_VERSION, at: now, configVersion, pool, engines: this.#fleet.snapshot(), bookings, books: this.#books.snapshot() }
+  }
+
+  /** Into a fresh state. Live edges get half a lease to speak up; what they do not claim lapses. */
+  restore(snapshot: ClusterSnapshot, now: number): void {
+    if (snapshot.version !== SNAPSHOT_VERSION || !this.configure(snapshot.configVersion, snapshot.pool, now)) return
+    this.#fleet.restore(snapshot.engines, now)
+    this.#books.restore(snapshot.books)
+    for (const booking of snapshot.bookings) this.#rebook(booking, now)
+    this.#fleet.settle((key) => this.#bookings.get(key) !== undefined, now)
+  }
+
+  get #leaseMs(): number {
+    return this.#configured?.pool.leaseMs ?? 0
+  }
+
+  /** The edge knows a newer configuration: it will send it and ask again. */
+  #isBehind(admission: Admission): boolean {
+    return this.#configured === null || admission.configVersion > this.#configured.version
+  }
+
+  #choose(admission: Admission, now: number): Chosen {
+    const { pool, chains } = this.#configured!
+    const reading = this.#books.read(admission, now)
+    return choose(admission, { pool, chains, reading, engines: this.#fleet.engines, random: this.#random, rotation: this.#rotation, now })
+  }
+
+  #again(booking: Booking, now: number): Admitted {
+    this.#bookings.touch(booking, now, this.#leaseMs)
+    booking.holder = this.#bookings.newHolder()
+    const decision = this.#decisions.find(booking.key)
+    const { key, holder, placement } = booking
+    return { key, holder, placement, policy: decision?.policy ?? '', predictedTtftMs: decision?.predictedTtftMs ?? null }
+  }
+
+  #book(admission: Admission, placement: Placement, { now, leaseMs }: { readonly now: number; readonly leaseMs: number }): Booking {
+    const key = bookingKey(admission)
+    const legs = partsOf(placement).flatMap(({ engine: id, part }) => {
+      const engine = this.#fleet.engines.get(id)
+      return engine === undefined ? [] : [{ engine, part }]
+    })
+    const booking = this.#bookings.add({ key, admission, placement, legs, bookedAt: now }, leaseMs)
+    for (const { engine } of legs) this.#fleet.joined(engine)
+    this.#books.book(booking, now)
+    return booking
+  }
+
+  #rebook({ admission, placement, seenAt, firstTokenSeen, outputBlocks }: BookingSnapshot, now: number): void {
+    const booking = this.#book(admission, placement, { now, leaseMs: this.#leaseMs })
+    const graceMs = now - seenAt <= GRACE_LEASES * this.#leaseMs ? this.#leaseMs * GRACE_SHARE : 0
+    booking.seenAt = seenAt
+    booking.lapsesAt = Math.max(seenAt + this.#leaseMs, now + graceMs)
+    if (firstTokenSeen) this.#markFirstToken(booking, {}, now)
+    this.#markProgress(booking, outputBlocks, now)
+  }
+
+  #alive(key: string, now: number): Booking | undefined {
+    const booking = this.#bookings.get(key)
+    if (booking !== undefined) this.#bookings.touch(booking, now, this.#leaseMs)
+    return booking
+  }
+
+  #markFirstToken(booking: Booking, stages: StageTimes, now: number): void {
+    if (booking.firstTokenSeen) return
+    booking.firstTokenSeen = true
+    this.#books.firstToken(booking, stages, now)
+    const ttftMs = stages.ttft ?? stages.first_byte ?? null
+    for (const { engine, part } of booking.legs) {
+      // Now, not at the end: a trial on a two-hour stream would keep everyone else out.
+      this.#fleet.judge(engine, 'success', { key: booking.key, now })
+      if (ttftMs !== null && (part === 'whole' || endsAtFirstToken(part))) engine.sawTtft(ttftMs)
+    }
+  }
+
+  #markProgress(booking: Booking, outputBlocks: number, now: number): void {
+    if (outputBlocks <= booking.outputBlocks) return
+    booking.outputBlocks = outputBlocks
+    this.#books.progress(booking, outputBlocks, now)
+  }
+
+  #end(booking: Booking, outcome: Outcome, now: number): void {
+    this.#books.release(booking, outcome, now)
+    this.#decisions.settle(booking.key, outcome)
+    for (const { engine } of booking.legs) {
+      this.#fleet.judge(engine, verdictOn(engine.spec.id, booking, outcome), { key: booking.key, now })
+      this.#fleet.left(engine)
+    }
+  }
+}

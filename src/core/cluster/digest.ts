@@ -1,0 +1,35 @@
+import type { ClusterDigest, EngineDigest } from './contract.ts'
+import { unavailability } from './eligible.ts'
+import type { EngineRecord } from './engine-record.ts'
+import type { PoolBooks } from './pool-books.ts'
+
+/** One engine's line of the digest. */
+export function engineDigest(engine: EngineRecord, books: PoolBooks, now: number): EngineDigest {
+  const { spec, stats } = engine
+  const kept = books.digest(engine, now)
+  return {
+    requests: 0,
+    activeBlocks: 0,
+    queuedPrefillS: 0,
+    cachedBlocks: 0,
+    cacheBlocks: spec.cacheBlocks ?? stats?.value.cacheBlocks ?? null,
+    ...kept,
+    id: spec.id,
+    role: spec.role,
+    weight: spec.weight,
+    available: unavailability(engine, { requests: kept.requests ?? 0, now }) === null,
+    healthy: engine.healthy,
+    draining: engine.draining || engine.removed,
+    asleep: engine.asleep,
+    circuit: engine.circuit.state,
+    ttftMs: engine.ttftMs,
+    requestsTotal: engine.requestsTotal,
+    failuresTotal: engine.failuresTotal,
+    stats: stats === null ? null : { ...stats.value, ageMs: Math.max(0, now - stats.at) },
+  }
+}
+
+/** What an object that was never configured says of itself. */
+export function emptyDigest(facts: Pick<ClusterDigest, 'version' | 'epoch' | 'seq' | 'at'>): ClusterDigest {
+  return { ...facts, cluster: '', pool: '', configVersion: 0, bookings: 0, engines: [] }
+}

@@ -1,0 +1,69 @@
+import type { Candidate, Signal } from '../routing/policy.ts'
+import type { Field } from '../routing/route.ts'
+import type { Part } from './books.ts'
+import { admits } from './circuit.ts'
+import type { Admission, ExclusionReason, Role } from './contract.ts'
+import type { EngineRecord } from './engine-record.ts'
+import type { PoolReading } from './pool-books.ts'
+
+const PARTS_OF_ROLE: Readonly<Record<Role, readonly Part[]>> = {
+  // It encodes too, but as part of serving whole: sending it the items alone would move them twice.
+  any: ['whole', 'prefill', 'decode'],
+  prefill: ['prefill'],
+  // A decode engine can prefill for itself: that is what serving without a split means.
+  decode: ['whole', 'decode'],
+  encode: ['encode'],
+}
+
+export function mayDo(role: Role, part: Part): boolean {
+  return PARTS_OF_ROLE[role].includes(part)
+}
+
+/** Does it serve the model or the adapter that was asked for? */
+export function serves(engine: EngineRecord, admission: Admission): boolean {
+  const { models } = engine.spec
+  return models === null || models.includes(admission.model) || (admission.adapter !== null && models.includes(admission.adapter))
+}
+
+/** Why the engine may not be given this request now; null: it may. Permanent reasons come before passing ones. */
+export function exclusion(engine: EngineRecord, admission: Admission, facts: { readonly requests: number; readonly now: number }): ExclusionReason | null {
+  if (!serves(engine, admission)) return 'model'
+  return unavailability(engine, facts) ?? (admission.avoid.includes(engine.spec.id) ? 'avoided' : null)
+}
+
+/** Why the engine may be given nothing now, whatever is asked; null: it may. */
+export function unavailability(engine: EngineRecord, facts: { readonly requests: number; readonly now: number }): ExclusionReason | null {
+  if (engine.removed || engine.draining) return 'draining'
+  if (!engine.healthy) return 'unhealthy'
+  if (engine.asleep) return 'asleep'
+  if (!admits(engine.circuit, facts.now)) return 'circuit_open'
+  const { maxInFlight } = engine.spec
+  return maxInFlight !== null && facts.requests >= maxInFlight ? 'full' : null
+}
+
+/** Least recent work first; equal ones in a rotating order, so that an idle fleet is used in turn. */
+export function inTieOrder(engines: readonly EngineRecord[], reading: PoolReading, rotation: number): EngineRecord[] {
+  const start = engines.length === 0 ? 0 : rotation % engines.length
+  const rotated = [...engines.slice(start), ...engines.slice(0, start)]
+  const keyed = rotated.map((engine) => ({ engine, work: reading.signal('recentWork', engine) ?? 0 }))
+  return keyed.sort((one, other) => one.work - other.work).map(({ engine }) => engine)
+}
+
+/** What the router may know of the engines: the signals a policy names and no others. */
+export function fieldOf(engines: readonly EngineRecord[], reading: PoolReading): Field {
+  return {
+    ids: engines.map(({ spec }) => spec.id),
+    candidates: (needs) => engines.flatMap((engine) => candidateOf(engine, needs, reading) ?? []),
+  }
+}
+
+function candidateOf(engine: EngineRecord, needs: readonly Signal[], reading: PoolReading): Candidate | null {
+  const candidate: Record<string, unknown> = { id: engine.spec.id, weight: engine.spec.weight }
+  for (const signal of needs) {
+    const value = reading.signal(signal, engine)
+    if (value === undefined) return null
+    candidate[signal] = value
+  }
+  // A policy sees only what it named: `definePolicy` narrows the type to its needs.
+  return candidate as unknown as Candidate
+}

@@ -1,0 +1,120 @@
+import { booked, judged, revived, type Verdict } from './circuit.ts'
+import type { EngineDigest, EngineSignal, PoolConfig } from './contract.ts'
+import { engineDigest } from './digest.ts'
+import { type EngineRecord, Engines } from './engine-record.ts'
+import type { PoolBooks } from './pool-books.ts'
+import type { EngineSnapshot } from './snapshot.ts'
+
+/** The engines of a pool: who there is, how they are, and when one that was removed may be forgotten. */
+export class Fleet {
+  readonly engines = new Engines()
+  readonly #books: PoolBooks
+  #circuit: PoolConfig['circuit'] = { failures: 1, openMs: 0 }
+
+  constructor(books: PoolBooks) {
+    this.#books = books
+  }
+
+  /** New engines join, known ones get their new description and keep their books, missing ones drain. */
+  adopt(pool: PoolConfig, now: number): void {
+    this.#circuit = pool.circuit
+    this.#books.configure(pool)
+    const wanted = new Set(pool.engines.map(({ id }) => id))
+    for (const engine of this.engines.all()) {
+      engine.removed = !wanted.has(engine.spec.id)
+      this.#forgetIfGone(engine)
+    }
+    for (const spec of pool.engines) {
+      const known = this.engines.get(spec.id)
+      if (known === undefined) this.#books.engineAdded(this.engines.add(spec), now)
+      else known.spec = spec
+    }
+  }
+
+  /** Never touches the books of live requests: an engine's health says nothing about what it still holds. */
+  observe(signal: EngineSignal, now: number): void {
+    const engine = this.engines.get(signal.engine)
+    if (engine === undefined) return
+    if (signal.kind === 'drain') {
+      engine.draining = signal.draining
+      return
+    }
+    // A clock ahead of ours must not make everybody else's news look old.
+    const at = Math.min(signal.at, now)
+    if (at < engine.probedAt) return
+    engine.probedAt = at
+    if (signal.healthy && !engine.healthy) engine.circuit = revived(engine.circuit, now)
+    engine.healthy = signal.healthy
+    engine.asleep = signal.asleep
+    if (signal.stats === null) return
+    engine.stats = { value: signal.stats, at }
+    this.#books.observed(engine, signal.stats, at)
+  }
+
+  /** The engine was chosen: on an open circuit this booking is the trial. */
+  chosen(engine: EngineRecord, key: string): void {
+    engine.requestsTotal += 1
+    engine.circuit = booked(engine.circuit, key)
+  }
+
+  /** A booking names the engine, chosen now or taken up again. */
+  joined(engine: EngineRecord): void {
+    engine.bookings += 1
+  }
+
+  judge(engine: EngineRecord, verdict: Verdict, attempt: { readonly key: string; readonly now: number }): void {
+    if (verdict === 'failure') engine.failuresTotal += 1
+    engine.circuit = judged(engine.circuit, verdict, { ...attempt, settings: this.#circuit })
+  }
+
+  /** A booking that named the engine is over. */
+  left(engine: EngineRecord): void {
+    engine.bookings -= 1
+    this.#forgetIfGone(engine)
+  }
+
+  digest(now: number): EngineDigest[] {
+    return [...this.engines.all()].map((engine) => engineDigest(engine, this.#books, now))
+  }
+
+  snapshot(): EngineSnapshot[] {
+    return [...this.engines.all()].map(({ spec, removed, circuit, healthy, asleep, draining, ttftMs, requestsTotal, failuresTotal }) => ({
+      spec,
+      removed,
+      circuit,
+      healthy,
+      asleep,
+      draining,
+      ttftMs,
+      requestsTotal,
+      failuresTotal,
+    }))
+  }
+
+  /** After `adopt`, before the bookings come back. */
+  restore(snapshots: readonly EngineSnapshot[], now: number): void {
+    for (const { spec, ...kept } of snapshots) {
+      let engine = this.engines.get(spec.id)
+      if (engine === undefined) {
+        engine = this.engines.add(spec)
+        this.#books.engineAdded(engine, now)
+      }
+      Object.assign(engine, kept)
+    }
+  }
+
+  /** After the bookings came back: nobody waits for a trial that was lost, nor keeps a removed engine without bookings. */
+  settle(known: (key: string) => boolean, now: number): void {
+    for (const engine of this.engines.all()) {
+      const { circuit } = engine
+      if (circuit.state === 'probing' && !known(circuit.trial)) engine.circuit = { state: 'open', untilMs: now, openings: circuit.openings }
+      this.#forgetIfGone(engine)
+    }
+  }
+
+  #forgetIfGone(engine: EngineRecord): void {
+    if (!engine.removed || engine.bookings > 0) return
+    this.engines.remove(engine)
+    this.#books.engineForgotten(engine)
+  }
+}

@@ -1,0 +1,46 @@
+import { makePolicy, policyKind } from '../routing/policies/index.ts'
+import { qps } from '../routing/policies/qps.ts'
+import { session } from '../routing/policies/session.ts'
+import type { Policy } from '../routing/policy.ts'
+import type { Admission, PolicyConfig, PoolConfig } from './contract.ts'
+
+/** The configured policy with what follows when it cannot rank: session where there is one, then qps. */
+export interface PolicyChain {
+  readonly chain: readonly Policy[]
+  /** The policy asked for, when it could not even be made. */
+  readonly unusable: { readonly from: string; readonly reason: string } | null
+}
+
+/** Policies made once per configuration; a request's overrides make their own. */
+export class PolicyChains {
+  readonly #pool: PoolConfig
+  readonly #made: ReturnType<typeof makePolicy>
+  /** The shadow policy; null without one, or when this version has no such policy. */
+  readonly shadow: Policy | null
+
+  constructor(pool: PoolConfig) {
+    this.#pool = pool
+    this.#made = makePolicy(pool.policy)
+    const shadow = pool.shadow === null ? null : makePolicy(pool.shadow)
+    this.shadow = shadow !== null && 'policy' in shadow ? shadow.policy : null
+  }
+
+  for(admission: Admission): PolicyChain {
+    const wanted = overridden(this.#pool.policy, admission)
+    const made = wanted === null ? this.#made : makePolicy(wanted)
+    const fallbacks: readonly Policy[] = admission.session === null ? [qps] : [session, qps]
+    if ('policy' in made) return { chain: [made.policy, ...fallbacks.filter((policy) => policy !== made.policy)], unusable: null }
+    return { chain: fallbacks, unusable: { from: (wanted ?? this.#pool.policy).name, reason: made.problem } }
+  }
+}
+
+/** The policy a request asks for itself; null: the pool's. Options a policy does not have are left out. */
+function overridden(configured: PolicyConfig, { overrides }: Admission): PolicyConfig | null {
+  if (overrides === null) return null
+  const name = overrides.policy ?? configured.name
+  const known = policyKind(name)?.options ?? {}
+  const options: Record<string, number | string | boolean> = name === configured.name ? { ...configured.options } : {}
+  if (overrides.overlapWeight !== undefined && 'overlapWeight' in known) options['overlapWeight'] = overrides.overlapWeight
+  if (overrides.temperature !== undefined && 'temperature' in known) options['temperature'] = overrides.temperature
+  return { name, options }
+}

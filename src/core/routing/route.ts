@@ -1,0 +1,122 @@
+/** From a policy and the engines that may be chosen to a placement with its runners-up. Pure, synchronous, no booking. */
+import type { Placement, RankedCandidate, SplitConfig } from '../cluster/contract.ts'
+import type { Candidate, Policy, Random, RouteRequest, Signal } from './policy.ts'
+import { shouldSplit } from './split.ts'
+
+/** The engines that may do one part, in tie order. */
+export interface Field {
+  readonly ids: readonly string[]
+  /** Those whose needed signals are all there, with just those. */
+  candidates(needs: readonly Signal[]): Candidate[]
+}
+
+export interface RouteInput {
+  readonly request: RouteRequest
+  /** The first that can rank decides; the others are its fallbacks. Not empty. */
+  readonly chain: readonly Policy[]
+  readonly random: Random
+  readonly split: SplitConfig
+  /** Why the request cannot be split; null: it can. */
+  readonly unsplittable: string | null
+  readonly encodeItems: number
+  /** Does the pool have engines for split serving at all, available or not? */
+  readonly splits: boolean
+  field(part: 'whole' | 'prefill' | 'decode' | 'encode'): Field
+  forecast(engine: string): { readonly ttftMs: number | null; readonly cachedTokens: number | null }
+}
+
+export interface Ranking {
+  readonly policy: string
+  readonly fallback: { readonly from: string; readonly reason: string } | null
+  readonly ranked: readonly RankedCandidate[]
+  /** Engines that could have been chosen, had the policy not lacked a signal of theirs. */
+  readonly unranked: readonly string[]
+}
+
+export type Routed =
+  | { readonly placement: Placement; readonly ranking: Ranking; /** Engine whose prefill the first token waits for. */ readonly prefiller: string }
+  | { readonly empty: 'whole' | 'role' }
+
+const MAX_RUNNERS_UP = 4
+
+/** Ranks by the first policy of the chain that can rank anyone. */
+export function rankField(input: Pick<RouteInput, 'request' | 'chain' | 'random'>, field: Field): Ranking {
+  const configured = input.chain[0]!
+  let reason = ''
+  for (const policy of input.chain) {
+    const candidates = field.candidates(policy.needs)
+    const ranked = policy.rank(input.request, candidates, input.random)
+    if (ranked.length === 0) {
+      reason ||= candidates.length === 0 ? `no engine has all signals it needs (${policy.needs.join(', ')})` : 'it ranked no engine'
+      continue
+    }
+    const rankedIds = new Set(ranked.map(({ engine }) => engine))
+    return {
+      policy: policy.name,
+      fallback: policy === configured ? null : { from: configured.name, reason },
+      ranked,
+      unranked: field.ids.filter((id) => !rankedIds.has(id)),
+    }
+  }
+  return { policy: configured.name, fallback: null, ranked: [], unranked: field.ids }
+}
+
+export function route(input: RouteInput): Routed {
+  const staged = input.encodeItems > 0 ? input.field('encode') : null
+  const encode = staged !== null && staged.ids.length > 0 ? best(rankField(input, staged)) : null
+  const routed = (input.splits && input.unsplittable === null && input.split.mode !== 'never' && routeSplit(input)) || routeWhole(input)
+  if (encode === null || 'empty' in routed) return routed
+  const { placement } = routed
+  const legs = placement.kind === 'split' ? { prefill: placement.prefill, decode: placement.decode } : { prefill: null, decode: routed.prefiller }
+  return { ...routed, placement: { kind: 'staged', encode: [encode], ...legs, runnersUp: placement.runnersUp } }
+}
+
+function routeWhole(input: RouteInput): Routed {
+  const field = input.field('whole')
+  if (field.ids.length === 0) return { empty: 'whole' }
+  const ranking = rankField(input, field)
+  const engine = best(ranking)
+  if (engine === null) return { empty: 'whole' }
+  return { placement: { kind: 'whole', engine, runnersUp: runnersUp(ranking, [engine]) }, ranking, prefiller: engine }
+}
+
+/** null: serve it whole. Decode is chosen first: it keeps the request longest, and its cache decides whether to split. */
+function routeSplit(input: RouteInput): Routed | null {
+  const decoders = rankField(input, input.field('decode'))
+  const decode = best(decoders)
+  const prefillField = input.field('prefill')
+  const prefillers = decode === null ? null : rankField(input, without(prefillField, decode))
+  const prefill = prefillers === null ? null : best(prefillers)
+  if (decode === null || prefillers === null || prefill === null) return input.split.fallback === 'fail' ? { empty: 'role' } : null
+
+  const whole = input.forecast(decode)
+  const facts = {
+    promptTokens: input.request.promptTokens,
+    cachedTokens: whole.cachedTokens ?? 0,
+    splitTtftMs: input.split.mode === 'adaptive' ? input.forecast(prefill).ttftMs : null,
+    wholeTtftMs: whole.ttftMs,
+  }
+  if (!shouldSplit(facts, input.split)) return null
+  const ranking = { ...decoders, ranked: [...prefillers.ranked, ...decoders.ranked] }
+  return {
+    placement: { kind: 'split', prefill, decode, runnersUp: runnersUp(decoders, [prefill, decode]) },
+    ranking,
+    prefiller: prefill,
+  }
+}
+
+function best(ranking: Ranking): string | null {
+  return ranking.ranked[0]?.engine ?? null
+}
+
+function runnersUp(ranking: Ranking, chosen: readonly string[]): string[] {
+  const others = ranking.ranked.map(({ engine }) => engine).filter((engine) => !chosen.includes(engine))
+  return others.slice(0, MAX_RUNNERS_UP)
+}
+
+function without(field: Field, engine: string): Field {
+  return {
+    ids: field.ids.filter((id) => id !== engine),
+    candidates: (needs) => field.candidates(needs).filter(({ id }) => id !== engine),
+  }
+}
