@@ -63,3 +63,10 @@ export async function freePorts(count: number): Promise<number[]> {
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
   return ports
 }
+
+/** The answer's JSON. Rejects unless the status is 200. */
+export async function sendJson<T>(ask: Ask): Promise<T> {
+  const { status, body } = await send(ask)
+  if (status !== 200) throw new Error(`${ask.method} ${ask.path} answered ${status}: ${body.toString('utf8').slice(0, 300)}`)
+  return JSON.parse(body.toString('utf8')) as T
+}

@@ -1,5 +1,7 @@
 /** All rows, in the order in which they run. */
 import type { Row } from './row.ts'
+import { eventRows } from './rows/events.ts'
 import { recordings } from './rows/recordings.ts'
+import { tokenRows } from './rows/tokens.ts'
 
-export const rows: readonly Row[] = [...recordings]
+export const rows: readonly Row[] = [...recordings, ...tokenRows, ...eventRows]

@@ -34,13 +34,16 @@ else if (chosen.length === 0) {
   process.exitCode = 2
 } else process.exitCode = await main(chosen)
 
+function note(line: string): void {
+  console.error(line)
+}
+
 /** These take no value, so that `--keep record` names a row. */
 function bareFlag(word: string): string {
   return ['--help', '--list', '--keep'].includes(word) ? `${word}=` : word
 }
 
 async function main(picked: readonly Row[]): Promise<number> {
-  const note = (line: string) => console.error(line)
   const processes = new Processes(join(cacheFolder, 'logs'), note)
   const interrupted = new Promise<never>((_, reject) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => reject(new Error(`stopped by ${signal}`)))
@@ -48,7 +51,7 @@ async function main(picked: readonly Row[]): Promise<number> {
   interrupted.catch(() => {})
   process.once('exit', () => processes.killAll())
   try {
-    return await Promise.race([work(picked, processes, note), interrupted])
+    return await Promise.race([work(picked, processes), interrupted])
   } catch (error) {
     console.error(error instanceof Error ? error.message : error)
     return 1
@@ -58,7 +61,7 @@ async function main(picked: readonly Row[]): Promise<number> {
   }
 }
 
-async function work(picked: readonly Row[], processes: Processes, note: (line: string) => void): Promise<number> {
+async function work(picked: readonly Row[], processes: Processes): Promise<number> {
   const environment = await prepareEnvironment(processes)
   const lab = createLab({ environment, processes, note, attached: attachments() })
   const results: RowResult[] = []

@@ -88,3 +88,10 @@ export function writeVectors({ exchanges, ...head }: VectorFile): string {
   const heads = Object.entries(head).map(([key, value]) => ` ${JSON.stringify(key)}: ${JSON.stringify(value)},\n`)
   return `{\n${heads.join('')} "exchanges": [\n${rows.join(',\n')}\n ]\n}\n`
 }
+
+/** An object with one line for each entry of its lists: readable, and small in diffs. */
+export function writeLists(object: Readonly<Record<string, string | readonly object[]>>): string {
+  const fields = Object.entries(object).map(([key, value]) =>
+    typeof value === 'string' ? ` ${JSON.stringify(key)}: ${JSON.stringify(value)}` : ` ${JSON.stringify(key)}: [\n${value.map((entry) => `  ${JSON.stringify(entry)}`).join(',\n')}\n ]`)
+  return `{\n${fields.join(',\n')}\n}\n`
+}

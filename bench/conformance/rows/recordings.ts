@@ -8,7 +8,7 @@ import { record, recordAll, vectorFile } from '../recorder.ts'
 import { cacheSteps, mistakes, surface } from '../requests.ts'
 import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
-import { writeVectors } from '../vector.ts'
+import { writeLists, writeVectors } from '../vector.ts'
 import type { Exchange } from '../vector.ts'
 
 export const recordings: readonly Row[] = [
@@ -62,7 +62,7 @@ export const recordings: readonly Row[] = [
       const names = new Set(families.map(({ name }) => name))
       const missing = metricsWeRead.filter((name) => !names.has(name))
       check(missing.length === 0, `missing: ${missing.join(', ')}`)
-      const text = `{\n "engine": ${JSON.stringify({ name: 'vllm', version: lab.environment.versions.vllm, flags: engineFlags })},\n "families": [\n${families.map((family) => ` ${JSON.stringify(family)}`).join(',\n')}\n ]\n}\n`
+      const text = writeLists({ about: `Metrics of vLLM ${lab.environment.versions.vllm}: names, types and labels.`, families })
       return `${families.length} families, ${lab.writeVector('metrics.json', text)}`
     },
   },
