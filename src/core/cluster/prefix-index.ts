@@ -158,6 +158,18 @@ export class PrefixIndex {
     this.#enforce(pin.engine)
   }
 
+  /** Recorded blocks that no other live request on the engine shares. */
+  exclusiveBlocks(pin: Pin): number {
+    const words = this.#holdings.records.words
+    let blocks = 0
+    let holding = pin.holding
+    while (holding !== NONE && words[holding * HOLDING_STRIDE + LIVE] === 1) {
+      blocks += this.#tree.length(words[holding * HOLDING_STRIDE + NODE]!)
+      holding = words[holding * HOLDING_STRIDE + PARENT_HOLDING]!
+    }
+    return blocks
+  }
+
   /** A run that has just stopped being live: kept whole, kept up to `keep` blocks, or dropped. */
   #settle(holding: number, stamp: number, keep: number): void {
     const holdings = this.#holdings
