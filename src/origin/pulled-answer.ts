@@ -41,6 +41,8 @@ export class PulledAnswer implements OriginAnswer {
   /** Read and not passed on yet. */
   protected held: Uint8Array[] = []
   protected ended = false
+  /** Set by an answer that passes by other means than the pipe: told when the client is gone. */
+  protected takenOver: (() => void) | null = null
   /** The read in flight, so that `pass` can go on from a `firstByte` that still waits. */
   #reading: Promise<Uint8Array | null> | null = null
   #pipe: Pipe | null = null
@@ -64,10 +66,10 @@ export class PulledAnswer implements OriginAnswer {
     const prelude = this.sse ? new Prelude() : null
     let heldBytes = 0
     try {
-      while (this.#pipe === null) {
+      while (this.#pipe === null && this.takenOver === null) {
         const chunk = await this.next()
         // `pass` has taken over while this read was waiting: the chunk is its own.
-        if (this.#pipe !== null) return
+        if (this.#pipe !== null || this.takenOver !== null) return
         if (chunk === null) {
           this.ended = true
           break
@@ -100,9 +102,14 @@ export class PulledAnswer implements OriginAnswer {
     }
   }
 
+  /** May this status have a body at all? */
+  protected get bodied(): boolean {
+    return !BODILESS.has(this.status)
+  }
+
   pass(reply: Reply): Response {
-    const tracked: Reply = this.#tracked(reply)
-    if (BODILESS.has(this.status) || (this.ended && this.held.length === 0)) {
+    const tracked = this.tracked(reply)
+    if (!this.bodied || (this.ended && this.held.length === 0)) {
       this.source.stop(new OriginError('malformed', 'a body where none may be'))
       tracked.settled(completeEnd(0))
       return new Response(null, { status: reply.status, headers: toHeaders(reply.headers) })
@@ -142,7 +149,7 @@ export class PulledAnswer implements OriginAnswer {
   }
 
   /** The reply with our own bookkeeping around it. */
-  #tracked(reply: Reply): Reply {
+  protected tracked(reply: Reply): Reply {
     return {
       ...reply,
       cutEvent: (failure) => reply.cutEvent(failure),
@@ -161,6 +168,7 @@ export class PulledAnswer implements OriginAnswer {
   #abort(reason: unknown): void {
     this.source.stop(reason)
     this.#pipe?.clientGone()
+    this.takenOver?.()
   }
 }
 

@@ -12,6 +12,8 @@ export interface Tap {
   readonly events: number
   /** What has been emitted ends where an event ends. */
   readonly atBoundary: boolean
+  /** Bytes kept back: memory of the chunks taken stays in use while it is not 0. */
+  readonly heldBytes: number
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void
   /** The body has ended: lets go of what was kept back. */
   end(emit: (piece: Uint8Array) => void): void
@@ -27,6 +29,7 @@ export function openTap(sse: boolean, hideUsage: boolean): Tap {
 class BodyTap implements Tap {
   readonly events = 0
   readonly atBoundary = false
+  readonly heldBytes = 0
   readonly #scanner = new UsageScanner()
 
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
@@ -46,6 +49,7 @@ class BodyTap implements Tap {
 /** Every byte passes as it came. */
 class StreamTap implements Tap {
   events = 0
+  readonly heldBytes = 0
   readonly #walker = new EventWalker()
   readonly #scanner = new UsageScanner()
 
@@ -75,7 +79,7 @@ class HidingTap implements Tap {
   readonly #walker = new EventWalker()
   readonly #scanner = new UsageScanner()
   #held: Uint8Array[] = []
-  #heldBytes = 0
+  heldBytes = 0
   /** Usage objects seen before the event going on. */
   #foundBefore = 0
   /** A piece of the event going on has been let through, so all of it must be. */
@@ -118,14 +122,14 @@ class HidingTap implements Tap {
   }
 
   #event(last: Uint8Array): Uint8Array {
-    return this.#heldBytes === 0 ? last : joined([...this.#held, last], this.#heldBytes + last.length)
+    return this.heldBytes === 0 ? last : joined([...this.#held, last], this.heldBytes + last.length)
   }
 
   #hold(piece: Uint8Array, emit: (piece: Uint8Array) => void): void {
     if (this.#passing) return emit(piece)
     this.#held.push(piece)
-    this.#heldBytes += piece.length
-    if (this.#heldBytes <= HELD_BYTES) return
+    this.heldBytes += piece.length
+    if (this.heldBytes <= HELD_BYTES) return
     this.#letGo(emit)
     this.#passing = true
   }
@@ -137,7 +141,7 @@ class HidingTap implements Tap {
 
   #forget(): void {
     this.#held = []
-    this.#heldBytes = 0
+    this.heldBytes = 0
   }
 }
 

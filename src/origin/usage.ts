@@ -109,7 +109,7 @@ export class UsageScanner {
       } else if (byte === QUOTE) this.#quoted = true
       else if (byte === OPEN) this.#depth++
       else if (byte === CLOSE && --this.#depth === 0) {
-        this.#keep(chunk.slice(from, at))
+        this.#keep(chunk.subarray(from, at))
         this.found++
         this.#last = joined(this.#pieces, this.#size)
         this.#first ??= this.#last
@@ -117,7 +117,7 @@ export class UsageScanner {
         return at
       }
     }
-    this.#keep(chunk.slice(from, to))
+    this.#keep(chunk.subarray(from, to))
     if (this.#size > LIMIT_BYTES) {
       this.#depth = 0
       this.#pieces = []
@@ -126,7 +126,8 @@ export class UsageScanner {
   }
 
   #keep(piece: Uint8Array): void {
-    this.#pieces.push(piece)
+    // A copy: the reader may reuse the memory (and `slice` of Node's Buffer would be a view).
+    this.#pieces.push(new Uint8Array(piece))
     this.#size += piece.length
   }
 }

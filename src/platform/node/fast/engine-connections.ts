@@ -1,0 +1,68 @@
+/** The keep-alive connections to one engine. */
+import { Connection } from './connection.ts'
+
+export interface PoolLimits {
+  /** Idle connections are dropped after this long: before the engine does it in the middle of our next request. */
+  readonly idleMs: number
+  readonly maxIdle: number
+  readonly now: () => number
+}
+
+export class EngineConnections {
+  readonly #url: URL
+  readonly #limits: PoolLimits
+  /** Last in, first out: the ones used least grow old and go. */
+  readonly #idle: Connection[] = []
+  readonly #all = new Set<Connection>()
+
+  constructor(url: URL, limits: PoolLimits) {
+    this.#url = url
+    this.#limits = limits
+  }
+
+  /** A connection for one request. `fresh`: not one that an engine may be closing this moment. */
+  take(fresh: boolean): Connection {
+    if (!fresh) {
+      for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
+        if (idle.socket.destroyed || this.#stale(idle)) {
+          idle.drop()
+          continue
+        }
+        idle.reused = true
+        return idle
+      }
+    }
+    const connection = new Connection(this.#url, (done, reusable) => this.#back(done, reusable))
+    this.#all.add(connection)
+    return connection
+  }
+
+  /** Drops what has been idle too long. */
+  sweep(): void {
+    while (this.#idle.length > 0 && this.#stale(this.#idle[0]!)) this.#idle.shift()!.drop()
+  }
+
+  get open(): number {
+    return this.#all.size
+  }
+
+  close(): void {
+    for (const connection of this.#idle.splice(0)) connection.drop()
+  }
+
+  #stale(connection: Connection): boolean {
+    return this.#limits.now() - connection.idleSince >= this.#limits.idleMs
+  }
+
+  #back(connection: Connection, reusable: boolean): void {
+    if (reusable && this.#idle.length < this.#limits.maxIdle) {
+      connection.idleSince = this.#limits.now()
+      this.#idle.push(connection)
+      return
+    }
+    this.#all.delete(connection)
+    const at = this.#idle.indexOf(connection)
+    if (at >= 0) this.#idle.splice(at, 1)
+    if (!connection.socket.destroyed) connection.drop()
+  }
+}

@@ -1,0 +1,201 @@
+import net from 'node:net'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ask, chunked, openWire, rawEngine, requestText, type RawEngine, type Wire, type WireOptions } from './wire.ts'
+
+const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
+const EVENT = 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
+const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`
+
+let engine: RawEngine
+let wire: Wire
+
+beforeEach(async () => {
+  engine = await rawEngine(() => {})
+})
+afterEach(async () => {
+  await wire.close()
+  await engine.close()
+})
+
+async function open(answer: RawEngine['answer'], options: WireOptions = {}): Promise<void> {
+  engine.answer = answer
+  wire = await openWire(engine, options)
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let i = 0; i < 400 && !condition(); i++) await new Promise((resolve) => setTimeout(resolve, 5))
+  expect(condition()).toBe(true)
+}
+
+const settledOnce = (): Promise<void> => until(() => wire.ends.length === 1)
+
+describe('heads that two parsers could read differently are refused, and nothing of them is forwarded', () => {
+  const bad: Record<string, string> = {
+    'length and chunked': 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+    'two lengths': 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nokk',
+    'a signed length': 'HTTP/1.1 200 OK\r\ncontent-length: +2\r\n\r\nok',
+    'an unknown coding': 'HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n',
+    'chunked from HTTP/1.0': 'HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+    'a folded line': 'HTTP/1.1 200 OK\r\nx-a: 1\r\n 2\r\ncontent-length: 2\r\n\r\nok',
+    'a blank before the colon': 'HTTP/1.1 200 OK\r\ncontent-length : 2\r\n\r\nok',
+    'a control byte': 'HTTP/1.1 200 OK\r\nx-a: \x01\r\ncontent-length: 2\r\n\r\nok',
+    'a bare line feed': 'HTTP/1.1 200 OK\nx: y\r\n\r\nok',
+    'a head of 50 KB': `HTTP/1.1 200 OK\r\nx-a: ${'a'.repeat(50_000)}\r\n\r\nok`,
+    'not HTTP': 'SSH-2.0-OpenSSH\r\n\r\n',
+    'a switch of protocols': 'HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n',
+  }
+  it.each(Object.entries(bad))('%s', async (_name, text) => {
+    await open((socket) => void socket.write(text, 'latin1'))
+    const answer = await ask(wire.port)
+    expect(answer).toMatchObject({ whole: true, body: 'malformed' })
+    await until(() => engine.sockets.size === 0)
+  })
+})
+
+describe('a broken stream never looks like a clean end', () => {
+  it.each([
+    ['reset', (socket: net.Socket) => void socket.resetAndDestroy()],
+    ['closed', (socket: net.Socket) => void socket.end()],
+  ])('%s between events: one error event, then the cut', async (_name, end) => {
+    await open((socket) => {
+      socket.write(HEAD + chunk(EVENT))
+      setTimeout(() => end(socket), 50)
+    })
+    const answer = await ask(wire.port)
+    expect(answer).toMatchObject({ whole: false, body: `${EVENT}data: {"error":"reset"}\n\n` })
+    await settledOnce()
+    expect(wire.ends[0]).toMatchObject({ end: 'engine_cut', failure: 'reset' })
+  })
+
+  it('closed in the middle of a chunk: the cut alone', async () => {
+    await open((socket) => {
+      socket.write(HEAD + chunk(EVENT))
+      setTimeout(() => socket.end('50\r\ndata: {"half'), 30)
+    })
+    const answer = await ask(wire.port)
+    expect(answer.whole).toBe(false)
+    expect(answer.body).not.toContain('error')
+    await settledOnce()
+  })
+
+  it('short of its content-length', async () => {
+    await open((socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nnot so much'))
+    expect((await ask(wire.port)).whole).toBe(false)
+    await settledOnce()
+    expect(wire.ends[0]).toMatchObject({ end: 'engine_cut' })
+  })
+
+  it.each(['zz\r\n', '\n', '5 \r\n', '-1\r\n', '123456789\r\n', '1\r\nab\r\n'])('chunk framing broken by %j', async (text) => {
+    await open((socket) => {
+      socket.write(HEAD + chunk(EVENT))
+      setTimeout(() => socket.write(`${text}${chunk(EVENT)}0\r\n\r\n`), 30)
+    })
+    expect((await ask(wire.port)).whole).toBe(false)
+    await settledOnce()
+    expect(wire.ends[0]).toMatchObject({ end: 'engine_cut', failure: 'malformed' })
+  })
+
+  it('silent for longer than idleMs', async () => {
+    await open((socket) => void socket.write(HEAD + chunk(EVENT)), { idleMs: 80 })
+    expect((await ask(wire.port)).whole).toBe(false)
+    await settledOnce()
+    expect(wire.ends[0]).toMatchObject({ end: 'engine_cut', failure: 'idle_timeout' })
+    await until(() => engine.sockets.size === 0)
+  })
+})
+
+it('gives up on an engine that sends no head, or no byte after it, within the limit', async () => {
+  await open(() => {}, { firstByteMs: 80 })
+  expect((await ask(wire.port)).body).toBe('first_byte_timeout')
+  engine.answer = (socket) => void socket.write(HEAD)
+  expect((await ask(wire.port)).body).toBe('first_byte_timeout')
+  await until(() => engine.sockets.size === 0)
+})
+
+describe('a client that leaves frees its engine', () => {
+  it.each([
+    ['before the head', () => {}],
+    ['after the head, before the first byte', (socket: net.Socket) => void socket.write(HEAD)],
+    ['in the middle of the stream', (socket: net.Socket) => void socket.write(HEAD + chunk(EVENT))],
+  ])('%s', async (_name, answer) => {
+    await open(answer)
+    const client = net.connect(wire.port, '127.0.0.1')
+    client.on('error', () => {})
+    client.write(requestText())
+    await until(() => engine.sockets.size === 1)
+    await new Promise((resolve) => setTimeout(resolve, 30))
+    client.destroy()
+    await until(() => engine.sockets.size === 0)
+  })
+})
+
+it('holds a fast engine back for a slow reader, and loses nothing', async () => {
+  const block = `data: ${'x'.repeat(64_000)}\n\n`
+  let sent = 0
+  await open((socket) => {
+    socket.write(HEAD)
+    const more = (): void => {
+      while (sent < 400) {
+        sent++
+        if (!socket.write(chunk(block))) return void socket.once('drain', more)
+      }
+      socket.write('0\r\n\r\n')
+    }
+    more()
+  })
+  const client = net.connect(wire.port, '127.0.0.1')
+  client.pause()
+  client.write(requestText())
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  const whilePaused = sent
+  expect(whilePaused).toBeLessThan(300)
+  let bytes = 0
+  client.on('data', (data) => (bytes += data.length))
+  client.resume()
+  await until(() => bytes > 400 * block.length)
+  client.destroy()
+  await settledOnce()
+  expect(wire.ends[0]).toMatchObject({ end: 'complete', events: 400 })
+})
+
+it('tries a fresh connection once when the engine closed an idle one as we took it', async () => {
+  const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
+  await open((socket) => void socket.write(answer))
+  expect((await ask(wire.port)).body).toBe('ok')
+  let closed = 0
+  engine.answer = (socket) => {
+    if (closed++ === 0) socket.destroy()
+    else socket.write(answer)
+  }
+  expect((await ask(wire.port)).body).toBe('ok')
+})
+
+it('answers pipelined requests in order', async () => {
+  let count = 0
+  await open((socket) => {
+    const body = chunked([`data: ${++count}\n\n`])
+    setTimeout(() => socket.write(HEAD + body), count === 1 ? 60 : 0)
+  })
+  const client = net.connect(wire.port, '127.0.0.1')
+  client.write(requestText() + requestText() + requestText())
+  let raw = ''
+  client.on('data', (bytes) => (raw += bytes.toString('latin1')))
+  await until(() => (raw.match(/0\r\n\r\n/g) ?? []).length === 3)
+  client.destroy()
+  expect([...raw.matchAll(/data: (\d)/g)].map((match) => match[1])).toEqual(['1', '2', '3'])
+})
+
+it('writes comments while the engine is silent, between events only', async () => {
+  await open(
+    (socket) => {
+      socket.write(HEAD)
+      setTimeout(() => socket.write(chunk(EVENT)), 120)
+      setTimeout(() => socket.write('0\r\n\r\n'), 200)
+    },
+    { early: true, heartbeatMs: 30 },
+  )
+  const answer = await ask(wire.port)
+  expect(answer.whole).toBe(true)
+  expect(answer.body).toMatch(/^(: ping\n\n)+data: .*\n\n(: ping\n\n)*$/)
+  expect(wire.ends[0]).toMatchObject({ end: 'complete', events: 1 })
+})

@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ask, chunked, openWire, rawEngine, requestText, type RawEngine, type Wire } from './wire.ts'
+
+const EVENTS = [
+  'data: {"id":"1","choices":[{"delta":{"role":"assistant","content":""}}]}\n\n',
+  ': keep-alive\n\n',
+  'data: {"id":"1","choices":[{"delta":{"content":"h\xc3\xa9llo \\"usage\\":{ not this"}}]}\n\n',
+  'data: {"id":"1","choices":[{"delta":{"content":"!"},"finish_reason":"stop"}]}\r\n\r\n',
+  'data: {"id":"1","choices":[],"usage":{"prompt_tokens":15,"total_tokens":18,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":8}}}\n\n',
+  'data: [DONE]\n\n',
+]
+const WITHOUT_USAGE = EVENTS.filter((event) => !event.includes('"choices":[]')).join('')
+const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: keep-alive\r\n\r\n'
+const SHAPES: Record<string, string> = {
+  'an event a chunk': chunked(EVENTS),
+  'all events in one chunk': chunked([EVENTS.join('')]),
+  'chunks of 37 bytes across events': chunked(EVENTS.join('').match(/[^]{1,37}/g)!),
+  'chunk extensions': chunked(EVENTS, ';name=value'),
+  trailers: chunked(EVENTS, '', 'x-checksum: 12\r\nx-more: 3\r\n'),
+}
+
+let engine: RawEngine
+let shown: Wire
+let hidden: Wire
+
+beforeAll(async () => {
+  engine = await rawEngine(() => {})
+  shown = await openWire(engine)
+  hidden = await openWire(engine, { hideUsage: true })
+})
+afterAll(async () => {
+  await shown.close()
+  await hidden.close()
+  await engine.close()
+})
+
+/** Each piece in a read of its own, as far as a socket lets us. */
+async function inPieces(text: string, cuts: readonly number[]): Promise<void> {
+  engine.answer = async (socket) => {
+    socket.setNoDelay(true)
+    let at = 0
+    for (const cut of [...cuts, text.length]) {
+      socket.write(text.slice(at, cut), 'latin1')
+      at = cut
+      await new Promise((resolve) => setImmediate(resolve))
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+}
+
+async function expectWhole(wire: Wire, body: string): Promise<void> {
+  const before = wire.ends.length
+  const answer = await ask(wire.port)
+  expect(answer.whole).toBe(true)
+  expect(answer.body).toBe(body)
+  const end = wire.ends[before]!
+  expect(end).toMatchObject({ end: 'complete', events: 5 - (wire === hidden ? 1 : 0), usage: { promptTokens: 15, completionTokens: 3, cachedTokens: 8 } })
+}
+
+describe.each(Object.entries(SHAPES))('a stream framed as %s', (_name, body) => {
+  const text = HEAD + body
+
+  it('arrives whole however it is cut in two, usage kept or hidden', { timeout: 120_000 }, async () => {
+    for (let cut = 1; cut < text.length; cut += 7) {
+      await inPieces(text, [cut])
+      await expectWhole(shown, EVENTS.join(''))
+      await inPieces(text, [cut])
+      await expectWhole(hidden, WITHOUT_USAGE)
+    }
+  })
+
+  it('arrives whole when it comes in many pieces', async () => {
+    const cuts = Array.from({ length: 40 }, (_, i) => Math.floor(((i + 1) * text.length) / 41))
+    await inPieces(text, cuts)
+    await expectWhole(shown, EVENTS.join(''))
+    await inPieces(text, cuts)
+    await expectWhole(hidden, WITHOUT_USAGE)
+  })
+})
+
+it('passes chunks on as the engine framed them when nothing is hidden', async () => {
+  engine.answer = async (socket) => {
+    socket.write(HEAD + chunked([EVENTS[0]!]).slice(0, -5), 'latin1')
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    socket.write(chunked(EVENTS.slice(1), ';engine=1'), 'latin1')
+  }
+  const answer = await ask(shown.port)
+  expect(answer.raw).toContain(';engine=1')
+})
+
+it('gives an HTTP/1.0 client the payload without chunks and closes', async () => {
+  await inPieces(HEAD + SHAPES['an event a chunk']!, [])
+  const answer = await ask(shown.port, requestText('1.0'))
+  expect(answer.head).not.toContain('chunked')
+  expect(answer.body).toBe(EVENTS.join(''))
+})
+
+it('keeps the framing of a body with a length, and reads its usage', async () => {
+  const body = '{"choices":[{"text":"x"}],"usage":{"prompt_tokens":2,"completion_tokens":1}}'
+  engine.answer = (socket) => void socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+  const answer = await ask(shown.port)
+  expect(answer).toMatchObject({ whole: true, body })
+  expect(answer.head).toContain('x-ours: yes')
+  expect(shown.ends.at(-1)).toMatchObject({ end: 'complete', usage: { promptTokens: 2, completionTokens: 1 } })
+})
+
+it('skips interim answers, and passes answers without a body', async () => {
+  engine.answer = (socket) => void socket.write('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok')
+  expect(await ask(shown.port)).toMatchObject({ whole: true, body: 'ok' })
+  engine.answer = (socket) => void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n')
+  expect(await ask(shown.port)).toMatchObject({ whole: true, body: '' })
+  engine.answer = (socket) => void socket.write('HTTP/1.1 204 No Content\r\n\r\n')
+  expect((await ask(shown.port)).head).toContain('204')
+})
+
+it('frames a body that only the close ends', async () => {
+  engine.answer = (socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\nuntil the end')
+  expect(await ask(shown.port)).toMatchObject({ whole: true, body: 'until the end' })
+})
+
+it('serves fifty requests in turn over one connection', async () => {
+  await inPieces(HEAD + SHAPES['an event a chunk']!, [])
+  const before = engine.accepted
+  for (let i = 0; i < 50; i++) expect((await ask(shown.port)).whole).toBe(true)
+  expect(engine.accepted - before).toBeLessThanOrEqual(1)
+})
+
+it('delivers the answer but not what an engine sends after it', async () => {
+  const one = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
+  engine.answer = (socket) => void socket.write(`${one}HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil`)
+  expect((await ask(shown.port)).body).toBe('ok')
+  engine.answer = (socket) => void socket.write(one)
+  expect((await ask(shown.port)).body).toBe('ok')
+})

@@ -1,0 +1,189 @@
+/** A raw engine, a raw client, and the fast origin between them behind the real HTTP adapter. */
+import net from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { serve } from '@hono/node-server'
+import { socketOrigin } from '../../../src/platform/node/fast/origin.ts'
+import type { NodeOrigin } from '../../../src/platform/node/origin.ts'
+import { OriginError, type PassEnd } from '../../../src/ports.ts'
+
+export interface RawEngine {
+  readonly url: string
+  readonly sockets: Set<net.Socket>
+  /** Connections accepted so far. */
+  accepted: number
+  /** Answers one request: called with its full text once head and body are in. */
+  answer: (socket: net.Socket, request: string) => void
+  close(): Promise<void>
+}
+
+export async function rawEngine(answer: RawEngine['answer']): Promise<RawEngine> {
+  const sockets = new Set<net.Socket>()
+  const server = net.createServer((socket) => {
+    engine.accepted++
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket))
+    socket.on('error', () => {})
+    let text = ''
+    socket.on('data', (bytes) => {
+      text += bytes.toString('latin1')
+      for (;;) {
+        const end = text.indexOf('\r\n\r\n')
+        if (end < 0) return
+        const length = Number(/content-length: (\d+)/.exec(text.slice(0, end))?.[1] ?? 0)
+        if (text.length < end + 4 + length) return
+        const request = text.slice(0, end + 4 + length)
+        text = text.slice(end + 4 + length)
+        engine.answer(socket, request)
+      }
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const engine: RawEngine = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    sockets,
+    accepted: 0,
+    answer,
+    close: async () => {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+  return engine
+}
+
+export interface WireOptions {
+  hideUsage?: boolean
+  firstByteMs?: number
+  idleMs?: number
+  heartbeatMs?: number
+  /** Pass before the first byte, as a heartbeat does. */
+  early?: boolean
+}
+
+export interface Wire {
+  readonly port: number
+  readonly options: WireOptions
+  readonly ends: PassEnd[]
+  readonly failures: OriginError[]
+  readonly origin: NodeOrigin
+  close(): Promise<void>
+}
+
+/** One gateway with nothing in it but the pipe. */
+export async function openWire(engine: RawEngine, options: WireOptions = {}): Promise<Wire> {
+  const origin = socketOrigin()
+  const ends: PassEnd[] = []
+  const failures: OriginError[] = []
+  const wire = { options, ends, failures, origin }
+  const server = serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: async (request, env) => {
+      const gone = new AbortController()
+      ;(env as { outgoing: import('node:http').ServerResponse }).outgoing.on('close', () => gone.abort(new Error('client gone')))
+      const body = new Uint8Array(await request.arrayBuffer())
+      try {
+        const answer = await origin.send({
+          target: { id: 'a', url: engine.url, headers: [], binding: null },
+          method: 'POST',
+          path: new URL(request.url).pathname,
+          headers: ['content-type', 'application/json'],
+          body: [body],
+          connectMs: 1000,
+          firstByteMs: options.firstByteMs ?? 5000,
+          signal: gone.signal,
+        })
+        if (options.early !== true) await answer.firstByte()
+        return answer.pass({
+          scope: { background: () => {}, client: env, remoteAddress: null },
+          status: answer.status,
+          headers: [...answer.headers, 'x-ours', 'yes'],
+          observe: true,
+          hideUsage: options.hideUsage ?? false,
+          heartbeatMs: options.heartbeatMs ?? 0,
+          idleMs: options.idleMs ?? 5000,
+          eventStep: 0,
+          onEvents: () => {},
+          onFirstByte: () => {},
+          cutEvent: (failure) => new TextEncoder().encode(`data: {"error":"${failure}"}\n\n`),
+          settled: (end) => void ends.push(end),
+        })
+      } catch (error) {
+        if (error instanceof OriginError) failures.push(error)
+        return new Response(error instanceof OriginError ? error.failure : 'gone', { status: 502 })
+      }
+    },
+  })
+  await once(server, 'listening')
+  return {
+    ...wire,
+    port: (server.address() as AddressInfo).port,
+    close: async () => {
+      origin.close()
+      ;(server as import('node:http').Server).closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+export interface RawAnswer {
+  readonly head: string
+  /** Payload, framing taken off. */
+  readonly body: string
+  /** The message ended as its framing promised. */
+  readonly whole: boolean
+  readonly raw: string
+}
+
+export const REQUEST_BODY = '{"model":"m","stream":true}'
+
+export function requestText(version = '1.1', body = REQUEST_BODY): string {
+  return `POST /v1/chat/completions HTTP/${version}\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+}
+
+/** Sends one request and reads to the end of the message or of the connection. */
+export async function ask(port: number, text = requestText()): Promise<RawAnswer> {
+  const socket = net.connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  socket.write(text)
+  let raw = ''
+  for await (const bytes of socket) {
+    raw += (bytes as Buffer).toString('latin1')
+    const parsed = parseRaw(raw)
+    if (parsed.whole) break
+  }
+  socket.destroy()
+  return parseRaw(raw)
+}
+
+export function parseRaw(raw: string): RawAnswer {
+  const end = raw.indexOf('\r\n\r\n')
+  if (end < 0) return { head: raw, body: '', whole: false, raw }
+  const head = raw.slice(0, end).toLowerCase()
+  const rest = raw.slice(end + 4)
+  if (/^http\/1\.1 204/.test(head)) return { head, body: '', whole: true, raw }
+  const length = /content-length: (\d+)/.exec(head)
+  if (length !== null) return { head, body: rest.slice(0, Number(length[1])), whole: rest.length >= Number(length[1]), raw }
+  if (!head.includes('transfer-encoding: chunked')) return { head, body: rest, whole: false, raw }
+  let body = ''
+  let at = 0
+  for (;;) {
+    const line = rest.indexOf('\r\n', at)
+    if (line < 0) return { head, body, whole: false, raw }
+    const size = /^[0-9a-f]{1,8}(?:;.*)?$/i.test(rest.slice(at, line)) ? Number.parseInt(rest.slice(at, line), 16) : Number.NaN
+    if (Number.isNaN(size)) throw new Error(`broken framing at ${at}: ${JSON.stringify(rest.slice(at, at + 40))}`)
+    if (size === 0) return { head, body, whole: rest.startsWith('\r\n', line + 2), raw }
+    if (rest.length < line + 2 + size + 2) return { head, body: body + rest.slice(line + 2, line + 2 + size), whole: false, raw }
+    if (rest.slice(line + 2 + size, line + 4 + size) !== '\r\n') throw new Error('a chunk does not end with CRLF')
+    body += rest.slice(line + 2, line + 2 + size)
+    at = line + 4 + size
+  }
+}
+
+export function chunked(pieces: readonly string[], extension = '', trailers = ''): string {
+  return `${pieces.map((piece) => `${piece.length.toString(16)}${extension}\r\n${piece}\r\n`).join('')}0\r\n${trailers}\r\n`
+}
