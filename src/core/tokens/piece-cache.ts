@@ -1,0 +1,52 @@
+import type { IdBuffer } from './id-buffer.ts'
+
+const SLOTS = 1 << 14
+const ARENA_BYTES = 512 * 1024
+const ARENA_IDS = 128 * 1024
+/** Longer pieces repeat too seldom to be worth the room. */
+export const CACHED_BYTES = 64
+
+/**
+ * Ids of pieces that took merging, e.g. words that are not one token. Fixed memory (about 1.3 MB): one slot per
+ * hash, where the newer piece wins, and everything is forgotten when the room for bytes or ids is used up.
+ */
+export class PieceCache {
+  /** Per slot: start of the bytes, their length, start of the ids, their number. Length 0: empty. */
+  readonly #slots = new Int32Array(SLOTS * 4)
+  readonly #bytes = new Uint8Array(ARENA_BYTES)
+  readonly #ids = new Uint32Array(ARENA_IDS)
+  #usedBytes = 0
+  #usedIds = 0
+
+  /** The slot of a known piece, or -1. `hash` is that of the bytes. */
+  find(bytes: Uint8Array, from: number, to: number, hash: number): number {
+    const slot = (hash & (SLOTS - 1)) * 4
+    if (this.#slots[slot + 1] !== to - from) return -1
+    let at = this.#slots[slot] as number
+    for (let i = from; i < to; i++) if (bytes[i] !== this.#bytes[at++]) return -1
+    return slot
+  }
+
+  /** Appends the ids of the piece in `slot`. */
+  append(slot: number, out: IdBuffer): void {
+    const start = this.#slots[slot + 2] as number
+    const count = this.#slots[slot + 3] as number
+    const target = out.reserve(count)
+    for (let i = start; i < start + count; i++) target[out.length++] = this.#ids[i] as number
+  }
+
+  /** Remembers that `piece`, whose hash is `hash`, gave the ids of `out` from `firstId` on. */
+  store(piece: Uint8Array, hash: number, out: IdBuffer, firstId: number): void {
+    const count = out.length - firstId
+    if (this.#usedBytes + piece.length > ARENA_BYTES || this.#usedIds + count > ARENA_IDS) {
+      this.#slots.fill(0)
+      this.#usedBytes = 0
+      this.#usedIds = 0
+    }
+    this.#slots.set([this.#usedBytes, piece.length, this.#usedIds, count], (hash & (SLOTS - 1)) * 4)
+    this.#bytes.set(piece, this.#usedBytes)
+    this.#ids.set(out.ids.subarray(firstId, out.length), this.#usedIds)
+    this.#usedBytes += piece.length
+    this.#usedIds += count
+  }
+}

@@ -1,0 +1,45 @@
+/** Ids of stretches of text (a message, mostly) by the hash of the text; least recently used go first. Bounded by bytes. */
+export class SegmentCache {
+  readonly #entries = new Map<number, Uint32Array>()
+  readonly #mostBytes: number
+  #bytes = 0
+
+  constructor(mostBytes: number) {
+    this.#mostBytes = mostBytes
+  }
+
+  /** Bytes held now, with an estimate of each entry's overhead. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get(key: number): Uint32Array | undefined {
+    const ids = this.#entries.get(key)
+    if (ids === undefined) return undefined
+    this.#entries.delete(key)
+    this.#entries.set(key, ids)
+    return ids
+  }
+
+  set(key: number, ids: Uint32Array): void {
+    const size = sizeOf(ids)
+    if (size > this.#mostBytes / 4) return
+    this.#drop(key)
+    this.#entries.set(key, ids)
+    this.#bytes += size
+    for (const oldest of this.#entries.keys()) {
+      if (this.#bytes <= this.#mostBytes) break
+      this.#drop(oldest)
+    }
+  }
+
+  #drop(key: number): void {
+    const ids = this.#entries.get(key)
+    if (ids === undefined) return
+    this.#entries.delete(key)
+    this.#bytes -= sizeOf(ids)
+  }
+}
+
+const ENTRY_BYTES = 200
+const sizeOf = (ids: Uint32Array): number => ids.byteLength + ENTRY_BYTES
