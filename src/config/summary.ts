@@ -86,7 +86,6 @@ function summariseEngine(engine: EngineConfig): PoolSummary['engines'][number] {
 
 function notes(config: Config): string[] {
   const found: string[] = []
-  if (config.keys === null) found.push('without `keys`, Workers answer every /v1 call with 503 unless the document says `open: true`.')
   if (summariseAdmin(config) === 'nobody') found.push('without `admin`, nobody can drain engines or read decisions.')
   for (const { id, pools } of config.clusters) {
     for (const { model, engines } of pools) {

@@ -33,7 +33,7 @@ const settleMs = 5_000
 /** Resolves when the port is open; rejects with the system's error when it cannot be had. */
 export async function listen(gateway: Gateway, options: ListenOptions): Promise<Listening> {
   const { log } = options
-  const background = new Background((error) => log.error('background work failed', { error }))
+  const background = new Background((error) => log.error('background_failed', { error }))
   const server = createAdaptorServer({
     fetch: (request: Request, env: unknown) => gateway.fetch(request, scopeOf(env as HttpBindings, background)),
     serverOptions: {
@@ -82,7 +82,7 @@ function probeForever(gateway: Gateway, { probeEveryMs, log }: ListenOptions): A
   const end = new AbortController()
   let timer: ReturnType<typeof setTimeout> | undefined
   const round = async () => {
-    await gateway.probe().catch((error: unknown) => log.warn('probing failed', { error }))
+    await gateway.probe().catch((error: unknown) => log.warn('probe_failed', { error }))
     if (end.signal.aborted) return
     timer = setTimeout(round, probeEveryMs)
     timer.unref()

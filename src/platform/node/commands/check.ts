@@ -27,10 +27,14 @@ function runCheck(args: Args, io: Io): number {
   const summary = summarise(config)
   io.out(`${from} is valid.\n`)
   for (const line of describe(summary)) io.out(line)
+  const notes = [...summary.notes, ...(config.keys === null && !config.open ? [closedOnWorkers] : [])]
+  for (const [index, note] of notes.entries()) io.out(`${index === 0 ? '\n' : ''}note: ${note}`)
   const json = args.text('json')
   if (json !== null) writeFileSync(json, `${JSON.stringify(summary, null, 2)}\n`)
   return 0
 }
+
+const closedOnWorkers = 'as it stands, Workers answer every /v1 call with 503: they need `keys` or `open: true`.'
 
 function describe(summary: Summary): string[] {
   const lines = table([
@@ -47,5 +51,5 @@ function describe(summary: Summary): string[] {
       lines.push(...table([['    engine', 'role', 'url', ''], ...pool.engines.map(({ id, role, url, more }) => [`    ${id}`, role, url, more])]))
     }
   }
-  return [...lines, ...summary.notes.map((note, index) => `${index === 0 ? '\n' : ''}note: ${note}`)]
+  return lines
 }

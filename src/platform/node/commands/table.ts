@@ -1,5 +1,6 @@
 import { check } from './check.ts'
 import type { Command } from './command.ts'
+import { serve } from './serve.ts'
 
 /** Every subcommand there is, in the order the help shows them. */
-export const commands: readonly Command[] = [check]
+export const commands: readonly Command[] = [serve, check]

@@ -1,0 +1,142 @@
+/** docs/config.md and the JSON Schema for editors, made from the one schema. */
+import * as z from 'zod'
+import { policyKinds } from '../src/core/routing/policies/index.ts'
+import type { PolicyKind } from '../src/core/routing/options.ts'
+import { documentSchema } from '../src/config/schema.ts'
+
+/** The little of JSON Schema that our document uses. */
+interface Node {
+  readonly type?: string
+  readonly description?: string
+  readonly default?: unknown
+  readonly enum?: readonly unknown[]
+  readonly const?: unknown
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly properties?: Readonly<Record<string, Node>>
+  readonly required?: readonly string[]
+  readonly items?: Node
+  readonly anyOf?: readonly Node[]
+  readonly oneOf?: readonly Node[]
+  readonly additionalProperties?: Node | boolean
+}
+
+export function configJsonSchema(): string {
+  const schema = z.toJSONSchema(documentSchema, { io: 'input', target: 'draft-7' })
+  return `${JSON.stringify(schema, null, 2)}\n`
+}
+
+const head = `# Configuration
+
+<!-- Made from src/config/schema.ts by \`npm run docs\`; edit it there. -->
+
+One YAML or JSON document, the same on both runtimes.
+
+| runtime | where it comes from |
+| --- | --- |
+| Node | \`--config FILE\`, else the text in the variable \`FIRSTLIGHT_CONFIG\`, else \`./firstlight.yaml\` |
+| Workers | the text in the variable or secret \`FIRSTLIGHT_CONFIG\`, else the key \`firstlight.yaml\` of the KV namespace bound as \`CONFIG\` |
+
+\`firstlight check FILE\` validates a document and prints what was understood. Unknown keys, wrong values, names taken twice and
+variables that are not set stop the start; every problem is named at once, with path, value and rule.
+
+* **Units** stand in the names: \`_ms\`, \`_s\`, \`_tokens\`, \`_bytes\`.
+* **Secrets** are written as \`{ env: NAME }\`: an environment variable on Node, a secret or variable of the Worker on Workers. Literal texts
+  work too, for trying things out.
+* **Editors** check and complete the document with this first line:
+  \`# yaml-language-server: $schema=./node_modules/firstlight/docs/firstlight.schema.json\` (or wherever [firstlight.schema.json](firstlight.schema.json) lies).
+* **version** decides which of two documents is newer. Cluster objects adopt only newer ones, so that an edge that still holds the old
+  document cannot bring it back. On Node the file's time of change is used when none is written. On Workers the deployment's time is used for a variable;
+  a document in KV changes without a deployment, so raise its \`version\` with every change.
+
+## Examples
+
+[examples/firstlight.yaml](../examples/firstlight.yaml) is the smallest, [examples/production.yaml](../examples/production.yaml) has keys, two clusters and private engines.
+
+## Keys
+`
+
+export function configMarkdown(): string {
+  const root = JSON.parse(configJsonSchema()) as Node
+  const sections: string[] = [head]
+  section(sections, 'The document', '', root)
+  sections.push(policySection())
+  return `${sections.join('\n').replaceAll(/\n{3,}/g, '\n\n').trim()}\n`
+}
+
+/** One table a mapping; mappings inside get sections of their own. */
+function section(sections: string[], title: string, path: string, node: Node): void {
+  const rows = ['', `### ${title}`, '', '| key | value | default | meaning |', '| --- | --- | --- | --- |']
+  const inside: [string, Node][] = []
+  for (const [name, child] of Object.entries(node.properties ?? {})) {
+    const required = node.required?.includes(name) ?? false
+    rows.push(`| \`${name}\` | ${kindOf(child)} | ${required ? '**required**' : defaultOf(child)} | ${child.description ?? ''} |`)
+    const mapping = mappingIn(child)
+    if (mapping !== null) inside.push([`${path}${name}${child.type === 'array' ? '[]' : ''}`, mapping])
+  }
+  sections.push(rows.join('\n'))
+  for (const [childPath, child] of inside) section(sections, `\`${childPath}\``, `${childPath}.`, child)
+}
+
+function mappingIn(node: Node): Node | null {
+  const target = node.type === 'array' ? node.items : node
+  return target?.properties === undefined ? null : target
+}
+
+function kindOf(node: Node): string {
+  if (node.enum !== undefined) return node.enum.map((one) => `\`${String(one)}\``).join(', ')
+  if (node.anyOf !== undefined) return alternatives(node.anyOf)
+  if (node.type === 'array') return `list of ${node.items?.properties === undefined ? plural(kindOf(node.items ?? {})) : 'mappings, see below'}`
+  if (node.properties !== undefined) return 'mapping, see below'
+  if (node.type === 'object') return `name: ${typeof node.additionalProperties === 'object' ? kindOf(node.additionalProperties) : 'value'}`
+  if (node.type === 'integer' || node.type === 'number') return numberKind(node)
+  if (node.type === 'boolean') return '`true`, `false`'
+  return 'text'
+}
+
+function alternatives(nodes: readonly Node[]): string {
+  if (nodes.some((node) => node.properties?.['env'] !== undefined)) return 'secret'
+  if (nodes.some((node) => node.oneOf !== undefined)) return 'policy, see below'
+  return nodes.map((node) => (node.type === 'null' ? '`null`' : kindOf(node))).join(' or ')
+}
+
+function numberKind({ type, minimum, maximum }: Node): string {
+  const open = maximum === undefined || maximum === Number.MAX_SAFE_INTEGER
+  const range = open ? `from ${minimum ?? 0}` : `${count(minimum ?? 0)} to ${count(maximum)}`
+  return `${type === 'integer' ? 'whole number' : 'number'}, ${range}`
+}
+
+const count = (value: number) => (Number.isInteger(value) && value >= 10_000 ? value.toLocaleString('en') : String(value))
+const plural = (kind: string) => (kind === 'text' ? 'texts' : kind)
+
+function defaultOf(node: Node): string {
+  const value = node.default
+  if (value === undefined || (typeof value === 'object' && value !== null)) return ''
+  return `\`${String(value)}\``
+}
+
+function policySection(): string {
+  const rows = policyKinds.map(({ name, doc, source }) => `| \`${name}\` | ${doc} | ${source} |`)
+  return [
+    '',
+    '### Policies',
+    '',
+    'A name, or a mapping with the name and options: `{ name: session }`.',
+    '',
+    '| name | rule | source |',
+    '| --- | --- | --- |',
+    ...rows,
+    ...policyKinds.flatMap(policyOptions),
+  ].join('\n')
+}
+
+function policyOptions({ name, options }: PolicyKind): string[] {
+  const entries = Object.entries(options)
+  if (entries.length === 0) return []
+  const rows = entries.map(([option, spec]) => {
+    const range = spec.min === undefined && spec.max === undefined ? '' : ` (${spec.min ?? '…'} to ${spec.max ?? '…'})`
+    const kind = spec.values === undefined ? `${typeof spec.default}${range}` : spec.values.map((value) => `\`${value}\``).join(', ')
+    return `| \`${option.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}\` | ${kind} | \`${String(spec.default)}\` | ${spec.doc} |`
+  })
+  return ['', `Options of \`${name}\`:`, '', '| option | value | default | meaning |', '| --- | --- | --- | --- |', ...rows]
+}

@@ -1,0 +1,68 @@
+import type { Config } from '../../../config.ts'
+import { summarise } from '../../../config/summary.ts'
+import { isLoopback, parseAddress } from '../../../config/values.ts'
+import { loadConfig } from '../load-config.ts'
+import { openLog } from '../log.ts'
+import { startGateway } from '../start-gateway.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+
+export const serve: Command = {
+  name: 'serve',
+  summary: 'Run the gateway in front of the engines of a configuration.',
+  examples: ['firstlight serve', 'firstlight serve --config firstlight.yaml --listen 127.0.0.1:9000'],
+  positionals: null,
+  flags: {
+    config: { type: 'string', short: 'c', value: 'FILE', about: 'The configuration. Default: the variable FIRSTLIGHT_CONFIG, else ./firstlight.yaml.' },
+    listen: { type: 'string', value: 'HOST:PORT', about: 'Listen here rather than where the configuration says. Port 0: any free one.' },
+    'log-level': { type: 'string', value: 'LEVEL', about: 'debug, info, warn, error or silent, rather than what the configuration says.' },
+  },
+  run: runServe,
+}
+
+async function runServe(args: Args, io: Io): Promise<number> {
+  const { config: written, from } = loadConfig(args.text('config'), io.env)
+  const config = withFlags(written, args)
+  const log = openLog(config.log.level)
+  const gateway = await startGateway(config, log)
+  log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
+  for (const note of summarise(config).notes) log.info('note', { note })
+  await aborted(io.stop)
+  log.info('draining', { drainMs: config.limits.drainMs })
+  const { cut } = await gateway.stop(io.stopNow)
+  log.info('stopped', { cut })
+  return 0
+}
+
+function countsOf({ clusters }: Config): Record<string, number> {
+  return Object.fromEntries(clusters.map(({ id, pools }) => [id, pools.reduce((count, pool) => count + pool.engines.length, 0)]))
+}
+
+const levels = ['debug', 'info', 'warn', 'error', 'silent'] as const
+
+/** The flags that stand above the document, under the document's own rules. */
+export function withFlags(config: Config, args: Args): Config {
+  const level = args.text('log-level')
+  const known = levels.find((one) => one === level)
+  if (level !== null && known === undefined) throw new UsageError(`--log-level must be one of ${levels.join(', ')}, got "${level}".`, 'Example: --log-level debug')
+  const listen = listenFlag(args)
+  const moved = listen === null ? config : { ...config, listen, loopback: isLoopback(listen.host) }
+  if (!moved.loopback && moved.keys === null && !moved.open) {
+    throw new UsageError(`${args.text('listen')} can be reached from other machines, and the configuration has no keys.`, 'Add `keys` to it, or say `open: true`.')
+  }
+  return known === undefined ? moved : { ...moved, log: { level: known } }
+}
+
+export function listenFlag(args: Args): Config['listen'] | null {
+  const text = args.text('listen')
+  if (text === null) return null
+  const address = parseAddress(text)
+  if (address === null) throw new UsageError(`--listen must be HOST:PORT, got "${text}".`, 'Example: --listen 127.0.0.1:9000')
+  return address
+}
+
+export function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}

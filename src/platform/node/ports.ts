@@ -1,0 +1,36 @@
+/** The product's outside, made of one Node process. */
+import { randomUUID } from 'node:crypto'
+import type { Config } from '../../config.ts'
+import { toPoolConfig } from '../../config/pool.ts'
+import type { PoolSource } from '../../origin/configured.ts'
+import type { Log, Ports } from '../../ports.ts'
+import { memoryClusters } from './clusters.ts'
+import { nodeOrigin } from './origin.ts'
+
+export interface NodePorts extends Ports {
+  /** Lets go of timers and idle sockets. */
+  close(): void
+}
+
+export function nodePorts(config: Config, log: Log): NodePorts {
+  const sources = new Map<string, PoolSource>()
+  for (const cluster of config.clusters) {
+    for (const pool of cluster.pools) {
+      sources.set(JSON.stringify([cluster.id, pool.model]), { version: config.version, pool: toPoolConfig(cluster, pool) })
+    }
+  }
+  const clusters = memoryClusters({ source: (clusterId, pool) => sources.get(JSON.stringify([clusterId, pool])) ?? null })
+  const origin = nodeOrigin()
+  return {
+    cluster: (clusterId, pool) => clusters.cluster(clusterId, pool),
+    origin,
+    now: () => Date.now(),
+    random: () => Math.random(),
+    newId: () => randomUUID(),
+    log,
+    close() {
+      clusters.close()
+      origin.close()
+    },
+  }
+}
