@@ -165,7 +165,7 @@ export function parseRaw(raw: string): RawAnswer {
   if (end < 0) return { head: raw, body: '', whole: false, raw }
   const head = raw.slice(0, end).toLowerCase()
   const rest = raw.slice(end + 4)
-  if (/^http\/1\.1 204/.test(head)) return { head, body: '', whole: true, raw }
+  if (head.startsWith('http/1.1 204')) return { head, body: '', whole: true, raw }
   const length = /content-length: (\d+)/.exec(head)
   if (length !== null) return { head, body: rest.slice(0, Number(length[1])), whole: rest.length >= Number(length[1]), raw }
   if (!head.includes('transfer-encoding: chunked')) return { head, body: rest, whole: false, raw }
