@@ -1,0 +1,101 @@
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { main } from '../../src/platform/node/cli.ts'
+import { commands } from '../../src/platform/node/commands/table.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'firstlight-cli-'))
+const secretConfig = join(folder, 'secret.yaml')
+writeFileSync(
+  secretConfig,
+  'listen: 127.0.0.1:0\nadmin: { secret: { env: ADMIN } }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h", key: hush }] }] }]\n',
+)
+
+async function run(argv: readonly string[], env: Record<string, string> = {}): Promise<{ code: number; out: string; err: string }> {
+  const out: string[] = []
+  const err: string[] = []
+  const stopped = AbortSignal.abort()
+  const code = await main(argv, { out: (line) => out.push(line), err: (line) => err.push(line), env, stop: stopped, stopNow: stopped })
+  return { code, out: out.join('\n'), err: err.join('\n') }
+}
+
+describe('firstlight', () => {
+  it('lists every command it has', async () => {
+    const { code, out } = await run(['--help'])
+    expect(code).toBe(0)
+    const listed = out.split('\n').map((line) => line.trim().split(/ {2,}/))
+    for (const { name, summary } of commands) expect(listed).toContainEqual([name, summary])
+  })
+
+  it.each(commands.map(({ name }) => name))('%s --help shows every flag and an example', async (name) => {
+    const command = commands.find((one) => one.name === name)!
+    for (const argv of [[name, '--help'], [name, '-h'], ['help', name]]) {
+      const { code, out } = await run(argv)
+      expect(code).toBe(0)
+      for (const flag of Object.keys(command.flags)) expect(out).toContain(`--${flag}`)
+      expect(command.examples.length).toBeGreaterThan(0)
+      for (const example of command.examples) expect(out).toContain(example)
+    }
+  })
+
+  it('tells its version', async () => {
+    const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
+    expect(await run(['--version'])).toEqual({ code: 0, out: version, err: '' })
+  })
+
+  it.each([
+    [['chekc'], 'no command "chekc"; did you mean "check"?'],
+    [['check', '--jsn', 'x'], 'no flag --jsn; did you mean --json?'],
+    [['check', '--json'], 'argument missing'],
+    [['check', 'a.yaml', 'b.yaml'], 'takes one file'],
+    [['serve', 'x.yaml'], 'takes no argument "x.yaml"'],
+    [['serve', '--config', '/nowhere/f.yaml'], 'no file /nowhere/f.yaml'],
+  ])('%j ends with 2, a reason and a next step', async (argv, reason) => {
+    const { code, out, err } = await run(argv)
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    const [first, next] = err.split('\n')
+    expect(first).toContain(reason)
+    expect(next).toMatch(/\S/)
+  })
+})
+
+describe('firstlight check', () => {
+  it('prints what it understood, without secrets', async () => {
+    const { code, out } = await run(['check', secretConfig], { ADMIN: 'hush too' })
+    expect(code).toBe(0)
+    expect(out).toContain('cluster one')
+    expect(out).toContain('least_loaded')
+    expect(out).not.toContain('hush')
+  })
+
+  it('wants the variables of secrets to be set, unless told otherwise', async () => {
+    const missing = await run(['check', secretConfig])
+    expect(missing.code).toBe(1)
+    expect(missing.err).toContain('line 2: admin.secret.env: names ADMIN, which is not set')
+    expect((await run(['check', secretConfig, '--without-env'])).code).toBe(0)
+  })
+
+  it('writes the same as JSON', async () => {
+    const file = join(folder, 'understood.json')
+    await run(['check', secretConfig, '--without-env', '--json', file])
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ clusters: [{ id: 'one', pools: [{ model: 'm' }] }] })
+    expect(readFileSync(file, 'utf8')).not.toContain('hush')
+  })
+
+  it('reads the document from the variable when no file is named', async () => {
+    expect((await run(['check'], { FIRSTLIGHT_CONFIG: readFileSync(secretConfig, 'utf8'), ADMIN: 'x' })).code).toBe(0)
+  })
+})
+
+describe('firstlight serve', () => {
+  it('refuses to listen for other machines without keys, also when a flag says so', async () => {
+    const { code, err } = await run(['serve', '--config', secretConfig, '--listen', '0.0.0.0:0'], { ADMIN: 'x' })
+    expect(code).toBe(2)
+    expect(err).toContain('can be reached from other machines')
+  })
+
+  it('starts, and ends with 0 when told to stop', async () => {
+    expect(await run(['serve', '--config', secretConfig, '--log-level', 'silent'], { ADMIN: 'x' })).toEqual({ code: 0, out: '', err: '' })
+  })
+})

@@ -1,0 +1,124 @@
+import { connect } from 'node:net'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { parseConfig } from '../../src/config/parse.ts'
+import { openLog } from '../../src/platform/node/log.ts'
+import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
+import { explainSystemError } from '../../src/platform/node/system-errors.ts'
+import { slowEngine, type SlowEngine } from './slow-engine.ts'
+
+const never = new AbortController().signal
+
+let engine: SlowEngine
+let lines: string[]
+let gateway: RunningGateway
+
+beforeEach(async () => {
+  engine = await slowEngine()
+  lines = []
+  gateway = await start('127.0.0.1:0')
+})
+
+afterEach(async () => {
+  engine.finish()
+  await gateway.stop(AbortSignal.abort())
+  engine.close()
+})
+
+function start(listen: string): Promise<RunningGateway> {
+  const config = parseConfig(
+    {
+      listen,
+      keys: [{ name: 'k', secret: 'hush-key' }],
+      clusters: [{ id: 'one', pools: [{ model: 'm', engines: [{ id: 'a', url: engine.url, key: 'hush-engine' }] }] }],
+      limits: { drain_ms: 60_000 },
+    },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
+  return startGateway(config, openLog('debug', { write: (line) => void lines.push(line) }))
+}
+
+const chat = (prompt = 'hi', signal: AbortSignal = never) =>
+  fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer hush-key', 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: prompt }] }),
+    signal,
+  })
+
+async function until(truth: () => boolean): Promise<void> {
+  while (!truth()) await new Promise((resolve) => setTimeout(resolve, 5))
+}
+
+describe('a gateway that is told to stop', () => {
+  it('lets a running stream finish, and takes nobody new', async () => {
+    const response = await chat()
+    const stopping = gateway.stop(never)
+    await expect(chat()).rejects.toThrow()
+    engine.finish()
+    expect(await response.text()).toMatch(/hello[^]*world[^]*\[DONE\]/)
+    expect(await stopping).toEqual({ cut: false })
+  })
+
+  it('refuses on connections that are still open, with a word about trying again', async () => {
+    const response = await chat()
+    // A kept-alive socket that sent half of its head before the end was announced.
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    let received = ''
+    socket.on('data', (data) => (received += data.toString()))
+    socket.write('POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\n')
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    const stopping = gateway.stop(never)
+    socket.write('authorization: Bearer hush-key\r\ncontent-length: 2\r\n\r\n{}')
+    await until(() => received.includes('draining'))
+    expect(received).toMatch(/^HTTP\/1\.1 503 /)
+    engine.finish()
+    await response.text()
+    socket.destroy()
+    expect(await stopping).toEqual({ cut: false })
+  })
+
+  it('cuts a stream without end when asked a second time, and lets go of the engine', async () => {
+    const response = await chat()
+    const now = new AbortController()
+    const stopping = gateway.stop(now.signal)
+    now.abort()
+    expect(await stopping).toEqual({ cut: true })
+    await expect(response.text()).rejects.toThrow()
+    await until(() => engine.aborted() === 1)
+  })
+
+  it('stops at once when nothing runs, though clients keep connections open', async () => {
+    await (await fetch(`${gateway.url}/health`)).text()
+    expect(await gateway.stop(never)).toEqual({ cut: false })
+  })
+})
+
+describe('a gateway on a port', () => {
+  it('says in one line that the port is taken, and what to do', async () => {
+    const error: unknown = await start(new URL(gateway.url).host).catch((reason: unknown) => reason)
+    expect(explainSystemError(error)).toMatch(/^Something else listens on 127\.0\.0\.1:\d+ already\. .*--listen/)
+  })
+
+  it('answers what is not HTTP in the shape of every other error', async () => {
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    socket.write('nonsense\r\n\r\n')
+    let received = ''
+    for await (const data of socket) received += String(data)
+    expect(received).toMatch(/^HTTP\/1\.1 400 /)
+    expect(JSON.parse(received.split('\r\n\r\n')[1]!)).toMatchObject({ error: { type: 'invalid_request_error' } })
+  })
+
+  it('logs neither prompts nor keys at any level, but does log the request', async () => {
+    const response = await chat('my deepest hush-prompt')
+    engine.finish()
+    await response.text()
+    await (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: 'Bearer hush-wrong' } })).text()
+    await gateway.stop(never)
+    const log = lines.join('')
+    expect(log).toContain('"path":"/v1/chat/completions"')
+    expect(log).not.toContain('hush')
+  })
+})
