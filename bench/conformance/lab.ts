@@ -39,6 +39,7 @@ export function createLab({ environment, processes, note, attached }: LabOptions
       const targets = [await engine('a'), await engine('b')]
       return startGateway({ kind, processes, note, engines: targets })
     }),
+    vectorPath: (file) => join(vectorFolder, file),
     writeVector: (file, text) => {
       const path = join(vectorFolder, file)
       const before = existsSync(path) ? readFileSync(path, 'utf8') : null

@@ -21,6 +21,8 @@ export interface Lab {
   engine(name: 'a' | 'b'): Promise<RealEngine>
   /** Before both engines, with the configuration of `gateway.ts`. */
   gateway(kind: GatewayKind): Promise<RunningGateway>
+  /** Where a file below test/vectors is. */
+  vectorPath(file: string): string
   /** Writes a file below test/vectors; says whether it differs from what was there. */
   writeVector(file: string, text: string): 'new' | 'same' | 'changed'
 }

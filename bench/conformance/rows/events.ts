@@ -40,6 +40,8 @@ export const eventRows: readonly Row[] = [
     says: 'KV events name each new full block by the hash we compute from its tokens, its parent and the salt.',
     run: async (lab) => {
       const engine = await lab.engine('a')
+      // A reset is told with the next request: have the resets of other rows told first.
+      await ask(engine, span(1500, 32), null)
       const seen = await batchesOf(lab, engine, 0)
       await post(engine, '/reset_prefix_cache', undefined)
       for (const { prompt, cacheSalt } of prompts) await ask(engine, prompt, cacheSalt)
