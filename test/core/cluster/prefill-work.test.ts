@@ -1,0 +1,118 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { PrefillQueue, prefillWork, type QueuedPrefill } from '../../../src/core/cluster/prefill-work.ts'
+
+describe('prefillWork', () => {
+  // The vectors of vllm production-stack#670, run there; (10, 20) is -155 there.
+  it.each([
+    [0, 0, 0],
+    [1, 0, 1],
+    [4, 0, 10],
+    [1000, 0, 500_500],
+    [1000, 256, 467_604],
+    [1000, 1000, 0],
+    [10, 20, 0],
+    [10, -5, 55],
+  ])('of %i tokens with %i cached is %i', (prompt, cached, work) => {
+    expect(prefillWork(prompt, cached)).toBe(work)
+  })
+
+  it('is the sum of the positions that are not cached', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 400 }), fc.integer({ min: 0, max: 500 }), (prompt, cached) => {
+        let sum = 0
+        for (let at = Math.min(cached, prompt) + 1; at <= prompt; at++) sum += at
+        expect(prefillWork(prompt, cached)).toBe(sum)
+      }),
+    )
+  })
+})
+
+const of = (seconds: number, tokens = 1000) => ({ newTokens: tokens, work: prefillWork(tokens, 0), seconds })
+
+describe('PrefillQueue', () => {
+  it('adds up what is booked and drains with time, not below zero', () => {
+    const queue = new PrefillQueue()
+    queue.add(of(2), 1000)
+    queue.add(of(3), 1500)
+    expect(queue.seconds(1500)).toBeCloseTo(4.5)
+    expect(queue.seconds(4000)).toBeCloseTo(2)
+    expect(queue.seconds(60_000)).toBe(0)
+    expect(queue.work).toBe(2 * 500_500)
+  })
+
+  it('does not drain in advance: work booked after an idle hour counts in full', () => {
+    const queue = new PrefillQueue()
+    queue.add(of(2), 0)
+    queue.add(of(3), 3_600_000)
+    expect(queue.seconds(3_600_000)).toBe(3)
+  })
+
+  it('knows at a first token that the next prefill has just begun, however wrong the prediction was', () => {
+    const queue = new PrefillQueue()
+    const slow = queue.add(of(1), 0)
+    queue.add(of(1), 0)
+    queue.add(of(1), 0)
+    expect(queue.seconds(10_000)).toBe(0)
+    queue.firstToken(slow, 10_000)
+    expect(queue.seconds(10_000)).toBe(2)
+  })
+
+  it('drops only what is left of an abandoned prefill', () => {
+    const queue = new PrefillQueue()
+    const half = queue.add(of(2), 0)
+    const later = queue.add(of(4), 0)
+    queue.abandon(half, 1000)
+    expect(queue.seconds(1000)).toBe(4)
+    queue.abandon(later, 2000)
+    expect([queue.seconds(2000), queue.work, queue.newTokens]).toEqual([0, 0, 0])
+  })
+
+  it('tells how long a prefill took by itself when those before it have shown theirs', () => {
+    const queue = new PrefillQueue()
+    const [first, second] = [queue.add(of(1), 0), queue.add(of(1), 10)]
+    expect(queue.firstToken(first, 3154)).toBeCloseTo(3.154)
+    expect(queue.firstToken(second, 4143)).toBeCloseTo(0.989)
+  })
+
+  it('does not guess how long a prefill took when someone before it is silent or gave up', () => {
+    const queue = new PrefillQueue()
+    const [silent, seen] = [queue.add(of(1), 0), queue.add(of(1), 0)]
+    expect(queue.firstToken(seen, 2000)).toBeNull()
+    const behind = queue.add(of(1), 2000)
+    queue.abandon(silent, 2500)
+    expect(queue.firstToken(behind, 3000)).toBeNull()
+  })
+
+  it('is exactly empty after any history, whatever the order of ends, and never negative', () => {
+    const step = fc.oneof(
+      fc.record({ do: fc.constant('add' as const), seconds: fc.double({ min: 0, max: 90, noNaN: true }), tokens: fc.integer({ min: 0, max: 200_000 }) }),
+      fc.record({ do: fc.constant('firstToken' as const), which: fc.nat() }),
+      fc.record({ do: fc.constant('abandon' as const), which: fc.nat() }),
+    )
+    fc.assert(
+      fc.property(fc.array(fc.tuple(step, fc.integer({ min: 0, max: 5000 })), { maxLength: 60 }), (steps) => {
+        const queue = new PrefillQueue()
+        const pending: QueuedPrefill[] = []
+        let now = 0
+        for (const [one, elapsed] of steps) {
+          now += elapsed
+          if (one.do === 'add') pending.push(queue.add(of(one.seconds, one.tokens), now))
+          else if (pending.length > 0) {
+            const [ended] = pending.splice(one.which % pending.length, 1)
+            if (one.do === 'firstToken') queue.firstToken(ended!, now)
+            queue.abandon(ended!, now)
+          }
+          expect(queue.work).toBe(pending.reduce((sum, { work }) => sum + work, 0))
+          expect(queue.newTokens).toBe(pending.reduce((sum, { newTokens }) => sum + newTokens, 0))
+          const booked = pending.reduce((sum, { micros }) => sum + micros, 0) / 1e6
+          expect(queue.seconds(now)).toBeGreaterThanOrEqual(0)
+          expect(queue.seconds(now)).toBeLessThanOrEqual(booked + 1e-9)
+        }
+        for (const one of pending) queue.firstToken(one, now)
+        expect([queue.work, queue.newTokens, queue.seconds(now)]).toEqual([0, 0, 0])
+      }),
+      { numRuns: 300 },
+    )
+  })
+})
