@@ -1,0 +1,102 @@
+import { fit, median, type Point } from './fit.ts'
+import { type Law, newTokens, pairs, prefillSeconds, type PromptSize, scaled } from './law.ts'
+
+export interface PrefillSample extends PromptSize {
+  /** How long the prefill itself took, queueing taken out. */
+  readonly seconds: number
+  /** Milliseconds. */
+  readonly at: number
+}
+
+/** Samples are kept by size, so that a rush of small prompts does not make us forget what long ones cost. */
+const SIZE_BOUNDS = [128, 512, 2048, 8192, 32_768] as const
+const KEPT_PER_SIZE = 32
+/** An engine may slow down or be replaced: old samples fade, but not to nothing. */
+const HALF_LIFE_MS = 600_000
+const LEAST_WEIGHT = 0.05
+/** Up to here every sample is worth a new fit; later every eighth. */
+const EAGER_SAMPLES = 64
+const LAZY_EVERY = 8
+/** What the prior counts, as samples, at each of the sizes below: nearly nothing, but it settles what no sample has shown. */
+const PRIOR_WEIGHT = 0.1
+const PRIOR_SIZES: readonly PromptSize[] = [
+  { promptTokens: 256, cachedTokens: 0 },
+  { promptTokens: 2048, cachedTokens: 0 },
+  { promptTokens: 16_384, cachedTokens: 0 },
+  { promptTokens: 16_384, cachedTokens: 16_000 },
+]
+/** No prefill is shorter or longer: such a sample is a broken clock. */
+const SHORTEST_S = 1e-4
+const LONGEST_S = 1e4
+/** Samples at which we are half sure. */
+const HALF_SURE_SAMPLES = 6
+
+/** Learns one engine's law from what its prefills took. Starts from a prior, which the first samples already rescale. */
+export class LawLearner {
+  #prior: Law
+  #law: Law
+  #spread = 1
+  #samples = 0
+  #sinceFit = 0
+  readonly #kept: PrefillSample[][] = [[], [], [], [], [], []]
+
+  constructor(prior: Law) {
+    this.#prior = prior
+    this.#law = prior
+  }
+
+  get law(): Law {
+    return this.#law
+  }
+
+  get samples(): number {
+    return this.#samples
+  }
+
+  /** 0: nothing but the prior; towards 1 with samples that agree with each other. */
+  get confidence(): number {
+    return this.#samples / (this.#samples + HALF_SURE_SAMPLES) / (1 + 2 * (this.#samples === 0 ? 0 : this.#spread))
+  }
+
+  /** A better start, e.g. a sibling's law. What has been learned stays. */
+  setPrior(prior: Law): void {
+    this.#prior = prior
+    if (this.#samples === 0) this.#law = prior
+  }
+
+  learn(sample: PrefillSample): void {
+    if (!(sample.seconds >= SHORTEST_S && sample.seconds <= LONGEST_S) || !(newTokens(sample) > 0)) return
+    const kept = this.#kept[sizeClass(newTokens(sample))]!
+    if (kept.length === KEPT_PER_SIZE) kept.shift()
+    kept.push(sample)
+    this.#samples++
+    this.#sinceFit++
+    if (this.#samples <= EAGER_SAMPLES || this.#sinceFit >= LAZY_EVERY) this.#refit(sample.at)
+  }
+
+  #refit(now: number): void {
+    this.#sinceFit = 0
+    const points: Point[] = []
+    for (const kept of this.#kept) for (const sample of kept) points.push(point(sample, weightAt(sample.at, now)))
+    // The prior's shape at the speed seen: a profile may be off by a hundred, its proportions hardly.
+    const pace = median(this.#kept.flat().map((sample) => sample.seconds / prefillSeconds(this.#prior, sample)))
+    const start = scaled(this.#prior, pace)
+    for (const size of PRIOR_SIZES) points.push(point({ ...size, seconds: prefillSeconds(start, size), at: now }, PRIOR_WEIGHT))
+    const { law, spread } = fit(points, start)
+    this.#law = law
+    this.#spread = spread
+  }
+}
+
+function point(sample: PrefillSample, weight: number): Point {
+  return { newTokens: newTokens(sample), pairs: pairs(sample), seconds: sample.seconds, weight }
+}
+
+function weightAt(at: number, now: number): number {
+  return Math.max(LEAST_WEIGHT, 2 ** (-Math.max(0, now - at) / HALF_LIFE_MS))
+}
+
+function sizeClass(tokens: number): number {
+  const found = SIZE_BOUNDS.findIndex((bound) => tokens < bound)
+  return found === -1 ? SIZE_BOUNDS.length : found
+}

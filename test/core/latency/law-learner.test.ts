@@ -1,0 +1,136 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { median } from '../../../src/core/latency/fit.ts'
+import { LawLearner } from '../../../src/core/latency/law-learner.ts'
+import { type Law, pairs, prefillSeconds, type PromptSize, queueSeconds } from '../../../src/core/latency/law.ts'
+import { profile } from '../../../src/core/latency/profiles.ts'
+
+/** What vLLM 0.32 took for a float32 model on one CPU thread: prompt, cached, milliseconds. */
+const MEASURED: readonly (readonly [number, number, number])[] = [
+  [256, 0, 426], [256, 0, 292], [1024, 0, 1277], [1024, 0, 1258], [4096, 0, 7824], [4096, 0, 7732], [8192, 0, 22_861], [8192, 0, 24_322],
+  [256, 224, 88], [256, 224, 58], [1024, 992, 86], [1024, 992, 66], [4096, 4064, 153], [4096, 4064, 122], [8192, 8160, 206], [8192, 8160, 232],
+  [4352, 4096, 738], [5120, 4096, 3036], [8192, 4096, 17_911],
+]
+const FITTED: Law = { fixedS: 0.038, perTokenS: 0.98e-3, perPairS: 4.75e-7 }
+const gpu = profile('h100-8b')!
+
+const errorOf = (law: Law, size: PromptSize, seconds: number): number => Math.abs(prefillSeconds(law, size) / seconds - 1)
+
+/** Uniform in [0, 1), repeatable. */
+function chance(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+}
+
+describe('LawLearner', () => {
+  it('recovers an engine a hundred times slower than its profile within 60 answers, 5 % of them wild', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 2 ** 31 }), (seed) => {
+        const random = chance(seed)
+        const learner = new LawLearner(gpu)
+        for (let at = 0; at < 60; at++) {
+          const promptTokens = Math.round(64 * 2 ** (random() * 7))
+          const size = { promptTokens, cachedTokens: random() < 0.5 ? 0 : Math.floor(promptTokens * random()) }
+          const noise = 1 + (random() - 0.5) * 0.16
+          const wild = at % 20 === 7 ? (random() < 0.5 ? 10 : 0.1) : 1
+          learner.learn({ ...size, seconds: prefillSeconds(FITTED, size) * noise * wild, at: at * 1000 })
+        }
+        const errors = MEASURED.map(([promptTokens, cachedTokens]) => {
+          const size = { promptTokens, cachedTokens }
+          return errorOf(learner.law, size, prefillSeconds(FITTED, size))
+        })
+        expect(median(errors)).toBeLessThanOrEqual(0.1)
+        expect(Math.max(...errors)).toBeLessThanOrEqual(0.5)
+        expect(learner.confidence).toBeGreaterThan(0.6)
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  it('fits what a real engine took, seen once, to 10 % at the median of the points above half a second', () => {
+    const learner = new LawLearner(gpu)
+    MEASURED.forEach(([promptTokens, cachedTokens, ms], at) => learner.learn({ promptTokens, cachedTokens, seconds: ms / 1000, at }))
+    const errors = MEASURED.filter(([, , ms]) => ms > 500).map(([promptTokens, cachedTokens, ms]) =>
+      errorOf(learner.law, { promptTokens, cachedTokens }, ms / 1000),
+    )
+    expect(median(errors)).toBeLessThanOrEqual(0.1)
+  })
+
+  it('takes over the pace of the engine with the first answer, and the prior shape for sizes not seen', () => {
+    const learner = new LawLearner(gpu)
+    const seen = { promptTokens: 2000, cachedTokens: 0 }
+    learner.learn({ ...seen, seconds: 40 * prefillSeconds(gpu, seen), at: 0 })
+    const long = { promptTokens: 50_000, cachedTokens: 0 }
+    expect(prefillSeconds(learner.law, long) / prefillSeconds(gpu, long)).toBeCloseTo(40, 0)
+  })
+
+  it('does not forget long prompts in a rush of short ones', () => {
+    const learner = new LawLearner(gpu)
+    const long = { promptTokens: 30_000, cachedTokens: 0 }
+    for (let at = 0; at < 10; at++) learner.learn({ ...long, seconds: prefillSeconds(FITTED, long), at })
+    const short = { promptTokens: 100, cachedTokens: 0 }
+    for (let at = 10; at < 5000; at++) learner.learn({ ...short, seconds: prefillSeconds(FITTED, short), at })
+    expect(errorOf(learner.law, long, prefillSeconds(FITTED, long))).toBeLessThan(0.05)
+  })
+
+  it('follows an engine that became three times slower', () => {
+    const learner = new LawLearner(FITTED)
+    const random = chance(7)
+    for (let at = 0; at < 600; at++) {
+      const size = { promptTokens: 200 + Math.floor(random() * 8000), cachedTokens: 0 }
+      learner.learn({ ...size, seconds: prefillSeconds(FITTED, size) * (at < 300 ? 1 : 3), at: at * 10_000 })
+    }
+    const size = { promptTokens: 4000, cachedTokens: 0 }
+    expect(errorOf(learner.law, size, 3 * prefillSeconds(FITTED, size))).toBeLessThan(0.1)
+  })
+
+  it('never has a negative coefficient or an unusable number, whatever it is told', () => {
+    const sample = fc.record({
+      promptTokens: fc.integer({ min: 0, max: 200_000 }),
+      cachedTokens: fc.integer({ min: -10, max: 300_000 }),
+      seconds: fc.oneof(fc.double({ min: -1, max: 1e5 }), fc.constant(NaN)),
+      at: fc.integer({ min: 0, max: 1e7 }),
+    })
+    fc.assert(
+      fc.property(fc.array(sample, { maxLength: 40 }), (samples) => {
+        const learner = new LawLearner(gpu)
+        for (const one of samples) learner.learn(one)
+        const { fixedS, perTokenS, perPairS } = learner.law
+        for (const value of [fixedS, perTokenS, perPairS]) expect(value >= 0 && Number.isFinite(value)).toBe(true)
+        expect(fixedS + perTokenS + perPairS).toBeGreaterThan(0)
+      }),
+    )
+  })
+})
+
+describe('the law', () => {
+  it('counts nothing but the fixed part for a prompt that is cached whole, or more than whole', () => {
+    expect(prefillSeconds(FITTED, { promptTokens: 1000, cachedTokens: 1000 })).toBe(FITTED.fixedS)
+    expect(prefillSeconds(FITTED, { promptTokens: 1000, cachedTokens: 5000 })).toBe(FITTED.fixedS)
+    expect(pairs({ promptTokens: 10, cachedTokens: 20 })).toBe(0)
+  })
+
+  it('lets a small prompt pass on only its share of a step, a large one all of it', () => {
+    const small = { promptTokens: 256, cachedTokens: 0 }
+    const large = { promptTokens: 8192, cachedTokens: 0 }
+    expect(prefillSeconds(FITTED, small) - queueSeconds(FITTED, small)).toBeCloseTo(FITTED.fixedS * (1 - 256 / 2048))
+    expect(queueSeconds(FITTED, large)).toBe(prefillSeconds(FITTED, large))
+  })
+})
+
+const cost = (name: string): number => prefillSeconds(profile(name)!, { promptTokens: 8000, cachedTokens: 0 })
+
+describe('profiles', () => {
+  it('derives more time from more parameters and less from more or faster GPUs', () => {
+    expect(cost('h100-70b')).toBeGreaterThan(6 * cost('h100-8b'))
+    expect(cost('h100x4-70b')).toBeLessThan(cost('h100-70b') / 3)
+    expect(cost('a100-8b')).toBeGreaterThan(2 * cost('h100-8b'))
+  })
+
+  it.each(['', 'h100', 'h100-0b', 'abacus-8b', 'h100-8b-extra', 'x-b'])('does not know "%s"', (name) => {
+    expect(profile(name)).toBeNull()
+  })
+})
