@@ -1,0 +1,180 @@
+import { DurableObject } from 'cloudflare:workers'
+import { ClusterState } from '../src/core/cluster/cluster-state.ts'
+import type { Admission, ClusterDigest, Decision, EngineSignal, Outcome, PoolConfig, Refusal, Resume } from '../src/core/cluster/contract.ts'
+import { readAdmission, readOutcome, readPool, readResume } from '../src/core/cluster/payload.ts'
+import { bookingKey } from '../src/core/cluster/bookings.ts'
+import type { Admitted, Cluster, Lease } from '../src/ports.ts'
+import { debugRouter } from './debug.ts'
+import { ClusterLease, type LeaseHost } from './lease.ts'
+import { SnapshotStore } from './snapshot-store.ts'
+
+/** Changes are written together, this long after the first: a row per request would cost more than the request. */
+const FLUSH_MS = 5_000
+/** Engines are probed while something was asked in the last intervals. */
+const TRAFFIC_INTERVALS = 3
+
+/**
+ * One cluster's pool as a Durable Object: `ClusterState` with a wire, a clock and a disk. The books are in memory; a
+ * snapshot every few seconds lets bookings of live streams outlast an eviction.
+ */
+export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> implements Cluster {
+  readonly #state: ClusterState
+  readonly #store: SnapshotStore
+  readonly #leases: LeaseHost
+  readonly #router: ReturnType<typeof debugRouter>
+  #changed = false
+  #alarmAt: number | null = null
+  #askedAt = 0
+  #probedAt = 0
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    this.#state = new ClusterState({ random: () => this.random(), epoch: crypto.randomUUID() })
+    this.#store = new SnapshotStore(ctx.storage)
+    this.#leases = this.#leaseHost()
+    this.#router = debugRouter(this)
+    const snapshot = this.#store.load()
+    if (snapshot !== null) this.#state.restore(snapshot, this.now())
+    if (this.#state.bookings > 0) this.#wakeBy(this.now() + FLUSH_MS)
+  }
+
+  async configure(version: number, pool: PoolConfig): Promise<void> {
+    if (this.#state.configure(version, readPool(pool), this.now())) this.#touched()
+  }
+
+  async admit(admission: Admission): Promise<Admitted> {
+    this.#askedAt = this.now()
+    const admitted = this.#state.admit(readAdmission(admission), this.#askedAt)
+    if ('refusal' in admitted) return admitted
+    this.#touched()
+    const { key, holder, placement, policy, predictedTtftMs } = admitted
+    return { lease: new ClusterLease(this.#leases, { key, holder }), placement, policy, predictedTtftMs }
+  }
+
+  /** Rejects while the object is not configured. */
+  async resume(booking: Resume): Promise<Lease> {
+    this.#askedAt = this.now()
+    const held = this.#state.resume(readResume(booking), this.#askedAt)
+    if ('refusal' in held) throw new Error(held.refusal.detail)
+    this.#touched()
+    return new ClusterLease(this.#leases, held)
+  }
+
+  async rank(admission: Admission): Promise<{ readonly decision: Decision } | { readonly refusal: Refusal }> {
+    return this.#state.rank(readAdmission(admission), this.now())
+  }
+
+  async observe(signals: readonly EngineSignal[]): Promise<void> {
+    this.#state.observe(signals, this.now())
+    this.#touched()
+    // An operator's word is kept before it is answered.
+    if (signals.some(({ kind }) => kind === 'drain')) await this.#flush()
+  }
+
+  async digest(): Promise<ClusterDigest> {
+    return this.#state.digest(this.now())
+  }
+
+  async explain(id: string): Promise<Decision | null> {
+    return this.#state.explain(id)
+  }
+
+  /** Releases without the lease, for an edge whose session broke. */
+  async settle(booking: Pick<Admission, 'id' | 'attempt'>, outcome: Outcome): Promise<void> {
+    this.#leases.release(bookingKey(booking), outcome)
+  }
+
+  override fetch(request: Request): Promise<Response> {
+    return this.#router.fetch(request) as Promise<Response>
+  }
+
+  override async alarm(): Promise<void> {
+    this.#alarmAt = null
+    if (this.#state.expire(this.now()) > 0) this.#changed = true
+    if (this.#changed) await this.#flush()
+    const probing = this.#probeIfDue()
+    // Set before the probes answer: a slow engine must not hold up expiry.
+    const next = this.#nextAlarmAt()
+    if (next !== null) this.#wakeBy(next)
+    await probing
+  }
+
+  protected now(): number {
+    return Date.now()
+  }
+
+  protected random(): number {
+    return Math.random()
+  }
+
+  /** Asks every engine how it is. The object knows neither addresses nor secrets: an entry that does overrides this. */
+  protected async probe(_pool: PoolConfig): Promise<readonly EngineSignal[]> {
+    return []
+  }
+
+  async #probeIfDue(): Promise<void> {
+    const { pool } = this.#state
+    const now = this.now()
+    if (pool === null || !this.#hasTraffic(pool, now) || now - this.#probedAt < pool.statsIntervalMs) return
+    this.#probedAt = now
+    try {
+      const signals = await this.probe(pool)
+      if (signals.length === 0) return
+      this.#state.observe(signals, this.now())
+      this.#touched()
+    } catch (error) {
+      console.error(JSON.stringify({ event: 'probe_failed', cluster: pool.cluster, pool: pool.pool, error: String(error) }))
+    }
+  }
+
+  #hasTraffic(pool: PoolConfig, now: number): boolean {
+    return this.#state.bookings > 0 || now - this.#askedAt < TRAFFIC_INTERVALS * pool.statsIntervalMs
+  }
+
+  /** null: nothing is booked and nobody asks, so the object may sleep. */
+  #nextAlarmAt(): number | null {
+    const { pool, nextLapseAt } = this.#state
+    const now = this.now()
+    const times = [nextLapseAt === null ? Infinity : nextLapseAt + 1]
+    if (pool !== null && this.#hasTraffic(pool, now)) times.push(this.#probedAt + pool.statsIntervalMs)
+    if (this.#changed) times.push(now + FLUSH_MS)
+    const next = Math.min(...times)
+    return next === Infinity ? null : Math.max(next, now)
+  }
+
+  async #flush(): Promise<void> {
+    const snapshot = this.#state.snapshot(this.now())
+    if (snapshot === null) return
+    this.#changed = false
+    await this.#store.save(snapshot)
+  }
+
+  #touched(): void {
+    this.#changed = true
+    this.#wakeBy(this.now() + FLUSH_MS)
+  }
+
+  #wakeBy(at: number): void {
+    if (this.#alarmAt !== null && this.#alarmAt <= at) return
+    this.#alarmAt = at
+    // Unconfirmed: otherwise every answer that first sets an alarm would wait for the disk.
+    void this.ctx.storage.setAlarm(at, { allowUnconfirmed: true })
+  }
+
+  #leaseHost(): LeaseHost {
+    const told = (known: boolean) => {
+      if (known) this.#touched()
+      return known
+    }
+    return {
+      firstToken: (key, stages) => told(this.#state.firstToken(key, stages, this.now())),
+      progress: (key, outputBlocks) => told(this.#state.progress(key, outputBlocks, this.now())),
+      renew: (key) => told(this.#state.renew(key, this.now())),
+      release: (key, outcome) => told(this.#state.release(key, readOutcome(outcome), this.now())),
+      lostTouch: (held) => {
+        this.#state.lostTouch(held, this.now())
+        if (this.#state.bookings > 0) this.#touched()
+      },
+    }
+  }
+}

@@ -1,0 +1,46 @@
+import { RpcTarget } from 'cloudflare:workers'
+import type { Outcome, StageTimes } from '../src/core/cluster/contract.ts'
+import type { Held } from '../src/core/cluster/cluster-state.ts'
+import type { Lease } from '../src/ports.ts'
+
+/** What a lease may ask of its object. */
+export interface LeaseHost {
+  firstToken(key: string, stages: StageTimes): boolean
+  progress(key: string, outputBlocks: number): boolean
+  renew(key: string): boolean
+  release(key: string, outcome: Outcome): boolean
+  lostTouch(held: Held): void
+}
+
+/** Holds one booking over RPC: the whole request is one billed session with the object. */
+export class ClusterLease extends RpcTarget implements Lease {
+  readonly #host: LeaseHost
+  readonly #held: Held
+
+  constructor(host: LeaseHost, held: Held) {
+    super()
+    this.#host = host
+    this.#held = held
+  }
+
+  async firstToken(stages: StageTimes): Promise<void> {
+    this.#host.firstToken(this.#held.key, stages)
+  }
+
+  async progress(outputBlocks: number): Promise<void> {
+    this.#host.progress(this.#held.key, outputBlocks)
+  }
+
+  async renew(): Promise<void> {
+    if (!this.#host.renew(this.#held.key)) throw new Error('the booking is not known here any more: resume it')
+  }
+
+  async release(outcome: Outcome): Promise<void> {
+    this.#host.release(this.#held.key, outcome)
+  }
+
+  /** The session ended, by whatever cause. See docs/decisions/lease-without-release.md for why this is no release. */
+  [Symbol.dispose](): void {
+    this.#host.lostTouch(this.#held)
+  }
+}

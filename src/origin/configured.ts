@@ -1,0 +1,60 @@
+import type { PoolConfig } from '../core/cluster/contract.ts'
+import type { Cluster } from '../ports.ts'
+
+/** The configuration of one pool as this edge holds it now. */
+export interface PoolSource {
+  readonly version: number
+  readonly pool: PoolConfig
+}
+
+/**
+ * A Cluster that gives its object the configuration when the object asks for it, so that callers never meet
+ * `unconfigured`. Only what says it is unconfigured is asked again: a call costs one round trip as a rule.
+ * @param source null: this edge has no such pool; the object is then left as it is.
+ */
+export function configured(cluster: Cluster, source: () => PoolSource | null): Cluster {
+  let told = 0
+  const configure = async () => {
+    const current = source()
+    if (current === null) throw new Error('the pool is not in the configuration')
+    await cluster.configure(current.version, current.pool)
+    told = current.version
+  }
+  return {
+    configure: (version, pool) => cluster.configure(version, pool),
+    explain: (id) => cluster.explain(id),
+    async admit(admission) {
+      const admitted = await cluster.admit(admission)
+      if (!('refusal' in admitted) || admitted.refusal.reason !== 'unconfigured') return admitted
+      await configure()
+      return cluster.admit(admission)
+    },
+    async rank(admission) {
+      const ranked = await cluster.rank(admission)
+      if (!('refusal' in ranked) || ranked.refusal.reason !== 'unconfigured') return ranked
+      await configure()
+      return cluster.rank(admission)
+    },
+    async resume(booking) {
+      try {
+        return await cluster.resume(booking)
+      } catch {
+        // It rejects when the object lost its configuration too; anything else fails a second time.
+        await configure()
+        return cluster.resume(booking)
+      }
+    },
+    async observe(signals) {
+      // What is said of engines would be lost on an object that does not know them; an operator's word is said only once.
+      if (told !== source()?.version || signals.some(({ kind }) => kind === 'drain')) await configure()
+      await cluster.observe(signals)
+    },
+    async digest() {
+      const digest = await cluster.digest()
+      const current = source()
+      if (current === null || digest.configVersion >= current.version) return digest
+      await configure()
+      return cluster.digest()
+    },
+  }
+}

@@ -1,0 +1,121 @@
+import { randomUUID } from 'node:crypto'
+import { ClusterState, type Held } from '../../core/cluster/cluster-state.ts'
+import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes } from '../../core/cluster/contract.ts'
+import { configured, type PoolSource } from '../../origin/configured.ts'
+import type { Admitted, Cluster, Lease } from '../../ports.ts'
+
+/** How often bookings that nobody renews are looked for; a lease is many times longer. */
+const SWEEP_MS = 1_000
+
+export interface MemoryClustersOptions {
+  /** The pool's configuration as it is now; null: there is no such pool. */
+  readonly source: (clusterId: string, pool: string) => PoolSource | null
+  /** Milliseconds since the epoch. */
+  readonly now?: () => number
+  /** In [0, 1). */
+  readonly random?: () => number
+}
+
+export interface MemoryClusters {
+  /** The same object for the same names. */
+  cluster(clusterId: string, pool: string): Cluster
+  /** Ends the bookings whose edges fell silent; called by a timer, and by tests. */
+  sweep(): void
+  close(): void
+}
+
+/** Every cluster in this process's memory: right for one gateway process. */
+export function memoryClusters({ source, now = Date.now, random = Math.random }: MemoryClustersOptions): MemoryClusters {
+  const clusters = new Map<string, { readonly state: ClusterState; readonly cluster: Cluster }>()
+  const sweep = () => {
+    for (const { state } of clusters.values()) state.expire(now())
+  }
+  const timer = setInterval(sweep, SWEEP_MS)
+  timer.unref()
+  return {
+    cluster(clusterId, pool) {
+      const name = JSON.stringify([clusterId, pool])
+      let known = clusters.get(name)
+      if (known === undefined) {
+        const state = new ClusterState({ random, epoch: randomUUID() })
+        known = { state, cluster: configured(new MemoryCluster(state, now), () => source(clusterId, pool)) }
+        clusters.set(name, known)
+      }
+      return known.cluster
+    },
+    sweep,
+    close: () => clearInterval(timer),
+  }
+}
+
+/** A ClusterState behind the port, with no wire in between. */
+class MemoryCluster implements Cluster {
+  readonly #state: ClusterState
+  readonly #now: () => number
+
+  constructor(state: ClusterState, now: () => number) {
+    this.#state = state
+    this.#now = now
+  }
+
+  async configure(version: number, pool: PoolConfig): Promise<void> {
+    this.#state.configure(version, pool, this.#now())
+  }
+
+  async admit(admission: Admission): Promise<Admitted> {
+    const admitted = this.#state.admit(admission, this.#now())
+    if ('refusal' in admitted) return admitted
+    const { placement, policy, predictedTtftMs } = admitted
+    return { lease: new MemoryLease(this.#state, this.#now, admitted), placement, policy, predictedTtftMs }
+  }
+
+  async resume(booking: Resume): Promise<Lease> {
+    const held = this.#state.resume(booking, this.#now())
+    if ('refusal' in held) throw new Error(held.refusal.detail)
+    return new MemoryLease(this.#state, this.#now, held)
+  }
+
+  async rank(admission: Admission) {
+    return this.#state.rank(admission, this.#now())
+  }
+
+  async observe(signals: readonly EngineSignal[]): Promise<void> {
+    this.#state.observe(signals, this.#now())
+  }
+
+  async digest() {
+    return this.#state.digest(this.#now())
+  }
+
+  async explain(id: string) {
+    return this.#state.explain(id)
+  }
+}
+
+class MemoryLease implements Lease {
+  readonly #state: ClusterState
+  readonly #now: () => number
+  readonly #key: string
+
+  constructor(state: ClusterState, now: () => number, { key }: Held) {
+    this.#state = state
+    this.#now = now
+    this.#key = key
+  }
+
+  async firstToken(stages: StageTimes): Promise<void> {
+    this.#state.firstToken(this.#key, stages, this.#now())
+  }
+
+  async progress(outputBlocks: number): Promise<void> {
+    this.#state.progress(this.#key, outputBlocks, this.#now())
+  }
+
+  async renew(): Promise<void> {
+    if (!this.#state.renew(this.#key, this.#now())) throw new Error('the booking is not known here any more: resume it')
+  }
+
+  async release(outcome: Outcome): Promise<void> {
+    this.#state.release(this.#key, outcome, this.#now())
+  }
+}

@@ -1,0 +1,40 @@
+import type { ClusterObject } from '../../../durable/cluster.ts'
+import { configured, type PoolSource } from '../../origin/configured.ts'
+import type { Cluster } from '../../ports.ts'
+import { RemoteCluster } from './remote-cluster.ts'
+
+/** Where the object of a pool is to live, and what it is to know. */
+export interface PoolPlace extends PoolSource {
+  /** Part of the object's name: raise it to move the object. */
+  readonly generation: number
+  /** Counts only for the object's first request ever. */
+  readonly locationHint: string | null
+}
+
+export interface DurableClustersOptions {
+  /** The pool as configured now; null: there is no such pool. */
+  readonly source: (clusterId: string, pool: string) => PoolPlace | null
+  /** Longest wait for a ranking before the caller falls back, milliseconds. */
+  readonly budgetMs?: number
+}
+
+const BUDGET_MS = 2_000
+
+/** Each pool of a cluster is one Durable Object, reached by RPC. */
+export function durableClusters(namespace: DurableObjectNamespace<ClusterObject>, { source, budgetMs = BUDGET_MS }: DurableClustersOptions): (clusterId: string, pool: string) => Cluster {
+  return (clusterId, pool) => {
+    const open = () => {
+      const place = source(clusterId, pool)
+      if (place === null) throw new Error('the pool is not in the configuration')
+      const hint = place.locationHint === null ? {} : { locationHint: place.locationHint as DurableObjectLocationHint }
+      // A stub that broke stays broken: each call gets a fresh one.
+      return namespace.getByName(objectName(clusterId, pool, place.generation), hint)
+    }
+    return configured(new RemoteCluster(open, budgetMs), () => source(clusterId, pool))
+  }
+}
+
+/** The name fixes where an object lives for good; a new generation is a new object. */
+export function objectName(clusterId: string, pool: string, generation: number): string {
+  return `cluster:${clusterId}:${pool}:g${generation}`
+}

@@ -1,0 +1,133 @@
+import type { ClusterObject } from '../../../durable/cluster.ts'
+import { type Admission, type EngineSignal, type Outcome, PAYLOAD_VERSION, type PoolConfig, type Resume, type StageTimes } from '../../core/cluster/contract.ts'
+import type { Admitted, Cluster, Lease } from '../../ports.ts'
+
+type Stub = DurableObjectStub<ClusterObject>
+
+const abandoned: Outcome = { version: PAYLOAD_VERSION, result: 'abandoned', failure: null, status: null, usage: null, outputEvents: 0, stages: {} }
+
+/** A ClusterObject behind the port. Rejects when the object cannot be reached in time; the caller then falls back. */
+export class RemoteCluster implements Cluster {
+  readonly #open: () => Stub
+  readonly #budgetMs: number
+
+  constructor(open: () => Stub, budgetMs: number) {
+    this.#open = open
+    this.#budgetMs = budgetMs
+  }
+
+  async configure(version: number, pool: PoolConfig): Promise<void> {
+    await this.#call((stub) => stub.configure(version, pool))
+  }
+
+  async admit(admission: Admission): Promise<Admitted> {
+    // Safe to ask twice: the object answers the same again for a booking it holds.
+    const asked = this.#call(async (stub) => stub.admit(admission))
+    const answer = await within(this.#budgetMs, asked, (late) => {
+      if ('lease' in late) new RemoteLease(late.lease, late, (outcome) => this.#settle(admission, outcome)).release(abandoned).catch(() => {})
+    })
+    if ('refusal' in answer) {
+      const { refusal } = answer
+      answer[Symbol.dispose]()
+      return { refusal }
+    }
+    const { placement, policy, predictedTtftMs } = answer
+    const lease = new RemoteLease(answer.lease, answer, (outcome) => this.#settle(admission, outcome))
+    return { lease, placement, policy, predictedTtftMs }
+  }
+
+  async resume(booking: Resume): Promise<Lease> {
+    const stub = await this.#call(async (object) => object.resume(booking))
+    return new RemoteLease(stub, stub, (outcome) => this.#settle(booking.admission, outcome))
+  }
+
+  rank(admission: Admission) {
+    return this.#call(async (stub) => stub.rank(admission))
+  }
+
+  async observe(signals: readonly EngineSignal[]): Promise<void> {
+    await this.#call((stub) => stub.observe(signals))
+  }
+
+  digest() {
+    return this.#call(async (stub) => stub.digest())
+  }
+
+  explain(id: string) {
+    return this.#call(async (stub) => stub.explain(id))
+  }
+
+  async #settle(admission: Admission, outcome: Outcome): Promise<void> {
+    await this.#call((stub) => stub.settle({ id: admission.id, attempt: admission.attempt }, outcome))
+  }
+
+  /** Once more on a fresh stub when the platform says that helps; an overloaded object is left alone. */
+  async #call<Answer>(ask: (stub: Stub) => Promise<Answer>): Promise<Answer> {
+    try {
+      return await ask(this.#open())
+    } catch (error) {
+      if (!isRetryable(error)) throw error
+      return ask(this.#open())
+    }
+  }
+}
+
+/** A lease over RPC, and the way around it when its session broke. */
+class RemoteLease implements Lease {
+  readonly #stub: Lease
+  readonly #session: Disposable
+  readonly #settle: (outcome: Outcome) => Promise<void>
+  #released = false
+
+  constructor(stub: Lease, session: Disposable, settle: (outcome: Outcome) => Promise<void>) {
+    this.#stub = stub
+    this.#session = session
+    this.#settle = settle
+  }
+
+  async firstToken(stages: StageTimes): Promise<void> {
+    if (!this.#released) await this.#stub.firstToken(stages)
+  }
+
+  async progress(outputBlocks: number): Promise<void> {
+    if (!this.#released) await this.#stub.progress(outputBlocks)
+  }
+
+  async renew(): Promise<void> {
+    if (this.#released) throw new Error('the booking was released: there is nothing to renew or resume')
+    await this.#stub.renew()
+  }
+
+  async release(outcome: Outcome): Promise<void> {
+    if (this.#released) return
+    this.#released = true
+    try {
+      await this.#stub.release(outcome)
+    } catch {
+      // The session is gone, the booking may live on in a snapshot: name it.
+      await this.#settle(outcome)
+    } finally {
+      this.#session[Symbol.dispose]()
+    }
+  }
+}
+
+/** What came too late is handed to `late`; nobody else will ever see it. */
+async function within<Answer>(budgetMs: number, asked: Promise<Answer>, late: (answer: Answer) => void): Promise<Answer> {
+  const { promise: tooLong, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => {
+    asked.then(late, () => {})
+    reject(new Error(`the cluster object did not answer within ${budgetMs} ms`))
+  }, budgetMs)
+  try {
+    return await Promise.race([asked, tooLong])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function isRetryable(error: unknown): boolean {
+  if (typeof error !== 'object' || error === null) return false
+  const { retryable, overloaded } = error as { readonly retryable?: boolean; readonly overloaded?: boolean }
+  return retryable === true && overloaded !== true
+}

@@ -1,0 +1,485 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Admission, ClusterDigest, PoolConfig, Refusal, Resume } from '../../src/core/cluster/contract.ts'
+import type { Admitted, Cluster, Lease } from '../../src/ports.ts'
+import { admission, engine, engines, failed, outcome, pool, probe, stats } from './cluster-fixtures.ts'
+
+/** One cluster object on some runtime, with its clock in our hands. */
+export interface OpenCluster {
+  readonly cluster: Cluster
+  now(): number
+  /** Moves the clock and lets the object do what is due. */
+  advance(ms: number): Promise<void>
+  /** The object loses its memory, as by an eviction or a restart; what it had time to write down may come back. */
+  forget(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface Source {
+  version: number
+  pool: PoolConfig
+}
+
+/** What every implementation of the Cluster port must do. `source` is what its edge has configured, and may change. */
+export function clusterContract(name: string, open: (source: Source) => Promise<OpenCluster>): void {
+  let opened: OpenCluster
+  let source: Source
+
+  async function start(changes: Partial<PoolConfig> = {}): Promise<Cluster> {
+    source = { version: 1, pool: pool(changes) }
+    opened = await open(source)
+    return opened.cluster
+  }
+
+  const admit = (changes: Partial<Admission> = {}) => admitted(opened.cluster.admit(admission(changes)))
+  const refusal = async (changes: Partial<Admission> = {}) => refused(await opened.cluster.admit(admission(changes)))
+  const requests = async () => requestsOf(await opened.cluster.digest())
+  const bookings = async () => (await opened.cluster.digest()).bookings
+
+  beforeEach(() => start())
+  afterEach(() => opened.close())
+
+  describe(`${name}: booking`, () => {
+    it('starts with nothing booked', async () => {
+      expect(await bookings()).toBe(0)
+      expect(await requests()).toEqual({ a: 0, b: 0 })
+    })
+
+    it('books the request on the engine it places it on', async () => {
+      const { engine: chosen } = await admit()
+      expect(await bookings()).toBe(1)
+      expect((await requests())[chosen]).toBe(1)
+    })
+
+    it('lets requests that come at once see each other', async () => {
+      const all = await Promise.all(Array.from({ length: 40 }, () => admit()))
+      expect(await requests()).toEqual({ a: 20, b: 20 })
+      await Promise.all(all.map(({ lease }) => lease.release(outcome())))
+      expect(await requests()).toEqual({ a: 0, b: 0 })
+    })
+
+    it('keeps a booking through the first token and output, and frees it at release', async () => {
+      const { lease } = await admit()
+      await lease.firstToken({ ttft: 120 })
+      await lease.progress(3)
+      expect(await bookings()).toBe(1)
+      await lease.release(outcome())
+      expect(await bookings()).toBe(0)
+    })
+
+    it('has one effect however often a booking is released', async () => {
+      const { lease, engine: chosen } = await admit()
+      await admit({ avoid: [chosen === 'a' ? 'b' : 'a'] })
+      await Promise.all([lease.release(outcome()), lease.release(outcome())])
+      await lease.release(outcome({ result: 'client_gone' }))
+      expect(await bookings()).toBe(1)
+      expect((await requests())[chosen]).toBe(1)
+    })
+
+    it('takes late words about a released booking without a murmur', async () => {
+      const { lease } = await admit()
+      await lease.release(outcome())
+      await lease.firstToken({})
+      await lease.progress(9)
+      expect(await bookings()).toBe(0)
+    })
+
+    it('refuses to renew what was released', async () => {
+      const { lease } = await admit()
+      await lease.release(outcome())
+      await expect(lease.renew()).rejects.toThrow()
+    })
+
+    it('keeps bookings apart that differ in nothing a client can choose', async () => {
+      const same = { session: 's', tenant: 't', promptTokens: 10 }
+      const first = await admit(same)
+      const second = await admit(same)
+      await first.lease.release(outcome())
+      expect(await bookings()).toBe(1)
+      await second.lease.renew()
+      await second.lease.release(outcome())
+      expect(await bookings()).toBe(0)
+    })
+
+    it('answers a repeated admit with the booking it holds', async () => {
+      const asked = admission()
+      const first = await admitted(opened.cluster.admit(asked))
+      const again = await admitted(opened.cluster.admit(asked))
+      expect(again.engine).toBe(first.engine)
+      expect(await bookings()).toBe(1)
+      await again.lease.release(outcome())
+      expect(await bookings()).toBe(0)
+    })
+
+    it('books two attempts of one request apart', async () => {
+      const first = admission()
+      const one = await admitted(opened.cluster.admit(first))
+      const two = await admitted(opened.cluster.admit({ ...first, attempt: 1, avoid: [one.engine] }))
+      expect(two.engine).not.toBe(one.engine)
+      expect(await bookings()).toBe(2)
+      await one.lease.release(failed)
+      await two.lease.release(outcome())
+      expect(await bookings()).toBe(0)
+    })
+
+    it('uses an idle fleet in turn', async () => {
+      await restart({ engines: engines('a', 'b', 'c', 'd') })
+      const counts: Record<string, number> = {}
+      for (let index = 0; index < 20; index++) {
+        const { lease, engine: chosen } = await admit()
+        counts[chosen] = (counts[chosen] ?? 0) + 1
+        await lease.release(outcome())
+        await opened.advance(100)
+      }
+      expect(counts).toEqual({ a: 5, b: 5, c: 5, d: 5 })
+    })
+  })
+
+  describe(`${name}: lapse and resume`, () => {
+    it('ends a booking whose edge fell silent', async () => {
+      await admit()
+      await opened.advance(59_000)
+      expect(await bookings()).toBe(1)
+      await opened.advance(2_000)
+      expect(await bookings()).toBe(0)
+    })
+
+    it('keeps a two-hour stream that is renewed, and loses the silent one beside it', async () => {
+      const live = await admit()
+      await admit()
+      for (let minute = 0; minute < 120; minute += 0.5) {
+        await opened.advance(30_000)
+        await live.lease.renew()
+      }
+      expect(await bookings()).toBe(1)
+      expect((await requests())[live.engine]).toBe(1)
+      await live.lease.release(outcome())
+      expect(await bookings()).toBe(0)
+    })
+
+    it('takes output for a sign of life', async () => {
+      const { lease } = await admit()
+      await lease.firstToken({})
+      for (let index = 1; index <= 5; index++) {
+        await opened.advance(45_000)
+        await lease.progress(index)
+      }
+      expect(await bookings()).toBe(1)
+    })
+
+    it('refuses to renew what lapsed, and books it again when resumed', async () => {
+      const asked = admission()
+      const { lease, placement } = await admitted(opened.cluster.admit(asked))
+      await opened.advance(61_000)
+      await expect(lease.renew()).rejects.toThrow(/resume/)
+      const resumed = await opened.cluster.resume({ admission: asked, placement, firstTokenSeen: true, outputBlocks: 4 })
+      expect(await bookings()).toBe(1)
+      await resumed.release(outcome())
+      expect(await bookings()).toBe(0)
+    })
+
+    it('counts a resumed booking that it still knows once', async () => {
+      const asked = admission()
+      const { placement, lease } = await admitted(opened.cluster.admit(asked))
+      const resumed = await opened.cluster.resume(resumeOf(asked, placement))
+      expect(await bookings()).toBe(1)
+      await lease.release(outcome())
+      await resumed.release(outcome())
+      expect(await bookings()).toBe(0)
+    })
+
+    it('does not bring back by a late resume what was released', async () => {
+      const asked = admission()
+      const { placement, lease } = await admitted(opened.cluster.admit(asked))
+      await lease.release(outcome())
+      await opened.cluster.resume(resumeOf(asked, placement))
+      expect(await bookings()).toBe(0)
+    })
+
+    it('books on the same engine again what it has forgotten', async () => {
+      const asked = admission()
+      const { placement, engine: chosen } = await admitted(opened.cluster.admit(asked))
+      await opened.forget()
+      const resumed = await opened.cluster.resume(resumeOf(asked, placement))
+      expect((await requests())[chosen]).toBe(1)
+      expect(await bookings()).toBe(1)
+      await resumed.release(outcome())
+      expect(await bookings()).toBe(0)
+    })
+
+    it('resumes a booking on an engine that is no longer configured without harm', async () => {
+      const asked = admission()
+      const resumed = await opened.cluster.resume(resumeOf(asked, { kind: 'whole', engine: 'gone', runnersUp: [] }))
+      expect(await requests()).toEqual({ a: 0, b: 0 })
+      await resumed.release(outcome())
+      expect(await bookings()).toBe(0)
+    })
+  })
+
+  describe(`${name}: who may be chosen`, () => {
+    it('refuses at once when every engine is down, and says when to come back', async () => {
+      await opened.cluster.observe([probe('a', opened.now(), { healthy: false }), probe('b', opened.now(), { healthy: false })])
+      const { reason, retryAfterMs, detail } = await refusal()
+      expect(reason).toBe('engines_unavailable')
+      expect(retryAfterMs).toBeGreaterThanOrEqual(1_000)
+      expect(detail).toBe('2 unhealthy')
+      expect(await bookings()).toBe(0)
+    })
+
+    it('refuses for lack of room at the engines limit, and only there', async () => {
+      await restart({ engines: [engine('a', { maxInFlight: 2 })] })
+      const first = await admit()
+      await admit()
+      expect((await refusal()).reason).toBe('engines_full')
+      await first.lease.release(outcome())
+      await admit()
+    })
+
+    it('keeps what is booked on an engine while its health comes and goes', async () => {
+      const { engine: chosen, lease } = await admit()
+      await opened.cluster.observe([probe(chosen, opened.now(), { healthy: false })])
+      expect((await requests())[chosen]).toBe(1)
+      await opened.advance(1_000)
+      await opened.cluster.observe([probe(chosen, opened.now())])
+      expect((await requests())[chosen]).toBe(1)
+      await lease.release(outcome())
+      expect((await requests())[chosen]).toBe(0)
+    })
+
+    it('ignores a probe that is older than the last one', async () => {
+      const early = opened.now()
+      await opened.advance(1_000)
+      await opened.cluster.observe([probe('a', opened.now())])
+      await opened.cluster.observe([probe('a', early, { healthy: false })])
+      expect(await availability()).toEqual({ a: true, b: true })
+    })
+
+    it('sends nothing new to a draining engine, lets it finish, and takes it back', async () => {
+      const held = await admit()
+      await opened.cluster.observe([{ kind: 'drain', engine: held.engine, draining: true }])
+      for (let index = 0; index < 4; index++) expect((await admit()).engine).not.toBe(held.engine)
+      expect((await requests())[held.engine]).toBe(1)
+      await opened.cluster.observe([{ kind: 'drain', engine: held.engine, draining: false }])
+      await held.lease.release(outcome())
+      expect((await admit()).engine).toBe(held.engine)
+    })
+
+    it('sends nothing to a sleeping engine', async () => {
+      await opened.cluster.observe([probe('a', opened.now(), { asleep: true })])
+      for (let index = 0; index < 3; index++) expect((await admit()).engine).toBe('b')
+    })
+
+    it('sends a model only to engines that serve it', async () => {
+      await restart({ engines: [engine('a', { models: ['qwen', 'lora-1'] }), engine('b', { models: ['other'] })] })
+      for (let index = 0; index < 3; index++) expect((await admit({ model: 'lora-1', adapter: 'lora-1' })).engine).toBe('a')
+      expect((await refusal({ model: 'unheard' })).reason).toBe('no_engine')
+    })
+
+    it('does not serve a whole request on a prefill engine', async () => {
+      await restart({ engines: [engine('p', { role: 'prefill' })] })
+      expect((await refusal()).reason).toBe('role_empty')
+    })
+
+    it('does not send a request back to an engine that failed it', async () => {
+      for (let index = 0; index < 3; index++) expect((await admit({ avoid: ['a'] })).engine).toBe('b')
+      expect((await refusal({ avoid: ['a', 'b'] })).reason).toBe('engines_unavailable')
+    })
+  })
+
+  describe(`${name}: circuits and retries`, () => {
+    const failOn = async (id: string, times: number) => {
+      const other = id === 'a' ? 'b' : 'a'
+      for (let index = 0; index < times; index++) await (await admit({ avoid: [other] })).lease.release(failed)
+    }
+
+    it('opens a circuit after consecutive failures', async () => {
+      await failOn('a', 2)
+      expect(await circuits()).toEqual({ a: 'closed', b: 'closed' })
+      await failOn('a', 1)
+      expect(await circuits()).toEqual({ a: 'open', b: 'closed' })
+      expect((await refusal({ avoid: ['b'] })).reason).toBe('engines_unavailable')
+    })
+
+    it('forgets failures at a success', async () => {
+      await failOn('a', 2)
+      await (await admit({ avoid: ['b'] })).lease.release(outcome())
+      await failOn('a', 2)
+      expect((await circuits())['a']).toBe('closed')
+    })
+
+    it('blames no engine for a client that left or for a request the engine refused', async () => {
+      for (let index = 0; index < 5; index++) {
+        await (await admit({ avoid: ['b'] })).lease.release(outcome({ result: 'client_gone', status: null }))
+        await (await admit({ avoid: ['b'] })).lease.release(outcome({ result: 'engine_refused', status: 400 }))
+      }
+      expect((await circuits())['a']).toBe('closed')
+    })
+
+    it('lets one trial through when the time is over, and closes at its first token', async () => {
+      await failOn('a', 3)
+      await opened.advance(10_000)
+      const trial = await admit({ avoid: ['b'] })
+      expect(await circuits()).toEqual({ a: 'probing', b: 'closed' })
+      await expect(refusal({ avoid: ['b'] })).resolves.toMatchObject({ reason: 'engines_unavailable' })
+      await trial.lease.firstToken({})
+      expect((await circuits())['a']).toBe('closed')
+    })
+
+    it('opens again, for longer, when the trial fails', async () => {
+      await failOn('a', 3)
+      await opened.advance(10_000)
+      await failOn('a', 1)
+      await opened.advance(10_000)
+      await refusal({ avoid: ['b'] })
+      await opened.advance(10_000)
+      await admit({ avoid: ['b'] })
+    })
+
+    it('allows another trial when the first said nothing about the engine', async () => {
+      await failOn('a', 3)
+      await opened.advance(10_000)
+      const trial = await admit({ avoid: ['b'] })
+      await trial.lease.release(outcome({ result: 'client_gone', status: null }))
+      expect((await admit({ avoid: ['b'] })).engine).toBe('a')
+    })
+
+    it('grants retries as a share of requests and a floor, and no more', async () => {
+      await restart({ retry: { share: 0.1, minPerS: 0.2 } })
+      for (let index = 0; index < 30; index++) await admit()
+      // 10 % of 30 and 0.2 a second over ten seconds.
+      for (let index = 0; index < 5; index++) await admit({ attempt: 1 })
+      expect((await refusal({ attempt: 1 })).reason).toBe('retry_budget')
+      await opened.advance(11_000)
+      await admit({ attempt: 1 })
+      await admit({ attempt: 2 })
+      expect((await refusal({ attempt: 1 })).reason).toBe('retry_budget')
+    })
+  })
+
+  describe(`${name}: configuration`, () => {
+    it('adopts only newer versions', async () => {
+      await opened.cluster.configure(5, pool({ engines: engines('c') }))
+      await opened.cluster.configure(4, pool({ engines: engines('d') }))
+      await opened.cluster.configure(5, pool({ engines: engines('e') }))
+      expect(await requests()).toEqual({ c: 0 })
+    })
+
+    it('asks for the configuration an edge already has', async () => {
+      source.version = 2
+      source.pool = pool({ engines: engines('x') })
+      expect((await admit({ configVersion: 2 })).engine).toBe('x')
+      expect((await opened.cluster.digest()).configVersion).toBe(2)
+    })
+
+    it('lets a removed engine finish, and then forgets it', async () => {
+      const { lease, engine: chosen } = await admit({ avoid: ['b'] })
+      source.version = 2
+      source.pool = pool({ engines: engines('b') })
+      await opened.cluster.configure(2, source.pool)
+      expect(await requests()).toEqual({ a: 1, b: 0 })
+      for (let index = 0; index < 3; index++) expect((await admit()).engine).toBe('b')
+      await lease.release(outcome())
+      expect(chosen).toBe('a')
+      expect(Object.keys(await requests())).toEqual(['b'])
+    })
+
+    it('keeps the books of an engine that is described anew', async () => {
+      const { lease } = await admit({ avoid: ['b'] })
+      await opened.cluster.configure(2, pool({ engines: [engine('a', { weight: 3 }), engine('b')] }))
+      expect((await requests())['a']).toBe(1)
+      await lease.release(outcome())
+      expect((await requests())['a']).toBe(0)
+    })
+
+    it('serves an edge that still holds an older version', async () => {
+      await opened.cluster.configure(7, pool())
+      expect((await admit({ configVersion: 1 })).engine).toMatch(/a|b/)
+    })
+  })
+
+  describe(`${name}: telling why`, () => {
+    it('explains a decision with every candidate, its terms, and who was out', async () => {
+      await restart({ engines: engines('a', 'b', 'c') })
+      await opened.cluster.observe([{ kind: 'drain', engine: 'c', draining: true }])
+      const asked = admission()
+      const { engine: chosen, lease } = await admitted(opened.cluster.admit(asked))
+      await lease.release(outcome({ stages: { ttft: 80 } }))
+      const decision = await opened.cluster.explain(asked.id)
+      expect(decision).toMatchObject({ id: asked.id, cluster: 'paris', pool: 'qwen', policy: 'least_loaded', fallback: null })
+      expect(decision?.placement).toMatchObject({ kind: 'whole', engine: chosen })
+      expect(decision?.candidates.map((candidate) => candidate.engine).sort()).toEqual(['a', 'b'])
+      expect(decision?.candidates[0]?.terms).toMatchObject({ requests: 0 })
+      expect(decision?.excluded).toEqual([{ engine: 'c', reason: 'draining' }])
+      expect(decision?.actual).toEqual({ ttftMs: 80, cachedTokens: null, result: 'complete' })
+    })
+
+    it('knows nothing of a request it never saw', async () => {
+      expect(await opened.cluster.explain('unheard')).toBeNull()
+    })
+
+    it('ranks without booking and without a trace', async () => {
+      const asked = admission()
+      const ranked = await opened.cluster.rank(asked)
+      expect('decision' in ranked && ranked.decision.candidates).toHaveLength(2)
+      expect(await bookings()).toBe(0)
+      expect(await opened.cluster.explain(asked.id)).toBeNull()
+    })
+
+    it('names the configured policy and the reason when another had to rank', async () => {
+      await restart({ policy: { name: 'from_the_future', options: {} } })
+      const plain = admission()
+      const talking = admission({ session: 's-1' })
+      await opened.cluster.admit(plain)
+      await opened.cluster.admit(talking)
+      expect(await opened.cluster.explain(plain.id)).toMatchObject({ policy: 'qps', fallback: { from: 'from_the_future' } })
+      expect(await opened.cluster.explain(talking.id)).toMatchObject({ policy: 'session' })
+    })
+
+    it('puts what engines report into the digest, with its age', async () => {
+      await opened.cluster.observe([probe('a', opened.now(), { stats: stats({ running: 3, waiting: 2 }) })])
+      await opened.advance(5_000)
+      const digest = await opened.cluster.digest()
+      expect(digest.engines.find(({ id }) => id === 'a')?.stats).toMatchObject({ running: 3, waiting: 2, ageMs: 5_000 })
+      expect(digest.engines.find(({ id }) => id === 'b')?.stats).toBeNull()
+    })
+
+    it('numbers the digests of one incarnation upwards', async () => {
+      const first = await opened.cluster.digest()
+      const second = await opened.cluster.digest()
+      expect(second.epoch).toBe(first.epoch)
+      expect(second.seq).toBeGreaterThan(first.seq)
+    })
+  })
+
+  async function restart(changes: Partial<PoolConfig>): Promise<void> {
+    await opened.close()
+    await start(changes)
+  }
+
+  const availability = async () => each(await opened.cluster.digest(), (one) => one.available)
+  const circuits = async () => each(await opened.cluster.digest(), (one) => one.circuit)
+}
+
+function each<Value>(digest: ClusterDigest, read: (one: ClusterDigest['engines'][number]) => Value): Record<string, Value> {
+  return Object.fromEntries(digest.engines.map((one) => [one.id, read(one)]))
+}
+
+export function requestsOf(digest: ClusterDigest): Record<string, number> {
+  return each(digest, (one) => one.requests)
+}
+
+/** The admitted whole placement, or an error that shows the refusal. */
+export async function admitted(answer: Promise<Admitted>): Promise<{ readonly lease: Lease; readonly engine: string; readonly placement: Resume['placement'] }> {
+  const given = await answer
+  if ('refusal' in given) throw new Error(`refused: ${JSON.stringify(given.refusal)}`)
+  if (given.placement.kind !== 'whole') throw new Error(`not whole: ${JSON.stringify(given.placement)}`)
+  return { lease: given.lease, engine: given.placement.engine, placement: given.placement }
+}
+
+function refused(answer: Admitted): Refusal {
+  if ('refusal' in answer) return answer.refusal
+  throw new Error(`admitted: ${JSON.stringify(answer.placement)}`)
+}
+
+function resumeOf(asked: Admission, placement: Resume['placement']): Resume {
+  return { admission: asked, placement, firstTokenSeen: false, outputBlocks: 0 }
+}

@@ -1,0 +1,28 @@
+import { abortAllDurableObjects, runDurableObjectAlarm } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { durableClusters, objectName } from '../../src/platform/workers/clusters.ts'
+import { clusterContract, type OpenCluster, type Source } from '../contracts/cluster.ts'
+import { clock } from './cluster-clock.ts'
+
+clusterContract('durableClusters', open)
+
+let generation = 0
+
+async function open(source: Source): Promise<OpenCluster> {
+  generation += 1
+  const place = () => ({ ...source, generation, locationHint: null })
+  const cluster = durableClusters(env.CLUSTER, { source: place })('paris', 'qwen')
+  const stub = env.CLUSTER.getByName(objectName('paris', 'qwen', generation))
+  return {
+    cluster,
+    now: clock.now,
+    async advance(ms) {
+      clock.advance(ms)
+      await runDurableObjectAlarm(stub)
+    },
+    async forget() {
+      await abortAllDurableObjects()
+    },
+    async close() {},
+  }
+}
