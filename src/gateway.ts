@@ -1,15 +1,16 @@
 import { createApp } from './api/app.ts'
 import { Catalog } from './api/catalog.ts'
-import { configuredPorts } from './api/configured.ts'
 import type { Door } from './api/door.ts'
 import { HeldResponses } from './api/held.ts'
 import { Doorkeeper } from './api/keys.ts'
 import { Meters, type VocabularyOf } from './api/prompt.ts'
 import { RecentRequests } from './api/recent.ts'
 import type { Config } from './config.ts'
+import { toPoolConfig } from './config/pool.ts'
+import { configured } from './origin/configured.ts'
 import { forward } from './origin/forward.ts'
 import type { Digests } from './origin/place.ts'
-import type { Ports, RequestScope } from './ports.ts'
+import type { Cluster, Ports, RequestScope } from './ports.ts'
 
 /** The product as one fetch function. */
 export interface Gateway {
@@ -29,8 +30,8 @@ export interface GatewayOptions {
 const RECENT_REQUESTS = 1000
 
 export function createGateway(config: Config, outside: Ports, options: GatewayOptions = {}): Gateway {
-  const ports = configuredPorts(outside, config)
   const catalog = new Catalog(config)
+  const ports = configuring(outside, config.version, catalog)
   const digests: Digests = { order: (exchange) => exchange.routes, latest: () => null, fallback: () => null }
   const door: Door = {
     config,
@@ -52,4 +53,21 @@ export function createGateway(config: Config, outside: Ports, options: GatewayOp
       door.draining = true
     },
   }
+}
+
+/** The same ports, with cluster objects that get their configuration when they lack it. */
+function configuring(outside: Ports, version: number, catalog: Catalog): Ports {
+  const known = new Map<string, Cluster>()
+  const cluster = (clusterId: string, pool: string): Cluster => {
+    const name = JSON.stringify([clusterId, pool])
+    const before = known.get(name)
+    if (before !== undefined) return before
+    const route = catalog.route(clusterId, pool)
+    const source = route === null ? null : { version, pool: toPoolConfig(route.cluster, route.pool) }
+    const made = configured(outside.cluster(clusterId, pool), () => source)
+    known.set(name, made)
+    return made
+  }
+  // Spelled out, because ports may be a class whose methods a spread would lose.
+  return { cluster, origin: outside.origin, log: outside.log, now: () => outside.now(), random: () => outside.random(), newId: () => outside.newId() }
 }

@@ -12,7 +12,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 /** Reads and parses a JSON object. Fails with `unsupported_media`, `body_too_large`, `bad_json` or `bad_body`. */
 export async function readJson(request: Request, limitBytes: number): Promise<JsonBody> {
   refuseEncoding(request.headers.get('content-encoding'))
-  const bytes = await readBounded(request, limitBytes)
+  const bytes = await readBounded(request, limitBytes).catch(unread)
   if (bytes.length === 0) throw new Failure('bad_json', 'The request has no body. Send a JSON object.')
   const json = parse(bytes)
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
@@ -28,6 +28,12 @@ function refuseEncoding(encoding: string | null): void {
   throw new Failure('unsupported_media', `content-encoding '${shown}' is not supported for requests. Send the JSON uncompressed.`, {
     headers: { 'accept-encoding': 'identity' },
   })
+}
+
+/** The sender broke off: nobody is left to tell, but the log is. */
+function unread(error: unknown): never {
+  if (error instanceof Failure) throw error
+  throw new Failure('client_gone', 'The request body ended before it was complete.', { cause: error })
 }
 
 /** A declared length is checked before a byte is read; HTTP framing holds the sender to it. Else we count while reading. */

@@ -164,7 +164,7 @@ export function openExchange(understood: Understood, { meters, configVersion, he
     requestId: incoming.requestId,
     receivedAt: incoming.receivedAt,
     method: 'POST',
-    path: incoming.path + incoming.query,
+    path: endpoint.path + incoming.query,
     headers: headersForEngine(incoming.request.headers, incoming.requestId),
     body: bodyFor(understood, hideUsage),
     stream,

@@ -58,8 +58,11 @@ export async function guarded(incoming: Incoming, ports: Ports, handle: (incomin
   }
 }
 
+/** Asked every few seconds by machines and by the overview page. */
+const QUIET: ReadonlySet<string> = new Set(['/health', '/ready', '/v1/firstlight/fleet'])
+
 function log(incoming: Incoming, ports: Ports, status: number, reason?: string): void {
-  ports.log.info('request', {
+  ports.log[status < 400 && QUIET.has(incoming.path) ? 'debug' : 'info']('request', {
     request_id: incoming.requestId,
     id: incoming.id,
     method: incoming.request.method,

@@ -30,11 +30,13 @@ function equal(a: Uint8Array, b: Uint8Array): boolean {
  * remembered: looking it up compares a seeded 32-bit hash first, so it tells a guesser nothing about the text.
  */
 export class Keyring<Holder> {
-  readonly #known: Promise<readonly { readonly hash: Uint8Array; readonly holder: Holder }[]>
+  readonly #entries: readonly { readonly secret: string; readonly holder: Holder }[]
+  // Made at the first question: no crypto at a Worker's start, and no promise shared between requests.
+  #known: readonly { readonly hash: Uint8Array; readonly holder: Holder }[] | null = null
   readonly #seen = new Map<string, Holder>()
 
   constructor(entries: readonly { readonly secret: string; readonly holder: Holder }[]) {
-    this.#known = Promise.all(entries.map(async ({ secret, holder }) => ({ hash: await digest(secret), holder })))
+    this.#entries = entries
   }
 
   async find(secret: string): Promise<Holder | null> {
@@ -42,7 +44,8 @@ export class Keyring<Holder> {
     if (seen !== undefined) return seen
     const hash = await digest(secret)
     let found: Holder | null = null
-    for (const known of await this.#known) if (equal(known.hash, hash)) found = known.holder
+    this.#known ??= await Promise.all(this.#entries.map(async (entry) => ({ hash: await digest(entry.secret), holder: entry.holder })))
+    for (const known of this.#known) if (equal(known.hash, hash)) found = known.holder
     if (found !== null) this.#seen.set(secret, found)
     return found
   }
