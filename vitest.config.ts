@@ -25,7 +25,13 @@ export default defineConfig({
       },
       {
         plugins: [cloudflareTest({ remoteBindings: false, wrangler: { configPath: './wrangler.toml' } })],
-        test: { name: 'workers', include: ['test/workers/**/*.test.ts'], testTimeout: 20_000, hookTimeout: 60_000 },
+        test: {
+          name: 'workers',
+          include: ['test/workers/**/*.test.ts'],
+          globalSetup: ['test/origin/raw-engine-setup.ts'],
+          testTimeout: 20_000,
+          hookTimeout: 60_000,
+        },
       },
     ],
   },

@@ -130,9 +130,9 @@ class Streaming {
   }
 
   #reply(): Reply {
-    const { exchange, ports, placed } = this.#deal
+    const { exchange, placed } = this.#deal
     const { pool } = placed.route
-    const observe = !exchange.stream || exchange.observe || exchange.hideUsage || ports.random() < pool.observeShare
+    const observe = !exchange.stream || exchange.observe || exchange.hideUsage
     return {
       scope: exchange.scope,
       status: this.#answer.status,

@@ -27,7 +27,7 @@ export interface Exchange {
   body(route: PoolRoute): readonly Uint8Array[] | null
   /** The client asked for a stream. */
   readonly stream: boolean
-  /** Must what passes be read (continuation, stripping, non-streaming)? Otherwise `observeShare` decides. */
+  /** Is what passes to be read? The door decided, by need (stripping, non-streaming) or by `observeShare`. */
   readonly observe: boolean
   /** We asked for the usage record, the client did not. */
   readonly hideUsage: boolean

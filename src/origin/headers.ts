@@ -1,5 +1,4 @@
 /** The rules for headers at a proxy (RFC 9110, section 7.6). Everywhere headers are flat lists of name, value with lower-case names. */
-import type { EngineConfig } from '../config.ts'
 import type { EngineTarget } from '../ports.ts'
 
 /** Speak of one connection only: never passed on, in either direction. */
@@ -117,14 +116,6 @@ export function headersForClient(answer: readonly string[]): string[] {
     out.push(name, answer[i + 1]!)
   }
   return out
-}
-
-/** Where a configured engine is, and what every request to it carries. */
-export function engineTarget(engine: EngineConfig): EngineTarget {
-  const headers: string[] = []
-  for (const [name, value] of Object.entries(engine.headers)) headers.push(name.toLowerCase(), value)
-  if (engine.key !== null && !hasHeader(headers, 'authorization')) headers.push('authorization', `Bearer ${engine.key}`)
-  return { id: engine.id, url: engine.url.replace(/\/+$/, ''), headers, binding: engine.binding }
 }
 
 export function hasHeader(flat: readonly string[], name: string): boolean {

@@ -2,6 +2,7 @@
 import type { AttemptFailure } from '../core/cluster/contract.ts'
 import { OriginError, type PassEnd, type Reply } from '../ports.ts'
 import { Prelude } from './events.ts'
+import { ResponseIdFinder } from './response-id.ts'
 import { SilenceTimer } from './silence.ts'
 import { openTap, type Tap } from './tap.ts'
 
@@ -40,6 +41,7 @@ class Pump {
   readonly stream: ReadableStream<Uint8Array>
   readonly #parts: PipeParts
   readonly #tap: Tap
+  readonly #finder: ResponseIdFinder | null
   readonly #prelude = new Prelude()
   readonly #idle: SilenceTimer
   readonly #heartbeat: SilenceTimer
@@ -61,6 +63,7 @@ class Pump {
     const { reply } = parts
     this.#parts = parts
     this.#tap = openTap(parts.sse, reply.hideUsage)
+    this.#finder = reply.findResponseId === true ? new ResponseIdFinder() : null
     this.#out = []
     this.#emit = (piece) => void this.#out.push(piece)
     this.#started = parts.ended || parts.held.some((chunk) => !parts.sse || this.#prelude.hasContent(chunk))
@@ -85,7 +88,7 @@ class Pump {
     this.#parts.stop(new OriginError('reset', 'the client is gone'))
     // It may leave as soon as it has all there is, a moment before the pipe notices the end.
     this.#settle(this.#ended && this.#out.length === 0 ? 'complete' : 'client_gone', null)
-    this.#error(new Error('the client is gone'))
+    this.#error(cutError())
   }
 
   /** One call, one piece: the consumer's pace is the engine's pace. */
@@ -139,6 +142,7 @@ class Pump {
       this.#parts.reply.onFirstByte()
     }
     this.#bytes += chunk.length
+    this.#finder?.take(chunk)
     this.#tap.take(chunk, this.#emit)
     const { eventStep } = this.#parts.reply
     if (eventStep <= 0 || this.#tap.events < (this.#steps + 1) * eventStep) return
@@ -154,15 +158,12 @@ class Pump {
   /** One error event where an event may stand, then the connection breaks. Never a clean end. */
   async #cut(): Promise<void> {
     const error = this.#broken
-    if (!(error instanceof OriginError)) {
-      this.#settle('client_gone', null)
-      return this.#error(error)
-    }
+    if (!(error instanceof OriginError)) return this.clientGone()
     const first = !this.#settled
     this.#settle('engine_cut', error.failure)
     if (first && this.#parts.sse && this.#tap.atBoundary) return this.#controller!.enqueue(this.#parts.reply.cutEvent(error.failure))
     await new Promise((resolve) => setTimeout(resolve, CUT_AFTER_MS))
-    this.#error(error)
+    this.#error(cutError())
   }
 
   #settle(end: PassEnd['end'], failure: AttemptFailure | null): void {
@@ -170,7 +171,9 @@ class Pump {
     this.#settled = true
     this.#idle.stop()
     this.#heartbeat.stop()
-    this.#parts.reply.settled({ end, failure, events: this.#tap.events, usage: this.#tap.usage(), bytes: this.#bytes })
+    const { events } = this.#tap
+    const responseId = this.#finder?.id ?? null
+    this.#parts.reply.settled({ end, failure, events, usage: this.#tap.usage(), bytes: this.#bytes, responseId })
   }
 
   #error(error: unknown): void {
@@ -180,4 +183,11 @@ class Pump {
       // Closed or cancelled already: nobody listens.
     }
   }
+}
+
+/** What the adapter sees when a stream is cut. It may print it, or worse send it: no address, no stack. */
+export function cutError(): Error {
+  const error = new Error('the answer was cut')
+  error.stack = String(error)
+  return error
 }

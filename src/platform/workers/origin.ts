@@ -1,0 +1,80 @@
+/** Engines over fetch: bytes pass natively unless somebody must read them. */
+import { headersForTarget, headersOfAnswer, toHeaders } from '../../origin/headers.ts'
+import { OriginError, type EngineTarget, type Origin, type OriginAnswer, type OriginRequest } from '../../ports.ts'
+import { FetchedAnswer } from './fetched-answer.ts'
+import { ReaderSource } from './fetched-source.ts'
+
+export interface WorkersOriginOptions {
+  /** Epoch milliseconds; on Workers it moves only with I/O. */
+  readonly now?: () => number
+  /** Bindings engines can be fetched through, by name (VPC, mTLS, another Worker). */
+  readonly bindings?: Readonly<Record<string, unknown>>
+}
+
+type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
+export function workersOrigin(options: WorkersOriginOptions = {}): Origin {
+  const now = options.now ?? Date.now
+  return {
+    async send(request: OriginRequest): Promise<OriginAnswer> {
+      request.signal.throwIfAborted()
+      const ask = fetcherOf(request.target, options.bindings ?? {})
+      return send(request, ask, now)
+    },
+  }
+}
+
+/** Fails as `connect` when the config names a binding the Worker does not have: the engine cannot be reached. */
+function fetcherOf(target: EngineTarget, bindings: Readonly<Record<string, unknown>>): Fetch {
+  if (target.binding === null) return (url, init) => fetch(url, init)
+  const binding = bindings[target.binding] as { fetch?: unknown } | undefined
+  if (typeof binding?.fetch !== 'function') {
+    throw new OriginError('connect', `engine ${target.id} asks for the binding ${target.binding}, which this Worker does not have`)
+  }
+  const fetcher = binding as { fetch: Fetch }
+  return (url, init) => fetcher.fetch(url, init)
+}
+
+async function send(request: OriginRequest, ask: Fetch, now: () => number): Promise<OriginAnswer> {
+  const firstByteBy = now() + request.firstByteMs
+  const controller = new AbortController()
+  const onAbort = () => controller.abort(request.signal.reason)
+  request.signal.addEventListener('abort', onAbort)
+  const timeout = new OriginError('first_byte_timeout', `no head from ${request.target.url} within ${request.firstByteMs} ms`)
+  const timer = setTimeout(() => controller.abort(timeout), request.firstByteMs)
+  try {
+    const response = await ask(request.target.url + request.path, {
+      method: request.method,
+      headers: toHeaders(headersForTarget(request.headers, request.target)),
+      body: bodyOf(request),
+      // An engine that redirects would move the client's prompt to an address nobody configured.
+      redirect: 'manual',
+      signal: controller.signal,
+    })
+    const headers = headersOfAnswer([...response.headers].flat())
+    const source = new ReaderSource(response.body, controller)
+    return new FetchedAnswer({ status: response.status, headers }, source, { firstByteBy, now, signal: request.signal })
+  } catch (error) {
+    if (request.signal.aborted) throw request.signal.reason
+    throw originErrorOf(error, request.target)
+  } finally {
+    clearTimeout(timer)
+    request.signal.removeEventListener('abort', onAbort)
+  }
+}
+
+function bodyOf({ method, body }: OriginRequest): BodyInit | null {
+  if (body === null) return method === 'POST' ? new Uint8Array(0) : null
+  // One piece has a length; a stream of pieces would be sent chunked.
+  return body.length === 1 ? (body[0] as Uint8Array<ArrayBuffer>) : new Blob(body as Uint8Array<ArrayBuffer>[])
+}
+
+/** workerd has one error for most ways a connection can fail; the words tell some of them apart. */
+function originErrorOf(cause: unknown, target: EngineTarget): OriginError {
+  if (cause instanceof OriginError) return cause
+  const text = String(cause)
+  const options = { cause }
+  if (/refused|unreachable|resolve|DNS|certificate|TLS/i.test(text)) return new OriginError('connect', `cannot connect to ${target.url}: ${text}`, options)
+  if (/protocol|invalid|malformed|HTTP/i.test(text)) return new OriginError('malformed', `${target.url} sent what is not HTTP: ${text}`, options)
+  return new OriginError('reset', `${target.url} broke the connection: ${text}`, options)
+}

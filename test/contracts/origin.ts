@@ -1,0 +1,524 @@
+/** What every Origin must do, driven by an engine that is told what to send byte by byte. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { OriginError, type Origin, type OriginAnswer, type OriginRequest, type PassEnd, type Reply } from '../../src/ports.ts'
+import { chunk, DONE_EVENT, json, LAST_CHUNK, SSE_HEAD, token, USAGE_EVENT, utf8, type RunReport, type Step } from './script.ts'
+
+export interface OriginWorld {
+  readonly origin: Origin & { close?(): void }
+  readonly engineUrl: string
+  readonly controlUrl: string
+}
+
+export interface OriginContract {
+  open(): Promise<OriginWorld & { close?(): Promise<void> }>
+  /** Title → why this platform cannot do it. */
+  readonly skip?: Readonly<Record<string, string>>
+}
+
+interface Passed {
+  readonly response: Response
+  readonly ended: Promise<PassEnd>
+  readonly events: string[]
+  readonly settledTimes: () => number
+  readonly background: Promise<unknown>[]
+}
+
+type Asked = Partial<Omit<OriginRequest, 'target' | 'signal'>> & { signal?: AbortSignal; targetHeaders?: readonly string[]; url?: string }
+
+let runs = 0
+
+export function originContract(name: string, contract: OriginContract): void {
+  let world: Awaited<ReturnType<OriginContract['open']>>
+  const bytes = (text: string) => Uint8Array.from(text, (c) => c.charCodeAt(0))
+  const latin1 = (data: Uint8Array) => Array.from(data, (byte) => String.fromCharCode(byte)).join('')
+
+  /** One run: a script, the request that carries it, and what the engine saw. */
+  function open(script: readonly Step[], asked: Asked = {}) {
+    const run = `${name.replaceAll(/\W/g, '')}-${++runs}`
+    const { signal = new AbortController().signal, targetHeaders = [], url = world.engineUrl, ...rest } = asked
+    const send = (): Promise<OriginAnswer> =>
+      world.origin.send({
+        target: { id: 'e', url, headers: targetHeaders, binding: null },
+        method: 'POST',
+        path: '/v1/chat/completions',
+        body: [bytes('{"model":"m"}')],
+        connectMs: 2_000,
+        firstByteMs: 5_000,
+        ...rest,
+        headers: ['x-run', run, 'x-script', btoa(JSON.stringify(script)), ...(asked.headers ?? [])],
+        signal,
+      })
+    const report = async (wait = ''): Promise<RunReport> => (await fetch(`${world.controlUrl}/runs/${run}/${wait}`)).json() as Promise<RunReport>
+    return { send, report }
+  }
+
+  function pass(answer: OriginAnswer, options: Partial<Reply> = {}): Passed {
+    let settled = 0
+    let settle: (end: PassEnd) => void = () => {}
+    const ended = new Promise<PassEnd>((resolve) => (settle = resolve))
+    const events: string[] = []
+    const background: Promise<unknown>[] = []
+    const reply: Reply = {
+      scope: { background: (work) => void background.push(work), client: null, remoteAddress: null },
+      status: answer.status,
+      headers: answer.headers,
+      observe: true,
+      hideUsage: false,
+      heartbeatMs: 0,
+      idleMs: 5_000,
+      eventStep: 0,
+      onEvents: (count) => void events.push(`events ${count}`),
+      onFirstByte: () => void events.push('first byte'),
+      cutEvent: (failure) => bytes(`data: {"cut":"${failure}"}\n\n`),
+      settled: (end) => {
+        settled++
+        settle(end)
+      },
+      ...options,
+    }
+    return { response: answer.pass(reply), ended, events, settledTimes: () => settled, background }
+  }
+
+  /** Reads to the end: what came, and whether the end was clean. */
+  async function drain(response: Response): Promise<{ body: string; clean: boolean }> {
+    let body = ''
+    try {
+      for await (const piece of response.body ?? []) body += latin1(piece as Uint8Array)
+      return { body, clean: true }
+    } catch {
+      return { body, clean: false }
+    }
+  }
+
+  async function failureOf(work: Promise<unknown>): Promise<string> {
+    const error = await work.then(
+      () => 'no failure',
+      (thrown: unknown) => thrown,
+    )
+    return error instanceof OriginError ? error.failure : String(error)
+  }
+
+  const sse = (...events: string[]): Step[] => [{ send: SSE_HEAD }, ...events.map((event) => ({ send: chunk(event) }))]
+  const test = (title: string, body: () => Promise<void>) => {
+    const reason = contract.skip?.[title]
+    if (reason === undefined) it(title, body)
+    else it.skip(`${title} (${reason})`, () => {})
+  }
+
+  describe(`${name} is an Origin`, () => {
+    beforeAll(async () => {
+      world = await contract.open()
+    })
+    afterAll(async () => {
+      world.origin.close?.()
+      await world.close?.()
+    })
+
+    describe('the request', () => {
+      test('carries method, path, headers and every byte of the body as they are', async () => {
+        const body = [bytes('{"n":12345678901234567890, "é":'), bytes(`"${utf8('ü€😀')}" }`)]
+        const { send, report } = open([{ send: json('{}') }], { path: '/v1/x?y=1', headers: ['content-type', 'application/json'], body })
+        await (await send()).read(1000)
+        const seen = await report()
+        expect(seen.head.split('\r\n')[0]).toBe('POST /v1/x?y=1 HTTP/1.1')
+        expect(seen.head.toLowerCase()).toContain('\r\ncontent-type: application/json')
+        expect(seen.head.toLowerCase()).toContain(`\r\ncontent-length: ${seen.body.length}`)
+        expect(seen.body).toBe(body.map(latin1).join(''))
+      })
+
+      test("lets the engine's own headers win", async () => {
+        const { send, report } = open([{ send: json('{}') }], { headers: ['x-tier', 'client'], targetHeaders: ['authorization', 'Bearer engine', 'x-tier', 'engine'] })
+        await (await send()).read(1000)
+        const { head } = await report()
+        expect(head).toMatch(/^authorization: Bearer engine$/im)
+        expect(head).toMatch(/^x-tier: engine$/im)
+        expect(head).not.toMatch(/^x-tier: client$/im)
+      })
+
+      test('goes out without a body as GET', async () => {
+        const { send, report } = open([{ send: json('{"ok":true}') }], { method: 'GET', body: null, path: '/health' })
+        expect(latin1(await (await send()).read(1000))).toBe('{"ok":true}')
+        expect((await report()).head.split('\r\n')[0]).toBe('GET /health HTTP/1.1')
+      })
+    })
+
+    describe('the answer', () => {
+      test('passes status, headers and bytes, and drops what concerns one hop', async () => {
+        const head = 'HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nX-Kept: yes\r\nX-Hop: no\r\nConnection: keep-alive, x-hop\r\nKeep-Alive: timeout=5\r\nContent-Length: 15\r\n\r\n'
+        const { send } = open([{ send: `${head}{"error":"nope"` }])
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer)
+        expect(answer.status).toBe(404)
+        expect(answer.sse).toBe(false)
+        expect([...answer.headers]).toEqual(expect.arrayContaining(['x-kept', 'yes', 'content-type', 'application/json']))
+        for (const name of ['x-hop', 'connection', 'keep-alive', 'content-length', 'transfer-encoding']) expect(answer.headers).not.toContain(name)
+        expect(await drain(passed.response)).toEqual({ body: '{"error":"nope"', clean: true })
+        expect(await passed.ended).toMatchObject({ end: 'complete', failure: null, bytes: 15 })
+      })
+
+      const corpus = [': keep-alive\n\n', token('Hé'), token('€😀'), 'event: x\r\ndata: {"a":1}\r\n\r\n', USAGE_EVENT, DONE_EVENT].join('')
+      for (const of of [1, 7, 64, 100_000]) {
+        test(`streams the same bytes whether they come in pieces of ${of}`, async () => {
+          const { send } = open([{ slices: SSE_HEAD + chunk(corpus) + LAST_CHUNK, of }])
+          const answer = await send()
+          expect(answer.sse).toBe(true)
+          await answer.firstByte()
+          const passed = pass(answer)
+          expect(await drain(passed.response)).toEqual({ body: corpus, clean: true })
+          expect(await passed.ended).toEqual({
+            end: 'complete',
+            failure: null,
+            events: 5,
+            usage: { promptTokens: 15, completionTokens: 3, cachedTokens: 8 },
+            bytes: corpus.length,
+            responseId: null,
+          })
+        })
+
+        test(`keeps the usage record back in pieces of ${of}, and still reads it`, async () => {
+          const { send } = open([{ slices: SSE_HEAD + chunk(corpus) + LAST_CHUNK, of }])
+          const answer = await send()
+          await answer.firstByte()
+          const passed = pass(answer, { hideUsage: true })
+          expect((await drain(passed.response)).body).toBe(corpus.replace(USAGE_EVENT, ''))
+          expect((await passed.ended).usage).toEqual({ promptTokens: 15, completionTokens: 3, cachedTokens: 8 })
+        })
+      }
+
+      test('passes an error event of the engine like any other', async () => {
+        const error = 'data: {"error":{"message":"boom","code":500}}\n\n'
+        const { send } = open([...sse(token('a'), error, DONE_EVENT), { send: LAST_CHUNK }])
+        const answer = await send()
+        await answer.firstByte()
+        expect(await drain(pass(answer).response)).toEqual({ body: token('a') + error + DONE_EVENT, clean: true })
+      })
+
+      test('reads usage from a body that is no stream', async () => {
+        const body = '{"id":"x","choices":[{"text":"the \\"usage\\":{ field"}],"usage":{"prompt_tokens":7,"completion_tokens":2},"kv_transfer_params":null}'
+        const { send } = open([{ slices: json(body), of: 9 }])
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer)
+        expect((await drain(passed.response)).body).toBe(body)
+        expect((await passed.ended).usage).toEqual({ promptTokens: 7, completionTokens: 2, cachedTokens: null })
+      })
+
+      test('finds the id of a stored response when asked to', async () => {
+        const { send } = open([{ send: json('{"id":"resp_0a1b","object":"response"}') }])
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer, { findResponseId: true })
+        await drain(passed.response)
+        expect((await passed.ended).responseId).toBe('resp_0a1b')
+      })
+
+      test('skips 100 and 103 on the way to the answer', async () => {
+        const { send } = open([{ send: 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n' }, { send: json('{"a":1}') }])
+        expect(latin1(await (await send()).read(1000))).toBe('{"a":1}')
+      })
+
+      test('ends at once for 204 and for an empty body', async () => {
+        for (const head of ['HTTP/1.1 204 No Content\r\n\r\n', 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n']) {
+          const { send } = open([{ send: head }])
+          const answer = await send()
+          await answer.firstByte()
+          const passed = pass(answer)
+          expect(await drain(passed.response)).toEqual({ body: '', clean: true })
+          expect(await passed.ended).toMatchObject({ end: 'complete', bytes: 0 })
+        }
+      })
+
+      test('takes the end of the connection for the end of a body without framing', async () => {
+        const { send } = open([{ send: 'HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n{"a":1}' }, { fin: true }])
+        expect(latin1(await (await send()).read(1000))).toBe('{"a":1}')
+      })
+
+      test('does not follow a redirect', async () => {
+        const { send, report } = open([{ send: `HTTP/1.1 307 Temporary Redirect\r\nlocation: ${world.engineUrl}/elsewhere\r\ncontent-length: 0\r\n\r\n` }])
+        expect((await send()).status).toBe(307)
+        expect((await report()).requests).toBe(1)
+      })
+
+      test('refuses to read more than it is asked to', async () => {
+        const { send, report } = open([{ send: json('x'.repeat(5000)) }, { hang: true }])
+        expect(await failureOf((await send()).read(1000))).toBe('malformed')
+        expect((await report('closed')).closed).toBe(true)
+      })
+    })
+
+    describe('the first byte', () => {
+      test('is not a keep-alive comment', async () => {
+        const { send } = open([{ send: SSE_HEAD + chunk(': keep-alive\n\n') }, { waitMs: 60 }, { reset: true }])
+        expect(await failureOf((await send()).firstByte())).toBe('reset')
+      })
+
+      test('is waited for only so long before the head', async () => {
+        const { send, report } = open([{ hang: true }], { firstByteMs: 80 })
+        expect(await failureOf(send())).toBe('first_byte_timeout')
+        expect((await report('closed')).closed).toBe(true)
+      })
+
+      test('is waited for only so long after the head', async () => {
+        const { send, report } = open([{ send: SSE_HEAD }, { hang: true }], { firstByteMs: 80 })
+        expect(await failureOf((await send()).firstByte())).toBe('first_byte_timeout')
+        expect((await report('closed')).closed).toBe(true)
+      })
+
+      test('may take as long as it likes after it has come', async () => {
+        const { send } = open([{ send: SSE_HEAD + chunk(token('a')) }, { waitMs: 200 }, { send: chunk(DONE_EVENT) + LAST_CHUNK }], { firstByteMs: 100 })
+        const answer = await send()
+        await answer.firstByte()
+        expect(await drain(pass(answer).response)).toEqual({ body: token('a') + DONE_EVENT, clean: true })
+      })
+    })
+
+    describe('a broken engine', () => {
+      test('that nobody can connect to fails as connect', async () => {
+        const { send } = open([], { url: 'http://127.0.0.1:1' })
+        expect(await failureOf(send())).toBe('connect')
+      })
+
+      test('that resets before its head fails as reset', async () => {
+        expect(await failureOf(open([{ reset: true }]).send())).toBe('reset')
+      })
+
+      for (const [what, step] of [['reset', { reset: true }], ['closed inside its chunks', { fin: true }]] as const) {
+        test(`mid-stream (${what}) ends in one error event and never in a clean end`, async () => {
+          const { send } = open([...sse(token('a'), token('b')), { waitMs: 40 }, step])
+          const answer = await send()
+          await answer.firstByte()
+          const passed = pass(answer)
+          expect(await drain(passed.response)).toEqual({ body: `${token('a')}${token('b')}data: {"cut":"reset"}\n\n`, clean: false })
+          expect(await passed.ended).toMatchObject({ end: 'engine_cut', failure: 'reset', events: 2 })
+          expect(passed.settledTimes()).toBe(1)
+        })
+      }
+
+      test('in the middle of an event leaves no room for an error event: only the cut', async () => {
+        const half = token('b').slice(0, 20)
+        const { send } = open([...sse(token('a'), half), { waitMs: 40 }, { reset: true }])
+        const answer = await send()
+        await answer.firstByte()
+        expect(await drain(pass(answer).response)).toEqual({ body: token('a') + half, clean: false })
+      })
+
+      test('short of its content-length is cut, not ended', async () => {
+        const { send } = open([{ send: 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"a":' }, { waitMs: 40 }, { fin: true }])
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer)
+        expect(await drain(passed.response)).toEqual({ body: '{"a":', clean: false })
+        expect((await passed.ended).end).toBe('engine_cut')
+      })
+
+      test('that falls silent mid-stream is cut after the idle limit', async () => {
+        const { send, report } = open([...sse(token('a')), { hang: true }])
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer, { idleMs: 80 })
+        expect(await drain(passed.response)).toEqual({ body: `${token('a')}data: {"cut":"idle_timeout"}\n\n`, clean: false })
+        expect(await passed.ended).toMatchObject({ end: 'engine_cut', failure: 'idle_timeout' })
+        expect((await report('closed')).closed).toBe(true)
+      })
+
+      for (const size of ['zz', '-1', '5 ', '123456789012345678901']) {
+        test(`whose chunk size is ${JSON.stringify(size)} is cut after its first event`, async () => {
+          const { send } = open([...sse(token('a')), { waitMs: 40 }, { send: `${size}\r\nhello\r\n` }, { waitMs: 200 }, { send: LAST_CHUNK }])
+          const answer = await send()
+          await answer.firstByte()
+          const { body, clean } = await drain(pass(answer).response)
+          expect(clean).toBe(false)
+          expect(body.startsWith(token('a'))).toBe(true)
+        })
+      }
+
+      const heads: Record<string, string> = {
+        'both lengths': 'HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+        'two unlike lengths': 'HTTP/1.1 200 OK\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabc',
+        'a signed length': 'HTTP/1.1 200 OK\r\ncontent-length: +3\r\n\r\nabc',
+        'a blank before the colon': 'HTTP/1.1 200 OK\r\ncontent-length : 3\r\n\r\nabc',
+        'a control byte': 'HTTP/1.1 200 OK\r\nx-a: b\x00c\r\ncontent-length: 3\r\n\r\nabc',
+        'no HTTP at all': 'SSH-2.0-OpenSSH_9.2\r\n\r\n',
+        'a head without end': `HTTP/1.1 200 OK\r\nx-long: ${'x'.repeat(200_000)}\r\n\r\n`,
+      }
+      for (const [what, head] of Object.entries(heads)) {
+        test(`whose head has ${what} is refused`, async () => {
+          const { send } = open([{ send: head }, { waitMs: 100 }, { fin: true }])
+          expect(await failureOf(send().then((answer) => answer.firstByte()))).toMatch(/malformed|reset/)
+        })
+      }
+    })
+
+    describe('a client that leaves', () => {
+      for (const [when, script] of [['before the head', []], ['before the first byte', [{ send: SSE_HEAD }]]] as const) {
+        test(`${when} frees the engine`, async () => {
+          const client = new AbortController()
+          const { send, report } = open([...script, { hang: true }], { signal: client.signal })
+          const work = send().then((answer) => answer.firstByte())
+          work.catch(() => {})
+          await report('arrived')
+          client.abort(new Error('client left'))
+          await expect(work).rejects.toThrow('client left')
+          expect((await report('closed')).closed).toBe(true)
+        })
+      }
+
+      for (const observe of [true, false]) {
+        const how = observe ? 'an observed' : 'a native'
+        test(`mid-stream frees the engine of ${how} answer, seen by the signal`, async () => {
+          const client = new AbortController()
+          const { send, report } = open([...sse(token('a')), { hang: true }], { signal: client.signal })
+          const answer = await send()
+          await answer.firstByte()
+          const passed = pass(answer, { observe })
+          const reader = passed.response.body!.getReader()
+          await reader.read()
+          client.abort(new Error('client left'))
+          expect(await passed.ended).toMatchObject({ end: 'client_gone', failure: null })
+          expect((await report('closed')).closed).toBe(true)
+          expect(passed.settledTimes()).toBe(1)
+          await reader.cancel().catch(() => {})
+        })
+
+        test(`mid-stream frees the engine of ${how} answer, seen by the stream`, async () => {
+          const { send, report } = open([...sse(token('a')), { waitMs: 30 }, ...Array.from({ length: 50 }, () => [{ send: chunk(token('b')) }, { waitMs: 20 }]).flat(), { hang: true }])
+          const answer = await send()
+          await answer.firstByte()
+          const passed = pass(answer, { observe })
+          const reader = passed.response.body!.getReader()
+          await reader.read()
+          await reader.cancel()
+          expect(await passed.ended).toMatchObject({ end: 'client_gone', failure: null })
+          expect((await report('closed')).closed).toBe(true)
+          expect(passed.settledTimes()).toBe(1)
+        })
+      }
+
+      test('before a body that is no stream frees the engine', async () => {
+        const client = new AbortController()
+        const { send, report } = open([{ send: 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n{' }, { hang: true }], { signal: client.signal })
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer)
+        client.abort()
+        expect((await passed.ended).end).toBe('client_gone')
+        expect((await report('closed')).closed).toBe(true)
+      })
+
+      test('and an answer that was discarded free the engine alike', async () => {
+        const { send, report } = open([...sse(token('a')), { hang: true }])
+        const answer = await send()
+        await answer.firstByte()
+        answer.discard()
+        expect((await report('closed')).closed).toBe(true)
+      })
+    })
+
+    describe('a native answer', () => {
+      test('passes every byte and counts none of its events', async () => {
+        const all = [token('a'), token('b'), USAGE_EVENT, DONE_EVENT]
+        const { send } = open([...sse(...all), { send: LAST_CHUNK }])
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer, { observe: false })
+        expect(await drain(passed.response)).toEqual({ body: all.join(''), clean: true })
+        expect(await passed.ended).toMatchObject({ end: 'complete' })
+        await Promise.all(passed.background)
+      })
+
+      test('that breaks has no clean end either, and says so in an event', async () => {
+        const { send } = open([...sse(token('a'), token('b')), { waitMs: 40 }, { reset: true }])
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer, { observe: false })
+        const { body, clean } = await drain(passed.response)
+        expect(clean).toBe(false)
+        expect(body.replace(/\n\n\n+/, '\n\n')).toBe(`${token('a')}${token('b')}data: {"cut":"reset"}\n\n`)
+        expect(await passed.ended).toMatchObject({ end: 'engine_cut', failure: 'reset' })
+      })
+    })
+
+    describe('heartbeats', () => {
+      test('keep a silent stream warm before its first byte and after it, and break no event', async () => {
+        const [start, rest] = [token('ab').slice(0, 15), token('ab').slice(15)]
+        const { send } = open([{ send: SSE_HEAD }, { waitMs: 150 }, { send: chunk(start) }, { waitMs: 150 }, { send: chunk(rest) }, { waitMs: 150 }, { send: chunk(DONE_EVENT) + LAST_CHUNK }])
+        const answer = await send()
+        const passed = pass(answer, { heartbeatMs: 40 })
+        const { body, clean } = await drain(passed.response)
+        expect(clean).toBe(true)
+        expect(body.startsWith(': ping\n\n')).toBe(true)
+        expect(body).toContain(token('ab') + ': ping\n\n')
+        expect(body.replaceAll(': ping\n\n', '')).toBe(token('ab') + DONE_EVENT)
+        expect(passed.events).toEqual(['first byte'])
+      })
+
+      test('go on from a wait for the first byte that was under way', async () => {
+        const { send } = open([{ send: SSE_HEAD }, { waitMs: 120 }, { send: chunk(token('a')) + LAST_CHUNK }])
+        const answer = await send()
+        const waiting = answer.firstByte()
+        const passed = pass(answer, { heartbeatMs: 30 })
+        expect((await drain(passed.response)).body.replaceAll(': ping\n\n', '')).toBe(token('a'))
+        await waiting
+        expect(passed.events).toEqual(['first byte'])
+      })
+
+      test('do not outlive the limit for the first byte', async () => {
+        const { send, report } = open([{ send: SSE_HEAD }, { hang: true }], { firstByteMs: 150 })
+        const answer = await send()
+        const passed = pass(answer, { heartbeatMs: 40 })
+        const { body, clean } = await drain(passed.response)
+        expect(clean).toBe(false)
+        expect(body.replaceAll(': ping\n\n', '')).toBe('data: {"cut":"first_byte_timeout"}\n\n')
+        expect((await report('closed')).closed).toBe(true)
+      })
+    })
+
+    describe('the connection', () => {
+      test('serves one request after another', async () => {
+        const { send, report } = open([{ send: json('{"a":1}') }])
+        for (let i = 0; i < 20; i++) await (await send()).read(1000)
+        expect(new Set((await report()).connections).size).toBe(1)
+      })
+
+      test('that the engine reset as it was taken again costs the client nothing', async () => {
+        const first = open([{ send: json('{}') }, { resetNext: true }])
+        await (await first.send()).read(1000)
+        const { send } = open([{ send: json('{"ok":1}') }])
+        expect(latin1(await (await send()).read(1000))).toBe('{"ok":1}')
+      })
+
+      test('with bytes after the end of an answer is not used again', async () => {
+        const first = open([{ send: `${json('{"first":1}')}${json('{"smuggled":1}')}` }])
+        expect(latin1(await (await first.send()).read(1000))).toBe('{"first":1}')
+        const { send } = open([{ send: json('{"second":1}') }])
+        expect(latin1(await (await send()).read(1000))).toBe('{"second":1}')
+      })
+
+      test('holds the engine back while the client does not read, and loses nothing', async () => {
+        const total = 64 * 1024 * 1024
+        const { send, report } = open([{ send: 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n' }, { flood: total }, { send: LAST_CHUNK }])
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer)
+        const reader = passed.response.body!.getReader()
+        let got = (await reader.read()).value!.length
+        let before = -1
+        let sent = (await report()).sentBytes
+        while (sent !== before) {
+          await new Promise((turn) => setTimeout(turn, 100))
+          before = sent
+          sent = (await report()).sentBytes
+        }
+        expect(sent).toBeLessThan(total / 3)
+        for (;;) {
+          const { done, value } = await reader.read()
+          if (done) break
+          got += value.length
+        }
+        expect(got).toBe(total)
+        expect((await passed.ended).end).toBe('complete')
+      })
+    })
+  })
+}
