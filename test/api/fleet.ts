@@ -176,3 +176,13 @@ function pass(reply: Reply, bytes: Uint8Array<ArrayBuffer>, responseId: string |
   reply.settled({ end: 'complete', failure: null, events: 0, usage: null, bytes: bytes.length, responseId })
   return new Response(bytes, { status: reply.status, headers })
 }
+
+export type Post = (path: string, body: unknown, headers?: Readonly<Record<string, string>>) => Promise<Response>
+
+/** Sends to a gateway as a client would; `body` as text goes as it is. */
+export function poster(gateway: { fetch(request: Request, scope: RequestScope): Promise<Response> }, world: World): Post {
+  return (path, body, headers = {}) => {
+    const text = typeof body === 'string' ? body : JSON.stringify(body)
+    return gateway.fetch(new Request(`http://localhost${path}`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: text }), world.scope)
+  }
+}

@@ -1,0 +1,355 @@
+import { describe, expect, it } from 'vitest'
+import { createGateway, type Gateway } from '../../src/gateway.ts'
+import { configOf, onePool, openWorld, poster, type ConfigWish, type Post, type World } from './fleet.ts'
+
+const chat = '/v1/chat/completions'
+const hello = { model: 'qwen', messages: [{ role: 'user', content: 'Hello' }] }
+
+interface Opened {
+  readonly world: World
+  readonly gateway: Gateway
+  readonly post: Post
+  readonly get: (path: string, headers?: Readonly<Record<string, string>>) => Promise<Response>
+}
+
+function open(wish: ConfigWish = {}): Opened {
+  const world = openWorld()
+  const gateway = createGateway(configOf(wish), world.ports)
+  return {
+    world,
+    gateway,
+    post: poster(gateway, world),
+    get: (path, headers = {}) => gateway.fetch(new Request(`http://localhost${path}`, { headers }), world.scope),
+  }
+}
+
+const code = async (response: Response): Promise<unknown> => ((await response.json()) as { error: { code: unknown } }).error.code
+const last = <T>(list: readonly T[]): T => list.at(-1)!
+const pair = (flat: readonly string[], name: string): string | null => {
+  const at = flat.findIndex((one, i) => i % 2 === 0 && one === name)
+  return at < 0 ? null : flat[at + 1]!
+}
+
+describe('what an engine gets', () => {
+  it('is the very bytes when nothing is to be changed', async () => {
+    const { world, post } = open()
+    const text = '{ "model" : "Qwen/Qwen3-8B",\n "seed": 12345678901234567890, "unknown": {"a":[1,2]} }'
+    await post('/v1/completions', text)
+    expect(last(world.sent).body).toBe(text)
+  })
+
+  it('is the model’s own name for an alias, and an adapter’s as it is', async () => {
+    const { world, post } = open()
+    await post('/v1/embeddings', '{"model":"qwen","input":"x"}')
+    expect(last(world.sent).body).toBe('{"model":"Qwen/Qwen3-8B","input":"x"}')
+    await post('/v1/embeddings', '{"model":"poet","input":"x"}')
+    expect(last(world.sent).body).toBe('{"model":"poet","input":"x"}')
+    expect(last(world.admissions)).toMatchObject({ model: 'poet', adapter: 'poet' })
+  })
+
+  it('never holds transfer parameters of a client', async () => {
+    const { world, post } = open()
+    await post(chat, '{"model":"poet","k\\u0076_transfer_params":{"do_remote_prefill":true},"vllm_xargs":{"ec_transfer_params":1}}')
+    expect(last(world.sent).body).toBe('{"model":"poet","vllm_xargs":{}}')
+  })
+
+  it('goes to the same path with its query, without the client’s credentials, under the request id', async () => {
+    const { world, post } = open()
+    await post('/tokenize?x=1', hello, { authorization: 'Bearer mine', cookie: 'a=b', 'x-request-id': 'label-1', 'x-custom': 'kept' })
+    const { request } = last(world.sent)
+    expect(request.path).toBe('/tokenize?x=1')
+    expect(pair(request.headers, 'authorization')).toBeNull()
+    expect(pair(request.headers, 'cookie')).toBeNull()
+    expect(pair(request.headers, 'x-custom')).toBe('kept')
+    expect(pair(request.headers, 'x-request-id')).toBe('label-1')
+  })
+
+  it('asks for usage on observed streams only, and only where the client did not', async () => {
+    const { world, post } = open({ clusters: [{ ...onePool, pools: [{ ...onePool.pools[0], observe_share: 0.4 }] }] })
+    const usage = '{"stream_options":{"include_usage":true},"model":"poet","stream":true}'
+    world.chance = 0.39
+    await post(chat, '{"model":"poet","stream":true}')
+    expect(last(world.sent).body).toBe(usage)
+    world.chance = 0.4
+    await post(chat, '{"model":"poet","stream":true}')
+    expect(last(world.sent).body).toBe('{"model":"poet","stream":true}')
+    world.chance = 0
+    await post(chat, '{"model":"poet","stream":true,"stream_options":{"include_usage":true}}')
+    expect(last(world.sent).body).toBe('{"model":"poet","stream":true,"stream_options":{"include_usage":true}}')
+    await post(chat, '{"model":"poet"}')
+    expect(last(world.sent).body).toBe('{"model":"poet"}')
+    await post('/v1/messages', '{"model":"poet","stream":true}')
+    expect(last(world.sent).body).toBe('{"model":"poet","stream":true}')
+  })
+
+  it('carries the tenant’s salt, with the client’s own inside it', async () => {
+    const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret', cache_salt: 'T' }] })
+    const key = { authorization: 'Bearer team-secret' }
+    await post(chat, '{"model":"poet","messages":[]}', key)
+    expect(last(world.sent).body).toBe('{"cache_salt":"T","model":"poet","messages":[]}')
+    await post(chat, '{"model":"poet","cache_salt":"mine"}', key)
+    expect(last(world.sent).body).toBe('{"model":"poet","cache_salt":"T:mine"}')
+    await post('/tokenize', '{"model":"poet"}', key)
+    expect(last(world.sent).body).toBe('{"model":"poet"}')
+  })
+
+  it('goes to the next engine when the first one fails, with the same bytes', async () => {
+    const { world, post } = open()
+    world.answer = (request) => (request.target.id === 'a' ? { status: 500 } : { body: '{}' })
+    const response = await post(chat, hello)
+    expect(response.status).toBe(200)
+    expect(response.headers.get('x-firstlight-engine')).toBe('b')
+    expect(world.sent.map(({ body }) => body)).toEqual([world.sent[0]!.body, world.sent[0]!.body])
+  })
+})
+
+describe('what the cluster is told', () => {
+  const cases: readonly (readonly [string, string, Readonly<Record<string, string>>, Readonly<Record<string, unknown>>])[] = [
+    ['the session of the header', '{"model":"qwen","user":"u"}', { 'x-session-id': 'h' }, { session: 'h' }],
+    ['the session of the body', '{"model":"qwen","user":"u"}', {}, { session: 'u' }],
+    ['the session said outright', '{"model":"qwen","user":"u","firstlight":{"session":"f"}}', { 'x-session-id': 'h' }, { session: 'f' }],
+    ['no session where none is named', '{"model":"qwen","user":{}}', {}, { session: null }],
+    ['overrides', '{"model":"qwen","firstlight":{"policy":"random","overlap_weight":2}}', {}, { overrides: { policy: 'random', overlapWeight: 2 } }],
+    ['overrides of the header, where the body is silent', '{"model":"qwen","firstlight":{"policy":"random"}}', { 'x-firstlight-options': '{"policy":"qps","temperature":1}' }, { overrides: { policy: 'random', temperature: 1 } }],
+    ['the priority', '{"model":"qwen","priority":3}', {}, { priority: 3 }],
+    ['the expected output', '{"model":"qwen","firstlight":{"expected_output_tokens":9}}', {}, { expectedOutputTokens: 9 }],
+    ['why it cannot be split', '{"model":"qwen","n":2}', {}, { unsplittable: 'n is more than 1' }],
+    ['how long the prompt is', '{"model":"qwen","messages":[{"role":"user","content":"' + 'x'.repeat(4000) + '"}]}', {}, { tokenSource: 'bytes', tenant: 'open', version: 1, configVersion: 7 }],
+  ]
+  it.each(cases)('is %s', async (_name, body, headers, expected) => {
+    const { world, post } = open()
+    expect((await post(chat, body, headers)).status).toBe(200)
+    expect(last(world.admissions)).toMatchObject(expected)
+  })
+
+  it('is a prompt’s length in tokens and its blocks', async () => {
+    const { world, post } = open()
+    await post('/v1/completions', { model: 'qwen', prompt: 'word '.repeat(2000) })
+    const { promptTokens, blocks } = last(world.admissions)
+    expect(promptTokens).toBe(2500)
+    // 10,000 bytes in blocks of 64 tokens of 4 bytes: 39 full ones, two lanes each.
+    expect(blocks.length).toBe(78)
+  })
+
+  it('is no priority of a key that may not choose it', async () => {
+    const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret' }] })
+    await post(chat, { ...hello, priority: -5 }, { authorization: 'Bearer team-secret' })
+    expect(last(world.admissions)).toMatchObject({ priority: 0, tenant: 'team' })
+  })
+
+  it('is its configuration, when it lacks it', async () => {
+    const { world, post } = open()
+    world.needsConfiguration = true
+    expect((await post(chat, hello)).status).toBe(200)
+    expect(world.configured).toHaveLength(1)
+    expect(world.configured[0]).toMatchObject({ version: 7, pool: { cluster: 'paris', pool: 'Qwen/Qwen3-8B' } })
+    await post(chat, hello)
+    expect(world.configured).toHaveLength(1)
+  })
+
+  it('holds no engine’s address or key', async () => {
+    const { world, post } = open()
+    world.needsConfiguration = true
+    await post(chat, hello)
+    expect(JSON.stringify([world.configured, world.admissions])).not.toMatch(/10\.0\.0|engine-secret/)
+  })
+})
+
+describe('what the client is told when it cannot be served', () => {
+  it.each([
+    ['engines_full', 429, 'engines_full'],
+    ['no_engine', 503, 'no_engine_available'],
+    ['engines_unavailable', 503, 'no_engine_available'],
+    ['role_empty', 503, 'role_empty'],
+  ] as const)('%s is %d, and when to come back', async (reason, status, expected) => {
+    const { world, post } = open()
+    world.refusal = { reason, detail: 'engine at 10.0.0.1', retryAfterMs: 1500 }
+    const response = await post(chat, hello)
+    expect(response.status).toBe(status)
+    expect(response.headers.get('retry-after')).toBe('2')
+    expect(response.headers.get('retry-after-ms')).toBe('1500')
+    expect(response.headers.get('x-should-retry')).toBeNull()
+    const text = await response.text()
+    expect(text).not.toContain('10.0.0.1')
+    expect((JSON.parse(text) as { error: { code: string } }).error.code).toBe(expected)
+  })
+
+  it('an unforeseen failure is 500 without its words, and is in the log with them', async () => {
+    const { world, post } = open()
+    world.answer = () => {
+      throw new Error('boom at 10.0.0.1')
+    }
+    const response = await post(chat, hello, { 'x-request-id': 'r-1' })
+    expect(response.status).toBe(500)
+    expect(await response.text()).not.toContain('boom')
+    const logged = world.logged.find(({ level }) => level === 'error')
+    expect(logged?.fields).toMatchObject({ request_id: 'r-1', reason: 'internal' })
+    expect(String(logged?.fields['error'])).toContain('boom')
+  })
+
+  it('an engine’s own error arrives as the engine sent it', async () => {
+    const { world, post } = open()
+    const body = '{"error":{"message":"too long","type":"BadRequestError","param":"input_tokens","code":400}}'
+    world.answer = () => ({ status: 400, body })
+    const response = await post(chat, hello)
+    expect([response.status, await response.text()]).toEqual([400, body])
+  })
+})
+
+describe('who may ask', () => {
+  it('is nobody without keys where others could reach the gateway', async () => {
+    const { post, get } = open({ loopback: false })
+    const response = await post(chat, hello)
+    expect(response.status).toBe(503)
+    expect(response.headers.get('x-should-retry')).toBe('false')
+    expect(await response.text()).toMatch(/`keys`.*`open: true`/)
+    expect((await get('/v1/models')).status).toBe(503)
+    expect((await get('/ready')).status).toBe(503)
+    expect((await get('/health')).status).toBe(200)
+    expect(await code(await get('/v1/firstlight/fleet'))).toBe('not_configured')
+  })
+
+  it('is everybody when the gateway is open, but for the admin surface', async () => {
+    const { post, get } = open({ loopback: false, open: true })
+    expect((await post(chat, hello)).status).toBe(200)
+    expect(await code(await get('/v1/firstlight/fleet'))).toBe('not_configured')
+  })
+
+  it('is everybody on a loopback address, the admin surface too', async () => {
+    const { post, get } = open()
+    expect((await post(chat, hello)).status).toBe(200)
+    expect((await get('/v1/firstlight/fleet')).status).toBe(200)
+  })
+
+  it('is no page of another site, on a gateway without keys', async () => {
+    const { post, get } = open()
+    expect((await post(chat, hello, { 'sec-fetch-site': 'cross-site' })).status).toBe(403)
+    expect((await post(chat, hello, { 'sec-fetch-site': 'same-origin' })).status).toBe(200)
+    expect((await get('/v1/firstlight/fleet', { 'sec-fetch-site': 'cross-site' })).status).toBe(403)
+  })
+
+  it.each([
+    ['localhost:8080', 200],
+    ['127.0.0.1', 200],
+    ['[::1]:8080', 200],
+    ['rebound.example', 403],
+    ['127.0.0.1.rebound.example', 403],
+  ])('of the open admin surface at host %s gets %d', async (host, status) => {
+    expect((await open().get('/v1/firstlight/fleet', { host })).status).toBe(status)
+  })
+
+  it('is asked for admin.secret once there are keys', async () => {
+    const { get } = open({ keys: [{ name: 'team', secret: 'team-secret' }] })
+    expect(await code(await get('/v1/firstlight/fleet'))).toBe('not_configured')
+  })
+})
+
+describe('responses an engine holds', () => {
+  const stored = async (opened: Opened, headers: Readonly<Record<string, string>> = {}): Promise<void> => {
+    opened.world.answer = () => ({ body: '{"id":"resp_1"}', responseId: 'resp_1' })
+    expect((await opened.post('/v1/responses', '{"model":"qwen","input":"x"}', headers)).status).toBe(200)
+  }
+
+  it('are asked for where they are: read, go on, cancel, delete', async () => {
+    const opened = open()
+    await stored(opened)
+    const { world, post, get, gateway } = opened
+    expect((await get('/v1/responses/resp_1?include=x')).status).toBe(200)
+    expect(last(world.sent).request).toMatchObject({ method: 'GET', path: '/v1/responses/resp_1?include=x', body: null, target: { id: 'a' } })
+    expect(last(world.admissions)).toMatchObject({ avoid: ['b'], promptTokens: 0 })
+    await post('/v1/responses', '{"input":"more","previous_response_id":"resp_1"}')
+    expect(last(world.sent)).toMatchObject({ request: { target: { id: 'a' } }, body: '{"model":"Qwen/Qwen3-8B","input":"more","previous_response_id":"resp_1"}' })
+    expect((await post('/v1/responses/resp_1/cancel', '')).status).toBe(200)
+    expect(last(world.sent).request).toMatchObject({ method: 'POST', path: '/v1/responses/resp_1/cancel' })
+    const remove = new Request('http://localhost/v1/responses/resp_1', { method: 'DELETE' })
+    expect((await gateway.fetch(remove, world.scope)).status).toBe(200)
+    expect((await get('/v1/responses/resp_1')).status).toBe(404)
+  })
+
+  it('are nobody else’s', async () => {
+    const opened = open({ keys: [{ name: 'one', secret: 'secret-one-1' }, { name: 'two', secret: 'secret-two-2' }] })
+    const one = { authorization: 'Bearer secret-one-1' }
+    const two = { authorization: 'Bearer secret-two-2' }
+    await stored(opened, one)
+    expect((await opened.get('/v1/responses/resp_1', two)).status).toBe(404)
+    expect((await opened.post('/v1/responses', '{"model":"qwen","previous_response_id":"resp_1"}', two)).status).toBe(404)
+    // Engines let clients choose ids: nobody takes over another's by naming it.
+    await stored(opened, two)
+    expect((await opened.get('/v1/responses/resp_1', two)).status).toBe(404)
+    expect((await opened.get('/v1/responses/resp_1', one)).status).toBe(200)
+  })
+
+  it('are forgotten, the least used first, when there are too many', async () => {
+    const opened = open({ limits: { response_ids: 2 } })
+    const { world, post, get } = opened
+    for (const id of ['resp_1', 'resp_2', 'resp_1', 'resp_3']) {
+      world.answer = () => ({ body: '{}', responseId: id })
+      await post('/v1/responses', '{"model":"qwen","input":"x"}')
+    }
+    expect(await Promise.all(['resp_1', 'resp_2', 'resp_3'].map(async (id) => (await get(`/v1/responses/${id}`)).status))).toEqual([200, 404, 200])
+  })
+})
+
+describe('a gateway that drains', () => {
+  it('refuses new work, says when to come back, and is not ready', async () => {
+    const { gateway, post, get } = open()
+    gateway.drain()
+    const response = await post(chat, hello)
+    expect(response.status).toBe(503)
+    expect(response.headers.get('retry-after-ms')).toBe('1000')
+    expect(await code(response)).toBe('draining')
+    expect(await (await get('/ready')).json()).toEqual({ status: 'not_ready', reason: 'draining' })
+    expect((await get('/health')).status).toBe(200)
+  })
+})
+
+describe('the admin surface', () => {
+  it('tells the right cluster to drain an engine, and to take it back', async () => {
+    const { world, post } = open()
+    expect(await (await post('/v1/firstlight/engines/a/drain', '')).json()).toEqual({ cluster: 'paris', engine: 'a', draining: true })
+    await post('/v1/firstlight/engines/a/undrain', '')
+    expect(world.signals).toEqual([{ kind: 'drain', engine: 'a', draining: true }, { kind: 'drain', engine: 'a', draining: false }])
+  })
+
+  it('asks which, when two clusters have an engine of that name', async () => {
+    const { world, post } = open({ clusters: [onePool, { ...onePool, id: 'rome' }] })
+    const response = await post('/v1/firstlight/engines/a/drain', '')
+    expect(response.status).toBe(400)
+    expect(await response.text()).toMatch(/paris, rome.*\?cluster=/)
+    expect(world.signals).toEqual([])
+    expect((await post('/v1/firstlight/engines/a/drain?cluster=rome', '')).status).toBe(200)
+  })
+
+  it('explains a request by the client’s label, without its prompt', async () => {
+    const { post, get } = open()
+    await post(chat, hello, { 'x-request-id': 'mine-1' })
+    const answer = await (await get('/v1/firstlight/requests/mine-1')).text()
+    expect(JSON.parse(answer)).toMatchObject({
+      request: { request_id: 'mine-1', path: chat, model: 'qwen', status: 200 },
+      decision: { policy: 'round_robin', candidates: [{ engine: 'a', terms: { queued_prefill_s: 1 } }] },
+    })
+    expect(answer).not.toContain('Hello')
+  })
+
+  it('ranks a request with its overrides and sends nothing', async () => {
+    const { world, post } = open()
+    const answer = (await (await post('/v1/firstlight/route', { ...hello, firstlight: { policy: 'qps' } })).json()) as { decision: { policy: string } }
+    expect(answer.decision.policy).toBe('qps')
+    expect(world.sent).toEqual([])
+    expect(world.admissions).toEqual([])
+  })
+})
+
+describe('the log', () => {
+  it('has one line for each request, without prompts and keys', async () => {
+    const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret' }] })
+    await post(chat, { ...hello, stream: true }, { authorization: 'Bearer team-secret', 'x-request-id': 'r-9' })
+    await post(chat, hello, { authorization: 'Bearer wrong-secret' })
+    const lines = world.logged.filter(({ level }) => level === 'info')
+    expect(lines.map(({ fields }) => fields)).toMatchObject([
+      { request_id: 'r-9', method: 'POST', path: chat, status: 200, tenant: 'team', model: 'qwen', stream: true },
+      { status: 401, reason: 'key_wrong' },
+    ])
+    expect(JSON.stringify(world.logged)).not.toMatch(/Hello|secret/)
+  })
+})
