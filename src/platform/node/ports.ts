@@ -5,7 +5,7 @@ import { toPoolConfig } from '../../config/pool.ts'
 import type { PoolSource } from '../../origin/configured.ts'
 import type { Log, Ports } from '../../ports.ts'
 import { memoryClusters } from './clusters.ts'
-import { nodeOrigin } from './origin.ts'
+import { socketOrigin } from './fast/origin.ts'
 
 export interface NodePorts extends Ports {
   /** Lets go of timers and idle sockets. */
@@ -20,7 +20,7 @@ export function nodePorts(config: Config, log: Log): NodePorts {
     }
   }
   const clusters = memoryClusters({ source: (clusterId, pool) => sources.get(JSON.stringify([clusterId, pool])) ?? null })
-  const origin = nodeOrigin()
+  const origin = socketOrigin()
   return {
     cluster: (clusterId, pool) => clusters.cluster(clusterId, pool),
     origin,
