@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { edited, lacksUsage, type Edits } from '../../src/api/edits.ts'
 import { membersOf } from '../../src/api/members.ts'
@@ -11,7 +11,7 @@ const apply = (text: string, edits: Partial<Edits> = {}): string => decode(edite
 describe('edits of a request body', () => {
   it('pass the very bytes when there is nothing to change', () => {
     const bytes = encode('{ "model" : "m", "seed": 12345678901234567890 }')
-    expect(edited(bytes, { model: 'm', seed: 12345678901234567890 }, nothing)).toEqual([bytes])
+    expect(edited(bytes, { model: 'm' }, nothing)).toEqual([bytes])
     expect(edited(bytes, { model: 'm' }, { ...nothing, model: 'm' })[0]).toBe(bytes)
   })
 
@@ -86,10 +86,10 @@ const leaf = fc.oneof(
   fc.json(),
 )
 const options = fc.constantFrom('{"include_usage":true}', '{ "include_usage" : false }', '{ }', 'null', '{"x":[1]}')
-const xargs = fc.constantFrom('{"kv_transfer_params":1}', '{"a":1,"\\u006bv_transfer_params":"x","b":2}', '{}', '[1]')
+const xargsText = fc.constantFrom('{"kv_transfer_params":1}', '{"a":1,"\\u006bv_transfer_params":"x","b":2}', '{}', '[1]')
 
 const member = fc
-  .tuple(name, fc.nat(), leaf, options, xargs, blank, blank)
+  .tuple(name, fc.nat(), leaf, options, xargsText, blank, blank)
   .map(([key, mask, plain, option, xarg, before, after]) => {
     const value = key === 'stream_options' ? option : key === 'vllm_xargs' ? xarg : plain
     return { key, raw: `${escaped(key, mask)}${before}:${after}${value}` }

@@ -23,6 +23,11 @@ function open(wish: ConfigWish = {}): Opened {
   }
 }
 
+const stored = async (opened: Opened, headers: Readonly<Record<string, string>> = {}): Promise<void> => {
+  opened.world.answer = () => ({ body: '{"id":"resp_1"}', responseId: 'resp_1' })
+  expect((await opened.post('/v1/responses', '{"model":"qwen","input":"x"}', headers)).status).toBe(200)
+}
+
 const code = async (response: Response): Promise<unknown> => ((await response.json()) as { error: { code: unknown } }).error.code
 const last = <T>(list: readonly T[]): T => list.at(-1)!
 const pair = (flat: readonly string[], name: string): string | null => {
@@ -245,11 +250,6 @@ describe('who may ask', () => {
 })
 
 describe('responses an engine holds', () => {
-  const stored = async (opened: Opened, headers: Readonly<Record<string, string>> = {}): Promise<void> => {
-    opened.world.answer = () => ({ body: '{"id":"resp_1"}', responseId: 'resp_1' })
-    expect((await opened.post('/v1/responses', '{"model":"qwen","input":"x"}', headers)).status).toBe(200)
-  }
-
   it('are asked for where they are: read, go on, cancel, delete', async () => {
     const opened = open()
     await stored(opened)
