@@ -1,9 +1,9 @@
 import { DurableObject } from 'cloudflare:workers'
-import { ClusterState } from '../src/core/cluster/cluster-state.ts'
+import { type Admitted, ClusterState, type Held } from '../src/core/cluster/cluster-state.ts'
 import type { Admission, ClusterDigest, Decision, EngineSignal, Outcome, PoolConfig, Refusal, Resume } from '../src/core/cluster/contract.ts'
 import { readAdmission, readOutcome, readPool, readResume } from '../src/core/cluster/payload.ts'
 import { bookingKey } from '../src/core/cluster/bookings.ts'
-import type { Admitted, Cluster, Lease } from '../src/ports.ts'
+import type { Cluster } from '../src/ports.ts'
 import { debugRouter } from './debug.ts'
 import { ClusterLease, type LeaseHost } from './lease.ts'
 import { SnapshotStore } from './snapshot-store.ts'
@@ -13,11 +13,14 @@ const FLUSH_MS = 5_000
 /** Engines are probed while something was asked in the last intervals. */
 const TRAFFIC_INTERVALS = 3
 
+export type WireAdmitted = Omit<Admitted, keyof Held> & { readonly lease: ClusterLease }
+
 /**
  * One cluster's pool as a Durable Object: `ClusterState` with a wire, a clock and a disk. The books are in memory; a
- * snapshot every few seconds lets bookings of live streams outlast an eviction.
+ * snapshot every few seconds lets bookings of live streams outlast an eviction. On the wire nothing that is to be
+ * expected is an exception; `RemoteCluster` makes the port's shape of it.
  */
-export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> implements Cluster {
+export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> implements Omit<Cluster, 'admit' | 'resume'> {
   readonly #state: ClusterState
   readonly #store: SnapshotStore
   readonly #leases: LeaseHost
@@ -42,7 +45,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     if (this.#state.configure(version, readPool(pool), this.now())) this.#touched()
   }
 
-  async admit(admission: Admission): Promise<Admitted> {
+  async admit(admission: Admission): Promise<WireAdmitted | { readonly refusal: Refusal }> {
     this.#askedAt = this.now()
     const admitted = this.#state.admit(readAdmission(admission), this.#askedAt)
     if ('refusal' in admitted) return admitted
@@ -51,13 +54,12 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     return { lease: new ClusterLease(this.#leases, { key, holder }), placement, policy, predictedTtftMs }
   }
 
-  /** Rejects while the object is not configured. */
-  async resume(booking: Resume): Promise<Lease> {
+  async resume(booking: Resume): Promise<{ readonly lease: ClusterLease } | { readonly refusal: Refusal }> {
     this.#askedAt = this.now()
     const held = this.#state.resume(readResume(booking), this.#askedAt)
-    if ('refusal' in held) throw new Error(held.refusal.detail)
+    if ('refusal' in held) return held
     this.#touched()
-    return new ClusterLease(this.#leases, held)
+    return { lease: new ClusterLease(this.#leases, held) }
   }
 
   async rank(admission: Admission): Promise<{ readonly decision: Decision } | { readonly refusal: Refusal }> {

@@ -1,7 +1,6 @@
 import { RpcTarget } from 'cloudflare:workers'
 import type { Outcome, StageTimes } from '../src/core/cluster/contract.ts'
 import type { Held } from '../src/core/cluster/cluster-state.ts'
-import type { Lease } from '../src/ports.ts'
 
 /** What a lease may ask of its object. */
 export interface LeaseHost {
@@ -13,7 +12,7 @@ export interface LeaseHost {
 }
 
 /** Holds one booking over RPC: the whole request is one billed session with the object. */
-export class ClusterLease extends RpcTarget implements Lease {
+export class ClusterLease extends RpcTarget {
   readonly #host: LeaseHost
   readonly #held: Held
 
@@ -31,8 +30,9 @@ export class ClusterLease extends RpcTarget implements Lease {
     this.#host.progress(this.#held.key, outputBlocks)
   }
 
-  async renew(): Promise<void> {
-    if (!this.#host.renew(this.#held.key)) throw new Error('the booking is not known here any more: resume it')
+  /** false: the booking is not known here any more. Expected, so not an error: the platform would log one as a crash. */
+  async renew(): Promise<boolean> {
+    return this.#host.renew(this.#held.key)
   }
 
   async release(outcome: Outcome): Promise<void> {

@@ -14,14 +14,10 @@ export interface PoolPlace extends PoolSource {
 export interface DurableClustersOptions {
   /** The pool as configured now; null: there is no such pool. */
   readonly source: (clusterId: string, pool: string) => PoolPlace | null
-  /** Longest wait for a ranking before the caller falls back, milliseconds. */
-  readonly budgetMs?: number
 }
 
-const BUDGET_MS = 2_000
-
 /** Each pool of a cluster is one Durable Object, reached by RPC. */
-export function durableClusters(namespace: DurableObjectNamespace<ClusterObject>, { source, budgetMs = BUDGET_MS }: DurableClustersOptions): (clusterId: string, pool: string) => Cluster {
+export function durableClusters(namespace: DurableObjectNamespace<ClusterObject>, { source }: DurableClustersOptions): (clusterId: string, pool: string) => Cluster {
   return (clusterId, pool) => {
     const open = () => {
       const place = source(clusterId, pool)
@@ -30,7 +26,7 @@ export function durableClusters(namespace: DurableObjectNamespace<ClusterObject>
       // A stub that broke stays broken: each call gets a fresh one.
       return namespace.getByName(objectName(clusterId, pool, place.generation), hint)
     }
-    return configured(new RemoteCluster(open, budgetMs), () => source(clusterId, pool))
+    return configured(new RemoteCluster(open), () => source(clusterId, pool))
   }
 }
 

@@ -1,19 +1,21 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
-import { type Admission, type EngineSignal, type Outcome, PAYLOAD_VERSION, type PoolConfig, type Resume, type StageTimes } from '../../core/cluster/contract.ts'
+import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes } from '../../core/cluster/contract.ts'
 import type { Admitted, Cluster, Lease } from '../../ports.ts'
 
 type Stub = DurableObjectStub<ClusterObject>
 
-const abandoned: Outcome = { version: PAYLOAD_VERSION, result: 'abandoned', failure: null, status: null, usage: null, outputEvents: 0, stages: {} }
+/** A ClusterLease as it looks from here. */
+interface WireLease extends Omit<Lease, 'renew'> {
+  /** false: the booking is not known there any more. */
+  renew(): Promise<boolean>
+}
 
-/** A ClusterObject behind the port. Rejects when the object cannot be reached in time; the caller then falls back. */
+/** A ClusterObject behind the port. Rejects when the object cannot be reached; the caller then falls back. */
 export class RemoteCluster implements Cluster {
   readonly #open: () => Stub
-  readonly #budgetMs: number
 
-  constructor(open: () => Stub, budgetMs: number) {
+  constructor(open: () => Stub) {
     this.#open = open
-    this.#budgetMs = budgetMs
   }
 
   async configure(version: number, pool: PoolConfig): Promise<void> {
@@ -22,10 +24,7 @@ export class RemoteCluster implements Cluster {
 
   async admit(admission: Admission): Promise<Admitted> {
     // Safe to ask twice: the object answers the same again for a booking it holds.
-    const asked = this.#call(async (stub) => stub.admit(admission))
-    const answer = await within(this.#budgetMs, asked, (late) => {
-      if ('lease' in late) new RemoteLease(late.lease, late, (outcome) => this.#settle(admission, outcome)).release(abandoned).catch(() => {})
-    })
+    const answer = await this.#call(async (stub) => stub.admit(admission))
     if ('refusal' in answer) {
       const { refusal } = answer
       answer[Symbol.dispose]()
@@ -37,8 +36,13 @@ export class RemoteCluster implements Cluster {
   }
 
   async resume(booking: Resume): Promise<Lease> {
-    const stub = await this.#call(async (object) => object.resume(booking))
-    return new RemoteLease(stub, stub, (outcome) => this.#settle(booking.admission, outcome))
+    const answer = await this.#call(async (stub) => stub.resume(booking))
+    if ('refusal' in answer) {
+      const { detail } = answer.refusal
+      answer[Symbol.dispose]()
+      throw new Error(detail)
+    }
+    return new RemoteLease(answer.lease, answer, (outcome) => this.#settle(booking.admission, outcome))
   }
 
   rank(admission: Admission) {
@@ -74,12 +78,12 @@ export class RemoteCluster implements Cluster {
 
 /** A lease over RPC, and the way around it when its session broke. */
 class RemoteLease implements Lease {
-  readonly #stub: Lease
+  readonly #stub: WireLease
   readonly #session: Disposable
   readonly #settle: (outcome: Outcome) => Promise<void>
   #released = false
 
-  constructor(stub: Lease, session: Disposable, settle: (outcome: Outcome) => Promise<void>) {
+  constructor(stub: WireLease, session: Disposable, settle: (outcome: Outcome) => Promise<void>) {
     this.#stub = stub
     this.#session = session
     this.#settle = settle
@@ -95,7 +99,7 @@ class RemoteLease implements Lease {
 
   async renew(): Promise<void> {
     if (this.#released) throw new Error('the booking was released: there is nothing to renew or resume')
-    await this.#stub.renew()
+    if (!(await this.#stub.renew())) throw new Error('the booking is not known there any more: resume it')
   }
 
   async release(outcome: Outcome): Promise<void> {
@@ -109,20 +113,6 @@ class RemoteLease implements Lease {
     } finally {
       this.#session[Symbol.dispose]()
     }
-  }
-}
-
-/** What came too late is handed to `late`; nobody else will ever see it. */
-async function within<Answer>(budgetMs: number, asked: Promise<Answer>, late: (answer: Answer) => void): Promise<Answer> {
-  const { promise: tooLong, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => {
-    asked.then(late, () => {})
-    reject(new Error(`the cluster object did not answer within ${budgetMs} ms`))
-  }, budgetMs)
-  try {
-    return await Promise.race([asked, tooLong])
-  } finally {
-    clearTimeout(timer)
   }
 }
 
