@@ -1,0 +1,115 @@
+/** Child processes of a benchmark, what CPU and memory they used, and their certain end. */
+import { fork, spawn, type ChildProcess } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url))
+const running = new Set<ChildProcess>()
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL')
+})
+
+export interface Started {
+  readonly pid: number
+  readonly port: number
+  stop(): void
+}
+
+/** Starts a script that prints `{"port":N}` once it listens. */
+export async function startScript(file: string, args: readonly string[]): Promise<Started> {
+  const child = spawn(process.execPath, [here(file), ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
+  running.add(child)
+  const port = await new Promise<number>((resolve, reject) => {
+    let text = ''
+    child.stdout.on('data', (bytes) => {
+      text += String(bytes)
+      const line = /"(?:port|url)":(?:"[^"]*:)?(\d+)/.exec(text)
+      if (line !== null) resolve(Number(line[1]))
+    })
+    child.once('exit', (code) => reject(new Error(`${file} ended with ${code} before it listened: ${text}`)))
+  })
+  return {
+    pid: child.pid!,
+    port,
+    stop: () => {
+      running.delete(child)
+      child.kill('SIGTERM')
+    },
+  }
+}
+
+export interface LoadPlan {
+  readonly port: number
+  readonly connections: number
+  readonly bytes: number
+  readonly ms: number
+  readonly warmMs: number
+  readonly pace: readonly [number, number]
+}
+
+export interface LoadResult {
+  readonly requests: number
+  readonly errors: number
+  readonly ttfb_ms_p50: number
+  readonly ttfb_ms_p99: number
+  readonly total_ms_p50: number
+  /** CPU of the process tree under test while requests were counted, per request. */
+  readonly cpu_us: number | null
+}
+
+/** Runs one load; the CPU is that of `pid` and its children between the first and last counted request. */
+export async function runLoad(plan: LoadPlan, pid: number | null): Promise<LoadResult> {
+  const child = fork(here('load.ts'), [JSON.stringify(plan)], { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
+  running.add(child)
+  let from = 0
+  let to = 0
+  child.on('message', (word) => {
+    if (pid === null) return
+    if (word === 'counting') from = cpuSeconds(pid)
+    if (word === 'counted') to = cpuSeconds(pid)
+  })
+  let text = ''
+  child.stdout!.on('data', (bytes) => (text += String(bytes)))
+  await new Promise((resolve) => child.once('exit', resolve))
+  running.delete(child)
+  const result = JSON.parse(text) as Omit<LoadResult, 'cpu_us'>
+  return { ...result, cpu_us: pid === null ? null : ((to - from) / result.requests) * 1e6 }
+}
+
+/** User and system time of a process and its children (Linux: clock ticks of 10 ms). */
+export function cpuSeconds(pid: number): number {
+  let ticks = 0
+  for (const id of tree(pid)) {
+    const fields = statOf(id)
+    if (fields !== null) ticks += Number(fields[11]) + Number(fields[12])
+  }
+  return ticks / 100
+}
+
+export function rssBytes(pid: number): number {
+  let pages = 0
+  for (const id of tree(pid)) pages += Number(statOf(id)?.[21] ?? 0)
+  return pages * 4096
+}
+
+/** Fields of /proc/PID/stat after the command's closing bracket. */
+function statOf(pid: number): string[] | null {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]!.split(' ')
+  } catch {
+    return null
+  }
+}
+
+function tree(root: number): number[] {
+  const found = [root]
+  const parents = new Map<number, number>()
+  for (const entry of readdirSync('/proc')) {
+    const pid = Number(entry)
+    if (!Number.isInteger(pid)) continue
+    const fields = statOf(pid)
+    if (fields !== null) parents.set(pid, Number(fields[1]))
+  }
+  for (let i = 0; i < found.length; i++) for (const [pid, parent] of parents) if (parent === found[i]) found.push(pid)
+  return found
+}

@@ -1,0 +1,69 @@
+/**
+ * The cheapest engine that still speaks HTTP and SSE, so that the gateway is what is measured: heads parsed by
+ * hand on raw sockets. `node stub-engine.ts PORT`; pace by `?ttft_ms=&itl_ms=` on the request path's query.
+ */
+import net from 'node:net'
+
+const CHUNKS = 16
+const HEAD = Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n')
+const frame = (text: string): Buffer => Buffer.from(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`)
+const TOKEN = frame(
+  'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[{"index":0,"delta":{"content":"token "},"finish_reason":null}]}\n\n',
+)
+const USAGE = frame(
+  'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[],"usage":{"prompt_tokens":256,"total_tokens":272,"completion_tokens":16,"prompt_tokens_details":{"cached_tokens":0}}}\n\n',
+)
+const DONE = Buffer.concat([frame('data: [DONE]\n\n'), Buffer.from('0\r\n\r\n')])
+const PLAIN = '{"status":"ok"}'
+
+interface Pace {
+  readonly ttftMs: number
+  readonly itlMs: number
+}
+
+function stream(socket: net.Socket, pace: Pace, usage: boolean): void {
+  const end = usage ? Buffer.concat([USAGE, DONE]) : DONE
+  if (pace.ttftMs === 0 && pace.itlMs === 0) {
+    socket.write(HEAD)
+    for (let i = 0; i < CHUNKS; i++) socket.write(TOKEN)
+    socket.write(end)
+    return
+  }
+  socket.write(HEAD)
+  let sent = 0
+  const next = (): void => {
+    if (socket.destroyed) return
+    if (sent++ === CHUNKS) return void socket.write(end)
+    socket.write(TOKEN)
+    setTimeout(next, pace.itlMs)
+  }
+  setTimeout(next, pace.ttftMs)
+}
+
+const server = net.createServer({ noDelay: true }, (socket) => {
+  let buffered: Buffer = Buffer.alloc(0)
+  socket.on('error', () => {})
+  socket.on('data', (bytes) => {
+    buffered = buffered.length === 0 ? bytes : Buffer.concat([buffered, bytes])
+    for (;;) {
+      const end = buffered.indexOf('\r\n\r\n')
+      if (end < 0) return
+      const head = buffered.toString('latin1', 0, end)
+      const length = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0)
+      if (buffered.length < end + 4 + length) return
+      const body = buffered.subarray(end + 4, end + 4 + length)
+      buffered = buffered.subarray(end + 4 + length)
+      if (!head.startsWith('POST')) {
+        socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${PLAIN.length}\r\n\r\n${PLAIN}`)
+        continue
+      }
+      // The pace travels in the prompt's user field, which every gateway passes on.
+      const pace = /"user":"pace-(\d+)-(\d+)"/.exec(body.toString('latin1', Math.max(0, body.length - 200)))
+      const usage = body.includes('"include_usage":true')
+      stream(socket, { ttftMs: Number(pace?.[1] ?? 0), itlMs: Number(pace?.[2] ?? 0) }, usage)
+    }
+  })
+})
+server.listen(Number(process.argv[2] ?? 0), '127.0.0.1', () => {
+  console.log(JSON.stringify({ port: (server.address() as net.AddressInfo).port }))
+})
