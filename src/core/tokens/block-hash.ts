@@ -62,15 +62,15 @@ export function chainWords(state: ChainState, words: Uint32Array | readonly numb
   finish(state, to - from)
 }
 
-/** Feeds a string, by its UTF-16 units and its length, so that `ab|c` and `a|bc` differ. */
+/** Feeds `text[from, to)`, two UTF-16 units a step, and its length, so that `ab|c` and `a|bc` differ. */
 export function chainText(state: ChainState, text: string, from = 0, to: number = text.length): void {
   let a = state.lo
   let b = state.hi
-  for (let i = from; i < to; i++) {
-    const unit = text.charCodeAt(i)
-    a = Math.imul(a ^ unit, MIX_A)
+  for (let i = from; i < to; i += 2) {
+    const word = text.charCodeAt(i) | (i + 1 < to ? text.charCodeAt(i + 1) << 16 : 0)
+    a = Math.imul(a ^ word, MIX_A)
     a ^= a >>> 15
-    b = Math.imul(b + unit, MIX_B)
+    b = Math.imul(b + word, MIX_B)
     b ^= b >>> 13
   }
   state.lo = a

@@ -43,6 +43,7 @@ export class Merger {
     const starts = this.#starts
     const ids = this.#ids
     const orders = this.#orders
+    const merged = this.#merged
     const byteIds = this.#vocabulary.byteIds
     let count = to - from
     for (let i = 0; i < count; i++) {
@@ -56,12 +57,16 @@ export class Merger {
       for (let i = 1; i < count - 1; i++) if ((orders[i] as number) < (orders[best] as number)) best = i
       this.steps += count
       if (orders[best] === Infinity) break
-      ids[best] = this.#merged[best] as number
+      ids[best] = merged[best] as number
       count--
-      starts.copyWithin(best + 1, best + 2, count + 2)
-      ids.copyWithin(best + 1, best + 2, count + 1)
-      orders.copyWithin(best + 1, best + 2, count)
-      this.#merged.copyWithin(best + 1, best + 2, count)
+      // Short moves: a loop beats copyWithin.
+      for (let i = best + 1; i < count; i++) {
+        starts[i] = starts[i + 1] as number
+        ids[i] = ids[i + 1] as number
+        orders[i] = orders[i + 1] as number
+        merged[i] = merged[i + 1] as number
+      }
+      starts[count] = to
       if (best < count - 1) this.#weigh(bytes, best)
       if (best > 0) this.#weigh(bytes, best - 1)
     }

@@ -1,0 +1,28 @@
+/** What tokenizer_config.json says that a chat template needs. */
+import { VocabularyError } from './vocabulary.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const specialNames = ['bos_token', 'eos_token', 'unk_token', 'pad_token', 'sep_token', 'cls_token', 'mask_token'] as const
+
+/** Template and special tokens of a parsed tokenizer_config.json (or special_tokens_map.json). Throws a VocabularyError. */
+export function readTokenizerConfig(config: unknown): { template: string | null; specials: Readonly<Record<string, string>> } {
+  if (!isFields(config)) throw new VocabularyError('tokenizer_config.json is no object')
+  const specials: Record<string, string> = {}
+  for (const name of specialNames) {
+    const value = config[name]
+    const text = isFields(value) ? value['content'] : value
+    if (typeof text === 'string') specials[name] = text
+  }
+  return { template: readTemplate(config['chat_template']), specials }
+}
+
+/** One template, or the one named `default` of several: vLLM too takes another only when told to. */
+function readTemplate(value: unknown): string | null {
+  if (value === undefined || value === null) return null
+  if (typeof value === 'string') return value
+  const named = Array.isArray(value) ? value.find((entry) => isFields(entry) && entry['name'] === 'default') : undefined
+  if (isFields(named) && typeof named['template'] === 'string') return named['template']
+  throw new VocabularyError('`chat_template` is neither a text nor a list with one named `default`: give the right one with --template FILE')
+}
