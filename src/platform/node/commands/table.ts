@@ -1,6 +1,7 @@
 import { check } from './check.ts'
 import type { Command } from './command.ts'
+import { demo } from './demo.ts'
 import { serve } from './serve.ts'
 
 /** Every subcommand there is, in the order the help shows them. */
-export const commands: readonly Command[] = [serve, check]
+export const commands: readonly Command[] = [serve, check, demo]

@@ -1,0 +1,43 @@
+/** A gateway with a fleet of simulated engines behind it: everything but the GPUs. */
+import type { Config } from '../../config.ts'
+import { parseConfig } from '../../config/parse.ts'
+import { startFleet, type RunningFleet } from './simulator-host.ts'
+
+export const demoModel = 'sim'
+
+/** The fleet of the demo, on free ports of the loopback. */
+export const startDemoFleet = (engines: number): Promise<RunningFleet> => startFleet({ engines, model: demoModel })
+
+/** A document that serves this fleet, as one would write it by hand. */
+export function demoDocument(fleet: RunningFleet): { readonly clusters: readonly object[] } {
+  const engines = fleet.engines.map(({ settings }, index) => ({ id: settings.id, url: fleet.urls[index]! }))
+  return { clusters: [{ id: 'demo', pools: [{ model: demoModel, stats_interval_ms: 1000, engines }] }] }
+}
+
+export function demoConfig(fleet: RunningFleet, listen: Config['listen']): Config {
+  const document = { ...demoDocument(fleet), log: { level: 'warn' }, limits: { drain_ms: 2000 } }
+  return { ...parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), listen }
+}
+
+/** What the demo prints: all of it works when pasted. */
+export function demoGuide(url: string, fleet: RunningFleet): string {
+  const names = fleet.engines.map(({ settings }, index) => `  ${settings.id.padEnd(9)} ${fleet.urls[index]}`)
+  return `Firstlight with ${fleet.engines.length} simulated engines.
+
+  overview  ${url}/
+  API       ${url}/v1
+${names.join('\n')}
+
+Ask it something:
+
+  curl -N ${url}/v1/chat/completions -H 'content-type: application/json' \\
+    -d '{"model":"${demoModel}","stream":true,"messages":[{"role":"user","content":"What is the first light of day?"}]}'
+
+Take an engine away while you watch the overview, and give it back:
+
+  curl -X PUT ${fleet.controlUrl}/_sim/engines/${fleet.engines[0]!.settings.id}/fault -H 'content-type: application/json' -d '{"kind":"refuse"}'
+  curl -X DELETE ${fleet.controlUrl}/_sim/engines/${fleet.engines[0]!.settings.id}/fault
+
+Your own engines: copy examples/firstlight.yaml here, name them in it, then "npx firstlight serve".
+Ctrl-C ends the demo.`
+}
