@@ -1,0 +1,212 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Answer, BrokenConnection, Incoming, Sink } from '../../simulator/answer.ts'
+import { control } from '../../simulator/control.ts'
+import type { SimulatedEngine } from '../../simulator/engine.ts'
+import { createFleet, type Fleet, type FleetOptions } from '../../simulator/fleet.ts'
+
+export interface HostOptions extends FleetOptions {
+  readonly host?: string
+  /** Port of the first engine, the next ones follow, then control; 0 (default): any free ones. */
+  readonly port?: number
+}
+
+export interface RunningFleet extends Fleet {
+  /** Base URLs that listen, one for each engine. */
+  readonly urls: readonly string[]
+  /** Base URL of the control API, which no fault touches. */
+  readonly controlUrl: string
+  /** Ends everything and frees the ports. */
+  close(): Promise<void>
+}
+
+/** Starts a fleet on ports. Faults reach the sockets: refusing closes the listener, a reset is a TCP reset. */
+export async function startFleet(options: HostOptions = {}): Promise<RunningFleet> {
+  const { host = '127.0.0.1', port = 0, ...fleetOptions } = options
+  const fleet = createFleet(fleetOptions)
+  const hosts = fleet.engines.map((engine, at) => new EngineHost(fleet, engine, host, port === 0 ? 0 : port + at))
+  const controlServer = createServer((request, response) => void answerControl(fleet, request, response))
+  try {
+    await Promise.all(hosts.map((engineHost) => engineHost.open()))
+    await listen(controlServer, host, port === 0 ? 0 : port + hosts.length)
+  } catch (error) {
+    await Promise.all([...hosts.map((engineHost) => engineHost.close()), closeServer(controlServer)])
+    throw error
+  }
+  return {
+    ...fleet,
+    urls: hosts.map((engineHost) => engineHost.url),
+    controlUrl: `http://${host}:${(controlServer.address() as AddressInfo).port}`,
+    close: async () => {
+      fleet.stop()
+      await Promise.all([...hosts.map((engineHost) => engineHost.close()), closeServer(controlServer)])
+    },
+  }
+}
+
+/** One engine's port. Follows what the engine says about listening. */
+class EngineHost {
+  readonly #fleet: Fleet
+  readonly #engine: SimulatedEngine
+  readonly #host: string
+  readonly #sockets = new Set<Socket>()
+  /** Requests that came in on a socket. */
+  readonly #served = new WeakMap<Socket, number>()
+  #port: number
+  #server: Server | null = null
+  #stopObserving: () => void = () => undefined
+  /** Changes of the listener, one after the other. */
+  #changes: Promise<void> = Promise.resolve()
+
+  constructor(fleet: Fleet, engine: SimulatedEngine, host: string, port: number) {
+    this.#fleet = fleet
+    this.#engine = engine
+    this.#host = host
+    this.#port = port
+  }
+
+  get url(): string {
+    return `http://${this.#host}:${this.#port}`
+  }
+
+  async open(): Promise<void> {
+    await this.#listen()
+    this.#engine.url = this.url
+    this.#stopObserving = this.#engine.observe(() => this.#follow())
+  }
+
+  async close(): Promise<void> {
+    this.#stopObserving()
+    await this.#changes
+    await this.#unlisten()
+  }
+
+  #follow(): void {
+    if (this.#engine.listening) this.#changes = this.#changes.then(() => this.#listen()).catch(() => undefined)
+    else {
+      // At once, so that the next connection is refused.
+      const closing = this.#unlisten()
+      this.#changes = this.#changes.then(() => closing)
+    }
+  }
+
+  async #listen(): Promise<void> {
+    if (this.#server !== null || !(this.#engine.listening || this.#port === 0)) return
+    const server = createServer((request, response) => void this.#answer(request, response))
+    server.keepAliveTimeout = 5000
+    server.on('connection', (socket) => {
+      this.#sockets.add(socket)
+      socket.setNoDelay(true)
+      socket.on('close', () => this.#sockets.delete(socket))
+    })
+    this.#server = server
+    await listen(server, this.#host, this.#port)
+    this.#port = (server.address() as AddressInfo).port
+  }
+
+  async #unlisten(): Promise<void> {
+    const server = this.#server
+    this.#server = null
+    for (const socket of this.#sockets) socket.resetAndDestroy()
+    if (server !== null) await closeServer(server)
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { socket } = request
+    const before = this.#served.get(socket) ?? 0
+    this.#served.set(socket, before + 1)
+    if (before > 0 && this.#engine.fault?.kind === 'close_idle') {
+      socket.destroy()
+      return
+    }
+    const gone = new AbortController()
+    response.on('close', () => {
+      if (!response.writableFinished) gone.abort()
+    })
+    try {
+      const incoming = await readIncoming(request, gone.signal)
+      if (incoming.path.startsWith('/_sim')) send(response, await control(this.#fleet, incoming))
+      else send(response, await this.#engine.handle(incoming))
+    } catch {
+      // The client left while its body was read.
+      socket.destroy()
+    }
+  }
+}
+
+async function answerControl(fleet: Fleet, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  try {
+    send(response, await control(fleet, await readIncoming(request, new AbortController().signal)))
+  } catch {
+    request.socket.destroy()
+  }
+}
+
+async function readIncoming(request: IncomingMessage, signal: AbortSignal): Promise<Incoming> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  const url = new URL(request.url ?? '/', 'http://engine')
+  const headers = new Map<string, string>()
+  for (const [name, value] of Object.entries(request.headers)) {
+    if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(', ') : value)
+  }
+  return {
+    method: request.method ?? 'GET',
+    path: url.pathname,
+    query: url.searchParams,
+    headers,
+    body: Buffer.concat(chunks).toString(),
+    signal,
+  }
+}
+
+function send(response: ServerResponse, answer: Answer | BrokenConnection): void {
+  const { socket } = response
+  if (socket === null || socket.destroyed) {
+    if (!('broken' in answer) && typeof answer.body !== 'string') answer.body(deaf)()
+    return
+  }
+  if ('broken' in answer) {
+    if (answer.broken === 'garbage') socket.end('220 smtp.example ESMTP ready\r\n')
+    else socket.resetAndDestroy()
+    return
+  }
+  const { status, headers, body } = answer
+  if (typeof body === 'string') {
+    response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) })
+    response.end(body)
+    return
+  }
+  response.writeHead(status, headers)
+  // vLLM sends the head long before the first token.
+  response.flushHeaders()
+  const stop = body({
+    write: (text) => void response.write(text),
+    end: () => void response.end(),
+    fail: () => socket.resetAndDestroy(),
+  })
+  response.on('close', () => {
+    if (!response.writableFinished) stop()
+  })
+}
+
+const deaf: Sink = { write: () => undefined, end: () => undefined, fail: () => undefined }
+
+const listen = (server: Server, host: string, port: number): Promise<void> =>
+  new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+
+const closeServer = (server: Server): Promise<void> =>
+  new Promise((resolve) => {
+    if (!server.listening) {
+      resolve()
+      return
+    }
+    server.close(() => resolve())
+    server.closeAllConnections()
+  })

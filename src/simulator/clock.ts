@@ -1,0 +1,16 @@
+/** Time as the simulated engines see it. Passed in, so that tests can turn it by hand. */
+export interface Clock {
+  /** Milliseconds since the epoch, with fractions. */
+  now(): number
+  /** Runs once after `ms`; the answer cancels. */
+  after(ms: number, run: () => void): () => void
+}
+
+/** The real one, on every runtime. */
+export const realClock: Clock = {
+  now: () => performance.timeOrigin + performance.now(),
+  after(ms, run) {
+    const timer = setTimeout(run, ms)
+    return () => clearTimeout(timer)
+  },
+}

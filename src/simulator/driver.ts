@@ -1,0 +1,59 @@
+import type { Clock } from './clock.ts'
+import { EngineModel, type EngineModelOptions } from './engine-model.ts'
+import type { Sequence, SequenceSpec } from './sequence.ts'
+
+/** Told about one sequence as time passes. */
+export interface Watcher {
+  token(sequence: Sequence): void
+  ended(sequence: Sequence): void
+}
+
+/** Runs a model by a clock: one timer, set to the model's next event. */
+export class Driver {
+  readonly model: EngineModel
+  readonly #clock: Clock
+  readonly #watchers = new Map<Sequence, Watcher>()
+  #cancelTimer: (() => void) | null = null
+  #timerAt = Infinity
+
+  constructor(clock: Clock, options: EngineModelOptions) {
+    this.#clock = clock
+    this.model = new EngineModel(options, {
+      token: (sequence) => this.#watchers.get(sequence)?.token(sequence),
+      ended: (sequence) => {
+        const watcher = this.#watchers.get(sequence)
+        this.#watchers.delete(sequence)
+        watcher?.ended(sequence)
+      },
+    })
+  }
+
+  submit(spec: SequenceSpec, watcher: Watcher): Sequence {
+    const sequence = this.model.submit(spec, this.#clock.now())
+    this.#watchers.set(sequence, watcher)
+    this.arm()
+    return sequence
+  }
+
+  abort(sequence: Sequence): void {
+    this.model.abort(sequence, this.#clock.now())
+    this.arm()
+  }
+
+  /** After any change to the model from outside. */
+  arm(): void {
+    const at = this.model.nextEventAt()
+    if (at === this.#timerAt) return
+    this.#cancelTimer?.()
+    this.#timerAt = at
+    this.#cancelTimer =
+      at === Infinity ? null : this.#clock.after(Math.max(0, at - this.#clock.now()), () => this.#fire())
+  }
+
+  #fire(): void {
+    this.#timerAt = Infinity
+    this.#cancelTimer = null
+    this.model.advance(this.#clock.now())
+    this.arm()
+  }
+}

@@ -1,0 +1,267 @@
+import { BlockPool } from './block-pool.ts'
+import { DueList } from './due-list.ts'
+import { newCounters, type EngineCounters } from './engine-counters.ts'
+import { KvCache } from './kv-cache.ts'
+import type { EngineLimits } from './profiles.ts'
+import { Scheduler } from './scheduler.ts'
+import { Sequence, type SequenceSpec } from './sequence.ts'
+import { batchMs, type StepLaw } from './step-law.ts'
+
+export interface EngineModelOptions {
+  readonly limits: EngineLimits
+  readonly law: StepLaw
+  /** false: no block is ever found again. */
+  readonly prefixCaching?: boolean
+  /** How long blocks are kept for an engine that is to read them. vLLM's `kv_lease_duration`, 30 s. */
+  readonly holdLeaseMs?: number
+}
+
+/** Told what happens, at the model's time. May call back into the model. */
+export interface EngineListener {
+  /** A token was generated; `sequence.outputs` counts it. Left out, nothing is spent on it. */
+  readonly token?: (sequence: Sequence, at: number) => void
+  /** Called exactly once for each submitted sequence. */
+  readonly ended?: (sequence: Sequence, at: number) => void
+}
+
+/**
+ * One engine as vLLM V1 schedules it: running sequences first, then waiting ones in order of arrival, all out of one
+ * budget of tokens a step; long prompts in chunks; a prefix cache; the youngest sequence preempted when blocks run out.
+ * Pure: time is passed in, in milliseconds, and never goes back. A host calls `submit` and `abort` as requests come and
+ * go, and `advance` at `nextEventAt()` or later; a late call changes nothing but when the listener hears of it.
+ */
+export class EngineModel {
+  readonly limits: EngineLimits
+  readonly law: StepLaw
+  readonly pool: BlockPool
+  readonly counters: EngineCounters = newCounters()
+  /** Multiplies the time of every step and transfer that starts from now on. */
+  slowdown = 1
+
+  readonly #holdLeaseMs: number
+  readonly #listener: EngineListener
+  readonly #cache: KvCache
+  readonly #scheduler: Scheduler
+  readonly #transfers = new DueList()
+  readonly #held = new DueList()
+  #now = 0
+  #stepEndsAt = Infinity
+  /** When to look whether a step can start. */
+  #wakeAt = Infinity
+  #paused = false
+  #advancing = false
+
+  constructor(options: EngineModelOptions, listener: EngineListener = {}) {
+    this.limits = options.limits
+    this.law = options.law
+    this.pool = new BlockPool(options.limits.cacheBlocks)
+    this.#holdLeaseMs = options.holdLeaseMs ?? 30_000
+    this.#listener = listener
+    this.#cache = new KvCache(this.pool, options.limits.blockTokens, options.prefixCaching ?? true)
+    this.#scheduler = new Scheduler(options.limits, this.#cache, this.counters, (sequence, now) => this.#startTransfer(sequence, now))
+  }
+
+  get running(): number {
+    return this.#scheduler.running.length
+  }
+
+  /** Waiting for their turn or for blocks from another engine. */
+  get waiting(): number {
+    return this.#scheduler.waiting.length + this.#transfers.length
+  }
+
+  get transferring(): number {
+    return this.#transfers.length
+  }
+
+  /** Ended sequences whose blocks another engine is to read. */
+  get held(): number {
+    return this.#held.length
+  }
+
+  get paused(): boolean {
+    return this.#paused
+  }
+
+  /** Share of the blocks that somebody holds, 0 to 1. */
+  get usage(): number {
+    return (this.pool.size - this.pool.freeCount) / this.pool.size
+  }
+
+  /** Sequences that have not ended. */
+  *live(): Generator<Sequence> {
+    yield* this.#scheduler.running
+    yield* this.#transfers
+    yield* this.#scheduler.waiting
+  }
+
+  /** Prompt tokens of requests without a first token, as vLLM's admission limit counts them. */
+  queuedPromptTokens(): number {
+    let tokens = 0
+    for (const sequence of this.live()) if (sequence.outputs === 0) tokens += sequence.spec.promptTokens
+    return tokens
+  }
+
+  /** Queues a sequence. Throws a RangeError when it could never fit. */
+  submit(spec: SequenceSpec, now: number): Sequence {
+    this.advance(now)
+    const sequence = new Sequence(spec, now, this.limits.blockTokens)
+    if (sequence.table.length > this.pool.size) {
+      throw new RangeError(`a sequence of ${spec.promptTokens + spec.outputTokens} tokens needs ${sequence.table.length} blocks, the cache has ${this.pool.size}`)
+    }
+    this.counters.submitted += 1
+    this.#scheduler.waiting.push(sequence)
+    this.#wake(now)
+    return sequence
+  }
+
+  /** Ends a sequence early and frees its blocks at once. Harmless when it has ended. */
+  abort(sequence: Sequence, now: number): void {
+    if (sequence.ended) return
+    const scheduler = this.#scheduler
+    if (sequence.state === 'waiting') scheduler.waiting.forgetOne()
+    if (sequence.state === 'transfer') this.#transfers.remove(sequence)
+    if (sequence.state === 'running') scheduler.running = scheduler.running.filter((other) => other !== sequence)
+    this.counters.aborted += 1
+    this.#end(sequence, 'aborted', now)
+    this.#wake(now)
+  }
+
+  abortAll(now: number): void {
+    for (const sequence of Array.from(this.live())) this.abort(sequence, now)
+  }
+
+  /** No new step until `resume`. The step in progress ends. */
+  pause(): void {
+    this.#paused = true
+  }
+
+  resume(now: number): void {
+    this.#paused = false
+    this.#wake(now)
+  }
+
+  /** Forgets all cached content; refuses (false) while any block is held, as vLLM does. */
+  resetCache(): boolean {
+    if (this.pool.freeCount !== this.pool.size) return false
+    this.pool.clear()
+    return true
+  }
+
+  /** The reader is done with the blocks that a `hold` sequence kept. false: they were given up or read before. */
+  readByRemote(sequence: Sequence, now: number): boolean {
+    if (!sequence.holding) return false
+    this.#held.remove(sequence)
+    this.#letGo(sequence, now)
+    return true
+  }
+
+  /** When `advance` has something to do; Infinity: not before another call. */
+  nextEventAt(): number {
+    const at = Math.min(this.#stepEndsAt, this.#held.nextAt())
+    if (this.#stepEndsAt !== Infinity || this.#paused) return at
+    return Math.min(at, this.#wakeAt, this.#transfers.nextAt())
+  }
+
+  /** Brings the engine up to `now`: ends due steps, starts new ones. */
+  advance(now: number): void {
+    // A listener that submits calls in here again: what it wants comes in this loop's next round.
+    if (this.#advancing) return
+    this.#advancing = true
+    for (let at = this.nextEventAt(); at <= now; at = this.nextEventAt()) {
+      this.#now = Math.max(this.#now, at)
+      for (const sequence of this.#held.take(this.#now)) {
+        this.counters.lapsedHolds += 1
+        this.#letGo(sequence, this.#now)
+      }
+      if (this.#stepEndsAt <= this.#now) this.#finishStep()
+      if (this.#stepEndsAt === Infinity && !this.#paused) this.#startStep()
+    }
+    this.#now = Math.max(this.#now, now)
+    this.#advancing = false
+  }
+
+  #wake(now: number): void {
+    this.#wakeAt = Math.min(this.#wakeAt, Math.max(now, this.#now))
+  }
+
+  #letGo(sequence: Sequence, now: number): void {
+    sequence.holding = false
+    this.#cache.close(sequence)
+    this.#wake(now)
+  }
+
+  #startStep(): void {
+    this.#wakeAt = Infinity
+    // Latest first, each to the front: the earliest is then served first.
+    for (const sequence of this.#transfers.take(this.#now).reverse()) {
+      sequence.state = 'waiting'
+      // The last token is computed here: the first output comes out of it.
+      sequence.computed = sequence.spec.promptTokens - 1
+      this.#scheduler.waiting.pushFront(sequence)
+    }
+    const lostBlocks = this.#scheduler.plan(this.#now)
+    if (this.#scheduler.scheduled.length === 0) {
+      if (lostBlocks) this.#wake(this.#now)
+      return
+    }
+    const durationMs = batchMs(this.law, this.#scheduler.scheduled) * this.slowdown
+    this.counters.steps += 1
+    this.counters.busyMs += durationMs
+    this.#stepEndsAt = this.#now + durationMs
+  }
+
+  #startTransfer(sequence: Sequence, now: number): void {
+    sequence.transferred = true
+    sequence.fetchedTokens = sequence.spec.promptTokens - sequence.computed
+    sequence.state = 'transfer'
+    sequence.dueAt = now + (this.law.transferMs + this.law.transferTokenMs * sequence.fetchedTokens) * this.slowdown
+    this.counters.fetchedTokens += sequence.fetchedTokens
+    this.#transfers.add(sequence)
+  }
+
+  #finishStep(): void {
+    const scheduler = this.#scheduler
+    const done = scheduler.scheduled
+    scheduler.scheduled = []
+    this.#stepEndsAt = Infinity
+    this.#wakeAt = this.#now
+    let ended = false
+    for (const sequence of done) {
+      const { chunk } = sequence
+      sequence.chunk = 0
+      // Aborted while the step ran.
+      if (sequence.state !== 'running') continue
+      sequence.computed += chunk
+      if (sequence.computed < sequence.tokens) continue
+      this.#countToken(sequence)
+      // The listener may have aborted it.
+      if (sequence.state === 'running' && sequence.outputs === sequence.spec.outputTokens) {
+        ended = true
+        this.#end(sequence, 'complete', this.#now)
+      }
+    }
+    if (ended) scheduler.running = scheduler.running.filter((sequence) => !sequence.ended)
+  }
+
+  #countToken(sequence: Sequence): void {
+    sequence.outputs += 1
+    this.counters.outputTokens += 1
+    if (sequence.firstTokenAt < 0) sequence.firstTokenAt = this.#now
+    else sequence.longestGapMs = Math.max(sequence.longestGapMs, this.#now - sequence.lastTokenAt)
+    sequence.lastTokenAt = this.#now
+    this.#listener.token?.(sequence, this.#now)
+  }
+
+  #end(sequence: Sequence, state: 'complete' | 'aborted', now: number): void {
+    sequence.state = state
+    sequence.endedAt = now
+    if (state === 'complete') this.counters.completed += 1
+    if (state === 'complete' && sequence.spec.hold === true) {
+      sequence.holding = true
+      sequence.dueAt = now + this.#holdLeaseMs
+      this.#held.add(sequence)
+    } else this.#cache.close(sequence)
+    this.#listener.ended?.(sequence, now)
+  }
+}

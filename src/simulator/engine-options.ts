@@ -1,0 +1,81 @@
+import { profileNamed, type EngineLimits, type Profile } from './profiles.ts'
+import type { StepLaw } from './step-law.ts'
+
+/** One simulated engine; everything has a default. Names follow vLLM's flags where there is one. */
+export interface EngineOptions {
+  readonly id?: string
+  /** `prefill`, `decode` and `encode` speak NIXL unless `connector` says otherwise. */
+  readonly role?: 'any' | 'prefill' | 'decode' | 'encode'
+  /** Name of a profile, or one of your own. */
+  readonly profile?: string | Profile
+  readonly limits?: Partial<EngineLimits>
+  readonly law?: Partial<StepLaw>
+  readonly model?: string
+  /** Names of loaded adapters. */
+  readonly adapters?: readonly string[]
+  readonly apiKey?: string | null
+  readonly connector?: 'nixl' | null
+  readonly maxNumQueuedReqs?: number | null
+  readonly maxNumQueuedTokens?: number | null
+  readonly prefixCaching?: boolean
+  /** Embeddings, scores, ranks, classes: a real engine has either these or generation. */
+  readonly pooling?: boolean
+  /** `--enable-per-request-metrics`. */
+  readonly perRequestMetrics?: boolean
+  /** `--enable-request-id-headers`. */
+  readonly requestIdHeaders?: boolean
+  /** `VLLM_SERVER_DEV_MODE`: sleep, pause, reset. */
+  readonly devMode?: boolean
+  readonly holdLeaseMs?: number
+  /** Requests kept for assertions. */
+  readonly keepRequests?: number
+}
+
+export interface EngineSettings {
+  readonly id: string
+  readonly role: 'any' | 'prefill' | 'decode' | 'encode'
+  readonly profile: string
+  readonly limits: EngineLimits
+  readonly law: StepLaw
+  readonly model: string
+  readonly adapters: readonly string[]
+  readonly apiKey: string | null
+  readonly connector: 'nixl' | null
+  readonly maxNumQueuedReqs: number | null
+  readonly maxNumQueuedTokens: number | null
+  readonly prefixCaching: boolean
+  readonly pooling: boolean
+  readonly perRequestMetrics: boolean
+  readonly requestIdHeaders: boolean
+  readonly devMode: boolean
+  readonly holdLeaseMs: number
+  readonly keepRequests: number
+}
+
+/** Fills in the defaults. Throws a RangeError on an unknown profile. */
+export function settle(options: EngineOptions, index: number): EngineSettings {
+  const profile = typeof options.profile === 'object' ? options.profile : profileNamed(options.profile ?? 'demo')
+  const limits = { ...profile.limits, ...options.limits }
+  const role = options.role ?? 'any'
+  return {
+    id: options.id ?? `engine-${index}`,
+    role,
+    profile: profile.name,
+    // A prompt that no empty cache could hold would wait for ever.
+    limits: { ...limits, maxModelLen: Math.min(limits.maxModelLen, limits.cacheBlocks * limits.blockTokens) },
+    law: { ...profile.law, ...options.law },
+    model: options.model ?? 'sim',
+    adapters: options.adapters ?? [],
+    apiKey: options.apiKey ?? null,
+    connector: options.connector === undefined ? (role === 'any' ? null : 'nixl') : options.connector,
+    maxNumQueuedReqs: options.maxNumQueuedReqs ?? null,
+    maxNumQueuedTokens: options.maxNumQueuedTokens ?? null,
+    prefixCaching: options.prefixCaching ?? true,
+    pooling: options.pooling ?? true,
+    perRequestMetrics: options.perRequestMetrics ?? true,
+    requestIdHeaders: options.requestIdHeaders ?? true,
+    devMode: options.devMode ?? true,
+    holdLeaseMs: options.holdLeaseMs ?? 30_000,
+    keepRequests: options.keepRequests ?? 16,
+  }
+}

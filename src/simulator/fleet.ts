@@ -1,0 +1,59 @@
+import { realClock, type Clock } from './clock.ts'
+import { SimulatedEngine, type FleetServices } from './engine.ts'
+import { settle, type EngineOptions } from './engine-options.ts'
+import { handleRequest } from './http.ts'
+import { KvNetwork } from './kv-peer.ts'
+
+/** A fleet: how many engines, or each by itself; all else is the default of every engine. */
+export interface FleetOptions extends Omit<EngineOptions, 'id'> {
+  readonly engines?: number | readonly EngineOptions[]
+  readonly clock?: Clock
+  /** Chance for faults with a `share`, in [0, 1). */
+  readonly random?: () => number
+  readonly newId?: () => string
+}
+
+export interface Fleet {
+  readonly engines: readonly SimulatedEngine[]
+  readonly clock: Clock
+  /** The engine of that id; throws when there is none. */
+  engine(id: string): SimulatedEngine
+  /** Reaches an engine without a network by the host of its URL: `http://engine-0.sim/v1/models`. */
+  fetch(request: Request): Promise<Response>
+  /** Such a base URL for each engine. */
+  readonly urls: readonly string[]
+  /** Ends all engines: what runs is broken off. */
+  stop(): void
+}
+
+/** Makes engines that share a clock, a KV network and an encoder cache. A host can give them ports. */
+export function createFleet(options: FleetOptions = {}): Fleet {
+  const { engines: wanted = 1, clock = realClock, random = Math.random, newId = hexId, ...shared } = options
+  const services: FleetServices = { clock, random, newId, network: new KvNetwork(), encodings: new Set() }
+  const each: readonly EngineOptions[] = typeof wanted === 'number' ? Array.from({ length: wanted }, () => ({})) : wanted
+  const engines = each.map((own, index) => new SimulatedEngine(settle({ ...shared, ...own }, index), index, services))
+  const byId = new Map(engines.map((engine) => [engine.settings.id, engine]))
+  if (byId.size !== engines.length) throw new RangeError('two engines of a fleet have the same id')
+  const engine = (id: string): SimulatedEngine => {
+    const found = byId.get(id)
+    if (found === undefined) throw new RangeError(`no engine is called "${id}": there are ${[...byId.keys()].join(', ')}`)
+    return found
+  }
+  return {
+    engines,
+    clock,
+    engine,
+    fetch: (request) => {
+      const id = new URL(request.url).hostname.replace(/\.sim$/, '')
+      const found = byId.get(id)
+      if (found === undefined) return Promise.reject(new TypeError(`fetch failed: no simulated engine is called "${id}"`))
+      return handleRequest(found, request)
+    },
+    urls: engines.map(({ settings }) => `http://${settings.id}.sim`),
+    stop: () => {
+      for (const one of engines) one.kill()
+    },
+  }
+}
+
+const hexId = (): string => crypto.randomUUID().replaceAll('-', '')

@@ -1,0 +1,77 @@
+import type { BlockPool } from './block-pool.ts'
+import type { Sequence } from './sequence.ts'
+
+/** The block tables of sequences over one pool: vLLM V1's KVCacheManager. */
+export class KvCache {
+  readonly #pool: BlockPool
+  readonly #blockTokens: number
+  readonly #prefixCaching: boolean
+
+  constructor(pool: BlockPool, blockTokens: number, prefixCaching: boolean) {
+    this.#pool = pool
+    this.#blockTokens = blockTokens
+    this.#prefixCaching = prefixCaching
+  }
+
+  /**
+   * Gives a sequence its cached blocks. false, and nothing taken, unless the whole sequence would fit
+   * (vLLM's `scheduler_reserve_full_isl`): else a long prompt would be let in for the sake of its first chunk.
+   */
+  open(sequence: Sequence): boolean {
+    const pool = this.#pool
+    const hits = this.#match(sequence)
+    let fromFree = 0
+    for (let at = 0; at < hits; at += 1) if (pool.references(sequence.table[at]!) === 0) fromFree += 1
+    const needed = Math.ceil(sequence.tokens / this.#blockTokens) - hits
+    if (needed + fromFree > pool.freeCount) return false
+    for (let at = 0; at < hits; at += 1) pool.share(sequence.table[at]!)
+    sequence.tableLength = hits
+    sequence.namedBlocks = hits
+    sequence.computed = hits * this.#blockTokens
+    return true
+  }
+
+  /** Makes room for the KV of `tokens` tokens. false: nothing was taken. */
+  grow(sequence: Sequence, tokens: number): boolean {
+    const wanted = Math.ceil(tokens / this.#blockTokens)
+    const missing = wanted - sequence.tableLength
+    if (missing <= 0) return true
+    if (missing > this.#pool.freeCount) return false
+    for (let at = sequence.tableLength; at < wanted; at += 1) sequence.table[at] = this.#pool.take()
+    sequence.tableLength = wanted
+    return true
+  }
+
+  /** Lets others find the full blocks among the first `tokens` tokens; a sharer in the same step may have them already. */
+  name(sequence: Sequence, tokens: number): void {
+    if (!this.#prefixCaching) return
+    const { blocks } = sequence.spec
+    const full = Math.min(Math.floor(tokens / this.#blockTokens), blocks.length >> 1)
+    for (let at = sequence.namedBlocks; at < full; at += 1) {
+      this.#pool.name(sequence.table[at]!, blocks[at * 2]!, blocks[at * 2 + 1]!)
+    }
+    if (full > sequence.namedBlocks) sequence.namedBlocks = full
+  }
+
+  /** Gives all blocks back, tail first, so that a prefix outlives what hangs on it. */
+  close(sequence: Sequence): void {
+    for (let at = sequence.tableLength - 1; at >= 0; at -= 1) this.#pool.release(sequence.table[at]!)
+    sequence.tableLength = 0
+    sequence.namedBlocks = 0
+  }
+
+  /** Leading blocks found in the cache, into `table`. The last token is always computed, so a full hit loses a block. */
+  #match(sequence: Sequence): number {
+    if (!this.#prefixCaching) return 0
+    const { blocks } = sequence.spec
+    const most = Math.min(blocks.length >> 1, Math.floor((sequence.tokens - 1) / this.#blockTokens))
+    let hits = 0
+    while (hits < most) {
+      const block = this.#pool.find(blocks[hits * 2]!, blocks[hits * 2 + 1]!)
+      if (block < 0) break
+      sequence.table[hits] = block
+      hits += 1
+    }
+    return hits
+  }
+}

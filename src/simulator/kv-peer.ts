@@ -1,0 +1,198 @@
+import type { Clock } from './clock.ts'
+import type { Driver } from './driver.ts'
+import type { Sequence } from './sequence.ts'
+import { badRequest, WireError } from './wire/wire-error.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** Breaches of the prefill/decode protocol that an engine saw. */
+export interface KvViolations {
+  /** A prefill leg that streams, asks for more than one token, or names a remote. */
+  badPrefill: number
+  /** A decode leg that names an engine nobody knows. */
+  unknownEngine: number
+  /** … a prefill that never happened there. */
+  unknownPrefill: number
+  /** … a prefill whose blocks were given up before. */
+  expired: number
+  /** … a prefill that another decode leg has read. */
+  reused: number
+  /** … a prefill of another prompt. */
+  mismatch: number
+  /** A decode leg without the fields that name a prefill: kills a NIXL engine. */
+  fatal: number
+}
+
+interface Handoff {
+  readonly sequence: Sequence
+  /** Last chained key or the length, to tell another prompt. */
+  readonly promptTokens: number
+  read: boolean
+}
+
+/** What a request does between two engines. */
+export type KvLeg =
+  | { readonly kind: 'whole' }
+  | { readonly kind: 'prefill' }
+  /** Blocks come from elsewhere; `done` is called when they have been read, or never will be. */
+  | { readonly kind: 'decode'; readonly done: () => void }
+  /** The engine named does not answer. */
+  | { readonly kind: 'unreachable' }
+  /** The engine process dies of it. */
+  | { readonly kind: 'fatal' }
+
+const WHOLE: KvLeg = { kind: 'whole' }
+const REMOTE_KEYS = ['remote_engine_id', 'remote_block_ids', 'remote_host', 'remote_port'] as const
+
+/** All engines that can hand KV blocks to each other, by their engine id. */
+export class KvNetwork {
+  readonly #peers = new Map<string, KvPeer>()
+
+  join(peer: KvPeer): void {
+    this.#peers.set(peer.engineId, peer)
+  }
+
+  leave(peer: KvPeer): void {
+    this.#peers.delete(peer.engineId)
+  }
+
+  find(engineId: unknown): KvPeer | undefined {
+    return typeof engineId === 'string' ? this.#peers.get(engineId) : undefined
+  }
+}
+
+/** One engine's side of vLLM's NixlConnector in pull mode. */
+export class KvPeer {
+  readonly engineId: string
+  readonly violations: KvViolations = {
+    badPrefill: 0,
+    unknownEngine: 0,
+    unknownPrefill: 0,
+    expired: 0,
+    reused: 0,
+    mismatch: 0,
+    fatal: 0,
+  }
+  /** Reads of blocks that were gone: `vllm:nixl_num_notifications_after_expiry_total`. */
+  lateReads = 0
+  prefillLegs = 0
+  decodeLegs = 0
+  /** Prompt tokens read from here. */
+  readonly #network: KvNetwork
+  readonly #driver: Driver
+  readonly #clock: Clock
+  readonly #port: number
+  readonly #handoffs = new Map<string, Handoff>()
+
+  constructor(options: { engineId: string; network: KvNetwork; driver: Driver; clock: Clock; port: number }) {
+    this.engineId = options.engineId
+    this.#network = options.network
+    this.#driver = options.driver
+    this.#clock = options.clock
+    this.#port = options.port
+    this.#network.join(this)
+  }
+
+  /** Reads `kv_transfer_params` of a request. Throws a WireError where a prefill leg breaks the rules. */
+  legOf(body: Fields, promptTokens: number): KvLeg {
+    const params = body['kv_transfer_params']
+    if (typeof params !== 'object' || params === null || Array.isArray(params)) return WHOLE
+    const fields = params as Fields
+    if (fields['do_remote_decode'] === true) {
+      this.#checkPrefill(body, fields)
+      this.prefillLegs += 1
+      return { kind: 'prefill' }
+    }
+    if (fields['do_remote_prefill'] !== true) return WHOLE
+    if (REMOTE_KEYS.some((key) => fields[key] === undefined || fields[key] === null)) {
+      this.violations.fatal += 1
+      return { kind: 'fatal' }
+    }
+    this.decodeLegs += 1
+    return this.#decodeLeg(fields, promptTokens)
+  }
+
+  /** Keeps the blocks of a finished prefill and says how to find them. */
+  publish(requestId: string, sequence: Sequence): Fields {
+    const remoteId = `${requestId}-${this.#suffix()}`
+    this.#handoffs.set(remoteId, { sequence, promptTokens: sequence.spec.promptTokens, read: false })
+    return {
+      do_remote_prefill: true,
+      do_remote_decode: false,
+      remote_block_ids: [Array.from(sequence.table.subarray(0, sequence.tableLength), (block) => block + 1)],
+      remote_engine_id: this.engineId,
+      remote_request_id: remoteId,
+      remote_host: '127.0.0.1',
+      remote_port: this.#port,
+      tp_size: 1,
+      dcp_size: 1,
+      pp_size: 1,
+      remote_num_tokens: sequence.spec.promptTokens,
+      remote_blocks_expiry_time: null,
+      transfer_mode: 'pull',
+      remote_prefill_cached_tokens: Math.max(0, sequence.cachedTokens),
+    }
+  }
+
+  /** The process ended: what it held cannot be read any more. */
+  leave(): void {
+    this.#network.leave(this)
+    this.#handoffs.clear()
+  }
+
+  #checkPrefill(body: Fields, fields: Fields): void {
+    const limit = body['max_completion_tokens'] ?? body['max_tokens']
+    const fault =
+      body['stream'] === true
+        ? 'a prefill leg must not stream: its answer would carry no kv_transfer_params'
+        : limit !== 1
+          ? `a prefill leg generates one token: max_tokens must be 1, got ${JSON.stringify(limit ?? null)}`
+          : (body['n'] ?? 1) !== 1
+            ? 'a prefill leg has one choice: n must be 1'
+            : fields['do_remote_prefill'] === true
+              ? 'do_remote_prefill and do_remote_decode exclude each other'
+              : REMOTE_KEYS.some((key) => fields[key] !== undefined && fields[key] !== null)
+                ? 'a prefill leg names no remote: remote_* must be null'
+                : null
+    if (fault === null) return
+    this.violations.badPrefill += 1
+    throw badRequest(fault, 'kv_transfer_params')
+  }
+
+  #decodeLeg(fields: Fields, promptTokens: number): KvLeg {
+    const peer = this.#network.find(fields['remote_engine_id'])
+    if (peer === undefined) {
+      this.violations.unknownEngine += 1
+      return { kind: 'unreachable' }
+    }
+    const handoff = peer.#handoffs.get(String(fields['remote_request_id']))
+    if (handoff === undefined) this.violations.unknownPrefill += 1
+    else if (handoff.promptTokens !== promptTokens) this.violations.mismatch += 1
+    else if (handoff.read) {
+      // Seen on a real server: the blocks are freed, but their content is still there.
+      this.violations.reused += 1
+      peer.lateReads += 1
+      return { kind: 'decode', done: () => undefined }
+    } else if (!handoff.sequence.holding) {
+      this.violations.expired += 1
+      peer.lateReads += 1
+    } else {
+      handoff.read = true
+      return { kind: 'decode', done: () => peer.#finishRead(handoff) }
+    }
+    // Nothing to read: compute the prompt here.
+    return WHOLE
+  }
+
+  #finishRead(handoff: Handoff): void {
+    if (this.#driver.model.readByRemote(handoff.sequence, this.#clock.now())) this.#driver.arm()
+    else this.lateReads += 1
+  }
+
+  #suffix(): string {
+    return this.#handoffs.size.toString(16).padStart(8, '0')
+  }
+}
+
+/** Of a decode leg whose remote does not answer, once the engine has given up. */
+export const transferFailed = (): WireError => new WireError(500, 'InternalServerError', 'Internal server error')

@@ -1,0 +1,122 @@
+import type { StepLaw } from './step-law.ts'
+
+/** Sizes of an engine, under the names of vLLM's flags. */
+export interface EngineLimits {
+  readonly blockTokens: number
+  /** `num_gpu_blocks`: blocks the KV cache can hold. */
+  readonly cacheBlocks: number
+  readonly maxNumSeqs: number
+  readonly maxNumBatchedTokens: number
+  readonly maxModelLen: number
+}
+
+/** A kind of machine and model, as far as time and memory go. */
+export interface Profile {
+  readonly name: string
+  readonly description: string
+  readonly law: StepLaw
+  readonly limits: EngineLimits
+}
+
+const transfer = { transferMs: 5, transferTokenMs: 0.002, encodeItemMs: 60 }
+const nothing: StepLaw = {
+  stepMs: 0,
+  prefillStepMs: 0,
+  prefillTokenMs: 0,
+  prefillPairMs: 0,
+  decodeSequenceMs: 0,
+  decodeContextTokenMs: 0,
+  encodeItemMs: 0,
+  transferMs: 0,
+  transferTokenMs: 0,
+}
+
+const demo: Profile = {
+  name: 'demo',
+  description: 'Pleasant to watch: 100 tokens a second, a 1000-token prompt takes a fifth of a second, the cache holds 32k tokens.',
+  law: {
+    stepMs: 8,
+    prefillStepMs: 12,
+    prefillTokenMs: 0.18,
+    prefillPairMs: 1e-5,
+    decodeSequenceMs: 0.4,
+    decodeContextTokenMs: 1e-4,
+    ...transfer,
+  },
+  limits: { blockTokens: 16, cacheBlocks: 2048, maxNumSeqs: 64, maxNumBatchedTokens: 2048, maxModelLen: 32_768 },
+}
+
+const test: Profile = {
+  name: 'test',
+  description: 'Everything happens, 20 times as fast as in `demo`, in a cache of 16k tokens.',
+  law: {
+    stepMs: 0.4,
+    prefillStepMs: 0.6,
+    prefillTokenMs: 0.009,
+    prefillPairMs: 5e-7,
+    decodeSequenceMs: 0.02,
+    decodeContextTokenMs: 5e-6,
+    encodeItemMs: 3,
+    transferMs: 0.5,
+    transferTokenMs: 1e-4,
+  },
+  limits: { blockTokens: 16, cacheBlocks: 1024, maxNumSeqs: 64, maxNumBatchedTokens: 2048, maxModelLen: 16_384 },
+}
+
+const instant: Profile = {
+  name: 'instant',
+  description: 'No time passes: for measuring what stands in front of the engine.',
+  law: nothing,
+  limits: { blockTokens: 16, cacheBlocks: 65_536, maxNumSeqs: 1024, maxNumBatchedTokens: 65_536, maxModelLen: 1_048_576 },
+}
+
+const cpuSmall: Profile = {
+  name: 'cpu_small_f32',
+  description:
+    'vLLM 0.32 on two CPU cores, a model of 8 layers of 512, float32: prefill 38 ms + 0.98 ms a token + 4.75e-4 ms a pair (fitted, 4 % median error); decode guessed.',
+  law: {
+    stepMs: 10,
+    prefillStepMs: 28,
+    prefillTokenMs: 0.98,
+    prefillPairMs: 4.75e-4,
+    decodeSequenceMs: 3,
+    decodeContextTokenMs: 5e-4,
+    ...transfer,
+  },
+  limits: { blockTokens: 32, cacheBlocks: 2048, maxNumSeqs: 8, maxNumBatchedTokens: 2048, maxModelLen: 16_384 },
+}
+
+const cpuSmallBf16: Profile = {
+  ...cpuSmall,
+  name: 'cpu_small_bf16',
+  description: 'The same in bfloat16, which such a CPU lacks: 24 ms + 6 ms a token + 6.5e-4 ms a pair (7.5 % median error).',
+  law: { ...cpuSmall.law, prefillStepMs: 14, prefillTokenMs: 6, prefillPairMs: 6.5e-4 },
+}
+
+const agentic: Profile = {
+  name: 'agentic',
+  description:
+    "One server of the program-scheduling study: prefill 66 ms + 57 us a token + 4.4e-9 s a token squared; decode step 10.6 ms + 0.42 ms a sequence + 0.14 us a context token.",
+  law: {
+    stepMs: 10.635,
+    prefillStepMs: 55.365,
+    prefillTokenMs: 0.05702,
+    // 0.0044057 s for (1000 tokens)², and a pair is half a square.
+    prefillPairMs: 8.8114e-6,
+    decodeSequenceMs: 0.41928,
+    decodeContextTokenMs: 1.42e-4,
+    ...transfer,
+  },
+  limits: { blockTokens: 16, cacheBlocks: 32_768, maxNumSeqs: 256, maxNumBatchedTokens: 8192, maxModelLen: 131_072 },
+}
+
+export const profiles: Readonly<Record<string, Profile>> = Object.fromEntries(
+  [demo, test, instant, cpuSmall, cpuSmallBf16, agentic].map((profile) => [profile.name, profile]),
+)
+
+/** The profile of that name; the error lists the names there are. */
+export function profileNamed(name: string): Profile {
+  const profile = profiles[name]
+  if (profile === undefined) throw new RangeError(`no profile is called "${name}": choose one of ${Object.keys(profiles).join(', ')}`)
+  return profile
+}

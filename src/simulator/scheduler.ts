@@ -1,0 +1,109 @@
+import type { EngineCounters } from './engine-counters.ts'
+import type { KvCache } from './kv-cache.ts'
+import type { EngineLimits } from './profiles.ts'
+import type { Sequence } from './sequence.ts'
+import { WaitingQueue } from './waiting-queue.ts'
+
+/** What a step computes: vLLM V1's Scheduler, first come, first served. Knows the time only to note it. */
+export class Scheduler {
+  readonly waiting = new WaitingQueue()
+  running: Sequence[] = []
+  /** In the step in progress, each with its `chunk`. */
+  scheduled: Sequence[] = []
+  readonly #limits: EngineLimits
+  readonly #cache: KvCache
+  readonly #counters: EngineCounters
+  /** Called for a sequence whose blocks come from another engine, once it holds room for them. */
+  readonly #transfer: (sequence: Sequence, now: number) => void
+
+  constructor(
+    limits: EngineLimits,
+    cache: KvCache,
+    counters: EngineCounters,
+    transfer: (sequence: Sequence, now: number) => void,
+  ) {
+    this.#limits = limits
+    this.#cache = cache
+    this.#counters = counters
+    this.#transfer = transfer
+  }
+
+  /** Fills `scheduled`. true: some sequence lost its blocks, so another try may find more room. */
+  plan(now: number): boolean {
+    const before = this.#counters.preemptions
+    const budget = this.#planRunning(this.#limits.maxNumBatchedTokens)
+    // Whoever waits would take the blocks that the preempted sequence needs back.
+    if (this.#counters.preemptions !== before) return true
+    this.#planWaiting(budget, now)
+    return false
+  }
+
+  #planRunning(limit: number): number {
+    let budget = limit
+    const { running } = this
+    for (let at = 0; at < running.length && budget > 0; at += 1) {
+      const sequence = running[at]!
+      const chunk = Math.min(sequence.tokens - sequence.computed, budget)
+      let fits = this.#cache.grow(sequence, sequence.computed + chunk)
+      while (!fits) {
+        const youngest = running.pop()!
+        this.#preempt(youngest)
+        if (youngest === sequence) break
+        fits = this.#cache.grow(sequence, sequence.computed + chunk)
+      }
+      if (!fits) break
+      budget -= chunk
+      this.#schedule(sequence, chunk)
+    }
+    return budget
+  }
+
+  #planWaiting(limit: number, now: number): void {
+    let budget = limit
+    while (budget > 0 && this.running.length < this.#limits.maxNumSeqs) {
+      const sequence = this.waiting.peek()
+      if (sequence === undefined || !this.#open(sequence)) return
+      this.waiting.shift()
+      if (sequence.spec.remote === true && !sequence.transferred) {
+        this.#cache.grow(sequence, sequence.spec.promptTokens)
+        this.#transfer(sequence, now)
+        continue
+      }
+      const chunk = Math.min(sequence.tokens - sequence.computed, budget)
+      this.#cache.grow(sequence, sequence.computed + chunk)
+      sequence.state = 'running'
+      if (sequence.scheduledAt < 0) sequence.scheduledAt = now
+      this.running.push(sequence)
+      budget -= chunk
+      this.#schedule(sequence, chunk)
+    }
+  }
+
+  /** Finds cached blocks, once. false: there is no room yet. After a transfer the blocks are there already. */
+  #open(sequence: Sequence): boolean {
+    if (sequence.tableLength > 0) return this.#cache.grow(sequence, sequence.tokens)
+    if (!this.#cache.open(sequence)) return false
+    if (sequence.cachedTokens < 0) {
+      sequence.cachedTokens = sequence.computed
+      this.#counters.promptTokens += sequence.spec.promptTokens
+      this.#counters.cachedTokens += sequence.computed
+    }
+    return true
+  }
+
+  #schedule(sequence: Sequence, chunk: number): void {
+    sequence.chunk = chunk
+    this.scheduled.push(sequence)
+    if (chunk > 1) this.#counters.encodedItems += sequence.encodeItemsDue
+    this.#cache.name(sequence, sequence.computed + chunk)
+  }
+
+  #preempt(sequence: Sequence): void {
+    this.#cache.close(sequence)
+    sequence.computed = 0
+    sequence.state = 'waiting'
+    sequence.preemptions += 1
+    this.#counters.preemptions += 1
+    this.waiting.pushFront(sequence)
+  }
+}

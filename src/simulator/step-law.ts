@@ -1,0 +1,68 @@
+import type { Sequence } from './sequence.ts'
+
+/**
+ * How long one engine step takes. The prefill terms are the law measured on real vLLM servers,
+ * `fixed + a*new + b*(total² − cached²)/2`; the decode terms are linear in the batch and in its context.
+ * All in milliseconds.
+ */
+export interface StepLaw {
+  /** Of every step. */
+  readonly stepMs: number
+  /** On top, for a step that prefills anything. */
+  readonly prefillStepMs: number
+  /** For each prompt token computed. */
+  readonly prefillTokenMs: number
+  /** For each pair of a computed prompt token and a token before it. */
+  readonly prefillPairMs: number
+  /** For each sequence that gets its next token. */
+  readonly decodeSequenceMs: number
+  /** For each token of context of those sequences. */
+  readonly decodeContextTokenMs: number
+  /** For each image, sound or video that must be encoded. */
+  readonly encodeItemMs: number
+  /** Fetching KV blocks from another engine: once, and for each token. */
+  readonly transferMs: number
+  readonly transferTokenMs: number
+}
+
+/**
+ * Time to first token on an idle engine, without network, milliseconds.
+ * @param promptTokens all of them; @param cachedTokens leading ones found in the prefix cache; @param budgetTokens of one step
+ */
+export function idleTtftMs(law: StepLaw, promptTokens: number, cachedTokens: number, budgetTokens: number): number {
+  const fresh = promptTokens - cachedTokens
+  const steps = Math.ceil(fresh / budgetTokens)
+  const lastChunk = fresh - (steps - 1) * budgetTokens
+  // A chunk of one token is a decode step to the engine.
+  const single = lastChunk === 1 ? 1 : 0
+  const pairs = (promptTokens - single) ** 2 - cachedTokens ** 2
+  return (
+    steps * law.stepMs +
+    (steps - single) * law.prefillStepMs +
+    (fresh - single) * law.prefillTokenMs +
+    (pairs / 2) * law.prefillPairMs +
+    single * (law.decodeSequenceMs + promptTokens * law.decodeContextTokenMs)
+  )
+}
+
+/** Time of one step that computes `chunk` tokens of each of these sequences, ms. */
+export function batchMs(law: StepLaw, scheduled: readonly Sequence[]): number {
+  let ms = law.stepMs
+  let prefills = false
+  for (const sequence of scheduled) {
+    const { chunk, computed } = sequence
+    // One token costs what a decode step costs, whatever it is for.
+    if (chunk === 1) {
+      ms += law.decodeSequenceMs + law.decodeContextTokenMs * (computed + 1)
+      continue
+    }
+    prefills = true
+    const end = computed + chunk
+    ms += law.prefillTokenMs * chunk + (law.prefillPairMs * (end * end - computed * computed)) / 2
+    if (sequence.encodeItemsDue > 0) {
+      ms += law.encodeItemMs * sequence.encodeItemsDue
+      sequence.encodeItemsDue = 0
+    }
+  }
+  return prefills ? ms + law.prefillStepMs : ms
+}

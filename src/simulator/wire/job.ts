@@ -1,0 +1,43 @@
+import type { Driver } from '../driver.ts'
+import type { Sequence, SequenceSpec } from '../sequence.ts'
+import type { AnswerPlan } from './answer-plan.ts'
+
+/** One choice of a request, on its way through the engine. */
+export interface Choice {
+  readonly index: number
+  readonly plan: AnswerPlan
+  readonly spec: SequenceSpec
+}
+
+export interface JobEvents {
+  /** `choice` got its `count`-th token. */
+  token?(choice: Choice, count: number): void
+  /** All choices are done. `aborted`: the engine gave up on one (sleep, pause). */
+  done(sequences: readonly Sequence[], aborted: boolean): void
+}
+
+/** Runs all choices of a request; the answer aborts what still runs, and then nothing is called any more. */
+export function runJob(driver: Driver, choices: readonly Choice[], events: JobEvents): () => void {
+  let left = choices.length
+  let cancelled = false
+  let aborted = false
+  const sequences: Sequence[] = []
+  for (const choice of choices) {
+    sequences.push(
+      driver.submit(choice.spec, {
+        token: (sequence) => {
+          if (!cancelled) events.token?.(choice, sequence.outputs)
+        },
+        ended: (sequence) => {
+          left -= 1
+          aborted ||= sequence.state === 'aborted'
+          if (left === 0 && !cancelled) events.done(sequences, aborted)
+        },
+      }),
+    )
+  }
+  return () => {
+    cancelled = true
+    for (const sequence of sequences) driver.abort(sequence)
+  }
+}

@@ -1,0 +1,74 @@
+import { badRequest, invalidBody } from './wire-error.ts'
+
+export type Body = Readonly<Record<string, unknown>>
+
+/** What a request says about how to generate; vLLM's names. */
+export interface Sampling {
+  readonly n: number
+  /** null: as far as the context allows. */
+  readonly maxTokens: number | null
+  readonly minTokens: number
+  readonly ignoreEos: boolean
+  readonly stop: readonly string[]
+  readonly temperature: number
+  /** Number of logprobs wanted; null: none. */
+  readonly logprobs: number | null
+}
+
+/** Reads the sampling fields as vLLM checks them; the error names the field. */
+export function readSampling(body: Body, maxTokensKeys: readonly string[]): Sampling {
+  const temperature = numberOf(body, 'temperature') ?? 1
+  if (temperature < 0) throw badRequest(`temperature must be non-negative, got ${pythonFloat(temperature)}.`, 'temperature')
+  const topP = numberOf(body, 'top_p') ?? 1
+  if (!(topP > 0 && topP <= 1)) throw badRequest(`top_p must be in (0, 1], got ${pythonFloat(topP)}.`, 'top_p')
+  const n = numberOf(body, 'n') ?? 1
+  if (n < 1) throw badRequest(`n must be at least 1, got ${n}.`, 'n')
+  const maxTokens = firstNumber(body, maxTokensKeys)
+  if (maxTokens !== null && maxTokens < 1) throw badRequest(`max_tokens must be at least 1, got ${maxTokens}.`, 'max_tokens')
+  const minTokens = numberOf(body, 'min_tokens') ?? 0
+  if (maxTokens !== null && minTokens > maxTokens) {
+    throw badRequest(`min_tokens must be less than or equal to max_tokens=${maxTokens}, got ${minTokens}.`, 'min_tokens')
+  }
+  return {
+    n,
+    maxTokens,
+    minTokens,
+    ignoreEos: body['ignore_eos'] === true,
+    stop: readStop(body['stop']),
+    temperature,
+    logprobs: readLogprobs(body),
+  }
+}
+
+function readStop(stop: unknown): string[] {
+  if (typeof stop === 'string') return stop === '' ? [] : [stop]
+  if (!Array.isArray(stop)) return []
+  return stop.filter((entry): entry is string => typeof entry === 'string' && entry !== '')
+}
+
+function readLogprobs(body: Body): number | null {
+  if (typeof body['logprobs'] === 'number') return body['logprobs']
+  if (body['logprobs'] === true) return numberOf(body, 'top_logprobs') ?? 0
+  return null
+}
+
+function firstNumber(body: Body, keys: readonly string[]): number | null {
+  for (const key of keys) {
+    const value = numberOf(body, key)
+    if (value !== null) return value
+  }
+  return null
+}
+
+/** The number under `key`; null when absent or null; pydantic's error otherwise. */
+export function numberOf(body: Body, key: string): number | null {
+  const value = body[key]
+  if (value === undefined || value === null) return null
+  if (typeof value === 'number') return value
+  throw invalidBody(
+    `body.${key}`,
+    `{'type': 'float_type', 'loc': 'body.${key}', 'msg': 'Input should be a valid number', 'input': ${JSON.stringify(value)}}`,
+  )
+}
+
+const pythonFloat = (value: number): string => (Number.isInteger(value) ? `${value}.0` : String(value))

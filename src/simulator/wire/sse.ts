@@ -1,0 +1,18 @@
+import type { Answer, BodyStream, Sink } from '../answer.ts'
+
+export const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+export const event = (type: string, value: unknown): string => `event: ${type}\ndata: ${JSON.stringify(value)}\n\n`
+export const DONE = 'data: [DONE]\n\n'
+
+export const eventStream = (body: BodyStream): Answer => ({
+  status: 200,
+  headers: { 'content-type': 'text/event-stream; charset=utf-8' },
+  body,
+})
+
+/** Ends a stream that the engine gave up on. */
+export function endAborted(sink: Sink): void {
+  sink.write(data({ error: { message: 'Internal server error', type: 'InternalServerError', param: null, code: 500 } }))
+  sink.write(DONE)
+  sink.end()
+}

@@ -1,0 +1,55 @@
+import type { Sequence } from '../sequence.ts'
+import type { Choice } from './job.ts'
+
+export interface Totals {
+  readonly promptTokens: number
+  readonly completionTokens: number
+  readonly cachedTokens: number
+}
+
+/** What a request cost. A prompt shared by several choices counts once. */
+export function totalsOf(choices: readonly Choice[], sequences: readonly Sequence[], promptCount: number): Totals {
+  const perPrompt = choices.length / promptCount
+  let promptTokens = 0
+  let completionTokens = 0
+  let cachedTokens = 0
+  sequences.forEach((sequence, at) => {
+    completionTokens += sequence.outputs
+    if (at % perPrompt !== 0) return
+    promptTokens += sequence.spec.promptTokens
+    cachedTokens += Math.max(0, sequence.cachedTokens)
+  })
+  return { promptTokens, completionTokens, cachedTokens }
+}
+
+/** Of an answer in one piece. */
+export const usageOf = (totals: Totals): object => ({
+  prompt_tokens: totals.promptTokens,
+  total_tokens: totals.promptTokens + totals.completionTokens,
+  completion_tokens: totals.completionTokens,
+  prompt_tokens_details: { cached_tokens: totals.cachedTokens, created_cache_tokens: 0, multimodal_tokens: null },
+  completion_tokens_details: null,
+})
+
+/** Of a stream's last record: vLLM leaves out what is not set. */
+export const streamUsageOf = (totals: Totals): object => ({
+  prompt_tokens: totals.promptTokens,
+  total_tokens: totals.promptTokens + totals.completionTokens,
+  completion_tokens: totals.completionTokens,
+  prompt_tokens_details: { cached_tokens: totals.cachedTokens, created_cache_tokens: 0 },
+})
+
+/** vLLM's per-request metrics; null for several choices. Time to first token counts from scheduling, not arrival. */
+export function metricsOf(sequences: readonly Sequence[]): Record<string, number | null> | null {
+  const [sequence] = sequences
+  if (sequence === undefined || sequences.length > 1 || sequence.firstTokenAt < 0) return null
+  const ttft = sequence.firstTokenAt - sequence.scheduledAt
+  const generation = sequence.lastTokenAt - sequence.firstTokenAt
+  return {
+    time_to_first_token_ms: ttft,
+    generation_time_ms: generation,
+    queue_time_ms: sequence.scheduledAt - sequence.arrivedAt,
+    mean_itl_ms: sequence.outputs > 1 ? generation / (sequence.outputs - 1) : null,
+    tokens_per_second: ttft + generation > 0 ? (sequence.outputs / (ttft + generation)) * 1000 : null,
+  }
+}
