@@ -2,7 +2,7 @@ import type { Candidate, Signal } from '../routing/policy.ts'
 import type { Field } from '../routing/route.ts'
 import type { Part } from './books.ts'
 import { admits } from './circuit.ts'
-import type { Admission, ExclusionReason, Role } from './contract.ts'
+import type { Admission, EngineSpec, ExclusionReason, Role } from './contract.ts'
 import type { EngineRecord } from './engine-record.ts'
 import type { PoolReading } from './pool-books.ts'
 
@@ -20,14 +20,13 @@ export function mayDo(role: Role, part: Part): boolean {
 }
 
 /** Does it serve the model or the adapter that was asked for? */
-export function serves(engine: EngineRecord, admission: Admission): boolean {
-  const { models } = engine.spec
+export function serves({ models }: Pick<EngineSpec, 'models'>, admission: Admission): boolean {
   return models === null || models.includes(admission.model) || (admission.adapter !== null && models.includes(admission.adapter))
 }
 
 /** Why the engine may not be given this request now; null: it may. Permanent reasons come before passing ones. */
 export function exclusion(engine: EngineRecord, admission: Admission, facts: { readonly requests: number; readonly now: number }): ExclusionReason | null {
-  if (!serves(engine, admission)) return 'model'
+  if (!serves(engine.spec, admission)) return 'model'
   return unavailability(engine, facts) ?? (admission.avoid.includes(engine.spec.id) ? 'avoided' : null)
 }
 

@@ -26,7 +26,7 @@ export function refuse(
   excluded: readonly Excluded[],
   facts: { readonly now: number; readonly statsIntervalMs: number },
 ): Refusal {
-  const serving = [...engines].filter((engine) => !engine.removed && serves(engine, admission))
+  const serving = [...engines].filter((engine) => !engine.removed && serves(engine.spec, admission))
   if (serving.length === 0) return { reason: 'no_engine', detail: `no engine serves "${admission.model}"`, retryAfterMs: CONFIG_RETRY_MS }
   const able = serving.filter((engine) => mayDo(engine.spec.role, 'whole'))
   const away = excluded.filter(({ engine }) => able.includes(engine))

@@ -1,0 +1,33 @@
+import { prefixKey } from '../cluster/choose.ts'
+import type { Admission, ClusterDigest, EngineSpec, Placement } from '../cluster/contract.ts'
+import { mayDo, serves } from '../cluster/eligible.ts'
+import { hashText } from './hash.ts'
+import { SESSION_BOUND } from './policies/session.ts'
+import { rendezvous, withinBound } from './rendezvous.ts'
+
+const MAX_RUNNERS_UP = 4
+
+/**
+ * A choice without the cluster object: rendezvous hash of the session, or of the first blocks, with bounded load from
+ * the last digest. Every edge chooses alike, so prompts meet their caches again.
+ * @returns null when no engine that serves the model is left.
+ */
+export function fallbackPlacement(
+  admission: Admission,
+  engines: readonly Pick<EngineSpec, 'id' | 'role' | 'models' | 'weight'>[],
+  digest: ClusterDigest | null,
+): Placement | null {
+  const able = engines.filter((engine) => mayDo(engine.role, 'whole') && serves(engine, admission) && !admission.avoid.includes(engine.id))
+  const told = new Map(digest?.engines.map((engine) => [engine.id, engine]))
+  // The digest is old news: it may push an engine behind others, but not leave nobody to ask.
+  const isUp = ({ id }: { readonly id: string }) => told.get(id)?.available ?? true
+  const order = rendezvous(placementKey(admission), able).map((engine) => ({ ...engine, requests: told.get(engine.id)?.requests ?? 0 }))
+  const bounded = [...withinBound(order.filter(isUp), SESSION_BOUND), ...order.filter((engine) => !isUp(engine))]
+  const [first, ...others] = bounded.map(({ id }) => id)
+  return first === undefined ? null : { kind: 'whole', engine: first, runnersUp: others.slice(0, MAX_RUNNERS_UP) }
+}
+
+/** What a request has in common with those whose cache it can use: its session, or else its first blocks. */
+export function placementKey(admission: Pick<Admission, 'id' | 'blocks' | 'session'>): number {
+  return admission.session === null ? prefixKey(admission) : hashText(admission.session)
+}
