@@ -8,8 +8,8 @@ import { RecentRequests } from './api/recent.ts'
 import type { Config } from './config.ts'
 import { toPoolConfig } from './config/pool.ts'
 import { configured } from './origin/configured.ts'
+import { DigestCache } from './origin/digests.ts'
 import { forward } from './origin/forward.ts'
-import type { Digests } from './origin/place.ts'
 import type { Cluster, Ports, RequestScope } from './ports.ts'
 
 /** The product as one fetch function. */
@@ -32,7 +32,7 @@ const RECENT_REQUESTS = 1000
 export function createGateway(config: Config, outside: Ports, options: GatewayOptions = {}): Gateway {
   const catalog = new Catalog(config)
   const ports = configuring(outside, config.version, catalog)
-  const digests: Digests = { order: (exchange) => exchange.routes, latest: () => null, fallback: () => null }
+  const digests = new DigestCache({ ports })
   const door: Door = {
     config,
     ports,
@@ -40,6 +40,7 @@ export function createGateway(config: Config, outside: Ports, options: GatewayOp
     keeper: new Doorkeeper(config),
     held: new HeldResponses(config.limits.responseIds),
     recent: new RecentRequests(RECENT_REQUESTS),
+    digests,
     meters: new Meters(() => ports.now(), options.vocabularyOf ?? (() => null)),
     forward: (exchange) => forward(exchange, ports, digests),
     startedAt: ports.now(),

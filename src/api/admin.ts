@@ -48,7 +48,7 @@ export async function dryRun(door: Door, incoming: Incoming): Promise<Response> 
   const understood = await understand(door, endpoint, incoming, everyone)
   const admission = admissionFor(understood, door.meters)
   const refusals: unknown[] = []
-  for (const route of understood.routes) {
+  for (const route of door.digests.order({ routes: understood.routes, scope: incoming.scope, admission })) {
     const answer = await rank(door, route, admission(route))
     if ('decision' in answer) return answerJson(incoming, { decision: toWire(answer.decision), refusals })
     refusals.push({ cluster: route.cluster.id, pool: route.pool.model, ...(toWire(answer.refusal) as object) })

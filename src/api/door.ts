@@ -1,4 +1,5 @@
 import type { Config } from '../config.ts'
+import type { DigestCache } from '../origin/digests.ts'
 import type { Exchange } from '../origin/exchange.ts'
 import type { Ports } from '../ports.ts'
 import { Failure } from '../failure.ts'
@@ -16,6 +17,8 @@ export interface Door {
   readonly keeper: Doorkeeper
   readonly held: HeldResponses
   readonly recent: RecentRequests
+  /** What is known of clusters without asking them. */
+  readonly digests: Pick<DigestCache, 'order'>
   readonly meters: Meters
   readonly forward: (exchange: Exchange) => Promise<Response>
   /** When this gateway was made, ms since the epoch. */
