@@ -2,6 +2,7 @@
 import packageJson from '../../../package.json' with { type: 'json' }
 import { ConfigError } from '../../config/parse.ts'
 import { didYouMean } from '../../config/suggest.ts'
+import { VocabularyError } from '../../core/tokens/vocabulary.ts'
 import { readArgs } from './commands/args.ts'
 import { UsageError, type Command, type Io } from './commands/command.ts'
 import { commandHelp, mainHelp } from './commands/help.ts'
@@ -62,6 +63,10 @@ function report(error: unknown, io: Io): number {
   if (error instanceof ConfigError) {
     io.err(error.message)
     io.err('docs/config.md lists every key; "firstlight check" tries a file without starting.')
+    return 1
+  }
+  if (error instanceof VocabularyError) {
+    io.err(error.message)
     return 1
   }
   io.err(explainSystemError(error) ?? (error instanceof Error ? (error.stack ?? error.message) : String(error)))

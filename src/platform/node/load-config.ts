@@ -1,5 +1,6 @@
 /** Where a Node process finds its configuration: a file, or the same variable as on Workers. */
 import { existsSync, readFileSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { Config } from '../../config.ts'
 import { parseConfigText, type Env } from '../../config/parse.ts'
 import { UsageError } from './commands/command.ts'
@@ -12,6 +13,8 @@ export interface LoadedConfig {
   readonly text: string
   /** For messages: the file's name, or the variable's. */
   readonly from: string
+  /** Where relative paths in the document start. */
+  readonly folder: string
 }
 
 /** Is there anything to serve without `--config`? */
@@ -21,17 +24,17 @@ export function hasConfig(env: Env): boolean {
 
 /** Reads and validates. `file` null: the variable, else ./firstlight.yaml. Throws a UsageError when there is none. */
 export function loadConfig(file: string | null, env: Env): LoadedConfig {
-  const { text, from, version } = readText(file, env)
-  return { text, from, config: parseConfigText(text, env, { defaultVersion: version, defaultObserveShare: 1, listens: true }) }
+  const { text, from, version, folder } = readText(file, env)
+  return { text, from, folder, config: parseConfigText(text, env, { defaultVersion: version, defaultObserveShare: 1, listens: true }) }
 }
 
-function readText(file: string | null, env: Env): { text: string; from: string; version: number } {
+function readText(file: string | null, env: Env): { text: string; from: string; version: number; folder: string } {
   const inline = env[configVariable]
-  if (file === null && typeof inline === 'string') return { text: inline, from: configVariable, version: 1 }
+  if (file === null && typeof inline === 'string') return { text: inline, from: configVariable, version: 1, folder: '.' }
   const path = file ?? defaultFile
   if (!existsSync(path)) {
     const what = file === null ? `There is no ${defaultFile} here and no ${configVariable} in the environment` : `There is no file ${file}`
     throw new UsageError(`${what}.`, 'Copy examples/firstlight.yaml and name your engines in it, or try "firstlight demo" first.')
   }
-  return { text: readFileSync(path, 'utf8'), from: path, version: Math.floor(statSync(path).mtimeMs) }
+  return { text: readFileSync(path, 'utf8'), from: path, version: Math.floor(statSync(path).mtimeMs), folder: dirname(path) }
 }

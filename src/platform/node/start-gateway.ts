@@ -2,9 +2,11 @@
 import type { Config } from '../../config.ts'
 import { createGateway } from '../../gateway.ts'
 import type { Log } from '../../ports.ts'
+import { openVocabularies } from '../../vocabulary.ts'
 import type { Drained } from './drain.ts'
 import { nodePorts } from './ports.ts'
 import { listen } from './serve.ts'
+import { fileVocabularies } from './vocabulary.ts'
 
 export interface RunningGateway {
   readonly url: string
@@ -12,10 +14,18 @@ export interface RunningGateway {
   stop(now: AbortSignal): Promise<Drained>
 }
 
-export async function startGateway(config: Config, log: Log): Promise<RunningGateway> {
+/**
+ * `folder`: where relative names of vocabularies start. Rejects with a VocabularyError, or with the system's error when
+ * the port cannot be had.
+ */
+export async function startGateway(config: Config, log: Log, folder = '.'): Promise<RunningGateway> {
+  const vocabularies = await openVocabularies(tokenizersOf(config), fileVocabularies(folder))
   const ports = nodePorts(config, log)
   try {
-    const listening = await listen(createGateway(config, ports), {
+    const gateway = createGateway(config, ports, {
+      vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),
+    })
+    const listening = await listen(gateway, {
       ...config.listen,
       drainMs: config.limits.drainMs,
       probeEveryMs: shortestInterval(config),
@@ -37,4 +47,9 @@ export async function startGateway(config: Config, log: Log): Promise<RunningGat
 
 function shortestInterval(config: Config): number {
   return Math.min(...config.clusters.flatMap(({ pools }) => pools.map((pool) => pool.statsIntervalMs)))
+}
+
+/** Names of the vocabularies the pools ask for. */
+export function tokenizersOf(config: Config): string[] {
+  return config.clusters.flatMap(({ pools }) => pools.map((pool) => pool.tokenizer)).filter((name) => name !== null)
 }

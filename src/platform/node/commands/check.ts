@@ -1,6 +1,10 @@
 import { writeFileSync } from 'node:fs'
+import type { Config } from '../../../config.ts'
 import { summarise, type Summary } from '../../../config/summary.ts'
 import { loadConfig } from '../load-config.ts'
+import { openVocabularies } from '../../../vocabulary.ts'
+import { tokenizersOf } from '../start-gateway.ts'
+import { fileVocabularies } from '../vocabulary.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { table } from './text-table.ts'
 
@@ -14,20 +18,20 @@ export const check: Command = {
     'without-env': { type: 'boolean', about: 'Do not ask whether the environment variables of secrets are set.' },
     json: { type: 'string', value: 'FILE', about: 'Write what was understood as JSON, too. Secrets are left out.' },
   },
-  run: async (args, io) => runCheck(args, io),
+  run: runCheck,
 }
 
 /** Every variable exists: for checking a file where its secrets are not. */
 const anyEnv = new Proxy({}, { get: (_, name) => `value of ${String(name)}` })
 
-function runCheck(args: Args, io: Io): number {
+async function runCheck(args: Args, io: Io): Promise<number> {
   if (args.positionals.length > 1) throw new UsageError('firstlight check takes one file.', `Example: firstlight check ${args.positionals[0]}`)
   const file = args.positionals[0] ?? args.text('config')
-  const { config, from } = loadConfig(file, args.on('without-env') ? anyEnv : io.env)
+  const { config, from, folder } = loadConfig(file, args.on('without-env') ? anyEnv : io.env)
   const summary = summarise(config)
   io.out(`${from} is valid.\n`)
   for (const line of describe(summary)) io.out(line)
-  const notes = [...summary.notes, ...(config.keys === null && !config.open ? [closedOnWorkers] : [])]
+  const notes = [...summary.notes, ...(await unreadable(config, folder)), ...(config.keys === null && !config.open ? [closedOnWorkers] : [])]
   for (const [index, note] of notes.entries()) io.out(`${index === 0 ? '\n' : ''}note: ${note}`)
   const json = args.text('json')
   if (json !== null) writeFileSync(json, `${JSON.stringify(summary, null, 2)}\n`)
@@ -35,6 +39,12 @@ function runCheck(args: Args, io: Io): number {
 }
 
 const closedOnWorkers = 'as it stands, Workers answer every /v1 call with 503: they need `keys` or `open: true`.'
+
+/** On Workers a vocabulary is a key, so a file that is not here is not a fault of the document. */
+async function unreadable(config: Config, folder: string): Promise<string[]> {
+  const checks = tokenizersOf(config).map((name) => openVocabularies([name], fileVocabularies(folder)).then(() => [], (error: Error) => [error.message]))
+  return (await Promise.all(checks)).flat()
+}
 
 function describe(summary: Summary): string[] {
   const lines = table([

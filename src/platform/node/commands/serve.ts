@@ -20,10 +20,10 @@ export const serve: Command = {
 }
 
 async function runServe(args: Args, io: Io): Promise<number> {
-  const { config: written, from } = loadConfig(args.text('config'), io.env)
+  const { config: written, from, folder } = loadConfig(args.text('config'), io.env)
   const config = withFlags(written, args)
   const log = openLog(config.log.level)
-  const gateway = await startGateway(config, log)
+  const gateway = await startGateway(config, log, folder)
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(config).notes) log.info('note', { note })
   await aborted(io.stop)
