@@ -1,5 +1,5 @@
 import type { Decision, Refusal } from '../core/cluster/contract.ts'
-import type { PoolRoute } from '../origin/exchange.ts'
+import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import { Failure } from '../failure.ts'
 import { refuseDraining, type Door } from './door.ts'
 import { endpoints, type Endpoint } from './endpoints.ts'
@@ -46,7 +46,7 @@ export async function dryRun(door: Door, incoming: Incoming): Promise<Response> 
   const endpoint = dryEndpoint(new URLSearchParams(incoming.query).get('endpoint'))
   const everyone = { tenant: 'admin', models: null, allowOverrides: true, cacheSalt: null }
   const understood = await understand(door, endpoint, incoming, everyone)
-  const admission = admissionFor(understood, door.meters)
+  const { admission } = admissionFor(understood, door.meters)
   const refusals: unknown[] = []
   for (const route of door.digests.order({ routes: understood.routes, scope: incoming.scope, admission })) {
     const answer = await rank(door, route, admission(route))
@@ -58,7 +58,7 @@ export async function dryRun(door: Door, incoming: Incoming): Promise<Response> 
 
 type Ranked = { readonly decision: Decision } | { readonly refusal: Refusal }
 
-function rank(door: Door, route: PoolRoute, admission: ReturnType<ReturnType<typeof admissionFor>>): Promise<Ranked> {
+function rank(door: Door, route: PoolRoute, admission: ReturnType<Exchange['admission']>): Promise<Ranked> {
   const cluster = door.ports.cluster(route.cluster.id, route.pool.model)
   return cluster.rank({ ...admission, attempt: 0, avoid: [], configVersion: door.config.version })
 }

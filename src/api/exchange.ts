@@ -66,14 +66,21 @@ function saltOf(caller: Caller, fields: Fields): string | null {
 }
 
 /** Admissions of one request, measured once a pool: pools cut and tokenise differently. */
-export function admissionFor(understood: Understood, meters: Meters): Exchange['admission'] {
-  const made = new Map<PoolRoute, ReturnType<Exchange['admission']>>()
-  return (route) => {
-    const known = made.get(route)
-    if (known !== undefined) return known
-    const admission = admissionOf(understood, route, measure(understood, route, meters))
-    made.set(route, admission)
-    return admission
+export function admissionFor(understood: Understood, meters: Meters): Pick<Exchange, 'admission'> & Required<Pick<Exchange, 'onUsage'>> {
+  const made = new Map<PoolRoute, { readonly admission: ReturnType<Exchange['admission']>; readonly prompt: PromptMeasure }>()
+  return {
+    admission: (route) => {
+      const known = made.get(route)
+      if (known !== undefined) return known.admission
+      const prompt = measure(understood, route, meters)
+      const admission = admissionOf(understood, route, prompt)
+      made.set(route, { admission, prompt })
+      return admission
+    },
+    onUsage: (route, { promptTokens }) => {
+      const known = made.get(route)
+      if (known !== undefined) meters.learn(route, known.prompt, promptTokens)
+    },
   }
 }
 
@@ -156,7 +163,7 @@ export function openExchange(understood: Understood, { meters, configVersion, he
   const stream = endpoint.streams && fields.stream === true
   const observe = shouldObserve({ stream, share: routes[0]!.pool.observeShare, chance })
   const hideUsage = stream && observe && endpoint.usageOnRequest && lacksUsage(body.json)
-  const admission = admissionFor(understood, meters)
+  const { admission, onUsage } = admissionFor(understood, meters)
   const edge = elapsedMs()
   admission(routes[0]!)
   return {
@@ -178,5 +185,6 @@ export function openExchange(understood: Understood, { meters, configVersion, he
     stages: { edge, tokens: elapsedMs() - edge },
     scope: incoming.scope,
     signal: incoming.request.signal,
+    onUsage,
   }
 }

@@ -182,6 +182,7 @@ class Streaming {
     if (end.end === 'engine_cut') {
       ports.log.warn('stream_cut', { id: exchange.id, cluster: placed.route.cluster.id, engine: placed.engine.id, failure: end.failure, bytes: end.bytes })
     }
+    if (end.usage !== null) exchange.onUsage?.(placed.route, end.usage)
     if (status < 300) exchange.onServed?.({ cluster: placed.route.cluster.id, engine: placed.engine.id }, end.responseId ?? null)
   }
 }

@@ -1,4 +1,4 @@
-import type { Admission, StageTimes } from '../core/cluster/contract.ts'
+import type { Admission, StageTimes, Usage } from '../core/cluster/contract.ts'
 import type { ClusterConfig, PoolSettings } from '../config.ts'
 import type { EngineTarget, RequestScope } from '../ports.ts'
 
@@ -48,4 +48,6 @@ export interface Exchange {
   readonly signal: AbortSignal
   /** Told which engine holds the answer, for stateful endpoints; `responseId` when the gateway saw it. */
   onServed?(engine: { readonly cluster: string; readonly engine: string }, responseId: string | null): void
+  /** Told what the engine counted, where it said so: teaches the ratio of bytes to tokens. */
+  onUsage?(route: PoolRoute, usage: Usage): void
 }
