@@ -1,8 +1,8 @@
 /** A config, and ports that remember what was asked of them: enough to see what the door lets through. */
 import type { Config } from '../../src/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import type { Admission, ClusterDigest, Decision, EngineSignal, PoolConfig, Refusal } from '../../src/core/cluster/contract.ts'
-import type { Cluster, Lease, Log, OriginAnswer, OriginRequest, Ports, Reply, RequestScope } from '../../src/ports.ts'
+import type { Admission, ClusterDigest, Decision, EngineSignal, PoolConfig, Refusal, Usage } from '../../src/core/cluster/contract.ts'
+import type { Cluster, Lease, Log, OriginAnswer, OriginRequest, PassEnd, Ports, Reply, RequestScope } from '../../src/ports.ts'
 
 const decoder = new TextDecoder()
 
@@ -45,7 +45,7 @@ export function configOf(wish: ConfigWish = {}): Config {
 }
 
 /** What a fake engine answers; the body may name the request it was given. */
-export type Answerer = (request: OriginRequest, body: string | null) => { status?: number; headers?: readonly string[]; body?: string; responseId?: string }
+export type Answerer = (request: OriginRequest, body: string | null) => { status?: number; headers?: readonly string[]; body?: string; responseId?: string; usage?: Usage }
 
 export interface World {
   readonly ports: Ports
@@ -165,15 +165,15 @@ function answerOf(world: World, request: OriginRequest): OriginAnswer {
     sse: (answer.headers ?? []).includes('text/event-stream'),
     firstByte: async () => undefined,
     read: async () => bytes,
-    pass: (reply) => pass(reply, bytes, answer.responseId ?? null),
+    pass: (reply) => pass(reply, bytes, { responseId: answer.responseId ?? null, usage: answer.usage ?? null }),
     discard: () => undefined,
   }
 }
 
-function pass(reply: Reply, bytes: Uint8Array<ArrayBuffer>, responseId: string | null): Response {
+function pass(reply: Reply, bytes: Uint8Array<ArrayBuffer>, seen: Pick<PassEnd, 'usage' | 'responseId'>): Response {
   const headers = new Headers()
   for (let i = 0; i < reply.headers.length; i += 2) headers.append(reply.headers[i]!, reply.headers[i + 1]!)
-  reply.settled({ end: 'complete', failure: null, events: 0, usage: null, bytes: bytes.length, responseId })
+  reply.settled({ end: 'complete', failure: null, events: 0, bytes: bytes.length, ...seen })
   return new Response(bytes, { status: reply.status, headers })
 }
 

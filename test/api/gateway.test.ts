@@ -136,6 +136,15 @@ describe('what the cluster is told', () => {
     expect(blocks.length).toBe(78)
   })
 
+  it('is a better guess of the length once engines have counted', async () => {
+    const { world, post } = open()
+    const body = { model: 'qwen', prompt: 'x'.repeat(6000) }
+    world.answer = () => ({ body: '{}', usage: { promptTokens: 1000, completionTokens: 1, cachedTokens: null } })
+    for (let i = 0; i < 200; i++) await post('/v1/completions', body)
+    expect(world.admissions[0]!.promptTokens).toBe(1500)
+    expect(last(world.admissions).promptTokens).toBeLessThan(1050)
+  })
+
   it('is no priority of a key that may not choose it', async () => {
     const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret' }] })
     await post(chat, { ...hello, priority: -5 }, { authorization: 'Bearer team-secret' })
