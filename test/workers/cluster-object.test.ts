@@ -1,0 +1,228 @@
+import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { afterEach, expect, it } from 'vitest'
+import { ClusterObject } from '../../durable/cluster.ts'
+import type { EngineSignal, Placement, PoolConfig } from '../../src/core/cluster/contract.ts'
+import { durableClusters, objectName } from '../../src/platform/workers/clusters.ts'
+import { admitted, requestsOf } from '../contracts/cluster.ts'
+import { admission, engines, outcome, pool, probe } from '../contracts/cluster-fixtures.ts'
+import { clock } from './cluster-clock.ts'
+
+let generation = 1_000
+
+afterEach(() => reset())
+
+function open(changes: Partial<PoolConfig> = {}) {
+  generation += 1
+  const here = generation
+  const source = { version: 1, pool: pool(changes) }
+  const cluster = durableClusters(env.CLUSTER, { source: () => ({ ...source, generation: here, locationHint: 'weur' }) })('paris', 'qwen')
+  return { cluster, source, stub: env.CLUSTER.getByName(objectName('paris', 'qwen', here)) }
+}
+
+it('keeps the bookings of live streams through an eviction, and they can be spoken of again', async () => {
+  const { cluster, stub } = open()
+  const asked = admission({ blocks: new Uint32Array([1, 2, 3, 4]) })
+  await cluster.configure(1, pool())
+  const placement = await bookAndVanish(stub, asked)
+  await runDurableObjectAlarm(stub)
+  await evictDurableObject(stub)
+
+  const digest = await cluster.digest()
+  expect(digest.bookings).toBe(1)
+  expect(requestsOf(digest)[placement.kind === 'whole' ? placement.engine : '']).toBe(1)
+  const lease = await cluster.resume({ admission: asked, placement, firstTokenSeen: true, outputBlocks: 2 })
+  expect((await cluster.digest()).bookings).toBe(1)
+  clock.advance(59_000)
+  await lease.renew()
+  clock.advance(59_000)
+  await runDurableObjectAlarm(stub)
+  expect((await cluster.digest()).bookings).toBe(1)
+  await lease.release(outcome())
+  expect((await cluster.digest()).bookings).toBe(0)
+})
+
+it('lets the bookings of dead edges lapse after an eviction', async () => {
+  const { cluster, stub } = open()
+  await cluster.configure(1, pool())
+  await bookAndVanish(stub)
+  await runDurableObjectAlarm(stub)
+  await evictDurableObject(stub)
+  expect((await cluster.digest()).bookings).toBe(1)
+  clock.advance(61_000)
+  await runDurableObjectAlarm(stub)
+  expect((await cluster.digest()).bookings).toBe(0)
+})
+
+it('releases by name what it knows only from a snapshot', async () => {
+  const { cluster, stub } = open()
+  const asked = admission()
+  await cluster.configure(1, pool())
+  await bookAndVanish(stub, asked)
+  await runDurableObjectAlarm(stub)
+  await evictDurableObject(stub)
+  await stub.settle(asked, outcome())
+  await stub.settle(asked, outcome())
+  expect((await cluster.digest()).bookings).toBe(0)
+})
+
+it('remembers configuration and drained engines through an eviction', async () => {
+  const { cluster, stub, source } = open()
+  await cluster.observe([{ kind: 'drain', engine: 'a', draining: true }])
+  await evictDurableObject(stub)
+  source.version = 0
+  const { engines: told, configVersion } = await cluster.digest()
+  expect(configVersion).toBe(1)
+  expect(told.map(({ id, draining }) => [id, draining])).toEqual([
+    ['a', true],
+    ['b', false],
+  ])
+})
+
+it('stores many bookings with long prompts in several values, and takes them all back', async () => {
+  const { cluster, stub, source } = open({ engines: engines('a') })
+  await cluster.configure(1, source.pool)
+  const blocks = new Uint32Array(8_000)
+  const asked = Array.from({ length: 100 }, () => admission({ blocks }))
+  for (const one of asked) await bookAndVanish(stub, one)
+  await runDurableObjectAlarm(stub)
+  const stored = await runInDurableObject(stub, (_object: ClusterObject, state) => [...state.storage.kv.list({ prefix: 'snapshot' })].length)
+  expect(stored).toBeGreaterThan(3)
+  await evictDurableObject(stub)
+  expect((await cluster.digest()).bookings).toBe(100)
+
+  for (const one of asked) await stub.settle(one, outcome())
+  await runDurableObjectAlarm(stub)
+  const left = await runInDurableObject(stub, (_object: ClusterObject, state) => [...state.storage.kv.list({ prefix: 'snapshot' })].map(([key]) => key))
+  expect(left).toEqual(['snapshot'])
+})
+
+it('writes nothing for the requests between two flushes but the alarm of the next one', async () => {
+  const { cluster, stub } = open()
+  await cluster.configure(1, pool())
+  const writes: string[] = []
+  await runInDurableObject(stub, (_object: ClusterObject, { storage }) => {
+    const { put, setAlarm } = storage
+    storage.put = ((...given: Parameters<typeof put>) => (writes.push('put'), put.apply(storage, given))) as typeof put
+    storage.setAlarm = ((...given: Parameters<typeof setAlarm>) => (writes.push('alarm'), setAlarm.apply(storage, given))) as typeof setAlarm
+  })
+  await runDurableObjectAlarm(stub)
+  expect(writes).toContain('put')
+  writes.length = 0
+  for (let index = 0; index < 50; index++) await admitted(cluster.admit(admission())).then(({ lease }) => lease.release(outcome()))
+  expect(writes).toEqual(['alarm'])
+})
+
+it('keeps what is held for a while when a session ends without a release, then lets it go', async () => {
+  const { cluster, stub } = open()
+  await cluster.configure(1, pool())
+  const answer = await stub.admit(admission())
+  answer[Symbol.dispose]()
+  await runDurableObjectAlarm(stub)
+  clock.advance(29_000)
+  await runDurableObjectAlarm(stub)
+  expect((await cluster.digest()).bookings).toBe(1)
+  clock.advance(2_000)
+  await runDurableObjectAlarm(stub)
+  expect((await cluster.digest()).bookings).toBe(0)
+})
+
+it('lets go of what a handler that threw had booked', async () => {
+  const { cluster, stub } = open()
+  await cluster.configure(1, pool())
+  await expect(
+    (async () => {
+      using _answer = await stub.admit(admission())
+      throw new Error('the handler failed')
+    })(),
+  ).rejects.toThrow('the handler failed')
+  await runDurableObjectAlarm(stub)
+  clock.advance(31_000)
+  await runDurableObjectAlarm(stub)
+  expect((await cluster.digest()).bookings).toBe(0)
+})
+
+it('does not shorten the lease of an edge that resumed before its old session ended', async () => {
+  const { cluster, stub } = open()
+  await cluster.configure(1, pool())
+  const asked = admission()
+  const answer = await stub.admit(asked)
+  if ('refusal' in answer) throw new Error('refused')
+  await cluster.resume({ admission: asked, placement: answer.placement, firstTokenSeen: false, outputBlocks: 0 })
+  answer[Symbol.dispose]()
+  await runDurableObjectAlarm(stub)
+  clock.advance(45_000)
+  await runDurableObjectAlarm(stub)
+  expect((await cluster.digest()).bookings).toBe(1)
+})
+
+it('probes its engines while it has traffic, and then lets them be', async () => {
+  const probed: number[] = []
+  const asked = ClusterObject.prototype as unknown as { probe(pool: PoolConfig): Promise<readonly EngineSignal[]> }
+  const before = asked.probe
+  asked.probe = async () => {
+    probed.push(clock.now())
+    return [probe('a', clock.now(), { healthy: false })]
+  }
+  try {
+    const { cluster, stub } = open()
+    await admitted(cluster.admit(admission())).then(({ lease }) => lease.release(outcome()))
+    for (let index = 0; index < 12; index++) {
+      await runDurableObjectAlarm(stub)
+      clock.advance(10_000)
+    }
+    expect(probed.length).toBeGreaterThanOrEqual(2)
+    expect(probed.length).toBeLessThanOrEqual(4)
+    const [a] = (await cluster.digest()).engines
+    expect(a).toMatchObject({ id: 'a', healthy: false, available: false })
+    expect(await runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.getAlarm())).toBeNull()
+  } finally {
+    asked.probe = before
+  }
+})
+
+it('survives a probe that throws', async () => {
+  const asked = ClusterObject.prototype as unknown as { probe(): Promise<readonly EngineSignal[]> }
+  const before = asked.probe
+  asked.probe = () => Promise.reject(new Error('no route'))
+  try {
+    const { cluster, stub } = open()
+    await admitted(cluster.admit(admission()))
+    await runDurableObjectAlarm(stub)
+    expect((await cluster.digest()).bookings).toBe(1)
+  } finally {
+    asked.probe = before
+  }
+})
+
+it('serves an edge that sends less than it knows, and one that sends more', async () => {
+  const { cluster, stub } = open()
+  await cluster.configure(1, { cluster: 'paris', pool: 'qwen', engines: [{ id: 'a' }], tomorrow: true } as unknown as PoolConfig)
+  const old = (await stub.admit({ id: 'old', model: 'qwen', promptTokens: 3 } as never)) as { placement?: { engine: string } }
+  expect(old.placement?.engine).toBe('a')
+  const next = (await stub.admit({ ...admission(), version: 9, tomorrow: { deep: 1 } } as never)) as { placement?: { engine: string } }
+  expect(next.placement?.engine).toBe('a')
+  await stub.settle({ id: 'old', attempt: 0 }, { result: 'complete' } as never)
+  expect((await cluster.digest()).bookings).toBe(1)
+})
+
+it('shows its digest and decisions to a debugger', async () => {
+  const { cluster, stub } = open()
+  const asked = admission({ id: 'why me?' })
+  await cluster.admit(asked)
+  const digest = await stub.fetch('http://cluster/digest')
+  expect(await digest.json()).toMatchObject({ cluster: 'paris', bookings: 1 })
+  const decision = await stub.fetch('http://cluster/decisions/why%20me%3F')
+  expect(await decision.json()).toMatchObject({ id: 'why me?', policy: 'least_loaded' })
+  expect((await stub.fetch('http://cluster/decisions/other')).status).toBe(404)
+  expect((await stub.fetch('http://cluster/elsewhere')).status).toBe(404)
+})
+
+/** Books as an edge does whose context then dies: no release, and no session that an eviction would wait for. */
+async function bookAndVanish(stub: DurableObjectStub<ClusterObject>, asked = admission()): Promise<Placement> {
+  const answer = await stub.admit(asked)
+  if ('refusal' in answer) throw new Error(`refused: ${JSON.stringify(answer.refusal)}`)
+  const { placement } = answer
+  answer[Symbol.dispose]()
+  return placement
+}
