@@ -10,6 +10,8 @@ export interface OpenVocabulary {
   /** null: the vocabulary was compiled without one; chats are measured in bytes. */
   readonly template: ChatTemplate | null
   readonly header: VocabularyHeader
+  /** Ids, added tokens and gaps included. */
+  readonly size: number
 }
 
 const utf8 = new TextEncoder()
@@ -22,6 +24,7 @@ export async function openVocabulary(file: Uint8Array): Promise<OpenVocabulary> 
     tokenizer: new BpeTokenizer({ vocabulary, encodeUtf8 }),
     template: openTemplate(vocabulary.header),
     header: vocabulary.header,
+    size: vocabulary.size,
   }
 }
 

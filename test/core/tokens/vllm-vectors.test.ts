@@ -13,7 +13,6 @@ const { texts, chats } = vector('tokens.json') as {
 const file = compileVocabulary({ tokenizer: vector('model/tokenizer.json'), ...readTokenizerConfig(vector('model/tokenizer_config.json')) })
 const meter = meterOf(await openVocabulary(file))
 
-/** Characters assigned after the Unicode version that the engine's regex engine knows. */
 const ids = (endpoint: 'tokenize' | 'chat', body: unknown): number[] | string => {
   const measured = meter.measure(requestOf(endpoint, body, { withIds: true }))
   return measured.ids === null ? String(measured.inexact) : [...measured.ids]

@@ -1,0 +1,113 @@
+import { describe, expect, it } from 'vitest'
+import { readPrompt, type PromptEndpoint } from '../../../src/core/tokens/prompt.ts'
+import { compileTemplate } from '../../../src/template.ts'
+import { familyJson, openTokenizer } from './families.ts'
+import { meterOf, pairs, requestOf } from './support.ts'
+
+const chatml = `{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{%- endfor %}{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{%- endif %}`
+
+function render(template: string, body: unknown, endpoint: PromptEndpoint = 'chat'): string {
+  const prompt = readPrompt(endpoint, body)
+  return prompt.form === 'chat' ? compileTemplate(template, { bos_token: '<s>' })(prompt) : prompt.form
+}
+
+const user = (content: unknown): unknown => ({ messages: [{ role: 'user', content }] })
+
+describe('chat templates', () => {
+  it('see special tokens, tools and the variables of the request', () => {
+    const template = `{{ bos_token }}{{ tools | length }}{{ enable_thinking }}{% for m in messages %}{{ m.content }}{% endfor %}`
+    const body = { ...(user('hi') as object), tools: [{ type: 'function', function: { name: 'f' } }], chat_template_kwargs: { enable_thinking: false } }
+    expect(render(template, body)).toBe('<s>1falsehi')
+  })
+
+  it('get content as one string, or as parts where they walk through it', () => {
+    const walks = `{% for m in messages %}{% for part in m.content %}[{{ part.text }}]{% endfor %}{% endfor %}`
+    const parts = [
+      { type: 'text', text: 'a' },
+      { type: 'text', text: 'b' },
+    ]
+    expect(render(walks, user(parts))).toBe('[a][b]')
+    expect(render(walks, user('whole'))).toBe('[whole]')
+    expect(render(chatml, user(parts))).toContain('a\nb')
+  })
+
+  it('get arguments of tool calls as objects', () => {
+    const template = `{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}`
+    const body = { messages: [{ role: 'assistant', content: null, tool_calls: [{ type: 'function', function: { name: 'f', arguments: '{"a":[1,"ü"]}' } }] }] }
+    expect(render(template, body)).toBe('{"a": [1, "ü"]}')
+  })
+
+  it('leave the last message open when it is to be continued', () => {
+    const body = { messages: [{ role: 'user', content: 'a' }, { role: 'assistant', content: 'so far ' }], continue_final_message: true, add_generation_prompt: false }
+    expect(render(chatml, body)).toBe('<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nso far ')
+  })
+
+  it('render a Responses and a Messages request as the chat they stand for', () => {
+    const chat = { messages: [{ role: 'system', content: 'be kind' }, { role: 'user', content: 'hi' }] }
+    expect(render(chatml, { instructions: 'be kind', input: 'hi' }, 'responses')).toBe(render(chatml, chat))
+    expect(render(chatml, { system: [{ type: 'text', text: 'be kind' }], messages: [{ role: 'user', content: 'hi' }] }, 'messages')).toBe(render(chatml, chat))
+  })
+
+  it('turn tool calls and results of every dialect into the same messages', () => {
+    const roles = `{% for m in messages %}{{ m.role }}:{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %};{% endfor %}`
+    const call = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{"x":1}' } }
+    const chat = { messages: [{ role: 'user', content: 'go' }, { role: 'assistant', tool_calls: [call] }, { role: 'tool', tool_call_id: 'c1', content: 'ok' }] }
+    const messages = {
+      messages: [
+        { role: 'user', content: 'go' },
+        { role: 'assistant', content: [{ type: 'tool_use', id: 'c1', name: 'f', input: { x: 1 } }] },
+        { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: [{ type: 'text', text: 'ok' }] }] },
+      ],
+    }
+    const responses = {
+      input: [
+        { role: 'user', content: 'go' },
+        { type: 'function_call', call_id: 'c1', name: 'f', arguments: '{"x":1}' },
+        { type: 'function_call_output', call_id: 'c1', output: 'ok' },
+      ],
+    }
+    expect(render(roles, chat)).toBe('user:go;assistant:f{"x": 1};tool:ok;')
+    expect(render(roles, messages, 'messages')).toBe(render(roles, chat))
+    expect(render(roles, responses, 'responses')).toBe(render(roles, chat))
+  })
+})
+
+describe('a pool with a vocabulary', () => {
+  const tokenizer = openTokenizer(familyJson('llama3'))
+  const exact = meterOf({ tokenizer, template: compileTemplate(chatml, {}) })
+
+  it('counts texts with the start and end tokens the engine adds, and chats without', () => {
+    const text = exact.measure(requestOf('completions', { prompt: 'hi' }, { withIds: true }))
+    expect(text).toMatchObject({ tokenSource: 'exact', inexact: null, promptBytes: null })
+    expect([text.ids?.[0], text.ids?.at(-1)]).toEqual([0, 2])
+    const chat = exact.measure(requestOf('chat', user('hi'), { withIds: true }))
+    expect([chat.ids?.[0], chat.ids?.at(-1)]).not.toEqual([0, 2])
+  })
+
+  it('measures in bytes, and says why, where it cannot count', () => {
+    const own = exact.measure(requestOf('chat', { ...(user('hi') as object), chat_template: 'x' }))
+    expect(own).toMatchObject({ tokenSource: 'bytes', inexact: 'the request brings its own chat template' })
+    const bare = meterOf({ tokenizer }).measure(requestOf('chat', user('hi')))
+    expect(bare).toMatchObject({ tokenSource: 'bytes', inexact: 'the vocabulary has no chat template' })
+    const refusing = meterOf({ tokenizer, template: compileTemplate(`{{ raise_exception('no such role') }}`, {}) })
+    expect(refusing.measure(requestOf('chat', user('hi')))).toMatchObject({ tokenSource: 'bytes', inexact: 'no such role' })
+    const endless = exact.measure(requestOf('completions', { prompt: 'a'.repeat(1_100_000) }))
+    expect(endless.tokenSource).toBe('bytes')
+    expect(endless.inexact).toContain('without a split')
+  })
+
+  it('keeps its blocks when a conversation grows', () => {
+    const turns = ['tell me a story '.repeat(20), 'once upon a time '.repeat(30), 'go on', 'and then '.repeat(30)]
+    const body = (count: number): unknown => ({ messages: turns.slice(0, count).map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })) })
+    const before = pairs(exact.measure(requestOf('chat', body(3))).blocks)
+    const after = pairs(exact.measure(requestOf('chat', body(4))).blocks)
+    expect(before.length).toBeGreaterThan(10)
+    expect(after.slice(0, before.length - 1)).toEqual(before.slice(0, -1))
+  })
+
+  it('never shares blocks with a pool that measures in bytes', () => {
+    const prompt = 'the same prompt '.repeat(30)
+    const bytes = new Set(pairs(meterOf().measure(requestOf('completions', { prompt })).blocks))
+    expect(pairs(exact.measure(requestOf('completions', { prompt })).blocks).some((hash) => bytes.has(hash))).toBe(false)
+  })
+})
