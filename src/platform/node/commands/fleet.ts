@@ -1,98 +1,77 @@
-import { parseArgs } from 'node:util'
+import type { EngineOptions } from '../../../simulator/engine-options.ts'
 import { profiles } from '../../../simulator/profiles.ts'
 import { startFleet, type HostOptions } from '../simulator-host.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { aborted } from './serve.ts'
 
-export const summary = 'Run simulated vLLM engines on ports of this machine'
+export const fleet: Command = {
+  name: 'fleet',
+  summary: 'Run simulated vLLM engines alone, on ports of this machine.',
+  examples: [
+    'firstlight fleet --engines 2 --port 8001',
+    `curl -N http://127.0.0.1:8001/v1/chat/completions -H 'content-type: application/json' -d '{"model":"sim","stream":true,"messages":[{"role":"user","content":"Hello"}]}'`,
+    `curl -X PUT http://127.0.0.1:8003/_sim/engines/engine-0/fault -H 'content-type: application/json' -d '{"kind":"refuse"}'`,
+  ],
+  positionals: null,
+  flags: {
+    engines: { type: 'string', value: 'N', about: 'How many. Default: 4.' },
+    prefill: { type: 'string', value: 'N', about: 'Instead of --engines: prefill engines for disaggregated serving.' },
+    decode: { type: 'string', value: 'N', about: 'And decode engines.' },
+    port: { type: 'string', value: 'PORT', about: 'Port of the first; the others follow, the control API comes last. Default: any free ones.' },
+    host: { type: 'string', value: 'HOST', about: 'Address to listen on. Default: 127.0.0.1.' },
+    profile: { type: 'string', value: 'NAME', about: `Speed and size: ${Object.keys(profiles).join(', ')}. Default: demo.` },
+    model: { type: 'string', value: 'NAME', about: 'The model they serve. Default: sim.' },
+    'api-key': { type: 'string', value: 'KEY', about: 'Guard /v1 with a key, as vllm serve does.' },
+    'max-num-seqs': { type: 'string', value: 'N', about: 'Rather than what the profile says: requests in a batch.' },
+    'cache-blocks': { type: 'string', value: 'N', about: 'The same: blocks the KV cache holds.' },
+    'block-size': { type: 'string', value: 'N', about: 'The same: tokens in a block.' },
+    'max-num-queued-reqs': { type: 'string', value: 'N', about: 'Refuse requests beyond this many waiting ones.' },
+  },
+  run: runFleet,
+}
 
-export const help = `firstlight fleet: ${summary}.
-
-Usage: firstlight fleet [--engines 4] [--port 8001] [--profile demo] [options]
-
-  --engines N              how many (4)
-  --prefill N, --decode N  instead of that: engines for disaggregated serving
-  --port N                 port of the first; the others follow, the control API comes last (any free ports)
-  --host H                 address to listen on (127.0.0.1)
-  --profile NAME           ${Object.keys(profiles).join(', ')} (demo)
-  --model NAME             the model they serve (sim)
-  --api-key KEY            guard /v1 with a key, as vllm serve does
-  --max-num-seqs N, --cache-blocks N, --block-size N, --max-num-queued-reqs N
-                           override the profile
-
-Example:
-  firstlight fleet --engines 2 --port 8001
-  curl -N http://127.0.0.1:8001/v1/chat/completions -H 'content-type: application/json' \\
-    -d '{"model":"sim","stream":true,"messages":[{"role":"user","content":"Hello"}]}'
-  curl -X PUT http://127.0.0.1:8003/_sim/engines/engine-0/fault -d '{"kind":"refuse"}'
-`
-
-const options = {
-  engines: { type: 'string', default: '4' },
-  prefill: { type: 'string' },
-  decode: { type: 'string' },
-  port: { type: 'string', default: '0' },
-  host: { type: 'string', default: '127.0.0.1' },
-  profile: { type: 'string', default: 'demo' },
-  model: { type: 'string', default: 'sim' },
-  'api-key': { type: 'string' },
-  'max-num-seqs': { type: 'string' },
-  'cache-blocks': { type: 'string' },
-  'block-size': { type: 'string' },
-  'max-num-queued-reqs': { type: 'string' },
-  help: { type: 'boolean', short: 'h' },
-} as const
-
-/** Runs until SIGINT or SIGTERM. Resolves with the exit code. */
-export async function run(argv: readonly string[]): Promise<number> {
-  const wanted = read(argv)
-  if (typeof wanted === 'string') {
-    process.stderr.write(`${wanted}\nSee: firstlight fleet --help\n`)
-    return 2
-  }
-  if (wanted === null) {
-    process.stdout.write(help)
-    return 0
-  }
-  const fleet = await startFleet(wanted)
-  for (const engine of fleet.engines) process.stdout.write(`${engine.settings.id}  ${engine.url}  ${engine.settings.role}\n`)
-  process.stdout.write(`control   ${fleet.controlUrl}/_sim/engines\n`)
-  await new Promise<void>((resolve) => {
-    process.once('SIGINT', () => resolve())
-    process.once('SIGTERM', () => resolve())
-  })
-  await fleet.close()
+/** Runs until it is told to stop. */
+async function runFleet(args: Args, io: Io): Promise<number> {
+  const running = await startFleet(wantedFleet(args))
+  for (const engine of running.engines) io.out(`${engine.settings.id}  ${engine.url}  ${engine.settings.role}`)
+  io.out(`control   ${running.controlUrl}/_sim/engines`)
+  await aborted(io.stop)
+  await running.close()
   return 0
 }
 
-/** The fleet that the arguments ask for; null: help; a string: what is wrong with them. */
-function read(argv: readonly string[]): HostOptions | null | string {
-  try {
-    const { values } = parseArgs({ args: [...argv], options, strict: true })
-    if (values.help === true) return null
-    const count = (name: keyof typeof values, least: number): number => {
-      const number = Number(values[name])
-      if (!Number.isInteger(number) || number < least) throw new RangeError(`--${name} needs a whole number from ${least}, got "${values[name]}"`)
-      return number
-    }
-    const optional = (name: keyof typeof values): number | undefined => (values[name] === undefined ? undefined : count(name, 1))
-    const split = values.prefill !== undefined || values.decode !== undefined
-    const roles = split
-      ? [
-          ...Array.from({ length: values.prefill === undefined ? 1 : count('prefill', 0) }, (_, at) => ({ id: `prefill-${at}`, role: 'prefill' as const })),
-          ...Array.from({ length: values.decode === undefined ? 1 : count('decode', 0) }, (_, at) => ({ id: `decode-${at}`, role: 'decode' as const })),
-        ]
-      : count('engines', 1)
-    const limits = { maxNumSeqs: optional('max-num-seqs'), cacheBlocks: optional('cache-blocks'), blockTokens: optional('block-size') }
-    return {
-      engines: roles,
-      port: count('port', 0),
-      host: values.host,
-      profile: values.profile,
-      model: values.model,
-      apiKey: values['api-key'] ?? null,
-      maxNumQueuedReqs: optional('max-num-queued-reqs') ?? null,
-      limits: Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined)),
-    }
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error)
+function wantedFleet(args: Args): HostOptions {
+  const profile = args.text('profile') ?? 'demo'
+  if (!Object.hasOwn(profiles, profile)) {
+    throw new UsageError(`There is no profile "${profile}".`, `Profiles: ${Object.keys(profiles).join(', ')}.`)
   }
+  const limits = { maxNumSeqs: count(args, 'max-num-seqs'), cacheBlocks: count(args, 'cache-blocks'), blockTokens: count(args, 'block-size') }
+  return {
+    engines: wantedEngines(args),
+    port: whole(args, 'port', { min: 0, max: 65_535 }) ?? 0,
+    host: args.text('host') ?? '127.0.0.1',
+    profile,
+    model: args.text('model') ?? 'sim',
+    apiKey: args.text('api-key'),
+    maxNumQueuedReqs: count(args, 'max-num-queued-reqs'),
+    limits: Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== null)),
+  }
+}
+
+function wantedEngines(args: Args): number | EngineOptions[] {
+  const most = { min: 0, max: 256 }
+  const prefill = whole(args, 'prefill', most)
+  const decode = whole(args, 'decode', most)
+  if (prefill === null && decode === null) return whole(args, 'engines', { min: 1, max: 256 }) ?? 4
+  const engines = (role: 'prefill' | 'decode', wanted: number): EngineOptions[] =>
+    Array.from({ length: wanted }, (_, index) => ({ id: `${role}-${index}`, role }))
+  return [...engines('prefill', prefill ?? 1), ...engines('decode', decode ?? 1)]
+}
+
+const count = (args: Args, flag: string): number | null => whole(args, flag, { min: 1, max: 100_000_000 })
+
+function whole(args: Args, flag: string, bounds: { readonly min: number; readonly max: number }): number | null {
+  const value = args.number(flag, bounds)
+  if (value !== null && !Number.isInteger(value)) throw new UsageError(`--${flag} must be a whole number, got "${value}".`, `Example: --${flag} ${Math.floor(value)}`)
+  return value
 }
