@@ -10,12 +10,13 @@ import { toPoolConfig } from './config/pool.ts'
 import { configured } from './origin/configured.ts'
 import { DigestCache } from './origin/digests.ts'
 import { forward } from './origin/forward.ts'
+import { FleetProbe } from './origin/probe.ts'
 import type { Cluster, Ports, RequestScope } from './ports.ts'
 
 /** The product as one fetch function. */
 export interface Gateway {
   fetch(request: Request, scope: RequestScope): Promise<Response>
-  /** Scrapes every engine once and tells the cluster objects. Timers and alarms call it. */
+  /** Probes the engines that are due and tells the cluster objects. A timer calls it, about once a second. */
   probe(): Promise<void>
   /** From now on `/ready` says no and new requests are refused; running ones go on. */
   drain(): void
@@ -46,10 +47,11 @@ export function createGateway(config: Config, outside: Ports, options: GatewayOp
     startedAt: ports.now(),
     draining: false,
   }
+  const fleet = new FleetProbe(catalog.routes, ports)
   const app = createApp(door)
   return {
     fetch: async (request, scope) => app.fetch(request, scope),
-    probe: async () => undefined,
+    probe: () => fleet.round(),
     drain: () => {
       door.draining = true
     },

@@ -1,5 +1,20 @@
-export { ClusterObject } from '../durable/cluster.ts'
+/** The Workers entry: bindings → configuration → ports → gateway, and the cluster's object with its way to the engines. */
+import { ClusterObject as ClusterBooks } from '../durable/cluster.ts'
+import type { EngineSignal, PoolConfig } from './core/cluster/contract.ts'
+import { ConfigSource } from './platform/workers/config-source.ts'
+import { LiveGateway, type GatewayEnv } from './platform/workers/live-gateway.ts'
+import { probePool } from './platform/workers/object-probe.ts'
+
+const source = new ConfigSource()
+const live = new LiveGateway(source)
+
+/** The books of one pool. The object itself knows neither addresses nor secrets; the entry lends it a probe. */
+export class ClusterObject extends ClusterBooks<GatewayEnv> {
+  protected override probe(pool: PoolConfig): Promise<readonly EngineSignal[]> {
+    return probePool(pool, this.env, source)
+  }
+}
 
 export default {
-  fetch: () => new Response('not wired yet', { status: 503 }),
-} satisfies ExportedHandler
+  fetch: (request, env, ctx) => live.fetch(request, env, ctx),
+} satisfies ExportedHandler<GatewayEnv>

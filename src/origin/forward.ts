@@ -46,7 +46,8 @@ function failureOfAttempts(failed: readonly AttemptFailed[]): Failure {
   const last = failed.at(-1)!
   if (last.failure === 'first_byte_timeout') return new Failure('engine_timeout', `${tried} did not begin an answer in time.`, options)
   if (last.status !== null) return new Failure('engine_unreachable', `${tried} failed to answer (last status ${last.status}).`, options)
-  return new Failure('engine_unreachable', `${tried} broke the connection before answering.`, options)
+  return new Failure('engine_unreachable', `${tried} gave no usable answer.`, options)
 }
 
-const unreached: ReadonlySet<AttemptFailure> = new Set(['connect', 'connect_timeout'])
+/** No answer was begun. workerd cannot tell a refused connection from one that broke, so neither do we. */
+const unreached: ReadonlySet<AttemptFailure> = new Set(['connect', 'connect_timeout', 'reset'])

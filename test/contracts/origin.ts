@@ -241,7 +241,7 @@ export function originContract(name: string, contract: OriginContract): void {
       })
 
       test('refuses to read more than it is asked to', async () => {
-        const { send, report } = open([{ send: json('x'.repeat(5000)) }, { hang: true }])
+        const { send, report } = open([{ send: `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n${'x'.repeat(5000)}` }, { hang: true }])
         expect(await failureOf((await send()).read(1000))).toBe('malformed')
         expect((await report('closed')).closed).toBe(true)
       })
@@ -274,8 +274,18 @@ export function originContract(name: string, contract: OriginContract): void {
     })
 
     describe('a broken engine', () => {
+      test('that nobody can connect to fails at once', async () => {
+        const { send } = open([], { url: 'http://127.0.0.1:1' })
+        expect(await failureOf(send())).toMatch(/^(connect|reset)$/)
+      })
+
       test('that nobody can connect to fails as connect', async () => {
         const { send } = open([], { url: 'http://127.0.0.1:1' })
+        expect(await failureOf(send())).toBe('connect')
+      })
+
+      test('whose name nobody knows fails as connect', async () => {
+        const { send } = open([], { url: 'http://no-such-host.invalid' })
         expect(await failureOf(send())).toBe('connect')
       })
 

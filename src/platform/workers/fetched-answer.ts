@@ -15,15 +15,20 @@ export class FetchedAnswer extends PulledAnswer {
 
   override pass(reply: Reply): Response {
     // Before the first byte somebody must watch for it and send heartbeats; that is the pulled pipe's work.
-    const native = !reply.observe && !reply.hideUsage && this.held.length > 0 && !this.ended && this.bodied
+    const native = this.sse && !reply.observe && !reply.hideUsage && this.held.length > 0 && !this.ended && this.bodied
     if (!native) return super.pass(reply)
     const { readable, writable } = new IdentityTransformStream()
     const tracked = this.tracked(reply)
-    const work = new NativePipe(this.#source, tracked, this.limits.signal).run(this.held, writable, this.sse)
+    const work = new NativePipe(this.#source, tracked, this.limits.signal).run(this.held, writable)
     reply.scope.background(work)
     return new Response(readable, { status: reply.status, headers: toHeaders(reply.headers) })
   }
 }
+
+/** A blank line: ends an event, says nothing between two. */
+const BLANK = new Uint8Array([10, 10])
+/** How long a client that does not read may keep a broken engine's booking. */
+const LAST_WORDS_MS = 2_000
 
 /** workerd copies the bytes; JS is woken when the body has ended, one way or another. */
 class NativePipe {
@@ -38,7 +43,7 @@ class NativePipe {
     this.#signal = signal
   }
 
-  async run(held: readonly Uint8Array[], writable: WritableStream<Uint8Array>, sse: boolean): Promise<void> {
+  async run(held: readonly Uint8Array[], writable: WritableStream<Uint8Array>): Promise<void> {
     try {
       const writer = writable.getWriter()
       for (const chunk of held) {
@@ -53,7 +58,7 @@ class NativePipe {
       // Neither end may close the other: only so can it be told which of them broke.
       await this.#source.rest().pipeTo(writable, { preventClose: true, preventAbort: true, preventCancel: true })
     } catch (error) {
-      return this.#broken(error, writable, sse)
+      return this.#broken(this.#source.failure?.reason ?? error, writable.getWriter())
     }
     // A pipe to a client that left may call itself done.
     if (this.#signal.aborted) return this.#gone()
@@ -65,23 +70,17 @@ class NativePipe {
     this.#settle('complete', null)
   }
 
-  async #broken(error: unknown, writable: WritableStream<Uint8Array>, sse: boolean): Promise<void> {
-    const reason = this.#source.failure?.reason ?? error
-    const writer = writable.getWriter()
-    // null: the writable itself is broken, so it was the client who left.
-    if (this.#signal.aborted || writer.desiredSize === null) return this.#gone()
+  async #broken(reason: unknown, writer: WritableStreamDefaultWriter<Uint8Array>): Promise<void> {
+    // Nobody read where the last event ended, so a blank line ends it. A client that left refuses even that.
+    const there = await within(LAST_WORDS_MS, writer.write(BLANK))
+    if (this.#signal.aborted || !there) {
+      writer.abort(cutError()).catch(() => {})
+      return this.#gone()
+    }
     const failure = reason instanceof OriginError ? reason.failure : 'reset'
     this.#settle('engine_cut', failure)
-    try {
-      if (sse) {
-        // Nobody read where the last event ended. A blank line ends it; where it had ended, it says nothing.
-        await writer.write(new TextEncoder().encode('\n\n'))
-        await writer.write(this.#reply.cutEvent(failure))
-      }
-      await writer.abort(cutError())
-    } catch {
-      // The client left meanwhile.
-    }
+    await within(LAST_WORDS_MS, writer.write(this.#reply.cutEvent(failure)))
+    await writer.abort(cutError()).catch(() => {})
   }
 
   #gone(): void {
@@ -92,4 +91,15 @@ class NativePipe {
   #settle(end: PassEnd['end'], failure: PassEnd['failure']): void {
     this.#reply.settled({ end, failure, events: 0, usage: null, bytes: this.#bytes })
   }
+}
+
+/** Did the work succeed in time? Never rejects. */
+function within(ms: number, work: Promise<void>): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(false), ms)
+    work.then(
+      () => resolve(true),
+      () => resolve(false),
+    ).finally(() => clearTimeout(timer))
+  })
 }

@@ -20,20 +20,27 @@ export class ReaderSource implements ByteSource {
   }
 
   async read(): Promise<Uint8Array | null> {
-    if (this.#failure !== null) throw this.#failure.reason
+    this.#throwIfStopped()
     if (this.#ended) return null
     this.#reader ??= this.#body!.getReader()
     try {
       const { done, value } = await this.#reader.read()
-      if (this.#failure !== null) throw this.#failure.reason
+      this.#throwIfStopped()
       if (!done) return value
       this.#ended = true
       return null
     } catch (error) {
-      const { reason } = this.failure ?? { reason: new OriginError('reset', `the engine broke off: ${String(error)}`, { cause: error }) }
-      this.#failure = { reason }
-      throw reason
+      throw this.#brokenBy(error)
     }
+  }
+
+  #throwIfStopped(): void {
+    if (this.#failure !== null) throw this.#failure.reason
+  }
+
+  #brokenBy(error: unknown): unknown {
+    this.#failure ??= { reason: new OriginError('reset', `the engine broke off: ${String(error)}`, { cause: error }) }
+    return this.#failure.reason
   }
 
   stop(reason: unknown): void {

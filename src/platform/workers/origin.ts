@@ -19,9 +19,27 @@ export function workersOrigin(options: WorkersOriginOptions = {}): Origin {
     async send(request: OriginRequest): Promise<OriginAnswer> {
       request.signal.throwIfAborted()
       const ask = fetcherOf(request.target, options.bindings ?? {})
-      return send(request, ask, now)
+      const call = { request, ask, now, startedAt: now() }
+      try {
+        return await send(call)
+      } catch (error) {
+        // An idle connection that the engine closed as it was taken: no work was begun, so it may be tried once more.
+        const stale = error instanceof OriginError && error.failure === 'reset' && now() - call.startedAt <= STALE_MS
+        if (stale && !request.signal.aborted) return send(call)
+        throw error
+      }
     },
   }
+}
+
+/** A connection that breaks this soon was most likely a stale one. */
+const STALE_MS = 500
+
+interface Call {
+  readonly request: OriginRequest
+  readonly ask: Fetch
+  readonly now: () => number
+  readonly startedAt: number
 }
 
 /** Fails as `connect` when the config names a binding the Worker does not have: the engine cannot be reached. */
@@ -35,8 +53,8 @@ function fetcherOf(target: EngineTarget, bindings: Readonly<Record<string, unkno
   return (url, init) => fetcher.fetch(url, init)
 }
 
-async function send(request: OriginRequest, ask: Fetch, now: () => number): Promise<OriginAnswer> {
-  const firstByteBy = now() + request.firstByteMs
+async function send({ request, ask, now, startedAt }: Call): Promise<OriginAnswer> {
+  const firstByteBy = startedAt + request.firstByteMs
   const controller = new AbortController()
   const onAbort = () => controller.abort(request.signal.reason)
   request.signal.addEventListener('abort', onAbort)
@@ -55,7 +73,8 @@ async function send(request: OriginRequest, ask: Fetch, now: () => number): Prom
     const source = new ReaderSource(response.body, controller)
     return new FetchedAnswer({ status: response.status, headers }, source, { firstByteBy, now, signal: request.signal })
   } catch (error) {
-    if (request.signal.aborted) throw request.signal.reason
+    // Our own reasons, not what fetch made of them.
+    if (controller.signal.aborted) throw controller.signal.reason
     throw originErrorOf(error, request.target)
   } finally {
     clearTimeout(timer)
@@ -69,12 +88,9 @@ function bodyOf({ method, body }: OriginRequest): BodyInit | null {
   return body.length === 1 ? (body[0] as Uint8Array<ArrayBuffer>) : new Blob(body as Uint8Array<ArrayBuffer>[])
 }
 
-/** workerd has one error for most ways a connection can fail; the words tell some of them apart. */
+/** workerd has one error for nearly every way a connection can fail, refused ones too; only a name it cannot resolve differs. */
 function originErrorOf(cause: unknown, target: EngineTarget): OriginError {
-  if (cause instanceof OriginError) return cause
   const text = String(cause)
-  const options = { cause }
-  if (/refused|unreachable|resolve|DNS|certificate|TLS/i.test(text)) return new OriginError('connect', `cannot connect to ${target.url}: ${text}`, options)
-  if (/protocol|invalid|malformed|HTTP/i.test(text)) return new OriginError('malformed', `${target.url} sent what is not HTTP: ${text}`, options)
-  return new OriginError('reset', `${target.url} broke the connection: ${text}`, options)
+  const failure = /internal error|resolve|DNS/i.test(text) ? 'connect' : 'reset'
+  return new OriginError(failure, `${target.url} could not be asked: ${text}`, { cause })
 }

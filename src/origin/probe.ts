@@ -1,0 +1,116 @@
+/** Asks engines how they are: `/health`, then `/metrics`. */
+import type { EngineSignal } from '../core/cluster/contract.ts'
+import type { EngineTarget, Log, Origin, OriginAnswer, Ports, Probe } from '../ports.ts'
+import type { PoolRoute } from './exchange.ts'
+import { readEngineMetrics, type ScrapedEngine } from './metrics-text.ts'
+
+/** A healthy engine answers in milliseconds even under full load: its HTTP server is a process of its own. */
+const CONNECT_MS = 2_000
+const ANSWER_MS = 5_000
+const HEALTH_BYTES = 64 * 1024
+/** A vLLM engine's metrics are about 100 KB; with many adapters more. */
+const METRICS_BYTES = 4 * 1024 * 1024
+
+/** Probes over the same pipe as requests: same keys, same bindings, same connections. Never rejects. */
+export function engineProbe(origin: Origin, log: Log): Probe {
+  return async (target, now) => {
+    const healthy = await isHealthy(origin, target, log)
+    const scraped = healthy ? await scrape(origin, target, log) : null
+    const signal: EngineSignal = {
+      kind: 'probe',
+      engine: target.id,
+      at: now(),
+      healthy,
+      asleep: scraped?.asleep ?? false,
+      stats: scraped?.stats ?? null,
+    }
+    return signal
+  }
+}
+
+/** An engine that failed its last probe is asked again this soon, so that it is back in use soon after it is back. */
+const SICK_EVERY_MS = 1_000
+/** Rounds come by a timer: what is due within this is due. */
+const EARLY_MS = 50
+
+/** Keeps the cluster objects told of their engines' health. Whoever owns a timer calls `round`. */
+export class FleetProbe {
+  readonly #routes: readonly PoolRoute[]
+  readonly #ports: Ports
+  readonly #probe: Probe
+  /** Engine (by pool) → when it is due; Infinity while it is being asked. */
+  readonly #dueAt = new Map<string, number>()
+
+  constructor(routes: readonly PoolRoute[], ports: Ports) {
+    this.#routes = routes
+    this.#ports = ports
+    this.#probe = engineProbe(ports.origin, ports.log)
+  }
+
+  /** Probes the engines that are due: each once every `statsIntervalMs`, sick ones sooner. Never rejects. */
+  async round(): Promise<void> {
+    await Promise.all(this.#routes.map((route) => this.#pool(route)))
+  }
+
+  async #pool(route: PoolRoute): Promise<void> {
+    const { cluster, pool, targets } = route
+    const now = this.#ports.now()
+    const due = [...targets.values()].filter((target) => (this.#dueAt.get(keyOf(route, target)) ?? 0) <= now + EARLY_MS)
+    if (due.length === 0) return
+    const signals = await Promise.all(due.map((target) => this.#engine(route, target)))
+    try {
+      await this.#ports.cluster(cluster.id, pool.model).observe(signals)
+    } catch (error) {
+      this.#ports.log.warn('observe_failed', { cluster: cluster.id, pool: pool.model, error })
+    }
+  }
+
+  async #engine(route: PoolRoute, target: EngineTarget): Promise<EngineSignal> {
+    const key = keyOf(route, target)
+    const startedAt = this.#ports.now()
+    this.#dueAt.set(key, Infinity)
+    const signal = await this.#probe(target, () => this.#ports.now())
+    const sick = signal.kind === 'probe' && !signal.healthy
+    const everyMs = sick ? Math.min(SICK_EVERY_MS, route.pool.statsIntervalMs) : route.pool.statsIntervalMs
+    this.#dueAt.set(key, startedAt + everyMs)
+    return signal
+  }
+}
+
+const keyOf = ({ cluster, pool }: PoolRoute, { id }: EngineTarget): string => JSON.stringify([cluster.id, pool.model, id])
+
+/** What answers at all is up, unless it says that it failed: an engine without the route, or behind a key, serves nonetheless. */
+async function isHealthy(origin: Origin, target: EngineTarget, log: Log): Promise<boolean> {
+  try {
+    const answer = await get(origin, target, '/health')
+    await answer.read(HEALTH_BYTES)
+    return answer.status < 500
+  } catch (error) {
+    log.debug('probe_health_failed', { engine: target.id, error })
+    return false
+  }
+}
+
+async function scrape(origin: Origin, target: EngineTarget, log: Log): Promise<ScrapedEngine | null> {
+  try {
+    const answer = await get(origin, target, '/metrics')
+    const body = await answer.read(METRICS_BYTES)
+    return answer.status === 200 ? readEngineMetrics(new TextDecoder().decode(body)) : null
+  } catch (error) {
+    log.debug('probe_metrics_failed', { engine: target.id, error })
+    return null
+  }
+}
+
+function get(origin: Origin, target: EngineTarget, path: string): Promise<OriginAnswer> {
+  return origin.send({
+    target,
+    method: 'GET',
+    path,
+    headers: ['accept-encoding', 'identity'],
+    body: null,
+    connectMs: CONNECT_MS,
+    firstByteMs: ANSWER_MS,
+    signal: new AbortController().signal,
+  })
+}

@@ -1,0 +1,20 @@
+/** Structured lines for Workers Logs: one JSON object each, errors with their causes. */
+import type { LogConfig } from '../../config.ts'
+import type { Log } from '../../ports.ts'
+
+const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
+
+type Write = (line: string) => void
+
+/** `level` is asked for at every line, since the configuration comes after the log. */
+export function workersLog(level: () => LogConfig['level'], write: Readonly<Record<'debug' | 'info' | 'warn' | 'error', Write>> = console): Log {
+  const at = (name: 'debug' | 'info' | 'warn' | 'error') => (event: string, fields: Readonly<Record<string, unknown>> = {}) => {
+    if (LEVELS.indexOf(name) < LEVELS.indexOf(level())) return
+    write[name](JSON.stringify({ level: name, event, ...fields }, (_, value: unknown) => (value instanceof Error ? plain(value) : value)))
+  }
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}
+
+function plain(error: Error): unknown {
+  return { name: error.name, message: error.message, ...(error.cause === undefined ? {} : { cause: error.cause }) }
+}
