@@ -6,7 +6,7 @@ import { didYouMean } from './suggest.ts'
 import { decimal, oneOf, strict } from './values.ts'
 
 /** What a pool uses when it names none. */
-export const defaultPolicy = 'least_loaded'
+export const defaultPolicy = 'predicted'
 
 const names = policyKinds.map((kind) => kind.name)
 
@@ -44,6 +44,11 @@ function unknownPolicy(name: unknown): string {
   return `must be a policy: ${names.join(', ')}${typeof name === 'string' ? didYouMean(name, names) : ''}`
 }
 
-const snake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+function snake(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
+
 /** The option's name in the core. */
-export const camel = (name: string) => name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+export function camel(name: string): string {
+  return name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+}

@@ -63,9 +63,11 @@ function wantedEngines(args: Args): number | EngineOptions[] {
   const prefill = whole(args, 'prefill', most)
   const decode = whole(args, 'decode', most)
   if (prefill === null && decode === null) return whole(args, 'engines', { min: 1, max: 256 }) ?? 4
-  const engines = (role: 'prefill' | 'decode', wanted: number): EngineOptions[] =>
-    Array.from({ length: wanted }, (_, index) => ({ id: `${role}-${index}`, role }))
-  return [...engines('prefill', prefill ?? 1), ...engines('decode', decode ?? 1)]
+  return [...enginesOf('prefill', prefill ?? 1), ...enginesOf('decode', decode ?? 1)]
+}
+
+function enginesOf(role: 'prefill' | 'decode', wanted: number): EngineOptions[] {
+  return Array.from({ length: wanted }, (_, index) => ({ id: `${role}-${index}`, role }))
 }
 
 const count = (args: Args, flag: string): number | null => whole(args, flag, { min: 1, max: 100_000_000 })
