@@ -54,6 +54,8 @@ describe('the three ways to keep merges', () => {
   })
 })
 
+const message = (i: number): string => `<|im_start|>user\nmessage ${i} of a long conversation, ${'and so on '.repeat(i)}<|im_end|>`
+
 describe('caches', () => {
   it('change no id, however often a text is seen and in whatever order', () => {
     const tokenizer = openTokenizer(familyJson('qwen2'))
@@ -69,7 +71,6 @@ describe('caches', () => {
 
   it('give the ids of a conversation as those of its messages in a row', () => {
     const tokenizer = openTokenizer(familyJson('qwen2'))
-    const message = (i: number): string => `<|im_start|>user\nmessage ${i} of a long conversation, ${'and so on '.repeat(i)}<|im_end|>`
     const apart = [1, 2, 3, 4].flatMap((i) => idsOf(freshTokenizer(), message(i)))
     expect(idsOf(tokenizer, [1, 2, 3, 4].map(message).join(''))).toEqual(apart)
     expect(idsOf(tokenizer, [1, 2, 3, 4].map(message).join(''))).toEqual(apart)

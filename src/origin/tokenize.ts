@@ -1,0 +1,166 @@
+/** Token ids from an engine's own `/tokenize`, for pools without a vocabulary: exact, at the price of a round trip. */
+import { chainText } from '../core/tokens/block-hash.ts'
+import type { ChatPrompt } from '../core/tokens/chat.ts'
+import type { PromptMeasure, PromptMeter, PromptRequest } from '../core/tokens/measure.ts'
+import { readPrompt, type Prompt } from '../core/tokens/prompt.ts'
+import { SegmentCache } from '../core/tokens/segment-cache.ts'
+import type { EngineTarget, Origin } from '../ports.ts'
+
+export interface TokenizeCall {
+  readonly target: EngineTarget
+  /** Name the engine serves the model under. */
+  readonly model: string
+  /** The deadline: one for this and for a cache lookup that follows. */
+  readonly signal: AbortSignal
+  readonly budgetMs: number
+}
+
+export interface EngineTokenizerOptions {
+  readonly origin: Origin
+  readonly now: () => number
+  /** Bound of the cache of ids; 8 MB when absent. */
+  readonly cacheBytes?: number
+}
+
+const CACHE_BYTES = 8 * 1024 * 1024
+const ANSWER_BYTES = 16 * 1024 * 1024
+/** More texts in one request are measured in bytes: each would be a call. */
+const MOST_TEXTS = 4
+/** An engine that failed is left alone for this long, and one that has no such endpoint for longer. */
+const FAILED_MS = 5_000
+const MISSING_MS = 600_000
+
+/**
+ * Asks engines for ids and remembers the answers, per text and per conversation. (An engine applies its template to
+ * whole conversations, so one message alone has no ids.) Equal questions at the same time are one call.
+ */
+export class EngineTokenizer {
+  readonly #options: EngineTokenizerOptions
+  readonly #known: SegmentCache
+  readonly #asked = new Map<number, Promise<Uint32Array | null>>()
+  /** Engine → when it may be asked again. */
+  readonly #quietUntil = new Map<string, number>()
+
+  constructor(options: EngineTokenizerOptions) {
+    this.#options = options
+    this.#known = new SegmentCache(options.cacheBytes ?? CACHE_BYTES)
+  }
+
+  /** Ids of each prompt, or null where they cannot be had within the deadline. Never rejects. */
+  async ids(prompt: Prompt, call: TokenizeCall): Promise<readonly Uint32Array[] | null> {
+    const bodies = questions(prompt, call.model)
+    if (bodies === null) return null
+    const lists = await Promise.all(bodies.map((body) => this.#one(body, call)))
+    return lists.includes(null) ? null : (lists as Uint32Array[])
+  }
+
+  async #one(body: string, call: TokenizeCall): Promise<Uint32Array | null> {
+    const key = keyOf(body)
+    const known = this.#known.get(key)
+    if (known !== undefined) return known
+    if ((this.#quietUntil.get(call.target.id) ?? 0) > this.#options.now()) return null
+    const asked = this.#asked.get(key) ?? this.#ask(body, key, call)
+    return await asked
+  }
+
+  #ask(body: string, key: number, call: TokenizeCall): Promise<Uint32Array | null> {
+    const answer = this.#fetch(body, call).then((ids) => {
+      this.#asked.delete(key)
+      if (ids !== null) this.#known.set(key, ids)
+      return ids
+    })
+    this.#asked.set(key, answer)
+    return answer
+  }
+
+  async #fetch(body: string, { target, signal, budgetMs }: TokenizeCall): Promise<Uint32Array | null> {
+    try {
+      const answer = await this.#options.origin.send({
+        target,
+        method: 'POST',
+        path: '/tokenize',
+        headers: ['content-type', 'application/json'],
+        body: [new TextEncoder().encode(body)],
+        connectMs: budgetMs,
+        firstByteMs: budgetMs,
+        signal,
+      })
+      if (answer.status !== 200) {
+        answer.discard()
+        // 400: this prompt does not please; others may.
+        if (answer.status !== 400) this.#quiet(target, [404, 405, 501].includes(answer.status) ? MISSING_MS : FAILED_MS)
+        return null
+      }
+      return idsOf(await answer.read(ANSWER_BYTES))
+    } catch {
+      this.#quiet(target, FAILED_MS)
+      return null
+    }
+  }
+
+  #quiet({ id }: EngineTarget, ms: number): void {
+    this.#quietUntil.set(id, this.#options.now() + ms)
+  }
+}
+
+/** `measurePrompt`, with the engine's ids where the pool has no vocabulary and the deadline allows. Never rejects. */
+export async function measureByEngine(
+  meter: PromptMeter,
+  request: PromptRequest,
+  tokenizer: EngineTokenizer,
+  call: TokenizeCall,
+): Promise<PromptMeasure> {
+  const own = meter.measure(request)
+  if (own.tokenSource !== 'bytes' || own.items > 0) return own
+  const lists = await tokenizer.ids(readPrompt(request.endpoint, request.body), call)
+  return lists === null ? own : { ...meter.measureIds(request, lists, 'engine'), stages: own.stages }
+}
+
+/** What to POST for each prompt; null: an engine could not tell. */
+function questions(prompt: Prompt, model: string): readonly string[] | null {
+  try {
+    if (prompt.form === 'chat' && prompt.items === 0 && !prompt.ownTemplate) return [JSON.stringify({ model, ...chatBody(prompt) })]
+    if (prompt.form !== 'texts' || prompt.texts.length > MOST_TEXTS) return null
+    return prompt.texts.map((text) => JSON.stringify({ model, prompt: text, add_special_tokens: prompt.addSpecial }))
+  } catch {
+    return null
+  }
+}
+
+function chatBody({ messages, tools, variables, addSpecial }: ChatPrompt): Record<string, unknown> {
+  const { add_generation_prompt: opened, continue_final_message: continued, documents: _, ...kwargs } = variables
+  return {
+    messages: messages.map(({ role, parts, extra }) => ({ ...onWire(extra), role, content: parts.length === 1 ? parts[0] : parts.map((text) => ({ type: 'text', text })) })),
+    add_generation_prompt: opened,
+    add_special_tokens: addSpecial,
+    ...(continued === undefined ? {} : { continue_final_message: continued }),
+    ...(tools === null ? {} : { tools }),
+    ...(Object.keys(kwargs).length === 0 ? {} : { chat_template_kwargs: kwargs }),
+  }
+}
+
+/** Arguments of tool calls are JSON text on the wire. */
+function onWire(extra: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const calls = extra['tool_calls']
+  if (!Array.isArray(calls)) return { ...extra }
+  return { ...extra, tool_calls: calls.map((call: unknown) => withTextArguments(call)) }
+}
+
+function withTextArguments(call: unknown): unknown {
+  const named = (call as { function?: { arguments?: unknown } } | null)?.function
+  if (named === undefined || typeof named.arguments === 'string') return call
+  return { ...(call as object), function: { ...named, arguments: JSON.stringify(named.arguments ?? {}) } }
+}
+
+function keyOf(body: string): number {
+  const state = { lo: 0x7a3d19c5, hi: 0x1b56c4e9 }
+  chainText(state, body)
+  return (state.hi & 0x1fffff) * 2 ** 32 + state.lo
+}
+
+/** null: not the answer of a `/tokenize`. */
+function idsOf(bytes: Uint8Array): Uint32Array | null {
+  const answer = JSON.parse(new TextDecoder().decode(bytes)) as { tokens?: unknown } | null
+  const tokens = answer?.tokens
+  return Array.isArray(tokens) && tokens.every((id) => Number.isInteger(id) && id >= 0) ? Uint32Array.from(tokens as number[]) : null
+}

@@ -1,0 +1,111 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { EngineTokenizer, measureByEngine, type TokenizeCall } from '../../src/origin/tokenize.ts'
+import type { Origin, OriginAnswer, OriginRequest } from '../../src/ports.ts'
+import { meterOf, requestOf } from '../core/tokens/support.ts'
+
+interface Reply {
+  readonly status: number
+  readonly body: unknown
+}
+
+/** An engine of which only `/tokenize` is there, and the questions it got. */
+class TokenizeOnly implements Origin {
+  readonly questions: Record<string, unknown>[] = []
+  readonly #reply: (question: Record<string, unknown>) => Reply | Promise<Reply>
+
+  constructor(reply: (question: Record<string, unknown>) => Reply | Promise<Reply>) {
+    this.#reply = reply
+  }
+
+  async send({ path, body }: OriginRequest): Promise<OriginAnswer> {
+    expect(path).toBe('/tokenize')
+    const question = JSON.parse(new TextDecoder().decode(body?.[0])) as Record<string, unknown>
+    this.questions.push(question)
+    const reply = await this.#reply(question)
+    return {
+      status: reply.status,
+      headers: [],
+      sse: false,
+      firstByte: async () => {},
+      read: async () => new TextEncoder().encode(JSON.stringify(reply.body)),
+      pass: () => new Response(),
+      discard: () => {},
+    }
+  }
+}
+
+const callTo = (id: string): TokenizeCall => ({
+  target: { id, url: 'http://engine.test', headers: [], binding: null },
+  model: 'tiny',
+  signal: new AbortController().signal,
+  budgetMs: 30,
+})
+const call = callTo('a')
+const tokens = (...ids: unknown[]): Reply => ({ status: 200, body: { count: ids.length, tokens: ids } })
+const chat = requestOf('chat', { messages: [{ role: 'user', content: 'hello' }] })
+
+describe("measuring by an engine's /tokenize", () => {
+  it('counts the ids it answers, and hashes them like ids given by the client', async () => {
+    const ids = Array.from({ length: 40 }, (_, i) => i)
+    const measured = await measureByEngine(meterOf(), chat, new EngineTokenizer({ origin: new TokenizeOnly(() => tokens(...ids)), now: () => 0 }), call)
+    expect(measured).toMatchObject({ promptTokens: 40, tokenSource: 'engine', promptBytes: null })
+    expect(measured.blocks).toEqual(meterOf().measure(requestOf('completions', { prompt: ids })).blocks)
+  })
+
+  it('asks once for the same conversation, also when asked twice at a time', async () => {
+    const origin = new TokenizeOnly(() => tokens(1, 2, 3))
+    const tokenizer = new EngineTokenizer({ origin, now: () => 0 })
+    await Promise.all([measureByEngine(meterOf(), chat, tokenizer, call), measureByEngine(meterOf(), chat, tokenizer, call)])
+    await measureByEngine(meterOf(), chat, tokenizer, call)
+    expect(origin.questions).toHaveLength(1)
+  })
+
+  it('asks what the engine was asked when the vectors were recorded', async () => {
+    const vectors = JSON.parse(readFileSync(new URL('../vectors/tokens.json', import.meta.url), 'utf8')) as { chats: { chat: Record<string, unknown>; ids: number[] }[] }
+    const withCalls = vectors.chats.find(({ chat: body }) => JSON.stringify(body).includes('tool_calls'))
+    const origin = new TokenizeOnly(() => tokens(...(withCalls?.ids ?? [])))
+    await measureByEngine(meterOf(), requestOf('chat', withCalls?.chat), new EngineTokenizer({ origin, now: () => 0 }), call)
+    const asked = origin.questions[0] as { messages: { tool_calls?: { function: { arguments: unknown } }[] }[]; model: string }
+    const args = asked.messages.flatMap(({ tool_calls: calls = [] }) => calls.map((one) => one.function.arguments))
+    expect(asked.model).toBe('tiny')
+    expect(args.map((text) => JSON.parse(String(text)) as unknown)).toEqual([{ unit: 'ü', deep: { b: [1, 2.5, null, true] } }, {}])
+  })
+
+  it.each<[string, () => Reply]>([
+    ['an error', () => ({ status: 500, body: {} })],
+    ['no such endpoint', () => ({ status: 404, body: {} })],
+    ['no ids', () => ({ status: 200, body: { tokens: ['a'] } })],
+    ['something else', () => ({ status: 200, body: null })],
+    ['a broken connection', () => { throw new Error('reset') }],
+  ])('falls back to bytes on %s', async (_, reply) => {
+    const measured = await measureByEngine(meterOf(), chat, new EngineTokenizer({ origin: new TokenizeOnly(reply), now: () => 0 }), call)
+    expect(measured.tokenSource).toBe('bytes')
+    expect(measured.blocks).toEqual(meterOf().measure(chat).blocks)
+  })
+
+  it('leaves a failing engine alone for a while, and asks others meanwhile', async () => {
+    let now = 0
+    const origin = new TokenizeOnly(() => ({ status: 500, body: {} }))
+    const tokenizer = new EngineTokenizer({ origin, now: () => now })
+    await measureByEngine(meterOf(), chat, tokenizer, call)
+    await measureByEngine(meterOf(), chat, tokenizer, call)
+    expect(origin.questions).toHaveLength(1)
+    await measureByEngine(meterOf(), chat, tokenizer, callTo('b'))
+    expect(origin.questions).toHaveLength(2)
+    now = 6_000
+    await measureByEngine(meterOf(), chat, tokenizer, call)
+    expect(origin.questions).toHaveLength(3)
+  })
+
+  it.each([
+    ['pictures', requestOf('chat', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'u' } }] }] })],
+    ['ids', requestOf('completions', { prompt: [1, 2, 3] })],
+    ['many texts', requestOf('embeddings', { input: ['a', 'b', 'c', 'd', 'e'] })],
+    ['what cannot be read', requestOf('chat', {})],
+  ])('asks nothing about %s', async (_, request) => {
+    const origin = new TokenizeOnly(() => tokens(1))
+    await measureByEngine(meterOf(), request, new EngineTokenizer({ origin, now: () => 0 }), call)
+    expect(origin.questions).toHaveLength(0)
+  })
+})
