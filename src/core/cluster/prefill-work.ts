@@ -44,6 +44,10 @@ export class PrefillQueue {
   #lastFirstTokenAt = 0
   #abandons = 0
 
+  get isEmpty(): boolean {
+    return this.#first === null
+  }
+
   get newTokens(): number {
     return this.#newTokens
   }

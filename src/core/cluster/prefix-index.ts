@@ -24,9 +24,10 @@ export interface Pin {
 export class PrefixIndex {
   readonly #tree = new BlockTree()
   readonly #holdings = new Holdings(this.#tree)
-  readonly #maxEntries: number
-  readonly #maxBytes: number
+  #maxEntries = 0
+  #maxBytes = 0
   readonly #capacity: number[] = []
+  readonly #freeNumbers: number[] = []
   #stamp = 0
 
   /** Result of the last `match`, by engine: leading blocks believed cached, and held by live requests. */
@@ -35,20 +36,33 @@ export class PrefixIndex {
 
   /** @param maxEntries hard cap on (block, engine) entries over all engines; memory is capped with it. */
   constructor(maxEntries: number, maxBytes = maxEntries * BYTES_PER_ENTRY) {
+    this.limit(maxEntries, maxBytes)
+  }
+
+  /** Changes the cap; evicts at once what no longer fits. */
+  limit(maxEntries: number, maxBytes = maxEntries * BYTES_PER_ENTRY): void {
     if (!(maxEntries >= 1)) throw new RangeError(`The prefix index needs room for at least one entry, got ${maxEntries}`)
     this.#maxEntries = maxEntries
     this.#maxBytes = maxBytes
+    this.#enforceCap()
   }
 
-  /** The number this index knows a new engine by. Numbers are not reused. */
+  /** The number this index knows a new engine by. */
   addEngine(capacityBlocks = Infinity): number {
-    const engine = this.#holdings.addEngine()
+    const engine = this.#freeNumbers.pop() ?? this.#holdings.addEngine()
     this.#capacity[engine] = capacityBlocks
     if (engine >= this.cached.length) {
       this.cached = new Int32Array(this.cached.length * 2)
       this.live = new Int32Array(this.live.length * 2)
     }
     return engine
+  }
+
+  /** The engine is gone and nothing lives on it: forgets what it held. Its number will be used again. */
+  removeEngine(engine: number): void {
+    if (this.liveBlocks(engine) > 0) throw new Error(`engine ${engine} still has live blocks in the prefix index`)
+    this.flush(engine)
+    this.#freeNumbers.push(engine)
   }
 
   get entries(): number {
@@ -233,6 +247,11 @@ export class PrefixIndex {
     const share = holdings.shares[engine]!
     const capacity = this.#capacity[engine]!
     while (share.cached > capacity && share.last !== NONE) this.#evict(share.last, share.cached - capacity)
+    this.#enforceCap()
+  }
+
+  #enforceCap(): void {
+    const holdings = this.#holdings
     while (holdings.entries > this.#maxEntries || this.usedBytes > this.#maxBytes) {
       const oldest = this.#oldest()
       if (oldest === NONE) return

@@ -31,6 +31,10 @@ export interface Signals {
   readonly newActiveBlocks: number
   /** Leading tokens of this prompt believed cached there (index and lookup, by maximum). Unknown = 0 = cold. */
   readonly cachedTokens: number
+  /** Of `cachedTokens`, those that a lookup saw only in slower tiers: the engine's host memory, its disk, or elsewhere. */
+  readonly hostTokens: number
+  readonly diskTokens: number
+  readonly remoteTokens: number
   /** Leading tokens found by an external lookup; missing when it failed. */
   readonly lookupTokens: number
   /** Prompt tokens to prefill, booked there with no first token yet. */
@@ -46,6 +50,12 @@ export interface Signals {
   readonly rttS: number
   /** Learned or prior coefficients of TTFT = fixedS + perTokenS*new + perPairS*(total² − cached²)/2. */
   readonly law: { readonly fixedS: number; readonly perTokenS: number; readonly perPairS: number }
+  /** How far the law is learned: 0 nothing but a prior, towards 1 with samples that agree. */
+  readonly confidence: number
+  /** Seconds between two output tokens = baseS + perRequestS * running + perBlockS * blocks. */
+  readonly decodeLaw: { readonly baseS: number; readonly perRequestS: number; readonly perBlockS: number }
+  /** 0 for an engine that has just joined or restarted, 1 once it has been there for a while. */
+  readonly warmth: number
   /** 1 when the engine has the adapter loaded, 0 when it must load it, -1 when it has no room. */
   readonly adapterFit: number
 }

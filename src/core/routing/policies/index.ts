@@ -1,10 +1,16 @@
 import type { PolicyConfig } from '../../cluster/contract.ts'
 import type { PolicyKind } from '../options.ts'
 import type { Policy } from '../policy.ts'
+import { activeBlocks } from './active-blocks.ts'
+import { kvAware } from './kv-aware.ts'
+import { lmetric } from './lmetric.ts'
+import { predicted } from './predicted.ts'
+import { prefix } from './prefix.ts'
 import { simplePolicies } from './simple.ts'
+import { ttft } from './ttft.ts'
 
 /** The policies a config may name. */
-export const policyKinds: readonly PolicyKind[] = [...simplePolicies]
+export const policyKinds: readonly PolicyKind[] = [predicted, activeBlocks, ttft, lmetric, prefix, kvAware, ...simplePolicies]
 
 const byName: ReadonlyMap<string, PolicyKind> = new Map(policyKinds.map((kind) => [kind.name, kind]))
 

@@ -1,0 +1,50 @@
+/** Shrink by up to this share when blocks were gone that we believed there; grow by this when all was as believed. */
+const SHRINK = 0.08
+const GROW = 0.004
+/** Full enough that eviction decides what is there. */
+const BINDING = 0.95
+const LEAST_BLOCKS = 16
+
+/**
+ * How many blocks of prompts an engine keeps. Starts from what the engine or the configuration says (unlimited when
+ * neither does) and follows what the engine reports: output, other gateways and its own eviction order all take their
+ * share of the room.
+ */
+export class CacheCapacity {
+  /** null: nobody has said. */
+  #declared: number | null = null
+  #learned = Infinity
+
+  /** Blocks the engine can hold, live and cached; null: unknown. */
+  get declared(): number | null {
+    return this.#declared
+  }
+
+  /** Blocks to believe in. */
+  get blocks(): number {
+    return Math.min(this.#learned, this.#declared ?? Infinity)
+  }
+
+  get learned(): number | null {
+    return Number.isFinite(this.#learned) ? this.#learned : null
+  }
+
+  declare(blocks: number | null): void {
+    if (blocks !== null && blocks >= 1) this.#declared = Math.floor(blocks)
+  }
+
+  restore(learned: number): void {
+    this.#learned = Math.max(LEAST_BLOCKS, learned)
+  }
+
+  /** @param goneShare of the predicted blocks that were not there, 0..1. @param believed blocks believed cached in all. */
+  shrink(goneShare: number, believed: number): void {
+    const from = Math.min(this.blocks, Math.max(LEAST_BLOCKS, believed))
+    this.#learned = Math.max(LEAST_BLOCKS, Math.floor(from * (1 - SHRINK * goneShare)))
+  }
+
+  /** All was as believed: if our limit is what evicts, it may be too tight. */
+  confirm(believed: number): void {
+    if (Number.isFinite(this.#learned) && believed >= BINDING * this.blocks) this.#learned = Math.ceil(this.#learned * (1 + GROW))
+  }
+}

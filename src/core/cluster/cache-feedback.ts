@@ -1,0 +1,119 @@
+/** A request's cached tokens as predicted when it was booked and as the engine reported them. */
+export interface CacheOutcome {
+  readonly predictedTokens: number
+  readonly actualTokens: number
+  /**
+   * Of the predicted, those that were only about to be cached (a live request ahead may not have prefilled them yet):
+   * their absence says nothing.
+   */
+  readonly uncertainTokens: number
+}
+
+export type CacheVerdict =
+  /** As predicted, or too little to tell. */
+  | 'fine'
+  /** Part of what was believed is gone: the engine evicts earlier than we do. */
+  | 'evicted'
+  /** All that was believed is gone, again and again, where there were hits before. */
+  | 'restarted'
+
+export interface CacheReport {
+  /** Has the engine ever reported cached tokens? */
+  readonly reports: boolean
+  /** Decayed means over requests where something was predicted or reported. */
+  readonly predictedTokens: number
+  readonly actualTokens: number
+  readonly errorTokens: number
+  /** Hits are predicted and never seen. */
+  readonly silentMiss: boolean
+  readonly restarts: number
+}
+
+/** Below this a prediction is too small to judge by: engines cut blocks differently, lookups in chunks of 256. */
+const LEAST_TOKENS = 256
+/** A report below this share of the prediction is no hit. */
+const HIT_SHARE = 0.1
+/** A report above this share is as good as predicted. */
+const GOOD_SHARE = 0.9
+/** Misses in a row, where hits were the rule, that mean a restart. */
+const RESTART_AFTER = 3
+/** Misses in a row, without one hit ever, that raise the alarm. */
+const SILENT_AFTER = 8
+const DECAY = 0.05
+
+export const SILENT_MISS_CAUSES = [
+  'the chat template the gateway renders differs from the engine’s',
+  'the engine’s prefix caching is off (--no-enable-prefix-caching)',
+  'a cache_salt is added between the gateway and the engine',
+  'the engine serves another model or adapter than the pool says',
+  'block_tokens is smaller than the engine’s block size, or the engine’s cache is too small to keep anything',
+] as const
+
+/** What one engine's reports of cached tokens say about our picture of its cache. */
+export class CacheFeedback {
+  #reports = false
+  #predicted = 0
+  #actual = 0
+  #error = 0
+  #missesInARow = 0
+  #sawHit = false
+  #silent = false
+  #restarts = 0
+
+  get report(): CacheReport {
+    return {
+      reports: this.#reports,
+      predictedTokens: this.#predicted,
+      actualTokens: this.#actual,
+      errorTokens: this.#error,
+      silentMiss: this.#silent,
+      restarts: this.#restarts,
+    }
+  }
+
+  get silentMiss(): boolean {
+    return this.#silent
+  }
+
+  /** Some engines leave the count out when it is zero: once it has been seen, its absence is a zero. */
+  actualOf(cachedTokens: number | null): number | null {
+    if (cachedTokens !== null) this.#reports = true
+    return cachedTokens ?? (this.#reports ? 0 : null)
+  }
+
+  judge({ predictedTokens, actualTokens, uncertainTokens }: CacheOutcome): CacheVerdict {
+    if (predictedTokens > 0 || actualTokens > 0) {
+      this.#predicted += DECAY * (predictedTokens - this.#predicted)
+      this.#actual += DECAY * (actualTokens - this.#actual)
+      this.#error += DECAY * (Math.abs(actualTokens - predictedTokens) - this.#error)
+    }
+    if (actualTokens >= LEAST_TOKENS) this.#hit()
+    const certain = predictedTokens - uncertainTokens
+    if (certain < LEAST_TOKENS) return 'fine'
+    if (actualTokens >= HIT_SHARE * predictedTokens) {
+      this.#hit()
+      return actualTokens >= GOOD_SHARE * certain ? 'fine' : 'evicted'
+    }
+    this.#missesInARow++
+    if (!this.#sawHit) {
+      this.#silent ||= this.#missesInARow >= SILENT_AFTER
+      return 'fine'
+    }
+    if (this.#missesInARow < RESTART_AFTER) return 'evicted'
+    this.#restarted()
+    return 'restarted'
+  }
+
+  #hit(): void {
+    this.#sawHit = true
+    this.#silent = false
+    this.#missesInARow = 0
+  }
+
+  #restarted(): void {
+    this.#restarts++
+    this.#missesInARow = 0
+    // It may have come back with another template or without a cache: then no hit follows, and the alarm will.
+    this.#sawHit = false
+  }
+}

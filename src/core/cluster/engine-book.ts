@@ -1,0 +1,89 @@
+import { DecodeLearner } from '../latency/decode.ts'
+import { LawLearner } from '../latency/law-learner.ts'
+import type { Law } from '../latency/law.ts'
+import { AdapterUse } from './adapter-use.ts'
+import { CacheCapacity } from './cache-capacity.ts'
+import { CacheFeedback } from './cache-feedback.ts'
+import type { EngineSpec, EngineStats } from './contract.ts'
+import { PrefillQueue } from './prefill-work.ts'
+
+/** How long a new or restarted engine is spared: CUDA graphs, caches and clocks take their time. */
+const WARM_AFTER_MS = 30_000
+const ERROR_DECAY = 0.05
+/** Unseen output is taken to end here, however long its request lives. */
+const MOST_UNSEEN_TOKENS = 4096
+
+/** What is known and learned of one engine, but for the blocks it holds. */
+export class EngineBook {
+  /** Its number in the prefix index. */
+  readonly number: number
+  readonly queue = new PrefillQueue()
+  readonly learner: LawLearner
+  readonly decode = new DecodeLearner()
+  readonly feedback = new CacheFeedback()
+  readonly capacity = new CacheCapacity()
+  readonly adapters = new AdapterUse()
+  /** Live requests. */
+  requests = 0
+  #warmSince: number
+  #reportsCaching: boolean | null = null
+  /** Decayed mean of |actual - predicted| / actual TTFT; null: none seen. */
+  #ttftError: number | null = null
+  // Output of requests whose stream nobody reads grows unseen: their number and the sum of their first tokens' times
+  // give what they have produced in all.
+  #unseen = 0
+  #unseenSince = 0
+
+  constructor(number: number, prior: Law, warmSince: number) {
+    this.number = number
+    this.learner = new LawLearner(prior)
+    this.#warmSince = warmSince
+  }
+
+  observed(stats: EngineStats, poolBlockTokens: number, spec: EngineSpec): void {
+    this.#reportsCaching = stats.prefixCaching ?? this.#reportsCaching
+    const reported = stats.cacheBlocks === null ? null : stats.cacheBlocks * ((stats.blockTokens ?? poolBlockTokens) / poolBlockTokens)
+    this.capacity.declare(spec.cacheBlocks ?? reported)
+    if (stats.adapters !== null) this.adapters.observed(stats.adapters)
+  }
+
+  /** Does the engine share equal blocks? `auto` believes what it reports, and yes until it has. */
+  caches(spec: EngineSpec): boolean {
+    return spec.prefixCaching === 'auto' ? this.#reportsCaching !== false : spec.prefixCaching === 'on'
+  }
+
+  restarted(now: number): void {
+    this.#warmSince = now
+  }
+
+  warmth(now: number): number {
+    return Math.min(1, Math.max(0, (now - this.#warmSince) / WARM_AFTER_MS))
+  }
+
+  unseenFrom(firstTokenAt: number): void {
+    this.#unseen += 1
+    this.#unseenSince += firstTokenAt
+  }
+
+  seen(firstTokenAt: number): void {
+    this.#unseen -= 1
+    this.#unseenSince -= firstTokenAt
+  }
+
+  /** Blocks of output that unread streams are believed to have produced. */
+  unseenBlocks(now: number, blockTokens: number, tokenS: number): number {
+    if (this.#unseen === 0) return 0
+    const tokens = Math.max(0, this.#unseen * now - this.#unseenSince) / 1000 / tokenS
+    return Math.min(tokens, this.#unseen * MOST_UNSEEN_TOKENS) / blockTokens
+  }
+
+  get ttftError(): number | null {
+    return this.#ttftError
+  }
+
+  judgeTtft(predictedMs: number, actualMs: number): void {
+    if (!(actualMs > 0)) return
+    const error = Math.min(10, Math.abs(actualMs - predictedMs) / actualMs)
+    this.#ttftError = this.#ttftError === null ? error : this.#ttftError + ERROR_DECAY * (error - this.#ttftError)
+  }
+}

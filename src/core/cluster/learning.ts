@@ -1,0 +1,82 @@
+import { tokenSeconds } from '../latency/decode.ts'
+import type { Admission, Outcome, StageTimes } from './contract.ts'
+import type { PrefixIndex } from './prefix-index.ts'
+import type { LegBook, RequestBook } from './request-book.ts'
+
+export interface LearningContext {
+  readonly now: number
+  readonly index: PrefixIndex
+  readonly blockTokens: number
+}
+
+/**
+ * Seconds the prefill itself took, as far as its first token tells. `clear` is what the queue makes of it: null where
+ * others ahead blur it. Of a split's prefill the gateway sees the leg's own end, which is better.
+ */
+export function prefillSeen(leg: LegBook, stages: StageTimes, clear: number | null): number | null {
+  if (leg.believed.ttftMs !== null && stages.ttft !== undefined) leg.book.judgeTtft(leg.believed.ttftMs, stages.ttft)
+  if (stages.prefill !== undefined) return stages.prefill / 1000
+  if (clear === null) return null
+  if (leg.part === 'prefill') return stages.prefill_leg === undefined ? null : stages.prefill_leg / 1000
+  return clear - leg.engine.spec.rttMs / 1000
+}
+
+/** What an ended request teaches about the engines it was on. */
+export function learn(request: RequestBook, admission: Admission, outcome: Outcome, context: LearningContext): void {
+  for (const leg of request.legs) {
+    const actual = learnCache(leg, outcome, context)
+    learnPace(leg, request, admission, { outcome, actual, now: context.now })
+    learnDecode(leg, request, outcome, context)
+  }
+}
+
+/** Returns the tokens that were cached; null when the engine did not say. */
+function learnCache(leg: LegBook, outcome: Outcome, { now, index, blockTokens }: LearningContext): number | null {
+  // A split's answer comes from its decode engine, which reports what it was sent, not what it had.
+  if (leg.part !== 'whole' || outcome.usage === null || outcome.result !== 'complete') return null
+  const { book, believed } = leg
+  const actualTokens = book.feedback.actualOf(outcome.usage.cachedTokens)
+  if (actualTokens === null || !book.caches(leg.engine.spec)) return actualTokens
+  const predictedTokens = Math.max(believed.cached.total, believed.indexBlocks * blockTokens)
+  const uncertainTokens = Math.min(predictedTokens, believed.uncertainTokens)
+  const engine = book.number
+  switch (book.feedback.judge({ predictedTokens, actualTokens, uncertainTokens })) {
+    case 'restarted':
+      index.flush(engine)
+      book.restarted(now)
+      break
+    case 'evicted':
+      book.capacity.shrink(1 - Math.max(actualTokens, uncertainTokens) / predictedTokens, index.cachedBlocks(engine))
+      index.setCapacity(engine, book.capacity.blocks)
+      break
+    case 'fine':
+      if (predictedTokens > 0) book.capacity.confirm(index.cachedBlocks(engine))
+      index.setCapacity(engine, book.capacity.blocks)
+  }
+  return actualTokens
+}
+
+interface Facts {
+  readonly outcome: Outcome
+  readonly actual: number | null
+  readonly now: number
+}
+
+function learnPace(leg: LegBook, request: RequestBook, admission: Admission, { outcome, actual, now }: Facts): void {
+  if (leg.queued === null) return
+  const { cached, adapterFit } = leg.believed
+  const reported = outcome.stages.prefill
+  const seconds = reported === undefined ? request.prefillS : reported / 1000
+  // Time spent fetching from slower tiers or loading an adapter is not the law's.
+  if (seconds === null || adapterFit !== 1 || cached.host + cached.disk + cached.remote > 0) return
+  const promptTokens = outcome.usage?.promptTokens ?? admission.promptTokens
+  leg.book.learner.learn({ promptTokens, cachedTokens: actual ?? cached.total, seconds, at: now })
+}
+
+function learnDecode(leg: LegBook, request: RequestBook, outcome: Outcome, { now, blockTokens }: LearningContext): void {
+  if (leg.queued !== null && leg.part !== 'whole') return
+  if (outcome.result !== 'complete' || outcome.usage === null || request.firstTokenAt === null) return
+  const { book } = leg
+  const expected = tokenSeconds(book.decode.law(blockTokens), request.running, 0)
+  book.decode.learn((now - request.firstTokenAt) / 1000, outcome.usage.completionTokens - 1, expected)
+}

@@ -1,0 +1,40 @@
+import type { LiveRequest } from './active-blocks.ts'
+import type { EngineRef, Part } from './books.ts'
+import type { EngineBook } from './engine-book.ts'
+import type { QueuedPrefill } from './prefill-work.ts'
+import type { CachedTokens } from './routing-reading.ts'
+
+/** What one leg of a booking occupies, and what was believed when it was booked. */
+export interface LegBook {
+  readonly engine: EngineRef
+  readonly book: EngineBook
+  readonly part: Part
+  /** null once its blocks are free. */
+  live: LiveRequest | null
+  /** null: the leg prefills nothing. */
+  readonly queued: QueuedPrefill | null
+  readonly believed: Belief
+}
+
+export interface Belief {
+  readonly cached: CachedTokens
+  /** Leading blocks by the index alone, credited or not. */
+  readonly indexBlocks: number
+  /** Of those, tokens held by live requests while others were still waiting for their first token. */
+  readonly uncertainTokens: number
+  readonly ttftMs: number | null
+  /** 1 when the adapter was there already. */
+  readonly adapterFit: number
+}
+
+/** A booking in the routing books. */
+export interface RequestBook {
+  readonly legs: readonly LegBook[]
+  firstTokenAt: number | null
+  /** Has its output been reported? Until then it is estimated. */
+  seen: boolean
+  /** How long its prefill took, queueing taken out; null: cannot be told. */
+  prefillS: number | null
+  /** Live requests on the decoding engine at the first token: what its pace is judged by. */
+  running: number
+}

@@ -1,0 +1,225 @@
+import { newTokens, queueSeconds, type Law } from '../latency/law.ts'
+import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
+import type { Signal } from '../routing/policy.ts'
+import { ActiveBlocks } from './active-blocks.ts'
+import { type Booked, type Books, endsAtFirstToken, type EngineRef, type Leg } from './books.ts'
+import type { Admission, EngineDigest, EngineSpec, EngineStats, Outcome, PoolConfig, StageTimes } from './contract.ts'
+import { EngineBook } from './engine-book.ts'
+import { learn, prefillSeen } from './learning.ts'
+import { engineDigestOf, LEARNED_VERSION, learnedOf, readLearned, relearn } from './learned.ts'
+import { prefillWork } from './prefill-work.ts'
+import { PrefixIndex } from './prefix-index.ts'
+import type { LegBook, RequestBook } from './request-book.ts'
+import { RoutingReading, shares, type Sources } from './routing-reading.ts'
+
+/**
+ * The books behind the routing core: blocks live and cached, prefill work queued, and what each engine's answers
+ * taught about its pace and its cache. Everything is booked at the moment of choice.
+ */
+export class RoutingBooks implements Books {
+  readonly answers = [
+    'activeBlocks', 'newActiveBlocks', 'cachedTokens', 'hostTokens', 'diskTokens', 'remoteTokens', 'lookupTokens',
+    'queuedPrefillTokens', 'queuedWork', 'queuedPrefillS', 'capacityBlocks', 'law', 'confidence', 'decodeLaw', 'warmth', 'adapterFit',
+  ] as const satisfies readonly Signal[]
+  readonly #index = new PrefixIndex(1)
+  readonly #active = new ActiveBlocks(this.#index)
+  readonly #engines: ({ readonly engine: EngineRef; readonly book: EngineBook } | undefined)[] = []
+  readonly #requests = new Map<string, RequestBook>()
+  /** The surest learned law of each hardware profile: where a new engine of the kind starts. */
+  readonly #surest = new Map<string, EngineBook>()
+  #blockTokens = 0
+  #firstAddedAt: number | null = null
+
+  /** (block, engine) entries of the prefix index, and the bytes of all its tables. */
+  get indexSize(): { readonly entries: number; readonly bytes: number } {
+    return { entries: this.#index.entries, bytes: this.#index.bytes }
+  }
+
+  configure(pool: PoolConfig): void {
+    this.#index.limit(Math.max(1, pool.indexEntries))
+    // Blocks of another size have other hashes: nothing known will ever match again.
+    if (this.#blockTokens !== pool.blockTokens) for (const entry of this.#engines) if (entry !== undefined) this.#index.flush(entry.book.number)
+    this.#blockTokens = pool.blockTokens
+  }
+
+  engineAdded(engine: EngineRef, now: number): void {
+    this.#firstAddedAt ??= now
+    // A fleet that starts together is compared with nobody.
+    const warmSince = now === this.#firstAddedAt ? -Infinity : now
+    const book = new EngineBook(this.#index.addEngine(), priorOf(engine.spec), warmSince)
+    book.capacity.declare(engine.spec.cacheBlocks)
+    this.#engines[engine.slot] = { engine, book }
+    this.#index.setCapacity(book.number, book.capacity.blocks)
+  }
+
+  engineForgotten(engine: EngineRef): void {
+    const book = this.#book(engine)
+    this.#index.removeEngine(book.number)
+    this.#engines[engine.slot] = undefined
+    for (const [kind, surest] of this.#surest) if (surest === book) this.#surest.delete(kind)
+  }
+
+  observed(engine: EngineRef, stats: EngineStats): void {
+    const book = this.#book(engine)
+    const cached = book.caches(engine.spec)
+    book.observed(stats, this.#blockTokens, engine.spec)
+    if (cached && !book.caches(engine.spec)) this.#index.flush(book.number)
+    this.#index.setCapacity(book.number, book.capacity.blocks)
+  }
+
+  book(booking: Booked, now: number): void {
+    const reading = this.#reading(booking.admission, now)
+    const legs = booking.legs.filter(({ part }) => part !== 'encode').map((leg) => this.#bookLeg(leg, booking.admission, { reading, now }))
+    this.#requests.set(booking.key, { legs, firstTokenAt: null, seen: false, prefillS: null, running: 0 })
+  }
+
+  firstToken(booking: Booked, stages: StageTimes, now: number): void {
+    const request = this.#requests.get(booking.key)
+    if (request === undefined) return
+    request.firstTokenAt = now
+    for (const leg of request.legs) {
+      if (leg.queued !== null) request.prefillS = prefillSeen(leg, stages, leg.book.queue.firstToken(leg.queued, now))
+      if (endsAtFirstToken(leg.part)) this.#endLeg(leg, booking.admission)
+      else {
+        leg.book.unseenFrom(now)
+        request.running = leg.book.requests
+      }
+    }
+  }
+
+  progress(booking: Booked, outputBlocks: number): void {
+    const request = this.#requests.get(booking.key)
+    if (request === undefined) return
+    const { expectedOutputTokens } = booking.admission
+    for (const leg of request.legs) {
+      if (leg.live === null || endsAtFirstToken(leg.part)) continue
+      this.#active.output(leg.live, outputBlocks)
+      if (expectedOutputTokens !== null) this.#active.decay(leg.live, (outputBlocks * this.#blockTokens) / Math.max(1, expectedOutputTokens))
+    }
+    this.#markSeen(request)
+  }
+
+  release(booking: Booked, outcome: Outcome, now: number): void {
+    const request = this.#requests.get(booking.key)
+    if (request === undefined) return
+    this.#requests.delete(booking.key)
+    // Who never got to prefill leaves no new blocks behind. A lapsed request's engine has most likely gone on.
+    const prefilled = request.firstTokenAt !== null || outcome.result === 'complete' || outcome.result === 'lapsed'
+    this.#markSeen(request)
+    for (const leg of request.legs) {
+      if (leg.queued !== null) leg.book.queue.abandon(leg.queued, now)
+      this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.believed.indexBlocks)
+    }
+    for (const { engine, book } of request.legs) if (book.learner.samples === 0) book.learner.setPrior(this.#lawOf(engine))
+    learn(request, booking.admission, outcome, { now, index: this.#index, blockTokens: this.#blockTokens })
+    for (const { engine, book } of request.legs) this.#rememberSurest(engine, book)
+  }
+
+  read(admission: Admission, now: number): RoutingReading {
+    return this.#reading(admission, now)
+  }
+
+  digest(engine: EngineRef, now: number): Partial<EngineDigest> {
+    const book = this.#book(engine)
+    return engineDigestOf(book, {
+      law: this.#lawOf(engine),
+      activeBlocks: this.#active.active(book.number),
+      cachedBlocks: this.#index.cachedBlocks(book.number),
+      now,
+    })
+  }
+
+  snapshot(): unknown {
+    const engines = this.#engines.flatMap((entry) => (entry === undefined ? [] : [[entry.engine.spec.id, learnedOf(entry.book)] as const]))
+    return { version: LEARNED_VERSION, engines: Object.fromEntries(engines) }
+  }
+
+  restore(data: unknown): void {
+    const learned = readLearned(data)
+    if (learned === null) return
+    for (const entry of this.#engines) {
+      const own = entry === undefined ? undefined : learned.get(entry.engine.spec.id)
+      if (entry === undefined || own === undefined) continue
+      relearn(entry.book, own)
+      this.#index.setCapacity(entry.book.number, entry.book.capacity.blocks)
+    }
+  }
+
+  #bookLeg(leg: Leg, admission: Admission, { reading, now }: { readonly reading: RoutingReading; readonly now: number }): LegBook {
+    const { engine, part } = leg
+    const book = this.#book(engine)
+    const prefills = part !== 'decode'
+    const cached = reading.cached(engine)
+    const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
+    const believed = {
+      cached,
+      indexBlocks: reading.indexBlocks(engine),
+      uncertainTokens: book.queue.isEmpty ? 0 : this.#index.live[book.number]! * this.#blockTokens,
+      ttftMs: prefills ? reading.forecast(engine).ttftMs : null,
+      adapterFit: book.adapters.fit(admission.adapter),
+    }
+    const prefill = { newTokens: newTokens(size), work: prefillWork(size.promptTokens, size.cachedTokens), seconds: queueSeconds(this.#lawOf(engine), size) }
+    const queued = prefills ? book.queue.add(prefill, now) : null
+    const live = this.#active.add(book.number, reading.shape, part !== 'decode' && shares(book, engine))
+    book.requests += 1
+    if (admission.adapter !== null) book.adapters.begin(admission.adapter)
+    return { engine, book, part, live, queued, believed }
+  }
+
+  #endLeg(leg: LegBook, admission: Admission, keepBlocks = Infinity): void {
+    if (leg.live === null) return
+    this.#active.free(leg.live, keepBlocks)
+    // Decode engines keep what they were given, though nobody shares it while it lives.
+    if (leg.live.pin === null && keepBlocks === Infinity && leg.book.caches(leg.engine.spec)) {
+      this.#index.release(this.#index.pin(leg.book.number, admission.blocks, admission.blocks.length >> 1))
+    }
+    leg.live = null
+    leg.book.requests -= 1
+    if (admission.adapter !== null) leg.book.adapters.end(admission.adapter)
+  }
+
+  /** Its output need not be estimated any more. */
+  #markSeen(request: RequestBook): void {
+    if (request.seen || request.firstTokenAt === null) return
+    request.seen = true
+    for (const { book, part } of request.legs) if (!endsAtFirstToken(part)) book.seen(request.firstTokenAt)
+  }
+
+  #reading(admission: Admission, now: number): RoutingReading {
+    const sources: Sources = {
+      index: this.#index,
+      active: this.#active,
+      blockTokens: this.#blockTokens,
+      book: (engine) => this.#book(engine),
+      lawOf: (engine) => this.#lawOf(engine),
+    }
+    return new RoutingReading(sources, admission, now)
+  }
+
+  /** Its own once it has answered; until then that of a sibling that has, or the profile's. */
+  #lawOf(engine: EngineRef): Law {
+    const book = this.#book(engine)
+    if (book.learner.samples > 0) return book.learner.law
+    return this.#surest.get(kindOf(engine.spec))?.learner.law ?? book.learner.law
+  }
+
+  #rememberSurest(engine: EngineRef, book: EngineBook): void {
+    const kind = kindOf(engine.spec)
+    const surest = this.#surest.get(kind)
+    if (book.learner.samples > 0 && (surest === undefined || book.learner.confidence > surest.learner.confidence)) this.#surest.set(kind, book)
+  }
+
+  #book(engine: EngineRef): EngineBook {
+    const book = this.#engines[engine.slot]?.book
+    if (book === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
+    return book
+  }
+}
+
+function kindOf(spec: EngineSpec): string {
+  return spec.profile ?? DEFAULT_PROFILE
+}
+
+function priorOf(spec: EngineSpec): Law {
+  return profile(kindOf(spec)) ?? profile(DEFAULT_PROFILE)!
+}

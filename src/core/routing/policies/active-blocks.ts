@@ -1,0 +1,74 @@
+import { byCost, type Price } from '../by-cost.ts'
+import { type OptionValues, type PolicyKind, readOptions } from '../options.ts'
+import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
+import { softmax } from '../softmax.ts'
+
+const options = {
+  overlapWeight: { default: 1, min: 0, max: 100, doc: 'What an uncached prompt block costs against an active one. 0: load alone decides.' },
+  temperature: { default: 0, min: 0, max: 10, doc: 'Softmax temperature. 0: the cheapest engine.' },
+  rule: { default: 'pull_request', values: ['pull_request', 'today'], doc: 'The cost of the pull request, or today’s with the options below.' },
+  overlapCredit: { default: 1, min: 0, max: 10, doc: 'today: credit of a block cached on the GPU.' },
+  hostCredit: { default: 0.75, min: 0, max: 10, doc: 'today: credit of a block cached in host memory.' },
+  diskCredit: { default: 0.25, min: 0, max: 10, doc: 'today: credit of a block cached on disk.' },
+  sharedCredit: { default: 0, min: 0, max: 10, doc: 'today: credit of a block cached elsewhere.' },
+  creditDecay: { default: 0, min: 0, max: 100, doc: 'today: how fast GPU credit fades as the engine’s queue grows past the shortest one.' },
+  requestWeight: { default: 0, min: 0, max: 10_000, doc: 'today: blocks that a live request counts for by itself.' },
+} as const
+
+type Options = OptionValues<typeof options>
+type Seen = Candidate<'activeBlocks' | 'newActiveBlocks' | 'cachedTokens' | 'queuedPrefillTokens' | 'requests' | 'hostTokens' | 'diskTokens' | 'remoteTokens'>
+
+/** Uncached prompt blocks plus the blocks the engine would then hold for live requests. */
+export const activeBlocks: PolicyKind = {
+  name: 'active_blocks',
+  doc: 'Overlap-weighted uncached blocks plus potential active blocks; optionally a softmax draw.',
+  source: 'ai-dynamo/dynamo#1731 (`rule: pull_request`); ai-dynamo/dynamo, 2026 (`rule: today`)',
+  options,
+  create(given) {
+    const values = readOptions(options, given)
+    if (values.rule === 'today') {
+      return definePolicy({
+        name: 'active_blocks',
+        needs: ['activeBlocks', 'newActiveBlocks', 'cachedTokens', 'queuedPrefillTokens', 'requests', 'hostTokens', 'diskTokens', 'remoteTokens'],
+        rank(request, candidates, random) {
+          const shortest = Math.min(...candidates.map(({ queuedPrefillTokens }) => queuedPrefillTokens))
+          return softmax(byCost(candidates, (candidate) => todaysPrice(request, candidate, shortest, values)), values.temperature, 'range', random)
+        },
+      })
+    }
+    return definePolicy({
+      name: 'active_blocks',
+      needs: ['activeBlocks', 'newActiveBlocks', 'cachedTokens'],
+      rank(request, candidates, random) {
+        const ranked = byCost(candidates, ({ cachedTokens, activeBlocks: active, newActiveBlocks }) => {
+          const prefill = promptBlocks(request) - Math.floor(Math.min(cachedTokens, request.promptTokens) / request.blockTokens)
+          const potential = active + newActiveBlocks
+          return { cost: values.overlapWeight * prefill + potential, terms: { prefill_blocks: prefill, potential_blocks: potential } }
+        })
+        return softmax(ranked, values.temperature, 'max', random)
+      },
+    })
+  },
+}
+
+function promptBlocks({ promptTokens, blockTokens }: RouteRequest): number {
+  return Math.ceil(promptTokens / blockTokens)
+}
+
+/** `overlapWeight` is today's prefill_load_scale, which it was renamed to; 0 takes the credit with it. */
+function todaysPrice(request: RouteRequest, candidate: Seen, shortestQueue: number, values: Options): Price {
+  const { blockTokens, promptTokens } = request
+  const slower = candidate.hostTokens + candidate.diskTokens + candidate.remoteTokens
+  const device = Math.max(0, Math.min(candidate.cachedTokens, promptTokens) - slower) / blockTokens
+  const excess = (candidate.queuedPrefillTokens - shortestQueue) / blockTokens
+  const fade = 1 / (1 + (values.creditDecay * excess) / Math.max(1, promptBlocks(request)))
+  const credit =
+    values.overlapCredit * fade * device +
+    (values.hostCredit * candidate.hostTokens + values.diskCredit * candidate.diskTokens + values.sharedCredit * candidate.remoteTokens) / blockTokens
+  const prefill = Math.max(0, (candidate.queuedPrefillTokens + promptTokens) / blockTokens - credit)
+  const potential = candidate.activeBlocks + candidate.newActiveBlocks
+  return {
+    cost: values.overlapWeight * prefill + potential + values.requestWeight * candidate.requests,
+    terms: { prefill_blocks: prefill, potential_blocks: potential, credit_blocks: credit, requests: candidate.requests },
+  }
+}

@@ -1,0 +1,30 @@
+import { byCost } from '../by-cost.ts'
+import { type PolicyKind, readOptions } from '../options.ts'
+import { definePolicy } from '../policy.ts'
+
+const options = {
+  threshold: { default: 2000, min: 0, max: 1e9, doc: 'Uncached tokens tolerated on the best engine; beyond, the fallback decides. 0 asks for a full match.' },
+} as const
+
+/** Longest match of the LMCache lookup. Ranks nobody, so that the fallback decides, when the match is too short. */
+export const kvAware: PolicyKind = {
+  name: 'kv_aware',
+  doc: 'Longest LMCache match; session, then qps, when more than `threshold` tokens would stay uncached.',
+  source: 'vllm production-stack, kvaware: falls back when matched < max(prompt - threshold, 0)',
+  options,
+  create(given) {
+    const { threshold } = readOptions(options, given)
+    return definePolicy({
+      name: 'kv_aware',
+      needs: ['lookupTokens'],
+      rank({ promptTokens }, candidates) {
+        const best = Math.max(0, ...candidates.map(({ lookupTokens }) => lookupTokens))
+        if (best === 0 || best < Math.max(promptTokens - threshold, 0)) return []
+        return byCost(candidates, ({ lookupTokens }) => ({
+          cost: Math.max(0, promptTokens - lookupTokens),
+          terms: { matched_tokens: lookupTokens },
+        }))
+      },
+    })
+  },
+}

@@ -1,0 +1,80 @@
+import { prefillSeconds } from '../../latency/law.ts'
+import { TIER_TOKEN_US } from '../../latency/tiers.ts'
+import { byCost, type Price } from '../by-cost.ts'
+import { type OptionValues, type PolicyKind, readOptions } from '../options.ts'
+import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
+import { softmax } from '../softmax.ts'
+
+const options = {
+  decodeWeight: { default: 0.05, min: 0, max: 10, doc: 'What a second of the answer’s own decode time counts against a second before its first token.' },
+  expectedOutputTokens: { default: 256, min: 0, max: 1e6, doc: 'Output expected of a request that does not say.' },
+  barrierS: { default: 0.1, min: 0, max: 60, doc: 'Seconds x k/(1-k), k being the share of KV memory live blocks would take: keeps engines from filling up.' },
+  recentShare: { default: 0.01, min: 0, max: 1, doc: 'Share of the engine’s recent work that still counts, so that an idle fleet takes turns.' },
+  hostTokenUs: { default: TIER_TOKEN_US.host, min: 0, max: 1e6, doc: 'Microseconds to load one cached token from host memory.' },
+  diskTokenUs: { default: TIER_TOKEN_US.disk, min: 0, max: 1e6, doc: 'Microseconds to load one cached token from disk.' },
+  remoteTokenUs: { default: TIER_TOKEN_US.remote, min: 0, max: 1e6, doc: 'Microseconds to load one cached token from elsewhere.' },
+  adapterLoadS: { default: 0.5, min: 0, max: 600, doc: 'Seconds to load an adapter the engine does not hold.' },
+  adapterFullS: { default: 5, min: 0, max: 600, doc: 'Seconds to wait for room when the engine already runs as many adapters as it may.' },
+  slowStart: { default: 1, min: 0, max: 100, doc: 'A new engine’s cost is this much higher at first (1: doubled), fading while it warms up.' },
+  temperature: { default: 0, min: 0, max: 10, doc: 'Softmax temperature over the range of costs. 0: the cheapest engine.' },
+} as const
+
+/** An engine of weight 0 is the last resort, not a division by zero. */
+const LEAST_WEIGHT = 1e-6
+
+type Options = OptionValues<typeof options>
+const needs = ['rttS', 'queuedPrefillS', 'law', 'confidence', 'cachedTokens', 'hostTokens', 'diskTokens', 'remoteTokens', 'decodeLaw', 'requests', 'activeBlocks', 'newActiveBlocks', 'capacityBlocks', 'adapterFit', 'recentWork', 'warmth'] as const
+type Seen = Candidate<(typeof needs)[number]>
+
+/** Where the first token is expected soonest, in seconds: the network, the queue, the prompt's own prefill, and what it disturbs. */
+export const predicted: PolicyKind = {
+  name: 'predicted',
+  doc: 'Least expected seconds: network, queued and new prefill work by the engine’s learned law, loads from slower tiers, decode interference, memory pressure.',
+  source: 'Firstlight; terms after GORGO (2602.11688), smetric and least_load of vllm-router and SMG',
+  options,
+  create(given) {
+    const values = readOptions(options, given)
+    return definePolicy({
+      name: 'predicted',
+      needs,
+      rank: (request, candidates, random) => softmax(byCost(candidates, (candidate) => price(request, candidate, values)), values.temperature, 'range', random),
+    })
+  },
+}
+
+function price(request: RouteRequest, engine: Seen, values: Options): Price {
+  const prefillS = prefillSeconds(engine.law, { promptTokens: request.promptTokens, cachedTokens: engine.cachedTokens })
+  const loadS = (engine.hostTokens * values.hostTokenUs + engine.diskTokens * values.diskTokenUs + engine.remoteTokens * values.remoteTokenUs) / 1e6
+  const adapterS = engine.adapterFit > 0 ? 0 : engine.adapterFit === 0 ? values.adapterLoadS : values.adapterFullS
+  const ttftS = engine.rttS + engine.queuedPrefillS + prefillS + loadS + adapterS
+  const potential = engine.activeBlocks + engine.newActiveBlocks
+  const tokenS = engine.decodeLaw.baseS + engine.decodeLaw.perRequestS * (engine.requests + 1) + engine.decodeLaw.perBlockS * potential
+  const decodeS = values.decodeWeight * (request.expectedOutputTokens ?? values.expectedOutputTokens) * tokenS
+  const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
+  const recentS = values.recentShare * engine.law.perTokenS * engine.recentWork
+  const slowness = 1 + values.slowStart * (1 - engine.warmth)
+  const cost = ((ttftS + decodeS + barrierS + recentS) * slowness) / Math.max(engine.weight, LEAST_WEIGHT)
+  return {
+    cost,
+    terms: {
+      network_s: engine.rttS,
+      queued_s: engine.queuedPrefillS,
+      prefill_s: prefillS,
+      load_s: loadS,
+      adapter_s: adapterS,
+      decode_s: decodeS,
+      barrier_s: barrierS,
+      recent_s: recentS,
+      slow_start: slowness,
+      cached_tokens: engine.cachedTokens,
+      potential_blocks: potential,
+      confidence: engine.confidence,
+    },
+  }
+}
+
+/** Drain time of an M/M/1 queue at load k. Full and over-full engines stay comparable: the fuller costs more. */
+function barrier(share: number): number {
+  const FULL = 0.98
+  return share < FULL ? share / (1 - share) : FULL / (1 - FULL) + (share - FULL) / (1 - FULL) ** 2
+}
