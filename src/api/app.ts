@@ -62,8 +62,9 @@ export function createApp(door: Door): Hono<Env> {
     app.on(method, path, (c) => guarded(receive(c.req.raw, c.env, door.ports, shape), door.ports, (incoming) => handle(incoming, c)))
   }
   for (const path of new Set(routes.map((route) => route.path))) {
-    const allow = allowed(routes.filter((route) => route.path === path).map((route) => route.method))
-    app.all(path, (c) => guarded(receive(c.req.raw, c.env, door.ports, 'openai'), door.ports, (incoming) => wrongMethod(incoming, allow)))
+    const same = routes.filter((route) => route.path === path)
+    const allow = allowed(same.map((route) => route.method))
+    app.all(path, (c) => guarded(receive(c.req.raw, c.env, door.ports, same[0]!.shape), door.ports, (incoming) => wrongMethod(incoming, allow)))
   }
   app.notFound((c) => guarded(receive(c.req.raw, c.env, door.ports, 'openai'), door.ports, unknownRoute))
   return app

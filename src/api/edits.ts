@@ -28,6 +28,7 @@ const OWN = 'firstlight'
 const XARGS = 'vllm_xargs'
 
 const utf8 = new TextEncoder()
+const text = new TextDecoder()
 const json = (value: unknown): Uint8Array => utf8.encode(JSON.stringify(value))
 
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -45,18 +46,31 @@ export function lacksUsage(body: Json): boolean {
 
 /** The body for an engine, in pieces; `bytes` and `body` are the same document. Never changes `bytes`. */
 export function edited(bytes: Uint8Array, body: Json, edits: Edits): readonly Uint8Array[] {
-  const wanted = changes(body, edits)
-  if (!wanted) return [bytes]
+  const reach = reachOf(body, edits)
+  if (reach === 'nothing') return [bytes]
   const open = skipBlank(bytes, 0)
-  const members = membersOf(bytes, open)
+  const members = reach === 'front' ? [] : membersOf(bytes, open, reach === 'model' ? (member) => holdsModel(bytes, member, body) : undefined)
   const splices = members === null ? null : plan(bytes, body, members, { edits, open })
   return splices === null ? [json(rebuilt(body, edits))] : pieces(bytes, splices)
 }
 
-function changes(body: Json, edits: Edits): boolean {
-  if (edits.includeUsage || edits.cacheSalt !== null) return true
-  if (edits.model !== null && body['model'] !== edits.model) return true
-  return Object.hasOwn(body, OWN) || holdsForbidden(body) || holdsForbidden(body[XARGS])
+/** How much of the document has to be searched: what was parsed says what there is to find. */
+function reachOf(body: Json, edits: Edits): 'nothing' | 'front' | 'model' | 'all' {
+  if (Object.hasOwn(body, OWN) || holdsForbidden(body) || holdsForbidden(body[XARGS])) return 'all'
+  if (edits.cacheSalt !== null && Object.hasOwn(body, 'cache_salt')) return 'all'
+  if (edits.includeUsage && Object.hasOwn(body, 'stream_options')) return 'all'
+  if (renames(body, edits)) return Object.hasOwn(body, 'model') ? 'model' : 'front'
+  return edits.includeUsage || edits.cacheSalt !== null ? 'front' : 'nothing'
+}
+
+const renames = (body: Json, { model }: Edits): boolean => model !== null && body['model'] !== model
+
+/**
+ * Is this the model that counts? Only the last of several does, so an equal value further on may be missed: that client
+ * gets the engine's word that there is no such model, and nothing else.
+ */
+function holdsModel(bytes: Uint8Array, { key, valueAt, valueEnd }: Member, body: Json): boolean {
+  return key === 'model' && bytes[valueAt] === 0x22 && JSON.parse(text.decode(bytes.subarray(valueAt, valueEnd))) === body['model']
 }
 
 function plan(bytes: Uint8Array, body: Json, members: readonly Member[], { edits, open }: { edits: Edits; open: number }): Splice[] | null {
@@ -67,7 +81,7 @@ function plan(bytes: Uint8Array, body: Json, members: readonly Member[], { edits
     if (present.length === 0) front.push(`${JSON.stringify(name)}:${JSON.stringify(value)}`)
     for (const member of present) splices.push({ from: member.valueAt, to: member.valueEnd, put: json(value) })
   }
-  if (edits.model !== null) put('model', edits.model)
+  if (edits.model !== null && renames(body, edits)) put('model', edits.model)
   if (edits.cacheSalt !== null) put('cache_salt', edits.cacheSalt)
   if (edits.includeUsage && !askForUsage(bytes, body, members, { front, splices })) return null
   for (const member of members) {
@@ -78,7 +92,7 @@ function plan(bytes: Uint8Array, body: Json, members: readonly Member[], { edits
   }
   const removed = removals(members, isRemoved)
   if (front.length > 0) {
-    const alone = members.every((member) => isRemoved(member.key))
+    const alone = Object.keys(body).every(isRemoved)
     splices.push({ from: open + 1, to: open + 1, put: utf8.encode(front.join(',') + (alone ? '' : ',')) })
   }
   splices.push(...removed)

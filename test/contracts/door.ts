@@ -155,6 +155,7 @@ const anthropicCases: readonly DoorCase[] = [
   { name: 'asks Anthropic’s clients for a key in their shape', send: { path: '/v1/messages', headers: {}, body: say() }, status: 401, anthropic: 'authentication_error' },
   { name: 'takes their x-api-key', send: { path: '/v1/messages', headers: { 'x-api-key': doorKeys.narrow }, body: '[]' }, status: 400, anthropic: 'invalid_request_error' },
   { name: 'tells them of an unknown model', send: { path: '/v1/messages', body: say({}, 'claude') }, status: 404, anthropic: 'not_found_error', message: /claude/ },
+  { name: 'tells them of a wrong method', send: { path: '/v1/messages', method: 'GET' }, status: 405, anthropic: 'invalid_request_error' },
   { name: 'tells them of a body too large', send: { path: '/v1/messages', body: ' '.repeat(BODY_LIMIT + 1) }, status: 413, anthropic: 'request_too_large' },
 ]
 
