@@ -34,6 +34,7 @@ export function createGateway(config: Config, outside: Ports, options: GatewayOp
   const catalog = new Catalog(config)
   const ports = configuring(outside, config.version, catalog)
   const digests = new DigestCache({ ports })
+  const fleet = new FleetProbe(catalog.routes, ports)
   const door: Door = {
     config,
     ports,
@@ -43,11 +44,10 @@ export function createGateway(config: Config, outside: Ports, options: GatewayOp
     recent: new RecentRequests(RECENT_REQUESTS),
     digests,
     meters: new Meters(() => ports.now(), options.vocabularyOf ?? (() => null)),
-    forward: (exchange) => forward(exchange, ports, digests),
+    forward: (exchange) => forward(exchange, ports, digests, (route, engine) => fleet.suspect(route, engine)),
     startedAt: ports.now(),
     draining: false,
   }
-  const fleet = new FleetProbe(catalog.routes, ports)
   const app = createApp(door)
   return {
     fetch: async (request, scope) => app.fetch(request, scope),

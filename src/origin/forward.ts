@@ -1,9 +1,9 @@
 /** Walks a request through engines until one answers: before the first byte a failure costs an attempt, after it the stream. */
 import type { AttemptFailure } from '../core/cluster/contract.ts'
 import { Failure } from '../failure.ts'
-import type { Ports } from '../ports.ts'
+import type { EngineTarget, Ports } from '../ports.ts'
 import { attempt, type AttemptFailed } from './attempt.ts'
-import type { Exchange } from './exchange.ts'
+import type { Exchange, PoolRoute } from './exchange.ts'
 import { failureOf, place, type Digests } from './place.ts'
 import { Stages } from './stages.ts'
 
@@ -12,11 +12,14 @@ const MAX_ATTEMPTS = 16
 /** When every engine was out of reach: about the time a restarted one needs to be found again. */
 const RETRY_AFTER_MS = 1_000
 
+export type Suspect = (route: PoolRoute, engine: EngineTarget) => void
+
 /**
  * The answer of the first engine that gives one, ready for the client. Throws a Failure when none does, when the
  * cluster refuses, or when the client is gone. Every booking made on the way is released.
+ * @param suspect told of every engine that failed an attempt, so that somebody looks after it soon
  */
-export async function forward(exchange: Exchange, ports: Ports, digests: Digests): Promise<Response> {
+export async function forward(exchange: Exchange, ports: Ports, digests: Digests, suspect?: Suspect): Promise<Response> {
   const stages = new Stages(exchange.stages)
   const avoid = new Map<string, string[]>()
   const failed: AttemptFailed[] = []
@@ -28,6 +31,7 @@ export async function forward(exchange: Exchange, ports: Ports, digests: Digests
     const outcome = await attempt({ exchange, ports, placed, stages })
     if (!('failure' in outcome)) return outcome
     failed.push(outcome)
+    suspect?.(placed.route, placed.engine)
     const cluster = placed.route.cluster.id
     avoid.set(cluster, [...(avoid.get(cluster) ?? []), placed.engine.id])
   }

@@ -38,7 +38,7 @@ export class FleetProbe {
   readonly #routes: readonly PoolRoute[]
   readonly #ports: Ports
   readonly #probe: Probe
-  /** Engine (by pool) → when it is due; Infinity while it is being asked. */
+  /** Engine (by pool) → when it is due; Infinity while it is being asked. Absent: now. */
   readonly #dueAt = new Map<string, number>()
 
   constructor(routes: readonly PoolRoute[], ports: Ports) {
@@ -50,6 +50,12 @@ export class FleetProbe {
   /** Probes the engines that are due: each once every `statsIntervalMs`, sick ones sooner. Never rejects. */
   async round(): Promise<void> {
     await Promise.all(this.#routes.map((route) => this.#pool(route)))
+  }
+
+  /** A request failed on this engine: what it is worth is to be known by the next round. */
+  suspect(route: PoolRoute, target: EngineTarget): void {
+    const key = keyOf(route, target)
+    if (this.#dueAt.get(key) !== Infinity) this.#dueAt.set(key, 0)
   }
 
   async #pool(route: PoolRoute): Promise<void> {

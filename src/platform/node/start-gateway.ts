@@ -8,6 +8,9 @@ import { nodePorts } from './ports.ts'
 import { listen } from './serve.ts'
 import { fileVocabularies } from './vocabulary.ts'
 
+/** The fleet is looked at this often; which engines are due is its own affair. */
+const PROBE_TICK_MS = 1_000
+
 export interface RunningGateway {
   readonly url: string
   /** Ends in order; `now` cuts the waiting short. */
@@ -28,7 +31,7 @@ export async function startGateway(config: Config, log: Log, folder = '.'): Prom
     const listening = await listen(gateway, {
       ...config.listen,
       drainMs: config.limits.drainMs,
-      probeEveryMs: shortestInterval(config),
+      probeEveryMs: Math.min(PROBE_TICK_MS, shortestInterval(config)),
       log,
     })
     return {

@@ -1,0 +1,258 @@
+/** What clients, engines and the books see when engines fail or clients leave: one table for every runtime. */
+import http from 'node:http'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { startFaultEngine, type FaultEngine, type Mode } from './fault-engine.ts'
+
+export interface FaultGateway {
+  readonly url: string
+  close(): Promise<void>
+}
+
+export interface FaultTable {
+  start(document: Record<string, unknown>): Promise<FaultGateway>
+  readonly skip?: Readonly<Record<string, string>>
+  /** `observe_share` of the pool. */
+  readonly observeShare: number
+}
+
+interface Seen {
+  readonly status: number
+  readonly headers: http.IncomingHttpHeaders
+  readonly body: string
+  /** The body ended as HTTP says a body ends. */
+  readonly clean: boolean
+  readonly tookMs: number
+}
+
+const ADMIN = 'admin-secret-for-tests'
+/** Sooner than tests grow old, later than anything healthy. */
+const FIRST_BYTE_MS = 700
+
+export function faultTable(name: string, table: FaultTable): void {
+  let engines: FaultEngine[] = []
+  let gateway: FaultGateway
+  const test = (title: string, body: () => Promise<void>) => {
+    const reason = table.skip?.[title]
+    if (reason === undefined) it(title, body)
+    else it.skip(`${title} (${reason})`, () => {})
+  }
+
+  const start = (limits: Record<string, unknown> = {}) => {
+    const pool = {
+      model: 'm',
+      policy: 'round_robin',
+      observe_share: table.observeShare,
+      stats_interval_ms: 2_000,
+      circuit: { failures: 3, open_ms: 2_000 },
+      limits: { connect_ms: 1_000, first_byte_ms: FIRST_BYTE_MS, idle_ms: 2_000 },
+      engines: engines.map(({ id, url }) => ({ id, url })),
+    }
+    return table.start({ version: Date.now(), open: true, admin: { secret: ADMIN }, log: { level: 'silent' }, limits: { heartbeat_ms: 0, ...limits }, clusters: [{ id: 'c', pools: [pool] }] })
+  }
+
+  const say = (body: Record<string, unknown>) => JSON.stringify({ model: 'm', messages: [{ role: 'user', content: `hello ${Math.random()}` }], ...body })
+
+  /** A fresh connection each, so that a cut is the request's own. `leave` is told of each piece and may end it all. */
+  function ask(body: Record<string, unknown>, leave?: (got: string, gone: () => void) => void): Promise<Seen> {
+    const startedAt = performance.now()
+    return new Promise((resolve) => {
+      const seen = (status: number, headers: http.IncomingHttpHeaders, text: string, clean: boolean) =>
+        resolve({ status, headers, body: text, clean, tookMs: performance.now() - startedAt })
+      const request = http.request(`${gateway.url}/v1/chat/completions`, { method: 'POST', agent: false, headers: { 'content-type': 'application/json' } }, (response) => {
+        let text = ''
+        response.setEncoding('utf8')
+        response.on('data', (piece: string) => {
+          text += piece
+          leave?.(text, () => request.destroy())
+        })
+        response.on('error', () => {})
+        response.on('close', () => seen(response.statusCode ?? 0, response.headers, text, response.complete))
+      })
+      request.on('error', () => seen(0, {}, '', false))
+      request.end(say(body))
+    })
+  }
+
+  const stream = (leave?: (got: string, gone: () => void) => void) => ask({ stream: true }, leave)
+  const times = async (count: number, one: () => Promise<Seen>) => {
+    const all: Seen[] = []
+    for (let i = 0; i < count; i++) all.push(await one())
+    return all
+  }
+  const statuses = (all: readonly Seen[]) => all.map(({ status, clean }) => (clean ? status : `${status} cut`))
+  const set = (mode: Mode, ...which: number[]) => {
+    for (const i of which) engines[i]!.mode = mode
+  }
+
+  async function bookings(): Promise<number> {
+    const response = await fetch(`${gateway.url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
+    const { pools } = (await response.json()) as { pools: { bookings: number }[] }
+    return pools.reduce((total, pool) => total + pool.bookings, 0)
+  }
+
+  /** Nothing may be booked once all is quiet; releases travel behind the answers. */
+  async function quiet(): Promise<void> {
+    await Promise.all(engines.map((engine) => engine.idle()))
+    await expect.poll(bookings, { timeout: 8_000, interval: 50 }).toBe(0)
+  }
+
+  describe(`${name} in front of engines that fail`, () => {
+    beforeAll(async () => {
+      engines = await Promise.all(['a', 'b', 'c'].map(startFaultEngine))
+    })
+    beforeEach(async () => {
+      for (const engine of engines) Object.assign(engine, { mode: 'ok', ttftMs: 5, itlMs: 5, tokens: 4, requests: 0, aborts: 0 })
+      gateway = await start()
+    })
+    afterEach(async () => {
+      for (const engine of engines) engine.mode = 'ok'
+      await gateway.close()
+    })
+    afterAll(() => Promise.all(engines.map((engine) => engine.close())))
+
+    test('streams whole answers and says who gave them', async () => {
+      const { status, headers, body, clean } = await stream()
+      expect({ status, clean }).toEqual({ status: 200, clean: true })
+      expect(body.endsWith('data: [DONE]\n\n')).toBe(true)
+      expect(body).not.toContain('"choices":[]')
+      expect(headers).toMatchObject({ 'x-firstlight-cluster': 'c', 'x-firstlight-policy': 'round_robin', 'content-type': 'text/event-stream; charset=utf-8' })
+      expect(['a', 'b', 'c']).toContain(headers['x-firstlight-engine'])
+      expect(headers['server-timing']).toMatch(/edge;dur=.*ttft;dur=/)
+      expect(headers['x-request-id']).toBeTruthy()
+      expect(headers['x-firstlight-decision']).toBeTruthy()
+      await quiet()
+    })
+
+    for (const mode of ['500', 'busy', 'reset', 'garbage'] as const) {
+      test(`shows no client that one of three engines answers ${mode}`, async () => {
+        set(mode, 0)
+        expect(statuses(await times(12, stream))).toEqual(Array(12).fill(200))
+        await quiet()
+      })
+    }
+
+    test('shows no client that one of three engines was killed, and uses it again within 5 s', async () => {
+      await engines[0]!.kill()
+      expect(statuses(await times(24, stream))).toEqual(Array(24).fill(200))
+      await engines[0]!.revive()
+      engines[0]!.requests = 0
+      const since = performance.now()
+      while (engines[0]!.requests === 0 && performance.now() - since < 8_000) await stream()
+      expect(performance.now() - since).toBeLessThan(5_000)
+      await quiet()
+    })
+
+    for (const mode of ['hang', 'hang_after_head'] as const) {
+      test(`lets no client wait for an engine that does ${mode}, and soon sends nobody there`, async () => {
+        set(mode, 0)
+        const first = await Promise.all(Array.from({ length: 12 }, () => stream()))
+        expect(statuses(first)).toEqual(Array(12).fill(200))
+        engines[0]!.requests = 0
+        const more = await times(6, stream)
+        expect(statuses(more)).toEqual(Array(6).fill(200))
+        expect(engines[0]!.requests).toBeLessThanOrEqual(1)
+        await quiet()
+      })
+    }
+
+    test('answers 503 at once, in JSON, with when to come back, when every engine is down', async () => {
+      await Promise.all(engines.map((engine) => engine.kill()))
+      for (const seen of await times(3, stream)) {
+        expect(seen.status).toBe(503)
+        expect(seen.tookMs).toBeLessThan(1_000)
+        expect(Number(seen.headers['retry-after'])).toBeGreaterThan(0)
+        expect(Number(seen.headers['retry-after-ms'])).toBeGreaterThan(0)
+        expect(JSON.parse(seen.body)).toMatchObject({ error: { type: 'server_error', code: 'no_engine_available' } })
+        expect(seen.body).not.toContain('127.0.0.1')
+      }
+      await Promise.all(engines.map((engine) => engine.revive()))
+      await quiet()
+    })
+
+    test('says that engines failed, and nothing of what they said', async () => {
+      set('500', 0, 1, 2)
+      const seen = await stream()
+      expect([502, 503]).toContain(seen.status)
+      expect(seen.body).not.toContain('secret of')
+      await quiet()
+    })
+
+    test('says that all engines are busy, and when to come back', async () => {
+      set('busy', 0, 1, 2)
+      const seen = await stream()
+      expect([429, 503]).toContain(seen.status)
+      expect(Number(seen.headers['retry-after-ms'])).toBeGreaterThan(0)
+      await quiet()
+    })
+
+    test('ends a stream whose engine broke with one error event and a cut, never with a clean end', async () => {
+      set('reset_midstream', 0, 1, 2)
+      const seen = await stream()
+      expect(seen.status).toBe(200)
+      expect(seen.clean).toBe(false)
+      expect(seen.body).not.toContain('[DONE]')
+      const events = seen.body.split('\n\n').filter((event) => event.startsWith('data: '))
+      expect(JSON.parse(events.at(-1)!.slice(6))).toMatchObject({ error: { code: 'engine_stream_cut' } })
+      expect(events.filter((event) => event.includes('"error"'))).toHaveLength(1)
+      await quiet()
+    })
+
+    test('passes an answer that is no stream whole', async () => {
+      const seen = await ask({})
+      expect(seen.status).toBe(200)
+      expect(JSON.parse(seen.body)).toMatchObject({ choices: [{ message: { content: 'hello' } }], usage: { prompt_tokens: 3 } })
+      await quiet()
+    })
+
+    test('frees the engine of a client that leaves mid-stream', async () => {
+      for (const engine of engines) Object.assign(engine, { tokens: 400, itlMs: 10 })
+      await stream((got, gone) => {
+        if (got.split('\n\n').length > 3) gone()
+      })
+      await quiet()
+      expect(engines.reduce((total, engine) => total + engine.aborts, 0)).toBe(1)
+    })
+
+    for (const [title, body] of [['before the first token', { stream: true }], ['before an answer that is no stream', {}]] as const) {
+      test(`frees the engine of a client that leaves ${title}`, async () => {
+        for (const engine of engines) engine.ttftMs = 30_000
+        await gateway.close()
+        gateway = await start()
+        const leaving = new AbortController()
+        const asked = fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', body: say(body), signal: leaving.signal, headers: { 'content-type': 'application/json' } }).catch(() => {})
+        await Promise.race(engines.map((engine) => engine.arrived(1)))
+        leaving.abort()
+        await asked
+        const since = performance.now()
+        await quiet()
+        expect(performance.now() - since).toBeLessThan(FIRST_BYTE_MS)
+        expect(engines.reduce((total, engine) => total + engine.aborts, 0)).toBe(1)
+      })
+    }
+
+    test('frees the engine of a client that left before the first token, by the next heartbeat', async () => {
+      for (const engine of engines) engine.ttftMs = 30_000
+      await gateway.close()
+      gateway = await start({ heartbeat_ms: 200 })
+      const seen = await stream((got, gone) => {
+        if (got.startsWith(': ping')) gone()
+      })
+      expect(seen.status).toBe(200)
+      await quiet()
+      expect(engines.reduce((total, engine) => total + engine.aborts, 0)).toBe(1)
+    })
+
+    test('keeps no booking of a storm of everything', async () => {
+      const modes: Mode[] = ['ok', '500', 'busy', 'reset', 'reset_midstream', 'garbage']
+      let turn = 0
+      const one = (i: number) => {
+        engines[i % 3]!.mode = modes[turn++ % modes.length]!
+        if (i % 4 === 0) return ask({})
+        return stream(i % 4 === 1 ? (_got, gone) => gone() : undefined)
+      }
+      for (let i = 0; i < 60; i += 10) await Promise.all(Array.from({ length: 10 }, (_, j) => one(i + j)))
+      for (const engine of engines) engine.mode = 'ok'
+      await quiet()
+    })
+  })
+}
