@@ -1,7 +1,7 @@
 /** One choice, from the engines as they are to a decision. Nothing is booked here. */
 import type { Random, RouteRequest } from '../routing/policy.ts'
 import { hashText } from '../routing/hash.ts'
-import { type Ranking, rankField, route, type Routed } from '../routing/route.ts'
+import { type Field, type Ranking, rankField, route, type Routed } from '../routing/route.ts'
 import type { Part } from './books.ts'
 import type { Admission, Decision, ExcludedEngine, PoolConfig, Refusal } from './contract.ts'
 import { exclusion, fieldOf, inTieOrder, mayDo } from './eligible.ts'
@@ -53,21 +53,26 @@ export function choose(admission: Admission, choosing: Choosing): Chosen {
   if ('empty' in routed) {
     return { refusal: refuse(engines.all(), admission, excluded, { now, statsIntervalMs: pool.statsIntervalMs }) }
   }
+  const shadow = shadowOf(request, choosing, field(routed.placement.kind === 'whole' ? 'whole' : 'decode'))
+  return { decision: decisionOf(admission, choosing, { routed, excluded: excludedIn(routed.ranking, inOrder, excluded), unusable, shadow }) }
+}
+
+/** What the shadow policy would have chosen from the same engines. */
+function shadowOf(request: RouteRequest, choosing: Choosing, field: Field): Decision['shadow'] {
   const { shadow } = choosing.chains
-  const shadowEngine = shadow === null ? null : (rankField({ request, chain: [shadow], random: choosing.random }, field(routed.placement.kind === 'whole' ? 'whole' : 'decode')).ranked[0]?.engine ?? null)
-  const decision = decisionOf(admission, choosing, { routed, excluded: excludedIn(routed.ranking, inOrder, excluded), unusable })
-  if (shadow === null || shadowEngine === null) return { decision }
-  const { ttftMs } = forecastOf(shadowEngine, choosing)
-  return { decision: { ...decision, shadow: { policy: shadow.name, engine: shadowEngine, predictedTtftMs: ttftMs } } }
+  if (shadow === null) return null
+  const engine = rankField({ request, chain: [shadow], random: choosing.random }, field).ranked[0]?.engine
+  return engine === undefined ? null : { policy: shadow.name, engine, predictedTtftMs: forecastOf(engine, choosing).ttftMs }
 }
 
 interface Found {
   readonly routed: Exclude<Routed, { readonly empty: unknown }>
   readonly excluded: readonly ExcludedEngine[]
   readonly unusable: Decision['fallback']
+  readonly shadow: Decision['shadow']
 }
 
-function decisionOf(admission: Admission, choosing: Choosing, { routed, excluded, unusable }: Found): Decision {
+function decisionOf(admission: Admission, choosing: Choosing, { routed, excluded, unusable, shadow }: Found): Decision {
   const forecast = forecastOf(routed.prefiller, choosing)
   return {
     id: admission.id,
@@ -85,17 +90,19 @@ function decisionOf(admission: Admission, choosing: Choosing, { routed, excluded
     excluded,
     predictedTtftMs: forecast.ttftMs,
     predictedCachedTokens: forecast.cachedTokens,
-    shadow: null,
+    shadow,
     actual: null,
   }
 }
 
 /** Everyone who was not ranked, with the reason. */
 function excludedIn(ranking: Ranking, eligible: readonly EngineRecord[], excluded: readonly Excluded[]): ExcludedEngine[] {
+  const out = excluded.map(({ engine, reason }) => ({ engine: engine.spec.id, reason }))
+  if (ranking.ranked.length === eligible.length) return out
   const ranked = new Set(ranking.ranked.map(({ engine }) => engine))
   const unranked = new Set(ranking.unranked)
   return [
-    ...excluded.map(({ engine, reason }) => ({ engine: engine.spec.id, reason })),
+    ...out,
     ...eligible
       .filter(({ spec }) => !ranked.has(spec.id))
       .map(({ spec }) => ({ engine: spec.id, reason: unranked.has(spec.id) ? ('signal_missing' as const) : ('role' as const) })),

@@ -50,13 +50,8 @@ export function rankField(input: Pick<RouteInput, 'request' | 'chain' | 'random'
       reason ||= candidates.length === 0 ? `no engine has all signals it needs (${policy.needs.join(', ')})` : 'it ranked no engine'
       continue
     }
-    const rankedIds = new Set(ranked.map(({ engine }) => engine))
-    return {
-      policy: policy.name,
-      fallback: policy === configured ? null : { from: configured.name, reason },
-      ranked,
-      unranked: field.ids.filter((id) => !rankedIds.has(id)),
-    }
+    const fallback = policy === configured ? null : { from: configured.name, reason }
+    return { policy: policy.name, fallback, ranked, unranked: missingFrom(ranked, field.ids) }
   }
   return { policy: configured.name, fallback: null, ranked: [], unranked: field.ids }
 }
@@ -103,6 +98,12 @@ function routeSplit(input: RouteInput): Routed | null {
     ranking,
     prefiller: prefill,
   }
+}
+
+function missingFrom(ranked: readonly RankedCandidate[], ids: readonly string[]): string[] {
+  if (ranked.length === ids.length) return []
+  const rankedIds = new Set(ranked.map(({ engine }) => engine))
+  return ids.filter((id) => !rankedIds.has(id))
 }
 
 function best(ranking: Ranking): string | null {

@@ -1,0 +1,225 @@
+import * as fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { bookingKey } from '../../../src/core/cluster/bookings.ts'
+import { endsAtFirstToken, partsOf } from '../../../src/core/cluster/books.ts'
+import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
+import type { Admission, EngineSpec, Placement, PoolConfig, Role } from '../../../src/core/cluster/contract.ts'
+import { admission, engine, failed, outcome, pool, probe, stats } from '../../contracts/cluster-fixtures.ts'
+
+const LEASE_MS = 60_000
+const ids = ['a', 'b', 'c', 'd', 'e']
+const roles: Role[] = ['any', 'prefill', 'decode']
+const policies = ['round_robin', 'random', 'session', 'qps', 'least_loaded', 'power_of_two', 'no_such_policy']
+
+type Op =
+  | { readonly do: 'admit'; readonly promptTokens: number; readonly session: string | null; readonly attempt: number; readonly avoid: readonly string[]; readonly splits: boolean }
+  | { readonly do: 'firstToken' | 'renew' | 'resume' | 'lostTouch' | 'release' | 'fail' | 'leave'; readonly pick: number }
+  | { readonly do: 'progress'; readonly pick: number; readonly outputBlocks: number }
+  | { readonly do: 'wait'; readonly ms: number }
+  | { readonly do: 'probe'; readonly engine: string; readonly healthy: boolean; readonly asleep: boolean; readonly queue: number }
+  | { readonly do: 'drain'; readonly engine: string; readonly draining: boolean }
+  | { readonly do: 'configure'; readonly engines: readonly string[]; readonly policy: string; readonly role: Role; readonly maxInFlight: number | null }
+  | { readonly do: 'evict' }
+
+const pick = fc.nat(1_000)
+const one = fc.constantFrom(...ids)
+const op: fc.Arbitrary<Op> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('admit' as const),
+      promptTokens: fc.nat(5_000),
+      session: fc.option(fc.constantFrom('session-1', 'session-12', 's')),
+      attempt: fc.nat(2),
+      avoid: fc.uniqueArray(one, { maxLength: 3 }),
+      splits: fc.boolean(),
+    }),
+  },
+  { weight: 6, arbitrary: fc.record({ do: fc.constantFrom('firstToken' as const, 'renew' as const, 'resume' as const, 'lostTouch' as const, 'release' as const, 'fail' as const, 'leave' as const), pick }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('progress' as const), pick, outputBlocks: fc.nat(40) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.nat(45_000) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('probe' as const), engine: one, healthy: fc.boolean(), asleep: fc.boolean(), queue: fc.nat(9) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('drain' as const), engine: one, draining: fc.boolean() }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('configure' as const),
+      engines: fc.uniqueArray(one, { minLength: 1 }),
+      policy: fc.constantFrom(...policies),
+      role: fc.constantFrom(...roles),
+      maxInFlight: fc.option(fc.integer({ min: 1, max: 5 })),
+    }),
+  },
+  { weight: 1, arbitrary: fc.constant({ do: 'evict' as const }) },
+)
+
+/** What the state should hold, kept the slow and obvious way. */
+interface Expected {
+  readonly asked: Admission
+  readonly placement: Placement
+  held: { readonly key: string; readonly holder: number }
+  /** Engines that were known when it was booked. */
+  readonly on: readonly string[]
+  firstTokenSeen: boolean
+  seenAt: number
+  lapsesAt: number
+}
+
+class World {
+  now = 1_800_000_000_000
+  version = 1
+  pool: PoolConfig = pool({ engines: ['a', 'b', 'c'].map((id) => engine(id)), leaseMs: LEASE_MS })
+  readonly live = new Map<string, Expected>()
+  /** Everything ever booked, so that what is over can be spoken of too. */
+  readonly all: Expected[] = []
+  readonly released = new Set<string>()
+  state = this.fresh()
+
+  fresh(): ClusterState {
+    let draws = 0
+    return new ClusterState({ random: () => (draws++ * 0.618) % 1, epoch: 'e' })
+  }
+
+  run(step: Op): void {
+    switch (step.do) {
+      case 'admit':
+        return this.admit(step)
+      case 'wait':
+        this.now += step.ms
+        this.state.expire(this.now)
+        for (const [key, { lapsesAt }] of this.live) if (this.now > lapsesAt) this.live.delete(key)
+        return
+      case 'probe':
+        return this.state.observe([probe(step.engine, this.now, { healthy: step.healthy, asleep: step.asleep, stats: stats({ running: step.queue }) })], this.now)
+      case 'drain':
+        return this.state.observe([{ kind: 'drain', engine: step.engine, draining: step.draining }], this.now)
+      case 'configure':
+        this.version += 1
+        this.pool = pool({ leaseMs: LEASE_MS, policy: { name: step.policy, options: {} }, engines: step.engines.map((id, index): EngineSpec => engine(id, { role: index === 0 ? step.role : 'any', maxInFlight: step.maxInFlight })) })
+        this.state.configure(this.version, this.pool, this.now)
+        return
+      case 'evict':
+        return this.evict()
+      default:
+        return this.speak(step)
+    }
+  }
+
+  admit({ promptTokens, session, attempt, avoid, splits }: Extract<Op, { do: 'admit' }>): void {
+    const blocks = Uint32Array.from({ length: 2 * Math.floor(promptTokens / 64) }, (_, index) => index)
+    const asked = admission({ promptTokens, blocks, session, attempt, avoid, unsplittable: splits ? null : 'asked' })
+    const answer = this.state.admit(asked, this.now)
+    if ('refusal' in answer) return
+    const on = this.knownOf(answer.placement)
+    expect(on.some((id) => avoid.includes(id))).toBe(false)
+    const expected = { asked, placement: answer.placement, held: answer, on, firstTokenSeen: false, seenAt: this.now, lapsesAt: this.now + LEASE_MS }
+    this.live.set(answer.key, expected)
+    this.all.push(expected)
+  }
+
+  speak(step: Exclude<Op, { do: 'admit' | 'wait' | 'probe' | 'drain' | 'configure' | 'evict' }>): void {
+    const chosen = this.all[step.pick % Math.max(1, this.all.length)]
+    if (chosen === undefined) return
+    const { key } = chosen.held
+    const isLive = this.live.has(key)
+    const { now } = this
+    switch (step.do) {
+      case 'firstToken':
+        expect(this.state.firstToken(key, { ttft: 50 }, now)).toBe(isLive)
+        if (isLive) chosen.firstTokenSeen = true
+        break
+      case 'renew':
+        expect(this.state.renew(key, now)).toBe(isLive)
+        break
+      case 'progress':
+        expect(this.state.progress(key, step.outputBlocks, now)).toBe(isLive)
+        break
+      case 'lostTouch':
+        this.state.lostTouch(chosen.held, now)
+        if (isLive) chosen.lapsesAt = Math.min(chosen.lapsesAt, now + LEASE_MS / 2)
+        return
+      case 'resume':
+        return this.resume(chosen)
+      default: {
+        const said = step.do === 'release' ? outcome() : step.do === 'fail' ? failed : outcome({ result: 'client_gone' })
+        expect(this.state.release(key, said, now)).toBe(isLive)
+        if (isLive) this.released.add(key)
+        this.live.delete(key)
+        return
+      }
+    }
+    if (isLive) this.seen(chosen)
+  }
+
+  resume(chosen: Expected): void {
+    const { asked, placement, firstTokenSeen } = chosen
+    const { key } = chosen.held
+    const answer = this.state.resume({ admission: asked, placement, firstTokenSeen, outputBlocks: 1 }, this.now)
+    if ('refusal' in answer) throw new Error('a configured object resumes')
+    if (this.live.has(key)) {
+      chosen.held = answer
+      this.seen(chosen)
+    } else if (!this.released.has(key)) {
+      const again = { ...chosen, held: answer, on: this.knownOf(placement), seenAt: this.now, lapsesAt: this.now + LEASE_MS }
+      this.live.set(key, again)
+      this.all[this.all.indexOf(chosen)] = again
+    }
+  }
+
+  evict(): void {
+    const snapshot = structuredClone(this.state.snapshot(this.now))
+    this.state = this.fresh()
+    if (snapshot !== null) this.state.restore(snapshot, this.now)
+    // What was released may be brought back by a late resume now: the object no longer knows better.
+    this.released.clear()
+    for (const held of this.live.values()) held.lapsesAt = Math.max(held.seenAt + LEASE_MS, this.now + LEASE_MS / 2)
+  }
+
+  seen(booking: Expected): void {
+    booking.seenAt = this.now
+    booking.lapsesAt = this.now + LEASE_MS
+  }
+
+  knownOf(placement: Placement): string[] {
+    const known = new Set(this.state.digest(this.now).engines.map(({ id }) => id))
+    return partsOf(placement).map((part) => part.engine).filter((id) => known.has(id))
+  }
+
+  requests(): Record<string, number> {
+    const counts: Record<string, number> = {}
+    for (const { id } of this.pool.engines) counts[id] = 0
+    for (const { placement, on, firstTokenSeen } of this.live.values()) {
+      for (const { engine: id, part } of partsOf(placement)) {
+        if (on.includes(id)) counts[id] = (counts[id] ?? 0) + (firstTokenSeen && endsAtFirstToken(part) ? 0 : 1)
+      }
+    }
+    return counts
+  }
+
+  check(): void {
+    const digest = this.state.digest(this.now)
+    expect(digest.bookings).toBe(this.live.size)
+    expect(Object.fromEntries(digest.engines.map((told) => [told.id, told.requests]))).toEqual(this.requests())
+    for (const { asked } of this.live.values()) expect(this.live.has(bookingKey(asked))).toBe(true)
+  }
+}
+
+it('books what a naive model books, whatever happens, and ends at exactly zero', () => {
+  fc.assert(
+    fc.property(fc.array(op, { maxLength: 80 }), fc.boolean(), (ops, byLapse) => {
+      const world = new World()
+      world.state.configure(world.version, world.pool, world.now)
+      for (const step of ops) {
+        world.run(step)
+        world.check()
+      }
+      if (byLapse) world.run({ do: 'wait', ms: 2 * LEASE_MS })
+      else for (const key of world.live.keys()) world.state.release(key, outcome(), world.now)
+      const digest = world.state.digest(world.now)
+      expect(digest.bookings).toBe(0)
+      expect(digest.engines.map(({ id }) => id).sort()).toEqual(world.pool.engines.map(({ id }) => id).sort())
+      for (const { requests, activeBlocks, queuedPrefillS } of digest.engines) expect({ requests, activeBlocks, queuedPrefillS }).toEqual({ requests: 0, activeBlocks: 0, queuedPrefillS: 0 })
+    }),
+    { numRuns: 300 },
+  )
+})

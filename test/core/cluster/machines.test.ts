@@ -1,0 +1,146 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { admits, booked, type Circuit, closed, judged, revived, waitMs } from '../../../src/core/cluster/circuit.ts'
+import { Decisions } from '../../../src/core/cluster/decisions.ts'
+import { RetryBudget } from '../../../src/core/cluster/retry-budget.ts'
+import { SlidingCount } from '../../../src/core/cluster/sliding-count.ts'
+import type { Decision } from '../../../src/core/cluster/contract.ts'
+import { outcome } from '../../contracts/cluster-fixtures.ts'
+
+describe('a circuit', () => {
+  const settings = { failures: 2, openMs: 1_000 }
+  const at = (now: number, key = 'k') => ({ key, now, settings })
+  const open = judged(judged(closed, 'failure', at(0)), 'failure', at(0))
+
+  it('opens at exactly the number of failures in a row', () => {
+    expect(judged(closed, 'failure', at(0))).toEqual({ state: 'closed', failures: 1 })
+    expect(open).toEqual({ state: 'open', untilMs: 1_000, openings: 1 })
+  })
+
+  it('does not count what says nothing', () => {
+    const once = judged(closed, 'failure', at(0))
+    expect(judged(once, 'unclear', at(0))).toEqual(once)
+    expect(judged(once, 'success', at(0))).toEqual(closed)
+  })
+
+  it('admits nobody before its time and one trial after it', () => {
+    expect([admits(open, 999), admits(open, 1_000)]).toEqual([false, true])
+    const probing = booked(open, 'trial')
+    expect(probing).toEqual({ state: 'probing', trial: 'trial', openings: 1 })
+    expect(admits(probing, 9_999)).toBe(false)
+    expect([waitMs(open, 400), waitMs(probing, 400), waitMs(closed, 400)]).toEqual([600, null, 0])
+  })
+
+  it('listens to nobody but the trial while probing, and to nobody while open', () => {
+    const probing = booked(open, 'trial')
+    expect(judged(probing, 'success', at(2_000, 'other'))).toEqual(probing)
+    expect(judged(probing, 'failure', at(2_000, 'other'))).toEqual(probing)
+    expect(judged(open, 'success', at(500))).toEqual(open)
+  })
+
+  it('doubles its time with each failed trial, up to sixteen times', () => {
+    let circuit: Circuit = open
+    const waits: number[] = []
+    for (let index = 0; index < 7; index++) {
+      circuit = judged(booked(circuit, 'trial'), 'failure', at(0, 'trial'))
+      waits.push(waitMs(circuit, 0)!)
+    }
+    expect(waits).toEqual([2_000, 4_000, 8_000, 16_000, 16_000, 16_000, 16_000])
+  })
+
+  it('is worth a trial at once when the engine came back from the dead', () => {
+    expect(admits(revived(open, 10), 10)).toBe(true)
+    expect(revived(closed, 10)).toEqual(closed)
+  })
+})
+
+describe('a sliding count', () => {
+  it('counts what a list of times counts', () => {
+    fc.assert(
+      fc.property(fc.array(fc.record({ add: fc.boolean(), waitMs: fc.nat(300) }), { maxLength: 200 }), (steps) => {
+        const count = new SlidingCount(1_000)
+        const times: number[] = []
+        let now = 0
+        for (const step of steps) {
+          now += step.waitMs
+          if (step.add) {
+            count.add(now)
+            times.push(now)
+          }
+          expect(count.count(now)).toBe(times.filter((time) => time > now - 1_000).length)
+        }
+      }),
+    )
+  })
+
+  it('bears a clock that goes back', () => {
+    const count = new SlidingCount(1_000)
+    count.add(5_000)
+    count.add(4_000)
+    expect(count.count(5_500)).toBe(2)
+    expect(count.count(6_000)).toBe(0)
+  })
+})
+
+describe('a retry budget', () => {
+  it('never allows more than its share and its floor within its window', () => {
+    fc.assert(
+      fc.property(fc.array(fc.record({ retry: fc.boolean(), waitMs: fc.nat(900) }), { maxLength: 300 }), (steps) => {
+        const settings = { share: 0.2, minPerS: 0.5 }
+        const budget = new RetryBudget()
+        const requests: number[] = []
+        const retries: number[] = []
+        let now = 0
+        for (const step of steps) {
+          now += step.waitMs
+          const recent = (times: number[]) => times.filter((time) => time > now - 10_000).length
+          if (!step.retry) {
+            budget.request(now)
+            requests.push(now)
+          } else if (budget.allows(now, settings)) {
+            budget.retry(now)
+            retries.push(now)
+            expect(recent(retries)).toBeLessThanOrEqual(0.2 * recent(requests) + 5)
+          } else {
+            expect(recent(retries) + 1).toBeGreaterThan(0.2 * recent(requests) + 5)
+          }
+        }
+      }),
+    )
+  })
+})
+
+describe('the ring of decisions', () => {
+  it('drops the oldest beyond its limit', () => {
+    const ring = new Decisions(2)
+    for (const id of ['a', 'b', 'c']) ring.add(`${id}#0`, decision(id))
+    expect([ring.find('a'), ring.find('b')?.id, ring.find('c')?.id]).toEqual([null, 'b', 'c'])
+  })
+
+  it('finds the last attempt by id, and each by its key', () => {
+    const ring = new Decisions(9)
+    ring.add('a#0', decision('a', 0))
+    ring.add('a#1', decision('a', 1))
+    expect([ring.find('a')?.attempt, ring.find('a#0')?.attempt]).toEqual([1, 0])
+  })
+
+  it('keeps the last attempt findable when the first is dropped', () => {
+    const ring = new Decisions(2)
+    ring.add('a#0', decision('a', 0))
+    ring.add('a#1', decision('a', 1))
+    ring.add('b#0', decision('b'))
+    expect([ring.find('a')?.attempt, ring.find('a#0')]).toEqual([1, null])
+  })
+
+  it('adds what came of it, and ignores what it dropped', () => {
+    const ring = new Decisions(1)
+    ring.add('a#0', decision('a'))
+    ring.settle('a#0', outcome({ stages: { first_byte: 7 }, usage: { promptTokens: 9, completionTokens: 1, cachedTokens: 4 } }))
+    ring.settle('z#0', outcome())
+    expect(ring.find('a')?.actual).toEqual({ ttftMs: 7, cachedTokens: 4, result: 'complete' })
+  })
+})
+
+function decision(id: string, attempt = 0): Decision {
+  return { id, attempt, actual: null } as Decision
+}

@@ -1,0 +1,169 @@
+import { describe, expect, it } from 'vitest'
+import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
+import type { Admission, PoolConfig } from '../../../src/core/cluster/contract.ts'
+import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { policyKinds } from '../../../src/core/routing/policies/index.ts'
+
+const eight = Array.from({ length: 8 }, (_, index) => engine(`e${index}`))
+
+function open(changes: Partial<PoolConfig>): ClusterState {
+  let seed = 1
+  const random = () => {
+    seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0
+    return seed / 2 ** 32
+  }
+  const state = new ClusterState({ random, epoch: 'e' })
+  state.configure(1, pool({ engines: eight, ...changes }), 0)
+  return state
+}
+
+function admit(state: ClusterState, now: number, changes: Partial<Admission> = {}) {
+  const answer = state.admit(admission(changes), now)
+  if ('refusal' in answer) throw new Error(JSON.stringify(answer.refusal))
+  if (answer.placement.kind !== 'whole') throw new Error('not whole')
+  return { key: answer.key, engine: answer.placement.engine, policy: answer.policy }
+}
+
+function counted(engines: readonly string[]): number[] {
+  const counts = new Map<string, number>()
+  for (const id of engines) counts.set(id, (counts.get(id) ?? 0) + 1)
+  return eight.map(({ id }) => counts.get(id) ?? 0)
+}
+
+const spread = (counts: readonly number[]) => Math.max(...counts) - Math.min(...counts)
+const names = policyKinds.map(({ name }) => name)
+
+describe('1,000 equal cold requests at once over 8 idle engines', () => {
+  it.each(names.filter((name) => name !== 'random' && name !== 'power_of_two'))('differ by at most one under %s', (name) => {
+    const state = open({ policy: { name, options: {} } })
+    const chosen = Array.from({ length: 1_000 }, () => admit(state, 0).engine)
+    expect(spread(counted(chosen))).toBeLessThanOrEqual(1)
+  })
+
+  it('stay close under power_of_two, and loose under random', () => {
+    const [powerOfTwo, random] = ['power_of_two', 'random'].map((name) => {
+      const state = open({ policy: { name, options: {} } })
+      return spread(counted(Array.from({ length: 1_000 }, () => admit(state, 0).engine)))
+    })
+    expect(powerOfTwo).toBeLessThanOrEqual(8)
+    expect(random).toBeGreaterThan(8)
+  })
+})
+
+describe('sequential requests without overlap', () => {
+  it.each(names.filter((name) => name !== 'random' && name !== 'power_of_two'))('go round an idle fleet under %s', (name) => {
+    const state = open({ policy: { name, options: {} } })
+    let now = 0
+    const chosen = Array.from({ length: 80 }, () => {
+      const { key, engine: id } = admit(state, now)
+      state.release(key, outcome(), now + 900)
+      now += 1_000
+      return id
+    })
+    expect(counted(chosen)).toEqual([10, 10, 10, 10, 10, 10, 10, 10])
+  })
+})
+
+describe('weights', () => {
+  it.each(['round_robin', 'least_loaded', 'qps'])('share traffic exactly under %s', (name) => {
+    const state = open({ policy: { name, options: {} }, engines: [engine('e0', { weight: 3 }), engine('e1')] })
+    const counts = counted(Array.from({ length: 400 }, () => admit(state, 0).engine))
+    expect(counts[0]).toBeGreaterThanOrEqual(299)
+    expect(counts[0]).toBeLessThanOrEqual(301)
+  })
+
+  it('are the chance under random', () => {
+    const state = open({ policy: { name: 'random', options: {} }, engines: [engine('e0', { weight: 3 }), engine('e1')] })
+    const [first] = counted(Array.from({ length: 4_000 }, () => admit(state, 0).engine))
+    expect(first).toBeGreaterThan(2_850)
+    expect(first).toBeLessThan(3_150)
+  })
+})
+
+describe('round_robin', () => {
+  it('does not let an engine that was away catch up', () => {
+    const state = open({ policy: { name: 'round_robin', options: {} }, engines: eight.slice(0, 2) })
+    state.observe([{ kind: 'drain', engine: 'e1', draining: true }], 0)
+    for (let index = 0; index < 100; index++) admit(state, 0)
+    state.observe([{ kind: 'drain', engine: 'e1', draining: false }], 0)
+    const counts = counted(Array.from({ length: 20 }, () => admit(state, 0).engine))
+    expect(spread(counts.slice(0, 2))).toBeLessThanOrEqual(2)
+  })
+})
+
+describe('qps', () => {
+  it('counts a sliding minute', () => {
+    const state = open({ policy: { name: 'qps', options: {} }, engines: eight.slice(0, 2) })
+    for (let index = 0; index < 5; index++) admit(state, 0, { avoid: ['e1'] })
+    for (let index = 0; index < 3; index++) expect(admit(state, 59_999).engine).toBe('e1')
+    // The five are out of the window at exactly a minute: three stand against none.
+    expect(admit(state, 60_000).engine).toBe('e0')
+  })
+})
+
+describe('session', () => {
+  it('stays on its engine', () => {
+    const state = open({ policy: { name: 'session', options: {} } })
+    const engines = Array.from({ length: 20 }, (_, index) => {
+      const { key, engine: id } = admit(state, index, { session: 'session-1' })
+      state.release(key, outcome(), index)
+      return id
+    })
+    expect(new Set(engines).size).toBe(1)
+  })
+
+  it('takes a session for itself and not for its beginning', () => {
+    const state = open({ policy: { name: 'session', options: {} } })
+    const homes = Array.from({ length: 40 }, (_, index) => {
+      const { key, engine: id } = admit(state, 0, { session: `session-${index}` })
+      state.release(key, outcome(), 0)
+      return id
+    })
+    expect(new Set(homes).size).toBeGreaterThan(5)
+  })
+
+  it('moves only the sessions of an engine that goes away', () => {
+    const state = open({ policy: { name: 'session', options: {} } })
+    const home = (index: number) => {
+      const { key, engine: id } = admit(state, 0, { session: `s${index}` })
+      state.release(key, outcome(), 0)
+      return id
+    }
+    const before = Array.from({ length: 100 }, (_, index) => home(index))
+    state.observe([{ kind: 'drain', engine: 'e3', draining: true }], 0)
+    const after = Array.from({ length: 100 }, (_, index) => home(index))
+    for (const [index, id] of before.entries()) if (id !== 'e3') expect(after[index]).toBe(id)
+    expect(before).toContain('e3')
+  })
+
+  it('holds no engine above 1.25 times its share for one hot session', () => {
+    const state = open({ policy: { name: 'session', options: {} } })
+    const counts = counted(Array.from({ length: 800 }, () => admit(state, 0, { session: 'hot' }).engine))
+    expect(Math.max(...counts)).toBeLessThanOrEqual(Math.ceil(1.25 * 100))
+    expect(Math.max(...counts)).toBeGreaterThan(110)
+  })
+})
+
+describe('a shadow policy', () => {
+  it('says what it would have chosen and changes nothing', () => {
+    const config = { policy: { name: 'round_robin', options: {} }, engines: eight.slice(0, 2) }
+    const shadowed = open({ ...config, shadow: { name: 'least_loaded', options: {} } })
+    const plain = open(config)
+    const asked = Array.from({ length: 10 }, () => admission())
+    for (const one of asked) {
+      const [a, b] = [shadowed.admit(one, 0), plain.admit(one, 0)]
+      expect('placement' in a && a.placement).toEqual('placement' in b && b.placement)
+    }
+    expect(shadowed.explain(asked[9]!.id)?.shadow).toMatchObject({ policy: 'least_loaded' })
+    expect(plain.explain(asked[9]!.id)?.shadow).toBeNull()
+  })
+})
+
+describe("a request's own policy", () => {
+  it('is used in place of the configured one, for that request', () => {
+    const state = open({ policy: { name: 'round_robin', options: {} } })
+    expect(admit(state, 0, { overrides: { policy: 'qps' } }).policy).toBe('qps')
+    expect(admit(state, 0).policy).toBe('round_robin')
+    expect(admit(state, 0, { overrides: { temperature: 1 } }).policy).toBe('round_robin')
+  })
+})
