@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { policyKinds } from '../core/routing/policies/index.ts'
 import { Failure } from '../failure.ts'
 
 /** The few fields of a request the gateway reads itself. Everything else is the engine's to judge. */
@@ -13,7 +14,7 @@ const fields = z.object({
 
 /** What a request may say to the gateway in its `firstlight` object, or in the `x-firstlight-options` header as JSON. */
 const wishes = z.strictObject({
-  policy: z.string().min(1).max(64).optional(),
+  policy: z.enum(policyKinds.map(({ name }) => name)).optional(),
   overlap_weight: z.number().min(0).max(1000).optional(),
   temperature: z.number().min(0).max(1000).optional(),
   session: z.string().min(1).max(512).optional(),
@@ -68,6 +69,7 @@ function badValue(error: z.ZodError, root: unknown, base: string): Failure {
 function rule(issue: z.core.$ZodIssue): string {
   if (issue.code === 'too_big') return `it must be at most ${issue.maximum}`
   if (issue.code === 'too_small') return `it must be at least ${issue.minimum}`
+  if (issue.code === 'invalid_value') return `it must be one of ${issue.values.join(', ')}`
   if (issue.code !== 'invalid_type') return 'that is not allowed here'
   return `it must be ${issue.expected === 'int' ? 'a whole number' : `of type ${issue.expected}`}`
 }
