@@ -1,0 +1,82 @@
+/** The gateway under soak: on Node as a child process, and as the built Worker under workerd. */
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { rssBytes, startScript } from '../proxy/processes.ts'
+
+export const ADMIN_KEY = 'soak-admin-key-of-no-use-elsewhere'
+
+export interface Subject {
+  readonly url: string
+  rss(): number
+  stop(): Promise<void>
+}
+
+function document(urls: readonly string[]): object {
+  return {
+    open: true,
+    admin: { secret: ADMIN_KEY },
+    // Milliseconds: a newer run is a newer configuration.
+    version: Date.now(),
+    log: { level: 'silent' },
+    clusters: [
+      {
+        id: 'soak',
+        pools: [
+          {
+            model: 'sim',
+            stats_interval_ms: 1000,
+            limits: { first_byte_ms: 4000, idle_ms: 2000 },
+            engines: urls.map((url, i) => ({ id: `e${i}`, url })),
+          },
+        ],
+      },
+    ],
+  }
+}
+
+export async function nodeSubject(urls: readonly string[]): Promise<Subject> {
+  const folder = mkdtempSync(join(tmpdir(), 'firstlight-soak-'))
+  const file = join(folder, 'firstlight.yaml')
+  writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', ...document(urls) }))
+  const started = await startScript('gateway.ts', [file])
+  return {
+    url: `http://127.0.0.1:${started.port}`,
+    rss: () => rssBytes(started.pid),
+    stop: async () => {
+      started.stop()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+export async function workersSubject(urls: readonly string[]): Promise<Subject> {
+  const script = fileURLToPath(new URL('../../dist/worker/worker.js', import.meta.url))
+  if (!existsSync(script)) throw new Error('There is no built Worker. Run: npm run build:worker')
+  const { convertV4MiniflareOptions, Miniflare, Log, LogLevel } = await import('miniflare')
+  const toml = readFileSync(new URL('../../wrangler.toml', import.meta.url), 'utf8')
+  const classes = [...toml.matchAll(/name = "([A-Z_]+)"\nclass_name = "(\w+)"/g)]
+  const runtime = new Miniflare({
+    ...convertV4MiniflareOptions({
+      name: 'firstlight',
+      modules: true,
+      scriptPath: script,
+      compatibilityDate: /^compatibility_date = "(.*)"$/m.exec(toml)![1]!,
+      compatibilityFlags: ['enable_request_signal'],
+      durableObjects: Object.fromEntries(classes.map(([, name, className]) => [name!, { className: className!, useSQLite: true }])),
+      bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(document(urls)) },
+      cf: false,
+      host: '127.0.0.1',
+      port: 0,
+    }),
+    log: new Log(LogLevel.ERROR),
+  } as ConstructorParameters<typeof Miniflare>[0])
+  const url = (await runtime.ready).toString().replace(/\/$/, '')
+  return {
+    url,
+    // workerd is a child of this process.
+    rss: () => rssBytes(process.pid) - process.memoryUsage.rss(),
+    stop: () => runtime.dispose(),
+  }
+}
