@@ -32,6 +32,9 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
 
   const admit = (changes: Partial<Admission> = {}) => admitted(opened.cluster.admit(admission(changes)))
   const refusal = async (changes: Partial<Admission> = {}) => refused(await opened.cluster.admit(admission(changes)))
+  const failOn = async (id: 'a' | 'b', times: number) => {
+    for (let index = 0; index < times; index++) await (await admit({ avoid: [id === 'a' ? 'b' : 'a'] })).lease.release(failed)
+  }
   const requests = async () => requestsOf(await opened.cluster.digest())
   const bookings = async () => (await opened.cluster.digest()).bookings
 
@@ -286,11 +289,6 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
   })
 
   describe(`${name}: circuits and retries`, () => {
-    const failOn = async (id: string, times: number) => {
-      const other = id === 'a' ? 'b' : 'a'
-      for (let index = 0; index < times; index++) await (await admit({ avoid: [other] })).lease.release(failed)
-    }
-
     it('opens a circuit after consecutive failures', async () => {
       await failOn('a', 2)
       expect(await circuits()).toEqual({ a: 'closed', b: 'closed' })

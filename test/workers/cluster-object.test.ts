@@ -132,8 +132,8 @@ it('lets go of what a handler that threw had booked', async () => {
   await cluster.configure(1, pool())
   await expect(
     (async () => {
-      using _answer = await stub.admit(admission())
-      throw new Error('the handler failed')
+      using answer = await stub.admit(admission())
+      throw new Error('lease' in answer ? 'the handler failed' : 'refused')
     })(),
   ).rejects.toThrow('the handler failed')
   await runDurableObjectAlarm(stub)

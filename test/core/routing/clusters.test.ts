@@ -1,0 +1,139 @@
+import { describe, expect, it } from 'vitest'
+import type { ClusterDigest, EngineDigest } from '../../../src/core/cluster/contract.ts'
+import { type ClusterView, rankClusters } from '../../../src/core/routing/clusters.ts'
+import { fallbackPlacement } from '../../../src/core/routing/fallback.ts'
+import { admission, engine } from '../../contracts/cluster-fixtures.ts'
+
+function told(id: string, changes: Partial<EngineDigest> = {}): EngineDigest {
+  return {
+    id,
+    role: 'any',
+    weight: 1,
+    available: true,
+    healthy: true,
+    draining: false,
+    asleep: false,
+    circuit: 'closed',
+    requests: 0,
+    activeBlocks: 0,
+    queuedPrefillS: 0,
+    cachedBlocks: 0,
+    cacheBlocks: null,
+    ttftMs: null,
+    requestsTotal: 0,
+    failuresTotal: 0,
+    stats: null,
+    ...changes,
+  }
+}
+
+function digest(...engines: EngineDigest[]): ClusterDigest {
+  return { version: 1, cluster: 'c', pool: 'p', configVersion: 1, seq: 1, epoch: 'e', at: 0, bookings: 0, engines }
+}
+
+function view(id: string, changes: Partial<ClusterView> = {}): ClusterView {
+  return { id, weight: 1, digest: digest(told('x')), ageMs: 0, unreachable: false, ...changes }
+}
+
+function shares(views: readonly ClusterView[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (let key = 0; key < 2_000; key++) {
+    const id = rankClusters(views, key, () => 0)[0]!.id
+    counts[id] = (counts[id] ?? 0) + 1 / 2_000
+  }
+  return counts
+}
+
+describe('ranking clusters', () => {
+  it('shares by weight when all are idle', () => {
+    const { paris, tokyo } = shares([view('paris', { weight: 3 }), view('tokyo')])
+    expect(paris).toBeCloseTo(0.75, 1)
+    expect(tokyo).toBeCloseTo(0.25, 1)
+  })
+
+  it('leans away from requests and from queued prefill', () => {
+    const busy = view('paris', { digest: digest(told('x', { requests: 4 })) })
+    const queued = view('paris', { digest: digest(told('x', { queuedPrefillS: 1 })) })
+    expect(shares([busy, view('tokyo')])['paris']).toBeLessThan(0.1)
+    expect(shares([queued, view('tokyo')])['paris']).toBeLessThan(0.1)
+  })
+
+  it('measures load by the engines that are there', () => {
+    const halfDown = view('paris', { digest: digest(told('x', { requests: 4 }), told('y', { available: false, requests: 0 })) })
+    const whole = view('tokyo', { digest: digest(told('x', { requests: 4 }), told('y', { requests: 0 })) })
+    const ranks = rankClusters([halfDown, whole], 1, () => 0)
+    expect(ranks.find(({ id }) => id === 'paris')?.load).toBe(4)
+    expect(ranks.find(({ id }) => id === 'tokyo')?.load).toBe(2)
+  })
+
+  it('believes old news less', () => {
+    const [fresh, old] = [0, 60_000].map((ageMs) => shares([view('paris', { ageMs, digest: digest(told('x', { requests: 4 })) }), view('tokyo')])['paris']!)
+    expect(old).toBeGreaterThan(fresh! + 0.05)
+  })
+
+  it('takes a cluster nobody has asked for neither better nor worse than the others', () => {
+    const unknown = shares([view('paris', { digest: null }), view('tokyo', { digest: digest(told('x', { requests: 5 })) })])
+    expect(unknown['paris']).toBeCloseTo(0.5, 1)
+  })
+
+  it('puts dark clusters last, whatever their weight', () => {
+    const unreachable = view('paris', { weight: 100, unreachable: true })
+    const down = view('rome', { weight: 100, digest: digest(told('x', { available: false })) })
+    for (let key = 0; key < 50; key++) {
+      const ranks = rankClusters([unreachable, down, view('tokyo')], key, () => 0)
+      expect(ranks.map(({ dark }) => dark)).toEqual([false, true, true])
+    }
+  })
+
+  it('sends one prompt to one cluster while loads are alike', () => {
+    const views = ['paris', 'tokyo', 'rome'].map((id) => view(id))
+    for (let key = 0; key < 50; key++) {
+      const again = rankClusters(views.toReversed(), key, () => 0)
+      expect(rankClusters(views, key, () => 0)[0]).toEqual(again[0])
+    }
+  })
+
+  it('goes by chance without a key', () => {
+    const draws = [0.9, 0.1]
+    expect(rankClusters([view('paris'), view('tokyo')], null, () => draws.shift()!)[0]?.id).toBe('tokyo')
+  })
+})
+
+describe('a choice without the object', () => {
+  const fleet = ['a', 'b', 'c', 'd'].map((id) => engine(id))
+  const blocks = new Uint32Array([1, 2, 3, 4, 5, 6, 7, 8])
+
+  it('sends the same first blocks to the same engine', () => {
+    const first = fallbackPlacement(admission({ blocks }), fleet, null)
+    const longer = fallbackPlacement(admission({ blocks: new Uint32Array([...blocks, 9, 9, 8, 8]) }), fleet.toReversed(), null)
+    expect(longer).toEqual(first)
+  })
+
+  it('goes by the session where there is one', () => {
+    const homes = ['s', 's', 's'].map((session, index) => fallbackPlacement(admission({ session, blocks: new Uint32Array([index, index]) }), fleet, null))
+    expect(new Set(homes.map((home) => home?.kind === 'whole' && home.engine)).size).toBe(1)
+  })
+
+  it('leaves an engine that holds more than its share', () => {
+    const asked = admission({ blocks })
+    const home = fallbackPlacement(asked, fleet, null)
+    if (home?.kind !== 'whole') throw new Error('not whole')
+    const hot = digest(...fleet.map(({ id }) => told(id, { requests: id === home.engine ? 9 : 1 })))
+    const placed = fallbackPlacement(asked, fleet, hot)
+    expect(placed?.kind === 'whole' && placed.engine).toBe(home.runnersUp[0])
+  })
+
+  it('asks those last that were down when last heard of, but does ask them', () => {
+    const downs = digest(...fleet.map(({ id }) => told(id, { available: id === 'c' })))
+    const placed = fallbackPlacement(admission({ blocks }), fleet, downs)
+    expect(placed).toMatchObject({ kind: 'whole', engine: 'c' })
+    expect(placed?.runnersUp).toHaveLength(3)
+    expect(fallbackPlacement(admission(), [fleet[0]!], downs)).toMatchObject({ engine: 'a' })
+  })
+
+  it('finds nobody where nobody serves the model or all have failed', () => {
+    expect(fallbackPlacement(admission({ model: 'm' }), [engine('a', { models: ['other'] })], null)).toBeNull()
+    expect(fallbackPlacement(admission({ avoid: ['a', 'b', 'c', 'd'] }), fleet, null)).toBeNull()
+    expect(fallbackPlacement(admission(), [engine('a', { role: 'prefill' })], null)).toBeNull()
+  })
+})

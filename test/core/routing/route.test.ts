@@ -1,0 +1,108 @@
+import { describe, expect, it } from 'vitest'
+import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
+import type { Admission, PoolConfig, SplitConfig } from '../../../src/core/cluster/contract.ts'
+import { shouldSplit } from '../../../src/core/routing/split.ts'
+import { admission, engine, outcome, pool, probe } from '../../contracts/cluster-fixtures.ts'
+
+const config = (changes: Partial<SplitConfig>): SplitConfig => ({ mode: 'threshold', thresholdTokens: 2_048, fallback: 'decode_only', ...changes })
+const facts = { promptTokens: 2_048, cachedTokens: 0, splitTtftMs: null, wholeTtftMs: null }
+
+describe('splitting', () => {
+  it.each([
+    ['always', { mode: 'always' }, { ...facts, promptTokens: 1 }, true],
+    ['never', { mode: 'never' }, facts, false],
+    ['exactly at the threshold', {}, facts, true],
+    ['just under the threshold', {}, { ...facts, promptTokens: 2_047 }, false],
+    ['by what is not cached, at the limit', { mode: 'uncached' }, { ...facts, promptTokens: 3_048, cachedTokens: 1_000 }, true],
+    ['by what is not cached, under it', { mode: 'uncached' }, { ...facts, promptTokens: 3_048, cachedTokens: 1_001 }, false],
+    ['by prediction, when split is sooner', { mode: 'adaptive' }, { ...facts, promptTokens: 9, splitTtftMs: 90, wholeTtftMs: 100 }, true],
+    ['by prediction, when it is not', { mode: 'adaptive' }, { ...facts, splitTtftMs: 100, wholeTtftMs: 100 }, false],
+    ['by what is not cached where nothing is predicted', { mode: 'adaptive' }, { ...facts, wholeTtftMs: 100 }, true],
+  ] as const)('%s', (_name, changes, given, expected) => {
+    expect(shouldSplit(given, config(changes))).toBe(expected)
+  })
+})
+
+const roles = [engine('p0', { role: 'prefill' }), engine('p1', { role: 'prefill' }), engine('d0', { role: 'decode' }), engine('d1', { role: 'decode' })]
+
+function open(changes: Partial<PoolConfig> = {}): ClusterState {
+  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+  state.configure(1, pool({ engines: roles, ...changes }), 0)
+  return state
+}
+
+function place(state: ClusterState, changes: Partial<Admission> = {}) {
+  const answer = state.admit(admission(changes), 0)
+  return 'refusal' in answer ? answer.refusal : answer.placement
+}
+
+const down = (state: ClusterState, ...ids: string[]) => state.observe(ids.map((id) => probe(id, 0, { healthy: false })), 0)
+
+describe('a pool of prefill and decode engines', () => {
+  it('splits by default, and spreads both halves', () => {
+    const state = open()
+    const placed = [place(state), place(state)]
+    expect(placed).toMatchObject([{ kind: 'split' }, { kind: 'split' }])
+    expect(new Set(placed.map((one) => ('prefill' in one ? one.prefill : ''))).size).toBe(2)
+    expect(new Set(placed.map((one) => ('decode' in one ? one.decode : ''))).size).toBe(2)
+  })
+
+  it('serves whole on a decode engine what cannot be split or is too short', () => {
+    expect(place(open(), { unsplittable: 'logprobs' })).toMatchObject({ kind: 'whole', engine: expect.stringMatching(/^d/) })
+    expect(place(open({ split: config({}) }), { promptTokens: 100 })).toMatchObject({ kind: 'whole' })
+  })
+
+  it('serves whole when nobody can prefill, or refuses where that was asked for', () => {
+    const [lenient, strict] = [open(), open({ split: config({ mode: 'always', fallback: 'fail' }) })]
+    down(lenient, 'p0', 'p1')
+    down(strict, 'p0', 'p1')
+    expect(place(lenient)).toMatchObject({ kind: 'whole' })
+    expect(place(strict)).toMatchObject({ reason: 'role_empty' })
+  })
+
+  it('says that nobody can decode', () => {
+    const state = open()
+    down(state, 'd0', 'd1')
+    expect(place(state)).toMatchObject({ reason: 'engines_unavailable' })
+  })
+
+  it('blames the engine that failed and not its partner', () => {
+    const state = open({ circuit: { failures: 1, openMs: 1_000 } })
+    const answer = state.admit(admission(), 0)
+    if ('refusal' in answer || answer.placement.kind !== 'split') throw new Error('not split')
+    const { prefill } = answer.placement
+    state.release(answer.key, outcome({ result: 'engine_failed', failure: 'reset', failedEngine: prefill }), 0)
+    const blamed = state.digest(0).engines.filter(({ circuit }) => circuit === 'open')
+    expect(blamed.map(({ id }) => id)).toEqual([prefill])
+  })
+
+  it('counts the prefill until the first token and the decode until the end', () => {
+    const state = open({ engines: [roles[0]!, roles[2]!] })
+    const answer = state.admit(admission(), 0)
+    if ('refusal' in answer) throw new Error('refused')
+    const requests = () => state.digest(0).engines.map((told) => told.requests)
+    expect(requests()).toEqual([1, 1])
+    state.firstToken(answer.key, {}, 0)
+    expect(requests()).toEqual([0, 1])
+    state.release(answer.key, outcome(), 0)
+    expect(requests()).toEqual([0, 0])
+  })
+})
+
+describe('a pool with an encoder', () => {
+  it('stages a request that has items to encode, and no other', () => {
+    const state = open({ engines: [engine('v', { role: 'encode' }), engine('a')] })
+    expect(place(state, { encodeItems: 2 })).toEqual({ kind: 'staged', encode: ['v'], prefill: null, decode: 'a', runnersUp: [] })
+    expect(place(state)).toMatchObject({ kind: 'whole', engine: 'a' })
+  })
+})
+
+describe('runners-up', () => {
+  it('follow the winner in its ranking, without it', () => {
+    const state = open({ engines: ['a', 'b', 'c'].map((id) => engine(id)) })
+    const answer = state.admit(admission({ avoid: ['b'] }), 0)
+    if ('refusal' in answer || answer.placement.kind !== 'whole') throw new Error('not whole')
+    const { engine: winner, runnersUp } = answer.placement
+    expect([winner, ...runnersUp].sort()).toEqual(['a', 'c'])
+  })
+})

@@ -1,0 +1,97 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { leastLoaded } from '../../../src/core/routing/policies/least-loaded.ts'
+import { powerOfTwo } from '../../../src/core/routing/policies/power-of-two.ts'
+import { simplePolicies } from '../../../src/core/routing/policies/simple.ts'
+import type { Candidate, RouteRequest } from '../../../src/core/routing/policy.ts'
+import { rendezvous, withinBound } from '../../../src/core/routing/rendezvous.ts'
+
+const request: RouteRequest = { id: 'r', model: 'm', adapter: null, promptTokens: 1, blockTokens: 64, blockCount: 0, prefixKey: 1, session: null, expectedOutputTokens: null }
+
+function loaded(...requests: number[]): Candidate<'requests'>[] {
+  return requests.map((count, index) => ({ id: `e${index}`, weight: 1, requests: count }))
+}
+
+const weighted = fc.uniqueArray(fc.record({ id: fc.string({ minLength: 1, maxLength: 4 }), weight: fc.integer({ min: 1, max: 5 }), requests: fc.nat(20) }), {
+  selector: ({ id }) => id,
+  minLength: 1,
+  maxLength: 10,
+})
+
+describe('least_loaded', () => {
+  it('keeps the order it was given among equals', () => {
+    expect(leastLoaded.rank(request, loaded(1, 0, 1, 0), () => 0).map(({ engine }) => engine)).toEqual(['e1', 'e3', 'e0', 'e2'])
+  })
+})
+
+describe('power_of_two', () => {
+  it('always compares two distinct engines, and names each once', () => {
+    fc.assert(
+      fc.property(weighted, fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (engines, one, other) => {
+        const draws = [one, other]
+        const ranked = powerOfTwo.rank(request, engines, () => draws.shift()!)
+        expect(ranked.map(({ engine }) => engine).sort()).toEqual(engines.map(({ id }) => id).sort())
+        if (ranked.length > 1) expect(ranked[0]!.cost).toBeLessThanOrEqual(ranked[1]!.cost)
+      }),
+    )
+  })
+
+  it('can choose any engine but the most loaded', () => {
+    const seen = new Set<string>()
+    for (const one of [0, 0.3, 0.6, 0.9]) {
+      for (const other of [0, 0.4, 0.8]) {
+        const draws = [one, other]
+        seen.add(powerOfTwo.rank(request, loaded(0, 1, 2, 3), () => draws.shift()!)[0]!.engine)
+      }
+    }
+    expect([...seen].sort()).toEqual(['e0', 'e1', 'e2'])
+  })
+})
+
+describe('rendezvous', () => {
+  it('agrees whatever the order of the list', () => {
+    fc.assert(
+      fc.property(weighted, fc.nat(), (engines, key) => {
+        expect(rendezvous(key, engines.toReversed())).toEqual(rendezvous(key, engines))
+      }),
+    )
+  })
+
+  it('keeps everyone else in order when one engine goes', () => {
+    fc.assert(
+      fc.property(weighted, fc.nat(), (engines, key) => {
+        const [gone, ...left] = engines
+        expect(rendezvous(key, left)).toEqual(rendezvous(key, engines).filter((engine) => engine !== gone))
+      }),
+    )
+  })
+
+  it('gives a weight of three three times the keys', () => {
+    let heavy = 0
+    for (let key = 0; key < 4_000; key++) if (rendezvous(key, [{ id: 'a', weight: 3 }, { id: 'b', weight: 1 }])[0]!.id === 'a') heavy += 1
+    expect(heavy).toBeGreaterThan(2_850)
+    expect(heavy).toBeLessThan(3_150)
+  })
+})
+
+describe('bounded load', () => {
+  it('puts first an engine that stays within its share, and loses nobody', () => {
+    fc.assert(
+      fc.property(weighted, (engines) => {
+        const bounded = withinBound(engines, 1.25)
+        expect(bounded).toHaveLength(engines.length)
+        const total = engines.reduce((sum, { requests }) => sum + requests, 1)
+        const weights = engines.reduce((sum, { weight }) => sum + weight, 0)
+        const [first] = bounded
+        expect(first!.requests).toBeLessThan(Math.ceil((1.25 * total * first!.weight) / weights))
+      }),
+    )
+  })
+})
+
+describe('policies without options', () => {
+  it.each(simplePolicies.map((kind) => [kind.name, kind] as const))('%s refuses options', (_name, kind) => {
+    expect(() => kind.create({ speed: 9 })).toThrow(/speed/)
+    expect(kind.create({}).name).toBe(kind.name)
+  })
+})
