@@ -1,7 +1,8 @@
 /**
- * What a pre-tokenizer's regex can ask about a character, as bits. Taken from the runtime's own Unicode tables, one
- * character at a time when first met: no table to ship, nothing to build at start.
+ * What a pre-tokenizer's regex can ask about a character, as bits. The table is shipped, not taken from the runtime:
+ * ids must not depend on its Unicode version.
  */
+import { classBits, classRuns } from './unicode-table.ts'
 
 export const LETTER = 1
 export const NUMBER = 2
@@ -13,26 +14,28 @@ export const NEWLINE = 8
 export const BEGIN = 16
 /** Ll, Lm, Lo or M: what may end one. */
 export const END = 32
-const KNOWN = 128
 
-const tests: readonly (readonly [number, RegExp])[] = [
-  [LETTER, /\p{L}/u],
-  [NUMBER, /\p{N}/u],
-  [SPACE, /\p{White_Space}/u],
-  [NEWLINE, /[\r\n]/],
-  [BEGIN, /[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]/u],
-  [END, /[\p{Ll}\p{Lm}\p{Lo}\p{M}]/u],
-]
+const classes = readRuns()
 
-const classes = new Uint8Array(0x110000)
-for (let code = 0; code < 0x80; code++) classify(code)
+function readRuns(): Uint8Array {
+  const table = new Uint8Array(0x110000)
+  let code = 0
+  for (let i = 0; i < classRuns.length; ) {
+    const bits = classBits[classRuns.charCodeAt(i++) - 0x41] as number
+    let length = 0
+    for (let digit = base36(i); digit >= 0; digit = base36(++i)) length = length * 36 + digit
+    const end = code + Math.max(length, 1)
+    if (bits !== 0) table.fill(bits, code, end)
+    code = end
+  }
+  return table
+}
 
-function classify(code: number): number {
-  const text = String.fromCodePoint(code)
-  let bits = KNOWN
-  for (const [bit, test] of tests) if (test.test(text)) bits |= bit
-  classes[code] = bits
-  return bits
+/** The digit at `i` of the runs, or -1. */
+function base36(i: number): number {
+  const unit = classRuns.charCodeAt(i)
+  if (unit >= 0x30 && unit <= 0x39) return unit - 0x30
+  return unit >= 0x61 && unit <= 0x7a ? unit - 0x57 : -1
 }
 
 /** Class bits of the UTF-8 character that begins at `at`, and its width in bytes from bit 8 on. The bytes must be valid UTF-8. */
@@ -52,8 +55,7 @@ export function charAt(bytes: Uint8Array, at: number): number {
     code = high | (((bytes[at + 2] as number) & 0x3f) << 6) | ((bytes[at + 3] as number) & 0x3f)
     width = 0x400
   }
-  const known = classes[code] as number
-  return width | (known === 0 ? classify(code) : known)
+  return width | (classes[code] as number)
 }
 
 /** End of the run of characters with any of `bits`, from `at`. */
