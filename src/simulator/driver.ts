@@ -8,6 +8,14 @@ export interface Watcher {
   ended(sequence: Sequence): void
 }
 
+/** Told what is measured of all sequences together. */
+export interface Measures {
+  /** A wait between two tokens of a sequence, ms. */
+  readonly gap: (ms: number) => void
+  /** A step computes so many tokens. */
+  readonly step: (tokens: number) => void
+}
+
 /** Runs a model by a clock: one timer, set to the model's next event. */
 export class Driver {
   readonly model: EngineModel
@@ -16,10 +24,14 @@ export class Driver {
   #cancelTimer: (() => void) | null = null
   #timerAt = Infinity
 
-  constructor(clock: Clock, options: EngineModelOptions) {
+  constructor(clock: Clock, options: EngineModelOptions, measures: Measures) {
     this.#clock = clock
     this.model = new EngineModel(options, {
-      token: (sequence) => this.#watchers.get(sequence)?.token(sequence),
+      step: measures.step,
+      token: (sequence) => {
+        if (sequence.outputs > 1) measures.gap(sequence.lastGapMs)
+        this.#watchers.get(sequence)?.token(sequence)
+      },
       ended: (sequence) => {
         const watcher = this.#watchers.get(sequence)
         this.#watchers.delete(sequence)

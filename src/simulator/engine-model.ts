@@ -20,6 +20,8 @@ export interface EngineModelOptions {
 export interface EngineListener {
   /** A token was generated; `sequence.outputs` counts it. Left out, nothing is spent on it. */
   readonly token?: (sequence: Sequence, at: number) => void
+  /** A step begins that computes so many tokens. Left out, nothing is spent on it. */
+  readonly step?: (tokens: number, at: number) => void
   /** Called exactly once for each submitted sequence. */
   readonly ended?: (sequence: Sequence, at: number) => void
 }
@@ -209,6 +211,10 @@ export class EngineModel {
     this.counters.steps += 1
     this.counters.busyMs += durationMs
     this.#stepEndsAt = this.#now + durationMs
+    this.#listener.step?.(
+      this.#scheduler.scheduled.reduce((sum, { chunk }) => sum + chunk, 0),
+      this.#now,
+    )
   }
 
   #startTransfer(sequence: Sequence, now: number): void {
@@ -248,7 +254,10 @@ export class EngineModel {
     sequence.outputs += 1
     this.counters.outputTokens += 1
     if (sequence.firstTokenAt < 0) sequence.firstTokenAt = this.#now
-    else sequence.longestGapMs = Math.max(sequence.longestGapMs, this.#now - sequence.lastTokenAt)
+    else {
+      sequence.lastGapMs = this.#now - sequence.lastTokenAt
+      if (sequence.lastGapMs > sequence.longestGapMs) sequence.longestGapMs = sequence.lastGapMs
+    }
     sequence.lastTokenAt = this.#now
     this.#listener.token?.(sequence, this.#now)
   }

@@ -1,5 +1,6 @@
 import { profileNamed, type EngineLimits, type Profile } from './profiles.ts'
 import type { StepLaw } from './step-law.ts'
+import { vocabularySize } from './tokenizer.ts'
 
 /** One simulated engine; everything has a default. Names follow vLLM's flags where there is one. */
 export interface EngineOptions {
@@ -18,6 +19,10 @@ export interface EngineOptions {
   readonly maxNumQueuedReqs?: number | null
   readonly maxNumQueuedTokens?: number | null
   readonly prefixCaching?: boolean
+  /** Token ids in prompts must be below this; the simulated tokenizer's own are large. */
+  readonly vocabularySize?: number
+  /** Images, sounds and videos are taken. */
+  readonly multimodal?: boolean
   /** Embeddings, scores, ranks, classes: a real engine has either these or generation. */
   readonly pooling?: boolean
   /** `--enable-per-request-metrics`. */
@@ -39,11 +44,15 @@ export interface EngineSettings {
   readonly law: StepLaw
   readonly model: string
   readonly adapters: readonly string[]
+  /** Names that requests may ask for: the model's and the adapters'. */
+  readonly served: readonly string[]
   readonly apiKey: string | null
   readonly connector: 'nixl' | null
   readonly maxNumQueuedReqs: number | null
   readonly maxNumQueuedTokens: number | null
   readonly prefixCaching: boolean
+  readonly vocabularySize: number
+  readonly multimodal: boolean
   readonly pooling: boolean
   readonly perRequestMetrics: boolean
   readonly requestIdHeaders: boolean
@@ -56,7 +65,7 @@ export interface EngineSettings {
 export function settle(options: EngineOptions, index: number): EngineSettings {
   const profile = typeof options.profile === 'object' ? options.profile : profileNamed(options.profile ?? 'demo')
   const limits = { ...profile.limits, ...options.limits }
-  const role = options.role ?? 'any'
+  const { role = 'any', model = 'sim', adapters = [] } = options
   return {
     id: options.id ?? `engine-${index}`,
     role,
@@ -64,13 +73,16 @@ export function settle(options: EngineOptions, index: number): EngineSettings {
     // A prompt that no empty cache could hold would wait for ever.
     limits: { ...limits, maxModelLen: Math.min(limits.maxModelLen, limits.cacheBlocks * limits.blockTokens) },
     law: { ...profile.law, ...options.law },
-    model: options.model ?? 'sim',
-    adapters: options.adapters ?? [],
+    model,
+    adapters,
+    served: [model, ...adapters],
     apiKey: options.apiKey ?? null,
     connector: options.connector === undefined ? (role === 'any' ? null : 'nixl') : options.connector,
     maxNumQueuedReqs: options.maxNumQueuedReqs ?? null,
     maxNumQueuedTokens: options.maxNumQueuedTokens ?? null,
     prefixCaching: options.prefixCaching ?? true,
+    vocabularySize: options.vocabularySize ?? vocabularySize,
+    multimodal: options.multimodal ?? true,
     pooling: options.pooling ?? true,
     perRequestMetrics: options.perRequestMetrics ?? true,
     requestIdHeaders: options.requestIdHeaders ?? true,

@@ -1,6 +1,7 @@
 import { realClock, type Clock } from './clock.ts'
-import { SimulatedEngine, type FleetServices } from './engine.ts'
+import { SimulatedEngine } from './engine.ts'
 import { settle, type EngineOptions } from './engine-options.ts'
+import type { FleetServices } from './engine-process.ts'
 import { handleRequest } from './http.ts'
 import { KvNetwork } from './kv-peer.ts'
 

@@ -1,7 +1,7 @@
 import type { Clock } from './clock.ts'
 import type { Driver } from './driver.ts'
 import type { Sequence } from './sequence.ts'
-import { badRequest, WireError } from './wire/wire-error.ts'
+import { badRequest } from './wire/wire-error.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -77,7 +77,6 @@ export class KvPeer {
   lateReads = 0
   prefillLegs = 0
   decodeLegs = 0
-  /** Prompt tokens read from here. */
   readonly #network: KvNetwork
   readonly #driver: Driver
   readonly #clock: Clock
@@ -193,6 +192,3 @@ export class KvPeer {
     return this.#handoffs.size.toString(16).padStart(8, '0')
   }
 }
-
-/** Of a decode leg whose remote does not answer, once the engine has given up. */
-export const transferFailed = (): WireError => new WireError(500, 'InternalServerError', 'Internal server error')

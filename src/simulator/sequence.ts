@@ -36,7 +36,8 @@ export class Sequence {
   firstTokenAt = -1
   lastTokenAt = -1
   endedAt = -1
-  /** Longest wait between two tokens, ms. */
+  /** Waits between two tokens: the last one and the longest, ms. */
+  lastGapMs = 0
   longestGapMs = 0
 
   /** Tokens computed by the step in progress; 0: none. */

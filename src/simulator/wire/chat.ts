@@ -1,17 +1,19 @@
 import { json, type Answer, type Incoming } from '../answer.ts'
 import type { Sequence } from '../sequence.ts'
 import type { PlanInput } from './answer-plan.ts'
-import { renderChat } from './chat-template.ts'
+import { readMessages } from './chat-messages.ts'
 import { chatStream } from './chat-stream.ts'
-import { answerHeaders, type Reply } from './reply.ts'
-import { modelOf, prepare, type Ask } from './generation.ts'
-import { runJob, type Choice } from './job.ts'
+import { renderChat } from './chat-template.ts'
+import { modelOf, type Ask } from './generation.ts'
+import type { Choice } from './job.ts'
 import { tokenLogprobs } from './logprobs.ts'
-import { missing, readBody } from './read-body.ts'
+import { readBody } from './read-body.ts'
+import { loadReport, openReply, runWhole, totalsOfReply, type Reply } from './reply.ts'
 import { readSampling, type Body } from './sampling.ts'
-import type { Serving } from './serving.ts'
+import { checkResponseFormat } from './schema-check.ts'
+import { FINGERPRINT, type Serving } from './serving.ts'
 import { readStreamOptions } from './stream-options.ts'
-import { metricsOf, totalsOf, usageOf } from './usage.ts'
+import { metricsOf, usageOf } from './usage.ts'
 import { badRequest } from './wire-error.ts'
 
 /** POST /v1/chat/completions. */
@@ -19,34 +21,26 @@ export async function chatCompletions(serving: Serving, incoming: Incoming): Pro
   const body = readBody(incoming)
   const ask = readChat(serving, body)
   const options = readStreamOptions(body)
-  const { choices, leg } = await prepare(serving, ask)
-  const requestId = incoming.headers.get('x-request-id') ?? serving.newId()
-  const reply: Reply = {
-    serving,
-    id: `chatcmpl-${requestId}`,
-    created: Math.floor(serving.clock.now() / 1000),
-    model: ask.model,
-    choices,
-    leg,
-    promptCount: 1,
-    options,
-    logprobs: ask.sampling.logprobs,
-  }
-  return options.stream ? chatStream(reply) : whole(reply, incoming)
+  const reply = await openReply(serving, incoming, ask, { prefix: 'chatcmpl-', options })
+  if (options.stream) return chatStream(reply)
+  const { sequences, aborted } = await runWhole(reply, incoming)
+  return json(200, completion(reply, sequences, aborted), loadReport(reply, incoming))
 }
 
 /** Reads and renders a chat body. Throws a WireError. */
-export function readChat(serving: Serving, body: Body): Ask {
+export function readChat(serving: Serving, body: Body, maxTokensKeys = ['max_completion_tokens', 'max_tokens']): Ask {
+  const messages = readMessages(body)
   const model = modelOf(serving, body)
-  const { messages } = body
-  if (!Array.isArray(messages)) throw missing('messages', body)
-  const sampling = readSampling(body, ['max_completion_tokens', 'max_tokens'])
+  const tool = forcedTool(body)
+  checkResponseFormat(body)
+  const sampling = readSampling(body, maxTokensKeys)
   const { tokens, items } = renderChat(messages, {
     addGenerationPrompt: body['add_generation_prompt'] !== false,
     continueFinalMessage: body['continue_final_message'] === true,
     tools: body['tools'],
   })
-  return { body, model, prompts: [tokens], items, sampling, reasoning: wantsReasoning(body), tool: forcedTool(body) }
+  if (items.length > 0 && !serving.settings.multimodal) throw badRequest(`${model} is not a multimodal model`)
+  return { body, model, prompts: [tokens], items, sampling, reasoning: wantsReasoning(body), tool }
 }
 
 function wantsReasoning(body: Body): boolean {
@@ -57,73 +51,65 @@ function wantsReasoning(body: Body): boolean {
 /** The function that `tool_choice` forces: a named one, or the first when any is required. */
 function forcedTool(body: Body): PlanInput['tool'] {
   const choice = body['tool_choice']
-  if (choice === undefined || choice === null || choice === 'auto' || choice === 'none') return null
-  const tools = Array.isArray(body['tools']) ? (body['tools'] as { function?: { name?: unknown; parameters?: unknown } }[]) : []
+  if (choice === undefined || choice === null || choice === 'none') return null
+  if (!Array.isArray(body['tools']) || body['tools'].length === 0) {
+    throw badRequest('When using `tool_choice`, `tools` must be set.', 'tool_choice')
+  }
+  if (choice === 'auto') return null
+  const tools = body['tools'] as { function?: { name?: unknown; parameters?: unknown } }[]
   const wanted = typeof choice === 'object' ? (choice as { function?: { name?: unknown } }).function?.name : undefined
   const tool = tools.find((entry) => wanted === undefined || entry.function?.name === wanted)?.function
-  if (typeof tool?.name !== 'string') throw badRequest('`tool_choice` names a tool that `tools` does not have.', 'tool_choice')
+  if (typeof tool?.name !== 'string') {
+    throw badRequest('The tool specified in `tool_choice` does not match any of the specified `tools`.', 'tool_choice')
+  }
   return { name: tool.name, parameters: tool.parameters ?? { type: 'object' }, named: wanted !== undefined }
 }
 
-function whole(reply: Reply, incoming: Incoming): Promise<Answer> {
-  return new Promise((resolve) => {
-    const cancel = runJob(reply.serving.driver, reply.choices, {
-      done: (sequences, aborted) => {
-        reply.choices.forEach((choice, at) => reply.serving.metrics.ended(sequences[at]!, choice.plan.finish === 'length' ? 'length' : 'stop'))
-        if (reply.leg.kind === 'decode') reply.leg.done()
-        resolve(json(200, completion(reply, sequences, aborted), answerHeaders(reply, incoming)))
-      },
-    })
-    incoming.signal.addEventListener('abort', cancel, { once: true })
-  })
-}
-
 function completion(reply: Reply, sequences: readonly Sequence[], aborted: boolean): object {
-  const { serving } = reply
+  const { serving, ask, leg } = reply
   const metrics = metricsOf(sequences)
-  const [first] = sequences
   return {
     id: reply.id,
     object: 'chat.completion',
     created: reply.created,
-    model: reply.model,
+    model: ask.model,
     choices: reply.choices.map((choice, at) => completionChoice(reply, choice, sequences[at]!, aborted)),
     service_tier: null,
-    system_fingerprint: serving.fingerprint,
-    usage: usageOf(totalsOf(reply.choices, sequences, reply.promptCount)),
+    system_fingerprint: FINGERPRINT,
+    usage: usageOf(totalsOfReply(reply, sequences), true),
     prompt_logprobs: null,
-    prompt_token_ids: null,
+    prompt_token_ids: reply.tokenIds ? Array.from(ask.prompts[0]!) : null,
     prompt_text: null,
-    kv_transfer_params: reply.leg.kind === 'prefill' && !aborted ? serving.kv!.publish(reply.id, first!) : null,
+    kv_transfer_params: leg.kind === 'prefill' && !aborted ? serving.kv!.publish(reply.id, sequences[0]!) : null,
     ec_transfer_params: null,
-    metrics: serving.perRequestMetrics && metrics !== null ? { ...metrics, speculative_decoding: null } : null,
+    metrics: serving.settings.perRequestMetrics && metrics !== null ? { ...metrics, speculative_decoding: null } : null,
   }
 }
 
 function completionChoice(reply: Reply, choice: Choice, sequence: Sequence, aborted: boolean): object {
   const { plan } = choice
+  const { logprobs } = reply.ask.sampling
   // An aborted answer has what was generated until then.
-  const text = plan.pieces.slice(plan.reasoningTokens, Math.max(plan.reasoningTokens, sequence.outputs)).join('')
-  const reasoning = plan.pieces.slice(0, Math.min(plan.reasoningTokens, sequence.outputs)).join('')
-  const message = {
-    role: 'assistant',
-    content: plan.tool === null ? text : '',
-    refusal: null,
-    annotations: null,
-    audio: null,
-    function_call: null,
-    ...(plan.tool === null
-      ? {}
-      : { tool_calls: [{ id: plan.tool.id, type: 'function', function: { name: plan.tool.name, arguments: text } }] }),
-    reasoning: plan.reasoningTokens > 0 ? reasoning : null,
-  }
+  const pieces = plan.pieces.slice(0, sequence.outputs)
+  const text = pieces.slice(plan.reasoningTokens).join('')
   return {
     index: choice.index,
-    message,
-    logprobs: reply.logprobs === null ? null : { content: plan.pieces.map((piece, at) => tokenLogprobs(piece, plan.tokens[at]!, reply.logprobs!)) },
+    message: {
+      role: 'assistant',
+      content: plan.tool === null ? text : '',
+      refusal: null,
+      annotations: null,
+      audio: null,
+      function_call: null,
+      ...(plan.tool === null
+        ? {}
+        : { tool_calls: [{ id: plan.tool.id, type: 'function', function: { name: plan.tool.name, arguments: text } }] }),
+      reasoning: plan.reasoningTokens > 0 ? pieces.slice(0, plan.reasoningTokens).join('') : null,
+    },
+    logprobs: logprobs === null ? null : { content: pieces.map((piece, at) => tokenLogprobs(piece, plan.tokens[at]!, logprobs)) },
     finish_reason: aborted ? 'abort' : plan.finish,
     stop_reason: plan.stopReason,
-    token_ids: null,
+    token_ids: reply.tokenIds ? Array.from(plan.tokens.subarray(0, sequence.outputs)) : null,
     routed_experts: null,
   }
 }

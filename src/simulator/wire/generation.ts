@@ -1,7 +1,6 @@
 import { blockKeys } from '../block-keys.ts'
 import type { KvLeg } from '../kv-peer.ts'
 import type { SequenceSpec } from '../sequence.ts'
-import { vocabularySize } from '../tokenizer.ts'
 import { planAnswer, type AnswerPlan, type PlanInput } from './answer-plan.ts'
 import type { Choice } from './job.ts'
 import type { Body, Sampling } from './sampling.ts'
@@ -32,17 +31,17 @@ const UNREACHABLE_AFTER_MS = 5100
 /** The model of a request; absent means the base model, as in vLLM. */
 export function modelOf(serving: Serving, body: Body): string {
   const { model } = body
-  if (model === undefined || model === null || model === '') return serving.model
+  if (model === undefined || model === null || model === '') return serving.settings.model
   if (typeof model !== 'string') {
-    throw invalidBody('body.model', `{'type': 'string_type', 'loc': 'body.model', 'msg': 'Input should be a valid string', 'input': ${JSON.stringify(model)}}`)
+    throw invalidBody({ type: 'string_type', loc: 'body.model', message: 'Input should be a valid string', input: model })
   }
-  if (!serving.served.includes(model)) throw unknownModel(model, serving.served)
+  if (!serving.settings.served.includes(model)) throw unknownModel(model, serving.settings.served)
   return model
 }
 
 /** Checks lengths, admission and hand-over, and lays out every choice. Throws a WireError. */
 export async function prepare(serving: Serving, ask: Ask): Promise<Prepared> {
-  for (const prompt of ask.prompts) checkPrompt(serving, prompt, ask.sampling)
+  for (const prompt of ask.prompts) checkPrompt(serving, prompt, ask.sampling.maxTokens)
   checkSalt(ask.body)
   admit(serving, ask.prompts.length * ask.sampling.n)
   const leg: KvLeg = serving.kv?.legOf(ask.body, ask.prompts[0]!.length) ?? { kind: 'whole' }
@@ -62,7 +61,7 @@ export async function prepare(serving: Serving, ask: Ask): Promise<Prepared> {
         model: ask.model,
         prompt,
         sampling: ask.sampling,
-        roomTokens: serving.limits.maxModelLen - prompt.length,
+        roomTokens: serving.settings.limits.maxModelLen - prompt.length,
         index,
         reasoning: ask.reasoning,
         tool: ask.tool,
@@ -88,7 +87,7 @@ function specOf(serving: Serving, ask: Ask, { prompt, plan, leg, encodeItems }: 
   return {
     promptTokens: prompt.length,
     outputTokens: plan.tokens.length,
-    blocks: blockKeys(all, serving.limits.blockTokens, `${ask.model}\n${typeof salt === 'string' ? salt : ''}`),
+    blocks: blockKeys(all, serving.settings.limits.blockTokens, `${ask.model}\n${typeof salt === 'string' ? salt : ''}`),
     remote: leg.kind === 'decode',
     hold: leg.kind === 'prefill',
     encodeItems,
@@ -96,23 +95,27 @@ function specOf(serving: Serving, ask: Ask, { prompt, plan, leg, encodeItems }: 
 }
 
 /** Length and vocabulary of one prompt. */
-export function checkPrompt(serving: Serving, prompt: Uint32Array, sampling: Sampling): void {
-  const { maxModelLen } = serving.limits
-  if (prompt.length === 0) throw badRequest('The decoder prompt cannot be empty')
+export function checkPrompt(serving: Serving, prompt: Uint32Array, maxTokens: number | null): void {
+  const { maxModelLen } = serving.settings.limits
+  if (maxTokens !== null && maxTokens > maxModelLen) {
+    throw badRequest(`max_tokens=${maxTokens} cannot be greater than max_model_len=${maxModelLen}. Please request fewer output tokens.`, 'max_tokens', maxTokens)
+  }
+  const context = `This model's maximum context length is ${maxModelLen} tokens. However, `
   if (prompt.length >= maxModelLen) {
     throw badRequest(
-      `This model's maximum context length is ${maxModelLen} tokens. However, your request has ${prompt.length} input tokens. Please reduce the length of the input messages.`,
+      `${context}your prompt contains at least ${maxModelLen + 1} input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.`,
       'input_tokens',
+      maxModelLen + 1,
     )
   }
-  const { maxTokens } = sampling
-  if (maxTokens !== null && maxTokens > maxModelLen - prompt.length) {
+  if (maxTokens !== null && prompt.length + maxTokens > maxModelLen) {
+    const least = maxModelLen - maxTokens + 1
     throw badRequest(
-      `'max_tokens' or 'max_completion_tokens' is too large: ${maxTokens}. This model's maximum context length is ${maxModelLen} tokens and your request has ${prompt.length} input tokens (${maxTokens} > ${maxModelLen} - ${prompt.length}).`,
-      'max_tokens',
+      `${context}you requested ${maxTokens} output tokens and your prompt contains at least ${least} input tokens, for a total of at least ${maxModelLen + 1} tokens. Please reduce the length of the input prompt or the number of requested output tokens.`,
+      'input_tokens',
+      least,
     )
   }
-  for (const id of prompt) if (id >= vocabularySize) throw badRequest(`Token id ${id} is out of vocabulary`)
 }
 
 function checkSalt(body: Body): void {
@@ -122,7 +125,7 @@ function checkSalt(body: Body): void {
 /** vLLM's `--max-num-queued-reqs` and `--max-num-queued-tokens`. */
 export function admit(serving: Serving, sequences: number): void {
   const { model } = serving.driver
-  const { maxNumQueuedReqs, maxNumQueuedTokens } = serving
+  const { maxNumQueuedReqs, maxNumQueuedTokens } = serving.settings
   if (maxNumQueuedReqs !== null && model.running + model.waiting + sequences > maxNumQueuedReqs) {
     serving.metrics.rejected('max_num_queued_reqs')
     throw busy('requests')

@@ -1,135 +1,162 @@
 import type { EngineModel } from '../engine-model.ts'
+import type { EngineSettings } from '../engine-options.ts'
 import type { KvPeer } from '../kv-peer.ts'
 import type { Histogram, ServingMetrics } from './serving-metrics.ts'
 
 export interface MetricsInput {
   readonly model: EngineModel
   readonly metrics: ServingMetrics
-  readonly modelName: string
+  readonly settings: EngineSettings
   /** 0: awake; else the level of sleep. */
   readonly sleepLevel: number
-  readonly prefixCaching: boolean
   readonly kv: KvPeer | null
-  readonly adapters: readonly string[]
-  readonly maxAdapters: number
   /** Seconds since the epoch. */
   readonly startedAtS: number
 }
 
-/** GET /metrics: Prometheus text under vLLM 0.32's names, with the `*_created` twins that its client library adds. */
-export function metricsText(input: MetricsInput): string {
-  const { model, metrics } = input
-  const { counters } = model
-  const labels = `engine="0",model_name="${input.modelName}"`
-  const out: string[] = []
-  const gauge = (name: string, help: string, value: number, extra = ''): void => {
-    out.push(`# HELP vllm:${name} ${help}`, `# TYPE vllm:${name} gauge`, `vllm:${name}{${labels}${extra}} ${float(value)}`)
+/** Values by the labels that tell them apart, written as Prometheus has them; '' for none. */
+type Rows = Readonly<Record<string, number>>
+
+/** Builds Prometheus text as vLLM's client library prints it: counters end in `_total`, and have a `_created` twin. */
+class MetricsWriter {
+  readonly lines: string[] = []
+  readonly #labels: string
+  readonly #startedAtS: number
+
+  constructor(labels: string, startedAtS: number) {
+    this.#labels = labels
+    this.#startedAtS = startedAtS
   }
-  const counter = (name: string, help: string, rows: readonly (readonly [string, number])[]): void => {
-    out.push(`# HELP vllm:${name}_total ${help}`, `# TYPE vllm:${name}_total counter`)
-    for (const [extra, value] of rows) out.push(`vllm:${name}_total{${labels}${extra}} ${float(value)}`)
-    out.push(`# HELP vllm:${name}_created ${help}`, `# TYPE vllm:${name}_created gauge`)
-    for (const [extra] of rows) out.push(`vllm:${name}_created{${labels}${extra}} ${input.startedAtS}`)
+
+  gauge(name: string, rows: Rows): void {
+    this.#family(name, 'gauge')
+    this.#samples(name, rows)
   }
-  gauge('num_requests_running', 'Number of requests in model execution batches.', model.running)
-  gauge('num_requests_waiting', 'Number of requests waiting to be processed.', model.waiting)
-  out.push(...byReason(labels, model))
-  out.push(...sleepStates(labels, input.sleepLevel))
-  gauge('kv_cache_usage_perc', 'KV-cache usage. 1 means 100 percent usage.', model.usage)
-  counter('prefix_cache_queries', 'Prefix cache queries, in terms of number of queried tokens.', [['', counters.promptTokens]])
-  counter('prefix_cache_hits', 'Prefix cache hits, in terms of number of cached tokens.', [['', counters.cachedTokens]])
-  counter('num_preemptions', 'Cumulative number of preemption from the engine.', [['', counters.preemptions]])
-  counter('prompt_tokens', 'Number of prefill tokens processed.', [['', counters.promptTokens]])
-  counter('prompt_tokens_by_source', 'Number of prompt tokens by source.', [
-    [',source="local_compute"', counters.promptTokens - counters.cachedTokens - counters.fetchedTokens],
-    [',source="local_cache_hit"', counters.cachedTokens],
-    [',source="external_kv_transfer"', counters.fetchedTokens],
-  ])
-  counter('prompt_tokens_cached', 'Number of cached prompt tokens.', [['', counters.cachedTokens]])
-  counter('generation_tokens', 'Number of generation tokens processed.', [['', counters.outputTokens]])
-  counter('request_success', 'Count of successfully processed requests.', Object.entries(metrics.finished).map(([reason, value]) => [`,finished_reason="${reason}"`, value]))
-  if (input.kv !== null) {
-    counter('nixl_num_notifications_after_expiry', 'Number of notifications for blocks that had expired.', [['', input.kv.lateReads]])
-    counter('nixl_num_kv_expired_reqs', 'Number of requests whose KV expired unread.', [['', counters.lapsedHolds]])
+
+  counter(name: string, rows: Rows): void {
+    this.#family(`${name}_total`, 'counter')
+    this.#samples(`${name}_total`, rows)
+    this.#family(`${name}_created`, 'gauge')
+    for (const extra of Object.keys(rows)) this.lines.push(`vllm:${name}_created{${this.#with(extra)}} ${this.#startedAtS}`)
   }
-  for (const histogram of metrics.histograms()) out.push(...histogramLines(labels, histogram, input.startedAtS))
-  out.push(...cacheConfig(input), ...adapterInfo(input), ...rejections(input))
-  return `${out.join('\n')}\n`
+
+  histogram({ name, bounds, counts, count, sum }: Histogram): void {
+    this.#family(name, 'histogram')
+    let total = 0
+    bounds.forEach((bound, at) => {
+      total += counts[at]!
+      this.lines.push(`vllm:${name}_bucket{${this.#with(`le="${float(bound)}"`)}} ${float(total)}`)
+    })
+    this.lines.push(`vllm:${name}_bucket{${this.#with('le="+Inf"')}} ${float(count)}`)
+    this.#samples(`${name}_count`, { '': count })
+    this.#samples(`${name}_sum`, { '': sum })
+    this.#family(`${name}_created`, 'gauge')
+    this.lines.push(`vllm:${name}_created{${this.#labels}} ${this.#startedAtS}`)
+  }
+
+  /** A sample with labels of its own. */
+  raw(name: string, type: string, samples: readonly string[]): void {
+    this.#family(name, type)
+    for (const sample of samples) this.lines.push(`vllm:${name}${sample}`)
+  }
+
+  #family(name: string, type: string): void {
+    this.lines.push(`# HELP vllm:${name} ${name.replaceAll('_', ' ')}`, `# TYPE vllm:${name} ${type}`)
+  }
+
+  #samples(name: string, rows: Rows): void {
+    for (const [extra, value] of Object.entries(rows)) this.lines.push(`vllm:${name}{${this.#with(extra)}} ${float(value)}`)
+  }
+
+  #with(extra: string): string {
+    return extra === '' ? this.#labels : `${this.#labels},${extra}`
+  }
 }
 
 const float = (value: number): string => (Number.isInteger(value) ? `${value}.0` : String(value))
 
-const byReason = (labels: string, model: EngineModel): string[] => [
-  '# HELP vllm:num_requests_waiting_by_reason Number of waiting requests by reason.',
-  '# TYPE vllm:num_requests_waiting_by_reason gauge',
-  `vllm:num_requests_waiting_by_reason{${labels},reason="capacity"} ${float(model.waiting - model.transferring)}`,
-  `vllm:num_requests_waiting_by_reason{${labels},reason="deferred"} ${float(model.transferring)}`,
-]
-
-const sleepStates = (labels: string, level: number): string[] => [
-  '# HELP vllm:engine_sleep_state Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake.',
-  '# TYPE vllm:engine_sleep_state gauge',
-  `vllm:engine_sleep_state{${labels},sleep_state="awake"} ${level === 0 ? '1.0' : '0.0'}`,
-  `vllm:engine_sleep_state{${labels},sleep_state="weights_offloaded"} ${level === 1 ? '1.0' : '0.0'}`,
-  `vllm:engine_sleep_state{${labels},sleep_state="discard_all"} ${level === 2 ? '1.0' : '0.0'}`,
-]
-
-function histogramLines(labels: string, histogram: Histogram, startedAtS: number): string[] {
-  const name = `vllm:${histogram.name}`
-  const lines = [`# HELP ${name} Histogram of ${histogram.name.replaceAll('_', ' ')}.`, `# TYPE ${name} histogram`]
-  let total = 0
-  histogram.bounds.forEach((bound, at) => {
-    total += histogram.counts[at]!
-    lines.push(`${name}_bucket{${labels},le="${float(bound)}"} ${float(total)}`)
-  })
-  lines.push(
-    `${name}_bucket{${labels},le="+Inf"} ${float(histogram.count)}`,
-    `${name}_count{${labels}} ${float(histogram.count)}`,
-    `${name}_sum{${labels}} ${float(histogram.sum)}`,
-    `# HELP ${name}_created Histogram of ${histogram.name.replaceAll('_', ' ')}.`,
-    `# TYPE ${name}_created gauge`,
-    `${name}_created{${labels}} ${startedAtS}`,
-  )
-  return lines
+/** GET /metrics: Prometheus text under vLLM 0.32's names. */
+export function metricsText(input: MetricsInput): string {
+  const { metrics, settings, startedAtS } = input
+  const writer = new MetricsWriter(`engine="0",model_name="${settings.model}"`, startedAtS)
+  writeLoad(writer, input)
+  writeTokens(writer, input)
+  writer.counter('request_success', byLabel('finished_reason', metrics.finished))
+  writer.raw('admission_rejections_total', 'counter', Object.entries(metrics.rejections).map(([reason, value]) => `{model_name="${settings.model}",reason="${reason}"} ${float(value)}`))
+  for (const histogram of metrics.histograms()) writer.histogram(histogram)
+  writer.raw('cache_config_info', 'gauge', [cacheConfig(settings)])
+  if (settings.adapters.length > 0) writer.raw('lora_requests_info', 'gauge', [adapterInfo(input)])
+  return `${writer.lines.join('\n')}\n`
 }
 
-function cacheConfig({ model, prefixCaching }: MetricsInput): string[] {
-  const { blockTokens, cacheBlocks } = model.limits
-  const info = {
+const byLabel = (label: string, values: Rows): Rows =>
+  Object.fromEntries(Object.entries(values).map(([key, value]) => [`${label}="${key}"`, value]))
+
+function writeLoad(writer: MetricsWriter, { model, sleepLevel }: MetricsInput): void {
+  for (const name of ['estimated_flops_per_gpu', 'estimated_read_bytes_per_gpu', 'estimated_write_bytes_per_gpu']) writer.counter(name, { '': 0 })
+  writer.gauge('num_requests_running', { '': model.running })
+  writer.gauge('num_requests_waiting', { '': model.waiting })
+  writer.gauge('num_requests_waiting_by_reason', byLabel('reason', { capacity: model.waiting - model.transferring, deferred: model.transferring }))
+  const states = ['awake', 'weights_offloaded', 'discard_all']
+  writer.gauge('engine_sleep_state', byLabel('sleep_state', Object.fromEntries(states.map((state, level) => [state, level === sleepLevel ? 1 : 0]))))
+  writer.gauge('kv_cache_usage_perc', { '': model.usage })
+}
+
+function writeTokens(writer: MetricsWriter, { model, kv }: MetricsInput): void {
+  const { counters } = model
+  const { promptTokens, cachedTokens, fetchedTokens } = counters
+  writer.counter('prefix_cache_queries', { '': promptTokens })
+  writer.counter('prefix_cache_hits', { '': cachedTokens })
+  writer.counter('external_prefix_cache_queries', { '': kv === null ? 0 : promptTokens - cachedTokens })
+  writer.counter('external_prefix_cache_hits', { '': fetchedTokens })
+  writer.counter('mm_cache_queries', { '': 0 })
+  writer.counter('mm_cache_hits', { '': 0 })
+  writer.counter('num_preemptions', { '': counters.preemptions })
+  writer.counter('prompt_tokens', { '': promptTokens })
+  writer.counter('prompt_tokens_by_source', byLabel('source', {
+    local_compute: promptTokens - cachedTokens - fetchedTokens,
+    local_cache_hit: cachedTokens,
+    external_kv_transfer: fetchedTokens,
+  }))
+  writer.counter('prompt_tokens_cached', { '': cachedTokens })
+  writer.counter('prompt_tokens_cached_by_source', byLabel('source', { device: cachedTokens, host: 0, p2p: 0, disk: 0, external_unspecified: 0 }))
+  writer.counter('generation_tokens', { '': counters.outputTokens })
+  if (kv === null) return
+  writer.counter('nixl_num_notifications_after_expiry', { '': kv.lateReads })
+  writer.counter('nixl_num_kv_expired_reqs', { '': counters.lapsedHolds })
+}
+
+/** Labels of vLLM's cache configuration that have no meaning here. */
+const NO_MEANING = [
+  'cache_hit_alignment_tokens', 'enable_mamba_shared_prefix_checkpoint', 'kv_cache_dtype_skip_layers', 'kv_cache_layout', 'kv_cache_max_concurrency',
+  'kv_cache_memory_bytes', 'kv_offloading_backend', 'kv_offloading_size', 'kv_sharing_fast_prefill', 'mamba_block_size', 'mamba_cache_dtype',
+  'mamba_cache_mode', 'mamba_page_size_padded', 'mamba_ssm_cache_dtype', 'num_cpu_blocks', 'num_gpu_blocks_override',
+  'prefix_cache_retention_interval', 'prefix_match_unit', 'replayssm_buffer_len', 'skip_page_size_padded', 'sliding_window', 'swa_bounded_replay',
+  'use_kda_recoverssm', 'use_replayssm',
+]
+
+function cacheConfig({ limits, prefixCaching }: EngineSettings): string {
+  const { blockTokens, cacheBlocks } = limits
+  const info: Record<string, string | number> = {
+    _block_size_resolved: 'True',
     block_size: blockTokens,
     cache_dtype: 'auto',
+    effective_attention_block_size: blockTokens,
     enable_prefix_caching: prefixCaching ? 'True' : 'False',
     engine: 0,
     gpu_memory_utilization: 0.9,
+    hash_block_size: blockTokens,
+    is_attention_free: 'False',
     kv_cache_size_tokens: blockTokens * cacheBlocks,
-    num_cpu_blocks: 'None',
     num_gpu_blocks: cacheBlocks,
-    num_gpu_blocks_override: 'None',
     prefix_caching_hash_algo: 'sha256_cbor',
-    sliding_window: 'None',
+    user_specified_block_size: 'True',
+    ...Object.fromEntries(NO_MEANING.map((key) => [key, 'None'])),
   }
-  const labels = Object.entries(info).map(([key, value]) => `${key}="${value}"`)
-  return [
-    '# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig',
-    '# TYPE vllm:cache_config_info gauge',
-    `vllm:cache_config_info{${labels.join(',')}} 1.0`,
-  ]
+  const labels = Object.entries(info).sort(([a], [b]) => (a < b ? -1 : 1))
+  return `{${labels.map(([key, value]) => `${key}="${value}"`).join(',')}} 1.0`
 }
 
-function adapterInfo({ adapters, maxAdapters, startedAtS }: MetricsInput): string[] {
-  if (maxAdapters === 0) return []
-  return [
-    '# HELP vllm:lora_requests_info Running stats on lora requests.',
-    '# TYPE vllm:lora_requests_info gauge',
-    `vllm:lora_requests_info{max_lora="${maxAdapters}",running_lora_adapters="${adapters.join(',')}",waiting_lora_adapters=""} ${startedAtS}`,
-  ]
-}
-
-function rejections({ metrics, modelName }: MetricsInput): string[] {
-  const name = 'vllm:admission_rejections_total'
-  return [
-    `# HELP ${name} Number of requests rejected by admission control.`,
-    `# TYPE ${name} counter`,
-    ...Object.entries(metrics.rejections).map(([reason, value]) => `${name}{model_name="${modelName}",reason="${reason}"} ${float(value)}`),
-  ]
-}
+/** Adapters with a request in progress are not told apart here: all that are loaded count as running. */
+const adapterInfo = ({ settings, startedAtS }: MetricsInput): string =>
+  `{max_lora="${settings.adapters.length}",running_lora_adapters="${settings.adapters.join(',')}",waiting_lora_adapters=""} ${startedAtS}`

@@ -6,11 +6,17 @@ import { invalidBody, WireError } from './wire-error.ts'
 export function readBody(incoming: Incoming): Body {
   const type = (incoming.headers.get('content-type') ?? '').split(';')[0]!.trim().toLowerCase()
   if (type !== 'application/json') {
-    throw new WireError(400, 'Bad Request', "Unsupported Media Type: Only 'application/json' is allowed")
+    throw new WireError(400, 'Bad Request', "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed")
   }
+  if (incoming.body === '') throw invalidBody({ type: 'missing', loc: 'body', message: 'Field required', input: null })
   const value = parse(incoming.body)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw invalidBody('body', `{'type': 'model_attributes_type', 'loc': 'body', 'msg': 'Input should be a valid dictionary or object to extract fields from', 'input': ${incoming.body}}`)
+    throw invalidBody({
+      type: 'model_attributes_type',
+      loc: 'body',
+      message: 'Input should be a valid dictionary or object to extract fields from',
+      input: value,
+    })
   }
   return value as Body
 }
@@ -19,24 +25,19 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    const at = /position (\d+)/.exec(error instanceof Error ? error.message : '')?.[1] ?? '0'
-    throw invalidBody(`body.${at}`, `{'type': 'json_invalid', 'loc': 'body.${at}', 'msg': 'JSON decode error', 'input': {}, 'ctx': {'error': 'Expecting value'}}`)
+    const said = error instanceof Error ? error.message : ''
+    // V8 gives no position at the end of the text.
+    const at = /position (\d+)/.exec(said)?.[1] ?? String(text.length)
+    throw invalidBody({ type: 'json_invalid', loc: `body.${at}`, message: 'JSON decode error', input: {}, context: inPython(said) })
   }
 }
 
-/** The error for a required field that is not there. */
-export const missing = (field: string, body: Body): WireError =>
-  invalidBody(`body.${field}`, `{'type': 'missing', 'loc': 'body.${field}', 'msg': 'Field required', 'input': ${pythonRepr(body)}}`)
-
-/** As Python prints a parsed JSON value. */
-export function pythonRepr(value: unknown): string {
-  if (value === null || value === undefined) return 'None'
-  if (value === true) return 'True'
-  if (value === false) return 'False'
-  if (typeof value === 'string') return value.includes("'") && !value.includes('"') ? JSON.stringify(value) : `'${value.replaceAll("'", "\\'")}'`
-  if (Array.isArray(value)) return `[${value.map(pythonRepr).join(', ')}]`
-  if (typeof value === 'object') {
-    return `{${Object.entries(value).map(([key, entry]) => `${pythonRepr(key)}: ${pythonRepr(entry)}`).join(', ')}}`
-  }
-  return String(value)
+/** V8's complaint as Python's json module words it. */
+function inPython(said: string): string {
+  if (said.includes('property name')) return 'Expecting property name enclosed in double quotes'
+  if (said.includes('after JSON') || said.includes('after array element') === false && said.includes('non-whitespace')) return 'Extra data'
+  if (said.includes("',' or")) return "Expecting ',' delimiter"
+  if (said.includes("':'")) return "Expecting ':' delimiter"
+  if (said.includes('Unterminated')) return 'Unterminated string starting at'
+  return 'Expecting value'
 }

@@ -1,13 +1,16 @@
 import { json, type Answer, type Incoming } from '../answer.ts'
 import { chatCompletions } from './chat.ts'
+import { completions } from './completions.ts'
+import { countTokens, messages } from './messages.ts'
 import { operations, type Operated } from './operations.ts'
+import { classify, embeddings, pooling, rerank, score } from './pooling.ts'
+import { cancelResponse, createResponse, getResponse } from './responses.ts'
 import type { Serving } from './serving.ts'
+import { detokenize, tokenize } from './tokens.ts'
 import { noRoute, wrongMethod, WireError } from './wire-error.ts'
 
 /** What the routes need beyond serving. */
 export interface Routed extends Serving, Operated {
-  readonly devMode: boolean
-  readonly pooling: boolean
   readonly load: number
   modelList(): Answer
   metricsText(): string
@@ -16,37 +19,64 @@ export interface Routed extends Serving, Operated {
 
 type Handler = (engine: Routed, incoming: Incoming) => Answer | Promise<Answer>
 type Methods = Readonly<Record<string, Handler>>
+type Table = Readonly<Record<string, Methods>>
 
 const scaleOutDisabled: Handler = () => {
   throw new WireError(403, 'PermissionDeniedError', 'Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out to enable them.')
 }
+const empty: Handler = () => ({ status: 200, headers: {}, body: '' })
 
-const general: Readonly<Record<string, Methods>> = {
+const general: Table = {
   '/v1/chat/completions': { POST: chatCompletions },
+  '/v1/completions': { POST: completions },
+  '/v1/responses': { POST: createResponse },
+  '/v1/messages': { POST: messages },
+  '/v1/messages/count_tokens': { POST: countTokens },
+  '/tokenize': { POST: tokenize },
+  '/detokenize': { POST: detokenize },
   '/v1/models': { GET: (engine) => engine.modelList() },
-  '/health': { GET: () => ({ status: 200, headers: {}, body: '' }) },
-  '/ping': { GET: () => ({ status: 200, headers: {}, body: '' }), POST: () => ({ status: 200, headers: {}, body: '' }) },
+  '/health': { GET: empty },
+  '/ping': { GET: empty, POST: empty },
   '/version': { GET: () => json(200, { version: '0.32.0' }) },
   '/load': { GET: (engine) => json(200, { server_load: engine.load }) },
   '/metrics': {
-    GET: (engine) => ({
-      status: 200,
-      headers: { 'content-type': 'text/plain; version=1.0.0; charset=utf-8' },
-      body: engine.metricsText(),
-    }),
+    GET: (engine) => ({ status: 200, headers: { 'content-type': 'text/plain; version=1.0.0; charset=utf-8' }, body: engine.metricsText() }),
   },
-  '/server_info': { GET: (engine) => json(200, engine.serverInfo()) },
   '/v1/chat/completions/render': { POST: scaleOutDisabled },
   '/v1/completions/render': { POST: scaleOutDisabled },
   '/inference/v1/generate': { POST: scaleOutDisabled },
 }
 
+const poolingRoutes: Table = {
+  '/v1/embeddings': { POST: embeddings },
+  '/pooling': { POST: pooling },
+  '/classify': { POST: classify },
+  '/score': { POST: score },
+  '/v1/score': { POST: score },
+  '/rerank': { POST: rerank },
+  '/v1/rerank': { POST: rerank },
+  '/v2/rerank': { POST: rerank },
+}
+
+const development: Table = { ...operations, '/server_info': { GET: (engine) => json(200, engine.serverInfo()) } }
+
+const responsePath = /^\/v1\/responses\/([^/]+)(\/cancel)?$/
+
+function methodsOf(engine: Routed, path: string): Methods | undefined {
+  const fixed = general[path] ?? (engine.settings.pooling ? poolingRoutes[path] : undefined) ?? (engine.settings.devMode ? development[path] : undefined)
+  if (fixed !== undefined) return fixed
+  const found = responsePath.exec(path)
+  if (found === null) return undefined
+  const id = decodeURIComponent(found[1]!)
+  return found[2] === undefined ? { GET: (at) => getResponse(at, id) } : { POST: (at) => cancelResponse(at, id) }
+}
+
 /** Is it work, and not a question or an operator's command? */
-export const isInference = ({ method, path }: Incoming): boolean => method === 'POST' && operations[path] === undefined && path !== '/ping'
+export const isInference = ({ method, path }: Incoming): boolean => method === 'POST' && development[path] === undefined && path !== '/ping'
 
 /** Finds and calls the handler of a path. Errors become answers in vLLM's shape. */
 export async function route(engine: Routed, incoming: Incoming): Promise<Answer> {
-  const methods = general[incoming.path] ?? (engine.devMode ? operations[incoming.path] : undefined)
+  const methods = methodsOf(engine, incoming.path)
   if (methods === undefined) return noRoute()
   const handler = methods[incoming.method]
   if (handler === undefined) return wrongMethod(Object.keys(methods).join(', '))

@@ -11,23 +11,27 @@ export interface Sampling {
   readonly ignoreEos: boolean
   readonly stop: readonly string[]
   readonly temperature: number
-  /** Number of logprobs wanted; null: none. */
+  /** Number of alternatives wanted for each token; null: no logprobs. */
   readonly logprobs: number | null
 }
 
-/** Reads the sampling fields as vLLM checks them; the error names the field. */
+const MOST_LOGPROBS = 20
+
+/** Reads the sampling fields as vLLM checks them. `maxTokensKeys`: where the limit is, first one wins. */
 export function readSampling(body: Body, maxTokensKeys: readonly string[]): Sampling {
   const temperature = numberOf(body, 'temperature') ?? 1
-  if (temperature < 0) throw badRequest(`temperature must be non-negative, got ${pythonFloat(temperature)}.`, 'temperature')
+  if (temperature < 0) {
+    throw badRequest(`temperature must be non-negative, got ${pythonFloat(temperature)}.`, 'temperature', pythonFloat(temperature))
+  }
   const topP = numberOf(body, 'top_p') ?? 1
-  if (!(topP > 0 && topP <= 1)) throw badRequest(`top_p must be in (0, 1], got ${pythonFloat(topP)}.`, 'top_p')
+  if (!(topP > 0 && topP <= 1)) throw badRequest(`top_p must be in (0, 1], got ${pythonFloat(topP)}.`, 'top_p', pythonFloat(topP))
   const n = numberOf(body, 'n') ?? 1
-  if (n < 1) throw badRequest(`n must be at least 1, got ${n}.`, 'n')
+  if (n < 1) throw badRequest(`n must be at least 1, got ${n}.`)
   const maxTokens = firstNumber(body, maxTokensKeys)
-  if (maxTokens !== null && maxTokens < 1) throw badRequest(`max_tokens must be at least 1, got ${maxTokens}.`, 'max_tokens')
+  if (maxTokens !== null && maxTokens < 1) throw badRequest(`max_tokens must be at least 1, got ${maxTokens}.`, 'max_tokens', maxTokens)
   const minTokens = numberOf(body, 'min_tokens') ?? 0
   if (maxTokens !== null && minTokens > maxTokens) {
-    throw badRequest(`min_tokens must be less than or equal to max_tokens=${maxTokens}, got ${minTokens}.`, 'min_tokens')
+    throw badRequest(`min_tokens must be less than or equal to max_tokens=${maxTokens}, got ${minTokens}.`)
   }
   return {
     n,
@@ -47,9 +51,12 @@ function readStop(stop: unknown): string[] {
 }
 
 function readLogprobs(body: Body): number | null {
-  if (typeof body['logprobs'] === 'number') return body['logprobs']
-  if (body['logprobs'] === true) return numberOf(body, 'top_logprobs') ?? 0
-  return null
+  const { logprobs } = body
+  const count = typeof logprobs === 'number' ? logprobs : logprobs === true ? (numberOf(body, 'top_logprobs') ?? 0) : null
+  if (count !== null && count > MOST_LOGPROBS) {
+    throw badRequest(`Requested sample logprobs of ${count}, which is greater than max allowed: ${MOST_LOGPROBS}`, 'logprobs', count)
+  }
+  return count
 }
 
 function firstNumber(body: Body, keys: readonly string[]): number | null {
@@ -65,10 +72,28 @@ export function numberOf(body: Body, key: string): number | null {
   const value = body[key]
   if (value === undefined || value === null) return null
   if (typeof value === 'number') return value
-  throw invalidBody(
-    `body.${key}`,
-    `{'type': 'float_type', 'loc': 'body.${key}', 'msg': 'Input should be a valid number', 'input': ${JSON.stringify(value)}}`,
-  )
+  if (typeof value !== 'string') {
+    throw invalidBody({ type: 'float_type', loc: `body.${key}`, message: 'Input should be a valid number', input: value })
+  }
+  const parsed = Number(value)
+  if (value.trim() !== '' && Number.isFinite(parsed)) return parsed
+  throw invalidBody({
+    type: 'float_parsing',
+    loc: `body.${key}`,
+    message: 'Input should be a valid number, unable to parse string as a number',
+    input: value,
+  })
+}
+
+/** The flag under `key`, read as pydantic does: words for yes and no are flags too. */
+export function flagOf(body: Body, key: string): boolean {
+  const value = body[key]
+  if (value === undefined || value === null) return false
+  if (typeof value === 'boolean') return value
+  const word = String(value).toLowerCase()
+  if (['1', 'true', 't', 'yes', 'y', 'on'].includes(word)) return true
+  if (['0', 'false', 'f', 'no', 'n', 'off'].includes(word)) return false
+  throw invalidBody({ type: 'bool_parsing', loc: `body.${key}`, message: 'Input should be a valid boolean, unable to interpret input', input: value })
 }
 
 const pythonFloat = (value: number): string => (Number.isInteger(value) ? `${value}.0` : String(value))

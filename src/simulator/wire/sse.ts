@@ -1,4 +1,4 @@
-import type { Answer, BodyStream, Sink } from '../answer.ts'
+import type { Answer, BodyStream } from '../answer.ts'
 
 export const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
 export const event = (type: string, value: unknown): string => `event: ${type}\ndata: ${JSON.stringify(value)}\n\n`
@@ -9,10 +9,3 @@ export const eventStream = (body: BodyStream): Answer => ({
   headers: { 'content-type': 'text/event-stream; charset=utf-8' },
   body,
 })
-
-/** Ends a stream that the engine gave up on. */
-export function endAborted(sink: Sink): void {
-  sink.write(data({ error: { message: 'Internal server error', type: 'InternalServerError', param: null, code: 500 } }))
-  sink.write(DONE)
-  sink.end()
-}

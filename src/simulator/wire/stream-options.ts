@@ -1,4 +1,4 @@
-import type { Body } from './sampling.ts'
+import { flagOf, type Body } from './sampling.ts'
 import { badRequest } from './wire-error.ts'
 
 export interface StreamOptions {
@@ -8,7 +8,7 @@ export interface StreamOptions {
 }
 
 export function readStreamOptions(body: Body): StreamOptions {
-  const stream = body['stream'] === true
+  const stream = flagOf(body, 'stream')
   const options = body['stream_options']
   if (options === undefined || options === null) return { stream, includeUsage: false, continuousUsage: false }
   if (!stream) throw badRequest('Stream options can only be defined when `stream=True`.', 'stream_options')

@@ -14,19 +14,58 @@ export class WireError extends Error {
     this.param = param
   }
 
-  /** `anthropic`: the shape of /v1/messages. */
+  /** `anthropic`: the shape of /v1/messages, which errors of FastAPI's own validation do not have. */
   answer(anthropic = false): Answer {
-    if (anthropic) return json(this.status, { type: 'error', error: { type: this.type, message: this.message } })
-    return json(this.status, { error: { message: this.message, type: this.type, param: this.param, code: this.status } })
+    const { message, type, param, status } = this
+    if (anthropic && type !== 'Bad Request') return json(status, { type: 'error', error: { type, message } })
+    return json(status, { error: { message, type, param, code: status } })
   }
 }
 
-export const badRequest = (message: string, param: string | null = null): WireError =>
-  new WireError(400, 'BadRequestError', message, param)
+/** vLLM repeats the parameter, and the value where there is one, at the end of the message. */
+export function badRequest(message: string, param: string | null = null, value?: string | number): WireError {
+  const tail = value === undefined ? '' : `, value=${value}`
+  return new WireError(400, 'BadRequestError', param === null ? message : `${message} (parameter=${param}${tail})`, param)
+}
 
-/** What pydantic says of a body: one line for each error, as Python prints it. */
-export const invalidBody = (param: string, detail: string): WireError =>
-  new WireError(400, 'Bad Request', `1 validation error:\n  ${detail}`, param)
+/** One finding of pydantic. */
+export interface Finding {
+  readonly type: string
+  /** Path with dots, from `body`. */
+  readonly loc: string
+  readonly message: string
+  readonly input: unknown
+  readonly context?: string
+}
+
+/** What FastAPI answers to a body that is not what it should be. */
+export function invalidBody(...findings: readonly [Finding, ...Finding[]]): WireError {
+  const lines = findings.slice(0, 10).map(({ type, loc, message, input, context }) => {
+    const extra = context === undefined ? '' : `, 'ctx': {'error': ${quoted(context)}}`
+    return `  {'type': '${type}', 'loc': '${loc}', 'msg': '${message}', 'input': ${shown(input)}${extra}}`
+  })
+  if (findings.length > 10) lines.push(`  ...and ${findings.length - 10} more errors`)
+  const count = `${findings.length} validation error${findings.length === 1 ? '' : 's'}`
+  return new WireError(400, 'Bad Request', `${count}:\n${lines.join('\n')}`, findings[0].loc)
+}
+
+export const missing = (field: string, body: unknown): WireError =>
+  invalidBody({ type: 'missing', loc: `body.${field}`, message: 'Field required', input: body })
+
+/** Lists and objects are counted, not printed. */
+function shown(input: unknown): string {
+  if (input === null || input === undefined) return "'None'"
+  if (Array.isArray(input)) return `'<list of ${input.length} items>'`
+  if (typeof input === 'object') return `'<dict of ${Object.keys(input).length} items>'`
+  if (typeof input === 'boolean') return input ? 'True' : 'False'
+  return typeof input === 'string' ? quoted(input) : String(input)
+}
+
+/** A string as Python prints it. */
+function quoted(text: string): string {
+  if (text.includes("'") && !text.includes('"')) return JSON.stringify(text)
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'").replaceAll('\n', '\\n')}'`
+}
 
 export const unknownModel = (model: string, served: readonly string[]): WireError =>
   new WireError(404, 'NotFoundError', `The model \`${model}\` does not exist. Valid aliases: ${served.join(', ')}.`, 'model')

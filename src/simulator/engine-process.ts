@@ -1,0 +1,202 @@
+import { json, type Answer, type Incoming } from './answer.ts'
+import type { Clock } from './clock.ts'
+import { Driver } from './driver.ts'
+import type { EngineSettings } from './engine-options.ts'
+import { KvPeer, type KvNetwork } from './kv-peer.ts'
+import { metricsText } from './wire/metrics-text.ts'
+import { isInference, route, type Routed } from './wire/routes.ts'
+import { ServingMetrics } from './wire/serving-metrics.ts'
+import { StoredResponses } from './wire/stored-responses.ts'
+import { engineDead } from './wire/wire-error.ts'
+
+/** What the engines of a fleet share. */
+export interface FleetServices {
+  readonly clock: Clock
+  /** In [0, 1). */
+  readonly random: () => number
+  readonly newId: () => string
+  readonly network: KvNetwork
+  /** Content hashes of images, sounds, videos that some encode engine has encoded. */
+  readonly encodings: Set<number>
+}
+
+export interface ProcessOptions {
+  readonly settings: EngineSettings
+  readonly index: number
+  readonly services: FleetServices
+  /** Requests that are being answered. */
+  readonly load: () => number
+  /** Called once when a request has killed the process. */
+  readonly died: () => void
+}
+
+/** As seen on a real server: errors for everybody, and within half a second nobody listens. */
+const DYING_MS = 300
+
+/** One life of a vLLM server: what a restart forgets. */
+export class EngineProcess implements Routed {
+  readonly settings: EngineSettings
+  readonly driver: Driver
+  readonly clock: Clock
+  readonly metrics: ServingMetrics
+  readonly responses = new StoredResponses(1000)
+  readonly kv: KvPeer | null
+  sleepLevel = 0
+
+  readonly #options: ProcessOptions
+  readonly #startedAt: number
+  readonly #encodedHere = new Set<number>()
+  #dying = false
+
+  constructor(options: ProcessOptions) {
+    const { settings, services, index } = options
+    this.#options = options
+    this.settings = settings
+    this.clock = services.clock
+    this.#startedAt = services.clock.now()
+    const metrics = new ServingMetrics(settings.limits.maxModelLen)
+    this.metrics = metrics
+    this.driver = new Driver(services.clock, settings, {
+      gap: (ms) => metrics.interToken.record(ms / 1000),
+      step: (tokens) => metrics.stepTokens.record(tokens),
+    })
+    this.kv =
+      settings.connector === null
+        ? null
+        : new KvPeer({
+            engineId: `${settings.id}-${services.newId()}`,
+            network: services.network,
+            driver: this.driver,
+            clock: services.clock,
+            port: 5600 + index,
+          })
+  }
+
+  get load(): number {
+    return this.#options.load()
+  }
+
+  get paused(): boolean {
+    return this.driver.model.paused && this.sleepLevel === 0
+  }
+
+  async answer(incoming: Incoming): Promise<Answer> {
+    const { apiKey } = this.settings
+    const guarded = /^\/(v1|v2|inference)(\/|$)/.test(incoming.path)
+    if (apiKey !== null && guarded && incoming.headers.get('authorization') !== `Bearer ${apiKey}`) {
+      return json(401, { error: 'Unauthorized' })
+    }
+    if (this.#dying && incoming.path === '/health') return { status: 503, headers: {}, body: '' }
+    if (this.#dying && isInference(incoming)) return engineDead().answer()
+    return route(this, incoming)
+  }
+
+  crash(): void {
+    if (this.#dying) return
+    this.#dying = true
+    this.clock.after(DYING_MS, () => this.#options.died())
+  }
+
+  /** Ends everything that runs. */
+  stop(): void {
+    this.kv?.leave()
+    this.driver.model.abortAll(this.clock.now())
+    this.driver.model.pause()
+    this.driver.arm()
+  }
+
+  encoded(item: number): boolean {
+    const { encodings } = this.#options.services
+    const known = this.#encodedHere.has(item) || encodings.has(item)
+    this.#encodedHere.add(item)
+    if (this.settings.role === 'encode') encodings.add(item)
+    return known
+  }
+
+  newId(): string {
+    return this.#options.services.newId()
+  }
+
+  sleep(level: number, abort: boolean): void {
+    const { model } = this.driver
+    if (abort) model.abortAll(this.clock.now())
+    this.sleepLevel = level
+    model.pause()
+    model.resetCache()
+    this.driver.arm()
+  }
+
+  wake(): void {
+    this.sleepLevel = 0
+    this.resume()
+  }
+
+  async pause(mode: 'abort' | 'wait' | 'keep', clearCache: boolean): Promise<void> {
+    const { model } = this.driver
+    if (mode === 'abort') model.abortAll(this.clock.now())
+    if (mode === 'wait') await this.#idle()
+    model.pause()
+    if (clearCache) model.resetCache()
+    this.driver.arm()
+  }
+
+  resume(): void {
+    this.driver.model.resume(this.clock.now())
+    this.driver.arm()
+  }
+
+  resetCache(): boolean {
+    return this.driver.model.resetCache()
+  }
+
+  modelList(): Answer {
+    const created = Math.floor(this.clock.now() / 1000)
+    const { model, adapters, limits } = this.settings
+    const item = (id: string, parent: string | null): object => ({
+      id,
+      object: 'model',
+      created,
+      owned_by: 'vllm',
+      root: id,
+      parent,
+      max_model_len: limits.maxModelLen,
+      permission: [permission(this.newId().slice(0, 16), created)],
+    })
+    return json(200, { object: 'list', data: [item(model, null), ...adapters.map((adapter) => item(adapter, model))] })
+  }
+
+  metricsText(): string {
+    return metricsText({
+      model: this.driver.model,
+      metrics: this.metrics,
+      settings: this.settings,
+      sleepLevel: this.sleepLevel,
+      kv: this.kv,
+      startedAtS: this.#startedAt / 1000,
+    })
+  }
+
+  serverInfo(): object {
+    return { vllm_config: `simulated profile=${this.settings.profile} ${JSON.stringify(this.settings.limits)}` }
+  }
+
+  async #idle(): Promise<void> {
+    const { model } = this.driver
+    while (model.running + model.waiting > 0) await new Promise<void>((resolve) => this.clock.after(5, resolve))
+  }
+}
+
+const permission = (id: string, created: number): object => ({
+  id: `modelperm-${id}`,
+  object: 'model_permission',
+  created,
+  allow_create_engine: false,
+  allow_sampling: true,
+  allow_logprobs: true,
+  allow_search_indices: false,
+  allow_view: true,
+  allow_fine_tuning: false,
+  organization: '*',
+  group: null,
+  is_blocking: false,
+})
