@@ -1,25 +1,25 @@
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { policyKinds } from '../core/routing/policies/index.ts'
 import { Failure } from '../failure.ts'
 
 /** The few fields of a request the gateway reads itself. Everything else is the engine's to judge. */
 const fields = z.object({
-  model: z.string().nullish(),
-  stream: z.boolean().nullish(),
-  priority: z.int().nullish(),
-  cache_salt: z.string().nullish(),
-  previous_response_id: z.string().nullish(),
-  stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
+  model: z.nullish(z.string()),
+  stream: z.nullish(z.boolean()),
+  priority: z.nullish(z.int()),
+  cache_salt: z.nullish(z.string()),
+  previous_response_id: z.nullish(z.string()),
+  stream_options: z.nullish(z.looseObject({ include_usage: z.nullish(z.boolean()) })),
 })
 
 /** What a request may say to the gateway in its `firstlight` object, or in the `x-firstlight-options` header as JSON. */
 const wishes = z.strictObject({
-  policy: z.enum(policyKinds.map(({ name }) => name)).optional(),
-  overlap_weight: z.number().min(0).max(1000).optional(),
-  temperature: z.number().min(0).max(1000).optional(),
-  session: z.string().min(1).max(512).optional(),
-  priority: z.int().min(-1_000_000).max(1_000_000).optional(),
-  expected_output_tokens: z.int().min(0).max(10_000_000).optional(),
+  policy: z.optional(z.enum(policyKinds.map(({ name }) => name))),
+  overlap_weight: z.optional(z.number().check(z.gte(0), z.lte(1000))),
+  temperature: z.optional(z.number().check(z.gte(0), z.lte(1000))),
+  session: z.optional(z.string().check(z.minLength(1), z.maxLength(512))),
+  priority: z.optional(z.int().check(z.gte(-1_000_000), z.lte(1_000_000))),
+  expected_output_tokens: z.optional(z.int().check(z.gte(0), z.lte(10_000_000))),
 })
 
 export type Fields = z.infer<typeof fields>
@@ -55,7 +55,7 @@ function checkWishes(value: unknown, base: string): Wishes {
   throw badValue(parsed.error, value, base)
 }
 
-function badValue(error: z.ZodError, root: unknown, base: string): Failure {
+function badValue(error: z.core.$ZodError, root: unknown, base: string): Failure {
   const issue = error.issues[0]!
   const unknownKey = issue.code === 'unrecognized_keys' ? issue.keys[0] : undefined
   const steps = unknownKey === undefined ? issue.path.map(String) : [...issue.path.map(String), unknownKey]

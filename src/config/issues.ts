@@ -1,5 +1,5 @@
 /** Turns zod's issues into problems: the deepest thing that can be said, in our words. */
-import type * as z from 'zod'
+import type * as z from 'zod/mini'
 import type { Path } from './problem.ts'
 
 export interface Finding {

@@ -1,9 +1,9 @@
 /** How the document names a policy and its options. Made from the core's list of policies, so it cannot lag behind. */
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import type { OptionSpec, PolicyKind } from '../core/routing/options.ts'
 import { policyKinds } from '../core/routing/policies/index.ts'
 import { didYouMean } from './suggest.ts'
-import { decimal, oneOf, strict } from './values.ts'
+import { decimal, oneOf, say, strict, words } from './values.ts'
 
 /** What a pool uses when it names none. */
 export const defaultPolicy = 'predicted'
@@ -20,18 +20,18 @@ export const policy = z.union([z.enum(names, { error: (issue) => unknownPolicy(i
 export type PolicyDocument = z.output<typeof policy>
 
 function schemaOf({ name, doc, options }: PolicyKind) {
-  const shape: Record<string, z.ZodOptional<z.ZodType<number | string | boolean>>> = {}
+  const shape: Record<string, z.ZodMiniOptional<z.ZodMiniType<number | string | boolean>>> = {}
   for (const [option, spec] of Object.entries(options)) {
-    shape[snake(option)] = optionSchema(spec).optional().meta({ description: spec.doc, default: spec.default })
+    shape[snake(option)] = z.optional(optionSchema(spec)).check(z.meta({ description: spec.doc, default: spec.default }))
   }
-  return strict({ ...shape, name: z.literal(name) }).meta({ description: doc })
+  return say(doc, strict({ ...shape, name: z.literal(name) }))
 }
 
-function optionSchema(spec: OptionSpec): z.ZodType<number | string | boolean> {
+function optionSchema(spec: OptionSpec): z.ZodMiniType<number | string | boolean> {
   const { values, min = -Infinity, max = Infinity } = spec
   if (typeof spec.default === 'boolean') return z.boolean()
   if (typeof spec.default === 'number') return decimal(min, max)
-  return values === undefined || values.length === 0 ? z.string().min(1).max(255) : oneOf(atLeastOne([...values]))
+  return values === undefined || values.length === 0 ? words(255) : oneOf(atLeastOne([...values]))
 }
 
 function atLeastOne<Item>(items: readonly Item[]): [Item, ...Item[]] {

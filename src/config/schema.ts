@@ -2,128 +2,137 @@
  * The configuration document: every key, its default and its meaning. docs/config.md and the JSON Schema for
  * editors are generated from this file (`npm run docs`).
  */
-import * as z from 'zod'
+import * as z from 'zod/mini'
 import { policy, defaultPolicy } from './policies.ts'
-import { address, baseUrl, decimal, headerName, id, label, milliseconds, modelName, oneOf, secret, strict, whole } from './values.ts'
-
-const say = (description: string) => ({ description })
+import { address, baseUrl, decimal, headerName, id, label, milliseconds, modelName, oneOf, otherwise, say, secret, strict, whole, words } from './values.ts'
 
 const key = strict({
-  name: id.meta(say('Who holds the key: stands in logs and metrics.')),
-  secret: secret.meta(say('What clients send as `authorization: Bearer`.')),
-  models: z.array(modelName).min(1).optional().meta(say('Models and aliases the key may use. Absent: all.')),
-  allow_overrides: z.boolean().default(false).meta(say('May its requests choose the policy and its weights for themselves?')),
-  cache_salt: secret.optional().meta(say('Keeps this key’s cached prefixes apart from everybody else’s, in the gateway and in the engines. Absent: shared.')),
+  name: say('Who holds the key: stands in logs and metrics.', id),
+  secret: say('What clients send as `authorization: Bearer`.', secret),
+  models: say('Models and aliases the key may use. Absent: all.', z.optional(z.array(modelName).check(z.minLength(1)))),
+  allow_overrides: say('May its requests choose the policy and its weights for themselves?', otherwise(z.boolean(), false)),
+  cache_salt: say('Keeps this key’s cached prefixes apart from everybody else’s, in the gateway and in the engines. Absent: shared.', z.optional(secret)),
 })
 
 const engine = strict({
-  id: id.meta(say('Name of the engine, unique in its cluster.')),
-  url: baseUrl.meta(say('Base URL, without `/v1`.')),
-  role: oneOf(['any', 'prefill', 'decode', 'encode']).default('any').meta(say('What it may do.')),
-  models: z.array(modelName).min(1).optional().meta(say('The model and adapters it serves, where it does not serve all of the pool’s.')),
-  labels: z.record(id, label).prefault({}).meta(say('For people and metrics.')),
-  weight: decimal(0, 1000).default(1).meta(say('Share of traffic relative to its siblings, for policies that weigh. 0: no new requests.')),
-  key: secret.optional().meta(say('Sent as `authorization: Bearer`; vLLM’s `--api-key`.')),
-  headers: z.record(headerName, secret).prefault({}).meta(say('Sent on every request, e.g. access tokens of a tunnel.')),
-  binding: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'must be the name of a binding' }).optional()
-    .meta(say('Workers only: fetch through this binding, for engines in a private network.')),
-  max_in_flight: whole(1, 1_000_000).optional().meta(say('Requests it may hold at once. Absent: no limit of ours.')),
-  prefix_caching: oneOf(['auto', 'on', 'off']).default('auto').meta(say('Does it keep prefixes? `auto`: believe its metrics.')),
-  cache_blocks: whole(1, 100_000_000).optional().meta(say('KV blocks, of the pool’s `block_tokens`, that it can hold. Absent: from its metrics, or learned.')),
-  rtt_ms: decimal(0, 10_000).default(0).meta(say('Network round trip from the gateway.')),
-  profile: id.optional().meta(say('Hardware profile whose speed is assumed until the engine’s own is learned.')),
-  lmcache_instance: z.string().min(1).max(255).optional().meta(say('Its LMCache instance id.')),
+  id: say('Name of the engine, unique in its cluster.', id),
+  url: say('Base URL, without `/v1`.', baseUrl),
+  role: say('What it may do.', otherwise(oneOf(['any', 'prefill', 'decode', 'encode']), 'any')),
+  models: say('The model and adapters it serves, where it does not serve all of the pool’s.', z.optional(z.array(modelName).check(z.minLength(1)))),
+  labels: say('For people and metrics.', z.prefault(z.record(id, label), {})),
+  weight: say('Share of traffic relative to its siblings, for policies that weigh. 0: no new requests.', otherwise(decimal(0, 1000), 1)),
+  key: say('Sent as `authorization: Bearer`; vLLM’s `--api-key`.', z.optional(secret)),
+  headers: say('Sent on every request, e.g. access tokens of a tunnel.', z.prefault(z.record(headerName, secret), {})),
+  binding: say('Workers only: fetch through this binding, for engines in a private network.', z.optional(z.string().check(z.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'must be the name of a binding' })))),
+  max_in_flight: say('Requests it may hold at once. Absent: no limit of ours.', z.optional(whole(1, 1_000_000))),
+  prefix_caching: say('Does it keep prefixes? `auto`: believe its metrics.', otherwise(oneOf(['auto', 'on', 'off']), 'auto')),
+  cache_blocks: say('KV blocks, of the pool’s `block_tokens`, that it can hold. Absent: from its metrics, or learned.', z.optional(whole(1, 100_000_000))),
+  rtt_ms: say('Network round trip from the gateway.', otherwise(decimal(0, 10_000), 0)),
+  profile: say('Hardware profile whose speed is assumed until the engine’s own is learned.', z.optional(id)),
+  lmcache_instance: say('Its LMCache instance id.', z.optional(words(255))),
 })
 
 const split = strict({
-  mode: oneOf(['always', 'never', 'threshold', 'uncached', 'adaptive']).optional()
-    .meta(say('When prefill and decode go to different engines. Default: `always` when the pool has prefill engines, else `never`.')),
-  threshold_tokens: whole(0, 100_000_000).default(2048).meta(say('`threshold`: prompts of this length and more are split. `uncached`: the same of the tokens that are not cached.')),
-  connector: oneOf(['nixl', 'lmcache', 'response']).default('nixl').meta(say('How the KV cache travels.')),
-  fallback: oneOf(['decode_only', 'fail']).default('decode_only').meta(say('When no prefill engine can be had.')),
+  mode: say('When prefill and decode go to different engines. Default: `always` when the pool has prefill engines, else `never`.', z.optional(oneOf(['always', 'never', 'threshold', 'uncached', 'adaptive']))),
+  threshold_tokens: say('`threshold`: prompts of this length and more are split. `uncached`: the same of the tokens that are not cached.', otherwise(whole(0, 100_000_000), 2048)),
+  connector: say('How the KV cache travels.', otherwise(oneOf(['nixl', 'lmcache', 'response']), 'nixl')),
+  fallback: say('When no prefill engine can be had.', otherwise(oneOf(['decode_only', 'fail']), 'decode_only')),
 })
 
 const lmcache = strict({
-  coordinator: baseUrl.optional().meta(say('Base URL of the multi-process coordinator.')),
-  controller: baseUrl.optional().meta(say('Base URL of the legacy controller.')),
-  registry: z.boolean().default(false).meta(say('The gateway itself is the registry.')),
-  budget_ms: milliseconds().default(30).meta(say('A lookup that takes longer is given up; the request goes on without.')),
-  shared: z.boolean().default(false).meta(say('Engines can read each other’s cache.')),
+  coordinator: say('Base URL of the multi-process coordinator.', z.optional(baseUrl)),
+  controller: say('Base URL of the legacy controller.', z.optional(baseUrl)),
+  registry: say('The gateway itself is the registry.', otherwise(z.boolean(), false)),
+  budget_ms: say('A lookup that takes longer is given up; the request goes on without.', otherwise(milliseconds(), 30)),
+  shared: say('Engines can read each other’s cache.', otherwise(z.boolean(), false)),
 })
 
 const poolLimits = strict({
-  connect_ms: milliseconds().default(5000).meta(say('To open a connection to an engine.')),
-  first_byte_ms: milliseconds().default(600_000).meta(say('From dispatch to the first body byte.')),
-  prefill_ms: milliseconds().default(300_000).meta(say('For the prefill leg of a split request.')),
-  idle_ms: milliseconds().default(60_000).meta(say('Longest silence between bytes of a stream. There is no limit on its length.')),
+  connect_ms: say('To open a connection to an engine.', otherwise(milliseconds(), 5000)),
+  first_byte_ms: say('From dispatch to the first body byte.', otherwise(milliseconds(), 600_000)),
+  prefill_ms: say('For the prefill leg of a split request.', otherwise(milliseconds(), 300_000)),
+  idle_ms: say('Longest silence between bytes of a stream. There is no limit on its length.', otherwise(milliseconds(), 60_000)),
+})
+
+const session = strict({
+  header: say('Request header that names the session.', otherwise(headerName, 'x-session-id')),
+  body: say('Body field that names it when the header is absent. `null`: none.', otherwise(z.nullable(words(128)), 'user')),
+})
+
+const retry = strict({
+  share: say('Retries allowed, as a share of requests.', otherwise(decimal(0, 1), 0.2)),
+  min_per_s: say('Retries a second that are always allowed.', otherwise(decimal(0, 1000), 1)),
+})
+
+const circuit = strict({
+  failures: say('Consecutive failures that take an engine out.', otherwise(whole(1, 1000), 3)),
+  open_ms: say('For how long, before one request may try it.', otherwise(milliseconds(), 10_000)),
 })
 
 const pool = strict({
-  model: modelName.meta(say('Base model, as the engines serve it.')),
-  aliases: z.array(modelName).prefault([]).meta(say('Other names clients may use for it.')),
-  adapters: z.array(modelName).prefault([]).meta(say('LoRA adapters served on top of it, by the engines’ names.')),
-  policy: policy.default(defaultPolicy).meta(say('How an engine is chosen: a name, or `{ name: …, option: value }`.')),
-  shadow: policy.optional().meta(say('A second policy that ranks the same requests and never acts; compare them in the decisions.')),
-  block_tokens: whole(1, 4096).default(64).meta(say('Tokens in a block of the gateway’s books. Best a multiple of the engines’ block size.')),
-  tokenizer: z.string().min(1).optional().meta(say('Compiled vocabulary: a file on Node, a key on Workers. Absent: bytes with a learned ratio.')),
-  split: split.prefault({}).meta(say('Disaggregated prefill.')),
-  lmcache: lmcache.optional().meta(say('Where to ask what LMCache holds. Absent: nobody is asked.')),
-  limits: poolLimits.prefault({}).meta(say('Time limits.')),
-  stats_interval_ms: milliseconds(100).default(10_000).meta(say('How often each engine’s `/health` and `/metrics` are read.')),
-  observe_share: decimal(0, 1).optional().meta(say('Share of streams whose events are read on the way. Default: 1 on Node, 0.1 on Workers, where reading costs more.')),
-  session: strict({
-    header: headerName.default('x-session-id').meta(say('Request header that names the session.')),
-    body: z.string().min(1).max(128).nullable().default('user').meta(say('Body field that names it when the header is absent. `null`: none.')),
-  }).prefault({}).meta(say('What makes requests one conversation, for policies that keep those together.')),
-  lease_ms: milliseconds(1000).default(60_000).meta(say('A booking without a sign of life for this long lapses.')),
-  retry: strict({
-    share: decimal(0, 1).default(0.2).meta(say('Retries allowed, as a share of requests.')),
-    min_per_s: decimal(0, 1000).default(1).meta(say('Retries a second that are always allowed.')),
-  }).prefault({}).meta(say('Budget for attempts on another engine, before the first byte.')),
-  circuit: strict({
-    failures: whole(1, 1000).default(3).meta(say('Consecutive failures that take an engine out.')),
-    open_ms: milliseconds().default(10_000).meta(say('For how long, before one request may try it.')),
-  }).prefault({}).meta(say('Circuit breaker of each engine.')),
-  index_entries: whole(1000, 10_000_000).default(1_000_000).meta(say('Hard cap of the prefix index, entries over all engines; some 40 bytes each.')),
-  engines: z.array(engine).min(1).meta(say('The model servers.')),
+  model: say('Base model, as the engines serve it.', modelName),
+  aliases: say('Other names clients may use for it.', z.prefault(z.array(modelName), [])),
+  adapters: say('LoRA adapters served on top of it, by the engines’ names.', z.prefault(z.array(modelName), [])),
+  policy: say('How an engine is chosen: a name, or `{ name: …, option: value }`.', otherwise(policy, defaultPolicy)),
+  shadow: say('A second policy that ranks the same requests and never acts; compare them in the decisions.', z.optional(policy)),
+  block_tokens: say('Tokens in a block of the gateway’s books. Best a multiple of the engines’ block size.', otherwise(whole(1, 4096), 64)),
+  tokenizer: say('Compiled vocabulary: a file on Node, a key on Workers. Absent: bytes with a learned ratio.', z.optional(words(1024))),
+  split: say('Disaggregated prefill.', z.prefault(split, {})),
+  lmcache: say('Where to ask what LMCache holds. Absent: nobody is asked.', z.optional(lmcache)),
+  limits: say('Time limits.', z.prefault(poolLimits, {})),
+  stats_interval_ms: say('How often each engine’s `/health` and `/metrics` are read.', otherwise(milliseconds(100), 10_000)),
+  observe_share: say('Share of streams whose events are read on the way. Default: 1 on Node, 0.1 on Workers, where reading costs more.', z.optional(decimal(0, 1))),
+  session: say('What makes requests one conversation, for policies that keep those together.', z.prefault(session, {})),
+  lease_ms: say('A booking without a sign of life for this long lapses.', otherwise(milliseconds(1000), 60_000)),
+  retry: say('Budget for attempts on another engine, before the first byte.', z.prefault(retry, {})),
+  circuit: say('Circuit breaker of each engine.', z.prefault(circuit, {})),
+  index_entries: say('Hard cap of the prefix index, entries over all engines; some 40 bytes each.', otherwise(whole(1000, 10_000_000), 1_000_000)),
+  engines: say('The model servers.', z.array(engine).check(z.minLength(1))),
 })
 
 const cluster = strict({
-  id: id.meta(say('Name of the cluster.')),
-  region: id.optional().meta(say('Where it is, in your own words.')),
-  location_hint: oneOf(['wnam', 'enam', 'sam', 'weur', 'eeur', 'apac', 'oc', 'afr', 'me']).optional()
-    .meta(say('Workers only: where Cloudflare should keep the cluster’s books.')),
-  generation: whole(1, 1_000_000).default(1).meta(say('Part of the names of the cluster’s objects: raise it to move them.')),
-  weight: decimal(0, 1000).default(1).meta(say('Share of traffic relative to other clusters with the same model.')),
-  pools: z.array(pool).min(1).meta(say('One per base model.')),
+  id: say('Name of the cluster.', id),
+  region: say('Where it is, in your own words.', z.optional(id)),
+  location_hint: say('Workers only: where Cloudflare should keep the cluster’s books.', z.optional(oneOf(['wnam', 'enam', 'sam', 'weur', 'eeur', 'apac', 'oc', 'afr', 'me']))),
+  generation: say('Part of the names of the cluster’s objects: raise it to move them.', otherwise(whole(1, 1_000_000), 1)),
+  weight: say('Share of traffic relative to other clusters with the same model.', otherwise(decimal(0, 1000), 1)),
+  pools: say('One per base model.', z.array(pool).check(z.minLength(1))),
+})
+
+const admin = strict({
+  secret: say('What administrators send as `authorization: Bearer`.', secret),
+})
+
+const gatewayLimits = strict({
+  body_bytes: say('Largest request body.', otherwise(whole(1024, 1_073_741_824), 33_554_432)),
+  heartbeat_ms: say('SSE comments to the client while an engine is silent for this long. 0: none.', otherwise(whole(0, 3_600_000), 15_000)),
+  drain_ms: say('How long running streams may finish after SIGTERM.', otherwise(whole(0, 3_600_000), 25_000)),
+  response_ids: say('Remembered owners of stored responses (`previous_response_id`).', otherwise(whole(0, 10_000_000), 10_000)),
+})
+
+const log = strict({
+  level: say('Prompts and keys are logged at no level.', otherwise(oneOf(['debug', 'info', 'warn', 'error', 'silent']), 'info')),
+})
+
+const ttft = strict({
+  enabled: say('Off: the routes answer 404, nothing is called or kept.', otherwise(z.boolean(), false)),
+  listen: say('Node only: another HOST:PORT to take reports on.', z.optional(address)),
+  token: say('What reporters send as `authorization: Bearer`. Absent: anybody who can reach the route.', z.optional(secret)),
+  ttl_s: say('How long a report is kept.', otherwise(whole(1, 86_400), 600)),
+  max_requests: say('How many requests’ reports are kept.', otherwise(whole(1, 10_000_000), 100_000)),
 })
 
 export const documentSchema = strict({
-  version: whole(1, Number.MAX_SAFE_INTEGER).optional()
-    .meta(say('Raise it with every change: cluster objects adopt only newer ones. Default: the file’s time of change on Node, the deployment’s on Workers.')),
-  listen: address.default('127.0.0.1:8080').meta(say('Node only: HOST:PORT.')),
-  open: z.boolean().default(false).meta(say('Serve anybody who can reach the gateway, without keys.')),
-  keys: z.array(key).min(1).optional().meta(say('Who may call. Absent: anybody on a loopback address, else refused unless `open: true`.')),
-  admin: strict({ secret: secret.meta(say('What administrators send as `authorization: Bearer`.')) }).optional()
-    .meta(say('Access to `/v1/firstlight/*`.')),
-  clusters: z.array(cluster).min(1).meta(say('Where the engines are.')),
-  limits: strict({
-    body_bytes: whole(1024, 1_073_741_824).default(33_554_432).meta(say('Largest request body.')),
-    heartbeat_ms: whole(0, 3_600_000).default(15_000).meta(say('SSE comments to the client while an engine is silent for this long. 0: none.')),
-    drain_ms: whole(0, 3_600_000).default(25_000).meta(say('How long running streams may finish after SIGTERM.')),
-    response_ids: whole(0, 10_000_000).default(10_000).meta(say('Remembered owners of stored responses (`previous_response_id`).')),
-  }).prefault({}).meta(say('Limits of the gateway itself.')),
-  log: strict({
-    level: oneOf(['debug', 'info', 'warn', 'error', 'silent']).default('info').meta(say('Prompts and keys are logged at no level.')),
-  }).prefault({}).meta(say('Structured logs.')),
-  ttft: strict({
-    enabled: z.boolean().default(false).meta(say('Off: the routes answer 404, nothing is called or kept.')),
-    listen: address.optional().meta(say('Node only: another HOST:PORT to take reports on.')),
-    token: secret.optional().meta(say('What reporters send as `authorization: Bearer`. Absent: anybody who can reach the route.')),
-    ttl_s: whole(1, 86_400).default(600).meta(say('How long a report is kept.')),
-    max_requests: whole(1, 10_000_000).default(100_000).meta(say('How many requests’ reports are kept.')),
-  }).prefault({}).meta(say('Reports of what each stage before the first token took.')),
-}).meta({ title: 'Firstlight configuration' })
+  version: say('Raise it with every change: cluster objects adopt only newer ones. Default: the file’s time of change on Node, the deployment’s on Workers.', z.optional(whole(1, Number.MAX_SAFE_INTEGER))),
+  listen: say('Node only: HOST:PORT.', otherwise(address, '127.0.0.1:8080')),
+  open: say('Serve anybody who can reach the gateway, without keys.', otherwise(z.boolean(), false)),
+  keys: say('Who may call. Absent: anybody on a loopback address, else refused unless `open: true`.', z.optional(z.array(key).check(z.minLength(1)))),
+  admin: say('Access to `/v1/firstlight/*`.', z.optional(admin)),
+  clusters: say('Where the engines are.', z.array(cluster).check(z.minLength(1))),
+  limits: say('Limits of the gateway itself.', z.prefault(gatewayLimits, {})),
+  log: say('Structured logs.', z.prefault(log, {})),
+  ttft: say('Reports of what each stage before the first token took.', z.prefault(ttft, {})),
+}).check(z.meta({ title: 'Firstlight configuration' }))
 
 export type ConfigDocument = z.output<typeof documentSchema>
 export type ClusterDocument = z.output<typeof cluster>
