@@ -37,7 +37,16 @@ export const engineFlags: readonly string[] = [
 const engineEnv = {
   // Dev mode opens /sleep, /pause and /reset_prefix_cache; the seed makes block hashes reproducible; nothing is reported anywhere.
   VLLM_SERVER_DEV_MODE: '1', PYTHONHASHSEED: '0', VLLM_CPU_KVCACHE_SPACE: '1', VLLM_CPU_OMP_THREADS_BIND: 'nobind', OMP_NUM_THREADS: '1',
-  HF_HUB_OFFLINE: '1', VLLM_NO_USAGE_STATS: '1', DO_NOT_TRACK: '1', LMCACHE_TRACK_USAGE: 'false', NO_GPU_EXT: '1',
+  VLLM_ENABLE_RESPONSES_API_STORE: '1', HF_HUB_OFFLINE: '1', VLLM_NO_USAGE_STATS: '1', DO_NOT_TRACK: '1', LMCACHE_TRACK_USAGE: 'false', NO_GPU_EXT: '1',
+}
+
+/** Moves KV blocks between engines over CPU memory. With it, a body that says `do_remote_prefill` and no more ends the server. */
+export async function nixl(): Promise<Pick<EngineOptions, 'args' | 'env'>> {
+  const [port] = await freePorts(1)
+  return {
+    args: ['--kv-transfer-config', JSON.stringify({ kv_connector: 'NixlConnector', kv_role: 'kv_both', kv_buffer_device: 'cpu' })],
+    env: { VLLM_NIXL_SIDE_CHANNEL_HOST: '127.0.0.1', VLLM_NIXL_SIDE_CHANNEL_PORT: String(port), UCX_TLS: 'all' },
+  }
 }
 
 /** Starts a server; `ready` waits for it. */

@@ -30,10 +30,11 @@ export const adminKey = 'admin-secret'
 /** A name that only the gateway knows. */
 export const alias = 'small-talk'
 
+const workerFolder = join(cacheFolder, 'worker')
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
 /** Round robin, so that both engines get work; health looked at twice a second. */
-function configFor(engines: readonly RealEngine[], port: number): object {
+function configFor(engines: readonly RealEngine[], port: number, kind: GatewayKind): object {
   const pool = {
     model: servedModel,
     aliases: [alias],
@@ -44,6 +45,10 @@ function configFor(engines: readonly RealEngine[], port: number): object {
   }
   return {
     listen: `127.0.0.1:${port}`,
+    // Milliseconds: a newer run is a newer configuration.
+    version: Date.now(),
+    // On Workers a client's leaving may be seen only when a heartbeat cannot be written.
+    limits: kind === 'worker' ? { heartbeat_ms: 1000 } : {},
     keys: [{ name: 'lab', secret: gatewayKey, allow_overrides: true }],
     admin: { secret: adminKey },
     clusters: [{ id: 'lab', pools: [pool] }],
@@ -53,9 +58,9 @@ function configFor(engines: readonly RealEngine[], port: number): object {
 export async function startGateway({ kind, processes, note, engines }: GatewayOptions): Promise<RunningGateway> {
   const [port] = await freePorts(1)
   const file = join(cacheFolder, `gateway-${kind}.json`)
-  writeFileSync(file, `${JSON.stringify(configFor(engines, port!), null, 1)}\n`)
-  const command = kind === 'node' ? [process.execPath, 'bin/firstlight.mjs', 'serve', '--config', file] : [process.execPath, 'bench/conformance/worker-host.ts', file, String(port)]
-  if (kind === 'worker') await processes.finish({ what: 'build the Worker', command: ['npm', 'run', 'build:worker'], folder: root, limitS: 180 })
+  writeFileSync(file, `${JSON.stringify(configFor(engines, port!, kind), null, 1)}\n`)
+  const command = kind === 'node' ? [process.execPath, 'bin/firstlight.mjs', 'serve', '--config', file] : [process.execPath, 'bench/conformance/worker-host.ts', join(workerFolder, 'worker.js'), file, String(port)]
+  if (kind === 'worker') await processes.finish({ what: 'build the Worker', command: [process.execPath, 'node_modules/wrangler/bin/wrangler.js', 'deploy', '--dry-run', '--outdir', workerFolder], folder: root, limitS: 180 })
   const running = processes.start({ what: `gateway ${kind}`, command, folder: root })
   const gateway = { kind, url: `http://127.0.0.1:${port}`, process: running, stop: () => running.stop() }
   await up(gateway)

@@ -34,7 +34,7 @@ export function open(ask: Ask): Promise<{ readonly sent: ClientRequest; readonly
   return new Promise((resolve, reject) => {
     const body = ask.body === undefined ? null : typeof ask.body === 'string' ? ask.body : JSON.stringify(ask.body)
     const headers: Record<string, string> = { ...(body === null ? {} : { 'content-type': 'application/json' }), ...ask.headers }
-    const sent = request(new URL(ask.path, ask.url), { method: ask.method, headers, agent: false, signal: AbortSignal.timeout(ask.limitMs ?? 60_000) })
+    const sent = request({ ...place(ask), method: ask.method, headers, agent: false, signal: AbortSignal.timeout(ask.limitMs ?? 60_000) })
     sent.once('error', reject)
     sent.once('response', (response) => resolve({ sent, response }))
     sent.end(body ?? undefined)
@@ -44,11 +44,17 @@ export function open(ask: Ask): Promise<{ readonly sent: ClientRequest; readonly
 /** Sends without waiting for an answer; `destroy()` the result to hang up. */
 export function dispatch(ask: Ask): ClientRequest {
   const body = typeof ask.body === 'string' ? ask.body : JSON.stringify(ask.body)
-  const sent = request(new URL(ask.path, ask.url), { method: ask.method, headers: { 'content-type': 'application/json', ...ask.headers }, agent: false })
+  const sent = request({ ...place(ask), method: ask.method, headers: { 'content-type': 'application/json', ...ask.headers }, agent: false })
   sent.on('error', () => {})
   sent.on('response', (response) => response.on('error', () => {}).resume())
   sent.end(body)
   return sent
+}
+
+/** The path as it was written: dots and double slashes are not resolved. */
+function place({ url, path }: Ask): { host: string; port: string; path: string } {
+  const { hostname, port } = new URL(url)
+  return { host: hostname, port, path }
 }
 
 function flat(response: IncomingMessage): Record<string, string> {

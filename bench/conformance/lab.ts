@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { engineAt, ready, startEngine } from './engine.ts'
+import { engineAt, nixl, ready, startEngine } from './engine.ts'
 import type { RealEngine } from './engine.ts'
 import type { Environment } from './environment.ts'
 import { startGateway } from './gateway.ts'
@@ -25,7 +25,7 @@ export function createLab({ environment, processes, note, attached }: LabOptions
   const gateways = new Map<GatewayKind, Promise<RunningGateway>>()
   const engine = (name: 'a' | 'b') => once(engines, name, async () => {
     const url = attached[name]
-    const started = url === undefined ? await startEngine(processes, environment, { name }) : engineAt(name, url, null)
+    const started = url === undefined ? await startEngine(processes, environment, { name, ...(name === 'b' ? await nixl() : {}) }) : engineAt(name, url, null)
     await ready(started, note)
     return started
   })

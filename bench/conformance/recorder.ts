@@ -6,8 +6,8 @@ import { encodeBody, keptOf, requestText } from './vector.ts'
 import type { Exchange, RecordedRequest, VectorFile } from './vector.ts'
 
 /** The request id is the exchange's name, so that ids which the engine derives from it stay the same. */
-export async function record(url: string, name: string, request: RecordedRequest): Promise<Exchange> {
-  const authorization = request.key === 'none' ? {} : { authorization: `Bearer ${request.key === 'wrong' ? 'other' : engineKey}` }
+export async function record(url: string, name: string, request: RecordedRequest, key = engineKey): Promise<Exchange> {
+  const authorization = request.key === 'none' ? {} : { authorization: `Bearer ${request.key === 'wrong' ? 'other' : key}` }
   const headers = { 'x-request-id': name, ...request.headers }
   const text = requestText(request)
   const answer = await send({

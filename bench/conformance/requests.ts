@@ -89,8 +89,8 @@ export const surface: Requests = {
   'reset-prefix-cache': post('/reset_prefix_cache'),
 }
 
-/** A digit is a token: one more than the model can take. */
-const long = '7'.repeat(4100)
+/** More words than the model takes tokens. */
+const long = '7 '.repeat(4100)
 
 export const mistakes: Requests = {
   'no-key': { ...chat(), key: 'none' },

@@ -1,8 +1,20 @@
 /** All rows, in the order in which they run. */
 import type { Row } from './row.ts'
+import { clientRows } from './rows/clients.ts'
 import { eventRows } from './rows/events.ts'
+import { engineDies, faultRows } from './rows/faults.ts'
+import { forwardingRows } from './rows/forwarding.ts'
 import { recordings } from './rows/recordings.ts'
 import { streamRows } from './rows/streams.ts'
 import { tokenRows } from './rows/tokens.ts'
 
-export const rows: readonly Row[] = [...recordings, ...streamRows, ...tokenRows, ...eventRows]
+export const rows: readonly Row[] = [
+  ...recordings, ...streamRows, ...tokenRows, ...eventRows,
+  ...gatewayRows('node'), ...gatewayRows('worker'),
+  // These end an engine.
+  engineDies('node'),
+]
+
+function gatewayRows(kind: 'node' | 'worker'): readonly Row[] {
+  return [...forwardingRows(kind), ...clientRows(kind), ...faultRows(kind)]
+}

@@ -12,6 +12,7 @@ import { Processes } from './processes.ts'
 import type { Lab, Row } from './row.ts'
 import { rows } from './rows.ts'
 
+const root = fileURLToPath(new URL('../../', import.meta.url))
 const page = fileURLToPath(new URL('../../docs/conformance.md', import.meta.url))
 const help = `npm run conformance [-- row…] [--list] [--keep] [--attach a=URL,b=URL]
 
@@ -90,7 +91,7 @@ async function runRow(row: Row, lab: Lab): Promise<RowResult> {
   try {
     return result(true, await Promise.race([row.run(lab), limit]))
   } catch (error) {
-    if (error instanceof Error) lab.note(error.stack ?? error.message)
+    if (error instanceof Error) lab.note(error.message.split('\n').slice(0, 12).join('\n'))
     return result(false, error instanceof Error ? error.message : String(error))
   } finally {
     clearTimeout(timer)
@@ -99,7 +100,7 @@ async function runRow(row: Row, lab: Lab): Promise<RowResult> {
 
 /** For a table cell: one line, no paths of this machine. */
 function oneLine(text: string): string {
-  return text.replaceAll(cacheFolder, '…').replaceAll(/\s+/g, ' ').slice(0, 300)
+  return text.replaceAll(cacheFolder, '…').replaceAll(root, '').replaceAll(/\s+/g, ' ').slice(0, 300)
 }
 
 function attachments(): Record<string, string> {

@@ -1,5 +1,4 @@
 /** What a real engine answers, recorded for the tests that run without one. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { engineFlags, engineKey, servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
 import { dispatch, send } from '../http.ts'
@@ -8,6 +7,7 @@ import { record, recordAll, vectorFile } from '../recorder.ts'
 import { cacheSteps, mistakes, surface } from '../requests.ts'
 import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
+import { until } from '../until.ts'
 import { writeLists, writeVectors } from '../vector.ts'
 import type { Exchange } from '../vector.ts'
 
@@ -95,16 +95,6 @@ async function recordBusy(engine: RealEngine): Promise<Exchange[]> {
     for (const request of held) request.destroy()
     await until(async () => (await engine.metric('vllm:num_requests_running')) === 0, 'the engine to be idle')
   }
-}
-
-/** Looks every 50 ms; rejects after 30 s. */
-export async function until(holds: () => Promise<boolean>, what: string, limitMs = 30_000): Promise<number> {
-  const began = performance.now()
-  while (!(await holds())) {
-    if (performance.now() - began > limitMs) throw new Error(`waited ${limitMs / 1000} s in vain for ${what}`)
-    await sleep(50)
-  }
-  return performance.now() - began
 }
 
 function cachedTokens(body: unknown): number | null {

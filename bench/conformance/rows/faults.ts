@@ -1,0 +1,234 @@
+/** Clients that leave, engines that are busy, asleep or die, and bodies that would kill one. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { engineKey, servedModel } from '../engine.ts'
+import type { RealEngine } from '../engine.ts'
+import type { GatewayKind } from '../gateway.ts'
+import { dispatch, open, send } from '../http.ts'
+import type { Ask } from '../http.ts'
+import { normalise } from '../normaliser.ts'
+import { check } from '../row.ts'
+import type { Lab, Row } from '../row.ts'
+import { until } from '../until.ts'
+import { withKey } from './forwarding.ts'
+import { shortened, writeCorpus } from './streams.ts'
+
+/** How long after its client left an engine may still work for it. On Workers a heartbeat has to fail first. */
+const freedWithinMs: Record<GatewayKind, number> = { node: 100, worker: 2000 }
+
+export function faultRows(kind: GatewayKind): Row[] {
+  const limit = freedWithinMs[kind]
+  return [
+    {
+      name: `${kind}-abort`,
+      says: `A client that leaves (${kind}) frees the engine at most ${limit} ms later than one that leaves the engine itself (its own num_requests_running, medians of 5).`,
+      run: async (lab) => {
+        const seen: string[] = []
+        let late = 0
+        for (const [what, body] of [['streaming', { ...endless, stream: true }], ['whole answer', endless]] as const) {
+          const alone = await medianFreed(lab, direct((await engines(lab))[0]!, body))
+          const passed = await medianFreed(lab, await through(lab, kind, body))
+          late = Math.max(late, passed - alone)
+          seen.push(`${what} ${ms(passed)}, without the gateway ${ms(alone)}`)
+        }
+        check(late <= limit, seen.join('; '))
+        return seen.join('; ')
+      },
+    },
+    {
+      name: `${kind}-abort-waiting`,
+      says: `A client that leaves (${kind}) while its request waits in the engine's queue frees the place.`,
+      run: async (lab) => abortWaiting(lab, kind),
+    },
+    {
+      name: `${kind}-hostile`,
+      says: `kv_transfer_params of a client (${kind}), in any spelling, reaches no engine: the one with NIXL, which they would end, lives.`,
+      run: async (lab) => hostile(lab, kind),
+    },
+    {
+      name: `${kind}-busy`,
+      says: `While one engine answers 503 busy, all requests (${kind}) are served by the other.`,
+      run: async (lab) => busy(lab, kind),
+    },
+    {
+      name: `${kind}-sleep`,
+      says: `An engine put to sleep gets no requests (${kind}), and gets them again when it wakes.`,
+      run: async (lab) => outOfService(lab, kind, { off: '/sleep?level=1', on: '/wake_up' }),
+    },
+    {
+      name: `${kind}-pause`,
+      says: `An engine that is paused gets no requests (${kind}), and gets them again when it resumes.`,
+      run: async (lab) => outOfService(lab, kind, { off: '/pause', on: '/resume' }),
+    },
+  ]
+}
+
+/** Ends engine b: the last row. */
+export function engineDies(kind: GatewayKind): Row {
+  return {
+    name: `${kind}-engine-dies`,
+    says: `When an engine dies, its stream (${kind}) ends in an error event and all later requests are served by the other.`,
+    run: async (lab) => die(lab, kind),
+  }
+}
+
+const endless = { model: servedModel, prompt: [11], max_tokens: 3500, temperature: 0, ignore_eos: true }
+const brief = { model: servedModel, prompt: 'hello', max_tokens: 2, temperature: 0 }
+const hostileParams = { do_remote_prefill: true }
+
+async function engines(lab: Lab): Promise<RealEngine[]> {
+  return [await lab.engine('a'), await lab.engine('b')]
+}
+
+async function through(lab: Lab, kind: GatewayKind, body: unknown, path = '/v1/completions'): Promise<Ask> {
+  return { url: (await lab.gateway(kind)).url, method: 'POST', path, headers: withKey({}), body, limitMs: 20_000 }
+}
+
+function direct(engine: RealEngine, body: unknown, path = '/v1/completions'): Ask {
+  return { url: engine.url, method: 'POST', path, headers: { authorization: `Bearer ${engineKey}` }, body, limitMs: 20_000 }
+}
+
+async function total(list: readonly RealEngine[], metric: string): Promise<number> {
+  return (await Promise.all(list.map((engine) => engine.metric(metric)))).reduce((sum, count) => sum + count, 0)
+}
+
+async function medianFreed(lab: Lab, ask: Ask): Promise<number> {
+  const both = await engines(lab)
+  const times: number[] = []
+  for (let round = 0; round < 5; round++) {
+    await until(async () => (await total(both, 'vllm:num_requests_running')) === 0, 'idle engines')
+    const request = dispatch(ask)
+    let busyOne = both[0]!
+    await until(async () => {
+      for (const engine of both) if ((await engine.metric('vllm:num_requests_running')) === 1) busyOne = engine
+      return (await busyOne.metric('vllm:num_requests_running')) === 1
+    }, 'the request to run')
+    await sleep(50)
+    request.destroy()
+    times.push(await until(async () => (await busyOne.metric('vllm:num_requests_running')) === 0, 'the engine to be free', { everyMs: 0 }))
+  }
+  return times.sort((x, y) => x - y)[2]!
+}
+
+async function abortWaiting(lab: Lab, kind: GatewayKind): Promise<string> {
+  const both = await engines(lab)
+  // Four run in each engine; whoever comes now waits.
+  const held = both.flatMap((engine) => Array.from({ length: 4 }, () => dispatch(direct(engine, { ...endless, stream: true }))))
+  try {
+    await until(async () => (await total(both, 'vllm:num_requests_running')) === 8, 'both engines to be full')
+    const request = dispatch(await through(lab, kind, { ...endless, stream: true }))
+    await until(async () => (await total(both, 'vllm:num_requests_waiting')) === 1, 'the request to wait')
+    request.destroy()
+    const freed = await until(async () => (await total(both, 'vllm:num_requests_waiting')) === 0, 'the place to be free', { everyMs: 0 })
+    check((await total(both, 'vllm:num_requests_running')) === 8, 'the place was free because another request ended')
+    return `gone ${ms(freed)} later`
+  } finally {
+    for (const request of held) request.destroy()
+    await until(async () => (await total(both, 'vllm:num_requests_running')) === 0, 'idle engines')
+  }
+}
+
+async function hostile(lab: Lab, kind: GatewayKind): Promise<string> {
+  const both = await engines(lab)
+  const params = JSON.stringify(hostileParams)
+  const rest = JSON.stringify(brief).slice(1)
+  const chat = JSON.stringify({ model: servedModel, messages: [{ role: 'user', content: 'hello' }], max_tokens: 2 }).slice(1)
+  const bodies: readonly [path: string, text: string][] = [
+    ['/v1/completions', `{"kv_transfer_params":${params},${rest}`],
+    ['/v1/completions', `{"kv\\u005ftransfer_params":${params},${rest}`],
+    ['/v1/completions', `{ "kv_transfer_params" : null, "kv_transfer_params" : ${params} ,${rest}`],
+    ['/v1/completions', `${JSON.stringify(brief).slice(0, -1)},"\\u006bv_transfer_params":${params}}`],
+    ['/v1/completions', `{"ec_transfer_params":${params},"kv_transfer_params":${params},${rest}`],
+    ['/v1/chat/completions', `{"kv_transfer_params":${params},${chat}`],
+    ['/v1/messages', `{"kv_transfer_params":${params},${chat}`],
+    ['/v1/chat/completions', `{"vllm_xargs":{"kv_transfer_params":"x"},${chat}`],
+    ['/v1/completions', `{"vllm_xargs":{"kv_transfer_params":["do_remote_prefill"]},${rest}`],
+  ]
+  const statuses: number[] = []
+  for (const [path, text] of bodies) {
+    // Round robin: one of two goes to the engine with NIXL.
+    for (let twice = 0; twice < 2; twice++) statuses.push((await send(await through(lab, kind, text, path))).status)
+    const alive = await Promise.all(both.map(({ url }) => send({ url, method: 'GET', path: '/health' }).then(({ status }) => status === 200, () => false)))
+    check(alive.every(Boolean), `an engine is dead after ${text}`)
+  }
+  check(statuses.every((status) => status < 500), `statuses ${statuses.join(' ')}`)
+  return `${bodies.length} bodies, twice each: statuses ${[...new Set(statuses)].join(' ')}; both engines live`
+}
+
+async function busy(lab: Lab, kind: GatewayKind): Promise<string> {
+  const [a] = await engines(lab)
+  const rejectedBefore = await a!.metric('vllm:admission_rejections_total')
+  const held = Array.from({ length: 8 }, () => dispatch(direct(a!, { ...endless, stream: true })))
+  try {
+    await until(async () => (await a!.metric('vllm:num_requests_running')) + (await a!.metric('vllm:num_requests_waiting')) >= 8, 'engine a to be full')
+    const answers = await Promise.all(Array.from({ length: 6 }, async () => send(await through(lab, kind, brief))))
+    const rejected = (await a!.metric('vllm:admission_rejections_total')) - rejectedBefore
+    const seen = `${answers.map(({ status, headers }) => `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'}`).join(', ')}; engine a refused ${rejected}`
+    check(answers.every(({ status, headers }) => status === 200 && headers['x-firstlight-engine'] === 'b'), seen)
+    return `6 of 6 by b; engine a refused ${rejected} of them`
+  } finally {
+    for (const request of held) request.destroy()
+    await until(async () => (await a!.metric('vllm:num_requests_running')) === 0, 'engine a to be idle')
+  }
+}
+
+/** Waits three looks of the gateway at the engines. */
+const looks = () => sleep(1600)
+
+async function outOfService(lab: Lab, kind: GatewayKind, { off, on }: { off: string; on: string }): Promise<string> {
+  const [a] = await engines(lab)
+  await lab.gateway(kind)
+  const served = async () => {
+    const answers = await Promise.all(Array.from({ length: 6 }, async () => send({ ...(await through(lab, kind, brief)), limitMs: 5000 }).catch(() => null)))
+    return answers.map((answer) => (answer === null ? 'hung' : (answer.headers['x-firstlight-engine'] ?? String(answer.status))))
+  }
+  await send(direct(a!, undefined, off))
+  let during: string[] = []
+  try {
+    await looks()
+    during = await served()
+  } finally {
+    await send(direct(a!, undefined, on))
+  }
+  await looks()
+  const after = await served()
+  check(during.every((engine) => engine === 'b'), `while away: ${during.join(' ')}; after: ${after.join(' ')}`)
+  check(after.includes('a') && after.includes('b'), `after: ${after.join(' ')}`)
+  return `while away: ${during.join(' ')}; after: ${after.join(' ')}`
+}
+
+async function die(lab: Lab, kind: GatewayKind): Promise<string> {
+  const [, b] = await engines(lab)
+  const gateway = await lab.gateway(kind)
+  // Two streams, one on each engine, and one on b without the gateway.
+  const streams = await Promise.all([1, 2].map(async () => open({ ...(await through(lab, kind, { ...endless, stream: true })), limitMs: 60_000 })))
+  const onB = streams.find(({ response }) => response.headers['x-firstlight-engine'] === 'b')
+  check(onB !== undefined, 'neither stream went to engine b')
+  for (const stream of streams) if (stream !== onB) stream.sent.on('error', () => {}).destroy()
+  const alone = readAll((await open({ ...direct(b!, { ...endless, stream: true }), limitMs: 60_000 })).response)
+  const passed = readAll(onB.response)
+  await sleep(300)
+  // What `hostile` checks never gets through: without the gateway it ends the engine.
+  await send(direct(b!, { ...brief, kv_transfer_params: hostileParams })).catch(() => null)
+  const [text, recorded] = [await passed, await alone]
+  lab.writeVector('sse/engine-died.sse', shortened(normalise(recorded)))
+  writeCorpus(lab)
+  check(/data: \{"error"/.test(text), `the stream ended in ${JSON.stringify(text.slice(-200))}`)
+  const answers = await Promise.all(Array.from({ length: 6 }, async () => send(await through(lab, kind, brief))))
+  const seen = answers.map(({ status, headers }) => `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'}`).join(', ')
+  check(answers.every(({ status, headers }) => status === 200 && headers['x-firstlight-engine'] === 'a'), `${gateway.kind}: ${seen}`)
+  return `the stream ended in ${JSON.stringify(text.trimEnd().split('\n\n').slice(-2).join(' ').slice(0, 120))}; then 6 of 6 by a`
+}
+
+async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
+  let text = ''
+  try {
+    for await (const piece of stream) text += String(piece)
+  } catch {
+    // Broken off: what came is what counts.
+  }
+  return text
+}
+
+function ms(value: number): string {
+  return `${Math.round(value)} ms`
+}

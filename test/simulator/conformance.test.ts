@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { engineKey } from '../../bench/conformance/engine.ts'
+import { send } from '../../bench/conformance/http.ts'
+import { differences } from '../../bench/conformance/likeness.ts'
+import { metricFamilies, type MetricFamily } from '../../bench/conformance/metric-families.ts'
+import { record } from '../../bench/conformance/recorder.ts'
+import type { VectorFile } from '../../bench/conformance/vector.ts'
+import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+
+const read = <T>(file: string): T => JSON.parse(readFileSync(new URL(`../vectors/${file}`, import.meta.url), 'utf8')) as T
+
+let fleet: RunningFleet
+const url = () => fleet.urls[0]!
+
+beforeAll(async () => {
+  // The flags of the engine that was recorded.
+  const limits = { blockTokens: 32, cacheBlocks: 2000, maxNumSeqs: 4, maxModelLen: 4096 }
+  fleet = await startFleet({
+    engines: 1, model: 'tiny', profile: 'instant', apiKey: engineKey, limits, maxNumQueuedReqs: 8,
+    pooling: false, multimodal: false, vocabularySize: 2048, devMode: true,
+  })
+})
+afterAll(() => fleet.close())
+
+/** Where the simulated engine may differ from the recording, and why. */
+const allowed: Readonly<Record<string, { readonly why: string; readonly fields: RegExp }>> = {
+  'chat-stop': { why: 'how many tokens come before the stop string is the model’s business', fields: /completion_tokens|mean_itl_ms/ },
+  'chat-tools': { why: 'the made-up weights never end a call; the simulated engine does', fields: /finish_reason|completion_tokens/ },
+  'chat-tools-stream': { why: 'as chat-tools', fields: /finish_reason|completion_tokens/ },
+}
+
+/** Endpoints it does not have. */
+const absent = new Set(['kv-event-sources'])
+
+async function unlike(file: string, name: string, tolerance: { made: boolean; counted: boolean }): Promise<string[]> {
+  const { request, response } = read<VectorFile>(file).exchanges.find((exchange) => exchange.name === name)!
+  const simulated = await record(url(), name, request)
+  return differences(response, simulated.response, tolerance).filter((difference) => !allowed[name]?.fields.test(difference))
+}
+
+describe.each(['openai.json', 'errors.json'])('the simulated engine answers what a real one answered: %s', (file) => {
+  const names = read<VectorFile>(file).exchanges.map(({ name }) => name).filter((name) => !absent.has(name))
+  it.each(names)('%s', async (name) => {
+    expect(await unlike(file, name, { made: true, counted: true })).toEqual([])
+  })
+})
+
+describe('the simulated engine as a real one', () => {
+  it('says the same cached tokens for the same prompts in the same order', async () => {
+    const seen: Record<string, string[]> = {}
+    for (const { name } of read<VectorFile>('cache.json').exchanges) seen[name] = await unlike('cache.json', name, { made: true, counted: false })
+    expect(Object.fromEntries(Object.entries(seen).filter(([, found]) => found.length > 0))).toEqual({})
+  })
+
+  it('has the metrics of a real one: names, types, labels', async () => {
+    const { body } = await send({ url: url(), method: 'GET', path: '/metrics' })
+    const real = new Map(read<{ families: MetricFamily[] }>('metrics.json').families.map((family) => [family.name, family]))
+    const simulated = metricFamilies(body.toString('utf8')).filter(({ name }) => name.startsWith('vllm:') && !name.endsWith('_created'))
+    expect(simulated.length).toBeGreaterThan(20)
+    for (const { name, type, labels } of simulated) {
+      expect({ name, type, labels: [...labels].sort() }).toEqual({ name, type: real.get(name)?.type, labels: [...(real.get(name)?.labels ?? [])].sort() })
+    }
+  })
+})
