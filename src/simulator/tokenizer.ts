@@ -1,8 +1,8 @@
 /**
  * The simulated model's tokenizer. It has no vocabulary: a token id *is* its text, packed. Words, with the space before
- * them, are cut into pieces of up to four ASCII characters; other characters take up to three bytes of UTF-8 a token.
- * So English costs about 3 characters a token and Chinese one, any text comes back as it was, and a longer text
- * begins with the tokens of a shorter one, but for the last word.
+ * them, are cut into pieces of up to four ASCII characters; each digit is a token; other characters take up to three
+ * bytes of UTF-8 a token. So English has about 3 characters a token and Chinese one, any text comes back as it was, and
+ * a longer text begins with the tokens of a shorter one, but for the last word.
  */
 export const special = { end: 0, start: 1, stop: 2 } as const
 
@@ -72,7 +72,7 @@ function encodeInto(writer: TokenWriter, text: string): void {
     }
     const next = classOf(code)
     // One space leads the word after it.
-    const joins = count < 4 && (next === kind || (kind === 0 && count === 1))
+    const joins = next !== 2 && count < 4 && (next === kind || (kind === 0 && count === 1))
     if (count > 0 && !joins) {
       writer.push(packId(packed, count))
       count = 0

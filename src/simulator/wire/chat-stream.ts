@@ -5,7 +5,7 @@ import { tokenLogprobs } from './logprobs.ts'
 import { run, totalsOfReply, type Reply } from './reply.ts'
 import { FINGERPRINT } from './serving.ts'
 import { data, DONE, eventStream } from './sse.ts'
-import { metricsOf, runningUsage, streamUsageOf } from './usage.ts'
+import { runningUsage, streamMetricsOf, streamUsageOf } from './usage.ts'
 
 /** The SSE answer of a chat: role record, one record a token, usage record, [DONE]. Nothing is sent before the first token. */
 export function chatStream(reply: Reply): Answer {
@@ -87,13 +87,12 @@ function finish(reply: Reply, sink: Sink, sequences: readonly Sequence[], aborte
   const { serving, choices, options } = reply
   if (aborted) for (const choice of choices) writeDelta(reply, sink, choice, { count: 1, delta: { content: '' }, finish: 'abort' })
   if (options.includeUsage) {
-    const metrics = metricsOf(sequences)
     sink.write(
       data({
         ...chunk(reply, []),
         usage: streamUsageOf(totalsOfReply(reply, sequences), true),
         system_fingerprint: FINGERPRINT,
-        ...(serving.settings.perRequestMetrics && metrics !== null ? { metrics } : {}),
+        ...(serving.settings.perRequestMetrics ? streamMetricsOf(sequences) : {}),
       }),
     )
   }

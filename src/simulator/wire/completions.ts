@@ -11,7 +11,7 @@ import { readSampling } from './sampling.ts'
 import { FINGERPRINT, type Serving } from './serving.ts'
 import { data, DONE, eventStream } from './sse.ts'
 import { readStreamOptions } from './stream-options.ts'
-import { metricsOf, runningUsage, streamUsageOf, usageOf } from './usage.ts'
+import { metricsOf, runningUsage, streamMetricsOf, streamUsageOf, usageOf } from './usage.ts'
 
 interface CompletionReply extends Reply {
   readonly prompts: readonly Prompt[]
@@ -124,11 +124,10 @@ function writeToken(reply: CompletionReply, sink: Sink, choice: Choice, { count,
 
 function usageRecord(reply: CompletionReply, sequences: readonly Sequence[]): object {
   const { serving } = reply
-  const metrics = metricsOf(sequences)
   return {
     ...chunk(reply, []),
     usage: streamUsageOf(totalsOfReply(reply, sequences), false),
     system_fingerprint: FINGERPRINT,
-    ...(serving.settings.perRequestMetrics && metrics !== null ? { metrics } : {}),
+    ...(serving.settings.perRequestMetrics ? streamMetricsOf(sequences) : {}),
   }
 }

@@ -58,6 +58,13 @@ export const runningUsage = (promptTokens: number, completionTokens: number): ob
   completion_tokens_details: null,
 })
 
+/** The same at the end of a stream, where nothing is null; {} when there are none. */
+export function streamMetricsOf(sequences: readonly Sequence[]): object {
+  const metrics = metricsOf(sequences)
+  if (metrics === null) return {}
+  return { metrics: Object.fromEntries(Object.entries(metrics).filter(([, value]) => value !== null)) }
+}
+
 /** vLLM's per-request metrics; null for several choices. Time to first token counts from scheduling, not arrival. */
 export function metricsOf(sequences: readonly Sequence[]): Record<string, number | null> | null {
   const [sequence] = sequences
