@@ -26,6 +26,9 @@ const toml = readFileSync(new URL('../wrangler.toml', import.meta.url), 'utf8')
 const compatibilityDate = /^compatibility_date = "(.*)"$/m.exec(toml)[1]
 
 const fleet = await startDemoFleet(Number(values.engines))
+// A Worker has no loopback to trust, so it is told: anybody may call, and the overview wants a key.
+const adminKey = 'demo'
+const document = { ...demoDocument(fleet), open: true, admin: { secret: adminKey }, version: Date.now(), log: { level: 'warn' } }
 const runtime = new Miniflare({
   ...convertV4MiniflareOptions({
     name: 'firstlight',
@@ -34,7 +37,7 @@ const runtime = new Miniflare({
     compatibilityDate,
     compatibilityFlags: ['enable_request_signal'],
     durableObjects: { CLUSTER: { className: 'ClusterObject', useSQLite: true } },
-    bindings: { FIRSTLIGHT_CONFIG: JSON.stringify({ ...demoDocument(fleet), open: true, version: Date.now() }) },
+    bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(document) },
     cf: false,
     host: '127.0.0.1',
     port: Number(values.port),
@@ -43,7 +46,7 @@ const runtime = new Miniflare({
   log: new Log(LogLevel.WARN),
 })
 const url = (await runtime.ready).toString().replace(/\/$/, '')
-console.log(demoGuide(url, fleet))
+console.log(demoGuide(url, fleet, { adminKey, ownEngines: 'docs/deploy-workers.md.' }))
 
 let stopping = false
 const stop = async () => {

@@ -19,12 +19,19 @@ export function demoConfig(fleet: RunningFleet, listen: Config['listen']): Confi
   return { ...parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), listen }
 }
 
+export interface GuideOptions {
+  /** What the overview page asks for; null: nothing. */
+  readonly adminKey: string | null
+  /** The way to one's own engines, as a sentence. */
+  readonly ownEngines: string
+}
+
 /** What the demo prints: all of it works when pasted. */
-export function demoGuide(url: string, fleet: RunningFleet): string {
+export function demoGuide(url: string, fleet: RunningFleet, { adminKey, ownEngines }: GuideOptions): string {
   const names = fleet.engines.map(({ settings }, index) => `  ${settings.id.padEnd(9)} ${fleet.urls[index]}`)
   return `Firstlight with ${fleet.engines.length} simulated engines.
 
-  overview  ${url}/
+  overview  ${url}/${adminKey === null ? '' : `   (admin key: ${adminKey})`}
   API       ${url}/v1
 ${names.join('\n')}
 
@@ -38,6 +45,6 @@ Take an engine away while you watch the overview, and give it back:
   curl -X PUT ${fleet.controlUrl}/_sim/engines/${fleet.engines[0]!.settings.id}/fault -H 'content-type: application/json' -d '{"kind":"refuse"}'
   curl -X DELETE ${fleet.controlUrl}/_sim/engines/${fleet.engines[0]!.settings.id}/fault
 
-Your own engines: copy examples/firstlight.yaml here, name them in it, then "npx firstlight serve".
+Your own engines: ${ownEngines}
 Ctrl-C ends the demo.`
 }

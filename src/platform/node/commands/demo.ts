@@ -19,13 +19,15 @@ export const demo: Command = {
   run: runDemo,
 }
 
+const ownEngines = 'copy examples/firstlight.yaml here, name them in it, then "npx firstlight serve".'
+
 async function runDemo(args: Args, io: Io): Promise<number> {
   const wanted = listenFlag(args)
   if (wanted !== null && !isLoopback(wanted.host)) throw new UsageError('The demo has no keys, so it listens on loopback only.', 'Example: --listen 127.0.0.1:9000')
   const fleet = await startDemoFleet(Math.floor(args.number('engines', { min: 1, max: 64 }) ?? 4))
   try {
     const gateway = await startSomewhere(fleet, wanted)
-    io.out(demoGuide(gateway.url, fleet))
+    io.out(demoGuide(gateway.url, fleet, { adminKey: null, ownEngines }))
     await aborted(io.stop)
     await gateway.stop(io.stopNow)
   } finally {
