@@ -1,16 +1,28 @@
 import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { afterEach, expect, it } from 'vitest'
-import { ClusterObject } from '../../durable/cluster.ts'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { ClusterObject } from '../../durable/cluster.ts'
 import type { EngineSignal, Placement, PoolConfig } from '../../src/core/cluster/contract.ts'
 import { durableClusters, objectName } from '../../src/platform/workers/clusters.ts'
+import { ClusterObject as ProbedObject } from '../../src/worker.ts'
 import { admitted, requestsOf } from '../contracts/cluster.ts'
 import { admission, engines, outcome, pool, probe } from '../contracts/cluster-fixtures.ts'
 import { clock } from './cluster-clock.ts'
 
 let generation = 1_000
 
-afterEach(() => reset())
+/** The probe that the Worker's entry lends the object. */
+const lent = ProbedObject.prototype as unknown as { probe(pool: PoolConfig): Promise<readonly EngineSignal[]> }
+const ownProbe = lent.probe
+
+beforeEach(() => {
+  lent.probe = async () => []
+})
+
+afterEach(async () => {
+  lent.probe = ownProbe
+  await reset()
+})
 
 function open(changes: Partial<PoolConfig> = {}) {
   generation += 1
@@ -158,41 +170,34 @@ it('does not shorten the lease of an edge that resumed before its old session en
 
 it('probes its engines while it has traffic, and then lets them be', async () => {
   const probed: number[] = []
-  const asked = ClusterObject.prototype as unknown as { probe(pool: PoolConfig): Promise<readonly EngineSignal[]> }
-  const before = asked.probe
-  asked.probe = async () => {
+  lent.probe = async () => {
     probed.push(clock.now())
     return [probe('a', clock.now(), { healthy: false })]
   }
-  try {
-    const { cluster, stub } = open()
-    await admitted(cluster.admit(admission())).then(({ lease }) => lease.release(outcome()))
-    for (let index = 0; index < 12; index++) {
-      await runDurableObjectAlarm(stub)
-      clock.advance(10_000)
-    }
-    expect(probed.length).toBeGreaterThanOrEqual(2)
-    expect(probed.length).toBeLessThanOrEqual(4)
-    const [a] = (await cluster.digest()).engines
-    expect(a).toMatchObject({ id: 'a', healthy: false, available: false })
-    expect(await runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.getAlarm())).toBeNull()
-  } finally {
-    asked.probe = before
+  const { cluster, stub } = open()
+  await admitted(cluster.admit(admission())).then(({ lease }) => lease.release(outcome()))
+  for (let index = 0; index < 12; index++) {
+    await runDurableObjectAlarm(stub)
+    clock.advance(10_000)
   }
+  expect(probed.length).toBeGreaterThanOrEqual(2)
+  expect(probed.length).toBeLessThanOrEqual(4)
+  const [a] = (await cluster.digest()).engines
+  expect(a).toMatchObject({ id: 'a', healthy: false, available: false })
+  expect(await runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.getAlarm())).toBeNull()
 })
 
 it('survives a probe that throws', async () => {
-  const asked = ClusterObject.prototype as unknown as { probe(): Promise<readonly EngineSignal[]> }
-  const before = asked.probe
-  asked.probe = () => Promise.reject(new Error('no route'))
-  try {
-    const { cluster, stub } = open()
-    await admitted(cluster.admit(admission()))
-    await runDurableObjectAlarm(stub)
-    expect((await cluster.digest()).bookings).toBe(1)
-  } finally {
-    asked.probe = before
+  let probes = 0
+  lent.probe = () => {
+    probes += 1
+    return Promise.reject(new Error('no route'))
   }
+  const { cluster, stub } = open()
+  await admitted(cluster.admit(admission()))
+  await runDurableObjectAlarm(stub)
+  expect(probes).toBe(1)
+  expect((await cluster.digest()).bookings).toBe(1)
 })
 
 it('serves an edge that sends less than it knows, and one that sends more', async () => {
