@@ -6,12 +6,10 @@ import { Doorkeeper } from './api/keys.ts'
 import { Meters, type VocabularyOf } from './api/prompt.ts'
 import { RecentRequests } from './api/recent.ts'
 import type { Config } from './config.ts'
-import { toPoolConfig } from './config/pool.ts'
-import { configured } from './origin/configured.ts'
 import { DigestCache } from './origin/digests.ts'
 import { forward } from './origin/forward.ts'
 import { FleetProbe } from './origin/probe.ts'
-import type { Cluster, Ports, RequestScope } from './ports.ts'
+import type { Ports, RequestScope } from './ports.ts'
 
 /** The product as one fetch function. */
 export interface Gateway {
@@ -30,9 +28,8 @@ export interface GatewayOptions {
 /** Requests the admin surface can still say something about. */
 const RECENT_REQUESTS = 1000
 
-export function createGateway(config: Config, outside: Ports, options: GatewayOptions = {}): Gateway {
+export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
   const catalog = new Catalog(config)
-  const ports = configuring(outside, config.version, catalog)
   const digests = new DigestCache({ ports })
   const fleet = new FleetProbe(catalog.routes, ports)
   const door: Door = {
@@ -56,21 +53,4 @@ export function createGateway(config: Config, outside: Ports, options: GatewayOp
       door.draining = true
     },
   }
-}
-
-/** The same ports, with cluster objects that get their configuration when they lack it. */
-function configuring(outside: Ports, version: number, catalog: Catalog): Ports {
-  const known = new Map<string, Cluster>()
-  const cluster = (clusterId: string, pool: string): Cluster => {
-    const name = JSON.stringify([clusterId, pool])
-    const before = known.get(name)
-    if (before !== undefined) return before
-    const route = catalog.route(clusterId, pool)
-    const source = route === null ? null : { version, pool: toPoolConfig(route.cluster, route.pool) }
-    const made = configured(outside.cluster(clusterId, pool), () => source)
-    known.set(name, made)
-    return made
-  }
-  // Spelled out, because ports may be a class whose methods a spread would lose.
-  return { cluster, origin: outside.origin, log: outside.log, now: () => outside.now(), random: () => outside.random(), newId: () => outside.newId() }
 }

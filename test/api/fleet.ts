@@ -1,7 +1,7 @@
 /** A config, and ports that remember what was asked of them: enough to see what the door lets through. */
 import type { Config } from '../../src/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import type { Admission, ClusterDigest, Decision, EngineSignal, PoolConfig, Refusal, Usage } from '../../src/core/cluster/contract.ts'
+import type { Admission, ClusterDigest, Decision, EngineSignal, Refusal, Usage } from '../../src/core/cluster/contract.ts'
 import type { Cluster, Lease, Log, OriginAnswer, OriginRequest, PassEnd, Ports, Reply, RequestScope } from '../../src/ports.ts'
 
 const decoder = new TextDecoder()
@@ -54,28 +54,22 @@ export interface World {
   readonly sent: { request: OriginRequest; body: string | null }[]
   readonly admissions: Admission[]
   readonly signals: EngineSignal[]
-  readonly configured: { version: number; pool: PoolConfig }[]
   readonly logged: { level: string; event: string; fields: Readonly<Record<string, unknown>> }[]
   answer: Answerer
   refusal: Refusal | null
-  /** Objects know no configuration until they are told. */
-  needsConfiguration: boolean
   chance: number
 }
 
 export function openWorld(): World {
   let ids = 0
-  let told = false
   const logged: World['logged'] = []
   const world: World = {
     sent: [],
     admissions: [],
     signals: [],
-    configured: [],
     logged,
     answer: (_request, body) => ({ body: JSON.stringify({ echo: body }) }),
     refusal: null,
-    needsConfiguration: false,
     chance: 0.5,
     scope: { background: (work) => void work.catch(() => undefined), client: null, remoteAddress: '192.0.2.1' },
     ports: {
@@ -87,27 +81,16 @@ export function openWorld(): World {
       log: logOf(logged),
     },
   }
-  const refused = (): Refusal | null => {
-    if (world.needsConfiguration && !told) return { reason: 'unconfigured', detail: 'not told', retryAfterMs: 0 }
-    return world.refusal
-  }
   const cluster: Cluster = {
-    configure: async (version, pool) => {
-      told = true
-      world.configured.push({ version, pool })
-    },
+    configure: async () => undefined,
     admit: async (admission) => {
-      const refusal = refused()
-      if (refusal !== null) return { refusal }
+      if (world.refusal !== null) return { refusal: world.refusal }
       world.admissions.push(admission)
       const engine = ['a', 'b', 'far'].find((id) => !admission.avoid.includes(id)) ?? 'a'
       return { lease, placement: { kind: 'whole', engine, runnersUp: [] }, policy: 'round_robin', predictedTtftMs: null }
     },
     resume: async () => lease,
-    rank: async (admission) => {
-      const refusal = refused()
-      return refusal === null ? { decision: decisionOf(admission) } : { refusal }
-    },
+    rank: async (admission) => (world.refusal === null ? { decision: decisionOf(admission) } : { refusal: world.refusal }),
     observe: async (signals) => void world.signals.push(...signals),
     digest: async () => digest,
     explain: async (id) => {

@@ -151,21 +151,10 @@ describe('what the cluster is told', () => {
     expect(last(world.admissions)).toMatchObject({ priority: 0, tenant: 'team' })
   })
 
-  it('is its configuration, when it lacks it', async () => {
-    const { world, post } = open()
-    world.needsConfiguration = true
-    expect((await post(chat, hello)).status).toBe(200)
-    expect(world.configured).toHaveLength(1)
-    expect(world.configured[0]).toMatchObject({ version: 7, pool: { cluster: 'paris', pool: 'Qwen/Qwen3-8B' } })
-    await post(chat, hello)
-    expect(world.configured).toHaveLength(1)
-  })
-
   it('holds no engine’s address or key', async () => {
     const { world, post } = open()
-    world.needsConfiguration = true
     await post(chat, hello)
-    expect(JSON.stringify([world.configured, world.admissions])).not.toMatch(/10\.0\.0|engine-secret/)
+    expect(JSON.stringify(world.admissions)).not.toMatch(/10\.0\.0|engine-secret/)
   })
 })
 
