@@ -1,0 +1,22 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { endpoints } from '../../src/api/endpoints.ts'
+import { failures } from '../../src/failure.ts'
+
+const page = readFileSync(new URL('../../docs/api.md', import.meta.url), 'utf8')
+
+describe('docs/api.md', () => {
+  it.each(endpoints.map(({ path }) => path))('names %s', (path) => {
+    expect(page).toContain(`${path}\``)
+  })
+
+  // Nothing fails for these reasons so far; a stream that was cut has no status of its own.
+  const { not_supported: _later, rate_limited: _too, engine_cut, ...answered } = failures
+  it.each(Object.values(answered).map(({ code, status }) => [code, status] as const))('names the error code %s with its status', (code, status) => {
+    expect(page.split('\n').some((line) => line.startsWith(`| ${status} |`) && line.includes(`\`${code}\``))).toBe(true)
+  })
+
+  it('names the code of the event that ends a broken stream', () => {
+    expect(page).toContain(`\`${engine_cut.code}\``)
+  })
+})
