@@ -128,15 +128,16 @@ function conversation(vocabulary: Vocabulary, text: string): BenchRow[] {
   })
 }
 
+const madeOf = (of: () => number): string => String.fromCodePoint(...Array.from({ length: 20_000 }, of))
+
 function withoutSplit(vocabulary: Vocabulary): BenchRow[] {
   const random = randomOf(4)
-  const make = (of: () => number): string => String.fromCodePoint(...Array.from({ length: 20_000 }, of))
   const kinds = {
-    'one letter': make(() => 0x61),
-    'random letters': make(() => 0x61 + Math.floor(random() * 26)),
-    blanks: make(() => 0x20),
-    'equal signs': make(() => 0x3d),
-    Han: make(() => 0x4e00 + Math.floor(random() * 20_000)),
+    'one letter': madeOf(() => 0x61),
+    'random letters': madeOf(() => 0x61 + Math.floor(random() * 26)),
+    blanks: madeOf(() => 0x20),
+    'equal signs': madeOf(() => 0x3d),
+    Han: madeOf(() => 0x4e00 + Math.floor(random() * 20_000)),
   }
   return Object.entries(kinds).map(([kind, text]) => {
     const out = new IdBuffer()

@@ -14,6 +14,8 @@ export class AddedTokenFinder {
   /** By first UTF-16 unit, longest first. */
   readonly #byFirst = new Map<string, AddedToken[]>()
   readonly #first: RegExp | null
+  /** The only first unit there is, mostly `<`: a plain search is much faster. */
+  readonly #onlyFirst: string | null
 
   constructor(tokens: readonly AddedToken[]) {
     for (const token of tokens.filter(({ text }) => text !== '')) {
@@ -23,19 +25,25 @@ export class AddedTokenFinder {
       this.#byFirst.set(first, same.sort((a, b) => b.text.length - a.text.length))
     }
     const units = [...this.#byFirst.keys()].map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+    this.#onlyFirst = this.#byFirst.size === 1 ? ([...this.#byFirst.keys()][0] as string) : null
     this.#first = units.length === 0 ? null : new RegExp(`[${units.join('')}]`, 'g')
   }
 
   /** The first token at or after `from`, with the white space it swallows; null: none. */
   find(text: string, from: number): FoundToken | null {
-    const first = this.#first
-    if (first === null) return null
-    first.lastIndex = from
-    for (let hit = first.exec(text); hit !== null; hit = first.exec(text)) {
-      const tokens = this.#byFirst.get(hit[0]) as readonly AddedToken[]
-      for (const token of tokens) if (text.startsWith(token.text, hit.index)) return this.#widened(token, text, hit.index, from)
+    for (let at = this.#nextFirst(text, from); at >= 0; at = this.#nextFirst(text, at + 1)) {
+      const tokens = this.#byFirst.get(text.charAt(at)) as readonly AddedToken[]
+      for (const token of tokens) if (text.startsWith(token.text, at)) return this.#widened(token, text, at, from)
     }
     return null
+  }
+
+  /** Where an added token may begin, at or after `from`; -1: nowhere. */
+  #nextFirst(text: string, from: number): number {
+    if (this.#onlyFirst !== null) return text.indexOf(this.#onlyFirst, from)
+    if (this.#first === null) return -1
+    this.#first.lastIndex = from
+    return this.#first.exec(text)?.index ?? -1
   }
 
   #widened(token: AddedToken, text: string, at: number, least: number): FoundToken {

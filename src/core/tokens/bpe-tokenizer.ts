@@ -1,5 +1,4 @@
 import { AddedTokenFinder } from './added-tokens.ts'
-import { chainText } from './block-hash.ts'
 import type { IdBuffer } from './id-buffer.ts'
 import type { ExactTokenizer } from './measure.ts'
 import { Merger } from './merge.ts'
@@ -73,28 +72,28 @@ export class BpeTokenizer implements ExactTokenizer {
   }
 
   #stretch(text: string, from: number, to: number, out: IdBuffer): void {
+    const stretch = text.slice(from, to)
+    const utf8 = this.#utf8
+    utf8.clear()
+    utf8.add(stretch)
     if (to - from < CACHED_CHARS) {
-      this.#normalized(text.slice(from, to), out)
+      this.#normalized(stretch, out)
       return
     }
-    const state = { lo: 0x51ed270b, hi: 0x2545f491 }
-    chainText(state, text, from, to)
-    // 53 of the 64 bits: as many as a number key holds.
-    const key = (state.hi & 0x1fffff) * 2 ** 32 + state.lo
+    const key = utf8.hash()
     const known = this.#segments.get(key)
     if (known !== undefined) {
       out.append(known)
       return
     }
     const first = out.length
-    this.#normalized(text.slice(from, to), out)
+    this.#normalized(stretch, out)
     this.#segments.set(key, out.ids.slice(first, out.length))
   }
 
+  /** Appends the ids of a text that is in the buffer already. */
   #normalized(text: string, out: IdBuffer): void {
     const utf8 = this.#utf8
-    utf8.clear()
-    utf8.add(text)
     const normal = this.#vocabulary.header.nfc && utf8.length > text.length ? text.normalize('NFC') : text
     this.#cutAt(this.#addedAfterNfc, normal, out, (from, to) => {
       const whole = from === 0 && to === text.length && normal === text

@@ -1,3 +1,5 @@
+import { chainWords } from './block-hash.ts'
+
 /** Encodes `text` as UTF-8 at the start of `into`, lone surrogates as U+FFFD; returns bytes written. `TextEncoder.encodeInto` does. */
 export type EncodeUtf8 = (text: string, into: Uint8Array) => number
 
@@ -33,6 +35,16 @@ export class Utf8Buffer {
     // A UTF-16 unit is at most three bytes of UTF-8.
     this.#reserve(text.length * 3)
     this.length += this.#encode(text, this.#bytes.subarray(this.length))
+  }
+
+  /** 53 bits of a hash of what is written: as many as a number key holds. Native encoding and a pass over words beat a pass over the string by far. */
+  hash(): number {
+    const state = { lo: this.length, hi: 0x2545f491 }
+    const { length } = this
+    this.align()
+    chainWords(state, this.words, 0, this.words.length)
+    this.length = length
+    return (state.hi & 0x1fffff) * 2 ** 32 + state.lo
   }
 
   /** Fills up to a whole word with zeros. */
