@@ -35,7 +35,7 @@ export interface FaultEngine {
   arrived(count: number): Promise<void>
   /** Stops listening and breaks every connection, as a killed process does. */
   kill(): Promise<void>
-  /** Listens again on the same port. */
+  /** Listens again on the same port, if it does not. */
   revive(): Promise<void>
   close(): Promise<void>
 }
@@ -86,14 +86,15 @@ class Engine implements FaultEngine {
     await new Promise((done) => (server === null ? done(null) : server.close(done)))
   }
 
-  revive(): Promise<void> {
+  async revive(): Promise<void> {
+    if (this.#server !== null) return
     const server = http.createServer((request, response) => void this.#serve(request, response))
     server.on('connection', (socket) => {
       this.#sockets.add(socket)
       socket.on('close', () => this.#sockets.delete(socket))
     })
     this.#server = server
-    return new Promise((resolve, reject) => {
+    await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
       server.listen(this.#port, '127.0.0.1', () => {
         this.#port = (server.address() as AddressInfo).port
