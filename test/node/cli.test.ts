@@ -65,7 +65,7 @@ describe('firstlight check', () => {
     const { code, out } = await run(['check', secretConfig], { ADMIN: 'hush too' })
     expect(code).toBe(0)
     expect(out).toContain('cluster one')
-    expect(out).toContain('least_loaded')
+    expect(out).toContain('http://h')
     expect(out).not.toContain('hush')
   })
 

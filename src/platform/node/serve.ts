@@ -11,8 +11,6 @@ export interface ListenOptions {
   readonly port: number
   /** How long running exchanges may finish at the end. */
   readonly drainMs: number
-  /** Pause between two rounds of probes. */
-  readonly probeEveryMs: number
   readonly log: Log
 }
 
@@ -29,6 +27,8 @@ const requestMs = 300_000
 /** Longer than the idle time of common load balancers (60 s), so that they, not we, close first. */
 const idleMs = 75_000
 const settleMs = 5_000
+/** How soon a probe that became due is made. */
+const probeTickMs = 250
 
 /** Resolves when the port is open; rejects with the system's error when it cannot be had. */
 export async function listen(gateway: Gateway, options: ListenOptions): Promise<Listening> {
@@ -46,13 +46,13 @@ export async function listen(gateway: Gateway, options: ListenOptions): Promise<
   }) as Server
   server.on('clientError', refuseMalformed)
   await open(server, options)
-  const probing = probeForever(gateway, options)
+  const stopProbing = probeForever(gateway, log)
   let ended: Promise<Drained> | null = null
   return {
     url: urlOf(server.address() as AddressInfo),
     stop: (now) => {
       gateway.drain()
-      probing.abort()
+      stopProbing()
       ended ??= drainServer(server, background, { drainMs: options.drainMs, settleMs, now })
       return ended
     },
@@ -77,19 +77,15 @@ function scopeOf(env: HttpBindings, background: Background): RequestScope {
   }
 }
 
-/** One round after another, so that slow engines never have two probes at once. */
-function probeForever(gateway: Gateway, { probeEveryMs, log }: ListenOptions): AbortController {
-  const end = new AbortController()
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const round = async () => {
-    await gateway.probe().catch((error: unknown) => log.warn('probe_failed', { error }))
-    if (end.signal.aborted) return
-    timer = setTimeout(round, probeEveryMs)
-    timer.unref()
+/** The gateway knows which engines are due, and asks none twice at once: a hanging one holds up nobody's round. */
+function probeForever(gateway: Gateway, log: Log): () => void {
+  const round = () => {
+    gateway.probe().catch((error: unknown) => log.warn('probe_failed', { error }))
   }
-  end.signal.addEventListener('abort', () => clearTimeout(timer))
-  void round()
-  return end
+  round()
+  const timer = setInterval(round, probeTickMs)
+  timer.unref()
+  return () => clearInterval(timer)
 }
 
 const malformed: Readonly<Record<string, readonly [status: string, message: string]>> = {

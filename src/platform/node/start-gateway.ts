@@ -8,9 +8,6 @@ import { nodePorts } from './ports.ts'
 import { listen } from './serve.ts'
 import { fileVocabularies } from './vocabulary.ts'
 
-/** The fleet is looked at this often; which engines are due is its own affair. */
-const PROBE_TICK_MS = 1_000
-
 export interface RunningGateway {
   readonly url: string
   /** Ends in order; `now` cuts the waiting short. */
@@ -31,7 +28,6 @@ export async function startGateway(config: Config, log: Log, folder = '.'): Prom
     const listening = await listen(gateway, {
       ...config.listen,
       drainMs: config.limits.drainMs,
-      probeEveryMs: Math.min(PROBE_TICK_MS, shortestInterval(config)),
       log,
     })
     return {
@@ -46,10 +42,6 @@ export async function startGateway(config: Config, log: Log, folder = '.'): Prom
     ports.close()
     throw error
   }
-}
-
-function shortestInterval(config: Config): number {
-  return Math.min(...config.clusters.flatMap(({ pools }) => pools.map((pool) => pool.statsIntervalMs)))
 }
 
 /** Names of the vocabularies the pools ask for. */
