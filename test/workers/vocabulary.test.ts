@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest'
+import { compileVocabulary } from '../../src/core/tokens/compile.ts'
+import { IdBuffer } from '../../src/core/tokens/id-buffer.ts'
+import { assetVocabularies } from '../../src/platform/workers/vocabulary.ts'
+import { openVocabularies } from '../../src/vocabulary.ts'
+
+/** All bytes, and the merges that make `hello`. */
+function smallTokenizer(): unknown {
+  let shifted = 0x100
+  const names = Array.from({ length: 256 }, (_, byte) => {
+    const printable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae
+    return String.fromCharCode(printable ? byte : shifted++)
+  })
+  const merged = ['he', 'll', 'hell', 'hello']
+  const merges = [['h', 'e'], ['l', 'l'], ['he', 'll'], ['hell', 'o']]
+  const vocab = Object.fromEntries([...names, ...merged].map((name, id) => [name, id]))
+  return {
+    added_tokens: [{ id: 260, content: '<|end|>' }],
+    normalizer: { type: 'NFC' },
+    pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false, use_regex: true },
+    model: { type: 'BPE', vocab, merges },
+  }
+}
+
+const compiled = compileVocabulary({ tokenizer: smallTokenizer(), template: '{{ messages[0].content }}', specials: {} })
+const gzip = async (bytes: Uint8Array): Promise<Uint8Array> =>
+  new Uint8Array(await new Response(new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new CompressionStream('gzip'))).arrayBuffer())
+
+describe('a vocabulary on Workers', () => {
+  it('opens gzipped, and gives the same ids as on Node', async () => {
+    const file = await gzip(compiled)
+    const opened = (await openVocabularies(['tiny.vocab'], async () => file)).get('tiny.vocab')
+    const out = new IdBuffer()
+    opened?.tokenizer.encode('hello, hello<|end|>\u0085e\u0301', true, out)
+    // NFC makes one letter of e and its accent; U+0085 is white space, so it stands alone.
+    expect([...out.ids.subarray(0, out.length)]).toEqual([259, 0x2c, 0x20, 259, 260, 0xc2, 0x85, 0xc3, 0xa9])
+    expect(opened?.template?.({ form: 'chat', messages: [{ role: 'user', parts: ['hi'], extra: {} }], tools: null, variables: {}, ownTemplate: false, addSpecial: false, items: 0 })).toBe('hi')
+  })
+
+  it('comes from static assets by its name, and stops the start when it is not there', async () => {
+    const source = assetVocabularies({
+      fetch: async (url: RequestInfo | URL) => (String(url).endsWith('/a%20b.vocab') ? new Response(compiled as Uint8Array<ArrayBuffer>) : new Response(null, { status: 404 })),
+    } as unknown as Fetcher)
+    expect((await openVocabularies(['a b.vocab'], source)).size).toBe(1)
+    await expect(openVocabularies(['c.vocab'], source)).rejects.toThrow("vocabulary 'c.vocab': is not there: put the file into the assets directory")
+  })
+})
