@@ -30,7 +30,7 @@ const PING = new Uint8Array([58, 32, 112, 105, 110, 103, 10, 10])
  * Between the error event and the cut: adapters write to the socket a turn of the loop later,
  * and destroying it before would take the event along.
  */
-const CUT_AFTER_MS = 20
+export const CUT_AFTER_MS = 20
 
 export function openPipe(parts: PipeParts): Pipe {
   const pump = new Pump(parts)

@@ -1,5 +1,5 @@
 /** An answer on Workers: read in JS as far as somebody must, piped natively from there. */
-import { cutError } from '../../origin/pipe.ts'
+import { CUT_AFTER_MS, cutError } from '../../origin/pipe.ts'
 import { PulledAnswer, type AnswerHead, type AnswerLimits } from '../../origin/pulled-answer.ts'
 import { toHeaders } from '../../origin/headers.ts'
 import { OriginError, type PassEnd, type Reply } from '../../ports.ts'
@@ -80,6 +80,7 @@ class NativePipe {
     const failure = reason instanceof OriginError ? reason.failure : 'reset'
     this.#settle('engine_cut', failure)
     await within(LAST_WORDS_MS, writer.write(this.#reply.cutEvent(failure)))
+    await new Promise((resolve) => setTimeout(resolve, CUT_AFTER_MS))
     await writer.abort(cutError()).catch(() => {})
   }
 
