@@ -1,4 +1,4 @@
-/** Shrink by up to this share when blocks were gone that we believed there; grow by this when all was as believed. */
+/** Shrink by this share for each prompt that was gone; grow by this when all was as believed. */
 const SHRINK = 0.08
 const GROW = 0.004
 /** Full enough that eviction decides what is there. */
@@ -37,10 +37,10 @@ export class CacheCapacity {
     this.#learned = Math.max(LEAST_BLOCKS, learned)
   }
 
-  /** @param goneShare of the predicted blocks that were not there, 0..1. @param believed blocks believed cached in all. */
-  shrink(goneShare: number, believed: number): void {
+  /** @param prompts that were gone though believed there; half of one is 0.5. @param believed blocks believed cached in all. */
+  shrink(prompts: number, believed: number): void {
     const from = Math.min(this.blocks, Math.max(LEAST_BLOCKS, believed))
-    this.#learned = Math.max(LEAST_BLOCKS, Math.floor(from * (1 - SHRINK * goneShare)))
+    this.#learned = Math.max(LEAST_BLOCKS, Math.floor(from * (1 - SHRINK) ** prompts))
   }
 
   /** All was as believed: if our limit is what evicts, it may be too tight. */

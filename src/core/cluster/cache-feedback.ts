@@ -11,11 +11,13 @@ export interface CacheOutcome {
 
 export type CacheVerdict =
   /** As predicted, or too little to tell. */
-  | 'fine'
-  /** Part of what was believed is gone: the engine evicts earlier than we do. */
-  | 'evicted'
+  | { readonly kind: 'fine' }
+  /** Blocks believed there are gone: the engine evicts earlier than we do. `prompts` worth of them (0.5: half of one). */
+  | { readonly kind: 'evicted'; readonly prompts: number }
   /** All that was believed is gone, again and again, where there were hits before. */
-  | 'restarted'
+  | { readonly kind: 'restarted' }
+
+const FINE: CacheVerdict = { kind: 'fine' }
 
 export interface CacheReport {
   /** Has the engine ever reported cached tokens? */
@@ -87,27 +89,33 @@ export class CacheFeedback {
       this.#actual += DECAY * (actualTokens - this.#actual)
       this.#error += DECAY * (Math.abs(actualTokens - predictedTokens) - this.#error)
     }
-    if (actualTokens >= LEAST_TOKENS) this.#hit()
     const certain = predictedTokens - uncertainTokens
-    if (certain < LEAST_TOKENS) return 'fine'
-    if (actualTokens >= HIT_SHARE * predictedTokens) {
-      this.#hit()
-      return actualTokens >= GOOD_SHARE * certain ? 'fine' : 'evicted'
-    }
-    this.#missesInARow++
-    if (!this.#sawHit) {
-      this.#silent ||= this.#missesInARow >= SILENT_AFTER
-      return 'fine'
-    }
-    if (this.#missesInARow < RESTART_AFTER) return 'evicted'
-    this.#restarted()
-    return 'restarted'
+    const judged = certain >= LEAST_TOKENS
+    const miss = actualTokens < HIT_SHARE * predictedTokens
+    if (judged && miss) return this.#miss()
+    if (!judged && actualTokens < LEAST_TOKENS) return FINE
+    const gone = judged && actualTokens < GOOD_SHARE * certain ? 1 - actualTokens / certain : 0
+    return this.#hit(gone)
   }
 
-  #hit(): void {
+  /** Whole prompts missed before this hit were evicted after all, not lost in a restart. */
+  #hit(gone: number): CacheVerdict {
+    const prompts = gone + (this.#sawHit ? this.#missesInARow : 0)
     this.#sawHit = true
     this.#silent = false
     this.#missesInARow = 0
+    return prompts > 0 ? { kind: 'evicted', prompts } : FINE
+  }
+
+  #miss(): CacheVerdict {
+    this.#missesInARow++
+    if (!this.#sawHit) {
+      this.#silent ||= this.#missesInARow >= SILENT_AFTER
+      return FINE
+    }
+    if (this.#missesInARow < RESTART_AFTER) return FINE
+    this.#restarted()
+    return { kind: 'restarted' }
   }
 
   #restarted(): void {

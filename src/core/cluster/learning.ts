@@ -40,19 +40,13 @@ function learnCache(leg: LegBook, outcome: Outcome, { now, index, blockTokens }:
   const predictedTokens = Math.max(believed.cached.total, believed.indexBlocks * blockTokens)
   const uncertainTokens = Math.min(predictedTokens, believed.uncertainTokens)
   const engine = book.number
-  switch (book.feedback.judge({ predictedTokens, actualTokens, uncertainTokens })) {
-    case 'restarted':
-      index.flush(engine)
-      book.restarted(now)
-      break
-    case 'evicted':
-      book.capacity.shrink(1 - Math.max(actualTokens, uncertainTokens) / predictedTokens, index.cachedBlocks(engine))
-      index.setCapacity(engine, book.capacity.blocks)
-      break
-    case 'fine':
-      if (predictedTokens > 0) book.capacity.confirm(index.cachedBlocks(engine))
-      index.setCapacity(engine, book.capacity.blocks)
-  }
+  const verdict = book.feedback.judge({ predictedTokens, actualTokens, uncertainTokens })
+  if (verdict.kind === 'restarted') {
+    index.flush(engine)
+    book.restarted(now)
+  } else if (verdict.kind === 'evicted') book.capacity.shrink(verdict.prompts, index.cachedBlocks(engine))
+  else if (predictedTokens > 0) book.capacity.confirm(index.cachedBlocks(engine))
+  index.setCapacity(engine, book.capacity.blocks)
   return actualTokens
 }
 

@@ -8,8 +8,9 @@ import { softmax } from '../softmax.ts'
 const options = {
   decodeWeight: { default: 0.05, min: 0, max: 10, doc: 'What a second of the answer’s own decode time counts against a second before its first token.' },
   expectedOutputTokens: { default: 256, min: 0, max: 1e6, doc: 'Output expected of a request that does not say.' },
+  workWeight: { default: 1, min: 0, max: 10, doc: 'What new prefill work costs those who come later, against the request’s own wait; grows with the queues, so that a full fleet saves work.' },
   barrierS: { default: 0.1, min: 0, max: 60, doc: 'Seconds x k/(1-k), k being the share of KV memory live blocks would take: keeps engines from filling up.' },
-  recentShare: { default: 0.01, min: 0, max: 1, doc: 'Share of the engine’s recent work that still counts, so that an idle fleet takes turns.' },
+  recentShare: { default: 0.05, min: 0, max: 1, doc: 'Share of the engine’s recent work that still counts, so that an idle fleet takes turns.' },
   hostTokenUs: { default: TIER_TOKEN_US.host, min: 0, max: 1e6, doc: 'Microseconds to load one cached token from host memory.' },
   diskTokenUs: { default: TIER_TOKEN_US.disk, min: 0, max: 1e6, doc: 'Microseconds to load one cached token from disk.' },
   remoteTokenUs: { default: TIER_TOKEN_US.remote, min: 0, max: 1e6, doc: 'Microseconds to load one cached token from elsewhere.' },
@@ -22,7 +23,7 @@ const options = {
 /** An engine of weight 0 is the last resort, not a division by zero. */
 const LEAST_WEIGHT = 1e-6
 
-type Options = OptionValues<typeof options>
+type Weights = OptionValues<typeof options> & { readonly pressure: number }
 const needs = ['rttS', 'queuedPrefillS', 'law', 'confidence', 'cachedTokens', 'hostTokens', 'diskTokens', 'remoteTokens', 'decodeLaw', 'requests', 'activeBlocks', 'newActiveBlocks', 'capacityBlocks', 'adapterFit', 'recentWork', 'warmth'] as const
 type Seen = Candidate<(typeof needs)[number]>
 
@@ -37,12 +38,32 @@ export const predicted: PolicyKind = {
     return definePolicy({
       name: 'predicted',
       needs,
-      rank: (request, candidates, random) => softmax(byCost(candidates, (candidate) => price(request, candidate, values)), values.temperature, 'range', random),
+      rank(request, candidates, random) {
+        const pressure = pressureOf(request, candidates)
+        return softmax(byCost(candidates, (candidate) => price(request, candidate, { ...values, pressure })), values.temperature, 'range', random)
+      },
     })
   },
 }
 
-function price(request: RouteRequest, engine: Seen, values: Options): Price {
+/** More than this many queued prompts an engine is just "overloaded". */
+const MOST_PRESSURE = 20
+
+/**
+ * Prompts like this one that wait before each engine, on average: how many requests a second of work delays. Without
+ * it, a fleet under pressure trades its caches for short queues, does more work, and gets longer queues.
+ */
+function pressureOf(request: RouteRequest, candidates: readonly Seen[]): number {
+  let queuedS = 0
+  let prefillS = 0
+  for (const engine of candidates) {
+    queuedS += engine.queuedPrefillS
+    prefillS += prefillSeconds(engine.law, { promptTokens: request.promptTokens, cachedTokens: engine.cachedTokens })
+  }
+  return Math.min(MOST_PRESSURE, queuedS / Math.max(prefillS, 1e-9))
+}
+
+function price(request: RouteRequest, engine: Seen, values: Weights): Price {
   const prefillS = prefillSeconds(engine.law, { promptTokens: request.promptTokens, cachedTokens: engine.cachedTokens })
   const loadS = (engine.hostTokens * values.hostTokenUs + engine.diskTokens * values.diskTokenUs + engine.remoteTokens * values.remoteTokenUs) / 1e6
   const adapterS = engine.adapterFit > 0 ? 0 : engine.adapterFit === 0 ? values.adapterLoadS : values.adapterFullS
@@ -50,10 +71,11 @@ function price(request: RouteRequest, engine: Seen, values: Options): Price {
   const potential = engine.activeBlocks + engine.newActiveBlocks
   const tokenS = engine.decodeLaw.baseS + engine.decodeLaw.perRequestS * (engine.requests + 1) + engine.decodeLaw.perBlockS * potential
   const decodeS = values.decodeWeight * (request.expectedOutputTokens ?? values.expectedOutputTokens) * tokenS
+  const takenS = values.workWeight * values.pressure * prefillS
   const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
   const recentS = values.recentShare * engine.law.perTokenS * engine.recentWork
   const slowness = 1 + values.slowStart * (1 - engine.warmth)
-  const cost = ((ttftS + decodeS + barrierS + recentS) * slowness) / Math.max(engine.weight, LEAST_WEIGHT)
+  const cost = ((ttftS + takenS + decodeS + barrierS + recentS) * slowness) / Math.max(engine.weight, LEAST_WEIGHT)
   return {
     cost,
     terms: {
@@ -62,6 +84,7 @@ function price(request: RouteRequest, engine: Seen, values: Options): Price {
       prefill_s: prefillS,
       load_s: loadS,
       adapter_s: adapterS,
+      taken_s: takenS,
       decode_s: decodeS,
       barrier_s: barrierS,
       recent_s: recentS,

@@ -1,0 +1,315 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
+import type { Admission, EngineDigest, Outcome, PolicyConfig, PoolConfig } from '../../../src/core/cluster/contract.ts'
+import { admission, engine, engines, outcome, pool, probe, stats } from '../../contracts/cluster-fixtures.ts'
+import { chain, range } from './chains.ts'
+
+const BLOCK_TOKENS = 64
+const four = ['a', 'b', 'c', 'd']
+const predicted: PolicyConfig = { name: 'predicted', options: {} }
+
+/** A cluster with a clock, told of requests in the words of this suite. */
+function open(changes: Partial<PoolConfig> = {}) {
+  let seed = 3
+  const random = () => {
+    seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0
+    return seed / 2 ** 32
+  }
+  const state = new ClusterState({ random, epoch: 'e' })
+  state.configure(1, pool({ policy: predicted, engines: engines(...four), indexEntries: 100_000, ...changes }), 0)
+  const clock = { now: 0 }
+  const admit = (content: readonly (string | number)[], more: Partial<Admission> = {}) => {
+    const answer = state.admit(admission({ blocks: chain(content), promptTokens: content.length * BLOCK_TOKENS + 1, ...more }), clock.now)
+    if ('refusal' in answer) throw new Error(JSON.stringify(answer.refusal))
+    const { placement, key } = answer
+    return { key, engine: placement.kind === 'whole' ? placement.engine : placement.decode, placement, predictedTtftMs: answer.predictedTtftMs, decision: state.explain(key)! }
+  }
+  const finish = (key: string, end: Partial<Outcome> = {}) => state.release(key, outcome(end), clock.now)
+  /** One whole request on an idle fleet, a second long. */
+  const serve = (content: readonly (string | number)[], end: Partial<Outcome> = {}, more: Partial<Admission> = {}) => {
+    const admitted = admit(content, more)
+    clock.now += 500
+    state.firstToken(admitted.key, { ttft: 500 }, clock.now)
+    clock.now += 500
+    finish(admitted.key, end)
+    return admitted
+  }
+  const digestOf = (id: string): EngineDigest => state.digest(clock.now).engines.find((one) => one.id === id)!
+  return { state, clock, admit, finish, serve, digestOf }
+}
+
+const usage = (cachedTokens: number | null, promptTokens = 641) => ({ usage: { promptTokens, completionTokens: 20, cachedTokens } })
+const hint = (id: string, matchedTokens: number) => ({ engine: id, matchedTokens, tier: 'device' as const })
+const loaded = (running: string[], max: number) => ({ stats: stats({ adapters: { running, max } }) })
+const share = (ids: readonly string[], id: string): number => ids.filter((one) => one === id).length / ids.length
+
+let cluster = open()
+beforeEach(() => {
+  cluster = open()
+})
+
+describe('the routing books', () => {
+  it('send a prompt back to where its beginning is cached', () => {
+    const { serve } = cluster
+    const first = serve(range(0, 200))
+    for (const other of range(0, 8)) serve([`other ${other}`, ...range(0, 30)])
+    expect(serve([...range(0, 200), 'next turn']).engine).toBe(first.engine)
+  })
+
+  it('let siblings of one burst find each other before any has an answer', () => {
+    const { admit } = cluster
+    const first = admit(range(0, 400))
+    const second = admit([...range(0, 400), 'sibling'])
+    expect(second.decision.predictedCachedTokens).toBe(400 * BLOCK_TOKENS)
+    expect(second.engine).toBe(first.engine)
+  })
+
+  it('leave a cached engine once it is busier than the cache saves', () => {
+    const { serve, admit } = cluster
+    const { engine: cached } = serve(range(0, 50))
+    const chosen = range(0, 40).map((tail) => admit([...range(0, 50), `long tail ${tail}`, ...range(1000, 1300)]).engine)
+    expect(chosen[0]).toBe(cached)
+    expect(share(chosen, cached)).toBeLessThan(0.35)
+  })
+
+  it('spread a hot short prefix with long random tails', () => {
+    const { admit } = cluster
+    const chosen = range(0, 100).map((tail) => admit(['shared 0', 'shared 1', 'shared 2', 'shared 3', ...range(0, 330).map((at) => `${tail}/${at}`)]).engine)
+    for (const id of four) expect(share(chosen, id)).toBeGreaterThan(0.2)
+  })
+
+  it('do not herd on a first block that everybody has', () => {
+    const { serve, clock } = cluster
+    const chosen = range(0, 80).map((at) => {
+      clock.now += 2000
+      return serve(['common', `own ${at}`, ...range(0, 6).map((block) => `${at}/${block}`)]).engine
+    })
+    for (const id of four) expect(share(chosen, id)).toBeGreaterThan(0.15)
+  })
+
+  it('count queued work down at the first token, on failure and on abort, to exactly zero', () => {
+    const { admit, state, clock, finish, digestOf } = cluster
+    const [first, second, third] = [admit(range(0, 900)), admit(range(2000, 2900)), admit(range(4000, 4900))]
+    expect(four.map((id) => digestOf(id).queuedPrefillS).filter((seconds) => seconds > 0)).toHaveLength(3)
+    state.firstToken(first.key, {}, clock.now)
+    finish(second.key, { result: 'engine_failed', failure: 'connect' })
+    finish(third.key, { result: 'client_gone' })
+    finish(first.key)
+    for (const id of four) expect(digestOf(id)).toMatchObject({ queuedPrefillS: 0, activeBlocks: 0, requests: 0 })
+  })
+
+  it('believe nothing cached of a prompt its engine never prefilled', () => {
+    const { admit, finish } = cluster
+    const failed = admit(range(0, 100))
+    finish(failed.key, { result: 'engine_failed', failure: 'connect' })
+    const again = admit(range(0, 100))
+    expect(again.decision.candidates.every(({ terms }) => terms['cached_tokens'] === 0)).toBe(true)
+  })
+
+  it('count the output of a stream, read or not, until it ends', () => {
+    const { state, admit, clock, digestOf, finish } = cluster
+    const { key, engine: id } = admit(range(0, 10))
+    state.firstToken(key, {}, clock.now)
+    clock.now += 60_000
+    const potential = () => admit(['probe']).decision.candidates.find((one) => one.engine === id)!.terms['potential_blocks']!
+    expect(potential()).toBeGreaterThan(11 + 20)
+    state.progress(key, 7, clock.now)
+    expect(digestOf(id).activeBlocks).toBe(11 + 7)
+    finish(key)
+    expect(digestOf(id).activeBlocks).toBeLessThanOrEqual(2)
+  })
+
+  it('stop one short of the whole prompt: an engine computes at least one token', () => {
+    const { serve, admit } = cluster
+    serve(range(0, 10), {}, { promptTokens: 640 })
+    expect(admit(range(0, 10), { promptTokens: 640 }).decision.predictedCachedTokens).toBe(639)
+  })
+})
+
+describe('lookups', () => {
+  it('name engines the pool does not have without harm, and more tokens than there are', () => {
+    const { admit } = cluster
+    const { engine: id, decision } = admit(range(0, 100), { hints: [hint('gone', 6400), hint('c', 1e9)] })
+    expect(id).toBe('c')
+    expect(decision.predictedCachedTokens).toBe(6400)
+  })
+
+  it('count with the index by maximum, not by sum', () => {
+    const { serve, admit } = cluster
+    const { engine: id } = serve(range(0, 100))
+    const { decision } = admit([...range(0, 100), ...range(500, 600)], { hints: [hint(id, 3200)] })
+    expect(decision.predictedCachedTokens).toBe(6400)
+  })
+
+  it('that failed leave kv_aware to its fallback; that found nothing too', () => {
+    const state = open({ policy: { name: 'kv_aware', options: {} } })
+    expect(state.admit(range(0, 100), { hints: null }).decision).toMatchObject({ policy: 'qps', fallback: { from: 'kv_aware' } })
+    expect(state.admit(range(0, 100), { hints: [], session: 's' }).decision).toMatchObject({ policy: 'session', fallback: { from: 'kv_aware' } })
+    expect(state.admit(range(0, 100), { hints: [hint('b', 6400)] })).toMatchObject({ engine: 'b', decision: { policy: 'kv_aware', fallback: null } })
+  })
+})
+
+describe('engines that share nothing', () => {
+  it('with caching off get no credit and pay for every copy', () => {
+    const { serve, admit, digestOf } = open({ engines: [engine('a', { prefixCaching: 'off' })] })
+    serve(range(0, 100))
+    const { decision } = admit(range(0, 100))
+    admit(range(0, 100))
+    expect(decision.predictedCachedTokens).toBe(0)
+    expect(digestOf('a').activeBlocks).toBe(202)
+  })
+
+  it('are found out by what they report of themselves', () => {
+    const { state, serve, admit, clock } = open({ engines: [engine('a')] })
+    serve(range(0, 100))
+    state.observe([probe('a', clock.now, { stats: stats({ prefixCaching: false }) })], clock.now)
+    expect(admit(range(0, 100)).decision.predictedCachedTokens).toBe(0)
+  })
+
+  it('are all decode engines: each leg in full, and no feedback from what they were sent', () => {
+    const { serve, admit, digestOf } = open({ engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })] })
+    for (const _ of range(0, 12)) serve(range(0, 100), usage(0, 6401))
+    expect(digestOf('d').learned).toMatchObject({ silentMiss: null, restarts: 0 })
+    expect(digestOf('p').learned).toMatchObject({ silentMiss: null, restarts: 0 })
+    admit(range(0, 100))
+    admit(range(0, 100))
+    expect(digestOf('d').activeBlocks).toBe(202)
+    expect(digestOf('p').activeBlocks).toBe(102)
+  })
+})
+
+describe('what engines report', () => {
+  it('raises the alarm when predicted hits never come, and stops counting on them', () => {
+    const { serve, admit, digestOf } = open({ engines: [engine('a')] })
+    for (const _ of range(0, 10)) serve(range(0, 100), usage(0, 6401))
+    expect(digestOf('a').learned!.silentMiss).toContainEqual(expect.stringContaining('template'))
+    expect(admit(range(0, 100)).decision.candidates[0]!.terms['cached_tokens']).toBe(0)
+  })
+
+  it('ends the alarm with the first hit', () => {
+    const { serve, digestOf } = open({ engines: [engine('a')] })
+    for (const _ of range(0, 10)) serve(range(0, 100), usage(0, 6401))
+    serve(range(0, 100), usage(6400, 6401))
+    expect(digestOf('a').learned!.silentMiss).toBeNull()
+  })
+
+  it('does not alarm where nothing is reported', () => {
+    const { serve, digestOf } = open({ engines: [engine('a')] })
+    for (const _ of range(0, 30)) serve(range(0, 100), usage(null, 6401))
+    expect(digestOf('a').learned).toMatchObject({ silentMiss: null, restarts: 0 })
+  })
+
+  it('takes three lost prompts in a row, where there were hits, for a restart and forgets the cache', () => {
+    const { serve, admit, digestOf } = open({ engines: [engine('a')] })
+    for (const name of range(0, 6)) serve([name, ...range(0, 50)], usage(null))
+    for (const name of range(0, 2)) serve([name, ...range(0, 50)], usage(51 * 64, 3265))
+    for (const name of range(2, 5)) serve([name, ...range(0, 50)], usage(0, 3265))
+    expect(digestOf('a').learned).toMatchObject({ restarts: 1 })
+    expect(admit([5, ...range(0, 50)]).decision.candidates[0]!.terms['cached_tokens']).toBe(0)
+  })
+
+  it('does not blame siblings of a burst, which the engine met before it had computed their prefix', () => {
+    const { admit, finish, state, clock, digestOf, serve } = open({ engines: [engine('a')] })
+    serve(['old', ...range(0, 50)], usage(null))
+    serve(['old', ...range(0, 50)], usage(51 * 64, 3265))
+    const burst = range(0, 20).map(() => admit(range(0, 100)))
+    for (const { key } of burst) state.firstToken(key, {}, (clock.now += 10))
+    for (const { key } of burst) finish(key, usage(0, 6401))
+    expect(digestOf('a').learned).toMatchObject({ restarts: 0, silentMiss: null, cacheBlocks: null })
+  })
+
+  it('teaches that an engine keeps less than we thought', () => {
+    const { serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 10_000 })] })
+    // It keeps 1,000 blocks: of twenty prompts of 100 the ten last ones.
+    const kept: number[] = []
+    for (let round = 0; round < 400; round++) {
+      const name = (round * 7) % 20
+      const hit = kept.includes(name)
+      serve([name, ...range(0, 99)], usage(hit ? 6400 : 0, 6401))
+      if (hit) kept.splice(kept.indexOf(name), 1)
+      kept.push(name)
+      if (kept.length > 10) kept.shift()
+      // A prompt that is always there, so that misses are not taken for a restart.
+      serve(['always', ...range(0, 20)], usage(round === 0 ? 0 : 1344, 1345))
+    }
+    const { cacheBlocks } = digestOf('a').learned!
+    expect(cacheBlocks).toBeLessThan(2100)
+    expect(cacheBlocks).toBeGreaterThan(300)
+  })
+
+  it('learns each engine’s pace: a slow one gets less of the work', () => {
+    const { admit, state, clock, finish, digestOf } = open({ engines: engines('fast', 'slow') })
+    const paceS = { fast: 0.0001, slow: 0.0005 } as Record<string, number>
+    const given: string[] = []
+    for (const at of range(0, 300)) {
+      const { key, engine: id } = admit(range(0, 60).map((block) => `${at}/${block}`))
+      given.push(id)
+      clock.now += 3841 * paceS[id]! * 1000
+      state.firstToken(key, { ttft: 3841 * paceS[id]! * 1000 }, clock.now)
+      finish(key, usage(0, 3841))
+    }
+    expect(share(given.slice(100), 'fast')).toBeGreaterThan(0.8)
+    const { law, samples } = digestOf('fast').learned!
+    expect(samples).toBeGreaterThan(100)
+    const seconds = law.fixedS + law.perTokenS * 3841 + (law.perPairS * 3841 ** 2) / 2
+    expect(Math.abs(seconds / (3841 * 0.0001) - 1)).toBeLessThan(0.1)
+  })
+
+  it('gives an engine that has not answered the law of its sibling', () => {
+    const { serve, digestOf } = cluster
+    const { engine: id } = serve(range(0, 30))
+    const others = four.filter((one) => one !== id)
+    expect(digestOf(id).learned!.samples).toBe(1)
+    for (const other of others) expect(digestOf(other).learned).toMatchObject({ samples: 0, law: digestOf(id).learned!.law })
+  })
+})
+
+describe('new engines', () => {
+  it('start slowly', () => {
+    const { state, clock, admit, digestOf } = cluster
+    clock.now = 3_600_000
+    state.configure(2, pool({ policy: predicted, engines: engines(...four, 'new'), indexEntries: 100_000 }), clock.now)
+    expect(digestOf('new').learned!.warmth).toBe(0)
+    expect(digestOf('a').learned!.warmth).toBe(1)
+    expect(range(0, 5).map((at) => admit([`x${at}`, ...range(0, 30)], { configVersion: 2 }).engine)).not.toContain('new')
+    clock.now += 30_000
+    expect(digestOf('new').learned!.warmth).toBe(1)
+  })
+})
+
+describe('adapters', () => {
+  it('go where they are loaded, or where there is room', () => {
+    const { state, clock, admit } = cluster
+    state.observe([probe('a', 0, loaded([], 1)), probe('b', 0, loaded(['lora'], 1)), probe('c', 0, loaded([], 1)), probe('d', 0, loaded([], 1))], clock.now)
+    expect(admit(['x'], { adapter: 'lora' }).engine).toBe('b')
+    const other = range(0, 3).map((at) => admit([`y${at}`], { adapter: `other ${at}` }).engine)
+    expect([...other].sort()).toEqual(['a', 'c', 'd'])
+    expect(admit(['z'], { adapter: 'other 1' }).engine).toBe(other[1])
+  })
+})
+
+describe('putting the object down', () => {
+  it('keeps what was learned, small, and forgets the index', () => {
+    const { state, serve, clock } = cluster
+    for (const at of range(0, 12)) serve([`p${at}`, ...range(0, 60)], usage(null, 3905))
+    const snapshot = structuredClone(state.snapshot(clock.now)!)
+    expect(JSON.stringify(snapshot.books).length).toBeLessThan(300 * four.length)
+    const again = new ClusterState({ random: () => 0, epoch: 'f' })
+    again.restore(snapshot, clock.now)
+    const lawOf = (one: ClusterState) => one.digest(clock.now).engines.map(({ learned }) => learned!.law)
+    expect(lawOf(again)).toEqual(lawOf(state))
+  })
+
+  it('books again what was running, and frees it exactly', () => {
+    const { state, admit, clock } = cluster
+    const running = range(0, 9).map((at) => admit([`p${at}`, ...range(0, 60)]))
+    state.firstToken(running[0]!.key, {}, clock.now)
+    state.progress(running[0]!.key, 5, clock.now)
+    const again = new ClusterState({ random: () => 0, epoch: 'f' })
+    again.restore(structuredClone(state.snapshot(clock.now)!), clock.now)
+    const load = (one: ClusterState) => one.digest(clock.now).engines.map(({ activeBlocks, requests }) => ({ activeBlocks, requests }))
+    expect(load(again)).toEqual(load(state))
+    for (const { key } of running) again.release(key, outcome(), clock.now)
+    for (const one of again.digest(clock.now).engines) expect(one).toMatchObject({ activeBlocks: 0, requests: 0, queuedPrefillS: 0 })
+  })
+})
