@@ -13,14 +13,17 @@ export interface Row {
   run(lab: Lab): Promise<string>
 }
 
+export type EngineName = 'a' | 'b' | 'nixl'
+
 /** What rows work with. Servers start when a row first asks for them and serve all that follow. */
 export interface Lab {
   readonly environment: Environment
   readonly processes: Processes
   note(line: string): void
-  engine(name: 'a' | 'b'): Promise<RealEngine>
-  /** Before both engines, with the configuration of `gateway.ts`. */
-  gateway(kind: GatewayKind): Promise<RunningGateway>
+  /** `nixl` is like the others with the NIXL connector; it takes the place of b, so that no more than two run. */
+  engine(name: EngineName): Promise<RealEngine>
+  /** Before engine a and another one (b), with the configuration of `gateway.ts`. */
+  gateway(kind: GatewayKind, other?: 'b' | 'nixl'): Promise<RunningGateway>
   /** Where a file below test/vectors is. */
   vectorPath(file: string): string
   /** Writes a file below test/vectors; says whether it differs from what was there. */

@@ -2,7 +2,7 @@
 import type { Row } from './row.ts'
 import { clientRows } from './rows/clients.ts'
 import { eventRows } from './rows/events.ts'
-import { engineDies, faultRows } from './rows/faults.ts'
+import { engineDies, faultRows, hostileRow } from './rows/faults.ts'
 import { forwardingRows } from './rows/forwarding.ts'
 import { recordings } from './rows/recordings.ts'
 import { streamRows } from './rows/streams.ts'
@@ -11,8 +11,7 @@ import { tokenRows } from './rows/tokens.ts'
 export const rows: readonly Row[] = [
   ...recordings, ...streamRows, ...tokenRows, ...eventRows,
   ...gatewayRows('node'), ...gatewayRows('worker'),
-  // These end an engine.
-  engineDies('node'),
+  hostileRow('node'), hostileRow('worker'), engineDies('node'),
 ]
 
 function gatewayRows(kind: 'node' | 'worker'): readonly Row[] {

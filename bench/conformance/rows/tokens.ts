@@ -1,6 +1,10 @@
 /** Token ids and chat templates of a real engine over difficult text. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
+import { PromptMeter } from '../../../src/core/tokens/measure.ts'
+import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
+import { openVocabulary } from '../../../src/vocabulary.ts'
 import { servedModel } from '../engine.ts'
 import { fuzzText, generator } from '../fuzz.ts'
 import { sendJson } from '../http.ts'
@@ -45,7 +49,37 @@ export const tokenRows: readonly Row[] = [
       return `${texts.length} texts and ${chats.length} chats, ${texts.reduce((sum, { ids }) => sum + ids.length, 0)} and ${chats.reduce((sum, { ids }) => sum + ids.length, 0)} tokens, ${written}; tokenizer ${keepTokenizer(lab)}`
     },
   },
+  {
+    name: 'tokens-same-ids',
+    says: 'Our token ids, and our chat template, are those of the engine for text nobody has seen before.',
+    run: async (lab) => {
+      const { url } = await lab.engine('a')
+      const meter = await ownMeter(lab)
+      const seed = Math.floor(Date.now() / 1000)
+      const random = generator(seed)
+      const unlike: string[] = []
+      const compare = async (endpoint: 'tokenize' | 'chat', body: object) => {
+        const measured = meter.measure({ endpoint, body, bodyBytes: 0, adapter: null, salts: [], tenant: null, withIds: true })
+        const theirs = await idsOf(url, body)
+        const ours = measured.ids === null ? null : [...measured.ids]
+        if (ours?.join() !== theirs.join()) unlike.push(`${JSON.stringify(body).slice(0, 200)}: ${ours === null ? measured.inexact : 'other ids'}`)
+      }
+      for (let count = 0; count < 300; count++) await compare('tokenize', { prompt: fuzzText(random, 30) })
+      for (let count = 0; count < 100; count++) await compare('chat', { messages: fuzzedTurns(random) })
+      check(unlike.length === 0, `${unlike.length} of 400 differ (seed ${seed}), e.g. ${unlike[0]}`)
+      return `300 texts and 100 chats, seed ${seed}`
+    },
+  },
 ]
+
+/** The gateway's own way from a request to ids, with the vocabulary compiled from the model's files. */
+async function ownMeter(lab: Lab): Promise<PromptMeter> {
+  const file = (name: string): unknown => JSON.parse(readFileSync(join(lab.environment.folder, 'models/tiny', name), 'utf8'))
+  const vocabulary = await openVocabulary(compileVocabulary({ tokenizer: file('tokenizer.json'), ...readTokenizerConfig(file('tokenizer_config.json')) }))
+  const encoder = new TextEncoder()
+  const encodeUtf8 = (text: string, into: Uint8Array) => encoder.encodeInto(text, into).written
+  return new PromptMeter({ model: servedModel, blockTokens: 32, encodeUtf8, now: () => 0, tokenizer: vocabulary.tokenizer, template: vocabulary.template })
+}
 
 async function idsOf(url: string, body: object): Promise<number[]> {
   const answer = await sendJson<{ tokens: number[] }>({ url, method: 'POST', path: '/tokenize', body: { model: servedModel, ...body } })
@@ -66,7 +100,6 @@ const call = (args: object) => ({ id: 'call-1', type: 'function', function: { na
 
 function fuzzedChats(): ChatVector['chat'][] {
   const random = generator(21)
-  const text = () => fuzzText(random, 10)
   const fixed = [
     { messages: [user('hello')] },
     { messages: [user('hello')], add_generation_prompt: false },
@@ -77,11 +110,13 @@ function fuzzedChats(): ChatVector['chat'][] {
     { messages: [user('w'), { role: 'assistant', content: null, tool_calls: [call({ unit: 'ü', deep: { b: [1, 2.5, null, true] } }), call({})] }, { role: 'tool', tool_call_id: 'call-1', content: '21°' }, { role: 'tool', tool_call_id: 'call-1', content: [{ type: 'text', text: '<22>' }] }], tools: [weatherTool] },
     { messages: [{ role: 'developer', content: 'Be brief.', name: 'dev' }, user('x')] },
   ]
-  const random20 = Array.from({ length: 20 }, () => {
-    const turns = Array.from({ length: 1 + Math.floor(random() * 4) }, (_, at) => ({ role: at % 2 === 0 ? 'user' : 'assistant', content: text() }))
-    return { messages: random() < 0.5 ? [{ role: 'system', content: text() }, ...turns] : turns }
-  })
-  return [...fixed, ...random20]
+  return [...fixed, ...Array.from({ length: 20 }, () => ({ messages: fuzzedTurns(random) }))]
+}
+
+function fuzzedTurns(random: () => number): { role: string; content: string }[] {
+  const text = () => fuzzText(random, 10)
+  const turns = Array.from({ length: 1 + Math.floor(random() * 4) }, (_, at) => ({ role: at % 2 === 0 ? 'user' : 'assistant', content: text() }))
+  return random() < 0.5 ? [{ role: 'system', content: text() }, ...turns] : turns
 }
 
 /** The model's own tokenizer and template, so that the tests can have a try without an engine. */
