@@ -4,7 +4,7 @@
  */
 import * as z from 'zod/mini'
 import { policy, defaultPolicy } from './policies.ts'
-import { address, baseUrl, decimal, headerName, id, label, milliseconds, modelName, oneOf, otherwise, say, secret, strict, whole, words } from './values.ts'
+import { address, baseUrl, decimal, hardware, headerName, id, label, milliseconds, modelName, oneOf, otherwise, say, secret, strict, whole, words } from './values.ts'
 
 const key = strict({
   name: say('Who holds the key: stands in logs and metrics.', id),
@@ -28,8 +28,8 @@ const engine = strict({
   prefix_caching: say('Does it keep prefixes? `auto`: believe its metrics.', otherwise(oneOf(['auto', 'on', 'off']), 'auto')),
   cache_blocks: say('KV blocks, of the pool’s `block_tokens`, that it can hold. Absent: from its metrics, or learned.', z.optional(whole(1, 100_000_000))),
   rtt_ms: say('Network round trip from the gateway.', otherwise(decimal(0, 10_000), 0)),
-  profile: say('Hardware profile whose speed is assumed until the engine’s own is learned.', z.optional(id)),
-  lmcache_instance: say('Its LMCache instance id.', z.optional(words(255))),
+  profile: say('Hardware whose speed is assumed until the engine’s own is learned: GPU, count and billions of parameters, as in `h100-8b` or `a100x4-70b`.', z.optional(hardware)),
+  lmcache_instance: say('Its LMCache instance id. Not acted on yet.', z.optional(words(255))),
 })
 
 const split = strict({
@@ -50,7 +50,7 @@ const lmcache = strict({
 const poolLimits = strict({
   connect_ms: say('To open a connection to an engine.', otherwise(milliseconds(), 5000)),
   first_byte_ms: say('From dispatch to the first body byte.', otherwise(milliseconds(), 600_000)),
-  prefill_ms: say('For the prefill leg of a split request.', otherwise(milliseconds(), 300_000)),
+  prefill_ms: say('For the prefill leg of a split request. Not acted on yet.', otherwise(milliseconds(), 300_000)),
   idle_ms: say('Longest silence between bytes of a stream. There is no limit on its length.', otherwise(milliseconds(), 60_000)),
 })
 
@@ -77,8 +77,8 @@ const pool = strict({
   shadow: say('A second policy that ranks the same requests and never acts; compare them in the decisions.', z.optional(policy)),
   block_tokens: say('Tokens in a block of the gateway’s books. Best a multiple of the engines’ block size.', otherwise(whole(1, 4096), 64)),
   tokenizer: say('Compiled vocabulary: a file on Node, a key on Workers. Absent: bytes with a learned ratio.', z.optional(words(1024))),
-  split: say('Disaggregated prefill.', z.prefault(split, {})),
-  lmcache: say('Where to ask what LMCache holds. Absent: nobody is asked.', z.optional(lmcache)),
+  split: say('Disaggregated prefill. Not acted on yet: decode engines do both.', z.prefault(split, {})),
+  lmcache: say('Where to ask what LMCache holds. Absent: nobody is asked. Not acted on yet.', z.optional(lmcache)),
   limits: say('Time limits.', z.prefault(poolLimits, {})),
   stats_interval_ms: say('How often each engine’s `/health` and `/metrics` are read.', otherwise(milliseconds(100), 10_000)),
   observe_share: say('Share of streams whose events are read on the way. Default: 1 on Node, 0.1 on Workers, where reading costs more.', z.optional(decimal(0, 1))),
@@ -131,7 +131,7 @@ export const documentSchema = strict({
   clusters: say('Where the engines are.', z.array(cluster).check(z.minLength(1))),
   limits: say('Limits of the gateway itself.', z.prefault(gatewayLimits, {})),
   log: say('Structured logs.', z.prefault(log, {})),
-  ttft: say('Reports of what each stage before the first token took.', z.prefault(ttft, {})),
+  ttft: say('Reports of what each stage before the first token took. Not acted on yet.', z.prefault(ttft, {})),
 }).check(z.meta({ title: 'Firstlight configuration' }))
 
 export type ConfigDocument = z.output<typeof documentSchema>

@@ -59,7 +59,7 @@ function summarisePool(pool: PoolSettings): PoolSummary {
       policy: policyText(pool.policy),
       ...(pool.shadow !== null && { shadow: policyText(pool.shadow) }),
       tokens: `${pool.tokenizer ?? 'from bytes, ratio learned'}; blocks of ${pool.blockTokens}`,
-      split: mode === 'never' ? 'never' : `${mode}${threshold}, by ${connector}; without a prefill engine: ${fallback}`,
+      ...(mode !== 'never' && { split: `${mode}${threshold}, by ${connector}; without a prefill engine: ${fallback}` }),
       limits: `connect ${pool.limits.connectMs} ms, first byte ${pool.limits.firstByteMs} ms, silence ${pool.limits.idleMs} ms`,
       probes: `every ${pool.statsIntervalMs} ms`,
     },
@@ -87,11 +87,19 @@ function summariseEngine(engine: EngineConfig): PoolSummary['engines'][number] {
 function notes(config: Config): string[] {
   const found: string[] = []
   if (summariseAdmin(config) === 'nobody') found.push('without `admin`, nobody can drain engines or read decisions.')
+  if (config.ttft.enabled) found.push('`ttft` is not acted on yet.')
   for (const { id, pools } of config.clusters) {
-    for (const { model, engines } of pools) {
-      if (engines.every((engine) => engine.weight === 0)) found.push(`${id}: every engine of ${model} has weight 0.`)
-      if (engines.length === 1) found.push(`${id}: ${model} has one engine, so nothing can take over when it fails.`)
-    }
+    for (const pool of pools) found.push(...poolNotes(pool).map((note) => `${id}, ${pool.model}: ${note}`))
   }
+  return found
+}
+
+function poolNotes({ engines, split, lmcache, policy }: PoolSettings): string[] {
+  const found: string[] = []
+  if (engines.every((engine) => engine.weight === 0)) found.push('every engine has weight 0.')
+  if (engines.length === 1) found.push('there is one engine, so nothing can take over when it fails.')
+  if (split.mode !== 'never') found.push('`split` is not acted on yet: decode engines do both, prefill engines nothing.')
+  if (lmcache !== null) found.push('`lmcache` is not acted on yet.')
+  if (policy.name === 'kv_aware') found.push('the policy kv_aware lives on LMCache lookups, which are not made yet: its fallback decides.')
   return found
 }

@@ -1,6 +1,7 @@
 /** The leaves of the document: what an address, a duration, a secret or a name may look like. */
 // The functional form of zod: on Workers the other one would cost 20 kB gzipped.
 import * as z from 'zod/mini'
+import { profile, profileNames } from '../core/latency/profiles.ts'
 import { didYouMean } from './suggest.ts'
 
 /** The value of a key that is not there. */
@@ -52,6 +53,11 @@ export const modelName = text(/^[^\s\p{Cc}]{1,255}$/u, 'must be a model name: 1 
 export const headerName = text(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, 'must be an HTTP header name')
 
 export const label = z.string().check(z.maxLength(255))
+
+/** A name the core has a speed for. */
+export const hardware = z.string().check(
+  z.refine((name) => profile(name) !== null, { error: `must be a hardware profile, such as ${profileNames.join(', ')}, or a100x4-70b` }),
+)
 
 const secretText = z.string().check(
   z.minLength(1, { error: 'must not be empty' }),

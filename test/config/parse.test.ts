@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { makePolicy, policyKinds } from '../../src/core/routing/policies/index.ts'
 import { ConfigError, parseConfig, parseConfigText, type ParseOptions, type Problem } from '../../src/config/parse.ts'
 
 const node: ParseOptions = { defaultVersion: 7, defaultObserveShare: 1, listens: true }
@@ -56,6 +57,17 @@ describe('a configuration', () => {
     expect(modeOf(roles('prefill', 'decode'))).toBe('always')
   })
 
+  it('takes every policy by name, and with each of its options at its default', () => {
+    for (const { name, options } of policyKinds) {
+      const written = Object.fromEntries(Object.entries(options).map(([option, spec]) => [option.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), spec.default]))
+      const given = Object.fromEntries(Object.entries(options).map(([option, spec]) => [option, spec.default]))
+      const policyOf = (policy: unknown) => parseConfig(withPool({ policy }), {}, node).clusters[0]!.pools[0]!.policy
+      expect(policyOf(name)).toEqual({ name, options: {} })
+      expect(policyOf({ name, ...written })).toEqual({ name, options: given })
+      expect(makePolicy(policyOf({ name, ...written }))).toHaveProperty('policy')
+    }
+  })
+
   it('says every problem at once', () => {
     const all = problems(document({ listen: 'here', clusters: [{ id: 'a b', pools: [pool({ block_tokens: 0 })] }] }))
     expect(all.map(({ path }) => path).sort()).toEqual(['clusters[0].id', 'clusters[0].pools[0].block_tokens', 'listen'])
@@ -90,6 +102,9 @@ describe('a wrong value', () => {
     ['a policy', withPool({ policy: 'leastloaded' }), 'clusters[0].pools[0].policy', '"leastloaded"', 'did you mean "least_loaded"?'],
     ['a policy with options', withPool({ policy: { name: 'rnd' } }), 'clusters[0].pools[0].policy.name', '"rnd"', 'must be a policy'],
     ['an option no policy has', withPool({ policy: { name: 'random', x: 1 } }), 'clusters[0].pools[0].policy.x', '1', 'is not a known key'],
+    ['an option out of range', withPool({ policy: { name: 'active_blocks', overlap_weight: -1 } }), 'clusters[0].pools[0].policy.overlap_weight', '-1', 'must be at least 0'],
+    ['an option of another policy', withPool({ policy: { name: 'active_blocks', min_match: 1 } }), 'clusters[0].pools[0].policy.min_match', '1', 'is not a known key'],
+    ['hardware nobody measured', withEngine({ profile: 'abacus' }), 'clusters[0].pools[0].engines[0].profile', '"abacus"', 'such as'],
     ['a number as text', withPool({ lease_ms: '60s' }), 'clusters[0].pools[0].lease_ms', '"60s"', 'must be a number'],
     ['half a token', withPool({ block_tokens: 1.5 }), 'clusters[0].pools[0].block_tokens', '1.5', 'must be a whole number'],
     ['a share above one', withPool({ observe_share: 2 }), 'clusters[0].pools[0].observe_share', '2', 'must be at most 1'],

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import { toPoolConfig, toTargets } from '../../src/config/pool.ts'
+import { summarise } from '../../src/config/summary.ts'
 
 const config = parseConfig(
   {
@@ -29,6 +30,17 @@ const [pool] = cluster!.pools
 describe('what the core gets', () => {
   it('names cluster, pool and engines', () => {
     expect(toPoolConfig(cluster!, pool!)).toMatchObject({ cluster: 'one', pool: 'org/m', policy: { name: 'random', options: {} }, engines: [{ id: 'a' }, { id: 'b' }] })
+  })
+
+  it('splits nothing as long as the forwarder cannot, and check says so', () => {
+    const split = parseConfig(
+      { clusters: [{ id: 'one', pools: [{ model: 'm', engines: [{ id: 'p', url: 'http://p', role: 'prefill' }, { id: 'd', url: 'http://d', role: 'decode' }] }] }] },
+      {},
+      { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+    )
+    expect(split.clusters[0]!.pools[0]!.split.mode).toBe('always')
+    expect(toPoolConfig(split.clusters[0]!, split.clusters[0]!.pools[0]!).split.mode).toBe('never')
+    expect(summarise(split).notes.join()).toContain('`split` is not acted on yet')
   })
 
   it('holds neither addresses nor secrets', () => {
