@@ -11,6 +11,12 @@ const document = (over: object = {}) => ({ clusters: [{ id: 'one', pools: [pool(
 const withPool = (over: object) => document({ clusters: [{ id: 'one', pools: [pool(over)] }] })
 const withEngine = (over: object) => withPool({ engines: [engine(over)] })
 
+/** How a pool of engines with these roles splits when it does not say. */
+function splitOf(...roles: string[]): string {
+  const engines = roles.map((role, index) => engine({ id: `e${index}`, url: `http://h${index}`, role }))
+  return parseConfig(withPool({ engines }), {}, node).clusters[0]!.pools[0]!.split.mode
+}
+
 function problems(input: unknown, env = {}, options = node): readonly Problem[] {
   try {
     parseConfig(input, env, options)
@@ -50,11 +56,9 @@ describe('a configuration', () => {
   })
 
   it('splits by default exactly when there are prefill engines', () => {
-    const roles = (...list: string[]) => withPool({ engines: list.map((role, index) => engine({ id: `e${index}`, url: `http://h${index}`, role })) })
-    const modeOf = (input: unknown) => parseConfig(input, {}, node).clusters[0]!.pools[0]!.split.mode
-    expect(modeOf(roles('any', 'any'))).toBe('never')
-    expect(modeOf(roles('any', 'decode'))).toBe('never')
-    expect(modeOf(roles('prefill', 'decode'))).toBe('always')
+    expect(splitOf('any', 'any')).toBe('never')
+    expect(splitOf('any', 'decode')).toBe('never')
+    expect(splitOf('prefill', 'decode')).toBe('always')
   })
 
   it('takes every policy by name, and with each of its options at its default', () => {
@@ -148,8 +152,8 @@ describe('a name taken twice', () => {
 
   it('is fine for a model in another cluster, and for ranks behind one address that headers tell apart', () => {
     expect(problems(document({ clusters: [{ id: 'one', pools: [pool()] }, { id: 'two', pools: [pool()] }] }))).toEqual([])
-    const rank = (n: string) => engine({ id: `r${n}`, headers: { 'x-data-parallel-rank': n } })
-    expect(problems(withPool({ engines: [rank('0'), rank('1')] }))).toEqual([])
+    const ranks = ['0', '1'].map((rank) => engine({ id: `r${rank}`, headers: { 'x-data-parallel-rank': rank } }))
+    expect(problems(withPool({ engines: ranks }))).toEqual([])
   })
 })
 

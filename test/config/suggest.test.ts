@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import { assert, constantFrom, property, string } from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { didYouMean, editDistance } from '../../src/config/suggest.ts'
 
@@ -13,8 +13,8 @@ function naive(a: string, b: string): number {
 
 describe('the edit distance', () => {
   it('is that of the textbook', () => {
-    const word = fc.string({ maxLength: 5, unit: fc.constantFrom('a', 'b', 'c') })
-    fc.assert(fc.property(word, word, (a, b) => editDistance(a, b) === naive(a, b)))
+    const word = string({ maxLength: 5, unit: constantFrom('a', 'b', 'c') })
+    assert(property(word, word, (a, b) => editDistance(a, b) === naive(a, b)))
   })
 })
 
