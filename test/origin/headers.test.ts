@@ -1,0 +1,60 @@
+import { describe, expect, it } from 'vitest'
+import { headerOf, headersForClient, headersForEngine, headersForTarget, headersOfAnswer } from '../../src/origin/headers.ts'
+
+const names = (flat: readonly string[]) => flat.filter((_, i) => i % 2 === 0)
+
+describe('headers for an engine', () => {
+  it('leave out the client’s credentials and what concerns its connection', () => {
+    const flat = headersForEngine(
+      Object.entries({
+        Host: 'gateway',
+        Authorization: 'Bearer client',
+        'X-Api-Key': 'client',
+        Cookie: 'a=b',
+        Connection: 'keep-alive, X-Secret-Hop',
+        'X-Secret-Hop': '1',
+        'Transfer-Encoding': 'chunked',
+        'Content-Length': '7',
+        Expect: '100-continue',
+        TE: 'trailers',
+        Upgrade: 'h2c',
+        'Proxy-Authorization': 'x',
+      }),
+      'r1',
+    )
+    expect(flat).toEqual(['accept-encoding', 'identity', 'x-request-id', 'r1'])
+  })
+
+  it('leave out what anyone can write about addresses, engines and us', () => {
+    const forged = { 'X-Forwarded-For': '1.2.3.4', Forwarded: 'for=x', Via: 'x', 'CF-Connecting-IP': 'x', 'X-Firstlight-Options': '{}', 'X-Data-Parallel-Rank': '3', Origin: 'https://evil', 'Sec-Fetch-Mode': 'cors' }
+    expect(names(headersForEngine(Object.entries(forged), 'r'))).toEqual(['accept-encoding', 'x-request-id'])
+  })
+
+  it('pass what belongs to the request, and our id instead of the client’s', () => {
+    const flat = headersForEngine(Object.entries({ 'Content-Type': 'application/json', traceparent: '00-a-b-01', tracestate: 'x=y', 'x-session-id': 's', 'X-Request-Id': 'theirs', 'Accept-Encoding': 'gzip' }), 'ours')
+    expect(flat).toEqual(['content-type', 'application/json', 'traceparent', '00-a-b-01', 'tracestate', 'x=y', 'x-session-id', 's', 'accept-encoding', 'identity', 'x-request-id', 'ours'])
+  })
+
+  it('are overruled by what an operator set for the engine', () => {
+    const target = { id: 'e', url: 'http://e', headers: ['authorization', 'Bearer engine', 'x-session-id', 'fixed'], binding: null }
+    const flat = headersForTarget(['x-session-id', 'client', 'accept', '*/*'], target)
+    expect(flat).toEqual(['accept', '*/*', 'authorization', 'Bearer engine', 'x-session-id', 'fixed'])
+  })
+})
+
+describe('headers of an answer', () => {
+  it('lose their framing and what `connection` names, and are lower-case', () => {
+    const raw = ['Content-Type', 'text/event-stream', 'Connection', 'X-Hop, close', 'X-Hop', '1', 'Transfer-Encoding', 'chunked', 'Content-Length', '3', 'Keep-Alive', 'timeout=5', 'X-Kept', 'Yes']
+    expect(headersOfAnswer(raw)).toEqual(['content-type', 'text/event-stream', 'x-kept', 'Yes'])
+  })
+
+  it('name neither the engine’s server nor its address to a client, and cannot speak for the gateway', () => {
+    const answer = ['server', 'uvicorn', 'date', 'x', 'location', 'http://10.0.0.1:8000/', 'x-request-id', 'engine', 'x-firstlight-engine', 'forged', 'server-timing', 'db;dur=1', 'alt-svc', 'h3', 'content-type', 'application/json', 'endpoint-load-metrics', 'JSON {}']
+    expect(headersForClient(answer)).toEqual(['content-type', 'application/json', 'endpoint-load-metrics', 'JSON {}'])
+  })
+
+  it('are looked up by their first value', () => {
+    expect(headerOf(['a', '1', 'b', '2', 'a', '3'], 'a')).toBe('1')
+    expect(headerOf(['a', 'b'], 'b')).toBeNull()
+  })
+})
