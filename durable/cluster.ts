@@ -32,12 +32,10 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
-    this.#state = new ClusterState({ random: () => this.random(), epoch: crypto.randomUUID() })
     this.#store = new SnapshotStore(ctx.storage)
+    this.#state = this.#restored()
     this.#leases = this.#leaseHost()
     this.#router = debugRouter(this)
-    const snapshot = this.#store.load()
-    if (snapshot !== null) this.#state.restore(snapshot, this.now())
     if (this.#state.bookings > 0) this.#wakeBy(this.now() + FLUSH_MS)
   }
 
@@ -70,7 +68,9 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     this.#state.observe(signals, this.now())
     this.#touched()
     // An operator's word is kept before it is answered.
-    if (signals.some(({ kind }) => kind === 'drain')) await this.#flush()
+    if (!signals.some(({ kind }) => kind === 'drain')) return
+    await this.#flush()
+    await this.ctx.storage.sync()
   }
 
   async digest(): Promise<ClusterDigest> {
@@ -114,6 +114,20 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     return []
   }
 
+  /** A snapshot that cannot be read costs the memory, not the object: edges resume what lives. */
+  #restored(): ClusterState {
+    const parts = { random: () => this.random(), epoch: crypto.randomUUID() }
+    try {
+      const state = new ClusterState(parts)
+      const snapshot = this.#store.load()
+      if (snapshot !== null) state.restore(snapshot, this.now())
+      return state
+    } catch (error) {
+      complain('snapshot_unreadable', error)
+      return new ClusterState(parts)
+    }
+  }
+
   async #probeIfDue(): Promise<void> {
     const { pool } = this.#state
     const now = this.now()
@@ -125,7 +139,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
       this.#state.observe(signals, this.now())
       this.#touched()
     } catch (error) {
-      console.error(JSON.stringify({ event: 'probe_failed', cluster: pool.cluster, pool: pool.pool, error: String(error) }))
+      complain('probe_failed', error)
     }
   }
 
@@ -148,7 +162,12 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     const snapshot = this.#state.snapshot(this.now())
     if (snapshot === null) return
     this.#changed = false
-    await this.#store.save(snapshot)
+    try {
+      await this.#store.save(snapshot)
+    } catch (error) {
+      // Expiry must go on; the next change tries again.
+      complain('snapshot_unwritten', error)
+    }
   }
 
   #touched(): void {
@@ -179,4 +198,9 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
       },
     }
   }
+}
+
+/** The platform's log is the only one an object has. */
+function complain(event: string, error: unknown): void {
+  console.error(JSON.stringify({ event, object: 'cluster', error: String(error) }))
 }

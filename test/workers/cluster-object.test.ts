@@ -109,6 +109,18 @@ it('stores many bookings with long prompts in several values, and takes them all
   expect(left).toEqual(['snapshot'])
 })
 
+it('starts cold, and works, when its snapshot cannot be read', async () => {
+  const { cluster, stub } = open()
+  await cluster.configure(1, pool())
+  await bookAndVanish(stub)
+  await runDurableObjectAlarm(stub)
+  await runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.kv.put('snapshot:bookings:0', [{ admission: 7 }]))
+  await evictDurableObject(stub)
+  expect((await cluster.digest()).bookings).toBe(0)
+  await admitted(cluster.admit(admission()))
+  expect((await cluster.digest()).bookings).toBe(1)
+})
+
 it('writes nothing for the requests between two flushes but the alarm of the next one', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())

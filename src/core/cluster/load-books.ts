@@ -1,5 +1,5 @@
 import type { Signal, Signals } from '../routing/policy.ts'
-import { type Booked, type Books, endsAtFirstToken, type EngineRef, type Leg, type Reading } from './books.ts'
+import { type Booked, type Books, endsAtFirstToken, type EngineRef, type Reading } from './books.ts'
 import type { Admission, EngineDigest, EngineSpec, EngineStats, PoolConfig } from './contract.ts'
 import { SlidingCount } from './sliding-count.ts'
 
@@ -11,7 +11,6 @@ const STALE_AFTER_INTERVALS = 3
 
 interface EngineLoad {
   requests: number
-  queuedPrefillTokens: number
   readonly arrivals: SlidingCount
   /** As of `recentAt`. */
   recentWork: number
@@ -22,9 +21,9 @@ interface EngineLoad {
 
 /** What needs no knowledge of blocks: how many requests, when they came, what they weigh. */
 export class LoadBooks implements Books {
-  readonly answers = ['requests', 'arrivals', 'recentWork', 'turn', 'queuedPrefillTokens', 'reportedQueue', 'rttS'] as const satisfies readonly Signal[]
+  readonly answers = ['requests', 'arrivals', 'recentWork', 'turn', 'reportedQueue', 'rttS'] as const satisfies readonly Signal[]
   readonly #loads: (EngineLoad | undefined)[] = []
-  /** Keys of bookings whose prompt still waits for its first token. */
+  /** Keys of bookings whose first token has not come. */
   readonly #unprefilled = new Set<string>()
   #staleAfterMs = 0
   /** The turn of whoever went last: newcomers start here instead of catching up. */
@@ -37,7 +36,6 @@ export class LoadBooks implements Books {
   engineAdded(engine: EngineRef): void {
     this.#loads[engine.slot] = {
       requests: 0,
-      queuedPrefillTokens: 0,
       arrivals: new SlidingCount(ARRIVALS_WINDOW_MS),
       recentWork: 0,
       recentAt: 0,
@@ -64,20 +62,18 @@ export class LoadBooks implements Books {
       load.recentAt = now
       this.#turnNow = Math.max(this.#turnNow, load.turn)
       load.turn = this.#turnNow + 1 / weightOf(leg.engine.spec)
-      if (prefills(leg)) load.queuedPrefillTokens += booking.admission.promptTokens
     }
   }
 
   firstToken(booking: Booked): void {
-    this.#endPrefill(booking)
+    if (!this.#unprefilled.delete(booking.key)) return
     for (const leg of booking.legs) if (endsAtFirstToken(leg.part)) this.#load(leg.engine).requests -= 1
   }
 
   progress(): void {}
 
   release(booking: Booked): void {
-    const prefilled = !this.#unprefilled.has(booking.key)
-    this.#endPrefill(booking)
+    const prefilled = !this.#unprefilled.delete(booking.key)
     for (const leg of booking.legs) {
       if (prefilled && endsAtFirstToken(leg.part)) continue
       this.#load(leg.engine).requests -= 1
@@ -111,8 +107,6 @@ export class LoadBooks implements Books {
         return decayed(load, now)
       case 'turn':
         return load.turn
-      case 'queuedPrefillTokens':
-        return load.queuedPrefillTokens
       case 'reportedQueue':
         return load.stats !== null && now - load.stats.at <= this.#staleAfterMs ? load.stats.queue : undefined
       case 'rttS':
@@ -122,22 +116,11 @@ export class LoadBooks implements Books {
     }
   }
 
-  #endPrefill(booking: Booked): void {
-    if (!this.#unprefilled.delete(booking.key)) return
-    for (const leg of booking.legs) {
-      if (prefills(leg)) this.#load(leg.engine).queuedPrefillTokens -= booking.admission.promptTokens
-    }
-  }
-
   #load(engine: EngineRef): EngineLoad {
     const load = this.#loads[engine.slot]
     if (load === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
     return load
   }
-}
-
-function prefills(leg: Leg): boolean {
-  return leg.part === 'whole' || leg.part === 'prefill'
 }
 
 /** A request is work even when its prompt is empty. */

@@ -20,20 +20,6 @@ function booking(key: string, promptTokens: number, ...parts: Part[]): Booked {
 
 const read = (books: LoadBooks, now: number) => books.read(admission(), now)
 
-it('queues a prompt until its first token, wherever it is prefilled', () => {
-  const books = open()
-  const [whole, split] = [booking('w', 100, 'whole'), booking('s', 30, 'prefill', 'decode')]
-  books.book(whole, 0)
-  books.book(split, 0)
-  expect(read(books, 0).signal('queuedPrefillTokens', a)).toBe(130)
-  expect(read(books, 0).signal('queuedPrefillTokens', b)).toBe(0)
-  books.firstToken(split)
-  expect(read(books, 0).signal('queuedPrefillTokens', a)).toBe(100)
-  books.release(whole)
-  books.release(split)
-  expect(read(books, 0).signal('queuedPrefillTokens', a)).toBe(0)
-})
-
 it('frees a prefill engine at the first token and keeps the decode engine until the end', () => {
   const books = open()
   const split = booking('s', 30, 'prefill', 'decode')

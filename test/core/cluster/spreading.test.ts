@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
+import { inTieOrder } from '../../../src/core/cluster/eligible.ts'
+import { EngineRecord } from '../../../src/core/cluster/engine-record.ts'
+import { LoadBooks } from '../../../src/core/cluster/load-books.ts'
+import { PoolBooks } from '../../../src/core/cluster/pool-books.ts'
 import type { Admission, PoolConfig } from '../../../src/core/cluster/contract.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { policyKinds } from '../../../src/core/routing/policies/index.ts'
@@ -61,6 +65,29 @@ describe('sequential requests without overlap', () => {
       return id
     })
     expect(counted(chosen)).toEqual([10, 10, 10, 10, 10, 10, 10, 10])
+  })
+})
+
+describe('engines that cost the same', () => {
+  it('get their turn by recent work, so that long and short prompts do not sort themselves', () => {
+    const state = open({ policy: { name: 'least_loaded', options: {} }, engines: eight.slice(0, 2) })
+    const tokens = new Map<string, number>()
+    for (let index = 0; index < 40; index++) {
+      const promptTokens = index % 2 === 0 ? 10_000 : 10
+      const { key, engine: id } = admit(state, index, { promptTokens })
+      state.release(key, outcome(), index)
+      tokens.set(id, (tokens.get(id) ?? 0) + promptTokens)
+    }
+    const [one, other] = [...tokens.values()]
+    expect(Math.abs(one! - other!)).toBeLessThanOrEqual(10_000)
+  })
+
+  it('get their turn in rotation when their recent work is the same', () => {
+    const records = eight.map((spec, slot) => new EngineRecord(slot, spec))
+    const idle = new PoolBooks([new LoadBooks()])
+    for (const record of records) idle.engineAdded(record, 0)
+    const orders = [0, 3, 8].map((rotation) => inTieOrder(records, idle.read(admission(), 0), rotation).map(({ spec }) => spec.id)[0])
+    expect(orders).toEqual(['e0', 'e3', 'e0'])
   })
 })
 
