@@ -1,0 +1,129 @@
+import { describe, expect, it } from 'vitest'
+import type { Admission, Outcome, Resume } from '../../src/core/cluster/contract.ts'
+import { Booking, type Ending } from '../../src/origin/booking.ts'
+import type { Cluster, Lease } from '../../src/ports.ts'
+
+const ending: Ending = { result: 'complete', failure: null, status: 200, usage: null, outputEvents: 3, stages: {} }
+const placement = { kind: 'whole', engine: 'a', runnersUp: [] } as const
+
+/** An object that can forget, be out of reach, and be slow. */
+class Books {
+  readonly heard: string[] = []
+  readonly resumes: Resume[] = []
+  knows = true
+  reachable = true
+  hold: Promise<void> | null = null
+  #renewed: (() => void)[] = []
+
+  readonly lease: Lease = this.#lease()
+
+  booking(lease: Lease | null = this.lease, leaseMs = 60_000): Booking {
+    const cluster = {
+      resume: async (booking: Resume) => {
+        if (!this.reachable) throw new Error('out of reach')
+        this.resumes.push(booking)
+        this.knows = true
+        return this.#lease()
+      },
+    } as Partial<Cluster> as Cluster
+    const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+    return new Booking({ cluster, lease, admission: { id: 'x' } as Admission, placement, leaseMs, log })
+  }
+
+  renewed(): Promise<void> {
+    return new Promise((resolve) => this.#renewed.push(resolve))
+  }
+
+  #lease(): Lease {
+    const say = async (what: string) => {
+      await this.hold
+      if (!this.reachable || !this.knows) throw new Error('unknown booking')
+      this.heard.push(what)
+      if (what === 'renew') for (const resolve of this.#renewed.splice(0)) resolve()
+    }
+    return {
+      firstToken: () => say('first token'),
+      progress: (blocks) => say(`progress ${blocks}`),
+      renew: () => say('renew'),
+      release: (outcome: Outcome) => say(`release ${outcome.result}`),
+    }
+  }
+}
+
+describe('a booking', () => {
+  it('says everything in order and its end exactly once', async () => {
+    const books = new Books()
+    const booking = books.booking()
+    booking.firstToken({})
+    booking.firstToken({})
+    booking.progress(1)
+    await Promise.all([booking.release(ending), booking.release({ ...ending, result: 'client_gone' })])
+    booking.progress(9)
+    await booking.release(ending)
+    expect(books.heard).toEqual(['first token', 'progress 1', 'release complete'])
+  })
+
+  it('sends of many steps on the way only the last', async () => {
+    const books = new Books()
+    let go = () => {}
+    books.hold = new Promise((resolve) => (go = resolve))
+    const booking = books.booking()
+    booking.firstToken({})
+    for (let blocks = 1; blocks <= 50; blocks++) booking.progress(blocks)
+    go()
+    await booking.release(ending)
+    expect(books.heard).toEqual(['first token', 'progress 50', 'release complete'])
+  })
+
+  it('gives signs of life while it lives, and none after', async () => {
+    const books = new Books()
+    const booking = books.booking(books.lease, 30)
+    await books.renewed()
+    await books.renewed()
+    await booking.release(ending)
+    const heard = books.heard.length
+    await new Promise((turn) => setTimeout(turn, 40))
+    expect(books.heard.length).toBe(heard)
+    expect(books.heard.at(-1)).toBe('release complete')
+  })
+
+  it('is booked again, as far as it had come, when the object forgot it', async () => {
+    const books = new Books()
+    const booking = books.booking()
+    booking.firstToken({})
+    booking.progress(4)
+    await Promise.resolve()
+    books.knows = false
+    await booking.release(ending)
+    expect(books.resumes.at(-1)).toMatchObject({ placement, firstTokenSeen: true, outputBlocks: 4 })
+    expect(books.heard.at(-1)).toBe('release complete')
+  })
+
+  it('outlives an object out of reach, and never fails its request', async () => {
+    const books = new Books()
+    books.reachable = false
+    const booking = books.booking()
+    booking.firstToken({})
+    await booking.release(ending)
+    expect(books.heard).toEqual([])
+  })
+
+  it('made without the object is told to it as soon as it is back', async () => {
+    const books = new Books()
+    const booking = books.booking(null, 30)
+    booking.firstToken({})
+    await books.renewed()
+    expect(books.resumes).toMatchObject([{ firstTokenSeen: true }])
+    await booking.release(ending)
+    expect(books.heard.at(-1)).toBe('release complete')
+  })
+
+  it('the object never knew ends without a word', async () => {
+    const books = new Books()
+    const booking = books.booking(null)
+    booking.firstToken({})
+    await booking.release(ending)
+    expect(books.heard).toEqual([])
+    expect(books.resumes).toEqual([])
+  })
+})

@@ -1,0 +1,198 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { Failure } from '../../src/failure.ts'
+import { forward } from '../../src/origin/forward.ts'
+import { World, type Meeting } from './world.ts'
+
+async function failureOf(work: Promise<unknown>): Promise<Failure> {
+  const thrown = await work.then(
+    () => null,
+    (error: unknown) => error,
+  )
+  if (thrown instanceof Failure) return thrown
+  throw new Error(`expected a Failure, got ${String(thrown)}`)
+}
+
+const dead: Meeting = { fails: 'connect' }
+
+describe('a request that engines take turns to fail', () => {
+  it('goes to the next engine, and every engine it left is named and released', async () => {
+    const world = new World({ 'c-a': [dead], 'c-b': [{ fails: 'reset', when: 'first_byte' }], 'c-d': [{ status: 200 }] })
+    const suspects: string[] = []
+    const response = await forward(world.exchange([world.route('c', ['c-a', 'c-b', 'c-d'])]), world.ports, world.digests, (_route, { id }) => suspects.push(id))
+    expect(response.headers.get('x-firstlight-engine')).toBe('c-d')
+    await world.settled()
+    expect(world.books.map(({ engine, admission: { attempt, avoid }, outcomes }) => ({ engine, attempt, avoid, outcomes: outcomes.map(({ result, failure }) => [result, failure]) }))).toEqual([
+      { engine: 'c-a', attempt: 0, avoid: [], outcomes: [['engine_failed', 'connect']] },
+      { engine: 'c-b', attempt: 1, avoid: ['c-a'], outcomes: [['engine_failed', 'reset']] },
+      { engine: 'c-d', attempt: 2, avoid: ['c-a', 'c-b'], outcomes: [['complete', null]] },
+    ])
+    expect(suspects).toEqual(['c-a', 'c-b'])
+  })
+
+  const meetings: readonly [string, Meeting, string, string][] = [
+    ['connect', dead, 'connect', 'no_engine'],
+    ['connect_timeout', { fails: 'connect_timeout' }, 'connect_timeout', 'no_engine'],
+    ['reset', { fails: 'reset' }, 'reset', 'no_engine'],
+    ['first_byte_timeout', { fails: 'first_byte_timeout' }, 'first_byte_timeout', 'engine_timeout'],
+    ['malformed', { fails: 'malformed' }, 'malformed', 'engine_unreachable'],
+    ['a 500', { status: 500 }, 'status_5xx', 'engine_unreachable'],
+    ['a 503 of a dying engine', { status: 503, body: '{"error":"EngineDeadError"}' }, 'status_5xx', 'engine_unreachable'],
+    ['a redirect', { status: 307 }, 'malformed', 'engine_unreachable'],
+    ['the engine’s own busy', { status: 503, body: '{"error":{"message":"The engine is currently busy and cannot accept new requests."}}' }, 'busy', 'engines_full'],
+  ]
+  for (const [what, meeting, failure, reason] of meetings) {
+    it(`ends as ${reason} when all there is is ${what}`, async () => {
+      const world = new World({ 'c-a': [meeting], 'c-b': [meeting] })
+      const thrown = await failureOf(forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests))
+      expect(thrown.reason).toBe(reason)
+      expect(thrown.retryAfterMs).toBeGreaterThan(0)
+      expect(thrown.message).not.toMatch(/10\.0|http/)
+      await world.settled()
+      expect(world.books.map(({ outcomes }) => outcomes.map((outcome) => outcome.failure))).toEqual([[failure], [failure]])
+    })
+  }
+
+  for (const status of [400, 404, 422, 429, 501]) {
+    it(`ends with the engine’s own ${status}, as the engine sent it`, async () => {
+      const world = new World({ 'c-a': [{ status, body: '{"error":{"message":"no"}}', headers: ['x-kept', '1', 'server', 'uvicorn'] }], 'c-b': [] })
+      const response = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
+      expect(response.status).toBe(status)
+      expect(await response.text()).toBe('{"error":{"message":"no"}}')
+      expect(response.headers.get('x-kept')).toBe('1')
+      expect(response.headers.get('server')).toBeNull()
+      await world.settled()
+      expect(world.books.map(({ outcomes }) => outcomes)).toMatchObject([[{ result: 'engine_refused', status, failure: null }]])
+    })
+  }
+
+  it('is broken off after its first byte on one engine only', async () => {
+    const world = new World({ 'c-a': [{ status: 200, end: 'engine_cut' }], 'c-b': [] })
+    await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
+    await world.settled()
+    expect(world.sent).toHaveLength(1)
+    expect(world.books.map(({ outcomes }) => outcomes)).toMatchObject([[{ result: 'engine_failed', failure: 'reset', outputEvents: 4 }]])
+    const event = (path: string) => new TextDecoder().decode(world.replies[0]!.cutEvent('reset')).includes(path)
+    expect(event('engine_stream_cut')).toBe(true)
+  })
+})
+
+describe('an answer', () => {
+  it('says who gave it, why, and what it took', async () => {
+    const world = new World({ 'c-a': [{ status: 200, headers: ['x-request-id', 'engine’s', 'x-firstlight-engine', 'forged'] }] })
+    const { headers } = await forward(world.exchange([world.route('c', ['c-a'])]), world.ports, world.digests)
+    expect(Object.fromEntries(headers)).toEqual({
+      'content-type': 'text/event-stream',
+      'x-request-id': 'label',
+      'x-firstlight-engine': 'c-a',
+      'x-firstlight-cluster': 'c',
+      'x-firstlight-policy': 'first',
+      'x-firstlight-decision': 'id-1',
+      'server-timing': 'edge;dur=1.5, admit;dur=0, connect;dur=0, first_byte;dur=0, ttft;dur=100',
+    })
+    await world.settled()
+    expect(world.books[0]!.firstTokens).toMatchObject([{ ttft: 100 }])
+  })
+
+  it('that is no stream says nothing of a first token', async () => {
+    const world = new World({ 'c-a': [{ status: 200, sse: false, body: '{}' }] })
+    await forward(world.exchange([world.route('c', ['c-a'])], { stream: false }), world.ports, world.digests)
+    await world.settled()
+    expect(world.books[0]!.firstTokens).toEqual([])
+    expect(world.books[0]!.outcomes[0]!.stages.ttft).toBeUndefined()
+    expect(world.replies[0]!.observe).toBe(true)
+  })
+
+  it('tells who holds it', async () => {
+    const served: unknown[] = []
+    const world = new World({ 'c-a': [{ status: 200 }] })
+    await forward(world.exchange([world.route('c', ['c-a'])], { onServed: (...told) => served.push(told) }), world.ports, world.digests)
+    await world.settled()
+    expect(world.replies[0]!.findResponseId).toBe(true)
+    expect(served).toEqual([[{ cluster: 'c', engine: 'c-a' }, 'resp_1']])
+  })
+})
+
+describe('clusters', () => {
+  it('are tried in order, and the header names who refused', async () => {
+    const world = new World({ 'c1-a': [], 'c2-a': [] })
+    world.refusals.set('c1', 'engines_full')
+    const { headers } = await forward(world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]), world.ports, world.digests)
+    expect(headers.get('x-firstlight-cluster')).toBe('c2')
+    expect(headers.get('x-firstlight-decision')).toBe('id-1; failover=c1:engines_full')
+  })
+
+  it('whose engines all failed give way to the next one', async () => {
+    const world = new World({ 'c1-a': [dead], 'c2-a': [] })
+    const { headers } = await forward(world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]), world.ports, world.digests)
+    expect(headers.get('x-firstlight-engine')).toBe('c2-a')
+  })
+
+  it('that all refuse are summed up by the best of the bad news', async () => {
+    for (const [first, second, reason] of [['no_engine', 'engines_full', 'engines_full'], ['role_empty', 'no_engine', 'role_empty'], ['retry_budget', 'unconfigured', 'no_engine']] as const) {
+      const world = new World({ 'c1-a': [], 'c2-a': [] })
+      world.refusals.set('c1', first).set('c2', second)
+      const thrown = await failureOf(forward(world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]), world.ports, world.digests))
+      expect(thrown.reason).toBe(reason)
+      expect(thrown.retryAfterMs).toBe(500)
+    }
+  })
+
+  it('out of reach are done without, and the decision says so', async () => {
+    const world = new World({ 'c-a': [dead], 'c-b': [] })
+    world.refusals.set('c', 'throws')
+    const { headers } = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
+    expect(headers.get('x-firstlight-engine')).toBe('c-b')
+    expect(headers.get('x-firstlight-policy')).toBe('rendezvous')
+    expect(headers.get('x-firstlight-decision')).toBe('id-1; fallback=object_unreachable')
+    await world.settled()
+    expect(world.books).toEqual([])
+  })
+
+  it('have no say over a request that is bound to one engine', async () => {
+    const world = new World({ 'c-a': [], 'c-b': [] })
+    const exchange = world.exchange([world.route('c', ['c-a', 'c-b'])], { pinned: { cluster: 'c', engine: 'c-b' } })
+    const { headers } = await forward(exchange, world.ports, world.digests)
+    expect(headers.get('x-firstlight-engine')).toBe('c-b')
+    const dying = new World({ 'c-a': [], 'c-b': [dead] })
+    const again = dying.exchange([dying.route('c', ['c-a', 'c-b'])], { pinned: { cluster: 'c', engine: 'c-b' } })
+    expect((await failureOf(forward(again, dying.ports, dying.digests))).reason).toBe('no_engine')
+    expect(dying.sent.map(({ target }) => target.id)).toEqual(['c-b'])
+  })
+})
+
+describe('a client that leaves', () => {
+  it('frees its booking and is not retried', async () => {
+    const world = new World({ 'c-a': ['hangs'], 'c-b': [] })
+    const work = failureOf(forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests))
+    await new Promise((turn) => setTimeout(turn, 0))
+    world.client.abort('client left')
+    expect((await work).reason).toBe('client_gone')
+    await world.settled()
+    expect(world.sent).toHaveLength(1)
+    expect(world.books[0]!.outcomes).toMatchObject([{ result: 'client_gone', failure: null }])
+  })
+})
+
+describe('whatever happens', () => {
+  const meeting = fc.oneof(
+    fc.constantFrom<Meeting>(dead, { fails: 'reset', when: 'first_byte' }, { fails: 'first_byte_timeout' }, { status: 500 }, { status: 503, body: 'currently busy' }, { status: 404 }, { status: 302 }, { status: 200 }, { status: 200, sse: false }),
+    fc.constantFrom<Meeting>({ status: 200, end: 'engine_cut' }, { status: 200, end: 'client_gone' }),
+  )
+  it('every booking is released exactly once', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(meeting, { minLength: 1, maxLength: 6 }), fc.constantFrom(null, 'engines_full', 'throws'), async (script, first) => {
+        const engines = script.map((_, i) => `c2-${i}`)
+        const world = new World(Object.fromEntries(script.map((one, i) => [`c2-${i}`, [one]])))
+        if (first !== null) world.refusals.set('c1', first)
+        const exchange = world.exchange([world.route('c1', []), world.route('c2', engines)])
+        await forward(exchange, world.ports, world.digests).catch(() => {})
+        await new Promise((turn) => setTimeout(turn, 0))
+        await world.settled()
+        expect(world.books.every(({ outcomes }) => outcomes.length === 1)).toBe(true)
+        expect(new Set(world.sent.map(({ target }) => target.id)).size).toBe(world.sent.length)
+      }),
+      { numRuns: 200 },
+    )
+  })
+})

@@ -1,0 +1,163 @@
+/** A forwarder's outside, made of scripts: engines that answer or fail, clusters that book and count. */
+import type { Admission, Outcome, Placement, Refusal, Resume, StageTimes } from '../../src/core/cluster/contract.ts'
+import type { Exchange, PoolRoute } from '../../src/origin/exchange.ts'
+import type { Digests } from '../../src/origin/place.ts'
+import { OriginError, type Admitted, type Cluster, type Lease, type OriginAnswer, type OriginRequest, type PassEnd, type Ports, type Reply } from '../../src/ports.ts'
+
+/** How one engine meets its next request. */
+export type Meeting =
+  | { readonly fails: OriginError['failure']; readonly when?: 'send' | 'first_byte' }
+  | { readonly status: number; readonly body?: string; readonly sse?: boolean; readonly headers?: readonly string[]; readonly end?: PassEnd['end'] }
+  /** Hangs until the client leaves. */
+  | 'hangs'
+
+export interface Book {
+  readonly admission: Admission
+  readonly engine: string
+  readonly outcomes: Outcome[]
+  readonly firstTokens: StageTimes[]
+}
+
+export class World {
+  readonly books: Book[] = []
+  readonly sent: OriginRequest[] = []
+  readonly replies: Reply[] = []
+  readonly background: Promise<unknown>[] = []
+  readonly logged: string[] = []
+  readonly client = new AbortController()
+  readonly meetings: Map<string, Meeting[]> = new Map()
+  /** Cluster id → what admit does instead of booking. */
+  readonly refusals: Map<string, Refusal['reason'] | 'throws' | 'never'> = new Map()
+  clock = 1000
+
+  constructor(engines: Readonly<Record<string, readonly Meeting[]>>) {
+    for (const [id, meetings] of Object.entries(engines)) this.meetings.set(id, [...meetings])
+  }
+
+  get open(): number {
+    return this.books.filter(({ outcomes }) => outcomes.length === 0).length
+  }
+
+  /** Everything that was said behind the answers has arrived. */
+  async settled(): Promise<void> {
+    while (this.background.length > 0) await this.background.pop()
+  }
+
+  route(clusterId: string, engines: readonly string[]): PoolRoute {
+    const targets = new Map(engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
+    const limits = { connectMs: 1, firstByteMs: 2, prefillMs: 3, idleMs: 4 }
+    return { cluster: { id: clusterId }, pool: { model: 'm', leaseMs: 60_000, blockTokens: 2, limits }, targets } as unknown as PoolRoute
+  }
+
+  exchange(routes: readonly PoolRoute[], changes: Partial<Exchange> = {}): Exchange {
+    return {
+      id: 'id-1',
+      requestId: 'label',
+      receivedAt: 900,
+      method: 'POST',
+      path: '/v1/chat/completions',
+      headers: ['content-type', 'application/json'],
+      body: () => [new Uint8Array(2)],
+      stream: true,
+      observe: true,
+      hideUsage: false,
+      admission: () => ({ id: 'id-1', model: 'm' }) as Admission,
+      routes,
+      configVersion: 7,
+      heartbeatMs: 0,
+      pinned: null,
+      stages: { edge: 1.5 },
+      scope: { background: (work) => void this.background.push(work), client: null, remoteAddress: null },
+      signal: this.client.signal,
+      ...changes,
+    }
+  }
+
+  readonly digests: Digests = {
+    order: ({ routes }) => routes,
+    latest: () => null,
+    fallback: (admission, route) => placement([...route.targets.keys()].filter((id) => !admission.avoid.includes(id))),
+  }
+
+  readonly ports: Ports = {
+    cluster: (clusterId) => this.#cluster(clusterId),
+    origin: { send: (request) => this.#send(request) },
+    now: () => this.clock,
+    random: () => 0.5,
+    newId: () => 'new',
+    log: { debug: () => {}, info: () => {}, warn: (event) => void this.logged.push(event), error: (event) => void this.logged.push(event) },
+  }
+
+  #cluster(clusterId: string): Cluster {
+    return { admit: (admission: Admission) => this.#admit(clusterId, admission), resume: (booking: Resume) => this.#resume(booking) } as Partial<Cluster> as Cluster
+  }
+
+  async #admit(clusterId: string, admission: Admission): Promise<Admitted> {
+    const refusal = this.refusals.get(clusterId)
+    if (refusal === 'throws') throw new Error('object overloaded')
+    if (refusal === 'never') return new Promise(() => {})
+    if (refusal !== undefined) return { refusal: { reason: refusal, detail: 'x', retryAfterMs: 500 } }
+    const chosen = placement([...this.meetings.keys()].filter((id) => id.startsWith(clusterId) && !admission.avoid.includes(id)))
+    if (chosen === null) return { refusal: { reason: 'no_engine', detail: 'x', retryAfterMs: 1500 } }
+    return { lease: this.#lease(admission, chosen.engine), placement: chosen, policy: 'first', predictedTtftMs: null }
+  }
+
+  async #resume({ admission, placement: chosen }: Resume): Promise<Lease> {
+    return this.#lease(admission, chosen.kind === 'whole' ? chosen.engine : chosen.decode)
+  }
+
+  #lease(admission: Admission, engine: string): Lease {
+    const book: Book = { admission, engine, outcomes: [], firstTokens: [] }
+    this.books.push(book)
+    return {
+      firstToken: async (stages) => void book.firstTokens.push(stages),
+      progress: async () => {},
+      renew: async () => {},
+      release: async (outcome) => void book.outcomes.push(outcome),
+    }
+  }
+
+  async #send(request: OriginRequest): Promise<OriginAnswer> {
+    this.sent.push(request)
+    const meeting = this.meetings.get(request.target.id)?.shift() ?? { status: 200 }
+    if (meeting === 'hangs') {
+      return new Promise((_, reject) => request.signal.addEventListener('abort', () => reject(request.signal.reason as Error)))
+    }
+    if ('fails' in meeting) {
+      const error = new OriginError(meeting.fails, 'connect to http://10.0.0.1 failed')
+      if (meeting.when !== 'first_byte') throw error
+      return this.#answer({ status: 200 }, Promise.reject(error))
+    }
+    return this.#answer(meeting, Promise.resolve())
+  }
+
+  #answer(meeting: Exclude<Meeting, 'hangs' | { fails: unknown }>, firstByte: Promise<void>): OriginAnswer {
+    firstByte.catch(() => {})
+    const { status, body = 'data: x\n\n', headers = [], sse = status < 300, end = 'complete' } = meeting
+    return {
+      status,
+      headers: ['content-type', sse ? 'text/event-stream' : 'application/json', ...headers],
+      sse,
+      firstByte: () => firstByte,
+      read: async () => new TextEncoder().encode(body),
+      pass: (reply) => {
+        this.replies.push(reply)
+        const settle = () => reply.settled({ end, failure: end === 'engine_cut' ? 'reset' : null, events: 4, usage: null, bytes: body.length, responseId: 'resp_1' })
+        queueMicrotask(settle)
+        return new Response(body, { status: reply.status, headers: Object.fromEntries(pairs(reply.headers)) })
+      },
+      discard: () => {},
+    }
+  }
+}
+
+export function pairs(flat: readonly string[]): [string, string][] {
+  const out: [string, string][] = []
+  for (let i = 0; i < flat.length; i += 2) out.push([flat[i]!, flat[i + 1]!])
+  return out
+}
+
+function placement(engines: readonly string[]): Extract<Placement, { kind: 'whole' }> | null {
+  const [engine, ...runnersUp] = engines
+  return engine === undefined ? null : { kind: 'whole', engine, runnersUp }
+}
