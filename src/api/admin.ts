@@ -10,7 +10,7 @@ import { toWire } from './wire.ts'
 import { VERSION } from './version.ts'
 
 /** Everything under `/v1/firstlight/` needs the admin key; the handlers begin with this. */
-export async function admitAdmin(door: Door, incoming: Incoming): Promise<void> {
+async function admitAdmin(door: Door, incoming: Incoming): Promise<void> {
   await door.keeper.admin(incoming.request.headers)
   incoming.line['tenant'] = 'admin'
 }

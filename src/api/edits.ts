@@ -49,7 +49,8 @@ export function edited(bytes: Uint8Array, body: Json, edits: Edits): readonly Ui
   const reach = reachOf(body, edits)
   if (reach === 'nothing') return [bytes]
   const open = skipBlank(bytes, 0)
-  const members = reach === 'front' ? [] : membersOf(bytes, open, reach === 'model' ? (member) => holdsModel(bytes, member, body) : undefined)
+  const enough = reach === 'front' ? () => true : reach === 'model' ? (member: Member) => holdsModel(bytes, member, body) : undefined
+  const members = membersOf(bytes, open, enough)
   const splices = members === null ? null : plan(bytes, body, members, { edits, open })
   return splices === null ? [json(rebuilt(body, edits))] : pieces(bytes, splices)
 }

@@ -40,12 +40,12 @@ export function refuseWishes(wishes: Wishes, caller: Caller): void {
 }
 
 /** Should the stream be read on the way? Everything that is no stream is. `chance` in [0, 1). */
-export function shouldObserve({ stream, share, chance }: { stream: boolean; share: number; chance: number }): boolean {
+function shouldObserve({ stream, share, chance }: { stream: boolean; share: number; chance: number }): boolean {
   return !stream || chance < share
 }
 
 /** The body of one request for any of its pools, edited once a pool. */
-export function bodyFor(understood: Understood, includeUsage: boolean): Exchange['body'] {
+function bodyFor(understood: Understood, includeUsage: boolean): Exchange['body'] {
   const { body, endpoint, caller, fields, model } = understood
   const made = new Map<string, readonly Uint8Array[]>()
   return ({ pool }) => {
@@ -147,7 +147,7 @@ function several(json: Readonly<Record<string, unknown>>): string | null {
   return typeof json['prompt_logprobs'] === 'number' ? 'prompt_logprobs' : null
 }
 
-export interface Opening {
+interface Opening {
   readonly meters: Meters
   readonly configVersion: number
   readonly heartbeatMs: number

@@ -43,8 +43,4 @@ export class HeldResponses {
   forget(id: string): void {
     this.#holdings.delete(id)
   }
-
-  get size(): number {
-    return this.#holdings.size
-  }
 }

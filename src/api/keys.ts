@@ -52,11 +52,11 @@ export class Keyring<Holder> {
 }
 
 /** Why requests are let in: by key, because anyone may, because only this machine can ask; or not at all. */
-export type Trust = 'keys' | 'open' | 'loopback' | 'unconfigured'
+type Trust = 'keys' | 'open' | 'loopback' | 'unconfigured'
 
 type Access = Pick<Config, 'keys' | 'open' | 'loopback' | 'admin'>
 
-export function trustOf({ keys, open, loopback }: Omit<Access, 'admin'>): Trust {
+function trustOf({ keys, open, loopback }: Omit<Access, 'admin'>): Trust {
   if (keys !== null) return 'keys'
   if (open) return 'open'
   return loopback ? 'loopback' : 'unconfigured'

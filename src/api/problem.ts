@@ -17,7 +17,7 @@ const anthropicTypes: Readonly<Record<number, string>> = {
 }
 
 /** The body of an error answer. Holds nothing but the failure's own words. */
-export function problemBody(failure: Failure, shape: ErrorShape, requestId: string): unknown {
+function problemBody(failure: Failure, shape: ErrorShape, requestId: string): unknown {
   const { status, type, code } = failure.shape
   if (shape === 'anthropic') {
     const kind = anthropicTypes[status] ?? 'api_error'

@@ -1,5 +1,5 @@
 /** What the door remembers of one request, to answer `/v1/firstlight/requests/{id}`. */
-export interface RecentRequest {
+interface RecentRequest {
   readonly id: string
   readonly requestId: string
   readonly receivedAt: number
