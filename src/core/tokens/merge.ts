@@ -6,6 +6,10 @@ import type { Vocabulary } from './vocabulary.ts'
 const SHORT_BYTES = 96
 /** Bytes in longer pieces that one text may have, in all: about 0.3 s of work. */
 const MOST_LONG_BYTES = 1024 * 1024
+/** The longest single piece: a heap takes about 60 bytes for each of its bytes. */
+const MOST_PIECE_BYTES = 256 * 1024
+/** What is left behind for the next piece, so that one long one does not hold memory for good. */
+const KEPT_BYTES = 32 * 1024
 
 export class Merger {
   readonly #vocabulary: Vocabulary
@@ -34,9 +38,12 @@ export class Merger {
       return
     }
     this.#longBytes += to - from
-    if (this.#longBytes > MOST_LONG_BYTES) throw new Error(`more than ${MOST_LONG_BYTES} bytes are in words without a split`)
+    if (this.#longBytes > MOST_LONG_BYTES || to - from > MOST_PIECE_BYTES) {
+      throw new Error(`${this.#longBytes} bytes or more are in words without a split`)
+    }
     this.#chain ??= new PairChain(this.#vocabulary)
     this.steps += this.#chain.merge(bytes, from, to, out)
+    if (to - from > KEPT_BYTES) this.#chain = null
   }
 
   #short(bytes: Uint8Array, from: number, to: number, out: IdBuffer): void {

@@ -105,7 +105,9 @@ describe('text without a split', () => {
     expect(steps(20_000)).toBeLessThan(20_000 * 3 * 25)
   })
 
-  it('is refused beyond a megabyte, so that no prompt holds the thread', () => {
-    expect(() => idsOf(freshTokenizer(), 'a'.repeat(1_100_000))).toThrow('without a split')
+  it('is refused where one word is a quarter of a megabyte, or all long words together are one', () => {
+    expect(() => idsOf(freshTokenizer(), 'a'.repeat(300_000))).toThrow('without a split')
+    expect(() => idsOf(freshTokenizer(), `${'a'.repeat(120_000)} `.repeat(9))).toThrow('without a split')
+    expect(idsOf(freshTokenizer(), `${'a'.repeat(1000)} `.repeat(20)).length).toBeGreaterThan(1000)
   })
 })
