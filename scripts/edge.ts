@@ -1,0 +1,42 @@
+/** The built Worker under workerd on this machine. */
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
+
+export interface EdgeOptions {
+  /** 0: any free one. */
+  readonly port: number
+  /** Variables and secrets, FIRSTLIGHT_CONFIG among them. */
+  readonly bindings: Readonly<Record<string, string>>
+}
+
+export interface Edge {
+  readonly url: string
+  stop(): Promise<void>
+}
+
+const script = fileURLToPath(new URL('../dist/worker/worker.js', import.meta.url))
+const toml = new URL('../wrangler.toml', import.meta.url)
+
+/** Rejects when the Worker was not built. */
+export async function startEdge({ port, bindings }: EdgeOptions): Promise<Edge> {
+  if (!existsSync(script)) throw new Error('There is no built Worker. Run: npm run build:worker')
+  const runtime = new Miniflare({
+    ...convertV4MiniflareOptions({
+      name: 'firstlight',
+      modules: true,
+      scriptPath: script,
+      compatibilityDate: /^compatibility_date = "(.*)"$/m.exec(readFileSync(toml, 'utf8'))![1]!,
+      compatibilityFlags: ['enable_request_signal'],
+      durableObjects: { CLUSTER: { className: 'ClusterObject', useSQLite: true } },
+      bindings: { ...bindings },
+      cf: false,
+      host: '127.0.0.1',
+      port,
+    }),
+    logRequests: false,
+    log: new Log(LogLevel.WARN),
+  } as ConstructorParameters<typeof Miniflare>[0])
+  const url = (await runtime.ready).toString().replace(/\/$/, '')
+  return { url, stop: () => runtime.dispose() }
+}
