@@ -35,10 +35,10 @@ describe('firstlight demo', () => {
     const guide = new Promise<string>((resolve) => (say = resolve))
     const ended = main(['demo', '--listen', '127.0.0.1:0'], { out: (text) => say(text), err: () => undefined, env: {}, stop: stop.signal, stopNow: new AbortController().signal })
     const text = await guide
-    const [ask, refuse, allow] = commandsIn(text)
-    expect(await paste(ask!)).toMatch(/^data: [^]*data: \[DONE\]\s*$/)
+    const [question, refuse, allow] = commandsIn(text)
+    expect(await paste(question!)).toMatch(/^data: [^]*data: \[DONE\]\s*$/)
     expect(await paste(refuse!)).toContain('"listening":false')
-    expect(await paste(ask!)).toContain('data: [DONE]')
+    expect(await paste(question!)).toContain('data: [DONE]')
     expect(await paste(allow!)).toContain('"listening":true')
     expect(await (await fetch(/overview +(\S+)/.exec(text)![1]!)).text()).toContain('<h1>Firstlight</h1>')
     stop.abort()
