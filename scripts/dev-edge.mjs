@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { demoDocument, demoGuide, startDemoFleet } from '../src/platform/node/demo.ts'
+import { watchSignals } from '../src/platform/node/signals.ts'
 import { startEdge } from './edge.ts'
 
 const { values } = parseArgs({ options: { port: { type: 'string', default: '8787' }, engines: { type: 'string', default: '4' } } })
@@ -28,12 +29,8 @@ const document = { ...demoDocument(fleet), open: true, admin: { secret: adminKey
 const edge = await startEdge({ port: Number(values.port), bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(document) } })
 console.log(demoGuide(edge.url, fleet, { adminKey, ownEngines: 'docs/deploy-workers.md.' }))
 
-let stopping = false
-const stop = async () => {
-  if (stopping) return
-  stopping = true
+watchSignals().stop.addEventListener('abort', async () => {
   await edge.stop()
   await fleet.close()
-}
-process.on('SIGINT', stop)
-process.on('SIGTERM', stop)
+  process.exit()
+})

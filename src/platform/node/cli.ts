@@ -8,6 +8,7 @@ import { UsageError, type Command, type Io } from './commands/command.ts'
 import { commandHelp, mainHelp } from './commands/help.ts'
 import { commands } from './commands/table.ts'
 import { hasConfig } from './load-config.ts'
+import { watchSignals, type Stop } from './signals.ts'
 import { explainSystemError } from './system-errors.ts'
 
 /** Resolves with the exit code: 0 done, 1 failed, 2 the command line made no sense. */
@@ -73,12 +74,9 @@ function report(error: unknown, io: Io): number {
   return 1
 }
 
-/** Signals closer together than this are one wish: a terminal and npm may both deliver it. */
-const sameWishMs = 300
-
 /** The real process as a command's world. Until a command asks for `stop`, signals end it as they always do. */
 export function processIo(): Io {
-  let signals: { readonly stop: AbortSignal; readonly stopNow: AbortSignal } | null = null
+  let signals: Stop | null = null
   return {
     out: (line) => void process.stdout.write(`${line}\n`),
     err: (line) => void process.stderr.write(`${line}\n`),
@@ -92,21 +90,4 @@ export function processIo(): Io {
       return signals.stopNow
     },
   }
-}
-
-function watchSignals(): { readonly stop: AbortSignal; readonly stopNow: AbortSignal } {
-  const stop = new AbortController()
-  const stopNow = new AbortController()
-  let last = Number.NEGATIVE_INFINITY
-  const onSignal = () => {
-    const now = performance.now()
-    if (now - last < sameWishMs) return
-    last = now
-    if (stopNow.signal.aborted) process.exit(130)
-    if (stop.signal.aborted) stopNow.abort()
-    else stop.abort()
-  }
-  process.on('SIGINT', onSignal)
-  process.on('SIGTERM', onSignal)
-  return { stop: stop.signal, stopNow: stopNow.signal }
 }
