@@ -84,7 +84,9 @@ describe('firstlight check', () => {
   })
 
   it('reads the document from the variable when no file is named', async () => {
-    expect((await run(['check'], { FIRSTLIGHT_CONFIG: readFileSync(secretConfig, 'utf8'), ADMIN: 'x' })).code).toBe(0)
+    const document = readFileSync(secretConfig, 'utf8')
+    expect((await run(['check'], { FIRSTLIGHT_CONFIG: document, ADMIN: 'x' })).code).toBe(0)
+    expect((await run(['check', '--without-env'], { FIRSTLIGHT_CONFIG: document })).code).toBe(0)
   })
 })
 

@@ -22,10 +22,13 @@ export function hasConfig(env: Env): boolean {
   return typeof env[configVariable] === 'string' || existsSync(defaultFile)
 }
 
-/** Reads and validates. `file` null: the variable, else ./firstlight.yaml. Throws a UsageError when there is none. */
-export function loadConfig(file: string | null, env: Env): LoadedConfig {
+/**
+ * Reads and validates. `file` null: the variable, else ./firstlight.yaml. Secrets come from `secrets`.
+ * Throws a UsageError when there is no document, a ConfigError when it is wrong.
+ */
+export function loadConfig(file: string | null, env: Env, secrets: Env = env): LoadedConfig {
   const { text, from, version, folder } = readText(file, env)
-  return { text, from, folder, config: parseConfigText(text, env, { defaultVersion: version, defaultObserveShare: 1, listens: true }) }
+  return { text, from, folder, config: parseConfigText(text, secrets, { defaultVersion: version, defaultObserveShare: 1, listens: true }) }
 }
 
 function readText(file: string | null, env: Env): { text: string; from: string; version: number; folder: string } {

@@ -27,7 +27,7 @@ const anyEnv = new Proxy({}, { get: (_, name) => `value of ${String(name)}` })
 async function runCheck(args: Args, io: Io): Promise<number> {
   if (args.positionals.length > 1) throw new UsageError('firstlight check takes one file.', `Example: firstlight check ${args.positionals[0]}`)
   const file = args.positionals[0] ?? args.text('config')
-  const { config, from, folder } = loadConfig(file, args.on('without-env') ? anyEnv : io.env)
+  const { config, from, folder } = loadConfig(file, io.env, args.on('without-env') ? anyEnv : io.env)
   const summary = summarise(config)
   io.out(`${from} is valid.\n`)
   for (const line of describe(summary)) io.out(line)
