@@ -59,27 +59,25 @@ export class FleetProbe {
   }
 
   async #pool(route: PoolRoute): Promise<void> {
-    const { cluster, pool, targets } = route
-    const now = this.#ports.now()
-    const due = [...targets.values()].filter((target) => (this.#dueAt.get(keyOf(route, target)) ?? 0) <= now + EARLY_MS)
-    if (due.length === 0) return
-    const signals = await Promise.all(due.map((target) => this.#engine(route, target)))
-    try {
-      await this.#ports.cluster(cluster.id, pool.model).observe(signals)
-    } catch (error) {
-      this.#ports.log.warn('observe_failed', { cluster: cluster.id, pool: pool.model, error })
-    }
+    const soon = this.#ports.now() + EARLY_MS
+    const due = [...route.targets.values()].filter((target) => (this.#dueAt.get(keyOf(route, target)) ?? 0) <= soon)
+    await Promise.all(due.map((target) => this.#engine(route, target)))
   }
 
-  async #engine(route: PoolRoute, target: EngineTarget): Promise<EngineSignal> {
+  /** Told as soon as it is known: an engine that hangs must not hold back the news of the others. */
+  async #engine(route: PoolRoute, target: EngineTarget): Promise<void> {
+    const { cluster, pool } = route
     const key = keyOf(route, target)
     const startedAt = this.#ports.now()
     this.#dueAt.set(key, Infinity)
     const signal = await this.#probe(target, () => this.#ports.now())
     const sick = signal.kind === 'probe' && !signal.healthy
-    const everyMs = sick ? Math.min(SICK_EVERY_MS, route.pool.statsIntervalMs) : route.pool.statsIntervalMs
-    this.#dueAt.set(key, startedAt + everyMs)
-    return signal
+    this.#dueAt.set(key, startedAt + (sick ? Math.min(SICK_EVERY_MS, pool.statsIntervalMs) : pool.statsIntervalMs))
+    try {
+      await this.#ports.cluster(cluster.id, pool.model).observe([signal])
+    } catch (error) {
+      this.#ports.log.warn('observe_failed', { cluster: cluster.id, pool: pool.model, error })
+    }
   }
 }
 

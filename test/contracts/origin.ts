@@ -27,10 +27,58 @@ type Asked = Partial<Omit<OriginRequest, 'target' | 'signal'>> & { signal?: Abor
 
 let runs = 0
 
+const bytes = (text: string) => Uint8Array.from(text, (c) => c.charCodeAt(0))
+const latin1 = (data: Uint8Array) => Array.from(data, (byte) => String.fromCharCode(byte)).join('')
+
+async function failureOf(work: Promise<unknown>): Promise<string> {
+  const error = await work.then(
+    () => 'no failure',
+    (thrown: unknown) => thrown,
+  )
+  return error instanceof OriginError ? error.failure : String(error)
+}
+
+const sse = (...events: string[]): Step[] => [{ send: SSE_HEAD }, ...events.map((event) => ({ send: chunk(event) }))]
+
+function pass(answer: OriginAnswer, options: Partial<Reply> = {}): Passed {
+  let settled = 0
+  const { promise: ended, resolve: settle } = Promise.withResolvers<PassEnd>()
+  const events: string[] = []
+  const background: Promise<unknown>[] = []
+  const reply: Reply = {
+    scope: { background: (work) => void background.push(work), client: null, remoteAddress: null },
+    status: answer.status,
+    headers: answer.headers,
+    observe: true,
+    hideUsage: false,
+    heartbeatMs: 0,
+    idleMs: 5_000,
+    eventStep: 0,
+    onEvents: (count) => void events.push(`events ${count}`),
+    onFirstByte: () => void events.push('first byte'),
+    cutEvent: (failure) => bytes(`data: {"cut":"${failure}"}\n\n`),
+    settled: (end) => {
+      settled++
+      settle(end)
+    },
+    ...options,
+  }
+  return { response: answer.pass(reply), ended, events, settledTimes: () => settled, background }
+}
+
+/** Reads to the end: what came, and whether the end was clean. */
+async function drain(response: Response): Promise<{ body: string; clean: boolean }> {
+  let body = ''
+  try {
+    for await (const piece of response.body ?? []) body += latin1(piece as Uint8Array)
+    return { body, clean: true }
+  } catch {
+    return { body, clean: false }
+  }
+}
+
 export function originContract(name: string, contract: OriginContract): void {
   let world: Awaited<ReturnType<OriginContract['open']>>
-  const bytes = (text: string) => Uint8Array.from(text, (c) => c.charCodeAt(0))
-  const latin1 = (data: Uint8Array) => Array.from(data, (byte) => String.fromCharCode(byte)).join('')
 
   /** One run: a script, the request that carries it, and what the engine saw. */
   function open(script: readonly Step[], asked: Asked = {}) {
@@ -52,53 +100,6 @@ export function originContract(name: string, contract: OriginContract): void {
     return { send, report }
   }
 
-  function pass(answer: OriginAnswer, options: Partial<Reply> = {}): Passed {
-    let settled = 0
-    let settle: (end: PassEnd) => void = () => {}
-    const ended = new Promise<PassEnd>((resolve) => (settle = resolve))
-    const events: string[] = []
-    const background: Promise<unknown>[] = []
-    const reply: Reply = {
-      scope: { background: (work) => void background.push(work), client: null, remoteAddress: null },
-      status: answer.status,
-      headers: answer.headers,
-      observe: true,
-      hideUsage: false,
-      heartbeatMs: 0,
-      idleMs: 5_000,
-      eventStep: 0,
-      onEvents: (count) => void events.push(`events ${count}`),
-      onFirstByte: () => void events.push('first byte'),
-      cutEvent: (failure) => bytes(`data: {"cut":"${failure}"}\n\n`),
-      settled: (end) => {
-        settled++
-        settle(end)
-      },
-      ...options,
-    }
-    return { response: answer.pass(reply), ended, events, settledTimes: () => settled, background }
-  }
-
-  /** Reads to the end: what came, and whether the end was clean. */
-  async function drain(response: Response): Promise<{ body: string; clean: boolean }> {
-    let body = ''
-    try {
-      for await (const piece of response.body ?? []) body += latin1(piece as Uint8Array)
-      return { body, clean: true }
-    } catch {
-      return { body, clean: false }
-    }
-  }
-
-  async function failureOf(work: Promise<unknown>): Promise<string> {
-    const error = await work.then(
-      () => 'no failure',
-      (thrown: unknown) => thrown,
-    )
-    return error instanceof OriginError ? error.failure : String(error)
-  }
-
-  const sse = (...events: string[]): Step[] => [{ send: SSE_HEAD }, ...events.map((event) => ({ send: chunk(event) }))]
   const test = (title: string, body: () => Promise<void>) => {
     const reason = contract.skip?.[title]
     if (reason === undefined) it(title, body)
@@ -152,7 +153,7 @@ export function originContract(name: string, contract: OriginContract): void {
         expect(answer.status).toBe(404)
         expect(answer.sse).toBe(false)
         expect([...answer.headers]).toEqual(expect.arrayContaining(['x-kept', 'yes', 'content-type', 'application/json']))
-        for (const name of ['x-hop', 'connection', 'keep-alive', 'content-length', 'transfer-encoding']) expect(answer.headers).not.toContain(name)
+        for (const hop of ['x-hop', 'connection', 'keep-alive', 'content-length', 'transfer-encoding']) expect(answer.headers).not.toContain(hop)
         expect(await drain(passed.response)).toEqual({ body: '{"error":"nope"', clean: true })
         expect(await passed.ended).toMatchObject({ end: 'complete', failure: null, bytes: 15 })
       })

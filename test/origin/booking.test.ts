@@ -65,8 +65,8 @@ describe('a booking', () => {
 
   it('sends of many steps on the way only the last', async () => {
     const books = new Books()
-    let go = () => {}
-    books.hold = new Promise((resolve) => (go = resolve))
+    const { promise, resolve: go } = Promise.withResolvers<void>()
+    books.hold = promise
     const booking = books.booking()
     booking.firstToken({})
     for (let blocks = 1; blocks <= 50; blocks++) booking.progress(blocks)

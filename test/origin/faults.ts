@@ -31,6 +31,20 @@ const FIRST_BYTE_MS = 700
 const PATIENT = 20
 const POOLS = 26
 
+const times = async (count: number, one: () => Promise<Seen>) => {
+  const all: Seen[] = []
+  for (let i = 0; i < count; i++) all.push(await one())
+  return all
+}
+
+const statuses = (all: readonly Seen[]) => all.map(({ status, clean }) => (clean ? status : `${status} cut`))
+
+async function bookings(url: string): Promise<number> {
+  const response = await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
+  const { pools } = (await response.json()) as { pools: { bookings: number }[] }
+  return pools.reduce((total, { bookings: open }) => total + open, 0)
+}
+
 export function faultTable(name: string, table: FaultTable): void {
   let engines: FaultEngine[] = []
   let gateway: FaultGateway
@@ -46,7 +60,7 @@ export function faultTable(name: string, table: FaultTable): void {
 
   /** Pools of the same engines, one for each test: what a test teaches of an engine stays with it. */
   const start = (limits: Record<string, unknown> = {}) => {
-    const pools = Array.from({ length: POOLS }, (_, i) => ({
+    const all = Array.from({ length: POOLS }, (_, i) => ({
       model: `m${i}`,
       policy: 'round_robin',
       observe_share: table.observeShare,
@@ -55,7 +69,7 @@ export function faultTable(name: string, table: FaultTable): void {
       limits: { connect_ms: 1_000, first_byte_ms: i < PATIENT ? FIRST_BYTE_MS : 60_000, idle_ms: 10_000 },
       engines: engines.map(({ id, url }) => ({ id, url })),
     }))
-    return table.start({ version: Date.now(), open: true, admin: { secret: ADMIN }, log: { level: 'silent' }, limits: { heartbeat_ms: 0, ...limits }, clusters: pools.map((one, i) => ({ id: `c${i}`, pools: [one] })) })
+    return table.start({ version: Date.now(), open: true, admin: { secret: ADMIN }, log: { level: 'silent' }, limits: { heartbeat_ms: 0, ...limits }, clusters: all.map((one, i) => ({ id: `c${i}`, pools: [one] })) })
   }
 
   const say = (body: Record<string, unknown>) => JSON.stringify({ model: `m${pool}`, messages: [{ role: 'user', content: `hello ${Math.random()}` }], ...body })
@@ -82,20 +96,8 @@ export function faultTable(name: string, table: FaultTable): void {
   }
 
   const stream = (leave?: (got: string, gone: () => void) => void) => ask({ stream: true }, leave)
-  const times = async (count: number, one: () => Promise<Seen>) => {
-    const all: Seen[] = []
-    for (let i = 0; i < count; i++) all.push(await one())
-    return all
-  }
-  const statuses = (all: readonly Seen[]) => all.map(({ status, clean }) => (clean ? status : `${status} cut`))
   const set = (mode: Mode, ...which: number[]) => {
     for (const i of which) engines[i]!.mode = mode
-  }
-
-  async function bookings(url: string): Promise<number> {
-    const response = await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
-    const { pools } = (await response.json()) as { pools: { bookings: number }[] }
-    return pools.reduce((total, pool) => total + pool.bookings, 0)
   }
 
   /** Nothing may be booked once all is quiet; releases travel behind the answers. */

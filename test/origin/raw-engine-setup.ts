@@ -1,6 +1,6 @@
-/// <reference path="../contracts/raw-engine.d.ts" />
 /** Runs the raw engine beside tests that live inside workerd, where nothing can listen. */
 import type { TestProject } from 'vitest/node'
+import '../contracts/raw-engine-context.ts'
 import { startRawEngine } from './raw-engine.ts'
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {

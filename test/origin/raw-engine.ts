@@ -33,7 +33,7 @@ export async function startRawEngine(): Promise<RawEngine> {
   const engine = net.createServer({ noDelay: true }, (socket) => {
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
-    new Connection(socket, ++connections, runs)
+    new Connection(socket, ++connections, runs).begin()
   })
   const control = http.createServer((request, response) => answerControl(runs, request, response))
   const [engineUrl, controlUrl] = await Promise.all([listen(engine), listen(control)])
@@ -99,6 +99,10 @@ class Connection {
     this.#socket = socket
     this.#number = number
     this.#runs = runs
+  }
+
+  begin(): void {
+    const socket = this.#socket
     socket.on('error', () => {})
     socket.on('data', (data: Buffer) => {
       if (this.#resetNext) return void socket.resetAndDestroy()

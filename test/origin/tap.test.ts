@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { EventWalker, Prelude } from '../../src/origin/events.ts'
 import { openTap } from '../../src/origin/tap.ts'

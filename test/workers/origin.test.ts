@@ -1,7 +1,7 @@
-/// <reference path="../contracts/raw-engine.d.ts" />
 import { inject } from 'vitest'
 import { workersOrigin } from '../../src/platform/workers/origin.ts'
 import { originContract } from '../contracts/origin.ts'
+import '../contracts/raw-engine-context.ts'
 
 originContract('workersOrigin', {
   skip: {

@@ -1,0 +1,82 @@
+import { describe, expect, it } from 'vitest'
+import type { EngineSignal } from '../../src/core/cluster/contract.ts'
+import type { PoolRoute } from '../../src/origin/exchange.ts'
+import { FleetProbe } from '../../src/origin/probe.ts'
+import { OriginError, type Cluster, type OriginAnswer, type OriginRequest, type Ports } from '../../src/ports.ts'
+
+type Answers = Readonly<Record<string, { readonly status: number; readonly body?: string } | 'refuses'>>
+
+/** A fleet of two engines whose answers a test sets, and a clock it moves. */
+class Bench {
+  now = 0
+  answers: Answers = {}
+  readonly asked: string[] = []
+  readonly told: EngineSignal[] = []
+  readonly fleet: FleetProbe
+  readonly route: PoolRoute
+
+  constructor() {
+    const targets = new Map(['a', 'b'].map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
+    this.route = { cluster: { id: 'c' }, pool: { model: 'm', statsIntervalMs: 10_000 }, targets } as unknown as PoolRoute
+    const ports: Ports = {
+      cluster: () => ({ observe: async (signals: readonly EngineSignal[]) => void this.told.push(...signals) }) as Partial<Cluster> as Cluster,
+      origin: { send: (request) => this.#send(request) },
+      now: () => this.now,
+      random: () => 0,
+      newId: () => '',
+      log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+    }
+    this.fleet = new FleetProbe([this.route], ports)
+  }
+
+  /** What the round asked, and what it told of each engine. */
+  async round(): Promise<{ asked: string[]; told: Record<string, boolean> }> {
+    this.asked.length = this.told.length = 0
+    await this.fleet.round()
+    return { asked: [...this.asked].sort(), told: Object.fromEntries(this.told.map((signal) => [signal.engine, signal.kind === 'probe' && signal.healthy])) }
+  }
+
+  async #send({ target, path }: OriginRequest): Promise<OriginAnswer> {
+    this.asked.push(target.id + path)
+    const answer = this.answers[target.id + path] ?? { status: 200, body: 'vllm:num_requests_running 2\n' }
+    if (answer === 'refuses') throw new OriginError('connect', 'refused')
+    return { status: answer.status, headers: [], sse: false, read: async () => new TextEncoder().encode(answer.body ?? '') } as Partial<OriginAnswer> as OriginAnswer
+  }
+}
+
+describe('probes of a fleet', () => {
+  it('ask every engine for its health and its metrics, once an interval', async () => {
+    const bench = new Bench()
+    expect(await bench.round()).toEqual({ asked: ['a/health', 'a/metrics', 'b/health', 'b/metrics'], told: { a: true, b: true } })
+    bench.now = 5_000
+    expect((await bench.round()).asked).toEqual([])
+    bench.now = 10_000
+    expect((await bench.round()).asked).toHaveLength(4)
+  })
+
+  it('ask a sick engine every second, and no metrics of it', async () => {
+    const bench = new Bench()
+    bench.answers = { 'a/health': 'refuses', 'b/health': { status: 503 } }
+    expect(await bench.round()).toEqual({ asked: ['a/health', 'b/health'], told: { a: false, b: false } })
+    bench.now = 1_000
+    bench.answers = {}
+    expect((await bench.round()).told).toEqual({ a: true, b: true })
+    bench.now = 2_000
+    expect((await bench.round()).asked).toEqual([])
+  })
+
+  it('ask an engine that failed a request by the next round', async () => {
+    const bench = new Bench()
+    await bench.round()
+    bench.now = 1_000
+    bench.fleet.suspect(bench.route, bench.route.targets.get('b')!)
+    expect((await bench.round()).asked).toEqual(['b/health', 'b/metrics'])
+  })
+
+  it('take an engine without the routes for healthy, and for one that says nothing of itself', async () => {
+    const bench = new Bench()
+    bench.answers = { 'a/health': { status: 404 }, 'a/metrics': { status: 401 } }
+    await bench.round()
+    expect(bench.told.find(({ engine }) => engine === 'a')).toEqual({ kind: 'probe', engine: 'a', at: 0, healthy: true, asleep: false, stats: null })
+  })
+})

@@ -1,0 +1,77 @@
+import { describe, expect, it, vi } from 'vitest'
+import { ConfigSource, type ConfigEnv, type Loaded } from '../../src/platform/workers/config-source.ts'
+
+const documentOf = (id: string, version?: number) =>
+  JSON.stringify({ ...(version === undefined ? {} : { version }), open: true, clusters: [{ id, pools: [{ model: 'm', engines: [{ id: 'e', url: 'http://e' }] }] }] })
+
+/** A KV namespace as far as it is used. */
+function kv(text: () => string | null | Error) {
+  const get = vi.fn(async () => {
+    const value = text()
+    if (value instanceof Error) throw value
+    return value
+  })
+  return { env: { CONFIG: { get } } as unknown as ConfigEnv, get }
+}
+
+const clusterOf = (loaded: Loaded) => ('config' in loaded ? loaded.config.clusters[0]!.id : loaded.problem)
+
+describe('the configuration of a Worker', () => {
+  it('comes from the variable before the namespace, and is parsed once', async () => {
+    const { env, get } = kv(() => documentOf('kv'))
+    const source = new ConfigSource(() => 5)
+    const first = await source.current({ ...env, FIRSTLIGHT_CONFIG: documentOf('var') }, () => {})
+    expect(clusterOf(first)).toBe('var')
+    expect(await source.current({ ...env, FIRSTLIGHT_CONFIG: documentOf('var') }, () => {})).toBe(first)
+    expect(get).not.toHaveBeenCalled()
+  })
+
+  it('has the version it names, else the deployment’s, else the time', async () => {
+    const versionOf = async (env: ConfigEnv) => {
+      const loaded = await new ConfigSource(() => 42).current(env, () => {})
+      return 'config' in loaded ? loaded.config.version : null
+    }
+    const CF_VERSION_METADATA = { timestamp: '2026-11-21T00:00:00Z' }
+    expect(await versionOf({ FIRSTLIGHT_CONFIG: documentOf('c', 9), CF_VERSION_METADATA })).toBe(9)
+    expect(await versionOf({ FIRSTLIGHT_CONFIG: documentOf('c'), CF_VERSION_METADATA })).toBe(Date.parse('2026-11-21T00:00:00Z'))
+    expect(await versionOf({ FIRSTLIGHT_CONFIG: documentOf('c') })).toBe(42)
+    expect(await versionOf(kv(() => documentOf('c')).env)).toBe(42)
+  })
+
+  it('changes behind a response, and keeps the last good one', async () => {
+    let now = 0
+    let text: string | null | Error = documentOf('one')
+    const { env } = kv(() => text)
+    const source = new ConfigSource(() => now)
+    const later: Promise<unknown>[] = []
+    const current = () => source.current(env, (work) => void later.push(work))
+    const errors = vi.spyOn(console, 'error').mockImplementation(() => {})
+    const first = await current()
+    for (const next of ['clusters: nonsense', null, new Error('KV is away'), documentOf('one')]) {
+      text = next
+      now += 60_000
+      expect(await current()).toBe(first)
+      await Promise.all(later.splice(0))
+      expect(await current()).toBe(first)
+    }
+    text = documentOf('two')
+    now += 60_000
+    expect(clusterOf(await current())).toBe('one')
+    await Promise.all(later.splice(0))
+    expect(clusterOf(await current())).toBe('two')
+    errors.mockRestore()
+  })
+
+  it('that is missing or wrong is looked for again with every request', async () => {
+    let text: string | null = null
+    const { env } = kv(() => text)
+    const source = new ConfigSource(() => 0)
+    const errors = vi.spyOn(console, 'error').mockImplementation(() => {})
+    expect(await source.current(env, () => {})).toEqual({ problem: 'missing' })
+    text = 'clusters: []'
+    expect(clusterOf(await source.current(env, () => {}))).toMatch(/clusters/)
+    text = documentOf('ok')
+    expect(clusterOf(await source.current(env, () => {}))).toBe('ok')
+    errors.mockRestore()
+  })
+})
