@@ -77,6 +77,8 @@ function report(error: unknown, io: Io): number {
 /** The real process as a command's world. Until a command asks for `stop`, signals end it as they always do. */
 export function processIo(): Io {
   let signals: Stop | null = null
+  // `firstlight check | head`: a reader that has had enough is no failure.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   return {
     out: (line) => void process.stdout.write(`${line}\n`),
     err: (line) => void process.stderr.write(`${line}\n`),
