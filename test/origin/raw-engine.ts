@@ -33,7 +33,8 @@ export async function startRawEngine(): Promise<RawEngine> {
   const engine = net.createServer({ noDelay: true }, (socket) => {
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
-    new Connection(socket, ++connections, runs).begin()
+    connections += 1
+    new Connection(socket, connections, runs).begin()
   })
   const control = http.createServer((request, response) => answerControl(runs, request, response))
   const [engineUrl, controlUrl] = await Promise.all([listen(engine), listen(control)])
