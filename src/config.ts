@@ -95,6 +95,18 @@ export interface LmcacheConfig {
   readonly registry: boolean
   readonly budgetMs: number
   readonly shared: boolean
+  /** Sent to the coordinator or controller, e.g. access tokens of a tunnel. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Workers: name of a binding to fetch through. */
+  readonly binding: string | null
+  /** Model name in LMCache's keys; null: asked of the engines. */
+  readonly model: string | null
+  /** Ranks that share one engine's cache; null: read off the directory. */
+  readonly worldSize: number | null
+  /** Registry only: tokens in a chunk. */
+  readonly chunkTokens: number
+  /** Registry only: what LMCache servers show; null: the admin key. */
+  readonly token: string | null
 }
 
 export interface PoolLimits {

@@ -99,7 +99,7 @@ export class Reader {
       blockTokens: pool.block_tokens,
       tokenizer: pool.tokenizer ?? null,
       split: readSplit(pool),
-      lmcache: pool.lmcache === undefined ? null : readLmcache(pool.lmcache),
+      lmcache: pool.lmcache === undefined ? null : this.#lmcache(pool.lmcache, [...at, 'lmcache']),
       limits: {
         connectMs: pool.limits.connect_ms,
         firstByteMs: pool.limits.first_byte_ms,
@@ -117,8 +117,27 @@ export class Reader {
     }
   }
 
+  #lmcache(lmcache: NonNullable<PoolDocument['lmcache']>, at: Path): LmcacheConfig {
+    return {
+      coordinator: lmcache.coordinator === undefined ? null : withoutSlash(lmcache.coordinator),
+      controller: lmcache.controller === undefined ? null : withoutSlash(lmcache.controller),
+      registry: lmcache.registry,
+      budgetMs: lmcache.budget_ms,
+      shared: lmcache.shared,
+      headers: this.#headers(lmcache.headers, at),
+      binding: lmcache.binding ?? null,
+      model: lmcache.model ?? null,
+      worldSize: lmcache.world_size ?? null,
+      chunkTokens: lmcache.chunk_tokens,
+      token: this.#optionalSecret(lmcache.token, [...at, 'token']),
+    }
+  }
+
+  #headers(headers: Readonly<Record<string, Secret>>, at: Path): Record<string, string> {
+    return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, this.#secret(value, [...at, 'headers', name])]))
+  }
+
   #engine(engine: EngineDocument, at: Path): EngineConfig {
-    const headers = Object.entries(engine.headers).map(([name, value]) => [name, this.#secret(value, [...at, 'headers', name])] as const)
     return {
       id: engine.id,
       url: withoutSlash(engine.url),
@@ -127,7 +146,7 @@ export class Reader {
       labels: engine.labels,
       weight: engine.weight,
       key: this.#optionalSecret(engine.key, [...at, 'key']),
-      headers: Object.fromEntries(headers),
+      headers: this.#headers(engine.headers, at),
       binding: engine.binding ?? null,
       maxInFlight: engine.max_in_flight ?? null,
       prefixCaching: engine.prefix_caching,
@@ -170,16 +189,6 @@ function readSplit({ split, engines }: PoolDocument): PoolSettings['split'] {
     thresholdTokens: split.threshold_tokens,
     connector: split.connector,
     fallback: split.fallback,
-  }
-}
-
-function readLmcache(lmcache: NonNullable<PoolDocument['lmcache']>): LmcacheConfig {
-  return {
-    coordinator: lmcache.coordinator === undefined ? null : withoutSlash(lmcache.coordinator),
-    controller: lmcache.controller === undefined ? null : withoutSlash(lmcache.controller),
-    registry: lmcache.registry,
-    budgetMs: lmcache.budget_ms,
-    shared: lmcache.shared,
   }
 }
 

@@ -89,10 +89,20 @@ function checkPool(found: Finding[], pool: PoolDocument, at: Path): void {
     }
     checkHeaders(found, engine, [...at, 'engines', index])
   }
-  const { lmcache } = pool
+  checkLmcache(found, pool, at)
+}
+
+function checkLmcache(found: Finding[], { lmcache, engines }: PoolDocument, at: Path): void {
   if (lmcache === undefined) return
   const sources = [lmcache.coordinator, lmcache.controller, lmcache.registry || undefined].filter((one) => one !== undefined)
   if (sources.length !== 1) found.push({ path: [...at, 'lmcache'], rule: 'must have exactly one of coordinator, controller and registry: true' })
+  // Instances are told apart by host, so engines that share one must say which is theirs.
+  const hosts = engines.map(({ url }) => new URL(url).hostname)
+  for (const [index, { lmcache_instance: instance }] of engines.entries()) {
+    const host = hosts[index]!
+    if (instance !== undefined || hosts.indexOf(host) === hosts.lastIndexOf(host)) continue
+    found.push({ path: [...at, 'engines', index, 'lmcache_instance'], rule: `is required: another engine has the host ${host} too` })
+  }
 }
 
 /** Headers that belong to the connection or are made by the gateway. */

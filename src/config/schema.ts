@@ -29,7 +29,7 @@ const engine = strict({
   cache_blocks: say('KV blocks, of the pool’s `block_tokens`, that it can hold. Absent: from its metrics, or learned.', z.optional(whole(1, 100_000_000))),
   rtt_ms: say('Network round trip from the gateway.', otherwise(decimal(0, 10_000), 0)),
   profile: say('Hardware whose speed is assumed until the engine’s own is learned: GPU, count and billions of parameters, as in `h100-8b` or `a100x4-70b`.', z.optional(hardware)),
-  lmcache_instance: say('Its LMCache instance id. Not acted on yet.', z.optional(words(255))),
+  lmcache_instance: say('Its LMCache instance id. Absent: found by host.', z.optional(words(255))),
 })
 
 const split = strict({
@@ -42,9 +42,15 @@ const split = strict({
 const lmcache = strict({
   coordinator: say('Base URL of the multi-process coordinator.', z.optional(baseUrl)),
   controller: say('Base URL of the legacy controller.', z.optional(baseUrl)),
-  registry: say('The gateway itself is the registry.', otherwise(z.boolean(), false)),
-  budget_ms: say('A lookup that takes longer is given up; the request goes on without.', otherwise(milliseconds(), 30)),
-  shared: say('Engines can read each other’s cache.', otherwise(z.boolean(), false)),
+  registry: say('The gateway itself is the registry: LMCache servers report to `/lmcache/CLUSTER`.', otherwise(z.boolean(), false)),
+  budget_ms: say('A lookup that takes longer, token ids from an engine included, is given up; the request goes on without.', otherwise(milliseconds(), 30)),
+  shared: say('Engines can read each other’s cache: the best match of any counts for each.', otherwise(z.boolean(), false)),
+  headers: say('Sent to the coordinator or controller, e.g. access tokens of a tunnel.', z.prefault(z.record(headerName, secret), {})),
+  binding: say('Workers only: ask through this binding.', z.optional(z.string().check(z.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'must be the name of a binding' })))),
+  model: say('The model’s name in LMCache’s keys: vLLM’s `--model`. Absent: asked of the engines.', z.optional(modelName)),
+  world_size: say('Ranks of one engine (TP x PP). Absent: read off the coordinator’s directory, else 1.', z.optional(whole(1, 255))),
+  chunk_tokens: say('Registry only: tokens in a chunk, LMCache’s `--chunk-size`.', otherwise(whole(1, 65_536), 256)),
+  token: say('Registry only: what LMCache servers show, as `authorization: Bearer` or in the path `/lmcache/CLUSTER/TOKEN`. Absent: the admin key.', z.optional(secret)),
 })
 
 const poolLimits = strict({
@@ -78,7 +84,7 @@ const pool = strict({
   block_tokens: say('Tokens in a block of the gateway’s books. Best a multiple of the engines’ block size.', otherwise(whole(1, 4096), 64)),
   tokenizer: say('Compiled vocabulary: a file on Node, a key on Workers. Absent: bytes with a learned ratio.', z.optional(words(1024))),
   split: say('Disaggregated prefill. Not acted on yet: decode engines do both.', z.prefault(split, {})),
-  lmcache: say('Where to ask what LMCache holds. Absent: nobody is asked. Not acted on yet.', z.optional(lmcache)),
+  lmcache: say('Where to ask what LMCache holds. Absent: nobody is asked.', z.optional(lmcache)),
   limits: say('Time limits.', z.prefault(poolLimits, {})),
   stats_interval_ms: say('How often each engine’s `/health` and `/metrics` are read.', otherwise(milliseconds(100), 10_000)),
   observe_share: say('Share of streams whose events are read on the way. Default: 1 on Node, 0.1 on Workers, where reading costs more.', z.optional(decimal(0, 1))),

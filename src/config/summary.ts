@@ -1,5 +1,5 @@
 /** What was understood, for people: no secret in it, every default spelled out. */
-import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../config.ts'
+import type { ClusterConfig, Config, EngineConfig, LmcacheConfig, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/cluster/contract.ts'
 
 export interface Summary {
@@ -60,6 +60,7 @@ function summarisePool(pool: PoolSettings): PoolSummary {
       ...(pool.shadow !== null && { shadow: policyText(pool.shadow) }),
       tokens: `${pool.tokenizer ?? 'from bytes, ratio learned'}; blocks of ${pool.blockTokens}`,
       ...(mode !== 'never' && { split: `${mode}${threshold}, by ${connector}; without a prefill engine: ${fallback}` }),
+      ...(pool.lmcache !== null && { lmcache: lmcacheText(pool.lmcache) }),
       limits: `connect ${pool.limits.connectMs} ms, first byte ${pool.limits.firstByteMs} ms, silence ${pool.limits.idleMs} ms`,
       probes: `every ${pool.statsIntervalMs} ms`,
     },
@@ -70,6 +71,11 @@ function summarisePool(pool: PoolSettings): PoolSummary {
 function policyText({ name, options }: PolicyConfig): string {
   const given = Object.entries(options).map(([key, value]) => `${key} ${value}`)
   return given.length === 0 ? name : `${name} (${given.join(', ')})`
+}
+
+function lmcacheText({ coordinator, controller, budgetMs, shared }: LmcacheConfig): string {
+  const source = coordinator !== null ? `coordinator ${coordinator}, ${budgetMs} ms` : controller !== null ? `controller ${controller}, ${budgetMs} ms` : 'servers report to this gateway'
+  return shared ? `${source}; engines read each other's cache` : source
 }
 
 function summariseEngine(engine: EngineConfig): PoolSummary['engines'][number] {
@@ -99,7 +105,6 @@ function poolNotes({ engines, split, lmcache, policy }: PoolSettings): string[] 
   if (engines.every((engine) => engine.weight === 0)) found.push('every engine has weight 0.')
   if (engines.length === 1) found.push('there is one engine, so nothing can take over when it fails.')
   if (split.mode !== 'never') found.push('`split` is not acted on yet: decode engines do both, prefill engines nothing.')
-  if (lmcache !== null) found.push('`lmcache` is not acted on yet.')
-  if (policy.name === 'kv_aware') found.push('the policy kv_aware lives on LMCache lookups, which are not made yet: its fallback decides.')
+  if (lmcache === null && policy.name === 'kv_aware') found.push('the policy kv_aware lives on LMCache lookups: without `lmcache` its fallback decides.')
   return found
 }

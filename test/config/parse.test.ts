@@ -121,6 +121,13 @@ describe('a wrong value', () => {
     ['a port too high', document({ listen: '127.0.0.1:70000' }), 'listen', '"127.0.0.1:70000"', 'must be HOST:PORT'],
     ['an engine nobody can decode on', withEngine({ role: 'prefill' }), 'clusters[0].pools[0].engines', null, 'role any or decode'],
     ['lmcache without a source', withPool({ lmcache: {} }), 'clusters[0].pools[0].lmcache', null, 'exactly one of'],
+    [
+      'lmcache engines on one host that do not say which instance is theirs',
+      withPool({ lmcache: { coordinator: 'http://h' }, engines: [{ id: 'a', url: 'http://h:8000', lmcache_instance: 'A' }, { id: 'b', url: 'http://h:8001' }] }),
+      'clusters[0].pools[0].engines[1].lmcache_instance',
+      null,
+      'another engine has the host h too',
+    ],
     ['lmcache with two sources', withPool({ lmcache: { coordinator: 'http://h', registry: true } }), 'clusters[0].pools[0].lmcache', null, 'exactly one of'],
     ['a connection header', withEngine({ headers: { Host: 'x' } }), 'clusters[0].pools[0].engines[0].headers.Host', null, 'belongs to the connection'],
     ['a model the pool has not', withEngine({ models: ['org/n'] }), 'clusters[0].pools[0].engines[0].models[0]', '"org/n"', 'did you mean "org/m"?'],

@@ -60,7 +60,7 @@ export interface PromptMeasure {
   readonly items: number
   /** What `PromptMeter.learn` needs; null: ids were counted, or nothing could be read. */
   readonly promptBytes: number | null
-  /** Token ids when `withIds` asked for them and they are known. */
+  /** Token ids when `withIds` asked for them, they are known and there is one prompt: a lookup knows no others. */
   readonly ids: Uint32Array | null
   /** Why a pool with a vocabulary did not measure this prompt exactly; null: it did, or it has none. */
   readonly inexact: string | null
@@ -157,7 +157,7 @@ export class PromptMeter {
       blocks: chainBlocks(state, this.#ids.ids, spans, this.#options.blockTokens),
       items: 0,
       promptBytes: null,
-      ids: request.withIds === true ? this.#ids.ids.slice(0, this.#ids.length) : null,
+      ids: request.withIds === true && spans.length === 2 ? this.#ids.ids.slice(0, this.#ids.length) : null,
       inexact: null,
     }
   }
