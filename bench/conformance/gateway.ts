@@ -31,15 +31,19 @@ export const adminKey = 'admin-secret'
 export const alias = 'small-talk'
 
 const workerFolder = join(cacheFolder, 'worker')
+const vocabulary = join(cacheFolder, 'tiny.vocab')
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
 /** Round robin, so that both engines get work; health looked at twice a second. */
 function configFor(engines: readonly RealEngine[], port: number, kind: GatewayKind): object {
+  // On Workers a vocabulary is a value in KV; there is none here.
+  const tokenizer = kind === 'node' ? { tokenizer: vocabulary } : {}
   const pool = {
     model: servedModel,
     aliases: [alias],
     policy: 'round_robin',
     block_tokens: 32,
+    ...tokenizer,
     stats_interval_ms: 500,
     engines: engines.map(({ name, url }) => ({ id: name, url, key: engineKey })),
   }
@@ -59,8 +63,10 @@ export async function startGateway({ kind, processes, note, engines }: GatewayOp
   const [port] = await freePorts(1)
   const file = join(cacheFolder, `gateway-${kind}.json`)
   writeFileSync(file, `${JSON.stringify(configFor(engines, port!, kind), null, 1)}\n`)
-  const command = kind === 'node' ? [process.execPath, 'bin/firstlight.mjs', 'serve', '--config', file] : [process.execPath, 'bench/conformance/worker-host.ts', join(workerFolder, 'worker.js'), file, String(port)]
-  if (kind === 'worker') await processes.finish({ what: 'build the Worker', command: [process.execPath, 'node_modules/wrangler/bin/wrangler.js', 'deploy', '--dry-run', '--outdir', workerFolder], folder: root, limitS: 180 })
+  const command = kind === 'node' ? [...firstlight, 'serve', '--config', file] : [process.execPath, 'bench/conformance/worker-host.ts', join(workerFolder, 'worker.js'), file, String(port)]
+  const firstlight = [process.execPath, 'bin/firstlight.mjs']
+  if (kind === 'node') await processes.finish({ what: 'compile the vocabulary', command: [...firstlight, 'vocab', 'compile', join(cacheFolder, 'models/tiny'), '--out', vocabulary], folder: root, limitS: 60 })
+  else await processes.finish({ what: 'build the Worker', command: [process.execPath, 'node_modules/wrangler/bin/wrangler.js', 'deploy', '--dry-run', '--outdir', workerFolder], folder: root, limitS: 180 })
   const running = processes.start({ what: `gateway ${kind}`, command, folder: root })
   const gateway = { kind, url: `http://127.0.0.1:${port}`, process: running, stop: () => running.stop() }
   await up(gateway)

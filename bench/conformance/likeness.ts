@@ -86,7 +86,7 @@ function compareStreams(real: string, other: string, { tolerance, found }: Compa
     const [here, there] = [left, right].map((list) => list.find((entry) => middle(entry) === said))
     if (here !== undefined && there !== undefined) compareValues(here.data, there.data, `a ${said} event `, events)
   }
-  const [outline, otherOutline] = [left, right].map((list) => list.filter((entry) => middle(entry) === null)) as [StreamEvent[], StreamEvent[]]
+  const [outline, otherOutline] = [left, right].map((list) => collapsed(list.filter((entry) => middle(entry) === null))) as [StreamEvent[], StreamEvent[]]
   if (outline.length !== otherOutline.length) found.push(`the stream runs ${otherOutline.map(name).join(' → ')}, not ${outline.map(name).join(' → ')}`)
   for (let at = 0; at < Math.min(outline.length, otherOutline.length); at++) {
     if (outline[at]!.event !== otherOutline[at]!.event) found.push(`event ${at} is ${otherOutline[at]!.event || 'unnamed'}, not ${outline[at]!.event || 'unnamed'}`)
@@ -127,6 +127,10 @@ function runs(text: string): StreamEvent[] {
     event: /^event: (.*)$/m.exec(event)?.[1] ?? '',
     data: parsed(/^data: (.*)$/m.exec(event)?.[1] ?? ''),
   }))
+  return collapsed(events)
+}
+
+function collapsed(events: readonly StreamEvent[]): StreamEvent[] {
   return events.filter((entry, at) => at === 0 || shape(entry) !== shape(events[at - 1]!))
 }
 

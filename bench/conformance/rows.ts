@@ -5,12 +5,13 @@ import { eventRows } from './rows/events.ts'
 import { engineDies, faultRows, hostileRow } from './rows/faults.ts'
 import { forwardingRows } from './rows/forwarding.ts'
 import { recordings } from './rows/recordings.ts'
+import { routingRows } from './rows/routing.ts'
 import { streamRows } from './rows/streams.ts'
 import { tokenRows } from './rows/tokens.ts'
 
 export const rows: readonly Row[] = [
   ...recordings, ...streamRows, ...tokenRows, ...eventRows,
-  ...gatewayRows('node'), ...gatewayRows('worker'),
+  ...gatewayRows('node'), ...routingRows, ...gatewayRows('worker'),
   hostileRow('node'), hostileRow('worker'), engineDies('node'),
 ]
 

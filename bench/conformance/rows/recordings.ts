@@ -3,7 +3,7 @@ import { engineFlags, engineKey, servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
 import { dispatch, send } from '../http.ts'
 import { metricFamilies } from '../metric-families.ts'
-import { record, recordAll, vectorFile } from '../recorder.ts'
+import { record, recordAll, recordFinest, vectorFile } from '../recorder.ts'
 import { cacheSteps, mistakes, surface } from '../requests.ts'
 import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
@@ -16,7 +16,9 @@ export const recordings: readonly Row[] = [
     name: 'record-openai',
     says: 'Every endpoint of a text model answers, streaming and not.',
     run: async (lab) => {
-      const exchanges = await recordAll((await lab.engine('a')).url, surface)
+      const { url } = await lab.engine('a')
+      const exchanges: Exchange[] = []
+      for (const [name, request] of Object.entries(surface)) exchanges.push(await recordFinest(url, name, request))
       const refused = exchanges.filter(({ response }) => response.status >= 400).map(({ name, response }) => `${name} ${response.status}`)
       check(refused.join() === 'embeddings 404,render 403,generate 403', `refused: ${refused.join(', ')}`)
       return save(lab, 'openai.json', 'What vLLM answers to requests that are right.', exchanges)

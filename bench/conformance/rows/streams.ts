@@ -5,7 +5,7 @@ import { engineKey, servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
 import { open, send } from '../http.ts'
 import { normalise } from '../normaliser.ts'
-import { record } from '../recorder.ts'
+import { recordFinest } from '../recorder.ts'
 import { surface } from '../requests.ts'
 import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
@@ -30,7 +30,7 @@ export const streamRows: readonly Row[] = [
       const engine = await lab.engine('a')
       let completion = ''
       for (const [file, name] of Object.entries(recorded)) {
-        const text = bodyText((await record(engine.url, name, surface[name]!)).response)
+        const text = bodyText((await recordFinest(engine.url, name, surface[name]!)).response)
         lab.writeVector(`sse/${file}`, text)
         if (file === 'completion.sse') completion = text
       }
