@@ -31,14 +31,20 @@ function setFaults(engines: readonly SimulatedEngine[], incoming: Incoming): Ans
   let rule: FaultRule | null = null
   if (incoming.method !== 'DELETE') {
     try {
-      rule = JSON.parse(incoming.body) as FaultRule
+      rule = readFault(JSON.parse(incoming.body) as FaultRule)
     } catch {
       return bad('the body must be a fault as JSON, such as {"kind":"refuse"}')
     }
-    if (!faultKinds.includes(rule?.kind)) return bad(`no fault is called ${JSON.stringify(rule?.kind)}: one of ${faultKinds.join(', ')}`)
+    if (!faultKinds.includes(rule.kind)) return bad(`no fault is called ${JSON.stringify(rule.kind)}: one of ${faultKinds.join(', ')}`)
   }
   for (const engine of engines) engine.setFault(rule)
   return json(200, engines.map(summary))
+}
+
+/** On the wire names are snake_case. */
+function readFault(value: { delay_ms?: number } & FaultRule): FaultRule {
+  const { delay_ms: delayMs, ...rest } = value
+  return (delayMs === undefined ? rest : { ...rest, delayMs }) as FaultRule
 }
 
 /** What tests and people look at. */

@@ -104,9 +104,13 @@ export class EngineModel {
     return tokens
   }
 
-  /** Queues a sequence. Throws a RangeError when it could never fit. */
+  /**
+   * Queues a sequence. It is considered by the next `advance`, so several that come at one time share a step.
+   * Throws a RangeError when it could never fit.
+   */
   submit(spec: SequenceSpec, now: number): Sequence {
-    this.advance(now)
+    // What was due before must not see it.
+    this.#run((at) => at < now)
     const sequence = new Sequence(spec, now, this.limits.blockTokens)
     if (sequence.table.length > this.pool.size) {
       throw new RangeError(`a sequence of ${spec.promptTokens + spec.outputTokens} tokens needs ${sequence.table.length} blocks, the cache has ${this.pool.size}`)
@@ -167,10 +171,16 @@ export class EngineModel {
 
   /** Brings the engine up to `now`: ends due steps, starts new ones. */
   advance(now: number): void {
-    // A listener that submits calls in here again: what it wants comes in this loop's next round.
+    this.#run((at) => at <= now && at < Infinity)
+    this.#now = Math.max(this.#now, now)
+  }
+
+  /** Does what is due, one event after the other. */
+  #run(due: (at: number) => boolean): void {
+    // A listener that submits comes in here again: what it wants is done in the next round of the outer loop.
     if (this.#advancing) return
     this.#advancing = true
-    for (let at = this.nextEventAt(); at <= now; at = this.nextEventAt()) {
+    for (let at = this.nextEventAt(); due(at); at = this.nextEventAt()) {
       this.#now = Math.max(this.#now, at)
       for (const sequence of this.#held.take(this.#now)) {
         this.counters.lapsedHolds += 1
@@ -179,7 +189,6 @@ export class EngineModel {
       if (this.#stepEndsAt <= this.#now) this.#finishStep()
       if (this.#stepEndsAt === Infinity && !this.#paused) this.#startStep()
     }
-    this.#now = Math.max(this.#now, now)
     this.#advancing = false
   }
 

@@ -33,10 +33,10 @@ export class KvCache {
 
   /** Makes room for the KV of `tokens` tokens. false: nothing was taken. */
   grow(sequence: Sequence, tokens: number): boolean {
+    // Nearly every decode step ends here, without a division.
+    if (tokens <= sequence.tableLength * this.#blockTokens) return true
     const wanted = Math.ceil(tokens / this.#blockTokens)
-    const missing = wanted - sequence.tableLength
-    if (missing <= 0) return true
-    if (missing > this.#pool.freeCount) return false
+    if (wanted - sequence.tableLength > this.#pool.freeCount) return false
     for (let at = sequence.tableLength; at < wanted; at += 1) sequence.table[at] = this.#pool.take()
     sequence.tableLength = wanted
     return true
@@ -44,7 +44,7 @@ export class KvCache {
 
   /** Lets others find the full blocks among the first `tokens` tokens; a sharer in the same step may have them already. */
   name(sequence: Sequence, tokens: number): void {
-    if (!this.#prefixCaching) return
+    if (!this.#prefixCaching || tokens < (sequence.namedBlocks + 1) * this.#blockTokens) return
     const { blocks } = sequence.spec
     const full = Math.min(Math.floor(tokens / this.#blockTokens), blocks.length >> 1)
     for (let at = sequence.namedBlocks; at < full; at += 1) {

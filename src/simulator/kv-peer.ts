@@ -25,10 +25,11 @@ export interface KvViolations {
 
 interface Handoff {
   readonly sequence: Sequence
-  /** Last chained key or the length, to tell another prompt. */
-  readonly promptTokens: number
   read: boolean
 }
+
+/** Prefills remembered; their blocks are long gone when they are forgotten. */
+const MOST_HANDOFFS = 10_000
 
 /** What a request does between two engines. */
 export type KvLeg =
@@ -82,6 +83,7 @@ export class KvPeer {
   readonly #clock: Clock
   readonly #port: number
   readonly #handoffs = new Map<string, Handoff>()
+  #published = 0
 
   constructor(options: { engineId: string; network: KvNetwork; driver: Driver; clock: Clock; port: number }) {
     this.engineId = options.engineId
@@ -113,12 +115,15 @@ export class KvPeer {
 
   /** Keeps the blocks of a finished prefill and says how to find them. */
   publish(requestId: string, sequence: Sequence): Fields {
-    const remoteId = `${requestId}-${this.#suffix()}`
-    this.#handoffs.set(remoteId, { sequence, promptTokens: sequence.spec.promptTokens, read: false })
+    this.#published += 1
+    const remoteId = `${requestId}-${this.#published.toString(16).padStart(8, '0')}`
+    this.#handoffs.set(remoteId, { sequence, read: false })
+    if (this.#handoffs.size > MOST_HANDOFFS) this.#handoffs.delete(this.#handoffs.keys().next().value!)
+    const blocks = sequence.table.subarray(0, Math.ceil(sequence.spec.promptTokens / this.#driver.model.limits.blockTokens))
     return {
       do_remote_prefill: true,
       do_remote_decode: false,
-      remote_block_ids: [Array.from(sequence.table.subarray(0, sequence.tableLength), (block) => block + 1)],
+      remote_block_ids: [Array.from(blocks, (block) => block + 1)],
       remote_engine_id: this.engineId,
       remote_request_id: remoteId,
       remote_host: '127.0.0.1',
@@ -166,7 +171,7 @@ export class KvPeer {
     }
     const handoff = peer.#handoffs.get(String(fields['remote_request_id']))
     if (handoff === undefined) this.violations.unknownPrefill += 1
-    else if (handoff.promptTokens !== promptTokens) this.violations.mismatch += 1
+    else if (handoff.sequence.spec.promptTokens !== promptTokens) this.violations.mismatch += 1
     else if (handoff.read) {
       // Seen on a real server: the blocks are freed, but their content is still there.
       this.violations.reused += 1
@@ -186,9 +191,5 @@ export class KvPeer {
   #finishRead(handoff: Handoff): void {
     if (this.#driver.model.readByRemote(handoff.sequence, this.#clock.now())) this.#driver.arm()
     else this.lateReads += 1
-  }
-
-  #suffix(): string {
-    return this.#handoffs.size.toString(16).padStart(8, '0')
   }
 }

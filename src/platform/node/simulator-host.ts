@@ -82,7 +82,9 @@ class EngineHost {
   }
 
   #follow(): void {
-    if (this.#engine.listening) this.#changes = this.#changes.then(() => this.#listen()).catch(() => undefined)
+    if (this.#engine.listening) {
+      // Fails only if somebody took the port meanwhile: then it stays closed, and fetch says so.
+      this.#changes = this.#changes.then(() => this.#listen()).catch(() => undefined)
     else {
       // At once, so that the next connection is refused.
       const closing = this.#unlisten()

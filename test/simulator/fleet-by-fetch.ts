@@ -1,0 +1,53 @@
+import { createFleet, type Fleet, type FleetOptions } from '../../src/simulator/fleet.ts'
+import { afterEach, describe, expect, it } from 'vitest'
+
+/** What a fleet does behind its `fetch`, on whatever runtime calls this. */
+export function fleetByFetch(runtime: string): void {
+  let fleet: Fleet | undefined
+  afterEach(() => fleet?.stop())
+  const open = (options: FleetOptions = {}): Fleet => (fleet = createFleet({ profile: 'test', ...options }))
+  const ask = (base: string, body: object, signal?: AbortSignal): Request =>
+    new Request(`${base}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ messages: [{ role: 'user', content: 'Hi' }], max_tokens: 8, ...body }),
+      ...(signal === undefined ? {} : { signal }),
+    })
+
+  describe(`a fleet behind fetch on ${runtime}`, () => {
+    it('streams an answer to its end', async () => {
+      const { urls, fetch } = open()
+      const text = await (await fetch(ask(urls[0]!, { stream: true }))).text()
+      expect(text.match(/"delta":\{"content":" /g)).toHaveLength(8)
+      expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
+    })
+
+    it('aborts when the reader cancels', async () => {
+      const { urls, fetch, engines } = open({ profile: 'demo' })
+      const reader = (await fetch(ask(urls[0]!, { stream: true, max_tokens: 5000 }))).body!.getReader()
+      await reader.read()
+      await reader.cancel()
+      expect(engines[0]!.log).toMatchObject({ aborted: 1, running: 0 })
+      expect(engines[0]!.driver.model.running).toBe(0)
+    })
+
+    it('rejects when the signal is aborted before the answer', async () => {
+      const { urls, fetch, engines } = open({ profile: 'demo' })
+      const leave = new AbortController()
+      const answer = fetch(ask(urls[0]!, { max_tokens: 5000 }, leave.signal))
+      setTimeout(() => leave.abort(new Error('gone')), 30)
+      await expect(answer).rejects.toThrow('gone')
+      expect(engines[0]!.log.running).toBe(0)
+      expect(engines[0]!.driver.model.running + engines[0]!.driver.model.waiting).toBe(0)
+    })
+
+    it('fails as fetch does when nobody listens, and breaks a stream when it is reset', async () => {
+      const { urls, fetch, engines } = open()
+      engines[0]!.setFault({ kind: 'refuse' })
+      await expect(fetch(ask(urls[0]!, {}))).rejects.toThrow(TypeError)
+      engines[0]!.setFault({ kind: 'reset', after: 2 })
+      const answer = await fetch(ask(urls[0]!, { stream: true }))
+      await expect(answer.text()).rejects.toThrow('broke the connection')
+    })
+  })
+}

@@ -1,0 +1,3 @@
+import { fleetByFetch } from './fleet-by-fetch.ts'
+
+fleetByFetch('Node')

@@ -1,0 +1,83 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { blockKeys } from '../../src/simulator/block-keys.ts'
+import { generate } from '../../src/simulator/language.ts'
+import { decode, encode, vocabularySize } from '../../src/simulator/tokenizer.ts'
+
+const text = fc.string({ unit: 'grapheme', maxLength: 200 })
+
+describe('the simulated tokenizer', () => {
+  it('gives back every text', () => {
+    fc.assert(fc.property(text, (given) => decode(encode(given)) === given))
+  })
+
+  it('keeps ids in its vocabulary', () => {
+    fc.assert(fc.property(text, (given) => encode(given).every((id) => id >= 8 && id < vocabularySize)))
+  })
+
+  it('cuts a text the same whatever follows a line break', () => {
+    fc.assert(
+      fc.property(text, fc.string({ minLength: 1 }), (given, more) => {
+        const head = encode(`${given}.\n`)
+        const tail = more.replace(/^\s+/, '') || 'x'
+        expect(Array.from(encode(`${given}.\n${tail}`).subarray(0, head.length))).toEqual(Array.from(head))
+      }),
+    )
+  })
+
+  it.each([
+    ['the quick brown fox', 6],
+    ['你好世界', 4],
+    ['2026', 4],
+    ['🎉', 2],
+  ])('has a sensible number of tokens for %s', (given, count) => {
+    expect(encode(given)).toHaveLength(count)
+  })
+})
+
+describe('the simulated language', () => {
+  const whole = (prompt: Uint32Array, maxTokens: number): Uint32Array => generate('m', prompt, { maxTokens, mayStop: false, minTokens: 0 }).tokens
+
+  it('goes on elsewhere as it would have gone on here', () => {
+    fc.assert(
+      fc.property(text, fc.integer({ min: 1, max: 30 }), (given, cut) => {
+        const prompt = encode(`${given}:`)
+        const all = whole(prompt, 40)
+        const continued = encode(`${given}:${decode(all.subarray(0, cut))}`)
+        expect(Array.from(whole(continued, 40 - cut))).toEqual(Array.from(all.subarray(cut)))
+      }),
+    )
+  })
+
+  it('says something else in another model', () => {
+    const prompt = encode('hello')
+    const other = generate('other', prompt, { maxTokens: 20, mayStop: false, minTokens: 0 }).tokens
+    expect(Array.from(other)).not.toEqual(Array.from(whole(prompt, 20)))
+  })
+
+  it('stops by itself sooner or later where it may', () => {
+    const { tokens, stopped } = generate('m', encode('hello'), { maxTokens: 10_000, mayStop: true, minTokens: 5 })
+    expect(stopped).toBe(true)
+    expect(tokens.length).toBeGreaterThanOrEqual(5)
+  })
+})
+
+describe('block keys', () => {
+  it('are shared exactly as far as two prompts are equal', () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(9), { maxLength: 60 }), fc.array(fc.nat(9), { maxLength: 60 }), (left, right) => {
+        const [a, b] = [Uint32Array.from(left), Uint32Array.from(right)]
+        const [keysA, keysB] = [blockKeys(a, 4, 's'), blockKeys(b, 4, 's')]
+        for (let block = 0; block < Math.min(keysA.length, keysB.length) / 2; block += 1) {
+          const same = left.slice(0, (block + 1) * 4).join() === right.slice(0, (block + 1) * 4).join()
+          expect(keysA[block * 2] === keysB[block * 2] && keysA[block * 2 + 1] === keysB[block * 2 + 1]).toBe(same)
+        }
+      }),
+    )
+  })
+
+  it('differ under another salt', () => {
+    const tokens = Uint32Array.from({ length: 8 }, (_, at) => at)
+    expect(Array.from(blockKeys(tokens, 4, 'a'))).not.toEqual(Array.from(blockKeys(tokens, 4, 'b')))
+  })
+})

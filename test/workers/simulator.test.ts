@@ -1,0 +1,3 @@
+import { fleetByFetch } from '../simulator/fleet-by-fetch.ts'
+
+fleetByFetch('workerd')
