@@ -85,7 +85,7 @@ class EngineHost {
     if (this.#engine.listening) {
       // Fails only if somebody took the port meanwhile: then it stays closed, and fetch says so.
       this.#changes = this.#changes.then(() => this.#listen()).catch(() => undefined)
-    else {
+    } else {
       // At once, so that the next connection is refused.
       const closing = this.#unlisten()
       this.#changes = this.#changes.then(() => closing)
