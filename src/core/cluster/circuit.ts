@@ -14,8 +14,12 @@ export interface CircuitSettings {
   readonly openMs: number
 }
 
-/** What an attempt taught about the engine. `unclear`: the client left before the engine said anything. */
-export type Verdict = 'success' | 'failure' | 'unclear'
+/**
+ * What an attempt taught about the engine. `unclear`: the client left before the engine said anything. `hung`: a time
+ * limit ran out; that opens at once, since each further trial would cost a client the whole limit, and an engine
+ * whose bookings were given up looks idle.
+ */
+export type Verdict = 'success' | 'failure' | 'hung' | 'unclear'
 
 const MAX_DOUBLINGS = 4
 
@@ -41,8 +45,9 @@ export function booked(circuit: Circuit, key: string): Circuit {
 export function judged(circuit: Circuit, verdict: Verdict, attempt: { readonly key: string; readonly now: number; readonly settings: CircuitSettings }): Circuit {
   switch (circuit.state) {
     case 'closed':
-      if (verdict !== 'failure') return verdict === 'success' ? closed : circuit
-      return circuit.failures + 1 >= attempt.settings.failures
+      if (verdict === 'success') return closed
+      if (verdict === 'unclear') return circuit
+      return verdict === 'hung' || circuit.failures + 1 >= attempt.settings.failures
         ? { state: 'open', untilMs: attempt.now + attempt.settings.openMs, openings: 1 }
         : { state: 'closed', failures: circuit.failures + 1 }
     case 'open':

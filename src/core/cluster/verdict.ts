@@ -9,7 +9,8 @@ import type { Outcome } from './contract.ts'
 export function verdictOn(engine: string, booking: Booking, outcome: Outcome): Verdict {
   if (outcome.failure !== null && outcome.failure !== 'busy') {
     const failed = booking.legs.length === 1 ? engine : outcome.failedEngine
-    return failed === engine ? 'failure' : 'unclear'
+    if (failed !== engine) return 'unclear'
+    return outcome.failure === 'first_byte_timeout' || outcome.failure === 'connect_timeout' ? 'hung' : 'failure'
   }
   if (outcome.result === 'complete' || outcome.result === 'engine_refused' || outcome.failure === 'busy') return 'success'
   return 'unclear'

@@ -17,6 +17,11 @@ describe('a circuit', () => {
     expect(open).toEqual({ state: 'open', untilMs: 1_000, openings: 1 })
   })
 
+  it('opens at the first time limit that ran out', () => {
+    expect(judged(closed, 'hung', at(0))).toEqual({ state: 'open', untilMs: 1_000, openings: 1 })
+    expect(judged(booked(open, 'trial'), 'hung', at(1_000, 'trial'))).toEqual({ state: 'open', untilMs: 3_000, openings: 2 })
+  })
+
   it('does not count what says nothing', () => {
     const once = judged(closed, 'failure', at(0))
     expect(judged(once, 'unclear', at(0))).toEqual(once)
@@ -142,5 +147,5 @@ describe('the ring of decisions', () => {
 })
 
 function decision(id: string, attempt = 0): Decision {
-  return { id, attempt, actual: null } as Decision
+  return { id, attempt, candidates: [], actual: null } as unknown as Decision
 }
