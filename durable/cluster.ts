@@ -188,6 +188,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
       return known
     }
     return {
+      legDone: (key, done) => told(this.#state.legDone(key, done, this.now())),
       firstToken: (key, stages) => told(this.#state.firstToken(key, stages, this.now())),
       progress: (key, outputBlocks) => told(this.#state.progress(key, outputBlocks, this.now())),
       renew: (key) => told(this.#state.renew(key, this.now())),

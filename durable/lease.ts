@@ -1,9 +1,11 @@
 import { RpcTarget } from 'cloudflare:workers'
+import type { EarlyPart, LegDone } from '../src/core/cluster/books.ts'
 import type { Outcome, StageTimes } from '../src/core/cluster/contract.ts'
 import type { Held } from '../src/core/cluster/cluster-state.ts'
 
 /** What a lease may ask of its object. */
 export interface LeaseHost {
+  legDone(key: string, done: LegDone): boolean
   firstToken(key: string, stages: StageTimes): boolean
   progress(key: string, outputBlocks: number): boolean
   renew(key: string): boolean
@@ -20,6 +22,10 @@ export class ClusterLease extends RpcTarget {
     super()
     this.#host = host
     this.#held = held
+  }
+
+  async legDone(part: EarlyPart, stages: StageTimes): Promise<void> {
+    this.#host.legDone(this.#held.key, { part, stages })
   }
 
   async firstToken(stages: StageTimes): Promise<void> {

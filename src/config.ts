@@ -56,7 +56,7 @@ export interface PoolSettings {
   readonly blockTokens: number
   /** Compiled vocabulary (path, or key on Workers); null: bytes with a learned ratio. */
   readonly tokenizer: string | null
-  readonly split: SplitConfig & { readonly connector: 'nixl' | 'lmcache' | 'response' }
+  readonly split: SplitSettings
   readonly lmcache: LmcacheConfig | null
   readonly limits: PoolLimits
   readonly statsIntervalMs: number
@@ -67,6 +67,44 @@ export interface PoolSettings {
   readonly circuit: { readonly failures: number; readonly openMs: number }
   readonly indexEntries: number
   readonly engines: readonly EngineConfig[]
+}
+
+/** Split serving as configured: what decides (core), and how the KV cache travels (edge). */
+export interface SplitSettings extends SplitConfig {
+  readonly connector: 'nixl' | 'lmcache' | 'response'
+  /** How `threshold` counts a prompt: the gateway's own count, or a quarter of its characters. */
+  readonly estimate: 'tokens' | 'chars4'
+  /** `response`: field of the decode leg that carries the prefill's answer. */
+  readonly responseField: string
+  readonly lmcache: LmcacheSplit
+  readonly encode: EncodeSettings
+}
+
+/** Connector `lmcache`. */
+export interface LmcacheSplit {
+  /** Decode engine's id → where prefill engines push its KV cache. Complete where the connector is in use. */
+  readonly receivers: Readonly<Record<string, LmcacheReceiver>>
+  /** Asked whether the cache has arrived; null: nobody is, the decode engine is trusted to wait. */
+  readonly readyUrl: string | null
+  readonly readyMs: number
+  /** Are chats split too? */
+  readonly chat: boolean
+}
+
+/** Ports in the order of the tensor-parallel ranks. */
+export interface LmcacheReceiver {
+  readonly host: string
+  readonly initPorts: readonly number[]
+  readonly allocPorts: readonly number[]
+}
+
+/** The stage that encodes images, sounds and videos. */
+export interface EncodeSettings {
+  /** Items of one request that are encoded at the same time. */
+  readonly concurrency: number
+  /** Items remembered as encoded, which are not sent again; 0: none. */
+  readonly cachedItems: number
+  readonly limitMs: number
 }
 
 export interface EngineConfig {

@@ -1,6 +1,7 @@
 /** Everything outside the product, as interfaces. The entries choose who implements them. */
 import type {
   Admission,
+  CacheHint,
   ClusterDigest,
   Decision,
   EngineSignal,
@@ -37,6 +38,8 @@ export type Admitted =
 
 /** Holds one booking. Every path ends in `release`; a lease nobody renews lapses. */
 export interface Lease {
+  /** A leg of a split has answered before the first token: its engine is free. Absent where nothing is split. */
+  legDone?(part: 'encode' | 'prefill', stages: StageTimes): Promise<void>
   /** The prefill is done: its work leaves the queue. */
   firstToken(stages: StageTimes): Promise<void>
   /** Output so far, in blocks; observed requests only, coalesced on block boundaries. */
@@ -131,6 +134,8 @@ export interface Reply {
   onEvents(events: number): void
   /** First data event at the gateway, when `pass` was called before it. */
   onFirstByte(): void
+  /** An event stream that ends without `data: [DONE]` is broken, however clean its end; looked at on observed streams. */
+  readonly endsWithDone?: boolean
   /** Bytes of the one SSE error event that ends a broken stream. Never followed by a clean end. */
   cutEvent(failure: AttemptFailure): Uint8Array
   /** Called exactly once, on every path. */
@@ -156,6 +161,32 @@ export interface RequestScope {
   readonly client: unknown
   /** Address of the client for logs and limits; null when unknown. */
   readonly remoteAddress: string | null
+}
+
+/** What caches outside the engines (LMCache) hold of a prompt. */
+export interface CacheLookup {
+  /** Engine → what it can read, one entry for each tier that adds something. null: not known in time. Never rejects. */
+  find(question: CacheQuestion): Promise<ReadonlyMap<string, readonly CacheMatch[]> | null>
+}
+
+export interface CacheQuestion {
+  readonly tokens: Uint32Array
+  /** The `cache_salt` the engine is sent; null: none. */
+  readonly salt: string | null
+  readonly deadline: Deadline
+  /** Keeps work alive that nobody waits for. */
+  background(work: Promise<unknown>): void
+}
+
+export type CacheMatch = Omit<CacheHint, 'engine'>
+
+/** A span of time that several steps share. */
+export interface Deadline {
+  readonly budgetMs: number
+  readonly signal: AbortSignal
+  readonly isOver: boolean
+  /** null: the time is up before the work is done. */
+  within<Value>(work: Promise<Value>): Promise<{ readonly value: Value } | null>
 }
 
 /** Asks an engine how it is. Platform timers and alarms call it. */

@@ -1,3 +1,4 @@
+import type { BodyEdit } from '../origin/exchange.ts'
 import { membersOf, skipBlank, type Member } from './members.ts'
 
 /** The closed list of what the gateway may change in a client's body. Everything else passes byte for byte. */
@@ -8,6 +9,8 @@ export interface Edits {
   readonly includeUsage: boolean
   /** The tenant's salt; null: leave the client's. */
   readonly cacheSalt: string | null
+  /** What one leg of a split request has otherwise; absent: this is no leg. */
+  readonly leg?: BodyEdit
 }
 
 type Json = Readonly<Record<string, unknown>>
@@ -34,6 +37,7 @@ const json = (value: unknown): Uint8Array => utf8.encode(JSON.stringify(value))
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 const isForbidden = (key: string): boolean => key === FORBIDDEN[0] || key === FORBIDDEN[1]
 const isRemoved = (key: string): boolean => key === OWN || isForbidden(key)
+const removes = ({ leg }: Edits): ((key: string) => boolean) => (leg === undefined || leg.remove.length === 0 ? isRemoved : (key) => isRemoved(key) || leg.remove.includes(key))
 const holdsForbidden = (value: unknown): boolean => isObject(value) && FORBIDDEN.some((name) => Object.hasOwn(value, name))
 
 /** Would the usage record of a stream have to be asked for, and can it be, without changing what else the client sees? */
@@ -60,8 +64,10 @@ function reachOf(body: Json, edits: Edits): 'nothing' | 'front' | 'model' | 'all
   if (Object.hasOwn(body, OWN) || holdsForbidden(body) || holdsForbidden(body[XARGS])) return 'all'
   if (edits.cacheSalt !== null && Object.hasOwn(body, 'cache_salt')) return 'all'
   if (edits.includeUsage && Object.hasOwn(body, 'stream_options')) return 'all'
+  const legKeys = edits.leg === undefined ? [] : [...Object.keys(edits.leg.set), ...edits.leg.remove]
+  if (legKeys.some((key) => Object.hasOwn(body, key))) return 'all'
   if (renames(body, edits)) return Object.hasOwn(body, 'model') ? 'model' : 'front'
-  return edits.includeUsage || edits.cacheSalt !== null ? 'front' : 'nothing'
+  return edits.includeUsage || edits.cacheSalt !== null || legKeys.length > 0 ? 'front' : 'nothing'
 }
 
 const renames = (body: Json, { model }: Edits): boolean => model !== null && body['model'] !== model
@@ -77,13 +83,16 @@ function holdsModel(bytes: Uint8Array, { key, valueAt, valueEnd }: Member, body:
 function plan(bytes: Uint8Array, body: Json, members: readonly Member[], { edits, open }: { edits: Edits; open: number }): Splice[] | null {
   const front: string[] = []
   const splices: Splice[] = []
+  const unwanted = removes(edits)
   const put = (name: string, value: string): void => {
-    const present = members.filter((member) => member.key === name)
-    if (present.length === 0) front.push(`${JSON.stringify(name)}:${JSON.stringify(value)}`)
-    for (const member of present) splices.push({ from: member.valueAt, to: member.valueEnd, put: json(value) })
+    // What is removed of the client's is no place for ours.
+    const present = unwanted(name) ? [] : members.filter((member) => member.key === name)
+    if (present.length === 0) front.push(`${JSON.stringify(name)}:${value}`)
+    for (const member of present) splices.push({ from: member.valueAt, to: member.valueEnd, put: utf8.encode(value) })
   }
-  if (edits.model !== null && renames(body, edits)) put('model', edits.model)
-  if (edits.cacheSalt !== null) put('cache_salt', edits.cacheSalt)
+  if (edits.model !== null && renames(body, edits)) put('model', JSON.stringify(edits.model))
+  if (edits.cacheSalt !== null) put('cache_salt', JSON.stringify(edits.cacheSalt))
+  for (const [name, value] of Object.entries(edits.leg?.set ?? {})) put(name, value)
   if (edits.includeUsage && !askForUsage(bytes, body, members, { front, splices })) return null
   for (const member of members) {
     if (member.key !== XARGS || bytes[member.valueAt] !== 0x7b) continue
@@ -91,9 +100,9 @@ function plan(bytes: Uint8Array, body: Json, members: readonly Member[], { edits
     if (inner === null) return null
     splices.push(...removals(inner, isForbidden))
   }
-  const removed = removals(members, isRemoved)
+  const removed = removals(members, unwanted)
   if (front.length > 0) {
-    const alone = Object.keys(body).every(isRemoved)
+    const alone = Object.keys(body).every(unwanted)
     splices.push({ from: open + 1, to: open + 1, put: utf8.encode(front.join(',') + (alone ? '' : ',')) })
   }
   splices.push(...removed)
@@ -152,7 +161,8 @@ function pieces(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array[] {
 
 /** The same edits on the parsed document: for bytes that could not be cut. Loses what JSON.parse loses (big integers). */
 export function rebuilt(body: Json, edits: Edits): Json {
-  const kept = Object.entries(body).filter(([key]) => !isRemoved(key))
+  const unwanted = removes(edits)
+  const kept = Object.entries(body).filter(([key]) => !unwanted(key))
   const out = new Map<string, unknown>(kept)
   const xargs = body[XARGS]
   if (isObject(xargs)) out.set(XARGS, Object.fromEntries(Object.entries(xargs).filter(([key]) => !isForbidden(key))))
@@ -162,5 +172,6 @@ export function rebuilt(body: Json, edits: Edits): Json {
     const options = body['stream_options']
     out.set('stream_options', { ...(isObject(options) ? options : {}), include_usage: true })
   }
+  for (const [name, value] of Object.entries(edits.leg?.set ?? {})) out.set(name, JSON.parse(value))
   return Object.fromEntries(out)
 }

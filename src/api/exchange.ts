@@ -1,7 +1,8 @@
 import { PAYLOAD_VERSION, type Overrides } from '../core/cluster/contract.ts'
-import type { PromptMeasure } from '../core/tokens/measure.ts'
+import type { PromptMeasure, PromptRequest } from '../core/tokens/measure.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
+import type { CacheLookups, Prompted } from '../origin/lmcache/lookups.ts'
 import { Failure } from '../failure.ts'
 import type { JsonBody } from './body.ts'
 import { engineModel } from './catalog.ts'
@@ -48,11 +49,13 @@ function shouldObserve({ stream, share, chance }: { stream: boolean; share: numb
 function bodyFor(understood: Understood, includeUsage: boolean): Exchange['body'] {
   const { body, endpoint, caller, fields, model } = understood
   const made = new Map<string, readonly Uint8Array[]>()
-  return ({ pool }) => {
+  return ({ pool }, leg) => {
     const name = engineModel(model, pool).model
+    const cacheSalt = endpoint.salted ? saltOf(caller, fields) : null
+    // Every attempt has legs of its own: nothing to remember.
+    if (leg !== undefined) return edited(body.bytes, body.json, { model: name, includeUsage: includeUsage && !leg.remove.includes('stream_options'), cacheSalt, leg })
     const known = made.get(name)
     if (known !== undefined) return known
-    const cacheSalt = endpoint.salted ? saltOf(caller, fields) : null
     const pieces = edited(body.bytes, body.json, { model: name, includeUsage, cacheSalt })
     made.set(name, pieces)
     return pieces
@@ -65,35 +68,63 @@ function saltOf(caller: Caller, fields: Fields): string | null {
   return fields.cache_salt ? `${caller.cacheSalt}:${fields.cache_salt}` : caller.cacheSalt
 }
 
+/** What admissions are made with: the pools' meters, and the lookups of what LMCache holds. */
+type Making = Pick<Opening, 'meters' | 'lookups'>
+type Admissions = Pick<Exchange, 'admission'> & Required<Pick<Exchange, 'onUsage' | 'hints'>>
+
 /** Admissions of one request, measured once a pool: pools cut and tokenise differently. */
-export function admissionFor(understood: Understood, meters: Meters): Pick<Exchange, 'admission'> & Required<Pick<Exchange, 'onUsage'>> {
-  const made = new Map<PoolRoute, { readonly admission: ReturnType<Exchange['admission']>; readonly prompt: PromptMeasure }>()
+export function admissionFor(understood: Understood, { meters, lookups }: Making): Admissions {
+  const made = new Map<PoolRoute, { admission: ReturnType<Exchange['admission']>; prompt: PromptMeasure; looked: boolean }>()
+  const policy = understood.wishes.policy ?? null
+  const of = (route: PoolRoute) => {
+    const known = made.get(route)
+    if (known !== undefined) return known
+    const prompt = meters.measure(route, promptOf(understood, route, lookups.wanted(route, policy)))
+    const fresh = { admission: admissionOf(understood, route, prompt), prompt, looked: false }
+    made.set(route, fresh)
+    return fresh
+  }
   return {
-    admission: (route) => {
-      const known = made.get(route)
-      if (known !== undefined) return known.admission
-      const prompt = measure(understood, route, meters)
-      const admission = admissionOf(understood, route, prompt)
-      made.set(route, { admission, prompt })
-      return admission
-    },
+    admission: (route) => of(route).admission,
     onUsage: (route, { promptTokens }) => {
       const known = made.get(route)
       if (known !== undefined) meters.learn(route, known.prompt, promptTokens)
     },
+    hints: async (route) => {
+      const known = of(route)
+      if (known.looked || !lookups.wanted(route, policy)) return {}
+      known.looked = true
+      const { measure, hints, stages } = await lookups.gather(route, prompted(understood, route, { own: known.prompt, meters }))
+      known.prompt = measure
+      known.admission = { ...admissionOf(understood, route, measure), hints }
+      return stages
+    },
   }
 }
 
-function measure({ endpoint, body, caller, fields, model }: Understood, route: PoolRoute, meters: Meters): PromptMeasure {
+/** The prompt as lookups take it. */
+function prompted(understood: Understood, route: PoolRoute, { own, meters }: { readonly own: PromptMeasure; readonly meters: Meters }): Prompted {
+  const request = promptOf(understood, route, true)
+  return {
+    ...engineModel(understood.model, route.pool),
+    measure: own,
+    salt: request.salts[0] ?? null,
+    byEngine: (tokenizer, call) => meters.measureByEngine(route, { request, own }, tokenizer, call),
+    background: (work) => understood.incoming.scope.background(work),
+  }
+}
+
+function promptOf({ endpoint, body, caller, fields, model }: Understood, { pool }: PoolRoute, withIds: boolean): PromptRequest {
   const salt = endpoint.salted ? (saltOf(caller, fields) ?? fields.cache_salt ?? null) : null
-  return meters.measure(route, {
+  return {
     endpoint: endpoint.prompt,
     body: body.json,
     bodyBytes: body.bytes.byteLength,
-    adapter: engineModel(model, route.pool).adapter,
+    adapter: engineModel(model, pool).adapter,
     salts: salt === null ? [] : [salt],
     tenant: null,
-  })
+    withIds,
+  }
 }
 
 function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMeasure): ReturnType<Exchange['admission']> {
@@ -149,6 +180,7 @@ function several(json: Readonly<Record<string, unknown>>): string | null {
 
 interface Opening {
   readonly meters: Meters
+  readonly lookups: CacheLookups
   readonly configVersion: number
   readonly heartbeatMs: number
   /** Since the request came in. */
@@ -158,12 +190,12 @@ interface Opening {
 }
 
 /** Everything `forward` needs. */
-export function openExchange(understood: Understood, { meters, configVersion, heartbeatMs, elapsedMs, chance }: Opening): Exchange {
+export function openExchange(understood: Understood, { meters, lookups, configVersion, heartbeatMs, elapsedMs, chance }: Opening): Exchange {
   const { incoming, endpoint, body, fields, routes, pinned } = understood
   const stream = endpoint.streams && fields.stream === true
   const observe = shouldObserve({ stream, share: routes[0]!.pool.observeShare, chance })
   const hideUsage = stream && observe && endpoint.usageOnRequest && lacksUsage(body.json)
-  const { admission, onUsage } = admissionFor(understood, meters)
+  const { admission, onUsage, hints } = admissionFor(understood, { meters, lookups })
   const edge = elapsedMs()
   admission(routes[0]!)
   return {
@@ -174,10 +206,12 @@ export function openExchange(understood: Understood, { meters, configVersion, he
     path: endpoint.path + incoming.query,
     headers: headersForEngine(incoming.request.headers, incoming.requestId),
     body: bodyFor(understood, hideUsage),
+    json: body.json,
     stream,
     observe,
     hideUsage,
     admission,
+    hints,
     heartbeatMs: stream ? heartbeatMs : 0,
     routes,
     configVersion,

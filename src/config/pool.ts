@@ -5,15 +5,14 @@ import type { EngineTarget } from '../ports.ts'
 
 /** The pool as its ClusterState needs it: without addresses and secrets. */
 export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolConfig {
-  const { thresholdTokens, fallback } = pool.split
+  const { mode, thresholdTokens, fallback } = pool.split
   return {
     cluster: cluster.id,
     pool: pool.model,
     blockTokens: pool.blockTokens,
     policy: pool.policy,
     shadow: pool.shadow,
-    // A split placement would book a prefill engine that nothing is sent to: the forwarder knows whole placements only.
-    split: { mode: 'never', thresholdTokens, fallback },
+    split: { mode, thresholdTokens, fallback },
     leaseMs: pool.leaseMs,
     retry: pool.retry,
     circuit: pool.circuit,

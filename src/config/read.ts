@@ -1,10 +1,11 @@
 /** From the valid document to `Config`: snake_case to camelCase, secrets resolved, absent to null. */
-import type { ClusterConfig, Config, EngineConfig, KeyConfig, LmcacheConfig, PoolSettings } from '../config.ts'
+import type { ClusterConfig, Config, EngineConfig, KeyConfig, LmcacheConfig, LmcacheReceiver, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/cluster/contract.ts'
 import type { OptionSpec } from '../core/routing/options.ts'
 import type { Finding } from './issues.ts'
 import { camel, type PolicyDocument } from './policies.ts'
 import type { Path } from './problem.ts'
+import { decodes } from './rules.ts'
 import type { ClusterDocument, ConfigDocument, EngineDocument, PoolDocument } from './schema.ts'
 import { isLoopback, parseAddress, type Secret } from './values.ts'
 
@@ -189,7 +190,22 @@ function readSplit({ split, engines }: PoolDocument): PoolSettings['split'] {
     thresholdTokens: split.threshold_tokens,
     connector: split.connector,
     fallback: split.fallback,
+    estimate: split.estimate,
+    responseField: split.response_field,
+    lmcache: {
+      receivers: receiversOf(split.lmcache, engines),
+      readyUrl: split.lmcache.ready_url === undefined ? null : withoutSlash(split.lmcache.ready_url),
+      readyMs: split.lmcache.ready_ms,
+      chat: split.lmcache.chat,
+    },
+    encode: { concurrency: split.encode.concurrency, cachedItems: split.encode.cached_items, limitMs: split.encode.limit_ms },
   }
+}
+
+/** One receiver for all is only ever that of the one decode engine: `rules.ts` sees to it. */
+function receiversOf({ decoder, decoders }: PoolDocument['split']['lmcache'], engines: readonly EngineDocument[]): Record<string, LmcacheReceiver> {
+  const named = decoder === undefined ? Object.entries(decoders ?? {}) : engines.filter(decodes).map(({ id }) => [id, decoder] as const)
+  return Object.fromEntries(named.map(([id, { host, init_ports: initPorts, alloc_ports: allocPorts }]) => [id, { host, initPorts, allocPorts }]))
 }
 
 const withoutSlash = (url: string) => url.replace(/\/+$/, '')

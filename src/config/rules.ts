@@ -90,6 +90,7 @@ function checkPool(found: Finding[], pool: PoolDocument, at: Path): void {
     checkHeaders(found, engine, [...at, 'engines', index])
   }
   checkLmcache(found, pool, at)
+  checkSplit(found, pool, [...at, 'split'])
 }
 
 function checkLmcache(found: Finding[], { lmcache, engines }: PoolDocument, at: Path): void {
@@ -102,6 +103,29 @@ function checkLmcache(found: Finding[], { lmcache, engines }: PoolDocument, at: 
     const host = hosts[index]!
     if (instance !== undefined || hosts.indexOf(host) === hosts.lastIndexOf(host)) continue
     found.push({ path: [...at, 'engines', index, 'lmcache_instance'], rule: `is required: another engine has the host ${host} too` })
+  }
+}
+
+/** May it answer the client at the end of a split? */
+export const decodes = ({ role }: EngineDocument): boolean => role === 'decode' || role === 'any'
+
+/** A decoder nobody knows the receiver of would be served by another protocol, or get another decoder's cache. */
+function checkSplit(found: Finding[], { split, engines }: PoolDocument, at: Path): void {
+  const { decoder, decoders } = split.lmcache
+  const given = [...(decoder === undefined ? [] : [[['lmcache', 'decoder'], decoder] as const]), ...Object.entries(decoders ?? {}).map(([id, one]) => [['lmcache', 'decoders', id], one] as const)]
+  for (const [path, { init_ports: init, alloc_ports: alloc }] of given) {
+    if (init.length !== alloc.length) found.push({ path: [...at, ...path], rule: `has ${init.length} init_ports and ${alloc.length} alloc_ports: there is one of each per rank` })
+  }
+  const decoding = engines.filter(decodes).map(({ id }) => id)
+  for (const id of Object.keys(decoders ?? {})) {
+    if (!decoding.includes(id)) found.push({ path: [...at, 'lmcache', 'decoders', id], rule: `is no engine of this pool that decodes${didYouMean(id, decoding)}` })
+  }
+  if (split.connector !== 'lmcache' || !engines.some(({ role }) => role === 'prefill')) return
+  if (decoder !== undefined && decoders !== undefined) found.push({ path: [...at, 'lmcache', 'decoder'], rule: 'contradicts `decoders`: leave one of them out' })
+  else if (decoder !== undefined && decoding.length > 1) found.push({ path: [...at, 'lmcache', 'decoder'], rule: `is one receiver for ${decoding.length} decode engines (${decoding.join(', ')}): name each in \`decoders\`` })
+  else if (decoder === undefined) {
+    const missing = decoding.filter((id) => decoders?.[id] === undefined)
+    if (missing.length > 0) found.push({ path: [...at, 'lmcache'], rule: `names no receiver for ${missing.join(', ')}: add it to \`decoders\`` })
   }
 }
 

@@ -32,11 +32,37 @@ const engine = strict({
   lmcache_instance: say('Its LMCache instance id. Absent: found by host.', z.optional(words(255))),
 })
 
+const ports = z.array(whole(1, 65_535)).check(z.minLength(1))
+
+const receiver = strict({
+  host: say('Host the prefill engines reach this decode engine’s LMCache under.', words(255)),
+  init_ports: say('Its init ports, one per tensor-parallel rank.', ports),
+  alloc_ports: say('Its alloc ports, one per tensor-parallel rank.', ports),
+})
+
+const lmcacheSplit = strict({
+  decoders: say('Decode engine’s id → its receiver. Every engine that may decode needs one.', z.optional(z.record(id, receiver))),
+  decoder: say('The receiver of the only decode engine, in place of `decoders`.', z.optional(receiver)),
+  ready_url: say('Base URL of a bridge that knows which KV caches have arrived: `GET URL/REQUEST_ID?ranks=N` answers 200 once all have. Absent: nobody is asked.', z.optional(baseUrl)),
+  ready_ms: say('How long to wait for it; then the decode engine computes the prompt itself.', otherwise(milliseconds(), 5000)),
+  chat: say('Split chats too. Turn it off where engines run a reasoning or tool parser: the decode leg is a completion, which no parser reads.', otherwise(z.boolean(), true)),
+})
+
+const encode = strict({
+  concurrency: say('Items of one request that are encoded at the same time.', otherwise(whole(1, 256), 8)),
+  cached_items: say('Items remembered as encoded and not sent again, by content. 0: none.', otherwise(whole(0, 10_000_000), 10_000)),
+  limit_ms: say('For one item.', otherwise(milliseconds(), 60_000)),
+})
+
 const split = strict({
   mode: say('When prefill and decode go to different engines. Default: `always` when the pool has prefill engines, else `never`.', z.optional(oneOf(['always', 'never', 'threshold', 'uncached', 'adaptive']))),
-  threshold_tokens: say('`threshold`: prompts of this length and more are split. `uncached`: the same of the tokens that are not cached.', otherwise(whole(0, 100_000_000), 2048)),
+  threshold_tokens: say('`threshold`: prompts of this length and more are split; 0 or less: all. `uncached`: the same of the tokens that are not cached.', otherwise(whole(-100_000_000, 100_000_000), 2048)),
+  estimate: say('How `threshold` counts: `tokens`, the gateway’s own count, or `chars4`, a quarter of the characters.', otherwise(oneOf(['tokens', 'chars4']), 'tokens')),
   connector: say('How the KV cache travels.', otherwise(oneOf(['nixl', 'lmcache', 'response']), 'nixl')),
   fallback: say('When no prefill engine can be had.', otherwise(oneOf(['decode_only', 'fail']), 'decode_only')),
+  response_field: say('`response`: field of the decode leg that carries the prefill’s answer.', otherwise(words(128), 'disagg_prefill_resp')),
+  lmcache: say('`lmcache`: where KV caches are pushed to.', z.prefault(lmcacheSplit, {})),
+  encode: say('The stage before the prefill, in pools with encode engines.', z.prefault(encode, {})),
 })
 
 const lmcache = strict({
@@ -56,7 +82,7 @@ const lmcache = strict({
 const poolLimits = strict({
   connect_ms: say('To open a connection to an engine.', otherwise(milliseconds(), 5000)),
   first_byte_ms: say('From dispatch to the first body byte.', otherwise(milliseconds(), 600_000)),
-  prefill_ms: say('For the prefill leg of a split request. Not acted on yet.', otherwise(milliseconds(), 300_000)),
+  prefill_ms: say('For the prefill leg of a split request.', otherwise(milliseconds(), 300_000)),
   idle_ms: say('Longest silence between bytes of a stream. There is no limit on its length.', otherwise(milliseconds(), 60_000)),
 })
 
@@ -72,7 +98,7 @@ const retry = strict({
 
 const circuit = strict({
   failures: say('Consecutive failures that take an engine out.', otherwise(whole(1, 1000), 3)),
-  open_ms: say('For how long, before one request may try it.', otherwise(milliseconds(), 10_000)),
+  open_ms: say('For how long, before one request may try it.', otherwise(milliseconds(), 4_000)),
 })
 
 const pool = strict({
@@ -83,7 +109,7 @@ const pool = strict({
   shadow: say('A second policy that ranks the same requests and never acts; compare them in the decisions.', z.optional(policy)),
   block_tokens: say('Tokens in a block of the gateway’s books. Best a multiple of the engines’ block size.', otherwise(whole(1, 4096), 64)),
   tokenizer: say('Compiled vocabulary: a file on Node, a key on Workers. Absent: bytes with a learned ratio.', z.optional(words(1024))),
-  split: say('Disaggregated prefill. Not acted on yet: decode engines do both.', z.prefault(split, {})),
+  split: say('Disaggregated prefill: see disaggregation.md.', z.prefault(split, {})),
   lmcache: say('Where to ask what LMCache holds. Absent: nobody is asked.', z.optional(lmcache)),
   limits: say('Time limits.', z.prefault(poolLimits, {})),
   stats_interval_ms: say('How often each engine’s `/health` and `/metrics` are read.', otherwise(milliseconds(100), 10_000)),

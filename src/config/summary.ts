@@ -104,7 +104,7 @@ function poolNotes({ engines, split, lmcache, policy }: PoolSettings): string[] 
   const found: string[] = []
   if (engines.every((engine) => engine.weight === 0)) found.push('every engine has weight 0.')
   if (engines.length === 1) found.push('there is one engine, so nothing can take over when it fails.')
-  if (split.mode !== 'never') found.push('`split` is not acted on yet: decode engines do both, prefill engines nothing.')
+  if (split.mode === 'never' && engines.some(({ role }) => role === 'prefill')) found.push('`split.mode` is never: prefill engines get nothing.')
   if (lmcache === null && policy.name === 'kv_aware') found.push('the policy kv_aware lives on LMCache lookups: without `lmcache` its fallback decides.')
   return found
 }

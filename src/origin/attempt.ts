@@ -1,43 +1,39 @@
 /** One attempt: one request to one engine, up to the point where its answer is the client's or another engine may try. */
-import type { AttemptFailure, Result } from '../core/cluster/contract.ts'
+import type { Placement, Result } from '../core/cluster/contract.ts'
 import { Failure } from '../failure.ts'
-import { OriginError, type OriginAnswer, type PassEnd, type Ports, type Reply } from '../ports.ts'
+import { OriginError, type EngineTarget, type OriginAnswer, type PassEnd, type Reply } from '../ports.ts'
+import { rejected, type AttemptFailed, type Deal } from './attempt-failed.ts'
 import { cutEvent } from './cut-event.ts'
+import { passChanged } from './disagg/change.ts'
+import { handOver, wholeLeg, type LastLeg } from './disagg/hand-over.ts'
 import type { Exchange } from './exchange.ts'
 import { headersForClient } from './headers.ts'
-import type { Placed } from './place.ts'
-import { serverTiming, type Stages } from './stages.ts'
+import { serverTiming } from './stages.ts'
 
-export interface Deal {
-  readonly exchange: Exchange
-  readonly ports: Ports
-  readonly placed: Placed
-  readonly stages: Stages
-}
-
-/** Another engine may try. */
-export interface AttemptFailed {
-  readonly failure: AttemptFailure
-  /** The engine's status, when it answered at all. */
-  readonly status: number | null
-}
-
-/** An engine's error body is read no further than this to learn whether it is merely busy. */
-const BUSY_BODY_BYTES = 16 * 1024
-
-/** Resolves with the answer to pass on, or with why another engine should try. Throws only when nobody should. The booking is released on every path. */
+/**
+ * Resolves with the answer to pass on, or with why another engine should try. Throws only when nobody should. The booking
+ * is released on every path. Whole, split and staged placements differ only in what happens before the last leg.
+ */
 export async function attempt(deal: Deal): Promise<Response | AttemptFailed> {
   const { exchange, ports, placed } = deal
-  const dispatchedAt = ports.now()
   let answer: OriginAnswer | null = null
+  let asked = placed.engine
   try {
-    answer = await send(deal)
+    const handed = placed.placement.kind === 'whole' ? { last: wholeLeg(deal) } : await handOver(deal)
+    if ('failed' in handed) return giveUp(deal, handed.failed)
+    const dispatchedAt = ports.now()
+    if ('refusal' in handed) {
+      answer = handed.refusal
+      asked = handed.engine
+      return new Streaming(deal, { answer, dispatchedAt, engine: asked, last: null }).pass(false)
+    }
+    const { last } = handed
+    answer = await send(deal, last)
     if (answer.sse) deal.stages.add('connect', ports.now() - dispatchedAt)
-    const failed = await rejected(answer)
+    const failed = await rejected(answer, asked)
     if (failed !== null) return giveUp(deal, failed)
     const early = await firstByte(answer, exchange)
-    const stream = new Streaming(deal, answer, dispatchedAt)
-    return stream.pass(early)
+    return new Streaming(deal, { answer, dispatchedAt, engine: asked, last }).pass(early)
   } catch (error) {
     answer?.discard()
     if (exchange.signal.aborted) {
@@ -45,45 +41,26 @@ export async function attempt(deal: Deal): Promise<Response | AttemptFailed> {
       throw new Failure('client_gone', 'The client closed the request.', { cause: error })
     }
     if (error instanceof OriginError) {
-      ports.log.warn('attempt_failed', { id: exchange.id, cluster: placed.route.cluster.id, engine: placed.engine.id, failure: error.failure, error })
-      return giveUp(deal, { failure: error.failure, status: null })
+      ports.log.warn('attempt_failed', { id: exchange.id, cluster: placed.route.cluster.id, engine: asked.id, failure: error.failure, error })
+      return giveUp(deal, { engine: asked, failure: error.failure, status: null })
     }
     release(deal, 'abandoned', null)
     throw error
   }
 }
 
-async function send({ exchange, ports, placed }: Deal): Promise<OriginAnswer> {
+async function send({ exchange, ports, placed }: Deal, { target, path, body }: LastLeg): Promise<OriginAnswer> {
   const { limits } = placed.route.pool
   return ports.origin.send({
-    target: placed.engine,
+    target,
     method: exchange.method,
-    path: exchange.path,
+    path,
     headers: exchange.headers,
-    body: exchange.body(placed.route),
+    body,
     connectMs: limits.connectMs,
     firstByteMs: limits.firstByteMs,
     signal: exchange.signal,
   })
-}
-
-/** An answer that is not for the client: the engine failed, or is full. 501 is about the request, so it goes on. */
-async function rejected(answer: OriginAnswer): Promise<AttemptFailed | null> {
-  const { status } = answer
-  if (status >= 200 && status < 300) return null
-  if ((status >= 400 && status < 500) || status === 501) return null
-  // A redirect would send the client past the gateway: no engine has reason to answer with one.
-  if (status < 400) {
-    answer.discard()
-    return { failure: 'malformed', status }
-  }
-  if (status !== 503) {
-    answer.discard()
-    return { failure: 'status_5xx', status }
-  }
-  // vLLM's admission limit: "The engine is currently busy and cannot accept new requests."
-  const body = new TextDecoder().decode(await answer.read(BUSY_BODY_BYTES))
-  return { failure: body.includes('currently busy') ? 'busy' : 'status_5xx', status }
 }
 
 /** Waits for the first byte. true: it is still to come, and the client is to be kept warm by heartbeats from here. */
@@ -107,8 +84,17 @@ function giveUp(deal: Deal, failed: AttemptFailed): AttemptFailed {
 }
 
 function release({ exchange, placed, stages }: Deal, result: Result, failed: AttemptFailed | null): void {
-  const ending = { result, failure: failed?.failure ?? null, status: failed?.status ?? null, usage: null, outputEvents: 0, stages: stages.snapshot() }
+  const ending = { result, failure: failed?.failure ?? null, failedEngine: failed?.engine.id ?? null, status: failed?.status ?? null, usage: null, outputEvents: 0, stages: stages.snapshot() }
   exchange.scope.background(placed.booking.release(ending))
+}
+
+interface Passing {
+  readonly answer: OriginAnswer
+  readonly dispatchedAt: number
+  /** Whose answer it is. */
+  readonly engine: EngineTarget
+  /** null: a leg before the last one had the last word. */
+  readonly last: LastLeg | null
 }
 
 /** An answer on its way to the client. */
@@ -116,17 +102,22 @@ class Streaming {
   readonly #deal: Deal
   readonly #answer: OriginAnswer
   readonly #dispatchedAt: number
+  readonly #engine: EngineTarget
+  readonly #last: LastLeg | null
 
-  constructor(deal: Deal, answer: OriginAnswer, dispatchedAt: number) {
+  constructor(deal: Deal, { answer, dispatchedAt, engine, last }: Passing) {
     this.#deal = deal
     this.#answer = answer
     this.#dispatchedAt = dispatchedAt
+    this.#engine = engine
+    this.#last = last
   }
 
   /** `early`: the first byte is still to come. */
   pass(early: boolean): Response {
     if (!early) this.#firstByte()
-    return this.#answer.pass(this.#reply())
+    const change = this.#last?.change ?? null
+    return change === null || this.#answer.status >= 300 ? this.#answer.pass(this.#reply()) : passChanged(this.#answer, this.#reply(), change)
   }
 
   #reply(): Reply {
@@ -141,6 +132,7 @@ class Streaming {
       hideUsage: exchange.hideUsage,
       heartbeatMs: exchange.heartbeatMs,
       idleMs: pool.limits.idleMs,
+      endsWithDone: DONE_ENDS.test(exchange.path),
       findResponseId: exchange.onServed !== undefined,
       eventStep: pool.blockTokens,
       onEvents: (events) => placed.booking.progress(Math.floor(events / pool.blockTokens)),
@@ -155,10 +147,11 @@ class Streaming {
     return [
       ...headersForClient(this.#answer.headers),
       'x-request-id', exchange.requestId,
-      'x-firstlight-engine', placed.engine.id,
+      'x-firstlight-engine', this.#engine.id,
+      ...prefillHeader(placed.placement),
       'x-firstlight-cluster', placed.route.cluster.id,
       'x-firstlight-policy', placed.policy,
-      'x-firstlight-decision', [exchange.id, ...placed.notes].join('; '),
+      'x-firstlight-decision', [exchange.id, ...placed.notes, ...(this.#last?.notes ?? [])].join('; '),
       'server-timing', serverTiming(stages.snapshot()),
     ] // prettier-ignore
   }
@@ -177,14 +170,23 @@ class Streaming {
     const { exchange, ports, placed, stages } = this.#deal
     const { status } = this.#answer
     const result = resultOf(end, status)
-    const ending = { result, failure: end.failure, status, usage: end.usage, outputEvents: end.events, stages: stages.snapshot() }
+    const failedEngine = end.failure === null ? null : this.#engine.id
+    const ending = { result, failure: end.failure, failedEngine, status, usage: end.usage, outputEvents: end.events, stages: stages.snapshot() }
     exchange.scope.background(placed.booking.release(ending))
     if (end.end === 'engine_cut') {
-      ports.log.warn('stream_cut', { id: exchange.id, cluster: placed.route.cluster.id, engine: placed.engine.id, failure: end.failure, bytes: end.bytes })
+      ports.log.warn('stream_cut', { id: exchange.id, cluster: placed.route.cluster.id, engine: this.#engine.id, failure: end.failure, bytes: end.bytes })
     }
     if (end.usage !== null) exchange.onUsage?.(placed.route, end.usage)
     if (status < 300) exchange.onServed?.({ cluster: placed.route.cluster.id, engine: placed.engine.id }, end.responseId ?? null)
   }
+}
+
+/** OpenAI's older streams end in `data: [DONE]`; those of responses and messages in events of their own. */
+const DONE_ENDS = /^\/v1\/(?:chat\/)?completions(?:\?|$)/
+
+/** Who prefilled, where that was not the engine that answers. */
+function prefillHeader(placement: Placement): string[] {
+  return placement.kind === 'whole' || placement.prefill === null ? [] : ['x-firstlight-prefill', placement.prefill]
 }
 
 function resultOf(end: PassEnd, status: number): Result {

@@ -1,4 +1,5 @@
 /** Keeps one booking alive while its request lives, and ends it exactly once. */
+import type { EarlyPart } from '../core/cluster/books.ts'
 import { PAYLOAD_VERSION, type Admission, type Outcome, type Placement, type Resume, type StageTimes } from '../core/cluster/contract.ts'
 import type { Cluster, Lease, Log } from '../ports.ts'
 
@@ -30,6 +31,7 @@ export class Booking {
   #tail: Promise<void> = Promise.resolve()
   #queued = 0
   #firstTokenSeen = false
+  #legsDone: readonly EarlyPart[] = []
   #outputBlocks = 0
   #progressQueued = false
   #released = false
@@ -39,6 +41,13 @@ export class Booking {
     this.#lease = parts.lease
     this.#known = parts.lease !== null
     this.#renewLater()
+  }
+
+  /** The legs of this part have answered. Has effect once a part. */
+  legDone(part: EarlyPart, stages: StageTimes): void {
+    if (this.#legsDone.includes(part) || this.#firstTokenSeen || this.#released) return
+    this.#legsDone = [...this.#legsDone, part]
+    if (this.#lease !== null) this.#say(async (lease) => lease.legDone?.(part, stages))
   }
 
   /** The prefill is done. Has effect once. */
@@ -111,6 +120,6 @@ export class Booking {
 
   #asResume(): Resume {
     const { admission, placement } = this.#parts
-    return { admission, placement, firstTokenSeen: this.#firstTokenSeen, outputBlocks: this.#outputBlocks }
+    return { admission, placement, firstTokenSeen: this.#firstTokenSeen, legsDone: this.#legsDone, outputBlocks: this.#outputBlocks }
   }
 }

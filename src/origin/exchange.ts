@@ -10,6 +10,13 @@ export interface PoolRoute {
   readonly targets: ReadonlyMap<string, EngineTarget>
 }
 
+/** Changes to a body for one leg of a split request, on top of the door's own. */
+export interface BodyEdit {
+  /** Field → value as JSON text: takes the place of the client's, or goes in front. */
+  readonly set: Readonly<Record<string, string>>
+  readonly remove: readonly string[]
+}
+
 /** A request that passed the door: everything `forward` needs, nothing of HTTP frameworks. */
 export interface Exchange {
   /** The gateway's own id: bookings, decisions and reports use it. */
@@ -24,7 +31,9 @@ export interface Exchange {
   /** For the engine: flat, lower-case, proxy rules applied, without credentials. */
   readonly headers: readonly string[]
   /** The body for this pool: the original bytes with the closed list of edits applied; null without a body. */
-  body(route: PoolRoute): readonly Uint8Array[] | null
+  body(route: PoolRoute, edit?: BodyEdit): readonly Uint8Array[] | null
+  /** The same body, parsed; absent: there is none that could be split. */
+  readonly json?: Readonly<Record<string, unknown>>
   /** The client asked for a stream. */
   readonly stream: boolean
   /** Is what passes to be read? The door decided, by need (stripping, non-streaming) or by `observeShare`. */
@@ -33,6 +42,11 @@ export interface Exchange {
   readonly hideUsage: boolean
   /** All of the admission that does not depend on the attempt. */
   admission(route: PoolRoute): Omit<Admission, 'attempt' | 'avoid' | 'configVersion'>
+  /**
+   * Finds out what caches outside the engines hold, where the choice reads it, and puts it into the pool's admission;
+   * what that took. Takes no longer than the pool's budget, never rejects, and is done once however often it is asked.
+   */
+  hints?(route: PoolRoute): Promise<StageTimes>
   /** SSE comments to the client while its engine is silent, each this long after the last byte; 0: none. */
   readonly heartbeatMs: number
   /** Pools that serve the model, in the order they are to be tried. */

@@ -2,7 +2,8 @@
 import type { AttemptFailure } from '../core/cluster/contract.ts'
 import { Failure } from '../failure.ts'
 import type { EngineTarget, Ports } from '../ports.ts'
-import { attempt, type AttemptFailed } from './attempt.ts'
+import type { AttemptFailed } from './attempt-failed.ts'
+import { attempt } from './attempt.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import { failureOf, place, type Digests } from './place.ts'
 import { Stages } from './stages.ts'
@@ -24,16 +25,14 @@ export async function forward(exchange: Exchange, ports: Ports, digests: Digests
   const avoid = new Map<string, string[]>()
   const failed: AttemptFailed[] = []
   while (failed.length < MAX_ATTEMPTS) {
-    const startedAt = ports.now()
-    const placed = await place(exchange, ports, digests, { attempt: failed.length, avoid })
-    stages.add('admit', ports.now() - startedAt)
+    const placed = await place(exchange, ports, digests, { attempt: failed.length, avoid, stages })
     if ('refused' in placed) throw failed.length === 0 ? failureOf(placed.refused) : failureOfAttempts(failed)
     const outcome = await attempt({ exchange, ports, placed, stages })
     if (!('failure' in outcome)) return outcome
     failed.push(outcome)
-    suspect?.(placed.route, placed.engine)
+    suspect?.(placed.route, outcome.engine)
     const cluster = placed.route.cluster.id
-    avoid.set(cluster, [...(avoid.get(cluster) ?? []), placed.engine.id])
+    avoid.set(cluster, [...(avoid.get(cluster) ?? []), outcome.engine.id])
   }
   throw failureOfAttempts(failed)
 }

@@ -32,15 +32,18 @@ describe('what the core gets', () => {
     expect(toPoolConfig(cluster!, pool!)).toMatchObject({ cluster: 'one', pool: 'org/m', policy: { name: 'random', options: {} }, engines: [{ id: 'a' }, { id: 'b' }] })
   })
 
-  it('splits nothing as long as the forwarder cannot, and check says so', () => {
-    const split = parseConfig(
-      { clusters: [{ id: 'one', pools: [{ model: 'm', engines: [{ id: 'p', url: 'http://p', role: 'prefill' }, { id: 'd', url: 'http://d', role: 'decode' }] }] }] },
-      {},
-      { defaultVersion: 1, defaultObserveShare: 1, listens: true },
-    )
-    expect(split.clusters[0]!.pools[0]!.split.mode).toBe('always')
-    expect(toPoolConfig(split.clusters[0]!, split.clusters[0]!.pools[0]!).split.mode).toBe('never')
-    expect(summarise(split).notes.join()).toContain('`split` is not acted on yet')
+  it('splits always once a pool has prefill engines, unless it says never; check then says what they get', () => {
+    const read = (split: object) =>
+      parseConfig(
+        { clusters: [{ id: 'one', pools: [{ model: 'm', split, engines: [{ id: 'p', url: 'http://p', role: 'prefill' }, { id: 'd', url: 'http://d', role: 'decode' }] }] }] },
+        {},
+        { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+      )
+    const modeOf = (split: object) => toPoolConfig(read(split).clusters[0]!, read(split).clusters[0]!.pools[0]!).split.mode
+    expect(modeOf({})).toBe('always')
+    expect(modeOf({ mode: 'never' })).toBe('never')
+    expect(summarise(read({})).notes.join()).not.toContain('prefill engines get nothing')
+    expect(summarise(read({ mode: 'never' })).notes.join()).toContain('prefill engines get nothing')
   })
 
   it('holds neither addresses nor secrets', () => {

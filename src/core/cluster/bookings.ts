@@ -1,4 +1,4 @@
-import type { Booked, Leg } from './books.ts'
+import type { Booked, EarlyPart, Leg } from './books.ts'
 import type { Admission, Placement } from './contract.ts'
 import type { EngineRecord } from './engine-record.ts'
 
@@ -19,6 +19,8 @@ export interface Booking extends Booked {
   /** Which holder is attached: a newer one makes the older one's goodbye meaningless. */
   holder: number
   firstTokenSeen: boolean
+  /** Parts that ended before the first token. */
+  legsDone: readonly EarlyPart[]
   outputBlocks: number
 }
 
@@ -31,9 +33,9 @@ export class Bookings {
     return this.#byKey.size
   }
 
-  add(booking: Omit<Booking, 'seenAt' | 'lapsesAt' | 'holder' | 'firstTokenSeen' | 'outputBlocks'>, leaseMs: number): Booking {
+  add(booking: Omit<Booking, 'seenAt' | 'lapsesAt' | 'holder' | 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>, leaseMs: number): Booking {
     const { bookedAt } = booking
-    const added = { ...booking, seenAt: bookedAt, lapsesAt: bookedAt + leaseMs, holder: this.newHolder(), firstTokenSeen: false, outputBlocks: 0 }
+    const added = { ...booking, seenAt: bookedAt, lapsesAt: bookedAt + leaseMs, holder: this.newHolder(), firstTokenSeen: false, legsDone: [], outputBlocks: 0 }
     this.#byKey.set(booking.key, added)
     return added
   }

@@ -16,6 +16,14 @@ export interface EngineRef {
 /** What one engine does for a booking. `encode` and `prefill` end at the first token, the others with the booking. */
 export type Part = 'whole' | 'encode' | 'prefill' | 'decode'
 
+/** Parts that end before the first token. */
+export type EarlyPart = 'encode' | 'prefill'
+
+export interface LegDone {
+  readonly part: EarlyPart
+  readonly stages: StageTimes
+}
+
 export interface Leg {
   readonly engine: EngineRef
   readonly part: Part
@@ -45,6 +53,9 @@ export interface Books {
   observed(engine: EngineRef, stats: EngineStats, now: number): void
   /** Also called for a booking restored or resumed; then `firstToken` and `progress` repeat what is known. */
   book(booking: Booked, now: number): void
+  /** Legs of a part have answered before the first token: their engines are free. At most once a part. */
+  legDone(booking: Booked, done: LegDone, now: number): void
+  /** Also ends what `legDone` has not. */
   firstToken(booking: Booked, stages: StageTimes, now: number): void
   /** Output so far, in blocks: a total that only grows. */
   progress(booking: Booked, outputBlocks: number, now: number): void
@@ -64,6 +75,8 @@ export interface Books {
 export interface Reading {
   /** undefined: missing, so the engine is no candidate for a policy that needs it. Cold caches and empty books are 0, not missing. */
   signal<S extends Signal>(signal: S, engine: EngineRef): Signals[S] | undefined
+  /** The same for many engines, where it is worth preparing. */
+  reader?<S extends Signal>(signal: S): (engine: EngineRef) => Signals[S] | undefined
   /** What is expected of the engine for this request; kept in the decision and compared with what came. */
   forecast?(engine: EngineRef): Forecast
 }
@@ -93,6 +106,6 @@ export function partsOf(placement: Placement): readonly { readonly engine: strin
 }
 
 /** Does the part end when the first token is there? */
-export function endsAtFirstToken(part: Part): boolean {
+export function endsAtFirstToken(part: Part): part is EarlyPart {
   return part === 'encode' || part === 'prefill'
 }

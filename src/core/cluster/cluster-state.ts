@@ -1,7 +1,7 @@
 import type { Random } from '../routing/policy.ts'
 import { allBooks } from './all-books.ts'
 import { type Booking, bookingKey, Bookings } from './bookings.ts'
-import { type Books, endsAtFirstToken, partsOf } from './books.ts'
+import { type Books, endsAtFirstToken, type LegDone, partsOf } from './books.ts'
 import { type Chosen, choose } from './choose.ts'
 import { type Admission, type ClusterDigest, type Decision, type EngineSignal, type Outcome, PAYLOAD_VERSION, type Placement, type PoolConfig, type Refusal, type Resume, type StageTimes } from './contract.ts'
 import { Decisions } from './decisions.ts'
@@ -120,6 +120,13 @@ export class ClusterState {
     return this.#alive(key, now) !== undefined
   }
 
+  /** Legs of a split answered: their engines are free, the decode engine goes on. */
+  legDone(key: string, done: LegDone, now: number): boolean {
+    const booking = this.#alive(key, now)
+    if (booking !== undefined) this.#markLegDone(booking, done, now)
+    return booking !== undefined
+  }
+
   firstToken(key: string, stages: StageTimes, now: number): boolean {
     const booking = this.#alive(key, now)
     if (booking !== undefined) this.#markFirstToken(booking, stages, now)
@@ -153,14 +160,13 @@ export class ClusterState {
   }
 
   /** Books again, without ranking, what was forgotten; harmless for what is known or was released. */
-  resume({ admission, placement, firstTokenSeen, outputBlocks }: Resume, now: number): Held | { readonly refusal: Refusal } {
+  resume({ admission, placement, firstTokenSeen, legsDone = [], outputBlocks }: Resume, now: number): Held | { readonly refusal: Refusal } {
     if (this.#configured === null) return { refusal: unconfigured }
     const key = bookingKey(admission)
     const known = this.#alive(key, now)
     if (known === undefined && this.#ended.has(key)) return { key, holder: 0 }
     const booking = known ?? this.#book(admission, placement, { now, leaseMs: this.#leaseMs })
-    if (firstTokenSeen) this.#markFirstToken(booking, {}, now)
-    this.#markProgress(booking, outputBlocks, now)
+    this.#catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
     booking.holder = this.#bookings.newHolder()
     return { key, holder: booking.holder }
   }
@@ -196,7 +202,7 @@ export class ClusterState {
   snapshot(now: number): ClusterSnapshot | null {
     if (this.#configured === null) return null
     const { version: configVersion, pool } = this.#configured
-    const bookings = [...this.#bookings.all()].map(({ admission, placement, bookedAt, seenAt, firstTokenSeen, outputBlocks }) => ({ admission, placement, bookedAt, seenAt, firstTokenSeen, outputBlocks }))
+    const bookings = [...this.#bookings.all()].map(({ admission, placement, bookedAt, seenAt, firstTokenSeen, legsDone, outputBlocks }) => ({ admission, placement, bookedAt, seenAt, firstTokenSeen, legsDone, outputBlocks }))
     return { version: SNAPSHOT_VERSION, at: now, configVersion, pool, engines: this.#fleet.snapshot(), bookings, books: this.#books.snapshot() }
   }
 
@@ -244,11 +250,17 @@ export class ClusterState {
     return booking
   }
 
-  #rebook({ admission, placement, seenAt, firstTokenSeen, outputBlocks }: BookingSnapshot, now: number): void {
+  #rebook({ admission, placement, seenAt, firstTokenSeen, legsDone = [], outputBlocks }: BookingSnapshot, now: number): void {
     const booking = this.#book(admission, placement, { now, leaseMs: this.#leaseMs })
     const graceMs = now - seenAt <= GRACE_LEASES * this.#leaseMs ? this.#leaseMs * GRACE_SHARE : 0
     booking.seenAt = seenAt
     booking.lapsesAt = Math.max(seenAt + this.#leaseMs, now + graceMs)
+    this.#catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
+  }
+
+  /** How far it had come when it was booked again. */
+  #catchUp(booking: Booking, { firstTokenSeen, legsDone, outputBlocks }: Pick<Booking, 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>, now: number): void {
+    for (const part of legsDone) this.#markLegDone(booking, { part, stages: {} }, now)
     if (firstTokenSeen) this.#markFirstToken(booking, {}, now)
     this.#markProgress(booking, outputBlocks, now)
   }
@@ -257,6 +269,13 @@ export class ClusterState {
     const booking = this.#bookings.get(key)
     if (booking !== undefined) this.#bookings.touch(booking, now, this.#leaseMs)
     return booking
+  }
+
+  #markLegDone(booking: Booking, done: LegDone, now: number): void {
+    if (booking.firstTokenSeen || booking.legsDone.includes(done.part)) return
+    booking.legsDone = [...booking.legsDone, done.part]
+    this.#books.legDone(booking, done, now)
+    for (const { engine, part } of booking.legs) if (part === done.part) this.#fleet.judge(engine, 'success', { key: booking.key, now })
   }
 
   #markFirstToken(booking: Booking, stages: StageTimes, now: number): void {

@@ -336,5 +336,7 @@ export interface Resume {
   readonly admission: Admission
   readonly placement: Placement
   readonly firstTokenSeen: boolean
+  /** Legs that answered before the first token. Absent from older edges. */
+  readonly legsDone?: readonly ('encode' | 'prefill')[]
   readonly outputBlocks: number
 }

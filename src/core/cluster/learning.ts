@@ -9,12 +9,17 @@ export interface LearningContext {
   readonly blockTokens: number
 }
 
+/** Compares the TTFT that was predicted with the one that came; nothing without either. */
+export function judgeForecast({ believed, book }: LegBook, { ttft }: StageTimes): void {
+  if (believed.ttftMs !== null && ttft !== undefined) book.judgeTtft(believed.ttftMs, ttft)
+}
+
 /**
  * Seconds the prefill itself took, as far as its first token tells. `clear` is what the queue makes of it: null where
  * others ahead blur it. Of a split's prefill the gateway sees the leg's own end, which is better.
  */
 export function prefillSeen(leg: LegBook, stages: StageTimes, clear: number | null): number | null {
-  if (leg.believed.ttftMs !== null && stages.ttft !== undefined) leg.book.judgeTtft(leg.believed.ttftMs, stages.ttft)
+  judgeForecast(leg, stages)
   if (stages.prefill !== undefined) return stages.prefill / 1000
   if (clear === null) return null
   if (leg.part === 'prefill') return stages.prefill_leg === undefined ? null : stages.prefill_leg / 1000

@@ -1,5 +1,5 @@
 import type { Signal, Signals } from '../routing/policy.ts'
-import { type Booked, type Books, endsAtFirstToken, type EngineRef, type Reading } from './books.ts'
+import { type Booked, type Books, type EarlyPart, endsAtFirstToken, type EngineRef, type Leg, type LegDone, type Reading } from './books.ts'
 import type { Admission, EngineDigest, EngineSpec, EngineStats, PoolConfig } from './contract.ts'
 import { SlidingCount } from './sliding-count.ts'
 
@@ -25,6 +25,8 @@ export class LoadBooks implements Books {
   readonly #loads: (EngineLoad | undefined)[] = []
   /** Keys of bookings whose first token has not come. */
   readonly #unprefilled = new Set<string>()
+  /** Of those, the parts that ended early. */
+  readonly #doneParts = new Map<string, ReadonlySet<EarlyPart>>()
   #staleAfterMs = 0
   /** The turn of whoever went last: newcomers start here instead of catching up. */
   #turnNow = 0
@@ -65,9 +67,18 @@ export class LoadBooks implements Books {
     }
   }
 
+  legDone(booking: Booked, { part }: LegDone): void {
+    if (!this.#unprefilled.has(booking.key)) return
+    const done = this.#doneParts.get(booking.key)
+    if (done?.has(part) === true) return
+    this.#doneParts.set(booking.key, new Set(done).add(part))
+    for (const leg of booking.legs) if (leg.part === part) this.#load(leg.engine).requests -= 1
+  }
+
   firstToken(booking: Booked): void {
     if (!this.#unprefilled.delete(booking.key)) return
-    for (const leg of booking.legs) if (endsAtFirstToken(leg.part)) this.#load(leg.engine).requests -= 1
+    for (const leg of booking.legs) if (endsAtFirstToken(leg.part)) this.#endLeg(booking.key, leg)
+    this.#doneParts.delete(booking.key)
   }
 
   progress(): void {}
@@ -76,8 +87,9 @@ export class LoadBooks implements Books {
     const prefilled = !this.#unprefilled.delete(booking.key)
     for (const leg of booking.legs) {
       if (prefilled && endsAtFirstToken(leg.part)) continue
-      this.#load(leg.engine).requests -= 1
+      this.#endLeg(booking.key, leg)
     }
+    this.#doneParts.delete(booking.key)
   }
 
   read(_admission: Admission, now: number): Reading {
@@ -114,6 +126,11 @@ export class LoadBooks implements Books {
       default:
         return undefined
     }
+  }
+
+  #endLeg(key: string, { engine, part }: Leg): void {
+    if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return
+    this.#load(engine).requests -= 1
   }
 
   #load(engine: EngineRef): EngineLoad {

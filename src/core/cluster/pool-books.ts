@@ -1,5 +1,5 @@
 import type { Signal, Signals } from '../routing/policy.ts'
-import type { Booked, Books, EngineRef, Forecast } from './books.ts'
+import type { Booked, Books, EngineRef, Forecast, LegDone } from './books.ts'
 import type { Admission, EngineDigest, EngineStats, Outcome, PoolConfig, StageTimes } from './contract.ts'
 
 /** All books of a pool as one: tells each what happened and asks the one that knows. */
@@ -30,6 +30,10 @@ export class PoolBooks {
 
   book(booking: Booked, now: number): void {
     for (const books of this.#all) books.book(booking, now)
+  }
+
+  legDone(booking: Booked, done: LegDone, now: number): void {
+    for (const books of this.#all) books.legDone(booking, done, now)
   }
 
   firstToken(booking: Booked, stages: StageTimes, now: number): void {
@@ -79,6 +83,14 @@ export class PoolReading {
   signal<S extends Signal>(signal: S, engine: EngineRef): Signals[S] | undefined {
     const books = this.#answerer.get(signal)
     return books === undefined ? undefined : this.#reading(books).signal(signal, engine)
+  }
+
+  /** Reads one signal of many engines: who answers is looked up once. */
+  reader<S extends Signal>(signal: S): (engine: EngineRef) => Signals[S] | undefined {
+    const books = this.#answerer.get(signal)
+    if (books === undefined) return () => undefined
+    const reading = this.#reading(books)
+    return reading.reader?.(signal) ?? ((engine) => reading.signal(signal, engine))
   }
 
   forecast(engine: EngineRef): Forecast {

@@ -2,10 +2,10 @@ import { newTokens, queueSeconds, type Law } from '../latency/law.ts'
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
 import type { Signal } from '../routing/policy.ts'
 import { ActiveBlocks } from './active-blocks.ts'
-import { type Booked, type Books, endsAtFirstToken, type EngineRef, type Leg } from './books.ts'
+import { type Booked, type Books, endsAtFirstToken, type EngineRef, type Leg, type LegDone } from './books.ts'
 import type { Admission, EngineDigest, EngineSpec, EngineStats, Outcome, PoolConfig, StageTimes } from './contract.ts'
 import { EngineBook } from './engine-book.ts'
-import { learn, prefillSeen } from './learning.ts'
+import { judgeForecast, learn, prefillSeen } from './learning.ts'
 import { engineDigestOf, LEARNED_VERSION, learnedOf, readLearned, relearn } from './learned.ts'
 import { prefillWork } from './prefill-work.ts'
 import { PrefixIndex } from './prefix-index.ts'
@@ -18,7 +18,7 @@ import { RoutingReading, shares, type Sources } from './routing-reading.ts'
  */
 export class RoutingBooks implements Books {
   readonly answers = [
-    'activeBlocks', 'newActiveBlocks', 'cachedTokens', 'hostTokens', 'diskTokens', 'remoteTokens', 'lookupTokens',
+    'activeBlocks', 'newActiveBlocks', 'cachedTokens', 'slowTokens', 'lookupTokens',
     'queuedPrefillTokens', 'queuedWork', 'queuedPrefillS', 'capacityBlocks', 'law', 'confidence', 'decodeLaw', 'warmth', 'adapterFit',
   ] as const satisfies readonly Signal[]
   readonly #index = new PrefixIndex(1)
@@ -28,6 +28,8 @@ export class RoutingBooks implements Books {
   /** The surest learned law of each hardware profile: where a new engine of the kind starts. */
   readonly #surest = new Map<string, EngineBook>()
   #blockTokens = 0
+  /** What readings read from; made anew when the block size changes. */
+  #sources = this.#sourcesOf(0)
   #firstAddedAt: number | null = null
 
   /** (block, engine) entries of the prefix index, and the bytes of all its tables. */
@@ -40,6 +42,7 @@ export class RoutingBooks implements Books {
     // Blocks of another size have other hashes: nothing known will ever match again.
     if (this.#blockTokens !== pool.blockTokens) for (const entry of this.#engines) if (entry !== undefined) this.#index.flush(entry.book.number)
     this.#blockTokens = pool.blockTokens
+    this.#sources = this.#sourcesOf(pool.blockTokens)
   }
 
   engineAdded(engine: EngineRef, now: number): void {
@@ -73,12 +76,23 @@ export class RoutingBooks implements Books {
     this.#requests.set(booking.key, { legs, firstTokenAt: null, seen: false, prefillS: null, running: 0 })
   }
 
+  legDone(booking: Booked, { part, stages }: LegDone, now: number): void {
+    const request = this.#requests.get(booking.key)
+    if (request === undefined) return
+    for (const leg of request.legs) {
+      if (leg.part !== part || leg.live === null) continue
+      if (leg.queued !== null) request.prefillS = prefillSeen(leg, stages, leg.book.queue.firstToken(leg.queued, now))
+      this.#endLeg(leg, booking.admission)
+    }
+  }
+
   firstToken(booking: Booked, stages: StageTimes, now: number): void {
     const request = this.#requests.get(booking.key)
     if (request === undefined) return
     request.firstTokenAt = now
     for (const leg of request.legs) {
-      if (leg.queued !== null) request.prefillS = prefillSeen(leg, stages, leg.book.queue.firstToken(leg.queued, now))
+      if (leg.queued?.ended === true) judgeForecast(leg, stages)
+      else if (leg.queued !== null) request.prefillS = prefillSeen(leg, stages, leg.book.queue.firstToken(leg.queued, now))
       if (endsAtFirstToken(leg.part)) this.#endLeg(leg, booking.admission)
       else {
         leg.book.unseenFrom(now)
@@ -185,15 +199,12 @@ export class RoutingBooks implements Books {
     for (const { book, part } of request.legs) if (!endsAtFirstToken(part)) book.seen(request.firstTokenAt)
   }
 
+  #sourcesOf(blockTokens: number): Sources {
+    return { index: this.#index, active: this.#active, blockTokens, book: (engine) => this.#book(engine), lawOf: (engine) => this.#lawOf(engine) }
+  }
+
   #reading(admission: Admission, now: number): RoutingReading {
-    const sources: Sources = {
-      index: this.#index,
-      active: this.#active,
-      blockTokens: this.#blockTokens,
-      book: (engine) => this.#book(engine),
-      lawOf: (engine) => this.#lawOf(engine),
-    }
-    return new RoutingReading(sources, admission, now)
+    return new RoutingReading(this.#sources, admission, now)
   }
 
   /** Its own once it has answered; until then that of a sibling that has, or the profile's. */

@@ -1,3 +1,4 @@
+import type { EarlyPart } from './books.ts'
 import type { Circuit } from './circuit.ts'
 import type { Admission, EngineSpec, Placement, PoolConfig } from './contract.ts'
 
@@ -35,5 +36,7 @@ export interface BookingSnapshot {
   readonly bookedAt: number
   readonly seenAt: number
   readonly firstTokenSeen: boolean
+  /** Parts that ended before the first token; absent in older snapshots. */
+  readonly legsDone?: readonly EarlyPart[]
   readonly outputBlocks: number
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { ClusterState, type Held } from '../../core/cluster/cluster-state.ts'
+import type { EarlyPart } from '../../core/cluster/books.ts'
 import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes } from '../../core/cluster/contract.ts'
 import { configured, type PoolSource } from '../../origin/configured.ts'
 import type { Admitted, Cluster, Lease } from '../../ports.ts'
@@ -101,6 +102,10 @@ class MemoryLease implements Lease {
     this.#state = state
     this.#now = now
     this.#key = key
+  }
+
+  async legDone(part: EarlyPart, stages: StageTimes): Promise<void> {
+    this.#state.legDone(this.#key, { part, stages }, this.#now())
   }
 
   async firstToken(stages: StageTimes): Promise<void> {

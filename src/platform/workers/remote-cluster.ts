@@ -5,7 +5,7 @@ import type { Admitted, Cluster, Lease } from '../../ports.ts'
 type Stub = DurableObjectStub<ClusterObject>
 
 /** A ClusterLease as it looks from here. */
-interface WireLease extends Omit<Lease, 'renew'> {
+interface WireLease extends Required<Omit<Lease, 'renew'>> {
   /** false: the booking is not known there any more. */
   renew(): Promise<boolean>
 }
@@ -87,6 +87,11 @@ class RemoteLease implements Lease {
     this.#stub = stub
     this.#session = session
     this.#settle = settle
+  }
+
+  async legDone(part: 'encode' | 'prefill', stages: StageTimes): Promise<void> {
+    // An object older than this edge has no such call; the first token ends the leg there.
+    if (!this.#released) await this.#stub.legDone(part, stages).catch(() => {})
   }
 
   async firstToken(stages: StageTimes): Promise<void> {

@@ -1,0 +1,45 @@
+/** vLLM's NixlConnector in pull mode: the prefill's answer names its blocks, the decode engine fetches them. */
+import type { EngineTarget } from '../../ports.ts'
+
+/** Asks a prefill engine to hold its blocks. All six are said: older versions look some up without a default. */
+export const ASK_TO_HOLD = JSON.stringify({
+  do_remote_decode: true,
+  do_remote_prefill: false,
+  remote_engine_id: null,
+  remote_block_ids: null,
+  remote_host: null,
+  remote_port: null,
+})
+
+type Json = Readonly<Record<string, unknown>>
+
+/** Without these a NIXL engine that is asked to fetch ends its process (vllm 0.32, `pull_scheduler.py`). */
+const NAMES_A_PREFILL = ['remote_engine_id', 'remote_block_ids', 'remote_port'] as const
+
+/**
+ * The parameters for the decode leg as JSON text, as the prefill engine gave them but for a host that cannot be reached;
+ * null: it holds nothing (an older engine, another connector), and the decode engine computes the prompt itself.
+ */
+export function handedOver(answer: Json, prefill: EngineTarget, decode: EngineTarget): string | null {
+  const params = answer['kv_transfer_params']
+  if (typeof params !== 'object' || params === null || Array.isArray(params)) return null
+  const fields = params as Json
+  if (Object.keys(fields).length === 0) return null
+  if (fields['do_remote_prefill'] === true && NAMES_A_PREFILL.some((name) => fields[name] === undefined || fields[name] === null)) return null
+  const host = hostFor(fields['remote_host'], prefill, decode)
+  return JSON.stringify(host === null ? fields : { ...fields, remote_host: host })
+}
+
+const UNSPECIFIED: ReadonlySet<unknown> = new Set([undefined, null, '', '0.0.0.0', '::', '[::]'])
+
+/** The host to put in place of what the engine said; null: leave it. Only what cannot be right is replaced. */
+function hostFor(said: unknown, prefill: EngineTarget, decode: EngineTarget): string | null {
+  const own = hostOf(prefill.url)
+  if (UNSPECIFIED.has(said)) return own
+  if (typeof said !== 'string' || !isLoopback(said)) return null
+  // A loopback address is right between two engines of one host.
+  return own === hostOf(decode.url) || isLoopback(own) ? null : own
+}
+
+const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, '')
+const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host)
