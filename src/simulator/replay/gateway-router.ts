@@ -1,0 +1,174 @@
+import { ClusterState } from '../../core/cluster/cluster-state.ts'
+import { type Admission, type CacheHint, type EngineSignal, type EngineSpec, PAYLOAD_VERSION, type PolicyConfig, type PoolConfig } from '../../core/cluster/contract.ts'
+import type { ReplayEngine } from './engines.ts'
+import type { Job } from './job.ts'
+import type { ReplayRouter, Route, RouterContext } from './router.ts'
+
+export interface GatewayOptions {
+  readonly name: string
+  readonly policy: PolicyConfig
+  /** Overrides for what the pool is otherwise: one engine an index. */
+  readonly engines?: readonly Partial<EngineSpec>[]
+  readonly split?: PoolConfig['split']
+  /** Ask a directory what every engine has cached, as LMCache answers: exact, in chunks of whole blocks. */
+  readonly lookup?: boolean
+  /** Milliseconds between the choice and its booking; others may choose in between. 0: one step, as it ships. */
+  readonly bookAfterMs?: number
+}
+
+const NEVER_MS = 1e12
+const STATS_INTERVAL_MS = 10_000
+const POOL = 'replay'
+
+/** The gateway's own state machine, the code that ships, with the replay's clock and chance. */
+export class GatewayRouter implements ReplayRouter {
+  readonly name: string
+  readonly scrapeMs = STATS_INTERVAL_MS
+  readonly state: ClusterState
+  readonly #context: RouterContext
+  readonly #options: GatewayOptions
+  readonly #keys = new Map<Job, string>()
+  readonly #places = new Map<string, number>()
+  #admitted = 0
+
+  constructor(options: GatewayOptions, context: RouterContext) {
+    this.name = options.name
+    this.#context = context
+    this.#options = options
+    this.state = new ClusterState({ random: context.random, epoch: POOL })
+    const engines = context.engines.map((_, at) => specOf(at, context.rttMs, options.engines?.[at]))
+    engines.forEach(({ id }, at) => this.#places.set(id, at))
+    this.state.configure(1, poolOf(options, context.blockTokens, engines), 0)
+  }
+
+  route(job: Job, now: number): Route | null {
+    const admission = this.#admissionOf(job)
+    const { bookAfterMs = 0 } = this.#options
+    if (bookAfterMs > 0) return this.#routeApart(job, admission, now)
+    const admitted = this.state.admit(admission, now)
+    if ('refusal' in admitted) return null
+    this.#keys.set(job, admitted.key)
+    return this.#routeOf(admitted.placement, admitted.predictedTtftMs)
+  }
+
+  firstToken(job: Job, now: number): void {
+    const key = this.#keys.get(job)
+    if (key !== undefined) this.state.firstToken(key, { ttft: now - job.sentAt }, now)
+  }
+
+  progress(job: Job, outputBlocks: number, now: number): void {
+    const key = this.#keys.get(job)
+    if (key !== undefined) this.state.progress(key, outputBlocks, now)
+  }
+
+  ended(job: Job, now: number): void {
+    const key = this.#keys.get(job)
+    if (key === undefined) return
+    this.#keys.delete(job)
+    const usage = { promptTokens: job.promptTokens, completionTokens: job.outputTokens, cachedTokens: job.cachedTokens }
+    const stages = { ttft: job.firstTokenAt - job.sentAt }
+    this.state.release(key, { version: PAYLOAD_VERSION, result: 'complete', failure: null, status: 200, usage, outputEvents: job.outputTokens, stages }, now)
+  }
+
+  scrape(now: number): void {
+    this.state.observe(this.#context.engines.map((engine, at) => probeOf(engine, at, { now, blockTokens: this.#context.blockTokens })), now)
+  }
+
+  /** Ranks now and books later, as routers do that keep their books elsewhere. */
+  #routeApart(job: Job, admission: Admission, now: number): Route | null {
+    const chosen = this.state.rank(admission, now)
+    if ('refusal' in chosen) return null
+    const { placement, predictedTtftMs } = chosen.decision
+    this.#later.push({ at: now + this.#options.bookAfterMs!, job, admission, placement })
+    this.#bookDue(now)
+    return this.#routeOf(placement, predictedTtftMs)
+  }
+
+  readonly #later: { readonly at: number; readonly job: Job; readonly admission: Admission; readonly placement: Parameters<ClusterState['resume']>[0]['placement'] }[] = []
+
+  #bookDue(now: number): void {
+    while (this.#later[0] !== undefined && this.#later[0].at <= now) {
+      const { job, admission, placement, at } = this.#later.shift()!
+      if (job.endedAt >= 0) continue
+      const held = this.state.resume({ admission, placement, firstTokenSeen: job.firstTokenAt >= 0, outputBlocks: 0 }, at)
+      if ('key' in held) this.#keys.set(job, held.key)
+    }
+  }
+
+  #routeOf(placement: Parameters<ClusterState['resume']>[0]['placement'], predictedTtftMs: number | null): Route {
+    if (placement.kind === 'whole') return { engine: this.#places.get(placement.engine)!, predictedTtftMs }
+    const decode = this.#places.get(placement.decode)!
+    return placement.prefill === null ? { engine: decode, predictedTtftMs } : { engine: decode, prefill: this.#places.get(placement.prefill)!, predictedTtftMs }
+  }
+
+  #admissionOf(job: Job): Admission {
+    this.#admitted += 1
+    return {
+      version: PAYLOAD_VERSION,
+      id: `r${this.#admitted}`,
+      configVersion: 1,
+      model: POOL,
+      adapter: null,
+      promptTokens: job.promptTokens,
+      tokenSource: 'exact',
+      blocks: job.blocks,
+      session: job.request.session,
+      priority: 0,
+      expectedOutputTokens: null,
+      tenant: '',
+      overrides: null,
+      hints: this.#options.lookup === true ? this.#hints(job) : null,
+      unsplittable: null,
+      encodeItems: 0,
+      attempt: 0,
+      avoid: [],
+    }
+  }
+
+  #hints(job: Job): CacheHint[] {
+    return this.#context.engines.map((engine, at) => ({ engine: idOf(at), matchedTokens: engine.exactCachedTokens(job), tier: 'device' }))
+  }
+}
+
+function idOf(at: number): string {
+  return `engine-${at}`
+}
+
+function specOf(at: number, rttMs: number, given: Partial<EngineSpec> = {}): EngineSpec {
+  return {
+    id: idOf(at),
+    role: 'any',
+    models: null,
+    labels: {},
+    weight: 1,
+    maxInFlight: null,
+    prefixCaching: 'auto',
+    cacheBlocks: null,
+    rttMs,
+    profile: null,
+    ...given,
+  }
+}
+
+function poolOf(options: GatewayOptions, blockTokens: number, engines: readonly EngineSpec[]): PoolConfig {
+  return {
+    cluster: POOL,
+    pool: POOL,
+    blockTokens,
+    policy: options.policy,
+    shadow: null,
+    split: options.split ?? { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
+    leaseMs: NEVER_MS,
+    retry: { share: 0.1, minPerS: 1 },
+    circuit: { failures: 5, openMs: 1000 },
+    statsIntervalMs: STATS_INTERVAL_MS,
+    indexEntries: 1_000_000,
+    engines,
+  }
+}
+
+function probeOf(engine: ReplayEngine, at: number, { now, blockTokens }: { readonly now: number; readonly blockTokens: number }): EngineSignal {
+  const { running, waiting, kvUsage } = engine.gauges()
+  const stats = { running, waiting, kvUsage, blockTokens, cacheBlocks: engine.cacheBlocks, prefixCaching: true, adapters: null }
+  return { kind: 'probe', engine: idOf(at), at: now, healthy: true, asleep: false, stats }
+}

@@ -1,0 +1,41 @@
+import type { ReplayEngine } from './engines.ts'
+import type { Job } from './job.ts'
+
+/** Where a job goes. `prefill` is set when another engine is to compute the prompt first. */
+export interface Route {
+  readonly engine: number
+  readonly prefill?: number
+  readonly predictedTtftMs?: number | null
+}
+
+/**
+ * What chooses engines in a replay: a real gateway's books, another router's rule, or one who knows everything.
+ * It is told what a gateway would see.
+ */
+export interface ReplayRouter {
+  readonly name: string
+  /** null: refused. */
+  route(job: Job, now: number): Route | null
+  firstToken(job: Job, now: number): void
+  progress?(job: Job, outputBlocks: number, now: number): void
+  ended(job: Job, now: number): void
+  /** A scrape of all engines, for those who want one every so many milliseconds. */
+  readonly scrapeMs?: number
+  scrape?(now: number): void
+}
+
+export interface RouterContext {
+  readonly engines: readonly ReplayEngine[]
+  readonly blockTokens: number
+  readonly random: () => number
+  readonly rttMs: number
+}
+
+/** A router that a name on the command line stands for. */
+export interface RouterKind {
+  readonly name: string
+  /** One line for people. */
+  readonly doc: string
+  readonly source: string
+  create(context: RouterContext): ReplayRouter
+}

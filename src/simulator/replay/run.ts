@@ -1,0 +1,204 @@
+import type { JobListener, ReplayEngine } from './engines.ts'
+import { Events } from './events.ts'
+import { Job } from './job.ts'
+import type { ReplayRouter } from './router.ts'
+import type { Trace } from './trace.ts'
+
+export interface RunOptions {
+  /** The same every time it is called with the same listener: a fresh, empty engine. */
+  readonly makeEngine: (at: number, listener: JobListener) => ReplayEngine
+  readonly engines: number
+  readonly makeRouter: (engines: readonly ReplayEngine[]) => ReplayRouter
+  /** Times the trace's pace. */
+  readonly speed: number
+  /** Sessions send a turn when the last one is answered, instead of when the trace says. */
+  readonly closedLoop: boolean
+  /** At most so many requests at once; the others wait at the client, which does not count into TTFT. */
+  readonly concurrency: number
+  /** Between choosing an engine and any effect of the choice being known to the router: see `preset`. */
+  readonly rttMs: number
+  /** Milliseconds of a real clock, for the time decisions take; null: not measured. */
+  readonly clockMs: (() => number) | null
+  readonly progress?: (done: number, of: number) => void
+}
+
+export interface RunResult {
+  readonly router: string
+  /** In order of the trace. */
+  readonly jobs: readonly Job[]
+  readonly refused: number
+  readonly computedTokens: Float64Array
+  readonly decisionsMs: Float64Array
+  /** Virtual time from the first request to the last answer, ms. */
+  readonly spanMs: number
+}
+
+/** Runs a trace against a fleet in virtual time. Deterministic: the same trace, router and chance give the same figures. */
+export function run(trace: Trace, options: RunOptions): RunResult {
+  return new Run(trace, options).run()
+}
+
+const PROGRESS_EVERY = 256
+
+class Run implements JobListener {
+  readonly #options: RunOptions
+  readonly #jobs: Job[]
+  readonly #events = new Events()
+  readonly #engines: ReplayEngine[]
+  readonly #nextAt: Float64Array
+  readonly #router: ReplayRouter
+  readonly #decisionsMs: Float64Array
+  /** The next turn of a job's session, by job. */
+  readonly #following = new Map<Job, Job>()
+  readonly #waiting: Job[] = []
+  /** What each split request's second leg needs to know. */
+  readonly #legs = new Map<Job, { readonly main: Job; readonly decode: number }>()
+  #inFlight = 0
+  #ended = 0
+  #refused = 0
+  #now = 0
+
+  constructor(trace: Trace, options: RunOptions) {
+    this.#options = options
+    this.#jobs = trace.requests.map((request, index) => new Job(index, request))
+    this.#engines = Array.from({ length: options.engines }, (_, at) => options.makeEngine(at, this))
+    this.#nextAt = new Float64Array(options.engines).fill(Infinity)
+    this.#router = options.makeRouter(this.#engines)
+    this.#decisionsMs = new Float64Array(this.#jobs.length)
+  }
+
+  run(): RunResult {
+    this.#schedule()
+    while (this.#ended + this.#refused < this.#jobs.length) {
+      const engine = this.#soonest()
+      const engineAt = this.#nextAt[engine]!
+      if (engineAt <= this.#events.nextAt()) {
+        if (engineAt === Infinity) throw new Error('the fleet stands still with requests left: an engine lost one')
+        this.#now = engineAt
+        this.#engines[engine]!.advance(engineAt)
+        this.#nextAt[engine] = this.#engines[engine]!.nextEventAt()
+      } else {
+        this.#now = this.#events.nextAt()
+        this.#events.take()!()
+      }
+    }
+    return {
+      router: this.#router.name,
+      jobs: this.#jobs,
+      refused: this.#refused,
+      computedTokens: Float64Array.from(this.#engines, (engine) => engine.computedTokens),
+      decisionsMs: this.#decisionsMs,
+      spanMs: this.#now,
+    }
+  }
+
+  firstToken(job: Job, at: number): void {
+    // The first leg of a split ends with its one token; the client hears of the second's.
+    if (this.#legs.has(job)) return
+    this.#soon(at, (now) => {
+      job.firstTokenAt = now
+      this.#router.firstToken(job, now)
+    })
+  }
+
+  progress(job: Job, outputBlocks: number, at: number): void {
+    if (this.#router.progress === undefined) return
+    this.#soon(at, (now) => this.#router.progress!(job, outputBlocks, now))
+  }
+
+  ended(job: Job, at: number): void {
+    const leg = this.#legs.get(job)
+    if (leg !== undefined) {
+      this.#legs.delete(job)
+      leg.main.remote = true
+      leg.main.preemptions += job.preemptions
+      leg.main.cachedTokens = job.cachedTokens
+      this.#submit(leg.main, leg.decode, at)
+      return
+    }
+    this.#soon(at, (now) => this.#finish(job, now))
+  }
+
+  #finish(job: Job, now: number): void {
+    job.endedAt = now
+    this.#ended += 1
+    this.#inFlight -= 1
+    this.#router.ended(job, now)
+    if (this.#ended % PROGRESS_EVERY === 0) this.#options.progress?.(this.#ended, this.#jobs.length)
+    const next = this.#following.get(job)
+    if (next !== undefined) this.#at(now + next.request.thinkMs / this.#options.speed, (at) => this.#arrive(next, at))
+    const queued = this.#waiting.shift()
+    if (queued !== undefined) this.#send(queued, now)
+  }
+
+  #schedule(): void {
+    const last = new Map<string, Job>()
+    for (const job of this.#jobs) {
+      const { session, atMs } = job.request
+      const before = this.#options.closedLoop && session !== null ? last.get(session) : undefined
+      if (session !== null) last.set(session, job)
+      if (before === undefined) this.#events.add(atMs / this.#options.speed, (at) => this.#arrive(job, at))
+      else this.#following.set(before, job)
+    }
+    this.#scrape(0)
+  }
+
+  #scrape(now: number): void {
+    const { scrapeMs } = this.#router
+    if (scrapeMs === undefined) return
+    this.#router.scrape!(now)
+    this.#events.add(now + scrapeMs, (at) => this.#scrape(at))
+  }
+
+  #arrive(job: Job, now: number): void {
+    if (this.#inFlight < this.#options.concurrency) this.#send(job, now)
+    else this.#waiting.push(job)
+  }
+
+  #send(job: Job, now: number): void {
+    this.#inFlight += 1
+    job.sentAt = now
+    const { clockMs, rttMs } = this.#options
+    const before = clockMs?.() ?? 0
+    const route = this.#router.route(job, now)
+    this.#decisionsMs[job.index] = (clockMs?.() ?? 0) - before
+    if (route === null) {
+      this.#refused += 1
+      this.#inFlight -= 1
+      return
+    }
+    job.predictedTtftMs = route.predictedTtftMs ?? null
+    job.engine = route.prefill ?? route.engine
+    const first = route.prefill === undefined ? job : this.#prefillLeg(job, route.engine)
+    if (rttMs === 0) this.#submit(first, job.engine, now)
+    else this.#at(now + rttMs / 2, (at) => this.#submit(first, job.engine, at))
+  }
+
+  #prefillLeg(main: Job, decode: number): Job {
+    const leg = new Job(main.index, main.request, 1)
+    leg.hold = true
+    this.#legs.set(leg, { main, decode })
+    return leg
+  }
+
+  #submit(job: Job, engine: number, now: number): void {
+    this.#engines[engine]!.submit(job, now)
+    this.#nextAt[engine] = this.#engines[engine]!.nextEventAt()
+  }
+
+  /** What an engine says reaches the gateway half a round trip later. */
+  #soon(at: number, happen: (now: number) => void): void {
+    if (this.#options.rttMs === 0) happen(at)
+    else this.#events.add(at + this.#options.rttMs / 2, happen)
+  }
+
+  #at(at: number, happen: (now: number) => void): void {
+    this.#events.add(at, happen)
+  }
+
+  #soonest(): number {
+    let best = 0
+    for (let at = 1; at < this.#nextAt.length; at += 1) if (this.#nextAt[at]! < this.#nextAt[best]!) best = at
+    return best
+  }
+}

@@ -1,0 +1,92 @@
+import type { RunResult } from './run.ts'
+
+export interface Slo {
+  readonly ttftMs: number
+  readonly itlMs: number
+}
+
+/** What a run's users felt and what it cost. Times in milliseconds, shares from 0 to 1. */
+export interface Figures {
+  readonly policy: string
+  readonly requests: number
+  readonly refused: number
+  readonly ttftMeanMs: number
+  readonly ttftP50Ms: number
+  readonly ttftP90Ms: number
+  readonly ttftP99Ms: number
+  /** Mean time between two tokens of a request, averaged over requests; and its 99th percentile. */
+  readonly itlMeanMs: number
+  readonly itlP99Ms: number
+  /** Share of requests within both limits. */
+  readonly goodput: number
+  /** Share of prompt tokens found in a cache. */
+  readonly hit: number
+  /** The busiest engine's requests and computed prompt tokens, against the mean. */
+  readonly imbalanceRequests: number
+  readonly imbalanceWork: number
+  readonly preemptions: number
+  readonly decisionMeanUs: number
+  readonly decisionP99Us: number
+  /** Median of |predicted - actual| / actual TTFT; null: the policy predicts nothing. */
+  readonly ttftErrorP50: number | null
+  readonly spanS: number
+}
+
+export function figuresOf(result: RunResult, slo: Slo): Figures {
+  const jobs = result.jobs.filter(({ endedAt }) => endedAt >= 0)
+  const ttft = sorted(jobs.map(({ firstTokenAt, sentAt }) => firstTokenAt - sentAt))
+  const streams = jobs.filter(({ outputTokens }) => outputTokens > 1)
+  const itlOf = (job: (typeof jobs)[number]) => (job.endedAt - job.firstTokenAt) / (job.outputTokens - 1)
+  const itl = sorted(streams.map(itlOf))
+  const good = jobs.filter((job) => job.firstTokenAt - job.sentAt <= slo.ttftMs && (job.outputTokens === 1 || itlOf(job) <= slo.itlMs))
+  const requests = new Float64Array(result.computedTokens.length)
+  for (const { engine } of jobs) requests[engine]! += 1
+  const decisions = sorted(Array.from(result.decisionsMs))
+  const errors = sorted(
+    jobs.flatMap(({ predictedTtftMs, firstTokenAt, sentAt }) => (predictedTtftMs === null || firstTokenAt <= sentAt ? [] : [Math.abs(predictedTtftMs - (firstTokenAt - sentAt)) / (firstTokenAt - sentAt)])),
+  )
+  return {
+    policy: result.router,
+    requests: jobs.length,
+    refused: result.refused,
+    ttftMeanMs: mean(ttft),
+    ttftP50Ms: quantile(ttft, 0.5),
+    ttftP90Ms: quantile(ttft, 0.9),
+    ttftP99Ms: quantile(ttft, 0.99),
+    itlMeanMs: mean(itl),
+    itlP99Ms: quantile(itl, 0.99),
+    goodput: result.jobs.length === 0 ? 0 : good.length / result.jobs.length,
+    hit: sum(jobs.map(({ cachedTokens }) => cachedTokens)) / Math.max(1, sum(jobs.map(({ promptTokens }) => promptTokens))),
+    imbalanceRequests: imbalance(requests),
+    imbalanceWork: imbalance(result.computedTokens),
+    preemptions: sum(jobs.map(({ preemptions }) => preemptions)),
+    decisionMeanUs: mean(decisions) * 1000,
+    decisionP99Us: quantile(decisions, 0.99) * 1000,
+    ttftErrorP50: errors.length === 0 ? null : quantile(errors, 0.5),
+    spanS: result.spanMs / 1000,
+  }
+}
+
+function sorted(values: readonly number[]): Float64Array {
+  return Float64Array.from(values).sort()
+}
+
+/** Of sorted values: the smallest that this share of them does not exceed; 0 of none. */
+export function quantile(values: Float64Array, share: number): number {
+  return values[Math.min(values.length - 1, Math.max(0, Math.ceil(share * values.length) - 1))] ?? 0
+}
+
+function sum(values: ArrayLike<number>): number {
+  let total = 0
+  for (let at = 0; at < values.length; at += 1) total += values[at]!
+  return total
+}
+
+function mean(values: ArrayLike<number>): number {
+  return values.length === 0 ? 0 : sum(values) / values.length
+}
+
+function imbalance(values: Float64Array): number {
+  const average = mean(values)
+  return average === 0 ? 1 : Math.max(...values) / average
+}

@@ -1,0 +1,140 @@
+import { rollHash } from '../block-keys.ts'
+import { chance } from './chance.ts'
+
+/** One request of a recorded or generated workload. */
+export interface TraceRequest {
+  /** Milliseconds since the trace began. */
+  readonly atMs: number
+  readonly promptTokens: number
+  readonly outputTokens: number
+  /** Keys of the full prompt blocks, two lanes each; equal key, equal prefix. */
+  readonly blocks: Uint32Array
+  readonly session: string | null
+  /** Between the end of the session's previous answer and this request. */
+  readonly thinkMs: number
+}
+
+export interface Trace {
+  readonly name: string
+  readonly blockTokens: number
+  /** In order of time. */
+  readonly requests: readonly TraceRequest[]
+}
+
+/** A line cannot be what it should be. Names the line and what is wrong with it. */
+export class TraceError extends Error {
+  constructor(line: number, problem: string) {
+    super(`line ${line} of the trace ${problem}`)
+    this.name = 'TraceError'
+  }
+}
+
+/** Mooncake's block size; a row may only have as many ids as its length fills. */
+export const TRACE_BLOCK_TOKENS = 512
+
+interface Row {
+  readonly timestamp: number
+  readonly input_length: number
+  readonly output_length: number
+  readonly hash_ids: readonly number[]
+  readonly session_id?: string
+  readonly think_ms?: number
+}
+
+/**
+ * Reads Mooncake's schema, one JSON object a line: `timestamp` (ms), `input_length`, `output_length`, `hash_ids`;
+ * optionally `session_id`, `think_ms`. Throws a TraceError for a line that is something else.
+ */
+export function readTrace(name: string, text: string, options: { readonly limit?: number; readonly blockTokens?: number } = {}): Trace {
+  const { limit = Infinity, blockTokens = TRACE_BLOCK_TOKENS } = options
+  const requests: TraceRequest[] = []
+  let line = 0
+  for (let from = 0; from < text.length && requests.length < limit; ) {
+    const end = text.indexOf('\n', from)
+    const piece = text.slice(from, end === -1 ? text.length : end).trim()
+    from = end === -1 ? text.length : end + 1
+    line += 1
+    if (piece !== '') requests.push(requestOf(rowOf(piece, line), blockTokens))
+  }
+  requests.sort((one, other) => one.atMs - other.atMs)
+  const start = requests[0]?.atMs ?? 0
+  return { name, blockTokens, requests: requests.map((request) => ({ ...request, atMs: request.atMs - start })) }
+}
+
+function rowOf(text: string, line: number): Row {
+  let row: Partial<Row>
+  try {
+    row = JSON.parse(text) as Partial<Row>
+  } catch {
+    throw new TraceError(line, 'is not JSON')
+  }
+  if (typeof row !== 'object' || row === null) throw new TraceError(line, 'is not an object')
+  for (const field of ['timestamp', 'input_length', 'output_length'] as const) {
+    const value = row[field]
+    if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) throw new TraceError(line, `has ${field} ${JSON.stringify(value)}; it must be a number that is not negative`)
+  }
+  if (!Array.isArray(row.hash_ids) || row.hash_ids.some((id) => typeof id !== 'number')) throw new TraceError(line, 'has no list of numbers `hash_ids`')
+  return row as Row
+}
+
+function requestOf(row: Row, blockTokens: number): TraceRequest {
+  const promptTokens = Math.max(1, Math.floor(row.input_length))
+  const full = Math.min(row.hash_ids.length, Math.floor(promptTokens / blockTokens))
+  return {
+    atMs: row.timestamp,
+    promptTokens,
+    outputTokens: Math.max(1, Math.floor(row.output_length)),
+    blocks: keysOf(row.hash_ids.slice(0, full)),
+    session: typeof row.session_id === 'string' ? row.session_id : null,
+    thinkMs: typeof row.think_ms === 'number' && row.think_ms > 0 ? row.think_ms : 0,
+  }
+}
+
+/** Ids name whole prefixes, so that a key need not be chained. Lanes are mixed because tables take them for hashes. */
+export function keysOf(ids: readonly number[]): Uint32Array {
+  const keys = new Uint32Array(ids.length * 2)
+  ids.forEach((id, at) => {
+    const high = Math.floor(id / 2 ** 32)
+    keys[at * 2] = rollHash(0x5bd1_e995 ^ high, id)
+    keys[at * 2 + 1] = rollHash(0x1234_5678 ^ high, id)
+  })
+  return keys
+}
+
+/**
+ * Spreads requests that share a stamp over the trace's tick (Mooncake's clock ticks every 3 s), by chance.
+ * Traces with a fine clock are shifted, session by session, by up to the mean gap between sessions, so that seeds differ.
+ */
+export function spread(trace: Trace, seed: number): Trace {
+  const random = chance(seed)
+  const tickMs = tickOf(trace)
+  const { requests } = trace
+  const spanMs = requests.at(-1)?.atMs ?? 0
+  const sessions = new Map<string, number>()
+  const groups = new Set(requests.map((request, at) => request.session ?? String(at))).size
+  const moved = requests.map((request) => {
+    if (tickMs > 0) return { ...request, atMs: request.atMs + random() * tickMs }
+    const shiftMs = (request.session === null ? undefined : sessions.get(request.session)) ?? (random() * spanMs) / Math.max(1, groups)
+    if (request.session !== null) sessions.set(request.session, shiftMs)
+    return { ...request, atMs: request.atMs + shiftMs }
+  })
+  return { ...trace, requests: moved.sort((one, other) => one.atMs - other.atMs) }
+}
+
+/** The smallest gap between two stamps, where several requests share one; 0: the clock is fine enough. */
+function tickOf({ requests }: Trace): number {
+  let least = Infinity
+  let shared = 0
+  for (let at = 1; at < requests.length; at += 1) {
+    const gap = requests[at]!.atMs - requests[at - 1]!.atMs
+    if (gap === 0) shared += 1
+    else least = Math.min(least, gap)
+  }
+  return shared * 10 > requests.length && least < Infinity ? least : 0
+}
+
+/** Requests a second over the whole trace. */
+export function meanRate({ requests }: Trace): number {
+  const spanS = ((requests.at(-1)?.atMs ?? 0) - (requests[0]?.atMs ?? 0)) / 1000
+  return spanS > 0 ? requests.length / spanS : requests.length
+}

@@ -1,0 +1,134 @@
+import { EngineModel } from '../engine-model.ts'
+import type { Profile } from '../profiles.ts'
+import type { Sequence } from '../sequence.ts'
+import type { EngineGauges, JobListener, ReplayEngine } from './engines.ts'
+import type { Job } from './job.ts'
+
+/** The model of a vLLM server, driven in virtual time. Jobs are its sequences' specs. */
+export class VllmEngine implements ReplayEngine {
+  readonly cacheBlocks: number
+  readonly model: EngineModel
+  readonly #listener: JobListener
+  /** Leading cached tokens of a waiting sequence, as of its arrival. */
+  readonly #believed = new WeakMap<Sequence, number>()
+
+  constructor(profile: Profile, listener: JobListener) {
+    this.#listener = listener
+    this.cacheBlocks = profile.limits.cacheBlocks
+    const { blockTokens } = profile.limits
+    this.model = new EngineModel(profile, {
+      token: (sequence, at) => {
+        const { outputs } = sequence
+        if (outputs === 1) this.#firstToken(sequence, at)
+        else if (outputs % blockTokens === 0) listener.progress(sequence.spec as Job, outputs / blockTokens, at)
+      },
+      ended: (sequence, at) => this.#ended(sequence, at),
+    })
+  }
+
+  get computedTokens(): number {
+    return this.model.counters.promptTokens - this.model.counters.cachedTokens
+  }
+
+  submit(job: Job, now: number): void {
+    const cached = this.exactCachedTokens(job)
+    this.#believed.set(this.model.submit(job, now), cached)
+  }
+
+  nextEventAt(): number {
+    return this.model.nextEventAt()
+  }
+
+  advance(now: number): void {
+    this.model.advance(now)
+  }
+
+  gauges(): EngineGauges {
+    return { running: this.model.running, waiting: this.model.waiting, kvUsage: this.model.usage }
+  }
+
+  exactCachedTokens(job: Job): number {
+    const { pool, limits } = this.model
+    const { blocks } = job
+    const most = Math.min(blocks.length >> 1, Math.floor((job.promptTokens - 1) / limits.blockTokens))
+    let hits = 0
+    while (hits < most && pool.find(blocks[hits * 2]!, blocks[hits * 2 + 1]!) >= 0) hits += 1
+    // What those ahead are about to compute will be there, too.
+    for (const { spec, outputs } of this.model.live()) if (outputs === 0) hits = Math.max(hits, common(blocks, spec.blocks, most))
+    return hits * limits.blockTokens
+  }
+
+  exactTtftMs(job: Job, now: number): number {
+    return this.#ttftMs(job, this.exactCachedTokens(job), now)
+  }
+
+  exactColdTtftMs(job: Job, now: number): number {
+    return this.#ttftMs(job, 0, now)
+  }
+
+  /** Work ahead of the job and its own, in steps that the running batch shares, and the wait for memory. */
+  #ttftMs(job: Job, cachedTokens: number, now: number): number {
+    const { law, limits, pool } = this.model
+    let tokens = job.promptTokens - cachedTokens
+    let pairs = pairsOf(job.promptTokens, cachedTokens)
+    let decoding = 0
+    let context = 0
+    let blocks = Math.ceil((job.promptTokens + 1 - cachedTokens) / limits.blockTokens)
+    const leaving: { readonly inTokens: number; readonly blocks: number }[] = []
+    for (const sequence of this.model.live()) {
+      const { promptTokens, outputTokens } = sequence.spec
+      if (sequence.outputs > 0 && sequence.state === 'running') {
+        decoding += 1
+        context += sequence.tokens
+        leaving.push({ inTokens: outputTokens - sequence.outputs, blocks: sequence.tableLength })
+        continue
+      }
+      const done = sequence.state === 'running' ? sequence.computed : (this.#believed.get(sequence) ?? 0)
+      tokens += promptTokens - done
+      pairs += pairsOf(promptTokens, done)
+      if (sequence.state !== 'running') blocks += Math.ceil((promptTokens + 1 - done) / limits.blockTokens)
+    }
+    const stepMs = law.stepMs + law.decodeSequenceMs * decoding + law.decodeContextTokenMs * context
+    const steps = Math.ceil(tokens / Math.max(1, limits.maxNumBatchedTokens - decoding))
+    const stepEndsAt = this.model.nextEventAt()
+    const currentMs = stepEndsAt === Infinity ? 0 : Math.max(0, stepEndsAt - now)
+    const prefillMs = steps * (stepMs + law.prefillStepMs) + law.prefillTokenMs * tokens + law.prefillPairMs * pairs
+    return currentMs + prefillMs + roomMs(blocks - pool.freeCount, leaving, stepMs)
+  }
+
+  #firstToken(sequence: Sequence, at: number): void {
+    const job = sequence.spec as Job
+    job.cachedTokens = Math.max(0, sequence.cachedTokens)
+    this.#listener.firstToken(job, at)
+  }
+
+  #ended(sequence: Sequence, at: number): void {
+    const job = sequence.spec as Job
+    job.preemptions += sequence.preemptions
+    job.longestGapMs = sequence.longestGapMs
+    this.#listener.ended(job, at)
+  }
+}
+
+function pairsOf(total: number, cached: number): number {
+  return (total * total - cached * cached) / 2
+}
+
+function common(one: Uint32Array, other: Uint32Array, most: number): number {
+  const limit = Math.min(most, other.length >> 1)
+  let at = 0
+  while (at < limit && one[at * 2] === other[at * 2] && one[at * 2 + 1] === other[at * 2 + 1]) at += 1
+  return at
+}
+
+/** Until enough running sequences have ended to free the blocks that are missing. */
+function roomMs(missing: number, leaving: { readonly inTokens: number; readonly blocks: number }[], stepMs: number): number {
+  if (missing <= 0) return 0
+  leaving.sort((one, other) => one.inTokens - other.inTokens)
+  let freed = 0
+  for (const { inTokens, blocks } of leaving) {
+    freed += blocks
+    if (freed >= missing) return inTokens * stepMs
+  }
+  return (leaving.at(-1)?.inTokens ?? 0) * stepMs
+}
