@@ -45,8 +45,8 @@ export function choose(admission: Admission, choosing: Choosing): Chosen {
     random: choosing.random,
     split: pool.split,
     unsplittable: admission.unsplittable,
-    encodeItems: hasRole(pool, 'encode') ? admission.encodeItems : 0,
-    splits: splits(pool),
+    encodeItems: rolesOf(pool).encodes ? admission.encodeItems : 0,
+    splits: rolesOf(pool).splits,
     field,
     forecast: (engine) => forecastOf(engine, choosing),
   })
@@ -125,8 +125,20 @@ export function prefixKey({ id, blocks }: Pick<Admission, 'id' | 'blocks'>): num
   return count === 0 ? hashText(id) : blocks[2 * (count - 1)]!
 }
 
-function hasRole(pool: PoolConfig, role: 'encode' | 'prefill' | 'decode'): boolean {
-  return pool.engines.some((engine) => engine.role === role)
+interface Roles {
+  readonly encodes: boolean
+  readonly splits: boolean
+}
+
+const roles = new WeakMap<PoolConfig, Roles>()
+
+/** Computed once a configuration, not once a request. */
+function rolesOf(pool: PoolConfig): Roles {
+  const known = roles.get(pool)
+  if (known !== undefined) return known
+  const found = { encodes: pool.engines.some(({ role }) => role === 'encode'), splits: splits(pool) }
+  roles.set(pool, found)
+  return found
 }
 
 /** A pool splits when someone was given a part of the work and someone else can do the other. */

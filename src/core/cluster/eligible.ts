@@ -43,26 +43,65 @@ export function unavailability(engine: EngineRecord, facts: { readonly requests:
 /** Least recent work first; equal ones in a rotating order, so that an idle fleet is used in turn. */
 export function inTieOrder(engines: readonly EngineRecord[], reading: PoolReading, rotation: number): EngineRecord[] {
   const start = engines.length === 0 ? 0 : rotation % engines.length
-  const rotated = [...engines.slice(start), ...engines.slice(0, start)]
-  const keyed = rotated.map((engine) => ({ engine, work: reading.signal('recentWork', engine) ?? 0 }))
-  return keyed.sort((one, other) => one.work - other.work).map(({ engine }) => engine)
+  const recentWork = reading.reader('recentWork')
+  const work: number[] = []
+  for (const engine of engines) work[engine.slot] = recentWork(engine) ?? 0
+  return [...engines.slice(start), ...engines.slice(0, start)].sort((one, other) => work[one.slot]! - work[other.slot]!)
 }
 
 /** What the router may know of the engines: the signals a policy names and no others. */
 export function fieldOf(engines: readonly EngineRecord[], reading: PoolReading): Field {
   return {
     ids: engines.map(({ spec }) => spec.id),
-    candidates: (needs) => engines.flatMap((engine) => candidateOf(engine, needs, reading) ?? []),
+    candidates: (needs) => candidatesOf(engines, needs, reading),
   }
 }
 
-function candidateOf(engine: EngineRecord, needs: readonly Signal[], reading: PoolReading): Candidate | null {
-  const candidate: Record<string, unknown> = { id: engine.spec.id, weight: engine.spec.weight }
-  for (const signal of needs) {
-    const value = reading.signal(signal, engine)
-    if (value === undefined) return null
-    candidate[signal] = value
+/** Engines that lack a needed signal are left out. */
+function candidatesOf(engines: readonly EngineRecord[], needs: readonly Signal[], reading: PoolReading): Candidate[] {
+  const readers = needs.map((signal) => reading.reader(signal))
+  const candidates: Candidate[] = []
+  for (const engine of engines) {
+    const candidate = new KnownSignals(engine.spec.id, engine.spec.weight)
+    let known = true
+    for (let at = 0; known && at < needs.length; at++) {
+      const value = readers[at]!(engine)
+      candidate[needs[at]!] = value
+      known = value !== undefined
+    }
+    // A policy sees only what it named: `definePolicy` narrows the type to its needs.
+    if (known) candidates.push(candidate as unknown as Candidate)
   }
-  // A policy sees only what it named: `definePolicy` narrows the type to its needs.
-  return candidate as unknown as Candidate
+  return candidates
+}
+
+/** All fields from the start: objects that grow field by field are several times slower, and this is the hottest one. */
+class KnownSignals implements Record<Signal, unknown> {
+  readonly id: string
+  readonly weight: number
+  requests: unknown
+  arrivals: unknown
+  turn: unknown
+  recentWork: unknown
+  activeBlocks: unknown
+  newActiveBlocks: unknown
+  cachedTokens: unknown
+  slowTokens: unknown
+  lookupTokens: unknown
+  queuedPrefillTokens: unknown
+  queuedWork: unknown
+  queuedPrefillS: unknown
+  reportedQueue: unknown
+  capacityBlocks: unknown
+  rttS: unknown
+  law: unknown
+  confidence: unknown
+  decodeLaw: unknown
+  warmth: unknown
+  adapterFit: unknown
+
+  constructor(id: string, weight: number) {
+    this.id = id
+    this.weight = weight
+  }
 }

@@ -20,7 +20,10 @@ export interface Prefill {
 export interface QueuedPrefill extends Prefill {
   readonly bookedAt: number
   readonly micros: number
-  readonly abandonsBefore: number
+  /** Expected wait at booking: with none, silent ones before it had long been prefilled. */
+  readonly waitMicros: number
+  /** Someone before it gave up at an unknown point of its prefill. */
+  blurred: boolean
   previous: QueuedPrefill | null
   next: QueuedPrefill | null
   ended: boolean
@@ -42,7 +45,6 @@ export class PrefillQueue {
   #first: QueuedPrefill | null = null
   #last: QueuedPrefill | null = null
   #lastFirstTokenAt = 0
-  #abandons = 0
 
   get isEmpty(): boolean {
     return this.#first === null
@@ -63,13 +65,15 @@ export class PrefillQueue {
 
   add(prefill: Prefill, now: number): QueuedPrefill {
     const micros = Math.round(prefill.seconds * 1e6)
+    const waitMicros = this.#left(now)
     const queued: QueuedPrefill = {
       newTokens: prefill.newTokens,
       work: prefill.work,
       seconds: prefill.seconds,
       bookedAt: now,
       micros,
-      abandonsBefore: this.#abandons,
+      waitMicros,
+      blurred: false,
       previous: this.#last,
       next: null,
       ended: false,
@@ -79,17 +83,17 @@ export class PrefillQueue {
     this.#last = queued
     this.#newTokens += prefill.newTokens
     this.#work += prefill.work
-    this.#setLeft(this.#left(now) + micros, now)
+    this.#setLeft(waitMicros + micros, now)
     return queued
   }
 
   /**
    * The first token came. Returns how long the prefill itself took, in seconds, or null where that cannot be told:
-   * someone before it has no first token yet, or gave up at an unknown point.
+   * someone before it may still have been in its way, or gave up half way.
    */
   firstToken(queued: QueuedPrefill, now: number): number | null {
     if (queued.ended) return null
-    const clear = queued.previous === null && queued.abandonsBefore === this.#abandons
+    const clear = (queued.previous === null || queued.waitMicros === 0) && !queued.blurred
     const began = Math.max(queued.bookedAt, this.#lastFirstTokenAt)
     this.#setLeft(microsAfter(queued), now)
     this.#lastFirstTokenAt = now
@@ -104,7 +108,7 @@ export class PrefillQueue {
     // Of what is left, those behind it come last and it comes just before them.
     const own = Math.min(queued.micros, Math.max(0, left - microsAfter(queued)))
     this.#setLeft(left - own, now)
-    this.#abandons++
+    if (own > 0) for (let later = queued.next; later !== null; later = later.next) later.blurred = true
     this.#remove(queued)
   }
 

@@ -1,3 +1,4 @@
+import { tokenSeconds } from '../latency/decode.ts'
 import { newTokens, queueSeconds, type Law } from '../latency/law.ts'
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
 import type { Signal } from '../routing/policy.ts'
@@ -11,6 +12,9 @@ import { prefillWork } from './prefill-work.ts'
 import { PrefixIndex } from './prefix-index.ts'
 import type { LegBook, RequestBook } from './request-book.ts'
 import { RoutingReading, shares, type Sources } from './routing-reading.ts'
+
+/** So short that most of the time to the answer was its prefill. */
+const SHORT_ANSWER_TOKENS = 16
 
 /**
  * The books behind the routing core: blocks live and cached, prefill work queued, and what each engine's answers
@@ -120,6 +124,7 @@ export class RoutingBooks implements Books {
     // Who never got to prefill leaves no new blocks behind. A lapsed request's engine has most likely gone on.
     const prefilled = request.firstTokenAt !== null || outcome.result === 'complete' || outcome.result === 'lapsed'
     this.#markSeen(request)
+    if (request.firstTokenAt === null) this.#endUnstreamed(request, outcome, now)
     for (const leg of request.legs) {
       if (leg.queued !== null) leg.book.queue.abandon(leg.queued, now)
       this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.believed.indexBlocks)
@@ -190,6 +195,17 @@ export class RoutingBooks implements Books {
     leg.live = null
     leg.book.requests -= 1
     if (admission.adapter !== null) leg.book.adapters.end(admission.adapter)
+  }
+
+  /** An answer that is no stream shows no first token; a short one ended soon after it. */
+  #endUnstreamed(request: RequestBook, { result, usage }: Outcome, now: number): void {
+    if (result !== 'complete' || usage === null || usage.completionTokens > SHORT_ANSWER_TOKENS) return
+    for (const { queued, part, book } of request.legs) {
+      if (queued === null || part !== 'whole') continue
+      const seconds = book.queue.firstToken(queued, now)
+      const decodeS = Math.max(0, usage.completionTokens - 1) * tokenSeconds(book.decode.law(this.#blockTokens), book.requests, 0)
+      request.prefillS = seconds === null ? null : seconds - decodeS
+    }
   }
 
   /** Its output need not be estimated any more. */

@@ -1,4 +1,4 @@
-import { type DecodeLaw, tokenSeconds } from '../latency/decode.ts'
+import { tokenSeconds } from '../latency/decode.ts'
 import { type Law, prefillSeconds } from '../latency/law.ts'
 import { TIER_TOKEN_US } from '../latency/tiers.ts'
 import type { Signal, Signals } from '../routing/policy.ts'
@@ -13,8 +13,8 @@ export interface Sources {
   readonly index: PrefixIndex
   readonly active: ActiveBlocks
   readonly blockTokens: number
-  book(engine: EngineRef): EngineBook
-  lawOf(engine: EngineRef): Law
+  readonly book: (engine: EngineRef) => EngineBook
+  readonly lawOf: (engine: EngineRef) => Law
 }
 
 /** Leading tokens of a prompt believed cached on an engine, and where. */
@@ -27,6 +27,7 @@ export interface CachedTokens {
   readonly remote: number
 }
 
+const NOTHING_CACHED: CachedTokens = { total: 0, host: 0, disk: 0, remote: 0 }
 const NO_HINT = { device: 0, host: 0, disk: 0, remote: 0 }
 
 /** Signals for one request at one moment. The prompt is looked up once, for all engines. */
@@ -36,6 +37,7 @@ export class RoutingReading implements Reading {
   readonly #now: number
   readonly #shape: PromptShape
   readonly #hints: ReadonlyMap<string, typeof NO_HINT>
+  readonly #known: (CachedTokens | undefined)[] = []
   #matched = false
 
   constructor(sources: Sources, admission: Admission, now: number) {
@@ -47,7 +49,12 @@ export class RoutingReading implements Reading {
   }
 
   signal<S extends Signal>(signal: S, engine: EngineRef): Signals[S] | undefined {
-    return this.#value(signal, engine) as Signals[S] | undefined
+    return this.reader(signal)(engine)
+  }
+
+  /** One signal of many engines. */
+  reader<S extends Signal>(signal: S): (engine: EngineRef) => Signals[S] | undefined {
+    return this.#reader(signal) as (engine: EngineRef) => Signals[S] | undefined
   }
 
   forecast(engine: EngineRef): Forecast {
@@ -62,6 +69,11 @@ export class RoutingReading implements Reading {
 
   /** What routing counts on. */
   cached(engine: EngineRef): CachedTokens {
+    // Four signals come from here, engine by engine for each of them.
+    return (this.#known[engine.slot] ??= this.#credited(engine))
+  }
+
+  #credited(engine: EngineRef): CachedTokens {
     const book = this.#sources.book(engine)
     const credits = shares(book, engine) && !book.feedback.silentMiss
     return this.#cached(engine, credits ? this.#indexTokens(book) : 0)
@@ -77,54 +89,48 @@ export class RoutingReading implements Reading {
     return this.#shape
   }
 
-  #value(signal: Signal, engine: EngineRef): Signals[Signal] | undefined {
-    const { active } = this.#sources
-    const book = this.#sources.book(engine)
+  #reader(signal: Signal): (engine: EngineRef) => Signals[Signal] | undefined {
+    const { active, blockTokens } = this.#sources
+    const { promptTokens, adapter, hints } = this.#admission
+    const now = this.#now
+    const of = this.#sources.book
     switch (signal) {
       case 'activeBlocks':
-        return active.active(book.number) + this.#unseenBlocks(book)
+        return (engine) => active.active(of(engine).number) + this.#unseenBlocks(of(engine))
       case 'newActiveBlocks':
         this.#match()
-        return active.newBlocks(book.number, this.#shape, shares(book, engine))
+        return (engine) => active.newBlocks(of(engine).number, this.#shape, shares(of(engine), engine))
       case 'cachedTokens':
-        return this.cached(engine).total
-      case 'hostTokens':
-        return this.cached(engine).host
-      case 'diskTokens':
-        return this.cached(engine).disk
-      case 'remoteTokens':
-        return this.cached(engine).remote
+        return promptTokens === 0 ? () => 0 : (engine) => this.cached(engine).total
+      case 'slowTokens':
+        return hints === null ? () => NOTHING_CACHED : (engine) => this.cached(engine)
       case 'lookupTokens':
-        return this.#admission.hints === null ? undefined : this.#cached(engine, 0).total
+        return hints === null ? () => undefined : (engine) => this.#cached(engine, 0).total
       case 'queuedPrefillTokens':
-        return book.queue.newTokens
+        return (engine) => of(engine).queue.newTokens
       case 'queuedWork':
-        return book.queue.work
+        return (engine) => of(engine).queue.work
       case 'queuedPrefillS':
-        return book.queue.seconds(this.#now)
+        return (engine) => of(engine).queue.seconds(now)
       case 'capacityBlocks':
-        return book.capacity.declared ?? Infinity
+        return (engine) => of(engine).capacity.declared ?? Infinity
       case 'law':
-        return this.#sources.lawOf(engine)
+        return this.#sources.lawOf
       case 'confidence':
-        return book.learner.confidence
+        return (engine) => of(engine).learner.confidence
       case 'decodeLaw':
-        return this.#decodeLaw(book)
+        return (engine) => of(engine).decode.law(blockTokens)
       case 'warmth':
-        return book.warmth(this.#now)
+        return (engine) => of(engine).warmth(now)
       case 'adapterFit':
-        return book.adapters.fit(this.#admission.adapter)
+        return adapter === null ? () => 1 : (engine) => of(engine).adapters.fit(adapter)
       default:
-        return undefined
+        return () => undefined
     }
   }
 
-  #decodeLaw(book: EngineBook): DecodeLaw {
-    return book.decode.law(this.#sources.blockTokens)
-  }
-
   #unseenBlocks(book: EngineBook): number {
-    return book.unseenBlocks(this.#now, this.#sources.blockTokens, tokenSeconds(this.#decodeLaw(book), book.requests, 0))
+    return book.unseenBlocks(this.#now, this.#sources.blockTokens, tokenSeconds(book.decode.law(this.#sources.blockTokens), book.requests, 0))
   }
 
   #indexTokens(book: EngineBook): number {
@@ -137,6 +143,7 @@ export class RoutingReading implements Reading {
     const limit = Math.max(0, this.#admission.promptTokens - 1)
     const hint = this.#hints.get(engine.spec.id) ?? NO_HINT
     const device = Math.min(limit, Math.max(indexTokens, hint.device))
+    if (hint === NO_HINT) return device === 0 ? NOTHING_CACHED : { total: device, host: 0, disk: 0, remote: 0 }
     const host = Math.max(0, Math.min(limit, hint.host) - device)
     const disk = Math.max(0, Math.min(limit, hint.disk) - device - host)
     const remote = Math.max(0, Math.min(limit, hint.remote) - device - host - disk)

@@ -22,10 +22,16 @@ const LEAST_GAIN = 0.03
 export class DecodeLearner {
   #logPace = 0
   #samples = 0
+  /** Read for every engine of every choice, so kept ready. */
+  #law: { readonly blockTokens: number; readonly law: DecodeLaw } | null = null
 
   law(blockTokens: number): DecodeLaw {
-    const pace = Math.exp(this.#logPace)
-    return { baseS: BASE_S * pace, perRequestS: PER_REQUEST_S * pace, perBlockS: PER_CONTEXT_TOKEN_S * blockTokens * pace }
+    if (this.#law?.blockTokens !== blockTokens) {
+      const pace = Math.exp(this.#logPace)
+      const law = { baseS: BASE_S * pace, perRequestS: PER_REQUEST_S * pace, perBlockS: PER_CONTEXT_TOKEN_S * blockTokens * pace }
+      this.#law = { blockTokens, law }
+    }
+    return this.#law!.law
   }
 
   /** Logarithm of the pace, for a snapshot. */
@@ -35,6 +41,7 @@ export class DecodeLearner {
 
   restore(logPace: number): void {
     this.#logPace = logPace
+    this.#law = null
   }
 
   /** @param seconds of decode from the first token to the last, for `tokens` tokens after the first. */
@@ -44,5 +51,6 @@ export class DecodeLearner {
     this.#samples++
     const gain = Math.max(LEAST_GAIN, 1 / (this.#samples + 1))
     this.#logPace += gain * Math.min(CLIP, Math.max(-CLIP, error))
+    this.#law = null
   }
 }

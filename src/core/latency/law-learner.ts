@@ -15,7 +15,7 @@ const KEPT_PER_SIZE = 32
 const HALF_LIFE_MS = 600_000
 const LEAST_WEIGHT = 0.05
 /** Up to here every sample is worth a new fit; later every eighth. */
-const EAGER_SAMPLES = 64
+const EAGER_SAMPLES = 32
 const LAZY_EVERY = 8
 /** What the prior counts, as samples, at each of the sizes below: nearly nothing, but it settles what no sample has shown. */
 const PRIOR_WEIGHT = 0.1

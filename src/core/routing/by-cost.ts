@@ -8,9 +8,10 @@ export interface Price {
 
 /** Cheapest first; equal costs keep the order they came in, which is the tie order. */
 export function byCost<C extends { readonly id: string }>(candidates: readonly C[], price: (candidate: C) => Price): RankedCandidate[] {
-  const ranked = candidates.map((candidate) => {
+  const ranked: RankedCandidate[] = []
+  for (const candidate of candidates) {
     const { cost, terms } = price(candidate)
-    return { engine: candidate.id, cost, terms }
-  })
+    ranked.push({ engine: candidate.id, cost, terms })
+  }
   return ranked.sort((one, other) => one.cost - other.cost)
 }

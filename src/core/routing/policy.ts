@@ -32,9 +32,7 @@ export interface Signals {
   /** Leading tokens of this prompt believed cached there (index and lookup, by maximum). Unknown = 0 = cold. */
   readonly cachedTokens: number
   /** Of `cachedTokens`, those that a lookup saw only in slower tiers: the engine's host memory, its disk, or elsewhere. */
-  readonly hostTokens: number
-  readonly diskTokens: number
-  readonly remoteTokens: number
+  readonly slowTokens: { readonly host: number; readonly disk: number; readonly remote: number }
   /** Leading tokens found by an external lookup; missing when it failed. */
   readonly lookupTokens: number
   /** Prompt tokens to prefill, booked there with no first token yet. */

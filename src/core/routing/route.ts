@@ -111,8 +111,12 @@ function best(ranking: Ranking): string | null {
 }
 
 function runnersUp(ranking: Ranking, chosen: readonly string[]): string[] {
-  const others = ranking.ranked.map(({ engine }) => engine).filter((engine) => !chosen.includes(engine))
-  return others.slice(0, MAX_RUNNERS_UP)
+  const others: string[] = []
+  for (const { engine } of ranking.ranked) {
+    if (others.length === MAX_RUNNERS_UP) break
+    if (!chosen.includes(engine)) others.push(engine)
+  }
+  return others
 }
 
 function without(field: Field, engine: string): Field {

@@ -75,13 +75,25 @@ describe('PrefillQueue', () => {
     expect(queue.firstToken(second, 4143)).toBeCloseTo(0.989)
   })
 
-  it('does not guess how long a prefill took when someone before it is silent or gave up', () => {
+  it('does not guess how long a prefill took when someone before it may have been in its way', () => {
     const queue = new PrefillQueue()
-    const [silent, seen] = [queue.add(of(1), 0), queue.add(of(1), 0)]
+    const [, seen] = [queue.add(of(1), 0), queue.add(of(1), 0)]
     expect(queue.firstToken(seen, 2000)).toBeNull()
-    const behind = queue.add(of(1), 2000)
-    queue.abandon(silent, 2500)
-    expect(queue.firstToken(behind, 3000)).toBeNull()
+  })
+
+  it('is not put off by a silent one whose time had passed when it came', () => {
+    const queue = new PrefillQueue()
+    const silent = queue.add(of(1), 0)
+    const later = queue.add(of(1), 1500)
+    queue.abandon(silent, 2000)
+    expect(queue.firstToken(later, 2400)).toBeCloseTo(0.9)
+  })
+
+  it('does not guess when someone before it gave up half way', () => {
+    const queue = new PrefillQueue()
+    const [quitter, later] = [queue.add(of(1), 0), queue.add(of(1), 0)]
+    queue.abandon(quitter, 500)
+    expect(queue.firstToken(later, 1500)).toBeNull()
   })
 
   it('is exactly empty after any history, whatever the order of ends, and never negative', () => {

@@ -255,6 +255,21 @@ describe('what engines report', () => {
     expect(Math.abs(seconds / (3841 * 0.0001) - 1)).toBeLessThan(0.1)
   })
 
+  it('learns from short answers that are no streams, and not from long ones', () => {
+    const { admit, finish, clock, digestOf } = open({ engines: [engine('a')] })
+    const answer = (completionTokens: number) => {
+      const { key } = admit([clock.now, ...range(0, 30)])
+      clock.now += 900
+      finish(key, { usage: { promptTokens: 1985, completionTokens, cachedTokens: 0 } })
+    }
+    answer(500)
+    expect(digestOf('a').learned!.samples).toBe(0)
+    answer(1)
+    const { law, samples } = digestOf('a').learned!
+    expect(samples).toBe(1)
+    expect(law.fixedS + law.perTokenS * 1985 + (law.perPairS * 1985 ** 2) / 2).toBeCloseTo(0.9, 1)
+  })
+
   it('gives an engine that has not answered the law of its sibling', () => {
     const { serve, digestOf } = cluster
     const { engine: id } = serve(range(0, 30))

@@ -13,9 +13,7 @@ const IDLE: Signals = {
   activeBlocks: 0,
   newActiveBlocks: 0,
   cachedTokens: 0,
-  hostTokens: 0,
-  diskTokens: 0,
-  remoteTokens: 0,
+  slowTokens: { host: 0, disk: 0, remote: 0 },
   lookupTokens: 0,
   queuedPrefillTokens: 0,
   queuedWork: 0,
@@ -153,7 +151,7 @@ describe('active_blocks', () => {
     // b: 640 -> 10 blocks, 4 on the GPU and 4 in host memory (3 credit), potential 12 + 2
     const fleet = {
       a: { queuedPrefillTokens: 128, activeBlocks: 5, newActiveBlocks: 10, requests: 1 },
-      b: { cachedTokens: 512, hostTokens: 256, activeBlocks: 12, newActiveBlocks: 2, requests: 3 },
+      b: { cachedTokens: 512, slowTokens: { host: 256, disk: 0, remote: 0 }, activeBlocks: 12, newActiveBlocks: 2, requests: 3 },
     }
     expect(costs('active_blocks', 640, fleet, { rule: 'today' })).toEqual({ a: 12 + 15, b: 10 - 7 + 14 })
     expect(costs('active_blocks', 640, fleet, { rule: 'today', requestWeight: 4 })).toEqual({ a: 27 + 4, b: 17 + 12 })
@@ -214,7 +212,7 @@ describe('predicted', () => {
   })
 
   it('counts the time to load cached tokens from slower tiers', () => {
-    const { a } = costs('predicted', 1000, { a: { cachedTokens: 900, hostTokens: 300, diskTokens: 200, remoteTokens: 100 } }, bare)
+    const { a } = costs('predicted', 1000, { a: { cachedTokens: 900, slowTokens: { host: 300, disk: 200, remote: 100 } } }, bare)
     expect(a).toBeCloseTo(0.02 + 100 * 1e-4 + ((1e6 - 81e4) / 2) * 1e-9 + 300 * 6e-6 + 200 * 40e-6 + 100 * 100e-6, 12)
   })
 

@@ -16,7 +16,7 @@ const options = {
 } as const
 
 type Options = OptionValues<typeof options>
-type Seen = Candidate<'activeBlocks' | 'newActiveBlocks' | 'cachedTokens' | 'queuedPrefillTokens' | 'requests' | 'hostTokens' | 'diskTokens' | 'remoteTokens'>
+type Seen = Candidate<'activeBlocks' | 'newActiveBlocks' | 'cachedTokens' | 'queuedPrefillTokens' | 'requests' | 'slowTokens'>
 
 /** Uncached prompt blocks plus the blocks the engine would then hold for live requests. */
 export const activeBlocks: PolicyKind = {
@@ -29,7 +29,7 @@ export const activeBlocks: PolicyKind = {
     if (values.rule === 'today') {
       return definePolicy({
         name: 'active_blocks',
-        needs: ['activeBlocks', 'newActiveBlocks', 'cachedTokens', 'queuedPrefillTokens', 'requests', 'hostTokens', 'diskTokens', 'remoteTokens'],
+        needs: ['activeBlocks', 'newActiveBlocks', 'cachedTokens', 'queuedPrefillTokens', 'requests', 'slowTokens'],
         rank(request, candidates, random) {
           const shortest = Math.min(...candidates.map(({ queuedPrefillTokens }) => queuedPrefillTokens))
           return softmax(byCost(candidates, (candidate) => todaysPrice(request, candidate, shortest, values)), values.temperature, 'range', random)
@@ -58,13 +58,13 @@ function promptBlocks({ promptTokens, blockTokens }: RouteRequest): number {
 /** `overlapWeight` is today's prefill_load_scale, which it was renamed to; 0 takes the credit with it. */
 function todaysPrice(request: RouteRequest, candidate: Seen, shortestQueue: number, values: Options): Price {
   const { blockTokens, promptTokens } = request
-  const slower = candidate.hostTokens + candidate.diskTokens + candidate.remoteTokens
-  const device = Math.max(0, Math.min(candidate.cachedTokens, promptTokens) - slower) / blockTokens
+  const { host, disk, remote } = candidate.slowTokens
+  const device = Math.max(0, Math.min(candidate.cachedTokens, promptTokens) - host - disk - remote) / blockTokens
   const excess = (candidate.queuedPrefillTokens - shortestQueue) / blockTokens
   const fade = 1 / (1 + (values.creditDecay * excess) / Math.max(1, promptBlocks(request)))
   const credit =
     values.overlapCredit * fade * device +
-    (values.hostCredit * candidate.hostTokens + values.diskCredit * candidate.diskTokens + values.sharedCredit * candidate.remoteTokens) / blockTokens
+    (values.hostCredit * host + values.diskCredit * disk + values.sharedCredit * remote) / blockTokens
   const prefill = Math.max(0, (candidate.queuedPrefillTokens + promptTokens) / blockTokens - credit)
   const potential = candidate.activeBlocks + candidate.newActiveBlocks
   return {

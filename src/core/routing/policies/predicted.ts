@@ -24,7 +24,7 @@ const options = {
 const LEAST_WEIGHT = 1e-6
 
 type Weights = OptionValues<typeof options> & { readonly pressure: number }
-const needs = ['rttS', 'queuedPrefillS', 'law', 'confidence', 'cachedTokens', 'hostTokens', 'diskTokens', 'remoteTokens', 'decodeLaw', 'requests', 'activeBlocks', 'newActiveBlocks', 'capacityBlocks', 'adapterFit', 'recentWork', 'warmth'] as const
+const needs = ['rttS', 'queuedPrefillS', 'law', 'confidence', 'cachedTokens', 'slowTokens', 'decodeLaw', 'requests', 'activeBlocks', 'newActiveBlocks', 'capacityBlocks', 'adapterFit', 'recentWork', 'warmth'] as const
 type Seen = Candidate<(typeof needs)[number]>
 
 /** Where the first token is expected soonest, in seconds: the network, the queue, the prompt's own prefill, and what it disturbs. */
@@ -65,7 +65,8 @@ function pressureOf(request: RouteRequest, candidates: readonly Seen[]): number 
 
 function price(request: RouteRequest, engine: Seen, values: Weights): Price {
   const prefillS = prefillSeconds(engine.law, { promptTokens: request.promptTokens, cachedTokens: engine.cachedTokens })
-  const loadS = (engine.hostTokens * values.hostTokenUs + engine.diskTokens * values.diskTokenUs + engine.remoteTokens * values.remoteTokenUs) / 1e6
+  const { host, disk, remote } = engine.slowTokens
+  const loadS = (host * values.hostTokenUs + disk * values.diskTokenUs + remote * values.remoteTokenUs) / 1e6
   const adapterS = engine.adapterFit > 0 ? 0 : engine.adapterFit === 0 ? values.adapterLoadS : values.adapterFullS
   const ttftS = engine.rttS + engine.queuedPrefillS + prefillS + loadS + adapterS
   const potential = engine.activeBlocks + engine.newActiveBlocks
