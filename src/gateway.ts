@@ -8,6 +8,7 @@ import { RecentRequests } from './api/recent.ts'
 import type { Config } from './config.ts'
 import { DigestCache } from './origin/digests.ts'
 import { forward } from './origin/forward.ts'
+import { CacheLookups } from './origin/lmcache/lookups.ts'
 import { FleetProbe } from './origin/probe.ts'
 import type { Ports, RequestScope } from './ports.ts'
 
@@ -41,6 +42,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     recent: new RecentRequests(RECENT_REQUESTS),
     digests,
     meters: new Meters(() => ports.now(), options.vocabularyOf ?? (() => null)),
+    lookups: new CacheLookups(ports),
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => fleet.suspect(route, engine)),
     startedAt: ports.now(),
     draining: false,

@@ -46,9 +46,10 @@ export async function dryRun(door: Door, incoming: Incoming): Promise<Response> 
   const endpoint = dryEndpoint(new URLSearchParams(incoming.query).get('endpoint'))
   const everyone = { tenant: 'admin', models: null, allowOverrides: true, cacheSalt: null }
   const understood = await understand(door, endpoint, incoming, everyone)
-  const { admission } = admissionFor(understood, door.meters)
+  const { admission, hints } = admissionFor(understood, door)
   const refusals: unknown[] = []
   for (const route of door.digests.order({ routes: understood.routes, scope: incoming.scope, admission })) {
+    await hints(route)
     const answer = await rank(door, route, admission(route))
     if ('decision' in answer) return answerJson(incoming, { decision: toWire(answer.decision), refusals })
     refusals.push({ cluster: route.cluster.id, pool: route.pool.model, ...(toWire(answer.refusal) as object) })

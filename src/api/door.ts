@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts'
 import type { DigestCache } from '../origin/digests.ts'
 import type { Exchange } from '../origin/exchange.ts'
+import type { CacheLookups } from '../origin/lmcache/lookups.ts'
 import type { Ports } from '../ports.ts'
 import { Failure } from '../failure.ts'
 import type { Catalog } from './catalog.ts'
@@ -20,6 +21,7 @@ export interface Door {
   /** What is known of clusters without asking them. */
   readonly digests: Pick<DigestCache, 'order'>
   readonly meters: Meters
+  readonly lookups: CacheLookups
   readonly forward: (exchange: Exchange) => Promise<Response>
   /** When this gateway was made, ms since the epoch. */
   readonly startedAt: number

@@ -1,6 +1,7 @@
 import type { PoolSettings } from '../config.ts'
 import { PromptMeter, type ChatTemplate, type ExactTokenizer, type PromptMeasure, type PromptRequest } from '../core/tokens/measure.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
+import { measureByEngine, type EngineTokenizer, type Measured, type TokenizeCall } from '../origin/tokenize.ts'
 
 /** A model's own vocabulary and chat template, loaded by the entry. */
 export interface Vocabulary {
@@ -26,6 +27,11 @@ export class Meters {
 
   measure({ pool }: PoolRoute, request: PromptRequest): PromptMeasure {
     return this.#meter(pool).measure(request)
+  }
+
+  /** `own`, or a measure by an engine's own ids where they can be had within the call's budget. Never rejects. */
+  measureByEngine({ pool }: PoolRoute, { request, own }: Omit<Measured, 'meter'>, tokenizer: EngineTokenizer, call: TokenizeCall): Promise<PromptMeasure> {
+    return measureByEngine({ meter: this.#meter(pool), request, own }, tokenizer, call)
   }
 
   /** Takes in what the engine counted, for the ratio of bytes to tokens. */

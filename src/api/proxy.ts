@@ -15,9 +15,10 @@ export async function proxy(door: Door, endpoint: Endpoint, incoming: Incoming):
   incoming.line['tenant'] = caller.tenant
   refuseDraining(door)
   const understood = await understand(door, endpoint, incoming, caller)
-  const { meters, config, ports } = door
+  const { meters, lookups, config, ports } = door
   const exchange = openExchange(understood, {
     meters,
+    lookups,
     configVersion: config.version,
     heartbeatMs: config.limits.heartbeatMs,
     elapsedMs: () => ports.now() - incoming.receivedAt,

@@ -4,6 +4,7 @@ import { Failure } from '../failure.ts'
 import type { Admitted, EngineTarget, Ports } from '../ports.ts'
 import { Booking } from './booking.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
+import type { Stages } from './stages.ts'
 
 /** What is known of clusters without asking them. */
 export interface Digests {
@@ -31,6 +32,8 @@ export interface Past {
   readonly attempt: number
   /** Cluster id → engines that failed this request. */
   readonly avoid: ReadonlyMap<string, readonly string[]>
+  /** Where the time that lookups and admits take is noted. */
+  readonly stages: Stages
 }
 
 /** An object that answers later than this is out of reach; what it books then is released. */
@@ -41,8 +44,12 @@ export async function place(exchange: Exchange, ports: Ports, digests: Digests, 
   const notes: string[] = []
   let worst: Refusal | null = null
   for (const route of routes) {
+    // Bound to one engine: whatever caches hold changes nothing.
+    if (exchange.pinned === null) past.stages.addAll((await exchange.hints?.(route)) ?? {})
+    const startedAt = ports.now()
     const admission = admissionFor(exchange, route, past)
     const found = await admitOn(ports, digests, route, admission)
+    past.stages.add('admit', ports.now() - startedAt)
     if ('refusal' in found) {
       worst = gentler(worst, found.refusal)
       notes.push(`failover=${route.cluster.id}:${found.refusal.reason}`)

@@ -16,6 +16,10 @@ export class Stages {
     this.#times[stage] = (this.#times[stage] ?? 0) + Math.max(0, ms)
   }
 
+  addAll(times: StageTimes): void {
+    for (const stage of ORDER) if (times[stage] !== undefined) this.add(stage, times[stage])
+  }
+
   snapshot(): StageTimes {
     return { ...this.#times }
   }

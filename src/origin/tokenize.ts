@@ -29,6 +29,8 @@ const MOST_TEXTS = 4
 /** An engine that failed is left alone for this long, and one that has no such endpoint for longer. */
 const FAILED_MS = 5_000
 const MISSING_MS = 600_000
+/** On Workers a question dies with the request that asked it, and never ends: nobody joins it after this long. */
+const LOST_AFTER_MS = 1_000
 
 /**
  * Asks engines for ids and remembers the answers, per text and per conversation. (An engine applies its template to
@@ -37,7 +39,7 @@ const MISSING_MS = 600_000
 export class EngineTokenizer {
   readonly #options: EngineTokenizerOptions
   readonly #known: SegmentCache
-  readonly #asked = new Map<number, Promise<Uint32Array | null>>()
+  readonly #asked = new Map<number, { readonly answer: Promise<Uint32Array | null>; readonly since: number }>()
   /** Engine → when it may be asked again. */
   readonly #quietUntil = new Map<string, number>()
 
@@ -54,13 +56,19 @@ export class EngineTokenizer {
     return lists.includes(null) ? null : (lists as Uint32Array[])
   }
 
+  /** false: it failed lately, or has no such endpoint. */
+  mayAsk({ id }: EngineTarget): boolean {
+    return (this.#quietUntil.get(id) ?? 0) <= this.#options.now()
+  }
+
   async #one(body: string, call: TokenizeCall): Promise<Uint32Array | null> {
     const key = keyOf(body)
     const known = this.#known.get(key)
     if (known !== undefined) return known
-    if ((this.#quietUntil.get(call.target.id) ?? 0) > this.#options.now()) return null
-    const asked = this.#asked.get(key) ?? this.#ask(body, key, call)
-    return await asked
+    if (!this.mayAsk(call.target)) return null
+    const asked = this.#asked.get(key)
+    const isLost = asked === undefined || this.#options.now() - asked.since > LOST_AFTER_MS
+    return await (isLost ? this.#ask(body, key, call) : asked.answer)
   }
 
   #ask(body: string, key: number, call: TokenizeCall): Promise<Uint32Array | null> {
@@ -69,7 +77,7 @@ export class EngineTokenizer {
       if (ids !== null) this.#known.set(key, ids)
       return ids
     })
-    this.#asked.set(key, answer)
+    this.#asked.set(key, { answer, since: this.#options.now() })
     return answer
   }
 
@@ -103,14 +111,15 @@ export class EngineTokenizer {
   }
 }
 
-/** `measurePrompt`, with the engine's ids where the pool has no vocabulary and the deadline allows. Never rejects. */
-export async function measureByEngine(
-  meter: PromptMeter,
-  request: PromptRequest,
-  tokenizer: EngineTokenizer,
-  call: TokenizeCall,
-): Promise<PromptMeasure> {
-  const own = meter.measure(request)
+export interface Measured {
+  readonly meter: PromptMeter
+  readonly request: PromptRequest
+  /** What the meter made of it alone. */
+  readonly own: PromptMeasure
+}
+
+/** The engine's ids in place of a measure in bytes, where the deadline allows; else the meter's own. Never rejects. */
+export async function measureByEngine({ meter, request, own }: Measured, tokenizer: EngineTokenizer, call: TokenizeCall): Promise<PromptMeasure> {
   if (own.tokenSource !== 'bytes' || own.items > 0) return own
   const lists = await tokenizer.ids(readPrompt(request.endpoint, request.body), call)
   return lists === null ? own : { ...meter.measureIds(request, lists, 'engine'), stages: own.stages }

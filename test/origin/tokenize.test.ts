@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { EngineTokenizer, measureByEngine, type TokenizeCall } from '../../src/origin/tokenize.ts'
 import type { Origin, OriginAnswer, OriginRequest } from '../../src/ports.ts'
+import type { PromptMeasure, PromptRequest } from '../../src/core/tokens/measure.ts'
 import { meterOf, requestOf } from '../core/tokens/support.ts'
 
 interface Reply {
@@ -45,10 +46,15 @@ const call = callTo('a')
 const tokens = (...ids: unknown[]): Reply => ({ status: 200, body: { count: ids.length, tokens: ids } })
 const chat = requestOf('chat', { messages: [{ role: 'user', content: 'hello' }] })
 
+function byEngine(request: PromptRequest, tokenizer: EngineTokenizer, call: TokenizeCall): Promise<PromptMeasure> {
+  const meter = meterOf()
+  return measureByEngine({ meter, request, own: meter.measure(request) }, tokenizer, call)
+}
+
 describe("measuring by an engine's /tokenize", () => {
   it('counts the ids it answers, and hashes them like ids given by the client', async () => {
     const ids = Array.from({ length: 40 }, (_, i) => i)
-    const measured = await measureByEngine(meterOf(), chat, new EngineTokenizer({ origin: new TokenizeOnly(() => tokens(...ids)), now: () => 0 }), call)
+    const measured = await byEngine(chat, new EngineTokenizer({ origin: new TokenizeOnly(() => tokens(...ids)), now: () => 0 }), call)
     expect(measured).toMatchObject({ promptTokens: 40, tokenSource: 'engine', promptBytes: null })
     expect(measured.blocks).toEqual(meterOf().measure(requestOf('completions', { prompt: ids })).blocks)
   })
@@ -56,8 +62,8 @@ describe("measuring by an engine's /tokenize", () => {
   it('asks once for the same conversation, also when asked twice at a time', async () => {
     const origin = new TokenizeOnly(() => tokens(1, 2, 3))
     const tokenizer = new EngineTokenizer({ origin, now: () => 0 })
-    await Promise.all([measureByEngine(meterOf(), chat, tokenizer, call), measureByEngine(meterOf(), chat, tokenizer, call)])
-    await measureByEngine(meterOf(), chat, tokenizer, call)
+    await Promise.all([byEngine(chat, tokenizer, call), byEngine(chat, tokenizer, call)])
+    await byEngine(chat, tokenizer, call)
     expect(origin.questions).toHaveLength(1)
   })
 
@@ -65,7 +71,7 @@ describe("measuring by an engine's /tokenize", () => {
     const vectors = JSON.parse(readFileSync(new URL('../vectors/tokens.json', import.meta.url), 'utf8')) as { chats: { chat: Record<string, unknown>; ids: number[] }[] }
     const withCalls = vectors.chats.find(({ chat: body }) => JSON.stringify(body).includes('tool_calls'))
     const origin = new TokenizeOnly(() => tokens(...(withCalls?.ids ?? [])))
-    await measureByEngine(meterOf(), requestOf('chat', withCalls?.chat), new EngineTokenizer({ origin, now: () => 0 }), call)
+    await byEngine(requestOf('chat', withCalls?.chat), new EngineTokenizer({ origin, now: () => 0 }), call)
     const asked = origin.questions[0] as { messages: { tool_calls?: { function: { arguments: unknown } }[] }[]; model: string }
     const args = asked.messages.flatMap(({ tool_calls: calls = [] }) => calls.map((one) => one.function.arguments))
     expect(asked.model).toBe('tiny')
@@ -79,7 +85,7 @@ describe("measuring by an engine's /tokenize", () => {
     ['something else', () => ({ status: 200, body: null })],
     ['a broken connection', () => { throw new Error('reset') }],
   ])('falls back to bytes on %s', async (_, reply) => {
-    const measured = await measureByEngine(meterOf(), chat, new EngineTokenizer({ origin: new TokenizeOnly(reply), now: () => 0 }), call)
+    const measured = await byEngine(chat, new EngineTokenizer({ origin: new TokenizeOnly(reply), now: () => 0 }), call)
     expect(measured.tokenSource).toBe('bytes')
     expect(measured.blocks).toEqual(meterOf().measure(chat).blocks)
   })
@@ -88,13 +94,13 @@ describe("measuring by an engine's /tokenize", () => {
     let now = 0
     const origin = new TokenizeOnly(() => ({ status: 500, body: {} }))
     const tokenizer = new EngineTokenizer({ origin, now: () => now })
-    await measureByEngine(meterOf(), chat, tokenizer, call)
-    await measureByEngine(meterOf(), chat, tokenizer, call)
+    await byEngine(chat, tokenizer, call)
+    await byEngine(chat, tokenizer, call)
     expect(origin.questions).toHaveLength(1)
-    await measureByEngine(meterOf(), chat, tokenizer, callTo('b'))
+    await byEngine(chat, tokenizer, callTo('b'))
     expect(origin.questions).toHaveLength(2)
     now = 6_000
-    await measureByEngine(meterOf(), chat, tokenizer, call)
+    await byEngine(chat, tokenizer, call)
     expect(origin.questions).toHaveLength(3)
   })
 
@@ -105,7 +111,7 @@ describe("measuring by an engine's /tokenize", () => {
     ['what cannot be read', requestOf('chat', {})],
   ])('asks nothing about %s', async (_, request) => {
     const origin = new TokenizeOnly(() => tokens(1))
-    await measureByEngine(meterOf(), request, new EngineTokenizer({ origin, now: () => 0 }), call)
+    await byEngine(request, new EngineTokenizer({ origin, now: () => 0 }), call)
     expect(origin.questions).toHaveLength(0)
   })
 })

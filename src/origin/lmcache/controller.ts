@@ -1,0 +1,58 @@
+/** The wire of LMCache's legacy controller (`lmcache_controller`), as 0.5.6 speaks it. */
+import * as z from 'zod/mini'
+import type { Holders, Reach } from '../../core/lmcache/holders.ts'
+import type { ListedInstance } from '../../core/lmcache/instance-map.ts'
+import type { EngineTarget, Origin } from '../../ports.ts'
+import { askJson } from './ask.ts'
+import type { CachedPrompt, CacheSource, Call } from './source.ts'
+
+/** One holder today; every holder of a contiguous prefix once LMCache#4471 is in. */
+const lookupAnswer = z.object({ layout_info: z.record(z.string(), z.tuple([z.string(), z.int().check(z.gte(0))])) })
+const instanceAnswer = z.object({ res: z.nullish(z.string()) })
+
+/** Hosts asked about at the same time. */
+const AT_ONCE = 8
+
+export class Controller implements CacheSource {
+  readonly needs = { model: false }
+  /** It counts a last, incomplete chunk too. */
+  readonly leastTokens = 0
+  readonly #origin: Origin
+  readonly #target: EngineTarget
+
+  constructor(origin: Origin, target: EngineTarget) {
+    this.#origin = origin
+    this.#target = target
+  }
+
+  async holders({ tokens }: CachedPrompt, call: Call): Promise<Holders> {
+    const answer = await askJson(this.#origin, this.#target, { method: 'POST', path: '/lookup', body: { tokens: Array.from(tokens) }, ...call })
+    const { layout_info: layout } = lookupAnswer.parse(answer)
+    return { instances: new Map(Object.entries(layout).map(([instance, [location, end]]) => [instance, reachOf(location, end)])), shared: 0 }
+  }
+
+  async instances(hosts: readonly string[], call: Call): Promise<readonly ListedInstance[]> {
+    const found: ListedInstance[] = []
+    for (let from = 0; from < hosts.length; from += AT_ONCE) {
+      const group = hosts.slice(from, from + AT_ONCE)
+      const answers = await Promise.allSettled(group.map((ip) => askJson(this.#origin, this.#target, { method: 'POST', path: '/query_instance', body: { event_id: `firstlight-${ip}`, ip }, ...call })))
+      for (const [index, answer] of answers.entries()) {
+        // A host nobody registered is answered with an error by some versions and with null by others.
+        const instance = answer.status === 'fulfilled' ? instanceAnswer.safeParse(answer.value).data?.res : null
+        if (instance) found.push({ id: instance, host: group[index]! })
+      }
+    }
+    return found
+  }
+
+  async worldSize(): Promise<null> {
+    return null
+  }
+}
+
+/** Its names of places are its backends': LocalCPUBackend, LocalDiskBackend, RemoteBackend and their like. */
+function reachOf(location: string, tokens: number): Reach {
+  if (/cpu/i.test(location)) return { host: tokens, disk: tokens, remote: tokens }
+  if (/disk|gds/i.test(location)) return { host: 0, disk: tokens, remote: tokens }
+  return { host: 0, disk: 0, remote: tokens }
+}

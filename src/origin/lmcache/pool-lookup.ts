@@ -1,0 +1,162 @@
+import type { CacheHint } from '../../core/cluster/contract.ts'
+import { hintsOf } from '../../core/lmcache/hints.ts'
+import type { Holders } from '../../core/lmcache/holders.ts'
+import { chainSeed, chainWords } from '../../core/tokens/block-hash.ts'
+import type { CacheLookup, CacheMatch, CacheQuestion, Ports } from '../../ports.ts'
+import { Breaker } from './breaker.ts'
+import type { CacheFacts } from './facts.ts'
+import { LateAlarm } from './late-alarm.ts'
+import type { CachedPrompt, CacheSource } from './source.ts'
+
+export interface PoolLookupOptions {
+  readonly ports: Pick<Ports, 'now' | 'log'>
+  readonly source: CacheSource
+  readonly facts: CacheFacts
+  /** Ids of the pool's engines. */
+  readonly engines: readonly string[]
+  readonly shared: boolean
+  /** For the log: cluster and model. */
+  readonly names: Readonly<Record<string, string>>
+}
+
+/** How lookups of a pool ended, since the start. */
+export interface LookupCounts {
+  /** Found something for an engine of the pool. */
+  readonly found: number
+  /** Nobody holds the prompt, by an answer or by the memory of one. */
+  readonly empty: number
+  /** Given up at the deadline. */
+  readonly late: number
+  readonly failed: number
+  /** Not made: the service had failed too often. */
+  readonly refused: number
+}
+
+/** How long "nobody holds it" is believed: LMCache reports what it stored within a second or three. */
+const EMPTY_MS = 2_000
+const EMPTY_KEPT = 4_096
+/** On Workers a question may die with the request that asked it. */
+const LOST_AFTER_MS = 1_000
+const NOTHING: ReadonlyMap<string, readonly CacheMatch[]> = new Map()
+
+type Found = ReadonlyMap<string, readonly CacheMatch[]> | null
+
+/** Looks up the prompts of one pool: equal questions at once are one call, and a service that fails is left alone. */
+export class PoolLookup implements CacheLookup {
+  readonly #options: PoolLookupOptions
+  readonly #breaker = new Breaker()
+  readonly #alarm = new LateAlarm()
+  readonly #asked = new Map<string, { readonly answer: Promise<Holders>; readonly since: number }>()
+  /** First chunk of a prompt → until when nobody holds it. */
+  readonly #empty = new Map<string, number>()
+  readonly #counts = { found: 0, empty: 0, late: 0, failed: 0, refused: 0 }
+
+  constructor(options: PoolLookupOptions) {
+    this.#options = options
+  }
+
+  get counts(): LookupCounts {
+    return { ...this.#counts }
+  }
+
+  async find(question: CacheQuestion): Promise<Found> {
+    const { facts, source } = this.#options
+    const { deadline, tokens } = question
+    const startedLate = deadline.isOver
+    if (tokens.length < source.leastTokens || this.#isEmpty(question)) {
+      this.#counts.empty += 1
+      return NOTHING
+    }
+    if (!this.#breaker.admits(this.#now)) {
+      this.#counts.refused += 1
+      return null
+    }
+    try {
+      if ((await deadline.within(facts.ready((work) => question.background(work)))) === null) return this.#late(startedLate)
+      const model = facts.model ?? ''
+      if (source.needs.model && model === '') return this.#failed(new Error('the model’s name in LMCache’s keys is not known'))
+      const holders = await deadline.within(this.#ask({ tokens, salt: question.salt ?? '', model, worldSize: facts.worldSize }, question))
+      return holders === null ? this.#late(startedLate) : this.#answered(holders.value, question)
+    } catch (error) {
+      return deadline.isOver ? this.#late(startedLate) : this.#failed(error)
+    }
+  }
+
+  #ask(prompt: CachedPrompt, question: CacheQuestion): Promise<Holders> {
+    const key = keyOf(prompt, prompt.tokens.length)
+    const known = this.#asked.get(key)
+    if (known !== undefined && this.#now - known.since < LOST_AFTER_MS) return known.answer
+    const answer = this.#options.source.holders(prompt, question.deadline).finally(() => this.#asked.delete(key))
+    this.#asked.set(key, { answer, since: this.#now })
+    // Who waits may have left by the time it fails.
+    question.background(answer.catch(() => {}))
+    return answer
+  }
+
+  #answered(holders: Holders, question: CacheQuestion): Found {
+    const { facts, engines, shared } = this.#options
+    this.#breaker.succeeded()
+    this.#ended(false)
+    for (const instance of holders.instances.keys()) if (!facts.map.knows(instance)) facts.sawUnknown()
+    const hints = hintsOf(holders, { pairs: facts.map.pairs(), engines, shared, promptTokens: question.tokens.length })
+    if (holders.instances.size === 0 && holders.shared === 0) this.#rememberEmpty(question)
+    this.#counts[hints.length === 0 ? 'empty' : 'found'] += 1
+    return byEngine(hints)
+  }
+
+  /** @param unfair nothing was left of the budget when the lookup began: not the service's fault */
+  #late(unfair: boolean): null {
+    this.#counts.late += 1
+    if (!unfair) this.#breaker.failed(this.#now)
+    this.#ended(true)
+    return null
+  }
+
+  #failed(error: unknown): null {
+    this.#counts.failed += 1
+    this.#breaker.failed(this.#now)
+    this.#ended(false)
+    this.#options.ports.log.debug('lmcache_lookup_failed', { ...this.#options.names, error })
+    if (this.#breaker.isOpen(this.#now)) this.#options.ports.log.warn('lmcache_refused', { ...this.#options.names, error })
+    return null
+  }
+
+  #ended(late: boolean): void {
+    const alarm = this.#alarm.ended(late, this.#now)
+    if (alarm !== null) this.#options.ports.log.warn('lmcache_lookups_late', { ...this.#options.names, ...alarm, next: 'raise lmcache.budget_ms or look at the coordinator' })
+  }
+
+  #isEmpty(question: CacheQuestion): boolean {
+    const until = this.#empty.get(this.#firstKey(question))
+    return until !== undefined && this.#now < until
+  }
+
+  #rememberEmpty(question: CacheQuestion): void {
+    const key = this.#firstKey(question)
+    this.#empty.delete(key)
+    this.#empty.set(key, this.#now + EMPTY_MS)
+    if (this.#empty.size > EMPTY_KEPT) this.#empty.delete(this.#empty.keys().next().value!)
+  }
+
+  /** Chunks are found in order: a prompt whose first chunk nobody holds is not held at all. */
+  #firstKey({ tokens, salt }: CacheQuestion): string {
+    const { leastTokens } = this.#options.source
+    return keyOf({ tokens, salt: salt ?? '', model: '', worldSize: 1 }, leastTokens === 0 ? tokens.length : Math.min(leastTokens, tokens.length))
+  }
+
+  get #now(): number {
+    return this.#options.ports.now()
+  }
+}
+
+function keyOf({ tokens, salt, model, worldSize }: CachedPrompt, length: number): string {
+  const state = chainSeed({ model, adapter: null, salts: [salt], tenant: null, unit: 'ids', blockTokens: worldSize })
+  chainWords(state, tokens, 0, length)
+  return `${state.lo}:${state.hi}:${length}`
+}
+
+function byEngine(hints: readonly CacheHint[]): Found {
+  const found = new Map<string, CacheMatch[]>()
+  for (const { engine, matchedTokens, tier } of hints) found.set(engine, [...(found.get(engine) ?? []), { matchedTokens, tier }])
+  return found
+}
