@@ -69,7 +69,7 @@ export class EngineModel {
 
   /** Waiting for their turn or for blocks from another engine. */
   get waiting(): number {
-    return this.#scheduler.waiting.length + this.#transfers.length
+    return this.#scheduler.waiting.length + this.#scheduler.ready.length + this.#transfers.length
   }
 
   get transferring(): number {
@@ -94,6 +94,7 @@ export class EngineModel {
   *live(): Generator<Sequence> {
     yield* this.#scheduler.running
     yield* this.#transfers
+    yield* this.#scheduler.ready
     yield* this.#scheduler.waiting
   }
 
@@ -126,6 +127,7 @@ export class EngineModel {
     if (sequence.ended) return
     const scheduler = this.#scheduler
     if (sequence.state === 'waiting') scheduler.waiting.forgetOne()
+    if (sequence.state === 'ready') scheduler.ready.forgetOne()
     if (sequence.state === 'transfer') this.#transfers.remove(sequence)
     if (sequence.state === 'running') scheduler.running = scheduler.running.filter((other) => other !== sequence)
     this.counters.aborted += 1
@@ -204,12 +206,11 @@ export class EngineModel {
 
   #startStep(): void {
     this.#wakeAt = Infinity
-    // Latest first, each to the front: the earliest is then served first.
-    for (const sequence of this.#transfers.take(this.#now).reverse()) {
-      sequence.state = 'waiting'
+    for (const sequence of this.#transfers.take(this.#now)) {
+      sequence.state = 'ready'
       // The last token is computed here: the first output comes out of it.
       sequence.computed = sequence.spec.promptTokens - 1
-      this.#scheduler.waiting.pushFront(sequence)
+      this.#scheduler.ready.push(sequence)
     }
     const lostBlocks = this.#scheduler.plan(this.#now)
     if (this.#scheduler.scheduled.length === 0) {

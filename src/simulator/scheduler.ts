@@ -7,6 +7,11 @@ import { WaitingQueue } from './waiting-queue.ts'
 /** What a step computes: vLLM V1's Scheduler, first come, first served. Knows the time only to note it. */
 export class Scheduler {
   readonly waiting = new WaitingQueue()
+  /**
+   * Their blocks have come from another engine. They go before all others: they hold what those may be waiting for,
+   * and behind a prompt that does not fit they would wait for ever.
+   */
+  readonly ready = new WaitingQueue()
   running: Sequence[] = []
   /** In the step in progress, each with its `chunk`. */
   scheduled: Sequence[] = []
@@ -61,9 +66,11 @@ export class Scheduler {
   #planWaiting(limit: number, now: number): void {
     let budget = limit
     while (budget > 0 && this.running.length < this.#limits.maxNumSeqs) {
-      const sequence = this.waiting.peek()
-      if (sequence === undefined || !this.#open(sequence)) return
-      this.waiting.shift()
+      const ready = this.ready.peek()
+      const sequence = ready ?? this.waiting.peek()
+      if (sequence === undefined || (ready === undefined && !this.#open(sequence))) return
+      if (ready === undefined) this.waiting.shift()
+      else this.ready.shift()
       if (sequence.spec.remote === true && !sequence.transferred) {
         this.#cache.grow(sequence, sequence.spec.promptTokens)
         this.#transfer(sequence, now)
@@ -79,9 +86,8 @@ export class Scheduler {
     }
   }
 
-  /** Finds cached blocks, once. false: there is no room yet. After a transfer the blocks are there already. */
+  /** Finds cached blocks. false: there is no room yet. */
   #open(sequence: Sequence): boolean {
-    if (sequence.tableLength > 0) return this.#cache.grow(sequence, sequence.tokens)
     if (!this.#cache.open(sequence)) return false
     if (sequence.cachedTokens < 0) {
       sequence.cachedTokens = sequence.computed

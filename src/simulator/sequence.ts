@@ -16,7 +16,8 @@ export interface SequenceSpec {
   readonly encodeItems?: number
 }
 
-export type SequenceState = 'waiting' | 'transfer' | 'running' | 'complete' | 'aborted'
+/** `ready`: its blocks have come from another engine, and it waits with them in hand. */
+export type SequenceState = 'waiting' | 'transfer' | 'ready' | 'running' | 'complete' | 'aborted'
 
 /** One sequence's life in an engine. Times are those of the model's clock, milliseconds; written by the model alone. */
 export class Sequence {

@@ -73,12 +73,9 @@ const arrival: fc.Arbitrary<Arrival> = fc.record({
 function checkBlocks(model: EngineModel, sequences: readonly Sequence[]): void {
   const refs = new Int32Array(model.pool.size)
   for (const sequence of sequences) for (let at = 0; at < sequence.tableLength; at += 1) refs[sequence.table[at]!]! += 1
-  let free = 0
-  refs.forEach((count, block) => {
-    expect(model.pool.references(block)).toBe(count)
-    if (count === 0) free += 1
-  })
-  expect(model.pool.freeCount).toBe(free)
+  const wrong = Array.from(refs.keys()).filter((block) => model.pool.references(block) !== refs[block])
+  if (wrong.length > 0) expect.fail(`blocks ${wrong.join()} have other references than the sequences that list them`)
+  expect(model.pool.freeCount).toBe(refs.filter((count) => count === 0).length)
 }
 
 describe('the engine model under any load', () => {
@@ -278,6 +275,15 @@ describe('prefill here, decode there', () => {
     expect(sequence.fetchedTokens).toBe(500)
     // Then one step of one token gives the first output.
     expect(sequence.firstTokenAt).toBeCloseTo(3 + 0.01 * 500 + 5 + 0.5 + 0.01 * 500, 9)
+  })
+
+  it('lets one that has its blocks go before a prompt that does not fit, or both would wait for ever', () => {
+    const model = new EngineModel({ law, limits: { ...limits, cacheBlocks: 20 } })
+    const long = model.submit(spec(191, 3, 1), 0)
+    const fetched = model.submit(spec(113, 1, 2, { remote: true }), 57)
+    drain(model)
+    expect([long.state, fetched.state]).toEqual(['complete', 'complete'])
+    expect(long.preemptions).toBe(1)
   })
 
   it('holds a finished prefill until it is read', () => {
