@@ -3,6 +3,7 @@ import type {
   Admission,
   CacheHint,
   ClusterDigest,
+  ClusterGlance,
   Decision,
   EngineSignal,
   Outcome,
@@ -30,6 +31,8 @@ export interface Cluster {
   observe(signals: readonly EngineSignal[]): Promise<void>
   digest(): Promise<ClusterDigest>
   explain(id: string): Promise<Decision | null>
+  /** A digest for the eye, with the last decisions, newest first. Absent: the digest has to do. */
+  glance?(decisions: number): Promise<ClusterGlance>
 }
 
 export type Admitted =

@@ -152,7 +152,9 @@ class Pump {
 
   #end(): void {
     this.#tap.end(this.#emit)
-    this.#ended = true
+    const { sse, reply } = this.#parts
+    if (sse && reply.observe && reply.endsWithDone === true && !this.#tap.done) this.#broken = new OriginError('reset', 'the stream ended without [DONE]')
+    else this.#ended = true
   }
 
   /** One error event where an event may stand, then the connection breaks. Never a clean end. */

@@ -1,6 +1,7 @@
 /** Watches an answer's bytes pass: data events, where events end, usage; and can keep the usage record back. */
 import type { Usage } from '../core/cluster/contract.ts'
 import { joined } from './bytes.ts'
+import { DoneWatch } from './done.ts'
 import { EventWalker } from './events.ts'
 import { UsageScanner } from './usage.ts'
 
@@ -14,6 +15,8 @@ export interface Tap {
   readonly atBoundary: boolean
   /** Bytes kept back: memory of the chunks taken stays in use while it is not 0. */
   readonly heldBytes: number
+  /** The stream's last words so far are `data: [DONE]`; true for a body that is no stream. */
+  readonly done: boolean
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void
   /** The body has ended: lets go of what was kept back. */
   end(emit: (piece: Uint8Array) => void): void
@@ -30,6 +33,7 @@ class BodyTap implements Tap {
   readonly events = 0
   readonly atBoundary = false
   readonly heldBytes = 0
+  readonly done = true
   readonly #scanner = new UsageScanner()
 
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
@@ -52,6 +56,11 @@ class StreamTap implements Tap {
   readonly heldBytes = 0
   readonly #walker = new EventWalker()
   readonly #scanner = new UsageScanner()
+  readonly #watch = new DoneWatch()
+
+  get done(): boolean {
+    return this.#watch.done
+  }
 
   get atBoundary(): boolean {
     return this.#walker.atBoundary
@@ -61,6 +70,7 @@ class StreamTap implements Tap {
     let at = 0
     while ((at = this.#walker.next(chunk, at)) >= 0) if (this.#walker.closedData) this.events++
     this.#scanner.scan(chunk, 0, chunk.length)
+    this.#watch.take(chunk)
     emit(chunk)
   }
 
@@ -78,6 +88,7 @@ class HidingTap implements Tap {
   events = 0
   readonly #walker = new EventWalker()
   readonly #scanner = new UsageScanner()
+  readonly #watch = new DoneWatch()
   #held: Uint8Array[] = []
   heldBytes = 0
   /** Usage objects seen before the event going on. */
@@ -89,7 +100,12 @@ class HidingTap implements Tap {
     return !this.#passing
   }
 
+  get done(): boolean {
+    return this.#watch.done
+  }
+
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
+    this.#watch.take(chunk)
     let done = 0
     let at = 0
     for (;;) {

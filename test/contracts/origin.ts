@@ -306,6 +306,21 @@ export function originContract(name: string, contract: OriginContract): void {
         })
       }
 
+      test('that ends cleanly without [DONE] is cut where [DONE] is promised, and passes where it is not', async () => {
+        const script = [...sse(token('a')), { send: LAST_CHUNK }]
+        for (const endsWithDone of [true, false]) {
+          const answer = await open(script).send()
+          await answer.firstByte()
+          const passed = pass(answer, { endsWithDone })
+          const cut = endsWithDone ? 'data: {"cut":"reset"}\n\n' : ''
+          expect(await drain(passed.response)).toEqual({ body: token('a') + cut, clean: !endsWithDone })
+          expect((await passed.ended).end).toBe(endsWithDone ? 'engine_cut' : 'complete')
+        }
+        const whole = await open([...sse(token('a'), DONE_EVENT), { send: LAST_CHUNK }]).send()
+        await whole.firstByte()
+        expect((await drain(pass(whole, { endsWithDone: true }).response)).clean).toBe(true)
+      })
+
       test('in the middle of an event leaves no room for an error event: only the cut', async () => {
         const half = token('b').slice(0, 20)
         const { send } = open([...sse(token('a'), half), { waitMs: 40 }, { reset: true }])

@@ -78,6 +78,23 @@ describe('a broken stream never looks like a clean end', () => {
     await settledOnce()
   })
 
+  it.each([
+    ['in one piece', 0],
+    ['later', 40],
+  ])('a clean end without [DONE], %s, where [DONE] is promised', async (_name, waitMs) => {
+    await open(
+      (socket) => {
+        socket.write(HEAD + chunk(EVENT) + (waitMs === 0 ? '0\r\n\r\n' : ''))
+        if (waitMs > 0) setTimeout(() => socket.write('0\r\n\r\n'), waitMs)
+      },
+      { endsWithDone: true },
+    )
+    expect(await ask(wire.port)).toMatchObject({ whole: false, body: `${EVENT}data: {"error":"reset"}\n\n` })
+    await settledOnce()
+    engine.answer = (socket) => void socket.write(HEAD + chunk(EVENT) + chunk('data: [DO') + chunk('NE]\r\n\r\n') + '0\r\n\r\n')
+    expect((await ask(wire.port)).whole).toBe(true)
+  })
+
   it('short of its content-length', async () => {
     await open((socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nnot so much'))
     expect((await ask(wire.port)).whole).toBe(false)
@@ -198,4 +215,14 @@ it('writes comments while the engine is silent, between events only', async () =
   expect(answer.whole).toBe(true)
   expect(answer.body).toMatch(/^(: ping\n\n)+data: .*\n\n(: ping\n\n)*$/)
   expect(wire.ends[0]).toMatchObject({ end: 'complete', events: 1 })
+})
+
+it('finds the id of a stored response as it passes', async () => {
+  await open((socket) => void socket.write(HEAD + chunk('data: {"response":{"id":"resp_') + chunk('0a1b"}}\n\n') + '0\r\n\r\n'), { findResponseId: true })
+  await ask(wire.port)
+  await settledOnce()
+  expect(wire.ends[0]).toMatchObject({ end: 'complete', responseId: 'resp_0a1b' })
+  engine.answer = (socket) => void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 24\r\n\r\n{"id":"resp_2","x":12345}')
+  await ask(wire.port)
+  expect(wire.ends[1]).toMatchObject({ responseId: 'resp_2' })
 })

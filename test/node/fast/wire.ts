@@ -56,6 +56,8 @@ export async function rawEngine(answer: RawEngine['answer']): Promise<RawEngine>
 
 export interface WireOptions {
   hideUsage?: boolean
+  endsWithDone?: boolean
+  findResponseId?: boolean
   firstByteMs?: number
   idleMs?: number
   heartbeatMs?: number
@@ -103,6 +105,8 @@ export async function openWire(engine: RawEngine, options: WireOptions = {}): Pr
           headers: [...answer.headers, 'x-ours', 'yes'],
           observe: true,
           hideUsage: options.hideUsage ?? false,
+          endsWithDone: options.endsWithDone ?? false,
+          findResponseId: options.findResponseId ?? false,
           heartbeatMs: options.heartbeatMs ?? 0,
           idleMs: options.idleMs ?? 5000,
           eventStep: 0,

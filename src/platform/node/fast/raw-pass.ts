@@ -7,6 +7,7 @@ import type { ServerResponse } from 'node:http'
 import type { AttemptFailure } from '../../../core/cluster/contract.ts'
 import { SilenceTimer } from '../../../origin/silence.ts'
 import { openTap, type Tap } from '../../../origin/tap.ts'
+import { ResponseIdFinder } from '../../../origin/response-id.ts'
 import { Prelude } from '../../../origin/events.ts'
 import { OriginError, type PassEnd, type Reply } from '../../../ports.ts'
 import type { BodyFraming } from './body-framing.ts'
@@ -23,6 +24,7 @@ export interface RawPassParts {
   readonly done: () => void
 }
 
+const ENDED_EARLY = new OriginError('reset', 'the stream ended without [DONE]')
 const PING = Buffer.from(': ping\n\n')
 
 export class RawPass implements BodySink {
@@ -30,6 +32,7 @@ export class RawPass implements BodySink {
   readonly #writer: ClientWriter
   readonly #tap: Tap
   readonly #prelude = new Prelude()
+  readonly #finder: ResponseIdFinder | null
   readonly #idle: SilenceTimer
   readonly #heartbeat: SilenceTimer
   readonly #pieces: Uint8Array[] = []
@@ -46,6 +49,7 @@ export class RawPass implements BodySink {
     const { reply, source, outgoing } = parts
     this.#writer = new ClientWriter(outgoing, source.framing!, () => this.#drained())
     this.#tap = openTap(parts.sse, reply.hideUsage)
+    this.#finder = reply.findResponseId === true ? new ResponseIdFinder() : null
     this.#idle = new SilenceTimer(parts.now, reply.idleMs, () =>
       source.stop(new OriginError('idle_timeout', `no byte for ${reply.idleMs} ms`)),
     )
@@ -67,8 +71,10 @@ export class RawPass implements BodySink {
     if (ended) this.#tap.end(this.#keepPiece)
     const { framing } = source
     this.#inStep = framing!.aligned
-    this.#writer.rebuilt(this.#pieces, ended)
+    const undone = ended && this.#undone()
+    this.#writer.rebuilt(this.#pieces, ended && !undone)
     this.#pieces.length = 0
+    if (undone) return this.broken(ENDED_EARLY)
     if (ended) return this.#finish()
     if (failure !== null) return this.broken(failure)
     if (outgoing.destroyed) return this.clientGone()
@@ -83,6 +89,7 @@ export class RawPass implements BodySink {
     const { ranges } = framing
     for (let i = 0; i < ranges.length; i += 2) this.#feed(bytes.subarray(ranges[i]!, ranges[i + 1]!))
     if (last) this.#tap.end(this.#keepPiece)
+    if (last && this.#undone()) return this.#endedEarly()
     if (this.#raw(framing, this.#bytes - before, heldBefore)) this.#writer.raw(bytes, last)
     else {
       this.#writer.rebuilt(this.#pieces, last)
@@ -91,6 +98,18 @@ export class RawPass implements BodySink {
     this.#pieces.length = 0
     if (last) this.#finish()
     else this.#listen()
+  }
+
+  /** The engine's end was clean and said nothing of being complete. */
+  #undone(): boolean {
+    const { sse, reply } = this.#parts
+    return sse && reply.observe && reply.endsWithDone === true && !this.#tap.done
+  }
+
+  #endedEarly(): void {
+    this.#writer.rebuilt(this.#pieces, false)
+    this.#inStep = false
+    this.broken(ENDED_EARLY)
   }
 
   broken(reason: unknown): void {
@@ -127,6 +146,8 @@ export class RawPass implements BodySink {
       reply.onFirstByte()
     }
     this.#bytes += payload.length
+    // A copy: the connection reads on into the same memory.
+    this.#finder?.take(new Uint8Array(payload))
     if (!reply.observe && !reply.hideUsage) return void this.#pieces.push(payload)
     this.#tap.take(payload, this.#keepPiece)
     const { eventStep } = reply
@@ -169,6 +190,6 @@ export class RawPass implements BodySink {
     this.#heartbeat.stop()
     this.#parts.outgoing.off('close', this.#onClose)
     this.#parts.done()
-    this.#parts.reply.settled({ end, failure, events: this.#tap.events, usage: this.#tap.usage(), bytes: this.#bytes })
+    this.#parts.reply.settled({ end, failure, events: this.#tap.events, usage: this.#tap.usage(), bytes: this.#bytes, responseId: this.#finder?.id ?? null })
   }
 }
