@@ -36,8 +36,6 @@ export type FaultRule = Fault & FaultScope
 
 export const faultKinds = ['refuse', 'hang', 'reset', 'cut', 'status', 'slow', 'close_idle', 'malformed'] as const
 
-const never = new Promise<never>(() => undefined)
-
 /** The fault of one engine, and whom it hits. */
 export class FaultSwitch {
   readonly #random: () => number
@@ -97,12 +95,12 @@ export class FaultSwitch {
     }
   }
 
-  #hang(signal: AbortSignal): Promise<Answer | BrokenConnection> {
-    if (signal.aborted) return Promise.resolve({ broken: 'reset' })
-    const gone = new Promise<BrokenConnection>((resolve) =>
-      signal.addEventListener('abort', () => resolve({ broken: 'reset' }), { once: true }),
-    )
-    return Promise.race([never, gone])
+  /** Nothing, until the client is gone. */
+  #hang(signal: AbortSignal): Promise<BrokenConnection> {
+    return new Promise((resolve) => {
+      if (signal.aborted) resolve({ broken: 'reset' })
+      signal.addEventListener('abort', () => resolve({ broken: 'reset' }), { once: true })
+    })
   }
 }
 

@@ -21,7 +21,7 @@ export async function handleRequest(engine: SimulatedEngine, request: Request): 
   const answer = await orAborted(engine.handle(incoming), request.signal)
   if ('broken' in answer) throw new TypeError(`fetch failed: the simulated engine broke the connection (${answer.broken})`)
   const body = typeof answer.body === 'string' ? answer.body : readable(answer, gone.signal)
-  return new Response(answer.status === 204 ? null : body, { status: answer.status, headers: answer.headers })
+  return new Response(body, { status: answer.status, headers: answer.headers })
 }
 
 /** `fetch` rejects with the signal's reason as soon as it is aborted. */

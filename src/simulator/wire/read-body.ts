@@ -35,7 +35,7 @@ function parse(text: string): unknown {
 /** V8's complaint as Python's json module words it. */
 function inPython(said: string): string {
   if (said.includes('property name')) return 'Expecting property name enclosed in double quotes'
-  if (said.includes('after JSON') || said.includes('after array element') === false && said.includes('non-whitespace')) return 'Extra data'
+  if (said.includes('after JSON')) return 'Extra data'
   if (said.includes("',' or")) return "Expecting ',' delimiter"
   if (said.includes("':'")) return "Expecting ':' delimiter"
   if (said.includes('Unterminated')) return 'Unterminated string starting at'

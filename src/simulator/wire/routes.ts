@@ -7,7 +7,7 @@ import { classify, embeddings, pooling, rerank, score } from './pooling.ts'
 import { cancelResponse, createResponse, getResponse } from './responses.ts'
 import type { Serving } from './serving.ts'
 import { detokenize, tokenize } from './tokens.ts'
-import { noRoute, wrongMethod, WireError } from './wire-error.ts'
+import { internalError, noRoute, wrongMethod, WireError } from './wire-error.ts'
 
 /** What the routes need beyond serving. */
 export interface Routed extends Serving, Operated {
@@ -83,7 +83,8 @@ export async function route(engine: Routed, incoming: Incoming): Promise<Answer>
   try {
     return await handler(engine, incoming)
   } catch (error) {
-    if (error instanceof WireError) return error.answer(incoming.path.startsWith('/v1/messages'))
-    throw error
+    // What nobody foresaw is a 500, as in any server.
+    const known = error instanceof WireError ? error : internalError()
+    return known.answer(incoming.path.startsWith('/v1/messages'))
   }
 }
