@@ -3,6 +3,8 @@
  * and carries a version where an old edge may meet a new object or the reverse.
  */
 
+import type { EngineLearned } from './engine-learned.ts'
+
 export const PAYLOAD_VERSION = 1
 
 /** What an engine may do. `any` may do all of it. */
@@ -104,6 +106,8 @@ export interface Admission {
   readonly hints: readonly CacheHint[] | null
   /** Why this request cannot be split; null: it can. */
   readonly unsplittable: string | null
+  /** Prompt length as a split's `threshold` counts it; absent: `promptTokens`. */
+  readonly splitTokens?: number
   /** Multimodal items to encode. */
   readonly encodeItems: number
   /** 0 for the first attempt; later ones draw on the retry budget. */
@@ -163,6 +167,8 @@ export interface Decision {
   /** Policy that was configured but could not be used, with the reason; null when it was used. */
   readonly fallback: { readonly from: string; readonly reason: string } | null
   readonly placement: Placement
+  /** Was the prefill put elsewhere, and why (not)? Absent: the pool never splits. */
+  readonly split?: { readonly taken: boolean; readonly why: string }
   readonly candidates: readonly RankedCandidate[]
   readonly excluded: readonly ExcludedEngine[]
   readonly predictedTtftMs: number | null
@@ -170,7 +176,13 @@ export interface Decision {
   /** What the shadow policy would have chosen; null without one. */
   readonly shadow: { readonly policy: string; readonly engine: string; readonly predictedTtftMs: number | null } | null
   /** Filled in at release. */
-  readonly actual: { readonly ttftMs: number | null; readonly cachedTokens: number | null; readonly result: Result } | null
+  readonly actual: {
+    readonly ttftMs: number | null
+    readonly cachedTokens: number | null
+    readonly result: Result
+    /** What it went through before its first token. Absent from older objects. */
+    readonly stages?: StageTimes
+  } | null
 }
 
 export type RefusalReason =
@@ -292,29 +304,10 @@ export interface EngineDigest {
   readonly failuresTotal: number
   readonly stats: (EngineStats & { readonly ageMs: number }) | null
   readonly learned?: EngineLearned
-}
-
-/** What an engine's answers taught. */
-export interface EngineLearned {
-  /** In use: learned, a sibling's, or a hardware profile's. Seconds: fixedS + perTokenS * new + perPairS * (total² - cached²)/2. */
-  readonly law: { readonly fixedS: number; readonly perTokenS: number; readonly perPairS: number }
-  readonly samples: number
-  /** 0: nothing but a prior; towards 1 with samples that agree. */
-  readonly confidence: number
-  /** Blocks of prompts it was found to keep; null: never found to keep less than it says. */
-  readonly cacheBlocks: number | null
-  /** Decayed mean of |actual - predicted| / actual TTFT; null: none seen. */
-  readonly ttftError: number | null
-  /** Decayed means a request, in tokens. */
-  readonly predictedCachedTokens: number
-  readonly actualCachedTokens: number
-  readonly cachedTokensError: number
-  /** Times its cache was found empty. */
-  readonly restarts: number
-  /** Hits are predicted and never seen: the likely causes; null: all is well. */
-  readonly silentMiss: readonly string[] | null
-  /** 0: just joined or restarted; 1: has been there for a while. */
-  readonly warmth: number
+  /** Share of prompt tokens its cache had, a decayed mean, 0..1; null: no engine said. Absent from older objects. */
+  readonly hitRate?: number | null
+  /** The last TTFTs, ms, oldest first. In a glance only. */
+  readonly recentTtftMs?: readonly number[]
 }
 
 /** Small summary of one cluster's pool; edges cache it and choose clusters by it. */
@@ -329,6 +322,13 @@ export interface ClusterDigest {
   readonly at: number
   readonly bookings: number
   readonly engines: readonly EngineDigest[]
+}
+
+/** For an operator's eye: a digest with the last TTFTs of each engine, and the last decisions. */
+export interface ClusterGlance {
+  readonly digest: ClusterDigest
+  /** Newest first; `candidates` is empty, `explain` has them. */
+  readonly decisions: readonly Decision[]
 }
 
 /** What an edge sends to book again after the object lost its memory: a ranking is not repeated. */

@@ -1,13 +1,5 @@
 import type { Law } from './law.ts'
 
-/** One observation as the fit sees it. */
-export interface Point {
-  readonly newTokens: number
-  readonly pairs: number
-  readonly seconds: number
-  readonly weight: number
-}
-
 const ROUNDS = 8
 /** The first rounds tolerate outliers, the later ones reject them. */
 const HUBER_ROUNDS = 4
@@ -22,101 +14,147 @@ export interface Fit {
   readonly spread: number
 }
 
+/** Observations in columns, so that a fit leaves no garbage: it runs on the thread that routes. */
+export class Observations {
+  count = 0
+  newTokens = new Float64Array(256)
+  pairs = new Float64Array(256)
+  seconds = new Float64Array(256)
+  weight = new Float64Array(256)
+  residual = new Float64Array(256)
+  sorted = new Float64Array(256)
+
+  add(newTokens: number, pairs: number, seconds: number, weight: number): void {
+    if (this.count === this.weight.length) throw new RangeError(`A fit takes at most ${this.weight.length} observations`)
+    this.newTokens[this.count] = newTokens
+    this.pairs[this.count] = pairs
+    this.seconds[this.count] = seconds
+    this.weight[this.count] = weight
+    this.count++
+  }
+}
+
 /**
  * Robust weighted least squares of relative errors with coefficients that cannot be negative: iterated weights, first
  * Huber's, then Tukey's biweight, so that one answer in five may be wild. `start` decides what counts as wild at first.
  */
-export function fit(points: readonly Point[], start: Law): Fit {
+export function fit(seen: Observations, start: Law): Fit {
   let law = start
   let spread = 1
   for (let round = 0; round < ROUNDS; round++) {
-    const residuals = points.map((point) => Math.log(point.seconds / predict(law, point)))
-    spread = Math.max(LEAST_SPREAD, 1.4826 * median(residuals.map(Math.abs)))
-    const weights = residuals.map((residual) => (round < HUBER_ROUNDS ? huber(residual / spread) : tukey(residual / spread)))
-    const next = solve(points, weights, law)
+    for (let at = 0; at < seen.count; at++) {
+      seen.residual[at] = Math.log(seen.seconds[at]! / predict(law, seen, at))
+      seen.sorted[at] = Math.abs(seen.residual[at]!)
+    }
+    spread = Math.max(LEAST_SPREAD, 1.4826 * medianOf(seen.sorted, seen.count))
+    const next = step(seen, law, { spread, reject: round >= HUBER_ROUNDS })
     if (next === null) break
     law = next
   }
   return { law, spread }
 }
 
-const huber = (size: number): number => Math.min(1, HUBER / Math.max(1e-9, Math.abs(size)))
+/** Sorts the first `count` values in place. */
+export function medianOf(values: Float64Array, count: number): number {
+  if (count === 0) return 0
+  const sorted = values.subarray(0, count).sort()
+  const middle = count >> 1
+  return count % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
+}
+
+function huber(size: number): number {
+  return Math.min(1, HUBER / Math.max(1e-9, Math.abs(size)))
+}
 
 function tukey(size: number): number {
   const share = size / TUKEY
   return Math.abs(share) >= 1 ? 0 : (1 - share * share) ** 2
 }
 
-function predict(law: Law, { newTokens, pairs }: Pick<Point, 'newTokens' | 'pairs'>): number {
-  return Math.max(1e-9, law.fixedS + law.perTokenS * newTokens + law.perPairS * pairs)
+function predict(law: Law, seen: Observations, at: number): number {
+  return Math.max(1e-9, law.fixedS + law.perTokenS * seen.newTokens[at]! + law.perPairS * seen.pairs[at]!)
 }
 
-export function median(values: readonly number[]): number {
-  if (values.length === 0) return 0
-  const sorted = [...values].sort((one, other) => one - other)
-  const middle = sorted.length >> 1
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
-}
+// One fit runs at a time: everything below works in place.
+/** Normal equations: a symmetric matrix by rows, and the right side. */
+const gram = new Float64Array(9)
+const target = new Float64Array(3)
+const row = new Float64Array(3)
+/** Up to three equations with their right side, while they are solved. */
+const system = new Float64Array(12)
+const factors = new Float64Array(3)
 
-const SUBSETS = [[0, 1, 2], [0, 1], [0, 2], [1, 2], [0], [1], [2]] as const
-
-/** Least squares under non-negativity: with three unknowns the best of all subsets is found by trying them. */
-function solve(points: readonly Point[], robust: readonly number[], law: Law): Law | null {
-  const gram = new Float64Array(9)
-  const target = new Float64Array(3)
+/** One weighted least-squares step; null when the observations determine nothing. */
+function step(seen: Observations, law: Law, { spread, reject }: { readonly spread: number; readonly reject: boolean }): Law | null {
   // Columns are scaled by the present coefficients, so that the unknowns are factors near one.
-  const scale = [Math.max(law.fixedS, 1e-6), Math.max(law.perTokenS, 1e-9), Math.max(law.perPairS, 1e-14)] as const
-  points.forEach((point, at) => {
-    const weight = (point.weight * robust[at]!) / predict(law, point) ** 2
-    const row = [scale[0], scale[1] * point.newTokens, scale[2] * point.pairs] as const
+  const fixed = Math.max(law.fixedS, 1e-6)
+  const perToken = Math.max(law.perTokenS, 1e-9)
+  const perPair = Math.max(law.perPairS, 1e-14)
+  gram.fill(0)
+  target.fill(0)
+  row[0] = fixed
+  for (let at = 0; at < seen.count; at++) {
+    const size = seen.residual[at]! / spread
+    const weight = (seen.weight[at]! * (reject ? tukey(size) : huber(size))) / predict(law, seen, at) ** 2
+    row[1] = perToken * seen.newTokens[at]!
+    row[2] = perPair * seen.pairs[at]!
     for (let one = 0; one < 3; one++) {
-      target[one]! += weight * row[one]! * point.seconds
+      target[one]! += weight * row[one]! * seen.seconds[at]!
       for (let other = 0; other < 3; other++) gram[one * 3 + other]! += weight * row[one]! * row[other]!
     }
-  })
-  let best: readonly number[] | null = null
+  }
+  return solve() ? { fixedS: factors[0]! * fixed, perTokenS: factors[1]! * perToken, perPairS: factors[2]! * perPair } : null
+}
+
+const ALL = [0, 1, 2] as const
+const SUBSETS = [[0, 1], [0, 2], [1, 2], [0], [1], [2]] as const
+
+/** Least squares under non-negativity: with three unknowns the best of all subsets is found by trying them. */
+function solve(): boolean {
+  if (solveSubset(ALL)) return true
+  let best: Float64Array | null = null
   let least = Infinity
   for (const subset of SUBSETS) {
-    const factors = solveSubset(gram, target, subset)
-    if (factors === null || factors.some((factor) => factor < 0)) continue
-    const loss = lossOf(gram, target, factors)
-    if (loss < least) {
-      least = loss
-      best = factors
-    }
-    if (subset.length === 3) break
+    if (!solveSubset(subset) || loss() >= least) continue
+    least = loss()
+    best = factors.slice()
   }
-  return best === null ? null : { fixedS: best[0]! * scale[0], perTokenS: best[1]! * scale[1], perPairS: best[2]! * scale[2] }
+  if (best !== null) factors.set(best)
+  return best !== null
 }
 
 /** Weighted squared error, less the part that is the same for all. */
-function lossOf(gram: Float64Array, target: Float64Array, factors: readonly number[]): number {
-  let loss = 0
+function loss(): number {
+  let sum = 0
   for (let one = 0; one < 3; one++) {
-    loss -= 2 * factors[one]! * target[one]!
-    for (let other = 0; other < 3; other++) loss += factors[one]! * factors[other]! * gram[one * 3 + other]!
+    sum -= 2 * factors[one]! * target[one]!
+    for (let other = 0; other < 3; other++) sum += factors[one]! * factors[other]! * gram[one * 3 + other]!
   }
-  return loss
+  return sum
 }
 
-/** Gaussian elimination with the other unknowns at zero; null when the points cannot tell them apart. */
-function solveSubset(gram: Float64Array, target: Float64Array, subset: readonly number[]): number[] | null {
+/** Gauss-Jordan with the other unknowns at zero. false: the observations cannot tell them apart, or one would be negative. */
+function solveSubset(subset: readonly number[]): boolean {
   const size = subset.length
-  const rows = subset.map((one) => [...subset.map((other) => gram[one * 3 + other]!), target[one]!])
-  for (let column = 0; column < size; column++) {
-    let pivot = column
-    for (let row = column + 1; row < size; row++) if (Math.abs(rows[row]![column]!) > Math.abs(rows[pivot]![column]!)) pivot = row
-    const found = rows[pivot]!
-    if (Math.abs(found[column]!) < 1e-12 * Math.abs(gram[subset[column]! * 4]!) || found[column] === 0) return null
-    rows[pivot] = rows[column]!
-    rows[column] = found
-    for (let row = 0; row < size; row++) {
-      if (row === column) continue
-      const factor = rows[row]![column]! / found[column]!
-      for (let at = column; at <= size; at++) rows[row]![at]! -= factor * found[at]!
-    }
+  for (let one = 0; one < size; one++) {
+    for (let other = 0; other < size; other++) system[one * 4 + other] = gram[subset[one]! * 3 + subset[other]!]!
+    system[one * 4 + 3] = target[subset[one]!]!
   }
-  const factors = [0, 0, 0]
-  subset.forEach((one, at) => (factors[one] = rows[at]![size]! / rows[at]![at]!))
-  return factors
+  for (let column = 0; column < size; column++) {
+    // Symmetric and positive: the diagonal is the pivot.
+    const pivot = system[column * 4 + column]!
+    if (!(pivot > 1e-12 * gram[subset[column]! * 4]!)) return false
+    for (let at = 0; at < size; at++) if (at !== column) eliminate(at, column, system[at * 4 + column]! / pivot)
+  }
+  factors.fill(0)
+  for (let at = 0; at < size; at++) {
+    const factor = system[at * 4 + 3]! / system[at * 4 + at]!
+    if (factor < 0) return false
+    factors[subset[at]!] = factor
+  }
+  return true
+}
+
+function eliminate(at: number, column: number, factor: number): void {
+  for (let entry = 0; entry < 4; entry++) system[at * 4 + entry]! -= factor * system[column * 4 + entry]!
 }

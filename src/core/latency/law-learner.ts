@@ -1,4 +1,4 @@
-import { fit, median, type Point } from './fit.ts'
+import { fit, medianOf, Observations } from './fit.ts'
 import { type Law, newTokens, pairs, prefillSeconds, type PromptSize, scaled } from './law.ts'
 
 export interface PrefillSample extends PromptSize {
@@ -76,20 +76,29 @@ export class LawLearner {
 
   #refit(now: number): void {
     this.#sinceFit = 0
-    const points: Point[] = []
-    for (const kept of this.#kept) for (const sample of kept) points.push(point(sample, weightAt(sample.at, now)))
+    observed.count = 0
+    for (const kept of this.#kept) for (const sample of kept) observe(sample, sample.seconds, weightAt(sample.at, now))
     // The prior's shape at the speed seen: a profile may be off by a hundred, its proportions hardly.
-    const pace = median(this.#kept.flat().map((sample) => sample.seconds / prefillSeconds(this.#prior, sample)))
-    const start = scaled(this.#prior, pace)
-    for (const size of PRIOR_SIZES) points.push(point({ ...size, seconds: prefillSeconds(start, size), at: now }, PRIOR_WEIGHT))
-    const { law, spread } = fit(points, start)
+    const start = scaled(this.#prior, this.#pace())
+    for (const size of PRIOR_SIZES) observe(size, prefillSeconds(start, size), PRIOR_WEIGHT)
+    const { law, spread } = fit(observed, start)
     this.#law = law
     this.#spread = spread
   }
+
+  /** How many times slower than the prior says. */
+  #pace(): number {
+    let count = 0
+    for (const kept of this.#kept) for (const sample of kept) observed.sorted[count++] = sample.seconds / prefillSeconds(this.#prior, sample)
+    return medianOf(observed.sorted, count)
+  }
 }
 
-function point(sample: PrefillSample, weight: number): Point {
-  return { newTokens: newTokens(sample), pairs: pairs(sample), seconds: sample.seconds, weight }
+/** Room for all that is kept and the prior; learners take turns. */
+const observed = new Observations()
+
+function observe(size: PromptSize, seconds: number, weight: number): void {
+  observed.add(newTokens(size), pairs(size), seconds, weight)
 }
 
 function weightAt(at: number, now: number): number {

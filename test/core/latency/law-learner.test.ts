@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { median } from '../../../src/core/latency/fit.ts'
+import { medianOf } from '../../../src/core/latency/fit.ts'
 import { LawLearner } from '../../../src/core/latency/law-learner.ts'
 import { type Law, pairs, prefillSeconds, type PromptSize, queueSeconds } from '../../../src/core/latency/law.ts'
 import { profile } from '../../../src/core/latency/profiles.ts'
@@ -14,6 +14,7 @@ const MEASURED: readonly (readonly [number, number, number])[] = [
 const FITTED: Law = { fixedS: 0.038, perTokenS: 0.98e-3, perPairS: 4.75e-7 }
 const gpu = profile('h100-8b')!
 
+const median = (values: readonly number[]): number => medianOf(Float64Array.from(values), values.length)
 const errorOf = (law: Law, size: PromptSize, seconds: number): number => Math.abs(prefillSeconds(law, size) / seconds - 1)
 
 /** Uniform in [0, 1), repeatable. */

@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest'
+import { DecodeLearner, tokenSeconds } from '../../../src/core/latency/decode.ts'
+
+const BLOCK_TOKENS = 64
+const paceOf = (learner: DecodeLearner): number => learner.law(BLOCK_TOKENS).baseS / new DecodeLearner().law(BLOCK_TOKENS).baseS
+
+function taught(answers: number, pace: (at: number) => number): DecodeLearner {
+  const learner = new DecodeLearner()
+  const real = new DecodeLearner().law(BLOCK_TOKENS)
+  for (let at = 0; at < answers; at++) {
+    const running = at % 30
+    learner.learn(200 * tokenSeconds(real, running, 0) * pace(at), 200, tokenSeconds(learner.law(BLOCK_TOKENS), running, 0))
+  }
+  return learner
+}
+
+describe('DecodeLearner', () => {
+  it('starts from vllm-router’s model: 10.6 ms, and 0.42 ms for each request', () => {
+    expect(tokenSeconds(new DecodeLearner().law(BLOCK_TOKENS), 100, 0)).toBeCloseTo(0.010635 + 0.041928, 9)
+    expect(tokenSeconds(new DecodeLearner().law(1), 0, 1000)).toBeCloseTo(0.010635 + 1.42e-4, 9)
+  })
+
+  it('finds an engine that decodes four times slower', () => {
+    expect(paceOf(taught(60, () => 4))).toBeCloseTo(4, 1)
+  })
+
+  it('is moved little by one answer in ten that stood still', () => {
+    expect(paceOf(taught(200, (at) => (at % 10 === 0 ? 1000 : 1)))).toBeLessThan(1.4)
+  })
+
+  it('learns nothing from answers too short to tell, or impossible', () => {
+    const learner = new DecodeLearner()
+    learner.learn(100, 7, 0.01)
+    learner.learn(0, 100, 0.01)
+    learner.learn(-1, 100, 0.01)
+    learner.learn(NaN, 100, 0.01)
+    expect(paceOf(learner)).toBe(1)
+  })
+})
