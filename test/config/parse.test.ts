@@ -87,7 +87,7 @@ describe('a configuration', () => {
   })
 
   it('refuses the same key twice', () => {
-    expect(() => parseConfigText('listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\nclusters: []\n', {}, node)).toThrow(/line 2: .*unique/i)
+    expect(() => parseConfigText('listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\nclusters: []\n', {}, node)).toThrow(/line 2: .*duplicated/i)
   })
 
   it('refuses aliases that expand without end', () => {
