@@ -12,6 +12,8 @@ export interface EngineOptions {
   readonly limits?: Partial<EngineLimits>
   readonly law?: Partial<StepLaw>
   readonly model?: string
+  /** `--model`, where `model` is the `--served-model-name`: shown as `root`. */
+  readonly modelPath?: string
   /** Names of loaded adapters. */
   readonly adapters?: readonly string[]
   readonly apiKey?: string | null
@@ -43,6 +45,7 @@ export interface EngineSettings {
   readonly limits: EngineLimits
   readonly law: StepLaw
   readonly model: string
+  readonly modelPath: string
   readonly adapters: readonly string[]
   /** Names that requests may ask for: the model's and the adapters'. */
   readonly served: readonly string[]
@@ -74,6 +77,7 @@ export function settle(options: EngineOptions, index: number): EngineSettings {
     limits: { ...limits, maxModelLen: Math.min(limits.maxModelLen, limits.cacheBlocks * limits.blockTokens) },
     law: { ...profile.law, ...options.law },
     model,
+    modelPath: options.modelPath ?? model,
     adapters,
     served: [model, ...adapters],
     apiKey: options.apiKey ?? null,

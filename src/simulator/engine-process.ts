@@ -151,13 +151,13 @@ export class EngineProcess implements Routed {
 
   modelList(): Answer {
     const created = Math.floor(this.clock.now() / 1000)
-    const { model, adapters, limits } = this.settings
+    const { model, modelPath, adapters, limits } = this.settings
     const item = (id: string, parent: string | null): object => ({
       id,
       object: 'model',
       created,
       owned_by: 'vllm',
-      root: id,
+      root: parent === null ? modelPath : id,
       parent,
       max_model_len: limits.maxModelLen,
       permission: [permission(this.newId().slice(0, 16), created)],

@@ -1,0 +1,176 @@
+/**
+ * LMCache beside a simulated fleet, as a `fetch`: the multi-process coordinator and the legacy controller, on the
+ * wire that 0.5.6 was recorded to speak. Tests and benches tell it what was stored where.
+ */
+import { chunkHashes, hashHex } from '../core/lmcache/chunk-hash.ts'
+
+export interface StoredAt {
+  readonly instance: string
+  readonly tier?: 'l1' | 'l2'
+  readonly shared?: boolean
+  readonly incarnation?: number
+  /** Ranks that have stored; all of `worldSize` when absent. */
+  readonly ranks?: readonly number[]
+  readonly worldSize?: number
+  readonly salt?: string
+}
+
+interface Placement {
+  readonly instance_id: string
+  readonly incarnation: number
+  readonly tier: 'l1' | 'l2'
+  readonly backend: string
+  readonly size_bytes: number
+  readonly shared: boolean
+}
+
+interface Instance {
+  readonly instance_id: string
+  readonly ip: string
+  readonly http_port: number
+  readonly registration_time: number
+  readonly metadata: Readonly<Record<string, string>>
+  readonly p2p_advertised_url: string
+  readonly mq_port: number
+}
+
+const NO_INSTANCE = { registration_time: 0, metadata: {}, p2p_advertised_url: '', mq_port: 0 }
+const BYTES = 262_144
+
+/** What the fakes share: a count of the questions by path, and an answer put in their place. */
+class FakeService {
+  /** Path → how often it was asked. */
+  readonly asked = new Map<string, number>()
+  /** Answers instead; what it gives null for is answered as usual. */
+  instead: ((request: Request) => Promise<Response | null> | Response | null) | null = null
+
+  protected async meet(request: Request): Promise<Response | null> {
+    const { pathname } = new URL(request.url)
+    this.asked.set(pathname, (this.asked.get(pathname) ?? 0) + 1)
+    return this.instead === null ? null : this.instead(request)
+  }
+
+  count(path: string): number {
+    return this.asked.get(path) ?? 0
+  }
+}
+
+/** `lmcache coordinator`: GET /healthz, /instances, /directory/keys; POST /directory/lookup. */
+export class FakeCoordinator extends FakeService {
+  readonly instances: Instance[] = []
+  readonly #chunkTokens: number
+  readonly #placements = new Map<string, Placement[]>()
+
+  constructor(chunkTokens = 256) {
+    super()
+    this.#chunkTokens = chunkTokens
+  }
+
+  join(id: string, ip: string): void {
+    this.instances.push({ ...NO_INSTANCE, instance_id: id, ip, http_port: 8080 })
+  }
+
+  /** Everything it knew of the instance is gone, as after a DELETE. */
+  leave(id: string): void {
+    const at = this.instances.findIndex(({ instance_id: known }) => known === id)
+    if (at >= 0) this.instances.splice(at, 1)
+    for (const [key, placements] of this.#placements) this.#placements.set(key, placements.filter(({ instance_id: holder, tier }) => holder !== id || tier === 'l2'))
+  }
+
+  /** The complete chunks of a prompt are held there. */
+  store(model: string, tokens: ArrayLike<number>, at: StoredAt): void {
+    const { instance, tier = 'l1', shared = false, incarnation = 1_795_258_323, worldSize = 1, salt = '' } = at
+    const hashes = chunkHashes(tokens, this.#chunkTokens)
+    for (let chunk = 0; chunk < hashes.length / 8; chunk += 1) {
+      for (const rank of at.ranks ?? Array.from({ length: worldSize }, (_, own) => own)) {
+        const key = keyText({ chunk_hash_hex: hashHex(hashes, chunk), model_name: model, kv_rank: rankOf(worldSize, rank), object_group_id: 0, cache_salt: salt })
+        const others = (this.#placements.get(key) ?? []).filter(({ instance_id: holder, tier: known }) => holder !== instance || known !== tier)
+        this.#placements.set(key, [...others, { instance_id: instance, incarnation, tier, backend: tier === 'l1' ? 'dram' : 'fs', size_bytes: BYTES, shared }])
+      }
+    }
+  }
+
+  async fetch(request: Request): Promise<Response> {
+    const instead = await this.meet(request)
+    if (instead !== null) return instead
+    const { pathname } = new URL(request.url)
+    const route = `${request.method} ${pathname}`
+    if (route === 'GET /healthz') return Response.json({ status: 'healthy' })
+    if (route === 'GET /instances') return Response.json({ instances: this.instances })
+    if (route === 'GET /directory/keys') return Response.json(this.#keys())
+    if (route === 'POST /directory/lookup') return this.#lookup((await request.json()) as Partial<Lookup>)
+    return Response.json({ detail: 'Not Found' }, { status: 404 })
+  }
+
+  #keys(): unknown {
+    const keys = [...this.#placements].map(([key, placements]) => ({ key: JSON.parse(key) as ObjectKey, placements, num_tokens: 0, access_count: 0 }))
+    return { total: keys.length, keys }
+  }
+
+  #lookup({ token_ids: tokens, model_name: model = '', world_size: worldSize = 1, cache_salt: salt = '' }: Partial<Lookup>): Response {
+    if (tokens === undefined || tokens.length === 0) {
+      return Response.json({ detail: [{ type: 'value_error', loc: ['body'], msg: "Value error, supply exactly one of 'keys' or 'token_ids'" }] }, { status: 422 })
+    }
+    const hashes = chunkHashes(tokens, this.#chunkTokens)
+    const chunks = hashes.length / 8
+    const results = Array.from({ length: chunks * worldSize }, (_, row) => {
+      const key: ObjectKey = { chunk_hash_hex: hashHex(hashes, Math.floor(row / worldSize)), model_name: model, kv_rank: rankOf(worldSize, row % worldSize), object_group_id: 0, cache_salt: salt }
+      return { key, placements: this.#placements.get(keyText(key)) ?? [], token_ids: [], access_count: 1 }
+    })
+    return Response.json({ chunks, results })
+  }
+}
+
+interface Lookup {
+  readonly token_ids: readonly number[]
+  readonly model_name: string
+  readonly world_size: number
+  readonly cache_salt: string
+}
+
+interface ObjectKey {
+  readonly chunk_hash_hex: string
+  readonly model_name: string
+  readonly kv_rank: number
+  readonly object_group_id: number
+  readonly cache_salt: string
+}
+
+const keyText = (key: ObjectKey): string => JSON.stringify(key)
+
+/** All ranks on one node: `world_size << 24 | global_rank << 16 | local_world_size << 8 | local_rank`. */
+export function rankOf(worldSize: number, rank: number): number {
+  return ((worldSize << 24) | (rank << 16) | (worldSize << 8) | rank) >>> 0
+}
+
+/** `lmcache_controller`: POST /lookup and /query_instance. */
+export class FakeController extends FakeService {
+  /** Instance → where it holds how much of every prompt that begins with these ids. */
+  readonly holds = new Map<string, { readonly tokens: readonly number[]; readonly location: string }>()
+  /** IP → instance. */
+  readonly hosts = new Map<string, string>()
+
+  async fetch(request: Request): Promise<Response> {
+    const instead = await this.meet(request)
+    if (instead !== null) return instead
+    const { pathname } = new URL(request.url)
+    if (request.method !== 'POST') return Response.json({ detail: 'Method Not Allowed' }, { status: 405 })
+    const body = (await request.json()) as { tokens?: readonly number[]; ip?: string; event_id?: string }
+    if (pathname === '/lookup') return Response.json({ event_id: 'Lookup1', layout_info: this.#layout(body.tokens ?? []) })
+    if (pathname !== '/query_instance') return Response.json({ detail: 'Not Found' }, { status: 404 })
+    const instance = this.hosts.get(body.ip ?? '')
+    // Its answer model has no null, so an unknown host is a server error.
+    if (instance === undefined) return Response.json({ detail: '1 validation error for QueryInstResponse' }, { status: 500 })
+    return Response.json({ event_id: body.event_id ?? '', res: instance })
+  }
+
+  #layout(tokens: readonly number[]): Record<string, readonly [string, number]> {
+    const layout: Record<string, readonly [string, number]> = {}
+    for (const [instance, { tokens: held, location }] of this.holds) {
+      let same = 0
+      while (same < held.length && same < tokens.length && held[same] === tokens[same]) same += 1
+      if (same > 0) layout[instance] = [location, same]
+    }
+    return layout
+  }
+}
