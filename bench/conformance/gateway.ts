@@ -59,12 +59,13 @@ function configFor(engines: readonly RealEngine[], port: number, kind: GatewayKi
   }
 }
 
+const firstlight = [process.execPath, 'bin/firstlight.mjs']
+
 export async function startGateway({ kind, processes, note, engines }: GatewayOptions): Promise<RunningGateway> {
   const [port] = await freePorts(1)
   const file = join(cacheFolder, `gateway-${kind}.json`)
   writeFileSync(file, `${JSON.stringify(configFor(engines, port!, kind), null, 1)}\n`)
   const command = kind === 'node' ? [...firstlight, 'serve', '--config', file] : [process.execPath, 'bench/conformance/worker-host.ts', join(workerFolder, 'worker.js'), file, String(port)]
-  const firstlight = [process.execPath, 'bin/firstlight.mjs']
   if (kind === 'node') await processes.finish({ what: 'compile the vocabulary', command: [...firstlight, 'vocab', 'compile', join(cacheFolder, 'models/tiny'), '--out', vocabulary], folder: root, limitS: 60 })
   else await processes.finish({ what: 'build the Worker', command: [process.execPath, 'node_modules/wrangler/bin/wrangler.js', 'deploy', '--dry-run', '--outdir', workerFolder], folder: root, limitS: 180 })
   const running = processes.start({ what: `gateway ${kind}`, command, folder: root })

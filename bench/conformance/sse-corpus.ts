@@ -30,6 +30,7 @@ const said: Readonly<Record<string, string>> = {
   'messages.sse': 'the messages API: named events, no [DONE]',
   'aborted.sse': 'an engine put to pause ends its streams with finish_reason abort and a clean [DONE]',
   'engine-died.sse': 'the engine core died: an error event, then [DONE]',
+  'busy.sse': 'an engine that was busy after all: 200, and nothing but an error event',
   'comments.sse': 'comments before, between and inside events',
   'crlf.sse': 'lines that end in CRLF',
   'no-space.sse': 'no space after the colon',

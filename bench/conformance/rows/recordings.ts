@@ -3,6 +3,7 @@ import { engineFlags, engineKey, servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
 import { dispatch, send } from '../http.ts'
 import { metricFamilies } from '../metric-families.ts'
+import { normalise } from '../normaliser.ts'
 import { record, recordAll, recordFinest, vectorFile } from '../recorder.ts'
 import { cacheSteps, mistakes, surface } from '../requests.ts'
 import { check } from '../row.ts'
@@ -36,13 +37,14 @@ export const recordings: readonly Row[] = [
   },
   {
     name: 'record-busy',
-    says: 'Beyond --max-num-queued-reqs the engine answers 503 at once.',
+    says: 'Beyond --max-num-queued-reqs the engine answers 503 at once, or, to streams in a burst, 200 and one error event.',
     run: async (lab) => {
       const engine = await lab.engine('a')
       const exchanges = await recordBusy(engine)
       const rejected = await engine.metric('vllm:admission_rejections_total')
       check(exchanges.every(({ response }) => response.status === 503), `answered ${exchanges.map(({ response }) => response.status).join(', ')}`)
-      return `${await save(lab, 'busy.json', 'The 503 of an engine with as many requests as it takes.', exchanges)}; admission_rejections_total ${rejected}`
+      const burst = await burstOfStreams(engine, lab)
+      return `${save(lab, 'busy.json', 'The 503 of an engine with as many requests as it takes.', exchanges)}; admission_rejections_total ${rejected}; of a burst of 24 streams ${burst}`
     },
   },
   {
@@ -97,6 +99,17 @@ async function recordBusy(engine: RealEngine): Promise<Exchange[]> {
     for (const request of held) request.destroy()
     await until(async () => (await engine.metric('vllm:num_requests_running')) === 0, 'the engine to be idle')
   }
+}
+
+/** More streams at once than the engine takes: those it finds too many only after it has said 200 end in an error event. */
+async function burstOfStreams({ url }: RealEngine, lab: Lab): Promise<string> {
+  const messages = [{ role: 'user', content: 'hello' }]
+  const body = { model: servedModel, messages, max_tokens: 8, temperature: 0, stream: true }
+  const ask = { url, method: 'POST', path: '/v1/chat/completions', headers: { authorization: `Bearer ${engineKey}`, 'x-request-id': 'busy' }, body } as const
+  const answers = await Promise.all(Array.from({ length: 24 }, () => send(ask)))
+  const late = answers.filter(({ status, body: text }) => status === 200 && text.includes('"error"'))
+  if (late.length > 0) lab.writeVector('sse/busy.sse', normalise(late[0]!.body.toString('utf8')))
+  return `${answers.filter(({ status }) => status === 503).length} got 503, ${late.length} got 200 and the error`
 }
 
 function cachedTokens(body: unknown): number | null {

@@ -3,7 +3,7 @@ import { servedModel } from '../engine.ts'
 import { fuzzText, generator } from '../fuzz.ts'
 import { adminKey } from '../gateway.ts'
 import type { RunningGateway } from '../gateway.ts'
-import { open, sendJson } from '../http.ts'
+import { open, send, sendJson } from '../http.ts'
 import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
 import { until } from '../until.ts'
@@ -22,7 +22,10 @@ export const routingRows: readonly Row[] = [
     says: `Over ${conversations} conversations of ${turns} turns, predicted finds the most tokens in the engines' caches, by their own count, or as many.`,
     run: async (lab) => {
       const gateway = await lab.gateway('node')
-      const turnsOf = await Promise.all(policies.map((policy) => talk(gateway, policy)))
+      const talks = policies.map((policy) => ({ policy, histories: beginTalk() }))
+      const turnsOf: Turn[][] = policies.map(() => [])
+      // In turns, so that all policies meet the machine in the same mood; one after the other, because an engine takes 8 requests.
+      for (let turn = 0; turn < turns; turn++) for (const [at, { policy, histories }] of talks.entries()) turnsOf[at]!.push(...(await nextTurn(gateway, policy, histories)))
       const share = turnsOf.map((list) => sum(list, 'cached') / sum(list, 'prompt'))
       const seen = policies.map((policy, at) => `${policy} ${(100 * share[at]!).toFixed(1)} % cached, TTFT ${Math.round(median(turnsOf[at]!.map(({ ttftMs }) => ttftMs)))} ms`).join('; ')
       check(Math.max(...share) - share[policies.indexOf('predicted')]! <= 0.01, seen)
@@ -33,7 +36,10 @@ export const routingRows: readonly Row[] = [
     name: 'node-cached-tokens',
     says: 'The cached tokens that were predicted are those that the engine reports, within one block, in 95 of 100 requests.',
     run: async (lab) => {
-      const list = await talk(await lab.gateway('node'), 'predicted')
+      const gateway = await lab.gateway('node')
+      const histories = beginTalk()
+      const list: Turn[] = []
+      for (let turn = 0; turn < turns; turn++) list.push(...(await nextTurn(gateway, 'predicted', histories)))
       const off = list.map(({ cached, predicted }) => Math.abs(cached - (predicted ?? NaN)))
       const close = off.filter((distance) => distance <= blockTokens).length
       const seen = `${close} of ${off.length} within ${blockTokens} tokens, ${off.filter((distance) => distance === 0).length} exact, worst ${Math.max(...off)}; ${sum(list, 'cached')} of ${sum(list, 'prompt')} tokens were cached`
@@ -56,23 +62,28 @@ interface Turn {
   readonly ttftMs: number
 }
 
-/** All conversations under one policy, turn by turn, with words of their own, so that no policy finds what another left. */
-async function talk(gateway: RunningGateway, policy: string): Promise<Turn[]> {
-  const random = generator(Date.now())
-  const words = () => Array.from({ length: 90 }, () => Math.floor(random() * 1e6).toString(36)).join(' ')
-  const histories = Array.from({ length: conversations }, () => [{ role: 'system', content: words() }])
-  const done: Turn[] = []
-  for (let turn = 0; turn < turns; turn++) {
-    await Promise.all(
-      histories.map(async (messages) => {
-        messages.push({ role: 'user', content: words() })
-        const { text, ...told } = await say(gateway, policy, messages)
-        messages.push({ role: 'assistant', content: text })
-        done.push(told)
-      }),
-    )
-  }
-  return done
+type History = { role: string; content: string }[]
+
+/** Conversations with words of their own, so that no policy finds what another left. */
+function beginTalk(): History[] {
+  return Array.from({ length: conversations }, () => [{ role: 'system', content: words() }])
+}
+
+/** A turn of each conversation, all at once. */
+function nextTurn(gateway: RunningGateway, policy: string, histories: readonly History[]): Promise<Turn[]> {
+  return Promise.all(
+    histories.map(async (messages) => {
+      messages.push({ role: 'user', content: words() })
+      const { text, ...told } = await say(gateway, policy, messages)
+      messages.push({ role: 'assistant', content: text })
+      return told
+    }),
+  )
+}
+
+/** About 250 tokens. */
+function words(): string {
+  return Array.from({ length: 60 }, () => Math.floor(Math.random() * 1e6).toString(36)).join(' ')
 }
 
 async function say(gateway: RunningGateway, policy: string, messages: readonly object[]): Promise<Turn & { readonly text: string }> {
@@ -86,9 +97,9 @@ async function say(gateway: RunningGateway, policy: string, messages: readonly o
     if (pieces.length === 0) ttftMs = performance.now() - began
     pieces.push(piece as Buffer)
   }
-  const data = dataOf(Buffer.concat(pieces).toString('utf8')) as { choices?: { delta: { content?: string } }[]; usage?: Counts }[]
-  const usage = data.findLast((entry) => entry.usage !== undefined)?.usage
-  check(usage !== undefined, `no usage with ${policy} (${response.statusCode})`)
+  const received = Buffer.concat(pieces).toString('utf8')
+  const data = dataOf(received) as { choices?: { delta: { content?: string } }[] }[]
+  const usage = usageOf(received)
   const decision = await decisionOf(gateway, String(response.headers['x-firstlight-decision']).split(';')[0]!)
   check(decision.policy === policy, `${policy} was asked for, ${decision.policy} decided`)
   return {
@@ -103,6 +114,13 @@ async function say(gateway: RunningGateway, policy: string, messages: readonly o
 interface Counts {
   readonly prompt_tokens: number
   readonly prompt_tokens_details?: { readonly cached_tokens?: number }
+}
+
+/** Of a whole stream. */
+function usageOf(text: string): Counts {
+  const usage = (dataOf(text) as { usage?: Counts }[]).findLast((entry) => entry.usage !== undefined)?.usage
+  check(usage !== undefined, `a stream ended without usage: ${text.slice(-300)}`)
+  return usage
 }
 
 interface ToldDecision {
@@ -130,10 +148,9 @@ async function tokenCounts(lab: Lab): Promise<string> {
   for (let count = 0; count < 30; count++) {
     const messages = [{ role: 'user', content: fuzzText(random, 40) }]
     const body = { model: servedModel, messages, max_tokens: 1, stream: true, stream_options: { include_usage: true } }
-    const { response } = await open({ url: gateway.url, method: 'POST', path: '/v1/chat/completions', headers: withKey({}), body })
-    const text = Buffer.concat(await Array.fromAsync(response as AsyncIterable<Buffer>)).toString('utf8')
-    const usage = (dataOf(text) as { usage?: Counts }[]).findLast((entry) => entry.usage !== undefined)!.usage!
-    const { prompt_tokens, token_source } = await decisionOf(gateway, String(response.headers['x-firstlight-decision']).split(';')[0]!)
+    const { headers, body: text } = await send({ url: gateway.url, method: 'POST', path: '/v1/chat/completions', headers: withKey({}), body })
+    const usage = usageOf(text.toString('utf8'))
+    const { prompt_tokens, token_source } = await decisionOf(gateway, headers['x-firstlight-decision']!.split(';')[0]!)
     if (prompt_tokens !== usage.prompt_tokens) unlike.push(`${prompt_tokens} (${token_source}), not ${usage.prompt_tokens}`)
   }
   check(unlike.length === 0, `${unlike.length} of 30 differ: ${unlike.slice(0, 3).join('; ')}`)
