@@ -209,12 +209,15 @@ function inPieces(bytes: Uint8Array): ReadableStream<Uint8Array> {
 }
 
 /** Runs the table against one gateway that serves `doorDocument`. */
-export function doorContract(name: string, send: SendDoor): void {
+/** `skip`: sentences that cannot be held to there, each with its reason. */
+export function doorContract(name: string, send: SendDoor, skip: Readonly<Record<string, string>> = {}): void {
   for (const [subject, cases] of Object.entries(doorCases)) {
     describe(`${subject} of ${name}`, () => {
-      it.each(cases.map((one) => [one.name, one] as const))('%s', async (_name, one) => {
-        await holds(one, await send(requestOf(one.send)))
-      })
+      for (const one of cases) {
+        const reason = skip[one.name]
+        if (reason !== undefined) it.skip(`${one.name} (${reason})`)
+        else it(one.name, async () => holds(one, await send(requestOf(one.send))))
+      }
     })
   }
 }
