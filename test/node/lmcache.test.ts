@@ -1,0 +1,45 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { parseConfig } from '../../src/config/parse.ts'
+import { openLog } from '../../src/platform/node/log.ts'
+import { startFleet } from '../../src/platform/node/simulator-host.ts'
+import { startGateway } from '../../src/platform/node/start-gateway.ts'
+import { lmcacheContract, lmcacheDocument, MODEL_PATH, type LmcacheWorld, type OpenLmcache } from '../contracts/lmcache.ts'
+
+lmcacheContract('Node', open)
+
+async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<LmcacheWorld> {
+  const fleet = await startFleet({ engines: 3, profile: 'test', modelPath: MODEL_PATH })
+  const beside = await serve(service)
+  const document = { ...lmcacheDocument(pool(beside.url), fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]! }))), listen: '127.0.0.1:0' }
+  const gateway = await startGateway(parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), openLog('silent'))
+  return {
+    fleet,
+    send: (path, init) => fetch(`${gateway.url}${path}`, init),
+    async close() {
+      await gateway.stop(AbortSignal.abort())
+      await fleet.close()
+      await beside.close()
+    },
+  }
+}
+
+/** A `fetch` behind a port. */
+async function serve(answer: (request: Request) => Promise<Response>): Promise<{ readonly url: string; close(): Promise<void> }> {
+  const server = createServer(async (incoming, outgoing) => {
+    const pieces: Buffer[] = []
+    for await (const piece of incoming) pieces.push(piece as Buffer)
+    const body = pieces.length === 0 ? null : Buffer.concat(pieces)
+    const response = await answer(new Request(`http://service${incoming.url}`, { method: incoming.method!, body, headers: { 'content-type': 'application/json' } }))
+    outgoing.writeHead(response.status, { 'content-type': response.headers.get('content-type') ?? 'text/plain' })
+    outgoing.end(Buffer.from(await response.arrayBuffer()))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close: () => {
+      server.closeAllConnections()
+      return new Promise((resolve) => server.close(() => resolve()))
+    },
+  }
+}

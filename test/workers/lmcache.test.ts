@@ -1,0 +1,47 @@
+import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { ConfigSource } from '../../src/platform/workers/config-source.ts'
+import { LiveGateway } from '../../src/platform/workers/live-gateway.ts'
+import { createFleet } from '../../src/simulator/fleet.ts'
+import { lmcacheContract, lmcacheDocument, MODEL_PATH, type LmcacheWorld, type OpenLmcache } from '../contracts/lmcache.ts'
+
+lmcacheContract('workerd', open)
+
+let generation = 1000
+
+/** Engines and the service beside them are reached through bindings, as private ones are. */
+async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<LmcacheWorld> {
+  const fleet = createFleet({ engines: 3, profile: 'test', modelPath: MODEL_PATH })
+  const wish = pool('http://lmcache.internal') as { readonly lmcache: object }
+  const engines = fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]!, binding: 'FLEET' }))
+  const document = lmcacheDocument({ ...wish, lmcache: { ...wish.lmcache, binding: 'BESIDE' }, observe_share: 1 }, engines)
+  generation += 1
+  for (const cluster of document['clusters'] as Record<string, unknown>[]) cluster['generation'] = generation
+  const bindings = {
+    ...env,
+    FIRSTLIGHT_CONFIG: JSON.stringify(document),
+    FLEET: { fetch: (url: string, init: RequestInit) => fleet.fetch(new Request(url, init)) },
+    BESIDE: { fetch: (url: string, init: RequestInit) => orAborted(service(new Request(url, init)), init.signal!) },
+  }
+  const live = new LiveGateway(new ConfigSource())
+  return {
+    fleet,
+    async send(path, init) {
+      const context = createExecutionContext()
+      const response = await live.fetch(new Request(`https://gateway.test${path}`, init), bindings, context)
+      await waitOnExecutionContext(context)
+      return response
+    },
+    async close() {
+      fleet.stop()
+    },
+  }
+}
+
+/** As a real `fetch` does. */
+function orAborted(answer: Promise<Response>, signal: AbortSignal): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+    answer.then(resolve, reject)
+  })
+}
