@@ -1,8 +1,10 @@
 /** Did a stream say that it is complete? OpenAI's streams end in `data: [DONE]`; an engine that broke may end cleanly without it. */
 
-const MARK = Uint8Array.from('data: [DONE]', (letter) => letter.charCodeAt(0))
-/** The mark, `\r\n\r\n`, and room for a blank or two more. */
-const KEPT_BYTES = 24
+/** The mark, the blank line, and room for a comment or two behind it. */
+const KEPT_BYTES = 128
+/** The space is optional (TGI leaves it out), and keep-alive comments may follow. */
+const MARK = /(?:^|[\r\n])data: ?\[DONE\][ \t]*(?:[\r\n](?::[^\r\n]*)?)*$/
+const latin1 = new TextDecoder('latin1')
 
 /** Keeps the last bytes of a stream, however it is cut. */
 export class DoneWatch {
@@ -15,11 +17,8 @@ export class DoneWatch {
     this.#kept.set(chunk, KEPT_BYTES - length)
   }
 
-  /** Nothing but blanks follows the mark. */
+  /** Nothing but blanks and comments follows the mark. */
   get done(): boolean {
-    let end = KEPT_BYTES
-    while (end > 0 && this.#kept[end - 1]! <= 32) end--
-    const start = end - MARK.length
-    return start >= 0 && MARK.every((byte, i) => this.#kept[start + i] === byte)
+    return MARK.test(latin1.decode(this.#kept).replace(/^\0+/, ''))
   }
 }
