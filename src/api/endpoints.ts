@@ -27,8 +27,8 @@ const counts = { ...plain, unsplittable: 'nothing is computed' } as const
 export const endpoints: readonly Endpoint[] = [
   { ...generates, path: '/v1/chat/completions', prompt: 'chat', usageOnRequest: true, unsplittable: null },
   { ...generates, path: '/v1/completions', prompt: 'completions', usageOnRequest: true, unsplittable: null },
-  { ...generates, path: '/v1/responses', prompt: 'responses', held: true, unsplittable: 'the answer is kept on one engine' },
-  { ...generates, path: '/v1/messages', prompt: 'messages', shape: 'anthropic', unsplittable: null },
+  { ...generates, path: '/v1/responses', prompt: 'responses', held: true, unsplittable: null },
+  { ...generates, path: '/v1/messages', prompt: 'messages', shape: 'anthropic', unsplittable: 'its answers carry no KV parameters' },
   { ...counts, path: '/v1/messages/count_tokens', prompt: 'messages', shape: 'anthropic' },
   { ...scores, path: '/v1/embeddings', prompt: 'embeddings' },
   { ...scores, path: '/pooling', prompt: 'embeddings' },

@@ -1,6 +1,7 @@
 import { PAYLOAD_VERSION, type Overrides } from '../core/cluster/contract.ts'
 import type { PromptMeasure, PromptRequest } from '../core/tokens/measure.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
+import { unsplittableByLmcache } from '../origin/disagg/lmcache-fields.ts'
 import { headersForEngine } from '../origin/headers.ts'
 import type { CacheLookups, Prompted } from '../origin/lmcache/lookups.ts'
 import { Failure } from '../failure.ts'
@@ -9,6 +10,7 @@ import { engineModel } from './catalog.ts'
 import { edited, lacksUsage } from './edits.ts'
 import type { Endpoint } from './endpoints.ts'
 import type { Fields, Wishes } from './fields.ts'
+import { quarterOfCharacters, severalAnswers } from './splitting.ts'
 import type { Incoming } from './incoming.ts'
 import type { Caller } from './keys.ts'
 import type { Meters } from './prompt.ts'
@@ -128,7 +130,7 @@ function promptOf({ endpoint, body, caller, fields, model }: Understood, { pool 
 }
 
 function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMeasure): ReturnType<Exchange['admission']> {
-  const { incoming, endpoint, caller, body, fields, wishes } = understood
+  const { incoming, caller, body, fields, wishes } = understood
   const { model, adapter } = engineModel(understood.model, route.pool)
   return {
     version: PAYLOAD_VERSION,
@@ -144,9 +146,16 @@ function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMea
     tenant: caller.tenant,
     overrides: overridesOf(wishes),
     hints: null,
-    unsplittable: endpoint.unsplittable ?? several(body.json),
+    unsplittable: unsplittable(understood, route),
     encodeItems: prompt.items,
+    ...(route.pool.split.estimate === 'chars4' ? { splitTokens: quarterOfCharacters(body.json) } : {}),
   }
+}
+
+/** Why the request cannot be split; null: it can. */
+function unsplittable({ endpoint, body }: Understood, { pool: { split } }: PoolRoute): string | null {
+  const found = endpoint.unsplittable ?? severalAnswers(body.json)
+  return found === null && split.connector === 'lmcache' ? unsplittableByLmcache(endpoint.path, body.json, split.lmcache.chat) : found
 }
 
 const SESSION_CHARS = 512
@@ -168,14 +177,6 @@ function overridesOf({ policy, overlap_weight: overlapWeight, temperature }: Wis
     ...(overlapWeight === undefined ? {} : { overlapWeight }),
     ...(temperature === undefined ? {} : { temperature }),
   }
-}
-
-/** The prefill leg makes one token of one answer: more of either cannot be carried over. */
-function several(json: Readonly<Record<string, unknown>>): string | null {
-  for (const name of ['n', 'best_of']) if (typeof json[name] === 'number' && json[name] > 1) return `${name} is more than 1`
-  if (json['use_beam_search'] === true) return 'beam search'
-  if (json['echo'] === true) return 'echo'
-  return typeof json['prompt_logprobs'] === 'number' ? 'prompt_logprobs' : null
 }
 
 interface Opening {

@@ -49,13 +49,24 @@ export class Reader {
         drainMs: limits.drain_ms,
         responseIds: limits.response_ids,
       },
-      log: { level: document.log.level },
+      log: { level: document.log.level, statsIntervalMs: document.log.stats_interval_s * 1000, routing: document.log.routing },
       ttft: {
         enabled: ttft.enabled,
         listen: ttft.listen === undefined ? null : parseAddress(ttft.listen),
         token: this.#optionalSecret(ttft.token, ['ttft', 'token']),
         ttlMs: ttft.ttl_s * 1000,
         maxRequests: ttft.max_requests,
+        maxBytes: ttft.max_bytes,
+        log: ttft.log,
+        comment: ttft.comment,
+        relay: ttft.relay === undefined ? null : { url: withoutSlash(ttft.relay.url), token: this.#optionalSecret(ttft.relay.token, ['ttft', 'relay', 'token']) },
+      },
+      metrics: { key: this.#optionalSecret(document.metrics.key, ['metrics', 'key']) },
+      traces: {
+        endpoint: document.traces.endpoint === undefined ? null : withoutSlash(document.traces.endpoint),
+        headers: this.#headers(document.traces.headers, ['traces']),
+        sample: document.traces.sample,
+        service: document.traces.service,
       },
     }
   }

@@ -144,14 +144,36 @@ const gatewayLimits = strict({
 
 const log = strict({
   level: say('Prompts and keys are logged at no level.', otherwise(oneOf(['debug', 'info', 'warn', 'error', 'silent']), 'info')),
+  stats_interval_s: say('Node only: one line per engine this often (requests a second, running, queued work, hit rate, TTFT). 0: none.', otherwise(whole(0, 86_400), 0)),
+  routing: say('The line `Routing request … with session id … to …` that tests of production-stack read. It names engines’ URLs.', otherwise(z.boolean(), false)),
+})
+
+const relay = strict({
+  url: say('Base URL of the gateway that keeps the reports, e.g. a Worker.', baseUrl),
+  token: say('Its `ttft.token`.', z.optional(secret)),
 })
 
 const ttft = strict({
   enabled: say('Off: the routes answer 404, nothing is called or kept.', otherwise(z.boolean(), false)),
-  listen: say('Node only: another HOST:PORT to take reports on.', z.optional(address)),
-  token: say('What reporters send as `authorization: Bearer`. Absent: anybody who can reach the route.', z.optional(secret)),
+  listen: say('Node only: another HOST:PORT to take reports on, in plain HTTP and without keys.', z.optional(address)),
+  token: say('What reporters show: as `authorization: Bearer`, or in the path, `/ttft_report/TOKEN`. Absent: anybody who can reach the route.', z.optional(secret)),
   ttl_s: say('How long a report is kept.', otherwise(whole(1, 86_400), 600)),
   max_requests: say('How many requests’ reports are kept.', otherwise(whole(1, 10_000_000), 100_000)),
+  max_bytes: say('How much memory reports may take; on Workers, in each of the objects that share them.', otherwise(whole(65_536, 17_179_869_184), 67_108_864)),
+  log: say('A line in the log for each new stage, and when a report is complete.', otherwise(z.boolean(), false)),
+  comment: say('The stages known at the end as a last SSE comment of streams that are read on the way.', otherwise(z.boolean(), false)),
+  relay: say('Node only: pass reports on to another gateway, in batches, instead of keeping them.', z.optional(relay)),
+})
+
+const metrics = strict({
+  key: say('What scrapers of `/metrics` send as `authorization: Bearer`. Absent: the admin key, or nothing where only this machine can ask.', z.optional(secret)),
+})
+
+const traces = strict({
+  endpoint: say('OTLP/HTTP collector, e.g. `http://127.0.0.1:4318`. Absent: no spans are sent.', z.optional(baseUrl)),
+  headers: say('Sent to the collector, e.g. its key.', z.prefault(z.record(headerName, secret), {})),
+  sample: say('Share of requests that are traced where the client has not decided by its `traceparent`.', otherwise(decimal(0, 1), 0.1)),
+  service: say('`service.name` of the spans.', otherwise(words(255), 'firstlight')),
 })
 
 export const documentSchema = strict({
@@ -163,7 +185,9 @@ export const documentSchema = strict({
   clusters: say('Where the engines are.', z.array(cluster).check(z.minLength(1))),
   limits: say('Limits of the gateway itself.', z.prefault(gatewayLimits, {})),
   log: say('Structured logs.', z.prefault(log, {})),
-  ttft: say('Reports of what each stage before the first token took. Not acted on yet.', z.prefault(ttft, {})),
+  ttft: say('Reports of what each stage before the first token took.', z.prefault(ttft, {})),
+  metrics: say('Prometheus metrics at `/metrics`.', z.prefault(metrics, {})),
+  traces: say('Spans of requests, by OTLP over HTTP.', z.prefault(traces, {})),
 }).check(z.meta({ title: 'Firstlight configuration' }))
 
 export type ConfigDocument = z.output<typeof documentSchema>

@@ -93,7 +93,6 @@ function summariseEngine(engine: EngineConfig): PoolSummary['engines'][number] {
 function notes(config: Config): string[] {
   const found: string[] = []
   if (summariseAdmin(config) === 'nobody') found.push('without `admin`, nobody can drain engines or read decisions.')
-  if (config.ttft.enabled) found.push('`ttft` is not acted on yet.')
   for (const { id, pools } of config.clusters) {
     for (const pool of pools) found.push(...poolNotes(pool).map((note) => `${id}, ${pool.model}: ${note}`))
   }

@@ -3,6 +3,7 @@ import { PAYLOAD_VERSION, type Admission, type ClusterDigest, type Placement, ty
 import { Failure } from '../failure.ts'
 import type { Admitted, EngineTarget, Ports } from '../ports.ts'
 import { Booking } from './booking.ts'
+import { itemsToEncode } from './disagg/encode.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import type { Stages } from './stages.ts'
 
@@ -114,7 +115,15 @@ function admissionFor(exchange: Exchange, route: PoolRoute, past: Past): Admissi
   const { pinned } = exchange
   // Bound to one engine: all others are to be avoided.
   const others = pinned === null ? [] : [...route.targets.keys()].filter((id) => id !== pinned.engine)
-  return { ...exchange.admission(route), configVersion: exchange.configVersion, attempt: past.attempt, avoid: [...failed, ...others] }
+  const admission = exchange.admission(route)
+  return {
+    ...admission,
+    configVersion: exchange.configVersion,
+    attempt: past.attempt,
+    avoid: [...failed, ...others],
+    unsplittable: pinned === null ? admission.unsplittable : 'it is bound to one engine',
+    encodeItems: admission.encodeItems > 0 ? itemsToEncode(exchange, route) : 0,
+  }
 }
 
 function targetOf(route: PoolRoute, placement: Placement): EngineTarget | null {

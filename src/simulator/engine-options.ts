@@ -1,3 +1,4 @@
+import type { Receiver } from './kv-lmcache.ts'
 import { profileNamed, type EngineLimits, type Profile } from './profiles.ts'
 import type { StepLaw } from './step-law.ts'
 import { vocabularySize } from './tokenizer.ts'
@@ -17,7 +18,9 @@ export interface EngineOptions {
   /** Names of loaded adapters. */
   readonly adapters?: readonly string[]
   readonly apiKey?: string | null
-  readonly connector?: 'nixl' | null
+  readonly connector?: 'nixl' | 'lmcache' | 'response' | null
+  /** `lmcache`: where prefill engines push to. */
+  readonly receiver?: Receiver
   readonly maxNumQueuedReqs?: number | null
   readonly maxNumQueuedTokens?: number | null
   readonly prefixCaching?: boolean
@@ -50,7 +53,8 @@ export interface EngineSettings {
   /** Names that requests may ask for: the model's and the adapters'. */
   readonly served: readonly string[]
   readonly apiKey: string | null
-  readonly connector: 'nixl' | null
+  readonly connector: 'nixl' | 'lmcache' | 'response' | null
+  readonly receiver: Receiver | null
   readonly maxNumQueuedReqs: number | null
   readonly maxNumQueuedTokens: number | null
   readonly prefixCaching: boolean
@@ -82,6 +86,7 @@ export function settle(options: EngineOptions, index: number): EngineSettings {
     served: [model, ...adapters],
     apiKey: options.apiKey ?? null,
     connector: options.connector === undefined ? (role === 'any' ? null : 'nixl') : options.connector,
+    receiver: options.receiver ?? null,
     maxNumQueuedReqs: options.maxNumQueuedReqs ?? null,
     maxNumQueuedTokens: options.maxNumQueuedTokens ?? null,
     prefixCaching: options.prefixCaching ?? true,

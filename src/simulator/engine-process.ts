@@ -2,7 +2,10 @@ import { json, type Answer, type Incoming } from './answer.ts'
 import type { Clock } from './clock.ts'
 import { Driver } from './driver.ts'
 import type { EngineSettings } from './engine-options.ts'
+import type { KvConnector } from './kv-connector.ts'
+import { LmcachePeer } from './kv-lmcache.ts'
 import { KvPeer, type KvNetwork } from './kv-peer.ts'
+import { ResponsePeer } from './kv-response.ts'
 import { metricsText } from './wire/metrics-text.ts'
 import { isInference, route, type Routed } from './wire/routes.ts'
 import { ServingMetrics } from './wire/serving-metrics.ts'
@@ -40,7 +43,7 @@ export class EngineProcess implements Routed {
   readonly clock: Clock
   readonly metrics: ServingMetrics
   readonly responses = new StoredResponses(1000)
-  readonly kv: KvPeer | null
+  readonly kv: KvConnector | null
   sleepLevel = 0
 
   readonly #options: ProcessOptions
@@ -60,16 +63,7 @@ export class EngineProcess implements Routed {
       gap: (ms) => metrics.interToken.record(ms / 1000),
       step: (tokens) => metrics.stepTokens.record(tokens),
     })
-    this.kv =
-      settings.connector === null
-        ? null
-        : new KvPeer({
-            engineId: `${settings.id}-${services.newId()}`,
-            network: services.network,
-            driver: this.driver,
-            clock: services.clock,
-            port: 5600 + index,
-          })
+    this.kv = this.#connect(index)
   }
 
   get load(): number {
@@ -178,6 +172,21 @@ export class EngineProcess implements Routed {
 
   serverInfo(): object {
     return { vllm_config: `simulated profile=${this.settings.profile} ${JSON.stringify(this.settings.limits)}` }
+  }
+
+  #connect(index: number): KvConnector | null {
+    const { connector, id, role, receiver } = this.settings
+    const { network, clock, newId } = this.#options.services
+    switch (connector) {
+      case null:
+        return null
+      case 'nixl':
+        return new KvPeer({ engineId: `${id}-${newId()}`, network, driver: this.driver, clock, port: 5600 + index })
+      case 'lmcache':
+        return new LmcachePeer(network, receiver)
+      case 'response':
+        return new ResponsePeer(network, role === 'prefill')
+    }
   }
 
   async #idle(): Promise<void> {

@@ -3,7 +3,7 @@ import type { Driver } from './driver.ts'
 import type { EngineSettings } from './engine-options.ts'
 import { EngineProcess, type FleetServices } from './engine-process.ts'
 import { FaultSwitch, type FaultRule } from './faults.ts'
-import type { KvPeer } from './kv-peer.ts'
+import type { KvConnector } from './kv-connector.ts'
 import { RequestLog } from './request-log.ts'
 import { supervise } from './supervise.ts'
 import { isInference } from './wire/routes.ts'
@@ -37,7 +37,7 @@ export class SimulatedEngine {
     return this.#process.driver
   }
 
-  get kv(): KvPeer | null {
+  get kv(): KvConnector | null {
     return this.#process.kv
   }
 

@@ -1,27 +1,10 @@
 import type { Clock } from './clock.ts'
 import type { Driver } from './driver.ts'
+import { noViolations, WHOLE, type Fields, type KvConnector, type KvLeg, type Prefilled } from './kv-connector.ts'
 import type { Sequence } from './sequence.ts'
+import type { LmcachePeer } from './kv-lmcache.ts'
+import type { ResponsePrefill } from './kv-response.ts'
 import { badRequest } from './wire/wire-error.ts'
-
-type Fields = Readonly<Record<string, unknown>>
-
-/** Breaches of the prefill/decode protocol that an engine saw. */
-export interface KvViolations {
-  /** A prefill leg that streams, asks for more than one token, or names a remote. */
-  badPrefill: number
-  /** A decode leg that names an engine nobody knows. */
-  unknownEngine: number
-  /** … a prefill that never happened there. */
-  unknownPrefill: number
-  /** … a prefill whose blocks were given up before. */
-  expired: number
-  /** … a prefill that another decode leg has read. */
-  reused: number
-  /** … a prefill of another prompt. */
-  mismatch: number
-  /** A decode leg without the fields that name a prefill: kills a NIXL engine. */
-  fatal: number
-}
 
 interface Handoff {
   readonly sequence: Sequence
@@ -31,23 +14,15 @@ interface Handoff {
 /** Prefills remembered; their blocks are long gone when they are forgotten. */
 const MOST_HANDOFFS = 10_000
 
-/** What a request does between two engines. */
-export type KvLeg =
-  | { readonly kind: 'whole' }
-  | { readonly kind: 'prefill' }
-  /** Blocks come from elsewhere; `done` is called when they have been read, or never will be. */
-  | { readonly kind: 'decode'; readonly done: () => void }
-  /** The engine named does not answer. */
-  | { readonly kind: 'unreachable' }
-  /** The engine process dies of it. */
-  | { readonly kind: 'fatal' }
-
-const WHOLE: KvLeg = { kind: 'whole' }
 const REMOTE_KEYS = ['remote_engine_id', 'remote_block_ids', 'remote_host', 'remote_port'] as const
 
-/** All engines that can hand KV blocks to each other, by their engine id. */
+/** All engines that can hand KV blocks to each other, by their engine id; and what engines of other connectors share. */
 export class KvNetwork {
   readonly #peers = new Map<string, KvPeer>()
+  /** Connector `lmcache`: by `host:init port`. */
+  readonly receivers = new Map<string, LmcachePeer>()
+  /** Connector `response`: finished prefills by the id of their answer. */
+  readonly responses = new Map<string, ResponsePrefill>()
 
   join(peer: KvPeer): void {
     this.#peers.set(peer.engineId, peer)
@@ -63,17 +38,9 @@ export class KvNetwork {
 }
 
 /** One engine's side of vLLM's NixlConnector in pull mode. */
-export class KvPeer {
+export class KvPeer implements KvConnector {
   readonly engineId: string
-  readonly violations: KvViolations = {
-    badPrefill: 0,
-    unknownEngine: 0,
-    unknownPrefill: 0,
-    expired: 0,
-    reused: 0,
-    mismatch: 0,
-    fatal: 0,
-  }
+  readonly violations = noViolations()
   /** Reads of blocks that were gone: `vllm:nixl_num_notifications_after_expiry_total`. */
   lateReads = 0
   prefillLegs = 0
@@ -95,14 +62,14 @@ export class KvPeer {
   }
 
   /** Reads `kv_transfer_params` of a request. Throws a WireError where a prefill leg breaks the rules. */
-  legOf(body: Fields, promptTokens: number): KvLeg {
+  legOf(body: Fields, { length: promptTokens }: Uint32Array): KvLeg {
     const params = body['kv_transfer_params']
     if (typeof params !== 'object' || params === null || Array.isArray(params)) return WHOLE
     const fields = params as Fields
     if (fields['do_remote_decode'] === true) {
       this.#checkPrefill(body, fields)
       this.prefillLegs += 1
-      return { kind: 'prefill' }
+      return { kind: 'prefill', hold: true }
     }
     if (fields['do_remote_prefill'] !== true) return WHOLE
     if (REMOTE_KEYS.some((key) => fields[key] === undefined || fields[key] === null)) {
@@ -114,7 +81,7 @@ export class KvPeer {
   }
 
   /** Keeps the blocks of a finished prefill and says how to find them. */
-  publish(requestId: string, sequence: Sequence): Fields {
+  publish({ requestId, sequence }: Prefilled): Fields {
     this.#published += 1
     const remoteId = `${requestId}-${this.#published.toString(16).padStart(8, '0')}`
     this.#handoffs.set(remoteId, { sequence, read: false })
@@ -145,7 +112,7 @@ export class KvPeer {
   }
 
   #checkPrefill(body: Fields, fields: Fields): void {
-    const limit = body['max_completion_tokens'] ?? body['max_tokens']
+    const limit = body['max_output_tokens'] ?? body['max_completion_tokens'] ?? body['max_tokens']
     const fault =
       body['stream'] === true
         ? 'a prefill leg must not stream: its answer would carry no kv_transfer_params'

@@ -84,6 +84,8 @@ export interface Reading {
 export interface Forecast {
   readonly ttftMs: number | null
   readonly cachedTokens: number | null
+  /** From the end of a prefill on another engine to the first token on this one, milliseconds. */
+  readonly handOverMs?: number
 }
 
 /** The engines a placement occupies, by id, with what each does. */

@@ -5,6 +5,7 @@ import { AdapterUse } from './adapter-use.ts'
 import { CacheCapacity } from './cache-capacity.ts'
 import { CacheFeedback } from './cache-feedback.ts'
 import type { EngineSpec, EngineStats } from './contract.ts'
+import { HandOverTime } from '../latency/hand-over.ts'
 import { PrefillQueue } from './prefill-work.ts'
 
 /** How long a new or restarted engine is spared: CUDA graphs, caches and clocks take their time. */
@@ -23,6 +24,7 @@ export class EngineBook {
   readonly feedback = new CacheFeedback()
   readonly capacity = new CacheCapacity()
   readonly adapters = new AdapterUse()
+  readonly handOver = new HandOverTime()
   /** Live requests. */
   requests = 0
   #warmSince: number

@@ -99,6 +99,7 @@ export class RoutingBooks implements Books {
       else if (leg.queued !== null) request.prefillS = prefillSeen(leg, stages, leg.book.queue.firstToken(leg.queued, now))
       if (endsAtFirstToken(leg.part)) this.#endLeg(leg, booking.admission)
       else {
+        if (leg.part === 'decode' && stages.first_byte !== undefined) leg.book.handOver.learn(booking.admission.promptTokens, stages.first_byte)
         leg.book.unseenFrom(now)
         request.running = leg.book.requests
       }

@@ -64,7 +64,7 @@ export class RoutingReading implements Reading {
     const size = { promptTokens: this.#admission.promptTokens, cachedTokens: cached.total }
     const loadS = (cached.host * TIER_TOKEN_US.host + cached.disk * TIER_TOKEN_US.disk + cached.remote * TIER_TOKEN_US.remote) / 1e6
     const seconds = engine.spec.rttMs / 1000 + book.queue.seconds(this.#now) + prefillSeconds(this.#sources.lawOf(engine), size) + loadS
-    return { ttftMs: seconds * 1000, cachedTokens: cached.total }
+    return { ttftMs: seconds * 1000, cachedTokens: cached.total, handOverMs: book.handOver.expectedMs(this.#admission.promptTokens) }
   }
 
   /** What routing counts on. */

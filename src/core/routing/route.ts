@@ -1,7 +1,8 @@
 /** From a policy and the engines that may be chosen to a placement with its runners-up. Pure, synchronous, no booking. */
 import type { Placement, RankedCandidate, SplitConfig } from '../cluster/contract.ts'
 import type { Candidate, Policy, Random, RouteRequest, Signal } from './policy.ts'
-import { shouldSplit } from './split.ts'
+import { encodersFor } from './encoders.ts'
+import { splitVerdict, type SplitVerdict } from './split.ts'
 
 /** The engines that may do one part, in tie order. */
 export interface Field {
@@ -19,10 +20,12 @@ export interface RouteInput {
   /** Why the request cannot be split; null: it can. */
   readonly unsplittable: string | null
   readonly encodeItems: number
+  /** Prompt length as the split's threshold counts it. */
+  readonly splitTokens: number
   /** Does the pool have engines for split serving at all, available or not? */
   readonly splits: boolean
   field(part: 'whole' | 'prefill' | 'decode' | 'encode'): Field
-  forecast(engine: string): { readonly ttftMs: number | null; readonly cachedTokens: number | null }
+  forecast(engine: string): { readonly ttftMs: number | null; readonly cachedTokens: number | null; /** From a prefill's end elsewhere to the first token here. */ readonly handOverMs?: number }
 }
 
 export interface Ranking {
@@ -34,7 +37,14 @@ export interface Ranking {
 }
 
 export type Routed =
-  | { readonly placement: Placement; readonly ranking: Ranking; /** Engine whose prefill the first token waits for. */ readonly prefiller: string }
+  | {
+      readonly placement: Placement
+      readonly ranking: Ranking
+      /** Engine whose prefill the first token waits for. */
+      readonly prefiller: string
+      /** Why it was split or not; null: the pool never splits. */
+      readonly why: string | null
+    }
   | { readonly empty: 'whole' | 'role' }
 
 const MAX_RUNNERS_UP = 4
@@ -57,47 +67,61 @@ export function rankField(input: Pick<RouteInput, 'request' | 'chain' | 'random'
 }
 
 export function route(input: RouteInput): Routed {
-  const staged = input.encodeItems > 0 ? input.field('encode') : null
-  const encode = staged !== null && staged.ids.length > 0 ? best(rankField(input, staged)) : null
-  const routed = (input.splits && input.unsplittable === null && input.split.mode !== 'never' && routeSplit(input)) || routeWhole(input)
-  if (encode === null || 'empty' in routed) return routed
+  const encode = input.encodeItems > 0 ? encodersFor(input.field('encode'), input.encodeItems) : []
+  const routed = routeParts(input)
+  if (encode.length === 0 || 'empty' in routed) return routed
   const { placement } = routed
   const legs = placement.kind === 'split' ? { prefill: placement.prefill, decode: placement.decode } : { prefill: null, decode: routed.prefiller }
-  return { ...routed, placement: { kind: 'staged', encode: [encode], ...legs, runnersUp: placement.runnersUp } }
+  return { ...routed, placement: { kind: 'staged', encode, ...legs, runnersUp: placement.runnersUp } }
 }
 
-function routeWhole(input: RouteInput): Routed {
+function routeParts(input: RouteInput): Routed {
+  if (!input.splits) return routeWhole(input, null)
+  if (input.unsplittable !== null) return routeWhole(input, `cannot be split: ${input.unsplittable}`)
+  return input.split.mode === 'never' ? routeWhole(input, 'never') : routeSplit(input)
+}
+
+function routeWhole(input: RouteInput, why: string | null): Routed {
   const field = input.field('whole')
   if (field.ids.length === 0) return { empty: 'whole' }
   const ranking = rankField(input, field)
   const engine = best(ranking)
   if (engine === null) return { empty: 'whole' }
-  return { placement: { kind: 'whole', engine, runnersUp: runnersUp(ranking, [engine]) }, ranking, prefiller: engine }
+  return { placement: { kind: 'whole', engine, runnersUp: runnersUp(ranking, [engine]) }, ranking, prefiller: engine, why }
 }
 
-/** null: serve it whole. Decode is chosen first: it keeps the request longest, and its cache decides whether to split. */
-function routeSplit(input: RouteInput): Routed | null {
+/** Decode is chosen first: it keeps the request longest, and its cache decides whether to split. */
+function routeSplit(input: RouteInput): Routed {
   const decoders = rankField(input, input.field('decode'))
   const decode = best(decoders)
   const prefillField = input.field('prefill')
   const prefillers = decode === null ? null : rankField(input, without(prefillField, decode))
   const prefill = prefillers === null ? null : best(prefillers)
-  if (decode === null || prefillers === null || prefill === null) return input.split.fallback === 'fail' ? { empty: 'role' } : null
-
-  const whole = input.forecast(decode)
-  const facts = {
-    promptTokens: input.request.promptTokens,
-    cachedTokens: whole.cachedTokens ?? 0,
-    splitTtftMs: input.split.mode === 'adaptive' ? input.forecast(prefill).ttftMs : null,
-    wholeTtftMs: whole.ttftMs,
+  if (decode === null || prefillers === null || prefill === null) {
+    const missing = decode === null ? 'decode' : 'prefill'
+    return input.split.fallback === 'fail' ? { empty: 'role' } : routeWhole(input, `no ${missing} engine can be had`)
   }
-  if (!shouldSplit(facts, input.split)) return null
+  const verdict = verdictOn(input, prefill, decode)
+  if (!verdict.split) return routeWhole(input, verdict.why)
   const ranking = { ...decoders, ranked: [...prefillers.ranked, ...decoders.ranked] }
   return {
     placement: { kind: 'split', prefill, decode, runnersUp: runnersUp(decoders, [prefill, decode]) },
     ranking,
     prefiller: prefill,
+    why: verdict.why,
   }
+}
+
+function verdictOn(input: RouteInput, prefill: string, decode: string): SplitVerdict {
+  const whole = input.forecast(decode)
+  const split = input.split.mode === 'adaptive' ? input.forecast(prefill).ttftMs : null
+  const facts = {
+    promptTokens: input.split.mode === 'threshold' ? input.splitTokens : input.request.promptTokens,
+    cachedTokens: whole.cachedTokens ?? 0,
+    splitTtftMs: split === null ? null : split + (whole.handOverMs ?? 0),
+    wholeTtftMs: whole.ttftMs,
+  }
+  return splitVerdict(facts, input.split)
 }
 
 function missingFrom(ranked: readonly RankedCandidate[], ids: readonly string[]): string[] {

@@ -1,7 +1,7 @@
 /** Prefill on one engine, then the client's own request with what the prefill engine handed over (connectors `nixl` and `response`). */
 import type { EngineTarget } from '../../ports.ts'
 import type { Deal } from '../attempt-failed.ts'
-import type { HandOver } from './hand-over.ts'
+import type { HandOver } from './last-leg.ts'
 import { askLeg, type LegAnswer } from './leg.ts'
 import { ASK_TO_HOLD, handedOver } from './nixl.ts'
 import { prefillEdit } from './prefill-body.ts'

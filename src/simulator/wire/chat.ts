@@ -8,7 +8,7 @@ import { modelOf, type Ask } from './generation.ts'
 import type { Choice } from './job.ts'
 import { tokenLogprobs } from './logprobs.ts'
 import { readBody } from './read-body.ts'
-import { loadReport, openReply, runWhole, totalsOfReply, type Reply } from './reply.ts'
+import { handOver, loadReport, openReply, runWhole, totalsOfReply, type Reply } from './reply.ts'
 import { readSampling, type Body } from './sampling.ts'
 import { checkResponseFormat } from './schema-check.ts'
 import { FINGERPRINT, type Serving } from './serving.ts'
@@ -66,7 +66,7 @@ function forcedTool(body: Body): PlanInput['tool'] {
 }
 
 function completion(reply: Reply, sequences: readonly Sequence[], aborted: boolean): object {
-  const { serving, ask, leg } = reply
+  const { serving, ask } = reply
   const metrics = metricsOf(sequences)
   return {
     id: reply.id,
@@ -80,7 +80,7 @@ function completion(reply: Reply, sequences: readonly Sequence[], aborted: boole
     prompt_logprobs: null,
     prompt_token_ids: reply.tokenIds ? Array.from(ask.prompts[0]!) : null,
     prompt_text: null,
-    kv_transfer_params: leg.kind === 'prefill' && !aborted ? serving.kv!.publish(reply.id, sequences[0]!) : null,
+    kv_transfer_params: handOver(reply, sequences, { aborted, requestId: reply.id }),
     ec_transfer_params: null,
     metrics: serving.settings.perRequestMetrics && metrics !== null ? { ...metrics, speculative_decoding: null } : null,
   }

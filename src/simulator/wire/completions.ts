@@ -6,7 +6,7 @@ import type { Choice } from './job.ts'
 import { completionLogprobs } from './logprobs.ts'
 import { readPrompts, type Prompt } from './prompts.ts'
 import { readBody } from './read-body.ts'
-import { loadReport, openReply, run, runWhole, totalsOfReply, type Reply } from './reply.ts'
+import { handOver, loadReport, openReply, run, runWhole, totalsOfReply, type Reply } from './reply.ts'
 import { readSampling } from './sampling.ts'
 import { FINGERPRINT, type Serving } from './serving.ts'
 import { data, DONE, eventStream } from './sse.ts'
@@ -41,7 +41,7 @@ const echoed = (reply: CompletionReply, choice: Choice): string => {
 }
 
 function completion(reply: CompletionReply, sequences: readonly Sequence[], aborted: boolean): object {
-  const { serving, ask, leg } = reply
+  const { serving, ask } = reply
   const metrics = metricsOf(sequences)
   return {
     id: reply.id,
@@ -52,7 +52,7 @@ function completion(reply: CompletionReply, sequences: readonly Sequence[], abor
     service_tier: null,
     system_fingerprint: FINGERPRINT,
     usage: usageOf(totalsOfReply(reply, sequences), false),
-    kv_transfer_params: leg.kind === 'prefill' && !aborted ? serving.kv!.publish(`${reply.id}-0`, sequences[0]!) : null,
+    kv_transfer_params: handOver(reply, sequences, { aborted, requestId: serving.settings.connector === 'nixl' ? `${reply.id}-0` : reply.id }),
     ec_transfer_params: null,
     metrics: serving.settings.perRequestMetrics && metrics !== null ? { ...metrics, speculative_decoding: null } : null,
   }

@@ -1,5 +1,5 @@
 import { blockKeys } from '../block-keys.ts'
-import type { KvLeg } from '../kv-peer.ts'
+import type { KvLeg } from '../kv-connector.ts'
 import type { SequenceSpec } from '../sequence.ts'
 import { planAnswer, type AnswerPlan, type PlanInput } from './answer-plan.ts'
 import type { Choice } from './job.ts'
@@ -44,7 +44,7 @@ export async function prepare(serving: Serving, ask: Ask): Promise<Prepared> {
   for (const prompt of ask.prompts) checkPrompt(serving, prompt, ask.sampling.maxTokens)
   checkSalt(ask.body)
   admit(serving, ask.prompts.length * ask.sampling.n)
-  const leg: KvLeg = serving.kv?.legOf(ask.body, ask.prompts[0]!.length) ?? { kind: 'whole' }
+  const leg: KvLeg = serving.kv?.legOf(ask.body, ask.prompts[0]!) ?? { kind: 'whole' }
   if (leg.kind === 'fatal') {
     serving.crash()
     throw engineDead()
@@ -89,7 +89,7 @@ function specOf(serving: Serving, ask: Ask, { prompt, plan, leg, encodeItems }: 
     outputTokens: plan.tokens.length,
     blocks: blockKeys(all, serving.settings.limits.blockTokens, `${ask.model}\n${typeof salt === 'string' ? salt : ''}`),
     remote: leg.kind === 'decode',
-    hold: leg.kind === 'prefill',
+    hold: leg.kind === 'prefill' && leg.hold,
     encodeItems,
   }
 }

@@ -1,6 +1,6 @@
 import type { EngineModel } from '../engine-model.ts'
 import type { EngineSettings } from '../engine-options.ts'
-import type { KvPeer } from '../kv-peer.ts'
+import type { KvConnector } from '../kv-connector.ts'
 import type { Histogram, ServingMetrics } from './serving-metrics.ts'
 
 export interface MetricsInput {
@@ -9,7 +9,7 @@ export interface MetricsInput {
   readonly settings: EngineSettings
   /** 0: awake; else the level of sleep. */
   readonly sleepLevel: number
-  readonly kv: KvPeer | null
+  readonly kv: KvConnector | null
   /** Seconds since the epoch. */
   readonly startedAtS: number
 }

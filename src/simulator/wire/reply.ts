@@ -1,5 +1,5 @@
 import type { Incoming } from '../answer.ts'
-import type { KvLeg } from '../kv-peer.ts'
+import type { Fields, KvLeg } from '../kv-connector.ts'
 import type { Sequence } from '../sequence.ts'
 import { prepare, type Ask } from './generation.ts'
 import { runJob, type Choice, type JobEvents } from './job.ts'
@@ -64,6 +64,13 @@ export function runWhole(reply: Reply, incoming: Incoming): Promise<{ sequences:
     if (incoming.signal.aborted) cancel()
     incoming.signal.addEventListener('abort', cancel, { once: true })
   })
+}
+
+/** `kv_transfer_params` of an answer: a prefill leg's hand-over. `requestId` is what engines call the request among themselves. */
+export function handOver(reply: Reply, sequences: readonly Sequence[], { aborted, requestId }: { aborted: boolean; requestId: string }): Fields | null {
+  const { serving, ask, leg, choices } = reply
+  if (leg.kind !== 'prefill' || aborted) return null
+  return serving.kv!.publish({ requestId, sequence: sequences[0]!, prompt: ask.prompts[0]!, firstToken: choices[0]!.plan.tokens[0]!, body: ask.body })
 }
 
 export const totalsOfReply = (reply: Reply, sequences: readonly Sequence[]): Totals =>

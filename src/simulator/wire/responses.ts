@@ -2,7 +2,7 @@ import { json, type Answer, type Incoming } from '../answer.ts'
 import type { Sequence } from '../sequence.ts'
 import { readChat } from './chat.ts'
 import { readBody } from './read-body.ts'
-import { openReply, run, runWhole, totalsOfReply, type Reply } from './reply.ts'
+import { handOver, openReply, run, runWhole, totalsOfReply, type Reply } from './reply.ts'
 import { flagOf, type Body } from './sampling.ts'
 import type { Serving } from './serving.ts'
 import { event, eventStream } from './sse.ts'
@@ -73,6 +73,8 @@ interface ResponseState {
   readonly output: readonly object[]
   readonly usage: object | null
   readonly metrics?: object | null
+  /** `kv_transfer_params` of a prefill leg. */
+  readonly params?: object | null
 }
 
 /** A response in one of its states, with all its fields. */
@@ -108,7 +110,7 @@ function response(reply: ResponseReply, state: ResponseState): Record<string, un
     ...(state.metrics === undefined ? {} : { metrics: state.metrics }),
     presence_penalty: 0,
     frequency_penalty: 0,
-    kv_transfer_params: null,
+    kv_transfer_params: state.params ?? null,
     ec_transfer_params: null,
     input_messages: null,
     output_messages: null,
@@ -121,7 +123,9 @@ function finished(reply: ResponseReply, sequences: readonly Sequence[]): Record<
   const text = plan.pieces.slice(0, sequences[0]!.outputs).join('')
   const cut = plan.finish === 'length'
   const metrics = metricsOf(sequences)
+  const params = handOver(reply, sequences, { aborted: false, requestId: reply.id })
   const answer = response(reply, {
+    params,
     status: cut ? 'incomplete' : 'completed',
     incomplete: cut ? { reason: 'max_output_tokens' } : null,
     output: [messageItem(reply, text)],

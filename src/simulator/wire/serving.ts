@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts'
 import type { Driver } from '../driver.ts'
 import type { EngineSettings } from '../engine-options.ts'
-import type { KvPeer } from '../kv-peer.ts'
+import type { KvConnector } from '../kv-connector.ts'
 import type { ServingMetrics } from './serving-metrics.ts'
 import type { StoredResponses } from './stored-responses.ts'
 
@@ -15,7 +15,7 @@ export interface Serving {
   readonly clock: Clock
   readonly metrics: ServingMetrics
   /** Prefill/decode hand-over; null: no connector, `kv_transfer_params` is ignored. */
-  readonly kv: KvPeer | null
+  readonly kv: KvConnector | null
   /** Answers of /v1/responses that can be asked for again. */
   readonly responses: StoredResponses
   /** Has this encoder output been made by an encode engine or here? Remembers it if not. */

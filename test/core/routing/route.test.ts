@@ -92,7 +92,7 @@ describe('a pool of prefill and decode engines', () => {
 describe('a pool with an encoder', () => {
   it('stages a request that has items to encode, and no other', () => {
     const state = open({ engines: [engine('v', { role: 'encode' }), engine('a')] })
-    expect(place(state, { encodeItems: 2 })).toEqual({ kind: 'staged', encode: ['v'], prefill: null, decode: 'a', runnersUp: [] })
+    expect(place(state, { encodeItems: 2 })).toEqual({ kind: 'staged', encode: ['v', 'v'], prefill: null, decode: 'a', runnersUp: [] })
     expect(place(state)).toMatchObject({ kind: 'whole', engine: 'a' })
   })
 })

@@ -1,0 +1,48 @@
+/** What a body says about splitting its request between a prefill and a decode engine. */
+
+type Json = Readonly<Record<string, unknown>>
+
+/** Why not: the prefill leg makes one token of one answer to one prompt, and more of any of them cannot be carried over. null: it can. */
+export function severalAnswers(json: Json): string | null {
+  for (const name of ['n', 'best_of']) if (typeof json[name] === 'number' && json[name] > 1) return `${name} is more than 1`
+  if (json['use_beam_search'] === true) return 'beam search'
+  if (json['echo'] === true) return 'echo'
+  if (typeof json['prompt_logprobs'] === 'number') return 'prompt_logprobs'
+  // Answered before it is computed: there would be nothing to hand over yet.
+  if (json['background'] === true) return 'background'
+  return severalPrompts(json['prompt']) ? 'several prompts' : null
+}
+
+/** A list of ids is one prompt, a list of texts or of lists is several. */
+function severalPrompts(prompt: unknown): boolean {
+  return Array.isArray(prompt) && prompt.length > 1 && typeof prompt[0] !== 'number'
+}
+
+/**
+ * The estimate of production-stack#890, for thresholds tuned there: a quarter of the characters (code points) of the prompt
+ * or of the messages' text, ids as they are, 0 for anything else. It counts Chinese and Japanese far too low.
+ */
+export function quarterOfCharacters(json: Json): number {
+  const { prompt, messages } = json
+  if (typeof prompt === 'string') return Math.floor(characters(prompt) / 4)
+  if (Array.isArray(prompt)) return prompt.length
+  if (!Array.isArray(messages)) return 0
+  let sum = 0
+  for (const message of messages as (Json | null)[]) sum += charactersOf(message?.['content'])
+  return Math.floor(sum / 4)
+}
+
+function charactersOf(content: unknown): number {
+  if (typeof content === 'string') return characters(content)
+  if (!Array.isArray(content)) return 0
+  let sum = 0
+  for (const part of content as (Json | null)[]) if (part?.['type'] === 'text' && typeof part['text'] === 'string') sum += characters(part['text'])
+  return sum
+}
+
+/** Code points: a surrogate pair is one. */
+function characters(text: string): number {
+  let pairs = 0
+  for (let at = 0; at < text.length; at++) if ((text.charCodeAt(at) & 0xfc00) === 0xdc00) pairs++
+  return text.length - pairs
+}

@@ -1,0 +1,107 @@
+/** Puts a first token that was made elsewhere in front of a completion, and makes a chat's answer of it where that was asked for. */
+import type { AnswerChange } from './change.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** For one answer: the token is told once. */
+export function changeOf(path: string, firstText: string): AnswerChange {
+  const chat = path.startsWith('/v1/chat/completions')
+  let told = false
+  return {
+    event(payload) {
+      const record = recordOf(payload)
+      // The end, an error, or nothing of ours.
+      if (record === null) return [payload]
+      const opening = told ? [] : (chat ? chatOpening : completionOpening)(record, firstText)
+      told = true
+      return [...opening, chat ? chatChunk(record) : completionChunk(record)].map((one) => JSON.stringify(one))
+    },
+    whole: (answer) => (chat ? chatAnswer(answer, firstText) : completionAnswer(answer, firstText)),
+  }
+}
+
+/** null: not a record of a completion. */
+function recordOf(payload: string): Json | null {
+  if (!payload.startsWith('{')) return null
+  try {
+    const record = JSON.parse(payload) as Json
+    return Array.isArray(record['choices']) ? record : null
+  } catch {
+    return null
+  }
+}
+
+const choicesOf = ({ choices }: Json): readonly Json[] => choices as Json[]
+
+/** The decode leg's prompt held the first token: it is output. */
+function usageOf({ usage }: Json): Json {
+  if (typeof usage !== 'object' || usage === null) return usage === undefined ? {} : { usage }
+  const counts = usage as Json
+  return { usage: { ...counts, prompt_tokens: Number(counts['prompt_tokens']) - 1, completion_tokens: Number(counts['completion_tokens']) + 1 } }
+}
+
+const chatId = (id: unknown): string => `chat${String(id)}`
+
+function completionChunk(record: Json): Json {
+  return { ...record, ...usageOf(record) }
+}
+
+function completionOpening(record: Json, text: string): Json[] {
+  const { id, object, created, model } = record
+  return [{ id, object, created, model, choices: [{ index: 0, text, logprobs: null, finish_reason: null, stop_reason: null, prompt_token_ids: null, token_ids: null }] }]
+}
+
+function chatChunk(record: Json): Json {
+  const choices = choicesOf(record).map(({ index, text, finish_reason: finish, stop_reason: stop }) => ({
+    index,
+    delta: { content: text },
+    logprobs: null,
+    finish_reason: finish,
+    ...(finish === null ? {} : { stop_reason: stop ?? null }),
+    token_ids: null,
+  }))
+  return { ...record, id: chatId(record['id']), object: 'chat.completion.chunk', choices, ...usageOf(record) }
+}
+
+/** As vLLM begins a chat: the role with no text, then the first token. */
+function chatOpening({ id, created, model }: Json, text: string): Json[] {
+  const base = { id: chatId(id), object: 'chat.completion.chunk', created, model }
+  return [
+    { ...base, choices: [{ index: 0, delta: { role: 'assistant', content: '' }, logprobs: null, finish_reason: null }], prompt_token_ids: null, prompt_text: null },
+    { ...base, choices: [{ index: 0, delta: { content: text }, logprobs: null, finish_reason: null, token_ids: null }] },
+  ]
+}
+
+function completionAnswer(answer: Json, first: string): Json {
+  const choices = choicesOf(answer).map((choice) => ({ ...choice, text: first + String(choice['text'] ?? '') }))
+  return { ...answer, choices, ...usageOf(answer) }
+}
+
+/** Field for field what vLLM's chat endpoint answers, in its order. */
+function chatAnswer(answer: Json, first: string): Json {
+  const { id, created, model, service_tier = null, system_fingerprint, kv_transfer_params = null, ec_transfer_params = null, metrics } = answer
+  return {
+    id: chatId(id),
+    object: 'chat.completion',
+    created,
+    model,
+    choices: choicesOf(answer).map(({ index, text, finish_reason: finish, stop_reason: stop = null }) => ({
+      index,
+      message: { role: 'assistant', content: first + String(text ?? ''), refusal: null, annotations: null, audio: null, function_call: null, reasoning: null },
+      logprobs: null,
+      finish_reason: finish,
+      stop_reason: stop,
+      token_ids: null,
+      routed_experts: null,
+    })),
+    service_tier,
+    ...(system_fingerprint === undefined ? {} : { system_fingerprint }),
+    ...usageOf(answer),
+    prompt_logprobs: null,
+    prompt_token_ids: null,
+    prompt_text: null,
+    kv_transfer_params,
+    ec_transfer_params,
+    ...(metrics === undefined ? {} : { metrics }),
+  }
+}
