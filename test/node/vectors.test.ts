@@ -121,6 +121,21 @@ describe('streams arrive byte for byte, wherever they are cut', () => {
   )
 })
 
+describe('a stream that ends too early never looks complete', () => {
+  it.each(streams.filter(({ file }) => file === 'cut.sse' || file === 'no-done.sse').map(({ file, says }) => [says, file]))('%s', async (_, file) => {
+    const player = await recordedEngine([])
+    const through = await open(player)
+    const text = bytes(`sse/${file}`)
+    player.stream(text, [])
+    const ask = { url: through.url, method: 'POST', path: '/v1/completions', body: { model: 'tiny', prompt: 'x', stream: true } } as const
+    const seen = await send(ask).then(({ body }) => body.subarray(text.length - 40).toString('utf8'), () => 'the connection broke')
+    expect(seen).toMatch(/"error"|the connection broke/)
+    expect(seen).not.toContain('[DONE]')
+    await through.stop(AbortSignal.abort())
+    player.close()
+  })
+})
+
 describe('the list of streams', () => {
   it('says what is in the files', () => {
     const files = Object.fromEntries(streams.map(({ file }) => [file, bytes(`sse/${file}`).toString('utf8')]))
