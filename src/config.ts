@@ -20,6 +20,8 @@ export interface Config {
   readonly limits: LimitsConfig
   readonly log: LogConfig
   readonly ttft: TtftConfig
+  readonly metrics: MetricsConfig
+  readonly traces: TracesConfig
 }
 
 export interface KeyConfig {
@@ -168,6 +170,10 @@ export interface LimitsConfig {
 
 export interface LogConfig {
   readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent'
+  /** One line per engine this often; 0: none. */
+  readonly statsIntervalMs: number
+  /** The line `Routing request … with session id …` of production-stack's router. */
+  readonly routing: boolean
 }
 
 export interface TtftConfig {
@@ -176,4 +182,25 @@ export interface TtftConfig {
   readonly token: string | null
   readonly ttlMs: number
   readonly maxRequests: number
+  readonly maxBytes: number
+  /** A line in the log for each new stage and each report that became complete. */
+  readonly log: boolean
+  /** The known stages as a last comment of streams that are read on the way. */
+  readonly comment: boolean
+  /** Reports that come in go to this gateway instead; null: they are kept here. */
+  readonly relay: { readonly url: string; readonly token: string | null } | null
+}
+
+export interface MetricsConfig {
+  /** What scrapers show; null: the admin key, or nothing on a loopback listener. */
+  readonly key: string | null
+}
+
+export interface TracesConfig {
+  /** Base URL of an OTLP/HTTP collector, or its `/v1/traces`; null: nothing is exported. */
+  readonly endpoint: string | null
+  readonly headers: Readonly<Record<string, string>>
+  /** Share of requests without a decision of the client's; 0..1. */
+  readonly sample: number
+  readonly service: string
 }

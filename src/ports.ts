@@ -15,6 +15,11 @@ import type {
   AttemptFailure,
   Usage,
 } from './core/cluster/contract.ts'
+import type { ReportPartial } from './core/reports/partial.ts'
+import type { RecordBatch } from './core/reports/record.ts'
+import type { Added } from './core/reports/report-store.ts'
+import type { RollupGroup } from './core/reports/rollups.ts'
+import type { FoundReport } from './core/reports/ttft-state.ts'
 
 /**
  * The single sequencer of one cluster's pool: a Durable Object on Workers, the same class in process on Node.
@@ -197,6 +202,28 @@ export interface Probe {
   (target: EngineTarget, now: () => number): Promise<EngineSignal>
 }
 
+/** Built files of the dashboard, by plain name. null: there is none, or nothing was built. Rejects when it cannot be read. */
+export interface AssetFiles {
+  (name: string): Promise<Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null>
+}
+
+/**
+ * What is known of requests before their first token, sharded by request: Durable Objects on Workers, memory on Node.
+ * Never on a request's path.
+ */
+export interface Ttft {
+  /** How long records may wait for company before they are flushed. */
+  readonly batchMs: number
+  /** Merges partials; one answer each, in order. Nothing is kept, and nothing answered, while reports are off. */
+  report(partials: readonly ReportPartial[]): Promise<readonly Added[]>
+  /** By the client's label, the gateway's id, or an id an engine made of either. */
+  find(id: string): Promise<FoundReport | null>
+  /** The gateway's own records, in batches. Safe to repeat: a (source, epoch, seq) counts once. */
+  flush(batch: RecordBatch): Promise<void>
+  /** Durations and counts of everything flushed so far. */
+  rollups(): Promise<readonly RollupGroup[]>
+}
+
 export interface Log {
   debug(event: string, fields?: Readonly<Record<string, unknown>>): void
   info(event: string, fields?: Readonly<Record<string, unknown>>): void
@@ -215,4 +242,6 @@ export interface Ports {
   /** A fresh, unguessable id. */
   newId(): string
   readonly log: Log
+  /** Absent: this runtime keeps no reports and no rollups while `ttft` is off. */
+  readonly ttft?: Ttft
 }

@@ -37,7 +37,7 @@ function unread(error: unknown): never {
 }
 
 /** A declared length is checked before a byte is read; HTTP framing holds the sender to it. Else we count while reading. */
-async function readBounded(request: Request, limitBytes: number): Promise<Uint8Array> {
+export async function readBounded(request: Request, limitBytes: number): Promise<Uint8Array> {
   const declared = request.headers.get('content-length')
   if (declared !== null && /^\d+$/.test(declared)) {
     if (Number(declared) > limitBytes) throw tooLarge(limitBytes)

@@ -6,6 +6,7 @@ import type { PoolSource } from '../../origin/configured.ts'
 import type { Log, Ports } from '../../ports.ts'
 import { memoryClusters } from './clusters.ts'
 import { socketOrigin } from './fast/origin.ts'
+import { memoryTtft } from './ttft.ts'
 
 export interface NodePorts extends Ports {
   /** Lets go of timers and idle sockets. */
@@ -28,6 +29,7 @@ export function nodePorts(config: Config, log: Log): NodePorts {
     random: () => Math.random(),
     newId: () => randomUUID(),
     log,
+    ttft: memoryTtft({ store: config.ttft.enabled ? config.ttft : null }),
     close() {
       clusters.close()
       origin.close()

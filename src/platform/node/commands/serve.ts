@@ -49,7 +49,7 @@ export function withFlags(config: Config, args: Args): Config {
   if (!moved.loopback && moved.keys === null && !moved.open) {
     throw new UsageError(`${args.text('listen')} can be reached from other machines, and the configuration has no keys.`, 'Add `keys` to it, or say `open: true`.')
   }
-  return known === undefined ? moved : { ...moved, log: { level: known } }
+  return known === undefined ? moved : { ...moved, log: { ...moved.log, level: known } }
 }
 
 export function listenFlag(args: Args): Config['listen'] | null {

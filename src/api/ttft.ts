@@ -1,0 +1,130 @@
+/** `/ttft_report`: what engines and proxies report of the time before the first token, after vllm-ascend #12. */
+import type { Hono } from 'hono'
+import { readPartial, type ReportPartial } from '../core/reports/partial.ts'
+import type { Added } from '../core/reports/report-store.ts'
+import type { FoundReport } from '../core/reports/ttft-state.ts'
+import type { RequestScope, Ttft } from '../ports.ts'
+import { readBounded } from './body.ts'
+import type { Door } from './door.ts'
+import { Keyring } from './keys.ts'
+import { asFailure } from './problem.ts'
+
+type Env = { Bindings: RequestScope }
+
+/** A partial is some hundred bytes; a batch of a relay holds a few thousand. */
+const BODY_BYTES = 1_048_576
+const MAX_BATCH = 5_000
+
+/** Off, there are no routes at all. */
+export function mountTtft(app: Hono<Env>, door: Door): void {
+  const { ttft } = door.ports
+  if (!door.config.ttft.enabled || ttft === undefined) return
+  const reports = new Reports(door, ttft)
+  app.post('/ttft_report', (c) => answered(door, () => reports.post(c.req.raw, null)))
+  app.post('/ttft_report/:token', (c) => answered(door, () => reports.post(c.req.raw, c.req.param('token'))))
+  app.get('/ttft_report/:id', (c) => answered(door, () => reports.get(c.req.raw, c.req.param('id'), null)))
+  app.get('/ttft_report/:token/:id', (c) => answered(door, () => reports.get(c.req.raw, c.req.param('id'), c.req.param('token'))))
+  app.all('/ttft_report', () => json({ detail: 'POST reports to /ttft_report, GET them at /ttft_report/{request_id}' }, 405))
+  app.all('/ttft_report/*', () => json({ detail: 'not found' }, 404))
+}
+
+class Reports {
+  readonly #door: Door
+  readonly #ttft: Ttft
+  readonly #token: Keyring<true> | null
+
+  constructor(door: Door, ttft: Ttft) {
+    this.#door = door
+    this.#ttft = ttft
+    const { token } = door.config.ttft
+    this.#token = token === null ? null : new Keyring([{ secret: token, holder: true }])
+  }
+
+  async post(request: Request, token: string | null): Promise<Response> {
+    if (!(await this.#mayReport(request, token))) return json({ detail: 'the token is missing or wrong' }, 401)
+    const body = await readBounded(request, BODY_BYTES)
+    const given = parse(body)
+    if (given === undefined) return json({ detail: 'the body is not JSON (NaN and Infinity are not JSON either)' }, 400)
+    return Array.isArray(given) ? this.#batch(given) : this.#one(given)
+  }
+
+  async get(request: Request, id: string, token: string | null): Promise<Response> {
+    if (!(await this.#mayRead(request, token))) return json({ detail: 'the token is missing or wrong' }, 401)
+    await this.#door.telemetry.flush()
+    const found = await this.#ttft.find(id)
+    return found === null ? json({ detail: 'not found' }, 404) : json(reportView(found), 200)
+  }
+
+  async #one(given: unknown): Promise<Response> {
+    const partial = readPartial(given)
+    if ('detail' in partial) return json(partial, 400)
+    const [added] = await this.#ttft.report([partial])
+    this.#log([added!])
+    return json({ request_id: added!.id, combined: added!.combined }, 200)
+  }
+
+  async #batch(given: readonly unknown[]): Promise<Response> {
+    if (given.length > MAX_BATCH) return json({ detail: `a batch holds at most ${MAX_BATCH} reports, got ${given.length}` }, 400)
+    const rejected: { readonly index: number; readonly detail: string }[] = []
+    const partials: ReportPartial[] = []
+    for (const [index, one] of given.entries()) {
+      const partial = readPartial(one)
+      if ('detail' in partial) rejected.push({ index, ...partial })
+      else partials.push(partial)
+    }
+    this.#log(await this.#ttft.report(partials))
+    return json({ accepted: partials.length, rejected }, rejected.length > 0 && partials.length === 0 ? 400 : 200)
+  }
+
+  #log(added: readonly Added[]): void {
+    if (!this.#door.config.ttft.log) return
+    for (const { id, news, combined } of added) {
+      if (news !== 'none') this.#door.ports.log.info('ttft_report', { request_id: id, news, combined })
+    }
+  }
+
+  async #mayReport(request: Request, token: string | null): Promise<boolean> {
+    if (this.#token === null) return token === null
+    return (await this.#token.find(token ?? bearer(request) ?? '')) !== null
+  }
+
+  /** The admin may read what reporters may. */
+  async #mayRead(request: Request, token: string | null): Promise<boolean> {
+    if (await this.#mayReport(request, token)) return true
+    if (token !== null) return false
+    return this.#door.keeper.admin(request.headers).then(
+      () => true,
+      () => false,
+    )
+  }
+}
+
+/** The wire form of a report. */
+export function reportView({ id, byRole, combined }: Pick<FoundReport, 'id' | 'byRole' | 'combined'>) {
+  return { request_id: id, by_role: byRole, combined }
+}
+
+/** No line in the log for each of thousands of reports, nor the token that stands in their path. */
+async function answered(door: Door, handle: () => Promise<Response>): Promise<Response> {
+  try {
+    return await handle()
+  } catch (thrown) {
+    const failure = asFailure(thrown)
+    if (failure.reason === 'internal') door.ports.log.error('ttft_report_failed', { error: failure.cause })
+    return json({ detail: failure.message }, failure.shape.status)
+  }
+}
+
+function parse(body: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder().decode(body)) as unknown
+  } catch {
+    return undefined
+  }
+}
+
+const bearer = (request: Request): string | null => /^bearer +(\S+) *$/i.exec(request.headers.get('authorization') ?? '')?.[1] ?? null
+
+function json(value: unknown, status: number): Response {
+  return new Response(JSON.stringify(value), { status, headers: { 'content-type': 'application/json', 'cache-control': 'no-store' } })
+}

@@ -1,0 +1,113 @@
+/** One report of one stage, as engines and proxies post them (vllm-ascend #12), read with suspicion. */
+import { MAX_ID_CHARS } from './ids.ts'
+
+export const ROLES = ['meta', 'encoder', 'pd'] as const
+export type ReportRole = (typeof ROLES)[number]
+
+/** The stages whose sum is `ttft_ms`, in the order a request goes through them. */
+export const STAGES = ['enc_queue_time_ms', 'enc_compute_time_ms', 'emb_cache_transfer_time_ms', 'prefill_queue_time_ms', 'prefill_compute_time_ms'] as const
+export type ReportStage = (typeof STAGES)[number]
+
+/** Everything a partial may say. Order is part of how facts are stored: append only. */
+export const FIELDS = [...STAGES, 'enc_ingress_wait_ms', 't_request_ingress_ns', 'encoder_items'] as const
+export type ReportField = (typeof FIELDS)[number]
+
+export interface ReportPartial {
+  readonly role: ReportRole
+  readonly id: string
+  readonly values: readonly (readonly [field: ReportField, value: number])[]
+  /** Which chunk of a chunked prefill the stages are of; null: the whole. */
+  readonly chunk: number | null
+  /** How many chunks there are; null: not said. */
+  readonly chunks: number | null
+  /** This chunk is the last. */
+  readonly last: boolean
+  /** Which of several encoder items of this id; null: not said. */
+  readonly item: number | null
+  /** Items of one id wait for each other, those of several ids do not; null: not said. */
+  readonly serial: boolean | null
+}
+
+/** A day: a stage that takes longer is a slip of the unit. */
+const MOST_MS = 86_400_000
+const MOST_NS = 2 ** 63
+export const MAX_CHUNKS = 65_536
+export const MAX_ITEMS = 1_024
+
+/** A partial, or what is wrong with it, in words for its sender. */
+export function readPartial(value: unknown): ReportPartial | { readonly detail: string } {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { detail: 'a report must be a JSON object' }
+  const given = value as Readonly<Record<string, unknown>>
+  const { role, request_id: id } = given
+  if (role === undefined || role === null || role === '' || id === undefined || id === null || id === '') return { detail: 'role or request_id missing' }
+  if (typeof role !== 'string' || !isRole(role)) return { detail: `role must be one of ${ROLES.join(', ')}, got ${shown(role)}` }
+  if (typeof id !== 'string' || id.length > MAX_ID_CHARS || !/^[\x21-\x7e]+$/.test(id)) {
+    return { detail: `request_id must be a text of 1 to ${MAX_ID_CHARS} printable characters without spaces, got ${shown(id)}` }
+  }
+  try {
+    return { role, id, values: valuesOf(given), ...placeOf(given) }
+  } catch (fault) {
+    if (fault instanceof BadField) return { detail: fault.message }
+    throw fault
+  }
+}
+
+class BadField extends Error {}
+
+function valuesOf(given: Readonly<Record<string, unknown>>): ReportPartial['values'] {
+  const values: [ReportField, number][] = []
+  for (const field of FIELDS) {
+    const value = given[field]
+    if (value === undefined || value === null) continue
+    if (field === 'encoder_items') values.push([field, wholeNumber(field, value, MAX_ITEMS)])
+    else if (field === 't_request_ingress_ns') values.push([field, wholeNumber(field, value, MOST_NS)])
+    else values.push([field, decimalNumber(field, value)])
+  }
+  return values
+}
+
+function placeOf(given: Readonly<Record<string, unknown>>): Pick<ReportPartial, 'chunk' | 'chunks' | 'last' | 'item' | 'serial'> {
+  const chunk = optional(given, 'chunk', MAX_CHUNKS - 1)
+  const chunks = optional(given, 'chunks', MAX_CHUNKS)
+  if (chunks === 0) throw new BadField('chunks must be at least 1, got 0')
+  if (chunk === null && (chunks !== null || given['last'] === true)) throw new BadField('chunks and last belong to a chunk: say which with chunk')
+  return { chunk, chunks, last: flag(given, 'last') ?? false, item: optional(given, 'item', MAX_ITEMS - 1), serial: flag(given, 'serial') }
+}
+
+function optional(given: Readonly<Record<string, unknown>>, name: string, most: number): number | null {
+  const value = given[name]
+  return value === undefined || value === null ? null : wholeNumber(name, value, most)
+}
+
+function flag(given: Readonly<Record<string, unknown>>, name: string): boolean | null {
+  const value = given[name]
+  if (value === undefined || value === null) return null
+  if (typeof value === 'boolean') return value
+  throw new BadField(`${name} must be true or false, got ${shown(value)}`)
+}
+
+function decimalNumber(name: string, value: unknown): number {
+  const number = numberOf(value)
+  if (number !== null && number >= 0 && number <= MOST_MS) return number
+  throw new BadField(`${name} must be a number of milliseconds from 0 to ${MOST_MS}, got ${shown(value)}`)
+}
+
+function wholeNumber(name: string, value: unknown, most: number): number {
+  const number = numberOf(value)
+  if (number !== null && Number.isInteger(number) && number >= 0 && number <= most) return number
+  throw new BadField(`${name} must be a whole number from 0 to ${most}, got ${shown(value)}`)
+}
+
+/** Numbers come as texts too: Python reporters read them from the environment. */
+function numberOf(value: unknown): number | null {
+  const number = typeof value === 'string' && /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?$/.test(value) ? Number(value) : value
+  return typeof number === 'number' && Number.isFinite(number) ? number : null
+}
+
+function isRole(role: string): role is ReportRole {
+  return (ROLES as readonly string[]).includes(role)
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'object' && value !== null ? 'an object' : JSON.stringify(String(value).slice(0, 64))
+}

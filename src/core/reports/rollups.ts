@@ -1,0 +1,120 @@
+/** Durations and counts per model, cluster and engine, for metrics: what adds up over time, replicas and regions. */
+import type { RequestRecord } from './record.ts'
+import { Sketch, type SketchData } from './sketch.ts'
+
+/** Everything of one engine. Plain data. */
+export interface RollupGroup {
+  readonly model: string
+  /** '': no engine was found for these. */
+  readonly cluster: string
+  readonly engine: string
+  /** By stage: the gateway's own (`admit`, `ttft`, …) and what engines report (`enc_queue`, …). Milliseconds. */
+  readonly sketches: Readonly<Record<string, SketchData>>
+  /** `name` or `name:label`. */
+  readonly counts: Readonly<Record<string, number>>
+}
+
+interface Group {
+  readonly model: string
+  readonly cluster: string
+  readonly engine: string
+  readonly sketches: Map<string, Sketch>
+  readonly counts: Map<string, number>
+}
+
+/** More engines than this share the name `other`: labels must not grow without end. */
+const MAX_GROUPS = 5_000
+const OTHER = 'other'
+
+export class Rollups {
+  readonly #groups = new Map<string, Group>()
+  readonly #changed = new Set<string>()
+
+  /** Everything one ended request adds. */
+  record(record: RequestRecord): void {
+    const group = this.#group(record.model, record.cluster ?? '', record.engine ?? '')
+    count(group, `requests:${record.result}`)
+    count(group, `status:${Math.floor(record.status / 100)}xx`)
+    for (const failure of record.failedAttempts) count(group, `retries:${failure}`)
+    if (record.placement !== null) count(group, `placements:${record.placement}`)
+    for (const [stage, ms] of Object.entries(record.stages)) time(group, stage, ms)
+    time(group, 'duration', record.durationMs)
+    const { usage, stages, predictedTtftMs } = record
+    if (usage !== null) countUsage(group, usage)
+    if (predictedTtftMs !== null && stages.ttft !== undefined) {
+      time(group, 'predicted_ttft', predictedTtftMs)
+      time(group, 'ttft_error', Math.abs(stages.ttft - predictedTtftMs))
+    }
+    if (usage !== null && stages.ttft !== undefined && usage.completionTokens > 1) {
+      time(group, 'output_token', Math.max(0, record.durationMs - stages.ttft) / (usage.completionTokens - 1))
+    }
+  }
+
+  /** Stages that engines reported of a request. */
+  stages({ model, cluster, engine }: Pick<RequestRecord, 'model' | 'cluster' | 'engine'>, stages: Readonly<Record<string, number>>): void {
+    const group = this.#group(model, cluster ?? '', engine ?? '')
+    for (const [stage, ms] of Object.entries(stages)) time(group, stage, ms)
+  }
+
+  merge(other: RollupGroup): void {
+    const group = this.#group(other.model, other.cluster, other.engine)
+    for (const [stage, data] of Object.entries(other.sketches)) sketchOf(group, stage).merge(data)
+    for (const [name, amount] of Object.entries(other.counts)) count(group, name, amount)
+  }
+
+  groups(): RollupGroup[] {
+    return [...this.#groups.values()].map(plain)
+  }
+
+  /** The groups that changed since they were last taken, under names that never change. */
+  takeChanged(): [name: string, group: RollupGroup][] {
+    const changed = [...this.#changed].map((name): [string, RollupGroup] => [name, plain(this.#groups.get(name)!)])
+    this.#changed.clear()
+    return changed
+  }
+
+  #group(model: string, cluster: string, engine: string): Group {
+    const name = JSON.stringify([model, cluster, engine])
+    const known = this.#groups.get(name)
+    if (known === undefined && this.#groups.size >= MAX_GROUPS && engine !== OTHER) return this.#group(OTHER, OTHER, OTHER)
+    const group = known ?? { model, cluster, engine, sketches: new Map(), counts: new Map() }
+    this.#groups.set(name, group)
+    this.#changed.add(name)
+    return group
+  }
+}
+
+function countUsage(group: Group, { promptTokens, completionTokens, cachedTokens }: NonNullable<RequestRecord['usage']>): void {
+  count(group, 'prompt_tokens', promptTokens)
+  count(group, 'output_tokens', completionTokens)
+  if (cachedTokens === null) return
+  // Only prompts whose cached part was told, so that the two make a ratio.
+  count(group, 'cached_tokens', cachedTokens)
+  count(group, 'judged_prompt_tokens', promptTokens)
+}
+
+function count(group: Group, name: string, amount = 1): void {
+  group.counts.set(name, (group.counts.get(name) ?? 0) + amount)
+}
+
+function time(group: Group, stage: string, ms: number): void {
+  sketchOf(group, stage).add(ms)
+}
+
+function sketchOf(group: Group, stage: string): Sketch {
+  const known = group.sketches.get(stage)
+  if (known !== undefined) return known
+  const sketch = new Sketch()
+  group.sketches.set(stage, sketch)
+  return sketch
+}
+
+function plain({ model, cluster, engine, sketches, counts }: Group): RollupGroup {
+  return {
+    model,
+    cluster,
+    engine,
+    sketches: Object.fromEntries([...sketches].map(([stage, sketch]) => [stage, sketch.data()])),
+    counts: Object.fromEntries(counts),
+  }
+}

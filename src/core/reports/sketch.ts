@@ -1,0 +1,117 @@
+/**
+ * Quantiles of durations with a relative error, in buckets that grow by a constant factor: DDSketch (Masson, Rim, Lee,
+ * VLDB 2019) with its logarithmic mapping over a fixed range, so that two sketches merge by adding and nothing ever
+ * collapses.
+ */
+const RELATIVE_ERROR = 0.01
+const GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
+const LOG_GAMMA = Math.log(GAMMA)
+
+/** Milliseconds; what is shorter counts as zero, what is longer as the longest. */
+const SHORTEST = 1e-3
+const LONGEST = 1e9
+const FIRST = indexOf(SHORTEST)
+const BUCKETS = indexOf(LONGEST) - FIRST + 1
+
+/** Bucket i holds (gamma^(i-1), gamma^i]. */
+function indexOf(value: number): number {
+  return Math.ceil(Math.log(value) / LOG_GAMMA)
+}
+
+/** Plain data: counts from bucket `first` on. */
+export interface SketchData {
+  readonly zeros: number
+  readonly first: number
+  readonly counts: readonly number[]
+  readonly sum: number
+}
+
+export class Sketch {
+  #zeros = 0
+  #count = 0
+  #sum = 0
+  /** Counts of buckets `#first…`, counted from the shortest. */
+  #first = 0
+  #counts: number[] = []
+
+  get count(): number {
+    return this.#count
+  }
+
+  get sum(): number {
+    return this.#sum
+  }
+
+  /** Ignores what is no duration. */
+  add(value: number): void {
+    if (!(value >= 0) || value === Infinity) return
+    this.#count += 1
+    this.#sum += value
+    if (value < SHORTEST) this.#zeros += 1
+    else this.#put(Math.min(BUCKETS - 1, Math.max(0, indexOf(value) - FIRST)), 1)
+  }
+
+  merge({ zeros, first, counts, sum }: SketchData): void {
+    this.#zeros += zeros
+    this.#count += zeros
+    this.#sum += sum
+    for (const [at, count] of counts.entries()) {
+      if (count === 0) continue
+      this.#count += count
+      this.#put(Math.min(BUCKETS - 1, Math.max(0, first + at)), count)
+    }
+  }
+
+  /** The value below which a share `q` of all lies, within a hundredth of itself; null: nothing was added. */
+  quantile(q: number): number | null {
+    if (this.#count === 0) return null
+    const rank = q * (this.#count - 1)
+    let below = this.#zeros
+    if (rank < below) return 0
+    for (const [at, count] of this.#counts.entries()) {
+      below += count
+      if (rank < below) return middleOf(this.#first + at)
+    }
+    return middleOf(this.#first + this.#counts.length - 1)
+  }
+
+  /** How many are at most `limit`, give or take those within a hundredth of it. */
+  countUpTo(limit: number): number {
+    if (limit < SHORTEST) return limit >= 0 ? this.#zeros : 0
+    const last = indexOf(limit) - FIRST - this.#first
+    let below = this.#zeros
+    for (let at = 0; at <= last && at < this.#counts.length; at++) below += this.#counts[at]!
+    return below
+  }
+
+  data(): SketchData {
+    return { zeros: this.#zeros, first: this.#first, counts: [...this.#counts], sum: this.#sum }
+  }
+
+  #put(bucket: number, count: number): void {
+    const counts = this.#counts
+    if (counts.length === 0) this.#first = bucket
+    if (bucket < this.#first) {
+      counts.unshift(...Array.from({ length: this.#first - bucket }, () => 0))
+      this.#first = bucket
+    }
+    while (counts.length <= bucket - this.#first) counts.push(0)
+    counts[bucket - this.#first]! += count
+  }
+}
+
+/** In the middle of a bucket, so that both ends are a hundredth away. */
+function middleOf(bucket: number): number {
+  return (2 * GAMMA ** (bucket + FIRST)) / (GAMMA + 1)
+}
+
+/** Something that came over a wire and is to be a sketch; null: it is none. */
+export function readSketch(value: unknown): SketchData | null {
+  if (typeof value !== 'object' || value === null) return null
+  const { zeros, first, counts, sum } = value as Partial<Record<keyof SketchData, unknown>>
+  if (!isCount(zeros) || !isCount(first) || typeof sum !== 'number' || !(sum >= 0)) return null
+  if (!Array.isArray(counts) || counts.length > BUCKETS || !counts.every(isCount)) return null
+  return { zeros, first, counts, sum }
+}
+
+const isCount = (value: unknown): value is number => typeof value === 'number' && Number.isInteger(value) && value >= 0

@@ -1,0 +1,143 @@
+/** Reports and rollups of the requests of one shard; Durable Object and Node wrap it and add clock, wire and storage. */
+import type { TtftReport } from './combine.ts'
+import type { ReportPartial } from './partial.ts'
+import type { RecordBatch, RequestRecord } from './record.ts'
+import { type Added, ReportStore, type StoreLimits } from './report-store.ts'
+import { type RollupGroup, Rollups } from './rollups.ts'
+import { STAGES } from './partial.ts'
+
+/** What is known of one request: what was reported, and what the gateway put down. */
+export interface FoundReport extends TtftReport {
+  readonly id: string
+  readonly record: RequestRecord | null
+}
+
+/** How far one gateway's batches were taken in. */
+export interface SourceMark {
+  readonly epoch: number
+  readonly seq: number
+  /** Milliseconds since the epoch. */
+  readonly at: number
+}
+
+export interface TtftStateOptions {
+  /** null: reports are off, only the rollups are kept. */
+  readonly store: StoreLimits | null
+}
+
+interface Noted {
+  readonly record: RequestRecord
+  /** Its reported stages are in the rollups. */
+  counted: boolean
+}
+
+const MAX_SOURCES = 10_000
+/** A gateway that was silent for a day does not repeat a batch. */
+const SOURCE_LIFE_MS = 86_400_000
+const RECORD_BYTES = 900
+
+export class TtftState {
+  readonly #store: ReportStore<Noted> | null
+  readonly #rollups = new Rollups()
+  readonly #sources = new Map<string, SourceMark>()
+  /** The gateway's ids of requests that engines know by another. */
+  readonly #aliases = new Map<string, string>()
+  readonly #maxAliases: number
+
+  constructor({ store }: TtftStateOptions) {
+    this.#store = store === null ? null : new ReportStore(store, () => RECORD_BYTES)
+    this.#maxAliases = store?.maxRequests ?? 0
+  }
+
+  /** Requests, and bytes as estimated from above. */
+  get held(): { readonly requests: number; readonly bytes: number } {
+    return { requests: this.#store?.size ?? 0, bytes: this.#store?.bytes ?? 0 }
+  }
+
+  /** Nothing is kept when reports are off. */
+  report(partials: readonly ReportPartial[], now: number): Added[] {
+    const store = this.#store
+    if (store === null) return []
+    return partials.map((partial) => {
+      const added = store.add(partial, now)
+      if (added.news === 'complete') this.#count(added.id, now)
+      return added
+    })
+  }
+
+  /** Takes a batch in, once. false: it was taken in before. */
+  flush({ source, epoch, seq, records }: RecordBatch, now: number): boolean {
+    const mark = this.#sources.get(source)
+    if (mark !== undefined && (epoch < mark.epoch || (epoch === mark.epoch && seq <= mark.seq))) return false
+    this.#mark(source, { epoch, seq, at: now })
+    for (const record of records) {
+      this.#rollups.record(record)
+      this.#note(record, now)
+    }
+    return true
+  }
+
+  find(id: string, now: number): FoundReport | null {
+    const found = this.#store?.find(this.#aliases.get(id) ?? id, now) ?? null
+    if (found === null) return null
+    const { byRole, combined, note } = found
+    return { id: found.id, byRole, combined, record: note?.record ?? null }
+  }
+
+  rollups(): RollupGroup[] {
+    return this.#rollups.groups()
+  }
+
+  /** What must outlast an eviction, as far as it changed since the last time. */
+  takeChanged(): [name: string, group: RollupGroup][] {
+    return this.#rollups.takeChanged()
+  }
+
+  mark(source: string): SourceMark | null {
+    return this.#sources.get(source) ?? null
+  }
+
+  /** Into a fresh state. Returns the sources that need not be kept any longer. */
+  restore(groups: Iterable<RollupGroup>, sources: Iterable<readonly [string, SourceMark]>, now: number): string[] {
+    for (const group of groups) this.#rollups.merge(group)
+    this.#rollups.takeChanged()
+    const stale: string[] = []
+    for (const [source, mark] of sources) {
+      if (now - mark.at > SOURCE_LIFE_MS) stale.push(source)
+      else this.#mark(source, mark)
+    }
+    return stale
+  }
+
+  #mark(source: string, mark: SourceMark): void {
+    this.#sources.delete(source)
+    this.#sources.set(source, mark)
+    if (this.#sources.size > MAX_SOURCES) this.#sources.delete(this.#sources.keys().next().value!)
+  }
+
+  #note(record: RequestRecord, now: number): void {
+    if (this.#store === null) return
+    const { id, requestId, receivedAt, encodeItems } = record
+    const values = [['t_request_ingress_ns', receivedAt * 1e6], ['encoder_items', encodeItems]] as const // prettier-ignore
+    this.#store.add({ role: 'meta', id: requestId, values, chunk: null, chunks: null, last: false, item: null, serial: null }, now)
+    this.#store.note(requestId, { record, counted: false }, now)
+    if (id !== requestId) this.#alias(id, requestId)
+    this.#count(requestId, now)
+  }
+
+  #alias(id: string, requestId: string): void {
+    this.#aliases.set(id, requestId)
+    if (this.#aliases.size > this.#maxAliases) this.#aliases.delete(this.#aliases.keys().next().value!)
+  }
+
+  /** Once, when both the stages and who served the request are known. */
+  #count(id: string, now: number): void {
+    const found = this.#store!.find(id, now)
+    if (found === null || found.note === null || found.note.counted || found.combined.ttft_ms === null) return
+    found.note.counted = true
+    const { combined, note } = found
+    const stages: Record<string, number> = {}
+    for (const stage of STAGES) if (combined[stage] !== null) stages[stage.replace('_time_ms', '')] = combined[stage]
+    this.#rollups.stages(note.record, { ...stages, reported_ttft: combined.ttft_ms! })
+  }
+}

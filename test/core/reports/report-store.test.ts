@@ -1,0 +1,217 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { readPartial, type ReportPartial } from '../../../src/core/reports/partial.ts'
+import { ReportStore } from '../../../src/core/reports/report-store.ts'
+
+const LIMITS = { maxRequests: 1000, maxBytes: 10_000_000, ttlMs: 600_000 }
+const partial = (given: object): ReportPartial => {
+  const read = readPartial(given)
+  if ('detail' in read) throw new Error(read.detail)
+  return read
+}
+const store = (limits = LIMITS) => new ReportStore(limits)
+const combinedOf = (reports: readonly object[], id: string) => {
+  const kept = store()
+  for (const one of reports) kept.add(partial(one), 0)
+  return kept.find(id, 0)?.combined ?? null
+}
+const FIVE = [
+  { role: 'encoder', request_id: 'a', enc_queue_time_ms: 1 },
+  { role: 'encoder', request_id: 'a', enc_compute_time_ms: 10 },
+  { role: 'pd', request_id: 'a', prefill_queue_time_ms: 2 },
+  { role: 'pd', request_id: 'a', emb_cache_transfer_time_ms: 3, prefill_compute_time_ms: 100 },
+]
+
+describe('what the stages add up to', () => {
+  it('is the sum of all five, and not there before the last', () => {
+    const kept = store()
+    const news = FIVE.map((one) => kept.add(partial(one), 0).news)
+    expect(news).toEqual(['stage', 'stage', 'stage', 'complete'])
+    expect(kept.find('a', 0)?.combined.ttft_ms).toBe(116)
+    expect(combinedOf(FIVE.slice(0, 3), 'a')?.ttft_ms).toBeNull()
+  })
+
+  it('does not wait for an encoder where the gateway says there is nothing to encode', () => {
+    const pd = { role: 'pd', request_id: 'a', prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 }
+    expect(combinedOf([pd], 'a')?.ttft_ms).toBeNull()
+    expect(combinedOf([pd, { role: 'meta', request_id: 'a', encoder_items: 0 }], 'a')?.ttft_ms).toBe(102)
+  })
+
+  it('takes a transfer of exactly nothing, with no word of an encoder, for a request of text', () => {
+    const pd = { role: 'pd', request_id: 'a', prefill_queue_time_ms: 2, emb_cache_transfer_time_ms: 0, prefill_compute_time_ms: 100 }
+    expect(combinedOf([pd], 'a')?.ttft_ms).toBe(102)
+    expect(combinedOf([pd, FIVE[0]!], 'a')?.ttft_ms).toBeNull()
+  })
+
+  it('keeps the first of two values', () => {
+    expect(combinedOf([{ role: 'pd', request_id: 'a', prefill_queue_time_ms: 2 }, { role: 'pd', request_id: 'a', prefill_queue_time_ms: 7 }], 'a')?.prefill_queue_time_ms).toBe(2)
+  })
+
+  it('sums distinct chunks, and only once all have come', () => {
+    const chunk = (at: number, ms: number, more = {}) => ({ role: 'pd', request_id: 'a', prefill_compute_time_ms: ms, chunk: at, ...more })
+    expect(combinedOf([chunk(0, 5, { chunks: 3 }), chunk(1, 6, { chunks: 3 })], 'a')?.prefill_compute_time_ms).toBeNull()
+    expect(combinedOf([chunk(0, 5, { chunks: 3 }), chunk(1, 6), chunk(1, 6), chunk(2, 7)], 'a')?.prefill_compute_time_ms).toBe(18)
+    expect(combinedOf([chunk(0, 5), chunk(1, 6)], 'a')?.prefill_compute_time_ms).toBeNull()
+    expect(combinedOf([chunk(2, 7, { last: true }), chunk(0, 5)], 'a')?.prefill_compute_time_ms).toBeNull()
+    expect(combinedOf([chunk(2, 7, { last: true }), chunk(0, 5), chunk(1, 6)], 'a')?.prefill_compute_time_ms).toBe(18)
+    expect(combinedOf([chunk(1, 5), chunk(2, 7, { last: true })], 'a')?.prefill_compute_time_ms).toBe(12)
+  })
+
+  it('takes the longest of items encoded side by side, and the sum of those that wait for each other', () => {
+    const child = (at: number, ms: number, more = {}) => ({ role: 'encoder', request_id: `a:${at}:0f0f0f`, enc_compute_time_ms: ms, ...more })
+    const item = (at: number, ms: number, more = {}) => ({ role: 'encoder', request_id: 'a', item: at, enc_compute_time_ms: ms, ...more })
+    expect(combinedOf([child(0, 5), child(1, 9), child(2, 7)], 'a')?.enc_compute_time_ms).toBe(9)
+    expect(combinedOf([child(0, 5, { serial: true }), child(1, 9, { serial: true })], 'a')?.enc_compute_time_ms).toBe(14)
+    expect(combinedOf([item(0, 5), item(1, 9)], 'a')?.enc_compute_time_ms).toBe(14)
+    expect(combinedOf([item(0, 5, { serial: false }), item(1, 9, { serial: false })], 'a')?.enc_compute_time_ms).toBe(9)
+  })
+
+  it('waits for as many items as there are said to be', () => {
+    const items = { role: 'meta', request_id: 'a', encoder_items: 2 }
+    const child = (at: number) => ({ role: 'encoder', request_id: `a:${at}:0f0f0f`, enc_queue_time_ms: 1, enc_compute_time_ms: 5 + at })
+    const pd = FIVE.slice(2)
+    expect(combinedOf([items, child(0), ...pd], 'a')?.ttft_ms).toBeNull()
+    expect(combinedOf([items, child(0), child(1), ...pd], 'a')?.ttft_ms).toBe(1 + 6 + 2 + 3 + 100)
+  })
+})
+
+describe('ids', () => {
+  const UUID = '3a8713d1-494c-4ec2-8848-672b4571b72d'
+  const spelling = (id: string) => ({ role: 'pd', request_id: id, prefill_queue_time_ms: 4 })
+
+  it.each([`chatcmpl-${UUID}`, `cmpl-${UUID}-0`, `chatcmpl-${UUID}-1a2b3c4d`, `cmpl-${UUID}-0-1a2b3c4d`, UUID])('%s is the request an engine was sent', (id) => {
+    expect(combinedOf([spelling(id)], UUID)?.prefill_queue_time_ms).toBe(4)
+    expect(combinedOf([spelling(UUID)], id)?.prefill_queue_time_ms).toBe(4)
+  })
+
+  it('takes off no tail where nobody can have added one', () => {
+    expect(combinedOf([spelling('job-1a2b3c4d')], 'job')).toBeNull()
+    expect(combinedOf([spelling('job-1a2b3c4d')], 'job-1a2b3c4d')?.prefill_queue_time_ms).toBe(4)
+  })
+
+  it('tries the exact id first, whichever came first', () => {
+    const own = { role: 'meta', request_id: 'job-1a2b3c4d', encoder_items: 0 }
+    for (const reports of [[own, spelling('chatcmpl-job-1a2b3c4d')], [spelling('chatcmpl-job-1a2b3c4d'), own]]) {
+      expect(combinedOf(reports, 'job-1a2b3c4d')?.prefill_queue_time_ms).toBe(4)
+      expect(combinedOf(reports, 'job')).toBeNull()
+    }
+  })
+})
+
+/** Reports that agree: no slot is given two values. */
+const slots = fc.uniqueArray(
+  fc.record({
+    role: fc.constantFrom('meta', 'encoder', 'pd'),
+    id: fc.constantFrom('a', 'chatcmpl-a', 'a-00000001', 'chatcmpl-a-00000001', 'chatcmpl-a-00000002', 'a:0:0f0f0f', 'a:1:0f0f0f', 'cmpl-a-0-00000001'),
+    field: fc.constantFrom('enc_queue_time_ms', 'enc_compute_time_ms', 'emb_cache_transfer_time_ms', 'prefill_queue_time_ms', 'prefill_compute_time_ms'),
+    chunk: fc.option(fc.nat(4), { nil: undefined }),
+    last: fc.boolean(),
+    item: fc.option(fc.nat(2), { nil: undefined }),
+    value: fc.double({ min: 0, max: 1000, noNaN: true }),
+  }),
+  // Ids of one request share its slots, so they must not contradict each other either.
+  { selector: ({ role, field, chunk, item, id }) => JSON.stringify([role, field, chunk, item, /:\d:/.exec(id)?.[0]]), maxLength: 24 },
+)
+
+it('gives the same for any order and any repetition of the same reports', () => {
+  fc.assert(
+    fc.property(slots, fc.infiniteStream(fc.nat()), (chosen, dice) => {
+      const roll = (limit: number) => dice.next().value! % limit
+      const hasLast = new Set<string>()
+      const reports = chosen.map(({ role, id, field, chunk, last, item, value }) => {
+        // One last chunk a stage, or "last" itself would be a contradiction.
+        const isLast = chunk !== undefined && last && !hasLast.has(role + field)
+        if (isLast) hasLast.add(role + field)
+        return partial({ role, request_id: id, [field]: value, ...(chunk === undefined ? {} : { chunk }), ...(isLast ? { last: true } : {}), ...(item === undefined ? {} : { item }) })
+      })
+      const inOrder = store()
+      for (const one of reports) inOrder.add(one, 0)
+      const shuffled = [...reports, ...reports.filter(() => roll(2) === 0)]
+      for (let at = shuffled.length - 1; at > 0; at--) {
+        const other = roll(at + 1)
+        ;[shuffled[at], shuffled[other]] = [shuffled[other]!, shuffled[at]!]
+      }
+      const anyhow = store()
+      for (const one of shuffled) anyhow.add(one, 0)
+      for (const id of ['a', 'a-00000001', 'chatcmpl-a-00000001', 'chatcmpl-a-00000002']) {
+        const expected = inOrder.find(id, 0)
+        const found = anyhow.find(id, 0)
+        expect(found?.id).toEqual(expected?.id)
+        expect(found?.combined).toEqual(expected?.combined)
+        expect(found?.byRole).toEqual(expected?.byRole)
+      }
+    }),
+    { numRuns: 300 },
+  )
+})
+
+describe('bounds', () => {
+  const one = (id: string) => partial({ role: 'pd', request_id: id, prefill_queue_time_ms: 1 })
+
+  it('forgets a request when its time is up', () => {
+    const kept = store()
+    kept.add(one('a'), 0)
+    expect(kept.find('a', 599_999)).not.toBeNull()
+    expect(kept.find('a', 600_000)).toBeNull()
+    expect([kept.size, kept.bytes]).toEqual([0, 0])
+  })
+
+  it('keeps no more requests than it may, and forgets the oldest first', () => {
+    const kept = store({ ...LIMITS, maxRequests: 3 })
+    for (const id of ['a', 'b', 'c', 'd']) kept.add(one(id), 0)
+    expect(kept.size).toBe(3)
+    expect(kept.find('a', 0)).toBeNull()
+    expect(kept.find('d', 0)).not.toBeNull()
+  })
+
+  it('never holds more bytes than it may, whatever comes', () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.nat(50), fc.nat(3000), fc.boolean())), (reports) => {
+        const kept = store({ ...LIMITS, maxBytes: 20_000 })
+        for (const [id, chunk, engine] of reports) {
+          kept.add(partial({ role: 'pd', request_id: engine ? `chatcmpl-${id}-0000000a` : `r${id}`, prefill_compute_time_ms: 1, chunk }), 0)
+          expect(kept.bytes).toBeLessThanOrEqual(20_000)
+        }
+      }),
+    )
+  })
+
+  it('weighs nothing once everything is forgotten', () => {
+    const kept = new ReportStore<string>(LIMITS, (note) => note.length)
+    for (let at = 0; at < 100; at++) {
+      kept.add(one(`chatcmpl-${at}-0000000a`), at)
+      kept.note(`${at}`, 'a note', at)
+    }
+    kept.expire(1e9)
+    expect([kept.size, kept.bytes]).toEqual([0, 0])
+  })
+})
+
+describe('what is refused', () => {
+  it.each([
+    [{ role: 'pd' }, 'role or request_id missing'],
+    [{ request_id: 'a' }, 'role or request_id missing'],
+    [{ role: 'decoder', request_id: 'a' }, 'role must be one of'],
+    [{ role: 'pd', request_id: 'a b' }, 'request_id must be'],
+    [{ role: 'pd', request_id: 'a'.repeat(257) }, 'request_id must be'],
+    [{ role: 'pd', request_id: 7 }, 'request_id must be'],
+    [{ role: 'pd', request_id: 'a', prefill_queue_time_ms: -1 }, 'prefill_queue_time_ms must be'],
+    [{ role: 'pd', request_id: 'a', prefill_queue_time_ms: 'NaN' }, 'prefill_queue_time_ms must be'],
+    [{ role: 'pd', request_id: 'a', prefill_queue_time_ms: '1e999' }, 'prefill_queue_time_ms must be'],
+    [{ role: 'pd', request_id: 'a', prefill_queue_time_ms: 1e12 }, 'prefill_queue_time_ms must be'],
+    [{ role: 'pd', request_id: 'a', prefill_queue_time_ms: true }, 'prefill_queue_time_ms must be'],
+    [{ role: 'pd', request_id: 'a', prefill_queue_time_ms: [1] }, 'prefill_queue_time_ms must be'],
+    [{ role: 'meta', request_id: 'a', t_request_ingress_ns: 1.5 }, 't_request_ingress_ns must be'],
+    [{ role: 'pd', request_id: 'a', chunk: -1 }, 'chunk must be'],
+    [{ role: 'pd', request_id: 'a', chunks: 2 }, 'chunks and last belong'],
+    [[], 'must be a JSON object'],
+    [null, 'must be a JSON object'],
+  ])('%j', (given, detail) => {
+    expect(readPartial(given)).toEqual({ detail: expect.stringContaining(detail) })
+  })
+
+  it('takes numbers that come as texts', () => {
+    expect(partial({ role: 'pd', request_id: 'a', prefill_queue_time_ms: '1.5e1' }).values).toEqual([['prefill_queue_time_ms', 15]])
+    expect(partial({ role: 'meta', request_id: 'a', t_request_ingress_ns: '1763733784123456789' }).values[0]![1]).toBeCloseTo(1763733784123456789, -3)
+  })
+})

@@ -1,0 +1,62 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { readSketch, Sketch } from '../../../src/core/reports/sketch.ts'
+
+const durations = fc.array(fc.double({ min: 0.001, max: 1e6, noNaN: true }), { minLength: 1, maxLength: 200 })
+const sketchOf = (values: readonly number[]) => {
+  const sketch = new Sketch()
+  for (const value of values) sketch.add(value)
+  return sketch
+}
+
+it('finds every quantile of a sorted list within a hundredth', () => {
+  fc.assert(
+    fc.property(durations, fc.double({ min: 0, max: 1, noNaN: true }), (values, q) => {
+      const exact = [...values].sort((a, b) => a - b)[Math.floor(q * (values.length - 1))]!
+      const found = sketchOf(values).quantile(q)!
+      expect(Math.abs(found - exact)).toBeLessThanOrEqual(exact * 0.0101)
+    }),
+  )
+})
+
+it('counts up to a limit as a list does, but for values within a hundredth of it', () => {
+  fc.assert(
+    fc.property(durations, fc.double({ min: 0.002, max: 1e6, noNaN: true }), (values, limit) => {
+      const found = sketchOf(values).countUpTo(limit)
+      expect(found).toBeGreaterThanOrEqual(values.filter((value) => value <= limit).length)
+      expect(found).toBeLessThanOrEqual(values.filter((value) => value <= limit * 1.0205).length)
+    }),
+  )
+})
+
+it('merges to what all values together give, in any order', () => {
+  fc.assert(
+    fc.property(durations, durations, (ones, others) => {
+      const merged = sketchOf(ones)
+      merged.merge(sketchOf(others).data())
+      const whole = sketchOf([...others, ...ones])
+      const { sum, ...rest } = merged.data()
+      const { sum: wholeSum, ...wholeRest } = whole.data()
+      expect(rest).toEqual(wholeRest)
+      expect(sum).toBeCloseTo(wholeSum, 3)
+      expect(merged.count).toBe(ones.length + others.length)
+    }),
+  )
+})
+
+it('outlives a trip over a wire', () => {
+  fc.assert(
+    fc.property(durations, (values) => {
+      const data = sketchOf(values).data()
+      expect(readSketch(JSON.parse(JSON.stringify(data)))).toEqual(data)
+    }),
+  )
+})
+
+it('ignores what is no duration, and keeps the shortest and the longest within bounds', () => {
+  const sketch = sketchOf([Number.NaN, -1, Infinity, 0, 1e-9, 1e30])
+  expect(sketch.count).toBe(3)
+  expect(sketch.data().zeros).toBe(2)
+  expect(sketch.quantile(1)).toBeLessThan(1.02e9)
+  expect(new Sketch().quantile(0.5)).toBeNull()
+})
