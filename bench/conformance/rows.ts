@@ -1,5 +1,6 @@
 /** All rows, in the order in which they run. */
 import type { Row } from './row.ts'
+import { busyRows } from './rows/busy.ts'
 import { clientRows } from './rows/clients.ts'
 import { eventRows } from './rows/events.ts'
 import { engineDies, faultRows, hostileRow } from './rows/faults.ts'
@@ -16,5 +17,5 @@ export const rows: readonly Row[] = [
 ]
 
 function gatewayRows(kind: 'node' | 'worker'): readonly Row[] {
-  return [...forwardingRows(kind), ...clientRows(kind), ...faultRows(kind)]
+  return [...forwardingRows(kind), ...clientRows(kind), ...faultRows(kind), ...busyRows(kind)]
 }

@@ -1,7 +1,6 @@
-/** Clients that leave, engines that are busy, asleep or die, and bodies that would kill one. */
+/** Clients that leave, engines that die, and bodies that would kill one. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { engineKey, servedModel } from '../engine.ts'
-import type { RealEngine } from '../engine.ts'
+import { servedModel } from '../engine.ts'
 import type { GatewayKind } from '../gateway.ts'
 import { dispatch, open, send } from '../http.ts'
 import type { Ask } from '../http.ts'
@@ -9,7 +8,7 @@ import { normalise } from '../normaliser.ts'
 import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
 import { until } from '../until.ts'
-import { withKey } from './forwarding.ts'
+import { brief, direct, endless, engines, through, total } from './asks.ts'
 import { shortened, writeCorpus } from './streams.ts'
 
 /** How long after its client left an engine may still work for it. On Workers a heartbeat has to fail first. */
@@ -41,26 +40,6 @@ export function faultRows(kind: GatewayKind): Row[] {
       says: `A client that leaves (${kind}) while its request waits in the engine's queue frees the place.`,
       run: async (lab) => abortWaiting(lab, kind),
     },
-    {
-      name: `${kind}-busy`,
-      says: `While one engine answers 503 busy, all requests (${kind}) are served by the other.`,
-      run: async (lab) => busy(lab, kind),
-    },
-    {
-      name: `${kind}-busy-burst`,
-      says: `In a burst of streams (${kind}) no client gets one engine's busy error, not even inside a 200, while the other has room.`,
-      run: async (lab) => busyBurst(lab, kind),
-    },
-    {
-      name: `${kind}-sleep`,
-      says: `An engine put to sleep gets no requests (${kind}), and gets them again when it wakes.`,
-      run: async (lab) => outOfService(lab, kind, { off: '/sleep?level=1', on: '/wake_up' }),
-    },
-    {
-      name: `${kind}-pause`,
-      says: `An engine that is paused gets no requests (${kind}), and gets them again when it resumes.`,
-      run: async (lab) => outOfService(lab, kind, { off: '/pause', on: '/resume' }),
-    },
   ]
 }
 
@@ -82,25 +61,7 @@ export function engineDies(kind: GatewayKind): Row {
   }
 }
 
-const endless = { model: servedModel, prompt: [11], max_tokens: 3500, temperature: 0, ignore_eos: true }
-const brief = { model: servedModel, prompt: 'hello', max_tokens: 2, temperature: 0 }
 const hostileParams = { do_remote_prefill: true }
-
-async function engines(lab: Lab): Promise<RealEngine[]> {
-  return [await lab.engine('a'), await lab.engine('b')]
-}
-
-async function through(lab: Lab, kind: GatewayKind, body: unknown, { path = '/v1/completions', other = 'b' as 'b' | 'nixl' } = {}): Promise<Ask> {
-  return { url: (await lab.gateway(kind, other)).url, method: 'POST', path, headers: withKey({}), body, limitMs: 20_000 }
-}
-
-function direct(engine: RealEngine, body: unknown, path = '/v1/completions'): Ask {
-  return { url: engine.url, method: 'POST', path, headers: { authorization: `Bearer ${engineKey}` }, body, limitMs: 20_000 }
-}
-
-async function total(list: readonly RealEngine[], metric: string): Promise<number> {
-  return (await Promise.all(list.map((engine) => engine.metric(metric)))).reduce((sum, count) => sum + count, 0)
-}
 
 async function medianFreed(lab: Lab, ask: Ask): Promise<number> {
   const both = await engines(lab)
@@ -163,76 +124,6 @@ async function hostile(lab: Lab, kind: GatewayKind): Promise<string> {
   }
   check(statuses.every((status) => status < 500), `statuses ${statuses.join(' ')}`)
   return `${bodies.length} bodies, twice each: statuses ${[...new Set(statuses)].join(' ')}; both engines live`
-}
-
-async function busy(lab: Lab, kind: GatewayKind): Promise<string> {
-  const [a] = await engines(lab)
-  const rejectedBefore = await a!.metric('vllm:admission_rejections_total')
-  const held = Array.from({ length: 8 }, () => dispatch(direct(a!, { ...endless, stream: true })))
-  try {
-    await until(async () => (await a!.metric('vllm:num_requests_running')) + (await a!.metric('vllm:num_requests_waiting')) >= 8, 'engine a to be full')
-    const answers = await Promise.all(Array.from({ length: 6 }, async () => send(await through(lab, kind, brief))))
-    const rejected = (await a!.metric('vllm:admission_rejections_total')) - rejectedBefore
-    const seen = `${answers.map(({ status, headers }) => `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'}`).join(', ')}; engine a refused ${rejected}`
-    check(answers.every(({ status, headers }) => status === 200 && headers['x-firstlight-engine'] === 'b'), seen)
-    return `6 of 6 by b; engine a refused ${rejected} of them`
-  } finally {
-    for (const request of held) request.destroy()
-    await until(async () => (await a!.metric('vllm:num_requests_running')) === 0, 'engine a to be idle')
-  }
-}
-
-/** Engine a has room for two; of eight streams at once half go there. It says 200 to some before it finds that it is full. */
-async function busyBurst(lab: Lab, kind: GatewayKind): Promise<string> {
-  const [a] = await engines(lab)
-  const before = await a!.metric('vllm:admission_rejections_total')
-  const held = Array.from({ length: 6 }, () => dispatch(direct(a!, { ...endless, max_tokens: 600, stream: true })))
-  try {
-    await until(async () => (await a!.metric('vllm:num_requests_running')) + (await a!.metric('vllm:num_requests_waiting')) >= 6, 'engine a to be nearly full')
-    const body = { model: servedModel, messages: [{ role: 'user', content: 'hello' }], max_tokens: 4, temperature: 0, stream: true }
-    // Those that wait in engine a wait for the six.
-    const ask = { ...(await through(lab, kind, body, { path: '/v1/chat/completions' })), limitMs: 90_000 }
-    const answers = await Promise.all(Array.from({ length: 8 }, () => send(ask)))
-    const refused = (await a!.metric('vllm:admission_rejections_total')) - before
-    const broken = answers.filter(({ status, body: text }) => status !== 200 || text.includes('"error"'))
-    check(broken.length === 0, `${broken.length} of 8 failed, e.g. ${broken[0]?.status} ${broken[0]?.body.toString('utf8').slice(0, 120)}`)
-    return `8 of 8 served; engine a refused ${refused} of them`
-  } finally {
-    for (const request of held) request.destroy()
-    await until(async () => (await a!.metric('vllm:num_requests_running')) === 0, 'engine a to be idle')
-  }
-}
-
-/** How long the gateway may take to see an engine's state: it looks every 500 ms, an object on Workers first 5 s after traffic began. */
-const seenWithinMs: Record<GatewayKind, number> = { node: 1600, worker: 8000 }
-
-/** Lets that time pass with some traffic: nobody looks at engines that nobody uses. */
-async function looks(lab: Lab, kind: GatewayKind): Promise<void> {
-  const ask = await through(lab, kind, brief)
-  for (const end = performance.now() + seenWithinMs[kind]; performance.now() < end; await sleep(400)) void send({ ...ask, limitMs: 1000 }).catch(() => {})
-  await sleep(1000)
-}
-
-async function outOfService(lab: Lab, kind: GatewayKind, { off, on }: { off: string; on: string }): Promise<string> {
-  const [a] = await engines(lab)
-  await lab.gateway(kind)
-  const served = async () => {
-    const answers = await Promise.all(Array.from({ length: 6 }, async () => send({ ...(await through(lab, kind, brief)), limitMs: 5000 }).catch(() => null)))
-    return answers.map((answer) => (answer === null ? 'hung' : (answer.headers['x-firstlight-engine'] ?? String(answer.status))))
-  }
-  await send(direct(a!, undefined, off))
-  let during: string[] = []
-  try {
-    await looks(lab, kind)
-    during = await served()
-  } finally {
-    await send(direct(a!, undefined, on))
-  }
-  await looks(lab, kind)
-  const after = await served()
-  check(during.every((engine) => engine === 'b'), `while away: ${during.join(' ')}; after: ${after.join(' ')}`)
-  check(after.includes('a') && after.includes('b'), `after: ${after.join(' ')}`)
-  return `while away: ${during.join(' ')}; after: ${after.join(' ')}`
 }
 
 async function die(lab: Lab, kind: GatewayKind): Promise<string> {

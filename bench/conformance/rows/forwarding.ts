@@ -11,6 +11,7 @@ import type { Lab, Row } from '../row.ts'
 import { bodyText, dataOf } from '../vector.ts'
 import type { RecordedRequest } from '../vector.ts'
 import { until } from '../until.ts'
+import { withKey } from './asks.ts'
 
 type Requests = Readonly<Record<string, RecordedRequest>>
 
@@ -113,10 +114,6 @@ export function forwardingRows(kind: GatewayKind): Row[] {
 }
 
 const completionBody = { model: servedModel, prompt: 'hello', max_tokens: 4, temperature: 0, ignore_eos: true }
-
-export function withKey(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return { authorization: `Bearer ${gatewayKey}`, ...headers }
-}
 
 function pick(requests: Requests, wanted: (name: string, request: RecordedRequest) => boolean): Requests {
   return Object.fromEntries(Object.entries(requests).filter(([name, request]) => wanted(name, request)))

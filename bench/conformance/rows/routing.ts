@@ -8,7 +8,7 @@ import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
 import { until } from '../until.ts'
 import { dataOf } from '../vector.ts'
-import { withKey } from './forwarding.ts'
+import { withKey } from './asks.ts'
 
 const conversations = 8
 const turns = 5
