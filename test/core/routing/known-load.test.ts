@@ -178,12 +178,23 @@ describe('lmetric', () => {
 })
 
 /** `predicted` without what is not time to first token. */
-const bare = { workWeight: 0, decodeWeight: 0, barrierS: 0, recentShare: 0, slowStart: 0 }
+const bare = { workWeight: 0, decodeWeight: 0, barrierS: 0, recentShare: 0, slowStart: 0, indifferenceS: 0 }
 const nearAndFar = (rttS: number) => ({ near: { law: { ...law, perTokenS: 2e-4 } }, far: { rttS } })
 const oldAndFresh = (warmth: number) => ({ old: { queuedPrefillS: 0.1 }, fresh: { warmth } })
 const cachedOrIdle = (queuedPrefillS: number) => ({ idle: {}, cached: { cachedTokens: 1000, queuedPrefillS } })
 
 describe('predicted', () => {
+  it('lets engines take turns whose difference nobody feels, and no others', () => {
+    const fleet = { slower: { rttS: 0.0049 }, best: {}, worse: { rttS: 0.0051 } }
+    expect(order('predicted', 100, fleet, { ...bare, indifferenceS: 0.005 })).toEqual(['slower', 'best', 'worse'])
+    expect(order('predicted', 100, fleet, bare)).toEqual(['best', 'slower', 'worse'])
+  })
+
+  it('gives no cache hit away for a turn', () => {
+    const fleet = { idle: {}, cached: { cachedTokens: 64, queuedPrefillS: 0.0001 } }
+    expect(order('predicted', 100, fleet, { ...bare, indifferenceS: 1 })[0]).toBe('cached')
+  })
+
 
   it('is network + queue + the law, in seconds', () => {
     // 4000 tokens, 1000 cached: 0.02 + 3000 x 1e-4 + (16e6 - 1e6)/2 x 1e-9 = 0.3275

@@ -1,6 +1,6 @@
 import { prefillSeconds } from '../../latency/law.ts'
 import { TIER_TOKEN_US } from '../../latency/tiers.ts'
-import { byCost, type Price } from '../by-cost.ts'
+import { byFeltCost, type Price } from '../by-cost.ts'
 import { type OptionValues, type PolicyKind, readOptions } from '../options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
 import { softmax } from '../softmax.ts'
@@ -17,6 +17,7 @@ const options = {
   adapterLoadS: { default: 0.5, min: 0, max: 600, doc: 'Seconds to load an adapter the engine does not hold.' },
   adapterFullS: { default: 5, min: 0, max: 600, doc: 'Seconds to wait for room when the engine already runs as many adapters as it may.' },
   slowStart: { default: 1, min: 0, max: 100, doc: 'A new engine’s cost is this much higher at first (1: doubled), fading while it warms up.' },
+  indifferenceS: { default: 0.005, min: 0, max: 10, doc: 'Engines whose cost is no more than this above the best, and that hold as much of the prompt, take turns: a learned difference nobody feels must not starve one of them.' },
   temperature: { default: 0, min: 0, max: 10, doc: 'Softmax temperature over the range of costs. 0: the cheapest engine.' },
 } as const
 
@@ -40,11 +41,16 @@ export const predicted: PolicyKind = {
       needs,
       rank(request, candidates, random) {
         const pressure = pressureOf(request, candidates)
-        return softmax(byCost(candidates, (candidate) => price(request, candidate, { ...values, pressure })), values.temperature, 'range', random)
+        const weights = { ...values, pressure }
+        const ranked = byFeltCost(candidates, (candidate) => price(request, candidate, weights), { within: values.indifferenceS, alike: keepsCache })
+        return softmax(ranked, values.temperature, 'range', random)
       },
     })
   },
 }
+
+/** Taking turns must not cost a cache hit. */
+const keepsCache = (candidate: Seen, best: Seen): boolean => candidate.cachedTokens >= best.cachedTokens
 
 /** More than this many queued prompts an engine is just "overloaded". */
 const MOST_PRESSURE = 20
