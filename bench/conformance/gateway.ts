@@ -45,7 +45,7 @@ function configFor(engines: readonly RealEngine[], port: number, kind: GatewayKi
     block_tokens: 32,
     ...tokenizer,
     stats_interval_ms: 500,
-    engines: engines.map(({ name, url }) => ({ id: name, url, key: engineKey })),
+    engines: engines.map(({ name, url }) => ({ id: name, url, key: engineKey, role: name === 'prefill' || name === 'decode' ? name : 'any' })),
   }
   return {
     listen: `127.0.0.1:${port}`,

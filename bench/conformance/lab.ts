@@ -8,7 +8,7 @@ import type { Environment } from './environment.ts'
 import { startGateway } from './gateway.ts'
 import type { RunningGateway } from './gateway.ts'
 import type { Processes } from './processes.ts'
-import type { EngineName, Lab } from './row.ts'
+import type { EngineName, Lab, Pair } from './row.ts'
 
 const vectorFolder = fileURLToPath(new URL('../../test/vectors/', import.meta.url))
 
@@ -20,14 +20,30 @@ export interface LabOptions {
   readonly attached: Readonly<Record<string, string>>
 }
 
+/** Who may run beside whom. An idle NIXL worker keeps half a core busy, so nothing runs beside it that need not. */
+const beside: Readonly<Record<EngineName, readonly EngineName[]>> = { a: ['b', 'nixl'], b: ['a'], nixl: ['a'], prefill: ['decode'], decode: ['prefill'] }
+const pairs: Readonly<Record<Pair, readonly [EngineName, EngineName]>> = { plain: ['a', 'b'], nixl: ['a', 'nixl'], split: ['prefill', 'decode'] }
+const withNixl: readonly EngineName[] = ['nixl', 'prefill', 'decode']
+
 export function createLab({ environment, processes, note, attached }: LabOptions): Lab {
-  const engines = new Map<string, Promise<RealEngine>>()
+  const engines = new Map<EngineName, Promise<RealEngine>>()
   const gateways = new Map<string, Promise<RunningGateway>>()
+  const clear = async (name: EngineName) => {
+    for (const [other, running] of engines) {
+      if (other === name || beside[name].includes(other)) continue
+      engines.delete(other)
+      await running.then((engine) => engine.stop(), () => {})
+    }
+    for (const [key, running] of gateways) {
+      if (pairs[key.split(' ')[1] as Pair].every((used) => used === name || engines.has(used))) continue
+      gateways.delete(key)
+      await running.then((gateway) => gateway.stop(), () => {})
+    }
+  }
   const engine = (name: EngineName) => once(engines, name, async () => {
     const url = attached[name]
-    // Its worker keeps a core busy, even idle: it comes late and nothing runs beside it that need not.
-    if (name === 'nixl' && url === undefined) await (await engines.get('b'))?.stop()
-    const started = url === undefined ? await startEngine(processes, environment, { name, ...(name === 'nixl' ? await nixl() : {}) }) : engineAt(name, url, null)
+    if (url === undefined) await clear(name)
+    const started = url === undefined ? await startEngine(processes, environment, { name, ...(withNixl.includes(name) ? await nixl() : {}) }) : engineAt(name, url, null)
     await ready(started, note)
     return started
   })
@@ -36,11 +52,11 @@ export function createLab({ environment, processes, note, attached }: LabOptions
     processes,
     note,
     engine,
-    gateway: (kind, other = 'b') => once(gateways, `${kind} ${other}`, async () => {
+    gateway: async (kind, pair = 'plain') => {
       // One after the other: each start takes a core for most of a minute.
-      const targets = [await engine('a'), await engine(other)]
-      return startGateway({ kind, processes, note, engines: targets })
-    }),
+      const targets = [await engine(pairs[pair][0]), await engine(pairs[pair][1])]
+      return once(gateways, `${kind} ${pair}`, () => startGateway({ kind, processes, note, engines: targets }))
+    },
     vectorPath: (file) => join(vectorFolder, file),
     writeVector: (file, text) => {
       const path = join(vectorFolder, file)

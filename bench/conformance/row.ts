@@ -13,17 +13,20 @@ export interface Row {
   run(lab: Lab): Promise<string>
 }
 
-export type EngineName = 'a' | 'b' | 'nixl'
+/** `nixl`, `prefill` and `decode` run the NIXL connector. */
+export type EngineName = 'a' | 'b' | 'nixl' | 'prefill' | 'decode'
+/** Engines behind a gateway: a and b · a and nixl · prefill and decode, in these roles. */
+export type Pair = 'plain' | 'nixl' | 'split'
 
 /** What rows work with. Servers start when a row first asks for them and serve all that follow. */
 export interface Lab {
   readonly environment: Environment
   readonly processes: Processes
   note(line: string): void
-  /** `nixl` is like the others with the NIXL connector; it takes the place of b, so that no more than two run. */
+  /** No more than two run at a time: what does not belong beside this one is stopped first. */
   engine(name: EngineName): Promise<RealEngine>
-  /** Before engine a and another one (b), with the configuration of `gateway.ts`. */
-  gateway(kind: GatewayKind, other?: 'b' | 'nixl'): Promise<RunningGateway>
+  /** With the configuration of `gateway.ts`. */
+  gateway(kind: GatewayKind, pair?: Pair): Promise<RunningGateway>
   /** Where a file below test/vectors is. */
   vectorPath(file: string): string
   /** Writes a file below test/vectors; says whether it differs from what was there. */

@@ -2,6 +2,7 @@
 import type { Row } from './row.ts'
 import { busyRows } from './rows/busy.ts'
 import { clientRows } from './rows/clients.ts'
+import { nixlRecording, splitRows } from './rows/disaggregation.ts'
 import { eventRows } from './rows/events.ts'
 import { engineDies, faultRows, hostileRow } from './rows/faults.ts'
 import { forwardingRows } from './rows/forwarding.ts'
@@ -14,6 +15,7 @@ export const rows: readonly Row[] = [
   ...recordings, ...streamRows, ...tokenRows, ...eventRows,
   ...gatewayRows('node'), ...routingRows, ...gatewayRows('worker'),
   hostileRow('node'), hostileRow('worker'), engineDies('node'),
+  nixlRecording, ...splitRows('node'),
 ]
 
 function gatewayRows(kind: 'node' | 'worker'): readonly Row[] {

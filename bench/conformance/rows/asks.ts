@@ -4,7 +4,7 @@ import type { RealEngine } from '../engine.ts'
 import { gatewayKey } from '../gateway.ts'
 import type { GatewayKind } from '../gateway.ts'
 import type { Ask } from '../http.ts'
-import type { Lab } from '../row.ts'
+import type { Lab, Pair } from '../row.ts'
 
 export const endless = { model: servedModel, prompt: [11], max_tokens: 3500, temperature: 0, ignore_eos: true }
 export const brief = { model: servedModel, prompt: 'hello', max_tokens: 2, temperature: 0 }
@@ -13,8 +13,8 @@ export async function engines(lab: Lab): Promise<RealEngine[]> {
   return [await lab.engine('a'), await lab.engine('b')]
 }
 
-export async function through(lab: Lab, kind: GatewayKind, body: unknown, { path = '/v1/completions', other = 'b' as 'b' | 'nixl' } = {}): Promise<Ask> {
-  return { url: (await lab.gateway(kind, other)).url, method: 'POST', path, headers: withKey({}), body, limitMs: 20_000 }
+export async function through(lab: Lab, kind: GatewayKind, body: unknown, { path = '/v1/completions', pair = 'plain' as Pair } = {}): Promise<Ask> {
+  return { url: (await lab.gateway(kind, pair)).url, method: 'POST', path, headers: withKey({}), body, limitMs: 20_000 }
 }
 
 export function direct(engine: RealEngine, body: unknown, path = '/v1/completions'): Ask {
