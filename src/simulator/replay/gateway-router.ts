@@ -1,5 +1,5 @@
 import { ClusterState } from '../../core/cluster/cluster-state.ts'
-import { type Admission, type CacheHint, type EngineSignal, type EngineSpec, PAYLOAD_VERSION, type PolicyConfig, type PoolConfig } from '../../core/cluster/contract.ts'
+import { type Admission, type CacheHint, type EngineSignal, type EngineSpec, PAYLOAD_VERSION, type Placement, type PolicyConfig, type PoolConfig } from '../../core/cluster/contract.ts'
 import type { ReplayEngine } from './engines.ts'
 import type { Job } from './job.ts'
 import type { ReplayRouter, Route, RouterContext } from './router.ts'
@@ -7,9 +7,6 @@ import type { ReplayRouter, Route, RouterContext } from './router.ts'
 export interface GatewayOptions {
   readonly name: string
   readonly policy: PolicyConfig
-  /** Overrides for what the pool is otherwise: one engine an index. */
-  readonly engines?: readonly Partial<EngineSpec>[]
-  readonly split?: PoolConfig['split']
   /** Ask a directory what every engine has cached, as LMCache answers: exact, in chunks of whole blocks. */
   readonly lookup?: boolean
   /** Milliseconds between the choice and its booking; others may choose in between. 0: one step, as it ships. */
@@ -29,6 +26,8 @@ export class GatewayRouter implements ReplayRouter {
   readonly #options: GatewayOptions
   readonly #keys = new Map<Job, string>()
   readonly #places = new Map<string, number>()
+  /** Chosen, not yet booked. */
+  readonly #later: { readonly at: number; readonly job: Job; readonly admission: Admission; readonly placement: Placement }[] = []
   #admitted = 0
 
   constructor(options: GatewayOptions, context: RouterContext) {
@@ -36,15 +35,15 @@ export class GatewayRouter implements ReplayRouter {
     this.#context = context
     this.#options = options
     this.state = new ClusterState({ random: context.random, epoch: POOL })
-    const engines = context.engines.map((_, at) => specOf(at, context.rttMs, options.engines?.[at]))
+    const engines = context.engines.map((_, at) => specOf(at, context.rttMs, context.specs?.[at]))
     engines.forEach(({ id }, at) => this.#places.set(id, at))
-    this.state.configure(1, poolOf(options, context.blockTokens, engines), 0)
+    this.state.configure(1, poolOf(options.policy, context, engines), 0)
   }
 
   route(job: Job, now: number): Route | null {
     const admission = this.#admissionOf(job)
-    const { bookAfterMs = 0 } = this.#options
-    if (bookAfterMs > 0) return this.#routeApart(job, admission, now)
+    this.#bookDue(now)
+    if (this.#options.bookAfterMs !== undefined) return this.#routeApart(job, admission, now)
     const admitted = this.state.admit(admission, now)
     if ('refusal' in admitted) return null
     this.#keys.set(job, admitted.key)
@@ -52,6 +51,7 @@ export class GatewayRouter implements ReplayRouter {
   }
 
   firstToken(job: Job, now: number): void {
+    this.#bookDue(now)
     const key = this.#keys.get(job)
     if (key !== undefined) this.state.firstToken(key, { ttft: now - job.sentAt }, now)
   }
@@ -62,6 +62,7 @@ export class GatewayRouter implements ReplayRouter {
   }
 
   ended(job: Job, now: number): void {
+    this.#bookDue(now)
     const key = this.#keys.get(job)
     if (key === undefined) return
     this.#keys.delete(job)
@@ -80,11 +81,8 @@ export class GatewayRouter implements ReplayRouter {
     if ('refusal' in chosen) return null
     const { placement, predictedTtftMs } = chosen.decision
     this.#later.push({ at: now + this.#options.bookAfterMs!, job, admission, placement })
-    this.#bookDue(now)
     return this.#routeOf(placement, predictedTtftMs)
   }
-
-  readonly #later: { readonly at: number; readonly job: Job; readonly admission: Admission; readonly placement: Parameters<ClusterState['resume']>[0]['placement'] }[] = []
 
   #bookDue(now: number): void {
     while (this.#later[0] !== undefined && this.#later[0].at <= now) {
@@ -95,7 +93,7 @@ export class GatewayRouter implements ReplayRouter {
     }
   }
 
-  #routeOf(placement: Parameters<ClusterState['resume']>[0]['placement'], predictedTtftMs: number | null): Route {
+  #routeOf(placement: Placement, predictedTtftMs: number | null): Route {
     if (placement.kind === 'whole') return { engine: this.#places.get(placement.engine)!, predictedTtftMs }
     const decode = this.#places.get(placement.decode)!
     return placement.prefill === null ? { engine: decode, predictedTtftMs } : { engine: decode, prefill: this.#places.get(placement.prefill)!, predictedTtftMs }
@@ -150,14 +148,14 @@ function specOf(at: number, rttMs: number, given: Partial<EngineSpec> = {}): Eng
   }
 }
 
-function poolOf(options: GatewayOptions, blockTokens: number, engines: readonly EngineSpec[]): PoolConfig {
+function poolOf(policy: PolicyConfig, { blockTokens, split }: RouterContext, engines: readonly EngineSpec[]): PoolConfig {
   return {
     cluster: POOL,
     pool: POOL,
     blockTokens,
-    policy: options.policy,
+    policy,
     shadow: null,
-    split: options.split ?? { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
+    split: split ?? { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
     leaseMs: NEVER_MS,
     retry: { share: 0.1, minPerS: 1 },
     circuit: { failures: 5, openMs: 1000 },

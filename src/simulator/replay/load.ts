@@ -1,23 +1,41 @@
 import { run, type RunOptions } from './run.ts'
 import { meanRate, type Trace } from './trace.ts'
 
-/** The trace this many times faster is more than any fleet takes at once. */
-const FLOOD_SPEED = 1e6
+/** So slow that requests seldom meet. */
+const TRICKLE = 1 / 64
+/** A fleet is at its limit when queues make users wait this many times as long as they would alone. */
+const LIMIT_FACTOR = 4
+const HALVINGS = 5
+const FASTEST = 1e4
 
 /**
- * Requests a second that a fleet answers when it never runs out of requests: the whole trace is there at the start, the
- * rate is taken over the middle four fifths of the answers, so that neither filling nor draining counts.
+ * How many times faster than recorded the fleet can be sent the trace: the speed at which the mean time to first token
+ * is four times that of a trickle, within 4 %. What throughput a flood would reach says little: it also destroys the
+ * caches, which no operator would let happen.
  */
-export function sustainedRate(trace: Trace, options: RunOptions): number {
-  const result = run(trace, { ...options, speed: FLOOD_SPEED, closedLoop: false, clockMs: null })
-  const ends = Float64Array.from(result.jobs, ({ endedAt }) => endedAt).sort()
-  const from = Math.floor(ends.length * 0.1)
-  const to = Math.max(from + 1, Math.floor(ends.length * 0.9))
-  const spanS = ((ends[Math.min(to, ends.length - 1)] ?? 0) - (ends[from] ?? 0)) / 1000
-  return spanS > 0 ? (to - from) / spanS : Infinity
+export function sustainedSpeed(trace: Trace, options: RunOptions): number {
+  const ttftMs = (speed: number) => meanTtftMs(trace, { ...options, speed, clockMs: null })
+  const limitMs = LIMIT_FACTOR * ttftMs(TRICKLE)
+  let high = 1
+  if (ttftMs(high) <= limitMs) while (high < FASTEST && ttftMs(high * 2) <= limitMs) high *= 2
+  else while (high > TRICKLE && ttftMs(high / 2) > limitMs) high /= 2
+  // The limit lies between one of these and its double.
+  let low = ttftMs(high) <= limitMs ? high : high / 2
+  high = low * 2
+  for (let halving = 0; halving < HALVINGS; halving += 1) {
+    const middle = Math.sqrt(low * high)
+    if (ttftMs(middle) <= limitMs) low = middle
+    else high = middle
+  }
+  return low
 }
 
-/** How many times faster than recorded a trace must run to be this share of what the fleet sustains. */
-export function speedFor(load: number, sustainedPerS: number, trace: Trace): number {
-  return (load * sustainedPerS) / meanRate(trace)
+function meanTtftMs(trace: Trace, options: RunOptions): number {
+  const { jobs } = run(trace, options)
+  return jobs.reduce((sum, { firstTokenAt, sentAt }) => sum + (firstTokenAt - sentAt), 0) / Math.max(1, jobs.length)
+}
+
+/** Requests a second that this speed means. */
+export function rateAt(speed: number, trace: Trace): number {
+  return speed * meanRate(trace)
 }

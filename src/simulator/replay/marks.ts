@@ -3,6 +3,9 @@ import type { ReplayEngine } from './engines.ts'
 import type { Job } from './job.ts'
 import type { RouterKind } from './router.ts'
 
+/** Closer than this is equal. */
+const TIE_MS = 0.001
+
 function greedy(name: string, doc: string, costMs: (engine: ReplayEngine, job: Job, now: number) => number): RouterKind {
   return {
     name,
@@ -15,8 +18,10 @@ function greedy(name: string, doc: string, costMs: (engine: ReplayEngine, job: J
         let least = Infinity
         engines.forEach((engine, at) => {
           const cost = costMs(engine, job, now)
-          if (cost < least - 1e-6) {
-            least = cost
+          // Of equals the one that has worked least: its cache has most room.
+          const equal = Math.abs(cost - least) <= TIE_MS && engine.computedTokens < engines[best]!.computedTokens
+          if (cost < least - TIE_MS || equal) {
+            least = Math.min(least, cost)
             best = at
           }
         })

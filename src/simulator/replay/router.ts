@@ -1,3 +1,4 @@
+import type { EngineSpec, PoolConfig } from '../../core/cluster/contract.ts'
 import type { ReplayEngine } from './engines.ts'
 import type { Job } from './job.ts'
 
@@ -29,6 +30,9 @@ export interface RouterContext {
   readonly blockTokens: number
   readonly random: () => number
   readonly rttMs: number
+  /** What a gateway is told of each engine. */
+  readonly specs?: readonly Partial<EngineSpec>[]
+  readonly split?: PoolConfig['split']
 }
 
 /** A router that a name on the command line stands for. */

@@ -15,7 +15,9 @@ export interface RunOptions {
   readonly closedLoop: boolean
   /** At most so many requests at once; the others wait at the client, which does not count into TTFT. */
   readonly concurrency: number
-  /** Between choosing an engine and any effect of the choice being known to the router: see `preset`. */
+  /** Late binding: hold requests at the gateway while every engine has this many without a first token; null: never. */
+  readonly holdAt: number | null
+  /** Network round trip between gateway and engines. */
   readonly rttMs: number
   /** Milliseconds of a real clock, for the time decisions take; null: not measured. */
   readonly clockMs: (() => number) | null
@@ -50,7 +52,12 @@ class Run implements JobListener {
   readonly #decisionsMs: Float64Array
   /** The next turn of a job's session, by job. */
   readonly #following = new Map<Job, Job>()
+  /** At the client, for its turn. */
   readonly #waiting: Job[] = []
+  /** At the gateway, for an engine with room. */
+  readonly #held: Job[] = []
+  /** Requests without a first token, by engine. */
+  readonly #prefilling: Int32Array
   /** What each split request's second leg needs to know. */
   readonly #legs = new Map<Job, { readonly main: Job; readonly decode: number }>()
   #inFlight = 0
@@ -63,6 +70,7 @@ class Run implements JobListener {
     this.#jobs = trace.requests.map((request, index) => new Job(index, request))
     this.#engines = Array.from({ length: options.engines }, (_, at) => options.makeEngine(at, this))
     this.#nextAt = new Float64Array(options.engines).fill(Infinity)
+    this.#prefilling = new Int32Array(options.engines)
     this.#router = options.makeRouter(this.#engines)
     this.#decisionsMs = new Float64Array(this.#jobs.length)
   }
@@ -97,7 +105,10 @@ class Run implements JobListener {
     if (this.#legs.has(job)) return
     this.#soon(at, (now) => {
       job.firstTokenAt = now
+      this.#prefilling[job.engine]! -= 1
       this.#router.firstToken(job, now)
+      const held = this.#held.shift()
+      if (held !== undefined) this.#route(held, now)
     })
   }
 
@@ -134,9 +145,9 @@ class Run implements JobListener {
   #schedule(): void {
     const last = new Map<string, Job>()
     for (const job of this.#jobs) {
-      const { session, atMs } = job.request
-      const before = this.#options.closedLoop && session !== null ? last.get(session) : undefined
-      if (session !== null) last.set(session, job)
+      const { chain, atMs } = job.request
+      const before = this.#options.closedLoop && chain !== null ? last.get(chain) : undefined
+      if (chain !== null) last.set(chain, job)
       if (before === undefined) this.#events.add(atMs / this.#options.speed, (at) => this.#arrive(job, at))
       else this.#following.set(before, job)
     }
@@ -158,6 +169,12 @@ class Run implements JobListener {
   #send(job: Job, now: number): void {
     this.#inFlight += 1
     job.sentAt = now
+    const { holdAt } = this.#options
+    if (holdAt !== null && this.#prefilling.every((count) => count >= holdAt)) this.#held.push(job)
+    else this.#route(job, now)
+  }
+
+  #route(job: Job, now: number): void {
     const { clockMs, rttMs } = this.#options
     const before = clockMs?.() ?? 0
     const route = this.#router.route(job, now)
@@ -169,6 +186,7 @@ class Run implements JobListener {
     }
     job.predictedTtftMs = route.predictedTtftMs ?? null
     job.engine = route.prefill ?? route.engine
+    this.#prefilling[job.engine]! += 1
     const first = route.prefill === undefined ? job : this.#prefillLeg(job, route.engine)
     if (rttMs === 0) this.#submit(first, job.engine, now)
     else this.#at(now + rttMs / 2, (at) => this.#submit(first, job.engine, at))

@@ -9,8 +9,11 @@ export interface TraceRequest {
   readonly outputTokens: number
   /** Keys of the full prompt blocks, two lanes each; equal key, equal prefix. */
   readonly blocks: Uint32Array
+  /** What the client tells the gateway of its session; null: nothing. */
   readonly session: string | null
-  /** Between the end of the session's previous answer and this request. */
+  /** In a closed loop, requests of one chain follow each other; null: this one waits for nobody. */
+  readonly chain: string | null
+  /** Between the end of the chain's previous answer and this request. */
   readonly thinkMs: number
 }
 
@@ -74,6 +77,7 @@ function rowOf(text: string, line: number): Row {
     if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) throw new TraceError(line, `has ${field} ${JSON.stringify(value)}; it must be a number that is not negative`)
   }
   if (!Array.isArray(row.hash_ids) || row.hash_ids.some((id) => typeof id !== 'number')) throw new TraceError(line, 'has no list of numbers `hash_ids`')
+  if (row.session_id !== undefined && typeof row.session_id !== 'string') throw new TraceError(line, 'has a session_id that is no text')
   return row as Row
 }
 
@@ -85,7 +89,8 @@ function requestOf(row: Row, blockTokens: number): TraceRequest {
     promptTokens,
     outputTokens: Math.max(1, Math.floor(row.output_length)),
     blocks: keysOf(row.hash_ids.slice(0, full)),
-    session: typeof row.session_id === 'string' ? row.session_id : null,
+    session: row.session_id ?? null,
+    chain: row.session_id ?? null,
     thinkMs: typeof row.think_ms === 'number' && row.think_ms > 0 ? row.think_ms : 0,
   }
 }
@@ -110,12 +115,12 @@ export function spread(trace: Trace, seed: number): Trace {
   const tickMs = tickOf(trace)
   const { requests } = trace
   const spanMs = requests.at(-1)?.atMs ?? 0
-  const sessions = new Map<string, number>()
-  const groups = new Set(requests.map((request, at) => request.session ?? String(at))).size
+  const chains = new Map<string, number>()
+  const groups = new Set(requests.map((request, at) => request.chain ?? String(at))).size
   const moved = requests.map((request) => {
     if (tickMs > 0) return { ...request, atMs: request.atMs + random() * tickMs }
-    const shiftMs = (request.session === null ? undefined : sessions.get(request.session)) ?? (random() * spanMs) / Math.max(1, groups)
-    if (request.session !== null) sessions.set(request.session, shiftMs)
+    const shiftMs = (request.chain === null ? undefined : chains.get(request.chain)) ?? (random() * spanMs) / Math.max(1, groups)
+    if (request.chain !== null) chains.set(request.chain, shiftMs)
     return { ...request, atMs: request.atMs + shiftMs }
   })
   return { ...trace, requests: moved.sort((one, other) => one.atMs - other.atMs) }

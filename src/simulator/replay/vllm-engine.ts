@@ -98,7 +98,8 @@ export class VllmEngine implements ReplayEngine {
 
   #firstToken(sequence: Sequence, at: number): void {
     const job = sequence.spec as Job
-    job.cachedTokens = Math.max(0, sequence.cachedTokens)
+    // A split's decode leg fetched its prompt: what was cached was cached where it was computed.
+    if (!job.remote) job.cachedTokens = Math.max(0, sequence.cachedTokens)
     this.#listener.firstToken(job, at)
   }
 

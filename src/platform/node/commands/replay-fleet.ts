@@ -1,0 +1,86 @@
+import { existsSync, readFileSync } from 'node:fs'
+import type { EngineConfig, PoolSettings } from '../../../config.ts'
+import type { Env } from '../../../config/parse.ts'
+import type { Profile } from '../../../simulator/profiles.ts'
+import { engineProfile, type FleetPlan, fleetOf, type PlannedEngine, withCacheTokens } from '../../../simulator/replay/plan.ts'
+import { loadConfig } from '../load-config.ts'
+import { type Args, UsageError } from './command.ts'
+
+const DEFAULT_PROFILE = 'agentic'
+const DEFAULT_ENGINES = 8
+
+/** The fleet to simulate, from a configuration or from flags. */
+export function fleetPlanOf(args: Args, env: Env, blockTokens: number): FleetPlan {
+  const rttMs = args.number('rtt-ms', { min: 0, max: 60_000 })
+  const cacheTokens = args.number('cache-tokens', { min: 1, max: 1e12 })
+  const config = args.text('config')
+  if (config !== null) return configuredFleet(poolOf(config, args.text('pool'), env), { rttMs, cacheTokens, profile: args.text('profile') })
+  const engines = args.number('engines', { min: 1, max: 1024 }) ?? DEFAULT_ENGINES
+  if (!Number.isInteger(engines)) throw new UsageError(`--engines must be a whole number, got "${engines}".`, `Example: --engines ${DEFAULT_ENGINES}`)
+  const name = args.text('profile') ?? DEFAULT_PROFILE
+  return fleetOf(engines, name === 'serial' ? serial(blockTokens, cacheTokens) : { kind: 'vllm', profile: sized(profileOf(name), cacheTokens) }, rttMs ?? 0)
+}
+
+/** The plain engine of the published comparison of gateways: 8,000 prompt tokens a second, 20 ms a token of output. */
+function serial(blockTokens: number, cacheTokens: number | null): PlannedEngine['model'] {
+  const cacheBlocks = cacheTokens === null ? 2000 : Math.max(1, Math.floor(cacheTokens / blockTokens))
+  return { kind: 'serial', options: { blockTokens, cacheBlocks, prefillBlockMs: blockTokens / 8, decodeTokenMs: 20 } }
+}
+
+function sized(profile: Profile, cacheTokens: number | null): Profile {
+  return cacheTokens === null ? profile : withCacheTokens(profile, cacheTokens)
+}
+
+/** A profile's name, or a file that `firstlight calibrate` wrote. */
+function profileOf(name: string): Profile {
+  if (name.endsWith('.json')) return fileProfile(name)
+  try {
+    return engineProfile(name)
+  } catch (error) {
+    if (error instanceof RangeError) throw new UsageError(`--profile: ${error.message}.`, 'Or measure your own: firstlight calibrate --help')
+    throw error
+  }
+}
+
+function fileProfile(file: string): Profile {
+  const next = `firstlight calibrate writes such a file.`
+  if (!existsSync(file)) throw new UsageError(`There is no file ${file}.`, next)
+  let found: { readonly profile?: Partial<Profile> }
+  try {
+    found = JSON.parse(readFileSync(file, 'utf8')) as typeof found
+  } catch {
+    throw new UsageError(`${file} is not JSON.`, next)
+  }
+  const { law, limits } = found.profile ?? {}
+  const numbers = [...Object.values(law ?? {}), ...Object.values(limits ?? {})]
+  if (law === undefined || limits === undefined || numbers.some((value) => typeof value !== 'number' || !(value >= 0))) throw new UsageError(`${file} holds no engine profile.`, next)
+  return { name: file, description: '', law, limits }
+}
+
+function poolOf(file: string, model: string | null, env: Env): PoolSettings {
+  const { config } = loadConfig(file, env, new Proxy({}, { get: (_, name) => `value of ${String(name)}` }))
+  const pools = config.clusters.flatMap((cluster) => cluster.pools)
+  const pool = model === null ? pools[0] : pools.find((one) => one.model === model || one.aliases.includes(model))
+  if (pool !== undefined && pool.engines.length > 0) return pool
+  const known = pools.filter(({ engines }) => engines.length > 0).map((one) => one.model)
+  throw new UsageError(model === null ? `${file} has no pool with engines.` : `${file} has no pool "${model}" with engines.`, `Pools with engines: ${known.join(', ') || 'none'}.`)
+}
+
+interface Given {
+  readonly rttMs: number | null
+  readonly cacheTokens: number | null
+  readonly profile: string | null
+}
+
+function configuredFleet(pool: PoolSettings, given: Given): FleetPlan {
+  const { mode, thresholdTokens, fallback } = pool.split
+  const rttMs = given.rttMs ?? Math.max(...pool.engines.map((engine) => engine.rttMs))
+  return { engines: pool.engines.map((engine) => plannedEngine(engine, pool.blockTokens, given)), rttMs, split: { mode, thresholdTokens, fallback } }
+}
+
+function plannedEngine(engine: EngineConfig, blockTokens: number, given: Given): PlannedEngine {
+  const cacheTokens = given.cacheTokens ?? (engine.cacheBlocks === null ? null : engine.cacheBlocks * blockTokens)
+  const profile = sized(profileOf(given.profile ?? engine.profile ?? DEFAULT_PROFILE), cacheTokens)
+  const { role, weight, maxInFlight, prefixCaching } = engine
+  return { model: { kind: 'vllm', profile }, spec: { role, weight, maxInFlight, prefixCaching, profile: engine.profile } }
+}

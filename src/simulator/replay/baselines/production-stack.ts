@@ -1,0 +1,93 @@
+import { prefillWork } from '../../../core/cluster/prefill-work.ts'
+import { hashText } from '../../../core/routing/hash.ts'
+import { rendezvous } from '../../../core/routing/rendezvous.ts'
+import type { Job } from '../job.ts'
+import type { RouterContext, RouterKind } from '../router.ts'
+import { Arrivals } from './tables.ts'
+
+const KV_AWARE_THRESHOLD = 2000
+
+/** Where both go when a lookup does not decide: the session's engine, or the one with fewest arrivals in a minute. */
+function fallback(context: RouterContext, arrivals: Arrivals): (job: Job, now: number) => number {
+  const ring = context.engines.map((_, at) => ({ id: String(at), weight: 1, at }))
+  return ({ request }, now) => (request.session === null ? arrivals.least(now) : rendezvous(hashText(request.session), ring)[0]!.at)
+}
+
+/**
+ * production-stack `kvaware`: the instance LMCache names for the longest match, if no more than 2000 tokens are left to
+ * compute; load is not looked at. The directory is taken to be exact and at once.
+ */
+export function kvawareWith(name: string, threshold: number): RouterKind {
+  return {
+    name,
+    doc: `Longest LMCache match; session, then fewest arrivals, when more than ${threshold} tokens are not cached.`,
+    source: 'vllm production-stack, --routing-logic kvaware',
+    create(context) {
+      const arrivals = new Arrivals(context.engines.length)
+      const otherwise = fallback(context, arrivals)
+      return {
+        name,
+        route(job, now) {
+          const matched = context.engines.map((engine) => engine.exactCachedTokens(job))
+          const longest = Math.max(...matched)
+          const decides = longest > 0 && longest >= Math.max(job.promptTokens - threshold, 0)
+          const engine = decides ? matched.indexOf(longest) : otherwise(job, now)
+          arrivals.add(engine, now)
+          return { engine }
+        },
+        firstToken() {},
+        ended() {},
+      }
+    },
+  }
+}
+
+export const kvaware = kvawareWith('production_stack_kvaware', KV_AWARE_THRESHOLD)
+
+/**
+ * production-stack#670: least pending plus new work by the trapezoid formula; work is pending in full until the first
+ * token; of equals the later engine wins, engines with a match being compared before those without.
+ */
+export const ttft670: RouterKind = {
+  name: 'production_stack_ttft',
+  doc: 'Pending plus new prefill work by the trapezoid formula, cached tokens from LMCache.',
+  source: 'vllm production-stack#670, as its code reads',
+  create({ engines }) {
+    const pending = new Float64Array(engines.length)
+    const works = new Map<Job, { readonly engine: number; readonly work: number }>()
+    const done = (job: Job) => {
+      const booked = works.get(job)
+      if (booked === undefined) return
+      pending[booked.engine]! -= booked.work
+      works.delete(job)
+    }
+    return {
+      name: 'production_stack_ttft',
+      route(job) {
+        const cached = engines.map((engine) => engine.exactCachedTokens(job))
+        const chosen = leastWork(job.promptTokens, cached, pending)
+        const work = prefillWork(job.promptTokens, cached[chosen]!)
+        works.set(job, { engine: chosen, work })
+        pending[chosen]! += work
+        return { engine: chosen }
+      },
+      firstToken: done,
+      ended: done,
+    }
+  },
+}
+
+/** The engine that #670 chooses: matched engines first, then the others, each time the later of equals. */
+export function leastWork(promptTokens: number, cached: readonly number[], pending: ArrayLike<number>): number {
+  const order = [...cached.keys()].filter((at) => cached[at]! > 0)
+  for (const at of cached.keys()) if (cached[at] === 0) order.push(at)
+  let best = -1
+  let least = Infinity
+  for (const at of order) {
+    const work = pending[at]! + prefillWork(promptTokens, cached[at]!)
+    if (work > least) continue
+    least = work
+    best = at
+  }
+  return best
+}

@@ -1,0 +1,96 @@
+import type { EngineSpec, PoolConfig } from '../../core/cluster/contract.ts'
+import { profile as priorNamed } from '../../core/latency/profiles.ts'
+import { type Profile, profiles } from '../profiles.ts'
+import { chance } from './chance.ts'
+import type { JobListener, ReplayEngine } from './engines.ts'
+import { sustainedSpeed } from './load.ts'
+import { exact } from './marks.ts'
+import { run, type RunOptions, type RunResult } from './run.ts'
+import type { RouterKind } from './router.ts'
+import { SerialEngine, type SerialOptions } from './serial-engine.ts'
+import type { Trace } from './trace.ts'
+import { VllmEngine } from './vllm-engine.ts'
+
+/** One engine of the simulated copy of a fleet. */
+export interface PlannedEngine {
+  readonly model: { readonly kind: 'vllm'; readonly profile: Profile } | { readonly kind: 'serial'; readonly options: SerialOptions }
+  /** What the gateway is told of it; unset fields are as for an engine that says nothing. */
+  readonly spec: Partial<EngineSpec>
+}
+
+export interface FleetPlan {
+  readonly engines: readonly PlannedEngine[]
+  readonly rttMs: number
+  readonly split?: PoolConfig['split']
+}
+
+export interface Pace {
+  readonly speed: number
+  readonly closedLoop: boolean
+  readonly concurrency: number
+  readonly holdAt: number | null
+  readonly seed: number
+  readonly clockMs: (() => number) | null
+  readonly progress?: (done: number, of: number) => void
+}
+
+/** A trace through a fleet by one router. */
+export function replay(trace: Trace, fleet: FleetPlan, router: RouterKind, pace: Pace): RunResult {
+  return run(trace, optionsOf(trace, fleet, router, pace))
+}
+
+/** The speed that `load` means: this share of what the fleet sustains when `exact` routes. */
+export function speedOf(load: number, trace: Trace, fleet: FleetPlan, pace: Omit<Pace, 'speed'>): number {
+  return load * sustainedSpeed(trace, optionsOf(trace, fleet, exact, { ...pace, speed: 1 }))
+}
+
+function optionsOf(trace: Trace, fleet: FleetPlan, router: RouterKind, pace: Pace): RunOptions {
+  const { seed, ...rest } = pace
+  const { rttMs, split } = fleet
+  const specs = fleet.engines.map(({ spec }) => spec)
+  return {
+    ...rest,
+    rttMs,
+    engines: fleet.engines.length,
+    makeEngine: (at, listener) => makeEngine(fleet.engines[at]!, trace.blockTokens, listener),
+    makeRouter: (engines) => router.create({ engines, specs, blockTokens: trace.blockTokens, random: chance(seed), rttMs, ...(split === undefined ? {} : { split }) }),
+  }
+}
+
+function makeEngine({ model }: PlannedEngine, blockTokens: number, listener: JobListener): ReplayEngine {
+  if (model.kind === 'serial') return new SerialEngine(model.options, listener)
+  return new VllmEngine(inBlocksOf(blockTokens, model.profile), listener)
+}
+
+/** The same machine with its cache cut into the trace's blocks: nothing finer is known of the prompts. */
+export function inBlocksOf(blockTokens: number, profile: Profile): Profile {
+  const { limits } = profile
+  const tokens = limits.cacheBlocks * limits.blockTokens
+  return { ...profile, limits: { ...limits, blockTokens, cacheBlocks: Math.max(1, Math.floor(tokens / blockTokens)), maxModelLen: Infinity } }
+}
+
+/** What a machine of 8192 tokens a step decodes at: the cost model of vllm-router's program scheduling. */
+const DEFAULT_PROFILE = 'agentic'
+
+/**
+ * A simulator's profile by that name, or the gateway's prior of that name with the default's decode and sizes.
+ * Throws a RangeError that lists what there is.
+ */
+export function engineProfile(name: string): Profile {
+  const known = profiles[name]
+  if (known !== undefined) return known
+  const law = priorNamed(name)
+  if (law === null) throw new RangeError(`no engine profile is called "${name}": choose one of ${Object.keys(profiles).join(', ')}, or GPU-PARAMSb such as h100-8b`)
+  const base = profiles[DEFAULT_PROFILE]!
+  const prefillStepMs = Math.max(0, law.fixedS * 1000 - base.law.stepMs)
+  return { ...base, name, description: `Prior of ${name}.`, law: { ...base.law, prefillStepMs, prefillTokenMs: law.perTokenS * 1000, prefillPairMs: law.perPairS * 1000 } }
+}
+
+/** Tokens the cache of a profile holds, set anew. */
+export function withCacheTokens(profile: Profile, tokens: number): Profile {
+  return { ...profile, limits: { ...profile.limits, cacheBlocks: Math.max(1, Math.floor(tokens / profile.limits.blockTokens)) } }
+}
+
+export function fleetOf(count: number, model: PlannedEngine['model'], rttMs = 0): FleetPlan {
+  return { engines: Array.from({ length: count }, () => ({ model, spec: {} })), rttMs }
+}

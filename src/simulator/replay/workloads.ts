@@ -1,0 +1,89 @@
+import { chance } from './chance.ts'
+import { keysOf, type Trace, type TraceRequest } from './trace.ts'
+
+/** Hands out block ids that nobody has had. */
+class Ids {
+  #next = 1
+
+  take(count: number): number[] {
+    const first = this.#next
+    this.#next += count
+    return Array.from({ length: count }, (_, at) => first + at)
+  }
+}
+
+export interface PrefixWorkload {
+  readonly name: string
+  readonly requests: number
+  readonly promptTokens: number
+  readonly outputTokens: number
+  /** Prompts begin with one of so many prefixes … */
+  readonly prefixes: number
+  /** … that make up this share of a prompt of usual length. */
+  readonly prefixShare: number
+  /** 0.5: lengths from half to one and a half of what they should be, evenly. */
+  readonly varyPrompt: number
+  readonly varyOutput: number
+  readonly blockTokens: number
+  readonly seed: number
+}
+
+/** Prompts that share a few long beginnings, all at once; send them with a limit on concurrency, or as one burst. */
+export function sharedPrefixes(wanted: PrefixWorkload): Trace {
+  const random = chance(wanted.seed)
+  const ids = new Ids()
+  const { blockTokens } = wanted
+  const prefixes = Array.from({ length: wanted.prefixes }, () => ids.take(Math.floor((wanted.promptTokens * wanted.prefixShare) / blockTokens)))
+  const varied = (tokens: number, by: number) => Math.max(1, Math.round(tokens * (1 + by * (2 * random() - 1))))
+  const requests = Array.from({ length: wanted.requests }, (): TraceRequest => {
+    const promptTokens = varied(wanted.promptTokens, wanted.varyPrompt)
+    const blocks = Math.floor(promptTokens / blockTokens)
+    const prefix = prefixes[Math.floor(random() * prefixes.length)]!.slice(0, blocks)
+    const outputTokens = varied(wanted.outputTokens, wanted.varyOutput)
+    return { atMs: 0, promptTokens, outputTokens, blocks: keysOf([...prefix, ...ids.take(blocks - prefix.length)]), session: null, chain: null, thinkMs: 0 }
+  })
+  return { name: wanted.name, blockTokens, requests }
+}
+
+export interface RoundsWorkload {
+  readonly name: string
+  readonly users: number
+  readonly rounds: number
+  /** Common to all users; then a history of each user's own. */
+  readonly systemTokens: number
+  readonly historyTokens: number
+  readonly questionTokens: number
+  readonly answerTokens: number
+  /** Between the starts of two users, and between an answer and the next question. */
+  readonly joinMs: number
+  readonly thinkMs: number
+  readonly blockTokens: number
+  /** Do clients name their session? */
+  readonly named: boolean
+}
+
+/** Users who ask one question after another; each prompt repeats all that was said before. */
+export function multiRound(wanted: RoundsWorkload): Trace {
+  const ids = new Ids()
+  const { blockTokens } = wanted
+  const system = ids.take(Math.floor(wanted.systemTokens / blockTokens))
+  const requests: TraceRequest[] = []
+  for (let user = 0; user < wanted.users; user += 1) {
+    const said = [...system]
+    const chain = `user-${user}`
+    for (let round = 0; round < wanted.rounds; round += 1) {
+      const promptTokens = wanted.systemTokens + wanted.historyTokens + round * (wanted.questionTokens + wanted.answerTokens) + wanted.questionTokens
+      said.push(...ids.take(Math.max(0, Math.floor(promptTokens / blockTokens) - said.length)))
+      requests.push({
+        atMs: user * wanted.joinMs + round * wanted.thinkMs,
+        promptTokens,
+        outputTokens: wanted.answerTokens,
+        blocks: keysOf(said),
+        session: wanted.named ? chain : null,
+        chain,
+        thinkMs: wanted.thinkMs,
+      })
+    }
+  }
+  return { name: wanted.name, blockTokens, requests: requests.sort((one, other) => one.atMs - other.atMs) }
+}
