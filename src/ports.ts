@@ -15,6 +15,7 @@ import type {
   AttemptFailure,
   Usage,
 } from './core/cluster/contract.ts'
+import type { RegistryAnswer, RegistryCall } from './core/lmcache/registry-call.ts'
 import type { ReportPartial } from './core/reports/partial.ts'
 import type { RecordBatch } from './core/reports/record.ts'
 import type { Added } from './core/reports/report-store.ts'
@@ -34,6 +35,8 @@ export interface Cluster {
   /** Ranks without booking. */
   rank(admission: Admission): Promise<{ readonly decision: Decision } | { readonly refusal: Refusal }>
   observe(signals: readonly EngineSignal[]): Promise<void>
+  /** What an LMCache server says to the pool's registry, and what it is told. Absent where none is kept. */
+  registry?(call: RegistryCall): Promise<RegistryAnswer>
   digest(): Promise<ClusterDigest>
   explain(id: string): Promise<Decision | null>
   /** A digest for the eye, with the last decisions, newest first. Absent: the digest has to do. */

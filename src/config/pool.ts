@@ -23,8 +23,8 @@ export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolCo
 }
 
 function toEngineSpec(engine: EngineConfig): EngineSpec {
-  const { id, role, models, labels, weight, maxInFlight, prefixCaching, cacheBlocks, rttMs, profile } = engine
-  return { id, role, models, labels, weight, maxInFlight, prefixCaching, cacheBlocks, rttMs, profile }
+  const { id, role, models, labels, weight, maxInFlight, prefixCaching, cacheBlocks, rttMs, profile, lmcacheInstance } = engine
+  return { id, role, models, labels, weight, maxInFlight, prefixCaching, cacheBlocks, rttMs, profile, lmcacheInstance }
 }
 
 /** Engine id → where it is and what it wants to be told. */

@@ -23,6 +23,7 @@ export function configured(cluster: Cluster, source: () => PoolSource | null): C
   return {
     configure: (version, pool) => cluster.configure(version, pool),
     explain: (id) => cluster.explain(id),
+    ...(cluster.registry === undefined ? {} : { registry: (call) => cluster.registry!(call) }),
     async admit(admission) {
       const admitted = await cluster.admit(admission)
       if (!('refusal' in admitted) || admitted.refusal.reason !== 'unconfigured') return admitted

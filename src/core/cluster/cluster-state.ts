@@ -1,3 +1,4 @@
+import { CacheRegistry } from '../lmcache/registry.ts'
 import type { Random } from '../routing/policy.ts'
 import { allBooks } from './all-books.ts'
 import { type Booking, bookingKey, Bookings } from './bookings.ts'
@@ -49,6 +50,8 @@ export interface ClusterStateParts {
  * concurrent requests see each other.
  */
 export class ClusterState {
+  /** Where LMCache servers report to, in pools that have it so. */
+  readonly registry = new CacheRegistry()
   readonly #random: Random
   readonly #epoch: string
   readonly #books: PoolBooks
@@ -87,14 +90,16 @@ export class ClusterState {
     if (this.#configured !== null && version <= this.#configured.version) return false
     this.#configured = { version, pool, chains: new PolicyChains(pool) }
     this.#fleet.adopt(pool, now)
+    this.registry.configure(pool)
     return true
   }
 
   /** Ranks and books. Asked again for a booking it holds (an answer was lost on the wire), it answers the same again. */
-  admit(admission: Admission, now: number): Admitted | { readonly refusal: Refusal } {
-    const key = bookingKey(admission)
+  admit(asked: Admission, now: number): Admitted | { readonly refusal: Refusal } {
+    const key = bookingKey(asked)
     const held = this.#bookings.get(key)
     if (held !== undefined) return this.#again(held, now)
+    const admission = this.registry.hinted(asked, now)
     if (this.#isBehind(admission)) return { refusal: unconfigured }
     const { retry, leaseMs } = this.#configured!.pool
     if (admission.attempt === 0) this.#budget.request(now)
@@ -112,7 +117,7 @@ export class ClusterState {
 
   /** Ranks without booking and leaves no trace. */
   rank(admission: Admission, now: number): Chosen {
-    return this.#isBehind(admission) ? { refusal: unconfigured } : this.#choose(admission, now)
+    return this.#isBehind(admission) ? { refusal: unconfigured } : this.#choose(this.registry.hinted(admission, now), now)
   }
 
   /** Every method that speaks of a booking answers whether it is known, and counts as a sign of life. */

@@ -28,6 +28,8 @@ export interface EngineSpec {
   readonly rttMs: number
   /** Name of a hardware profile for cold-start priors; null: the pool's or the default. */
   readonly profile: string | null
+  /** LMCache instance it reads from; null or absent: not configured. */
+  readonly lmcacheInstance?: string | null
 }
 
 export interface PolicyConfig {
@@ -104,6 +106,8 @@ export interface Admission {
   readonly overrides: Overrides | null
   /** null: no lookup was made or it failed; []: looked up, nothing found. */
   readonly hints: readonly CacheHint[] | null
+  /** For an object that is LMCache's registry: keys of the prompt's chunks, two lanes each. It makes hints of them. */
+  readonly chunks?: { readonly keys: Uint32Array; readonly tokens: number; readonly shared: boolean } | null
   /** Why this request cannot be split; null: it can. */
   readonly unsplittable: string | null
   /** Prompt length as a split's `threshold` counts it; absent: `promptTokens`. */

@@ -1,5 +1,6 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
 import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes } from '../../core/cluster/contract.ts'
+import type { RegistryAnswer, RegistryCall } from '../../core/lmcache/registry-call.ts'
 import type { Admitted, Cluster, Lease } from '../../ports.ts'
 
 type Stub = DurableObjectStub<ClusterObject>
@@ -51,6 +52,10 @@ export class RemoteCluster implements Cluster {
 
   async observe(signals: readonly EngineSignal[]): Promise<void> {
     await this.#call((stub) => stub.observe(signals))
+  }
+
+  registry(call: RegistryCall): Promise<RegistryAnswer> {
+    return this.#call(async (stub) => (await stub.registry(call)) as RegistryAnswer)
   }
 
   digest() {
