@@ -1,0 +1,342 @@
+/** Split serving as clients and engines see it: one suite for every runtime. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { comparable, SplitBench, wordsOf, type Body, type PoolWish, type SplitRuntime } from './disagg-bench.ts'
+
+const chat = '/v1/chat/completions'
+const completions = '/v1/completions'
+const hello = [{ role: 'user', content: 'what does the fox say to the hen by the sea '.repeat(20) }]
+const onePair = ['p0', 'd0']
+const usage = { stream_options: { include_usage: true } }
+
+const shapes: readonly [string, string, Body][] = [
+  ['a chat', chat, { messages: hello, max_tokens: 6 }],
+  ['a streamed chat', chat, { messages: hello, max_tokens: 6, stream: true, ...usage }],
+  ['a streamed chat that names its limit the new way', chat, { messages: hello, max_completion_tokens: 6, stream: true, ...usage }],
+  ['a completion', completions, { prompt: 'the fox and the hen', max_tokens: 6 }],
+  ['a streamed completion of ids', completions, { prompt: Array.from({ length: 80 }, (_, at) => 1000 + at), max_tokens: 6, stream: true, ...usage }],
+  ['a completion that names no limit', completions, { prompt: 'the fox and the hen' }],
+]
+const responses: readonly [string, string, Body][] = [
+  ['a response', '/v1/responses', { input: 'the fox and the hen', max_output_tokens: 6 }],
+  ['a streamed response', '/v1/responses', { input: 'the fox and the hen', max_output_tokens: 6, stream: true }],
+]
+
+export function disaggContract(name: string, runtime: SplitRuntime): void {
+  for (const connector of ['nixl', 'response', 'lmcache'] as const) {
+    const cases = connector === 'lmcache' ? shapes : [...shapes, ...responses]
+    const pools = Object.fromEntries(cases.map((_, at): [string, PoolWish] => [`m${at}`, { engines: onePair }]))
+    describe(`${name}, prefill and decode by ${connector}`, () => {
+      let bench: SplitBench
+      beforeAll(async () => {
+        bench = await SplitBench.open(runtime, connector, pools)
+      })
+      afterAll(() => bench.close())
+
+      it.each(cases.map((one, at) => [one[0], at] as const))('%s says what one engine says, byte for byte', async (_name, at) => {
+        const [, path, fields] = cases[at]!
+        const legs = bench.engine('d0').kv!.decodeLegs
+        const body = { model: `m${at}`, temperature: 0, ...fields }
+        const split = await bench.ask(path, body, { headers: { 'x-request-id': `both-${at}` } })
+        expect(split.status, split.text).toBe(200)
+        const whole = await bench.whole(path, body, `both-${at}`)
+        expect(wordsOf(split)).toBe(wordsOf(whole))
+        expect(comparable(split.text)).toBe(comparable(whole.text))
+        expect(split.headers.get('x-firstlight-prefill')).toBe('p0')
+        expect(split.headers.get('x-firstlight-engine')).toBe('d0')
+        expect(bench.engine('d0').kv!.decodeLegs).toBe(legs + 1)
+        for (const id of onePair) {
+          expect(Object.values(bench.engine(id).kv!.violations)).toEqual([0, 0, 0, 0, 0, 0, 0])
+          expect(bench.engine(id).log.recent.at(-1)!.headers['x-request-id']).toBe(`both-${at}`)
+        }
+        expect((await bench.decision(split)).split).toEqual({ taken: true, why: 'always' })
+        await bench.quiet()
+      })
+    })
+  }
+  legs(name, runtime)
+  walks(name, runtime)
+  plans(name, runtime)
+}
+
+/** What the engines are sent. */
+function legs(name: string, runtime: SplitRuntime): void {
+  describe(`${name}, the legs of a split`, () => {
+    let bench: SplitBench
+    const pool: PoolWish = { engines: onePair }
+    beforeAll(async () => {
+      bench = await SplitBench.open(runtime, 'nixl', { bytes: pool, costs: pool, heads: pool, refused: pool, spread: { engines: ['p0', 'p1', 'd0', 'd1', 'd2', 'd3'] }, stages: pool })
+    })
+    afterAll(() => bench.close())
+    afterEach(() => bench.heal())
+
+    it('decode gets the client’s bytes with the parameters in front, whatever the client put there itself', async () => {
+      const sent = '{ "model":"bytes",  "seed":9007199254740993, "messages":[{"role":"user","content":"h\\u00e9 \\ud83d\\ude00"}],\n"max_tokens" : 4,"kv_transfer_params":{"do_remote_prefill":true} }'
+      const answer = await bench.ask(chat, sent)
+      expect(answer.status).toBe(200)
+      const got = bench.engine('d0').log.recent.at(-1)!.body
+      const params = /^\{("kv_transfer_params":\{.*?"remote_prefill_cached_tokens":\d+\}),/.exec(got)![1]!
+      expect(got).toBe(sent.replace('{ ', `{${params}, `).replace(',"kv_transfer_params":{"do_remote_prefill":true} }', ' }'))
+      expect(JSON.parse(`{${params}}`)).toMatchObject({ kv_transfer_params: { do_remote_prefill: true, remote_host: '127.0.0.1' } })
+      expect(bench.engine('d0').kv!.violations.fatal).toBe(0)
+    })
+
+    it('prefill makes one token, in one piece, at no cost for the rest', async () => {
+      const wishes = { stream: true, ...usage, max_tokens: 50, max_completion_tokens: 40, min_tokens: 20, logprobs: true, top_logprobs: 3, n: 1, temperature: 0.5, tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] }
+      expect((await bench.ask(chat, { model: 'costs', messages: hello, ...wishes })).status).toBe(200)
+      const [body] = bench.bodies('p0', 'costs')
+      expect(body).toEqual({
+        model: 'costs',
+        messages: hello,
+        stream: false,
+        max_tokens: 1,
+        max_completion_tokens: 1,
+        n: 1,
+        temperature: 0.5,
+        tools: wishes.tools,
+        kv_transfer_params: { do_remote_decode: true, do_remote_prefill: false, remote_engine_id: null, remote_block_ids: null, remote_host: null, remote_port: null },
+      })
+      expect(bench.bodies('d0', 'costs')[0]).toMatchObject(wishes)
+    })
+
+    it('both get the client’s headers and neither its credentials', async () => {
+      await bench.ask(chat, { model: 'heads', messages: hello, max_tokens: 2 }, { headers: { traceparent: '00-abc', 'x-tenant-hint': 'blue', authorization: 'Bearer client', 'x-request-id': 'one-id' } })
+      for (const id of onePair) {
+        const { headers } = bench.engine(id).log.recent.at(-1)!
+        expect(headers).toMatchObject({ traceparent: '00-abc', 'x-tenant-hint': 'blue', 'x-request-id': 'one-id' })
+        expect(headers['authorization']).toBeUndefined()
+      }
+    })
+
+    it('a request that prefill refuses is the client’s, in the engine’s words, and decode never hears of it', async () => {
+      const error = { error: { message: 'the prompt is too long', type: 'BadRequestError', param: 'input_tokens', code: 400 } }
+      bench.engine('p0').setFault({ kind: 'status', status: 400, body: error })
+      const answer = await bench.ask(chat, { model: 'refused', messages: hello, stream: true })
+      expect([answer.status, JSON.parse(answer.text)]).toEqual([400, error])
+      expect(answer.headers.get('x-firstlight-engine')).toBe('p0')
+      expect(bench.bodies('d0', 'refused')).toEqual([])
+      await bench.quiet()
+    })
+
+    it('prefill and decode engines are chosen apart from each other, and all have their turn', async () => {
+      const answers = await Promise.all(Array.from({ length: 8 }, (_, at) => bench.ask(chat, { model: 'spread', messages: [{ role: 'user', content: `question ${at}` }], max_tokens: 3 })))
+      const used = (header: string) => [...new Set(answers.map(({ headers }) => headers.get(header)))].sort()
+      expect(used('x-firstlight-prefill')).toEqual(['p0', 'p1'])
+      expect(used('x-firstlight-engine')).toEqual(['d0', 'd1', 'd2', 'd3'])
+      await bench.quiet()
+    })
+
+    it('a stream says how long its prefill took, and the decision keeps it', async () => {
+      const answer = await bench.ask(chat, { model: 'stages', messages: hello, max_tokens: 3, stream: true })
+      expect(answer.headers.get('server-timing')).toMatch(/prefill_leg;dur=\d/)
+      await bench.quiet()
+      expect((await bench.decision(answer)).actual).toMatchObject({ result: 'complete', stages: { prefill_leg: expect.any(Number), first_byte: expect.any(Number), ttft: expect.any(Number) } })
+    })
+  })
+}
+
+const HANG_MS = 1500
+
+/** Every phase, every way to fail: whoever else can serve does, and nothing stays booked. */
+function walks(name: string, runtime: SplitRuntime): void {
+  const phases = ['encode', 'prefill', 'decode'] as const
+  const faults = { refuse: { kind: 'refuse' }, hang: { kind: 'hang', where: 'head' }, 'hang in the body': { kind: 'hang', where: 'body' }, reset: { kind: 'reset', after: 0 }, 'a 500': { kind: 'status', status: 500 } } as const
+  const limits = { prefill_ms: HANG_MS, first_byte_ms: HANG_MS }
+  const all = ['e0', 'e1', 'p0', 'p1', 'd0', 'd1']
+  const first = { encode: 'e0', prefill: 'p0', decode: 'd0' } as const
+  const keyOf = (phase: string, fault: string) => `${phase}-${fault.replaceAll(' ', '-')}`
+  const pools: Record<string, PoolWish> = {}
+  for (const phase of phases) {
+    for (const fault of [...Object.keys(faults), 'leave', 'alone']) pools[keyOf(phase, fault)] = { engines: all, split: { encode: { limit_ms: HANG_MS, concurrency: 2 } }, limits }
+  }
+  const picture = (at: number | string) => [{ role: 'user', content: [{ type: 'text', text: 'what is it' }, { type: 'image_url', image_url: { url: `data:image/png;base64,${String(at)}` } }] }]
+
+  describe(`${name}, engines that fail in the middle of a split`, () => {
+    let bench: SplitBench
+    beforeAll(async () => {
+      bench = await SplitBench.open(runtime, 'nixl', pools)
+    })
+    afterAll(() => bench.close())
+    afterEach(() => bench.heal())
+
+    for (const phase of phases) {
+      for (const [fault, rule] of Object.entries(faults)) {
+        it(`${phase}: ${fault} costs no request`, async () => {
+          const model = keyOf(phase, fault)
+          const before = bench.engine(first[phase]).log.inference
+          bench.engine(first[phase]).setFault(rule)
+          // Round robin: two requests meet every engine of a role.
+          for (let at = 0; at < 2; at++) {
+            const body = { model, messages: picture(`${model}${at}`), max_tokens: 3, temperature: 0, stream: at === 1 }
+            const answer = await bench.ask(chat, body)
+            expect(answer.status, answer.text).toBe(200)
+            expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
+          }
+          if (fault !== 'refuse') expect(bench.engine(first[phase]).log.inference).toBeGreaterThan(before)
+          bench.heal()
+          await bench.quiet()
+        }, 60_000)
+      }
+
+      it(`${phase}: with nobody left to do it, ${phase === 'decode' ? 'the client is told' : 'the decode engine does it'}`, async () => {
+        const letter = first[phase][0]!
+        for (const id of all.filter((one) => one.startsWith(letter))) bench.engine(id).setFault({ kind: 'status', status: 500 })
+        const body = { model: keyOf(phase, 'alone'), messages: picture('alone'), max_tokens: 3, temperature: 0 }
+        const answer = await bench.ask(chat, body)
+        if (phase === 'decode') expect([answer.status, (JSON.parse(answer.text) as { error: Body }).error['code']]).toEqual([502, 'engine_unreachable'])
+        else expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
+        bench.heal()
+        await bench.quiet()
+      })
+
+      it.skipIf(!runtime.seesLeaving)(`${phase}: a client that leaves stops it, and nothing after it begins`, async () => {
+        const letter = first[phase][0]!
+        const engines = all.filter((id) => id.startsWith(letter)).map((id) => bench.engine(id))
+        for (const engine of engines) engine.setFault({ kind: 'hang', where: 'head' })
+        const later = phase === 'encode' ? ['p0', 'p1', 'd0', 'd1'] : phase === 'prefill' ? ['d0', 'd1'] : []
+        const model = keyOf(phase, 'leave')
+        const client = new AbortController()
+        const asked = bench.ask(chat, { model, messages: picture('leave'), stream: true }, { signal: client.signal }).catch(() => null)
+        await expect.poll(() => engines.reduce((sum, { log }) => sum + log.running, 0), { timeout: 10_000 }).toBeGreaterThan(0)
+        client.abort()
+        expect(await asked).toBeNull()
+        await bench.quiet()
+        for (const id of later) expect(bench.bodies(id, model)).toEqual([])
+      })
+    }
+
+    it('a decode engine that fails is followed by another with a prefill of its own', async () => {
+      const model = keyOf('decode', 'leave')
+      const legsBefore = bench.engine('p0').kv!.prefillLegs + bench.engine('p1').kv!.prefillLegs
+      bench.engine('d0').setFault({ kind: 'status', status: 500 })
+      bench.engine('d1').setFault({ kind: 'status', status: 500, count: 1 })
+      const answer = await bench.ask(chat, { model, messages: hello, max_tokens: 3 })
+      // Both failed once; each attempt had its own prefill, and none was used twice.
+      expect(answer.status).toBe(502)
+      expect(bench.engine('p0').kv!.prefillLegs + bench.engine('p1').kv!.prefillLegs).toBe(legsBefore + 2)
+      bench.heal()
+      expect((await bench.ask(chat, { model, messages: hello, max_tokens: 3 })).status).toBe(200)
+      expect(bench.engine('d0').kv!.violations.reused + bench.engine('d1').kv!.violations.reused).toBe(0)
+    })
+  })
+}
+
+/** When requests are split, and what the decision says of it. */
+function plans(name: string, runtime: SplitRuntime): void {
+  const ids = (length: number) => Array.from({ length }, (_, at) => 1000 + at)
+  describe(`${name}, the plan`, () => {
+    let bench: SplitBench
+    const split = (more: Body): PoolWish => ({ engines: onePair, split: more })
+    beforeAll(async () => {
+      bench = await SplitBench.open(runtime, 'nixl', {
+        whole: split({}),
+        ids: split({ mode: 'threshold', threshold_tokens: 100 }),
+        zero: split({ mode: 'threshold', threshold_tokens: 0 }),
+        below: split({ mode: 'threshold', threshold_tokens: -5 }),
+        chars: split({ mode: 'threshold', threshold_tokens: 100, estimate: 'chars4' }),
+        never: split({ mode: 'never' }),
+        adaptive: split({ mode: 'adaptive' }),
+        mixed: { engines: ['p0', 'd0', 'a0'] },
+        strict: { engines: ['p0', 'd0'], split: { fallback: 'fail' } },
+        images: { engines: ['e0', 'e1', 'p0', 'd0'] },
+      })
+    })
+    afterAll(() => bench.close())
+    afterEach(() => bench.heal())
+
+    const plan = async (body: Body, path = completions) => {
+      const answer = await bench.ask(path, { max_tokens: 2, ...body })
+      expect(answer.status, answer.text).toBe(200)
+      const { split: told, placement } = await bench.decision(answer)
+      expect(placement['kind']).toBe(told!.taken ? 'split' : 'whole')
+      return told!
+    }
+
+    it.each([
+      ['echo', completions, { prompt: 'x', echo: true }, 'echo'],
+      ['prompt_logprobs', completions, { prompt: 'x', prompt_logprobs: 1 }, 'prompt_logprobs'],
+      ['several answers', chat, { messages: hello, n: 2 }, 'n is more than 1'],
+      ['the best of several', completions, { prompt: 'x', best_of: 2 }, 'best_of is more than 1'],
+      ['beam search', completions, { prompt: 'x', use_beam_search: true }, 'beam search'],
+      ['several prompts', completions, { prompt: ['x', 'y'] }, 'several prompts'],
+      ['embeddings', '/v1/embeddings', { input: 'x', max_tokens: undefined }, 'nothing is decoded'],
+      ['scores', '/score', { text_1: 'x', text_2: 'y', max_tokens: undefined }, 'nothing is decoded'],
+      ['Anthropic’s messages', '/v1/messages', { messages: [{ role: 'user', content: 'x' }] }, 'its answers carry no KV parameters'],
+    ] as const)('serves %s whole, and says why', async (_name, path, body, why) => {
+      expect(await plan({ model: 'whole', ...body }, path)).toEqual({ taken: false, why: `cannot be split: ${why}` })
+    })
+
+    it.each([
+      [99, false],
+      [100, true],
+      [101, true],
+    ])('counts %i ids against a threshold of 100', async (count, taken) => {
+      expect(await plan({ model: 'ids', prompt: ids(count) })).toEqual({ taken, why: `${count} prompt tokens ${taken ? '>=' : '<'} 100` })
+    })
+
+    it.each(['zero', 'below'])('splits everything when the threshold is %s', async (model) => {
+      expect((await plan({ model, prompt: 'x' })).taken).toBe(true)
+    })
+
+    it.each([
+      ['399 letters', 'x'.repeat(399), false],
+      ['400 letters', 'x'.repeat(400), true],
+      ['401 letters', 'x'.repeat(401), true],
+      ['399 characters of Chinese', '火'.repeat(399), false],
+      ['400 characters of Chinese', '火'.repeat(400), true],
+      ['399 emoji, each two UTF-16 units', '🔥'.repeat(399), false],
+      ['400 emoji', '🔥'.repeat(400), true],
+      ['99 ids', ids(99), false],
+      ['100 ids', ids(100), true],
+    ])('counts a quarter of the characters where asked to: %s', async (_name, prompt, taken) => {
+      expect((await plan({ model: 'chars', prompt })).taken).toBe(taken)
+    })
+
+    it('counts characters of all messages, and of text parts alone', async () => {
+      const messages = [{ role: 'system', content: 'x'.repeat(200) }, { role: 'user', content: [{ type: 'text', text: 'y'.repeat(199) }, { type: 'text', text: '' }] }]
+      expect((await plan({ model: 'chars', messages }, chat)).taken).toBe(false)
+      messages[0]!.content += 'x'
+      expect((await plan({ model: 'chars', messages }, chat)).taken).toBe(true)
+    })
+
+    it('never splits where it was told so', async () => {
+      expect(await plan({ model: 'never', prompt: 'x' })).toEqual({ taken: false, why: 'never' })
+    })
+
+    it('compares predictions, and shows both', async () => {
+      expect((await plan({ model: 'adaptive', prompt: ids(3000) })).why).toMatch(/^split \d+ ms, whole \d+ ms$/)
+    })
+
+    it('serves whole when no prefill engine is left, unless told to fail', async () => {
+      bench.engine('p0').setFault({ kind: 'refuse' })
+      const lenient = await bench.ask(chat, { model: 'whole', messages: hello, max_tokens: 2 })
+      expect(lenient.status).toBe(200)
+      expect((await bench.decision(lenient)).split).toEqual({ taken: false, why: 'no prefill engine can be had' })
+      const strict = await bench.ask(chat, { model: 'strict', messages: hello, max_tokens: 2 })
+      expect(strict.status).toBe(503)
+      expect(strict.headers.get('x-request-id')).not.toBeNull()
+    })
+
+    it('mixes engines of a role with those of any', async () => {
+      const answers = await Promise.all(Array.from({ length: 6 }, (_, at) => bench.ask(chat, { model: 'mixed', messages: [{ role: 'user', content: `q${at}` }], max_tokens: 2 })))
+      expect(answers.map(({ status }) => status)).toEqual(Array(6).fill(200))
+      for (const { headers } of answers) expect(headers.get('x-firstlight-prefill')).not.toBe(headers.get('x-firstlight-engine'))
+    })
+
+    it('encodes each item once, on the encoder with the least to do, and never again', async () => {
+      const content = ['1', '2', '1', '3'].map((data) => ({ type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } }))
+      const ask = (more: readonly Body[] = []) => bench.ask(chat, { model: 'images', messages: [{ role: 'user', content: [{ type: 'text', text: 'hi' }, ...content, ...more] }], max_tokens: 2 }, { headers: { 'x-request-id': 'parent' } })
+      const counts = () => ['e0', 'e1'].map((id) => bench.bodies(id, 'images').length)
+      expect((await ask()).headers.get('server-timing')).toMatch(/encode;dur=/)
+      expect(counts().sort()).toEqual([1, 2])
+      const { body, headers } = bench.engine('e0').log.recent[0]!
+      expect(JSON.parse(body)).toEqual({ model: 'images', messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: expect.stringMatching(/^data:image/) } }] }], max_tokens: 1, stream: false })
+      expect(headers['x-request-id']).toMatch(/^parent:\d:[0-9a-f]{6}$/)
+      expect((await ask()).headers.get('server-timing')).not.toMatch(/encode/)
+      await ask([{ type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }])
+      expect(counts()[0]! + counts()[1]!).toBe(4)
+      const text = await bench.ask(chat, { model: 'images', messages: hello, max_tokens: 2 })
+      expect((await bench.decision(text)).placement['kind']).toBe('split')
+      await bench.quiet()
+    })
+  })
+}
