@@ -11,6 +11,7 @@ import { forward } from './origin/forward.ts'
 import { CacheLookups } from './origin/lmcache/lookups.ts'
 import { FleetProbe } from './origin/probe.ts'
 import type { Ports, RequestScope } from './ports.ts'
+import { Telemetry } from './telemetry/telemetry.ts'
 
 /** The product as one fetch function. */
 export interface Gateway {
@@ -45,6 +46,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     lookups: new CacheLookups(ports),
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => fleet.suspect(route, engine)),
     startedAt: ports.now(),
+    telemetry: new Telemetry(ports, config.traces, ports.newId()),
     draining: false,
   }
   const app = createApp(door)

@@ -247,4 +247,6 @@ export interface Ports {
   readonly log: Log
   /** Absent: this runtime keeps no reports and no rollups while `ttft` is off. */
   readonly ttft?: Ttft
+  /** Posts to services that are no engines, such as a trace collector; the status of the answer, whose body is not read. */
+  post?(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<number>
 }

@@ -6,6 +6,7 @@ import { endpoints, type Endpoint } from './endpoints.ts'
 import { admissionFor } from './exchange.ts'
 import { answerJson, idParam, type Incoming } from './incoming.ts'
 import { understand } from './proxy.ts'
+import { reportView } from './ttft.ts'
 import { toWire } from './wire.ts'
 import { VERSION } from './version.ts'
 
@@ -90,10 +91,19 @@ export async function request(door: Door, incoming: Incoming, id: string | undef
   const wanted = idParam(id, 'request')
   const known = door.recent.find(wanted)
   const why = await findDecision(door, known?.id ?? wanted)
-  if (known === null && why === null) {
+  await door.telemetry.flush()
+  const report = door.config.ttft.enabled ? ((await door.ports.ttft?.find(wanted)) ?? null) : null
+  if (known === null && why === null && report === null) {
     throw new Failure('not_found', 'This gateway does not remember such a request. It keeps the last ones only, in memory.')
   }
-  return answerJson(incoming, { request: known === null ? null : toWire(known), decision: why === null ? null : toWire(why) })
+  const record = known?.record ?? report?.record ?? null
+  return answerJson(incoming, {
+    request: known === null ? null : toWire({ ...known, record: undefined }),
+    stages_ms: record?.stages ?? null,
+    record: record === null ? null : toWire(record),
+    ttft_report: report === null ? null : reportView(report),
+    decision: why === null ? null : toWire(why),
+  })
 }
 
 /** Takes an engine out of, or back into, the choice. Running requests go on. */

@@ -11,6 +11,7 @@ import { overviewPage, overviewScript, overviewStyle } from './overview.ts'
 import type { ErrorShape } from './problem.ts'
 import { proxy } from './proxy.ts'
 import { heldResponse } from './responses.ts'
+import { mountTtft } from './ttft.ts'
 import { VERSION } from './version.ts'
 
 type Env = { Bindings: RequestScope }
@@ -57,6 +58,7 @@ function routesOf(door: Door): Route[] {
 /** The HTTP surface. Hono finds the handler; everything a handler throws becomes an answer in `guarded`. */
 export function createApp(door: Door): Hono<Env> {
   const app = new Hono<Env>()
+  mountTtft(app, door)
   const routes = routesOf(door)
   for (const { method, path, shape, handle } of routes) {
     app.on(method, path, (c) => guarded(receive(c.req.raw, c.env, door.ports, shape), door.ports, (incoming) => handle(incoming, c)))

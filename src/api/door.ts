@@ -3,6 +3,7 @@ import type { DigestCache } from '../origin/digests.ts'
 import type { Exchange } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'
 import type { Ports } from '../ports.ts'
+import type { Telemetry } from '../telemetry/telemetry.ts'
 import { Failure } from '../failure.ts'
 import type { Catalog } from './catalog.ts'
 import type { HeldResponses } from './held.ts'
@@ -25,6 +26,7 @@ export interface Door {
   readonly forward: (exchange: Exchange) => Promise<Response>
   /** When this gateway was made, ms since the epoch. */
   readonly startedAt: number
+  readonly telemetry: Telemetry
   draining: boolean
 }
 

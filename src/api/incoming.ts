@@ -18,6 +18,10 @@ export interface Incoming {
   readonly shape: ErrorShape
   /** Fields of its one line in the log; handlers add what they learn. Never prompts, never keys. */
   readonly line: Record<string, unknown>
+  /** Its line is written when the last byte has passed, by whoever set this. */
+  endsLater: boolean
+  /** Since it came in. */
+  elapsedMs(): number
 }
 
 const SANE_ID = /^[\w.:=-]{1,128}$/
@@ -28,7 +32,8 @@ export function receive(request: Request, scope: RequestScope, ports: Ports, sha
   const label = request.headers.get('x-request-id')
   const requestId = label !== null && SANE_ID.test(label) ? label : id
   const { path, query } = split(request.url)
-  return { request, scope, id, requestId, receivedAt: ports.now(), path, query, shape, line: {} }
+  const receivedAt = ports.now()
+  return { request, scope, id, requestId, receivedAt, path, query, shape, line: {}, endsLater: false, elapsedMs: () => Math.max(0, ports.now() - receivedAt) }
 }
 
 /** Path and query of an absolute URL, without parsing it: this runs for every request. */
@@ -46,38 +51,50 @@ export function split(url: string): { readonly path: string; readonly query: str
 export async function guarded(incoming: Incoming, ports: Ports, handle: (incoming: Incoming) => Response | Promise<Response>): Promise<Response> {
   try {
     const response = await handle(incoming)
-    log(incoming, ports, response.status)
+    if (incoming.endsLater) incoming.line['head_ms'] ??= rounded(incoming.elapsedMs())
+    else logRequest(incoming, ports, response.status)
     return response
   } catch (thrown) {
     const failure = asFailure(thrown)
     if (failure.cause !== undefined && isOurs(failure.reason)) {
       ports.log.error('request failed', { request_id: incoming.requestId, id: incoming.id, reason: failure.reason, error: failure.cause })
     }
-    log(incoming, ports, failure.shape.status, failure.reason)
-    return problemResponse(failure, incoming.shape, incoming.requestId)
+    logRequest(incoming, ports, failure.shape.status, failure.reason)
+    const response = problemResponse(failure, incoming.shape, incoming.requestId)
+    response.headers.set('server-timing', edgeTiming(incoming))
+    return response
   }
 }
 
 /** Asked every few seconds by machines and by the overview page. */
 const QUIET: ReadonlySet<string> = new Set(['/health', '/ready', '/v1/firstlight/fleet'])
 
-function log(incoming: Incoming, ports: Ports, status: number, reason?: string): void {
+/** Writes the one line of a request. */
+export function logRequest(incoming: Incoming, ports: Ports, status: number, reason?: string): void {
   ports.log[status < 400 && QUIET.has(incoming.path) ? 'debug' : 'info']('request', {
     request_id: incoming.requestId,
     id: incoming.id,
     method: incoming.request.method,
-    path: incoming.path.slice(0, 200),
+    path: shownPath(incoming.path),
     status,
     ...(reason === undefined ? {} : { reason }),
-    head_ms: Math.max(0, Math.round((ports.now() - incoming.receivedAt) * 10) / 10),
+    head_ms: rounded(incoming.elapsedMs()),
     remote: incoming.scope.remoteAddress,
     ...incoming.line,
   })
 }
 
+const rounded = (ms: number): number => Math.round(ms * 10) / 10
+
+/** Reporters may have a token in their path. */
+const shownPath = (path: string): string => (path.startsWith('/ttft_report/') ? '/ttft_report/…' : path.slice(0, 200))
+
+/** The `Server-Timing` of an answer that no engine gave. */
+const edgeTiming = (incoming: Incoming): string => `edge;dur=${rounded(incoming.elapsedMs())}`
+
 /** A JSON answer of the gateway's own. */
 export function answerJson(incoming: Incoming, value: unknown, status = 200): Response {
-  const headers = { 'content-type': 'application/json', 'cache-control': 'no-store', 'x-request-id': incoming.requestId }
+  const headers = { 'content-type': 'application/json', 'cache-control': 'no-store', 'x-request-id': incoming.requestId, 'server-timing': edgeTiming(incoming) }
   return new Response(JSON.stringify(value), { status, headers })
 }
 

@@ -8,6 +8,7 @@ import { readFields, readWishes, type Fields } from './fields.ts'
 import type { Holding } from './held.ts'
 import type { Incoming } from './incoming.ts'
 import type { Caller } from './keys.ts'
+import { watched } from './watched.ts'
 
 /** A POST that goes to an engine: the door's whole story, in order. */
 export async function proxy(door: Door, endpoint: Endpoint, incoming: Incoming): Promise<Response> {
@@ -25,10 +26,8 @@ export async function proxy(door: Door, endpoint: Endpoint, incoming: Incoming):
     chance: ports.random(),
   })
   Object.assign(incoming.line, { model: understood.model, stream: exchange.stream })
-  const remembered = remember(door, understood)
-  const response = await door.forward(endpoint.held ? { ...exchange, onServed: holder(door, understood) } : exchange)
-  remembered.status = response.status
-  return response
+  const forwarded = watched(door, understood, exchange)
+  return door.forward(endpoint.held ? { ...forwarded, onServed: holder(door, understood) } : forwarded)
 }
 
 /** Reads and checks a request up to the point where it could be routed. */
@@ -77,11 +76,4 @@ function holder(door: Door, { caller, model, routes }: Understood): NonNullable<
     const { cluster, engine } = served
     door.held.keep(responseId, { tenant: caller.tenant, cluster, pool: route.pool.model, engine, model })
   }
-}
-
-function remember(door: Door, { incoming, caller, model }: Understood): { status: number | null } {
-  const { id, requestId, receivedAt, path } = incoming
-  const request = { id, requestId, receivedAt, path, model, tenant: caller.tenant, status: null }
-  door.recent.add(request)
-  return request
 }

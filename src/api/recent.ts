@@ -1,5 +1,7 @@
+import type { RequestRecord } from '../core/reports/record.ts'
+
 /** What the door remembers of one request, to answer `/v1/firstlight/requests/{id}`. */
-interface RecentRequest {
+export interface RecentRequest {
   readonly id: string
   readonly requestId: string
   readonly receivedAt: number
@@ -7,6 +9,8 @@ interface RecentRequest {
   readonly model: string | null
   readonly tenant: string
   status: number | null
+  /** null: it has not ended. */
+  record: RequestRecord | null
 }
 
 /** The last requests, in a ring: old ones are overwritten, nothing grows. Labels are not unique; the newest counts. */

@@ -10,6 +10,8 @@ export interface Deal {
   readonly ports: Ports
   readonly placed: Placed
   readonly stages: Stages
+  /** Attempts of the same request that failed before this one. */
+  readonly earlier: readonly AttemptFailed[]
 }
 
 /** Another engine may try. */

@@ -7,8 +7,9 @@ import { cutEvent } from './cut-event.ts'
 import { passChanged } from './disagg/change.ts'
 import { handOver } from './disagg/hand-over.ts'
 import { wholeLeg, type LastLeg } from './disagg/last-leg.ts'
-import type { Exchange } from './exchange.ts'
+import type { Exchange, ExchangeEnd } from './exchange.ts'
 import { headersForClient } from './headers.ts'
+import { withLastComment } from './last-comment.ts'
 import { serverTiming } from './stages.ts'
 
 /**
@@ -117,8 +118,19 @@ class Streaming {
   /** `early`: the first byte is still to come. */
   pass(early: boolean): Response {
     if (!early) this.#firstByte()
-    const change = this.#last?.change ?? null
-    return change === null || this.#answer.status >= 300 ? this.#answer.pass(this.#reply()) : passChanged(this.#answer, this.#reply(), change)
+    const change = this.#answer.status >= 300 ? null : (this.#last?.change ?? null)
+    if (this.#commented()) {
+      // Without the client's socket the platform gives a stream to add to.
+      const reply = { ...this.#reply(), scope: { ...this.#deal.exchange.scope, client: null } }
+      const passed = change === null ? this.#answer.pass(reply) : passChanged(this.#answer, reply, change)
+      return withLastComment(passed, () => this.#deal.stages.snapshot())
+    }
+    return change === null ? this.#answer.pass(this.#reply()) : passChanged(this.#answer, this.#reply(), change)
+  }
+
+  #commented(): boolean {
+    const { lastComment, observe } = this.#deal.exchange
+    return lastComment === true && observe && this.#answer.sse && this.#answer.status < 300
   }
 
   #reply(): Reply {
@@ -152,7 +164,7 @@ class Streaming {
       ...prefillHeader(placed.placement),
       'x-firstlight-cluster', placed.route.cluster.id,
       'x-firstlight-policy', placed.policy,
-      'x-firstlight-decision', [exchange.id, ...placed.notes, ...(this.#last?.notes ?? [])].join('; '),
+      'x-firstlight-decision', [exchange.id, ...this.#notes()].join('; '),
       'server-timing', serverTiming(stages.snapshot()),
     ] // prettier-ignore
   }
@@ -167,6 +179,15 @@ class Streaming {
     placed.booking.firstToken(stages.snapshot())
   }
 
+  #served(): ExchangeEnd['served'] {
+    const { route, placement, policy, predictedTtftMs } = this.#deal.placed
+    return { cluster: route.cluster.id, pool: route.pool.model, engine: this.#engine.id, placement, policy, notes: this.#notes(), predictedTtftMs }
+  }
+
+  #notes(): string[] {
+    return [...this.#deal.placed.notes, ...(this.#last?.notes ?? [])]
+  }
+
   #settled(end: PassEnd): void {
     const { exchange, ports, placed, stages } = this.#deal
     const { status } = this.#answer
@@ -178,6 +199,7 @@ class Streaming {
       ports.log.warn('stream_cut', { id: exchange.id, cluster: placed.route.cluster.id, engine: this.#engine.id, failure: end.failure, bytes: end.bytes })
     }
     if (end.usage !== null) exchange.onUsage?.(placed.route, end.usage)
+    exchange.onEnd?.({ ...ending, served: this.#served(), failedAttempts: this.#deal.earlier.map(({ failure }) => failure) })
     if (status < 300) exchange.onServed?.({ cluster: placed.route.cluster.id, engine: placed.engine.id }, end.responseId ?? null)
   }
 }

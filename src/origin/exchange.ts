@@ -1,4 +1,4 @@
-import type { Admission, StageTimes, Usage } from '../core/cluster/contract.ts'
+import type { Admission, AttemptFailure, Placement, Result, StageTimes, Usage } from '../core/cluster/contract.ts'
 import type { ClusterConfig, PoolSettings } from '../config.ts'
 import type { EngineTarget, RequestScope } from '../ports.ts'
 
@@ -64,4 +64,28 @@ export interface Exchange {
   onServed?(engine: { readonly cluster: string; readonly engine: string }, responseId: string | null): void
   /** Told what the engine counted, where it said so: teaches the ratio of bytes to tokens. */
   onUsage?(route: PoolRoute, usage: Usage): void
+  /** The known stages go to the client as a last SSE comment, where its stream is read on the way. */
+  readonly lastComment?: boolean
+  /** Told exactly once how it ended, whatever way it ended: behind the last byte, or before `forward` throws. */
+  onEnd?(end: ExchangeEnd): void
+}
+
+/** How a request ended, as its last attempt saw it. */
+export interface ExchangeEnd {
+  /** null: no engine was found. */
+  readonly served: {
+    readonly cluster: string
+    readonly pool: string
+    readonly engine: string
+    readonly placement: Placement
+    readonly policy: string
+    readonly notes: readonly string[]
+    readonly predictedTtftMs: number | null
+  } | null
+  /** null: there was no answer to pass on. */
+  readonly status: number | null
+  readonly result: Result | 'refused'
+  readonly usage: Usage | null
+  readonly failedAttempts: readonly AttemptFailure[]
+  readonly stages: StageTimes
 }

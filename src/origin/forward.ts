@@ -22,12 +22,31 @@ export type Suspect = (route: PoolRoute, engine: EngineTarget) => void
  */
 export async function forward(exchange: Exchange, ports: Ports, digests: Digests, suspect?: Suspect): Promise<Response> {
   const stages = new Stages(exchange.stages)
-  const avoid = new Map<string, string[]>()
   const failed: AttemptFailed[] = []
+  try {
+    return await walk(exchange, { ports, digests, suspect, stages, failed })
+  } catch (error) {
+    const result = exchange.signal.aborted ? 'client_gone' : 'refused'
+    exchange.onEnd?.({ served: null, status: null, result, usage: null, failedAttempts: failed.map(({ failure }) => failure), stages: stages.snapshot() })
+    throw error
+  }
+}
+
+interface Walk {
+  readonly ports: Ports
+  readonly digests: Digests
+  readonly suspect: Suspect | undefined
+  readonly stages: Stages
+  /** Filled on the way. */
+  readonly failed: AttemptFailed[]
+}
+
+async function walk(exchange: Exchange, { ports, digests, suspect, stages, failed }: Walk): Promise<Response> {
+  const avoid = new Map<string, string[]>()
   while (failed.length < MAX_ATTEMPTS) {
     const placed = await place(exchange, ports, digests, { attempt: failed.length, avoid, stages })
     if ('refused' in placed) throw failed.length === 0 ? failureOf(placed.refused) : failureOfAttempts(failed)
-    const outcome = await attempt({ exchange, ports, placed, stages })
+    const outcome = await attempt({ exchange, ports, placed, stages, earlier: [...failed] })
     if (!('failure' in outcome)) return outcome
     failed.push(outcome)
     suspect?.(placed.route, outcome.engine)

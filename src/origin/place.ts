@@ -23,6 +23,7 @@ export interface Placed {
   readonly placement: Placement
   readonly engine: EngineTarget
   readonly policy: string
+  readonly predictedTtftMs: number | null
   readonly booking: Booking
   /** What the decision header says besides the id: `fallback=…`, `failover=…`. */
   readonly notes: readonly string[]
@@ -63,12 +64,12 @@ export async function place(exchange: Exchange, ports: Ports, digests: Digests, 
       notes.push(`failover=${route.cluster.id}:unknown_engine`)
       continue
     }
-    return { route, engine, placement: found.placement, policy: found.policy, booking: found.booking, notes: [...notes, ...found.notes] }
+    return { route, engine, placement: found.placement, policy: found.policy, predictedTtftMs: found.predictedTtftMs, booking: found.booking, notes: [...notes, ...found.notes] }
   }
   return { refused: worst ?? { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 } }
 }
 
-type Found = { readonly placement: Placement; readonly policy: string; readonly booking: Booking; readonly notes: readonly string[] }
+type Found = Pick<Placed, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
 
 async function admitOn(ports: Ports, digests: Digests, route: PoolRoute, admission: Admission): Promise<Found | { readonly refusal: Refusal }> {
   const cluster = ports.cluster(route.cluster.id, route.pool.model)
@@ -76,13 +77,13 @@ async function admitOn(ports: Ports, digests: Digests, route: PoolRoute, admissi
   try {
     const admitted = await withinBudget(cluster.admit(admission))
     if ('refusal' in admitted) return admitted
-    const { lease, placement, policy } = admitted
-    return { placement, policy, booking: new Booking({ ...parts, lease, placement }), notes: [] }
+    const { lease, placement, policy, predictedTtftMs } = admitted
+    return { placement, policy, predictedTtftMs, booking: new Booking({ ...parts, lease, placement }), notes: [] }
   } catch (error) {
     ports.log.warn('cluster_unreachable', { id: admission.id, cluster: route.cluster.id, error })
     const placement = digests.fallback(admission, route)
     if (placement === null) return { refusal: { reason: 'engines_unavailable', detail: 'the cluster is out of reach and no engine is left', retryAfterMs: 1_000 } }
-    return { placement, policy: 'rendezvous', booking: new Booking({ ...parts, lease: null, placement }), notes: ['fallback=object_unreachable'] }
+    return { placement, policy: 'rendezvous', predictedTtftMs: null, booking: new Booking({ ...parts, lease: null, placement }), notes: ['fallback=object_unreachable'] }
   }
 }
 

@@ -1,92 +1,64 @@
-/** What happens when a request has ended: its record goes to the reports, in batches, behind its answer. */
-import type { RecordBatch, RequestRecord } from '../core/reports/record.ts'
+/** What becomes of a request that has ended: its record goes to the reports and rollups, its spans to the collector. */
+import type { RequestRecord } from '../core/reports/record.ts'
+import type { TracesConfig } from '../config.ts'
 import type { Ports, RequestScope } from '../ports.ts'
+import { exportBody, tracesUrl } from './otlp.ts'
+import { Outbox } from './outbox.ts'
+import type { Trace } from './trace.ts'
 
-/** Records that wait while nobody takes them; the oldest are dropped first. */
-const MAX_WAITING = 10_000
-const MAX_BATCH = 500
-/** On Workers a request may die with the batch it was sending. */
-const LOST_AFTER_MS = 10_000
-const MAX_TRIES = 5
+/** A span and what it is of. */
+export interface Traced {
+  readonly trace: Trace
+  readonly record: RequestRecord
+}
+
+const SPANS_DELAY_MS = 2_000
 
 export class Telemetry {
-  readonly #ports: Pick<Ports, 'ttft' | 'now' | 'log'>
-  readonly #source: string
-  readonly #epoch: number
-  #waiting: RequestRecord[] = []
-  #batch: RecordBatch | null = null
-  #tries = 0
-  #seq = 0
-  #sendingSince: number | null = null
-  #flushBy: number | null = null
-  #dropped = 0
+  readonly #records: Outbox<RequestRecord> | null
+  readonly #traced: Outbox<Traced> | null
+  /** Is anybody to be told of traces? */
+  readonly traces: boolean
+  readonly sample: number
 
   /** @param source names this gateway among all that flush to the same place */
-  constructor(ports: Pick<Ports, 'ttft' | 'now' | 'log'>, source: string) {
-    this.#ports = ports
-    this.#source = source
-    this.#epoch = ports.now()
+  constructor(ports: Ports, traces: TracesConfig, source: string) {
+    const { ttft, now, log, post } = ports
+    const epoch = now()
+    this.#records =
+      ttft === undefined
+        ? null
+        : new Outbox({ name: 'reports', delayMs: ttft.batchMs, now, log, send: (records, seq) => ttft.flush({ source, epoch, seq, records }) })
+    this.#traced = post === undefined || traces.endpoint === null ? null : new Outbox({ name: 'traces', delayMs: SPANS_DELAY_MS, now, log, send: exporter(post, traces, source) })
+    this.traces = this.#traced !== null
+    this.sample = traces.sample
   }
 
-  /** Records that nobody took in time. */
-  get dropped(): number {
-    return this.#dropped
+  ended(record: RequestRecord, trace: Trace | null, scope: Pick<RequestScope, 'background'>): void {
+    this.#records?.add(record, scope)
+    if (trace?.sampled) this.#traced?.add({ trace, record }, scope)
   }
 
-  ended(record: RequestRecord, scope: Pick<RequestScope, 'background'>): void {
-    const { ttft } = this.#ports
-    if (ttft === undefined) return
-    this.#waiting.push(record)
-    if (this.#waiting.length > MAX_WAITING) {
-      this.#waiting.shift()
-      this.#dropped++
-    }
-    const now = this.#ports.now()
-    if (this.#flushBy !== null && now < this.#flushBy + LOST_AFTER_MS) return
-    this.#flushBy = now + ttft.batchMs
-    scope.background(this.#flushLater(ttft.batchMs))
-  }
-
-  /** Sends what waits, unless somebody is at it. Never rejects. */
+  /** So that what is read next holds what has ended. */
   async flush(): Promise<void> {
-    const { ttft, now, log } = this.#ports
-    const startedAt = now()
-    if (ttft === undefined || (this.#sendingSince !== null && startedAt - this.#sendingSince < LOST_AFTER_MS)) return
-    this.#sendingSince = startedAt
-    try {
-      for (let batch = this.#next(); batch !== null; batch = this.#next()) {
-        await ttft.flush(batch)
-        if (this.#batch === batch) this.#batch = null
-        this.#tries = 0
-      }
-    } catch (error) {
-      // The same batch under the same number goes again: whoever took it in will not count it twice.
-      this.#tries++
-      log.warn('reports_unreachable', { tries: this.#tries, error })
-      if (this.#tries >= MAX_TRIES) this.#giveUp()
-    } finally {
-      this.#sendingSince = null
-    }
+    await this.#records?.flush()
   }
 
-  async #flushLater(delayMs: number): Promise<void> {
-    // Even a record that need not wait for company is to be counted after its answer, not before.
-    await new Promise((resolve) => setTimeout(resolve, delayMs))
-    this.#flushBy = null
-    await this.flush()
+  get droppedRecords(): number {
+    return this.#records?.dropped ?? 0
   }
 
-  #next(): RecordBatch | null {
-    if (this.#batch !== null) return this.#batch
-    const records = this.#waiting.splice(0, MAX_BATCH)
-    if (records.length === 0) return null
-    this.#batch = { source: this.#source, epoch: this.#epoch, seq: ++this.#seq, records }
-    return this.#batch
+  get droppedSpans(): number {
+    return this.#traced?.dropped ?? 0
   }
+}
 
-  #giveUp(): void {
-    this.#dropped += this.#batch?.records.length ?? 0
-    this.#batch = null
-    this.#tries = 0
+function exporter(post: NonNullable<Ports['post']>, traces: TracesConfig, source: string) {
+  const url = tracesUrl(traces.endpoint!)
+  const headers = { ...traces.headers, 'content-type': 'application/json' }
+  return async (traced: readonly Traced[]): Promise<void> => {
+    const status = await post(url, headers, JSON.stringify(exportBody(traced, { service: traces.service, instance: source })))
+    // 4xx but 429: the collector will never take it (OTLP/HTTP, "Failures").
+    if (status >= 500 || status === 429) throw new Error(`the collector answered ${status}`)
   }
 }

@@ -29,8 +29,8 @@ export interface RequestRecord {
   readonly stages: StageTimes
   readonly predictedTtftMs: number | null
   readonly usage: Usage | null
-  /** Multimodal items to encode: 0 means that no report of an encoder is to be waited for. */
-  readonly encodeItems: number
+  /** Nothing in it to encode: no report of an encoder is to be waited for. */
+  readonly textOnly: boolean
 }
 
 /** Records of one gateway, in order. A repeat of a `seq` changes nothing, nor does an older epoch. */
