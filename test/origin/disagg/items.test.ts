@@ -1,0 +1,63 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { EncodedItems, itemsOf } from '../../../src/origin/disagg/items.ts'
+
+const image = (url: string) => ({ type: 'image_url', image_url: { url } })
+
+describe('items of a request', () => {
+  it('are its images, sounds and videos, each once, in order', () => {
+    const audio = { type: 'input_audio', input_audio: { data: 'AA', format: 'wav' } }
+    const video = { type: 'video_url', video_url: { url: 'http://v' } }
+    const messages = [
+      { role: 'system', content: 'text' },
+      { role: 'user', content: [{ type: 'text', text: 'x' }, image('a'), audio, image('a')] },
+      { role: 'user', content: [image('b'), video, { type: 'audio_url', audio_url: { url: 's' } }] },
+    ]
+    expect(itemsOf({ messages }).map(({ part }) => part)).toEqual([image('a'), audio, image('b'), video, { type: 'audio_url', audio_url: { url: 's' } }])
+  })
+
+  it('of the Responses API become parts of a chat', () => {
+    const input = [{ role: 'user', content: [{ type: 'input_text', text: 'x' }, { type: 'input_image', image_url: 'data:a' }] }]
+    expect(itemsOf({ input }).map(({ part }) => part)).toEqual([image('data:a')])
+  })
+
+  it('are told apart by content alone', () => {
+    const [a, b] = itemsOf({ messages: [{ content: [image('a'), image('b')] }] })
+    expect(a!.key).not.toBe(b!.key)
+    expect(itemsOf({ messages: [{ content: [image('b')] }] })[0]!.key).toBe(b!.key)
+  })
+
+  it('are none in whatever else a body may hold', () => {
+    fc.assert(fc.property(fc.jsonValue(), fc.jsonValue(), (messages, input) => Array.isArray(itemsOf({ messages, input }))))
+    expect(itemsOf({ messages: [null, 1, { content: [null, { type: 'image_url' }, { type: 'input_image' }] }] })).toEqual([])
+  })
+})
+
+describe('what encoders hold', () => {
+  it('is what was added last, used last, and not forgotten: as a list that is searched', () => {
+    const step = fc.oneof(
+      fc.record({ do: fc.constant('add' as const), key: fc.nat(9), engine: fc.nat(2) }),
+      fc.record({ do: fc.constant('has' as const), key: fc.nat(9), engine: fc.nat(2) }),
+      fc.record({ do: fc.constant('forget' as const), key: fc.nat(9), engine: fc.nat(2) }),
+    )
+    fc.assert(
+      fc.property(fc.array(step), fc.nat(5), (steps, limit) => {
+        const items = new EncodedItems(limit)
+        let list: { key: number; engine: number }[] = []
+        for (const { do: act, key, engine } of steps) {
+          const found = list.find((one) => one.key === key)
+          if (act === 'has') {
+            expect(items.has(String(key))).toBe(found !== undefined)
+            if (found !== undefined) list = [...list.filter((one) => one !== found), found]
+          } else if (act === 'add') {
+            items.add(String(key), String(engine))
+            list = [...list.filter((one) => one !== found), { key, engine }].slice(limit === 0 ? Infinity : -limit)
+          } else {
+            items.forget(String(engine))
+            list = list.filter((one) => one.engine !== engine)
+          }
+        }
+      }),
+    )
+  })
+})
