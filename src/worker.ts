@@ -5,6 +5,8 @@ import { ConfigSource } from './platform/workers/config-source.ts'
 import { LiveGateway, type GatewayEnv } from './platform/workers/live-gateway.ts'
 import { probePool } from './platform/workers/object-probe.ts'
 
+export { TtftObject } from '../durable/ttft.ts'
+
 const source = new ConfigSource()
 const live = new LiveGateway(source)
 

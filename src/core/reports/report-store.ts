@@ -41,7 +41,7 @@ const FACT_BYTES = 36
  * not matter which came first. `Note` is what the gateway itself knows of the request.
  */
 export class ReportStore<Note> {
-  readonly #limits: StoreLimits
+  #limits: StoreLimits
   readonly #noteBytes: (note: Note) => number
   /** Key → entry, oldest first. An id that is exact and one that is not may be spelt alike: the key tells them apart. */
   readonly #entries = new Map<string, Entry<Note>>()
@@ -53,6 +53,11 @@ export class ReportStore<Note> {
   constructor(limits: StoreLimits, noteBytes: (note: Note) => number = () => 0) {
     this.#limits = limits
     this.#noteBytes = noteBytes
+  }
+
+  /** What is too much by the new limits goes with the next word; what is here keeps its time. */
+  setLimits(limits: StoreLimits): void {
+    this.#limits = limits
   }
 
   get size(): number {

@@ -41,7 +41,8 @@ export class TtftState {
   readonly #sources = new Map<string, SourceMark>()
   /** The gateway's ids of requests that engines know by another. */
   readonly #aliases = new Map<string, string>()
-  readonly #maxAliases: number
+  #maxAliases: number
+  #replaying = false
 
   constructor({ store }: TtftStateOptions) {
     this.#store = store === null ? null : new ReportStore(store, () => RECORD_BYTES)
@@ -74,6 +75,19 @@ export class TtftState {
       this.#note(record, now)
     }
     return true
+  }
+
+  /** Into a fresh state, before anything new: reports as they were, counted in the rollups already. */
+  replay(partials: readonly ReportPartial[], records: readonly RequestRecord[], at: number): void {
+    this.#replaying = true
+    this.report(partials, at)
+    for (const record of records) this.#note(record, at)
+    this.#replaying = false
+  }
+
+  setLimits(limits: StoreLimits): void {
+    this.#store?.setLimits(limits)
+    this.#maxAliases = limits.maxRequests
   }
 
   find(id: string, now: number): FoundReport | null {
@@ -134,6 +148,7 @@ export class TtftState {
     const found = this.#store!.find(id, now)
     if (found === null || found.note === null || found.note.counted || found.combined.ttft_ms === null) return
     found.note.counted = true
+    if (this.#replaying) return
     const { combined, note } = found
     const stages: Record<string, number> = {}
     for (const stage of STAGES) if (combined[stage] !== null) stages[stage.replace('_time_ms', '')] = combined[stage]

@@ -13,6 +13,9 @@ export interface NodePorts extends Ports {
   close(): void
 }
 
+/** A collector that answers later than this is out of reach. */
+const POST_MS = 10_000
+
 export function nodePorts(config: Config, log: Log): NodePorts {
   const sources = new Map<string, PoolSource>()
   for (const cluster of config.clusters) {
@@ -30,6 +33,11 @@ export function nodePorts(config: Config, log: Log): NodePorts {
     newId: () => randomUUID(),
     log,
     ttft: memoryTtft({ store: config.ttft.enabled ? config.ttft : null }),
+    async post(url, headers, body) {
+      const answer = await fetch(url, { method: 'POST', headers: { ...headers }, body, signal: AbortSignal.timeout(POST_MS) })
+      await answer.body?.cancel()
+      return answer.status
+    },
     close() {
       clusters.close()
       origin.close()

@@ -1,13 +1,20 @@
 /** The product's outside, made of one Worker's bindings. */
 import type { ClusterObject } from '../../../durable/cluster.ts'
+import type { TtftObject } from '../../../durable/ttft.ts'
 import type { Config } from '../../config.ts'
 import { toPoolConfig } from '../../config/pool.ts'
 import type { Log, Ports } from '../../ports.ts'
 import { durableClusters, type PoolPlace } from './clusters.ts'
 import { workersOrigin } from './origin.ts'
+import { durableTtft } from './ttft.ts'
+
+/** A collector that answers later than this is out of reach. */
+const POST_MS = 10_000
 
 export interface PortsEnv {
   readonly CLUSTER: DurableObjectNamespace<ClusterObject>
+  /** Absent on deployments older than the reports. */
+  readonly TTFT?: DurableObjectNamespace<TtftObject>
 }
 
 /** Nothing in it belongs to one request, so it serves the whole isolate. */
@@ -20,7 +27,19 @@ export function workersPorts(config: Config, env: PortsEnv, log: Log): Ports {
     random: () => Math.random(),
     newId: () => crypto.randomUUID(),
     log,
+    ...(config.ttft.enabled ? ttftOf(config, env, log) : {}),
+    async post(url, headers, body) {
+      const answer = await fetch(url, { method: 'POST', headers: { ...headers }, body, signal: AbortSignal.timeout(POST_MS) })
+      await answer.body?.cancel()
+      return answer.status
+    },
   }
+}
+
+function ttftOf(config: Config, { TTFT }: PortsEnv, log: Log): Pick<Ports, 'ttft'> {
+  if (TTFT !== undefined) return { ttft: durableTtft(TTFT, config.ttft) }
+  log.error('ttft_unbound', { missing: 'TTFT', see: 'the durable object TtftObject in wrangler.toml' })
+  return {}
 }
 
 function placesOf(config: Config): ReadonlyMap<string, PoolPlace> {

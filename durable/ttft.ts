@@ -1,0 +1,121 @@
+import { DurableObject } from 'cloudflare:workers'
+import type { ReportPartial } from '../src/core/reports/partial.ts'
+import type { RecordBatch } from '../src/core/reports/record.ts'
+import type { Added, StoreLimits } from '../src/core/reports/report-store.ts'
+import type { RollupGroup } from '../src/core/reports/rollups.ts'
+import { type FoundReport, type SourceMark, TtftState } from '../src/core/reports/ttft-state.ts'
+import { ReportJournal } from './report-journal.ts'
+import { reportRouter } from './report-router.ts'
+
+/** Reports are written together, this long after the first: losing the last seconds costs a report, not a count. */
+const FLUSH_MS = 5_000
+const ROLLUP = 'rollup:'
+const SOURCE = 'source:'
+/** Until a gateway has said how much it may hold. */
+const FIRST_LIMITS: StoreLimits = { maxRequests: 100_000, maxBytes: 33_554_432, ttlMs: 600_000 }
+
+/**
+ * Reports and rollups of the requests of one shard: `TtftState` with a wire, a clock and a disk. What a batch adds to the
+ * rollups is on disk before the batch is answered; the reports themselves are written every few seconds.
+ */
+export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
+  readonly #state = new TtftState({ store: FIRST_LIMITS })
+  readonly #journal: ReportJournal
+  readonly #router: ReturnType<typeof reportRouter>
+  #alarmAt: number | null = null
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    this.#journal = new ReportJournal(ctx.storage)
+    this.#router = reportRouter(this)
+    this.#restore()
+  }
+
+  /** Merges partials; one answer each, in order. */
+  async report(partials: readonly ReportPartial[], limits: StoreLimits | null): Promise<Added[]> {
+    this.#adopt(limits)
+    const now = this.now()
+    const added = this.#state.report(partials, now)
+    this.#journal.add({ at: now, partials, records: [] })
+    this.#wake()
+    return added
+  }
+
+  async find(id: string): Promise<FoundReport | null> {
+    return this.#state.find(id, this.now())
+  }
+
+  /** Takes a batch in, once: a repeat is answered like the first and changes nothing. */
+  async flush(batch: RecordBatch, limits: StoreLimits | null): Promise<void> {
+    this.#adopt(limits)
+    const now = this.now()
+    if (!this.#state.flush(batch, now)) return
+    this.#journal.add({ at: now, partials: [], records: batch.records })
+    // No await before the last write: what was counted and that it was counted go to disk together or not at all.
+    this.#saveRollups()
+    void this.ctx.storage.put(SOURCE + batch.source, this.#state.mark(batch.source))
+    this.#wake()
+  }
+
+  async rollups(): Promise<RollupGroup[]> {
+    return this.#state.rollups()
+  }
+
+  /** For operators. */
+  held(): { readonly requests: number; readonly bytes: number } {
+    return this.#state.held
+  }
+
+  override fetch(request: Request): Promise<Response> {
+    return this.#router.fetch(request) as Promise<Response>
+  }
+
+  override async alarm(): Promise<void> {
+    this.#alarmAt = null
+    this.#saveRollups()
+    try {
+      const more = await this.#journal.save(this.now())
+      // Segments that are too old go at a later alarm.
+      if (more) this.#wakeBy(this.now() + this.#journal.lifeMs)
+    } catch (error) {
+      console.error(JSON.stringify({ event: 'reports_unwritten', object: 'ttft', error: String(error) }))
+    }
+  }
+
+  protected now(): number {
+    return Date.now()
+  }
+
+  #adopt(limits: StoreLimits | null): void {
+    if (limits === null) return
+    this.#state.setLimits(limits)
+    this.#journal.lifeMs = limits.ttlMs
+  }
+
+  #restore(): void {
+    const { kv } = this.ctx.storage
+    try {
+      const groups = [...kv.list<RollupGroup>({ prefix: ROLLUP })].map(([, group]) => group)
+      const sources = [...kv.list<SourceMark>({ prefix: SOURCE })].map(([key, mark]) => [key.slice(SOURCE.length), mark] as const)
+      for (const source of this.#state.restore(groups, sources, this.now())) void this.ctx.storage.delete(SOURCE + source)
+      for (const { at, partials, records } of this.#journal.load()) this.#state.replay(partials, records, at)
+    } catch (error) {
+      // What cannot be read costs the memory, not the object.
+      console.error(JSON.stringify({ event: 'reports_unreadable', object: 'ttft', error: String(error) }))
+    }
+  }
+
+  #saveRollups(): void {
+    for (const [name, group] of this.#state.takeChanged()) void this.ctx.storage.put(ROLLUP + name, group)
+  }
+
+  #wake(): void {
+    this.#wakeBy(this.now() + FLUSH_MS)
+  }
+
+  #wakeBy(at: number): void {
+    if (this.#alarmAt !== null && this.#alarmAt <= at) return
+    this.#alarmAt = at
+    void this.ctx.storage.setAlarm(at, { allowUnconfirmed: true })
+  }
+}

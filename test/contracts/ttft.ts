@@ -1,0 +1,131 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { readPartial, type ReportPartial } from '../../src/core/reports/partial.ts'
+import type { RecordBatch, RequestRecord } from '../../src/core/reports/record.ts'
+import { Rollups } from '../../src/core/reports/rollups.ts'
+import { Sketch } from '../../src/core/reports/sketch.ts'
+import type { Ttft } from '../../src/ports.ts'
+
+export interface OpenTtft {
+  readonly ttft: Ttft
+  /** What a runtime may do to an object between two calls; nothing in one process's memory. */
+  evict(): Promise<void>
+  close(): Promise<void>
+}
+
+export const record = (changes: Partial<RequestRecord> = {}): RequestRecord => ({
+  id: 'gw-1',
+  requestId: 'gw-1',
+  receivedAt: 1_800_000_000_000,
+  durationMs: 1_500,
+  path: '/v1/chat/completions',
+  model: 'qwen',
+  cluster: 'paris',
+  engine: 'a',
+  prefillEngine: null,
+  placement: 'whole',
+  policy: 'predicted',
+  notes: [],
+  stream: true,
+  status: 200,
+  result: 'complete',
+  failedAttempts: [],
+  stages: { edge: 1, admit: 2, ttft: 300 },
+  predictedTtftMs: 250,
+  usage: { promptTokens: 100, completionTokens: 11, cachedTokens: 64 },
+  textOnly: true,
+  ...changes,
+})
+
+export const partial = (given: object): ReportPartial => readPartial(given) as ReportPartial
+
+const batch = (seq: number, records: readonly RequestRecord[], changes: Partial<RecordBatch> = {}): RecordBatch => ({ source: 'g', epoch: 1, seq, records, ...changes })
+const PD = { role: 'pd', request_id: 'gw-1', prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 }
+
+/** Everything of all shards in one. */
+async function totals(ttft: Ttft) {
+  const rollups = new Rollups()
+  for (const group of await ttft.rollups()) rollups.merge(group)
+  return rollups.groups()
+}
+
+export function ttftContract(name: string, open: () => Promise<OpenTtft>): void {
+  describe(name, () => {
+    let opened: OpenTtft
+    let ttft: Ttft
+
+    beforeEach(async () => {
+      opened = await open()
+      ttft = opened.ttft
+    })
+
+    afterEach(() => opened.close())
+
+    it('answers each partial in its place, wherever it is kept', async () => {
+      const ids = Array.from({ length: 20 }, (_, at) => `request-${at}-x`)
+      const added = await ttft.report(ids.map((id, at) => partial({ role: 'pd', request_id: id, prefill_queue_time_ms: at })))
+      expect(added.map(({ id }) => id)).toEqual(ids)
+      expect(added.map(({ combined }) => combined.prefill_queue_time_ms)).toEqual(ids.map((_, at) => at))
+    })
+
+    it('joins what engines and the gateway say of one request, under any of its ids', async () => {
+      await ttft.report([partial({ ...PD, request_id: 'chatcmpl-label-1a2b3c4d' })])
+      await ttft.flush(batch(1, [record({ id: '0a0a0a0a-0000-4000-8000-00000000000f', requestId: 'label' })]))
+      for (const id of ['label', 'chatcmpl-label-1a2b3c4d', '0a0a0a0a-0000-4000-8000-00000000000f']) {
+        const found = await ttft.find(id)
+        expect(found?.combined).toMatchObject({ ttft_ms: 102, t_request_ingress_ns: 1_800_000_000_000_000_000 })
+        expect(found?.record?.engine).toBe('a')
+      }
+      expect(await ttft.find('nobody')).toBeNull()
+    })
+
+    it('counts a batch once, however often it comes', async () => {
+      await ttft.flush(batch(1, [record()]))
+      await ttft.flush(batch(1, [record()]))
+      await ttft.flush(batch(2, [record({ id: 'gw-1', stages: { ttft: 100 } })]))
+      await ttft.flush(batch(1, [record()]))
+      const [group] = await totals(ttft)
+      expect(group?.counts).toMatchObject({ 'requests:complete': 2, prompt_tokens: 200 })
+    })
+
+    it('takes nothing of an older epoch, and starts anew with a newer one', async () => {
+      await ttft.flush(batch(5, [record()], { epoch: 2 }))
+      await ttft.flush(batch(6, [record()], { epoch: 1 }))
+      await ttft.flush(batch(1, [record()], { epoch: 3 }))
+      expect((await totals(ttft))[0]?.counts['requests:complete']).toBe(2)
+    })
+
+    it('keeps what it has counted through an eviction, and that it has', async () => {
+      await ttft.flush(batch(1, [record()]))
+      await opened.evict()
+      await ttft.flush(batch(1, [record()]))
+      await ttft.flush(batch(2, [record({ engine: 'b' })]))
+      const groups = await totals(ttft)
+      expect(Object.fromEntries(groups.map(({ engine, counts }) => [engine, counts['requests:complete']]))).toEqual({ a: 1, b: 1 })
+    })
+
+    it('keeps reports through an eviction', async () => {
+      await ttft.flush(batch(1, [record()]))
+      await ttft.report([partial(PD)])
+      await opened.evict()
+      expect((await ttft.find('gw-1'))?.combined.ttft_ms).toBe(102)
+      await opened.evict()
+      expect((await totals(ttft))[0]?.sketches['reported_ttft']?.counts.reduce((sum, one) => sum + one, 0)).toBe(1)
+    })
+
+    it('puts the stages engines report beside the gateway’s own, once', async () => {
+      await ttft.report([partial(PD)])
+      await ttft.flush(batch(1, [record()]))
+      await ttft.report([partial(PD), partial({ ...PD, request_id: 'chatcmpl-gw-1' })])
+      const [group] = await totals(ttft)
+      const seen = (stage: string) => {
+        const sketch = new Sketch()
+        sketch.merge(group!.sketches[stage]!)
+        return [sketch.count, sketch.sum]
+      }
+      expect(seen('prefill_compute')).toEqual([1, 100])
+      expect(seen('reported_ttft')).toEqual([1, 102])
+      expect(seen('admit')).toEqual([1, 2])
+      expect(seen('ttft_error')).toEqual([1, 50])
+    })
+  })
+}

@@ -1,0 +1,46 @@
+import { evictDurableObject, reset, runDurableObjectAlarm } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { expect, it } from 'vitest'
+import { durableTtft } from '../../src/platform/workers/ttft.ts'
+import { record, ttftContract } from '../contracts/ttft.ts'
+
+const LIMITS = { maxRequests: 1000, maxBytes: 10_000_000, ttlMs: 600_000 }
+const shards = () => [0, 1, 2, 3].map((shard) => env.TTFT.getByName(`ttft:${shard}`))
+
+ttftContract('durableTtft', async () => ({
+  ttft: durableTtft(env.TTFT, LIMITS),
+  async evict() {
+    for (const stub of shards()) {
+      // Reports are written by the alarm, counts before their batch was answered.
+      await runDurableObjectAlarm(stub)
+      await evictDurableObject(stub)
+    }
+  },
+  close: () => reset(),
+}))
+
+it('asks each shard once for a batch, however many requests are in it', async () => {
+  let calls = 0
+  const counting = {
+    getByName: (name: string) => {
+      calls++
+      return env.TTFT.getByName(name)
+    },
+  } as unknown as typeof env.TTFT
+  const records = Array.from({ length: 100 }, (_, at) => record({ id: `r${at}x`, requestId: `r${at}x` }))
+  await durableTtft(counting, LIMITS).flush({ source: 'g', epoch: 1, seq: 1, records })
+  expect(calls).toBe(4)
+  await reset()
+})
+
+it('shows its reports over its own little HTTP', async () => {
+  const stub = shards()[0]!
+  const post = await stub.fetch('https://ttft/ttft_report', { method: 'POST', body: JSON.stringify({ role: 'pd', request_id: 'a', prefill_queue_time_ms: 3 }) })
+  expect(await post.json()).toMatchObject({ request_id: 'a', combined: { prefill_queue_time_ms: 3, ttft_ms: null } })
+  const bad = await stub.fetch('https://ttft/ttft_report', { method: 'POST', body: JSON.stringify({ role: 'pd' }) })
+  expect([bad.status, await bad.json()]).toEqual([400, { status: 400, detail: 'role or request_id missing' }])
+  expect(await (await stub.fetch('https://ttft/ttft_report/chatcmpl-a')).json()).toMatchObject({ request_id: 'a' })
+  expect((await stub.fetch('https://ttft/ttft_report/b')).status).toBe(404)
+  expect(await (await stub.fetch('https://ttft/held')).json()).toMatchObject({ requests: 1 })
+  await reset()
+})
