@@ -5,7 +5,8 @@ import { Failure } from '../failure.ts'
 import { decision, dryRun, fleet, request, setDraining } from './admin.ts'
 import type { Door } from './door.ts'
 import { endpoints } from './endpoints.ts'
-import { answerJson, guarded, receive, type Incoming } from './incoming.ts'
+import { answerJson, guarded, receive, REGISTRY_PREFIX, type Incoming } from './incoming.ts'
+import { lmcacheRegistry } from './lmcache/registry.ts'
 import { listModels, oneModel } from './models.ts'
 import { overviewPage, overviewScript, overviewStyle } from './overview.ts'
 import type { ErrorShape } from './problem.ts'
@@ -15,7 +16,7 @@ import { mountTtft } from './ttft.ts'
 import { VERSION } from './version.ts'
 
 type Env = { Bindings: RequestScope }
-type Method = 'GET' | 'POST' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 type Handle = (incoming: Incoming, context: Context<Env>) => Response | Promise<Response>
 
 interface Route {
@@ -46,6 +47,7 @@ function routesOf(door: Door): Route[] {
     get('/', overviewPage),
     get('/overview.css', overviewStyle),
     get('/overview.js', overviewScript),
+    ...(['GET', 'POST', 'PUT', 'DELETE'] as const).map((method): Route => ({ method, path: `${REGISTRY_PREFIX}*`, shape: 'openai', handle: (incoming) => lmcacheRegistry(door, incoming) })),
     post('/v1/firstlight/route', (incoming) => dryRun(door, incoming)),
     get('/v1/firstlight/fleet', (incoming) => fleet(door, incoming)),
     get('/v1/firstlight/decisions/:id', (incoming, c) => decision(door, incoming, c.req.param('id'))),

@@ -96,9 +96,9 @@ export function admissionFor(understood: Understood, { meters, lookups }: Making
       const known = of(route)
       if (known.looked || !lookups.wanted(route, policy)) return {}
       known.looked = true
-      const { measure, hints, stages } = await lookups.gather(route, prompted(understood, route, { own: known.prompt, meters }))
+      const { measure, known: found, stages } = await lookups.gather(route, prompted(understood, route, { own: known.prompt, meters }))
       known.prompt = measure
-      known.admission = { ...admissionOf(understood, route, measure), hints }
+      known.admission = { ...admissionOf(understood, route, measure), ...found }
       return stages
     },
   }

@@ -66,12 +66,14 @@ export async function guarded(incoming: Incoming, ports: Ports, handle: (incomin
   }
 }
 
+/** Heartbeats and events of LMCache servers come here every second or so. */
+export const REGISTRY_PREFIX = '/lmcache/'
 /** Asked every few seconds by machines and by the overview page. */
 const QUIET: ReadonlySet<string> = new Set(['/health', '/ready', '/v1/firstlight/fleet'])
 
 /** Writes the one line of a request. */
 export function logRequest(incoming: Incoming, ports: Ports, status: number, reason?: string): void {
-  ports.log[status < 400 && QUIET.has(incoming.path) ? 'debug' : 'info']('request', {
+  ports.log[status < 400 && (QUIET.has(incoming.path) || incoming.path.startsWith(REGISTRY_PREFIX)) ? 'debug' : 'info']('request', {
     request_id: incoming.requestId,
     id: incoming.id,
     method: incoming.request.method,

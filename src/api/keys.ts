@@ -109,7 +109,8 @@ export class Doorkeeper {
 
 const callerOf = ({ name, models, allowOverrides, cacheSalt }: KeyConfig): Caller => ({ tenant: name, models, allowOverrides, cacheSalt })
 
-function bearer(headers: Headers): string | null {
+/** null: no bearer token was sent. */
+export function bearer(headers: Headers): string | null {
   const value = headers.get('authorization')
   return value === null ? null : (/^bearer +(\S+) *$/i.exec(value)?.[1] ?? null)
 }

@@ -1,7 +1,7 @@
 /** The step before a request is admitted: what LMCache holds of its prompt, where the choice depends on it. */
-import type { PoolSettings } from '../../config.ts'
+import type { LmcacheConfig, PoolSettings } from '../../config.ts'
 import { hostOf, InstanceMap } from '../../core/lmcache/instance-map.ts'
-import type { CacheHint, StageTimes } from '../../core/cluster/contract.ts'
+import type { Admission, StageTimes } from '../../core/cluster/contract.ts'
 import { makePolicy } from '../../core/routing/policies/index.ts'
 import type { PromptMeasure } from '../../core/tokens/measure.ts'
 import type { CacheQuestion, EngineTarget, Ports } from '../../ports.ts'
@@ -12,6 +12,8 @@ import { Coordinator } from './coordinator.ts'
 import { openDeadline } from './deadline.ts'
 import { CacheFacts } from './facts.ts'
 import { PoolLookup, type LookupCounts } from './pool-lookup.ts'
+import { RegistryKeys } from './registry-keys.ts'
+import type { CacheSource } from './source.ts'
 
 /** A prompt on its way to a choice. */
 export interface Prompted {
@@ -30,7 +32,8 @@ export interface Prompted {
 export interface Gathered {
   /** By ids where an engine gave them. */
   readonly measure: PromptMeasure
-  readonly hints: readonly CacheHint[] | null
+  /** What the admission gets. */
+  readonly known: Pick<Admission, 'hints' | 'chunks'>
   readonly stages: StageTimes
 }
 
@@ -38,7 +41,7 @@ export interface Gathered {
 export class CacheLookups {
   readonly #ports: Ports
   readonly #tokenizer: EngineTokenizer
-  readonly #pools = new Map<PoolRoute, PoolLookup | null>()
+  readonly #pools = new Map<PoolRoute, Way | null>()
   readonly #needing = new Map<PoolSettings, Map<string, boolean>>()
   #turn = 0
 
@@ -60,20 +63,19 @@ export class CacheLookups {
 
   /** Within the pool's budget, whatever happens. */
   async gather(route: PoolRoute, prompted: Prompted): Promise<Gathered> {
-    const lookup = this.#lookupOf(route)
+    const way = this.#wayOf(route)
     const { lmcache } = route.pool
     // Keys of an adapter's chunks are nobody's but LMCache's; a base model's match would be none for it.
-    if (lookup === null || lmcache === null || prompted.adapter !== null) return { measure: prompted.measure, hints: null, stages: {} }
+    if (way === null || lmcache === null || prompted.adapter !== null) return { measure: prompted.measure, known: NOTHING, stages: {} }
     const deadline = openDeadline(lmcache.budgetMs)
     try {
       const startedAt = this.#ports.now()
       const measure = await this.#withIds(route, prompted, deadline)
       const lookedUpAt = this.#ports.now()
       const tokens = lookupIds(measure)
-      const question = tokens === null ? null : { tokens, salt: prompted.salt, deadline, background: (work: Promise<unknown>) => prompted.background(work) }
-      const found = question === null ? null : await lookup.find(question)
+      const known = tokens === null ? NOTHING : await this.#look(way, { tokens, salt: prompted.salt, deadline, background: (work) => prompted.background(work) })
       const stages = { ...(measure === prompted.measure ? {} : { tokens: lookedUpAt - startedAt }), lookup: this.#ports.now() - lookedUpAt }
-      return { measure, hints: found === null ? null : [...found].flatMap(([engine, matches]) => matches.map((match) => ({ engine, ...match }))), stages }
+      return { measure, known, stages }
     } finally {
       deadline.end()
     }
@@ -81,7 +83,20 @@ export class CacheLookups {
 
   /** How lookups ended so far; null: none are made for this pool. */
   counts(route: PoolRoute): LookupCounts | null {
-    return this.#pools.get(route)?.counts ?? null
+    return this.#pools.get(route)?.lookup?.counts ?? null
+  }
+
+  /** The model's name in LMCache's keys; null: not known, or no such pool. */
+  modelOf(route: PoolRoute, background: (work: Promise<unknown>) => void): string | null {
+    const facts = this.#wayOf(route)?.facts ?? null
+    if (facts !== null) background(facts.ready(background))
+    return facts?.model ?? null
+  }
+
+  async #look(way: Way, question: CacheQuestion): Promise<Gathered['known']> {
+    if (way.lookup === null) return { hints: null, chunks: await way.keys.chunks(question) }
+    const found = await way.lookup.find(question)
+    return { hints: found === null ? null : [...found].flatMap(([engine, matches]) => matches.map((match) => ({ engine, ...match }))) }
   }
 
   async #withIds(route: PoolRoute, prompted: Prompted, deadline: CacheQuestion['deadline']): Promise<PromptMeasure> {
@@ -104,14 +119,19 @@ export class CacheLookups {
     return null
   }
 
-  #lookupOf(route: PoolRoute): PoolLookup | null {
+  #wayOf(route: PoolRoute): Way | null {
     const known = this.#pools.get(route)
     if (known !== undefined) return known
-    const made = lookupOf(route, this.#ports)
+    const made = wayOf(route, this.#ports)
     this.#pools.set(route, made)
     return made
   }
 }
+
+const NOTHING = { hints: null }
+
+/** How a pool's prompts are looked up: by asking, or by the object itself. */
+type Way = { readonly facts: CacheFacts } & ({ readonly lookup: PoolLookup } | { readonly lookup: null; readonly keys: RegistryKeys })
 
 /** Ids a lookup may ask by: of one prompt of text. A picture's ids are not those LMCache hashes. */
 function lookupIds({ ids, items }: PromptMeasure): Uint32Array | null {
@@ -127,16 +147,23 @@ function needsLookup(pool: PoolSettings, policy: string | null): boolean {
   })
 }
 
-function lookupOf(route: PoolRoute, ports: Ports): PoolLookup | null {
+function wayOf(route: PoolRoute, ports: Ports): Way | null {
   const { cluster, pool, targets } = route
   const { lmcache } = pool
-  const url = lmcache?.coordinator ?? lmcache?.controller ?? null
-  if (lmcache === null || url === null) return null
-  const headers = Object.entries(lmcache.headers).flatMap(([name, value]) => [name.toLowerCase(), value])
-  const target: EngineTarget = { id: 'lmcache', url, headers, binding: lmcache.binding }
-  const source = lmcache.coordinator === null ? new Controller(ports.origin, target) : new Coordinator(ports.origin, target)
-  const map = new InstanceMap(pool.engines.map(({ id, url: engineUrl, lmcacheInstance }) => ({ id, host: hostOf(engineUrl), instance: lmcacheInstance })))
+  if (lmcache === null) return null
+  const source = sourceOf(lmcache, ports)
+  const map = new InstanceMap(pool.engines.map(({ id, url, lmcacheInstance }) => ({ id, host: hostOf(url), instance: lmcacheInstance })))
   const facts = new CacheFacts({ ports, targets, map, source, model: lmcache.model, worldSize: lmcache.worldSize, servedModel: pool.model })
+  const { shared, chunkTokens } = lmcache
+  if (source === null) return { facts, lookup: null, keys: new RegistryKeys({ facts, chunkTokens, shared }) }
   const names = { cluster: cluster.id, pool: pool.model }
-  return new PoolLookup({ ports, source, facts, engines: pool.engines.map(({ id }) => id), shared: lmcache.shared, names })
+  return { facts, lookup: new PoolLookup({ ports, source, facts, engines: pool.engines.map(({ id }) => id), shared, names }) }
+}
+
+/** null: the gateway itself is the registry. */
+function sourceOf({ coordinator, controller, headers, binding }: LmcacheConfig, { origin }: Ports): CacheSource | null {
+  const flat = Object.entries(headers).flatMap(([name, value]) => [name.toLowerCase(), value])
+  const at = (url: string): EngineTarget => ({ id: 'lmcache', url, headers: flat, binding })
+  if (coordinator !== null) return new Coordinator(origin, at(coordinator))
+  return controller === null ? null : new Controller(origin, at(controller))
 }
