@@ -1,6 +1,6 @@
 import { DurableObject } from 'cloudflare:workers'
 import { type Admitted, ClusterState, type Held } from '../src/core/cluster/cluster-state.ts'
-import type { Admission, ClusterDigest, Decision, EngineSignal, Outcome, PoolConfig, Refusal, Resume } from '../src/core/cluster/contract.ts'
+import type { Admission, ClusterDigest, ClusterGlance, Decision, EngineSignal, Outcome, PoolConfig, Refusal, Resume } from '../src/core/cluster/contract.ts'
 import { readAdmission, readOutcome, readPool, readResume } from '../src/core/cluster/payload.ts'
 import { bookingKey } from '../src/core/cluster/bookings.ts'
 import type { RegistryAnswer, RegistryCall } from '../src/core/lmcache/registry-call.ts'
@@ -84,6 +84,10 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
 
   async explain(id: string): Promise<Decision | null> {
     return this.#state.explain(id)
+  }
+
+  async glance(decisions: number): Promise<ClusterGlance> {
+    return this.#state.glance(decisions, this.now())
   }
 
   /** Releases without the lease, for an edge whose session broke. */

@@ -10,7 +10,7 @@ import { DigestCache } from './origin/digests.ts'
 import { forward } from './origin/forward.ts'
 import { CacheLookups } from './origin/lmcache/lookups.ts'
 import { FleetProbe } from './origin/probe.ts'
-import type { Ports, RequestScope } from './ports.ts'
+import type { AssetFiles, Ports, RequestScope } from './ports.ts'
 import { Telemetry } from './telemetry/telemetry.ts'
 
 /** The product as one fetch function. */
@@ -25,6 +25,8 @@ export interface Gateway {
 export interface GatewayOptions {
   /** Vocabularies the entry has loaded; absent: prompts are measured in bytes. */
   readonly vocabularyOf?: VocabularyOf
+  /** Files of the dashboard; absent: `/dashboard` says how to build them. */
+  readonly assets?: AssetFiles
 }
 
 /** Requests the admin surface can still say something about. */
@@ -47,6 +49,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => fleet.suspect(route, engine)),
     startedAt: ports.now(),
     telemetry: new Telemetry(ports, config.traces, ports.newId()),
+    assets: options.assets ?? (async () => null),
     draining: false,
   }
   const app = createApp(door)

@@ -5,10 +5,11 @@ import { refuseDraining, type Door } from './door.ts'
 import { endpoints, type Endpoint } from './endpoints.ts'
 import { admissionFor } from './exchange.ts'
 import { answerJson, idParam, type Incoming } from './incoming.ts'
+import type { Live } from './live.ts'
+import { gatewayView, poolView } from './pool-view.ts'
 import { understand } from './proxy.ts'
 import { reportView } from './ttft.ts'
 import { toWire } from './wire.ts'
-import { VERSION } from './version.ts'
 
 /** Everything under `/v1/firstlight/` needs the admin key; the handlers begin with this. */
 async function admitAdmin(door: Door, incoming: Incoming): Promise<void> {
@@ -19,25 +20,25 @@ async function admitAdmin(door: Door, incoming: Incoming): Promise<void> {
 /** What runs: every pool with its engines, as its cluster object sees them. A dark object is named, not fatal. */
 export async function fleet(door: Door, incoming: Incoming): Promise<Response> {
   await admitAdmin(door, incoming)
-  const pools = await Promise.all(door.catalog.routes.map((route) => poolView(door, route)))
-  return answerJson(incoming, {
-    version: VERSION,
-    config_version: door.config.version,
-    started_at: door.startedAt,
-    draining: door.draining,
-    pools,
-  })
+  const pools = await Promise.all(door.catalog.routes.map((route) => viewOf(door, route)))
+  return answerJson(incoming, { ...gatewayView(door), pools })
 }
 
-async function poolView(door: Door, { cluster, pool }: PoolRoute): Promise<unknown> {
-  const view = { cluster: cluster.id, region: cluster.region, model: pool.model, aliases: pool.aliases, adapters: pool.adapters, policy: pool.policy.name }
+async function viewOf({ ports }: Door, route: PoolRoute): Promise<unknown> {
+  const { cluster, pool } = route
   try {
-    const { bookings, at, seq, configVersion, engines } = await door.ports.cluster(cluster.id, pool.model).digest()
-    return { ...view, reachable: true, bookings, at, seq, config_version: configVersion, engines: toWire(engines) }
+    return poolView(route, await ports.cluster(cluster.id, pool.model).digest())
   } catch (error) {
-    door.ports.log.warn('digest failed', { cluster: cluster.id, pool: pool.model, error })
-    return { ...view, reachable: false, bookings: null, engines: pool.engines.map(({ id, role }) => ({ id, role, available: null })) }
+    ports.log.warn('digest failed', { cluster: cluster.id, pool: pool.model, error })
+    return poolView(route, null)
   }
+}
+
+/** The same, and more, as it changes: for the dashboard. */
+export async function watch(door: Door, live: Live, incoming: Incoming): Promise<Response> {
+  await admitAdmin(door, incoming)
+  refuseDraining(door)
+  return live.open(incoming)
 }
 
 /** Ranks a request without sending or booking anything. The body is the request itself; `?endpoint=` says where it would go. */

@@ -2,11 +2,13 @@ import { Hono } from 'hono'
 import type { Context } from 'hono'
 import type { RequestScope } from '../ports.ts'
 import { Failure } from '../failure.ts'
-import { decision, dryRun, fleet, request, setDraining } from './admin.ts'
+import { decision, dryRun, fleet, request, setDraining, watch } from './admin.ts'
+import { dashboardFile, dashboardPage, dashboardSlash } from './dashboard.ts'
 import type { Door } from './door.ts'
 import { endpoints } from './endpoints.ts'
 import { answerJson, guarded, receive, REGISTRY_PREFIX, type Incoming } from './incoming.ts'
 import { lmcacheRegistry } from './lmcache/registry.ts'
+import { Live } from './live.ts'
 import { listModels, oneModel } from './models.ts'
 import { overviewPage, overviewScript, overviewStyle } from './overview.ts'
 import type { ErrorShape } from './problem.ts'
@@ -33,6 +35,7 @@ const MODELS = '/v1/models/'
 
 /** Every route of the gateway. What is not here is 404: nothing is passed through by accident. */
 function routesOf(door: Door): Route[] {
+  const live = new Live(door)
   return [
     ...endpoints.map((endpoint): Route => ({ method: 'POST', path: endpoint.path, shape: endpoint.shape, handle: (incoming) => proxy(door, endpoint, incoming) })),
     get('/v1/models', (incoming) => listModels(door, incoming)),
@@ -48,6 +51,10 @@ function routesOf(door: Door): Route[] {
     get('/overview.css', overviewStyle),
     get('/overview.js', overviewScript),
     ...(['GET', 'POST', 'PUT', 'DELETE'] as const).map((method): Route => ({ method, path: `${REGISTRY_PREFIX}*`, shape: 'openai', handle: (incoming) => lmcacheRegistry(door, incoming) })),
+    get('/dashboard', (incoming) => dashboardPage(door.assets, incoming)),
+    get('/dashboard/', dashboardSlash),
+    get('/dashboard/:name', (incoming, c) => dashboardFile(door.assets, incoming, c.req.param('name') ?? '')),
+    get('/v1/firstlight/live', (incoming) => watch(door, live, incoming)),
     post('/v1/firstlight/route', (incoming) => dryRun(door, incoming)),
     get('/v1/firstlight/fleet', (incoming) => fleet(door, incoming)),
     get('/v1/firstlight/decisions/:id', (incoming, c) => decision(door, incoming, c.req.param('id'))),

@@ -2,7 +2,7 @@ import type { Config } from '../config.ts'
 import type { DigestCache } from '../origin/digests.ts'
 import type { Exchange } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'
-import type { Ports } from '../ports.ts'
+import type { AssetFiles, Ports } from '../ports.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import { Failure } from '../failure.ts'
 import type { Catalog } from './catalog.ts'
@@ -26,6 +26,8 @@ export interface Door {
   readonly forward: (exchange: Exchange) => Promise<Response>
   /** When this gateway was made, ms since the epoch. */
   readonly startedAt: number
+  /** What the dashboard is made of. */
+  readonly assets: AssetFiles
   readonly telemetry: Telemetry
   draining: boolean
 }

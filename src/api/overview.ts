@@ -1,7 +1,5 @@
 import type { Incoming } from './incoming.ts'
-
-/** Nothing on the page comes from a request or from the configuration, and nothing runs that is not its own file. */
-const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+import { page } from './page.ts'
 
 const PAGE = `<!doctype html>
 <html lang="en">
@@ -43,7 +41,7 @@ clusters:
 firstlight serve --config firstlight.yaml</pre>
 </section>
 </main>
-<footer><a href="health">/health</a> <a href="ready">/ready</a> <a href="version">/version</a></footer>
+<footer><a href="dashboard">Dashboard</a> <a href="health">/health</a> <a href="ready">/ready</a> <a href="version">/version</a></footer>
 </body>
 </html>
 `
@@ -141,19 +139,7 @@ refresh()
 setInterval(() => { if (!document.hidden) refresh() }, 2000)
 `
 
-const asset = (incoming: Incoming, type: string, body: string): Response =>
-  new Response(body, {
-    headers: {
-      'content-type': `${type}; charset=utf-8`,
-      'content-security-policy': POLICY,
-      'x-content-type-options': 'nosniff',
-      'referrer-policy': 'no-referrer',
-      'cache-control': 'no-cache',
-      'x-request-id': incoming.requestId,
-    },
-  })
-
 /** The page at `/`: what runs, live, and how to point the gateway at one's own engines. It holds no data; its script asks for them. */
-export const overviewPage = (incoming: Incoming): Response => asset(incoming, 'text/html', PAGE)
-export const overviewStyle = (incoming: Incoming): Response => asset(incoming, 'text/css', STYLE)
-export const overviewScript = (incoming: Incoming): Response => asset(incoming, 'text/javascript', SCRIPT)
+export const overviewPage = (incoming: Incoming): Response => page(incoming, 'text/html', PAGE)
+export const overviewStyle = (incoming: Incoming): Response => page(incoming, 'text/css', STYLE)
+export const overviewScript = (incoming: Incoming): Response => page(incoming, 'text/javascript', SCRIPT)

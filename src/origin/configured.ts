@@ -1,10 +1,14 @@
-import type { PoolConfig } from '../core/cluster/contract.ts'
+import type { ClusterGlance, PoolConfig } from '../core/cluster/contract.ts'
 import type { Cluster } from '../ports.ts'
 
 /** The configuration of one pool as this edge holds it now. */
 export interface PoolSource {
   readonly version: number
   readonly pool: PoolConfig
+}
+
+async function glanceAt(cluster: Cluster, decisions: number): Promise<ClusterGlance> {
+  return cluster.glance === undefined ? { digest: await cluster.digest(), decisions: [] } : cluster.glance(decisions)
 }
 
 /**
@@ -19,6 +23,13 @@ export function configured(cluster: Cluster, source: () => PoolSource | null): C
     if (current === null) throw new Error('the pool is not in the configuration')
     await cluster.configure(current.version, current.pool)
     told = current.version
+  }
+  const upToDate = async <Answer>(ask: () => Promise<Answer>, versionOf: (answer: Answer) => number): Promise<Answer> => {
+    const answer = await ask()
+    const current = source()
+    if (current === null || versionOf(answer) >= current.version) return answer
+    await configure()
+    return ask()
   }
   return {
     configure: (version, pool) => cluster.configure(version, pool),
@@ -50,12 +61,7 @@ export function configured(cluster: Cluster, source: () => PoolSource | null): C
       if (told !== source()?.version || signals.some(({ kind }) => kind === 'drain')) await configure()
       await cluster.observe(signals)
     },
-    async digest() {
-      const digest = await cluster.digest()
-      const current = source()
-      if (current === null || digest.configVersion >= current.version) return digest
-      await configure()
-      return cluster.digest()
-    },
+    digest: () => upToDate(() => cluster.digest(), ({ configVersion }) => configVersion),
+    glance: (decisions) => upToDate(() => glanceAt(cluster, decisions), ({ digest }) => digest.configVersion),
   }
 }

@@ -5,7 +5,7 @@ import { configOf, openWorld } from './fleet.ts'
 
 async function asset(path: string): Promise<Response> {
   const world = openWorld()
-  return createGateway(configOf(), world.ports).fetch(new Request(`http://localhost${path}`), world.scope)
+  return createGateway(configOf(), world.ports, { assets: async () => new Uint8Array() }).fetch(new Request(`http://localhost${path}`), world.scope)
 }
 
 /** As little of a page as the script touches. */

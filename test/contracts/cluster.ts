@@ -407,7 +407,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(decision?.candidates.map((candidate) => candidate.engine).sort()).toEqual(['a', 'b'])
       expect(decision?.candidates[0]?.terms).toMatchObject({ requests: 0 })
       expect(decision?.excluded).toEqual([{ engine: 'c', reason: 'draining' }])
-      expect(decision?.actual).toEqual({ ttftMs: 80, cachedTokens: null, result: 'complete' })
+      expect(decision?.actual).toEqual({ ttftMs: 80, cachedTokens: null, result: 'complete', stages: { ttft: 80 } })
     })
 
     it('knows nothing of a request it never saw', async () => {
@@ -438,6 +438,21 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       const digest = await opened.cluster.digest()
       expect(digest.engines.find(({ id }) => id === 'a')?.stats).toMatchObject({ running: 3, waiting: 2, ageMs: 5_000 })
       expect(digest.engines.find(({ id }) => id === 'b')?.stats).toBeNull()
+    })
+
+    it('shows the last decisions, newest first, with the last TTFTs and the hit rate of every engine', async () => {
+      await restart({ engines: engines('a') })
+      for (const [id, ttft, cachedTokens] of [['first', 40, 0], ['second', 20, 64]] as const) {
+        const { lease } = await admitted(opened.cluster.admit(admission({ id })))
+        await lease.firstToken({ ttft })
+        await lease.release(outcome({ stages: { ttft }, usage: { promptTokens: 128, completionTokens: 1, cachedTokens } }))
+      }
+      const { digest, decisions } = await opened.cluster.glance!(10)
+      expect(decisions.map(({ id, candidates, actual }) => [id, candidates.length, actual?.ttftMs])).toEqual([['second', 0, 20], ['first', 0, 40]])
+      expect(digest.engines[0]?.recentTtftMs).toEqual([40, 20])
+      expect(digest.engines[0]?.hitRate).toBeCloseTo(0.25, 1)
+      expect((await opened.cluster.glance!(1)).decisions.map(({ id }) => id)).toEqual(['second'])
+      expect((await opened.cluster.digest()).engines[0]?.recentTtftMs).toBeUndefined()
     })
 
     it('numbers the digests of one incarnation upwards', async () => {

@@ -50,7 +50,7 @@ const ended = (child: ChildProcess) => new Promise<number | null>((resolve) => c
 describe('the packed tarball', () => {
   it('holds no sources, tests or workbench', () => {
     expect(readdirSync(home).sort()).toEqual(['CHANGELOG.md', 'LICENSE', 'README.md', 'bin', 'dist', 'docs', 'examples', 'package.json'])
-    expect(readdirSync(join(home, 'dist')).filter((name) => !name.endsWith('.map'))).toEqual(['node.mjs'])
+    expect(readdirSync(join(home, 'dist')).filter((name) => !name.endsWith('.map'))).toEqual(['dashboard', 'node.mjs'])
   })
 
   it('shows its help and validates the example it brings', async () => {
@@ -65,6 +65,7 @@ describe('the packed tarball', () => {
     const exit = ended(child)
     const [, url] = await said(child, /"url":"(http:[^"]+)"/)
     expect(await (await fetch(`${url}/v1/models`)).json()).toMatchObject({ data: [{ id: 'm' }] })
+    expect(await (await fetch(`${url}/dashboard`)).text()).toContain('<title>Firstlight dashboard</title>')
     child.kill('SIGTERM')
     expect(await exit).toBe(0)
   })

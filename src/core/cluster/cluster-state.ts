@@ -4,7 +4,7 @@ import { allBooks } from './all-books.ts'
 import { type Booking, bookingKey, Bookings } from './bookings.ts'
 import { type Books, endsAtFirstToken, type LegDone, partsOf } from './books.ts'
 import { type Chosen, choose } from './choose.ts'
-import { type Admission, type ClusterDigest, type Decision, type EngineSignal, type Outcome, PAYLOAD_VERSION, type Placement, type PoolConfig, type Refusal, type Resume, type StageTimes } from './contract.ts'
+import { type Admission, type ClusterDigest, type ClusterGlance, type Decision, type EngineSignal, type Outcome, PAYLOAD_VERSION, type Placement, type PoolConfig, type Refusal, type Resume, type StageTimes } from './contract.ts'
 import { Decisions } from './decisions.ts'
 import { emptyDigest } from './digest.ts'
 import { Fleet } from './fleet.ts'
@@ -181,11 +181,12 @@ export class ClusterState {
   }
 
   digest(now: number): ClusterDigest {
-    this.#seq += 1
-    const facts = { version: PAYLOAD_VERSION, seq: this.#seq, epoch: this.#epoch, at: now }
-    if (this.#configured === null) return emptyDigest(facts)
-    const { pool, version } = this.#configured
-    return { ...facts, cluster: pool.cluster, pool: pool.pool, configVersion: version, bookings: this.#bookings.size, engines: this.#fleet.digest(now) }
+    return this.#digestOf(() => this.#fleet.digest(now), now)
+  }
+
+  /** @param decisions how many of the last ones */
+  glance(decisions: number, now: number): ClusterGlance {
+    return { digest: this.#digestOf(() => this.#fleet.glance(now), now), decisions: this.#decisions.latest(decisions) }
   }
 
   /** By the request's id (its last attempt) or by booking key. */
@@ -222,6 +223,14 @@ export class ClusterState {
 
   get #leaseMs(): number {
     return this.#configured?.pool.leaseMs ?? 0
+  }
+
+  #digestOf(engines: () => ClusterDigest['engines'], now: number): ClusterDigest {
+    this.#seq += 1
+    const facts = { version: PAYLOAD_VERSION, seq: this.#seq, epoch: this.#epoch, at: now }
+    if (this.#configured === null) return emptyDigest(facts)
+    const { pool, version } = this.#configured
+    return { ...facts, cluster: pool.cluster, pool: pool.pool, configVersion: version, bookings: this.#bookings.size, engines: engines() }
   }
 
   /** The edge knows a newer configuration: it will send it and ask again. */
@@ -304,7 +313,9 @@ export class ClusterState {
   #end(booking: Booking, outcome: Outcome, now: number): void {
     this.#books.release(booking, outcome, now)
     this.#decisions.settle(booking.key, outcome)
-    for (const { engine } of booking.legs) {
+    for (const { engine, part } of booking.legs) {
+      // The usage of a split request is the decode engine's, whose hits are what was handed over.
+      if (part === 'whole' && outcome.usage !== null) engine.sawUsage(outcome.usage)
       this.#fleet.judge(engine, verdictOn(engine.spec.id, booking, outcome), { key: booking.key, now })
       this.#fleet.left(engine)
     }

@@ -35,10 +35,16 @@ export class Decisions {
       ttftMs: outcome.stages.ttft ?? outcome.stages.first_byte ?? null,
       cachedTokens: outcome.usage?.cachedTokens ?? null,
       result: outcome.result,
+      stages: outcome.stages,
     }
     // Packed now, not when it was made: then a request was waiting for it.
     const candidates = kept.candidates ?? pack(kept.decision.candidates)
     this.#byKey.set(key, { candidates, decision: { ...kept.decision, candidates: [], actual } })
+  }
+
+  /** The last ones, newest first, without their candidates. */
+  latest(limit: number): Decision[] {
+    return [...this.#byKey.values()].slice(-limit).reverse().map(({ decision }) => ({ ...decision, candidates: [] }))
   }
 
   find(idOrKey: string): Decision | null {

@@ -23,6 +23,7 @@ export function engineDigest(engine: EngineRecord, books: PoolBooks, now: number
     asleep: engine.asleep,
     circuit: engine.circuit.state,
     ttftMs: engine.ttftMs,
+    hitRate: engine.hitRate,
     requestsTotal: engine.requestsTotal,
     failuresTotal: engine.failuresTotal,
     stats: stats === null ? null : { ...stats.value, ageMs: Math.max(0, now - stats.at) },

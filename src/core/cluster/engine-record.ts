@@ -1,9 +1,13 @@
 import type { EngineRef } from './books.ts'
 import { type Circuit, closed } from './circuit.ts'
-import type { EngineSpec, EngineStats } from './contract.ts'
+import type { EngineSpec, EngineStats, Usage } from './contract.ts'
 
 /** Share of a new sample in the decayed mean of TTFT. */
 const TTFT_SHARE = 0.1
+/** TTFTs kept for the eye. */
+const TTFTS_KEPT = 40
+/** A request's share in the decayed sums behind the hit rate. */
+const HIT_SHARE = 0.03
 
 /** Everything the cluster knows of one engine but its books. */
 export class EngineRecord implements EngineRef {
@@ -21,6 +25,10 @@ export class EngineRecord implements EngineRef {
   ttftMs: number | null = null
   requestsTotal = 0
   failuresTotal = 0
+  readonly recentTtftMs: number[] = []
+  /** Decayed sums: a ratio of sums weighs long prompts as much as they cost. */
+  #promptTokens = 0
+  #cachedTokens = 0
   /** Bookings that name it, whatever part they are in. */
   bookings = 0
 
@@ -31,6 +39,20 @@ export class EngineRecord implements EngineRef {
 
   sawTtft(ms: number): void {
     this.ttftMs = this.ttftMs === null ? ms : this.ttftMs + TTFT_SHARE * (ms - this.ttftMs)
+    this.recentTtftMs.push(ms)
+    if (this.recentTtftMs.length > TTFTS_KEPT) this.recentTtftMs.shift()
+  }
+
+  /** What the engine said its cache saved of a prompt. */
+  sawUsage({ promptTokens, cachedTokens }: Usage): void {
+    if (cachedTokens === null) return
+    this.#promptTokens += promptTokens - HIT_SHARE * this.#promptTokens
+    this.#cachedTokens += Math.min(cachedTokens, promptTokens) - HIT_SHARE * this.#cachedTokens
+  }
+
+  /** Share of prompt tokens found in its cache, 0..1; null: it never said. */
+  get hitRate(): number | null {
+    return this.#promptTokens > 0 ? this.#cachedTokens / this.#promptTokens : null
   }
 }
 

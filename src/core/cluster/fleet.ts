@@ -73,6 +73,11 @@ export class Fleet {
     this.#forgetIfGone(engine)
   }
 
+  /** A digest for the eye: with the last TTFTs. */
+  glance(now: number): EngineDigest[] {
+    return [...this.engines.all()].map((engine) => ({ ...engineDigest(engine, this.#books, now), recentTtftMs: [...engine.recentTtftMs] }))
+  }
+
   digest(now: number): EngineDigest[] {
     return [...this.engines.all()].map((engine) => engineDigest(engine, this.#books, now))
   }

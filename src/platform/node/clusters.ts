@@ -96,6 +96,10 @@ class MemoryCluster implements Cluster {
   async explain(id: string) {
     return this.#state.explain(id)
   }
+
+  async glance(decisions: number) {
+    return this.#state.glance(decisions, this.#now())
+  }
 }
 
 class MemoryLease implements Lease {

@@ -3,6 +3,7 @@ import type { Config } from '../../config.ts'
 import { createGateway } from '../../gateway.ts'
 import type { Log } from '../../ports.ts'
 import { openVocabularies } from '../../vocabulary.ts'
+import { diskAssets } from './assets.ts'
 import type { Drained } from './drain.ts'
 import { nodePorts } from './ports.ts'
 import { listen } from './serve.ts'
@@ -23,6 +24,7 @@ export async function startGateway(config: Config, log: Log, folder = '.'): Prom
   const ports = nodePorts(config, log)
   try {
     const gateway = createGateway(config, ports, {
+      assets: diskAssets(),
       vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),
     })
     const listening = await listen(gateway, {

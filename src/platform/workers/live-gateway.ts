@@ -5,6 +5,7 @@ import { Failure } from '../../failure.ts'
 import { createGateway, type Gateway } from '../../gateway.ts'
 import type { Log, RequestScope } from '../../ports.ts'
 import { openVocabularies, type OpenVocabulary } from '../../vocabulary.ts'
+import { boundAssets } from './assets.ts'
 import { CONFIG_KEY, ConfigSource, type ConfigEnv } from './config-source.ts'
 import { workersLog } from './log.ts'
 import { workersPorts, type PortsEnv } from './ports.ts'
@@ -13,6 +14,8 @@ import { kvVocabularies } from './vocabulary.ts'
 export interface GatewayEnv extends ConfigEnv, PortsEnv {
   /** KV namespace of compiled vocabularies, by the names that pools give. */
   readonly VOCABULARIES?: KVNamespace
+  /** The dashboard's files. */
+  readonly ASSETS?: Fetcher
 }
 
 interface Built {
@@ -48,7 +51,7 @@ export class LiveGateway {
     if (this.#built?.config === config) return this.#built.gateway
     const vocabularies = await this.#vocabularies(config, env)
     const vocabularyOf = ({ tokenizer }: { readonly tokenizer: string | null }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null))
-    const gateway = createGateway(config, workersPorts(config, env, this.#log), { vocabularyOf })
+    const gateway = createGateway(config, workersPorts(config, env, this.#log), { vocabularyOf, assets: boundAssets(env.ASSETS) })
     this.#built = { config, gateway }
     return gateway
   }

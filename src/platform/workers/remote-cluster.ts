@@ -66,6 +66,10 @@ export class RemoteCluster implements Cluster {
     return this.#call(async (stub) => stub.explain(id))
   }
 
+  glance(decisions: number) {
+    return this.#call(async (stub) => stub.glance(decisions))
+  }
+
   async #settle(admission: Admission, outcome: Outcome): Promise<void> {
     await this.#call((stub) => stub.settle({ id: admission.id, attempt: admission.attempt }, outcome))
   }

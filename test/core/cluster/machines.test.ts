@@ -142,7 +142,7 @@ describe('the ring of decisions', () => {
     ring.add('a#0', decision('a'))
     ring.settle('a#0', outcome({ stages: { first_byte: 7 }, usage: { promptTokens: 9, completionTokens: 1, cachedTokens: 4 } }))
     ring.settle('z#0', outcome())
-    expect(ring.find('a')?.actual).toEqual({ ttftMs: 7, cachedTokens: 4, result: 'complete' })
+    expect(ring.find('a')?.actual).toEqual({ ttftMs: 7, cachedTokens: 4, result: 'complete', stages: { first_byte: 7 } })
   })
 })
 

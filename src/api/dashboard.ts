@@ -1,0 +1,45 @@
+import type { AssetFiles } from '../ports.ts'
+import { Failure } from '../failure.ts'
+import type { Incoming } from './incoming.ts'
+import { page } from './page.ts'
+
+const TYPES: Readonly<Record<string, string>> = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' }
+
+const UNBUILT = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Firstlight</title>
+<link rel="stylesheet" href="overview.css">
+</head>
+<body>
+<main>
+<h1>The dashboard was not built</h1>
+<p>Its files are made once, from the sources. In the folder of the gateway:</p>
+<pre>npm run build:dashboard</pre>
+<p>Then load this page again. On Workers, deploy again: <code>npm run deploy</code> builds them.</p>
+<p><a href=".">Overview</a></p>
+</main>
+</body>
+</html>
+`
+
+/** The page at `/dashboard`. It holds no data; its script asks for them, with the admin key. */
+export async function dashboardPage(files: AssetFiles, incoming: Incoming): Promise<Response> {
+  const body = await files('index.html')
+  return body === null ? page(incoming, 'text/html', UNBUILT, { status: 503 }) : page(incoming, 'text/html', body)
+}
+
+/** One of the files it is made of; their names hold a hash. */
+export async function dashboardFile(files: AssetFiles, incoming: Incoming, name: string): Promise<Response> {
+  const type = TYPES[/^[\w-]+\.([a-z]+)$/.exec(name)?.[1] ?? '']
+  const body = type === undefined ? null : await files(name)
+  if (type === undefined || body === null) throw new Failure('not_found', 'The dashboard has no such file. Load /dashboard again: it may have been built anew.')
+  return page(incoming, type, body, { immutable: true })
+}
+
+/** The page's addresses are relative to `/dashboard`, so that it works below any prefix. */
+export function dashboardSlash(incoming: Incoming): Response {
+  return new Response(null, { status: 308, headers: { location: '../dashboard', 'x-request-id': incoming.requestId } })
+}

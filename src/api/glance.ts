@@ -1,0 +1,52 @@
+import type { ClusterDigest, ClusterGlance, Decision } from '../core/cluster/contract.ts'
+import type { PoolRoute } from '../origin/exchange.ts'
+import type { Door } from './door.ts'
+import { gatewayView, poolView } from './pool-view.ts'
+import { toWire } from './wire.ts'
+
+const DECISIONS = 60
+/** An object that does not answer in this time is shown as out of reach, and holds up nobody's view. */
+const ANSWER_MS = 5_000
+
+/** The whole fleet for the eye: pools as in `/v1/firstlight/fleet`, with the last TTFTs, and the last decisions of all. */
+export async function glance(door: Door): Promise<unknown> {
+  const seen = await Promise.all(door.catalog.routes.map(async (route) => ({ route, glance: await glanceAt(door, route) })))
+  const decisions = seen.flatMap((pool) => pool.glance?.decisions ?? []).sort((a, b) => b.at - a.at)
+  return {
+    ...gatewayView(door),
+    at: door.ports.now(),
+    pools: seen.map((pool) => poolView(pool.route, pool.glance === null ? null : rounded(pool.glance.digest))),
+    decisions: decisions.slice(0, DECISIONS).map(summary),
+  }
+}
+
+async function glanceAt({ ports }: Door, { cluster, pool }: PoolRoute): Promise<ClusterGlance | null> {
+  const object = ports.cluster(cluster.id, pool.model)
+  try {
+    return await inTime(object.glance === undefined ? object.digest().then((digest) => ({ digest, decisions: [] })) : object.glance(DECISIONS))
+  } catch (error) {
+    ports.log.warn('glance failed', { cluster: cluster.id, pool: pool.model, error })
+    return null
+  }
+}
+
+async function inTime<Answer>(answer: Promise<Answer>): Promise<Answer> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer in ${ANSWER_MS} ms`)), ANSWER_MS)
+  })
+  try {
+    return await Promise.race([answer, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Sent every second, so TTFTs only to the tenth of a millisecond. */
+function rounded(digest: ClusterDigest): ClusterDigest {
+  const engines = digest.engines.map((engine) => ({ ...engine, recentTtftMs: (engine.recentTtftMs ?? []).map((ms) => Math.round(ms * 10) / 10) }))
+  return { ...digest, engines }
+}
+
+/** A decision without its candidates: `/v1/firstlight/decisions/{id}` has them. */
+const summary = ({ candidates: _candidates, excluded, ...decision }: Decision): unknown => toWire({ ...decision, excluded: excluded.length })

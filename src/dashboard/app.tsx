@@ -1,0 +1,67 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { Decisions } from './decisions.tsx'
+import { Engines } from './engines.tsx'
+import { linesOf } from './engine-state.ts'
+import { Feed, type Link } from './feed.ts'
+import { saveKey, savedKey } from './gateway.ts'
+import { remembered } from './history.ts'
+import { Pools } from './pools.tsx'
+import { Prediction } from './prediction.tsx'
+import { Status } from './status.tsx'
+import { Tiles } from './tiles.tsx'
+import { Unlock } from './unlock.tsx'
+import { Waterfall } from './waterfall.tsx'
+import type { Decision, View } from './wire.ts'
+
+interface Shown {
+  readonly view: View
+  /** More than the last view holds: what was seen since the page was opened. */
+  readonly decisions: readonly Decision[]
+}
+
+/** The whole page. One feed, one state, drawn anew with each view. */
+export function App() {
+  const [link, setLink] = useState<Link>({ state: 'connecting' })
+  const [shown, setShown] = useState<Shown | null>(null)
+  const feed = useRef<Feed | null>(null)
+  useEffect(() => {
+    const own = new Feed({
+      onLink: (next) => setLink((last) => (last.state === next.state && next.state === 'live' ? last : next)),
+      onView: (view) => setShown((last) => ({ view, decisions: remembered(last?.decisions ?? [], view.decisions) })),
+    })
+    feed.current = own
+    return () => own.close()
+  }, [])
+  const unlock = (key: string | null) => {
+    saveKey(key)
+    if (key === null) setShown(null)
+    setLink({ state: 'connecting' })
+    feed.current?.open()
+  }
+  return (
+    <>
+      <Status link={link} view={shown?.view ?? null} onForget={savedKey() === null ? null : () => unlock(null)} />
+      <main>
+        {link.state === 'locked' ? <Unlock message={link.message} onKey={unlock} /> : shown === null ? <Waiting link={link} /> : <Fleet {...shown} />}
+      </main>
+    </>
+  )
+}
+
+function Waiting({ link }: { readonly link: Link }) {
+  return <p class="empty">{link.state === 'lost' ? 'Nothing to show yet. The page goes on by itself as soon as the gateway answers.' : 'Waiting for the first view of the fleet …'}</p>
+}
+
+function Fleet({ view, decisions }: Shown) {
+  const lines = linesOf(view.pools)
+  return (
+    <>
+      <Tiles lines={lines} decisions={decisions} />
+      <Pools pools={view.pools} />
+      <Engines lines={lines} />
+      <Waterfall decisions={decisions} />
+      <Prediction decisions={decisions} />
+      <Decisions decisions={decisions} />
+    </>
+  )
+}

@@ -1,0 +1,96 @@
+import { Fragment } from 'preact'
+import { useState } from 'preact/hooks'
+import { DecisionWhy } from './decision-why.tsx'
+import { clock, count, ms } from './format.ts'
+import { keyOf } from './history.ts'
+import { engineOf } from './waterfall.tsx'
+import type { Decision } from './wire.ts'
+
+const ROWS = 25
+
+/** The last choices, newest first; each opens to its why. While one is open the list stands still. */
+export function Decisions({ decisions }: { readonly decisions: readonly Decision[] }) {
+  const [open, setOpen] = useState<{ readonly key: string; readonly list: readonly Decision[] } | null>(null)
+  const newer = new Map(decisions.map((decision) => [keyOf(decision), decision]))
+  const rows = open === null ? decisions.slice(0, ROWS) : open.list.map((decision) => newer.get(keyOf(decision)) ?? decision)
+  const toggle = (key: string) => setOpen(open?.key === key ? null : { key, list: rows })
+  return (
+    <section aria-labelledby="decisions">
+      <div class="head">
+        <h2 id="decisions">Recent decisions</h2>
+        {open !== null && <span class="dim">standing still while one is open</span>}
+      </div>
+      {rows.length === 0 ? (
+        <p class="empty">No request has been placed yet. Send one to /v1/chat/completions.</p>
+      ) : (
+        <table class="lines decisions">
+          <caption class="hidden">Recent decisions, newest first</caption>
+          <thead>
+            <tr>
+              <th scope="col">time</th>
+              <th scope="col">engine</th>
+              <th scope="col">policy</th>
+              <th scope="col" class="number">prompt</th>
+              <th scope="col" class="number">cached: predicted / actual</th>
+              <th scope="col" class="number">TTFT: predicted / actual</th>
+              <th scope="col">result</th>
+              <th scope="col">
+                <span class="hidden">why</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((decision) => (
+              <Fragment key={keyOf(decision)}>
+                <Row decision={decision} isOpen={open?.key === keyOf(decision)} onToggle={() => toggle(keyOf(decision))} />
+                {open?.key === keyOf(decision) && (
+                  <tr class="why" id={`why-${keyOf(decision)}`}>
+                    <td colSpan={8}>
+                      <DecisionWhy id={decision.id} />
+                    </td>
+                  </tr>
+                )}
+              </Fragment>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  )
+}
+
+interface RowProps {
+  readonly decision: Decision
+  readonly isOpen: boolean
+  readonly onToggle: () => void
+}
+
+function Row({ decision, isOpen, onToggle }: RowProps) {
+  const { actual } = decision
+  return (
+    <tr data-decision={decision.id}>
+      <td data-label="time">{clock(decision.at)}</td>
+      <td data-label="engine">
+        {engineOf(decision)}
+        {decision.attempt > 0 && <span class="dim"> attempt {decision.attempt + 1}</span>}
+      </td>
+      <td data-label="policy">
+        {decision.policy}
+        {decision.fallback !== null && <span class="wrong"> for {decision.fallback.from}</span>}
+      </td>
+      <td data-label="prompt" class="number">{count(decision.prompt_tokens)}</td>
+      <td data-label="cached, predicted / actual" class="number">
+        {count(decision.predicted_cached_tokens)} / {count(actual?.cached_tokens)}
+      </td>
+      <td data-label="TTFT, predicted / actual" class="number">
+        {ms(decision.predicted_ttft_ms)} / {ms(actual?.ttft_ms)}
+      </td>
+      <td data-label="result">{actual === null ? <span class="dim">running</span> : <span class={actual.result === 'complete' ? '' : 'wrong'}>{actual.result.replaceAll('_', ' ')}</span>}</td>
+      <td class="act">
+        <button type="button" class="small" aria-expanded={isOpen} aria-controls={`why-${keyOf(decision)}`} aria-label={`why ${engineOf(decision)} at ${clock(decision.at)}`} onClick={onToggle}>
+          {isOpen ? 'close' : 'why'}
+        </button>
+      </td>
+    </tr>
+  )
+}

@@ -1,0 +1,68 @@
+import type { Engine, Pool } from './wire.ts'
+
+export type EngineState = 'up' | 'draining' | 'asleep' | 'unhealthy' | 'circuit' | 'full' | 'unknown'
+
+export interface Line {
+  readonly pool: Pool
+  readonly engine: Engine
+  readonly state: EngineState
+  /** In words. */
+  readonly says: string
+}
+
+export const linesOf = (pools: readonly Pool[]): Line[] =>
+  pools.flatMap((pool) => pool.engines.map((engine) => ({ pool, engine, ...stateOf(engine) })))
+
+/** The first reason why it is not chosen, the gravest first. */
+function stateOf(engine: Engine): { readonly state: EngineState; readonly says: string } {
+  if (engine.available === null) return { state: 'unknown', says: 'unknown' }
+  if (engine.healthy === false) return { state: 'unhealthy', says: 'unhealthy' }
+  if (engine.circuit !== undefined && engine.circuit !== 'closed') return { state: 'circuit', says: `circuit ${engine.circuit}` }
+  if (engine.draining) return { state: 'draining', says: 'draining' }
+  if (engine.asleep) return { state: 'asleep', says: 'asleep' }
+  return engine.available ? { state: 'up', says: 'up' } : { state: 'full', says: 'full' }
+}
+
+export const columns = {
+  engine: ({ engine }: Line) => engine.id,
+  cluster: ({ pool }: Line) => `${pool.cluster} ${pool.model}`,
+  role: ({ engine }: Line) => engine.role,
+  state: ({ says }: Line) => says,
+  running: ({ engine }: Line) => engine.requests,
+  blocks: ({ engine }: Line) => engine.active_blocks,
+  queue: ({ engine }: Line) => engine.queued_prefill_s,
+  hits: ({ engine }: Line) => engine.hit_rate,
+  ttft: ({ engine }: Line) => engine.ttft_ms,
+  error: ({ engine }: Line) => engine.learned?.ttft_error,
+  requests: ({ engine }: Line) => engine.requests_total,
+  failures: ({ engine }: Line) => engine.failures_total,
+} as const satisfies Record<string, (line: Line) => string | number | null | undefined>
+
+export type Column = keyof typeof columns
+
+export interface Wish {
+  readonly text: string
+  readonly state: EngineState | 'all' | 'trouble'
+  readonly column: Column
+  readonly descending: boolean
+}
+
+/** The lines that are wanted, in the order that is wanted; what is not known comes last in both directions. */
+export function chosen(lines: readonly Line[], { text, state, column, descending }: Wish): Line[] {
+  const words = text.toLowerCase().split(/\s+/).filter((word) => word !== '')
+  const fits = (line: Line) => {
+    const own = `${line.engine.id} ${line.pool.cluster} ${line.pool.model} ${line.engine.role} ${line.says}`.toLowerCase()
+    return words.every((word) => own.includes(word)) && (state === 'all' || (state === 'trouble' ? line.state !== 'up' : line.state === state))
+  }
+  const value = columns[column]
+  return lines.filter(fits).toSorted((a, b) => compare(value(a), value(b), descending))
+}
+
+type Value = string | number | null | undefined
+
+function compare(a: Value, b: Value, descending: boolean): number {
+  const isGone = Number(a === null || a === undefined) - Number(b === null || b === undefined)
+  if (isGone !== 0 || a === null || a === undefined || b === null || b === undefined) return isGone
+  const order = typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), 'en', { numeric: true })
+  return descending ? -order : order
+}

@@ -1,0 +1,115 @@
+import { useState } from 'preact/hooks'
+import { EngineRow } from './engine-row.tsx'
+import { chosen, type Column, type Line, type Wish } from './engine-state.ts'
+import { plural } from './format.ts'
+
+const HEADS: readonly (readonly [column: Column, title: string, isNumber: boolean])[] = [
+  ['engine', 'engine', false],
+  ['cluster', 'cluster', false],
+  ['role', 'role', false],
+  ['state', 'state', false],
+  ['running', 'running', true],
+  ['blocks', 'active blocks', true],
+  ['queue', 'prefill queue', true],
+  ['hits', 'hit rate', true],
+  ['ttft', 'TTFT', true],
+  ['error', 'off by', true],
+  ['requests', 'requests', true],
+  ['failures', 'failures', true],
+]
+
+const STATES: readonly (readonly [Wish['state'], string])[] = [
+  ['all', 'all states'],
+  ['up', 'up'],
+  ['trouble', 'not up'],
+  ['draining', 'draining'],
+  ['unhealthy', 'unhealthy'],
+  ['circuit', 'circuit open'],
+  ['asleep', 'asleep'],
+  ['full', 'full'],
+]
+
+/** More rows than these are drawn when asked for. */
+const FIRST_ROWS = 50
+
+/** Every engine in one table that sorts and filters. */
+export function Engines({ lines }: { readonly lines: readonly Line[] }) {
+  const [wish, setWish] = useState<Wish>({ text: '', state: 'all', column: 'engine', descending: false })
+  const [all, setAll] = useState(false)
+  const rows = chosen(lines, wish)
+  const drawn = all ? rows : rows.slice(0, FIRST_ROWS)
+  const sort = (column: Column, isNumber: boolean) =>
+    setWish((last) => ({ ...last, column, descending: last.column === column ? !last.descending : isNumber }))
+  return (
+    <section aria-labelledby="engines">
+      <div class="head">
+        <h2 id="engines">Engines</h2>
+        <Filter wish={wish} onWish={setWish} />
+        <span class="dim" role="status">
+          {rows.length === lines.length ? plural(lines.length, 'engine') : `${rows.length} of ${plural(lines.length, 'engine')}`}
+        </span>
+      </div>
+      {rows.length === 0 ? (
+        <p class="empty">{lines.length === 0 ? 'No engine is configured. Add one under engines of a pool.' : 'No engine fits. Change the filter.'}</p>
+      ) : (
+        <table class="lines engines">
+          <caption class="hidden">Engines with their load. The heads sort.</caption>
+          <thead>
+            <tr>
+              {HEADS.map(([column, title, isNumber]) => (
+                <Head key={column} title={title} isNumber={isNumber} direction={wish.column === column ? (wish.descending ? 'descending' : 'ascending') : 'none'} onSort={() => sort(column, isNumber)} />
+              ))}
+              <th scope="col">last TTFTs</th>
+              <th scope="col">
+                <span class="hidden">drain</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {drawn.map((line) => (
+              <EngineRow key={`${line.pool.cluster} ${line.pool.model} ${line.engine.id}`} line={line} />
+            ))}
+          </tbody>
+        </table>
+      )}
+      {drawn.length < rows.length && (
+        <button type="button" onClick={() => setAll(true)}>
+          Show all {rows.length}
+        </button>
+      )}
+    </section>
+  )
+}
+
+function Filter({ wish, onWish }: { readonly wish: Wish; readonly onWish: (wish: Wish) => void }) {
+  return (
+    <div class="filter">
+      <input type="search" placeholder="name, cluster, model, role" aria-label="Filter engines" value={wish.text} onInput={(event) => onWish({ ...wish, text: event.currentTarget.value })} />
+      <select aria-label="Filter by state" value={wish.state} onChange={(event) => onWish({ ...wish, state: event.currentTarget.value as Wish['state'] })}>
+        {STATES.map(([state, title]) => (
+          <option key={state} value={state}>
+            {title}
+          </option>
+        ))}
+      </select>
+    </div>
+  )
+}
+
+interface HeadProps {
+  readonly title: string
+  readonly isNumber: boolean
+  readonly direction: 'ascending' | 'descending' | 'none'
+  readonly onSort: () => void
+}
+
+function Head({ title, isNumber, direction, onSort }: HeadProps) {
+  return (
+    <th scope="col" aria-sort={direction} class={isNumber ? 'number' : ''}>
+      <button type="button" onClick={onSort}>
+        {title}
+        <span aria-hidden="true">{direction === 'none' ? '' : direction === 'ascending' ? ' ↑' : ' ↓'}</span>
+      </button>
+    </th>
+  )
+}

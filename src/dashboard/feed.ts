@@ -1,0 +1,100 @@
+import { call, Refused } from './gateway.ts'
+import type { View } from './wire.ts'
+
+export type Link =
+  | { readonly state: 'connecting' | 'live' | 'paused' }
+  /** Trying again by itself. */
+  | { readonly state: 'lost'; readonly message: string }
+  /** The admin key is missing or wrong. */
+  | { readonly state: 'locked'; readonly message: string }
+
+export interface Viewer {
+  onView(view: View): void
+  onLink(link: Link): void
+}
+
+const FIRST_RETRY_MS = 1_000
+const LAST_RETRY_MS = 15_000
+/** The gateway sends a view every second or two. */
+const SILENT_MS = 15_000
+
+/** Follows `/v1/firstlight/live` until closed; lets go while the page is hidden. fetch, since an EventSource could send its key in the address only. */
+export class Feed {
+  readonly #viewer: Viewer
+  #attempt: AbortController | null = null
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #retryMs = FIRST_RETRY_MS
+
+  constructor(viewer: Viewer) {
+    this.#viewer = viewer
+    document.addEventListener('visibilitychange', this.#seen)
+    this.open()
+  }
+
+  /** Begins anew, e.g. with another key. */
+  open(): void {
+    this.#stop()
+    if (document.hidden) return this.#viewer.onLink({ state: 'paused' })
+    const attempt = new AbortController()
+    this.#attempt = attempt
+    void this.#follow(attempt)
+  }
+
+  close(): void {
+    document.removeEventListener('visibilitychange', this.#seen)
+    this.#stop()
+  }
+
+  readonly #seen = (): void => this.open()
+
+  #stop(): void {
+    clearTimeout(this.#timer)
+    this.#attempt?.abort()
+    this.#attempt = null
+  }
+
+  async #follow(attempt: AbortController): Promise<void> {
+    try {
+      const response = await call('v1/firstlight/live', { signal: attempt.signal })
+      await this.#read(response.body!, attempt)
+      // A feed ends now and then by itself; the next one goes on.
+      if (!attempt.signal.aborted) this.#later(FIRST_RETRY_MS / 4)
+    } catch (error) {
+      if (attempt !== this.#attempt) return
+      if (error instanceof Refused && error.status === 401) return this.#viewer.onLink({ state: 'locked', message: error.message })
+      this.#viewer.onLink({ state: 'lost', message: error instanceof Refused ? error.message : 'The gateway does not answer. Is it running?' })
+      this.#later(this.#retryMs)
+      this.#retryMs = Math.min(LAST_RETRY_MS, this.#retryMs * 2)
+    }
+  }
+
+  async #read(body: ReadableStream<Uint8Array>, attempt: AbortController): Promise<void> {
+    const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader()
+    let text = ''
+    for (;;) {
+      clearTimeout(this.#timer)
+      this.#timer = setTimeout(() => this.open(), SILENT_MS)
+      const { done, value } = await reader.read()
+      if (done || attempt.signal.aborted) return clearTimeout(this.#timer)
+      text += value
+      const events = text.split('\n\n')
+      text = events.pop()!
+      const last = events.at(-1)
+      if (last !== undefined) this.#show(last)
+    }
+  }
+
+  /** Of several views that came at once only the last one is worth drawing. */
+  #show(event: string): void {
+    const data = event.split('\n').find((line) => line.startsWith('data: '))
+    if (data === undefined) return
+    this.#retryMs = FIRST_RETRY_MS
+    this.#viewer.onLink({ state: 'live' })
+    this.#viewer.onView(JSON.parse(data.slice(6)) as View)
+  }
+
+  #later(ms: number): void {
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.open(), ms)
+  }
+}

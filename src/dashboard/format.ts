@@ -1,0 +1,37 @@
+const NOTHING = '–'
+
+type Maybe = number | null | undefined
+
+/** Three significant digits are what an eye takes in. */
+function short(value: number): string {
+  const size = Math.abs(value)
+  if (size >= 100 || value === 0) return String(Math.round(value))
+  return String(Number(value.toPrecision(size >= 1 ? 3 : 2)))
+}
+
+export const count = (value: Maybe): string => (value === null || value === undefined ? NOTHING : Math.round(value).toLocaleString('en'))
+
+export function ms(value: Maybe): string {
+  if (value === null || value === undefined) return NOTHING
+  return value >= 10_000 ? `${short(value / 1000)} s` : `${short(value)} ms`
+}
+
+export function seconds(value: Maybe): string {
+  if (value === null || value === undefined) return NOTHING
+  return value > 0 && value < 1 ? `${short(value * 1000)} ms` : `${short(value)} s`
+}
+
+export const percent = (share: Maybe): string => (share === null || share === undefined ? NOTHING : `${Math.round(share * 100)}%`)
+
+export const number = (value: Maybe): string => (value === null || value === undefined ? NOTHING : short(value))
+
+export const clock = (at: number): string => new Date(at).toLocaleTimeString('en-GB')
+
+export const plural = (value: number, one: string, many = `${one}s`): string => `${count(value)} ${value === 1 ? one : many}`
+
+/** 0: the least, 1: the most; null of nothing. */
+export function quantile(values: readonly number[], share: number): number | null {
+  if (values.length === 0) return null
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]!
+}

@@ -1,0 +1,38 @@
+/** The way to the gateway. The admin key lives in this tab's session and travels in a header, never in an address. */
+
+const KEY = 'firstlight-admin-key'
+
+export const savedKey = (): string | null => sessionStorage.getItem(KEY)
+
+export function saveKey(key: string | null): void {
+  if (key === null) sessionStorage.removeItem(KEY)
+  else sessionStorage.setItem(KEY, key)
+}
+
+/** The gateway said no. The message is its own, written for people. */
+export class Refused extends Error {
+  readonly status: number
+
+  constructor(status: number, message: string) {
+    super(message)
+    this.status = status
+  }
+}
+
+/** `path` is relative to the gateway's root, whatever prefix it is served below. Throws Refused. */
+export async function call(path: string, init: RequestInit = {}): Promise<Response> {
+  const key = savedKey()
+  const headers = key === null ? {} : { authorization: `Bearer ${key}` }
+  const response = await fetch(path, { ...init, headers, cache: 'no-store' })
+  if (response.ok) return response
+  throw new Refused(response.status, await messageOf(response))
+}
+
+async function messageOf(response: Response): Promise<string> {
+  try {
+    const { error } = (await response.json()) as { readonly error: { readonly message: string } }
+    return error.message
+  } catch {
+    return `The gateway answered ${response.status}.`
+  }
+}

@@ -1,0 +1,90 @@
+import { Chart } from './chart.tsx'
+import { count, ms, percent, plural, quantile } from './format.ts'
+import type { Decision } from './wire.ts'
+
+interface Pair {
+  readonly at: number
+  readonly predicted: number
+  readonly actual: number
+}
+
+type Read = (decision: Decision) => readonly [predicted: number | null, actual: number | null | undefined]
+
+const ttft: Read = ({ predicted_ttft_ms, actual }) => [predicted_ttft_ms, actual?.ttft_ms]
+const cached: Read = ({ predicted_cached_tokens, actual }) => [predicted_cached_tokens, actual?.cached_tokens]
+
+/** Those that have both, oldest first. */
+function pairsOf(decisions: readonly Decision[], read: Read): Pair[] {
+  const pairs: Pair[] = []
+  for (const decision of decisions.toReversed()) {
+    const [predicted, actual] = read(decision)
+    if (predicted !== null && actual !== null && actual !== undefined) pairs.push({ at: decision.at / 1000, predicted, actual })
+  }
+  return pairs
+}
+
+/** How far the predictions that placed requests were from what came. */
+export function Prediction({ decisions }: { readonly decisions: readonly Decision[] }) {
+  const ttfts = pairsOf(decisions, ttft)
+  const tokens = pairsOf(decisions, cached)
+  const errors = ttfts.flatMap(({ predicted, actual }) => (actual > 0 ? Math.abs(actual - predicted) / actual : []))
+  const bias = ttfts.map(({ predicted, actual }) => predicted - actual)
+  const missed = tokens.map(({ predicted, actual }) => Math.abs(actual - predicted))
+  return (
+    <section aria-labelledby="prediction">
+      <h2 id="prediction">Prediction</h2>
+      <div class="charts">
+        <Figure
+          title="TTFT"
+          pairs={ttfts}
+          format={ms}
+          empty="No request with a predicted and a measured TTFT yet. Streamed requests have both."
+          says={`off by ${percent(quantile(errors, 0.5))} in the median (${percent(quantile(errors, 0.9))} at p90), bias ${ms(quantile(bias, 0.5))}, ${plural(ttfts.length, 'request')}`}
+        />
+        <Figure
+          title="Cached tokens"
+          pairs={tokens}
+          format={count}
+          empty="No engine has said how many tokens it had cached. vLLM does with --enable-prompt-tokens-details."
+          says={`off by ${count(quantile(missed, 0.5))} tokens in the median (${count(quantile(missed, 0.9))} at p90), ${plural(tokens.length, 'request')}`}
+        />
+      </div>
+    </section>
+  )
+}
+
+interface FigureProps {
+  readonly title: string
+  readonly pairs: readonly Pair[]
+  readonly format: (value: number) => string
+  readonly empty: string
+  readonly says: string
+}
+
+function Figure({ title, pairs, format, empty, says }: FigureProps) {
+  if (pairs.length === 0) {
+    return (
+      <figure>
+        <h3>{title}</h3>
+        <p class="empty">{empty}</p>
+      </figure>
+    )
+  }
+  return (
+    <figure>
+      <h3>
+        {title}
+        <span class="legend">
+          <span>
+            <i class="actual" /> actual
+          </span>
+          <span>
+            <i class="predicted" /> predicted
+          </span>
+        </span>
+      </h3>
+      <Chart x={pairs.map(({ at }) => at)} actual={pairs.map(({ actual }) => actual)} predicted={pairs.map(({ predicted }) => predicted)} format={format} />
+      <figcaption>{says}</figcaption>
+    </figure>
+  )
+}

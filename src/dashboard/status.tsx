@@ -1,0 +1,48 @@
+import type { Link } from './feed.ts'
+import type { View } from './wire.ts'
+
+const WORDS: Readonly<Record<Link['state'], string>> = { connecting: 'connecting', live: 'live', paused: 'paused', lost: 'not connected', locked: 'locked' }
+
+interface StatusProps {
+  readonly link: Link
+  readonly view: View | null
+  /** null: there is no key to forget. */
+  readonly onForget: (() => void) | null
+}
+
+/** The page's head: whose fleet this is, and whether what is shown is true now. */
+export function Status({ link, view, onForget }: StatusProps) {
+  return (
+    <header>
+      <div class="title">
+        <h1>Firstlight</h1>
+        <span class={`link ${link.state}`} role="status">
+          {WORDS[link.state]}
+        </span>
+      </div>
+      <nav aria-label="Gateway">
+        {view !== null && (
+          <span class="dim">
+            {view.version} · configuration {view.config_version}
+          </span>
+        )}
+        <a href=".">Overview</a>
+        {onForget !== null && (
+          <button type="button" class="quiet" onClick={onForget}>
+            Forget key
+          </button>
+        )}
+      </nav>
+      {link.state === 'lost' && (
+        <p class="notice" role="alert">
+          {link.message} Trying again …{view !== null && ' What you see is the last that was known.'}
+        </p>
+      )}
+      {view?.draining === true && (
+        <p class="notice" role="alert">
+          This gateway is shutting down: it takes no new requests.
+        </p>
+      )}
+    </header>
+  )
+}

@@ -1,0 +1,36 @@
+import type { Line } from './engine-state.ts'
+import { count, ms, percent, quantile, seconds } from './format.ts'
+import type { Decision } from './wire.ts'
+
+interface TilesProps {
+  readonly lines: readonly Line[]
+  readonly decisions: readonly Decision[]
+}
+
+/** The fleet in six numbers. */
+export function Tiles({ lines, decisions }: TilesProps) {
+  const up = lines.filter(({ state }) => state === 'up').length
+  const sum = (value: (line: Line) => number | undefined) => lines.reduce((total, line) => total + (value(line) ?? 0), 0)
+  const queues = lines.map(({ engine }) => engine.queued_prefill_s ?? 0)
+  const rates = lines.flatMap(({ engine }) => engine.hit_rate ?? [])
+  const ttfts = decisions.flatMap(({ actual }) => actual?.ttft_ms ?? [])
+  return (
+    <dl class="tiles">
+      <Tile name="engines up" value={`${count(up)} of ${count(lines.length)}`} tone={up === lines.length ? 'good' : 'bad'} />
+      <Tile name="running requests" value={count(sum(({ engine }) => engine.requests))} />
+      <Tile name="active blocks" value={count(sum(({ engine }) => engine.active_blocks))} />
+      <Tile name="longest prefill queue" value={seconds(Math.max(0, ...queues))} />
+      <Tile name="cache hit rate" value={percent(rates.length === 0 ? null : rates.reduce((a, b) => a + b, 0) / rates.length)} />
+      <Tile name="TTFT p50 / p95" value={`${ms(quantile(ttfts, 0.5))} / ${ms(quantile(ttfts, 0.95))}`} />
+    </dl>
+  )
+}
+
+function Tile({ name, value, tone = '' }: { readonly name: string; readonly value: string; readonly tone?: string }) {
+  return (
+    <div class="tile">
+      <dt>{name}</dt>
+      <dd class={tone}>{value}</dd>
+    </div>
+  )
+}
