@@ -14,9 +14,10 @@ export const fleet: Command = {
   ],
   positionals: null,
   flags: {
-    engines: { type: 'string', value: 'N', about: 'How many. Default: 4.' },
-    prefill: { type: 'string', value: 'N', about: 'Instead of --engines: prefill engines for disaggregated serving.' },
-    decode: { type: 'string', value: 'N', about: 'And decode engines.' },
+    engines: { type: 'string', value: 'N', about: 'How many that do everything. Default: 4, or none beside engines of a role.' },
+    prefill: { type: 'string', value: 'N', about: 'Prefill engines, for disaggregated serving.' },
+    decode: { type: 'string', value: 'N', about: 'Decode engines.' },
+    encode: { type: 'string', value: 'N', about: 'Engines that encode images, sounds and videos.' },
     port: { type: 'string', value: 'PORT', about: 'Port of the first; the others follow, the control API comes last. Default: any free ones.' },
     host: { type: 'string', value: 'HOST', about: 'Address to listen on. Default: 127.0.0.1.' },
     profile: { type: 'string', value: 'NAME', about: `Speed and size: ${Object.keys(profiles).join(', ')}. Default: demo.` },
@@ -58,16 +59,18 @@ function wantedFleet(args: Args): HostOptions {
   }
 }
 
+/** Either half of a split alone makes no sense: the other one is then one engine. */
 function wantedEngines(args: Args): number | EngineOptions[] {
-  const most = { min: 0, max: 256 }
-  const prefill = whole(args, 'prefill', most)
-  const decode = whole(args, 'decode', most)
-  if (prefill === null && decode === null) return whole(args, 'engines', { min: 1, max: 256 }) ?? 4
-  return [...enginesOf('prefill', prefill ?? 1), ...enginesOf('decode', decode ?? 1)]
+  const wanted = (flag: string) => whole(args, flag, { min: 0, max: 256 })
+  const [engines, prefill, decode, encode] = [whole(args, 'engines', { min: 1, max: 256 }), wanted('prefill'), wanted('decode'), wanted('encode')]
+  if (prefill === null && decode === null && encode === null) return engines ?? 4
+  const halves = prefill === null && decode === null ? 0 : 1
+  const any = engines ?? (halves === 0 ? 1 : 0)
+  return [...enginesOf('encode', encode ?? 0), ...enginesOf('prefill', prefill ?? halves), ...enginesOf('decode', decode ?? halves), ...enginesOf('any', any)]
 }
 
-function enginesOf(role: 'prefill' | 'decode', wanted: number): EngineOptions[] {
-  return Array.from({ length: wanted }, (_, index) => ({ id: `${role}-${index}`, role }))
+function enginesOf(role: NonNullable<EngineOptions['role']>, wanted: number): EngineOptions[] {
+  return Array.from({ length: wanted }, (_, index) => ({ id: `${role === 'any' ? 'engine' : role}-${index}`, role }))
 }
 
 const count = (args: Args, flag: string): number | null => whole(args, flag, { min: 1, max: 100_000_000 })

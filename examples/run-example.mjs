@@ -1,0 +1,76 @@
+// Starts simulated engines and a gateway, asks it something, and stays until Ctrl-C. Runs on Node 20.
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const firstlight = fileURLToPath(new URL('../bin/firstlight.mjs', import.meta.url))
+const argv = process.argv.slice(2)
+const portFlag = argv.indexOf('--port')
+/** Of the gateway; the engines have the next ones. */
+const port = portFlag < 0 ? 9100 : Number(argv[portFlag + 1])
+const once = argv.includes('--once')
+
+/**
+ * `folder`: URL of the example's folder; its firstlight.yaml is written for port 9100 and those after it.
+ * `fleet`: flags of `firstlight fleet`. `questions`: bodies of chats, each with a line about what to see.
+ */
+export async function runExample({ folder, fleet, questions }) {
+  const scratch = mkdtempSync(join(tmpdir(), 'firstlight-'))
+  const config = join(scratch, 'firstlight.yaml')
+  const text = readFileSync(new URL('firstlight.yaml', folder), 'utf8').replaceAll(/\b91(\d\d)\b/g, (_, at) => String(port + Number(at)))
+  writeFileSync(config, text)
+  const children = [start('fleet', ...fleet, '--port', String(port + 1))]
+  const stop = () => {
+    for (const child of children) child.kill('SIGTERM')
+  }
+  process.once('SIGINT', stop)
+  process.once('SIGTERM', stop)
+  try {
+    for (const [, engine] of text.matchAll(/url: (http\S+?) /g)) await ready(`${engine}/health`, children)
+    children.push(start('serve', '--config', config))
+    await ready(`http://127.0.0.1:${port}/ready`, children)
+    for (const { about, body } of questions) await ask(about, body)
+    if (!once) console.log('\nCtrl-C ends it.')
+    else stop()
+  } catch (error) {
+    console.error(String(error))
+    process.exitCode = 1
+    stop()
+  }
+  await Promise.all(children.map(ended))
+  rmSync(scratch, { recursive: true })
+}
+
+function start(...args) {
+  return spawn(process.execPath, [firstlight, ...args], { stdio: ['ignore', 'ignore', 'inherit'] })
+}
+
+const ended = (child) => new Promise((resolve) => (child.exitCode === null && child.signalCode === null ? child.once('exit', resolve) : resolve()))
+
+async function ready(url, children) {
+  for (let tries = 0; tries < 600; tries += 1) {
+    if (children.some(({ exitCode }) => exitCode !== null)) throw new Error(`Something did not start; is a port from ${port} on taken? Try --port 19100.`)
+    const response = await fetch(url).catch(() => null)
+    if (response?.status === 200) return
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  throw new Error(`${url} did not become ready within a minute.`)
+}
+
+/** Prints a command and what it says. */
+async function ask(about, body) {
+  const url = `http://127.0.0.1:${port}/v1/chat/completions`
+  const json = JSON.stringify(body)
+  console.log(`\n${about}\n\n  curl -iN ${url} -H 'content-type: application/json' -d '${json}'\n`)
+  const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: json })
+  for (const name of ['x-firstlight-prefill', 'x-firstlight-engine', 'server-timing']) {
+    const value = response.headers.get(name)
+    if (value !== null) console.log(`  ${name}: ${value}`)
+  }
+  const text = await response.text()
+  if (response.status !== 200) throw new Error(`HTTP ${response.status}: ${text}`)
+  const words = [...text.matchAll(/"content":"((?:[^"\\]|\\.)*)"/g)].map((match) => JSON.parse(`"${match[1]}"`))
+  console.log(`  ${words.join('').trim()}`)
+}

@@ -1,0 +1,31 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { describe, expect, it } from 'vitest'
+
+const run = promisify(execFile)
+
+/** Ports nobody is likely to have, and others for each example. */
+const base = 20_000 + (process.pid % 2000) * 10
+
+async function example(name: string, port: number): Promise<string> {
+  const script = fileURLToPath(new URL(`../../examples/${name}/run.mjs`, import.meta.url))
+  const { stdout } = await run(process.execPath, [script, '--once', '--port', String(port)])
+  return stdout
+}
+
+describe('the examples of split serving', () => {
+  it('prefill on one engine and decode on another, when the prompt is long enough', async () => {
+    const [, long, short] = (await example('prefill-decode', base)).split('curl -iN')
+    expect(long).toMatch(/x-firstlight-prefill: prefill-\d\n +x-firstlight-engine: decode-\d\n.*prefill_leg;dur=.*\n +\w+( \w+){11}/)
+    expect(short).toMatch(/x-firstlight-engine: decode-\d/)
+    expect(short).not.toMatch(/prefill_leg|x-firstlight-prefill/)
+  }, 120_000)
+
+  it('encode a picture once', async () => {
+    const [, first, second] = (await example('encode-pd', base + 5)).split('curl -iN')
+    expect(first).toMatch(/encode;dur=/)
+    expect(second).toMatch(/x-firstlight-engine: engine-\d/)
+    expect(second).not.toMatch(/encode;dur=/)
+  }, 120_000)
+})
