@@ -38,3 +38,9 @@ export const exact = greedy('exact', 'Least time to first token, from the engine
 
 /** As if nobody had a cache: what knowing the queues alone is worth. */
 export const leastWork = greedy('least_work', 'Shortest queue by true remaining work; caches ignored.', (engine, job, now) => engine.exactColdTtftMs(job, now))
+
+/** Who counts requests alone, exactly, and has no books to keep: quick enough for thousands of runs. */
+export const fewestRequests = greedy('fewest_requests', 'Fewest requests running and waiting, as the engines count them.', (engine) => {
+  const { running, waiting } = engine.gauges()
+  return running + waiting
+})

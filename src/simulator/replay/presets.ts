@@ -64,7 +64,7 @@ const experiment1: PresetKind = {
   parts: () => [
     {
       name: 'experiment-1',
-      trace: multiRound({ name: 'experiment-1', users: 206, rounds: 10, systemTokens: 1, historyTokens: 200, questionTokens: 46, answerTokens: 65, joinMs: 90, thinkMs: 0, blockTokens: 16, named: false }),
+      trace: multiRound({ name: 'experiment-1', users: 206, rounds: 10, systemTokens: 1, historyTokens: 200, questionTokens: 46, answerTokens: 65, joinMs: 90, thinkMs: 50, blockTokens: 16, named: false }),
       fleet: fleetOf(2, { kind: 'vllm', profile: rtx3090 }),
       kinds: [ttft670, kvawareAlways, qps, ...others],
       closedLoop: true,

@@ -5,7 +5,7 @@ import { hashPrefix } from './baselines/hash-prefix.ts'
 import { llmD } from './baselines/llm-d.ts'
 import { kvaware, ttft670 } from './baselines/production-stack.ts'
 import { GatewayRouter } from './gateway-router.ts'
-import { exact, leastWork } from './marks.ts'
+import { exact, fewestRequests, leastWork } from './marks.ts'
 import type { RouterKind } from './router.ts'
 
 /** The gateway itself with a policy of its own. */
@@ -35,7 +35,7 @@ export const markKinds: readonly RouterKind[] = [leastWork, exact]
 /** Everything `--policies all` stands for. */
 export const routerKinds: readonly RouterKind[] = [...shippedKinds, ...baselineKinds, ...markKinds]
 
-const NAMED = new Map(routerKinds.map((kind) => [kind.name, kind]))
+const NAMED = new Map([...routerKinds, fewestRequests].map((kind) => [kind.name, kind]))
 
 /**
  * The router a word stands for: a name, or a shipped policy with options of its own, `predicted:workWeight=2`.

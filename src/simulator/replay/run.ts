@@ -52,7 +52,7 @@ class Run implements JobListener {
   readonly #decisionsMs: Float64Array
   /** The next turn of a job's session, by job. */
   readonly #following = new Map<Job, Job>()
-  /** At the client, for its turn. */
+  /** At the client, for its turn: the earliest in the trace goes first, as in clients that look through their users in order. */
   readonly #waiting: Job[] = []
   /** At the gateway, for an engine with room. */
   readonly #held: Job[] = []
@@ -163,7 +163,11 @@ class Run implements JobListener {
 
   #arrive(job: Job, now: number): void {
     if (this.#inFlight < this.#options.concurrency) this.#send(job, now)
-    else this.#waiting.push(job)
+    else {
+      let at = this.#waiting.length
+      while (at > 0 && this.#waiting[at - 1]!.index > job.index) at -= 1
+      this.#waiting.splice(at, 0, job)
+    }
   }
 
   #send(job: Job, now: number): void {

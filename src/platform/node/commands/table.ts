@@ -1,3 +1,4 @@
+import { calibrate } from './calibrate.ts'
 import { check } from './check.ts'
 import type { Command } from './command.ts'
 import { demo } from './demo.ts'
@@ -7,4 +8,4 @@ import { serve } from './serve.ts'
 import { vocab } from './vocab.ts'
 
 /** Every subcommand there is, in the order the help shows them. */
-export const commands: readonly Command[] = [serve, check, demo, fleet, replay, vocab]
+export const commands: readonly Command[] = [serve, check, demo, fleet, replay, calibrate, vocab]
