@@ -42,6 +42,6 @@ export class ChunkSize {
 /** The number in [low, high] that the highest power of two divides; the smallest of them. */
 function roundest(low: number, high: number): number {
   let step = 1
-  while (Math.ceil(low / (step * 2)) * step * 2 <= Math.min(high, 2 ** 30)) step *= 2
+  while (Math.ceil(low / (step * 2)) * step * 2 <= Math.min(high, 2 * low)) step *= 2
   return Math.ceil(low / step) * step
 }

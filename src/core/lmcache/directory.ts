@@ -66,10 +66,11 @@ export class ChunkDirectory {
   #store(key: number, events: CacheEvents): void {
     const place = this.#placeOf(events)
     const row = this.#live(key)
-    // An access does not say the backend: where it is known already, nothing is new.
-    const known = row.includes(place) || (events.kind === 'access' && row.some((one) => one.instance === place.instance && one.level === place.level))
+    const same = ({ instance, level }: Place) => instance === place.instance && level === place.level
+    // An access does not say the backend: it adds nothing to a store, and a store says it better.
+    const known = row.includes(place) || (place.backend === '' && row.some(same))
     this.#rows.delete(key)
-    this.#rows.set(key, known ? row : [...row, place])
+    this.#rows.set(key, known ? row : [...row.filter((one) => one.backend !== '' || !same(one)), place])
     if (this.#rows.size > this.#limit) this.#rows.delete(this.#rows.keys().next().value!)
   }
 
