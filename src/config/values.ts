@@ -26,9 +26,16 @@ export function oneOf<const Words extends readonly [string, ...string[]]>(words:
   })
 }
 
-/** What a key means, for the docs and for editors. */
-export function say<Schema extends z.ZodMiniType>(description: string, schema: Schema): Schema {
-  return schema.check(z.describe(description))
+declare global {
+  interface ImportMeta {
+    /** Set by the Worker's build alone (`define` in wrangler.toml): words that nobody reads there are left out. */
+    readonly bare?: true
+  }
+}
+
+/** What a key means, for the docs and for editors; `import.meta.bare || '…'` keeps it out of the Worker. */
+export function say<Schema extends z.ZodMiniType>(description: string | true, schema: Schema): Schema {
+  return description === true ? schema : schema.check(z.describe(description))
 }
 
 export const whole = (min: number, max: number) => z.int().check(z.gte(min), z.lte(max))
