@@ -106,6 +106,7 @@ class Streaming {
   readonly #dispatchedAt: number
   readonly #engine: EngineTarget
   readonly #last: LastLeg | null
+  #begun = false
 
   constructor(deal: Deal, { answer, dispatchedAt, engine, last }: Passing) {
     this.#deal = deal
@@ -172,7 +173,9 @@ class Streaming {
   #firstByte(): void {
     const { exchange, ports, placed, stages } = this.#deal
     // The first byte of an answer that is no stream comes with its last: it says nothing about the first token.
-    if (!this.#answer.sse) return
+    if (!this.#answer.sse || this.#begun) return
+    // The platform says it again for an answer that had begun before it was passed.
+    this.#begun = true
     const now = ports.now()
     stages.add('first_byte', now - this.#dispatchedAt)
     stages.add('ttft', now - exchange.receivedAt)
