@@ -53,6 +53,19 @@ describe('the simulated engine as a real one', () => {
     expect(Object.fromEntries(Object.entries(seen).filter(([, found]) => found.length > 0))).toEqual({})
   })
 
+  it('names the blocks it holds after a prefill leg as NIXL does', async () => {
+    const nixl = await startFleet({ engines: 1, model: 'tiny', profile: 'instant', apiKey: engineKey, connector: 'nixl', vocabularySize: 2048, limits: { blockTokens: 32 } })
+    try {
+      const { name, request, response } = read<VectorFile>('nixl.json').exchanges[0]!
+      const simulated = await record(nixl.urls[0]!, name, request)
+      const found = differences(response, simulated.response, { made: true, counted: true })
+      // Which engine, blocks and request these are is theirs to say.
+      expect(found.filter((difference) => !/remote_(engine_id|port|request_id|block_ids)\b/.test(difference))).toEqual([])
+    } finally {
+      await nixl.close()
+    }
+  })
+
   it('has the metrics of a real one: names, types, labels', async () => {
     const { body } = await send({ url: url(), method: 'GET', path: '/metrics' })
     const real = new Map(read<{ families: MetricFamily[] }>('metrics.json').families.map((family) => [family.name, family]))
