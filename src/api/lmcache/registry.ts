@@ -57,6 +57,8 @@ async function register(visit: Visit): Promise<Response> {
     const engines = pool.engines.filter(({ url, lmcacheInstance }) => lmcacheInstance === null && hostOf(url) === host)
     return { kind: 'register', instance: { id, ip, httpPort, metadata, p2pUrl, mqPort }, engines: engines.map((engine) => engine.id) }
   })
+  const named = visit.routes.some(({ pool }) => pool.engines.some(({ url, lmcacheInstance }) => lmcacheInstance === id || (lmcacheInstance === null && hostOf(url) === host)))
+  if (!named) door.ports.log.warn('lmcache_instance_unmatched', { instance: id, next: 'set lmcache_instance on its engines' })
   return answerJson(incoming, { instance_id: id, re_registered: answer?.kind === 'register' && answer.again })
 }
 
@@ -138,7 +140,7 @@ function each({ door, routes }: Visit, call: (route: PoolRoute) => RegistryCall)
   return Promise.all(
     routes.map((route) => {
       const cluster = door.ports.cluster(route.cluster.id, route.pool.model)
-      if (cluster.registry === undefined) throw new Failure('not_supported', 'This gateway keeps its books where no registry can be.')
+      if (cluster.registry === undefined) throw new Failure('not_found', 'This gateway keeps its books where no registry can be.')
       return cluster.registry(call(route))
     }),
   )

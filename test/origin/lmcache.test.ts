@@ -1,0 +1,199 @@
+import { describe, expect, it } from 'vitest'
+import { InstanceMap } from '../../src/core/lmcache/instance-map.ts'
+import { Breaker } from '../../src/origin/lmcache/breaker.ts'
+import { Controller } from '../../src/origin/lmcache/controller.ts'
+import { Coordinator } from '../../src/origin/lmcache/coordinator.ts'
+import { openDeadline } from '../../src/origin/lmcache/deadline.ts'
+import { CacheFacts } from '../../src/origin/lmcache/facts.ts'
+import { LateAlarm } from '../../src/origin/lmcache/late-alarm.ts'
+import { PoolLookup } from '../../src/origin/lmcache/pool-lookup.ts'
+import type { EngineTarget, Origin, OriginAnswer, OriginRequest } from '../../src/ports.ts'
+import { FakeController, FakeCoordinator } from '../../src/simulator/lmcache.ts'
+
+type Fetch = (request: Request) => Promise<Response>
+
+/** Answers by the host of the URL. */
+function originOf(services: Readonly<Record<string, Fetch>>): Origin {
+  return {
+    async send({ target, method, path, body }: OriginRequest): Promise<OriginAnswer> {
+      const { hostname } = new URL(target.url)
+      const service = services[hostname]
+      if (service === undefined) throw new Error(`nobody listens at ${hostname}`)
+      const response = await service(new Request(target.url + path, { method, ...(body === null ? {} : { body: body[0] as Uint8Array<ArrayBuffer> }) }))
+      return { status: response.status, headers: [], sse: false, firstByte: async () => {}, read: async () => new Uint8Array(await response.arrayBuffer()), pass: () => new Response(), discard: () => {} }
+    },
+  }
+}
+
+const target = (url: string): EngineTarget => ({ id: url, url, headers: [], binding: null })
+const engineOf = (root: string | null): Fetch => async () => Response.json({ object: 'list', data: [{ id: 'served', ...(root === null ? {} : { root }) }, { id: 'adapter', root: 'elsewhere' }] })
+const ids = (count: number): Uint32Array => Uint32Array.from({ length: count }, (_, at) => at % 4000)
+
+interface Wish {
+  readonly services: Readonly<Record<string, Fetch>>
+  readonly legacy?: boolean
+  readonly model?: string
+}
+
+/** Two engines at 10.0.0.1 and 10.0.0.2, whose instances are found by host; a clock that stands still. */
+function open({ services, legacy = false, model = 'm' }: Wish) {
+  const clock = { now: 1_000_000 }
+  const logged: string[] = []
+  const log = (event: string) => void logged.push(event)
+  const origin = originOf(services)
+  const ports = { origin, now: () => clock.now, log: { debug: () => {}, info: log, warn: log, error: log } }
+  const source = legacy ? new Controller(origin, target('http://beside')) : new Coordinator(origin, target('http://beside'))
+  const engines = ['a', 'b']
+  const map = new InstanceMap(engines.map((id, at) => ({ id, host: `10.0.0.${at + 1}`, instance: null })))
+  const targets = new Map(engines.map((id, at) => [id, target(`http://10.0.0.${at + 1}`)]))
+  const facts = new CacheFacts({ ports, targets, map, source, model: model === '' ? null : model, worldSize: 1, servedModel: 'served' })
+  const lookup = new PoolLookup({ ports, source, facts, engines, shared: false, names: {} })
+  const find = async (tokens = ids(600)) => {
+    const deadline = openDeadline(5_000)
+    const background: Promise<unknown>[] = []
+    try {
+      return await lookup.find({ tokens, salt: null, deadline, background: (work) => void background.push(work) })
+    } finally {
+      await Promise.all(background)
+      deadline.end()
+    }
+  }
+  return { clock, logged, facts, lookup, find }
+}
+
+describe('engines found by host', () => {
+  it('are credited with what the instance at their address holds', async () => {
+    const fake = new FakeCoordinator()
+    fake.join('X', '10.0.0.2')
+    fake.store('m', ids(600), { instance: 'X' })
+    const { find, logged } = open({ services: { beside: (request) => fake.fetch(request) } })
+    expect(await find()).toEqual(new Map([['b', [{ matchedTokens: 512, tier: 'host' }]]]))
+    expect(logged).toEqual(['lmcache_instance_unknown'])
+  })
+
+  it('are looked for again when an answer names an instance nobody knows', async () => {
+    const fake = new FakeCoordinator()
+    fake.join('X', '10.0.0.2')
+    fake.store('m', ids(600), { instance: 'X' })
+    const { find, clock } = open({ services: { beside: (request) => fake.fetch(request) } })
+    await find()
+    fake.join('Y', '10.0.0.1')
+    fake.store('m', ids(600), { instance: 'Y' })
+    expect([...(await find())!.keys()]).toEqual(['b'])
+    clock.now += 4_000
+    await find()
+    expect(fake.count('/instances')).toBe(1)
+    clock.now += 2_000
+    await find()
+    expect([...(await find())!.keys()]).toEqual(['a', 'b'])
+    expect(fake.count('/instances')).toBe(2)
+  })
+
+  it('are asked about one by one at the legacy controller, where an unknown host is an error', async () => {
+    const fake = new FakeController()
+    fake.hosts.set('10.0.0.1', 'X')
+    fake.holds.set('X', { tokens: [...ids(600)], location: 'LocalDiskBackend' })
+    const { find } = open({ legacy: true, services: { beside: (request) => fake.fetch(request) } })
+    expect(await find()).toEqual(new Map([['a', [{ matchedTokens: 600, tier: 'disk' }]]]))
+    expect(fake.count('/query_instance')).toBe(2)
+  })
+})
+
+describe('the model’s name in the keys', () => {
+  const fake = () => {
+    const one = new FakeCoordinator()
+    one.join('X', '10.0.0.1')
+    one.store('path/of', ids(600), { instance: 'X' })
+    return one
+  }
+
+  it('is the root an engine tells, the next one’s where the first does not answer', async () => {
+    const coordinator = fake()
+    const { find } = open({ model: '', services: { beside: (request) => coordinator.fetch(request), '10.0.0.2': engineOf('path/of') } })
+    expect([...(await find())!.keys()]).toEqual(['a'])
+  })
+
+  it('is the served name where engines tell no root', async () => {
+    const coordinator = fake()
+    coordinator.store('served', ids(600), { instance: 'X' })
+    const { find, facts } = open({ model: '', services: { beside: (request) => coordinator.fetch(request), '10.0.0.1': engineOf(null) } })
+    await find()
+    expect(facts.model).toBe('served')
+  })
+
+  it('is not guessed: without it nothing is asked, and the request goes on', async () => {
+    const coordinator = fake()
+    const { find, logged } = open({ model: '', services: { beside: (request) => coordinator.fetch(request) } })
+    expect(await find()).toBeNull()
+    expect(coordinator.count('/directory/lookup')).toBe(0)
+    expect(logged).toContain('lmcache_facts_unread')
+  })
+})
+
+describe('a service that fails', () => {
+  it('is left alone after five failures, tried once after five seconds, and asked again once it answers', async () => {
+    const fake = new FakeCoordinator()
+    fake.join('X', '10.0.0.1')
+    fake.store('m', ids(600), { instance: 'X' })
+    const { find, clock, lookup, logged } = open({ services: { beside: (request) => fake.fetch(request) } })
+    fake.instead = (request) => (request.url.endsWith('/directory/lookup') ? new Response('', { status: 503 }) : null)
+    for (let at = 0; at < 8; at += 1) expect(await find()).toBeNull()
+    expect(fake.count('/directory/lookup')).toBe(5)
+    expect(lookup.counts).toMatchObject({ failed: 5, refused: 3 })
+    expect(logged).toContain('lmcache_refused')
+    clock.now += 5_001
+    await find()
+    await find()
+    expect(fake.count('/directory/lookup')).toBe(6)
+    fake.instead = null
+    clock.now += 5_001
+    expect((await find())?.size).toBe(1)
+    expect((await find())?.size).toBe(1)
+    expect(fake.count('/directory/lookup')).toBe(8)
+  })
+})
+
+describe('a prompt nobody holds', () => {
+  it('is asked about again after two seconds', async () => {
+    const fake = new FakeCoordinator()
+    fake.join('X', '10.0.0.1')
+    const { find, clock, lookup } = open({ services: { beside: (request) => fake.fetch(request) } })
+    expect(await find()).toEqual(new Map())
+    expect(await find(ids(900))).toEqual(new Map())
+    expect(await find(ids(100))).toEqual(new Map())
+    expect(fake.count('/directory/lookup')).toBe(1)
+    fake.store('m', ids(900), { instance: 'X' })
+    clock.now += 2_000
+    expect((await find(ids(900)))?.size).toBe(1)
+    expect(lookup.counts).toEqual({ found: 1, empty: 3, late: 0, failed: 0, refused: 0 })
+  })
+})
+
+describe('lookups that come too late', () => {
+  it('ring once a minute, when every tenth of at least twenty is late', () => {
+    const alarm = new LateAlarm()
+    const rung: number[] = []
+    for (let at = 0; at < 100; at += 1) if (alarm.ended(at % 5 === 0, at) !== null) rung.push(at)
+    expect(rung).toEqual([19])
+    for (let at = 60_000; at < 60_100; at += 1) if (alarm.ended(at % 20 === 0, at) !== null) rung.push(at)
+    expect(rung).toEqual([19])
+    for (let at = 120_000; at < 120_100; at += 1) if (alarm.ended(true, at) !== null) rung.push(at)
+    expect(rung).toEqual([19, 120_019])
+  })
+
+  it('open the circuit like failures, unless one comes through in between', () => {
+    const breaker = new Breaker()
+    for (let at = 0; at < 4; at += 1) breaker.failed(at)
+    breaker.succeeded()
+    for (let at = 0; at < 4; at += 1) breaker.failed(at)
+    expect(breaker.admits(5)).toBe(true)
+    breaker.failed(6)
+    expect([breaker.admits(7), breaker.admits(5_007), breaker.admits(5_008)]).toEqual([false, true, false])
+  })
+
+  it('cost no more than what is left of the budget', async () => {
+    const deadline = openDeadline(5)
+    expect(await deadline.within(new Promise(() => {}))).toBeNull()
+    expect([deadline.isOver, deadline.signal.aborted]).toEqual([true, true])
+  })
+})
