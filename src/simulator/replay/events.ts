@@ -35,7 +35,7 @@ export class Events {
 
   /** Does all that is due by `now`, what is added on the way included. */
   run(now: number): void {
-    while (this.nextAt() <= now) this.take()!()
+    while (this.#heap.length > 0 && this.nextAt() <= now) this.take()!()
   }
 
   /** Takes the next one out; calling it makes it happen at its time. */

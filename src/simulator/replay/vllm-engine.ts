@@ -27,7 +27,8 @@ export class VllmEngine implements ReplayEngine {
   }
 
   get computedTokens(): number {
-    return this.model.counters.promptTokens - this.model.counters.cachedTokens
+    const { promptTokens, cachedTokens, fetchedTokens } = this.model.counters
+    return promptTokens - cachedTokens - fetchedTokens
   }
 
   submit(job: Job, now: number): void {
@@ -83,7 +84,7 @@ export class VllmEngine implements ReplayEngine {
         leaving.push({ inTokens: outputTokens - sequence.outputs, blocks: sequence.tableLength })
         continue
       }
-      const done = sequence.state === 'running' ? sequence.computed : (this.#believed.get(sequence) ?? 0)
+      const done = sequence.state === 'running' ? sequence.computed + sequence.chunk : (this.#believed.get(sequence) ?? 0)
       tokens += promptTokens - done
       pairs += pairsOf(promptTokens, done)
       if (sequence.state !== 'running') blocks += Math.ceil((promptTokens + 1 - done) / limits.blockTokens)

@@ -1,0 +1,89 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { profileNamed } from '../../src/simulator/profiles.ts'
+import type { JobListener } from '../../src/simulator/replay/engines.ts'
+import { Events } from '../../src/simulator/replay/events.ts'
+import { Job } from '../../src/simulator/replay/job.ts'
+import { inBlocksOf } from '../../src/simulator/replay/plan.ts'
+import { SerialEngine } from '../../src/simulator/replay/serial-engine.ts'
+import { keysOf } from '../../src/simulator/replay/trace.ts'
+import { VllmEngine } from '../../src/simulator/replay/vllm-engine.ts'
+
+const quiet: JobListener = { firstToken() {}, progress() {}, ended() {} }
+
+function job(index: number, ids: readonly number[], { tail = 0, outputTokens = 1, blockTokens = 512 } = {}): Job {
+  return new Job(index, { atMs: 0, promptTokens: ids.length * blockTokens + tail, outputTokens, blocks: keysOf(ids), session: null, chain: null, thinkMs: 0 })
+}
+
+test('things happen in order of time, and at one time in the order they were added', () => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 0, max: 20 })), (times) => {
+      const events = new Events()
+      const seen: { at: number; order: number }[] = []
+      times.forEach((at, order) => events.add(at, () => seen.push({ at, order })))
+      events.run(Infinity)
+      const expected = times.map((at, order) => ({ at, order })).sort((one, other) => one.at - other.at || one.order - other.order)
+      expect(seen).toEqual(expected)
+      expect(events.size).toBe(0)
+    }),
+  )
+})
+
+test('a serial engine takes one prompt after the other and pays for blocks it has not cached', () => {
+  const firsts: number[] = []
+  const engine = new SerialEngine({ blockTokens: 512, cacheBlocks: 100, prefillBlockMs: 64, decodeTokenMs: 20 }, { ...quiet, firstToken: (_, at) => firsts.push(at) })
+  engine.submit(job(0, [1, 2, 3]), 0)
+  engine.submit(job(1, [1, 2, 4]), 10)
+  expect(engine.exactTtftMs(job(2, [1, 2, 3, 5]), 20)).toBe(3 * 64 + 64 - 20 + 64)
+  expect(engine.exactColdTtftMs(job(2, [1, 2, 3, 5]), 20)).toBe(3 * 64 + 64 - 20 + 4 * 64)
+  engine.advance(1e6)
+  expect(firsts).toEqual([192, 256])
+  expect(engine.computedTokens).toBe(4 * 512)
+})
+
+test('a serial engine forgets the least recently used blocks, the tails of prompts before their heads', () => {
+  const engine = new SerialEngine({ blockTokens: 512, cacheBlocks: 4, prefillBlockMs: 1, decodeTokenMs: 1 }, quiet)
+  engine.submit(job(0, [1, 2, 3]), 0)
+  engine.submit(job(1, [7, 8]), 0)
+  expect(engine.exactCachedTokens(job(2, [1, 2, 3]))).toBe(2 * 512)
+  expect(engine.exactCachedTokens(job(3, [7, 8]))).toBe(2 * 512)
+})
+
+const profile = inBlocksOf(512, profileNamed('agentic'))
+
+test('the exact forecast of an idle engine is what comes true, cold and warm', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 60 }), fc.integer({ min: 0, max: 511 }), (count, tail) => {
+      let firstAt = -1
+      const engine = new VllmEngine(profile, { ...quiet, firstToken: (_, at) => (firstAt = at) })
+      const ids = Array.from({ length: count }, (_, at) => at + 1)
+      for (const [index, start] of [0, 1e6].entries()) {
+        const one = job(index, ids, { tail: tail + 2 })
+        const forecast = engine.exactTtftMs(one, start)
+        engine.submit(one, start)
+        engine.advance(start + 1e5)
+        expect(firstAt - start).toBeCloseTo(forecast, 3)
+      }
+    }),
+    { numRuns: 25 },
+  )
+})
+
+test('the exact forecast knows a queue of prompts to within a step', () => {
+  let firstAt = -1
+  const last = job(9, [900, 901, 902, 903], { tail: 5 })
+  const engine = new VllmEngine(profile, { ...quiet, firstToken: (done, at) => (firstAt = done === last ? at : firstAt) })
+  for (let at = 0; at < 5; at += 1) engine.submit(job(at, Array.from({ length: 20 }, (_, block) => 1 + at * 100 + block)), 0)
+  engine.advance(1)
+  const forecast = engine.exactTtftMs(last, 1)
+  engine.submit(last, 1)
+  engine.advance(1e6)
+  const stepMs = profile.law.stepMs + profile.law.prefillStepMs
+  expect(Math.abs(firstAt - 1 - forecast)).toBeLessThan(2 * stepMs)
+})
+
+test('what a prompt ahead is about to compute counts as cached for the one behind it', () => {
+  const engine = new VllmEngine(profile, quiet)
+  engine.submit(job(0, [1, 2, 3, 4]), 0)
+  expect(engine.exactCachedTokens(job(1, [1, 2, 3, 9], { tail: 1 }))).toBe(3 * 512)
+})
