@@ -1,0 +1,117 @@
+/**
+ * Which policy gives the first token soonest: a reduced run of `firstlight replay`, in virtual time.
+ * `npm run bench -- policies [TRACE.jsonl ...] [--requests N] [--seeds N] [--policies LIST]`; without a trace, two generated
+ * workloads: long conversations, and prompts that share a few beginnings. Caches hold a fraction of what is asked for.
+ */
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { profileNamed } from '../src/simulator/profiles.ts'
+import { chance } from '../src/simulator/replay/chance.ts'
+import { type FleetPlan, fleetOf, replay, speedOf, withCacheTokens } from '../src/simulator/replay/plan.ts'
+import { routerKinds, routerNamed, shippedKinds } from '../src/simulator/replay/routers.ts'
+import type { RouterKind } from '../src/simulator/replay/router.ts'
+import { type Figures, figuresOf } from '../src/simulator/replay/statistics.ts'
+import { readTrace, spread, type Trace } from '../src/simulator/replay/trace.ts'
+import { multiRound, sharedPrefixes } from '../src/simulator/replay/workloads.ts'
+import type { Bench, BenchRow } from './result.ts'
+
+const LOADS = [0.3, 0.7, 0.95]
+const SLO = { ttftMs: 5000, itlMs: 100 }
+const ENGINES = 8
+
+const bench: Bench = async ({ flags, args, note }) => {
+  const count = Number(flags['requests'] ?? 1500)
+  const seeds = Number(flags['seeds'] ?? 1)
+  const kinds = kindsOf(flags['policies'])
+  const rows: BenchRow[] = []
+  for (const trace of tracesOf(args, count)) {
+    const fleet = fleetFor(trace)
+    for (const load of LOADS) {
+      const figures = new Map<string, Figures[]>()
+      for (let seed = 1; seed <= seeds; seed += 1) {
+        note(`${trace.name}, load ${load}, seed ${seed} …`)
+        for (const one of runAll({ trace: spread(trace, seed), fleet, kinds, load, seed })) figures.set(one.policy, [...(figures.get(one.policy) ?? []), one])
+      }
+      rows.push(...[...figures].map(([policy, found]) => rowOf(trace.name, load, policy, found)).sort((one, other) => Number(one['ttft_mean_ms']) - Number(other['ttft_mean_ms'])))
+    }
+  }
+  return { rows, headline: headlineOf(rows) }
+}
+
+export default bench
+
+function kindsOf(flag: string | true | undefined): readonly RouterKind[] {
+  if (flag === undefined || flag === true) return [...shippedKinds, routerNamed('cache_aware'), routerNamed('llm_d'), routerNamed('dynamo_today'), routerNamed('exact')]
+  return flag === 'all' ? routerKinds : flag.split(',').map(routerNamed)
+}
+
+function tracesOf(files: readonly string[], count: number): Trace[] {
+  if (files.length > 0) return files.map((file) => readTrace(basename(file), readFileSync(file, 'utf8'), { limit: count }))
+  const users = Math.ceil(count / 15)
+  const rounds = multiRound({ name: 'rounds', users, rounds: 15, systemTokens: 2048, historyTokens: 12_000, questionTokens: 900, answerTokens: 300, joinMs: 4000, thinkMs: 8000, blockTokens: 512, named: true })
+  const prefixes = sharedPrefixes({ name: 'prefixes', requests: count, promptTokens: 7000, outputTokens: 200, prefixes: 40, prefixShare: 0.5, varyPrompt: 0.8, varyOutput: 0.8, blockTokens: 512, seed: 1 })
+  return [rounds, arriving(prefixes, 3)]
+}
+
+/** Requests a second, by chance as such arrivals are. */
+function arriving(trace: Trace, perS: number): Trace {
+  const random = chance(11)
+  let atMs = 0
+  return { ...trace, requests: trace.requests.map((request) => ({ ...request, atMs: (atMs += (-Math.log(1 - random()) * 1000) / perS) })) }
+}
+
+/** Caches hold a twelfth of the trace's prompts, but four of the longest at least, so that what is kept matters. */
+function fleetFor({ requests }: Trace): FleetPlan {
+  const asked = requests.reduce((sum, { promptTokens }) => sum + promptTokens, 0)
+  const longest = requests.reduce((most, { promptTokens, outputTokens }) => Math.max(most, promptTokens + outputTokens), 0)
+  const profile = profileNamed('agentic')
+  const own = profile.limits.cacheBlocks * profile.limits.blockTokens
+  return fleetOf(ENGINES, { kind: 'vllm', profile: withCacheTokens(profile, Math.max(4 * longest, Math.min(own, asked / 12))) })
+}
+
+interface Cell {
+  readonly trace: Trace
+  readonly fleet: FleetPlan
+  readonly kinds: readonly RouterKind[]
+  readonly load: number
+  readonly seed: number
+}
+
+function runAll({ trace, fleet, kinds, load, seed }: Cell): Figures[] {
+  const closedLoop = trace.requests.some(({ chain }) => chain !== null)
+  const pace = { closedLoop, concurrency: Infinity, holdAt: null, seed, clockMs: null }
+  const speed = speedOf(load, trace, fleet, pace)
+  return kinds.map((kind) => figuresOf(replay(trace, fleet, kind, { ...pace, speed }), SLO))
+}
+
+function rowOf(trace: string, load: number, policy: string, figures: readonly Figures[]): BenchRow {
+  const mean = (pick: (one: Figures) => number) => figures.reduce((sum, one) => sum + pick(one), 0) / figures.length
+  return {
+    trace,
+    load,
+    policy,
+    ttft_mean_ms: Math.round(mean((one) => one.ttftMeanMs)),
+    ttft_p99_ms: Math.round(mean((one) => one.ttftP99Ms)),
+    hit: Number(mean((one) => one.hit).toFixed(3)),
+    itl_ms: Number(mean((one) => one.itlMeanMs).toFixed(1)),
+    goodput: Number(mean((one) => one.goodput).toFixed(3)),
+  }
+}
+
+/** How `predicted` compares: worst cell against the best other policy, and against `exact` at 70 %; 1 is equal. */
+function headlineOf(rows: readonly BenchRow[]): Record<string, number> {
+  const marks = new Set(['exact', 'least_work'])
+  const ratios = (figure: string, against: (rest: readonly BenchRow[]) => readonly BenchRow[]) =>
+    rows.flatMap((row) => {
+      if (row['policy'] !== 'predicted') return []
+      const rest = against(rows.filter((other) => other !== row && other['trace'] === row['trace'] && other['load'] === row['load']))
+      return rest.length === 0 ? [] : [Number(row[figure]) / Math.min(...rest.map((other) => Number(other[figure])))]
+    })
+  const others = (rest: readonly BenchRow[]) => rest.filter((row) => !marks.has(String(row['policy'])))
+  const figures = {
+    predicted_mean_vs_best: ratios('ttft_mean_ms', others),
+    predicted_p99_vs_best: ratios('ttft_p99_ms', others),
+    predicted_mean_vs_exact_at_70: ratios('ttft_mean_ms', (rest) => rest.filter((row) => row['policy'] === 'exact' && row['load'] === 0.7)),
+  }
+  return Object.fromEntries(Object.entries(figures).flatMap(([name, values]) => (values.length === 0 ? [] : [[name, Math.max(...values)]])))
+}

@@ -1,0 +1,152 @@
+/** Other routers' rules, against examples worked by hand from what their sources say. */
+import { expect, test } from 'vitest'
+import { leastWork } from '../../src/simulator/replay/baselines/production-stack.ts'
+import { scoresOf } from '../../src/simulator/replay/baselines/llm-d.ts'
+import type { EngineGauges, ReplayEngine } from '../../src/simulator/replay/engines.ts'
+import { Job } from '../../src/simulator/replay/job.ts'
+import type { ReplayRouter } from '../../src/simulator/replay/router.ts'
+import { routerNamed } from '../../src/simulator/replay/routers.ts'
+import { keysOf } from '../../src/simulator/replay/trace.ts'
+
+const BLOCK = 512
+const IDLE: EngineGauges = { running: 0, waiting: 0, kvUsage: 0 }
+
+interface Fake {
+  readonly gauges?: EngineGauges
+  readonly cached?: number
+  readonly ttftMs?: number
+}
+
+function engine({ gauges = IDLE, cached = 0, ttftMs = 0 }: Fake): ReplayEngine {
+  return { submit() {}, nextEventAt: () => Infinity, advance() {}, gauges: () => gauges, cacheBlocks: 1000, computedTokens: 0, exactCachedTokens: () => cached, exactTtftMs: () => ttftMs, exactColdTtftMs: () => ttftMs }
+}
+
+function router(name: string, engines: readonly Fake[]): ReplayRouter {
+  return routerNamed(name).create({ engines: engines.map(engine), blockTokens: BLOCK, random: () => 0, rttMs: 0 })
+}
+
+let index = 0
+function job(ids: readonly number[], session: string | null = null): Job {
+  index += 1
+  return new Job(index, { atMs: 0, promptTokens: ids.length * BLOCK, outputTokens: 8, blocks: keysOf(ids), session, chain: null, thinkMs: 0 })
+}
+
+function send(to: ReplayRouter, one: Job, now = 0): number {
+  one.engine = to.route(one, now)!.engine
+  return one.engine
+}
+
+const three: Fake[] = [{}, {}, {}]
+
+test('hash_prefix looks at the first two blocks and at nothing else', () => {
+  const hash = router('hash_prefix', three)
+  const at = send(hash, job([1, 2, 3]))
+  for (let tail = 10; tail < 40; tail += 1) expect(send(hash, job([1, 2, tail, tail + 1]))).toBe(at)
+  const engines = new Set(Array.from({ length: 40 }, (_, other) => send(hash, job([1, 100 + other]))))
+  expect(engines.size).toBe(3)
+})
+
+test('cache_aware follows a match of more than 0.3 and gives the rest to the fewest in flight', () => {
+  const aware = router('cache_aware', three)
+  expect(send(aware, job([1, 2, 3, 4]))).toBe(0)
+  // 2 of 6 blocks match: 0.33.
+  expect(send(aware, job([1, 2, 7, 8, 9, 10]))).toBe(0)
+  // 1 of 4: 0.25, and engine 0 has two in flight.
+  expect(send(aware, job([1, 20, 21, 22]))).toBe(1)
+})
+
+test('cache_aware leaves the cache for the fewest in flight when out of balance by 64 and by half', () => {
+  const aware = router('cache_aware', three)
+  const jobs = Array.from({ length: 65 }, () => job([1, 2]))
+  for (const one of jobs) expect(send(aware, one)).toBe(0)
+  // 65 - 0 > 64 and 65 > 1.5 x 0.
+  expect(send(aware, job([1, 2]))).toBe(1)
+  // Ends bring it back: 64 - 0 is no more than 64; the tree knows the prompt on 0 and on 1, the first wins.
+  aware.ended(jobs[0]!, 1)
+  expect(send(aware, job([1, 2]))).toBe(0)
+})
+
+test('llm_d adds twice the match, twice the queue and once the room', () => {
+  const gauges = [
+    { running: 1, waiting: 4, kvUsage: 0.5 },
+    { running: 1, waiting: 0, kvUsage: 0.9 },
+    { running: 1, waiting: 1, kvUsage: 0 },
+  ]
+  const scores = scoresOf(gauges, [1, 0, 0.5])
+  expect(scores[0]).toBeCloseTo(2 * 1 + 2 * 0 + 0.5)
+  expect(scores[1]).toBeCloseTo(0 + 2 * 1 + 0.1)
+  expect(scores[2]).toBeCloseTo(1 + 2 * 0.75 + 1)
+})
+
+test('llm_d cannot tell prompts apart beyond 4096 tokens', () => {
+  const picker = router('llm_d', [{ gauges: { ...IDLE, kvUsage: 0.2 } }, {}])
+  const eight = [1, 2, 3, 4, 5, 6, 7, 8]
+  expect(send(picker, job([...eight, 9]))).toBe(1)
+  // The whole match it can see, 8 blocks of 512, is on engine 1 though the tail differs.
+  expect(send(picker, job([...eight, 50, 51, 52]))).toBe(1)
+})
+
+test('kvaware takes the longest match if no more than 2000 tokens are left, whatever the load', () => {
+  const aware = router('production_stack_kvaware', [{ cached: 512 }, { cached: 4 * BLOCK }, {}])
+  for (let time = 0; time < 50; time += 1) expect(send(aware, job([1, 2, 3, 4, 5, 6, 7]), time)).toBe(1)
+  // 8 blocks: 2048 left is too many, so the fewest arrivals decide: 0 has none.
+  expect(send(aware, job([1, 2, 3, 4, 5, 6, 7, 8]), 60)).toBe(0)
+})
+
+test('kvaware falls back to the session, and without one to the fewest arrivals of a minute', () => {
+  const aware = router('production_stack_kvaware', three)
+  const at = send(aware, job([1, 2, 3, 4, 5], 'anna'))
+  for (let turn = 0; turn < 5; turn += 1) expect(send(aware, job([turn], 'anna'))).toBe(at)
+  const counts = new Set([send(aware, job([6, 7, 8, 9, 10]), 70_000), send(aware, job([6, 7, 8, 9, 10]), 70_001), send(aware, job([6, 7, 8, 9, 10]), 70_002)])
+  expect(counts.size).toBe(3)
+})
+
+test('the trapezoid of #670: of equals the later engine, matched ones first', () => {
+  // workload(1000, 256) = 467604, workload(1000, 0) = 500500.
+  expect(leastWork(1000, [0, 256, 0], [0, 0, 0])).toBe(1)
+  expect(leastWork(1000, [0, 256, 0], [0, 40_000, 0])).toBe(2)
+  expect(leastWork(1000, [0, 0, 0], [0, 0, 0])).toBe(2)
+  expect(leastWork(1000, [256, 256, 0], [0, 0, 0])).toBe(1)
+  // An exact draw between a matched and an unmatched engine goes to the unmatched one, looked at last.
+  expect(leastWork(1000, [0, 256], [0, 500_500 - 467_604])).toBe(0)
+})
+
+test('#670 charges a prompt in full until its first token', () => {
+  const stack = router('production_stack_ttft', [{}, {}])
+  const [one, other] = [job([1, 2, 3, 4]), job([5])]
+  expect(send(stack, one)).toBe(1)
+  expect(send(stack, other)).toBe(0)
+  expect(send(stack, job([6]))).toBe(0)
+  stack.firstToken(one, 5)
+  expect(send(stack, job([7]))).toBe(1)
+})
+
+test('dynamo_today weighs queued and new prefill blocks and the blocks that would be held', () => {
+  const today = router('dynamo_today', [{}, {}])
+  const first = send(today, job([1, 2, 3, 4, 5, 6]))
+  // There: prefill 6 queued + 4 own - 1 credit = 9, held 6 + 3 = 9: 18. On the idle one: 4 + 4 = 8.
+  expect(send(today, job([1, 30, 31, 32]))).toBe(1 - first)
+  // There: 6 + 6 - 6 = 6 and 6 held: 12. On the other: 4 + 6 = 10 and 4 + 6 = 10: 20.
+  expect(send(today, job([1, 2, 3, 4, 5, 6]))).toBe(first)
+})
+
+test('dynamo_1731 draws: the worst engine is chosen now and then', () => {
+  let draw = 0
+  const drawn = routerNamed('dynamo_1731').create({ engines: [{}, {}].map(engine), blockTokens: BLOCK, random: () => (draw = (draw + 0.618) % 1), rttMs: 0 })
+  const chosen = Array.from({ length: 60 }, () => send(drawn, job([1, 2, 3, 4])))
+  expect(new Set(chosen)).toEqual(new Set([0, 1]))
+})
+
+test('exact takes the least true time, and of equals the engine that has computed least', () => {
+  expect(send(router('exact', [{ ttftMs: 30 }, { ttftMs: 20 }, { ttftMs: 25 }]), job([1]))).toBe(1)
+  const engines = [{ ttftMs: 10 }, { ttftMs: 10 }].map((fake, at) => Object.assign(engine(fake), { computedTokens: at === 0 ? 5 : 2 }))
+  const exact = routerNamed('exact').create({ engines, blockTokens: BLOCK, random: () => 0, rttMs: 0 })
+  expect(send(exact, job([1]))).toBe(1)
+})
+
+test('what nobody knows is answered with what there is', () => {
+  expect(() => routerNamed('fastest')).toThrow(/no policy is called "fastest": choose among .*predicted/)
+  expect(() => routerNamed('exact:weight=1')).toThrow(/"exact" takes no options/)
+  expect(() => routerNamed('predicted:work_wait=1')).toThrow(/Unknown policy option 'workWait'/)
+  expect(routerNamed('predicted:work_weight=2').name).toBe('predicted:work_weight=2')
+})
