@@ -55,6 +55,25 @@ describe('a configuration', () => {
     expect(parseConfig(withPool({ observe_share: 0.5 }), {}, workers).clusters[0]!.pools[0]!.observeShare).toBe(0.5)
   })
 
+  it('wants a receiver of every engine that may decode, where LMCache moves the cache', () => {
+    const receiver = (port: number) => ({ host: 'h', init_ports: [port], alloc_ports: [port + 1] })
+    const engines = ['prefill', 'decode', 'decode'].map((role, index) => engine({ id: `${role}${index}`, url: `http://h${index}`, role }))
+    const split = (lmcache: object, some = engines) => withPool({ engines: some, split: { connector: 'lmcache', lmcache } })
+    const at = 'clusters[0].pools[0].split.lmcache'
+    expect(only(split({}))[0]).toBe(at)
+    expect(only(split({}))[2]).toContain('decode1, decode2')
+    expect(only(split({ decoders: { decode1: receiver(1) } }))[2]).toContain('decode2')
+    expect(only(split({ decoders: { decode1: receiver(1), decode2: receiver(1), decode3: receiver(1) } }))[0]).toBe(`${at}.decoders.decode3`)
+    expect(only(split({ decoder: receiver(1) }))[2]).toContain('2 decode engines')
+    expect(only(split({ decoder: receiver(1), decoders: { decode1: receiver(1) } }))[2]).toContain('contradicts')
+    expect(only(split({ decoder: { ...receiver(1), alloc_ports: [1, 2] } }, engines.slice(0, 2)))[2]).toContain('1 init_ports and 2 alloc_ports')
+    expect(problems(split({ decoders: { decode1: receiver(1), decode2: receiver(3) } }))).toEqual([])
+    const { receivers } = parseConfig(split({ decoder: receiver(5) }, engines.slice(0, 2)), {}, node).clusters[0]!.pools[0]!.split.lmcache
+    expect(receivers).toEqual({ decode1: { host: 'h', initPorts: [5], allocPorts: [6] } })
+    // Nothing is split there, so nothing is missing.
+    expect(problems(withPool({ split: { connector: 'lmcache' } }))).toEqual([])
+  })
+
   it('splits by default exactly when there are prefill engines', () => {
     expect(splitOf('any', 'any')).toBe('never')
     expect(splitOf('any', 'decode')).toBe('never')

@@ -62,10 +62,17 @@ function changedRecord(record: string, change: AnswerChange): string {
 function changedWhole(source: ReadableStream<Uint8Array>, change: AnswerChange): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>({
     async start(controller) {
-      const text = await new Response(source).text()
-      const answer = JSON.parse(text) as Readonly<Record<string, unknown>>
-      controller.enqueue(encoder.encode(JSON.stringify(change.whole(answer))))
+      controller.enqueue(encoder.encode(changedText(await new Response(source).text(), change)))
       controller.close()
     },
   })
+}
+
+/** What is no JSON is the engine's fault, and shown as it is. */
+function changedText(text: string, change: AnswerChange): string {
+  try {
+    return JSON.stringify(change.whole(JSON.parse(text) as Readonly<Record<string, unknown>>))
+  } catch {
+    return text
+  }
 }

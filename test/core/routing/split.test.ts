@@ -1,0 +1,144 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
+import type { Admission, PoolConfig } from '../../../src/core/cluster/contract.ts'
+import { HandOverTime } from '../../../src/core/latency/hand-over.ts'
+import { encodersFor } from '../../../src/core/routing/encoders.ts'
+import type { Field } from '../../../src/core/routing/route.ts'
+import { splitVerdict } from '../../../src/core/routing/split.ts'
+import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+
+const facts = { promptTokens: 100, cachedTokens: 0, splitTtftMs: null, wholeTtftMs: null }
+
+describe('the verdict on a split', () => {
+  it('splits from the threshold on, for every threshold', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: -10, max: 1000 }), fc.nat(1000), (thresholdTokens, promptTokens) => {
+        const { split, why } = splitVerdict({ ...facts, promptTokens }, { mode: 'threshold', thresholdTokens, fallback: 'fail' })
+        expect(split).toBe(promptTokens >= thresholdTokens)
+        expect(why).toContain(`${promptTokens} prompt tokens`)
+      }),
+    )
+  })
+})
+
+function field(loads: Readonly<Record<string, number>>): Field {
+  return { ids: Object.keys(loads), candidates: () => Object.entries(loads).map(([id, requests]) => ({ id, weight: 1, requests })) as never }
+}
+
+describe('encoders', () => {
+  it('get items so that nobody has two more than it needs to', () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(9), { minLength: 1, maxLength: 5 }), fc.integer({ min: 1, max: 32 }), (loads, items) => {
+        const chosen = encodersFor(field(Object.fromEntries(loads.map((load, at) => [`e${at}`, load]))), items)
+        expect(chosen).toHaveLength(items)
+        const after = loads.map((load, at) => load + chosen.filter((id) => id === `e${at}`).length)
+        const given = after.filter((_, at) => chosen.includes(`e${at}`))
+        // Whoever got one had the least at that time.
+        expect(Math.max(...given)).toBeLessThanOrEqual(Math.min(...after) + 1)
+      }),
+    )
+  })
+
+  it('are none in a pool without any', () => {
+    expect(encodersFor(field({}), 3)).toEqual([])
+  })
+})
+
+describe('the time of a hand-over', () => {
+  it('grows with the prompt, and goes to what is seen', () => {
+    const time = new HandOverTime()
+    expect(time.expectedMs(10_000)).toBeGreaterThan(time.expectedMs(100))
+    for (let at = 0; at < 60; at++) time.learn(1000, 300)
+    expect(time.expectedMs(1000)).toBeCloseTo(300, 0)
+    expect(time.expectedMs(4000)).toBeGreaterThan(300)
+  })
+
+  it('is not ruined by one stall', () => {
+    const time = new HandOverTime()
+    time.learn(1000, 60_000)
+    for (let at = 0; at < 60; at++) time.learn(1000, 15)
+    expect(time.expectedMs(1000)).toBeCloseTo(15, 0)
+  })
+})
+
+const roles = [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' }), engine('e', { role: 'encode' })]
+
+function open(changes: Partial<PoolConfig> = {}): ClusterState {
+  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+  state.configure(1, pool({ engines: roles, ...changes }), 0)
+  return state
+}
+
+function booked(state: ClusterState, changes: Partial<Admission> = {}) {
+  const admitted = state.admit(admission(changes), 0)
+  if ('refusal' in admitted) throw new Error('refused')
+  return admitted
+}
+
+const requests = (state: ClusterState) => Object.fromEntries(state.digest(0).engines.map(({ id, requests: count }) => [id, count]))
+const held = (state: ClusterState) => state.digest(0).engines.reduce((sum, one) => sum + one.requests + one.activeBlocks + one.queuedPrefillS, 0)
+
+describe('legs of a booking', () => {
+  it('leave their engines one by one', () => {
+    const state = open()
+    const { key } = booked(state, { encodeItems: 2, promptTokens: 5_000 })
+    expect(requests(state)).toEqual({ p: 1, d: 1, e: 2 })
+    state.legDone(key, { part: 'encode', stages: { encode: 5 } }, 5)
+    expect(requests(state)).toEqual({ p: 1, d: 1, e: 0 })
+    state.legDone(key, { part: 'prefill', stages: { prefill_leg: 50 } }, 55)
+    expect(requests(state)).toEqual({ p: 0, d: 1, e: 0 })
+    expect(state.digest(55).engines.find(({ id }) => id === 'p')!.queuedPrefillS).toBe(0)
+    state.firstToken(key, { ttft: 60 }, 60)
+    expect(requests(state)).toEqual({ p: 0, d: 1, e: 0 })
+    state.release(key, outcome(), 70)
+    expect(held(state)).toBe(0)
+  })
+
+  it('end exactly once, in whatever order they are told of, also when they are told twice or not at all', () => {
+    const step = fc.constantFrom('encode', 'prefill', 'first', 'resume', 'restore')
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 12 }), fc.boolean(), (steps, last) => {
+        let state = open()
+        const asked = admission({ encodeItems: 1, promptTokens: 500 })
+        const { key, placement } = booked(state, asked)
+        const done = new Set<string>()
+        for (const [at, told] of steps.entries()) {
+          if (told === 'first') state.firstToken(key, {}, at)
+          else if (told === 'resume') state.resume({ admission: asked, placement, firstTokenSeen: false, legsDone: [], outputBlocks: 0 }, at)
+          else if (told === 'restore') {
+            const next = new ClusterState({ random: () => 0.5, epoch: 'f' })
+            next.restore(structuredClone(state.snapshot(at)!), at)
+            state = next
+          } else state.legDone(key, { part: told as 'encode' | 'prefill', stages: {} }, at)
+          if (told === 'first') for (const part of ['encode', 'prefill']) done.add(part)
+          else if (told === 'encode' || told === 'prefill') done.add(told)
+          expect(requests(state)).toEqual({ p: done.has('prefill') ? 0 : 1, d: 1, e: done.has('encode') ? 0 : 1 })
+        }
+        if (last) state.release(key, outcome(), 100)
+        else expect(state.expire(1e9)).toBe(1)
+        expect(held(state)).toBe(0)
+        expect(state.legDone(key, { part: 'prefill', stages: {} }, 101)).toBe(false)
+      }),
+    )
+  })
+
+  it('teach the prefill engine its pace and not the decode engine', () => {
+    const state = open({ engines: roles.slice(0, 2) })
+    for (let at = 0; at < 8; at++) {
+      const { key } = booked(state, { id: `r${at}`, promptTokens: 1000 + 500 * at, blocks: new Uint32Array(0) })
+      state.legDone(key, { part: 'prefill', stages: { prefill_leg: 1000 + 500 * at } }, 1e5 * at + 1000)
+      state.firstToken(key, { ttft: 1100 + 500 * at, first_byte: 100 }, 1e5 * at + 1100)
+      state.release(key, outcome({ usage: { promptTokens: 1000 + 500 * at, completionTokens: 3, cachedTokens: 0 } }), 1e5 * at + 2000)
+    }
+    const [prefill, decode] = ['p', 'd'].map((id) => state.digest(1e6).engines.find((one) => one.id === id)!)
+    expect(prefill!.learned!.samples).toBeGreaterThan(0)
+    expect(decode!.learned!.samples).toBe(0)
+  })
+
+  it('say why in the decision', () => {
+    const state = open({ engines: roles.slice(0, 2) })
+    booked(state, { id: 'one' })
+    expect(state.explain('one')?.split).toEqual({ taken: true, why: 'always' })
+  })
+})
