@@ -1,4 +1,4 @@
-import { DecodeLearner } from '../latency/decode.ts'
+import { type DecodeLaw, DecodeLearner } from '../latency/decode.ts'
 import { LawLearner } from '../latency/law-learner.ts'
 import type { Law } from '../latency/law.ts'
 import { AdapterUse } from './adapter-use.ts'
@@ -14,10 +14,29 @@ const ERROR_DECAY = 0.05
 /** Unseen output is taken to end here, however long its request lives. */
 const MOST_UNSEEN_TOKENS = 4096
 
+/** What engines of one hardware profile have in common: where a new one starts, and what one that is unsure of itself goes by. */
+export class EngineKind {
+  /** Whose law is surest. */
+  surest: EngineBook | null = null
+  /** Learns from all of them. */
+  readonly decode = new DecodeLearner()
+
+  /** It has learned something: is it the surest now? */
+  learned(book: EngineBook): void {
+    if (book.learner.samples === 0) return
+    if (this.surest === null || book.learner.confidence > this.surest.learner.confidence) this.surest = book
+  }
+
+  forgotten(book: EngineBook): void {
+    if (this.surest === book) this.surest = null
+  }
+}
+
 /** What is known and learned of one engine, but for the blocks it holds. */
 export class EngineBook {
   /** Its number in the prefix index. */
   readonly number: number
+  readonly kind: EngineKind
   readonly queue = new PrefillQueue()
   readonly learner: LawLearner
   readonly decode = new DecodeLearner()
@@ -36,10 +55,21 @@ export class EngineBook {
   #unseen = 0
   #unseenSince = 0
 
-  constructor(number: number, prior: Law, warmSince: number) {
+  constructor(number: number, { kind, prior, warmSince }: { readonly kind: EngineKind; readonly prior: Law; readonly warmSince: number }) {
     this.number = number
+    this.kind = kind
     this.learner = new LawLearner(prior)
     this.#warmSince = warmSince
+  }
+
+  /** What its prefills are expected to take. */
+  law(now: number): Law {
+    const { surest } = this.kind
+    return surest === null || surest === this ? this.learner.law : this.learner.lawBeside(surest.learner.law, now)
+  }
+
+  decodeLaw(blockTokens: number, now: number): DecodeLaw {
+    return this.decode.lawBeside(this.kind.decode, blockTokens, now)
   }
 
   observed(stats: EngineStats, poolBlockTokens: number, spec: EngineSpec): void {

@@ -75,7 +75,9 @@ function learnPace(leg: LegBook, request: RequestBook, admission: Admission, { o
 function learnDecode(leg: LegBook, request: RequestBook, outcome: Outcome, { now, blockTokens }: LearningContext): void {
   if (leg.queued !== null && leg.part !== 'whole') return
   if (outcome.result !== 'complete' || outcome.usage === null || request.firstTokenAt === null) return
-  const { book } = leg
-  const expected = tokenSeconds(book.decode.law(blockTokens), request.running, 0)
-  book.decode.learn((now - request.firstTokenAt) / 1000, outcome.usage.completionTokens - 1, expected)
+  const seconds = (now - request.firstTokenAt) / 1000
+  for (const learner of [leg.book.decode, leg.book.kind.decode]) {
+    const expectedTokenS = tokenSeconds(learner.law(blockTokens), request.running, 0)
+    learner.learn(seconds, outcome.usage.completionTokens - 1, { expectedTokenS, now })
+  }
 }

@@ -5,7 +5,7 @@ import type { Signal } from '../routing/policy.ts'
 import { ActiveBlocks } from './active-blocks.ts'
 import { type Booked, type Books, endsAtFirstToken, type EngineRef, type Leg, type LegDone } from './books.ts'
 import type { Admission, EngineDigest, EngineSpec, EngineStats, Outcome, PoolConfig, StageTimes } from './contract.ts'
-import { EngineBook } from './engine-book.ts'
+import { EngineBook, EngineKind } from './engine-book.ts'
 import { judgeForecast, learn, prefillSeen } from './learning.ts'
 import { engineDigestOf, LEARNED_VERSION, learnedOf, readLearned, relearn } from './learned.ts'
 import { prefillWork } from './prefill-work.ts'
@@ -29,8 +29,8 @@ export class RoutingBooks implements Books {
   readonly #active = new ActiveBlocks(this.#index)
   readonly #engines: ({ readonly engine: EngineRef; readonly book: EngineBook } | undefined)[] = []
   readonly #requests = new Map<string, RequestBook>()
-  /** The surest learned law of each hardware profile: where a new engine of the kind starts. */
-  readonly #surest = new Map<string, EngineBook>()
+  /** By hardware profile. */
+  readonly #kinds = new Map<string, EngineKind>()
   #blockTokens = 0
   /** What readings read from; made anew when the block size changes. */
   #sources = this.#sourcesOf(0)
@@ -53,7 +53,7 @@ export class RoutingBooks implements Books {
     this.#firstAddedAt ??= now
     // A fleet that starts together is compared with nobody.
     const warmSince = now === this.#firstAddedAt ? -Infinity : now
-    const book = new EngineBook(this.#index.addEngine(), priorOf(engine.spec), warmSince)
+    const book = new EngineBook(this.#index.addEngine(), { kind: this.#kindOf(engine.spec), prior: priorOf(engine.spec), warmSince })
     book.capacity.declare(engine.spec.cacheBlocks)
     this.#engines[engine.slot] = { engine, book }
     this.#index.setCapacity(book.number, book.capacity.blocks)
@@ -63,7 +63,7 @@ export class RoutingBooks implements Books {
     const book = this.#book(engine)
     this.#index.removeEngine(book.number)
     this.#engines[engine.slot] = undefined
-    for (const [kind, surest] of this.#surest) if (surest === book) this.#surest.delete(kind)
+    book.kind.forgotten(book)
   }
 
   observed(engine: EngineRef, stats: EngineStats): void {
@@ -130,9 +130,9 @@ export class RoutingBooks implements Books {
       if (leg.queued !== null) leg.book.queue.abandon(leg.queued, now)
       this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.believed.indexBlocks)
     }
-    for (const { engine, book } of request.legs) if (book.learner.samples === 0) book.learner.setPrior(this.#lawOf(engine))
+    for (const { book } of request.legs) if (book.learner.samples === 0) book.learner.setPrior(book.law(now))
     learn(request, booking.admission, outcome, { now, index: this.#index, blockTokens: this.#blockTokens })
-    for (const { engine, book } of request.legs) this.#rememberSurest(engine, book)
+    for (const { book } of request.legs) book.kind.learned(book)
   }
 
   read(admission: Admission, now: number): RoutingReading {
@@ -142,7 +142,7 @@ export class RoutingBooks implements Books {
   digest(engine: EngineRef, now: number): Partial<EngineDigest> {
     const book = this.#book(engine)
     return engineDigestOf(book, {
-      law: this.#lawOf(engine),
+      law: book.learner.samples > 0 ? book.learner.law : book.law(now),
       activeBlocks: this.#active.active(book.number),
       cachedBlocks: this.#index.cachedBlocks(book.number),
       now,
@@ -178,7 +178,7 @@ export class RoutingBooks implements Books {
       ttftMs: prefills ? reading.forecast(engine).ttftMs : null,
       adapterFit: book.adapters.fit(admission.adapter),
     }
-    const prefill = { newTokens: newTokens(size), work: prefillWork(size.promptTokens, size.cachedTokens), seconds: queueSeconds(this.#lawOf(engine), size) }
+    const prefill = { newTokens: newTokens(size), work: prefillWork(size.promptTokens, size.cachedTokens), seconds: queueSeconds(book.law(now), size) }
     const queued = prefills ? book.queue.add(prefill, now) : null
     const live = this.#active.add(book.number, reading.shape, part !== 'decode' && shares(book, engine))
     book.requests += 1
@@ -204,7 +204,7 @@ export class RoutingBooks implements Books {
     for (const { queued, part, book } of request.legs) {
       if (queued === null || part !== 'whole') continue
       const seconds = book.queue.firstToken(queued, now)
-      const decodeS = Math.max(0, usage.completionTokens - 1) * tokenSeconds(book.decode.law(this.#blockTokens), book.requests, 0)
+      const decodeS = Math.max(0, usage.completionTokens - 1) * tokenSeconds(book.decodeLaw(this.#blockTokens, now), book.requests, 0)
       request.prefillS = seconds === null ? null : seconds - decodeS
     }
   }
@@ -217,24 +217,18 @@ export class RoutingBooks implements Books {
   }
 
   #sourcesOf(blockTokens: number): Sources {
-    return { index: this.#index, active: this.#active, blockTokens, book: (engine) => this.#book(engine), lawOf: (engine) => this.#lawOf(engine) }
+    return { index: this.#index, active: this.#active, blockTokens, book: (engine) => this.#book(engine) }
   }
 
   #reading(admission: Admission, now: number): RoutingReading {
     return new RoutingReading(this.#sources, admission, now)
   }
 
-  /** Its own once it has answered; until then that of a sibling that has, or the profile's. */
-  #lawOf(engine: EngineRef): Law {
-    const book = this.#book(engine)
-    if (book.learner.samples > 0) return book.learner.law
-    return this.#surest.get(kindOf(engine.spec))?.learner.law ?? book.learner.law
-  }
-
-  #rememberSurest(engine: EngineRef, book: EngineBook): void {
-    const kind = kindOf(engine.spec)
-    const surest = this.#surest.get(kind)
-    if (book.learner.samples > 0 && (surest === undefined || book.learner.confidence > surest.learner.confidence)) this.#surest.set(kind, book)
+  #kindOf(spec: EngineSpec): EngineKind {
+    const name = kindOf(spec)
+    const known = this.#kinds.get(name) ?? new EngineKind()
+    this.#kinds.set(name, known)
+    return known
   }
 
   #book(engine: EngineRef): EngineBook {

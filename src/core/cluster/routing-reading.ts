@@ -1,5 +1,5 @@
 import { tokenSeconds } from '../latency/decode.ts'
-import { type Law, prefillSeconds } from '../latency/law.ts'
+import { prefillSeconds } from '../latency/law.ts'
 import { TIER_TOKEN_US } from '../latency/tiers.ts'
 import type { Signal, Signals } from '../routing/policy.ts'
 import { type ActiveBlocks, type PromptShape, shapeOf } from './active-blocks.ts'
@@ -14,7 +14,6 @@ export interface Sources {
   readonly active: ActiveBlocks
   readonly blockTokens: number
   readonly book: (engine: EngineRef) => EngineBook
-  readonly lawOf: (engine: EngineRef) => Law
 }
 
 /** Leading tokens of a prompt believed cached on an engine, and where. */
@@ -63,7 +62,7 @@ export class RoutingReading implements Reading {
     const cached = this.#cached(engine, this.#indexTokens(book))
     const size = { promptTokens: this.#admission.promptTokens, cachedTokens: cached.total }
     const loadS = (cached.host * TIER_TOKEN_US.host + cached.disk * TIER_TOKEN_US.disk + cached.remote * TIER_TOKEN_US.remote) / 1e6
-    const seconds = engine.spec.rttMs / 1000 + book.queue.seconds(this.#now) + prefillSeconds(this.#sources.lawOf(engine), size) + loadS
+    const seconds = engine.spec.rttMs / 1000 + book.queue.seconds(this.#now) + prefillSeconds(book.law(this.#now), size) + loadS
     return { ttftMs: seconds * 1000, cachedTokens: cached.total, handOverMs: book.handOver.expectedMs(this.#admission.promptTokens) }
   }
 
@@ -115,11 +114,11 @@ export class RoutingReading implements Reading {
       case 'capacityBlocks':
         return (engine) => of(engine).capacity.declared ?? Infinity
       case 'law':
-        return this.#sources.lawOf
+        return (engine) => of(engine).law(now)
       case 'confidence':
         return (engine) => of(engine).learner.confidence
       case 'decodeLaw':
-        return (engine) => of(engine).decode.law(blockTokens)
+        return (engine) => of(engine).decodeLaw(blockTokens, now)
       case 'warmth':
         return (engine) => of(engine).warmth(now)
       case 'adapterFit':
@@ -130,7 +129,7 @@ export class RoutingReading implements Reading {
   }
 
   #unseenBlocks(book: EngineBook): number {
-    return book.unseenBlocks(this.#now, this.#sources.blockTokens, tokenSeconds(book.decode.law(this.#sources.blockTokens), book.requests, 0))
+    return book.unseenBlocks(this.#now, this.#sources.blockTokens, tokenSeconds(book.decodeLaw(this.#sources.blockTokens, this.#now), book.requests, 0))
   }
 
   #indexTokens(book: EngineBook): number {

@@ -1,3 +1,5 @@
+import { SURE, sureness } from './sureness.ts'
+
 /** Seconds between two output tokens of one request: `baseS + perRequestS * running + perBlockS * blocks`. */
 export interface DecodeLaw {
   readonly baseS: number
@@ -14,24 +16,36 @@ export function tokenSeconds(law: DecodeLaw, running: number, blocks: number): n
   return law.baseS + law.perRequestS * running + law.perBlockS * blocks
 }
 
+function lawAt(logPace: number, blockTokens: number): DecodeLaw {
+  const pace = Math.exp(logPace)
+  return { baseS: BASE_S * pace, perRequestS: PER_REQUEST_S * pace, perBlockS: PER_CONTEXT_TOKEN_S * blockTokens * pace }
+}
+
 /** One answer moves the pace by at most this factor's share: answers differ by far more than engines do. */
 const CLIP = Math.log(3)
 const LEAST_GAIN = 0.03
+const RESTORED_SAMPLES = 32
 
 /** Learns how much faster or slower than the model an engine decodes. One factor: single answers cannot tell the terms apart. */
 export class DecodeLearner {
   #logPace = 0
   #samples = 0
+  /** null: restored, and not looked at since. */
+  #lastAt: number | null = 0
   /** Read for every engine of every choice, so kept ready. */
   #law: { readonly blockTokens: number; readonly law: DecodeLaw } | null = null
 
   law(blockTokens: number): DecodeLaw {
-    if (this.#law?.blockTokens !== blockTokens) {
-      const pace = Math.exp(this.#logPace)
-      const law = { baseS: BASE_S * pace, perRequestS: PER_REQUEST_S * pace, perBlockS: PER_CONTEXT_TOKEN_S * blockTokens * pace }
-      this.#law = { blockTokens, law }
-    }
+    if (this.#law?.blockTokens !== blockTokens) this.#law = { blockTokens, law: lawAt(this.#logPace, blockTokens) }
     return this.#law!.law
+  }
+
+  /** As far as it is sure of its pace, and for the rest at that of its kind. */
+  lawBeside(kind: DecodeLearner, blockTokens: number, now: number): DecodeLaw {
+    this.#lastAt ??= now
+    const share = sureness(this.#samples, this.#lastAt, now)
+    if (share >= SURE || Math.abs(this.#logPace - kind.#logPace) < 1e-3) return this.law(blockTokens)
+    return lawAt(share * this.#logPace + (1 - share) * kind.#logPace, blockTokens)
   }
 
   /** Logarithm of the pace, for a snapshot. */
@@ -39,16 +53,20 @@ export class DecodeLearner {
     return this.#logPace
   }
 
+  /** It is believed from the first look on, like what was learned then. */
   restore(logPace: number): void {
     this.#logPace = logPace
+    this.#samples = RESTORED_SAMPLES
+    this.#lastAt = null
     this.#law = null
   }
 
   /** @param seconds of decode from the first token to the last, for `tokens` tokens after the first. */
-  learn(seconds: number, tokens: number, expectedTokenS: number): void {
+  learn(seconds: number, tokens: number, { expectedTokenS, now }: { readonly expectedTokenS: number; readonly now: number }): void {
     if (!(seconds > 0) || !(tokens >= 8) || !(expectedTokenS > 0)) return
     const error = Math.log(seconds / tokens / expectedTokenS)
     this.#samples++
+    this.#lastAt = now
     const gain = Math.max(LEAST_GAIN, 1 / (this.#samples + 1))
     this.#logPace += gain * Math.min(CLIP, Math.max(-CLIP, error))
     this.#law = null

@@ -1,5 +1,6 @@
 import { fit, medianOf, Observations } from './fit.ts'
-import { type Law, newTokens, pairs, prefillSeconds, type PromptSize, scaled } from './law.ts'
+import { type Law, mixed, newTokens, pairs, prefillSeconds, type PromptSize, scaled } from './law.ts'
+import { SURE, sureness, UNSURE } from './sureness.ts'
 
 export interface PrefillSample extends PromptSize {
   /** How long the prefill itself took, queueing taken out. */
@@ -14,6 +15,8 @@ const KEPT_PER_SIZE = 32
 /** An engine may slow down or be replaced: old samples fade, but not to nothing. */
 const HALF_LIFE_MS = 600_000
 const LEAST_WEIGHT = 0.05
+/** …and by how many of its size came after: an engine's first answers, before it is warm, must not stay true for ten minutes. */
+const HALF_LIFE_SAMPLES = 8
 /** Up to here every sample is worth a new fit; later every eighth. */
 const EAGER_SAMPLES = 32
 const LAZY_EVERY = 8
@@ -38,6 +41,7 @@ export class LawLearner {
   #spread = 1
   #samples = 0
   #sinceFit = 0
+  #lastAt = 0
   readonly #kept: PrefillSample[][] = [[], [], [], [], [], []]
 
   constructor(prior: Law) {
@@ -47,6 +51,13 @@ export class LawLearner {
 
   get law(): Law {
     return this.#law
+  }
+
+  /** Its law as far as it is sure of it, and for the rest that of a sibling. */
+  lawBeside(sibling: Law, now: number): Law {
+    const share = sureness(this.#samples, this.#lastAt, now)
+    if (share >= SURE) return this.#law
+    return share < UNSURE ? sibling : mixed(this.#law, sibling, share)
   }
 
   get samples(): number {
@@ -70,6 +81,7 @@ export class LawLearner {
     if (kept.length === KEPT_PER_SIZE) kept.shift()
     kept.push(sample)
     this.#samples++
+    this.#lastAt = sample.at
     this.#sinceFit++
     if (this.#samples <= EAGER_SAMPLES || this.#sinceFit >= LAZY_EVERY) this.#refit(sample.at)
   }
@@ -77,7 +89,7 @@ export class LawLearner {
   #refit(now: number): void {
     this.#sinceFit = 0
     observed.count = 0
-    for (const kept of this.#kept) for (const sample of kept) observe(sample, sample.seconds, weightAt(sample.at, now))
+    for (const kept of this.#kept) for (let at = 0; at < kept.length; at++) observe(kept[at]!, kept[at]!.seconds, weightAt(kept[at]!.at, now) * 2 ** ((at + 1 - kept.length) / HALF_LIFE_SAMPLES))
     // The prior's shape at the speed seen: a profile may be off by a hundred, its proportions hardly.
     const start = scaled(this.#prior, this.#pace())
     for (const size of PRIOR_SIZES) observe(size, prefillSeconds(start, size), PRIOR_WEIGHT)

@@ -45,6 +45,20 @@ function workSeconds(law: Law, size: PromptSize): number {
   return law.perTokenS * newTokens(size) + law.perPairS * pairs(size)
 }
 
+/** Between two laws, in proportion: `share` of the first. */
+export function mixed(one: Law, other: Law, share: number): Law {
+  return {
+    fixedS: between(one.fixedS, other.fixedS, share),
+    perTokenS: between(one.perTokenS, other.perTokenS, share),
+    perPairS: between(one.perPairS, other.perPairS, share),
+  }
+}
+
+/** Engines differ by factors: halfway between 1 ms and 100 ms is 10 ms. */
+function between(one: number, other: number, share: number): number {
+  return one > 0 && other > 0 ? other * (one / other) ** share : share * one + (1 - share) * other
+}
+
 export function scaled(law: Law, factor: number): Law {
   return { fixedS: law.fixedS * factor, perTokenS: law.perTokenS * factor, perPairS: law.perPairS * factor }
 }

@@ -194,3 +194,27 @@ describe("a request's own policy", () => {
     expect(admit(state, 0, { overrides: { temperature: 1 } }).policy).toBe('round_robin')
   })
 })
+
+describe('an engine that once looked slow', () => {
+  it.each([
+    ['with its first answer', { ttft: 900, first_byte: 900 }],
+    ['in its decoding', { ttft: 20, first_byte: 20 }],
+  ])('%s is not left out of an idle fleet for good', (_name, slow) => {
+    const state = open({ policy: { name: 'predicted', options: {} }, engines: eight.slice(0, 3) })
+    let now = 0
+    const ask = (): string => {
+      const { key, engine: id } = admit(state, now, { promptTokens: 100 })
+      const unlucky = id === 'e1' && now < 10_000
+      const stages = unlucky ? slow : { ttft: 20, first_byte: 20 }
+      now += stages.ttft
+      state.firstToken(key, stages, now)
+      now += unlucky ? 3_000 : 100
+      state.release(key, outcome({ stages, usage: { promptTokens: 100, completionTokens: 20, cachedTokens: 0 } }), now)
+      now += 500
+      return id
+    }
+    for (let index = 0; index < 12; index++) ask()
+    const later = Array.from({ length: 300 }, ask)
+    expect(later.filter((id) => id === 'e1').length).toBeGreaterThan(30)
+  })
+})

@@ -9,7 +9,7 @@ function taught(answers: number, pace: (at: number) => number): DecodeLearner {
   const real = new DecodeLearner().law(BLOCK_TOKENS)
   for (let at = 0; at < answers; at++) {
     const running = at % 30
-    learner.learn(200 * tokenSeconds(real, running, 0) * pace(at), 200, tokenSeconds(learner.law(BLOCK_TOKENS), running, 0))
+    learner.learn(200 * tokenSeconds(real, running, 0) * pace(at), 200, { expectedTokenS: tokenSeconds(learner.law(BLOCK_TOKENS), running, 0), now: 0 })
   }
   return learner
 }
@@ -30,10 +30,10 @@ describe('DecodeLearner', () => {
 
   it('learns nothing from answers too short to tell, or impossible', () => {
     const learner = new DecodeLearner()
-    learner.learn(100, 7, 0.01)
-    learner.learn(0, 100, 0.01)
-    learner.learn(-1, 100, 0.01)
-    learner.learn(NaN, 100, 0.01)
+    learner.learn(100, 7, { expectedTokenS: 0.01, now: 0 })
+    learner.learn(0, 100, { expectedTokenS: 0.01, now: 0 })
+    learner.learn(-1, 100, { expectedTokenS: 0.01, now: 0 })
+    learner.learn(NaN, 100, { expectedTokenS: 0.01, now: 0 })
     expect(paceOf(learner)).toBe(1)
   })
 })

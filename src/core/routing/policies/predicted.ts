@@ -16,7 +16,7 @@ const options = {
   remoteTokenUs: { default: TIER_TOKEN_US.remote, min: 0, max: 1e6, doc: 'Microseconds to load one cached token from elsewhere.' },
   adapterLoadS: { default: 0.5, min: 0, max: 600, doc: 'Seconds to load an adapter the engine does not hold.' },
   adapterFullS: { default: 5, min: 0, max: 600, doc: 'Seconds to wait for room when the engine already runs as many adapters as it may.' },
-  slowStart: { default: 1, min: 0, max: 100, doc: 'A new engine’s cost is this much higher at first (1: doubled), fading while it warms up.' },
+  slowStart: { default: 1, min: 0, max: 100, doc: 'A new engine’s prefill is taken to last this much longer at first (1: doubled), fading while it warms up.' },
   indifferenceS: { default: 0.005, min: 0, max: 10, doc: 'Engines whose cost is no more than this above the best, and that hold as much of the prompt, take turns: a learned difference nobody feels must not starve one of them.' },
   temperature: { default: 0, min: 0, max: 10, doc: 'Softmax temperature over the range of costs. 0: the cheapest engine.' },
 } as const
@@ -42,15 +42,22 @@ export const predicted: PolicyKind = {
       rank(request, candidates, random) {
         const pressure = pressureOf(request, candidates)
         const weights = { ...values, pressure }
-        const ranked = byFeltCost(candidates, (candidate) => price(request, candidate, weights), { within: values.indifferenceS, alike: keepsCache })
+        const ranked = byFeltCost(candidates, (candidate) => price(request, candidate, weights), { within: values.indifferenceS, alike: keepsCache(request, values.indifferenceS * UNFELT_HIT) })
         return softmax(ranked, values.temperature, 'range', random)
       },
     })
   },
 }
 
-/** Taking turns must not cost a cache hit. */
-const keepsCache = (candidate: Seen, best: Seen): boolean => candidate.cachedTokens >= best.cachedTokens
+/** Share of the indifference that a cache hit may be worth and still be given away for a turn. */
+const UNFELT_HIT = 0.2
+
+/** Taking turns must not cost a cache hit that saves anything worth keeping. */
+const keepsCache =
+  ({ promptTokens }: RouteRequest, worthS: number) =>
+  (candidate: Seen, best: Seen): boolean =>
+    candidate.cachedTokens >= best.cachedTokens ||
+    prefillSeconds(candidate.law, { promptTokens, cachedTokens: candidate.cachedTokens }) - prefillSeconds(candidate.law, { promptTokens, cachedTokens: best.cachedTokens }) <= worthS
 
 /** More than this many queued prompts an engine is just "overloaded". */
 const MOST_PRESSURE = 20
@@ -82,7 +89,7 @@ function price(request: RouteRequest, engine: Seen, values: Weights): Price {
   const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
   const recentS = values.recentShare * engine.law.perTokenS * engine.recentWork
   const slowness = 1 + values.slowStart * (1 - engine.warmth)
-  const cost = ((ttftS + takenS + decodeS + barrierS + recentS) * slowness) / Math.max(engine.weight, LEAST_WEIGHT)
+  const cost = ((ttftS + takenS) * slowness + decodeS + barrierS + recentS) / Math.max(engine.weight, LEAST_WEIGHT)
   return {
     cost,
     terms: {
