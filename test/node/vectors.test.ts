@@ -127,8 +127,8 @@ describe('a stream that ends too early never looks complete', () => {
     const through = await open(player)
     const text = bytes(`sse/${file}`)
     player.stream(text, [])
-    const ask = { url: through.url, method: 'POST', path: '/v1/completions', body: { model: 'tiny', prompt: 'x', stream: true } } as const
-    const seen = await send(ask).then(({ body }) => body.subarray(text.length - 40).toString('utf8'), () => 'the connection broke')
+    const request = { url: through.url, method: 'POST', path: '/v1/completions', body: { model: 'tiny', prompt: 'x', stream: true } } as const
+    const seen = await send(request).then(({ body }) => body.subarray(text.length - 40).toString('utf8'), () => 'the connection broke')
     expect(seen).toMatch(/"error"|the connection broke/)
     expect(seen).not.toContain('[DONE]')
     await through.stop(AbortSignal.abort())
