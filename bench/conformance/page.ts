@@ -51,7 +51,7 @@ ${lines.join('\n')}
 What these engines do that one would not expect:
 
 - A stream that finds the engine full only after its head was sent gets **200 and one error event** with code 503, where others get a plain 503. In a burst that is the usual case.
-- \`POST /pause\` and \`POST /sleep\` end running streams with \`finish_reason: "abort"\` and a clean \`[DONE]\`. A paused engine looks well in \`/health\` and \`/metrics\`; only \`/is_paused\` tells.
+- \`POST /pause\` ends running streams with \`finish_reason: "abort"\` and a clean \`[DONE]\`. A paused engine looks well in \`/health\` and \`/metrics\`; only \`/is_paused\` tells.
 - When the engine core dies, streams end in an error event and then \`[DONE]\`; \`/health\` is 500 for a moment, then the server is gone.
 - A prompt of exactly *k* blocks that was seen before reports *k* - 1 cached blocks: one token has to be computed.
 - Several tokens may come in one event, all of a choice in its last one, and choices of one request in any order.
