@@ -69,6 +69,22 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
+    it('frees a prefill engine when its leg is done, and keeps the decode engine', async () => {
+      await restart({ engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })] })
+      const given = await opened.cluster.admit(admission())
+      if ('refusal' in given) throw new Error(given.refusal.detail)
+      const { lease } = given
+      expect(await requests()).toEqual({ p: 1, d: 1 })
+      await lease.legDone!('prefill', { prefill_leg: 40 })
+      await lease.legDone!('prefill', { prefill_leg: 40 })
+      expect(await requests()).toEqual({ p: 0, d: 1 })
+      await lease.firstToken({ ttft: 50 })
+      expect(await requests()).toEqual({ p: 0, d: 1 })
+      await lease.release(outcome())
+      await lease.legDone!('prefill', {})
+      expect(await requests()).toEqual({ p: 0, d: 0 })
+    })
+
     it('has one effect however often a booking is released', async () => {
       const { lease, engine: chosen } = await admit()
       await admit({ avoid: [chosen === 'a' ? 'b' : 'a'] })

@@ -32,9 +32,9 @@ export function disaggContract(name: string, runtime: SplitRuntime): void {
       })
       afterAll(() => bench.close())
 
-      it.each(cases.map((one, at) => [one[0], at] as const))('%s says what one engine says, byte for byte', async (_name, at) => {
+      it.each(cases.map((one, at) => [one[0], at] as const))('%s says what one engine says, byte for byte', async (_title, at) => {
         const [, path, fields] = cases[at]!
-        const legs = bench.engine('d0').kv!.decodeLegs
+        const before = bench.engine('d0').kv!.decodeLegs
         const body = { model: `m${at}`, temperature: 0, ...fields }
         const split = await bench.ask(path, body, { headers: { 'x-request-id': `both-${at}` } })
         expect(split.status, split.text).toBe(200)
@@ -43,7 +43,7 @@ export function disaggContract(name: string, runtime: SplitRuntime): void {
         expect(comparable(split.text)).toBe(comparable(whole.text))
         expect(split.headers.get('x-firstlight-prefill')).toBe('p0')
         expect(split.headers.get('x-firstlight-engine')).toBe('d0')
-        expect(bench.engine('d0').kv!.decodeLegs).toBe(legs + 1)
+        expect(bench.engine('d0').kv!.decodeLegs).toBe(before + 1)
         for (const id of onePair) {
           expect(Object.values(bench.engine(id).kv!.violations)).toEqual([0, 0, 0, 0, 0, 0, 0])
           expect(bench.engine(id).log.recent.at(-1)!.headers['x-request-id']).toBe(`both-${at}`)
