@@ -3,7 +3,7 @@ import type { Random, RouteRequest } from '../routing/policy.ts'
 import { hashText } from '../routing/hash.ts'
 import { type Field, type Ranking, rankField, route, type Routed } from '../routing/route.ts'
 import type { Part } from './books.ts'
-import type { Admission, Decision, ExcludedEngine, PoolConfig, Refusal } from './contract.ts'
+import type { Admission, Decision, ExcludedEngine, Placement, PoolConfig, Refusal } from './contract.ts'
 import { exclusion, fieldOf, inTieOrder, mayDo } from './eligible.ts'
 import type { EngineRecord, Engines } from './engine-record.ts'
 import type { PolicyChains } from './policy-chain.ts'
@@ -54,16 +54,20 @@ export function choose(admission: Admission, choosing: Choosing): Chosen {
   if ('empty' in routed) {
     return { refusal: refuse(engines.all(), admission, excluded, { now, statsIntervalMs: pool.statsIntervalMs }) }
   }
-  const shadow = shadowOf(request, choosing, field(routed.placement.kind === 'whole' ? 'whole' : 'decode'))
+  const shadow = shadowOf(request, choosing, { field: field(routed.placement.kind === 'whole' ? 'whole' : 'decode'), placement: routed.placement })
   return { decision: decisionOf(admission, choosing, { routed, excluded: excludedIn(routed.ranking, inOrder, excluded), unusable, shadow }) }
 }
 
 /** What the shadow policy would have chosen from the same engines. */
-function shadowOf(request: RouteRequest, choosing: Choosing, field: Field): Decision['shadow'] {
+function shadowOf(request: RouteRequest, choosing: Choosing, { field, placement }: { readonly field: Field; readonly placement: Placement }): Decision['shadow'] {
   const { shadow } = choosing.chains
   if (shadow === null) return null
   const engine = rankField({ request, chain: [shadow], random: choosing.random }, field).ranked[0]?.engine
-  return engine === undefined ? null : { policy: shadow.name, engine, predictedTtftMs: forecastOf(engine, choosing).ttftMs }
+  if (engine === undefined) return null
+  const { ttftMs } = forecastOf(engine, choosing)
+  const chosen = placement.kind === 'whole' ? placement.engine : placement.decode
+  const chosenMs = placement.kind === 'whole' ? forecastOf(chosen, choosing).ttftMs : null
+  return { policy: shadow.name, engine, predictedTtftMs: ttftMs, agrees: engine === chosen, predictedGainMs: chosenMs === null || ttftMs === null ? null : chosenMs - ttftMs }
 }
 
 interface Found {

@@ -5,6 +5,8 @@
 
 import type { EngineLearned } from './engine-learned.ts'
 
+import type { ShadowChoice } from '../routing/shadow.ts'
+
 export const PAYLOAD_VERSION = 1
 
 /** What an engine may do. `any` may do all of it. */
@@ -178,7 +180,7 @@ export interface Decision {
   readonly predictedTtftMs: number | null
   readonly predictedCachedTokens: number | null
   /** What the shadow policy would have chosen; null without one. */
-  readonly shadow: { readonly policy: string; readonly engine: string; readonly predictedTtftMs: number | null } | null
+  readonly shadow: ShadowChoice | null
   /** Filled in at release. */
   readonly actual: {
     readonly ttftMs: number | null
