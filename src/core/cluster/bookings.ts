@@ -1,10 +1,19 @@
-import type { Booked, EarlyPart, Leg } from './books.ts'
+import { partsOf, type Booked, type EarlyPart, type Leg } from './books.ts'
 import type { Admission, Placement } from './contract.ts'
-import type { EngineRecord } from './engine-record.ts'
+import type { EngineRecord, Engines } from './engine-record.ts'
+import type { BookingSnapshot } from './snapshot.ts'
 
 /** Names one attempt of one request; the id is the gateway's own, so clients cannot collide. */
 export function bookingKey(admission: Pick<Admission, 'id' | 'attempt'>): string {
   return `${admission.id}#${admission.attempt}`
+}
+
+/** Who does what, as far as the engines are still known. */
+export function legsOf(placement: Placement, engines: Engines): Booking['legs'] {
+  return partsOf(placement).flatMap(({ engine: id, part }) => {
+    const engine = engines.get(id)
+    return engine === undefined ? [] : [{ engine, part }]
+  })
 }
 
 /** One live booking. */
@@ -73,5 +82,9 @@ export class Bookings {
 
   all(): IterableIterator<Booking> {
     return this.#byKey.values()
+  }
+
+  snapshot(): BookingSnapshot[] {
+    return Array.from(this.#byKey.values(), ({ admission, placement, bookedAt, seenAt, firstTokenSeen, legsDone, outputBlocks }) => ({ admission, placement, bookedAt, seenAt, firstTokenSeen, legsDone, outputBlocks }))
   }
 }
