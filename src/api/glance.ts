@@ -4,12 +4,15 @@ import type { Door } from './door.ts'
 import { gatewayView, poolView } from './pool-view.ts'
 import { toWire } from './wire.ts'
 
+/** What of the gateway is looked at. */
+export type Watched = Pick<Door, 'ports' | 'catalog' | 'config' | 'startedAt' | 'draining'>
+
 const DECISIONS = 60
 /** An object that does not answer in this time is shown as out of reach, and holds up nobody's view. */
 const ANSWER_MS = 5_000
 
 /** The whole fleet for the eye: pools as in `/v1/firstlight/fleet`, with the last TTFTs, and the last decisions of all. */
-export async function glance(door: Door): Promise<unknown> {
+export async function glance(door: Watched): Promise<unknown> {
   const seen = await Promise.all(door.catalog.routes.map(async (route) => ({ route, glance: await glanceAt(door, route) })))
   const decisions = seen.flatMap((pool) => pool.glance?.decisions ?? []).sort((a, b) => b.at - a.at)
   return {
@@ -20,7 +23,7 @@ export async function glance(door: Door): Promise<unknown> {
   }
 }
 
-async function glanceAt({ ports }: Door, { cluster, pool }: PoolRoute): Promise<ClusterGlance | null> {
+async function glanceAt({ ports }: Watched, { cluster, pool }: PoolRoute): Promise<ClusterGlance | null> {
   const object = ports.cluster(cluster.id, pool.model)
   try {
     return await inTime(object.glance === undefined ? object.digest().then((digest) => ({ digest, decisions: [] })) : object.glance(DECISIONS))

@@ -1,6 +1,5 @@
 import { Failure } from '../failure.ts'
-import type { Door } from './door.ts'
-import { glance } from './glance.ts'
+import { glance, type Watched } from './glance.ts'
 import type { Incoming } from './incoming.ts'
 
 export interface LiveOptions {
@@ -38,7 +37,7 @@ type Latest = { readonly frame: Frame; readonly taken: boolean } | null
  * one stale takes the next and the others send it after that, since on Workers no request may wait for another's work.
  */
 export class Live {
-  readonly #door: Door
+  readonly #door: Watched
   readonly #options: Required<LiveOptions>
   readonly #utf8 = new TextEncoder()
   #frame: Frame | null = null
@@ -46,7 +45,7 @@ export class Live {
   #askedAt: number | null = null
   #viewers = 0
 
-  constructor(door: Door, options: LiveOptions = {}) {
+  constructor(door: Watched, options: LiveOptions = {}) {
     const { routes } = door.catalog
     const engines = routes.reduce((sum, { pool }) => sum + pool.engines.length, 0)
     this.#door = door

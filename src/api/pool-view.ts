@@ -15,7 +15,7 @@ export function poolView({ cluster, pool }: PoolRoute, digest: ClusterDigest | n
 }
 
 /** What is true of the gateway itself. */
-export const gatewayView = (door: Door) => ({
+export const gatewayView = (door: Pick<Door, 'config' | 'startedAt' | 'draining'>) => ({
   version: VERSION,
   config_version: door.config.version,
   started_at: door.startedAt,

@@ -12,6 +12,7 @@ export interface ChartProps {
 
 const HEIGHT = 200
 const AXIS_WIDTH = 64
+const AXIS_HEIGHT = 28
 
 /** Predicted and actual as points over time. Colours come from the page's style, so they follow light and dark. */
 export function Chart({ x, actual, predicted, format }: ChartProps) {
@@ -56,7 +57,7 @@ function optionsOf(element: HTMLElement, format: (value: number) => string): uPl
     cursor: { show: false },
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(1, most) * 1.08] } },
     axes: [
-      { ...axis, space: 90, values: (_plot, at) => at.map((second) => new Date(second * 1000).toLocaleTimeString('en-GB')) },
+      { ...axis, space: 90, size: AXIS_HEIGHT, values: (_plot, at) => at.map((second) => new Date(second * 1000).toLocaleTimeString('en-GB')) },
       { ...axis, size: AXIS_WIDTH, values: (_plot, values) => values.map(format) },
     ],
     series: [{}, points('--glow', 6), points('--cool', 4)],

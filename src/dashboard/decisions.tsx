@@ -6,7 +6,7 @@ import { keyOf } from './history.ts'
 import { engineOf } from './waterfall.tsx'
 import type { Decision } from './wire.ts'
 
-const ROWS = 25
+const ROWS = 20
 
 /** The last choices, newest first; each opens to its why. While one is open the list stands still. */
 export function Decisions({ decisions }: { readonly decisions: readonly Decision[] }) {

@@ -13,6 +13,12 @@ type Read = (decision: Decision) => readonly [predicted: number | null, actual: 
 const ttft: Read = ({ predicted_ttft_ms, actual }) => [predicted_ttft_ms, actual?.ttft_ms]
 const cached: Read = ({ predicted_cached_tokens, actual }) => [predicted_cached_tokens, actual?.cached_tokens]
 
+/** |actual - predicted| / actual; nothing where one of them is not known. */
+export function ttftError({ predicted_ttft_ms: predicted, actual }: Decision): number[] {
+  const ms = actual?.ttft_ms ?? 0
+  return predicted !== null && ms > 0 ? [Math.abs(ms - predicted) / ms] : []
+}
+
 /** Those that have both, oldest first. */
 function pairsOf(decisions: readonly Decision[], read: Read): Pair[] {
   const pairs: Pair[] = []
@@ -27,7 +33,7 @@ function pairsOf(decisions: readonly Decision[], read: Read): Pair[] {
 export function Prediction({ decisions }: { readonly decisions: readonly Decision[] }) {
   const ttfts = pairsOf(decisions, ttft)
   const tokens = pairsOf(decisions, cached)
-  const errors = ttfts.flatMap(({ predicted, actual }) => (actual > 0 ? Math.abs(actual - predicted) / actual : []))
+  const errors = decisions.flatMap(ttftError)
   const bias = ttfts.map(({ predicted, actual }) => predicted - actual)
   const missed = tokens.map(({ predicted, actual }) => Math.abs(actual - predicted))
   return (

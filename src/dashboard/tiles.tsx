@@ -1,4 +1,5 @@
 import type { Line } from './engine-state.ts'
+import { ttftError } from './prediction.tsx'
 import { count, ms, percent, quantile, seconds } from './format.ts'
 import type { Decision } from './wire.ts'
 
@@ -7,21 +8,24 @@ interface TilesProps {
   readonly decisions: readonly Decision[]
 }
 
-/** The fleet in six numbers. */
+/** The fleet in a few numbers; TTFTs are those of the decisions that are shown. */
 export function Tiles({ lines, decisions }: TilesProps) {
   const up = lines.filter(({ state }) => state === 'up').length
   const sum = (value: (line: Line) => number | undefined) => lines.reduce((total, line) => total + (value(line) ?? 0), 0)
   const queues = lines.map(({ engine }) => engine.queued_prefill_s ?? 0)
   const rates = lines.flatMap(({ engine }) => engine.hit_rate ?? [])
+  const errors = decisions.flatMap(ttftError)
   const ttfts = decisions.flatMap(({ actual }) => actual?.ttft_ms ?? [])
   return (
     <dl class="tiles">
       <Tile name="engines up" value={`${count(up)} of ${count(lines.length)}`} tone={up === lines.length ? 'good' : 'bad'} />
-      <Tile name="running requests" value={count(sum(({ engine }) => engine.requests))} />
+      <Tile name="running" value={count(sum(({ engine }) => engine.requests))} />
       <Tile name="active blocks" value={count(sum(({ engine }) => engine.active_blocks))} />
-      <Tile name="longest prefill queue" value={seconds(Math.max(0, ...queues))} />
-      <Tile name="cache hit rate" value={percent(rates.length === 0 ? null : rates.reduce((a, b) => a + b, 0) / rates.length)} />
-      <Tile name="TTFT p50 / p95" value={`${ms(quantile(ttfts, 0.5))} / ${ms(quantile(ttfts, 0.95))}`} />
+      <Tile name="longest queue" value={seconds(Math.max(0, ...queues))} />
+      <Tile name="hit rate" value={percent(rates.length === 0 ? null : rates.reduce((a, b) => a + b, 0) / rates.length)} />
+      <Tile name="TTFT p50" value={ms(quantile(ttfts, 0.5))} />
+      <Tile name="TTFT p95" value={ms(quantile(ttfts, 0.95))} />
+      <Tile name="off by (median)" value={percent(quantile(errors, 0.5))} />
     </dl>
   )
 }

@@ -1,0 +1,154 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { Catalog } from '../../src/api/catalog.ts'
+import { receive } from '../../src/api/incoming.ts'
+import { Live, type LiveOptions } from '../../src/api/live.ts'
+import { createGateway } from '../../src/gateway.ts'
+import { parseConfig } from '../../src/config/parse.ts'
+import type { AssetFiles } from '../../src/ports.ts'
+import { configOf, onePool, openWorld } from './fleet.ts'
+
+const files: AssetFiles = async (name) => (['index.html', 'index-a1.js', 'index-a1.css'].includes(name) ? new TextEncoder().encode(`file ${name}`) : null)
+
+async function get(path: string, assets?: AssetFiles): Promise<Response> {
+  const world = openWorld()
+  const gateway = createGateway(configOf({ admin: 'boss' }), world.ports, assets === undefined ? {} : { assets })
+  return gateway.fetch(new Request(`http://localhost${path}`), world.scope)
+}
+
+describe('/dashboard', () => {
+  it('is the built page, to be asked for anew each time, under a policy that lets nothing inline run', async () => {
+    const response = await get('/dashboard', files)
+    expect(await response.text()).toBe('file index.html')
+    expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8')
+    expect(response.headers.get('cache-control')).toBe('no-cache')
+    expect(response.headers.get('content-security-policy')).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self';(?!.*unsafe)/)
+  })
+
+  it('serves its files with their types, to be kept for good', async () => {
+    for (const [name, type] of [['index-a1.js', 'text/javascript; charset=utf-8'], ['index-a1.css', 'text/css; charset=utf-8']] as const) {
+      const response = await get(`/dashboard/${name}`, files)
+      expect([response.status, response.headers.get('content-type'), await response.text()]).toEqual([200, type, `file ${name}`])
+      expect(response.headers.get('cache-control')).toContain('immutable')
+    }
+  })
+
+  it.each(['gone-b2.js', 'index.html', '..%2fpackage.json', '%2e%2e%2fnode.js', 'a.b.js', '.js'])('has no file %s', async (name) => {
+    expect((await get(`/dashboard/${name}`, async () => (name === 'gone-b2.js' ? null : new Uint8Array(1)))).status).toBe(404)
+  })
+
+  it('says how it is built where it was not', async () => {
+    const response = await get('/dashboard')
+    expect(response.status).toBe(503)
+    expect(await response.text()).toContain('npm run build:dashboard')
+  })
+
+  it('sends the address with a slash to the one without, whatever stands before it', async () => {
+    const response = await get('/dashboard/', files)
+    expect([response.status, response.headers.get('location')]).toEqual([308, '../dashboard'])
+  })
+})
+
+const twoPools = parseConfig({ version: 7, clusters: [onePool, { ...onePool, id: 'rome' }] }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+
+function watch(options: LiveOptions = {}) {
+  const world = openWorld()
+  const door = { ports: { ...world.ports, now: () => performance.now() }, config: twoPools, catalog: new Catalog(twoPools), startedAt: 1, draining: false }
+  const asked: string[] = []
+  const { cluster } = world.ports
+  let dark = ''
+  door.ports.cluster = (id, pool) => ({
+    ...cluster(id, pool),
+    digest: async () => {
+      asked.push(id)
+      if (id === dark) throw new Error('the object is out of reach')
+      return cluster(id, pool).digest()
+    },
+  })
+  const live = new Live(door, { everyMs: 20, ...options })
+  const open = (method = 'GET') => live.open(receive(new Request('http://localhost/v1/firstlight/live', { method }), world.scope, door.ports, 'openai'))
+  return { door, asked, open, darken: (id: string) => (dark = id) }
+}
+
+const feeds: ReadableStreamDefaultReader<Uint8Array>[] = []
+afterEach(async () => {
+  await Promise.all(feeds.splice(0).map((feed) => feed.cancel()))
+})
+
+function follow(response: Response) {
+  const reader = response.body!.getReader()
+  feeds.push(reader)
+  return {
+    /** null: the feed ended. */
+    next: async () => {
+      const { value } = await reader.read()
+      if (value === undefined) return null
+      const [, id, json] = /^id: (\d+)\nevent: view\ndata: (.*)\n\n$/.exec(new TextDecoder().decode(value))!
+      return { id: Number(id), view: JSON.parse(json!) as Record<string, unknown> & { readonly pools: readonly Record<string, unknown>[] } }
+    },
+    leave: () => reader.cancel(),
+  }
+}
+
+describe('/v1/firstlight/live', () => {
+  it('asks for the admin key', async () => {
+    expect((await get('/v1/firstlight/live')).status).toBe(401)
+  })
+
+  it('sends the fleet at once, then again and again', async () => {
+    const { open } = watch()
+    const feed = follow(open())
+    const first = await feed.next()
+    expect(first?.view).toMatchObject({ config_version: 7, started_at: 1, draining: false, decisions: [] })
+    expect(first?.view.pools).toMatchObject([{ cluster: 'paris', reachable: true, bookings: 3 }, { cluster: 'rome', reachable: true, bookings: 3 }])
+    expect([(await feed.next())?.id, (await feed.next())?.id]).toEqual([2, 3])
+  })
+
+  it('takes one view for all who watch', async () => {
+    const { open, asked } = watch()
+    const viewers = Array.from({ length: 10 }, () => follow(open()))
+    let last = 0
+    for (let round = 0; round < 3; round++) last = Math.max(...(await Promise.all(viewers.map((viewer) => viewer.next()))).map((frame) => frame!.id))
+    // Each view asks each of the two pools once; the last one may be on its way.
+    expect(asked.length).toBeLessThanOrEqual(2 * (last + 1))
+  })
+
+  it('shows a pool whose object is out of reach as such, and the others as they are', async () => {
+    const { open, darken } = watch()
+    darken('rome')
+    const { view } = (await follow(open()).next())!
+    expect(view.pools).toMatchObject([{ reachable: true }, { reachable: false, engines: [{ id: 'a', available: null }, { id: 'b', available: null }] }])
+  })
+
+  it('refuses one viewer too many, and has room again when one left', async () => {
+    const { open } = watch({ viewers: 2 })
+    const first = follow(open())
+    follow(open())
+    expect(() => open()).toThrow('2 viewers watch this gateway already')
+    await first.leave()
+    expect(await follow(open()).next()).not.toBeNull()
+  })
+
+  it('counts no viewer who asks for the head only', () => {
+    const { open } = watch({ viewers: 1 })
+    expect(open('HEAD').body).toBeNull()
+    expect(open('HEAD').headers.get('content-type')).toBe('text/event-stream')
+  })
+
+  it('ends when the gateway drains', async () => {
+    const { open, door } = watch()
+    const feed = follow(open())
+    await feed.next()
+    door.draining = true
+    expect(await feed.next()).toBeNull()
+  })
+
+  it('ends after as many views as one request may take, or when its time is over; its place is free then', async () => {
+    const { open } = watch({ takes: 2, viewers: 1 })
+    const feed = follow(open())
+    expect([(await feed.next())?.id, (await feed.next())?.id, await feed.next()]).toEqual([1, 2, null])
+    const brief = watch({ lifeMs: 1, viewers: 1 })
+    const over = follow(brief.open())
+    while ((await over.next()) !== null);
+    expect(() => follow(brief.open())).not.toThrow()
+  })
+})
