@@ -9,6 +9,7 @@ import { endpoints } from './endpoints.ts'
 import { answerJson, guarded, receive, REGISTRY_PREFIX, type Incoming } from './incoming.ts'
 import { lmcacheRegistry } from './lmcache/registry.ts'
 import { Live } from './live.ts'
+import { metricsHandler } from './metrics.ts'
 import { listModels, oneModel } from './models.ts'
 import { overviewPage, overviewScript, overviewStyle } from './overview.ts'
 import type { ErrorShape } from './problem.ts'
@@ -46,6 +47,7 @@ function routesOf(door: Door): Route[] {
     post('/v1/responses/:id/cancel', (incoming, c) => heldResponse(door, incoming, c.req.param('id'), '/cancel')),
     get('/health', (incoming) => answerJson(incoming, { status: 'ok' })),
     get('/ready', (incoming) => ready(door, incoming)),
+    get('/metrics', metricsHandler(door)),
     get('/version', (incoming) => answerJson(incoming, { version: VERSION })),
     get('/', overviewPage),
     get('/overview.css', overviewStyle),

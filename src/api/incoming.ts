@@ -69,7 +69,7 @@ export async function guarded(incoming: Incoming, ports: Ports, handle: (incomin
 /** Heartbeats and events of LMCache servers come here every second or so. */
 export const REGISTRY_PREFIX = '/lmcache/'
 /** Asked every few seconds by machines and by the overview page. */
-const QUIET: ReadonlySet<string> = new Set(['/health', '/ready', '/v1/firstlight/fleet'])
+const QUIET: ReadonlySet<string> = new Set(['/health', '/ready', '/metrics', '/v1/firstlight/fleet'])
 
 /** Writes the one line of a request. */
 export function logRequest(incoming: Incoming, ports: Ports, status: number, reason?: string): void {

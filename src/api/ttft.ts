@@ -6,7 +6,7 @@ import type { FoundReport } from '../core/reports/ttft-state.ts'
 import type { RequestScope, Ttft } from '../ports.ts'
 import { readBounded } from './body.ts'
 import type { Door } from './door.ts'
-import { Keyring } from './keys.ts'
+import { bearer, Keyring } from './keys.ts'
 import { asFailure } from './problem.ts'
 
 type Env = { Bindings: RequestScope }
@@ -85,7 +85,7 @@ class Reports {
 
   async #mayReport(request: Request, token: string | null): Promise<boolean> {
     if (this.#token === null) return token === null
-    return (await this.#token.find(token ?? bearer(request) ?? '')) !== null
+    return (await this.#token.find(token ?? bearer(request.headers) ?? '')) !== null
   }
 
   /** The admin may read what reporters may. */
@@ -122,8 +122,6 @@ function parse(body: Uint8Array): unknown {
     return undefined
   }
 }
-
-const bearer = (request: Request): string | null => /^bearer +(\S+) *$/i.exec(request.headers.get('authorization') ?? '')?.[1] ?? null
 
 function json(value: unknown, status: number): Response {
   return new Response(JSON.stringify(value), { status, headers: { 'content-type': 'application/json', 'cache-control': 'no-store' } })

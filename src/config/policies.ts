@@ -22,7 +22,7 @@ export type PolicyDocument = z.output<typeof policy>
 function schemaOf({ name, doc, options }: PolicyKind) {
   const shape: Record<string, z.ZodMiniOptional<z.ZodMiniType<number | string | boolean>>> = {}
   for (const [option, spec] of Object.entries(options)) {
-    shape[snake(option)] = z.optional(optionSchema(spec)).check(z.meta({ description: spec.doc, default: spec.default }))
+    shape[snake(option)] = z.optional(optionSchema(spec)).check(z.meta({ ...(spec.doc === true ? {} : { description: spec.doc }), default: spec.default }))
   }
   return say(doc, strict({ ...shape, name: z.literal(name) }))
 }

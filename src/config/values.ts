@@ -2,6 +2,7 @@
 // The functional form of zod: on Workers the other one would cost 20 kB gzipped.
 import * as z from 'zod/mini'
 import { profile, profileNames } from '../core/latency/profiles.ts'
+import type { Words } from '../core/routing/options.ts'
 import { didYouMean } from './suggest.ts'
 
 /** The value of a key that is not there. */
@@ -20,21 +21,14 @@ export function strict<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
 }
 
 /** One word out of a few. */
-export function oneOf<const Words extends readonly [string, ...string[]]>(words: Words) {
+export function oneOf<const Choices extends readonly [string, ...string[]]>(words: Choices) {
   return z.enum(words, {
     error: (issue) => `must be one of ${words.join(', ')}${typeof issue.input === 'string' ? didYouMean(issue.input, words) : ''}`,
   })
 }
 
-declare global {
-  interface ImportMeta {
-    /** Set by the Worker's build alone (`define` in wrangler.toml): words that nobody reads there are left out. */
-    readonly bare?: true
-  }
-}
-
 /** What a key means, for the docs and for editors; `import.meta.bare || '…'` keeps it out of the Worker. */
-export function say<Schema extends z.ZodMiniType>(description: string | true, schema: Schema): Schema {
+export function say<Schema extends z.ZodMiniType>(description: Words, schema: Schema): Schema {
   return description === true ? schema : schema.check(z.describe(description))
 }
 

@@ -5,6 +5,7 @@ import { type Booking, bookingKey, Bookings } from './bookings.ts'
 import { type Books, endsAtFirstToken, type LegDone, partsOf } from './books.ts'
 import { type Chosen, choose } from './choose.ts'
 import { type Admission, type ClusterDigest, type ClusterGlance, type Decision, type EngineSignal, type Outcome, PAYLOAD_VERSION, type Placement, type PoolConfig, type Refusal, type Resume, type StageTimes } from './contract.ts'
+import { DecisionCounts } from './decision-counts.ts'
 import { Decisions } from './decisions.ts'
 import { emptyDigest } from './digest.ts'
 import { Fleet } from './fleet.ts'
@@ -58,6 +59,7 @@ export class ClusterState {
   readonly #fleet: Fleet
   readonly #bookings = new Bookings()
   readonly #decisions = new Decisions(DECISIONS_KEPT)
+  readonly #counts = new DecisionCounts()
   readonly #ended = new RecentKeys(ENDED_KEYS_KEPT)
   readonly #budget = new RetryBudget()
   #configured: { readonly version: number; readonly pool: PoolConfig; readonly chains: PolicyChains } | null = null
@@ -105,6 +107,7 @@ export class ClusterState {
     if (admission.attempt === 0) this.#budget.request(now)
     else if (!this.#budget.allows(now, retry)) return { refusal: retryBudgetSpent }
     const chosen = this.#choose(admission, now)
+    this.#counts.add(chosen, admission.attempt)
     if ('refusal' in chosen) return chosen
     if (admission.attempt > 0) this.#budget.retry(now)
     this.#rotation += 1
@@ -230,7 +233,7 @@ export class ClusterState {
     const facts = { version: PAYLOAD_VERSION, seq: this.#seq, epoch: this.#epoch, at: now }
     if (this.#configured === null) return emptyDigest(facts)
     const { pool, version } = this.#configured
-    return { ...facts, cluster: pool.cluster, pool: pool.pool, configVersion: version, bookings: this.#bookings.size, engines: engines() }
+    return { ...facts, cluster: pool.cluster, pool: pool.pool, configVersion: version, bookings: this.#bookings.size, engines: engines(), decisions: this.#counts.list() }
   }
 
   /** The edge knows a newer configuration: it will send it and ask again. */

@@ -7,6 +7,11 @@ import type { EngineLearned } from './engine-learned.ts'
 
 import type { ShadowChoice } from '../routing/shadow.ts'
 
+import type { DecisionCount } from './decision-count.ts'
+import type { StageTimes } from './stage.ts'
+
+export type { Stage, StageTimes } from './stage.ts'
+
 export const PAYLOAD_VERSION = 1
 
 /** What an engine may do. `any` may do all of it. */
@@ -207,24 +212,6 @@ export interface Refusal {
   readonly retryAfterMs: number
 }
 
-/** Durations of the stages a request went through before its first token, milliseconds. Absent: not gone through or unknown. */
-export type StageTimes = Readonly<Partial<Record<Stage, number>>>
-
-export type Stage =
-  | 'edge'
-  | 'tokens'
-  | 'route'
-  | 'lookup'
-  | 'admit'
-  | 'connect'
-  | 'encode'
-  | 'prefill_leg'
-  | 'transfer'
-  | 'queue'
-  | 'prefill'
-  | 'first_byte'
-  | 'ttft'
-
 export type Result = 'complete' | 'client_gone' | 'engine_failed' | 'engine_refused' | 'abandoned' | 'lapsed'
 
 /** Why an attempt on an engine failed before or after its first byte. */
@@ -302,6 +289,8 @@ export interface EngineDigest {
   readonly activeBlocks: number
   /** Seconds of booked prefill with no first token yet. */
   readonly queuedPrefillS: number
+  /** Tokens of it, without what is cached. Absent from older objects. */
+  readonly queuedPrefillTokens?: number
   readonly cachedBlocks: number
   readonly cacheBlocks: number | null
   /** Decayed mean of observed TTFT; null: none seen. */
@@ -328,6 +317,8 @@ export interface ClusterDigest {
   readonly at: number
   readonly bookings: number
   readonly engines: readonly EngineDigest[]
+  /** Absent from older objects. */
+  readonly decisions?: readonly DecisionCount[]
 }
 
 /** For an operator's eye: a digest with the last TTFTs of each engine, and the last decisions. */

@@ -52,6 +52,7 @@ export function engineDigestOf(book: EngineBook, { law, activeBlocks, cachedBloc
     activeBlocks,
     cachedBlocks,
     queuedPrefillS: book.queue.seconds(now),
+    queuedPrefillTokens: book.queue.newTokens,
     ...(book.capacity.declared === null ? {} : { cacheBlocks: book.capacity.declared }),
     learned: {
       law,

@@ -104,14 +104,3 @@ export class Sketch {
 function middleOf(bucket: number): number {
   return (2 * GAMMA ** (bucket + FIRST)) / (GAMMA + 1)
 }
-
-/** Something that came over a wire and is to be a sketch; null: it is none. */
-export function readSketch(value: unknown): SketchData | null {
-  if (typeof value !== 'object' || value === null) return null
-  const { zeros, first, counts, sum } = value as Partial<Record<keyof SketchData, unknown>>
-  if (!isCount(zeros) || !isCount(first) || typeof sum !== 'number' || !(sum >= 0)) return null
-  if (!Array.isArray(counts) || counts.length > BUCKETS || !counts.every(isCount)) return null
-  return { zeros, first, counts, sum }
-}
-
-const isCount = (value: unknown): value is number => typeof value === 'number' && Number.isInteger(value) && value >= 0

@@ -1,6 +1,16 @@
 import type { PolicyConfig } from '../cluster/contract.ts'
 import type { Policy, Signal } from './policy.ts'
 
+declare global {
+  interface ImportMeta {
+    /** Set by the Worker's build alone (`define` in wrangler.toml): words that nobody reads there are left out. */
+    readonly bare?: true
+  }
+}
+
+/** Written as `import.meta.bare || '…'`. */
+export type Words = string | true
+
 /** One option of a policy: enough for the config schema to check it and for the docs to print it. */
 export interface OptionSpec<Value extends number | string | boolean = number | string | boolean> {
   readonly default: Value
@@ -10,7 +20,7 @@ export interface OptionSpec<Value extends number | string | boolean = number | s
   /** Strings only: what it may be. */
   readonly values?: readonly string[]
   /** One line for people. */
-  readonly doc: string
+  readonly doc: Words
 }
 
 /** camelCase names; the config document spells them in snake_case. */
@@ -23,9 +33,9 @@ export type OptionValues<Table extends OptionTable> = { readonly [Name in keyof 
 export interface PolicyKind {
   readonly name: string
   /** One line for people. */
-  readonly doc: string
+  readonly doc: Words
   /** Where the rule comes from. */
-  readonly source: string
+  readonly source: Words
   readonly options: OptionTable
   /** Throws a RangeError for an unknown option or a value out of range. */
   create(options: PolicyConfig['options']): Policy<Signal>

@@ -16,7 +16,7 @@ export function gatewayKind(name: string, policy: PolicyConfig, about: { readonl
 
 /** The policies that ship, with their defaults. */
 export const shippedKinds: readonly RouterKind[] = policyKinds
-  .map(({ name, doc, source }) => gatewayKind(name, { name, options: {} }, { doc, source, lookup: name === 'kv_aware' }))
+  .map(({ name, doc, source }) => gatewayKind(name, { name, options: {} }, { doc: String(doc), source: String(source), lookup: name === 'kv_aware' }))
 
 /** Other routers' rules as they ship. */
 export const baselineKinds: readonly RouterKind[] = [

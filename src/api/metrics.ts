@@ -1,0 +1,60 @@
+/** `/metrics`: what the cluster objects and the reports say, as Prometheus reads it. The same on both runtimes. */
+import type { ClusterDigest } from '../core/cluster/contract.ts'
+import { type RollupGroup, Rollups } from '../core/reports/rollups.ts'
+import { EXPOSITION_TYPE, exposition } from '../telemetry/exposition.ts'
+import type { Door } from './door.ts'
+import type { Incoming } from './incoming.ts'
+import { bearer, Keyring } from './keys.ts'
+
+/** Handles `GET /metrics`. Needs `metrics.key` or the admin key, or nothing where only this machine can ask. */
+export function metricsHandler(door: Door): (incoming: Incoming) => Promise<Response> {
+  const { key } = door.config.metrics
+  const scrapers = key === null ? null : new Keyring([{ secret: key, holder: true }])
+  return async (incoming) => {
+    const secret = bearer(incoming.request.headers)
+    const known = scrapers !== null && secret !== null && (await scrapers.find(secret)) !== null
+    if (!known) await door.keeper.admin(incoming.request.headers)
+    const text = exposition(await exposed(door))
+    return new Response(text, { headers: { 'content-type': EXPOSITION_TYPE, 'cache-control': 'no-store', 'x-request-id': incoming.requestId } })
+  }
+}
+
+async function exposed(door: Door) {
+  const digests = await Promise.all(door.catalog.routes.map(({ cluster, pool }) => digestOf(door, cluster.id, pool.model)))
+  const answered = digests.filter((digest) => digest !== null)
+  const engines = answered.flatMap((digest) => digest.engines)
+  return {
+    digests: answered,
+    rollups: await rollupsOf(door),
+    gateway: {
+      draining: door.draining,
+      droppedRecords: door.telemetry.droppedRecords,
+      droppedSpans: door.telemetry.droppedSpans,
+      silentEngines: engines.filter(({ learned }) => learned !== undefined && learned.silentMiss !== null).length,
+      unreachablePools: digests.length - answered.length,
+    },
+  }
+}
+
+async function digestOf({ ports }: Door, cluster: string, pool: string): Promise<ClusterDigest | null> {
+  try {
+    return await ports.cluster(cluster, pool).digest()
+  } catch (error) {
+    ports.log.warn('digest failed', { cluster, pool, error })
+    return null
+  }
+}
+
+/** Of all shards, one group an engine. */
+async function rollupsOf({ ports, telemetry }: Door): Promise<readonly RollupGroup[]> {
+  if (ports.ttft === undefined) return []
+  await telemetry.flush()
+  try {
+    const merged = new Rollups()
+    for (const group of await ports.ttft.rollups()) merged.merge(group)
+    return merged.groups()
+  } catch (error) {
+    ports.log.warn('rollups failed', { error })
+    return []
+  }
+}

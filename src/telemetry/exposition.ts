@@ -1,0 +1,108 @@
+/** The Prometheus text format, version 0.0.4. https://prometheus.io/docs/instrumenting/exposition_formats/ */
+import type { ClusterDigest } from '../core/cluster/contract.ts'
+import type { RollupGroup } from '../core/reports/rollups.ts'
+import { Sketch } from '../core/reports/sketch.ts'
+import { BUCKETS_S, METRICS, NAMED_STAGES, type CountMetric, type DecisionMetric, type DurationMetric, type GatewayFacts, type Metric } from './metrics.ts'
+
+export interface Exposed {
+  /** Of every pool that answered. */
+  readonly digests: readonly ClusterDigest[]
+  /** Merged: one group an engine. */
+  readonly rollups: readonly RollupGroup[]
+  readonly gateway: GatewayFacts
+}
+
+export const EXPOSITION_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+type Labels = Readonly<Record<string, string>>
+
+/** Every metric of the table that has a sample. */
+export function exposition(exposed: Exposed): string {
+  const lines: string[] = []
+  for (const metric of METRICS) {
+    const samples: string[] = []
+    write(metric, exposed, (suffix, labels, value) => samples.push(`${metric.name}${suffix}${labelled(labels)} ${value}`))
+    if (samples.length === 0) continue
+    if (metric.help !== true) lines.push(`# HELP ${metric.name} ${escapeHelp(metric.help)}`)
+    lines.push(`# TYPE ${metric.name} ${metric.type}`, ...samples)
+  }
+  return `${lines.join('\n')}\n`
+}
+
+type Put = (suffix: string, labels: Labels, value: number) => void
+
+function write(metric: Metric, { digests, rollups, gateway }: Exposed, put: Put): void {
+  switch (metric.from) {
+    case 'gateway':
+      return put('', {}, metric.value(gateway))
+    case 'engine':
+    case 'state':
+      for (const digest of digests) writeEngines(metric, digest, put)
+      return
+    case 'decision':
+      for (const digest of digests) writeDecisions(metric, digest, put)
+      return
+    case 'count':
+      for (const group of rollups) writeCounts(metric, group, put)
+      return
+    case 'duration':
+      for (const group of rollups) writeDurations(metric, group, put)
+  }
+}
+
+function writeEngines(metric: Extract<Metric, { from: 'engine' | 'state' }>, { cluster, pool, engines }: ClusterDigest, put: Put): void {
+  for (const engine of engines) {
+    const labels = { model: pool, cluster, engine: engine.id }
+    if (metric.from === 'state') {
+      const now = metric.value(engine)
+      for (const state of metric.states) put('', { ...labels, [metric.label]: state }, state === now ? 1 : 0)
+      continue
+    }
+    const value = metric.value(engine)
+    if (value !== null && value !== undefined) put('', labels, value)
+  }
+}
+
+function writeDecisions({ labels, counts }: DecisionMetric, { cluster, pool, decisions = [] }: ClusterDigest, put: Put): void {
+  const sums = new Map<string, { readonly labels: Labels; count: number }>()
+  for (const decision of decisions) {
+    if (!counts(decision)) continue
+    const of = Object.fromEntries(labels.map((label) => [label === 'refused' ? 'reason' : label, String(decision[label])]))
+    const key = JSON.stringify(of)
+    const known = sums.get(key)
+    if (known === undefined) sums.set(key, { labels: { model: pool, cluster, ...of }, count: decision.count })
+    else known.count += decision.count
+  }
+  for (const { labels: found, count } of sums.values()) put('', found, count)
+}
+
+function writeCounts({ count, label }: CountMetric, group: RollupGroup, put: Put): void {
+  const { model, cluster, engine, counts } = group
+  for (const [name, amount] of Object.entries(counts)) {
+    if (label === undefined) {
+      if (name === count) put('', { model, cluster, engine }, amount)
+    } else if (name.startsWith(`${count}:`)) put('', { model, cluster, engine, [label]: name.slice(count.length + 1) }, amount)
+  }
+}
+
+function writeDurations({ stage }: DurationMetric, { model, cluster, engine, sketches }: RollupGroup, put: Put): void {
+  for (const [name, data] of Object.entries(sketches)) {
+    if (stage === null ? NAMED_STAGES.has(name) : name !== stage) continue
+    const sketch = new Sketch()
+    sketch.merge(data)
+    const labels = { gen_ai_request_model: model, cluster, engine }
+    const own = stage === null ? { model, cluster, engine, stage: name } : labels
+    for (const limit of BUCKETS_S) put('_bucket', { ...own, le: String(limit) }, sketch.countUpTo(limit * 1000))
+    put('_bucket', { ...own, le: '+Inf' }, sketch.count)
+    put('_sum', own, sketch.sum / 1000)
+    put('_count', own, sketch.count)
+  }
+}
+
+function labelled(labels: Labels): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`)
+  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
+}
+
+const escapeLabel = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+const escapeHelp = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')

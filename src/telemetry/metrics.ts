@@ -1,0 +1,133 @@
+/**
+ * Every metric there is: the text of `/metrics`, docs/metrics.md and the Grafana dashboard are made from this table.
+ * Names follow the OpenTelemetry GenAI conventions where those have one, vLLM's otherwise. Labels are names of the
+ * configuration and of closed lists: never an address, a key or what a client sent.
+ */
+import type { EngineDigest } from '../core/cluster/contract.ts'
+import type { DecisionCount } from '../core/cluster/decision-count.ts'
+import type { Words } from '../core/routing/options.ts'
+
+interface Common {
+  readonly name: string
+  /** Left out of the Worker. */
+  readonly help: Words
+  /** Row of the dashboard it is shown in; absent: not shown. */
+  readonly panel?: string
+}
+
+/** One value an engine, from its cluster's digest; null: not known, so no sample. */
+export interface EngineMetric extends Common {
+  readonly from: 'engine'
+  readonly type: 'gauge' | 'counter'
+  readonly value: (engine: EngineDigest) => number | null | undefined
+}
+
+/** Which of a few states an engine is in: one sample a state, 1 or 0. */
+export interface StateMetric extends Common {
+  readonly from: 'state'
+  readonly type: 'gauge'
+  readonly label: string
+  readonly states: readonly string[]
+  readonly value: (engine: EngineDigest) => string
+}
+
+/** Choices, from the cluster's digest. */
+export interface DecisionMetric extends Common {
+  readonly from: 'decision'
+  readonly type: 'counter'
+  readonly labels: readonly (keyof DecisionCount)[]
+  readonly counts: (count: DecisionCount) => boolean
+}
+
+/** Counts of ended requests, from the rollups. With `label`, whatever follows the count's name. */
+export interface CountMetric extends Common {
+  readonly from: 'count'
+  readonly type: 'counter'
+  readonly count: string
+  readonly label?: string
+}
+
+/** Durations of ended requests, from the rollups. `label: 'stage'`: all stages that have no metric of their own. */
+export interface DurationMetric extends Common {
+  readonly from: 'duration'
+  readonly type: 'histogram'
+  readonly stage: string | null
+}
+
+/** One value of the gateway. */
+export interface GatewayMetric extends Common {
+  readonly from: 'gateway'
+  readonly type: 'gauge' | 'counter'
+  readonly value: (gateway: GatewayFacts) => number
+}
+
+export interface GatewayFacts {
+  readonly draining: boolean
+  readonly droppedRecords: number
+  readonly droppedSpans: number
+  readonly silentEngines: number
+  readonly unreachablePools: number
+}
+
+export type Metric = EngineMetric | StateMetric | DecisionMetric | CountMetric | DurationMetric | GatewayMetric
+
+/** Seconds; those of vLLM's `time_to_first_token_seconds`. */
+export const BUCKETS_S = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560] as const
+
+const flag = (value: boolean): number => (value ? 1 : 0)
+const gauge = (name: string, help: Words, value: EngineMetric['value'], panel?: string): EngineMetric => ({ from: 'engine', type: 'gauge', name: `firstlight_engine_${name}`, help, value, ...(panel === undefined ? {} : { panel }) })
+const total = (name: string, help: Words, value: EngineMetric['value'], panel?: string): EngineMetric => ({ ...gauge(name, help, value, panel), type: 'counter' })
+
+/** Stages with a metric of their own; all others are in `firstlight_stage_seconds`. */
+export const METRICS: readonly Metric[] = [
+  gauge('num_requests', import.meta.bare || 'Requests booked on the engine.', (e) => e.requests, 'Load'),
+  gauge('active_blocks', import.meta.bare || 'Prompt and output blocks of live requests.', (e) => e.activeBlocks, 'Load'),
+  gauge('pending_prefill_seconds', import.meta.bare || 'Booked prefill without a first token yet, at the learned rate.', (e) => e.queuedPrefillS, 'Load'),
+  gauge('uncomputed_prefix_tokens', import.meta.bare || 'Tokens of booked prompts that are neither cached nor computed.', (e) => e.queuedPrefillTokens, 'Load'),
+  gauge('prefill_tokens_per_second', import.meta.bare || 'Learned prefill rate of a short prompt.', (e) => (e.learned !== undefined && e.learned.law.perTokenS > 0 ? 1 / e.learned.law.perTokenS : null), 'Learned'),
+  gauge('prefill_rate_confidence', import.meta.bare || 'How sure the learned rate is, 0 to 1.', (e) => e.learned?.confidence),
+  gauge('prefix_cache_hit_ratio', import.meta.bare || 'Share of prompt tokens the engine said were cached, a decayed mean.', (e) => e.hitRate, 'Cache'),
+  gauge('cached_blocks', import.meta.bare || 'Blocks the engine is believed to hold.', (e) => e.cachedBlocks, 'Cache'),
+  gauge('cache_blocks', import.meta.bare || 'Blocks it can hold, as configured, reported or learned.', (e) => e.learned?.cacheBlocks ?? e.cacheBlocks),
+  gauge('time_to_first_token_mean_seconds', import.meta.bare || 'Decayed mean of TTFT at the gateway.', (e) => (e.ttftMs === null ? null : e.ttftMs / 1000), 'TTFT'),
+  gauge('ttft_prediction_error_ratio', import.meta.bare || 'Decayed mean of |actual - predicted| / actual TTFT.', (e) => e.learned?.ttftError, 'Prediction'),
+  gauge('predicted_cached_tokens', import.meta.bare || 'Decayed mean a request, as predicted.', (e) => e.learned?.predictedCachedTokens, 'Prediction'),
+  gauge('actual_cached_tokens', import.meta.bare || 'Decayed mean a request, as the engine reported.', (e) => e.learned?.actualCachedTokens, 'Prediction'),
+  gauge('cached_tokens_error', import.meta.bare || 'Decayed mean of |predicted - actual| cached tokens.', (e) => e.learned?.cachedTokensError),
+  gauge('silent_miss', import.meta.bare || 'Alarm: cache hits are predicted and never seen.', (e) => (e.learned === undefined ? null : flag(e.learned.silentMiss !== null)), 'Health'),
+  total('cache_lost_total', import.meta.bare || 'Times its cache was found empty.', (e) => e.learned?.restarts),
+  gauge('warmth_ratio', import.meta.bare || '0: just joined or restarted; 1: there for a while.', (e) => e.learned?.warmth),
+  gauge('available', import.meta.bare || 'May it be chosen now?', (e) => flag(e.available), 'Health'),
+  gauge('healthy', import.meta.bare || 'Did its last probe succeed?', (e) => flag(e.healthy)),
+  gauge('draining', import.meta.bare || 'Taken out of the choice by an operator.', (e) => flag(e.draining)),
+  { from: 'state', type: 'gauge', name: 'firstlight_engine_circuit', help: import.meta.bare || 'State of its circuit breaker.', label: 'state', states: ['closed', 'open', 'probing'], value: (e) => e.circuit, panel: 'Health' },
+  gauge('reported_num_requests_running', import.meta.bare || 'As the engine’s own metrics say.', (e) => e.stats?.running),
+  gauge('reported_num_requests_waiting', import.meta.bare || 'As the engine’s own metrics say.', (e) => e.stats?.waiting),
+  gauge('reported_kv_cache_usage_ratio', import.meta.bare || 'As the engine’s own metrics say.', (e) => e.stats?.kvUsage),
+  total('bookings_total', import.meta.bare || 'Requests ever booked on it.', (e) => e.requestsTotal),
+  total('failures_total', import.meta.bare || 'Failures that were the engine’s.', (e) => e.failuresTotal, 'Health'),
+  { from: 'decision', type: 'counter', name: 'firstlight_decisions_total', help: import.meta.bare || 'Choices, by policy and by the policy it stood in for.', labels: ['policy', 'fallback'], counts: (d) => d.refused === '', panel: 'Decisions' },
+  { from: 'decision', type: 'counter', name: 'firstlight_placements_total', help: import.meta.bare || 'Choices by the legs they have.', labels: ['placement'], counts: (d) => d.refused === '', panel: 'Decisions' },
+  { from: 'decision', type: 'counter', name: 'firstlight_refusals_total', help: import.meta.bare || 'Admissions refused, by reason.', labels: ['refused'], counts: (d) => d.refused !== '', panel: 'Decisions' },
+  { from: 'decision', type: 'counter', name: 'firstlight_retries_total', help: import.meta.bare || 'Choices after an attempt that failed.', labels: [], counts: (d) => d.retry && d.refused === '', panel: 'Health' },
+  { from: 'count', type: 'counter', name: 'firstlight_requests_total', help: import.meta.bare || 'Ended requests, by how they ended.', count: 'requests', label: 'result', panel: 'Requests' },
+  { from: 'count', type: 'counter', name: 'firstlight_responses_total', help: import.meta.bare || 'Ended requests, by class of status.', count: 'status', label: 'status', panel: 'Requests' },
+  { from: 'count', type: 'counter', name: 'firstlight_failed_attempts_total', help: import.meta.bare || 'Attempts that failed before the request ended elsewhere, by how.', count: 'retries', label: 'failure' },
+  { from: 'count', type: 'counter', name: 'firstlight_prompt_tokens_total', help: import.meta.bare || 'Prompt tokens, as engines counted.', count: 'prompt_tokens', panel: 'Requests' },
+  { from: 'count', type: 'counter', name: 'firstlight_generation_tokens_total', help: import.meta.bare || 'Output tokens, as engines counted.', count: 'output_tokens', panel: 'Requests' },
+  { from: 'count', type: 'counter', name: 'firstlight_prompt_tokens_cached_total', help: import.meta.bare || 'Prompt tokens that engines had cached.', count: 'cached_tokens', panel: 'Cache' },
+  { from: 'duration', type: 'histogram', name: 'gen_ai_server_time_to_first_token_seconds', help: import.meta.bare || 'From the request’s arrival to the first byte of its stream.', stage: 'ttft', panel: 'TTFT' },
+  { from: 'duration', type: 'histogram', name: 'gen_ai_server_time_per_output_token_seconds', help: import.meta.bare || 'Of each output token after the first.', stage: 'output_token', panel: 'Requests' },
+  { from: 'duration', type: 'histogram', name: 'gen_ai_server_request_duration_seconds', help: import.meta.bare || 'From the request’s arrival to the end of its answer.', stage: 'duration', panel: 'Requests' },
+  { from: 'duration', type: 'histogram', name: 'firstlight_predicted_time_to_first_token_seconds', help: import.meta.bare || 'What was predicted, of requests whose TTFT was seen.', stage: 'predicted_ttft', panel: 'Prediction' },
+  { from: 'duration', type: 'histogram', name: 'firstlight_time_to_first_token_error_seconds', help: import.meta.bare || 'Difference of predicted and seen TTFT.', stage: 'ttft_error', panel: 'Prediction' },
+  { from: 'duration', type: 'histogram', name: 'firstlight_stage_seconds', help: import.meta.bare || 'Stages before the first token: the gateway’s, the legs of a split, and what engines report.', stage: null, panel: 'TTFT' },
+  { from: 'gateway', type: 'gauge', name: 'firstlight_draining', help: import.meta.bare || 'Is this gateway shutting down?', value: (g) => flag(g.draining) },
+  { from: 'gateway', type: 'gauge', name: 'firstlight_unreachable_pools', help: import.meta.bare || 'Pools whose cluster object did not answer this scrape.', value: (g) => g.unreachablePools },
+  { from: 'gateway', type: 'gauge', name: 'firstlight_silent_miss_engines', help: import.meta.bare || 'Engines with the silent-miss alarm.', value: (g) => g.silentEngines },
+  { from: 'gateway', type: 'counter', name: 'firstlight_dropped_records_total', help: import.meta.bare || 'Records of requests that nobody took in time.', value: (g) => g.droppedRecords },
+  { from: 'gateway', type: 'counter', name: 'firstlight_dropped_spans_total', help: import.meta.bare || 'Spans the collector did not take.', value: (g) => g.droppedSpans },
+]
+
+/** Stages that are shown by metrics of their own. */
+export const NAMED_STAGES: ReadonlySet<string> = new Set(METRICS.flatMap((metric) => (metric.from === 'duration' && metric.stage !== null ? [metric.stage] : [])))

@@ -1,0 +1,100 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { ClusterDigest, EngineDigest } from '../../src/core/cluster/contract.ts'
+import { Rollups } from '../../src/core/reports/rollups.ts'
+import { exposition } from '../../src/telemetry/exposition.ts'
+import { METRICS } from '../../src/telemetry/metrics.ts'
+import { record } from '../contracts/ttft.ts'
+import { parseExposition } from './parse-exposition.ts'
+
+const gateway = { draining: false, droppedRecords: 0, droppedSpans: 2, silentEngines: 0, unreachablePools: 0 }
+
+const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
+  id: 'a', role: 'any', weight: 1, available: true, healthy: true, draining: false, asleep: false, circuit: 'open',
+  requests: 3, activeBlocks: 40, queuedPrefillS: 0.5, queuedPrefillTokens: 900, cachedBlocks: 100, cacheBlocks: 1000,
+  ttftMs: 250, hitRate: 0.4, requestsTotal: 9, failuresTotal: 1,
+  stats: { running: 2, waiting: 1, kvUsage: 0.3, blockTokens: 16, cacheBlocks: 1000, prefixCaching: true, adapters: null, ageMs: 5 },
+  learned: { law: { fixedS: 0, perTokenS: 0.0001, perPairS: 0 }, samples: 9, confidence: 0.8, cacheBlocks: null, ttftError: 0.2, predictedCachedTokens: 60, actualCachedTokens: 50, cachedTokensError: 10, restarts: 1, silentMiss: ['why'], warmth: 1 },
+  ...changes,
+}) // prettier-ignore
+
+const digest = (changes: Partial<ClusterDigest> = {}): ClusterDigest => ({
+  version: 1, cluster: 'paris', pool: 'qwen', configVersion: 1, seq: 1, epoch: 'e', at: 0, bookings: 0, engines: [engine()],
+  decisions: [
+    { policy: 'predicted', fallback: '', retry: false, placement: 'whole', refused: '', count: 7 },
+    { policy: 'predicted', fallback: '', retry: true, placement: 'whole', refused: '', count: 2 },
+    { policy: 'least_loaded', fallback: 'kv_aware', retry: false, placement: 'split', refused: '', count: 1 },
+    { policy: '', fallback: '', retry: false, placement: '', refused: 'engines_full', count: 4 },
+  ],
+  ...changes,
+}) // prettier-ignore
+
+const rollupsOf = (records: readonly ReturnType<typeof record>[]) => {
+  const rollups = new Rollups()
+  for (const one of records) rollups.record(one)
+  rollups.stages({ model: 'qwen', cluster: 'paris', engine: 'a' }, { prefill_compute: 80 })
+  return rollups.groups()
+}
+
+describe('the text of /metrics', () => {
+  const families = parseExposition(exposition({ digests: [digest()], rollups: rollupsOf([record(), record({ failedAttempts: ['busy'] })]), gateway }))
+  const value = (name: string, labels: Record<string, string> = {}) =>
+    families.get(name)?.samples.filter((sample) => Object.entries(labels).every(([label, one]) => sample.labels[label] === one)).map((sample) => sample.value)
+
+  it('has a sample of every metric of the table', () => {
+    expect([...families.keys()].sort()).toEqual(METRICS.map(({ name }) => name).sort())
+    for (const { name, type, help } of METRICS) expect(families.get(name)).toMatchObject({ type, help })
+  })
+
+  it('says what the books say of an engine', () => {
+    expect(value('firstlight_engine_active_blocks', { engine: 'a', cluster: 'paris', model: 'qwen' })).toEqual([40])
+    expect(value('firstlight_engine_uncomputed_prefix_tokens')).toEqual([900])
+    expect(value('firstlight_engine_prefill_tokens_per_second')?.[0]).toBeCloseTo(10_000)
+    expect(value('firstlight_engine_silent_miss')).toEqual([1])
+    expect(value('firstlight_engine_circuit', { state: 'open' })).toEqual([1])
+    expect(value('firstlight_engine_circuit', { state: 'closed' })).toEqual([0])
+  })
+
+  it('counts choices by policy and by what it stood in for', () => {
+    expect(value('firstlight_decisions_total', { policy: 'predicted', fallback: '' })).toEqual([9])
+    expect(value('firstlight_decisions_total', { fallback: 'kv_aware' })).toEqual([1])
+    expect(value('firstlight_retries_total')).toEqual([2])
+    expect(value('firstlight_refusals_total', { reason: 'engines_full' })).toEqual([4])
+    expect(value('firstlight_placements_total', { placement: 'split' })).toEqual([1])
+  })
+
+  it('puts durations into buckets of seconds', () => {
+    expect(value('gen_ai_server_time_to_first_token_seconds_count')).toBeUndefined()
+    const buckets = families.get('gen_ai_server_time_to_first_token_seconds')!.samples
+    expect(buckets.find(({ labels }) => labels['le'] === '0.25')?.value).toBe(0)
+    expect(buckets.find(({ labels }) => labels['le'] === '0.5')?.value).toBe(2)
+    expect(buckets.find(({ name }) => name.endsWith('_sum'))?.value).toBeCloseTo(0.6)
+    const stages = new Set(families.get('firstlight_stage_seconds')!.samples.map(({ labels }) => labels['stage']))
+    expect(stages).toEqual(new Set(['edge', 'admit', 'prefill_compute']))
+  })
+})
+
+it('leaves out what is not known instead of saying zero', () => {
+  const { learned: _, hitRate: __, queuedPrefillTokens: ___, ...old } = engine({ ttftMs: null, stats: null })
+  const families = parseExposition(exposition({ digests: [digest({ engines: [old], decisions: [] })], rollups: [], gateway }))
+  for (const name of ['engine_time_to_first_token_mean_seconds', 'engine_prefix_cache_hit_ratio', 'engine_silent_miss', 'engine_reported_num_requests_running', 'decisions_total']) {
+    expect(families.has(`firstlight_${name}`)).toBe(false)
+  }
+})
+
+it('can be read whatever engines, models and clusters are called', () => {
+  fc.assert(
+    fc.property(fc.string(), fc.string(), fc.string(), (id, pool, cluster) => {
+      const rollups = rollupsOf([record({ model: pool, cluster, engine: id })])
+      const families = parseExposition(exposition({ digests: [digest({ pool, cluster, engines: [engine({ id })] })], rollups, gateway }))
+      expect(families.get('firstlight_engine_num_requests')?.samples[0]?.labels).toEqual({ model: pool, cluster, engine: id })
+    }),
+  )
+})
+
+it('never has more series than engines and closed lists allow', () => {
+  const rollups = new Rollups()
+  for (let at = 0; at < 6_000; at++) rollups.record(record({ engine: `engine-${at}` }))
+  expect(rollups.groups().length).toBeLessThanOrEqual(5_001)
+  expect(rollups.groups().reduce((sum, { counts }) => sum + counts['requests:complete']!, 0)).toBe(6_000)
+})
