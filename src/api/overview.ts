@@ -46,7 +46,7 @@ firstlight serve --config firstlight.yaml</pre>
 </html>
 `
 
-const STYLE = `:root { color-scheme: light dark; --ink: #1b2130; --dim: #5b6579; --paper: #fbfaf7; --panel: #fff; --line: #e2dfd6; --good: #1d7a46; --bad: #b3261e; --glow: #c25a12 }
+const STYLE = `:root { color-scheme: light dark; --ink: #1b2130; --dim: #5b6579; --paper: #fbfaf7; --panel: #fff; --line: #e2dfd6; --good: #1d7a46; --bad: #b3261e; --glow: #a84c0e }
 @media (prefers-color-scheme: dark) { :root { --ink: #e7e9ee; --dim: #9aa4b5; --paper: #12151b; --panel: #1a1e26; --line: #2b313c; --good: #61c98b; --bad: #ff8a80; --glow: #f0a35e } }
 * { box-sizing: border-box }
 body { margin: 0 auto; padding: 2rem 1rem; max-width: 68rem; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif }

@@ -22,24 +22,38 @@ export interface World {
   admin(path: string): Promise<unknown>
   /** Sends this many streamed chats, so many at once, of a few conversations that grow. */
   chat(requests: number, atOnce?: number): Promise<void>
+  /** Ends the gateway under its viewers' eyes, and starts one anew at the same address. */
+  stopGateway(): Promise<void>
+  startGateway(): Promise<void>
   close(): Promise<void>
 }
 
-/** Every cluster serves `sim`. `locked`: the admin surface asks for a key. */
-export async function startWorld(clusters: readonly Cluster[], { locked = false } = {}): Promise<World> {
+export interface WorldOptions {
+  /** The admin surface asks for a key. */
+  readonly locked?: boolean
+  readonly statsIntervalMs?: number
+}
+
+/** Every cluster serves `sim`. */
+export async function startWorld(clusters: readonly Cluster[], options: WorldOptions = {}): Promise<World> {
   const fleet = await startFleet({ engines: clusters.flatMap(({ engines }) => engines), model: 'sim' })
   let gateway: RunningGateway
+  const config = configOf(clusters, fleet, options)
+  const start = (port: number) => startGateway({ ...config, listen: { host: '127.0.0.1', port } }, openLog('error'))
   try {
-    gateway = await startGateway(configOf(clusters, fleet, locked), openLog('error'))
+    gateway = await start(0)
   } catch (error) {
     await fleet.close()
     throw error
   }
+  const { url } = gateway
   return {
     fleet,
-    url: gateway.url,
-    admin: async (path) => (await fetch(`${gateway.url}/v1/firstlight/${path}`, { headers: { authorization: `Bearer ${adminKey}` } })).json(),
-    chat: (requests, atOnce = 4) => chat(gateway.url, requests, atOnce),
+    url,
+    admin: async (path) => (await fetch(`${url}/v1/firstlight/${path}`, { headers: { authorization: `Bearer ${adminKey}` } })).json(),
+    chat: (requests, atOnce = 4) => chat(url, requests, atOnce),
+    stopGateway: async () => void (await gateway.stop(AbortSignal.abort())),
+    startGateway: async () => void (gateway = await start(Number(new URL(url).port))),
     close: async () => {
       await gateway.stop(AbortSignal.abort())
       await fleet.close()
@@ -47,19 +61,18 @@ export async function startWorld(clusters: readonly Cluster[], { locked = false 
   }
 }
 
-function configOf(clusters: readonly Cluster[], fleet: RunningFleet, locked: boolean) {
+function configOf(clusters: readonly Cluster[], fleet: RunningFleet, { locked = false, statsIntervalMs = 1000 }: WorldOptions) {
   const urls = new Map(fleet.engines.map(({ settings }, index) => [settings.id, fleet.urls[index]]))
   const document = {
     clusters: clusters.map(({ id, region, engines }) => ({
       id,
       ...(region === undefined ? {} : { region }),
-      pools: [{ model: 'sim', stats_interval_ms: 1000, engines: engines.map(({ id: name, role = 'any' }) => ({ id: name, role, url: urls.get(name!) })) }],
+      pools: [{ model: 'sim', stats_interval_ms: statsIntervalMs, engines: engines.map(({ id: name, role = 'any' }) => ({ id: name, role, url: urls.get(name!) })) }],
     })),
     ...(locked ? { admin: { secret: adminKey } } : {}),
     limits: { drain_ms: 2000 },
   }
-  const config = parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
-  return { ...config, listen: { host: '127.0.0.1', port: 0 } }
+  return parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
 }
 
 const PREFACES = ['You help sailors plan a crossing. ', 'You explain the law of the sea. ', 'You are a patient tutor of astronomy. '].map((text) => text.repeat(60))
@@ -85,13 +98,17 @@ async function chat(url: string, requests: number, atOnce: number): Promise<void
 }
 
 export async function openBrowser(): Promise<Browser> {
-  return playwright.launch({ executablePath: await chromium.executablePath(), args: chromium.args, headless: true })
+  // In one process the first page that closes takes the browser with it.
+  const args = chromium.args.filter((arg) => arg !== '--single-process' && arg !== '--no-zygote')
+  return playwright.launch({ executablePath: await chromium.executablePath(), args, headless: true })
 }
 
 export interface Watched {
   readonly page: Page
-  /** Errors of the console and of scripts; violations of the content security policy are among them. */
+  /** Errors of the console and of scripts. */
   readonly errors: string[]
+  /** Violations of the content security policy. */
+  violations(): Promise<string[]>
 }
 
 /** A fresh profile on the dashboard. The locale is said, since that of a bare machine (`en-US@posix`) is none to `Intl`. */
@@ -105,5 +122,5 @@ export async function openPage(browser: Browser, address: string, options: Brows
   page.on('pageerror', (error) => errors.push(String(error)))
   await page.addInitScript("globalThis.violations = []; addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective + ' ' + event.blockedURI))")
   await page.goto(address)
-  return { page, errors }
+  return { page, errors, violations: () => page.evaluate<string[]>('violations') }
 }

@@ -1,0 +1,272 @@
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { leastContrast } from './contrast.ts'
+import { adminKey, openBrowser, openPage, startWorld, type Watched, type World } from './world.ts'
+
+interface FleetEngine {
+  readonly id: string
+  readonly draining: boolean
+  readonly requests: number
+  readonly active_blocks: number
+  readonly ttft_ms: number | null
+  readonly hit_rate: number | null
+  readonly requests_total: number
+  readonly failures_total: number
+}
+
+const { round } = Math
+const ids = (count: number) => Array.from({ length: count }, (_, index) => ({ id: `engine-${index}` }))
+const slow = { timeout: 20_000 }
+
+let browser: Browser
+const opened: Watched[] = []
+
+async function open(address: string, options: Parameters<typeof openPage>[2] = {}): Promise<Watched> {
+  const watched = await openPage(browser, address, options)
+  opened.push(watched)
+  return watched
+}
+
+beforeAll(async () => {
+  browser = await openBrowser()
+})
+
+afterEach(async () => {
+  for (const { page, errors, violations } of opened.splice(0)) {
+    expect(await violations()).toEqual([])
+    // A refused key and a gateway that is gone are in the console by the browser's own word.
+    expect(errors.filter((error) => !/Failed to load resource|ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED/.test(error))).toEqual([])
+    await page.context().close()
+  }
+})
+
+afterAll(() => browser.close())
+
+const row = (page: Page, engine: string) => page.locator(`tr[data-engine="${engine}"]`)
+const cell = (page: Page, engine: string, label: string) => row(page, engine).locator(`[data-label="${label}"]`)
+const overflow = (page: Page) => page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
+const isLive = (page: Page) => page.locator('.link.live').waitFor(slow)
+
+describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () => {
+  let world: World
+
+  beforeAll(async () => {
+    world = await startWorld([
+      { id: 'paris', region: 'eu-west', engines: ids(3) },
+      { id: 'tokyo', engines: [{ id: 'prefill', role: 'prefill' }, { id: 'decode', role: 'decode' }] },
+    ])
+    await world.chat(30)
+  })
+
+  afterAll(() => world.close())
+
+  const engines = async () => ((await world.admin('fleet')) as { readonly pools: readonly { readonly engines: readonly FleetEngine[] }[] }).pools.flatMap((pool) => pool.engines)
+
+  it('shows of every engine what the API says of it', async () => {
+    const { page } = await open(`${world.url}/dashboard`)
+    await isLive(page)
+    const shown = (engine: string, label: string) => cell(page, engine, label).innerText()
+    for (const engine of await engines()) {
+      expect(await shown(engine.id, 'requests')).toBe(String(engine.requests_total))
+      expect(await shown(engine.id, 'failures')).toBe(String(engine.failures_total))
+      expect(await shown(engine.id, 'running')).toBe(String(engine.requests))
+      expect(await shown(engine.id, 'active blocks')).toBe(String(engine.active_blocks))
+      expect(await shown(engine.id, 'hit rate')).toBe(engine.hit_rate === null ? '–' : `${round(engine.hit_rate * 100)}%`)
+      if (engine.ttft_ms === null) expect(await shown(engine.id, 'TTFT')).toBe('–')
+      else expect(Math.abs(Number.parseFloat(await shown(engine.id, 'TTFT')) / engine.ttft_ms - 1)).toBeLessThan(0.01)
+    }
+    expect(await page.locator('.pool').allInnerTexts()).toEqual([expect.stringContaining('3 of 3 engines up'), expect.stringContaining('2 of 2 engines up')])
+  })
+
+  it('follows the traffic without being loaded again', async () => {
+    const { page } = await open(`${world.url}/dashboard`)
+    await isLive(page)
+    const total = async () => (await page.locator('[data-label="requests"]').allInnerTexts()).reduce((sum, text) => sum + Number(text), 0)
+    const before = await total()
+    await world.chat(6)
+    const after = (await engines()).reduce((sum, engine) => sum + engine.requests_total, 0)
+    expect(after).toBeGreaterThan(before)
+    await expect.poll(total, slow).toBe(after)
+  })
+
+  it('drains an engine and takes it back', async () => {
+    const { page } = await open(`${world.url}/dashboard`)
+    await isLive(page)
+    await page.getByRole('button', { name: 'drain engine-1', exact: true }).click()
+    await expect.poll(() => cell(page, 'engine-1', 'state').innerText(), slow).toBe('draining')
+    expect((await engines()).find(({ id }) => id === 'engine-1')?.draining).toBe(true)
+    await page.getByRole('combobox', { name: 'Filter by state' }).selectOption('draining')
+    expect(await page.locator('tr[data-engine]').count()).toBe(1)
+    await page.getByRole('button', { name: 'undrain engine-1' }).click()
+    await page.getByRole('combobox', { name: 'Filter by state' }).selectOption('all')
+    await expect.poll(() => cell(page, 'engine-1', 'state').innerText(), slow).toBe('up')
+  })
+
+  it('tells why: every candidate of a decision with every term of its cost', async () => {
+    const { page } = await open(`${world.url}/dashboard`)
+    await isLive(page)
+    const line = page.locator('tr[data-decision]').first()
+    const id = (await line.getAttribute('data-decision'))!
+    const { candidates } = (await world.admin(`decisions/${id}`)) as { readonly candidates: readonly { readonly engine: string; readonly terms: object }[] }
+    await line.getByRole('button').click()
+    const why = page.locator('tr.why')
+    await why.locator('.candidates').waitFor(slow)
+    expect(await why.innerText()).toContain(id)
+    const named = await why.locator('tbody th').allInnerTexts()
+    expect(named.map((text) => text.replace(' chosen', ''))).toEqual(candidates.map(({ engine }) => engine))
+    expect(named.filter((text) => text.endsWith('chosen')).length).toBeGreaterThan(0)
+    expect(await why.locator('thead th').allInnerTexts()).toEqual(['candidate', 'cost', ...Object.keys(candidates[0]!.terms).map((term) => term.replaceAll('_', ' '))])
+    await line.getByRole('button', { name: /^why/ }).click()
+    expect(await why.count()).toBe(0)
+  })
+
+  it('splits the time to the first token into stages that add up to it', async () => {
+    const { page } = await open(`${world.url}/dashboard`)
+    await isLive(page)
+    const bars = page.locator('.waterfall li')
+    await bars.first().waitFor(slow)
+    const split: string[] = []
+    for (const bar of await bars.all()) {
+      const words = (await bar.locator('.bar').getAttribute('aria-label'))!
+      const sum = words.split(', ').flatMap((span) => / ([\d.]+) ms$/.exec(span)?.[1] ?? []).reduce((total, ms) => total + Number(ms), 0)
+      expect(Math.abs(sum - Number.parseFloat(await bar.locator('.total').innerText()))).toBeLessThan(3)
+      if (words.includes('prefill leg')) split.push(await bar.locator('.who').innerText())
+    }
+    for (const who of split) expect(who).toBe('prefill → decode')
+    expect(await page.locator('figcaption').allInnerTexts()).toEqual([expect.stringMatching(/^off by \d+% in the median.*\d+ requests$/), expect.stringMatching(/^off by \d+ tokens in the median/)])
+  })
+
+  it.each(['light', 'dark'] as const)('is readable in %s: every text stands out 4.5 to 1 from what is behind it', async (colorScheme) => {
+    const { page } = await open(`${world.url}/dashboard`, { colorScheme })
+    await isLive(page)
+    const [r] = /\d+/.exec(await page.evaluate<string>('getComputedStyle(document.body).backgroundColor'))!
+    expect(Number(r) > 128).toBe(colorScheme === 'light')
+    expect((await leastContrast(page)).ratio, JSON.stringify(await leastContrast(page))).toBeGreaterThanOrEqual(4.5)
+  })
+
+  it('needs no sideways scroll on a phone, open decisions included', async () => {
+    const { page } = await open(`${world.url}/dashboard`, { viewport: { width: 360, height: 740 } })
+    await isLive(page)
+    expect(await overflow(page)).toBeLessThanOrEqual(0)
+    await page.locator('tr[data-decision] button').first().click()
+    await page.locator('.candidates').waitFor(slow)
+    expect(await overflow(page)).toBeLessThanOrEqual(0)
+  })
+
+  it('can be worked by keyboard and says what its tables hold', async () => {
+    const { page } = await open(`${world.url}/dashboard`)
+    await isLive(page)
+    const head = page.getByRole('columnheader', { name: 'requests' })
+    await head.getByRole('button').focus()
+    await page.keyboard.press('Enter')
+    expect(await head.getAttribute('aria-sort')).toBe('descending')
+    const totals = (await page.locator('[data-label="requests"]').allInnerTexts()).map(Number)
+    expect(totals).toEqual(totals.toSorted((a, b) => b - a))
+    for (const table of await page.getByRole('table').all()) expect(await table.locator('caption').count()).toBe(1)
+    for (const field of await page.locator('input, select').all()) expect(await field.getAttribute('aria-label')).not.toBeNull()
+  })
+
+  it('lets go of the feed while nobody looks', async () => {
+    const { page } = await open(`${world.url}/dashboard`)
+    await isLive(page)
+    const hide = (hidden: boolean) => page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`)
+    await hide(true)
+    await page.locator('.link.paused').waitFor(slow)
+    await hide(false)
+    await isLive(page)
+  })
+
+  it('says that the gateway is gone, keeps what was last known, and goes on when it is back', async () => {
+    const { page } = await open(`${world.url}/dashboard`)
+    await isLive(page)
+    await world.stopGateway()
+    await page.getByRole('alert').filter({ hasText: 'The gateway does not answer' }).waitFor(slow)
+    expect(await page.locator('tr[data-engine]').count()).toBe(5)
+    await world.startGateway()
+    await page.locator('.link.live').waitFor({ timeout: 40_000 })
+    expect(await page.getByRole('alert').count()).toBe(0)
+  })
+
+  it('is found from the overview, which works under its own policy', async () => {
+    const { page } = await open(world.url)
+    await page.locator('#engines tbody tr').first().waitFor(slow)
+    expect(await overflow(page)).toBeLessThanOrEqual(0)
+    await page.getByRole('link', { name: 'Dashboard' }).click()
+    await isLive(page)
+  })
+})
+
+describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, () => {
+  let world: World
+
+  beforeAll(async () => {
+    world = await startWorld([{ id: 'paris', engines: ids(1) }], { locked: true })
+  })
+
+  afterAll(() => world.close())
+
+  it('asks for the key, says that a wrong one is wrong, and keeps the right one in this tab only', async () => {
+    const { page } = await open(`${world.url}/dashboard`)
+    const addresses: string[] = []
+    page.on('request', (request) => addresses.push(request.url()))
+    await page.getByLabel('Admin key').fill('wrong-key')
+    await page.getByRole('button', { name: 'Show the fleet' }).click()
+    await page.getByRole('alert').filter({ hasText: 'This is not the admin key of this gateway.' }).waitFor(slow)
+    await page.getByLabel('Admin key').fill(adminKey)
+    await page.getByLabel('Admin key').press('Enter')
+    await row(page, 'engine-0').waitFor(slow)
+    expect(await page.evaluate('[localStorage.length, sessionStorage.length, document.cookie]')).toEqual([0, 1, ''])
+    await page.reload()
+    await row(page, 'engine-0').waitFor(slow)
+    expect(addresses.filter((address) => address.includes(adminKey) || address.includes('?'))).toEqual([])
+    await page.getByRole('button', { name: 'Forget key' }).click()
+    await page.getByLabel('Admin key').waitFor(slow)
+    expect(await page.evaluate('sessionStorage.length')).toBe(0)
+    expect(await page.locator('tr[data-engine]').count()).toBe(0)
+  })
+
+  it('says what to do where nothing has happened yet', async () => {
+    const { page } = await open(`${world.url}/dashboard`)
+    await page.getByLabel('Admin key').fill(adminKey)
+    await page.getByLabel('Admin key').press('Enter')
+    await row(page, 'engine-0').waitFor(slow)
+    const empty = (await page.locator('.empty').allInnerTexts()).join('\n')
+    for (const step of ['Send one with “stream”: true', '--enable-prompt-tokens-details', '/v1/chat/completions']) expect(empty).toContain(step)
+    await page.getByRole('searchbox').fill('nothing is called this')
+    expect(await page.locator('.empty').first().innerText()).toBe('No engine fits. Change the filter.')
+  })
+})
+
+describe('the dashboard of 200 engines', { timeout: 120_000 }, () => {
+  let world: World
+
+  beforeAll(async () => {
+    const engines = ids(200)
+    world = await startWorld([{ id: 'paris', engines: engines.slice(0, 120) }, { id: 'tokyo', engines: engines.slice(120) }], { statsIntervalMs: 30_000 })
+    await world.chat(20)
+  })
+
+  afterAll(() => world.close())
+
+  it('shows them all, sorts and filters them, and stays live', async () => {
+    const { page } = await open(`${world.url}/dashboard`)
+    await isLive(page)
+    expect(await page.locator('.dot').count()).toBe(200)
+    expect(await page.locator('tr[data-engine]').count()).toBe(50)
+    await page.getByRole('button', { name: 'Show all 200' }).click()
+    expect(await page.locator('tr[data-engine]').count()).toBe(200)
+    await page.getByRole('searchbox').fill('tokyo engine-19')
+    expect(await page.locator('tr[data-engine]').count()).toBe(10)
+    await page.getByRole('searchbox').fill('')
+    await page.getByRole('columnheader', { name: 'requests' }).getByRole('button').click()
+    const total = async () => Number(await page.locator('[data-label="requests"]').first().innerText())
+    const before = await total()
+    await expect.poll(async () => (await world.chat(4), total()), { timeout: 60_000 }).toBeGreaterThan(before)
+  })
+
+  it('fits a phone', async () => {
+    const { page } = await open(`${world.url}/dashboard`, { viewport: { width: 390, height: 844 } })
+    await isLive(page)
+    expect(await overflow(page)).toBeLessThanOrEqual(0)
+  })
+})
