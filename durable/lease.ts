@@ -1,6 +1,6 @@
 import { RpcTarget } from 'cloudflare:workers'
 import type { EarlyPart, LegDone } from '../src/core/cluster/books.ts'
-import type { Outcome, StageTimes } from '../src/core/cluster/contract.ts'
+import type { Outcome, StageTimes, Usage } from '../src/core/cluster/contract.ts'
 import type { Held } from '../src/core/cluster/cluster-state.ts'
 
 /** What a lease may ask of its object. */
@@ -24,8 +24,8 @@ export class ClusterLease extends RpcTarget {
     this.#held = held
   }
 
-  async legDone(part: EarlyPart, stages: StageTimes): Promise<void> {
-    this.#host.legDone(this.#held.key, { part, stages })
+  async legDone(part: EarlyPart, stages: StageTimes, usage: Usage | null = null): Promise<void> {
+    this.#host.legDone(this.#held.key, { part, stages, usage })
   }
 
   async firstToken(stages: StageTimes): Promise<void> {

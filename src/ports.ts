@@ -50,7 +50,7 @@ export type Admitted =
 /** Holds one booking. Every path ends in `release`; a lease nobody renews lapses. */
 export interface Lease {
   /** A leg of a split has answered before the first token: its engine is free. Absent where nothing is split. */
-  legDone?(part: 'encode' | 'prefill', stages: StageTimes): Promise<void>
+  legDone?(part: 'encode' | 'prefill', stages: StageTimes, usage?: Usage | null): Promise<void>
   /** The prefill is done: its work leaves the queue. */
   firstToken(stages: StageTimes): Promise<void>
   /** Output so far, in blocks; observed requests only, coalesced on block boundaries. */
@@ -116,6 +116,8 @@ export interface OriginAnswer {
   readonly sse: boolean
   /** Resolves when the first body byte is here or the body ended empty; rejects with an OriginError. May be called once. */
   firstByte(): Promise<void>
+  /** What `firstByte` waited for: the first bytes of the body, still to be passed on. */
+  begun(): Uint8Array
   /** The whole body, for answers the gateway itself must read. Rejects with an OriginError beyond `limitBytes`. */
   read(limitBytes: number): Promise<Uint8Array>
   /** Passes head and body to the client. Call after `firstByte` resolved, or before it with `heartbeatMs` set. */

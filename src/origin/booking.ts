@@ -1,6 +1,6 @@
 /** Keeps one booking alive while its request lives, and ends it exactly once. */
 import type { EarlyPart } from '../core/cluster/books.ts'
-import { PAYLOAD_VERSION, type Admission, type Outcome, type Placement, type Resume, type StageTimes } from '../core/cluster/contract.ts'
+import { PAYLOAD_VERSION, type Admission, type Outcome, type Placement, type Resume, type StageTimes, type Usage } from '../core/cluster/contract.ts'
 import type { Cluster, Lease, Log } from '../ports.ts'
 
 export interface BookingParts {
@@ -44,10 +44,10 @@ export class Booking {
   }
 
   /** The legs of this part have answered. Has effect once a part. */
-  legDone(part: EarlyPart, stages: StageTimes): void {
+  legDone(part: EarlyPart, stages: StageTimes, usage: Usage | null = null): void {
     if (this.#legsDone.includes(part) || this.#firstTokenSeen || this.#released) return
     this.#legsDone = [...this.#legsDone, part]
-    if (this.#lease !== null) this.#say(async (lease) => lease.legDone?.(part, stages))
+    if (this.#lease !== null) this.#say(async (lease) => lease.legDone?.(part, stages, usage))
   }
 
   /** The prefill is done. Has effect once. */

@@ -4,7 +4,7 @@
  * not read a signal never makes anyone compute it.
  */
 import type { Signal, Signals } from '../routing/policy.ts'
-import type { Admission, EngineDigest, EngineSpec, EngineStats, Outcome, Placement, PoolConfig, StageTimes } from './contract.ts'
+import type { Admission, EngineDigest, EngineSpec, EngineStats, Outcome, Placement, PoolConfig, StageTimes, Usage } from './contract.ts'
 
 /** An engine as the books see it. `slot` is a small number of its own while the books know the engine, then reused. */
 export interface EngineRef {
@@ -22,6 +22,8 @@ export type EarlyPart = 'encode' | 'prefill'
 export interface LegDone {
   readonly part: EarlyPart
   readonly stages: StageTimes
+  /** What the leg's engine counted, of a prefill. */
+  readonly usage?: Usage | null
 }
 
 export interface Leg {

@@ -37,10 +37,12 @@ export function learn(request: RequestBook, admission: Admission, outcome: Outco
 
 /** Returns the tokens that were cached; null when the engine did not say. */
 function learnCache(leg: LegBook, outcome: Outcome, { now, index, blockTokens }: LearningContext): number | null {
-  // A split's answer comes from its decode engine, which reports what it was sent, not what it had.
-  if (leg.part !== 'whole' || outcome.usage === null || outcome.result !== 'complete') return null
+  // A split's answer comes from its decode engine, which reports what it was sent, not what it had: the prefill leg's own
+  // answer tells.
+  const usage = leg.part === 'whole' && outcome.result === 'complete' ? outcome.usage : leg.usage
+  if (usage === null) return null
   const { book, believed } = leg
-  const actualTokens = book.feedback.actualOf(outcome.usage.cachedTokens)
+  const actualTokens = book.feedback.actualOf(usage.cachedTokens)
   if (actualTokens === null || !book.caches(leg.engine.spec)) return actualTokens
   const predictedTokens = Math.max(believed.cached.total, believed.indexBlocks * blockTokens)
   const uncertainTokens = Math.min(predictedTokens, believed.uncertainTokens)

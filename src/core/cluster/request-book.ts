@@ -1,5 +1,6 @@
 import type { LiveRequest } from './active-blocks.ts'
 import type { EngineRef, Part } from './books.ts'
+import type { Usage } from './contract.ts'
 import type { EngineBook } from './engine-book.ts'
 import type { QueuedPrefill } from './prefill-work.ts'
 import type { CachedTokens } from './routing-reading.ts'
@@ -14,6 +15,8 @@ export interface LegBook {
   /** null: the leg prefills nothing. */
   readonly queued: QueuedPrefill | null
   readonly believed: Belief
+  /** What a prefill leg's own answer counted; null: nothing, or no such leg. */
+  usage: Usage | null
 }
 
 export interface Belief {

@@ -23,7 +23,7 @@ const SHORT_ANSWER_TOKENS = 16
 export class RoutingBooks implements Books {
   readonly answers = [
     'activeBlocks', 'newActiveBlocks', 'cachedTokens', 'slowTokens', 'lookupTokens',
-    'queuedPrefillTokens', 'queuedWork', 'queuedPrefillS', 'capacityBlocks', 'law', 'confidence', 'decodeLaw', 'warmth', 'adapterFit',
+    'queuedPrefills', 'queuedPrefillTokens', 'queuedWork', 'queuedPrefillS', 'capacityBlocks', 'law', 'confidence', 'decodeLaw', 'warmth', 'adapterFit',
   ] as const satisfies readonly Signal[]
   readonly #index = new PrefixIndex(1)
   readonly #active = new ActiveBlocks(this.#index)
@@ -80,11 +80,12 @@ export class RoutingBooks implements Books {
     this.#requests.set(booking.key, { legs, firstTokenAt: null, seen: false, prefillS: null, running: 0 })
   }
 
-  legDone(booking: Booked, { part, stages }: LegDone, now: number): void {
+  legDone(booking: Booked, { part, stages, usage = null }: LegDone, now: number): void {
     const request = this.#requests.get(booking.key)
     if (request === undefined) return
     for (const leg of request.legs) {
       if (leg.part !== part || leg.live === null) continue
+      leg.usage = usage
       if (leg.queued !== null) request.prefillS = prefillSeen(leg, stages, leg.book.queue.firstToken(leg.queued, now))
       this.#endLeg(leg, booking.admission)
     }
@@ -183,7 +184,7 @@ export class RoutingBooks implements Books {
     const live = this.#active.add(book.number, reading.shape, part !== 'decode' && shares(book, engine))
     book.requests += 1
     if (admission.adapter !== null) book.adapters.begin(admission.adapter)
-    return { engine, book, part, live, queued, believed }
+    return { engine, book, part, live, queued, believed, usage: null }
   }
 
   #endLeg(leg: LegBook, admission: Admission, keepBlocks = Infinity): void {

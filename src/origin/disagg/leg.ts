@@ -1,7 +1,8 @@
 /** One leg of a split request: a question to an engine whose whole answer the gateway reads itself. */
-import type { AttemptFailure } from '../../core/cluster/contract.ts'
+import type { AttemptFailure, Usage } from '../../core/cluster/contract.ts'
 import { OriginError, type EngineTarget, type OriginAnswer } from '../../ports.ts'
 import { rejected, type AttemptFailed, type Deal } from '../attempt-failed.ts'
+import { UsageScanner } from '../usage.ts'
 
 export interface LegCall {
   readonly target: EngineTarget
@@ -16,9 +17,10 @@ export interface LegCall {
 }
 
 export interface LegAnswer {
-  readonly bytes: Uint8Array
   /** The answer, parsed: a JSON object. */
   readonly json: Readonly<Record<string, unknown>>
+  /** What the engine counted; null: it did not say. */
+  readonly usage: Usage | null
 }
 
 /**
@@ -53,7 +55,7 @@ export async function askLeg(deal: Deal, call: LegCall): Promise<LegEnd> {
     }
     const bytes = await answer.read(ANSWER_BYTES)
     const json = objectOf(bytes)
-    return json === null ? { failed: failedBy(call.target, 'malformed', answer.status) } : { answer: { bytes, json } }
+    return json === null ? { failed: failedBy(call.target, 'malformed', answer.status) } : { answer: { json, usage: usageOf(bytes) } }
   } catch (error) {
     answer?.discard()
     if (!(error instanceof OriginError) || exchange.signal.aborted) throw error
@@ -63,6 +65,12 @@ export async function askLeg(deal: Deal, call: LegCall): Promise<LegEnd> {
 }
 
 const failedBy = (engine: EngineTarget, failure: AttemptFailure, status: number | null): AttemptFailed => ({ engine, failure, status })
+
+function usageOf(bytes: Uint8Array): Usage | null {
+  const scanner = new UsageScanner()
+  scanner.scan(bytes, 0, bytes.length)
+  return scanner.usage()
+}
 
 /** null: not a JSON object. */
 function objectOf(bytes: Uint8Array): Readonly<Record<string, unknown>> | null {

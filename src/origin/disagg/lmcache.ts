@@ -42,7 +42,7 @@ export async function lmcacheLeg(deal: Deal, prefill: EngineTarget): Promise<Han
   const leg = await askLeg(deal, { target: prefill, path: COMPLETIONS, body: bodyOf(prefillBody(split, ids)), limitMs: placed.route.pool.limits.prefillMs })
   stages.add('prefill_leg', ports.now() - startedAt)
   if (!('answer' in leg)) return leg
-  placed.booking.legDone('prefill', stages.snapshot())
+  placed.booking.legDone('prefill', stages.snapshot(), leg.answer.usage)
   const first = firstTokenOf(leg.answer.json)
   // The cache is there: the decode engine says the same by itself.
   if (typeof first === 'string') return { last: wholeLeg(deal, [`handover=${first}`]) }

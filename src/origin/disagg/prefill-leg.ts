@@ -15,7 +15,7 @@ export async function prefillLeg(deal: Deal, prefill: EngineTarget): Promise<Han
   const leg = await askLeg(deal, { target: prefill, path: exchange.path, body, limitMs: limits.prefillMs })
   stages.add('prefill_leg', ports.now() - startedAt)
   if (!('answer' in leg)) return leg
-  placed.booking.legDone('prefill', stages.snapshot())
+  placed.booking.legDone('prefill', stages.snapshot(), leg.answer.usage)
   const set = carried(leg.answer, deal, prefill)
   const notes = Object.keys(set).length > 0 ? [] : ['handover=none']
   if (notes.length > 0) ports.log.warn('nothing_handed_over', { id: exchange.id, cluster: placed.route.cluster.id, engine: prefill.id, path: exchange.path })

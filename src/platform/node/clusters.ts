@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { ClusterState, type Held } from '../../core/cluster/cluster-state.ts'
 import type { EarlyPart } from '../../core/cluster/books.ts'
-import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes } from '../../core/cluster/contract.ts'
+import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes, Usage } from '../../core/cluster/contract.ts'
 import type { RegistryCall } from '../../core/lmcache/registry-call.ts'
 import { configured, type PoolSource } from '../../origin/configured.ts'
 import type { Admitted, Cluster, Lease } from '../../ports.ts'
@@ -113,8 +113,8 @@ class MemoryLease implements Lease {
     this.#key = key
   }
 
-  async legDone(part: EarlyPart, stages: StageTimes): Promise<void> {
-    this.#state.legDone(this.#key, { part, stages }, this.#now())
+  async legDone(part: EarlyPart, stages: StageTimes, usage: Usage | null = null): Promise<void> {
+    this.#state.legDone(this.#key, { part, stages, usage }, this.#now())
   }
 
   async firstToken(stages: StageTimes): Promise<void> {

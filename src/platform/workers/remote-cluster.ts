@@ -1,5 +1,5 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
-import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes } from '../../core/cluster/contract.ts'
+import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes, Usage } from '../../core/cluster/contract.ts'
 import type { RegistryAnswer, RegistryCall } from '../../core/lmcache/registry-call.ts'
 import type { Admitted, Cluster, Lease } from '../../ports.ts'
 
@@ -98,9 +98,9 @@ class RemoteLease implements Lease {
     this.#settle = settle
   }
 
-  async legDone(part: 'encode' | 'prefill', stages: StageTimes): Promise<void> {
+  async legDone(part: 'encode' | 'prefill', stages: StageTimes, usage?: Usage | null): Promise<void> {
     // An object older than this edge has no such call; the first token ends the leg there.
-    if (!this.#released) await this.#stub.legDone(part, stages).catch(() => {})
+    if (!this.#released) await this.#stub.legDone(part, stages, usage).catch(() => {})
   }
 
   async firstToken(stages: StageTimes): Promise<void> {

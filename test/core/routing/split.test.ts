@@ -142,3 +142,26 @@ describe('legs of a booking', () => {
     expect(state.explain('one')?.split).toEqual({ taken: true, why: 'always' })
   })
 })
+
+describe('a prefill leg’s own count', () => {
+  const blocks = Uint32Array.from({ length: 64 }, (_, at) => at + 1)
+
+  it('tells that a prefill engine has lost its cache, which its decode engine could not', () => {
+    const state = open({ engines: roles.slice(0, 2) })
+    const serve = (at: number, cachedTokens: number) => {
+      const { key } = booked(state, { id: `r${at}`, promptTokens: 2048, blocks })
+      state.legDone(key, { part: 'prefill', stages: { prefill_leg: 100 }, usage: { promptTokens: 2048, completionTokens: 1, cachedTokens } }, at + 100)
+      state.firstToken(key, { ttft: 110 }, at + 110)
+      state.release(key, outcome({ usage: { promptTokens: 2048, completionTokens: 9, cachedTokens: 0 } }), at + 200)
+    }
+    const learned = () => state.digest(1e6).engines.find(({ id }) => id === 'p')!.learned!
+    serve(1000, 0)
+    serve(2000, 2032)
+    expect(learned().actualCachedTokens).toBeGreaterThan(0)
+    expect(learned().restarts).toBe(0)
+    serve(3000, 0)
+    serve(4000, 0)
+    serve(5000, 0)
+    expect(learned().cachedTokensError).toBeGreaterThan(0)
+  })
+})
