@@ -30,6 +30,12 @@ export async function startEdge({ port, bindings }: EdgeOptions): Promise<Edge> 
       compatibilityFlags: ['enable_request_signal'],
       durableObjects: { CLUSTER: { className: 'ClusterObject', useSQLite: true } },
       bindings: { ...bindings },
+      assets: {
+        directory: fileURLToPath(new URL('../dist/dashboard', import.meta.url)),
+        binding: 'ASSETS',
+        routerConfig: { has_user_worker: true, invoke_user_worker_ahead_of_assets: true },
+        assetConfig: { html_handling: 'none', not_found_handling: 'none' },
+      },
       cf: false,
       host: '127.0.0.1',
       port,

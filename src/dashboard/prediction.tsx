@@ -15,8 +15,8 @@ const cached: Read = ({ predicted_cached_tokens, actual }) => [predicted_cached_
 
 /** |actual - predicted| / actual; nothing where one of them is not known. */
 export function ttftError({ predicted_ttft_ms: predicted, actual }: Decision): number[] {
-  const ms = actual?.ttft_ms ?? 0
-  return predicted !== null && ms > 0 ? [Math.abs(ms - predicted) / ms] : []
+  const measured = actual?.ttft_ms ?? 0
+  return predicted !== null && measured > 0 ? [Math.abs(measured - predicted) / measured] : []
 }
 
 /** Those that have both, oldest first. */

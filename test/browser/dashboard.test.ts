@@ -1,7 +1,10 @@
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { startEdge, type Edge } from '../../scripts/edge.ts'
+import { demoDocument, startDemoFleet } from '../../src/platform/node/demo.ts'
+import type { RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { leastContrast } from './contrast.ts'
-import { adminKey, openBrowser, openPage, startWorld, type Watched, type World } from './world.ts'
+import { adminKey, chat, openBrowser, openPage, startWorld, type Watched, type World } from './world.ts'
 
 interface FleetEngine {
   readonly id: string
@@ -268,5 +271,39 @@ describe('the dashboard of 200 engines', { timeout: 120_000 }, () => {
     const { page } = await open(`${world.url}/dashboard`, { viewport: { width: 390, height: 844 } })
     await isLive(page)
     expect(await overflow(page)).toBeLessThanOrEqual(0)
+  })
+})
+
+describe('the dashboard of the built Worker (npm run build:worker) under workerd', { timeout: 90_000 }, () => {
+  let fleet: RunningFleet
+  let edge: Edge
+
+  beforeAll(async () => {
+    fleet = await startDemoFleet(2)
+    const document = { ...demoDocument(fleet), open: true, admin: { secret: adminKey }, version: 1, log: { level: 'silent' } }
+    edge = await startEdge({ port: 0, bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(document) } })
+  })
+
+  afterAll(async () => {
+    await edge.stop()
+    await fleet.close()
+  })
+
+  it('is live from the cluster’s object, for two viewers at once', async () => {
+    const pages = await Promise.all([open(`${edge.url}/dashboard`), open(`${edge.url}/dashboard`)])
+    for (const { page } of pages) {
+      await page.getByLabel('Admin key').fill(adminKey)
+      await page.getByLabel('Admin key').press('Enter')
+      await row(page, 'engine-0').waitFor(slow)
+    }
+    await chat(edge.url, 8, 2)
+    for (const { page } of pages) {
+      const total = async () => (await page.locator('[data-label="requests"]').allInnerTexts()).reduce((sum, text) => sum + Number(text), 0)
+      await expect.poll(total, slow).toBe(8)
+      await expect.poll(() => page.locator('tr[data-decision]').count(), slow).toBe(8)
+    }
+    const [{ page }] = pages as [Watched, Watched]
+    await page.getByRole('button', { name: 'drain engine-1', exact: true }).click()
+    await expect.poll(() => cell(page, 'engine-1', 'state').innerText(), slow).toBe('draining')
   })
 })

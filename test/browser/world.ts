@@ -20,7 +20,6 @@ export interface World {
   readonly url: string
   /** Asks the admin surface. */
   admin(path: string): Promise<unknown>
-  /** Sends this many streamed chats, so many at once, of a few conversations that grow. */
   chat(requests: number, atOnce?: number): Promise<void>
   /** Ends the gateway under its viewers' eyes, and starts one anew at the same address. */
   stopGateway(): Promise<void>
@@ -77,7 +76,8 @@ function configOf(clusters: readonly Cluster[], fleet: RunningFleet, { locked = 
 
 const PREFACES = ['You help sailors plan a crossing. ', 'You explain the law of the sea. ', 'You are a patient tutor of astronomy. '].map((text) => text.repeat(60))
 
-async function chat(url: string, requests: number, atOnce: number): Promise<void> {
+/** Sends this many streamed chats, so many at once, of a few conversations that grow. */
+export async function chat(url: string, requests: number, atOnce: number): Promise<void> {
   let next = 0
   const one = async () => {
     for (let turn = next++; turn < requests; turn = next++) {
