@@ -73,8 +73,8 @@ test('llm_d adds twice the match, twice the queue and once the room', () => {
     { running: 1, waiting: 1, kvUsage: 0 },
   ]
   const scores = scoresOf(gauges, [1, 0, 0.5])
-  expect(scores[0]).toBeCloseTo(2 * 1 + 2 * 0 + 0.5)
-  expect(scores[1]).toBeCloseTo(0 + 2 * 1 + 0.1)
+  expect(scores[0]).toBeCloseTo(2 + 0.5)
+  expect(scores[1]).toBeCloseTo(2 + 0.1)
   expect(scores[2]).toBeCloseTo(1 + 2 * 0.75 + 1)
 })
 
