@@ -139,7 +139,7 @@ const HANG_MS = 1500
 /** Every phase, every way to fail: whoever else can serve does, and nothing stays booked. */
 function walks(name: string, runtime: SplitRuntime): void {
   const phases = ['encode', 'prefill', 'decode'] as const
-  const faults = { refuse: { kind: 'refuse' }, hang: { kind: 'hang', where: 'head' }, 'hang in the body': { kind: 'hang', where: 'body' }, reset: { kind: 'reset', after: 0 }, 'a 500': { kind: 'status', status: 500 } } as const
+  const faults = { refuse: { kind: 'refuse' }, hang: { kind: 'hang', where: 'head' }, 'hang in the body': { kind: 'hang', where: 'body' }, reset: { kind: 'reset', after: 0 }, 'a 500': { kind: 'status', status: 500 }, busy: { kind: 'status', status: 503, body: { error: { message: 'The engine is currently busy and cannot accept new requests.' } } }, 'no HTTP': { kind: 'malformed', where: 'head' } } as const
   const limits = { prefill_ms: HANG_MS, first_byte_ms: HANG_MS }
   const all = ['e0', 'e1', 'p0', 'p1', 'd0', 'd1']
   const first = { encode: 'e0', prefill: 'p0', decode: 'd0' } as const
@@ -203,6 +203,29 @@ function walks(name: string, runtime: SplitRuntime): void {
         for (const id of later) expect(bench.bodies(id, model)).toEqual([])
       })
     }
+
+    it('prefill: half an answer costs no request', async () => {
+      const model = keyOf('prefill', 'leave')
+      bench.engine('p0').setFault({ kind: 'malformed', where: 'body' })
+      for (let at = 0; at < 2; at++) {
+        const body = { model, messages: [{ role: 'user', content: `half ${at}` }], max_tokens: 3, temperature: 0 }
+        expect(wordsOf(await bench.ask(chat, body))).toBe(wordsOf(await bench.whole(chat, body, 'w')))
+      }
+      bench.heal()
+      await bench.quiet()
+    })
+
+    it('encode: an item that is refused is the client’s, and the rest is called off', async () => {
+      const model = keyOf('encode', 'leave')
+      const error = { error: { message: 'the image cannot be read', type: 'BadRequestError', param: null, code: 400 } }
+      bench.engine('e0').setFault({ kind: 'hang', where: 'head' })
+      bench.engine('e1').setFault({ kind: 'status', status: 400, body: error })
+      const content = ['r1', 'r2', 'r3', 'r4'].map((data) => ({ type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } }))
+      const answer = await bench.ask(chat, { model, messages: [{ role: 'user', content }] })
+      expect([answer.status, JSON.parse(answer.text)]).toEqual([400, error])
+      expect(bench.engine('p0').log.running + bench.engine('p1').log.running).toBe(0)
+      await bench.quiet()
+    })
 
     it('a decode engine that fails is followed by another with a prefill of its own', async () => {
       const model = keyOf('decode', 'leave')
