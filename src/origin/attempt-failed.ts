@@ -25,6 +25,36 @@ export interface AttemptFailed {
 /** An engine's error body is read no further than this to learn whether it is merely busy. */
 const BUSY_BODY_BYTES = 16 * 1024
 
+/** How far the first event is read: an error's message fits. */
+const FIRST_EVENT_BYTES = 1024
+const ERROR_EVENT = /^(?:\s*:[^\n]*\n)*\s*data: ?(\{\s*"error"[^\n]*)\n/
+
+/**
+ * A stream that begins with the engine's failure. vLLM sends its head before it finds itself full, so "busy" may come
+ * as the one event of a 200. Nothing of an answer has been seen: another engine may try. Errors of the request (4xx) pass.
+ */
+export function failedInside(answer: OriginAnswer, engine: EngineTarget): AttemptFailed | null {
+  if (!answer.sse) return null
+  const found = ERROR_EVENT.exec(new TextDecoder().decode(answer.begun().subarray(0, FIRST_EVENT_BYTES)))
+  if (found === null) return null
+  const status = statusOf(found[1]!)
+  if (status === null || status < 500 || status === 501) return null
+  answer.discard()
+  return { engine, failure: found[1]!.includes(BUSY_WORDS) ? 'busy' : 'status_5xx', status }
+}
+
+function statusOf(event: string): number | null {
+  try {
+    const { error } = JSON.parse(event) as { error?: { code?: unknown } | null }
+    return typeof error?.code === 'number' ? error.code : null
+  } catch {
+    return null
+  }
+}
+
+/** vLLM's admission limit: "The engine is currently busy and cannot accept new requests." */
+const BUSY_WORDS = 'currently busy'
+
 /** An answer that is not for the client: the engine failed, or is full. 501 is about the request, so it goes on. */
 export async function rejected(answer: OriginAnswer, engine: EngineTarget): Promise<AttemptFailed | null> {
   const { status } = answer
@@ -39,7 +69,6 @@ export async function rejected(answer: OriginAnswer, engine: EngineTarget): Prom
     answer.discard()
     return { engine, failure: 'status_5xx', status }
   }
-  // vLLM's admission limit: "The engine is currently busy and cannot accept new requests."
   const body = new TextDecoder().decode(await answer.read(BUSY_BODY_BYTES))
-  return { engine, failure: body.includes('currently busy') ? 'busy' : 'status_5xx', status }
+  return { engine, failure: body.includes(BUSY_WORDS) ? 'busy' : 'status_5xx', status }
 }

@@ -2,7 +2,7 @@
 import type { Placement, Result } from '../core/cluster/contract.ts'
 import { Failure } from '../failure.ts'
 import { OriginError, type EngineTarget, type OriginAnswer, type PassEnd, type Reply } from '../ports.ts'
-import { rejected, type AttemptFailed, type Deal } from './attempt-failed.ts'
+import { failedInside, rejected, type AttemptFailed, type Deal } from './attempt-failed.ts'
 import { cutEvent } from './cut-event.ts'
 import { passChanged } from './disagg/change.ts'
 import { handOver } from './disagg/hand-over.ts'
@@ -35,6 +35,8 @@ export async function attempt(deal: Deal): Promise<Response | AttemptFailed> {
     const failed = await rejected(answer, asked)
     if (failed !== null) return giveUp(deal, failed)
     const early = await firstByte(answer, exchange)
+    const inside = early ? null : failedInside(answer, asked)
+    if (inside !== null) return giveUp(deal, inside)
     return new Streaming(deal, { answer, dispatchedAt, engine: asked, last }).pass(early)
   } catch (error) {
     answer?.discard()

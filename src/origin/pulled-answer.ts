@@ -85,6 +85,10 @@ export class PulledAnswer implements OriginAnswer {
     this.firstByteIsHere()
   }
 
+  begun(): Uint8Array {
+    return this.held.length === 1 ? this.held[0]! : joined(this.held, this.held.reduce((size, { length }) => size + length, 0))
+  }
+
   async read(limitBytes: number): Promise<Uint8Array> {
     try {
       let size = 0

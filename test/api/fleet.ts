@@ -149,6 +149,7 @@ function answerOf(world: World, request: OriginRequest): OriginAnswer {
     firstByte: async () => undefined,
     read: async () => bytes,
     pass: (reply) => pass(reply, bytes, { responseId: answer.responseId ?? null, usage: answer.usage ?? null }),
+    begun: () => new Uint8Array(),
     discard: () => undefined,
   }
 }

@@ -82,7 +82,8 @@ function unedited(text: string): unknown {
 }
 
 describe('streams arrive byte for byte, wherever they are cut', () => {
-  const whole = streams.filter(({ whole: ends, done, error }) => ends && (done || error))
+  // A stream that only says "busy" is not for the client: see below.
+  const whole = streams.filter(({ whole: ends, done, error, file }) => ends && (done || error) && file !== 'busy.sse')
   let player: RecordedEngine
   let through: RunningGateway
   beforeAll(async () => {
@@ -119,6 +120,19 @@ describe('streams arrive byte for byte, wherever they are cut', () => {
       expect(seen).toMatchObject({ data_events: data_events - 1, text: said, done, usage: null })
     },
   )
+})
+
+describe('a stream in which a busy engine says so after its head', () => {
+  it('is ours to say when nobody else is left', async () => {
+    const player = await recordedEngine([])
+    const through = await open(player)
+    player.stream(bytes('sse/busy.sse'), [])
+    const { status, body } = await send({ url: through.url, method: 'POST', path: '/v1/completions', body: { model: 'tiny', prompt: 'x', stream: true } })
+    expect(status).toBe(429)
+    expect(JSON.parse(body.toString('utf8'))).toMatchObject({ error: { code: 'engines_full' } })
+    await through.stop(AbortSignal.abort())
+    player.close()
+  })
 })
 
 describe('a stream that ends too early never looks complete', () => {

@@ -7,6 +7,7 @@ export type Mode =
   | 'ok'
   | '500'
   | 'busy'
+  | 'busy_inside'
   /** Takes the request and says nothing. */
   | 'hang'
   /** Sends its head and nothing more. */
@@ -137,6 +138,10 @@ class Engine implements FaultEngine {
         return json(500, { error: { message: `secret of ${this.url}`, type: 'InternalServerError', param: null, code: 500 } })
       case 'busy':
         return json(503, BUSY)
+      case 'busy_inside':
+        // vLLM has sent its head before it finds itself full.
+        if (!stream) return json(503, BUSY)
+        return void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`data: ${JSON.stringify(BUSY)}\n\ndata: [DONE]\n\n`)
       case 'reset':
         return void response.socket?.resetAndDestroy()
       case 'garbage':

@@ -135,7 +135,7 @@ export function faultTable(name: string, table: FaultTable): void {
       await quiet()
     })
 
-    for (const mode of ['500', 'busy', 'reset', 'garbage'] as const) {
+    for (const mode of ['500', 'busy', 'busy_inside', 'reset', 'garbage'] as const) {
       test(`shows no client that one of three engines answers ${mode}`, async () => {
         set(mode, 0)
         expect(statuses(await times(12, stream))).toEqual(Array(12).fill(200))

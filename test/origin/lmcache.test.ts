@@ -20,7 +20,7 @@ function originOf(services: Readonly<Record<string, Fetch>>): Origin {
       const service = services[hostname]
       if (service === undefined) throw new Error(`nobody listens at ${hostname}`)
       const response = await service(new Request(target.url + path, { method, ...(body === null ? {} : { body: body[0] as Uint8Array<ArrayBuffer> }) }))
-      return { status: response.status, headers: [], sse: false, firstByte: async () => {}, read: async () => new Uint8Array(await response.arrayBuffer()), pass: () => new Response(), discard: () => {} }
+      return { status: response.status, headers: [], sse: false, firstByte: async () => {}, read: async () => new Uint8Array(await response.arrayBuffer()), pass: () => new Response(), begun: () => new Uint8Array(), discard: () => {} }
     },
   }
 }

@@ -31,6 +31,7 @@ class TokenizeOnly implements Origin {
       firstByte: async () => {},
       read: async () => new TextEncoder().encode(JSON.stringify(reply.body)),
       pass: () => new Response(),
+      begun: () => new Uint8Array(),
       discard: () => {},
     }
   }

@@ -146,6 +146,7 @@ export class World {
         queueMicrotask(settle)
         return new Response(body, { status: reply.status, headers: Object.fromEntries(pairs(reply.headers)) })
       },
+      begun: () => new Uint8Array(),
       discard: () => {},
     }
   }
