@@ -6,6 +6,7 @@ import type { KvConnector } from './kv-connector.ts'
 import { LmcachePeer } from './kv-lmcache.ts'
 import { KvPeer, type KvNetwork } from './kv-peer.ts'
 import { ResponsePeer } from './kv-response.ts'
+import type { ReportSink } from './ttft-reporter.ts'
 import { metricsText } from './wire/metrics-text.ts'
 import { isInference, route, type Routed } from './wire/routes.ts'
 import { ServingMetrics } from './wire/serving-metrics.ts'
@@ -21,6 +22,8 @@ export interface FleetServices {
   readonly network: KvNetwork
   /** Content hashes of images, sounds, videos that some encode engine has encoded. */
   readonly encodings: Set<number>
+  /** `TTFT_ENABLED`; null: off. */
+  readonly report: ReportSink | null
 }
 
 export interface ProcessOptions {
@@ -44,6 +47,7 @@ export class EngineProcess implements Routed {
   readonly metrics: ServingMetrics
   readonly responses = new StoredResponses(1000)
   readonly kv: KvConnector | null
+  readonly report: ReportSink | null
   sleepLevel = 0
 
   readonly #options: ProcessOptions
@@ -56,6 +60,7 @@ export class EngineProcess implements Routed {
     this.#options = options
     this.settings = settings
     this.clock = services.clock
+    this.report = services.report
     this.#startedAt = services.clock.now()
     const metrics = new ServingMetrics(settings.limits.maxModelLen)
     this.metrics = metrics

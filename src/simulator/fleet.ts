@@ -4,6 +4,7 @@ import { settle, type EngineOptions } from './engine-options.ts'
 import type { FleetServices } from './engine-process.ts'
 import { handleRequest } from './http.ts'
 import { KvNetwork } from './kv-peer.ts'
+import type { ReportSink } from './ttft-reporter.ts'
 
 /** A fleet: how many engines, or each by itself; all else is the default of every engine. */
 export interface FleetOptions extends Omit<EngineOptions, 'id'> {
@@ -12,6 +13,8 @@ export interface FleetOptions extends Omit<EngineOptions, 'id'> {
   /** Chance for faults with a `share`, in [0, 1). */
   readonly random?: () => number
   readonly newId?: () => string
+  /** Engines report the stages before each first token here. */
+  readonly report?: ReportSink | null
 }
 
 export interface Fleet {
@@ -29,8 +32,8 @@ export interface Fleet {
 
 /** Makes engines that share a clock, a KV network and an encoder cache. A host can give them ports. */
 export function createFleet(options: FleetOptions = {}): Fleet {
-  const { engines: wanted = 1, clock = realClock, random = Math.random, newId = hexId, ...shared } = options
-  const services: FleetServices = { clock, random, newId, network: new KvNetwork(), encodings: new Set() }
+  const { engines: wanted = 1, clock = realClock, random = Math.random, newId = hexId, report = null, ...shared } = options
+  const services: FleetServices = { clock, random, newId, network: new KvNetwork(), encodings: new Set(), report }
   const each: readonly EngineOptions[] = typeof wanted === 'number' ? Array.from({ length: wanted }, () => ({})) : wanted
   const engines = each.map((own, index) => new SimulatedEngine(settle({ ...shared, ...own }, index), index, services))
   const byId = new Map(engines.map((engine) => [engine.settings.id, engine]))

@@ -43,7 +43,7 @@ function readSample(line: string): Family['samples'][number] {
   const labels: Record<string, string> = {}
   for (let rest = match[2] ?? ''; rest !== ''; ) {
     const label = LABEL.exec(rest)
-    if (label === null || label[1]! in labels) throw new Error(`bad labels: ${line}`)
+    if (label === null || Object.hasOwn(labels, label[1]!)) throw new Error(`bad labels: ${line}`)
     labels[label[1]!] = label[2]!.replaceAll(/\\(.)/g, (_, escaped: string) => (escaped === 'n' ? '\n' : escaped))
     rest = rest.slice(label[0].length)
   }

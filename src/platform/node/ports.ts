@@ -7,6 +7,7 @@ import type { Log, Ports } from '../../ports.ts'
 import { memoryClusters } from './clusters.ts'
 import { socketOrigin } from './fast/origin.ts'
 import { memoryTtft } from './ttft.ts'
+import { relayed } from './ttft-relay.ts'
 
 export interface NodePorts extends Ports {
   /** Lets go of timers and idle sockets. */
@@ -15,6 +16,14 @@ export interface NodePorts extends Ports {
 
 /** A collector that answers later than this is out of reach. */
 const POST_MS = 10_000
+
+const post: NonNullable<Ports['post']> = async (url, headers, body) => {
+  const answer = await fetch(url, { method: 'POST', headers: { ...headers }, body, signal: AbortSignal.timeout(POST_MS) })
+  await answer.body?.cancel()
+  return answer.status
+}
+
+const now = (): number => Date.now()
 
 export function nodePorts(config: Config, log: Log): NodePorts {
   const sources = new Map<string, PoolSource>()
@@ -25,19 +34,17 @@ export function nodePorts(config: Config, log: Log): NodePorts {
   }
   const clusters = memoryClusters({ source: (clusterId, pool) => sources.get(JSON.stringify([clusterId, pool])) ?? null })
   const origin = socketOrigin()
+  const kept = memoryTtft({ store: config.ttft.enabled ? config.ttft : null })
+  const { relay } = config.ttft
   return {
     cluster: (clusterId, pool) => clusters.cluster(clusterId, pool),
     origin,
-    now: () => Date.now(),
+    now,
     random: () => Math.random(),
     newId: () => randomUUID(),
     log,
-    ttft: memoryTtft({ store: config.ttft.enabled ? config.ttft : null }),
-    async post(url, headers, body) {
-      const answer = await fetch(url, { method: 'POST', headers: { ...headers }, body, signal: AbortSignal.timeout(POST_MS) })
-      await answer.body?.cancel()
-      return answer.status
-    },
+    ttft: config.ttft.enabled && relay !== null ? relayed(kept, relay, { post, now, log }) : kept,
+    post,
     close() {
       clusters.close()
       origin.close()

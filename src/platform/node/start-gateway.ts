@@ -6,11 +6,14 @@ import { openVocabularies } from '../../vocabulary.ts'
 import { diskAssets } from './assets.ts'
 import type { Drained } from './drain.ts'
 import { nodePorts } from './ports.ts'
+import { listenForReports } from './report-listener.ts'
 import { listen } from './serve.ts'
 import { fileVocabularies } from './vocabulary.ts'
 
 export interface RunningGateway {
   readonly url: string
+  /** `host:port` of `ttft.listen`; null: none. */
+  readonly reports: string | null
   /** Ends in order; `now` cuts the waiting short. */
   stop(now: AbortSignal): Promise<Drained>
 }
@@ -32,10 +35,15 @@ export async function startGateway(config: Config, log: Log, folder = '.'): Prom
       drainMs: config.limits.drainMs,
       log,
     })
+    const { enabled, listen: reportsAt } = config.ttft
+    const reports = enabled && reportsAt !== null ? await listenForReports(gateway, reportsAt) : null
+    if (reports !== null) log.info('takes_reports', { address: reports.address })
     return {
       url: listening.url,
+      reports: reports?.address ?? null,
       async stop(now) {
         const drained = await listening.stop(now)
+        await reports?.close()
         ports.close()
         return drained
       },

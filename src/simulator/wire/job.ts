@@ -11,7 +11,7 @@ export interface Choice {
 
 export interface JobEvents {
   /** `choice` got its `count`-th token. */
-  token?(choice: Choice, count: number): void
+  token?(choice: Choice, count: number, sequence: Sequence): void
   /** All choices are done. `aborted`: the engine gave up on one (sleep, pause). */
   done(sequences: readonly Sequence[], aborted: boolean): void
 }
@@ -26,7 +26,7 @@ export function runJob(driver: Driver, choices: readonly Choice[], events: JobEv
     sequences.push(
       driver.submit(choice.spec, {
         token: (sequence) => {
-          if (!cancelled) events.token?.(choice, sequence.outputs)
+          if (!cancelled) events.token?.(choice, sequence.outputs, sequence)
         },
         ended: (sequence) => {
           left -= 1

@@ -1,6 +1,7 @@
 import type { Incoming } from '../answer.ts'
 import type { Fields, KvLeg } from '../kv-connector.ts'
 import type { Sequence } from '../sequence.ts'
+import { reportFirstToken } from '../ttft-reporter.ts'
 import { prepare, type Ask } from './generation.ts'
 import { runJob, type Choice, type JobEvents } from './job.ts'
 import type { Serving } from './serving.ts'
@@ -45,9 +46,11 @@ export function run(reply: Reply, events: JobEvents): () => void {
     read = true
   }
   return runJob(serving.driver, reply.choices, {
-    token: (choice, count) => {
+    token: (choice, count, sequence) => {
       finishRead()
-      events.token?.(choice, count)
+      // Of a request with several choices the first speaks for all.
+      if (count === 1 && choice.index === 0 && serving.report !== null) reportFirstToken(serving.report, serving.settings.role, reply.id, sequence)
+      events.token?.(choice, count, sequence)
     },
     done: (sequences, aborted) => {
       finishRead()

@@ -1,6 +1,8 @@
 import type { EngineOptions } from '../../../simulator/engine-options.ts'
 import { profiles } from '../../../simulator/profiles.ts'
 import { startFleet, type HostOptions } from '../simulator-host.ts'
+import { reportUrl } from '../../../simulator/ttft-reporter.ts'
+import { rawReports } from '../ttft-socket.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { aborted } from './serve.ts'
 
@@ -33,7 +35,9 @@ export const fleet: Command = {
 
 /** Runs until it is told to stop. */
 async function runFleet(args: Args, io: Io): Promise<number> {
-  const running = await startFleet(wantedFleet(args))
+  const url = reportUrl(io.env)
+  const running = await startFleet({ ...wantedFleet(args), report: url === null ? null : rawReports(url) })
+  if (url !== null) io.out(`reports   ${url.href}`)
   for (const engine of running.engines) io.out(`${engine.settings.id}  ${engine.url}  ${engine.settings.role}`)
   io.out(`control   ${running.controlUrl}/_sim/engines`)
   await aborted(io.stop)
