@@ -47,6 +47,8 @@ export class EngineBook {
   /** Live requests. */
   requests = 0
   #warmSince: number
+  /** A choice asks for it several times. */
+  #lawFor: { readonly now: number; readonly samples: number; readonly law: Law }
   #reportsCaching: boolean | null = null
   /** Decayed mean of |actual - predicted| / actual TTFT; null: none seen. */
   #ttftError: number | null = null
@@ -60,12 +62,17 @@ export class EngineBook {
     this.kind = kind
     this.learner = new LawLearner(prior)
     this.#warmSince = warmSince
+    this.#lawFor = { now: NaN, samples: 0, law: prior }
   }
 
   /** What its prefills are expected to take. */
   law(now: number): Law {
-    const { surest } = this.kind
-    return surest === null || surest === this ? this.learner.law : this.learner.lawBeside(surest.learner.law, now)
+    if (this.#lawFor.now !== now || this.#lawFor.samples !== this.learner.samples) {
+      const { surest } = this.kind
+      const law = surest === null || surest === this ? this.learner.law : this.learner.lawBeside(surest.learner.law, now)
+      this.#lawFor = { now, samples: this.learner.samples, law }
+    }
+    return this.#lawFor.law
   }
 
   decodeLaw(blockTokens: number, now: number): DecodeLaw {
@@ -90,6 +97,10 @@ export class EngineBook {
 
   warmth(now: number): number {
     return Math.min(1, Math.max(0, (now - this.#warmSince) / WARM_AFTER_MS))
+  }
+
+  get hasUnseen(): boolean {
+    return this.#unseen > 0
   }
 
   unseenFrom(firstTokenAt: number): void {

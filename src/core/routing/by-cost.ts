@@ -25,11 +25,13 @@ export function byFeltCost<C extends { readonly id: string }>(candidates: readon
   let best = 0
   for (let at = 1; at < ranked.length; at++) if (ranked[at]!.cost < ranked[best]!.cost) best = at
   const { cost: least } = ranked[best]!
-  const good = new Set<string>()
+  const good: RankedCandidate[] = []
+  const others: RankedCandidate[] = []
   for (let at = 0; at < ranked.length; at++) {
-    if (ranked[at]!.cost <= least + within && alike(candidates[at]!, candidates[best]!)) good.add(ranked[at]!.engine)
+    const felt = ranked[at]!.cost > least + within || !alike(candidates[at]!, candidates[best]!)
+    ;(felt ? others : good).push(ranked[at]!)
   }
-  return ranked.sort((one, other) => (good.has(one.engine) ? least : one.cost) - (good.has(other.engine) ? least : other.cost))
+  return good.concat(others.sort((one, other) => one.cost - other.cost))
 }
 
 function priced<C extends { readonly id: string }>(candidates: readonly C[], price: (candidate: C) => Price): RankedCandidate[] {
