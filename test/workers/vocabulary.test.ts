@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { compileVocabulary } from '../../src/core/tokens/compile.ts'
 import { IdBuffer } from '../../src/core/tokens/id-buffer.ts'
-import { assetVocabularies } from '../../src/platform/workers/vocabulary.ts'
+import { ConfigSource } from '../../src/platform/workers/config-source.ts'
+import { LiveGateway } from '../../src/platform/workers/live-gateway.ts'
+import { vocabularySource } from '../../src/platform/workers/vocabulary.ts'
 import { openVocabularies } from '../../src/vocabulary.ts'
 
 /** All bytes, and the merges that make `hello`. */
@@ -38,10 +40,49 @@ describe('a vocabulary on Workers', () => {
   })
 
   it('comes from static assets by its name, and stops the start when it is not there', async () => {
-    const source = assetVocabularies({
+    const source = vocabularySource({ ASSETS: {
       fetch: async (url: RequestInfo | URL) => (String(url).endsWith('/a%20b.vocab') ? new Response(compiled as Uint8Array<ArrayBuffer>) : new Response(null, { status: 404 })),
-    } as unknown as Fetcher)
+    } as unknown as Fetcher })
     expect((await openVocabularies(['a b.vocab'], source)).size).toBe(1)
     await expect(openVocabularies(['c.vocab'], source)).rejects.toThrow("vocabulary 'c.vocab': is not there: put the file into the assets directory")
   })
+
+  it('is asked of KV before R2, of R2 before assets, and of nobody else', async () => {
+    const bound = (label: string) => ({ get: async () => Promise.reject(new Error(label)), fetch: async () => Promise.reject(new Error(label)) }) as never
+    const all = { VOCABULARIES: bound('kv'), VOCABULARY_BUCKET: bound('r2'), ASSETS: bound('assets') }
+    await expect(vocabularySource(all)('x')).rejects.toThrow('kv')
+    await expect(vocabularySource({ ...all, VOCABULARIES: undefined as never })('x')).rejects.toThrow('r2')
+    await expect(vocabularySource({ ASSETS: all.ASSETS })('x')).rejects.toThrow('assets')
+    expect(() => vocabularySource({})).toThrow('VOCABULARIES')
+  })
+
+  it('that is missing keeps a gateway from starting, and one that runs from changing', async () => {
+    let text = JSON.stringify(documentWith('missing.vocab'))
+    let now = 0
+    const kv = { get: async () => text } as unknown as KVNamespace
+    const files = { get: async (name: string) => (name === 'there.vocab' ? compiled.buffer : null) } as unknown as KVNamespace
+    const later: Promise<unknown>[] = []
+    const ctx = { waitUntil: (work: Promise<unknown>) => void later.push(work) } as unknown as ExecutionContext
+    const live = new LiveGateway(new ConfigSource(() => now))
+    const models = async (): Promise<number> => {
+      const { status } = await live.fetch(new Request('https://gateway.test/v1/models'), { CONFIG: kv, VOCABULARIES: files, CLUSTER: {} } as never, ctx)
+      await Promise.all(later.splice(0))
+      now += 60_000
+      return status
+    }
+    expect(await models()).toBe(503)
+    text = JSON.stringify(documentWith('there.vocab'))
+    await models()
+    expect(await models()).toBe(200)
+    text = JSON.stringify(documentWith('missing.vocab'))
+    await models()
+    expect(await models()).toBe(200)
+  })
+})
+
+const documentWith = (tokenizer: string): object => ({
+  version: 1,
+  open: true,
+  log: { level: 'silent' },
+  clusters: [{ id: 'c', pools: [{ model: 'm', tokenizer, engines: [{ id: 'e', url: 'http://127.0.0.1:9' }] }] }],
 })

@@ -9,11 +9,9 @@ import { boundAssets } from './assets.ts'
 import { CONFIG_KEY, ConfigSource, type ConfigEnv } from './config-source.ts'
 import { workersLog } from './log.ts'
 import { workersPorts, type PortsEnv } from './ports.ts'
-import { kvVocabularies } from './vocabulary.ts'
+import { vocabularySource, type VocabularyEnv } from './vocabulary.ts'
 
-export interface GatewayEnv extends ConfigEnv, PortsEnv {
-  /** KV namespace of compiled vocabularies, by the names that pools give. */
-  readonly VOCABULARIES?: KVNamespace
+export interface GatewayEnv extends ConfigEnv, PortsEnv, VocabularyEnv {
   /** The dashboard's files. */
   readonly ASSETS?: Fetcher
 }
@@ -39,6 +37,7 @@ export class LiveGateway {
       const loaded = await this.#source.current(env, (work) => ctx.waitUntil(work))
       if ('problem' in loaded) return refuse(loaded.problem === 'missing' ? MISSING : INVALID)
       const gateway = await this.#gatewayOf(loaded.config, env)
+      if (gateway === null) return refuse(NO_VOCABULARY)
       return await gateway.fetch(request, scopeOf(request, ctx))
     } catch (error) {
       // An exception that leaves the handler drops the client's connection without a word.
@@ -47,29 +46,31 @@ export class LiveGateway {
     }
   }
 
-  async #gatewayOf(config: Config, env: GatewayEnv): Promise<Gateway> {
+  /** A configuration whose vocabularies cannot be had does not start; one that runs goes on. null: none ever started. */
+  async #gatewayOf(config: Config, env: GatewayEnv): Promise<Gateway | null> {
     if (this.#built?.config === config) return this.#built.gateway
     const vocabularies = await this.#vocabularies(config, env)
+    if (vocabularies === null) return this.#built?.gateway ?? null
     const vocabularyOf = ({ tokenizer }: { readonly tokenizer: string | null }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null))
     const gateway = createGateway(config, workersPorts(config, env, this.#log), { vocabularyOf, assets: boundAssets(env.ASSETS) })
     this.#built = { config, gateway }
     return gateway
   }
 
-  /** Without its vocabulary a pool measures prompts in bytes: worse routing, but a running gateway. */
-  async #vocabularies(config: Config, { VOCABULARIES }: GatewayEnv): Promise<ReadonlyMap<string, OpenVocabulary>> {
+  /** null: one is missing or unfit; the log says which, and what to do. */
+  async #vocabularies(config: Config, env: GatewayEnv): Promise<ReadonlyMap<string, OpenVocabulary> | null> {
     const names = config.clusters.flatMap(({ pools }) => pools.map(({ tokenizer }) => tokenizer)).filter((name) => name !== null)
     if (names.length === 0) return new Map()
     try {
-      if (VOCABULARIES === undefined) throw new Error('no KV namespace is bound as VOCABULARIES')
-      return await openVocabularies(names, kvVocabularies(VOCABULARIES))
+      return await openVocabularies(names, vocabularySource(env))
     } catch (error) {
       this.#log.error('vocabulary_missing', { error })
-      return new Map()
+      return null
     }
   }
 }
 
+const NO_VOCABULARY = new Failure('not_configured', 'A vocabulary that the configuration of this gateway names is missing or unfit. Its log says which, and what to do.')
 const MISSING = new Failure(
   'not_configured',
   `This gateway has no configuration: set the variable or secret FIRSTLIGHT_CONFIG, or put the key ${CONFIG_KEY} into a KV namespace bound as CONFIG.`,

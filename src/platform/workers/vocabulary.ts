@@ -1,17 +1,32 @@
 import { VocabularyError, type VocabularySource } from '../../core/tokens/vocabulary.ts'
 
+/** Where compiled vocabularies lie, by the names that pools give. The first binding there is counts. */
+export interface VocabularyEnv {
+  readonly VOCABULARIES?: KVNamespace
+  readonly VOCABULARY_BUCKET?: R2Bucket
+  /** Static assets of the deployment. */
+  readonly ASSETS?: Fetcher
+}
+
+export function vocabularySource({ VOCABULARIES, VOCABULARY_BUCKET, ASSETS }: VocabularyEnv): VocabularySource {
+  if (VOCABULARIES !== undefined) return kvVocabularies(VOCABULARIES)
+  if (VOCABULARY_BUCKET !== undefined) return r2Vocabularies(VOCABULARY_BUCKET)
+  if (ASSETS !== undefined) return assetVocabularies(ASSETS)
+  throw new VocabularyError('nothing is bound that holds vocabularies: bind a KV namespace as VOCABULARIES, an R2 bucket as VOCABULARY_BUCKET, or static assets as ASSETS')
+}
+
 /** Vocabularies as values of a KV namespace, by key. */
-export function kvVocabularies(namespace: KVNamespace): VocabularySource {
+function kvVocabularies(namespace: KVNamespace): VocabularySource {
   return async (name) => found(await namespace.get(name, 'arrayBuffer'), `wrangler kv key put --binding VOCABULARIES ${name} --path ${name}`)
 }
 
 /** Vocabularies as objects of an R2 bucket. */
-export function r2Vocabularies(bucket: R2Bucket): VocabularySource {
+function r2Vocabularies(bucket: R2Bucket): VocabularySource {
   return async (name) => found((await (await bucket.get(name))?.arrayBuffer()) ?? null, `wrangler r2 object put BUCKET/${name} --file ${name}`)
 }
 
 /** Vocabularies as static assets. */
-export function assetVocabularies(assets: Fetcher): VocabularySource {
+function assetVocabularies(assets: Fetcher): VocabularySource {
   return async (name) => {
     const response = await assets.fetch(`https://assets.invalid/${encodeURI(name)}`)
     return found(response.ok ? await response.arrayBuffer() : null, 'put the file into the assets directory')
