@@ -1,12 +1,12 @@
-/** Builds the dashboard: a page and a few hashed files in one flat folder, served at `/dashboard` and below. */
+/** The dashboard: a page and a few hashed files in one flat folder, served at `/dashboard` and below. */
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vite'
 
 export default defineConfig({
   root: fileURLToPath(new URL('src/dashboard', import.meta.url)),
   build: {
-    outDir: fileURLToPath(new URL('dist/dashboard', import.meta.url)),
-    emptyOutDir: true,
+    // scripts/build-dashboard.mjs writes what has changed.
+    write: false,
     assetsDir: '',
     // Inlined files and the preload polyfill would need a weaker content security policy.
     assetsInlineLimit: 0,

@@ -1,4 +1,4 @@
-import type { Line } from './engine-state.ts'
+import type { EngineState, Line } from './engine-state.ts'
 import { ttftError } from './prediction.tsx'
 import { count, ms, percent, quantile, seconds } from './format.ts'
 import type { Decision } from './wire.ts'
@@ -7,6 +7,9 @@ interface TilesProps {
   readonly lines: readonly Line[]
   readonly decisions: readonly Decision[]
 }
+
+/** Nobody wanted this; draining and sleep, somebody did. */
+const GRAVE: ReadonlySet<EngineState> = new Set(['unhealthy', 'circuit', 'unknown'])
 
 /** The fleet in a few numbers; TTFTs are those of the decisions that are shown. */
 export function Tiles({ lines, decisions }: TilesProps) {
@@ -18,7 +21,7 @@ export function Tiles({ lines, decisions }: TilesProps) {
   const ttfts = decisions.flatMap(({ actual }) => actual?.ttft_ms ?? [])
   return (
     <dl class="tiles">
-      <Tile name="engines up" value={`${count(up)} of ${count(lines.length)}`} tone={up === lines.length ? 'good' : 'bad'} />
+      <Tile name="engines up" value={`${count(up)} of ${count(lines.length)}`} tone={up === lines.length ? 'good' : lines.some(({ state }) => GRAVE.has(state)) ? 'bad' : 'warn'} />
       <Tile name="running" value={count(sum(({ engine }) => engine.requests))} />
       <Tile name="active blocks" value={count(sum(({ engine }) => engine.active_blocks))} />
       <Tile name="longest queue" value={seconds(Math.max(0, ...queues))} />

@@ -31,7 +31,8 @@ export function demoGuide(url: string, fleet: RunningFleet, { adminKey, ownEngin
   const names = fleet.engines.map(({ settings }, index) => `  ${settings.id.padEnd(9)} ${fleet.urls[index]}`)
   return `Firstlight with ${fleet.engines.length} simulated engines.
 
-  overview  ${url}/${adminKey === null ? '' : `   (admin key: ${adminKey})`}
+  overview  ${url}/
+  dashboard ${url}/dashboard${adminKey === null ? '' : `   (admin key: ${adminKey})`}
   API       ${url}/v1
 ${names.join('\n')}
 

@@ -1,0 +1,31 @@
+// dist/dashboard: the dashboard's page and files. `npm ci` runs it too (`prepare`), so that /dashboard is there from the
+// start; with --optional it fails nobody's installation.
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
+
+const folder = new URL('../dist/dashboard/', import.meta.url)
+
+try {
+  const { build } = await import('vite')
+  const { output } = await build({ configFile: fileURLToPath(new URL('../vite.config.ts', import.meta.url)), logLevel: 'warn' })
+  const files = new Map(output.map((file) => [file.fileName, Buffer.from(file.type === 'chunk' ? file.code : file.source)]))
+  mkdirSync(folder, { recursive: true })
+  for (const name of readdirSync(folder)) if (!files.has(name)) rmSync(new URL(name, folder), { recursive: true })
+  for (const [name, bytes] of files) replace(new URL(name, folder), bytes)
+  const gzipBytes = [...files.values()].reduce((sum, bytes) => sum + gzipSync(bytes).length, 0)
+  console.log(`dist/dashboard: ${files.size} files, ${(gzipBytes / 1000).toFixed(1)} kB gzipped`)
+} catch (error) {
+  if (!process.argv.includes('--optional')) throw error
+  console.warn(`The dashboard was not built: ${error.message}`)
+}
+
+/** Left alone when nothing changed: a gateway may be serving it. */
+function replace(path, bytes) {
+  try {
+    if (readFileSync(path).equals(bytes)) return
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error
+  }
+  writeFileSync(path, bytes)
+}
