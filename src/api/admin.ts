@@ -24,10 +24,10 @@ export async function fleet(door: Door, incoming: Incoming): Promise<Response> {
   return answerJson(incoming, { ...gatewayView(door), pools })
 }
 
-async function viewOf({ ports }: Door, route: PoolRoute): Promise<unknown> {
+async function viewOf({ ports, lookups }: Door, route: PoolRoute): Promise<unknown> {
   const { cluster, pool } = route
   try {
-    return poolView(route, await ports.cluster(cluster.id, pool.model).digest())
+    return { ...poolView(route, await ports.cluster(cluster.id, pool.model).digest()), lookups: lookups.counts(route) }
   } catch (error) {
     ports.log.warn('digest failed', { cluster: cluster.id, pool: pool.model, error })
     return poolView(route, null)

@@ -32,6 +32,7 @@ async function exposed(door: Door) {
       droppedSpans: door.telemetry.droppedSpans,
       silentEngines: engines.filter(({ learned }) => learned !== undefined && learned.silentMiss !== null).length,
       unreachablePools: digests.length - answered.length,
+      lookups: door.lookups.totals(),
     },
   }
 }

@@ -63,15 +63,15 @@ function writeEngines(metric: Extract<Metric, { from: 'engine' | 'state' }>, { c
   }
 }
 
-function writeDecisions({ labels, counts }: DecisionMetric, { cluster, pool, decisions = [] }: ClusterDigest, put: Put): void {
+function writeDecisions({ labels, counts, sum = ({ count }) => count }: DecisionMetric, { cluster, pool, decisions = [] }: ClusterDigest, put: Put): void {
   const sums = new Map<string, { readonly labels: Labels; count: number }>()
   for (const decision of decisions) {
     if (!counts(decision)) continue
     const of = Object.fromEntries(labels.map((label) => [label === 'refused' ? 'reason' : label, String(decision[label])]))
     const key = JSON.stringify(of)
     const known = sums.get(key)
-    if (known === undefined) sums.set(key, { labels: { model: pool, cluster, ...of }, count: decision.count })
-    else known.count += decision.count
+    if (known === undefined) sums.set(key, { labels: { model: pool, cluster, ...of }, count: sum(decision) })
+    else known.count += sum(decision)
   }
   for (const { labels: found, count } of sums.values()) put('', found, count)
 }

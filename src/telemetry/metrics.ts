@@ -34,9 +34,11 @@ export interface StateMetric extends Common {
 /** Choices, from the cluster's digest. */
 export interface DecisionMetric extends Common {
   readonly from: 'decision'
-  readonly type: 'counter'
+  readonly type: 'gauge' | 'counter'
   readonly labels: readonly (keyof DecisionCount)[]
   readonly counts: (count: DecisionCount) => boolean
+  /** What is summed; absent: the choices themselves. */
+  readonly sum?: (count: DecisionCount) => number
 }
 
 /** Counts of ended requests, from the rollups. With `label`, whatever follows the count's name. */
@@ -67,6 +69,8 @@ export interface GatewayFacts {
   readonly droppedSpans: number
   readonly silentEngines: number
   readonly unreachablePools: number
+  /** How lookups of what LMCache holds ended, over all pools. */
+  readonly lookups: { readonly made: number; readonly late: number; readonly failed: number }
 }
 
 export type Metric = EngineMetric | StateMetric | DecisionMetric | CountMetric | DurationMetric | GatewayMetric
@@ -109,6 +113,8 @@ export const METRICS: readonly Metric[] = [
   { from: 'decision', type: 'counter', name: 'firstlight_decisions_total', help: import.meta.bare || 'Choices, by policy and by the policy it stood in for.', labels: ['policy', 'fallback'], counts: (d) => d.refused === '', panel: 'Decisions' },
   { from: 'decision', type: 'counter', name: 'firstlight_placements_total', help: import.meta.bare || 'Choices by the legs they have.', labels: ['placement'], counts: (d) => d.refused === '', panel: 'Decisions' },
   { from: 'decision', type: 'counter', name: 'firstlight_refusals_total', help: import.meta.bare || 'Admissions refused, by reason.', labels: ['refused'], counts: (d) => d.refused !== '', panel: 'Decisions' },
+  { from: 'decision', type: 'counter', name: 'firstlight_shadow_decisions_total', help: import.meta.bare || 'Choices that a shadow policy ranked too, by whether it agreed.', labels: ['policy', 'shadow'], counts: (d) => (d.shadow ?? '') !== '', panel: 'Decisions' },
+  { from: 'decision', type: 'gauge', name: 'firstlight_shadow_gain_seconds', help: import.meta.bare || 'Sum over its choices of how much sooner the shadow policy expected the first token; negative: later.', labels: ['policy'], counts: (d) => (d.shadow ?? '') !== '', sum: (d) => d.shadowGainS ?? 0, panel: 'Decisions' },
   { from: 'decision', type: 'counter', name: 'firstlight_retries_total', help: import.meta.bare || 'Choices after an attempt that failed.', labels: [], counts: (d) => d.retry && d.refused === '', panel: 'Health' },
   { from: 'count', type: 'counter', name: 'firstlight_requests_total', help: import.meta.bare || 'Ended requests, by how they ended.', count: 'requests', label: 'result', panel: 'Requests' },
   { from: 'count', type: 'counter', name: 'firstlight_responses_total', help: import.meta.bare || 'Ended requests, by class of status.', count: 'status', label: 'status', panel: 'Requests' },
@@ -125,6 +131,9 @@ export const METRICS: readonly Metric[] = [
   { from: 'gateway', type: 'gauge', name: 'firstlight_draining', help: import.meta.bare || 'Is this gateway shutting down?', value: (g) => flag(g.draining) },
   { from: 'gateway', type: 'gauge', name: 'firstlight_unreachable_pools', help: import.meta.bare || 'Pools whose cluster object did not answer this scrape.', value: (g) => g.unreachablePools },
   { from: 'gateway', type: 'gauge', name: 'firstlight_silent_miss_engines', help: import.meta.bare || 'Engines with the silent-miss alarm.', value: (g) => g.silentEngines },
+  { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_total', help: import.meta.bare || 'Lookups of what LMCache holds, however they ended.', value: (g) => g.lookups.made },
+  { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_late_total', help: import.meta.bare || 'Lookups given up when their budget was spent.', value: (g) => g.lookups.late },
+  { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_failed_total', help: import.meta.bare || 'Lookups that failed, or were not made because others had.', value: (g) => g.lookups.failed },
   { from: 'gateway', type: 'counter', name: 'firstlight_dropped_records_total', help: import.meta.bare || 'Records of requests that nobody took in time.', value: (g) => g.droppedRecords },
   { from: 'gateway', type: 'counter', name: 'firstlight_dropped_spans_total', help: import.meta.bare || 'Spans the collector did not take.', value: (g) => g.droppedSpans },
 ]

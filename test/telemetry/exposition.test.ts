@@ -7,7 +7,7 @@ import { METRICS } from '../../src/telemetry/metrics.ts'
 import { record } from '../contracts/ttft.ts'
 import { parseExposition } from './parse-exposition.ts'
 
-const gateway = { draining: false, droppedRecords: 0, droppedSpans: 2, silentEngines: 0, unreachablePools: 0 }
+const gateway = { draining: false, droppedRecords: 0, droppedSpans: 2, silentEngines: 0, unreachablePools: 0, lookups: { made: 3, late: 1, failed: 0 } }
 
 const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
   id: 'a', role: 'any', weight: 1, available: true, healthy: true, draining: false, asleep: false, circuit: 'open',
@@ -21,7 +21,7 @@ const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
 const digest = (changes: Partial<ClusterDigest> = {}): ClusterDigest => ({
   version: 1, cluster: 'paris', pool: 'qwen', configVersion: 1, seq: 1, epoch: 'e', at: 0, bookings: 0, engines: [engine()],
   decisions: [
-    { policy: 'predicted', fallback: '', retry: false, placement: 'whole', refused: '', count: 7 },
+    { policy: 'predicted', fallback: '', retry: false, placement: 'whole', refused: '', count: 7, shadow: 'agrees', shadowGainS: 0.5 },
     { policy: 'predicted', fallback: '', retry: true, placement: 'whole', refused: '', count: 2 },
     { policy: 'least_loaded', fallback: 'kv_aware', retry: false, placement: 'split', refused: '', count: 1 },
     { policy: '', fallback: '', retry: false, placement: '', refused: 'engines_full', count: 4 },

@@ -11,4 +11,8 @@ export interface DecisionCount {
   /** Why nobody was chosen; '': somebody was. */
   readonly refused: string
   readonly count: number
+  /** Did the shadow policy choose the same? '': there is none. Absent from older objects, as is the next. */
+  readonly shadow?: '' | 'agrees' | 'differs'
+  /** Seconds by which the shadow's first tokens were expected sooner, summed; negative: later. */
+  readonly shadowGainS?: number
 }

@@ -8,18 +8,22 @@ export class DecisionCounts {
   add(chosen: Chosen, attempt: number): void {
     const retry = attempt > 0
     if ('refusal' in chosen) return this.#count({ policy: '', fallback: '', retry, placement: '', refused: chosen.refusal.reason })
-    const { policy, fallback, placement } = chosen.decision
-    this.#count({ policy, fallback: fallback?.from ?? '', retry, placement: placement.kind, refused: '' })
+    const { policy, fallback, placement, shadow } = chosen.decision
+    const shadowed = shadow === null ? '' : shadow.agrees === true ? 'agrees' : 'differs'
+    this.#count({ policy, fallback: fallback?.from ?? '', retry, placement: placement.kind, refused: '', shadow: shadowed }, (shadow?.predictedGainMs ?? 0) / 1000)
   }
 
   list(): DecisionCount[] {
     return [...this.#counts.values()].map((one) => ({ ...one }))
   }
 
-  #count(of: Omit<DecisionCount, 'count'>): void {
-    const key = `${of.policy} ${of.fallback} ${String(of.retry)} ${of.placement} ${of.refused}`
+  #count(of: Omit<DecisionCount, 'count' | 'shadowGainS'>, gainS = 0): void {
+    const key = `${of.policy} ${of.fallback} ${String(of.retry)} ${of.placement} ${of.refused} ${of.shadow ?? ''}`
     const known = this.#counts.get(key)
-    if (known === undefined) this.#counts.set(key, { ...of, count: 1 })
-    else known.count += 1
+    if (known === undefined) this.#counts.set(key, { ...of, count: 1, shadowGainS: gainS })
+    else {
+      known.count += 1
+      known.shadowGainS = (known.shadowGainS ?? 0) + gainS
+    }
   }
 }

@@ -28,6 +28,19 @@ describe('a shadow that disagrees', () => {
     expect(onB.shadow).toMatchObject({ engine: 'b', agrees: true, predictedGainMs: 0 })
   })
 
+  it('is counted in the digest, with the time it would have gained in all', () => {
+    const state = open({ policy: { name: 'round_robin', options: {} }, shadow: { name: 'predicted', options: {} } })
+    const gained = [0, 1, 2, 3].map((at) => {
+      const asked = heldBy('b')
+      state.admit(asked, at)
+      return state.explain(asked.id)!.shadow!
+    })
+    const counted = state.digest(9).decisions!
+    expect(Object.fromEntries(counted.map(({ shadow, count }) => [shadow, count]))).toEqual({ agrees: 2, differs: 2 })
+    const total = counted.reduce((sum, { shadowGainS = 0 }) => sum + shadowGainS, 0)
+    expect(total).toBeCloseTo(gained.reduce((sum, { predictedGainMs }) => sum + predictedGainMs! / 1000, 0))
+  })
+
   it('has no opinion where its policy can rank nobody', () => {
     const state = open({ shadow: { name: 'kv_aware', options: {} } })
     const chosen = state.rank(admission({ hints: null }), 0)
