@@ -120,6 +120,18 @@ describe('prefill and decode by lmcache', () => {
   })
 
   it.each([
+    ['a text', 'the owl'],
+    ['a text in a list', ['the owl']],
+    ['ids', [1001, 1002, 1003]],
+    ['ids in a list', [[1001, 1002, 1003]]],
+  ])('reads a prompt that is %s', async (_name, prompt) => {
+    const body = { model: 'limits', prompt, max_tokens: 4, temperature: 0 }
+    const answer = await bench.ask(completions, body)
+    expect(answer.headers.get('x-firstlight-prefill')).toBe('p0')
+    expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(completions, body, 'w')))
+  })
+
+  it.each([
     ['late', 503],
     ['silent', 'never'],
   ] as const)('lets the decode engine do it all when the bridge is %s', async (model, answered) => {

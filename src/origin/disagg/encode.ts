@@ -36,19 +36,22 @@ export async function encodeStage(deal: Deal, encoders: readonly string[]): Prom
   const { route } = placed
   const items = missing(exchange, route)
   const startedAt = ports.now()
-  const stop = new AbortController()
-  const signal = AbortSignal.any([exchange.signal, stop.signal])
+  const underWay = new Set<AbortController>()
   let broken: Broken | null = null
   let next = 0
   const work = async (): Promise<void> => {
     while (broken === null && next < items.length) {
       const at = next++
       const target = route.targets.get(encoders[at % encoders.length]!)!
-      const leg = await encode(deal, { item: items[at]!, at, target, signal })
+      const own = new AbortController()
+      underWay.add(own)
+      const leg = await encode(deal, { item: items[at]!, at, target, signal: AbortSignal.any([exchange.signal, own.signal]) })
+      underWay.delete(own)
       if ('answer' in leg) encodedOf(route).add(items[at]!.key, target.id)
       else if (broken === null) {
         broken = leg
-        stop.abort()
+        // Its own stays: a refusal is still to be read.
+        for (const other of underWay) other.abort()
       } else if ('refusal' in leg) leg.refusal.discard()
     }
   }

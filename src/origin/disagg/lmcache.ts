@@ -62,11 +62,13 @@ const bodyOf = (json: Json): readonly Uint8Array[] => [encoder.encode(JSON.strin
 
 /** Ids of the prompt, from the client or by the prefill engine's own template. */
 async function promptIds({ deal, prefill, json }: Split): Promise<readonly number[] | Exclude<LegEnd, { answer: unknown }>> {
-  const prompt = Array.isArray(json['prompt']) ? (json['prompt'] as unknown[]) : null
-  if (prompt !== null && typeof prompt[0] === 'number') return prompt as number[]
+  // One prompt may stand in a list of its own.
+  const { prompt: given } = json
+  const prompt: unknown = Array.isArray(given) && typeof given[0] !== 'number' ? given[0] : given
+  if (Array.isArray(prompt)) return prompt as number[]
   const { model, messages, add_special_tokens, add_generation_prompt, continue_final_message, chat_template, chat_template_kwargs } = json
   const chat = { messages, add_generation_prompt, continue_final_message, chat_template, chat_template_kwargs }
-  const question = { model, add_special_tokens, ...(deal.exchange.path.startsWith(COMPLETIONS) ? { prompt: prompt === null ? json['prompt'] : prompt[0] } : chat) }
+  const question = { model, add_special_tokens, ...(deal.exchange.path.startsWith(COMPLETIONS) ? { prompt } : chat) }
   const { limits } = deal.placed.route.pool
   const leg = await askLeg(deal, { target: prefill, path: '/tokenize', body: bodyOf(question), limitMs: limits.prefillMs })
   if (!('answer' in leg)) return leg
