@@ -88,6 +88,7 @@ class KnownSignals implements Record<Signal, unknown> {
   cachedTokens: unknown
   slowTokens: unknown
   lookupTokens: unknown
+  queuedPrefills: unknown
   queuedPrefillTokens: unknown
   queuedWork: unknown
   queuedPrefillS: unknown

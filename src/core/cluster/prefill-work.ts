@@ -37,6 +37,7 @@ export interface QueuedPrefill extends Prefill {
  * the way, and whoever comes next has just begun. That keeps `seconds` right where a prediction was wrong.
  */
 export class PrefillQueue {
+  #length = 0
   #newTokens = 0
   #work = 0
   /** What was left to do at `#asOf`, in microseconds. */
@@ -48,6 +49,11 @@ export class PrefillQueue {
 
   get isEmpty(): boolean {
     return this.#first === null
+  }
+
+  /** Prompts without a first token. */
+  get length(): number {
+    return this.#length
   }
 
   get newTokens(): number {
@@ -81,6 +87,7 @@ export class PrefillQueue {
     if (this.#last === null) this.#first = queued
     else this.#last.next = queued
     this.#last = queued
+    this.#length += 1
     this.#newTokens += prefill.newTokens
     this.#work += prefill.work
     this.#setLeft(waitMicros + micros, now)
@@ -127,6 +134,7 @@ export class PrefillQueue {
     else queued.previous.next = queued.next
     if (queued.next === null) this.#last = queued.previous
     else queued.next.previous = queued.previous
+    this.#length -= 1
     this.#newTokens -= queued.newTokens
     this.#work -= queued.work
     if (this.#first === null) this.#leftMicros = 0

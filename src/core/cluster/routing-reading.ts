@@ -105,6 +105,8 @@ export class RoutingReading implements Reading {
         return hints === null ? () => NOTHING_CACHED : (engine) => this.cached(engine)
       case 'lookupTokens':
         return hints === null ? () => undefined : (engine) => this.#cached(engine, 0).total
+      case 'queuedPrefills':
+        return (engine) => of(engine).queue.length
       case 'queuedPrefillTokens':
         return (engine) => of(engine).queue.newTokens
       case 'queuedWork':
@@ -129,6 +131,7 @@ export class RoutingReading implements Reading {
   }
 
   #unseenBlocks(book: EngineBook): number {
+    if (!book.hasUnseen) return 0
     return book.unseenBlocks(this.#now, this.#sources.blockTokens, tokenSeconds(book.decodeLaw(this.#sources.blockTokens, this.#now), book.requests, 0))
   }
 

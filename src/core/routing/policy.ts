@@ -35,6 +35,8 @@ export interface Signals {
   readonly slowTokens: { readonly host: number; readonly disk: number; readonly remote: number }
   /** Leading tokens found by an external lookup; missing when it failed. */
   readonly lookupTokens: number
+  /** Prompts booked there with no first token yet. */
+  readonly queuedPrefills: number
   /** Prompt tokens to prefill, booked there with no first token yet. */
   readonly queuedPrefillTokens: number
   /** Sum of trapezoid work of the same, the formula of production-stack #670. */

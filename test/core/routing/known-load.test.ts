@@ -15,6 +15,7 @@ const IDLE: Signals = {
   cachedTokens: 0,
   slowTokens: { host: 0, disk: 0, remote: 0 },
   lookupTokens: 0,
+  queuedPrefills: 0,
   queuedPrefillTokens: 0,
   queuedWork: 0,
   queuedPrefillS: 0,
@@ -212,11 +213,11 @@ describe('predicted', () => {
 
   it('saves work when the fleet is under pressure: it waits longer for a cache than it would by itself', () => {
     const saved = 1000 * 1e-4 + ((1000 * 1000) / 2) * 1e-9
-    const fleet = (waitS: number) => ({ cold: { queuedPrefillS: waitS }, cached: { cachedTokens: 1000, queuedPrefillS: waitS + 1.5 * saved } })
+    const fleet = (waiting: number) => ({ cold: { queuedPrefills: waiting, queuedPrefillS: 1 }, cached: { cachedTokens: 1000, queuedPrefills: waiting, queuedPrefillS: 1 + 2 * saved } })
     const values = { ...bare, workWeight: 1 }
     expect(order('predicted', 4000, fleet(0), values)[0]).toBe('cold')
-    expect(order('predicted', 4000, fleet(5), values)[0]).toBe('cached')
-    expect(order('predicted', 4000, fleet(5), bare)[0]).toBe('cold')
+    expect(order('predicted', 4000, fleet(2), values)[0]).toBe('cached')
+    expect(order('predicted', 4000, fleet(2), bare)[0]).toBe('cold')
   })
 
   it('prefers a far engine that is fast enough, and a near one otherwise', () => {

@@ -25,7 +25,7 @@ const options = {
 const LEAST_WEIGHT = 1e-6
 
 type Weights = OptionValues<typeof options> & { readonly pressure: number }
-const needs = ['rttS', 'queuedPrefillS', 'law', 'confidence', 'cachedTokens', 'slowTokens', 'decodeLaw', 'requests', 'activeBlocks', 'newActiveBlocks', 'capacityBlocks', 'adapterFit', 'recentWork', 'warmth'] as const
+const needs = ['rttS', 'queuedPrefills', 'queuedPrefillS', 'law', 'confidence', 'cachedTokens', 'slowTokens', 'decodeLaw', 'requests', 'activeBlocks', 'newActiveBlocks', 'capacityBlocks', 'adapterFit', 'recentWork', 'warmth'] as const
 type Seen = Candidate<(typeof needs)[number]>
 
 /** Where the first token is expected soonest, in seconds: the network, the queue, the prompt's own prefill, and what it disturbs. */
@@ -40,7 +40,7 @@ export const predicted: PolicyKind = {
       name: 'predicted',
       needs,
       rank(request, candidates, random) {
-        const pressure = pressureOf(request, candidates)
+        const pressure = pressureOf(candidates)
         const weights = { ...values, pressure }
         const ranked = byFeltCost(candidates, (candidate) => price(request, candidate, weights), { within: values.indifferenceS, alike: keepsCache(request, values.indifferenceS * UNFELT_HIT) })
         return softmax(ranked, values.temperature, 'range', random)
@@ -63,17 +63,14 @@ const keepsCache =
 const MOST_PRESSURE = 20
 
 /**
- * Prompts like this one that wait before each engine, on average: how many requests a second of work delays. Without
- * it, a fleet under pressure trades its caches for short queues, does more work, and gets longer queues.
+ * How many requests a second of work delays: the prompts that wait before an engine, on average, and those that come
+ * while it is done, which grow with the square as queues do. Without it, a fleet under pressure trades its caches for
+ * short queues, does more work, and gets longer queues. Counted, not derived from seconds: a prompt that is long where
+ * it is not cached would make any queue look short.
  */
-function pressureOf(request: RouteRequest, candidates: readonly Seen[]): number {
-  let queuedS = 0
-  let prefillS = 0
-  for (const engine of candidates) {
-    queuedS += engine.queuedPrefillS
-    prefillS += prefillSeconds(engine.law, { promptTokens: request.promptTokens, cachedTokens: engine.cachedTokens })
-  }
-  return Math.min(MOST_PRESSURE, queuedS / Math.max(prefillS, 1e-9))
+function pressureOf(candidates: readonly Seen[]): number {
+  const queued = candidates.reduce((sum, { queuedPrefills }) => sum + queuedPrefills, 0) / Math.max(1, candidates.length)
+  return Math.min(MOST_PRESSURE, queued + queued ** 2 / 2)
 }
 
 function price(request: RouteRequest, engine: Seen, values: Weights): Price {
