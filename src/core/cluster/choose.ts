@@ -54,7 +54,8 @@ export function choose(admission: Admission, choosing: Choosing): Chosen {
   if ('empty' in routed) {
     return { refusal: refuse(engines.all(), admission, excluded, { now, statsIntervalMs: pool.statsIntervalMs }) }
   }
-  const shadow = shadowOf(request, choosing, { field: field(routed.placement.kind === 'whole' ? 'whole' : 'decode'), placement: routed.placement })
+  const { placement } = routed
+  const shadow = choosing.chains.shadow === null ? null : shadowOf(request, choosing, { field: field(placement.kind === 'whole' ? 'whole' : 'decode'), placement })
   return { decision: decisionOf(admission, choosing, { routed, excluded: excludedIn(routed.ranking, inOrder, excluded), unusable, shadow }) }
 }
 

@@ -47,8 +47,12 @@ export class EngineBook {
   /** Live requests. */
   requests = 0
   #warmSince: number
-  /** A choice asks for it several times. */
-  #lawFor: { readonly now: number; readonly samples: number; readonly law: Law }
+  // A choice asks for its laws several times in the same moment.
+  #law: Law
+  #lawAt = NaN
+  #lawSamples = 0
+  #decodeLaw: DecodeLaw | null = null
+  #decodeLawAt = NaN
   #reportsCaching: boolean | null = null
   /** Decayed mean of |actual - predicted| / actual TTFT; null: none seen. */
   #ttftError: number | null = null
@@ -62,21 +66,26 @@ export class EngineBook {
     this.kind = kind
     this.learner = new LawLearner(prior)
     this.#warmSince = warmSince
-    this.#lawFor = { now: NaN, samples: 0, law: prior }
+    this.#law = prior
   }
 
   /** What its prefills are expected to take. */
   law(now: number): Law {
-    if (this.#lawFor.now !== now || this.#lawFor.samples !== this.learner.samples) {
+    if (this.#lawAt !== now || this.#lawSamples !== this.learner.samples) {
       const { surest } = this.kind
-      const law = surest === null || surest === this ? this.learner.law : this.learner.lawBeside(surest.learner.law, now)
-      this.#lawFor = { now, samples: this.learner.samples, law }
+      this.#law = surest === null || surest === this ? this.learner.law : this.learner.lawBeside(surest.learner.law, now)
+      this.#lawAt = now
+      this.#lawSamples = this.learner.samples
     }
-    return this.#lawFor.law
+    return this.#law
   }
 
   decodeLaw(blockTokens: number, now: number): DecodeLaw {
-    return this.decode.lawBeside(this.kind.decode, blockTokens, now)
+    if (this.#decodeLaw === null || this.#decodeLawAt !== now) {
+      this.#decodeLaw = this.decode.lawBeside(this.kind.decode, blockTokens, now)
+      this.#decodeLawAt = now
+    }
+    return this.#decodeLaw
   }
 
   observed(stats: EngineStats, poolBlockTokens: number, spec: EngineSpec): void {
