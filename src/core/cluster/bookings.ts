@@ -80,10 +80,7 @@ export class Bookings {
     return next
   }
 
-  all(): IterableIterator<Booking> {
-    return this.#byKey.values()
-  }
-
+  /** As plain data; `restore` of the state takes it back. */
   snapshot(): BookingSnapshot[] {
     return Array.from(this.#byKey.values(), ({ admission, placement, bookedAt, seenAt, firstTokenSeen, legsDone, outputBlocks }) => ({ admission, placement, bookedAt, seenAt, firstTokenSeen, legsDone, outputBlocks }))
   }

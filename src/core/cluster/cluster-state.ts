@@ -1,8 +1,8 @@
 import { CacheRegistry } from '../lmcache/registry.ts'
 import type { Random } from '../routing/policy.ts'
 import { allBooks } from './all-books.ts'
-import { type Booking, bookingKey, Bookings } from './bookings.ts'
-import { type Books, endsAtFirstToken, type LegDone, partsOf } from './books.ts'
+import { type Booking, bookingKey, Bookings, legsOf } from './bookings.ts'
+import { type Books, endsAtFirstToken, type LegDone } from './books.ts'
 import { type Chosen, choose } from './choose.ts'
 import { type Admission, type ClusterDigest, type ClusterGlance, type Decision, type EngineSignal, type Outcome, PAYLOAD_VERSION, type Placement, type PoolConfig, type Refusal, type Resume, type StageTimes } from './contract.ts'
 import { DecisionCounts } from './decision-counts.ts'
@@ -130,22 +130,16 @@ export class ClusterState {
 
   /** Legs of a split answered: their engines are free, the decode engine goes on. */
   legDone(key: string, done: LegDone, now: number): boolean {
-    const booking = this.#alive(key, now)
-    if (booking !== undefined) this.#markLegDone(booking, done, now)
-    return booking !== undefined
+    return this.#told(key, now, (booking) => this.#markLegDone(booking, done, now))
   }
 
   firstToken(key: string, stages: StageTimes, now: number): boolean {
-    const booking = this.#alive(key, now)
-    if (booking !== undefined) this.#markFirstToken(booking, stages, now)
-    return booking !== undefined
+    return this.#told(key, now, (booking) => this.#markFirstToken(booking, stages, now))
   }
 
   /** `outputBlocks` is the total so far. */
   progress(key: string, outputBlocks: number, now: number): boolean {
-    const booking = this.#alive(key, now)
-    if (booking !== undefined) this.#markProgress(booking, outputBlocks, now)
-    return booking !== undefined
+    return this.#told(key, now, (booking) => this.#markProgress(booking, outputBlocks, now))
   }
 
   /** Has effect once; false for a booking that is unknown or was released. */
@@ -211,8 +205,7 @@ export class ClusterState {
   snapshot(now: number): ClusterSnapshot | null {
     if (this.#configured === null) return null
     const { version: configVersion, pool } = this.#configured
-    const bookings = [...this.#bookings.all()].map(({ admission, placement, bookedAt, seenAt, firstTokenSeen, legsDone, outputBlocks }) => ({ admission, placement, bookedAt, seenAt, firstTokenSeen, legsDone, outputBlocks }))
-    return { version: SNAPSHOT_VERSION, at: now, configVersion, pool, engines: this.#fleet.snapshot(), bookings, books: this.#books.snapshot() }
+    return { version: SNAPSHOT_VERSION, at: now, configVersion, pool, engines: this.#fleet.snapshot(), bookings: this.#bookings.snapshot(), books: this.#books.snapshot() }
   }
 
   /** Into a fresh state. Live edges get half a lease to speak up; what they do not claim lapses. */
@@ -257,10 +250,7 @@ export class ClusterState {
 
   #book(admission: Admission, placement: Placement, { now, leaseMs }: { readonly now: number; readonly leaseMs: number }): Booking {
     const key = bookingKey(admission)
-    const legs = partsOf(placement).flatMap(({ engine: id, part }) => {
-      const engine = this.#fleet.engines.get(id)
-      return engine === undefined ? [] : [{ engine, part }]
-    })
+    const legs = legsOf(placement, this.#fleet.engines)
     const booking = this.#bookings.add({ key, admission, placement, legs, bookedAt: now }, leaseMs)
     for (const { engine } of legs) this.#fleet.joined(engine)
     this.#books.book(booking, now)
@@ -280,6 +270,12 @@ export class ClusterState {
     for (const part of legsDone) this.#markLegDone(booking, { part, stages: {} }, now)
     if (firstTokenSeen) this.#markFirstToken(booking, {}, now)
     this.#markProgress(booking, outputBlocks, now)
+  }
+
+  #told(key: string, now: number, mark: (booking: Booking) => void): boolean {
+    const booking = this.#alive(key, now)
+    if (booking !== undefined) mark(booking)
+    return booking !== undefined
   }
 
   #alive(key: string, now: number): Booking | undefined {
