@@ -1,9 +1,13 @@
 /** Writes the generated pages. A test fails when they are stale. */
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { configJsonSchema, configMarkdown } from './config-docs.ts'
+import { grafanaDashboard, metricsMarkdown } from './metrics-docs.ts'
 
 const page = (name: string) => new URL(`../docs/${name}`, import.meta.url)
 
 writeFileSync(page('config.md'), configMarkdown())
 writeFileSync(page('firstlight.schema.json'), configJsonSchema())
-console.log('Wrote docs/config.md and docs/firstlight.schema.json.')
+writeFileSync(page('metrics.md'), metricsMarkdown())
+mkdirSync(new URL('../examples/grafana', import.meta.url), { recursive: true })
+writeFileSync(new URL('../examples/grafana/firstlight.json', import.meta.url), grafanaDashboard())
+console.log('Wrote docs/config.md, docs/firstlight.schema.json, docs/metrics.md and examples/grafana/firstlight.json.')
