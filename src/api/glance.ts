@@ -1,4 +1,4 @@
-import type { ClusterDigest, ClusterGlance, Decision } from '../core/cluster/contract.ts'
+import type { ClusterGlance, Decision } from '../core/cluster/contract.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
 import type { Door } from './door.ts'
 import { gatewayView, poolView } from './pool-view.ts'
@@ -18,7 +18,7 @@ export async function glance(door: Watched): Promise<unknown> {
   return {
     ...gatewayView(door),
     at: door.ports.now(),
-    pools: seen.map((pool) => poolView(pool.route, pool.glance === null ? null : rounded(pool.glance.digest))),
+    pools: seen.map((pool) => poolView(pool.route, pool.glance?.digest ?? null)),
     decisions: decisions.slice(0, DECISIONS).map(summary),
   }
 }
@@ -43,12 +43,6 @@ async function inTime<Answer>(answer: Promise<Answer>): Promise<Answer> {
   } finally {
     clearTimeout(timer)
   }
-}
-
-/** Sent every second, so TTFTs only to the tenth of a millisecond. */
-function rounded(digest: ClusterDigest): ClusterDigest {
-  const engines = digest.engines.map((engine) => ({ ...engine, recentTtftMs: (engine.recentTtftMs ?? []).map((ms) => Math.round(ms * 10) / 10) }))
-  return { ...digest, engines }
 }
 
 /** A decision without its candidates: `/v1/firstlight/decisions/{id}` has them. */

@@ -16,6 +16,7 @@ const PAGE = `<!doctype html>
 <main>
 <section>
 <h2>Engines <small id="state" role="status">loading</small></h2>
+<p><a href="dashboard">Dashboard: the whole fleet, live</a></p>
 <form id="unlock" hidden><label>Admin key <input id="key" type="password" autocomplete="off" required></label> <button>Show engines</button></form>
 <div class="wide"><table id="engines" hidden>
 <thead><tr><th scope="col">engine</th><th scope="col">cluster</th><th scope="col">model</th><th scope="col">role</th><th scope="col">state</th><th scope="col">running</th><th scope="col">prefill queue</th><th scope="col">TTFT</th><th scope="col">requests</th><th scope="col">failures</th></tr></thead>
@@ -41,7 +42,7 @@ clusters:
 firstlight serve --config firstlight.yaml</pre>
 </section>
 </main>
-<footer><a href="dashboard">Dashboard</a> <a href="health">/health</a> <a href="ready">/ready</a> <a href="version">/version</a></footer>
+<footer><a href="health">/health</a> <a href="ready">/ready</a> <a href="version">/version</a></footer>
 </body>
 </html>
 `
@@ -57,10 +58,11 @@ small { color: var(--dim); font-weight: 400 }
 .wide { overflow-x: auto }
 table { width: 100%; border-collapse: collapse; background: var(--panel); border: 1px solid var(--line); font-variant-numeric: tabular-nums }
 th, td { padding: .4rem .7rem; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap }
-th { color: var(--dim); font-weight: 500; font-size: .85rem }
+th { color: var(--dim); font-weight: 500; font-size: .85rem } th:nth-child(n+6) { text-align: right }
 td.number { text-align: right }
 td.up { color: var(--good) } td.down { color: var(--bad) }
 pre { margin: .5rem 0; padding: .8rem 1rem; overflow-x: auto; background: var(--panel); border: 1px solid var(--line); border-radius: 6px; font-size: .85rem }
+#curl { white-space: pre-wrap; overflow-wrap: anywhere }
 footer { margin-top: 2.5rem; color: var(--dim) } a { color: inherit; margin-right: 1rem }
 input, button { font: inherit; padding: .3rem .6rem; color: var(--ink); background: var(--panel); border: 1px solid var(--line); border-radius: 5px }
 `

@@ -103,6 +103,13 @@ describe('/v1/firstlight/live', () => {
     expect([(await feed.next())?.id, (await feed.next())?.id]).toEqual([2, 3])
   })
 
+  it('sends five digits of a number, and whole ones as they are', async () => {
+    const { open, door } = watch()
+    door.startedAt = 1_795_271_106_911
+    door.config = { ...door.config, version: 1 / 3 }
+    expect((await follow(open()).next())?.view).toMatchObject({ started_at: 1_795_271_106_911, config_version: 0.33333 })
+  })
+
   it('takes one view for all who watch', async () => {
     const { open, asked } = watch()
     const viewers = Array.from({ length: 10 }, () => follow(open()))
