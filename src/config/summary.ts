@@ -93,6 +93,8 @@ function summariseEngine(engine: EngineConfig): PoolSummary['engines'][number] {
 function notes(config: Config): string[] {
   const found: string[] = []
   if (summariseAdmin(config) === 'nobody') found.push('without `admin`, nobody can drain engines or read decisions.')
+  const silent = summariseAdmin(config) === 'nobody' && config.clusters.some(({ pools }) => pools.some(({ lmcache }) => lmcache?.registry === true && lmcache.token === null))
+  if (silent) found.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
   for (const { id, pools } of config.clusters) {
     for (const pool of pools) found.push(...poolNotes(pool).map((note) => `${id}, ${pool.model}: ${note}`))
   }

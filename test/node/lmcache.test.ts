@@ -5,10 +5,12 @@ import { openLog } from '../../src/platform/node/log.ts'
 import { startFleet } from '../../src/platform/node/simulator-host.ts'
 import { startGateway } from '../../src/platform/node/start-gateway.ts'
 import { lmcacheRegistryContract } from '../contracts/lmcache-registry.ts'
+import { overridesContract } from '../contracts/overrides.ts'
 import { lmcacheContract, lmcacheDocument, MODEL_PATH, type LmcacheWorld, type OpenLmcache } from '../contracts/lmcache.ts'
 
 lmcacheContract('Node', open)
 lmcacheRegistryContract('Node', open)
+overridesContract('Node', open)
 
 async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<LmcacheWorld> {
   const fleet = await startFleet({ engines: 3, profile: 'test', modelPath: MODEL_PATH })

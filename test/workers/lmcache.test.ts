@@ -4,10 +4,12 @@ import { ConfigSource } from '../../src/platform/workers/config-source.ts'
 import { LiveGateway } from '../../src/platform/workers/live-gateway.ts'
 import { createFleet } from '../../src/simulator/fleet.ts'
 import { lmcacheRegistryContract } from '../contracts/lmcache-registry.ts'
+import { overridesContract } from '../contracts/overrides.ts'
 import { lmcacheContract, lmcacheDocument, MODEL_PATH, type LmcacheWorld, type OpenLmcache } from '../contracts/lmcache.ts'
 
 lmcacheContract('workerd', open)
 lmcacheRegistryContract('workerd', open)
+overridesContract('workerd', open)
 
 let generation = 1000
 

@@ -1,0 +1,98 @@
+/** What a request may ask for itself, in its body or its header, on whatever runtime opens it. */
+import { afterEach, describe, expect, it } from 'vitest'
+import { lmcacheKeys, type LmcacheWorld, type OpenLmcache, type PoolWish } from './lmcache.ts'
+
+interface SeenDecision {
+  readonly policy: string
+  readonly placement: { readonly engine: string }
+  readonly candidates: readonly { readonly engine: string; readonly cost: number }[]
+}
+
+const PROMPT = Array.from({ length: 160 }, (_, at) => at)
+const BLOCKS = PROMPT.length / 16
+const guarded = [
+  ['policy', 'qps'],
+  ['overlap_weight', 2],
+  ['temperature', 0.5],
+  ['priority', 1],
+  ['expected_output_tokens', 9],
+] as const
+
+export function overridesContract(runtime: string, open: OpenLmcache): void {
+  let world: LmcacheWorld | null = null
+  afterEach(async () => {
+    await world?.close()
+    world = null
+  })
+
+  const start = async (pool: PoolWish): Promise<void> => {
+    world = await open({ service: async () => new Response(null, { status: 404 }), pool: () => ({ lmcache: { registry: true }, ...pool }) })
+  }
+
+  /** The same wishes both ways. */
+  const ways = (wishes: object): readonly (readonly [object, Readonly<Record<string, string>>])[] => [
+    [{ firstlight: wishes }, {}],
+    [{}, { 'x-firstlight-options': JSON.stringify(wishes) }],
+  ]
+
+  const ask = (key: keyof typeof lmcacheKeys, more: object = {}, headers: Readonly<Record<string, string>> = {}): Promise<Response> =>
+    world!.send('/v1/completions', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${lmcacheKeys[key]}`, 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ model: 'sim', prompt: PROMPT, max_tokens: 1, ...more }),
+    })
+
+  async function decided(wishes: object, way = 0): Promise<{ readonly headers: Headers; readonly decision: SeenDecision }> {
+    const response = await ask('free', ...ways(wishes)[way]!)
+    await response.text()
+    const told = await world!.send(`/v1/firstlight/decisions/${response.headers.get('x-firstlight-decision')}`, { headers: { authorization: `Bearer ${lmcacheKeys.admin}` } })
+    return { headers: response.headers, decision: (await told.json()) as SeenDecision }
+  }
+
+  describe(`what a request asks for itself, on ${runtime}`, () => {
+    it.each(guarded)('%s is refused to a key that may not, by name, and never reaches an engine', async (name, value) => {
+      await start({ policy: 'active_blocks' })
+      for (const [more, headers] of ways({ [name]: value })) {
+        const response = await ask('plain', more, headers)
+        expect([response.status, ((await response.json()) as { error: { param: string } }).error.param]).toEqual([403, `firstlight.${name}`])
+      }
+      expect(world!.fleet.engines.map(({ log }) => log.inference)).toEqual([0, 0, 0])
+    })
+
+    it.each([0, 1])('a policy takes the place of the pool’s, and the headers name it (way %i)', async (way) => {
+      await start({ policy: 'active_blocks' })
+      const { headers, decision } = await decided({ policy: 'least_loaded' }, way)
+      expect(decision.policy).toBe('least_loaded')
+      expect(headers.get('x-firstlight-policy')).toBe('least_loaded')
+      expect(headers.get('x-firstlight-engine')).toBe(decision.placement.engine)
+      expect(headers.get('x-firstlight-cluster')).toBe('one')
+    })
+
+    it.each([0, 1])('a weight changes the costs (way %i)', async (way) => {
+      await start({ policy: 'active_blocks' })
+      const costs = []
+      for (const weight of [0, 2]) costs.push(Math.max(...(await decided({ overlap_weight: weight }, way)).decision.candidates.map(({ cost }) => cost)))
+      expect(costs[1]! - costs[0]!).toBeCloseTo(2 * BLOCKS)
+    })
+
+    it('a session keeps its engine, for every key', async () => {
+      await start({ policy: 'session' })
+      const engines = []
+      for (let at = 0; at < 4; at += 1) {
+        const response = await ask('plain', ...ways({ session: 'mine' })[at % 2]!)
+        await response.text()
+        engines.push(response.headers.get('x-firstlight-engine'))
+      }
+      expect(new Set(engines).size).toBe(1)
+    })
+
+    it('is no part of what the engine is sent', async () => {
+      await start({ policy: 'active_blocks' })
+      await decided({ policy: 'qps', temperature: 1 })
+      await decided({ policy: 'qps' }, 1)
+      const seen = world!.fleet.engines.flatMap(({ log }) => log.recent).filter(({ path }) => path === '/v1/completions')
+      expect(seen).toHaveLength(2)
+      for (const { body, headers } of seen) expect([body.includes('firstlight'), headers['x-firstlight-options']]).toEqual([false, undefined])
+    })
+  })
+}
