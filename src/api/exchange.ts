@@ -1,6 +1,7 @@
 import { PAYLOAD_VERSION, type Overrides } from '../core/cluster/contract.ts'
 import type { PromptMeasure, PromptRequest } from '../core/tokens/measure.ts'
-import type { Exchange, PoolRoute } from '../origin/exchange.ts'
+import type { PoolSettings } from '../config.ts'
+import type { BodyEdit, Exchange, PoolRoute } from '../origin/exchange.ts'
 import { unsplittableByLmcache } from '../origin/disagg/lmcache-fields.ts'
 import { headersForEngine } from '../origin/headers.ts'
 import type { CacheLookups, Prompted } from '../origin/lmcache/lookups.ts'
@@ -51,9 +52,10 @@ function shouldObserve({ stream, share, chance }: { stream: boolean; share: numb
 function bodyFor(understood: Understood, includeUsage: boolean): Exchange['body'] {
   const { body, endpoint, caller, fields, model } = understood
   const made = new Map<string, readonly Uint8Array[]>()
-  return ({ pool }, leg) => {
+  return ({ pool }, given) => {
     const name = engineModel(model, pool).model
     const cacheSalt = endpoint.salted ? saltOf(caller, fields) : null
+    const leg = withoutHandOver(pool, body.json, given)
     // Every attempt has legs of its own: nothing to remember.
     if (leg !== undefined) return edited(body.bytes, body.json, { model: name, includeUsage: includeUsage && !leg.remove.includes('stream_options'), cacheSalt, leg })
     const known = made.get(name)
@@ -62,6 +64,12 @@ function bodyFor(understood: Understood, includeUsage: boolean): Exchange['body'
     made.set(name, pieces)
     return pieces
   }
+}
+
+/** A client's own hand-over would name a prefill of somebody else's. NIXL's field is removed for every pool. */
+function withoutHandOver({ split }: PoolSettings, json: JsonBody['json'], leg: BodyEdit | undefined): BodyEdit | undefined {
+  if (split.connector !== 'response' || !Object.hasOwn(json, split.responseField)) return leg
+  return { set: leg?.set ?? {}, remove: [...(leg?.remove ?? []), split.responseField] }
 }
 
 /** The tenant's salt, with the client's own inside it; null: as the client sent it. */

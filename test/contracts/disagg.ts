@@ -53,9 +53,25 @@ export function disaggContract(name: string, runtime: SplitRuntime): void {
       })
     })
   }
+  forged(name, runtime)
   legs(name, runtime)
   walks(name, runtime)
   plans(name, runtime)
+}
+
+/** A client that would name a prefill of its own. */
+function forged(name: string, runtime: SplitRuntime): void {
+  it(`${name} lets no client say what was handed over`, async () => {
+    const bench = await SplitBench.open(runtime, 'response', { split: { engines: onePair }, whole: { engines: onePair, split: { mode: 'never' } } })
+    try {
+      for (const model of ['split', 'whole']) expect((await bench.ask(chat, { model, messages: hello, max_tokens: 2, disagg_prefill_resp: { id: 'forged' } })).status).toBe(200)
+      expect(bench.bodies('p0', 'split')[0]).not.toHaveProperty('disagg_prefill_resp')
+      expect(bench.bodies('d0', 'split')[0]).toMatchObject({ disagg_prefill_resp: { id: expect.stringMatching(/^chatcmpl-/) } })
+      expect(bench.bodies('d0', 'whole')[0]).not.toHaveProperty('disagg_prefill_resp')
+    } finally {
+      await bench.close()
+    }
+  })
 }
 
 /** What the engines are sent. */
