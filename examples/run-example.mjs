@@ -14,14 +14,17 @@ const once = argv.includes('--once')
 
 /**
  * `folder`: URL of the example's folder; its firstlight.yaml is written for port 9100 and those after it.
- * `fleet`: flags of `firstlight fleet`. `questions`: bodies of chats, each with a line about what to see.
+ * `fleet`: flags of `firstlight fleet`, `env`: its environment. `questions`: bodies of chats, each with a line about what
+ * to see; one with a `requestId` ends in what was reported of it.
  */
-export async function runExample({ folder, fleet, questions }) {
+export async function runExample({ folder, fleet, env = {}, questions }) {
   const scratch = mkdtempSync(join(tmpdir(), 'firstlight-'))
   const config = join(scratch, 'firstlight.yaml')
-  const text = readFileSync(new URL('firstlight.yaml', folder), 'utf8').replaceAll(/\b91(\d\d)\b/g, (_, at) => String(port + Number(at)))
+  const moved = (text) => text.replaceAll(/\b91(\d\d)\b/g, (_, at) => String(port + Number(at)))
+  const text = moved(readFileSync(new URL('firstlight.yaml', folder), 'utf8'))
   writeFileSync(config, text)
-  const children = [start('fleet', ...fleet, '--port', String(port + 1))]
+  const reporting = Object.fromEntries(Object.entries(env).map(([name, value]) => [name, moved(value)]))
+  const children = [start(reporting, 'fleet', ...fleet, '--port', String(port + 1))]
   const stop = () => {
     for (const child of children) child.kill('SIGTERM')
   }
@@ -29,9 +32,9 @@ export async function runExample({ folder, fleet, questions }) {
   process.once('SIGTERM', stop)
   try {
     for (const [, engine] of text.matchAll(/url: (http\S+?) /g)) await ready(`${engine}/health`, children)
-    children.push(start('serve', '--config', config))
+    children.push(start({}, 'serve', '--config', config))
     await ready(`http://127.0.0.1:${port}/ready`, children)
-    for (const { about, body } of questions) await ask(about, body)
+    for (const question of questions) await ask(question)
     if (!once) console.log('\nCtrl-C ends it.')
     else stop()
   } catch (error) {
@@ -43,8 +46,8 @@ export async function runExample({ folder, fleet, questions }) {
   rmSync(scratch, { recursive: true })
 }
 
-function start(...args) {
-  return spawn(process.execPath, [firstlight, ...args], { stdio: ['ignore', 'ignore', 'inherit'] })
+function start(env, ...args) {
+  return spawn(process.execPath, [firstlight, ...args], { stdio: ['ignore', 'ignore', 'inherit'], env: { ...process.env, ...env } })
 }
 
 const ended = (child) => new Promise((resolve) => (child.exitCode === null && child.signalCode === null ? child.once('exit', resolve) : resolve()))
@@ -60,11 +63,13 @@ async function ready(url, children) {
 }
 
 /** Prints a command and what it says. */
-async function ask(about, body) {
+async function ask({ about, body, requestId }) {
   const url = `http://127.0.0.1:${port}/v1/chat/completions`
   const json = JSON.stringify(body)
-  console.log(`\n${about}\n\n  curl -iN ${url} -H 'content-type: application/json' -d '${json}'\n`)
-  const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: json })
+  const headers = { 'content-type': 'application/json', ...(requestId === undefined ? {} : { 'x-request-id': requestId }) }
+  const flags = Object.entries(headers).map(([name, value]) => ` -H '${name}: ${value}'`)
+  console.log(`\n${about}\n\n  curl -iN ${url}${flags.join('')} -d '${json}'\n`)
+  const response = await fetch(url, { method: 'POST', headers, body: json })
   for (const name of ['x-firstlight-prefill', 'x-firstlight-engine', 'server-timing']) {
     const value = response.headers.get(name)
     if (value !== null) console.log(`  ${name}: ${value}`)
@@ -73,4 +78,16 @@ async function ask(about, body) {
   if (response.status !== 200) throw new Error(`HTTP ${response.status}: ${text}`)
   const words = [...text.matchAll(/"content":"((?:[^"\\]|\\.)*)"/g)].map((match) => JSON.parse(`"${match[1]}"`))
   console.log(`  ${words.join('').trim()}`)
+  if (requestId !== undefined) await showReport(requestId)
+}
+
+/** Engines report behind their answers: the last stage may come a moment later. */
+async function showReport(requestId) {
+  const url = `http://127.0.0.1:${port}/ttft_report/${requestId}`
+  for (let tries = 0; tries < 100; tries += 1) {
+    const report = await (await fetch(url)).json()
+    if (report.combined?.ttft_ms != null) return console.log(`\n  curl ${url}\n  ${JSON.stringify(report.combined)}`)
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  throw new Error(`${url} did not become complete.`)
 }

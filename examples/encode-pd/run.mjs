@@ -12,8 +12,10 @@ const body = {
 await runExample({
   folder: new URL('./', import.meta.url),
   fleet: ['--encode', '1', '--engines', '2'],
+  // As on engines with the TTFT patch: vllm-ascend #12.
+  env: { TTFT_ENABLED: 'True', VLLM_TTFT_REPORT_URL: 'http://127.0.0.1:9105/ttft_report' },
   questions: [
-    { about: 'The picture goes to the encode engine first; `encode` in server-timing is how long that took:', body },
+    { about: 'The picture goes to the encode engine first; `encode` in server-timing is how long that took. At the end, every stage as the engines report it:', body, requestId: 'picture-1' },
     { about: 'The same picture again is not encoded again:', body },
   ],
 })

@@ -25,6 +25,7 @@ describe('the examples of split serving', () => {
   it('encode a picture once', async () => {
     const [, first, second] = (await example('encode-pd', base + 5)).split('curl -iN')
     expect(first).toMatch(/encode;dur=/)
+    expect(first).toMatch(/"enc_queue_time_ms":[\d.]+,"enc_compute_time_ms":[\d.]+,"emb_cache_transfer_time_ms":[\d.]+,"prefill_queue_time_ms":[\d.]+,"prefill_compute_time_ms":[\d.]+,.*"ttft_ms":[\d.]+/)
     expect(second).toMatch(/x-firstlight-engine: engine-\d/)
     expect(second).not.toMatch(/encode;dur=/)
   }, 120_000)
