@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { number } from './format.ts'
+import { ms, number } from './format.ts'
 import { call } from './gateway.ts'
 import type { DecisionDetail } from './wire.ts'
 
@@ -31,7 +31,7 @@ export function DecisionWhy({ id }: { readonly id: string }) {
   )
 }
 
-function Facts({ detail: { id, attempt, model, token_source, prompt_tokens, fallback, shadow } }: { readonly detail: DecisionDetail }) {
+function Facts({ detail: { id, attempt, model, token_source, prompt_tokens, fallback, split, shadow } }: { readonly detail: DecisionDetail }) {
   return (
     <>
       <p>
@@ -43,14 +43,22 @@ function Facts({ detail: { id, attempt, model, token_source, prompt_tokens, fall
           The policy {fallback.from} could not be used: {fallback.reason}.
         </p>
       )}
+      {split !== undefined && (
+        <p>
+          {split.taken ? 'Prefill on another engine' : 'Prefill not split off'}: {split.why}.
+        </p>
+      )}
       {shadow !== null && (
         <p>
-          The shadow policy {shadow.policy} would have chosen {shadow.engine}.
+          The shadow policy {shadow.policy} would have chosen {shadow.agrees === true ? 'the same' : shadow.engine}
+          {typeof shadow.predicted_gain_ms === 'number' && shadow.agrees !== true && `: first token ${gain(shadow.predicted_gain_ms)}, by prediction`}.
         </p>
       )}
     </>
   )
 }
+
+const gain = (sooner: number): string => (sooner >= 0 ? `${ms(sooner)} sooner` : `${ms(-sooner)} later`)
 
 /** Every candidate with every term of its cost, the chosen one first. */
 function Candidates({ detail: { candidates, placement } }: { readonly detail: DecisionDetail }) {
