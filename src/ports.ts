@@ -198,6 +198,7 @@ export interface Deadline {
   readonly budgetMs: number
   readonly signal: AbortSignal
   readonly isOver: boolean
+  readonly leftMs: number
   /** null: the time is up before the work is done. */
   within<Value>(work: Promise<Value>): Promise<{ readonly value: Value } | null>
 }

@@ -46,16 +46,14 @@ export class ChunkDirectory {
     return this.#live(keyAt(keys, at))
   }
 
-  /** The rows of leading chunks, up to the first that nobody holds. `keys` has two lanes a chunk. */
+  /** The rows of leading chunks, up to the first that nobody holds. `keys` has two lanes a chunk. Asking is no use of a row: servers report those. */
   leading(keys: Uint32Array, worldSize: number): ChunkRow[][] {
     const chunks: ChunkRow[][] = []
     for (let chunk = 0; chunk < keys.length / 2; chunk += 1) {
       const rows: ChunkRow[] = []
       for (let rank = 0; rank < worldSize; rank += 1) {
-        const key = keyOf(keys[2 * chunk]!, keys[2 * chunk + 1]!, rank)
-        const row = this.#live(key)
+        const row = this.#live(keyOf(keys[2 * chunk]!, keys[2 * chunk + 1]!, rank))
         if (row.length === 0) return chunks
-        this.#touch(key)
         rows.push(row)
       }
       chunks.push(rows)

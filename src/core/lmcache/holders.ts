@@ -32,51 +32,71 @@ interface Walk {
   host: number
   disk: number
   remote: number
-}
-
-/**
- * Counts leading chunks: a chunk counts for an instance only when every rank's row is there.
- * @param chunks the rows of each chunk, one a rank
- */
-export function holdersOf(chunks: readonly (readonly ChunkRow[])[], chunkTokens: number): Holders {
-  const walks = new Map<string, Walk>()
-  for (const rows of chunks) for (const row of rows) for (const { instance } of row) if (instance !== '') walks.set(instance, { host: 0, disk: 0, remote: 0 })
-  const shared = { chunks: 0 }
-  for (const [at, rows] of chunks.entries()) {
-    const isShared = rows.length > 0 && rows.every((row) => row.some((placement) => placement.shared))
-    if (isShared && shared.chunks === at) shared.chunks = at + 1
-    let alive = shared.chunks > at
-    for (const [instance, walk] of walks) {
-      if (walk.remote !== at) continue
-      const reach = reachOf(rows, instance)
-      if (reach === 0) continue
-      walk.remote = at + 1
-      if (reach >= DISK && walk.disk === at) walk.disk = at + 1
-      if (reach >= HOST && walk.host === at) walk.host = at + 1
-      alive = true
-    }
-    if (!alive) break
-  }
-  const inTokens = ({ host, disk, remote }: Walk): Reach => ({ host: host * chunkTokens, disk: disk * chunkTokens, remote: remote * chunkTokens })
-  return { instances: new Map([...walks].map(([id, walk]) => [id, inTokens(walk)])), shared: shared.chunks * chunkTokens }
+  /** The last row that named the instance, and how near it has that. */
+  row: number
+  reach: number
+  /** How near it has the chunk at hand: its farthest rank decides. */
+  worst: number
 }
 
 const HOST = 3
 const DISK = 2
 const REMOTE = 1
 
-/** How near the instance has the whole chunk: the farthest of its ranks decides. 0: it cannot read it. */
-function reachOf(rows: readonly ChunkRow[], instance: string): number {
-  let worst = HOST
-  for (const row of rows) {
-    let best = 0
-    for (const placement of row) {
-      const own = placement.instance === instance
-      const reach = own && placement.level === 'l1' ? HOST : own && !placement.shared ? DISK : placement.shared ? REMOTE : 0
-      if (reach > best) best = reach
+/**
+ * Counts leading chunks: a chunk counts for an instance only when every rank's row is there. Each placement is
+ * looked at once: a prompt may have hundreds of chunks, each held by dozens.
+ * @param chunks the rows of each chunk, one a rank
+ */
+export function holdersOf(chunks: readonly (readonly ChunkRow[])[], chunkTokens: number): Holders {
+  const walks = walksOf(chunks)
+  let shared = 0
+  let row = 0
+  for (const [at, rows] of chunks.entries()) {
+    for (const walk of walks.values()) walk.worst = rows.length === 0 ? 0 : HOST
+    let allShared = rows.length > 0
+    for (const placements of rows) {
+      row += 1
+      let isShared = false
+      for (const { instance, level, shared: forAll } of placements) {
+        isShared ||= forAll
+        const walk = walks.get(instance)
+        const reach = level === 'l1' ? HOST : forAll ? REMOTE : DISK
+        if (walk === undefined || (walk.row === row && walk.reach >= reach)) continue
+        walk.row = row
+        walk.reach = reach
+      }
+      allShared &&= isShared
+      for (const walk of walks.values()) walk.worst = Math.min(walk.worst, walk.row === row ? walk.reach : isShared ? REMOTE : 0)
     }
-    if (best < worst) worst = best
-    if (worst === 0) return 0
+    if (allShared && shared === at) shared = at + 1
+    if (!advance(walks, at) && shared <= at) break
   }
-  return rows.length === 0 ? 0 : worst
+  const inTokens = ({ host, disk, remote }: Walk): Reach => ({ host: host * chunkTokens, disk: disk * chunkTokens, remote: remote * chunkTokens })
+  return { instances: new Map([...walks].map(([id, walk]) => [id, inTokens(walk)])), shared: shared * chunkTokens }
+}
+
+function walksOf(chunks: readonly (readonly ChunkRow[])[]): Map<string, Walk> {
+  const walks = new Map<string, Walk>()
+  for (const rows of chunks) {
+    for (const row of rows) {
+      for (const { instance } of row) {
+        if (instance !== '' && !walks.has(instance)) walks.set(instance, { host: 0, disk: 0, remote: 0, row: 0, reach: 0, worst: 0 })
+      }
+    }
+  }
+  return walks
+}
+
+/** Takes the chunk into every walk that has come this far; false: no walk goes on. */
+function advance(walks: ReadonlyMap<string, Walk>, at: number): boolean {
+  let alive = false
+  for (const walk of walks.values()) {
+    if (walk.remote !== at || walk.worst === 0) continue
+    walk.remote = at + 1
+    if (walk.worst >= DISK && walk.disk === at) walk.disk = at + 1
+    if (walk.worst >= HOST && walk.host === at) walk.host = at + 1
+    alive = true
+  }
+  return alive
 }

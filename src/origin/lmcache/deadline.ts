@@ -6,7 +6,8 @@ export interface OpenDeadline extends Deadline {
 }
 
 /** Starts now. Work that outlives it is told by the signal, and nobody waits for it. */
-export function openDeadline(budgetMs: number): OpenDeadline {
+export function openDeadline(budgetMs: number, now: () => number): OpenDeadline {
+  const endsAt = now() + budgetMs
   const controller = new AbortController()
   const over = new Promise<null>((resolve) => controller.signal.addEventListener('abort', () => resolve(null)))
   const timer = setTimeout(() => controller.abort(new Error(`the budget of ${budgetMs} ms is spent`)), budgetMs)
@@ -15,6 +16,9 @@ export function openDeadline(budgetMs: number): OpenDeadline {
     signal: controller.signal,
     get isOver() {
       return controller.signal.aborted
+    },
+    get leftMs() {
+      return Math.max(0, endsAt - now())
     },
     within: (work) => Promise.race([work.then((value) => ({ value })), over]),
     end: () => clearTimeout(timer),

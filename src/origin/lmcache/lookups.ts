@@ -67,7 +67,7 @@ export class CacheLookups {
     const { lmcache } = route.pool
     // Keys of an adapter's chunks are nobody's but LMCache's; a base model's match would be none for it.
     if (way === null || lmcache === null || prompted.adapter !== null) return { measure: prompted.measure, known: NOTHING, stages: {} }
-    const deadline = openDeadline(lmcache.budgetMs)
+    const deadline = openDeadline(lmcache.budgetMs, () => this.#ports.now())
     try {
       const startedAt = this.#ports.now()
       const measure = await this.#withIds(route, prompted, deadline)

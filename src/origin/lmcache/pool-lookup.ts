@@ -62,7 +62,8 @@ export class PoolLookup implements CacheLookup {
   async find(question: CacheQuestion): Promise<Found> {
     const { facts, source } = this.#options
     const { deadline, tokens } = question
-    const startedLate = deadline.isOver
+    // Too little was left of the budget: that is not the service's fault.
+    const unfair = deadline.leftMs < deadline.budgetMs / 2
     if (tokens.length < source.leastTokens || this.#isEmpty(question)) {
       this.#counts.empty += 1
       return NOTHING
@@ -72,13 +73,13 @@ export class PoolLookup implements CacheLookup {
       return null
     }
     try {
-      if ((await deadline.within(facts.ready((work) => question.background(work)))) === null) return this.#late(startedLate)
+      if ((await deadline.within(facts.ready((work) => question.background(work)))) === null) return this.#late(unfair)
       const model = facts.model ?? ''
       if (source.needs.model && model === '') return this.#failed(new Error('the model’s name in LMCache’s keys is not known'))
       const holders = await deadline.within(this.#ask({ tokens, salt: question.salt ?? '', model, worldSize: facts.worldSize }, question))
-      return holders === null ? this.#late(startedLate) : this.#answered(holders.value, question)
+      return holders === null ? this.#late(unfair) : this.#answered(holders.value, question)
     } catch (error) {
-      return deadline.isOver ? this.#late(startedLate) : this.#failed(error)
+      return deadline.isOver ? this.#late(unfair) : this.#failed(error)
     }
   }
 
@@ -104,7 +105,6 @@ export class PoolLookup implements CacheLookup {
     return byEngine(hints)
   }
 
-  /** @param unfair nothing was left of the budget when the lookup began: not the service's fault */
   #late(unfair: boolean): null {
     this.#counts.late += 1
     if (!unfair) this.#breaker.failed(this.#now)

@@ -67,7 +67,8 @@ describe('the directory', () => {
   it('never outgrows its bound, and drops what was used longest ago', () => {
     const directory = new ChunkDirectory(3)
     directory.apply(events(keysOf(1, 2, 3)))
-    directory.leading(keysOf(1).keys, 1)
+    directory.apply(events({ kind: 'access', ...keysOf(1) }))
+    directory.leading(keysOf(2).keys, 1)
     directory.apply(events(keysOf(4)))
     expect(directory.size).toBe(3)
     expect([1, 2, 3, 4].map((chunk) => directory.row(keysOf(chunk), 0).length)).toEqual([1, 0, 1, 1])
