@@ -1,7 +1,8 @@
 /** From a configuration to a gateway that listens. */
 import type { Config } from '../../config.ts'
 import { createGateway } from '../../gateway.ts'
-import type { Log } from '../../ports.ts'
+import type { Log, Ports } from '../../ports.ts'
+import { StatsLines } from '../../telemetry/stats-lines.ts'
 import { openVocabularies } from '../../vocabulary.ts'
 import { diskAssets } from './assets.ts'
 import type { Drained } from './drain.ts'
@@ -38,11 +39,13 @@ export async function startGateway(config: Config, log: Log, folder = '.'): Prom
     const { enabled, listen: reportsAt } = config.ttft
     const reports = enabled && reportsAt !== null ? await listenForReports(gateway, reportsAt) : null
     if (reports !== null) log.info('takes_reports', { address: reports.address })
+    const stopStats = statsForever(config, ports)
     return {
       url: listening.url,
       reports: reports?.address ?? null,
       async stop(now) {
         const drained = await listening.stop(now)
+        stopStats()
         await reports?.close()
         ports.close()
         return drained
@@ -52,6 +55,16 @@ export async function startGateway(config: Config, log: Log, folder = '.'): Prom
     ports.close()
     throw error
   }
+}
+
+/** `log.stats_interval_s`. The answer ends it. */
+function statsForever(config: Config, ports: Ports): () => void {
+  const { statsIntervalMs } = config.log
+  if (statsIntervalMs === 0) return () => undefined
+  const stats = new StatsLines(config.clusters.flatMap(({ id, pools }) => pools.map(({ model }) => ({ cluster: id, pool: model }))), ports)
+  const timer = setInterval(() => void stats.write(), statsIntervalMs)
+  timer.unref()
+  return () => clearInterval(timer)
 }
 
 /** Names of the vocabularies the pools ask for. */

@@ -1,0 +1,74 @@
+import { expect, it } from 'vitest'
+import type { Log } from '../../src/ports.ts'
+import { Outbox } from '../../src/telemetry/outbox.ts'
+
+const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} }
+
+function open(answers: readonly ('taken' | 'refused')[] = []) {
+  const sent: { readonly items: readonly number[]; readonly seq: number }[] = []
+  const works: Promise<unknown>[] = []
+  let time = 0
+  const left = [...answers]
+  const outbox = new Outbox<number>({
+    name: 'test',
+    delayMs: 0,
+    now: () => time,
+    log: quiet,
+    async send(items, seq) {
+      sent.push({ items: [...items], seq })
+      if ((left.shift() ?? 'taken') === 'refused') throw new Error('refused')
+    },
+  })
+  const scope = { background: (work: Promise<unknown>) => void works.push(work) }
+  return { outbox, sent, works, scope, pass: (ms: number) => (time += ms) }
+}
+
+it('sends what came together in one batch, behind whoever brought it', async () => {
+  const { outbox, sent, works, scope } = open()
+  for (const item of [1, 2, 3]) outbox.add(item, scope)
+  expect(sent).toEqual([])
+  expect(works).toHaveLength(1)
+  await Promise.all(works)
+  expect(sent).toEqual([{ items: [1, 2, 3], seq: 1 }])
+})
+
+it('repeats a batch that was not taken under its own number, before anything newer', async () => {
+  const { outbox, sent, scope } = open(['refused'])
+  outbox.add(1, scope)
+  await outbox.flush()
+  outbox.add(2, scope)
+  await outbox.flush()
+  expect(sent).toEqual([{ items: [1], seq: 1 }, { items: [1], seq: 1 }, { items: [2], seq: 2 }])
+})
+
+it('gives a batch up after some tries, and counts what was lost', async () => {
+  const { outbox, sent, scope } = open(Array.from({ length: 5 }, () => 'refused' as const))
+  outbox.add(1, scope)
+  for (let tries = 0; tries < 5; tries++) await outbox.flush()
+  expect(outbox.dropped).toBe(1)
+  outbox.add(2, scope)
+  await outbox.flush()
+  expect(sent.at(-1)).toEqual({ items: [2], seq: 2 })
+})
+
+it('never holds more than it may: the oldest go', async () => {
+  const { outbox, sent, scope } = open()
+  for (let item = 0; item < 10_003; item++) outbox.add(item, scope)
+  expect(outbox.dropped).toBe(3)
+  await outbox.flush()
+  expect(sent.flatMap(({ items }) => items)).toEqual(Array.from({ length: 10_000 }, (_, at) => at + 3))
+  expect(Math.max(...sent.map(({ items }) => items.length))).toBeLessThanOrEqual(500)
+})
+
+it('takes over from a sender that never came back', async () => {
+  const sent: number[] = []
+  let time = 0
+  const outbox = new Outbox<number>({ name: 'test', delayMs: 0, now: () => time, log: quiet, send: (_, seq) => (sent.push(seq) === 1 ? new Promise(() => {}) : Promise.resolve()) })
+  outbox.add(1, { background: () => {} })
+  void outbox.flush()
+  await outbox.flush()
+  expect(sent).toEqual([1])
+  time += 10_000
+  await outbox.flush()
+  expect(sent).toEqual([1, 1])
+})

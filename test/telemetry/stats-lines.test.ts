@@ -1,0 +1,34 @@
+import { expect, it } from 'vitest'
+import type { ClusterDigest } from '../../src/core/cluster/contract.ts'
+import type { Cluster, Log } from '../../src/ports.ts'
+import { StatsLines } from '../../src/telemetry/stats-lines.ts'
+
+function open(totals: readonly (number | null)[]) {
+  const lines: Record<string, unknown>[] = []
+  const write = (event: string, fields: object = {}) => void lines.push({ event, ...fields })
+  const log: Log = { debug: write, info: write, warn: write, error: write }
+  let at = 0
+  const next = totals[Symbol.iterator]()
+  const digest = async () => {
+    const { value } = next.next() as { value: number | null }
+    if (value === null) throw new Error('dark')
+    const engine = { id: 'a', requests: 2, activeBlocks: 7, queuedPrefillS: 0.1234567, hitRate: 0.5, ttftMs: 80.00004, requestsTotal: value, available: true, circuit: 'closed' }
+    return { cluster: 'c', pool: 'm', engines: [engine] } as unknown as ClusterDigest
+  }
+  const stats = new StatsLines([{ cluster: 'c', pool: 'm' }], { cluster: () => ({ digest }) as unknown as Cluster, now: () => (at += 2_000), log })
+  return { stats, lines }
+}
+
+it('says requests a second from the second line on, and begins anew with an engine that does', async () => {
+  const { stats, lines } = open([10, 30, 5, 6])
+  for (let times = 0; times < 4; times++) await stats.write()
+  expect(lines.map(({ qps }) => qps)).toEqual([null, 10, null, 0.5])
+  expect(lines[0]).toMatchObject({ event: 'engine_stats', cluster: 'c', model: 'm', engine: 'a', running: 2, active_blocks: 7, queued_prefill_s: 0.123, hit_rate: 0.5, ttft_ms: 80, circuit: 'closed' })
+})
+
+it('names a pool that does not answer, and goes on', async () => {
+  const { stats, lines } = open([null, 4])
+  await stats.write()
+  await stats.write()
+  expect(lines.map(({ event }) => event)).toEqual(['engine_stats_missing', 'engine_stats'])
+})
