@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Config } from '../../config.ts'
 import { toPoolConfig } from '../../config/pool.ts'
 import type { PoolSource } from '../../origin/configured.ts'
-import type { Log, Ports } from '../../ports.ts'
+import type { Cluster, Log, Ports } from '../../ports.ts'
 import { memoryClusters } from './clusters.ts'
 import { socketOrigin } from './fast/origin.ts'
 import { memoryTtft } from './ttft.ts'
@@ -25,7 +25,10 @@ const post: NonNullable<Ports['post']> = async (url, headers, body) => {
 
 const now = (): number => Date.now()
 
-export function nodePorts(config: Config, log: Log): NodePorts {
+/** Stands between the gateway and one of its clusters, e.g. to write down what passes. */
+export type Between = (cluster: Cluster, pool: PoolSource['pool']) => Cluster
+
+export function nodePorts(config: Config, log: Log, between?: Between): NodePorts {
   const sources = new Map<string, PoolSource>()
   for (const cluster of config.clusters) {
     for (const pool of cluster.pools) {
@@ -37,7 +40,11 @@ export function nodePorts(config: Config, log: Log): NodePorts {
   const kept = memoryTtft({ store: config.ttft.enabled ? config.ttft : null })
   const { relay } = config.ttft
   return {
-    cluster: (clusterId, pool) => clusters.cluster(clusterId, pool),
+    cluster(clusterId, pool) {
+      const cluster = clusters.cluster(clusterId, pool)
+      const source = sources.get(JSON.stringify([clusterId, pool]))
+      return between === undefined || source === undefined ? cluster : between(cluster, source.pool)
+    },
     origin,
     now,
     random: () => Math.random(),

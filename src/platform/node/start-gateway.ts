@@ -6,7 +6,7 @@ import { StatsLines } from '../../telemetry/stats-lines.ts'
 import { openVocabularies } from '../../vocabulary.ts'
 import { diskAssets } from './assets.ts'
 import type { Drained } from './drain.ts'
-import { nodePorts } from './ports.ts'
+import { type Between, nodePorts } from './ports.ts'
 import { listenForReports } from './report-listener.ts'
 import { listen } from './serve.ts'
 import { fileVocabularies } from './vocabulary.ts'
@@ -23,9 +23,9 @@ export interface RunningGateway {
  * `folder`: where relative names of vocabularies start. Rejects with a VocabularyError, or with the system's error when
  * the port cannot be had.
  */
-export async function startGateway(config: Config, log: Log, folder = '.'): Promise<RunningGateway> {
+export async function startGateway(config: Config, log: Log, folder = '.', between?: Between): Promise<RunningGateway> {
   const vocabularies = await openVocabularies(tokenizersOf(config), fileVocabularies(folder))
-  const ports = nodePorts(config, log)
+  const ports = nodePorts(config, log, between)
   try {
     const gateway = createGateway(config, ports, {
       assets: diskAssets(),

@@ -42,14 +42,16 @@ interface Row {
   readonly hash_ids: readonly number[]
   readonly session_id?: string
   readonly think_ms?: number
+  readonly block_tokens?: number
 }
 
 /**
  * Reads Mooncake's schema, one JSON object a line: `timestamp` (ms), `input_length`, `output_length`, `hash_ids`;
- * optionally `session_id`, `think_ms`. Throws a TraceError for a line that is something else.
+ * optionally `session_id`, `think_ms`, and in the first line `block_tokens`, where blocks are not of 512. Throws a TraceError for a line that is something else.
  */
 export function readTrace(name: string, text: string, options: { readonly limit?: number; readonly blockTokens?: number } = {}): Trace {
-  const { limit = Infinity, blockTokens = TRACE_BLOCK_TOKENS } = options
+  const { limit = Infinity } = options
+  let { blockTokens } = options
   const requests: TraceRequest[] = []
   let line = 0
   for (let from = 0; from < text.length && requests.length < limit; ) {
@@ -57,11 +59,14 @@ export function readTrace(name: string, text: string, options: { readonly limit?
     const piece = text.slice(from, end === -1 ? text.length : end).trim()
     from = end === -1 ? text.length : end + 1
     line += 1
-    if (piece !== '') requests.push(requestOf(rowOf(piece, line), blockTokens))
+    if (piece === '') continue
+    const row = rowOf(piece, line)
+    blockTokens ??= row.block_tokens ?? TRACE_BLOCK_TOKENS
+    requests.push(requestOf(row, blockTokens))
   }
   requests.sort((one, other) => one.atMs - other.atMs)
   const start = requests[0]?.atMs ?? 0
-  return { name, blockTokens, requests: requests.map((request) => ({ ...request, atMs: request.atMs - start })) }
+  return { name, blockTokens: blockTokens ?? TRACE_BLOCK_TOKENS, requests: requests.map((request) => ({ ...request, atMs: request.atMs - start })) }
 }
 
 function rowOf(text: string, line: number): Row {
@@ -77,6 +82,7 @@ function rowOf(text: string, line: number): Row {
     if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) throw new TraceError(line, `has ${field} ${JSON.stringify(value)}; it must be a number that is not negative`)
   }
   if (!Array.isArray(row.hash_ids) || row.hash_ids.some((id) => typeof id !== 'number')) throw new TraceError(line, 'has no list of numbers `hash_ids`')
+  if (row.block_tokens !== undefined && !(Number.isInteger(row.block_tokens) && row.block_tokens >= 1)) throw new TraceError(line, `has block_tokens ${JSON.stringify(row.block_tokens)}; it must be a whole number above 0`)
   if (row.session_id !== undefined && typeof row.session_id !== 'string') throw new TraceError(line, 'has a session_id that is no text')
   return row as Row
 }

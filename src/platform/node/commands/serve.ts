@@ -3,6 +3,7 @@ import { summarise } from '../../../config/summary.ts'
 import { isLoopback, parseAddress } from '../../../config/values.ts'
 import { loadConfig } from '../load-config.ts'
 import { openLog } from '../log.ts'
+import { recordingTo } from '../recorder.ts'
 import { startGateway } from '../start-gateway.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 
@@ -14,6 +15,7 @@ export const serve: Command = {
   flags: {
     config: { type: 'string', short: 'c', value: 'FILE', about: 'The configuration. Default: the variable FIRSTLIGHT_CONFIG, else ./firstlight.yaml.' },
     listen: { type: 'string', value: 'HOST:PORT', about: 'Listen here rather than where the configuration says. Port 0: any free one.' },
+    record: { type: 'string', value: 'FILE', about: 'Write the traffic as a trace for firstlight replay: times, lengths and salted hashes, no text. Rotated at 64 MB, four files kept.' },
     'log-level': { type: 'string', value: 'LEVEL', about: 'debug, info, warn, error or silent, rather than what the configuration says.' },
   },
   run: runServe,
@@ -23,12 +25,14 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const { config: written, from, folder } = loadConfig(args.text('config'), io.env)
   const config = withFlags(written, args)
   const log = openLog(config.log.level)
-  const gateway = await startGateway(config, log, folder)
+  const recording = recordingTo(args.text('record'), log)
+  const gateway = await startGateway(config, log, folder, recording?.between)
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(config).notes) log.info('note', { note })
   await aborted(io.stop)
   log.info('draining', { drainMs: config.limits.drainMs })
   const { cut } = await gateway.stop(io.stopNow)
+  recording?.close()
   log.info('stopped', { cut })
   return 0
 }

@@ -3,9 +3,10 @@ import { check } from './check.ts'
 import type { Command } from './command.ts'
 import { demo } from './demo.ts'
 import { fleet } from './fleet.ts'
+import { load } from './load.ts'
 import { replay } from './replay.ts'
 import { serve } from './serve.ts'
 import { vocab } from './vocab.ts'
 
 /** Every subcommand there is, in the order the help shows them. */
-export const commands: readonly Command[] = [serve, check, demo, fleet, replay, calibrate, vocab]
+export const commands: readonly Command[] = [serve, check, demo, fleet, replay, calibrate, load, vocab]

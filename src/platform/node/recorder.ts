@@ -1,0 +1,95 @@
+import { closeSync, openSync, renameSync, statSync, writeSync } from 'node:fs'
+import { randomInt } from 'node:crypto'
+import type { Log } from '../../ports.ts'
+import { recorded } from '../../telemetry/recorder.ts'
+import { UsageError } from './commands/command.ts'
+import type { Between } from './ports.ts'
+
+const MOST_BYTES = 64 * 2 ** 20
+const KEPT_FILES = 4
+/** Lines are written together: a request must not wait for the disk. */
+const FLUSH_MS = 500
+const MOST_WAITING = 10_000
+
+/** Recording to a file; null: none is asked for. Throws a UsageError when the file cannot be written. */
+export function recordingTo(path: string | null, log: Pick<Log, 'warn'>): { readonly between: Between; close(): void } | null {
+  if (path === null) return null
+  let file: TraceFile
+  try {
+    file = traceFile(path, { log })
+  } catch (error) {
+    throw new UsageError(`--record cannot write ${path}: ${error instanceof Error ? error.message : String(error)}.`, 'Name a file in a folder that exists and may be written to.')
+  }
+  // Anew with each start: nobody can look a known prompt up in a recording.
+  const salt = randomInt(2 ** 32)
+  const write = (line: string): void => file.write(line)
+  return {
+    between: (cluster, { blockTokens }) => recorded(cluster, { salt, blockTokens, now: () => Date.now(), write }),
+    close: () => file.close(),
+  }
+}
+
+export interface TraceFile {
+  write(line: string): void
+  close(): void
+}
+
+export interface TraceFileOptions {
+  readonly mostBytes?: number
+  readonly keptFiles?: number
+  readonly log: Pick<Log, 'warn'>
+}
+
+/**
+ * Lines for one file and, once it is full, for its successors: `x`, then `x.1` the one before, up to `keptFiles`.
+ * A disk that fails costs lines, never requests. Throws when the file cannot be opened at all.
+ */
+export function traceFile(path: string, { mostBytes = MOST_BYTES, keptFiles = KEPT_FILES, log }: TraceFileOptions): TraceFile {
+  let file = openSync(path, 'a', 0o600)
+  let bytes = statSync(path).size
+  let waiting: string[] = []
+  let timer: NodeJS.Timeout | null = null
+  let dropped = 0
+
+  const rotate = (): void => {
+    closeSync(file)
+    for (let older = keptFiles - 1; older > 0; older -= 1) moveOver(older === 1 ? path : `${path}.${older - 1}`, `${path}.${older}`)
+    file = openSync(path, 'w', 0o600)
+    bytes = 0
+  }
+  const flush = (): void => {
+    timer = null
+    if (waiting.length === 0) return
+    const text = `${waiting.join('\n')}\n`
+    waiting = []
+    try {
+      if (bytes > 0 && bytes + text.length > mostBytes) rotate()
+      bytes += writeSync(file, text)
+    } catch (error) {
+      log.warn('recording_failed', { error: error instanceof Error ? error.message : String(error) })
+    }
+    if (dropped > 0) log.warn('recording_dropped', { lines: dropped })
+    dropped = 0
+  }
+  return {
+    write(line) {
+      if (waiting.length >= MOST_WAITING) dropped += 1
+      else waiting.push(line)
+      timer ??= setTimeout(flush, FLUSH_MS).unref()
+    },
+    close() {
+      if (timer !== null) clearTimeout(timer)
+      flush()
+      closeSync(file)
+    },
+  }
+}
+
+function moveOver(from: string, to: string): void {
+  try {
+    renameSync(from, to)
+  } catch (error) {
+    // There are not that many yet.
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  }
+}

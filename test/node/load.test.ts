@@ -1,0 +1,157 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parseConfig } from '../../src/config/parse.ts'
+import { main } from '../../src/platform/node/cli.ts'
+import { promptOf } from '../../src/platform/node/load/prompt.ts'
+import { openLog } from '../../src/platform/node/log.ts'
+import { recordingTo, traceFile } from '../../src/platform/node/recorder.ts'
+import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { type RunningGateway, startGateway } from '../../src/platform/node/start-gateway.ts'
+import { keysOf, readTrace } from '../../src/simulator/replay/trace.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'load-'))
+const at = (name: string): string => join(folder, name)
+const log = openLog('silent')
+let fleet: RunningFleet
+let gateway: RunningGateway
+let recording: NonNullable<ReturnType<typeof recordingTo>>
+
+beforeAll(async () => {
+  fleet = await startFleet({ engines: 2, profile: 'test', model: 'sim' })
+  const engines = fleet.urls.map((url, index) => ({ id: `e${index}`, url }))
+  const document = { listen: '127.0.0.1:0', clusters: [{ id: 'c', pools: [{ model: 'sim', block_tokens: 16, engines }] }] }
+  recording = recordingTo(at('recorded.jsonl'), log)!
+  gateway = await startGateway(parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), log, '.', recording.between)
+})
+
+afterAll(async () => {
+  await gateway.stop(AbortSignal.abort())
+  await fleet.close()
+  rmSync(folder, { recursive: true })
+})
+
+async function firstlight(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
+  const out: string[] = []
+  const err: string[] = []
+  const never = new AbortController().signal
+  const code = await main(argv, { out: (line) => out.push(line), err: (line) => err.push(line), env: {}, stop: never, stopNow: never })
+  return { code, out: out.join('\n'), err: err.join('\n') }
+}
+
+const block = (id: number, row: number) => ({ timestamp: row * 5, input_length: 70, output_length: 6, hash_ids: [1, 2, id, 50 + row, 90 + row], block_tokens: 16 })
+
+describe('firstlight load', () => {
+  it('sends a trace whose repeated blocks are found in the engines’ caches, and the recording of it replays alike', async () => {
+    writeFileSync(at('t.jsonl'), Array.from({ length: 24 }, (_, row) => JSON.stringify(block(3 + (row % 2), row * 8))).join('\n'))
+    const { code, out } = await firstlight('load', '--url', gateway.url, '--model', 'sim', '--trace', at('t.jsonl'), '--json', at('o.json'), '--html', at('o.html'))
+    expect(out).toContain('24 answered, 0 not')
+    expect(code).toBe(0)
+    const { rows } = JSON.parse(readFileSync(at('o.json'), 'utf8')) as { rows: { policy: string; requests: number; hit: number; ttft_mean_ms: number }[] }
+    expect(rows[0]).toMatchObject({ policy: 'all', requests: 24 })
+    expect(rows.slice(1).reduce((sum, { requests }) => sum + requests, 0)).toBe(24)
+    expect(rows.slice(1).every(({ policy }) => policy === 'e0' || policy === 'e1')).toBe(true)
+    // 3 of its 4 full blocks were asked for before, by nearly everyone.
+    expect(rows[0]!.hit).toBeGreaterThan(0.4)
+    expect(rows[0]!.ttft_mean_ms).toBeGreaterThan(0)
+    expect(readFileSync(at('o.html'), 'utf8')).toContain('<svg ')
+
+    recording.close()
+    const text = readFileSync(at('recorded.jsonl'), 'utf8')
+    const written = readTrace('recorded', text)
+    expect(written.blockTokens).toBe(16)
+    expect(written.requests).toHaveLength(24)
+    expect(written.requests.every(({ promptTokens, outputTokens }) => promptTokens === 70 && outputTokens === 6)).toBe(true)
+    const firsts = new Set(written.requests.map(({ blocks }) => String(blocks.slice(0, 4))))
+    expect(firsts.size).toBe(1)
+    expect(new Set(written.requests.map(({ blocks }) => String(blocks.slice(0, 6)))).size).toBe(2)
+    expect((await firstlight('replay', '--trace', at('recorded.jsonl'), '--policies', 'predicted', '--engines', '2')).code).toBe(0)
+  })
+
+  it('answers for what goes wrong: counts it, and ends with 1', async () => {
+    const { code, out } = await firstlight('load', '--url', gateway.url, '--model', 'nobody', '--num-users', '2', '--num-rounds', '2', '--qps', '100')
+    expect(code).toBe(1)
+    expect(out).toContain('4 x status 404')
+    expect(out).toContain('0 answered, 4 not')
+  })
+
+  it.each([
+    [['--url', 'http://127.0.0.1:1'], 'which model'],
+    [['--model', 'm', '--url', 'ftp://x'], '--url takes an http address'],
+    [['--model', 'm', '--trace', 'nowhere'], 'There is no file nowhere'],
+  ])('says what is wrong with %j', async (argv, message) => {
+    const { code, err } = await firstlight('load', ...argv)
+    expect(code).toBe(2)
+    expect(err).toContain(message)
+  })
+})
+
+describe('multi-round conversations', () => {
+  let server: Server
+  let inFlight = 0
+  let most = 0
+  const prompts: number[][] = []
+
+  beforeAll(async () => {
+    server = createServer((request, response) => {
+      inFlight += 1
+      most = Math.max(most, inFlight)
+      let body = ''
+      request.on('data', (piece: Buffer) => (body += piece.toString()))
+      request.on('end', () => {
+        prompts.push((JSON.parse(body) as { prompt: number[] }).prompt)
+        setTimeout(() => {
+          response.writeHead(200, { 'content-type': 'text/event-stream', 'x-firstlight-engine': 'one' })
+          response.end('data: {"choices":[{"text":"a"}]}\n\ndata: {"choices":[],"usage":{"completion_tokens":1}}\n\ndata: [DONE]\n\n')
+          inFlight -= 1
+        }, 20)
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  })
+  afterAll(() => server.close())
+
+  it('keeps to exactly as many unfinished requests as it was told, and asks every question', async () => {
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const { code, out } = await firstlight('load', '--url', url, '--model', 'm', '--num-users', '9', '--num-rounds', '3', '--qps', '1000', '--max-unfinished-queries', '4')
+    expect(code).toBe(0)
+    expect(out).toContain('27 answered, 0 not')
+    expect(most).toBe(4)
+    expect(prompts).toHaveLength(27)
+    // Each later prompt of a user begins with the full blocks of the earlier one.
+    const grown = prompts.filter((one) => prompts.some((other) => other.length > one.length && String(other.slice(0, one.length - (one.length % 16))) === String(one.slice(0, one.length - (one.length % 16)))))
+    expect(grown.length).toBeGreaterThanOrEqual(18)
+  })
+})
+
+describe('prompts', () => {
+  it('share tokens exactly as far as their traces share blocks', () => {
+    const request = (ids: readonly number[]) => ({ atMs: 0, promptTokens: ids.length * 16 + 5, outputTokens: 1, blocks: keysOf(ids), session: null, chain: null, thinkMs: 0 })
+    const [one, other] = [promptOf(request([1, 2, 3]), 16, 1), promptOf(request([1, 2, 4]), 16, 2)]
+    expect(one).toHaveLength(53)
+    expect(one.slice(0, 32)).toEqual(other.slice(0, 32))
+    expect(one.slice(32, 48)).not.toEqual(other.slice(32, 48))
+    expect(promptOf(request([1, 2, 3]), 16, 9).slice(48)).not.toEqual(one.slice(48))
+  })
+})
+
+describe('a trace file', () => {
+  it('is rotated when full, keeps so many, and is for its owner alone', () => {
+    const path = at('r.jsonl')
+    for (let run = 0; run < 6; run += 1) {
+      const file = traceFile(path, { mostBytes: 30, keptFiles: 3, log })
+      file.write(`{"run":${run},"some":"thing"}`)
+      file.close()
+    }
+    expect([path, `${path}.1`, `${path}.2`].map((name) => readFileSync(name, 'utf8'))).toEqual([5, 4, 3].map((run) => `{"run":${run},"some":"thing"}\n`))
+    expect(existsSync(`${path}.3`)).toBe(false)
+  })
+
+  it('that cannot be written is said before the gateway starts', () => {
+    expect(() => recordingTo(at('no/such/folder.jsonl'), log)).toThrow('--record cannot write')
+    expect(recordingTo(null, log)).toBeNull()
+  })
+})
