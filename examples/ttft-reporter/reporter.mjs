@@ -1,0 +1,89 @@
+// Reports the stages before the first token of stock vLLM, which has no reporter of its own. Runs on Node 20, needs nothing.
+//
+//   vllm serve MODEL --enable-request-id-headers --enable-per-request-metrics --port 8000
+//   node examples/ttft-reporter/reporter.mjs --engine http://127.0.0.1:8000 --listen 127.0.0.1:8100 --report http://127.0.0.1:28886/ttft_report
+//
+// It stands between gateway and engine (the gateway's `url` is --listen) and passes every byte on as it comes. With
+// --enable-per-request-metrics an answer, or the usage record of a stream, carries the times of its own request; they are
+// reported under the request's x-request-id. Answers without them pass unreported.
+import { createServer, request as ask } from 'node:http'
+import { connect } from 'node:net'
+import { pathToFileURL } from 'node:url'
+
+/** An answer's end is kept to look for its metrics in; a last record is far smaller. */
+const KEPT_BYTES = 65_536
+const CONNECT_MS = 200
+
+/** The stages in vLLM's per-request metrics, whose time to first token counts from scheduling; null: they are not there. */
+export function stagesOf(metrics) {
+  const { queue_time_ms: queued, time_to_first_token_ms: computed } = metrics ?? {}
+  if (typeof queued !== 'number' || typeof computed !== 'number') return null
+  return { prefill_queue_time_ms: queued, prefill_compute_time_ms: computed }
+}
+
+/** The last `metrics` of an answer, streamed or not. null: there are none. */
+export function metricsIn(text) {
+  const at = text.lastIndexOf('"metrics":{')
+  if (at < 0) return null
+  const from = at + '"metrics":'.length
+  let depth = 0
+  for (let index = from; index < text.length; index += 1) {
+    if (text[index] === '{') depth += 1
+    else if (text[index] === '}' && (depth -= 1) === 0) return JSON.parse(text.slice(from, index + 1))
+  }
+  return null
+}
+
+/** A connection of its own, closed without a look at the answer; failures are dropped. */
+function report(url, body) {
+  const bytes = Buffer.from(JSON.stringify(body))
+  const head = `POST ${url.pathname} HTTP/1.1\r\nHost: ${url.host}\r\nContent-Type: application/json\r\nContent-Length: ${bytes.length}\r\nConnection: close\r\n\r\n`
+  const socket = connect({ host: url.hostname, port: Number(url.port || 80) })
+  socket.setTimeout(CONNECT_MS, () => socket.destroy())
+  socket.on('error', () => socket.destroy())
+  socket.on('connect', () => socket.end(Buffer.concat([Buffer.from(head), bytes]), () => socket.destroy()))
+}
+
+/** Listens; resolves with the server. */
+export function startReporter({ engine, host, port, reportUrl }) {
+  const server = createServer((incoming, outgoing) => {
+    const upstream = ask(new URL(incoming.url, engine), { method: incoming.method, headers: incoming.headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode, answer.headers)
+      let tail = ''
+      answer.on('data', (chunk) => {
+        tail = (tail + chunk.toString('latin1')).slice(-KEPT_BYTES)
+        if (!outgoing.write(chunk)) {
+          answer.pause()
+          outgoing.once('drain', () => answer.resume())
+        }
+      })
+      answer.on('end', () => {
+        outgoing.end()
+        const id = incoming.headers['x-request-id']
+        const stages = id === undefined || answer.statusCode !== 200 ? null : stagesOf(metricsIn(tail))
+        if (stages !== null) report(reportUrl, { role: 'pd', request_id: id, emb_cache_transfer_time_ms: 0, ...stages })
+      })
+      answer.on('error', () => outgoing.destroy())
+    })
+    upstream.on('error', () => (outgoing.headersSent ? outgoing.destroy() : outgoing.writeHead(502).end()))
+    outgoing.on('close', () => upstream.destroy())
+    incoming.pipe(upstream)
+  })
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host, port }, () => resolve(server))
+  })
+}
+
+function flag(name, value) {
+  const at = process.argv.indexOf(`--${name}`)
+  return at < 0 ? value : process.argv[at + 1]
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const [host, port] = flag('listen', '127.0.0.1:8100').split(':')
+  const engine = flag('engine', 'http://127.0.0.1:8000')
+  const reportUrl = new URL(flag('report', process.env.VLLM_TTFT_REPORT_URL ?? 'http://127.0.0.1:28886/ttft_report'))
+  await startReporter({ engine, host, port: Number(port), reportUrl })
+  console.log(`Passing http://${host}:${port} on to ${engine}, reporting to ${reportUrl.origin}`)
+}

@@ -1,0 +1,44 @@
+import type { AddressInfo, Server } from 'node:net'
+import { expect, it } from 'vitest'
+import { parseConfig } from '../../src/config/parse.ts'
+import { openLog } from '../../src/platform/node/log.ts'
+import { startFleet } from '../../src/platform/node/simulator-host.ts'
+import { startGateway } from '../../src/platform/node/start-gateway.ts'
+
+const reporter = (await import(new URL('../../examples/ttft-reporter/reporter.mjs', import.meta.url).href)) as {
+  metricsIn(text: string): unknown
+  startReporter(options: object): Promise<Server>
+}
+
+it('finds the metrics of an answer, whatever stands around them', () => {
+  expect(reporter.metricsIn('data: {"usage":{},"metrics":{"queue_time_ms":0.1,"more":{"deep":{}}}}\n\ndata: [DONE]\n\n')).toEqual({ queue_time_ms: 0.1, more: { deep: {} } })
+  expect(reporter.metricsIn('{"metrics":null}')).toBeNull()
+  expect(reporter.metricsIn('{"metrics":{"queue')).toBeNull()
+})
+
+it.each([true, false])('reports what stock vLLM says of its requests (stream: %s)', async (stream) => {
+  const fleet = await startFleet({ engines: 1 })
+  const taken = { host: '127.0.0.1', port: 0 }
+  const gatewayOf = async (url: string) =>
+    startGateway(
+      parseConfig({ listen: '127.0.0.1:0', ttft: { enabled: true, listen: '127.0.0.1:0' }, clusters: [{ id: 'c', pools: [{ model: 'sim', engines: [{ id: 'e', url }] }] }] }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
+      openLog('silent'),
+    )
+  const keeper = await gatewayOf('http://127.0.0.1:9')
+  const beside = await reporter.startReporter({ engine: fleet.urls[0], ...taken, reportUrl: new URL(`http://${keeper.reports}/ttft_report`) })
+  const gateway = await gatewayOf(`http://127.0.0.1:${(beside.address() as AddressInfo).port}`)
+  const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-request-id': 'stock-1' },
+    body: JSON.stringify({ model: 'sim', stream, max_tokens: 4, messages: [{ role: 'user', content: 'hi' }] }),
+  })
+  await answer.text()
+  for (;;) {
+    const found = (await (await fetch(`${keeper.url}/ttft_report/stock-1`)).json()) as { combined?: { ttft_ms: number | null } }
+    if (found.combined !== undefined && found.combined.ttft_ms !== null) break
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  await Promise.all([gateway.stop(AbortSignal.abort()), keeper.stop(AbortSignal.abort())])
+  beside.close()
+  await fleet.close()
+})
