@@ -47,9 +47,9 @@ const call = callTo('a')
 const tokens = (...ids: unknown[]): Reply => ({ status: 200, body: { count: ids.length, tokens: ids } })
 const chat = requestOf('chat', { messages: [{ role: 'user', content: 'hello' }] })
 
-function byEngine(request: PromptRequest, tokenizer: EngineTokenizer, call: TokenizeCall): Promise<PromptMeasure> {
+function byEngine(request: PromptRequest, tokenizer: EngineTokenizer, asked: TokenizeCall): Promise<PromptMeasure> {
   const meter = meterOf()
-  return measureByEngine({ meter, request, own: meter.measure(request) }, tokenizer, call)
+  return measureByEngine({ meter, request, own: meter.measure(request) }, tokenizer, asked)
 }
 
 describe("measuring by an engine's /tokenize", () => {
