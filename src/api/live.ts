@@ -32,7 +32,7 @@ interface Frame {
   readonly seq: number
 }
 
-/** `taken`: by this very question. null: the first view is being taken for somebody else. */
+/** `taken`: by this very question. null: the view is being taken for somebody else. */
 type Latest = { readonly frame: Frame; readonly taken: boolean } | null
 
 /**
@@ -87,7 +87,8 @@ export class Live {
     const now = ports.now()
     const isAsked = this.#askedAt !== null && now - this.#askedAt < LOST_AFTER_MS
     const isFresh = this.#frame !== null && now - this.#takenAt < this.#options.everyMs
-    if (isAsked || isFresh) return this.#frame === null ? null : { frame: this.#frame, taken: false }
+    // A view from when somebody last watched is no view of now.
+    if (isAsked || isFresh) return this.#frame === null || now - this.#takenAt > LOST_AFTER_MS ? null : { frame: this.#frame, taken: false }
     this.#askedAt = now
     try {
       const json = JSON.stringify(await glance(this.#door), brief)
