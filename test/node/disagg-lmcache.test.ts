@@ -145,10 +145,21 @@ describe('prefill and decode by lmcache', () => {
   })
 
   it('ends a stream that breaks with the same error event as any other', async () => {
-    bench.engine('d0').setFault({ kind: 'reset', after: 3 })
-    const answer = await bench.ask(chat, { model: 'cut', messages, max_tokens: 9, stream: true }).catch((error: unknown) => String(error))
-    // The connection is broken off behind the event: a client may see either.
-    expect(typeof answer === 'string' ? answer : answer.text).toMatch(/engine_stream_cut|terminated|fetch failed/)
+    bench.engine('d0').setFault({ kind: 'hang', where: 'middle', after: 3 })
+    // The connection is broken off behind the event, so it is read piece by piece.
+    const response = await fetch(`${bench.gateway.url}${chat}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'cut', messages, max_tokens: 9, stream: true }) })
+    let text = ''
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
+    const broken = await (async () => {
+      for (;;) {
+        const { done, value } = await reader.read()
+        if (done) return null
+        text += value
+      }
+    })().catch((error: unknown) => error)
+    expect(broken).toBeInstanceOf(Error)
+    expect(text).toMatch(/data: \{"error":\{.*engine_stream_cut.*\}\n\n$/)
+    expect(text.match(/"role":"assistant"/g)).toHaveLength(1)
     bench.heal()
     await bench.quiet()
   })
