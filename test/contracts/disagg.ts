@@ -169,10 +169,29 @@ function walks(name: string, runtime: SplitRuntime): void {
   describe(`${name}, engines that fail in the middle of a split`, () => {
     let bench: SplitBench
     beforeAll(async () => {
-      bench = await SplitBench.open(runtime, 'nixl', pools)
+      bench = await SplitBench.open(runtime, 'nixl', { ...pools, orphan: { engines: ['p0', 'p1', 'd0', 'd1'] } })
     })
     afterAll(() => bench.close())
     afterEach(() => bench.heal())
+
+    it('a prefill engine that dies with the blocks it held costs time, and no request', async () => {
+      for (const id of ['d0', 'd1']) bench.engine(id).setFault({ kind: 'slow', delayMs: 1000 })
+      const body = { model: 'orphan', messages: hello, max_tokens: 3, temperature: 0 }
+      const asked = bench.ask(chat, body)
+      const decoding = () => ['d0', 'd1'].reduce((sum, id) => sum + bench.engine(id).log.running, 0)
+      await expect.poll(decoding, { timeout: 10_000, interval: 5 }).toBe(1)
+      const dead = ['p0', 'p1'].find((id) => bench.bodies(id, 'orphan').length > 0)!
+      bench.engine(dead).kill()
+      const answer = await asked
+      expect(answer.status, answer.text).toBe(200)
+      expect(answer.headers.get('x-firstlight-prefill')).not.toBe(dead)
+      bench.engine(dead).restart()
+      bench.heal()
+      expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
+      // It could reach nobody there: as a vLLM does, it said so after five seconds.
+      expect(['d0', 'd1'].reduce((sum, id) => sum + bench.engine(id).kv!.violations.unknownEngine, 0)).toBe(1)
+      await bench.quiet()
+    }, 60_000)
 
     for (const phase of phases) {
       for (const [fault, rule] of Object.entries(faults)) {
