@@ -52,7 +52,11 @@ export async function guarded(incoming: Incoming, ports: Ports, handle: (incomin
   try {
     const response = await handle(incoming)
     if (incoming.endsLater) incoming.line['head_ms'] ??= rounded(incoming.elapsedMs())
-    else logRequest(incoming, ports, response.status)
+    else {
+      logRequest(incoming, ports, response.status)
+      // An answer of ours; an engine's brings its stages along.
+      if (response.headers.has('x-request-id') && !response.headers.has('server-timing')) response.headers.set('server-timing', edgeTiming(incoming))
+    }
     return response
   } catch (thrown) {
     const failure = asFailure(thrown)
@@ -96,7 +100,7 @@ const edgeTiming = (incoming: Incoming): string => `edge;dur=${rounded(incoming.
 
 /** A JSON answer of the gateway's own. */
 export function answerJson(incoming: Incoming, value: unknown, status = 200): Response {
-  const headers = { 'content-type': 'application/json', 'cache-control': 'no-store', 'x-request-id': incoming.requestId, 'server-timing': edgeTiming(incoming) }
+  const headers = { 'content-type': 'application/json', 'cache-control': 'no-store', 'x-request-id': incoming.requestId }
   return new Response(JSON.stringify(value), { status, headers })
 }
 

@@ -91,6 +91,7 @@ describe('a gateway before engines that report', () => {
     const text = await answer.text()
     expect(text).toMatch(/data: \[DONE\]\n\n: server-timing .*first_byte;dur=[\d.]+, ttft;dur=[\d.]+\n\n$/)
     expect((await fetch(`${gateway.url}/health`)).headers.get('server-timing')).toMatch(/^edge;dur=/)
+    expect((await fetch(`${gateway.url}/metrics`)).headers.get('server-timing')).toMatch(/^edge;dur=/)
     expect((await fetch(`${gateway.url}/nowhere`)).headers.get('server-timing')).toMatch(/^edge;dur=/)
   })
 
