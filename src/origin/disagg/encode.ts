@@ -37,10 +37,10 @@ export async function encodeStage(deal: Deal, encoders: readonly string[]): Prom
   const items = missing(exchange, route)
   const startedAt = ports.now()
   const underWay = new Set<AbortController>()
-  let broken: Broken | null = null
+  const first: { broken: Broken | null } = { broken: null }
   let next = 0
   const work = async (): Promise<void> => {
-    while (broken === null && next < items.length) {
+    while (first.broken === null && next < items.length) {
       const at = next++
       const target = route.targets.get(encoders[at % encoders.length]!)!
       const own = new AbortController()
@@ -48,8 +48,8 @@ export async function encodeStage(deal: Deal, encoders: readonly string[]): Prom
       const leg = await encode(deal, { item: items[at]!, at, target, signal: AbortSignal.any([exchange.signal, own.signal]) })
       underWay.delete(own)
       if ('answer' in leg) encodedOf(route).add(items[at]!.key, target.id)
-      else if (broken === null) {
-        broken = leg
+      else if (first.broken === null) {
+        first.broken = leg
         // Its own stays: a refusal is still to be read.
         for (const other of underWay) other.abort()
       } else if ('refusal' in leg) leg.refusal.discard()
@@ -58,11 +58,12 @@ export async function encodeStage(deal: Deal, encoders: readonly string[]): Prom
   const lanes = Array.from({ length: Math.min(items.length, route.pool.split.encode.concurrency) }, () => work())
   const ends = await Promise.allSettled(lanes)
   stages.add('encode', ports.now() - startedAt)
+  const { broken } = first
   // What was called off by us is no failure; the client's leaving, or a bug, is told as it is.
   const thrown = ends.find((end) => end.status === 'rejected')
   if (thrown !== undefined && (broken === null || exchange.signal.aborted)) throw thrown.reason
   if (broken === null) placed.booking.legDone('encode', stages.snapshot())
-  else if ('failed' in broken) encodedOf(route).forget((broken as { failed: { engine: EngineTarget } }).failed.engine.id)
+  else if ('failed' in broken) encodedOf(route).forget(broken.failed.engine.id)
   return broken
 }
 
