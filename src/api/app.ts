@@ -1,4 +1,4 @@
-import { Hono } from 'hono'
+import { HonoBase } from 'hono/hono-base'
 import type { Context } from 'hono'
 import type { RequestScope } from '../ports.ts'
 import { Failure } from '../failure.ts'
@@ -7,8 +7,8 @@ import { dashboardFile, dashboardPage, dashboardSlash } from './dashboard.ts'
 import type { Door } from './door.ts'
 import { endpoints } from './endpoints.ts'
 import { answerJson, guarded, receive, REGISTRY_PREFIX, type Incoming } from './incoming.ts'
-import { lmcacheRegistry } from './lmcache/registry.ts'
 import { Live } from './live.ts'
+import { lmcacheRegistry } from './lmcache/registry.ts'
 import { metricsHandler } from './metrics.ts'
 import { listModels, oneModel } from './models.ts'
 import { overviewPage, overviewScript, overviewStyle } from './overview.ts'
@@ -16,6 +16,7 @@ import type { ErrorShape } from './problem.ts'
 import { proxy } from './proxy.ts'
 import { heldResponse } from './responses.ts'
 import { mountTtft } from './ttft.ts'
+import { StaticRouter } from './static-router.ts'
 import { VERSION } from './version.ts'
 
 type Env = { Bindings: RequestScope }
@@ -52,11 +53,11 @@ function routesOf(door: Door): Route[] {
     get('/', overviewPage),
     get('/overview.css', overviewStyle),
     get('/overview.js', overviewScript),
-    ...(['GET', 'POST', 'PUT', 'DELETE'] as const).map((method): Route => ({ method, path: `${REGISTRY_PREFIX}*`, shape: 'openai', handle: (incoming) => lmcacheRegistry(door, incoming) })),
     get('/dashboard', (incoming) => dashboardPage(door.assets, incoming)),
     get('/dashboard/', dashboardSlash),
     get('/dashboard/:name', (incoming, c) => dashboardFile(door.assets, incoming, c.req.param('name') ?? '')),
     get('/v1/firstlight/live', (incoming) => watch(door, live, incoming)),
+    ...(['GET', 'POST', 'PUT', 'DELETE'] as const).map((method): Route => ({ method, path: `${REGISTRY_PREFIX}*`, shape: 'openai', handle: (incoming) => lmcacheRegistry(door, incoming) })),
     post('/v1/firstlight/route', (incoming) => dryRun(door, incoming)),
     get('/v1/firstlight/fleet', (incoming) => fleet(door, incoming)),
     get('/v1/firstlight/decisions/:id', (incoming, c) => decision(door, incoming, c.req.param('id'))),
@@ -67,8 +68,8 @@ function routesOf(door: Door): Route[] {
 }
 
 /** The HTTP surface. Hono finds the handler; everything a handler throws becomes an answer in `guarded`. */
-export function createApp(door: Door): Hono<Env> {
-  const app = new Hono<Env>()
+export function createApp(door: Door): HonoBase<Env> {
+  const app = new HonoBase<Env>({ router: new StaticRouter() })
   mountTtft(app, door)
   const routes = routesOf(door)
   for (const { method, path, shape, handle } of routes) {
