@@ -1,0 +1,40 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { homeOf, readReportId } from '../../../src/core/reports/ids.ts'
+
+const hex = (length: number) => fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: length, maxLength: length })
+const own = fc.oneof(fc.uuid(), fc.stringMatching(/^[a-z][a-z0-9_.]{0,30}(-[a-z0-9]{1,7})?$/))
+
+it('all that engines and proxies make of an id is kept in the same place', () => {
+  fc.assert(
+    fc.property(own, hex(8), hex(6), fc.nat(99), (id, tail, key, index) => {
+      const made = [`chatcmpl-${id}`, `chatcmpl-${id}-${tail}`, `${id}:${index}:${key}`, `chatcmpl-${id}:${index}:${key}-${tail}`, `cmpl-${id}-${index}`, `cmpl-${id}-${index}-${tail}`]
+      for (const one of made) expect([one, homeOf(one)]).toEqual([one, homeOf(id)])
+    }),
+  )
+})
+
+it('the id of a request is always among what its spellings may stand for', () => {
+  fc.assert(
+    fc.property(own, hex(8), fc.nat(99), (id, tail, index) => {
+      for (const one of [id, `chatcmpl-${id}`, `chatcmpl-${id}-${tail}`, `cmpl-${id}-${index}`, `cmpl-${id}-${index}-${tail}`, `${id}:${index}:${tail}`]) {
+        expect(readReportId(one).candidates).toContain(id)
+      }
+    }),
+  )
+})
+
+it('no id stands for nothing, however it is made', () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.string({ minLength: 1 }), fc.constantFrom('chatcmpl-', 'cmpl-', 'chatcmpl-cmpl-', 'cmpl--00000000', 'chatcmpl--1a2b3c4d')), (id) => {
+      const { candidates } = readReportId(id)
+      expect(candidates.length).toBeGreaterThan(0)
+      for (const candidate of candidates) expect(candidate).not.toBe('')
+    }),
+  )
+})
+
+it('requests that are counted up are spread over many places', () => {
+  const homes = new Set(Array.from({ length: 1000 }, (_, at) => homeOf(`load-${at}`)))
+  expect(homes.size).toBe(1000)
+})
