@@ -54,9 +54,9 @@ describe('firstlight calibrate', () => {
   it('reads a law off the metrics of an engine at work', async () => {
     const fleet = await startFleet({ engines: 1, profile: 'test', model: 'sim' })
     const url = fleet.urls[0]!
-    let busy = true
+    const enough = new AbortController()
     const work = async (size: number) => {
-      while (busy) {
+      while (!enough.signal.aborted) {
         const body = JSON.stringify({ model: 'sim', prompt: Array.from({ length: 50 + Math.floor(size * Math.random()) }, () => Math.floor(Math.random() * 30_000)), max_tokens: 12, stream: true, ignore_eos: true })
         await (await fetch(`${url}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).text()
       }
@@ -71,7 +71,7 @@ describe('firstlight calibrate', () => {
       for (const value of Object.values(profile.law)) expect(value).toBeGreaterThanOrEqual(0)
       expect(profile.law['stepMs']! + profile.law['prefillTokenMs']! + profile.law['prefillStepMs']!).toBeGreaterThan(0)
     } finally {
-      busy = false
+      enough.abort()
       await Promise.all(loads)
       await fleet.close()
     }

@@ -33,7 +33,7 @@ export function reportPage({ title, rows, series }: Report): string {
 }
 
 function section(load: number | null, rows: readonly ReplayRow[], series: readonly Series[]): string {
-  const colours = new Map([...new Set(series.map(({ policy }) => policy))].map((policy, at) => [policy, COLOURS[at % COLOURS.length]!]))
+  const colours = new Map([...new Set(series.map(({ policy }) => policy))].map((policy, at) => [policy, COLOURS[at] ?? `hsl(${(at * 137.5) % 360} 55% 45%)`]))
   const key = [...colours].map(([policy, colour]) => `<span><i style="background:${colour}"></i>${escapeHtml(policy)}</span>`)
   const heading = load === null ? '' : `<h2>Load ${load}</h2>`
   return `${heading}${tableOf(rows)}<p class="key">${key.join('')}</p><div class="plots">${plots(series, (policy) => colours.get(policy)!).join('')}</div>`

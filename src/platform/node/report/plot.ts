@@ -76,7 +76,7 @@ function scale(values: readonly number[], log: boolean, [from, to]: readonly [nu
   }
   const first = Math.floor(Math.log10(low))
   const last = Math.max(first + 1, Math.ceil(Math.log10(high)))
-  const at = (value: number) => from + ((Math.log10(Math.max(value, low)) - first) / (last - first)) * (to - from)
+  const at = (value: number) => from + ((Math.max(first, Math.log10(value)) - first) / (last - first)) * (to - from)
   return { at, ticks: Array.from({ length: last - first + 1 }, (_, power) => 10 ** (first + power)) }
 }
 
