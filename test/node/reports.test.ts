@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { connect, createServer, type Server } from 'node:net'
 import { createServer as createHttpServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -140,6 +141,20 @@ describe('a gateway before engines that report', () => {
     for (const stage of ['admit', 'first_byte', 'prefill_queue', 'prefill_compute', 'reported_ttft']) expect(stages).toContain(stage)
     expect(families.get('firstlight_decisions_total')!.samples[0]).toMatchObject({ labels: { policy: 'predicted', fallback: '' } })
   })
+})
+
+// Debian: apt install prometheus.
+const hasPromtool = spawnSync('promtool', ['--version']).status === 0
+
+it.skipIf(!hasPromtool)('promtool finds no fault with the metrics', async () => {
+  const fleet = await startFleet({ engines: 2 })
+  const gateway = await gatewayBefore(fleet)
+  for (let times = 0; times < 4; times++) await (await ask(gateway.url)).text()
+  const input = await (await fetch(`${gateway.url}/metrics`)).text()
+  const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], { input, encoding: 'utf8' })
+  expect([status, stdout, stderr]).toEqual([0, '', ''])
+  await stop(gateway)
+  await fleet.close()
 })
 
 describe('a gateway whose reports are off', () => {
