@@ -10,6 +10,8 @@ Object.assign(process.env, {
   DO_NOT_TRACK: '1',
 })
 
+// `npm test` runs the projects one after the other: workerd fetches its modules from this process, and a machine that
+// is busy with the other project has made it load halves of two copies.
 export default defineConfig({
   test: {
     projects: [
