@@ -4,13 +4,12 @@
  */
 
 import type { EngineLearned } from './engine-learned.ts'
-
-import type { ShadowChoice } from '../routing/shadow.ts'
-
 import type { DecisionCount } from './decision-count.ts'
 import type { StageTimes } from './stage.ts'
 
 export type { Stage, StageTimes } from './stage.ts'
+
+import type { ShadowChoice } from '../routing/shadow.ts'
 
 export const PAYLOAD_VERSION = 1
 
