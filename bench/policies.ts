@@ -47,8 +47,9 @@ function kindsOf(flag: string | true | undefined): readonly RouterKind[] {
 
 function tracesOf(files: readonly string[], count: number): Trace[] {
   if (files.length > 0) return files.map((file) => readTrace(basename(file), readFileSync(file, 'utf8'), { limit: count }))
-  const users = Math.ceil(count / 15)
-  const rounds = multiRound({ name: 'rounds', users, rounds: 15, systemTokens: 2048, historyTokens: 12_000, questionTokens: 900, answerTokens: 300, joinMs: 4000, thinkMs: 8000, blockTokens: 512, named: true })
+  // Many users of few rounds: in a closed loop a few users could never overload the fleet.
+  const users = Math.ceil(count / 6)
+  const rounds = multiRound({ name: 'rounds', users, rounds: 6, systemTokens: 2048, historyTokens: 12_000, questionTokens: 900, answerTokens: 300, joinMs: 700, thinkMs: 8000, blockTokens: 512, named: true })
   const prefixes = sharedPrefixes({ name: 'prefixes', requests: count, promptTokens: 7000, outputTokens: 200, prefixes: 40, prefixShare: 0.5, varyPrompt: 0.8, varyOutput: 0.8, blockTokens: 512, seed: 1 })
   return [rounds, arriving(prefixes, 3)]
 }
