@@ -16,7 +16,7 @@ export const calibrate: Command = {
   examples: [
     'firstlight calibrate --requests run.requests.jsonl --max-num-seqs 128 --json mine.json',
     'firstlight calibrate --metrics http://127.0.0.1:8001/metrics --seconds 60 --json mine.json',
-    'firstlight replay --preset burst --profile mine.json',
+    'firstlight replay --trace traffic.jsonl --profile mine.json',
   ],
   positionals: null,
   flags: {

@@ -27,7 +27,7 @@ export const replay: Command = {
   positionals: null,
   flags: {
     trace: { type: 'string', value: 'FILE', about: 'Mooncake schema, one JSON object a line: timestamp, input_length, output_length, hash_ids; session_id and think_ms if there are sessions.' },
-    preset: { type: 'string', value: 'NAME', about: `Instead of a trace, a published experiment: ${presets.map(({ name }) => name).join(', ')}.` },
+    preset: { type: 'string', value: 'NAME', about: `Instead of a trace, a published experiment with its own fleet and policies: ${presets.map(({ name }) => name).join(', ')}.` },
     config: { type: 'string', short: 'c', value: 'FILE', about: 'Take engines, roles, profiles and network times from this configuration.' },
     pool: { type: 'string', value: 'MODEL', about: 'Which pool of it. Default: the first.' },
     engines: { type: 'string', value: 'N', about: 'Without a configuration: how many engines. Default: 8.' },
