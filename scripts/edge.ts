@@ -21,14 +21,16 @@ const toml = new URL('../wrangler.toml', import.meta.url)
 /** Rejects when the Worker was not built. */
 export async function startEdge({ port, bindings }: EdgeOptions): Promise<Edge> {
   if (!existsSync(script)) throw new Error('There is no built Worker. Run: npm run build:worker')
+  const text = readFileSync(toml, 'utf8')
+  const objects = [...text.matchAll(/^name = "([A-Z_]+)"\nclass_name = "(\w+)"/gm)]
   const runtime = new Miniflare({
     ...convertV4MiniflareOptions({
       name: 'firstlight',
       modules: true,
       scriptPath: script,
-      compatibilityDate: /^compatibility_date = "(.*)"$/m.exec(readFileSync(toml, 'utf8'))![1]!,
+      compatibilityDate: /^compatibility_date = "(.*)"$/m.exec(text)![1]!,
       compatibilityFlags: ['enable_request_signal'],
-      durableObjects: { CLUSTER: { className: 'ClusterObject', useSQLite: true } },
+      durableObjects: Object.fromEntries(objects.map(([, name, className]) => [name!, { className: className!, useSQLite: true }])),
       bindings: { ...bindings },
       assets: {
         directory: fileURLToPath(new URL('../dist/dashboard', import.meta.url)),

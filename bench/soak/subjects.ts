@@ -1,8 +1,8 @@
 /** The gateway under soak: on Node as a child process, and as the built Worker under workerd. */
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { startEdge } from '../../scripts/edge.ts'
 import { rssBytes, startScript } from '../proxy/processes.ts'
 
 export const ADMIN_KEY = 'soak-admin-key-of-no-use-elsewhere'
@@ -52,31 +52,7 @@ export async function nodeSubject(urls: readonly string[]): Promise<Subject> {
 }
 
 export async function workersSubject(urls: readonly string[]): Promise<Subject> {
-  const script = fileURLToPath(new URL('../../dist/worker/worker.js', import.meta.url))
-  if (!existsSync(script)) throw new Error('There is no built Worker. Run: npm run build:worker')
-  const { convertV4MiniflareOptions, Miniflare, Log, LogLevel } = await import('miniflare')
-  const toml = readFileSync(new URL('../../wrangler.toml', import.meta.url), 'utf8')
-  const classes = [...toml.matchAll(/name = "([A-Z_]+)"\nclass_name = "(\w+)"/g)]
-  const runtime = new Miniflare({
-    ...convertV4MiniflareOptions({
-      name: 'firstlight',
-      modules: true,
-      scriptPath: script,
-      compatibilityDate: /^compatibility_date = "(.*)"$/m.exec(toml)![1]!,
-      compatibilityFlags: ['enable_request_signal'],
-      durableObjects: Object.fromEntries(classes.map(([, name, className]) => [name!, { className: className!, useSQLite: true }])),
-      bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(document(urls)) },
-      cf: false,
-      host: '127.0.0.1',
-      port: 0,
-    }),
-    log: new Log(LogLevel.ERROR),
-  } as ConstructorParameters<typeof Miniflare>[0])
-  const url = (await runtime.ready).toString().replace(/\/$/, '')
-  return {
-    url,
-    // workerd is a child of this process.
-    rss: () => rssBytes(process.pid) - process.memoryUsage.rss(),
-    stop: () => runtime.dispose(),
-  }
+  const { url, stop } = await startEdge({ port: 0, bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(document(urls)) } })
+  // workerd is a child of this process.
+  return { url, stop, rss: () => rssBytes(process.pid) - process.memoryUsage.rss() }
 }
