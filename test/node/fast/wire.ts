@@ -3,8 +3,7 @@ import net from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { serve } from '@hono/node-server'
-import { socketOrigin } from '../../../src/platform/node/fast/origin.ts'
-import type { NodeOrigin } from '../../../src/platform/node/origin.ts'
+import { type NodeOrigin, socketOrigin } from '../../../src/platform/node/fast/origin.ts'
 import { OriginError, type PassEnd } from '../../../src/ports.ts'
 
 export interface RawEngine {

@@ -1,10 +1,23 @@
 /** Engines over our own HTTP/1.1 client: no fetch, no web streams on the way of a token. */
 import { headersForTarget } from '../../../origin/headers.ts'
-import { OriginError, type OriginAnswer, type OriginRequest } from '../../../ports.ts'
-import type { NodeOrigin, NodeOriginOptions } from '../origin.ts'
+import { type Origin, OriginError, type OriginAnswer, type OriginRequest } from '../../../ports.ts'
 import { EngineConnections } from './engine-connections.ts'
 import { SocketAnswer } from './socket-answer.ts'
 import { SocketSource } from './socket-source.ts'
+
+export interface NodeOriginOptions {
+  /** Epoch milliseconds. */
+  readonly now?: () => number
+  /** Idle connections are dropped after this long: before vLLM (uvicorn, 5 s) does it in the middle of our next request. */
+  readonly idleSocketMs?: number
+  /** Idle connections kept to one engine. */
+  readonly maxIdleSockets?: number
+}
+
+export interface NodeOrigin extends Origin {
+  /** Drops the connections nobody uses. */
+  close(): void
+}
 
 const IDLE_MS = 4_000
 const MAX_IDLE = 256
