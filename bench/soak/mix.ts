@@ -36,6 +36,12 @@ export function pick(random: () => number): Kind {
   return 'stream'
 }
 
+/**
+ * Clients have their own patience. Without it an engine that falls silent in the middle of a stream nobody reads
+ * (the native pipe of Workers) would hold its client for ever.
+ */
+const PATIENCE_MS = 15_000
+
 interface Target {
   readonly url: string
   readonly agent: http.Agent
@@ -51,15 +57,24 @@ export function exchange(kind: Kind, { url, agent, random }: Target): Promise<st
       method: 'POST',
       headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
     })
+    let impatient = false
+    const patience = setTimeout(() => {
+      impatient = true
+      request.destroy()
+    }, PATIENCE_MS)
+    const over = (outcome: string): void => {
+      clearTimeout(patience)
+      resolve(impatient ? 'gave_up' : outcome)
+    }
     const leave = (): void => void setTimeout(() => request.destroy(), Math.floor(random() * 30))
-    request.on('error', () => resolve(kind.startsWith('abort') ? 'aborted' : 'connection_broken'))
+    request.on('error', () => over(kind.startsWith('abort') ? 'aborted' : 'connection_broken'))
     request.on('response', (response) => {
       if (kind === 'abort_during') response.once('data', leave)
       let text = ''
       response.on('data', (bytes) => (text = (text + String(bytes)).slice(-4096)))
-      response.on('error', () => resolve(kind.startsWith('abort') ? 'aborted' : 'cut'))
-      response.on('end', () => resolve(verdict(response, text)))
-      response.on('close', () => resolve(kind.startsWith('abort') ? 'aborted' : 'cut'))
+      response.on('error', () => over(kind.startsWith('abort') ? 'aborted' : 'cut'))
+      response.on('end', () => over(verdict(response, text)))
+      response.on('close', () => over(kind.startsWith('abort') ? 'aborted' : 'cut'))
     })
     request.end(body)
     if (kind === 'abort_before' || kind === 'abort_plain') leave()
