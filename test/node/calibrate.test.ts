@@ -2,7 +2,6 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { main } from '../../src/platform/node/cli.ts'
 import { startFleet } from '../../src/platform/node/simulator-host.ts'
 import { descend } from '../../src/simulator/calibrate/descend.ts'
 import { lawFromTotals, type Totals } from '../../src/simulator/calibrate/from-metrics.ts'
@@ -11,18 +10,11 @@ import { profileNamed } from '../../src/simulator/profiles.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
 import { fleetOf, replay } from '../../src/simulator/replay/plan.ts'
 import { routerNamed } from '../../src/simulator/replay/routers.ts'
+import { firstlight } from './run-cli.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'calibrate-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const at = (name: string): string => join(folder, name)
-
-async function firstlight(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
-  const out: string[] = []
-  const err: string[] = []
-  const never = new AbortController().signal
-  const code = await main(argv, { out: (line) => out.push(line), err: (line) => err.push(line), env: {}, stop: never, stopNow: never })
-  return { code, out: out.join('\n'), err: err.join('\n') }
-}
 
 /** A run of a machine whose law is known, as a real server would have been recorded. */
 function recorded(): string {

@@ -2,22 +2,14 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { main } from '../../src/platform/node/cli.ts'
 import { progressBar } from '../../src/platform/node/commands/progress-bar.ts'
 import { presets } from '../../src/simulator/replay/presets.ts'
 import { routerKinds } from '../../src/simulator/replay/routers.ts'
+import { firstlight } from './run-cli.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'replay-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 const at = (name: string): string => join(folder, name)
-
-async function firstlight(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
-  const out: string[] = []
-  const err: string[] = []
-  const never = new AbortController().signal
-  const code = await main(argv, { out: (line) => out.push(line), err: (line) => err.push(line), env: {}, stop: never, stopNow: never })
-  return { code, out: out.join('\n'), err: err.join('\n') }
-}
 
 /** Forty prompts; every fifth begins like the one before. */
 function writeTrace(name: string, further: (row: number) => object = () => ({})): string {

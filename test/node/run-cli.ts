@@ -1,0 +1,10 @@
+/** The command line inside the test's process: what it prints, and its exit code. */
+import { main } from '../../src/platform/node/cli.ts'
+
+export async function firstlight(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
+  const out: string[] = []
+  const err: string[] = []
+  const never = new AbortController().signal
+  const code = await main(argv, { out: (line) => out.push(line), err: (line) => err.push(line), env: {}, stop: never, stopNow: never })
+  return { code, out: out.join('\n'), err: err.join('\n') }
+}
