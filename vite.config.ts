@@ -1,10 +1,13 @@
-/** The dashboard: a page and a few hashed files in one flat folder, served at `/dashboard` and below. */
+/** The pages at `/` and `/dashboard`, and their hashed files in one flat folder, served below `/dashboard/`. */
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vite'
 
+const folder = fileURLToPath(new URL('src/dashboard', import.meta.url))
+
 export default defineConfig({
-  root: fileURLToPath(new URL('src/dashboard', import.meta.url)),
+  root: folder,
   build: {
+    rolldownOptions: { input: ['index.html', 'overview.html'].map((page) => `${folder}/${page}`) },
     // scripts/build-dashboard.mjs writes what has changed.
     write: false,
     assetsDir: '',
@@ -14,7 +17,7 @@ export default defineConfig({
     target: 'es2022',
   },
   experimental: {
-    // The page is at `/dashboard` without a slash, so that everything works below any prefix.
+    // The pages are at `/` and at `/dashboard` without a slash, so that everything works below any prefix.
     renderBuiltUrl: (file, { hostType }) => (hostType === 'html' ? `dashboard/${file}` : { relative: true }),
   },
 })

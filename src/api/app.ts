@@ -11,7 +11,6 @@ import { Live } from './live.ts'
 import { lmcacheRegistry } from './lmcache/registry.ts'
 import { metricsHandler } from './metrics.ts'
 import { listModels, oneModel } from './models.ts'
-import { overviewPage, overviewScript, overviewStyle } from './overview.ts'
 import type { ErrorShape } from './problem.ts'
 import { proxy } from './proxy.ts'
 import { heldResponse } from './responses.ts'
@@ -50,10 +49,8 @@ function routesOf(door: Door): Route[] {
     get('/ready', (incoming) => ready(door, incoming)),
     get('/metrics', metricsHandler(door)),
     get('/version', (incoming) => answerJson(incoming, { version: VERSION })),
-    get('/', overviewPage),
-    get('/overview.css', overviewStyle),
-    get('/overview.js', overviewScript),
-    get('/dashboard', (incoming) => dashboardPage(door.assets, incoming)),
+    get('/', (incoming) => dashboardPage(door.assets, incoming, 'overview.html')),
+    get('/dashboard', (incoming) => dashboardPage(door.assets, incoming, 'index.html')),
     get('/dashboard/', dashboardSlash),
     get('/dashboard/:name', (incoming, c) => dashboardFile(door.assets, incoming, c.req.param('name') ?? '')),
     get('/v1/firstlight/live', (incoming) => watch(door, live, incoming)),

@@ -11,23 +11,21 @@ const UNBUILT = `<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Firstlight</title>
-<link rel="stylesheet" href="overview.css">
 </head>
 <body>
 <main>
-<h1>The dashboard was not built</h1>
-<p>Its files are made once, from the sources. In the folder of the gateway:</p>
+<h1>Firstlight runs, but its pages were not built</h1>
+<p>They are made once, from the sources. In the folder of the gateway:</p>
 <pre>npm run build:dashboard</pre>
 <p>Then load this page again. On Workers, deploy again: <code>npm run deploy</code> builds them.</p>
-<p><a href=".">Overview</a></p>
 </main>
 </body>
 </html>
 `
 
-/** The page at `/dashboard`. It holds no data; its script asks for them, with the admin key. */
-export async function dashboardPage(files: AssetFiles, incoming: Incoming): Promise<Response> {
-  const body = await files('index.html')
+/** A page of the operator's: `overview.html` at `/`, `index.html` at `/dashboard`. It holds no data; its script asks for them, with the admin key. */
+export async function dashboardPage(files: AssetFiles, incoming: Incoming, name: string): Promise<Response> {
+  const body = await files(name)
   return body === null ? page(incoming, 'text/html', UNBUILT, { status: 503 }) : page(incoming, 'text/html', body)
 }
 

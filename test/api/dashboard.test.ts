@@ -7,7 +7,7 @@ import { parseConfig } from '../../src/config/parse.ts'
 import type { AssetFiles } from '../../src/ports.ts'
 import { configOf, onePool, openWorld } from './fleet.ts'
 
-const files: AssetFiles = async (name) => (['index.html', 'index-a1.js', 'index-a1.css'].includes(name) ? new TextEncoder().encode(`file ${name}`) : null)
+const files: AssetFiles = async (name) => (['overview.html', 'index.html', 'index-a1.js', 'index-a1.css'].includes(name) ? new TextEncoder().encode(`file ${name}`) : null)
 
 async function get(path: string, assets?: AssetFiles): Promise<Response> {
   const world = openWorld()
@@ -15,10 +15,10 @@ async function get(path: string, assets?: AssetFiles): Promise<Response> {
   return gateway.fetch(new Request(`http://localhost${path}`), world.scope)
 }
 
-describe('/dashboard', () => {
-  it('is the built page, to be asked for anew each time, under a policy that lets nothing inline run', async () => {
-    const response = await get('/dashboard', files)
-    expect(await response.text()).toBe('file index.html')
+describe('the pages', () => {
+  it.each([['/', 'overview.html'], ['/dashboard', 'index.html']])('%s is the built page, to be asked for anew each time, under a policy that lets nothing inline run', async (path, name) => {
+    const response = await get(path, files)
+    expect(await response.text()).toBe(`file ${name}`)
     expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8')
     expect(response.headers.get('cache-control')).toBe('no-cache')
     expect(response.headers.get('content-security-policy')).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self';(?!.*unsafe)/)
@@ -37,7 +37,7 @@ describe('/dashboard', () => {
   })
 
   it('says how it is built where it was not', async () => {
-    const response = await get('/dashboard')
+    const response = await get('/')
     expect(response.status).toBe(503)
     expect(await response.text()).toContain('npm run build:dashboard')
   })

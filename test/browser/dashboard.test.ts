@@ -193,6 +193,9 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
   it('is found from the overview, which works under its own policy', async () => {
     const { page } = await open(world.url)
     await page.locator('#engines tbody tr').first().waitFor(slow)
+    expect(await page.locator('#engines tbody tr').count()).toBe(5)
+    expect(await page.locator('#engines tbody tr td.up').count()).toBeGreaterThan(0)
+    expect(await page.locator('#curl').textContent()).toContain(`${world.url}/v1/chat/completions`)
     expect(await overflow(page)).toBeLessThanOrEqual(0)
     await page.getByRole('link', { name: 'Dashboard' }).click()
     await isLive(page)
@@ -226,6 +229,16 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
     await page.getByLabel('Admin key').waitFor(slow)
     expect(await page.evaluate('sessionStorage.length')).toBe(0)
     expect(await page.locator('tr[data-engine]').count()).toBe(0)
+  })
+
+  it('opens the overview as well, and is open when one goes on from there', async () => {
+    const { page } = await open(world.url)
+    await page.getByLabel('Admin key').fill(adminKey)
+    await page.getByRole('button', { name: 'Show engines' }).click()
+    await page.locator('#engines tbody tr').first().waitFor(slow)
+    expect(await page.locator('#unlock').isVisible()).toBe(false)
+    await page.getByRole('link', { name: 'Dashboard' }).click()
+    await row(page, 'engine-0').waitFor(slow)
   })
 
   it('says what to do where nothing has happened yet', async () => {

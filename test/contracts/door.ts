@@ -134,7 +134,6 @@ const routeCases: readonly DoorCase[] = [
   { name: 'is healthy without a key', send: { path: '/health', method: 'GET', headers: {} }, status: 200, json: { status: 'ok' } },
   { name: 'is ready', send: { path: '/ready', method: 'GET', headers: {} }, status: 200, json: { status: 'ready' } },
   { name: 'tells its version', send: { path: '/version', method: 'GET', headers: {} }, status: 200 },
-  { name: 'shows its overview under a strict policy', send: { path: '/', method: 'GET', headers: {} }, status: 200, headers: { 'content-type': /text\/html/, 'content-security-policy': /default-src 'none'; script-src 'self'/ } },
   { name: 'lists the models of a key', send: { path: '/v1/models', method: 'GET' }, status: 200, json: { object: 'list', data: [expect.objectContaining({ id: 'qwen', object: 'model', root: 'Qwen/Qwen3-8B', parent: null })] } },
   { name: 'tells of one model', send: { path: '/v1/models/Qwen/Qwen3-8B', method: 'GET', headers: broad }, status: 200, json: { id: 'Qwen/Qwen3-8B', object: 'model' } },
   { name: 'tells of one model whose name is encoded', send: { path: '/v1/models/Qwen%2FQwen3-8B', method: 'GET', headers: broad }, status: 200, json: { id: 'Qwen/Qwen3-8B' } },

@@ -1,4 +1,4 @@
-/** The dashboard's files, from the disk. */
+/** The files of the pages at `/` and `/dashboard`, from the disk. */
 import { readFile } from 'node:fs/promises'
 import type { AssetFiles } from '../../ports.ts'
 

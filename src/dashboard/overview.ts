@@ -1,0 +1,81 @@
+/** The page at `/`: what runs, live, and how to point the gateway at one's own engines. */
+import { curlOf } from './curl.ts'
+import { linesOf, type EngineState, type Line } from './engine-state.ts'
+import { call, Refused, saveKey } from './gateway.ts'
+import type { Pool } from './wire.ts'
+import './overview.css'
+
+interface Fleet {
+  readonly draining: boolean
+  readonly pools: readonly Pool[]
+}
+
+const refreshMs = 2_000
+
+const find = <Kind extends HTMLElement = HTMLElement>(id: string) => document.getElementById(id) as Kind
+const base = new URL('v1', location.href).href
+
+function cell(text: string, kind = ''): HTMLTableCellElement {
+  const td = document.createElement('td')
+  td.textContent = text
+  td.className = kind
+  return td
+}
+
+const number = (value: number | null | undefined, unit = '') => cell(value === null || value === undefined ? '–' : Math.round(value * 10) / 10 + unit, 'number')
+
+const toneOf = (state: EngineState) => (state === 'up' || state === 'unknown' ? state : 'down')
+
+function row({ pool, engine, state, says }: Line): HTMLTableRowElement {
+  const tr = document.createElement('tr')
+  tr.append(
+    ...[engine.id, pool.cluster, pool.model, engine.role].map((text) => cell(text)),
+    cell(says, toneOf(state)),
+    number(engine.requests),
+    number(engine.queued_prefill_s, ' s'),
+    number(engine.ttft_ms, ' ms'),
+    number(engine.requests_total),
+    number(engine.failures_total),
+  )
+  return tr
+}
+
+function show({ pools, draining }: Fleet): void {
+  const lines = linesOf(pools)
+  document.querySelector('#engines tbody')!.replaceChildren(...lines.map(row))
+  find('engines').hidden = false
+  find('unlock').hidden = true
+  const dark = pools.filter(({ reachable }) => !reachable).length
+  find('state').textContent = [`${lines.length} in ${pools.length} ${pools.length === 1 ? 'pool' : 'pools'}`, ...(dark === 0 ? [] : [`${dark} not reachable`]), ...(draining ? ['shutting down'] : [])].join(', ')
+  const model = pools[0]?.aliases[0] ?? pools[0]?.model
+  if (model !== undefined) showExample(model)
+}
+
+const showExample = (model: string) => {
+  find('curl').textContent = curlOf(base, model)
+}
+
+async function refresh(): Promise<void> {
+  try {
+    show((await (await call('v1/firstlight/fleet')).json()) as Fleet)
+  } catch (error) {
+    find('state').textContent = error instanceof Refused ? error.message : 'the gateway does not answer'
+    if (!(error instanceof Refused)) return
+    find('unlock').hidden = error.status !== 401
+    find('engines').hidden = true
+  }
+}
+
+find('unlock').addEventListener('submit', (event) => {
+  event.preventDefault()
+  const field = find<HTMLInputElement>('key')
+  saveKey(field.value)
+  field.value = ''
+  void refresh()
+})
+find('base').textContent = base
+showExample('MODEL')
+void refresh()
+setInterval(() => {
+  if (!document.hidden) void refresh()
+}, refreshMs)
