@@ -48,7 +48,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     this.#askedAt = this.now()
     const admitted = this.#state.admit(readAdmission(admission), this.#askedAt)
     if ('refusal' in admitted) return admitted
-    this.#touched()
+    this.#touched(this.#probeAt())
     const { key, holder, placement, policy, predictedTtftMs } = admitted
     return { lease: new ClusterLease(this.#leases, { key, holder }), placement, policy, predictedTtftMs }
   }
@@ -57,7 +57,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     this.#askedAt = this.now()
     const held = this.#state.resume(readResume(booking), this.#askedAt)
     if ('refusal' in held) return held
-    this.#touched()
+    this.#touched(this.#probeAt())
     return { lease: new ClusterLease(this.#leases, held) }
   }
 
@@ -161,7 +161,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     const { pool, nextLapseAt } = this.#state
     const now = this.now()
     const times = [nextLapseAt === null ? Infinity : nextLapseAt + 1]
-    if (pool !== null && this.#hasTraffic(pool, now)) times.push(this.#probedAt + pool.statsIntervalMs)
+    if (pool !== null && this.#hasTraffic(pool, now)) times.push(this.#probeAt())
     if (this.#changed) times.push(now + FLUSH_MS)
     const next = Math.min(...times)
     return next === Infinity ? null : Math.max(next, now)
@@ -179,9 +179,16 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     }
   }
 
-  #touched(): void {
+  /** When the engines are to be asked again, now that somebody wants them. */
+  #probeAt(): number {
+    return this.#probedAt + (this.#state.pool?.statsIntervalMs ?? Infinity)
+  }
+
+  /** @param by something else is due then, perhaps before the flush */
+  #touched(by = Infinity): void {
     this.#changed = true
-    this.#wakeBy(this.now() + FLUSH_MS)
+    const now = this.now()
+    this.#wakeBy(Math.max(now, Math.min(by, now + FLUSH_MS)))
   }
 
   #wakeBy(at: number): void {

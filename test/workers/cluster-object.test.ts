@@ -137,6 +137,16 @@ it('writes nothing for the requests between two flushes but the alarm of the nex
   expect(writes).toEqual(['alarm'])
 })
 
+it('probes as soon as it is asked again after an idle time, not with the next flush', async () => {
+  const { cluster, stub } = open()
+  await cluster.configure(1, pool())
+  await runDurableObjectAlarm(stub)
+  clock.advance(3_600_000)
+  const asked = clock.now()
+  await admitted(cluster.admit(admission()))
+  expect(await runInDurableObject(stub, (_object: ClusterObject, { storage }) => storage.getAlarm())).toBe(asked)
+})
+
 it('keeps what is held for a while when a session ends without a release, then lets it go', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
