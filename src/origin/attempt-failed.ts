@@ -46,7 +46,8 @@ export function failedInside(answer: OriginAnswer, engine: EngineTarget): Attemp
 function statusOf(event: string): number | null {
   try {
     const { error } = JSON.parse(event) as { error?: { code?: unknown } | null }
-    return typeof error?.code === 'number' ? error.code : null
+    // A number in some versions, its digits in others.
+    return Number(error?.code) || null
   } catch {
     return null
   }

@@ -86,8 +86,12 @@ function sum(samples: readonly Sample[]): number {
   return samples.reduce((total, { value }) => total + value, 0)
 }
 
+/** Models that mix kinds of attention hold fewer tokens than their blocks would: where the engine counts tokens, that is it. */
 function cacheBlocksOf(configs: readonly Sample[]): number | null {
-  const blocks = configs.map(({ labels }) => whole(labels.get('num_gpu_blocks'))).filter((count) => count !== null)
+  const blocks = configs.map(({ labels }) => {
+    const [tokens, blockTokens] = [whole(labels.get('kv_cache_size_tokens')), whole(labels.get('block_size'))]
+    return tokens && blockTokens ? Math.floor(tokens / blockTokens) : whole(labels.get('num_gpu_blocks'))
+  }).filter((count) => count !== null)
   return blocks.length === 0 ? null : blocks.reduce((total, count) => total + count, 0)
 }
 

@@ -1,4 +1,4 @@
-/** Asks engines how they are: `/health`, then `/metrics`. */
+/** Asks engines how they are: `/health`, then `/metrics`, and `/is_paused` of those that have it. */
 import type { EngineSignal } from '../core/cluster/contract.ts'
 import type { EngineTarget, Log, Origin, OriginAnswer, Ports, Probe } from '../ports.ts'
 import type { PoolRoute } from './exchange.ts'
@@ -11,17 +11,22 @@ const HEALTH_BYTES = 64 * 1024
 /** A vLLM engine's metrics are about 100 KB; with many adapters more. */
 const METRICS_BYTES = 4 * 1024 * 1024
 
-/** Probes over the same pipe as requests: same keys, same bindings, same connections. Never rejects. */
-export function engineProbe(origin: Origin, log: Log): Probe {
+/**
+ * Probes over the same pipe as requests: same keys, same bindings, same connections. Never rejects.
+ * @param unpausable where it remembers the engines (by URL) that say nothing of pauses, until their next illness: a
+ * restarted engine may be another one.
+ */
+export function engineProbe(origin: Origin, log: Log, unpausable = new Set<string>()): Probe {
   return async (target, now) => {
     const healthy = await isHealthy(origin, target, log)
-    const scraped = healthy ? await scrape(origin, target, log) : null
+    if (!healthy) unpausable.delete(target.url)
+    const [scraped, paused] = healthy ? await Promise.all([scrape(origin, target, log), isPaused(origin, target, unpausable)]) : [null, false]
     const signal: EngineSignal = {
       kind: 'probe',
       engine: target.id,
       at: now(),
       healthy,
-      asleep: scraped?.asleep ?? false,
+      asleep: paused || (scraped?.asleep ?? false),
       stats: scraped?.stats ?? null,
     }
     return signal
@@ -103,6 +108,23 @@ async function scrape(origin: Origin, target: EngineTarget, log: Log): Promise<S
   } catch (error) {
     log.debug('probe_metrics_failed', { engine: target.id, error })
     return null
+  }
+}
+
+/**
+ * vLLM's development mode has `/pause`. A paused engine looks well in its health and its metrics and lets requests hang;
+ * only this tells. Elsewhere the route is missing, and is not asked for again.
+ */
+async function isPaused(origin: Origin, target: EngineTarget, unpausable: Set<string>): Promise<boolean> {
+  if (unpausable.has(target.url)) return false
+  try {
+    const answer = await get(origin, target, '/is_paused')
+    const body = new TextDecoder().decode(await answer.read(HEALTH_BYTES))
+    if (answer.status >= 400 && answer.status < 500) unpausable.add(target.url)
+    return /"is_paused": ?true/.test(body)
+  } catch {
+    // One that runs is asked through its queue of steps, so it may be late; one that is paused has nothing else to do.
+    return false
   }
 }
 

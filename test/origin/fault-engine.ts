@@ -8,6 +8,10 @@ export type Mode =
   | '500'
   | 'busy'
   | 'busy_inside'
+  /** As some versions have it: the code is text. */
+  | 'busy_inside_text'
+  /** As vLLM in development mode: well in its health and its metrics, and deaf. */
+  | 'paused'
   /** Takes the request and says nothing. */
   | 'hang'
   /** Sends its head and nothing more. */
@@ -114,6 +118,7 @@ class Engine implements FaultEngine {
     const hangs = this.mode === 'hang'
     if (request.method === 'GET') {
       if (hangs) return
+      if (request.url === '/is_paused') return void response.writeHead(200, { 'content-type': 'application/json' }).end(`{"is_paused":${this.mode === 'paused'}}`)
       if (request.url === '/metrics') return void response.end(`vllm:num_requests_running{engine="0"} ${this.running}\nvllm:num_requests_waiting{engine="0"} 0\n`)
       return void response.writeHead(this.mode === '500' ? 500 : 200).end()
     }
@@ -133,15 +138,17 @@ class Engine implements FaultEngine {
     const json = (status: number, value: unknown) => void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
     switch (this.mode) {
       case 'hang':
+      case 'paused':
         return
       case '500':
         return json(500, { error: { message: `secret of ${this.url}`, type: 'InternalServerError', param: null, code: 500 } })
       case 'busy':
         return json(503, BUSY)
       case 'busy_inside':
+      case 'busy_inside_text':
         // vLLM has sent its head before it finds itself full.
         if (!stream) return json(503, BUSY)
-        return void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`data: ${JSON.stringify(BUSY)}\n\ndata: [DONE]\n\n`)
+        return void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`data: ${JSON.stringify(this.mode === 'busy_inside' ? BUSY : { error: { ...BUSY.error, code: '503' } })}\n\ndata: [DONE]\n\n`)
       case 'reset':
         return void response.socket?.resetAndDestroy()
       case 'garbage':

@@ -28,8 +28,8 @@ const ADMIN = 'admin-secret-for-tests'
 /** Sooner than tests grow old, later than anything healthy. */
 const FIRST_BYTE_MS = 700
 /** From this pool on the limit is so long that it ends nothing. */
-const PATIENT = 20
-const POOLS = 26
+const PATIENT = 22
+const POOLS = 28
 
 const times = async (count: number, one: () => Promise<Seen>) => {
   const all: Seen[] = []
@@ -43,6 +43,13 @@ async function bookings(url: string): Promise<number> {
   const response = await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
   const { pools } = (await response.json()) as { pools: { bookings: number }[] }
   return pools.reduce((total, { bookings: open }) => total + open, 0)
+}
+
+/** Engines of a cluster that are known to be asleep. */
+async function sleepers(url: string, cluster: string): Promise<string[]> {
+  const response = await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
+  const { pools } = (await response.json()) as { pools: { cluster: string; engines: { id: string; asleep: boolean }[] }[] }
+  return pools.filter((one) => one.cluster === cluster).flatMap(({ engines }) => engines.filter((engine) => engine.asleep).map(({ id }) => id))
 }
 
 export function faultTable(name: string, table: FaultTable): void {
@@ -135,10 +142,12 @@ export function faultTable(name: string, table: FaultTable): void {
       await quiet()
     })
 
-    for (const mode of ['500', 'busy', 'busy_inside', 'reset', 'garbage'] as const) {
+    for (const mode of ['500', 'busy', 'busy_inside', 'busy_inside_text', 'reset', 'garbage'] as const) {
       test(`shows no client that one of three engines answers ${mode}`, async () => {
         set(mode, 0)
-        expect(statuses(await times(12, stream))).toEqual(Array(12).fill(200))
+        const seen = await times(12, stream)
+        expect(statuses(seen)).toEqual(Array(12).fill(200))
+        expect(seen.filter(({ body }) => body.includes('"error"'))).toEqual([])
         await quiet()
       })
     }
@@ -166,6 +175,23 @@ export function faultTable(name: string, table: FaultTable): void {
         await quiet()
       })
     }
+
+    test('gives nothing to an engine that is paused, which only /is_paused tells, and uses it again when it is not', async () => {
+      const asleep = async () => {
+        expect((await stream()).status).toBe(200)
+        return sleepers(gateway.url, `c${pool}`)
+      }
+      set('paused', 0)
+      await expect.poll(asleep, { timeout: 12_000, interval: 50 }).toEqual(['a'])
+      engines[0]!.requests = 0
+      expect(statuses(await times(6, stream))).toEqual(Array(6).fill(200))
+      expect(engines[0]!.requests).toBe(0)
+      set('ok', 0)
+      await expect.poll(asleep, { timeout: 12_000, interval: 50 }).toEqual([])
+      // Its circuit may have opened before anybody knew why it was silent.
+      await expect.poll(async () => (await stream()).status === 200 && engines[0]!.requests > 0, { timeout: 12_000, interval: 50 }).toBe(true)
+      await quiet()
+    })
 
     test('answers 503 at once, in JSON, with when to come back, when every engine is down', async () => {
       await Promise.all(engines.map((engine) => engine.kill()))

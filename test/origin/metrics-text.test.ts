@@ -38,6 +38,12 @@ describe('an engine’s metrics', () => {
     expect(readEngineMetrics('<html>404</html>')).toBeNull()
   })
 
+  it('count the cache in tokens where they can, which models of mixed attention need', () => {
+    const hybrid = scrape.replace('num_gpu_blocks="200"', 'kv_cache_size_tokens="3200",num_gpu_blocks="200"')
+    expect(readEngineMetrics(hybrid)?.stats).toMatchObject({ blockTokens: 32, cacheBlocks: 100 })
+    expect(readEngineMetrics(hybrid.replace('"3200"', '"None"'))?.stats.cacheBlocks).toBe(200)
+  })
+
   it('have an older name for the cache in use', () => {
     expect(readEngineMetrics('vllm:num_requests_running 1\nvllm:gpu_cache_usage_perc 0.5\n')?.stats.kvUsage).toBe(0.5)
   })

@@ -38,7 +38,7 @@ class Bench {
 
   async #send({ target, path }: OriginRequest): Promise<OriginAnswer> {
     this.asked.push(target.id + path)
-    const answer = this.answers[target.id + path] ?? { status: 200, body: 'vllm:num_requests_running 2\n' }
+    const answer = this.answers[target.id + path] ?? (path === '/is_paused' ? { status: 404 } : null) ?? { status: 200, body: 'vllm:num_requests_running 2\n' }
     if (answer === 'refuses') throw new OriginError('connect', 'refused')
     return { status: answer.status, headers: [], sse: false, read: async () => new TextEncoder().encode(answer.body ?? '') } as Partial<OriginAnswer> as OriginAnswer
   }
@@ -47,7 +47,7 @@ class Bench {
 describe('probes of a fleet', () => {
   it('ask every engine for its health and its metrics, once an interval', async () => {
     const bench = new Bench()
-    expect(await bench.round()).toEqual({ asked: ['a/health', 'a/metrics', 'b/health', 'b/metrics'], told: { a: true, b: true } })
+    expect(await bench.round()).toEqual({ asked: ['a/health', 'a/is_paused', 'a/metrics', 'b/health', 'b/is_paused', 'b/metrics'], told: { a: true, b: true } })
     bench.now = 5_000
     expect((await bench.round()).asked).toEqual([])
     bench.now = 10_000
@@ -78,5 +78,25 @@ describe('probes of a fleet', () => {
     bench.answers = { 'a/health': { status: 404 }, 'a/metrics': { status: 401 } }
     await bench.round()
     expect(bench.told.find(({ engine }) => engine === 'a')).toEqual({ kind: 'probe', engine: 'a', at: 0, healthy: true, asleep: false, stats: null })
+  })
+
+  it('ask whether an engine is paused as long as it can say so, and take one that is for asleep', async () => {
+    const bench = new Bench()
+    bench.answers = { 'a/is_paused': { status: 200, body: '{"is_paused":true}' } }
+    const asleep = async () => {
+      const { asked } = await bench.round()
+      return { asked: asked.filter((path) => path.endsWith('/is_paused')), asleep: bench.told.map((signal) => signal.kind === 'probe' && signal.asleep && signal.engine) }
+    }
+    expect(await asleep()).toEqual({ asked: ['a/is_paused', 'b/is_paused'], asleep: ['a', false] })
+    bench.now = 10_000
+    bench.answers = { 'a/is_paused': { status: 200, body: '{"is_paused":false}' } }
+    expect(await asleep()).toEqual({ asked: ['a/is_paused'], asleep: [false, false] })
+    bench.now = 20_000
+    bench.answers = { 'a/is_paused': 'refuses', 'b/health': 'refuses' }
+    expect(await asleep()).toEqual({ asked: ['a/is_paused'], asleep: [false, false] })
+    bench.now = 21_000
+    bench.answers = { 'b/is_paused': { status: 200, body: '{"is_paused": true}' } }
+    // Only b is due; it may have been restarted in another mode.
+    expect(await asleep()).toEqual({ asked: ['b/is_paused'], asleep: ['b'] })
   })
 })

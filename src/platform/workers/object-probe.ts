@@ -7,6 +7,8 @@ import { workersLog } from './log.ts'
 import { workersOrigin } from './origin.ts'
 
 const log = workersLog(() => 'info')
+/** As long as the isolate lives: see engineProbe. */
+const unpausable = new Set<string>()
 
 /** What the engines of `pool` say now. Empty when the configuration no longer has the pool. */
 export async function probePool(pool: PoolConfig, env: ConfigEnv, source: ConfigSource): Promise<readonly EngineSignal[]> {
@@ -14,6 +16,6 @@ export async function probePool(pool: PoolConfig, env: ConfigEnv, source: Config
   if ('problem' in loaded) return []
   const settings = loaded.config.clusters.find(({ id }) => id === pool.cluster)?.pools.find(({ model }) => model === pool.pool)
   if (settings === undefined) return []
-  const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log)
+  const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, unpausable)
   return Promise.all([...toTargets(settings).values()].map((target) => probe(target, () => Date.now())))
 }
