@@ -1,15 +1,9 @@
 /** A real vLLM server on the CPU with made-up weights. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Environment } from './environment.ts'
+import type { EngineSpec } from './fleets.ts'
 import { freePorts, send } from './http.ts'
-import type { Processes, Running } from './processes.ts'
-
-export interface EngineOptions {
-  readonly name: string
-  readonly model?: 'tiny' | 'small'
-  readonly args?: readonly string[]
-  readonly env?: Readonly<Record<string, string>>
-}
+import type { Command, Processes, Running } from './processes.ts'
 
 export interface RealEngine {
   readonly name: string
@@ -19,6 +13,8 @@ export interface RealEngine {
   /** Values of one of its own metrics, summed over label sets that hold these labels. */
   metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
   stop(): Promise<void>
+  /** The same server at the same address, with nothing cached. Not ready yet. */
+  again(): RealEngine
 }
 
 /** The key every engine asks for, so that the gateway has to add it. */
@@ -40,32 +36,25 @@ const engineEnv = {
   VLLM_ENABLE_RESPONSES_API_STORE: '1', HF_HUB_OFFLINE: '1', VLLM_NO_USAGE_STATS: '1', DO_NOT_TRACK: '1', LMCACHE_TRACK_USAGE: 'false', NO_GPU_EXT: '1',
 }
 
-/** Moves KV blocks between engines over CPU memory. With it, a body that says `do_remote_prefill` and no more ends the server. */
-export async function nixl(): Promise<Pick<EngineOptions, 'args' | 'env'>> {
-  const [port] = await freePorts(1)
-  return {
-    args: ['--kv-transfer-config', JSON.stringify({ kv_connector: 'NixlConnector', kv_role: 'kv_both', kv_buffer_device: 'cpu' })],
-    env: { VLLM_NIXL_SIDE_CHANNEL_HOST: '127.0.0.1', VLLM_NIXL_SIDE_CHANNEL_PORT: String(port), UCX_TLS: 'all' },
-  }
-}
-
 /** Starts a server; `ready` waits for it. */
-export async function startEngine(processes: Processes, environment: Environment, options: EngineOptions): Promise<RealEngine> {
-  const { name, model = 'tiny', args = [], env = {} } = options
+export async function startEngine(processes: Processes, environment: Environment, { name, spec }: { readonly name: string; readonly spec: EngineSpec }): Promise<RealEngine> {
+  const { model = 'tiny', args = [], env = {}, host = '127.0.0.1' } = spec
   const [port, publish, replay] = await freePorts(3)
   const events = { enable_kv_cache_events: true, publisher: 'zmq', endpoint: `tcp://127.0.0.1:${publish}`, replay_endpoint: `tcp://127.0.0.1:${replay}` }
-  const running = processes.start({
+  const command: Command = {
     what: `vllm ${name}`,
-    command: [environment.bin('vllm'), 'serve', `models/${model}`, '--host', '127.0.0.1', '--port', String(port), '--api-key', engineKey,
+    command: [environment.bin('vllm'), 'serve', `models/${model}`, '--host', host, '--port', String(port), '--api-key', engineKey,
       ...engineFlags, '--kv-events-config', JSON.stringify(events), ...args],
     folder: environment.folder,
     env: { ...engineEnv, ...env },
-  })
-  return engineAt(name, `http://127.0.0.1:${port}`, running)
+  }
+  const start = (): RealEngine => ({ ...engineAt(name, `http://${host}:${port}`, processes.start(command)), again: start })
+  return start()
 }
 
 export function engineAt(name: string, url: string, running: Running | null): RealEngine {
-  return { name, url, process: running, metric: (metric, labels) => metricOf(url, metric, labels), stop: async () => running?.stop() }
+  const metric: RealEngine['metric'] = (family, labels) => metricOf(url, family, labels)
+  return { name, url, process: running, metric, stop: async () => running?.stop(), again: () => engineAt(name, url, running) }
 }
 
 /** Resolves when /health says 200. A start costs about 40 s of one core. */

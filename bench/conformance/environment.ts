@@ -18,6 +18,7 @@ export interface Environment {
 
 const here = fileURLToPath(new URL('./', import.meta.url))
 const lock = join(here, 'python/requirements.lock')
+const clientLock = join(here, 'python/clients.lock')
 const modelScript = join(here, 'python/make_model.py')
 const template = join(here, 'python/chat_template.jinja')
 export const cacheFolder = fileURLToPath(new URL('../../.cache/conformance', import.meta.url))
@@ -38,6 +39,20 @@ export async function prepareEnvironment(processes: Processes): Promise<Environm
     return {}
   })
   return { ...environment, versions: installed.versions }
+}
+
+/** LangChain and LiteLLM, in an environment of their own: they ask for other versions than vLLM. The path of its Python. */
+export async function prepareClients(processes: Processes): Promise<string> {
+  const venv = join(cacheFolder, 'clients')
+  const python = join(venv, 'bin/python')
+  await once('clients', fingerprint([clientLock]), async () => {
+    rmSync(venv, { recursive: true, force: true })
+    const step = (what: string, command: readonly string[]) => processes.finish({ what, command, limitS: 600, folder: cacheFolder, env: installEnv() })
+    await step('make a Python environment for clients', [await basePython(processes), '-m', 'venv', venv])
+    await step('install LangChain and LiteLLM (0.3 GB)', [join(cacheFolder, 'venv/bin/uv'), 'pip', 'install', '--python', python, '--no-deps', '-r', clientLock])
+    return {}
+  })
+  return python
 }
 
 /** Does the work unless its stamp says that it was done, to the end, with the same things. */

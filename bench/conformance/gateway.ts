@@ -20,9 +20,15 @@ export interface RunningGateway {
 
 export interface GatewayOptions {
   readonly kind: GatewayKind
+  /** Of its configuration's file. */
+  readonly name: string
   readonly processes: Processes
   note(line: string): void
   readonly engines: readonly RealEngine[]
+  /** Added to each engine's configuration. */
+  readonly each: object
+  /** Added to the pool's configuration, in place of what stands there. */
+  readonly pool: object
 }
 
 export const gatewayKey = 'client-secret'
@@ -35,7 +41,7 @@ const vocabulary = join(cacheFolder, 'tiny.vocab')
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
 /** Round robin, so that both engines get work; health looked at twice a second. */
-function configFor(engines: readonly RealEngine[], port: number, kind: GatewayKind): object {
+function configFor({ engines, kind, each, pool: more }: GatewayOptions, port: number): object {
   // On Workers a vocabulary is a value in KV; there is none here.
   const tokenizer = kind === 'node' ? { tokenizer: vocabulary } : {}
   const pool = {
@@ -45,7 +51,8 @@ function configFor(engines: readonly RealEngine[], port: number, kind: GatewayKi
     block_tokens: 32,
     ...tokenizer,
     stats_interval_ms: 500,
-    engines: engines.map(({ name, url }) => ({ id: name, url, key: engineKey, role: name === 'prefill' || name === 'decode' ? name : 'any' })),
+    engines: engines.map(({ name, url }) => ({ id: name, url, key: engineKey, role: name === 'prefill' || name === 'decode' ? name : 'any', ...each })),
+    ...more,
   }
   return {
     listen: `127.0.0.1:${port}`,
@@ -61,17 +68,18 @@ function configFor(engines: readonly RealEngine[], port: number, kind: GatewayKi
 
 const firstlight = [process.execPath, 'bin/firstlight.mjs']
 
-export async function startGateway({ kind, processes, note, engines }: GatewayOptions): Promise<RunningGateway> {
+export async function startGateway(options: GatewayOptions): Promise<RunningGateway> {
+  const { kind, name, processes, note } = options
   const [port] = await freePorts(1)
-  const file = join(cacheFolder, `gateway-${kind}.json`)
-  writeFileSync(file, `${JSON.stringify(configFor(engines, port!, kind), null, 1)}\n`)
+  const file = join(cacheFolder, `gateway-${name}.json`)
+  writeFileSync(file, `${JSON.stringify(configFor(options, port!), null, 1)}\n`)
   const command = kind === 'node' ? [...firstlight, 'serve', '--config', file] : [process.execPath, 'bench/conformance/worker-host.ts', join(workerFolder, 'worker.js'), file, String(port)]
   if (kind === 'node') await processes.finish({ what: 'compile the vocabulary', command: [...firstlight, 'vocab', 'compile', join(cacheFolder, 'models/tiny'), '--out', vocabulary], folder: root, limitS: 60 })
   else await processes.finish({ what: 'build the Worker', command: [process.execPath, 'node_modules/wrangler/bin/wrangler.js', 'deploy', '--dry-run', '--outdir', workerFolder], folder: root, limitS: 180 })
-  const running = processes.start({ what: `gateway ${kind}`, command, folder: root })
+  const running = processes.start({ what: `gateway ${name}`, command, folder: root })
   const gateway = { kind, url: `http://127.0.0.1:${port}`, process: running, stop: () => running.stop() }
   await up(gateway)
-  note(`the gateway (${kind}) is up: ${gateway.url}`)
+  note(`the gateway (${name}) is up: ${gateway.url}`)
   return gateway
 }
 

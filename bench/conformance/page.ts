@@ -5,6 +5,8 @@ export interface RowResult {
   readonly name: string
   readonly passed: boolean
   readonly seen: string
+  /** Markdown for a section of its own; empty: the cell says it all. */
+  readonly detail: string
   readonly seconds: number
   /** Day of the run, UTC. */
   readonly date: string
@@ -14,8 +16,15 @@ export interface RowResult {
 export function readPage(text: string): RowResult[] {
   const found = text.matchAll(/^\| `([a-z0-9-]+)` \| .*? \| (pass|\*\*fail\*\*) \| (.*) \| (\d+) \| (\d{4}-\d\d-\d\d) \|$/gm)
   return [...found].map(([, name, passed, seen, seconds, date]) => ({
-    name: name!, passed: passed === 'pass', seen: seen!.replaceAll('\\|', '|'), seconds: Number(seconds), date: date!,
+    name: name!, passed: passed === 'pass', seen: seen!.replaceAll('\\|', '|'), detail: detailOf(text, name!), seconds: Number(seconds), date: date!,
   }))
+}
+
+function detailOf(page: string, name: string): string {
+  const from = page.indexOf(`\n### ${name}\n\n`)
+  if (from < 0) return ''
+  const rest = page.slice(from + name.length + 7)
+  return rest.slice(0, /\n#{2,3} /.exec(rest)?.index ?? rest.length).trim()
 }
 
 export function mergeResults(before: readonly RowResult[], now: readonly RowResult[], order: readonly string[]): RowResult[] {
@@ -27,6 +36,7 @@ export function writePage(results: readonly RowResult[], rows: readonly Row[], v
   const says = new Map(rows.map((row) => [row.name, row.says]))
   const lines = results.map(({ name, passed, seen, seconds, date }) =>
     `| \`${name}\` | ${cell(says.get(name) ?? '')} | ${passed ? 'pass' : '**fail**'} | ${cell(seen)} | ${Math.round(seconds)} | ${date} |`)
+  const details = results.filter(({ detail }) => detail !== '').map(({ name, detail }) => `### ${name}\n\n${detail}\n`)
   const failed = results.filter((result) => !result.passed).length
   return `# Conformance with real engines
 
@@ -45,7 +55,7 @@ ${results.length - failed} of ${results.length} rows passed.
 | row | what it says | result | seen | seconds | date |
 | --- | --- | --- | --- | ---: | --- |
 ${lines.join('\n')}
-
+${details.length === 0 ? '' : `\n## Details\n\n${details.join('\n')}`}
 ## Seen on the way
 
 What these engines do that one would not expect:

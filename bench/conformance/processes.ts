@@ -82,7 +82,7 @@ export class Processes {
   /** What a short command prints. */
   output(command: readonly string[]): Promise<string> {
     return new Promise((resolve, reject) => {
-      const child = spawn(command[0]!, command.slice(1), { stdio: ['ignore', 'pipe', 'pipe'], timeout: 120_000 })
+      const child = spawn(command[0]!, command.slice(1), { stdio: ['ignore', 'pipe', 'pipe'], timeout: 240_000 })
       let out = ''
       let err = ''
       child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text))

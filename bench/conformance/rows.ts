@@ -3,21 +3,28 @@ import type { Row } from './row.ts'
 import { busyRows } from './rows/busy.ts'
 import { clientRows } from './rows/clients.ts'
 import { nixlRecording, splitRows } from './rows/disaggregation.ts'
+import { splitFaultRows } from './rows/disagg-faults.ts'
 import { eventRows } from './rows/events.ts'
 import { engineDies, faultRows, hostileRow } from './rows/faults.ts'
+import { feedbackRows } from './rows/feedback.ts'
+import { foreignRows } from './rows/foreign.ts'
 import { forwardingRows } from './rows/forwarding.ts'
+import { lmcacheRows } from './rows/lmcache.ts'
 import { recordings } from './rows/recordings.ts'
-import { routingRows } from './rows/routing.ts'
+import { policyRow, routingRows } from './rows/routing.ts'
 import { streamRows } from './rows/streams.ts'
 import { tokenRows } from './rows/tokens.ts'
+import { ttftRows } from './rows/ttft.ts'
 
 export const rows: readonly Row[] = [
   ...recordings, ...streamRows, ...tokenRows, ...eventRows,
   ...gatewayRows('node'), ...routingRows, ...gatewayRows('worker'),
   hostileRow('node'), hostileRow('worker'), engineDies('node'),
-  nixlRecording, ...splitRows('node'),
+  nixlRecording, ...splitRows('node'), ...splitFaultRows('node'), ...splitRows('worker'), ...splitFaultRows('worker'),
+  ...lmcacheRows('node'), ...lmcacheRows('worker'),
+  ...feedbackRows, ...ttftRows, policyRow,
 ]
 
 function gatewayRows(kind: 'node' | 'worker'): readonly Row[] {
-  return [...forwardingRows(kind), ...clientRows(kind), ...faultRows(kind), ...busyRows(kind)]
+  return [...forwardingRows(kind), ...clientRows(kind), ...faultRows(kind), ...busyRows(kind), ...foreignRows(kind)]
 }

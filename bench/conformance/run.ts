@@ -9,7 +9,8 @@ import { createLab } from './lab.ts'
 import { mergeResults, readPage, writePage } from './page.ts'
 import type { RowResult } from './page.ts'
 import { Processes } from './processes.ts'
-import type { Lab, Row } from './row.ts'
+import { Refuted } from './row.ts'
+import type { Finding, Lab, Row } from './row.ts'
 import { rows } from './rows.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -23,6 +24,9 @@ Writes docs/conformance.md and test/vectors. A row is named in full or by its be
   --list    the rows and what they say
   --keep    leave the servers running after the rows, until Ctrl-C
   --attach  use engines that run already (from --keep)`
+
+/** Told to: what rows see from now on says nothing. */
+let stopping = false
 
 const { flags, name, args } = parseArgs(process.argv.slice(2).map(bareFlag))
 const asked = [...(name === null ? [] : [name]), ...args]
@@ -47,7 +51,12 @@ function bareFlag(word: string): string {
 async function main(picked: readonly Row[]): Promise<number> {
   const processes = new Processes(join(cacheFolder, 'logs'), note)
   const interrupted = new Promise<never>((_, reject) => {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => reject(new Error(`stopped by ${signal}`)))
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+      process.once(signal, () => {
+        stopping = true
+        reject(new Error(`stopped by ${signal}`))
+      })
+    }
   })
   interrupted.catch(() => {})
   process.once('exit', () => processes.killAll())
@@ -66,10 +75,16 @@ async function work(picked: readonly Row[], processes: Processes): Promise<numbe
   const environment = await prepareEnvironment(processes)
   const lab = createLab({ environment, processes, note, attached: attachments() })
   const results: RowResult[] = []
-  for (const row of picked) results.push(await runRow(row, lab))
+  for (const row of picked) {
+    const result = await runRow(row, lab)
+    // Its servers were taken from it.
+    if (stopping) return 1
+    results.push(result)
+    // After each row: what was seen is kept, also when the rest never runs.
+    const merged = mergeResults(readPage(readPageText()), results, rows.map(({ name: known }) => known))
+    writeFileSync(page, writePage(merged, rows, environment.versions))
+  }
   console.log(table(results.map(({ name: row, passed, seen, seconds }) => ({ row, result: passed ? 'pass' : 'FAIL', s: Math.round(seconds), seen }))))
-  const merged = mergeResults(readPage(readPageText()), results, rows.map((row) => row.name))
-  writeFileSync(page, writePage(merged, rows, environment.versions))
   const failed = results.filter((result) => !result.passed).length
   console.log(`conformance: ${results.length - failed} of ${results.length} rows passed; docs/conformance.md is written`)
   if (flags.keep !== undefined) {
@@ -81,18 +96,20 @@ async function work(picked: readonly Row[], processes: Processes): Promise<numbe
 
 async function runRow(row: Row, lab: Lab): Promise<RowResult> {
   const began = performance.now()
-  const result = (passed: boolean, seen: string): RowResult => {
+  const result = (passed: boolean, { seen, detail }: Finding): RowResult => {
     lab.note(`${passed ? 'pass' : 'FAIL'} ${row.name}: ${seen.split('\n')[0]}`)
-    return { name: row.name, passed, seen: oneLine(seen), seconds: (performance.now() - began) / 1000, date: new Date().toISOString().slice(0, 10) }
+    if (detail !== '') lab.note(detail)
+    return { name: row.name, passed, seen: oneLine(seen), detail, seconds: (performance.now() - began) / 1000, date: new Date().toISOString().slice(0, 10) }
   }
   lab.note(`${row.name} …`)
   let timer: NodeJS.Timeout | undefined
   const limit = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Error('took more than 15 minutes')), 900_000)))
   try {
-    return result(true, await Promise.race([row.run(lab), limit]))
+    const found = await Promise.race([row.run(lab), limit])
+    return result(true, typeof found === 'string' ? { seen: found, detail: '' } : found)
   } catch (error) {
     if (error instanceof Error) lab.note(error.message.split('\n').slice(0, 12).join('\n'))
-    return result(false, error instanceof Error ? error.message : String(error))
+    return result(false, { seen: error instanceof Error ? error.message : String(error), detail: error instanceof Refuted ? error.detail : '' })
   } finally {
     clearTimeout(timer)
   }

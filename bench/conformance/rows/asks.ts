@@ -1,10 +1,11 @@
 /** The few requests that rows about faults send, through the gateway and past it. */
 import { engineKey, servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
+import type { FleetName } from '../fleets.ts'
 import { gatewayKey } from '../gateway.ts'
 import type { GatewayKind } from '../gateway.ts'
 import type { Ask } from '../http.ts'
-import type { Lab, Pair } from '../row.ts'
+import type { Lab } from '../row.ts'
 
 export const endless = { model: servedModel, prompt: [11], max_tokens: 3500, temperature: 0, ignore_eos: true }
 export const brief = { model: servedModel, prompt: 'hello', max_tokens: 2, temperature: 0 }
@@ -13,8 +14,8 @@ export async function engines(lab: Lab): Promise<RealEngine[]> {
   return [await lab.engine('a'), await lab.engine('b')]
 }
 
-export async function through(lab: Lab, kind: GatewayKind, body: unknown, { path = '/v1/completions', pair = 'plain' as Pair } = {}): Promise<Ask> {
-  return { url: (await lab.gateway(kind, pair)).url, method: 'POST', path, headers: withKey({}), body, limitMs: 20_000 }
+export async function through(lab: Lab, kind: GatewayKind, body: unknown, { path = '/v1/completions', fleet = 'plain' as FleetName } = {}): Promise<Ask> {
+  return { url: (await lab.gateway(kind, fleet)).url, method: 'POST', path, headers: withKey({}), body, limitMs: 20_000 }
 }
 
 export function direct(engine: RealEngine, body: unknown, path = '/v1/completions'): Ask {

@@ -2,7 +2,7 @@
 import { servedModel } from '../engine.ts'
 import type { RealEngine } from '../engine.ts'
 import type { GatewayKind } from '../gateway.ts'
-import { send } from '../http.ts'
+import { freePorts, send } from '../http.ts'
 import { record, vectorFile } from '../recorder.ts'
 import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
@@ -15,7 +15,7 @@ const hold = { do_remote_decode: true, do_remote_prefill: false, remote_engine_i
 
 export const nixlRecording: Row = {
   name: 'record-nixl',
-  says: 'The answer of a prefill engine names its blocks; given to a decode engine unchanged, the text is that of one engine.',
+  says: 'The answer of a prefill engine names its blocks; given to a decode engine unchanged, once or twice, the text is that of one engine; blocks of an unknown engine are a 500 that it survives.',
   run: async (lab) => {
     const [prefill, decode] = [await lab.engine('prefill'), await lab.engine('decode')]
     const ask = { model: servedModel, prompt: prompt(0), temperature: 0, ignore_eos: true }
@@ -24,8 +24,18 @@ export const nixlRecording: Row = {
     const second = await record(decode.url, 'nixl-decode', { method: 'POST', path: '/v1/completions', json: { ...ask, max_tokens: 8, kv_transfer_params: params } })
     const whole = await record(prefill.url, 'nixl-whole', { method: 'POST', path: '/v1/completions', json: { ...ask, max_tokens: 8, cache_salt: 'whole' } })
     check(textOf(second.response.json) === textOf(whole.response.json), `${textOf(second.response.json)}, not ${textOf(whole.response.json)}`)
-    const about = 'The two legs of a split request, and the same request whole. The engine id and the port are of that run.'
-    return `${Object.keys(params).join(' ')}; ${lab.writeVector('nixl.json', steady(writeVectors(vectorFile(about, lab.environment.versions.vllm ?? 'unknown', ['--kv-transfer-config'], [first, second, whole]))))}`
+    // Seen from the decode engine: blocks it has fetched already, and blocks of an engine that is not there.
+    const again = await record(decode.url, 'nixl-decode-again', { method: 'POST', path: '/v1/completions', json: { ...ask, max_tokens: 8, kv_transfer_params: params } })
+    check(textOf(again.response.json) === textOf(whole.response.json), `the second time it said ${textOf(again.response.json)}`)
+    const [nobody] = await freePorts(1)
+    const lost = { ...params, remote_engine_id: '11111111-1111-1111-1111-111111111111', remote_request_id: 'cmpl-gone-0-00000000', remote_port: nobody }
+    const began = performance.now()
+    const unknown = await record(decode.url, 'nixl-unknown-remote', { method: 'POST', path: '/v1/completions', json: { ...ask, prompt: prompt(90), max_tokens: 8, kv_transfer_params: lost } })
+    const waitedS = (performance.now() - began) / 1000
+    check(unknown.response.status === 500, `an unknown remote: ${unknown.response.status}`)
+    check((await send(direct(decode, { ...ask, max_tokens: 1 }))).status === 200, 'an unknown remote ended the decode engine')
+    const about = 'The two legs of a split request, the same request whole, the second leg once more, and one that names an engine that is not there. Engine ids and ports are made those of all runs.'
+    return `twice: the same text; an unknown remote: 500 after ${waitedS.toFixed(1)} s, and the engine lives; ${Object.keys(params).join(' ')}; ${lab.writeVector('nixl.json', steady(writeVectors(vectorFile(about, lab.environment.versions.vllm ?? 'unknown', ['--kv-transfer-config'], [first, second, whole, again, unknown]))))}`
   },
 }
 
@@ -51,7 +61,7 @@ async function split(lab: Lab, kind: GatewayKind): Promise<string> {
   for (let round = 1; round <= 6; round++) {
     const body = { model: servedModel, prompt: prompt(round), max_tokens: 8, temperature: 0, ignore_eos: true }
     const asked = round % 2 === 0 ? { ...body, stream: true } : body
-    const answer = await send(await through(lab, kind, asked, { pair: 'split' }))
+    const answer = await send(await through(lab, kind, asked, { fleet: 'split' }))
     const text = answer.body.toString('utf8')
     const said = round % 2 === 0 ? streamText(text) : textOf(JSON.parse(text))
     const whole = await send(direct(prefill, { ...body, cache_salt: 'whole' }))
@@ -71,22 +81,22 @@ async function prefillDies(lab: Lab, kind: GatewayKind): Promise<string> {
   const statuses: number[] = []
   for (let round = 10; round < 16; round++) {
     const body = { model: servedModel, prompt: prompt(round), max_tokens: 4, temperature: 0, ignore_eos: true }
-    statuses.push((await send(await through(lab, kind, body, { pair: 'split' }))).status)
+    statuses.push((await send(await through(lab, kind, body, { fleet: 'split' }))).status)
   }
   check(statuses.every((status) => status === 200), `statuses ${statuses.join(' ')}`)
   return '6 of 6 served'
 }
 
 /** 300 tokens that no other round has. */
-function prompt(round: number): number[] {
+export function prompt(round: number): number[] {
   return Array.from({ length: 300 }, (_, at) => 10 + ((at * 7 + round * 131) % 2000))
 }
 
-function moved(engine: RealEngine): Promise<number> {
+export function moved(engine: RealEngine): Promise<number> {
   return engine.metric('vllm:prompt_tokens_by_source_total', { source: 'external_kv_transfer' })
 }
 
-function textOf(answer: unknown): string {
+export function textOf(answer: unknown): string {
   return (answer as { choices?: { text: string }[] } | undefined)?.choices?.[0]?.text ?? '(no text)'
 }
 
@@ -96,5 +106,5 @@ function streamText(text: string): string {
 
 /** Ids and ports of one run, made those of all. */
 function steady(text: string): string {
-  return text.replaceAll(/"remote_engine_id":"[^"]+"/g, '"remote_engine_id":"00000000-0000-0000-0000-000000000000"').replaceAll(/"remote_port":\d+/g, '"remote_port":0').replaceAll(/(cmpl-nixl-prefill-0-)[0-9a-f]{8}/g, '$100000000')
+  return text.replaceAll(/"remote_engine_id":"(?!1111)[^"]+"/g, '"remote_engine_id":"00000000-0000-0000-0000-000000000000"').replaceAll(/"remote_port":\d+/g, '"remote_port":0').replaceAll(/(cmpl-nixl-prefill-0-)[0-9a-f]{8}/g, '$100000000')
 }

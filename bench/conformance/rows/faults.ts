@@ -118,7 +118,7 @@ async function hostile(lab: Lab, kind: GatewayKind): Promise<string> {
   const statuses: number[] = []
   for (const [path, text] of bodies) {
     // Round robin: one of two goes to the engine with NIXL.
-    for (let twice = 0; twice < 2; twice++) statuses.push((await send(await through(lab, kind, text, { path, pair: 'nixl' }))).status)
+    for (let twice = 0; twice < 2; twice++) statuses.push((await send(await through(lab, kind, text, { path, fleet: 'nixl' }))).status)
     const alive = await Promise.all(both.map(({ url }) => send({ url, method: 'GET', path: '/health' }).then(({ status }) => status === 200, () => false)))
     check(alive.every(Boolean), `an engine is dead after ${text}`)
   }
@@ -129,7 +129,7 @@ async function hostile(lab: Lab, kind: GatewayKind): Promise<string> {
 async function die(lab: Lab, kind: GatewayKind): Promise<string> {
   const victim = await lab.engine('nixl')
   // Two streams, one on each engine, and one on the victim without the gateway.
-  const streams = await Promise.all([1, 2].map(async () => open({ ...(await through(lab, kind, { ...endless, stream: true }, { pair: 'nixl' })), limitMs: 60_000 })))
+  const streams = await Promise.all([1, 2].map(async () => open({ ...(await through(lab, kind, { ...endless, stream: true }, { fleet: 'nixl' })), limitMs: 60_000 })))
   const doomed = streams.find(({ response }) => response.headers['x-firstlight-engine'] === 'nixl')
   check(doomed !== undefined, 'neither stream went to the engine with NIXL')
   for (const stream of streams) if (stream !== doomed) stream.sent.on('error', () => {}).destroy()
@@ -142,7 +142,7 @@ async function die(lab: Lab, kind: GatewayKind): Promise<string> {
   lab.writeVector('sse/engine-died.sse', shortened(normalise(recorded)))
   writeCorpus(lab)
   check(/data: \{"error"/.test(text), `the stream ended in ${JSON.stringify(text.slice(-200))}`)
-  const answers = await Promise.all(Array.from({ length: 6 }, async () => send(await through(lab, kind, brief, { pair: 'nixl' }))))
+  const answers = await Promise.all(Array.from({ length: 6 }, async () => send(await through(lab, kind, brief, { fleet: 'nixl' }))))
   const seen = answers.map(({ status, headers }) => `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'}`).join(', ')
   check(answers.every(({ status, headers }) => status === 200 && headers['x-firstlight-engine'] === 'a'), seen)
   return `the stream ended in ${JSON.stringify(text.trimEnd().split('\n\n').slice(-2).join(' ').slice(0, 120))}; then 6 of 6 by a`

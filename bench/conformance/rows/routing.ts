@@ -1,51 +1,31 @@
-/** Multi-turn conversations before two real engines: what each policy finds in their caches, and what was predicted. */
+/** Multi-turn conversations before real engines: what each policy finds in their caches, and what was predicted. */
 import { servedModel } from '../engine.ts'
+import type { RealEngine } from '../engine.ts'
 import { fuzzText, generator } from '../fuzz.ts'
-import { adminKey } from '../gateway.ts'
 import type { RunningGateway } from '../gateway.ts'
-import { open, send, sendJson } from '../http.ts'
-import { check } from '../row.ts'
-import type { Lab, Row } from '../row.ts'
-import { until } from '../until.ts'
-import { dataOf } from '../vector.ts'
-import { withKey } from './asks.ts'
+import { send } from '../http.ts'
+import { check, Refuted } from '../row.ts'
+import type { Finding, Lab, Row } from '../row.ts'
+import { askStream, quantile, usageOf } from './ask-stream.ts'
+import type { Told } from './ask-stream.ts'
+import { total, withKey } from './asks.ts'
+import { decisionOf } from './decisions.ts'
 
-const conversations = 8
-const turns = 5
-const policies = ['round_robin', 'active_blocks', 'predicted'] as const
+const policies = ['round_robin', 'active_blocks', 'ttft', 'predicted'] as const
+const conversations = 40
+const turns = 4
+/** Conversations that speak at the same time. */
+const abreast = 4
+/** A policy that finds this share of the prompts less than the best ties with it. */
+const tie = 0.01
 /** Of engine and gateway. */
 const blockTokens = 32
 
 export const routingRows: readonly Row[] = [
   {
-    name: 'node-routing',
-    says: `Over ${conversations} conversations of ${turns} turns, predicted finds the most tokens in the engines' caches, by their own count, or as many.`,
-    run: async (lab) => {
-      const gateway = await lab.gateway('node')
-      const talks = policies.map((policy) => ({ policy, histories: beginTalk() }))
-      const turnsOf: Turn[][] = policies.map(() => [])
-      // In turns, so that all policies meet the machine in the same mood; one after the other, because an engine takes 8 requests.
-      for (let turn = 0; turn < turns; turn++) for (const [at, { policy, histories }] of talks.entries()) turnsOf[at]!.push(...(await nextTurn(gateway, policy, histories)))
-      const share = turnsOf.map((list) => sum(list, 'cached') / sum(list, 'prompt'))
-      const seen = policies.map((policy, at) => `${policy} ${(100 * share[at]!).toFixed(1)} % cached, TTFT ${Math.round(median(turnsOf[at]!.map(({ ttftMs }) => ttftMs)))} ms`).join('; ')
-      check(Math.max(...share) - share[policies.indexOf('predicted')]! <= 0.01, seen)
-      return seen
-    },
-  },
-  {
     name: 'node-cached-tokens',
     says: 'The cached tokens that were predicted are those that the engine reports, within one block, in 95 of 100 requests.',
-    run: async (lab) => {
-      const gateway = await lab.gateway('node')
-      const histories = beginTalk()
-      const list: Turn[] = []
-      for (let turn = 0; turn < turns; turn++) list.push(...(await nextTurn(gateway, 'predicted', histories)))
-      const off = list.map(({ cached, predicted }) => Math.abs(cached - (predicted ?? NaN)))
-      const close = off.filter((distance) => distance <= blockTokens).length
-      const seen = `${close} of ${off.length} within ${blockTokens} tokens, ${off.filter((distance) => distance === 0).length} exact, worst ${Math.max(...off)}; ${sum(list, 'cached')} of ${sum(list, 'prompt')} tokens were cached`
-      check(close >= 0.95 * off.length, seen)
-      return seen
-    },
+    run: async (lab) => cachedTokens(lab),
   },
   {
     name: 'node-token-count',
@@ -54,91 +34,121 @@ export const routingRows: readonly Row[] = [
   },
 ]
 
-interface Turn {
-  readonly prompt: number
-  readonly cached: number
-  /** null: the decision says nothing. */
-  readonly predicted: number | null
-  readonly ttftMs: number
+export const policyRow: Row = {
+  name: 'node-routing',
+  says: `Over the same ${conversations} conversations of ${turns} turns under each policy, in turns, predicted finds the most tokens in two engines' caches, by their own counters, or as many.`,
+  run: async (lab) => comparePolicies(lab),
+}
+
+/** One policy's own copy of the conversations: under a salt of its own, so that it finds nothing that another left. */
+interface Talk {
+  readonly policy: string
+  readonly histories: History[]
+  readonly told: Told[]
+  /** By the engines' counters. */
+  cached: number
+  asked: number
+  moves: number
 }
 
 type History = { role: string; content: string }[]
 
-/** Conversations with words of their own, so that no policy finds what another left. */
-function beginTalk(): History[] {
-  return Array.from({ length: conversations }, () => [{ role: 'system', content: words() }])
-}
-
-/** A turn of each conversation, all at once. */
-function nextTurn(gateway: RunningGateway, policy: string, histories: readonly History[]): Promise<Turn[]> {
-  return Promise.all(
-    histories.map(async (messages) => {
-      messages.push({ role: 'user', content: words() })
-      const { text, ...told } = await say(gateway, policy, messages)
-      messages.push({ role: 'assistant', content: text })
-      return told
-    }),
-  )
-}
-
-/** About 250 tokens. */
-function words(): string {
-  return Array.from({ length: 60 }, () => Math.floor(Math.random() * 1e6).toString(36)).join(' ')
-}
-
-async function say(gateway: RunningGateway, policy: string, messages: readonly object[]): Promise<Turn & { readonly text: string }> {
-  const began = performance.now()
-  const body = { model: servedModel, messages, max_tokens: 8, temperature: 0, stream: true, stream_options: { include_usage: true } }
-  const headers = withKey({ 'x-firstlight-options': JSON.stringify({ policy }) })
-  const { response } = await open({ url: gateway.url, method: 'POST', path: '/v1/chat/completions', headers, body })
-  let ttftMs = 0
-  const pieces: Buffer[] = []
-  for await (const piece of response) {
-    if (pieces.length === 0) ttftMs = performance.now() - began
-    pieces.push(piece as Buffer)
+async function comparePolicies(lab: Lab): Promise<Finding> {
+  const engines = [await lab.engine('slow-a'), await lab.engine('slow-b')]
+  const gateway = await lab.gateway('node', 'slow-pair')
+  await warmUp(gateway, engines)
+  const talks: Talk[] = policies.map((policy) => ({ policy, histories: begin(conversations, 41), told: [], cached: 0, asked: 0, moves: 0 }))
+  const last = new Map<History, string>()
+  for (let turn = 0; turn < turns; turn++) {
+    // Another one is first in each turn, so that all meet the machine in the same moods.
+    for (let at = 0; at < talks.length; at++) await takeTurn({ gateway, engines, last, turn }, talks[(turn + at) % talks.length]!)
+    lab.note(`  … turn ${turn + 1} of ${turns}`)
   }
-  const received = Buffer.concat(pieces).toString('utf8')
-  const data = dataOf(received) as { choices?: { delta: { content?: string } }[] }[]
-  const usage = usageOf(received)
-  const decision = await decisionOf(gateway, String(response.headers['x-firstlight-decision']).split(';')[0]!)
-  check(decision.policy === policy, `${policy} was asked for, ${decision.policy} decided`)
-  return {
-    text: data.map(({ choices }) => choices?.[0]?.delta.content ?? '').join(''),
-    prompt: usage.prompt_tokens,
-    cached: usage.prompt_tokens_details?.cached_tokens ?? 0,
-    predicted: decision.predicted_cached_tokens,
-    ttftMs,
+  const share = ({ cached, asked }: Talk): number => cached / asked
+  const best = Math.max(...talks.map(share))
+  const own = talks.find(({ policy }) => policy === 'predicted')!
+  const found = {
+    seen: talks.map((talk) => `${talk.policy} ${percent(share(talk))} cached, TTFT ${ttftOf(talk, 0.5)} ms`).join('; '),
+    detail: [
+      `Two engines with a model of 8 layers, one thread each; ${abreast} conversations at a time. Prompts of about ${quantile(own.told.map(({ prompt }) => prompt), 0.1)} to ${quantile(own.told.map(({ prompt }) => prompt), 0.9)} tokens. "Moved": turns that went to another engine than the turn before.`,
+      '',
+      '| policy | cached, by the engines\' counters | moved | TTFT p50, ms | p25 to p75 | p90 |', '| --- | ---: | ---: | ---: | ---: | ---: |',
+      ...talks.map((talk) => `| ${talk.policy} | ${percent(share(talk))} | ${talk.moves} | ${ttftOf(talk, 0.5)} | ${ttftOf(talk, 0.25)} to ${ttftOf(talk, 0.75)} | ${ttftOf(talk, 0.9)} |`),
+    ].join('\n'),
+  }
+  if (best - share(own) > tie) throw new Refuted(found)
+  return found
+}
+
+interface Turn {
+  readonly gateway: RunningGateway
+  readonly engines: readonly RealEngine[]
+  /** Who answered last. */
+  readonly last: Map<History, string>
+  readonly turn: number
+}
+
+async function takeTurn({ gateway, engines, last, turn }: Turn, talk: Talk): Promise<void> {
+  const [hits, queries] = [await total(engines, 'vllm:prefix_cache_hits_total'), await total(engines, 'vllm:prefix_cache_queries_total')]
+  const random = generator(1000 + turn)
+  for (const history of talk.histories) history.push({ role: 'user', content: words(random, 25) })
+  const waiting = [...talk.histories]
+  const speak = async (): Promise<void> => {
+    for (let history = waiting.shift(); history !== undefined; history = waiting.shift()) {
+      const told = await say(gateway, history, { policy: talk.policy, salt: talk.policy })
+      if (last.has(history) && last.get(history) !== told.engine) talk.moves++
+      last.set(history, told.engine)
+      talk.told.push(told)
+    }
+  }
+  await Promise.all(Array.from({ length: abreast }, speak))
+  talk.cached += (await total(engines, 'vllm:prefix_cache_hits_total')) - hits
+  talk.asked += (await total(engines, 'vllm:prefix_cache_queries_total')) - queries
+}
+
+/** Both engines have answered prompts of all lengths before anything is counted: the first ones compile and allocate. */
+async function warmUp(gateway: RunningGateway, engines: readonly RealEngine[]): Promise<void> {
+  const random = generator(42)
+  for (let round = 0; round < 6 * engines.length; round++) {
+    await say(gateway, [{ role: 'user', content: words(random, 20 + 40 * (round >> 1)) }], { policy: 'round_robin', salt: 'warm-up' })
   }
 }
 
-interface Counts {
-  readonly prompt_tokens: number
-  readonly prompt_tokens_details?: { readonly cached_tokens?: number }
+function begin(count: number, seed: number): History[] {
+  const random = generator(seed)
+  const shared = words(random, 15)
+  return Array.from({ length: count }, () => [{ role: 'system', content: `${shared} ${words(random, 25)}` }])
 }
 
-/** Of a whole stream. */
-function usageOf(text: string): Counts {
-  const usage = (dataOf(text) as { usage?: Counts }[]).findLast((entry) => entry.usage !== undefined)?.usage
-  check(usage !== undefined, `a stream ended without usage: ${text.slice(-300)}`)
-  return usage
+/** About four tokens each. */
+function words(random: () => number, count: number): string {
+  return Array.from({ length: count }, () => Math.floor(random() * 1e6).toString(36)).join(' ')
 }
 
-interface ToldDecision {
-  readonly policy: string
-  readonly prompt_tokens: number
-  readonly token_source: string
-  readonly predicted_cached_tokens: number | null
+/** A turn of the conversation; the answer is added to it. */
+async function say(gateway: RunningGateway, messages: History, { policy, salt }: { policy: string; salt: string }): Promise<Told> {
+  const body = { model: servedModel, messages, max_tokens: 8, temperature: 0, ignore_eos: true, cache_salt: salt }
+  const told = await askStream(gateway, { path: '/v1/chat/completions', body, policy })
+  check(told.decision.policy === policy, `${policy} was asked for, ${told.decision.policy} decided`)
+  messages.push({ role: 'assistant', content: told.text })
+  return told
 }
 
-/** Decisions are kept by the object that made them; it may take a moment. */
-async function decisionOf(gateway: RunningGateway, id: string): Promise<ToldDecision> {
-  let decision: ToldDecision | null = null
-  const ask = { url: gateway.url, method: 'GET', path: `/v1/firstlight/decisions/${id}`, headers: { authorization: `Bearer ${adminKey}` } } as const
-  await until(async () => {
-    decision = await sendJson<ToldDecision>(ask).catch(() => null)
-    return decision !== null
-  }, 'the decision', { limitMs: 3000 })
-  return decision!
+async function cachedTokens(lab: Lab): Promise<string> {
+  const gateway = await lab.gateway('node')
+  const seed = Math.floor(Date.now() / 1000)
+  const random = generator(seed)
+  const histories = begin(8, seed)
+  const list: Told[] = []
+  for (let turn = 0; turn < 5; turn++) {
+    for (const history of histories) history.push({ role: 'user', content: words(random, 60) })
+    list.push(...(await Promise.all(histories.map((history) => say(gateway, history, { policy: 'predicted', salt: `talk-${seed}` })))))
+  }
+  const off = list.map(({ cached, decision }) => Math.abs(cached - (decision.predicted_cached_tokens ?? NaN)))
+  const close = off.filter((distance) => distance <= blockTokens).length
+  const seen = `${close} of ${off.length} within ${blockTokens} tokens, ${off.filter((distance) => distance === 0).length} exact, worst ${Math.max(...off)}; ${sum(list, 'cached')} of ${sum(list, 'prompt')} tokens were cached`
+  check(close >= 0.95 * off.length, seen)
+  return seen
 }
 
 async function tokenCounts(lab: Lab): Promise<string> {
@@ -150,17 +160,21 @@ async function tokenCounts(lab: Lab): Promise<string> {
     const body = { model: servedModel, messages, max_tokens: 1, stream: true, stream_options: { include_usage: true } }
     const { headers, body: text } = await send({ url: gateway.url, method: 'POST', path: '/v1/chat/completions', headers: withKey({}), body })
     const usage = usageOf(text.toString('utf8'))
-    const { prompt_tokens, token_source } = await decisionOf(gateway, headers['x-firstlight-decision']!.split(';')[0]!)
+    const { prompt_tokens, token_source } = await decisionOf(gateway, headers['x-firstlight-decision'])
     if (prompt_tokens !== usage.prompt_tokens) unlike.push(`${prompt_tokens} (${token_source}), not ${usage.prompt_tokens}`)
   }
   check(unlike.length === 0, `${unlike.length} of 30 differ: ${unlike.slice(0, 3).join('; ')}`)
   return '30 of 30'
 }
 
-function sum(list: readonly Turn[], field: 'prompt' | 'cached'): number {
-  return list.reduce((total, turn) => total + turn[field], 0)
+function sum(list: readonly Told[], field: 'prompt' | 'cached'): number {
+  return list.reduce((all, turn) => all + turn[field], 0)
 }
 
-function median(values: readonly number[]): number {
-  return [...values].sort((x, y) => x - y)[values.length >> 1]!
+function ttftOf({ told }: Talk, share: number): number {
+  return Math.round(quantile(told.map(({ sentAt, firstAt }) => firstAt - sentAt), share))
+}
+
+function percent(share: number): string {
+  return `${(100 * share).toFixed(1)} %`
 }

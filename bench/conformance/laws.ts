@@ -1,0 +1,84 @@
+/** Laws of prefill time, fitted apart from the gateway: what it would predict with fewer terms. */
+
+/** One prompt, as it came and went. Milliseconds of one clock. */
+export interface Prefill {
+  readonly total: number
+  readonly cached: number
+  readonly sentAt: number
+  readonly firstAt: number
+}
+
+type Term = (prompt: Pick<Prefill, 'total' | 'cached'>) => number
+
+const fixed: Term = () => 1
+const perToken: Term = ({ total, cached }) => total - cached
+/** Query-key pairs: the trapezoid of vllm production-stack#670. */
+const perPair: Term = ({ total, cached }) => (total ** 2 - cached ** 2) / 2
+
+export const laws = {
+  'tokens alone, a + b new': [fixed, perToken],
+  'trapezoid alone, a + k pairs': [fixed, perPair],
+  'both, a + b new + k pairs': [fixed, perToken, perPair],
+} as const satisfies Readonly<Record<string, readonly Term[]>>
+
+/** Milliseconds a prefill takes by itself. */
+export type FittedLaw = (prompt: Pick<Prefill, 'total' | 'cached'>) => number
+
+/**
+ * Least squares of the relative error over what each prefill took by itself: from the first token before it, or from
+ * its own sending. An engine prefills first come, first served.
+ */
+export function fitLaw(terms: readonly Term[], seen: readonly Prefill[]): FittedLaw {
+  const size = terms.length
+  const system = Array.from({ length: size }, () => new Float64Array(size + 1))
+  for (const { prefill, ownMs } of alone(seen)) {
+    const row = terms.map((term) => term(prefill) / ownMs)
+    for (let one = 0; one < size; one++) {
+      system[one]![size]! += row[one]!
+      for (let other = 0; other < size; other++) system[one]![other]! += row[one]! * row[other]!
+    }
+  }
+  const factors = solve(system)
+  return (prompt) => Math.max(0, terms.reduce((sum, term, at) => sum + factors[at]! * term(prompt), 0))
+}
+
+/** What a prefill took of the engine's time, milliseconds. */
+export function alone(seen: readonly Prefill[]): { readonly prefill: Prefill; readonly ownMs: number }[] {
+  const inOrder = [...seen].sort((one, other) => one.sentAt - other.sentAt)
+  let engineFreeAt = -Infinity
+  return inOrder.flatMap((prefill) => {
+    const ownMs = prefill.firstAt - Math.max(prefill.sentAt, engineFreeAt)
+    engineFreeAt = Math.max(engineFreeAt, prefill.firstAt)
+    // Several small prompts can share one step of the engine: then the later ones took nothing by themselves.
+    return ownMs > 1 ? [{ prefill, ownMs }] : []
+  })
+}
+
+/** The time to first token of each, as predicted when it was sent: what those before it still have to do, and its own. */
+export function foretell(law: FittedLaw, seen: readonly Prefill[]): number[] {
+  return seen.map((prefill) => {
+    const before = seen.filter((other) => other.sentAt < prefill.sentAt && other.firstAt > prefill.sentAt).sort((one, other) => one.sentAt - other.sentAt)
+    const ended = seen.filter((other) => other.firstAt <= prefill.sentAt).map(({ firstAt }) => firstAt)
+    const first = before[0]
+    const spentMs = first === undefined ? 0 : prefill.sentAt - Math.max(first.sentAt, ...ended)
+    const leftMs = Math.max(0, before.reduce((sum, other) => sum + law(other), 0) - spentMs)
+    return leftMs + law(prefill)
+  })
+}
+
+/** Gauss-Jordan with pivoting on an augmented matrix. */
+function solve(system: readonly Float64Array[]): number[] {
+  const size = system.length
+  for (let column = 0; column < size; column++) {
+    const pivot = system.slice(column).reduce((best, row) => (Math.abs(row[column]!) > Math.abs(best[column]!) ? row : best), system[column]!)
+    const at = system.indexOf(pivot)
+    ;(system as Float64Array[])[at] = system[column]!
+    ;(system as Float64Array[])[column] = pivot
+    for (const row of system) {
+      if (row === pivot || pivot[column] === 0) continue
+      const factor = row[column]! / pivot[column]!
+      for (let entry = column; entry <= size; entry++) row[entry]! -= factor * pivot[entry]!
+    }
+  }
+  return system.map((row, at) => (row[at] === 0 ? 0 : row[size]! / row[at]!))
+}

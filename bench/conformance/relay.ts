@@ -1,0 +1,64 @@
+/** An address that stays while what stands behind it changes, is slow, or is gone. */
+import { createServer, request } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+export interface Relay {
+  readonly url: string
+  /** Base URL, with a path in front of theirs or without; null: connections are refused. */
+  target: string | null
+  /** Before each answer. */
+  delayMs: number
+  /** `METHOD path status`, the last 500. */
+  readonly passed: string[]
+  close(): void
+}
+
+export async function openRelay(target: string | null): Promise<Relay> {
+  const passed: string[] = []
+  const server = createServer((incoming, outgoing) => {
+    pass(relay, incoming, outgoing).catch(() => outgoing.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const relay: Relay = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    target,
+    delayMs: 0,
+    passed,
+    close: () => {
+      server.close()
+      server.closeAllConnections()
+    },
+  }
+  return relay
+}
+
+async function pass({ target, delayMs, passed }: Relay, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  if (target === null) {
+    passed.push(`${incoming.method} ${incoming.url} refused`)
+    return void outgoing.destroy()
+  }
+  const pieces: Buffer[] = []
+  for await (const piece of incoming) pieces.push(piece as Buffer)
+  const { status, headers, body } = await forward(`${target}${incoming.url}`, incoming, Buffer.concat(pieces))
+  passed.push(`${incoming.method} ${incoming.url} ${status}`)
+  if (passed.length > 500) passed.shift()
+  if (delayMs > 0) await sleep(delayMs)
+  outgoing.writeHead(status, { 'content-type': String(headers['content-type'] ?? 'application/json'), 'content-length': body.length })
+  outgoing.end(body)
+}
+
+function forward(url: string, { method, headers }: IncomingMessage, body: Buffer): Promise<{ status: number; headers: IncomingMessage['headers']; body: Buffer }> {
+  return new Promise((resolve, reject) => {
+    const { 'transfer-encoding': _, connection: __, ...kept } = headers
+    const sent = request(url, { method: method!, headers: { ...kept, host: new URL(url).host, 'content-length': body.length }, agent: false }, (response) => {
+      const pieces: Buffer[] = []
+      response.on('data', (piece: Buffer) => pieces.push(piece))
+      response.on('end', () => resolve({ status: response.statusCode!, headers: response.headers, body: Buffer.concat(pieces) }))
+      response.on('error', reject)
+    })
+    sent.once('error', reject)
+    sent.end(body)
+  })
+}

@@ -1,0 +1,52 @@
+/** What the gateway says about its own choices and what it has learned. */
+import { adminKey } from '../gateway.ts'
+import type { RunningGateway } from '../gateway.ts'
+import { sendJson } from '../http.ts'
+import { until } from '../until.ts'
+
+export interface ToldDecision {
+  readonly policy: string
+  readonly fallback: { readonly from: string; readonly reason: string } | null
+  readonly prompt_tokens: number
+  readonly token_source: string
+  readonly predicted_ttft_ms: number | null
+  readonly predicted_cached_tokens: number | null
+  readonly candidates: readonly { readonly engine: string; readonly cost: number; readonly terms: Readonly<Record<string, number>> }[]
+  readonly actual?: { readonly stages?: Readonly<Record<string, number>> } | null
+  readonly split?: { readonly taken: boolean; readonly why: string }
+}
+
+/** By the header of an answer. Decisions are kept by the object that made them; it may take a moment. */
+export async function decisionOf(gateway: RunningGateway, header: unknown): Promise<ToldDecision> {
+  const id = String(header).split(';')[0]!
+  let decision: ToldDecision | null = null
+  await until(async () => {
+    decision = await asAdmin<ToldDecision>(gateway, `/v1/firstlight/decisions/${id}`).catch(() => null)
+    return decision !== null
+  }, 'the decision', { limitMs: 3000 })
+  return decision!
+}
+
+export interface ToldEngine {
+  readonly id: string
+  readonly cached_blocks: number
+  readonly cache_blocks?: number | null
+  readonly learned: {
+    readonly law: { readonly fixed_s: number; readonly per_token_s: number; readonly per_pair_s: number }
+    readonly samples: number
+    readonly confidence: number
+    readonly cache_blocks: number | null
+    readonly restarts: number
+    readonly silent_miss: readonly string[] | null
+  }
+}
+
+/** The engine as the gateway's books have it. */
+export async function bookOf(gateway: RunningGateway, engine: string): Promise<ToldEngine> {
+  const { pools } = await asAdmin<{ pools: { engines: ToldEngine[] }[] }>(gateway, '/v1/firstlight/fleet')
+  return pools.flatMap(({ engines }) => engines).find(({ id }) => id === engine)!
+}
+
+export function asAdmin<T>({ url }: RunningGateway, path: string): Promise<T> {
+  return sendJson<T>({ url, method: 'GET', path, headers: { authorization: `Bearer ${adminKey}` } })
+}

@@ -1,0 +1,113 @@
+/** Caches that are smaller than one thinks, and engines that come back empty: seen in their answers alone. */
+import { servedModel } from '../engine.ts'
+import type { FleetName } from '../fleets.ts'
+import { generator } from '../fuzz.ts'
+import type { RunningGateway } from '../gateway.ts'
+import { check } from '../row.ts'
+import type { Lab, Row } from '../row.ts'
+import { askStream } from './ask-stream.ts'
+import { bookOf } from './decisions.ts'
+
+/** Of the engine `little`. */
+const roomBlocks = 200
+const blockTokens = 32
+/** 16 blocks: a dozen of these prompts fill the cache. */
+const promptTokens = 16 * blockTokens + 8
+
+export const feedbackRows: readonly Row[] = [
+  {
+    name: 'node-little-cache',
+    says: `Of an engine with room for ${roomBlocks} blocks the gateway knows the size, and predicts what it has forgotten: 9 of 10 prompts within one block.`,
+    run: async (lab) => knownSize(lab),
+  },
+  {
+    name: 'node-little-cache-learned',
+    says: `Told that this engine has ten times the room, the gateway finds out by its answers: it believes in no more than 1.5 times what there is, and credit for forgotten prompts is gone.`,
+    run: async (lab) => learnedSize(lab),
+  },
+  {
+    name: 'node-restart',
+    says: 'An engine that was restarted is found out by three prompts that were gone: nothing is believed cached there any more.',
+    run: async (lab) => restart(lab),
+  },
+]
+
+interface Seen {
+  readonly predicted: number
+  readonly cached: number
+}
+
+/** Prompts that no other row has. */
+function prompts(seed: number, count: number): number[][] {
+  const random = generator(seed + Math.floor(Date.now() / 1000))
+  return Array.from({ length: count }, () => Array.from({ length: promptTokens }, () => 10 + Math.floor(random() * 1900)))
+}
+
+async function ask(gateway: RunningGateway, prompt: readonly number[]): Promise<Seen> {
+  const { cached, decision } = await askStream(gateway, { path: '/v1/completions', body: { model: servedModel, prompt, max_tokens: 1, temperature: 0, ignore_eos: true } })
+  return { predicted: decision.predicted_cached_tokens ?? 0, cached }
+}
+
+const within = ({ predicted, cached }: Seen): boolean => Math.abs(predicted - cached) <= blockTokens
+const show = (list: readonly Seen[]): string => list.map(({ predicted, cached }) => `${predicted}/${cached}`).join(' ')
+
+async function opened(lab: Lab, fleet: FleetName): Promise<RunningGateway> {
+  await lab.engine('little')
+  return lab.gateway('node', fleet)
+}
+
+async function knownSize(lab: Lab): Promise<string> {
+  const gateway = await opened(lab, 'little')
+  const list = prompts(1, 24)
+  for (const prompt of list) await ask(gateway, prompt)
+  const { cache_blocks } = await bookOf(gateway, 'little')
+  // The last ones are there, the first ones are gone, and asking for those pushes out more.
+  const seen: Seen[] = []
+  for (const at of [23, 22, 21, 20, 19, 18, 0, 23, 1, 22, 2, 21, 3, 4, 5, 20, 6, 7, 8, 9]) seen.push(await ask(gateway, list[at]!))
+  const right = seen.filter(within).length
+  const told = `size known: ${cache_blocks}; ${right} of ${seen.length} within ${blockTokens} tokens (predicted/reported: ${show(seen)})`
+  check(cache_blocks === roomBlocks && right >= 0.9 * seen.length, told)
+  return told
+}
+
+async function learnedSize(lab: Lab): Promise<string> {
+  const gateway = await opened(lab, 'little-misled')
+  const list = prompts(2, 24)
+  for (const prompt of list) await ask(gateway, prompt)
+  const rounds: Seen[][] = []
+  // One that is there, one that has long been pushed out: between hits, losses mean eviction, not a restart.
+  for (let round = 0; round < 5; round++) {
+    const seen: Seen[] = []
+    for (let step = 0; step < 12; step++) {
+      const lost = list[(round * 12 + step) % list.length]!
+      seen.push(await ask(gateway, lost))
+      await ask(gateway, lost)
+    }
+    rounds.push(seen)
+  }
+  const { learned } = await bookOf(gateway, 'little')
+  const wrong = rounds.map((seen) => seen.filter((one) => !within(one)).length)
+  const told = `${learned.cache_blocks} blocks believed in, ${roomBlocks} there; forgotten prompts still credited: ${wrong.map((count) => `${count} of 12`).join(', ')}; taken for a restart ${learned.restarts} times`
+  check(wrong[0]! > 0, `nothing was believed too much: ${told}`)
+  check(learned.cache_blocks !== null && learned.cache_blocks <= 1.5 * roomBlocks && wrong.at(-1)! <= 2, told)
+  return told
+}
+
+async function restart(lab: Lab): Promise<string> {
+  const gateway = await opened(lab, 'little')
+  const list = prompts(3, 8)
+  for (const prompt of list) await ask(gateway, prompt)
+  const before: Seen[] = []
+  for (const prompt of list) before.push(await ask(gateway, prompt))
+  const { restarts } = (await bookOf(gateway, 'little')).learned
+  await lab.restart('little')
+  const after: Seen[] = []
+  for (const prompt of list) after.push(await ask(gateway, prompt))
+  const wrong = after.filter((one) => !within(one)).length
+  const found = (await bookOf(gateway, 'little')).learned.restarts - restarts
+  const told = `before ${show(before)}; after ${show(after)} (predicted/reported); ${wrong} too high, restarts counted ${found}`
+  check(before.every(({ cached }) => cached >= promptTokens - blockTokens), `the prompts were not cached before: ${told}`)
+  check(after.every(({ cached }) => cached === 0), `the engine came back with a cache: ${told}`)
+  check(wrong <= 3 && found >= 1, told)
+  return told
+}

@@ -1,0 +1,197 @@
+/** LMCache as it is deployed, before the gateway: lookups at its coordinator, or the gateway in the coordinator's place. */
+import { servedModel } from '../engine.ts'
+import { registryToken } from '../fleets.ts'
+import type { EngineName, FleetName } from '../fleets.ts'
+import { generator } from '../fuzz.ts'
+import type { GatewayKind, RunningGateway } from '../gateway.ts'
+import { send, sendJson } from '../http.ts'
+import { chunkTokens } from '../lmcache-servers.ts'
+import { check } from '../row.ts'
+import type { Lab, Row } from '../row.ts'
+import { until } from '../until.ts'
+import { askStream } from './ask-stream.ts'
+import type { Told } from './ask-stream.ts'
+import { direct } from './asks.ts'
+
+/** Four whole chunks and a bit. */
+const promptTokens = 4 * chunkTokens + 76
+const sides = ['left', 'right'] as const
+
+export function lmcacheRows(kind: GatewayKind): Row[] {
+  return [
+    {
+      name: `${kind}-lmcache-lookup`,
+      says: `What LMCache's coordinator says is held (${kind}) decides: kv_aware and ttft send each prompt to the engine whose LMCache has it, found by its host.`,
+      run: async (lab) => lookup(lab, kind),
+    },
+    {
+      name: `${kind}-lmcache-down`,
+      says: `While the coordinator is down (${kind}) every request is served by the fallback, which says so; when it is back it is asked again.`,
+      run: async (lab) => down(lab, kind),
+    },
+    {
+      name: `${kind}-lmcache-slow`,
+      says: `A coordinator that takes two seconds (${kind}) holds no request up for longer than the budget of 250 ms, by the gateway's own stages.`,
+      run: async (lab) => slow(lab, kind),
+    },
+    {
+      name: `${kind}-lmcache-registry`,
+      says: `LMCache servers whose coordinator becomes the gateway (${kind}) register there by themselves, and their events decide as its lookups did.`,
+      run: async (lab) => registry(lab, kind),
+    },
+  ]
+}
+
+/** Held by no engine yet. */
+function newPrompt(): number[] {
+  const random = generator(Math.floor(Math.random() * 2 ** 32))
+  return Array.from({ length: promptTokens }, () => 10 + Math.floor(random() * 1900))
+}
+
+const completion = (prompt: readonly number[]) => ({ model: servedModel, prompt, max_tokens: 2, temperature: 0, ignore_eos: true })
+
+async function open(lab: Lab, kind: GatewayKind, fleet: FleetName): Promise<RunningGateway> {
+  for (const side of sides) await lab.engine(side)
+  const { told, asked, coordinatorUrl } = await lab.lmcache()
+  told.target ??= coordinatorUrl
+  asked.target = coordinatorUrl
+  asked.delayMs = 0
+  return lab.gateway(kind, fleet)
+}
+
+/** Each engine gets a prompt of its own without the gateway, which so cannot know it but from LMCache. */
+async function teach(lab: Lab): Promise<Readonly<Record<(typeof sides)[number], readonly number[]>>> {
+  const prompts = { left: newPrompt(), right: newPrompt() }
+  for (const side of sides) {
+    const { status, body } = await send(direct(await lab.engine(side), completion(prompts[side])))
+    check(status === 200, `${side} answered ${status}: ${body.toString('utf8').slice(0, 200)}`)
+  }
+  return prompts
+}
+
+/** Chunks of a prompt that an instance holds, by the directory behind `url`. */
+async function heldAt(url: string, prompt: readonly number[]): Promise<string[]> {
+  const { results } = await sendJson<{ results: { placements: { instance_id: string }[] }[] }>({
+    url: new URL(url).origin, method: 'POST', path: `${new URL(url).pathname.replace(/\/$/, '')}/directory/lookup`, body: { tokens: prompt, model_name: 'models/tiny', world_size: 1 },
+  })
+  return results.map(({ placements }) => placements.map(({ instance_id }) => instance_id).join('+'))
+}
+
+async function untilHeld(url: string, prompts: Readonly<Record<string, readonly number[]>>): Promise<void> {
+  for (const [side, prompt] of Object.entries(prompts)) {
+    let last: readonly string[] = []
+    await until(async () => {
+      last = await heldAt(url, prompt)
+      return last.length === 4 && last.every((held) => held === `node-${side}`)
+    }, `the directory to list ${side}'s chunks`, { everyMs: 300, limitMs: 20_000 }).catch((error: unknown) => {
+      throw new Error(`${(error as Error).message}; it says ${JSON.stringify(last)}`)
+    })
+  }
+}
+
+const ask = (gateway: RunningGateway, prompt: readonly number[], policy: string): Promise<Told> => askStream(gateway, { path: '/v1/completions', body: completion(prompt), policy })
+
+/** A prompt that goes on where a known one ends, so that the engine's own cache of it is no help to the gateway. */
+const longer = (prompt: readonly number[], round: number): number[] => [...prompt, ...Array.from({ length: 20 }, (_, at) => 10 + ((at * 13 + round * 97) % 1900))]
+
+async function lookup(lab: Lab, kind: GatewayKind): Promise<string> {
+  const gateway = await open(lab, kind, 'coordinator')
+  const { asked, coordinatorUrl } = await lab.lmcache()
+  const seen: string[] = []
+  for (const policy of ['kv_aware', 'ttft'] as const) {
+    const prompts = await teach(lab)
+    await untilHeld(coordinatorUrl, prompts)
+    // The engines forget; only LMCache still has the blocks.
+    for (const side of sides) await send(direct(await lab.engine(side), undefined, '/reset_prefix_cache'))
+    for (const side of sides) {
+      // The first question may find the gateway not knowing the instances yet: they are read on the way.
+      const told = await untilRight(() => ask(gateway, longer(prompts[side], seen.length), policy), side)
+      check(told.decision.policy === policy && told.decision.fallback === null, `${policy}: ${told.decision.policy} decided, ${JSON.stringify(told.decision.fallback)}`)
+      check(told.engine === side, `${policy}: a prompt held by ${side} went to ${told.engine}: ${JSON.stringify(told.decision.candidates)}`)
+      seen.push(`${policy} ${side}: predicted ${told.decision.predicted_cached_tokens}, reported ${told.cached}`)
+      check(told.cached >= 4 * chunkTokens - 32 && told.decision.predicted_cached_tokens === 4 * chunkTokens, seen.at(-1)!)
+    }
+  }
+  const calls = (path: string) => asked.passed.filter((line) => line.includes(path) && line.endsWith(' 200')).length
+  check(calls('/directory/lookup') >= 4 && calls('/instances') >= 1, `calls at the coordinator: ${[...new Set(asked.passed)].join(', ')}`)
+  return `${seen.join('; ')}; ${calls('/directory/lookup')} lookups and ${calls('/instances')} looks at the instances`
+}
+
+/** Asks twice at most: nothing else is warm when a gateway has just started. */
+async function untilRight(once: () => Promise<Told>, side: EngineName): Promise<Told> {
+  const told = await once()
+  return told.engine === side && told.decision.fallback === null ? told : once()
+}
+
+async function down(lab: Lab, kind: GatewayKind): Promise<string> {
+  const gateway = await open(lab, kind, 'coordinator')
+  const { asked, coordinatorUrl } = await lab.lmcache()
+  const prompts = await teach(lab)
+  await untilHeld(coordinatorUrl, prompts)
+  asked.target = null
+  const during: Told[] = []
+  try {
+    for (let round = 0; round < 8; round++) during.push(await ask(gateway, longer(prompts.left, 10 + round), 'kv_aware'))
+  } finally {
+    asked.target = coordinatorUrl
+  }
+  const reasons = during.map(({ decision }) => `${decision.policy} (${decision.fallback?.from ?? 'no fallback'}: ${decision.fallback?.reason ?? '-'})`)
+  check(during.every(({ decision }) => decision.fallback?.from === 'kv_aware'), reasons.join(', '))
+  const refused = asked.passed.filter((line) => line.includes('/directory/lookup') && line.endsWith('refused')).length
+  // Five failures in a row: nobody is asked for five seconds.
+  let again: Told | null = null
+  const back = await until(async () => {
+    again = await ask(gateway, longer(prompts.right, 30 + Math.floor(Math.random() * 1000)), 'kv_aware')
+    return again.decision.fallback === null
+  }, 'kv_aware to decide again', { everyMs: 500, limitMs: 20_000 })
+  check(again!.engine === 'right', `after it was back, a prompt held by right went to ${again!.engine}`)
+  return `8 of 8 served by ${[...new Set(reasons)].join(', ')}; ${refused} lookups tried; ${(back / 1000).toFixed(1)} s after it was back kv_aware decides again`
+}
+
+async function slow(lab: Lab, kind: GatewayKind): Promise<string> {
+  const gateway = await open(lab, kind, 'coordinator')
+  const { asked, coordinatorUrl } = await lab.lmcache()
+  const prompts = await teach(lab)
+  await untilHeld(coordinatorUrl, prompts)
+  await until(async () => (await ask(gateway, longer(prompts.left, Math.floor(Math.random() * 1000)), 'kv_aware')).decision.fallback === null, 'kv_aware to decide', { everyMs: 500, limitMs: 20_000 })
+  asked.delayMs = 2000
+  const during: Told[] = []
+  try {
+    for (let round = 0; round < 8; round++) during.push(await ask(gateway, longer(newPrompt(), round), 'kv_aware'))
+  } finally {
+    asked.delayMs = 0
+  }
+  const waits = during.map(({ decision }) => Math.round(decision.actual?.stages?.['lookup'] ?? NaN))
+  const told = `lookup stages ${waits.join(' ')} ms; ${[...new Set(during.map(({ decision }) => decision.fallback?.reason ?? 'no fallback'))].join(', ')}`
+  // Timers are late on a busy machine; two seconds they are not.
+  check(waits.every((wait) => wait < 1000) && during.every(({ decision }) => decision.fallback?.from === 'kv_aware'), told)
+  return `8 of 8 served; ${told}`
+}
+
+async function registry(lab: Lab, kind: GatewayKind): Promise<string> {
+  const gateway = await open(lab, kind, 'registry')
+  const { told: reports, coordinatorUrl } = await lab.lmcache()
+  const base = `${gateway.url}/lmcache/lab/${registryToken}`
+  const from = reports.passed.length
+  reports.target = base
+  try {
+    // A heartbeat is answered "unknown instance; re-register": nobody tells the servers but that.
+    const registered = await until(async () => {
+      const { instances } = await sendJson<{ instances: { instance_id: string }[] }>({ url: gateway.url, method: 'GET', path: `/lmcache/lab/${registryToken}/instances` })
+      return sides.every((side) => instances.some(({ instance_id }) => instance_id === `node-${side}`))
+    }, 'both servers to register at the gateway', { everyMs: 500, limitMs: 90_000 })
+    const prompts = await teach(lab)
+    await untilHeld(base, prompts)
+    const seen: string[] = []
+    for (const side of sides) {
+      const answer = await ask(gateway, longer(prompts[side], 200), 'kv_aware')
+      seen.push(`${side}: by ${answer.engine}, predicted ${answer.decision.predicted_cached_tokens}, reported ${answer.cached}`)
+      check(answer.engine === side && answer.decision.fallback === null && answer.decision.predicted_cached_tokens === 4 * chunkTokens, seen.at(-1)!)
+    }
+    const lines = reports.passed.slice(from)
+    const count = (line: string) => lines.filter((one) => one === line).length
+    return `registered after ${(registered / 1000).toFixed(1)} s; ${count('POST /events 200')} event posts accepted, ${lines.filter((line) => line.startsWith('POST /events') && !line.endsWith(' 200')).length} refused; ${seen.join('; ')}`
+  } finally {
+    reports.target = coordinatorUrl
+  }
+}
