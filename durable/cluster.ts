@@ -3,6 +3,7 @@ import { type Admitted, ClusterState, type Held } from '../src/core/cluster/clus
 import type { Admission, ClusterDigest, ClusterGlance, Decision, EngineSignal, Outcome, PoolConfig, Refusal, Resume } from '../src/core/cluster/contract.ts'
 import { readAdmission, readOutcome, readPool, readResume } from '../src/core/cluster/payload.ts'
 import { bookingKey } from '../src/core/cluster/bookings.ts'
+import type { KvFeed, KvFeedState } from '../src/core/kv-events/feed.ts'
 import type { RegistryAnswer, RegistryCall } from '../src/core/lmcache/registry-call.ts'
 import type { Cluster } from '../src/ports.ts'
 import { debugRouter } from './debug.ts'
@@ -76,6 +77,10 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
 
   async registry(call: RegistryCall): Promise<RegistryAnswer> {
     return this.#state.registry.call(call, this.now())
+  }
+
+  async feed(feeds: readonly KvFeed[]): Promise<KvFeedState[]> {
+    return this.#state.feed(feeds, this.now())
   }
 
   async digest(): Promise<ClusterDigest> {

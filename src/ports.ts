@@ -15,6 +15,7 @@ import type {
   AttemptFailure,
   Usage,
 } from './core/cluster/contract.ts'
+import type { KvFeed, KvFeedState } from './core/kv-events/feed.ts'
 import type { RegistryAnswer, RegistryCall } from './core/lmcache/registry-call.ts'
 import type { ReportPartial } from './core/reports/partial.ts'
 import type { RecordBatch } from './core/reports/record.ts'
@@ -30,6 +31,8 @@ export interface Cluster {
   /** Adopts only newer versions; removed engines drain. */
   configure(version: number, pool: PoolConfig): Promise<void>
   admit(admission: Admission): Promise<Admitted>
+  /** As `admit`, without a promise, for books in this process. null: not at once; ask `admit`. Absent: never at once. */
+  admitNow?(admission: Admission): Admitted | null
   /** Books again, without ranking, what an evicted object has forgotten. Harmless for a booking it still knows. */
   resume(booking: Resume): Promise<Lease>
   /** Ranks without booking. */
@@ -37,6 +40,8 @@ export interface Cluster {
   observe(signals: readonly EngineSignal[]): Promise<void>
   /** What an LMCache server says to the pool's registry, and what it is told. Absent where none is kept. */
   registry?(call: RegistryCall): Promise<RegistryAnswer>
+  /** What engines' own KV events say of their caches; one answer each. Absent where none are taken. */
+  feed?(feeds: readonly KvFeed[]): Promise<readonly KvFeedState[]>
   digest(): Promise<ClusterDigest>
   explain(id: string): Promise<Decision | null>
   /** A digest for the eye, with the last decisions, newest first. Absent: the digest has to do. */
@@ -49,6 +54,8 @@ export type Admitted =
 
 /** Holds one booking. Every path ends in `release`; a lease nobody renews lapses. */
 export interface Lease {
+  /** The books are in this process: what is said has its effect before the call returns, and nobody need wait for it. */
+  readonly inProcess?: boolean
   /** A leg of a split has answered before the first token: its engine is free. Absent where nothing is split. */
   legDone?(part: 'encode' | 'prefill', stages: StageTimes, usage?: Usage | null): Promise<void>
   /** The prefill is done: its work leaves the queue. */
@@ -85,7 +92,25 @@ export interface OriginRequest {
   /** Until the first body byte. */
   readonly firstByteMs: number
   /** Aborted when the client is gone or the gateway gives up. */
-  readonly signal: AbortSignal
+  readonly signal: GoneSignal
+}
+
+/** As much of an AbortSignal as the way of a request needs: a real one fits, and a platform may have a cheaper one. */
+export interface GoneSignal {
+  readonly aborted: boolean
+  readonly reason: unknown
+  addEventListener(type: 'abort', listener: () => void): void
+  removeEventListener(type: 'abort', listener: () => void): void
+}
+
+/** Rings once, some time after it was set: a little late rather than early. One clock for many, where timers are dear. */
+export interface Alarms {
+  set(delayMs: number, ring: () => void): Alarm
+}
+
+export interface Alarm {
+  /** Harmless when it has rung. */
+  cancel(): void
 }
 
 /** An engine could not be asked, or broke. The message may name addresses: log only. */
@@ -106,6 +131,23 @@ export class OriginError extends Error {
 export interface Origin {
   /** Resolves with the answer's head. Rejects with an OriginError, or with the signal's reason. */
   send(request: OriginRequest): Promise<OriginAnswer>
+  /**
+   * `send` and `firstByte` in one, told in the tick in which the bytes came: what a platform with sockets can do without
+   * a copy and a promise for every step. Absent: `send`.
+   */
+  begin?(request: OriginRequest, beginning: Beginning): void
+}
+
+/** Hears how a request begins: `head`, then `begun`; or `failed`, once, at any time before that. */
+export interface Beginning {
+  /** Silence of an event stream after its head for which the caller will wait; 0: as long as `firstByteMs` allows. */
+  readonly patienceMs: number
+  /** false: the caller has taken the answer to itself and hears no more. */
+  head(answer: OriginAnswer): boolean
+  /** `early`: patience is over, and the first byte still to come. */
+  begun(answer: OriginAnswer, early: boolean): void
+  /** With an OriginError, or the signal's reason. */
+  failed(error: unknown): void
 }
 
 export interface OriginAnswer {
@@ -231,6 +273,8 @@ export interface Ttft {
 }
 
 export interface Log {
+  /** Is a line of this level written? Asked before one is put together that every request has. Absent: yes. */
+  writes?(level: 'info'): boolean
   debug(event: string, fields?: Readonly<Record<string, unknown>>): void
   info(event: string, fields?: Readonly<Record<string, unknown>>): void
   warn(event: string, fields?: Readonly<Record<string, unknown>>): void
@@ -250,6 +294,8 @@ export interface Ports {
   readonly log: Log
   /** Absent: this runtime keeps no reports and no rollups while `ttft` is off. */
   readonly ttft?: Ttft
+  /** Absent: timers of the runtime. */
+  readonly alarms?: Alarms
   /** Posts to services that are no engines, such as a trace collector; the status of the answer, whose body is not read. */
   post?(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<number>
 }

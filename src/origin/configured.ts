@@ -1,4 +1,5 @@
 import type { ClusterGlance, PoolConfig } from '../core/cluster/contract.ts'
+import type { KvFeed, KvFeedState } from '../core/kv-events/feed.ts'
 import type { Cluster } from '../ports.ts'
 
 /** The configuration of one pool as this edge holds it now. */
@@ -9,6 +10,14 @@ export interface PoolSource {
 
 async function glanceAt(cluster: Cluster, decisions: number): Promise<ClusterGlance> {
   return cluster.glance === undefined ? { digest: await cluster.digest(), decisions: [] } : cluster.glance(decisions)
+}
+
+/** An object without a configuration knows no engine at all. What it took the first time it takes no second time. */
+async function feedTo(cluster: Cluster, feeds: readonly KvFeed[], configure: () => Promise<void>): Promise<readonly KvFeedState[]> {
+  const states = await cluster.feed!(feeds)
+  if (!states.includes('unknown')) return states
+  await configure()
+  return cluster.feed!(feeds)
 }
 
 /**
@@ -61,6 +70,7 @@ export function configured(cluster: Cluster, source: () => PoolSource | null): C
       if (told !== source()?.version || signals.some(({ kind }) => kind === 'drain')) await configure()
       await cluster.observe(signals)
     },
+    ...(cluster.feed === undefined ? {} : { feed: (feeds) => feedTo(cluster, feeds, configure) }),
     digest: () => upToDate(() => cluster.digest(), ({ configVersion }) => configVersion),
     glance: (decisions) => upToDate(() => glanceAt(cluster, decisions), ({ digest }) => digest.configVersion),
   }

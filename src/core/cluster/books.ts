@@ -4,6 +4,7 @@
  * not read a signal never makes anyone compute it.
  */
 import type { Signal, Signals } from '../routing/policy.ts'
+import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
 import type { Admission, EngineDigest, EngineSpec, EngineStats, Outcome, Placement, PoolConfig, StageTimes, Usage } from './contract.ts'
 
 /** An engine as the books see it. `slot` is a small number of its own while the books know the engine, then reused. */
@@ -53,6 +54,8 @@ export interface Books {
   engineForgotten(engine: EngineRef): void
   /** A scrape of the engine's metrics. */
   observed(engine: EngineRef, stats: EngineStats, now: number): void
+  /** What the engine's own events say of its cache. Absent: of no interest here. */
+  fed?(engine: EngineRef, feed: KvFeed, now: number): KvFeedState
   /** Also called for a booking restored or resumed; then `firstToken` and `progress` repeat what is known. */
   book(booking: Booked, now: number): void
   /** Legs of a part have answered before the first token: their engines are free. At most once a part. */

@@ -177,6 +177,11 @@ export class ClusterState {
     for (const signal of signals) this.#fleet.observe(signal, now)
   }
 
+  /** What engines' own events say of their caches; one answer each. */
+  feed(...[feeds, now]: Parameters<Fleet['feed']>): ReturnType<Fleet['feed']> {
+    return this.#fleet.feed(feeds, now)
+  }
+
   digest(now: number): ClusterDigest {
     return this.#digestOf(() => this.#fleet.digest(now), now)
   }

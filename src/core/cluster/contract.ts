@@ -298,6 +298,16 @@ export interface EngineDigest {
   readonly failuresTotal: number
   readonly stats: (EngineStats & { readonly ageMs: number }) | null
   readonly learned?: EngineLearned
+  /** How its KV events come in; absent: nobody passes them on. */
+  readonly kvFeed?: {
+    /** `exact`: they alone say what it holds. `partial`: it may hold more. `silent`: none came lately. */
+    readonly state: 'exact' | 'partial' | 'silent'
+    /** Blocks stored and removed. */
+    readonly changes: number
+    /** Times the picture began anew. */
+    readonly resyncs: number
+    readonly lagMs: number
+  }
   /** Share of prompt tokens its cache had, a decayed mean, 0..1; null: no engine said. Absent from older objects. */
   readonly hitRate?: number | null
   /** The last TTFTs, ms, oldest first. In a glance only. */

@@ -5,6 +5,7 @@ import { AdapterUse } from './adapter-use.ts'
 import { CacheCapacity } from './cache-capacity.ts'
 import { CacheFeedback } from './cache-feedback.ts'
 import type { EngineSpec, EngineStats } from './contract.ts'
+import { EventFeed } from './event-feed.ts'
 import { HandOverTime } from '../latency/hand-over.ts'
 import { PrefillQueue } from './prefill-work.ts'
 
@@ -44,6 +45,10 @@ export class EngineBook {
   readonly capacity = new CacheCapacity()
   readonly adapters = new AdapterUse()
   readonly handOver = new HandOverTime()
+  /** Its KV events, where a bridge passes them on. */
+  readonly feed = new EventFeed()
+  /** Tokens a block as the engine cuts them: it reuses no part of one. 1: it has not said. */
+  engineBlockTokens = 1
   /** Live requests. */
   requests = 0
   #warmSince: number
@@ -92,6 +97,7 @@ export class EngineBook {
     this.#reportsCaching = stats.prefixCaching ?? this.#reportsCaching
     const reported = stats.cacheBlocks === null ? null : stats.cacheBlocks * ((stats.blockTokens ?? poolBlockTokens) / poolBlockTokens)
     this.capacity.declare(spec.cacheBlocks ?? reported)
+    this.engineBlockTokens = stats.blockTokens ?? this.engineBlockTokens
     if (stats.adapters !== null) this.adapters.observed(stats.adapters)
   }
 

@@ -1,3 +1,4 @@
+import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
 import { booked, judged, revived, type Verdict } from './circuit.ts'
 import type { EngineDigest, EngineSignal, PoolConfig } from './contract.ts'
 import { engineDigest } from './digest.ts'
@@ -49,6 +50,13 @@ export class Fleet {
     if (signal.stats === null) return
     engine.stats = { value: signal.stats, at }
     this.#books.observed(engine, signal.stats, at)
+  }
+
+  feed(feeds: readonly KvFeed[], now: number): KvFeedState[] {
+    return feeds.map((feed) => {
+      const engine = this.engines.get(feed.engine)
+      return engine === undefined ? 'unknown' : this.#books.fed(engine, feed, now)
+    })
   }
 
   /** The engine was chosen: on an open circuit this booking is the trial. */

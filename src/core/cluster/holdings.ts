@@ -170,6 +170,12 @@ export class Holdings {
     share.cached = 0
   }
 
+  /** Drops what was let go up to that moment. The stamp wraps around: compare by difference. */
+  sweep(engine: number, stamp: number): void {
+    const share = this.shares[engine]!
+    while (share.last !== NONE && ((this.records.words[share.last * HOLDING_STRIDE + STAMP]! - stamp) | 0) <= 0) this.drop(share.last, false)
+  }
+
   /** Cuts a run in two together with what engines hold of it; returns the upper run. */
   split(node: number, length: number): number {
     if (!this.#heldBeyond(node, length)) {

@@ -48,11 +48,13 @@ export interface EngineFacts {
 
 export function engineDigestOf(book: EngineBook, { law, activeBlocks, cachedBlocks, now }: EngineFacts): Partial<EngineDigest> {
   const report = book.feedback.report
+  const feed = book.feed.stateAt(now)
   return {
     activeBlocks,
     cachedBlocks,
     queuedPrefillS: book.queue.seconds(now),
     queuedPrefillTokens: book.queue.newTokens,
+    ...(feed === null ? {} : { kvFeed: { state: feed, changes: book.feed.changes, resyncs: book.feed.resyncs, lagMs: book.feed.lagMs } }),
     ...(book.capacity.declared === null ? {} : { cacheBlocks: book.capacity.declared }),
     learned: {
       law,

@@ -48,6 +48,8 @@ function learnCache(leg: LegBook, outcome: Outcome, { now, index, blockTokens }:
   const uncertainTokens = Math.min(predictedTokens, believed.uncertainTokens)
   const engine = book.number
   const verdict = book.feedback.judge({ predictedTokens, actualTokens, uncertainTokens })
+  // Its events tell of restarts and evictions themselves.
+  if (book.feed.isExact(now)) return actualTokens
   if (verdict.kind === 'restarted') {
     index.flush(engine)
     book.restarted(now)

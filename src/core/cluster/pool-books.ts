@@ -1,4 +1,5 @@
 import type { Signal, Signals } from '../routing/policy.ts'
+import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
 import type { Booked, Books, EngineRef, Forecast, LegDone } from './books.ts'
 import type { Admission, EngineDigest, EngineStats, Outcome, PoolConfig, StageTimes } from './contract.ts'
 
@@ -26,6 +27,11 @@ export class PoolBooks {
 
   observed(engine: EngineRef, stats: EngineStats, now: number): void {
     for (const books of this.#all) books.observed(engine, stats, now)
+  }
+
+  /** As the one who keeps an index answers. */
+  fed(engine: EngineRef, feed: KvFeed, now: number): KvFeedState {
+    return this.#all.map((books) => books.fed?.(engine, feed, now)).find((state) => state !== undefined) ?? 'unknown'
   }
 
   book(booking: Booked, now: number): void {

@@ -1,5 +1,6 @@
 import { MAX_RUN } from './block-arena.ts'
 import { BlockTree, HOLDERS, HOLDING, LIVE_HOLDERS, NODE_STRIDE } from './block-tree.ts'
+import { ExactBlocks } from './exact-blocks.ts'
 import { ENGINE, HELD, HOLDING_STRIDE, Holdings, LIVE, NODE, NONE, PARENT_HOLDING, SIBLING, STAMP } from './holdings.ts'
 
 /** What the design allows a (block, engine) entry to take, all tables counted. */
@@ -24,6 +25,8 @@ export interface Pin {
 export class PrefixIndex {
   readonly #tree = new BlockTree()
   readonly #holdings = new Holdings(this.#tree)
+  /** What engines told of themselves. */
+  readonly exact = new ExactBlocks()
   #maxEntries = 0
   #maxBytes = 0
   readonly #capacity: number[] = []
@@ -71,11 +74,11 @@ export class PrefixIndex {
 
   /** All typed arrays, slack included. */
   get bytes(): number {
-    return this.#tree.bytes + this.#holdings.records.bytes
+    return this.#tree.bytes + this.#holdings.records.bytes + this.exact.bytes
   }
 
   cachedBlocks(engine: number): number {
-    return this.#holdings.shares[engine]!.cached
+    return Math.max(this.#holdings.shares[engine]!.cached, this.exact.count(engine))
   }
 
   liveBlocks(engine: number): number {
@@ -91,6 +94,23 @@ export class PrefixIndex {
   /** The engine lost its cache, e.g. by a restart. Live requests keep their load, but leave nothing behind. */
   flush(engine: number): void {
     this.#holdings.doom(engine)
+    this.exact.clear(engine)
+  }
+
+  /** Takes in which blocks the engine says it stored and removed. false: there was no room for all of them. */
+  tell(engine: number, stored: Uint32Array, removed: Uint32Array): boolean {
+    this.exact.setAll(engine, removed, false)
+    return this.exact.setAll(engine, stored, true, this.#maxEntries)
+  }
+
+  /** The moment up to which things have been let go. */
+  get stamp(): number {
+    return this.#stamp
+  }
+
+  /** Believes no more what was let go up to that moment and is still in no event: it was never stored, or is gone again. */
+  sweep(engine: number, stamp: number): void {
+    this.#holdings.sweep(engine, stamp)
   }
 
   /** Fills `cached` and `live` for the first `count` blocks. */
@@ -117,6 +137,13 @@ export class PrefixIndex {
       end = start
       if (depth > 0) part = tree.length(tree.path[depth - 1]!)
     }
+    if (this.exact.entries > 0) this.#addTold(blocks, count)
+  }
+
+  #addTold(blocks: Uint32Array, count: number): void {
+    const { exact, cached } = this
+    exact.match(blocks, count)
+    for (let engine = Math.min(cached.length, exact.reach.length) - 1; engine >= 0; engine--) cached[engine] = Math.max(cached[engine]!, exact.reach[engine]!)
   }
 
   readonly #seen = { cached: 0, live: 0 }
@@ -158,6 +185,7 @@ export class PrefixIndex {
    */
   release(pin: Pin, keep = Infinity): void {
     const holdings = this.#holdings
+    const kept = this.#isTold(pin) ? 0 : keep
     const stamp = (this.#stamp = (this.#stamp + 1) | 0)
     let end = pin.blocks
     let next = pin.holding
@@ -166,10 +194,17 @@ export class PrefixIndex {
       const at = holding * HOLDING_STRIDE
       next = holdings.records.words[at + PARENT_HOLDING]!
       const start = end - this.#tree.length(holdings.records.words[at + NODE]!)
-      if (holdings.endLive(holding)) this.#settle(holding, stamp, keep - start)
+      if (holdings.endLive(holding)) this.#settle(holding, stamp, kept - start)
       end = start
     }
     this.#enforce(pin.engine)
+  }
+
+  /** Has the engine told of its last block? Then its events speak of the prompt, and nothing is to be believed of it. */
+  #isTold({ engine, holding }: Pin): boolean {
+    if (holding === NONE || this.exact.count(engine) === 0) return false
+    const [lo, hi] = this.#tree.lastHash(this.#holdings.records.words[holding * HOLDING_STRIDE + NODE]!)
+    return this.exact.has(engine, lo, hi)
   }
 
   /** Recorded blocks that no other live request on the engine shares. */

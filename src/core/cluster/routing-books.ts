@@ -1,6 +1,7 @@
 import { tokenSeconds } from '../latency/decode.ts'
 import { newTokens, queueSeconds, type Law } from '../latency/law.ts'
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
+import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
 import type { Signal } from '../routing/policy.ts'
 import { ActiveBlocks } from './active-blocks.ts'
 import { type Booked, type Books, endsAtFirstToken, type EngineRef, type Leg, type LegDone } from './books.ts'
@@ -66,12 +67,18 @@ export class RoutingBooks implements Books {
     book.kind.forgotten(book)
   }
 
-  observed(engine: EngineRef, stats: EngineStats): void {
+  observed(engine: EngineRef, stats: EngineStats, now: number): void {
     const book = this.#book(engine)
     const cached = book.caches(engine.spec)
     book.observed(stats, this.#blockTokens, engine.spec)
     if (cached && !book.caches(engine.spec)) this.#index.flush(book.number)
     this.#index.setCapacity(book.number, book.capacity.blocks)
+    book.feed.fade(this.#index, { engine: book.number, now })
+  }
+
+  fed(engine: EngineRef, feed: KvFeed, now: number): KvFeedState {
+    const book = this.#book(engine)
+    return feed.blockTokens === this.#blockTokens ? book.feed.take(feed, this.#index, { engine: book.number, now }) : 'block_tokens'
   }
 
   book(booking: Booked, now: number): void {

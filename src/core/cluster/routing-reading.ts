@@ -141,8 +141,10 @@ export class RoutingReading implements Reading {
   }
 
   #cached(engine: EngineRef, indexTokens: number): CachedTokens {
-    // An engine computes at least the last token of a prompt, whatever it has cached.
-    const limit = Math.max(0, this.#admission.promptTokens - 1)
+    // An engine computes at least the last token of a prompt, whatever it has cached, and reuses whole blocks only.
+    const { engineBlockTokens } = this.#sources.book(engine)
+    const most = Math.max(0, this.#admission.promptTokens - 1)
+    const limit = most - (most % engineBlockTokens)
     const hint = this.#hints.get(engine.spec.id) ?? NO_HINT
     const device = Math.min(limit, Math.max(indexTokens, hint.device))
     if (hint === NO_HINT) return device === 0 ? NOTHING_CACHED : { total: device, host: 0, disk: 0, remote: 0 }

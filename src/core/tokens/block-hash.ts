@@ -26,7 +26,8 @@ export interface ChainScope {
 const MIX_A = 0x9e3779b1
 const MIX_B = 0x85ebca77
 
-function finish(state: ChainState, length: number): void {
+/** Ends a block of `length` words or characters that the state has taken in: from here on it names them all. */
+export function endBlock(state: ChainState, length: number): void {
   // Murmur3's ending: every step can be undone, so no state is lost, and each bit of either lane reaches both.
   let a = state.lo ^ length
   let b = state.hi ^ length
@@ -47,6 +48,12 @@ function finish(state: ChainState, length: number): void {
 
 /** Feeds `words[from, to)` to the chain as one block. */
 export function chainWords(state: ChainState, words: Uint32Array | readonly number[], from: number, to: number): void {
+  absorbWords(state, words, from, to)
+  endBlock(state, to - from)
+}
+
+/** Takes in a part of a block: `endBlock` ends it. */
+export function absorbWords(state: ChainState, words: Uint32Array | readonly number[], from: number, to: number): void {
   let a = state.lo
   let b = state.hi
   for (let i = from; i < to; i++) {
@@ -59,7 +66,6 @@ export function chainWords(state: ChainState, words: Uint32Array | readonly numb
   }
   state.lo = a
   state.hi = b
-  finish(state, to - from)
 }
 
 /** Feeds `text[from, to)`, two UTF-16 units a step, and its length, so that `ab|c` and `a|bc` differ. */
@@ -75,7 +81,7 @@ export function chainText(state: ChainState, text: string, from = 0, to: number 
   }
   state.lo = a
   state.hi = b
-  finish(state, to - from)
+  endBlock(state, to - from)
 }
 
 /** Where the chain of a scope starts: the same on every edge of a pool. */

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { ClusterState, type Held } from '../../core/cluster/cluster-state.ts'
 import type { EarlyPart } from '../../core/cluster/books.ts'
 import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes, Usage } from '../../core/cluster/contract.ts'
+import type { KvFeed } from '../../core/kv-events/feed.ts'
 import type { RegistryCall } from '../../core/lmcache/registry-call.ts'
 import { configured, type PoolSource } from '../../origin/configured.ts'
 import type { Admitted, Cluster, Lease } from '../../ports.ts'
@@ -87,6 +88,10 @@ class MemoryCluster implements Cluster {
 
   async registry(call: RegistryCall) {
     return this.#state.registry.call(call, this.#now())
+  }
+
+  async feed(feeds: readonly KvFeed[]) {
+    return this.#state.feed(feeds, this.#now())
   }
 
   async digest() {

@@ -1,5 +1,6 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
 import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes, Usage } from '../../core/cluster/contract.ts'
+import type { KvFeed, KvFeedState } from '../../core/kv-events/feed.ts'
 import type { RegistryAnswer, RegistryCall } from '../../core/lmcache/registry-call.ts'
 import type { Admitted, Cluster, Lease } from '../../ports.ts'
 
@@ -56,6 +57,10 @@ export class RemoteCluster implements Cluster {
 
   registry(call: RegistryCall): Promise<RegistryAnswer> {
     return this.#call(async (stub) => (await stub.registry(call)) as RegistryAnswer)
+  }
+
+  feed(feeds: readonly KvFeed[]): Promise<readonly KvFeedState[]> {
+    return this.#call(async (stub) => stub.feed(feeds))
   }
 
   digest() {

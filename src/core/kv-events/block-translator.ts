@@ -1,0 +1,164 @@
+import { absorbWords, chainSeed, endBlock, type ChainState } from '../tokens/block-hash.ts'
+import type { BlocksStored, EngineHash, KvEvent } from './event-batch.ts'
+
+/** Is told which of our blocks, by their chained hashes, the engine holds. One block may be held several times over. */
+export interface BlockSink {
+  hold(lo: number, hi: number): void
+  drop(lo: number, hi: number): void
+  clear(): void
+}
+
+/** How a pool names its blocks. */
+export interface PoolBlocks {
+  /** Base model of the pool. */
+  readonly model: string
+  readonly blockTokens: number
+}
+
+/** An engine's block as we know it: the chain up to its end. */
+interface Known {
+  /** Of the chain; inside a block of ours, what the chain has taken in of it. */
+  readonly lo: number
+  readonly hi: number
+  /** Engine blocks since the last end of a block of ours; 0: one ends here. */
+  readonly open: number
+  /** Physical copies: two requests that computed the same block side by side leave two. */
+  copies: number
+}
+
+/** Where the blocks lie that routing counts on as cached; older engines do not say. */
+const DEVICE = 'GPU'
+
+/**
+ * From an engine's own block hashes, which nobody else can compute, to ours, by the token ids that events carry. The
+ * engine's hash of a parent leads to its chain, which goes on from there with the seed of our prompts: model, adapter
+ * and salt. Where a block of ours spans several of the engine's, the last of these stands for it.
+ */
+export class BlockTranslator {
+  readonly #pool: PoolBlocks
+  readonly #sink: BlockSink
+  readonly #known = new Map<EngineHash, Known>()
+  readonly #seeds = new Map<string, ChainState>()
+  #engineBlockTokens: number | null = null
+  #group: number | null = null
+  /** Blocks that could not be named: their parent is unknown, or more than tokens makes them (pictures, embeddings). */
+  unnamed = 0
+
+  constructor(pool: PoolBlocks, sink: BlockSink) {
+    this.#pool = pool
+    this.#sink = sink
+  }
+
+  /** Tokens in a block of the engine; null: none was stored yet. */
+  get engineBlockTokens(): number | null {
+    return this.#engineBlockTokens
+  }
+
+  /** false: the pool's blocks are no multiple of the engine's, so that nothing can be named. */
+  get fits(): boolean {
+    return this.#engineBlockTokens === null || this.#pool.blockTokens % this.#engineBlockTokens === 0
+  }
+
+  apply(event: KvEvent): void {
+    if (event.kind === 'cleared') this.clear()
+    else if (event.medium !== null && event.medium !== DEVICE) return
+    else if (event.kind === 'stored') this.#store(event)
+    else if (event.group === (this.#group ?? event.group)) for (const hash of event.hashes) this.#remove(hash)
+  }
+
+  clear(): void {
+    this.#known.clear()
+    this.#sink.clear()
+  }
+
+  #store(event: BlocksStored): void {
+    // Of models with several kinds of attention the first one heard of stands for all.
+    this.#group ??= event.group
+    if (event.group !== this.#group || event.blockTokens < 1) return
+    this.#engineBlockTokens ??= event.blockTokens
+    const start = event.parent === null ? this.#seedOf(event) : this.#known.get(event.parent)
+    const fits = this.fits && event.blockTokens === this.#engineBlockTokens && event.tokens.length === event.hashes.length * event.blockTokens
+    if (start === null || start === undefined || !fits) {
+      this.unnamed += event.hashes.length
+      return
+    }
+    const state: ChainState = { lo: start.lo, hi: start.hi }
+    let open = 'open' in start ? start.open : 0
+    for (const [index, hash] of event.hashes.entries()) {
+      if (!isPlain(event, index)) {
+        this.unnamed += event.hashes.length - index
+        return
+      }
+      absorbWords(state, event.tokens, index * event.blockTokens, (index + 1) * event.blockTokens)
+      open += 1
+      if (open * event.blockTokens === this.#pool.blockTokens) {
+        endBlock(state, this.#pool.blockTokens)
+        open = 0
+      }
+      this.#add(hash, state, open)
+    }
+  }
+
+  #add(hash: EngineHash, { lo, hi }: ChainState, open: number): void {
+    const known = this.#known.get(hash)
+    if (known !== undefined) known.copies += 1
+    else this.#known.set(hash, { lo, hi, open, copies: 1 })
+    if (open === 0 && known === undefined) this.#sink.hold(lo, hi)
+  }
+
+  #remove(hash: EngineHash): void {
+    const known = this.#known.get(hash)
+    if (known === undefined) return
+    known.copies -= 1
+    if (known.copies > 0) return
+    this.#known.delete(hash)
+    if (known.open === 0) this.#sink.drop(known.lo, known.hi)
+  }
+
+  /** null: what makes the first block is more than its tokens, or an adapter without a name. */
+  #seedOf(event: BlocksStored): ChainState | null {
+    if (event.adapter.kind === 'unnamed') return null
+    const adapter = event.adapter.kind === 'named' ? event.adapter.name : null
+    const salt = saltOf(event)
+    if (salt === undefined) return null
+    const key = JSON.stringify([adapter, salt])
+    let seed = this.#seeds.get(key)
+    if (seed === undefined) {
+      const { model, blockTokens } = this.#pool
+      seed = chainSeed({ model, adapter, salts: salt === null ? [] : [salt], tenant: null, unit: 'ids', blockTokens })
+      if (this.#seeds.size >= MOST_SEEDS) this.#seeds.clear()
+      this.#seeds.set(key, seed)
+    }
+    return seed
+  }
+}
+
+/** Salts may be one per tenant: a cache, not a list of them all. */
+const MOST_SEEDS = 10_000
+
+/** What the extra keys say besides the adapter: texts, as far as they are. */
+function keysOf({ adapter, extraKeys }: BlocksStored, index: number): unknown[] {
+  const keys: unknown[] = (extraKeys[index] ?? []).map(untagged)
+  if (adapter.kind !== 'named') return keys
+  const own = keys.indexOf(adapter.name)
+  return keys.filter((_, at) => at !== own)
+}
+
+/** 0.32 shows keys bare and hashes them tagged; some version may come to show the tags. */
+function untagged(key: unknown): unknown {
+  if (Array.isArray(key) && key[0] === 'cache_salt') return key[1]
+  if (Array.isArray(key) && key[0] === 'lora') return key[1]
+  return key
+}
+
+/** The `cache_salt` of a first block; null: none; undefined: there is more than a salt. */
+function saltOf(event: BlocksStored): string | null | undefined {
+  const [salt, ...more] = keysOf(event, 0)
+  if (salt === undefined) return null
+  return typeof salt === 'string' && more.length === 0 ? salt : undefined
+}
+
+/** Do its tokens alone make the block? The salt of a first block is in the chain already. */
+function isPlain(event: BlocksStored, index: number): boolean {
+  return (event.parent === null && index === 0) || keysOf(event, index).length === 0
+}

@@ -1,0 +1,141 @@
+/**
+ * vLLM's KV events (vllm/distributed/kv_events.py) from their bytes: both encodings, positional arrays up to 0.23 and
+ * maps with a `type` since vllm-project/vllm#42892. Unknown fields are ignored, unknown events counted.
+ */
+import { type Msgpack, MsgpackError, readMsgpack, type Wide } from './msgpack.ts'
+
+/** The engine's own name of a block, as a text to compare; opaque, whatever algorithm made it. */
+export type EngineHash = string
+
+export interface BlocksStored {
+  readonly kind: 'stored'
+  readonly hashes: readonly EngineHash[]
+  /** null: the first block begins the prompt. */
+  readonly parent: EngineHash | null
+  /** Of all its blocks, one after the other. */
+  readonly tokens: readonly number[]
+  /** Tokens in a block. */
+  readonly blockTokens: number
+  readonly adapter: Adapter
+  /** Where the blocks lie: `GPU` (on CPUs too), `CPU`, `STORAGE`, …; null: an engine too old to say. */
+  readonly medium: string | null
+  /** For each block what else its hash covers; null: nothing. */
+  readonly extraKeys: readonly (readonly Msgpack[] | null)[]
+  /** Of models with several kinds of attention. */
+  readonly group: number
+}
+
+/** `unnamed`: an adapter of which an old engine tells the number only. */
+export type Adapter = { readonly kind: 'none' } | { readonly kind: 'named'; readonly name: string } | { readonly kind: 'unnamed' }
+
+export interface BlocksRemoved {
+  readonly kind: 'removed'
+  readonly hashes: readonly EngineHash[]
+  readonly medium: string | null
+  readonly group: number
+}
+
+export type KvEvent = BlocksStored | BlocksRemoved | { readonly kind: 'cleared' }
+
+export interface EventBatch {
+  /** The engine's clock, seconds. */
+  readonly atS: number
+  readonly events: readonly KvEvent[]
+  /** Events of kinds that came after this was written. */
+  readonly unknown: number
+}
+
+/** One event's fields by name, whatever its encoding. */
+type Fields = (name: string) => Msgpack | undefined
+
+const POSITIONS: Readonly<Record<string, readonly string[]>> = {
+  BlockStored: ['block_hashes', 'parent_block_hash', 'token_ids', 'block_size', 'lora_id', 'medium', 'lora_name', 'extra_keys', 'group_idx', 'kv_cache_spec_kind'],
+  BlockRemoved: ['block_hashes', 'medium', 'group_idx'],
+  AllBlocksCleared: [],
+}
+
+/** Throws a MsgpackError for bytes that are no event batch. */
+export function readEventBatch(payload: Uint8Array): EventBatch {
+  const batch = listOf(readMsgpack(payload), 'the batch')
+  const [at, given] = batch
+  if (typeof at !== 'number') throw new MsgpackError('the batch does not begin with its time')
+  const events: KvEvent[] = []
+  let unknown = 0
+  for (const one of listOf(given, 'events')) {
+    const event = eventOf(one)
+    if (event === null) unknown += 1
+    else events.push(event)
+  }
+  return { atS: at, events, unknown }
+}
+
+function eventOf(given: Msgpack): KvEvent | null {
+  const [type, fields] = opened(given)
+  if (type === 'AllBlocksCleared') return { kind: 'cleared' }
+  if (type === 'BlockRemoved') {
+    return { kind: 'removed', hashes: hashesOf(fields), medium: textOf(fields('medium')), group: groupOf(fields) }
+  }
+  if (type !== 'BlockStored') return null
+  const hashes = hashesOf(fields)
+  const parent = fields('parent_block_hash') ?? null
+  return {
+    kind: 'stored',
+    hashes,
+    parent: parent === null ? null : hashOf(parent),
+    tokens: listOf(fields('token_ids'), 'token_ids').map((id) => countOf(id, 'a token id')),
+    blockTokens: countOf(fields('block_size'), 'block_size'),
+    adapter: adapterOf(fields),
+    medium: textOf(fields('medium')),
+    extraKeys: extraKeysOf(fields('extra_keys')),
+    group: groupOf(fields),
+  }
+}
+
+function opened(given: Msgpack): readonly [type: string, fields: Fields] {
+  if (given instanceof Map) return [textOf(given.get('type')) ?? '', (name) => given.get(name)]
+  const list = listOf(given, 'an event')
+  const type = textOf(list[0]) ?? ''
+  const positions = Object.hasOwn(POSITIONS, type) ? POSITIONS[type]! : []
+  return [type, (name) => list[positions.indexOf(name) + 1]]
+}
+
+function adapterOf(fields: Fields): Adapter {
+  const name = textOf(fields('lora_name'))
+  if (name !== null) return { kind: 'named', name }
+  return (fields('lora_id') ?? null) === null ? { kind: 'none' } : { kind: 'unnamed' }
+}
+
+function extraKeysOf(given: Msgpack | undefined): (readonly Msgpack[] | null)[] {
+  if (given === undefined || given === null) return []
+  return listOf(given, 'extra_keys').map((keys) => (keys === null ? null : listOf(keys, 'extra keys of a block')))
+}
+
+const groupOf = (fields: Fields): number => countOf(fields('group_idx') ?? 0, 'group_idx')
+
+const hashesOf = (fields: Fields): EngineHash[] => listOf(fields('block_hashes'), 'block_hashes').map(hashOf)
+
+/** 64-bit integers, and digests where `VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES=0`. */
+function hashOf(given: Msgpack): EngineHash {
+  if (given instanceof Uint8Array) return String.fromCharCode(...given)
+  if (typeof given === 'number' && Number.isSafeInteger(given)) return lanes(Math.floor(given / 4_294_967_296) >>> 0, given >>> 0)
+  if (isWide(given)) return lanes(given.hi, given.lo)
+  throw new MsgpackError('a block hash is neither an integer nor bytes')
+}
+
+const lanes = (hi: number, lo: number): string => String.fromCharCode(hi >>> 16, hi & 0xffff, lo >>> 16, lo & 0xffff)
+
+function isWide(value: Msgpack): value is Wide {
+  return typeof value === 'object' && value !== null && 'hi' in value
+}
+
+function listOf(value: Msgpack | undefined, what: string): readonly Msgpack[] {
+  if (Array.isArray(value)) return value as readonly Msgpack[]
+  throw new MsgpackError(`${what} is no list`)
+}
+
+function countOf(value: Msgpack | undefined, what: string): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value
+  throw new MsgpackError(`${what} is no whole number`)
+}
+
+const textOf = (value: Msgpack | undefined): string | null => (typeof value === 'string' ? value : null)
