@@ -8,19 +8,10 @@ import { startEdge } from './edge.ts'
 
 const { values } = parseArgs({ options: { port: { type: 'string', default: '8787' }, engines: { type: 'string', default: '4' } } })
 
-// Nothing here may look outside this machine.
-Object.assign(process.env, {
-  CLOUDFLARE_CF_FETCH_ENABLED: 'false',
-  WRANGLER_SEND_METRICS: 'false',
-  WRANGLER_SEND_ERROR_REPORTS: 'false',
-  WRANGLER_WRITE_LOGS: 'false',
-  WRANGLER_HIDE_BANNER: 'true',
-  DO_NOT_TRACK: '1',
-})
-
 console.log('Building the Worker …')
 const build = ['node_modules/wrangler/bin/wrangler.js', 'deploy', '--dry-run', '--outdir', 'dist/worker']
-execFileSync(process.execPath, build, { cwd: fileURLToPath(new URL('..', import.meta.url)), stdio: ['ignore', 'ignore', 'inherit'] })
+const quiet = { WRANGLER_SEND_METRICS: 'false', WRANGLER_SEND_ERROR_REPORTS: 'false', WRANGLER_WRITE_LOGS: 'false', WRANGLER_HIDE_BANNER: 'true' }
+execFileSync(process.execPath, build, { cwd: fileURLToPath(new URL('..', import.meta.url)), stdio: ['ignore', 'ignore', 'inherit'], env: { ...process.env, ...quiet } })
 
 // A Worker has no loopback to trust, so it is told: anybody may call, and the overview wants a key.
 const adminKey = 'demo'

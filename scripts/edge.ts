@@ -8,6 +8,10 @@ export interface EdgeOptions {
   readonly port: number
   /** Variables and secrets, FIRSTLIGHT_CONFIG among them. */
   readonly bindings: Readonly<Record<string, string>>
+  /** Text of the bundle. Absent: what `npm run build:worker` made. */
+  readonly script?: string
+  /** The Worker's own log is thrown away. */
+  readonly quiet?: boolean
 }
 
 export interface Edge {
@@ -15,19 +19,22 @@ export interface Edge {
   stop(): Promise<void>
 }
 
-const script = fileURLToPath(new URL('../dist/worker/worker.js', import.meta.url))
+const built = new URL('../dist/worker/worker.js', import.meta.url)
 const toml = new URL('../wrangler.toml', import.meta.url)
 
+/** Nothing here may look outside this machine. */
+const homebound = { CLOUDFLARE_CF_FETCH_ENABLED: 'false', WRANGLER_SEND_METRICS: 'false', DO_NOT_TRACK: '1' }
+
 /** Rejects when the Worker was not built. */
-export async function startEdge({ port, bindings }: EdgeOptions): Promise<Edge> {
-  if (!existsSync(script)) throw new Error('There is no built Worker. Run: npm run build:worker')
+export async function startEdge({ port, bindings, script = builtScript(), quiet = false }: EdgeOptions): Promise<Edge> {
+  Object.assign(process.env, homebound)
   const text = readFileSync(toml, 'utf8')
   const objects = [...text.matchAll(/^name = "([A-Z_]+)"\nclass_name = "(\w+)"/gm)]
   const runtime = new Miniflare({
     ...convertV4MiniflareOptions({
       name: 'firstlight',
       modules: true,
-      scriptPath: script,
+      script,
       compatibilityDate: /^compatibility_date = "(.*)"$/m.exec(text)![1]!,
       compatibilityFlags: ['enable_request_signal'],
       durableObjects: Object.fromEntries(objects.map(([, name, className]) => [name!, { className: className!, useSQLite: true }])),
@@ -43,8 +50,14 @@ export async function startEdge({ port, bindings }: EdgeOptions): Promise<Edge> 
       port,
     }),
     logRequests: false,
-    log: new Log(LogLevel.WARN),
+    log: new Log(quiet ? LogLevel.NONE : LogLevel.WARN),
+    ...(quiet ? { handleStructuredLogs: () => {} } : {}),
   } as ConstructorParameters<typeof Miniflare>[0])
   const url = (await runtime.ready).toString().replace(/\/$/, '')
   return { url, stop: () => runtime.dispose() }
+}
+
+function builtScript(): string {
+  if (!existsSync(built)) throw new Error('There is no built Worker. Run: npm run build:worker')
+  return readFileSync(built, 'utf8')
 }
