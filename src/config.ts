@@ -9,6 +9,8 @@ export interface Config {
   readonly version: number
   /** Node only. */
   readonly listen: { readonly host: string; readonly port: number }
+  /** Node only: I/O threads; 1: one thread does everything. */
+  readonly threads: number | 'auto'
   /** null: none are configured. `open` and `loopback` say whether that means everybody or nobody. */
   readonly keys: readonly KeyConfig[] | null
   /** Was `open: true` said? */

@@ -1,6 +1,7 @@
 import { createApp } from './api/app.ts'
 import { Catalog } from './api/catalog.ts'
 import type { Door } from './api/door.ts'
+import { answerFellow, type FellowQuestion, type Shared } from './api/fellows.ts'
 import { HeldResponses } from './api/held.ts'
 import { Doorkeeper } from './api/keys.ts'
 import { Meters, type VocabularyOf } from './api/prompt.ts'
@@ -18,6 +19,8 @@ export interface Gateway {
   fetch(request: Request, scope: RequestScope): Promise<Response>
   /** Probes the engines that are due and tells the cluster objects. A timer calls it, about once a second. */
   probe(): Promise<void>
+  /** What a fellow of `GatewayOptions.shared` asks. */
+  answer(question: FellowQuestion): Promise<unknown>
   /** From now on `/ready` says no and new requests are refused; running ones go on. */
   drain(): void
 }
@@ -27,6 +30,8 @@ export interface GatewayOptions {
   readonly vocabularyOf?: VocabularyOf
   /** Files of the dashboard; absent: `/dashboard` says how to build them. */
   readonly assets?: AssetFiles
+  /** Present where several gateways serve one address. */
+  readonly shared?: Shared
 }
 
 /** Requests the admin surface can still say something about. */
@@ -35,19 +40,21 @@ const RECENT_REQUESTS = 1000
 export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
   const catalog = new Catalog(config)
   const digests = new DigestCache({ ports })
-  const fleet = new FleetProbe(catalog.routes, ports)
+  const { shared = null } = options
+  const prober = shared?.prober ?? new FleetProbe(catalog.routes, ports)
   const door: Door = {
     config,
     ports,
     catalog,
     keeper: new Doorkeeper(config),
-    held: new HeldResponses(config.limits.responseIds),
+    held: shared?.held ?? new HeldResponses(config.limits.responseIds),
     recent: new RecentRequests(RECENT_REQUESTS),
+    shared,
     digests,
     meters: new Meters(() => ports.now(), options.vocabularyOf ?? (() => null)),
     lookups: new CacheLookups(ports),
-    forward: (exchange) => forward(exchange, ports, digests, (route, engine) => fleet.suspect(route, engine)),
-    startedAt: ports.now(),
+    forward: (exchange) => forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
+    startedAt: shared?.startedAt ?? ports.now(),
     telemetry: new Telemetry(ports, config.traces, ports.newId()),
     assets: options.assets ?? (async () => null),
     draining: false,
@@ -55,7 +62,8 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
   const app = createApp(door)
   return {
     fetch: async (request, scope) => app.fetch(request, scope),
-    probe: () => fleet.round(),
+    probe: () => prober.round(),
+    answer: (question) => answerFellow(door, question),
     drain: () => {
       door.draining = true
     },

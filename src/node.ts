@@ -1,4 +1,6 @@
-/** The Node entry: the `firstlight` command. */
+/** The Node entry: the `firstlight` command; and, as the bundle is one file, its I/O threads. */
 import { main, processIo } from './platform/node/cli.ts'
+import { runThread, startedAsThread } from './platform/node/threads/thread.ts'
 
-process.exitCode = await main(process.argv.slice(2), processIo())
+if (startedAsThread()) await runThread()
+else process.exitCode = await main(process.argv.slice(2), processIo())

@@ -1,9 +1,10 @@
 import type { Decision, Refusal } from '../core/cluster/contract.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import { Failure } from '../failure.ts'
+import { Admissions } from './admissions.ts'
 import { refuseDraining, type Door } from './door.ts'
 import { endpoints, type Endpoint } from './endpoints.ts'
-import { admissionFor } from './exchange.ts'
+import { countedByAll, recentOfAll } from './fellows.ts'
 import { answerJson, idParam, type Incoming } from './incoming.ts'
 import type { Live } from './live.ts'
 import { gatewayView, poolView } from './pool-view.ts'
@@ -20,14 +21,15 @@ async function admitAdmin(door: Door, incoming: Incoming): Promise<void> {
 /** What runs: every pool with its engines, as its cluster object sees them. A dark object is named, not fatal. */
 export async function fleet(door: Door, incoming: Incoming): Promise<Response> {
   await admitAdmin(door, incoming)
-  const pools = await Promise.all(door.catalog.routes.map((route) => viewOf(door, route)))
+  const { lookups } = await countedByAll(door)
+  const pools = await Promise.all(door.catalog.routes.map(async (route, at) => ({ ...(await viewOf(door, route)), lookups: lookups[at] })))
   return answerJson(incoming, { ...gatewayView(door), pools })
 }
 
-async function viewOf({ ports, lookups }: Door, route: PoolRoute): Promise<unknown> {
+async function viewOf({ ports }: Door, route: PoolRoute): Promise<object> {
   const { cluster, pool } = route
   try {
-    return { ...poolView(route, await ports.cluster(cluster.id, pool.model).digest()), lookups: lookups.counts(route) }
+    return poolView(route, await ports.cluster(cluster.id, pool.model).digest())
   } catch (error) {
     ports.log.warn('digest failed', { cluster: cluster.id, pool: pool.model, error })
     return poolView(route, null)
@@ -48,10 +50,11 @@ export async function dryRun(door: Door, incoming: Incoming): Promise<Response> 
   const endpoint = dryEndpoint(new URLSearchParams(incoming.query).get('endpoint'))
   const everyone = { tenant: 'admin', models: null, allowOverrides: true, cacheSalt: null }
   const understood = await understand(door, endpoint, incoming, everyone)
-  const { admission, hints } = admissionFor(understood, door)
+  const admissions = new Admissions(understood, door)
+  const admission = (route: PoolRoute) => admissions.of(route)
   const refusals: unknown[] = []
   for (const route of door.digests.order({ routes: understood.routes, scope: incoming.scope, admission })) {
-    await hints(route)
+    await admissions.hints(route)
     const answer = await rank(door, route, admission(route))
     if ('decision' in answer) return answerJson(incoming, { decision: toWire(answer.decision), refusals })
     refusals.push({ cluster: route.cluster.id, pool: route.pool.model, ...(toWire(answer.refusal) as object) })
@@ -90,7 +93,7 @@ async function findDecision(door: Door, id: string): Promise<Decision | null> {
 export async function request(door: Door, incoming: Incoming, id: string | undefined): Promise<Response> {
   await admitAdmin(door, incoming)
   const wanted = idParam(id, 'request')
-  const known = door.recent.find(wanted)
+  const known = await recentOfAll(door, wanted)
   const why = await findDecision(door, known?.id ?? wanted)
   await door.telemetry.flush()
   const report = door.config.ttft.enabled ? ((await door.ports.ttft?.find(wanted)) ?? null) : null

@@ -6,7 +6,8 @@ import type { AssetFiles, Ports } from '../ports.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import { Failure } from '../failure.ts'
 import type { Catalog } from './catalog.ts'
-import type { HeldResponses } from './held.ts'
+import type { Shared } from './fellows.ts'
+import type { Holdings } from './held.ts'
 import type { Doorkeeper } from './keys.ts'
 import type { RecentRequests } from './recent.ts'
 import type { Meters } from './prompt.ts'
@@ -17,8 +18,10 @@ export interface Door {
   readonly ports: Ports
   readonly catalog: Catalog
   readonly keeper: Doorkeeper
-  readonly held: HeldResponses
+  readonly held: Holdings
   readonly recent: RecentRequests
+  /** null: this gateway is the only one of its process. */
+  readonly shared: Shared | null
   /** What is known of clusters without asking them. */
   readonly digests: Pick<DigestCache, 'order'>
   readonly meters: Meters

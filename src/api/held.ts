@@ -8,11 +8,20 @@ export interface Holding {
   readonly model: string
 }
 
+/** Who holds which response. In another thread's memory every call is a question. */
+export interface Holdings {
+  /** null for an id nobody told us, that was forgotten, or that belongs to another tenant. */
+  find(id: string, tenant: string): Holding | null | Promise<Holding | null>
+  /** An id stays with its first tenant: engines let clients choose ids, and nobody may take over another's. */
+  keep(id: string, holding: Holding): void
+  forget(id: string): void
+}
+
 /**
  * Response id → the engine that holds it: bounded, least recently used goes first. It lives in this gateway's memory;
  * engines forget their responses at a restart, so there is nothing to gain from a store that does not.
  */
-export class HeldResponses {
+export class HeldResponses implements Holdings {
   readonly #holdings = new Map<string, Holding>()
   readonly #limit: number
 
@@ -20,7 +29,6 @@ export class HeldResponses {
     this.#limit = limit
   }
 
-  /** null for an id nobody told us, that was forgotten, or that belongs to another tenant. */
   find(id: string, tenant: string): Holding | null {
     const holding = this.#holdings.get(id)
     if (holding === undefined || holding.tenant !== tenant) return null
@@ -29,7 +37,6 @@ export class HeldResponses {
     return holding
   }
 
-  /** An id stays with its first tenant: engines let clients choose ids, and nobody may take over another's. */
   keep(id: string, holding: Holding): void {
     const known = this.#holdings.get(id)
     if (known !== undefined && known.tenant !== holding.tenant) return

@@ -2,7 +2,9 @@
 import type { ClusterDigest } from '../core/cluster/contract.ts'
 import { type RollupGroup, Rollups } from '../core/reports/rollups.ts'
 import { EXPOSITION_TYPE, exposition } from '../telemetry/exposition.ts'
+import type { GatewayFacts } from '../telemetry/metrics.ts'
 import type { Door } from './door.ts'
+import { type Counted, countedByAll } from './fellows.ts'
 import type { Incoming } from './incoming.ts'
 import { bearer, Keyring } from './keys.ts'
 
@@ -23,18 +25,33 @@ async function exposed(door: Door) {
   const digests = await Promise.all(door.catalog.routes.map(({ cluster, pool }) => digestOf(door, cluster.id, pool.model)))
   const answered = digests.filter((digest) => digest !== null)
   const engines = answered.flatMap((digest) => digest.engines)
+  // First: it brings what has ended into the rollups.
+  const { droppedRecords, droppedSpans, lookups } = await countedByAll(door)
   return {
     digests: answered,
     rollups: await rollupsOf(door),
     gateway: {
       draining: door.draining,
-      droppedRecords: door.telemetry.droppedRecords,
-      droppedSpans: door.telemetry.droppedSpans,
+      droppedRecords,
+      droppedSpans,
       silentEngines: engines.filter(({ learned }) => learned !== undefined && learned.silentMiss !== null).length,
       unreachablePools: digests.length - answered.length,
-      lookups: door.lookups.totals(),
+      lookups: totalsOf(lookups),
     },
   }
+}
+
+/** Of all pools, in fewer words. */
+function totalsOf(pools: Counted['lookups']): GatewayFacts['lookups'] {
+  const sums = { made: 0, late: 0, failed: 0 }
+  for (const counts of pools) {
+    if (counts === null) continue
+    const { found, empty, late, failed, refused } = counts
+    sums.made += found + empty + late + failed + refused
+    sums.late += late
+    sums.failed += failed + refused
+  }
+  return sums
 }
 
 async function digestOf({ ports }: Door, cluster: string, pool: string): Promise<ClusterDigest | null> {
@@ -47,9 +64,8 @@ async function digestOf({ ports }: Door, cluster: string, pool: string): Promise
 }
 
 /** Of all shards, one group an engine. */
-async function rollupsOf({ ports, telemetry }: Door): Promise<readonly RollupGroup[]> {
+async function rollupsOf({ ports }: Door): Promise<readonly RollupGroup[]> {
   if (ports.ttft === undefined) return []
-  await telemetry.flush()
   try {
     const merged = new Rollups()
     for (const group of await ports.ttft.rollups()) merged.merge(group)

@@ -36,7 +36,7 @@ export async function understand(door: Door, endpoint: Endpoint, incoming: Incom
   const fields = readFields(body.json)
   const wishes = readWishes(body.json, incoming.request.headers.get('x-firstlight-options'))
   refuseWishes(wishes, caller)
-  const holding = endpoint.held ? holdingOf(door, fields, caller) : null
+  const holding = endpoint.held ? await holdingOf(door, fields, caller) : null
   const model = modelOf(door, fields, caller, holding)
   const offer = door.catalog.offer(model, caller)
   const base = { incoming, endpoint, caller, body, fields, wishes, model }
@@ -50,10 +50,10 @@ function modelOf(door: Door, fields: Fields, caller: Caller, holding: Holding | 
   throw new Failure('model_missing', `The request names no model. ${door.catalog.hint(caller)}`, { param: 'model' })
 }
 
-function holdingOf(door: Door, fields: Fields, caller: Caller): Holding | null {
+async function holdingOf(door: Door, fields: Fields, caller: Caller): Promise<Holding | null> {
   const id = fields.previous_response_id
   if (id === undefined || id === null) return null
-  const holding = door.held.find(id, caller.tenant)
+  const holding = await door.held.find(id, caller.tenant)
   if (holding !== null) return holding
   throw new Failure(
     'not_found',

@@ -15,7 +15,7 @@ export async function heldResponse(door: Door, incoming: Incoming, id: string | 
   incoming.line['tenant'] = caller.tenant
   refuseDraining(door)
   const responseId = idParam(id, 'response')
-  const holding = door.held.find(responseId, caller.tenant)
+  const holding = await door.held.find(responseId, caller.tenant)
   if (holding === null) {
     throw new Failure('not_found', `This gateway does not know response '${responseId}': it was never served here, is forgotten, or belongs to another key. Create it again with POST /v1/responses.`)
   }

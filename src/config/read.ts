@@ -38,6 +38,7 @@ export class Reader {
     return {
       version: document.version ?? this.#options.defaultVersion,
       listen,
+      threads: document.workers,
       keys: document.keys === undefined ? null : this.#keys(document.keys),
       open: document.open,
       loopback: this.#options.listens && isLoopback(listen.host),

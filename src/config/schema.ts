@@ -4,7 +4,7 @@
  */
 import * as z from 'zod/mini'
 import { policy, defaultPolicy } from './policies.ts'
-import { address, baseUrl, decimal, hardware, headerName, id, label, milliseconds, modelName, oneOf, otherwise, say, secret, strict, whole, words } from './values.ts'
+import { address, baseUrl, decimal, hardware, headerName, id, label, milliseconds, modelName, oneOf, otherwise, say, secret, strict, threads, whole, words } from './values.ts'
 
 const key = strict({
   name: say(import.meta.bare || 'Who holds the key: stands in logs and metrics.', id),
@@ -179,6 +179,7 @@ const traces = strict({
 export const documentSchema = strict({
   version: say(import.meta.bare || 'Raise it with every change: cluster objects adopt only newer ones. Default: the file’s time of change on Node, the deployment’s on Workers.', z.optional(whole(1, Number.MAX_SAFE_INTEGER))),
   listen: say(import.meta.bare || 'Node only: HOST:PORT.', otherwise(address, '127.0.0.1:8080')),
+  workers: say(import.meta.bare || 'Node only: threads that carry requests, or `auto`: as many as there are cores, less one. From 2 on another thread keeps the books (docs/scale.md).', otherwise(threads, 1)),
   open: say(import.meta.bare || 'Serve anybody who can reach the gateway, without keys.', otherwise(z.boolean(), false)),
   keys: say(import.meta.bare || 'Who may call. Absent: anybody on a loopback address, else refused unless `open: true`.', z.optional(z.array(key).check(z.minLength(1)))),
   admin: say(import.meta.bare || 'Access to `/v1/firstlight/*`.', z.optional(admin)),

@@ -117,6 +117,15 @@ export function parseAddress(value: string): Address | null {
   return { host: match[1] ?? (match[2] === '' || match[2] === undefined ? '0.0.0.0' : match[2]), port }
 }
 
+const MOST_THREADS = 128
+const threadsRule = `must be auto, or a number from 1 to ${MOST_THREADS}`
+export const threads = z.union([whole(1, MOST_THREADS), oneOf(['auto'])], { error: threadsRule })
+
+/** As on a command line. null: it is neither `auto` nor a number that will do. */
+export function parseThreads(value: string): number | 'auto' | null {
+  return threads.safeParse(value === 'auto' || value.trim() === '' ? value : Number(value)).data ?? null
+}
+
 /** Can only this machine reach it? */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host)

@@ -86,19 +86,6 @@ export class CacheLookups {
     return this.#pools.get(route)?.lookup?.counts ?? null
   }
 
-  /** The same over all pools, in fewer words. */
-  totals(): { readonly made: number; readonly late: number; readonly failed: number } {
-    const sums = { made: 0, late: 0, failed: 0 }
-    for (const way of this.#pools.values()) {
-      if (way === null || way.lookup === null) continue
-      const { found, empty, late, failed, refused } = way.lookup.counts
-      sums.made += found + empty + late + failed + refused
-      sums.late += late
-      sums.failed += failed + refused
-    }
-    return sums
-  }
-
   /** The model's name in LMCache's keys; null: not known, or no such pool. */
   modelOf(route: PoolRoute, background: (work: Promise<unknown>) => void): string | null {
     const facts = this.#wayOf(route)?.facts ?? null

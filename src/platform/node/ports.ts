@@ -17,7 +17,7 @@ export interface NodePorts extends Ports {
 /** A collector that answers later than this is out of reach. */
 const POST_MS = 10_000
 
-const post: NonNullable<Ports['post']> = async (url, headers, body) => {
+export const post: NonNullable<Ports['post']> = async (url, headers, body) => {
   const answer = await fetch(url, { method: 'POST', headers: { ...headers }, body, signal: AbortSignal.timeout(POST_MS) })
   await answer.body?.cancel()
   return answer.status

@@ -3,6 +3,7 @@ import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Gateway } from '../../gateway.ts'
+import type { ListenOptions } from './serve.ts'
 
 export interface ReportListener {
   /** For people: `host:port`. */
@@ -14,7 +15,7 @@ const headMs = 5_000
 const idleMs = 75_000
 
 /** Passes on `/ttft_report` and nothing else. Rejects with the system's error when the port cannot be had. */
-export async function listenForReports(gateway: Gateway, { host, port }: { readonly host: string; readonly port: number }): Promise<ReportListener> {
+export async function listenForReports(gateway: Gateway, { host, port, reusePort = false }: Pick<ListenOptions, 'host' | 'port' | 'reusePort'>): Promise<ReportListener> {
   const server = createAdaptorServer({
     fetch: (request: Request, env: unknown) => {
       const { incoming } = env as HttpBindings
@@ -27,7 +28,7 @@ export async function listenForReports(gateway: Gateway, { host, port }: { reado
   server.on('clientError', (_error, socket) => socket.destroy())
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
-    server.listen({ host, port }, () => {
+    server.listen({ host, port, reusePort }, () => {
       server.off('error', reject)
       resolve()
     })

@@ -1,14 +1,18 @@
-/** The gateway on a port: HTTP by @hono/node-server, probes by a timer, an orderly end. */
-import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
-import type { Server } from 'node:http'
+/** The gateway on a port: HTTP by node:http and @hono/node-server, probes by a timer, an orderly end. */
+import { getRequestListener } from '@hono/node-server'
+import { createServer, type Server, type ServerOptions } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Gateway } from '../../gateway.ts'
 import type { Log, RequestScope } from '../../ports.ts'
+import type { NodeClient } from './client.ts'
+import { directDoor } from './direct-door.ts'
 import { Background, drainServer, type Drained } from './drain.ts'
 
 export interface ListenOptions {
   readonly host: string
   readonly port: number
+  /** Other threads of this process listen on the same port: the system deals connections out. */
+  readonly reusePort?: boolean
   /** How long running exchanges may finish at the end. */
   readonly drainMs: number
   readonly log: Log
@@ -27,6 +31,15 @@ const requestMs = 300_000
 /** Longer than the idle time of common load balancers (60 s), so that they, not we, close first. */
 const idleMs = 75_000
 const settleMs = 5_000
+const serverOptions: ServerOptions = {
+  headersTimeout: headMs,
+  requestTimeout: requestMs,
+  keepAliveTimeout: idleMs,
+  connectionsCheckingInterval: 5_000,
+  maxHeaderSize: 32_768,
+  // As web headers do; else the first one counts of two that should contradict each other.
+  joinDuplicateHeaders: true,
+}
 /** How soon a probe that became due is made. */
 const probeTickMs = 250
 
@@ -34,16 +47,8 @@ const probeTickMs = 250
 export async function listen(gateway: Gateway, options: ListenOptions): Promise<Listening> {
   const { log } = options
   const background = new Background((error) => log.error('background_failed', { error }))
-  const server = createAdaptorServer({
-    fetch: (request: Request, env: unknown) => gateway.fetch(request, scopeOf(env as HttpBindings, background)),
-    serverOptions: {
-      headersTimeout: headMs,
-      requestTimeout: requestMs,
-      keepAliveTimeout: idleMs,
-      connectionsCheckingInterval: 5_000,
-      maxHeaderSize: 32_768,
-    },
-  }) as Server
+  const rest = getRequestListener((request: Request, env: unknown) => gateway.fetch(request, scopeOf(env as NodeClient, background)))
+  const server = createServer(serverOptions, directDoor({ gateway, scopeOf: (client) => scopeOf(client, background), rest, log }))
   server.on('clientError', refuseMalformed)
   await open(server, options)
   const stopProbing = probeForever(gateway, log)
@@ -59,17 +64,17 @@ export async function listen(gateway: Gateway, options: ListenOptions): Promise<
   }
 }
 
-function open(server: Server, { host, port }: ListenOptions): Promise<void> {
+function open(server: Server, { host, port, reusePort = false }: ListenOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
-    server.listen({ host, port }, () => {
+    server.listen({ host, port, reusePort }, () => {
       server.off('error', reject)
       resolve()
     })
   })
 }
 
-function scopeOf(env: HttpBindings, background: Background): RequestScope {
+function scopeOf(env: NodeClient, background: Background): RequestScope {
   return {
     background: (work) => background.add(work),
     client: env,
@@ -78,7 +83,7 @@ function scopeOf(env: HttpBindings, background: Background): RequestScope {
 }
 
 /** The gateway knows which engines are due, and asks none twice at once: a hanging one holds up nobody's round. */
-function probeForever(gateway: Gateway, log: Log): () => void {
+export function probeForever(gateway: Pick<Gateway, 'probe'>, log: Log): () => void {
   const round = () => {
     gateway.probe().catch((error: unknown) => log.warn('probe_failed', { error }))
   }

@@ -1,13 +1,14 @@
 /** From a configuration to a gateway that listens. */
+import type { Shared } from '../../api/fellows.ts'
 import type { Config } from '../../config.ts'
-import { createGateway } from '../../gateway.ts'
+import { createGateway, type Gateway } from '../../gateway.ts'
 import type { Log, Ports } from '../../ports.ts'
 import { StatsLines } from '../../telemetry/stats-lines.ts'
 import { openVocabularies } from '../../vocabulary.ts'
 import { diskAssets } from './assets.ts'
 import type { Drained } from './drain.ts'
 import { type Between, nodePorts } from './ports.ts'
-import { listenForReports } from './report-listener.ts'
+import { listenForReports, type ReportListener } from './report-listener.ts'
 import { listen } from './serve.ts'
 import { fileVocabularies } from './vocabulary.ts'
 
@@ -20,33 +21,22 @@ export interface RunningGateway {
 }
 
 /**
- * `folder`: where relative names of vocabularies start. Rejects with a VocabularyError, or with the system's error when
- * the port cannot be had.
+ * One thread for everything. `folder`: where relative names of vocabularies start. Rejects with a VocabularyError, or
+ * with the system's error when the port cannot be had.
  */
 export async function startGateway(config: Config, log: Log, folder = '.', between?: Between): Promise<RunningGateway> {
   const vocabularies = await openVocabularies(tokenizersOf(config), fileVocabularies(folder))
   const ports = nodePorts(config, log, between)
   try {
-    const gateway = createGateway(config, ports, {
-      assets: diskAssets(),
-      vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),
-    })
-    const listening = await listen(gateway, {
-      ...config.listen,
-      drainMs: config.limits.drainMs,
-      log,
-    })
-    const { enabled, listen: reportsAt } = config.ttft
-    const reports = enabled && reportsAt !== null ? await listenForReports(gateway, reportsAt) : null
-    if (reports !== null) log.info('takes_reports', { address: reports.address })
+    const open = await openGateway(config, ports, { vocabularies })
+    if (open.reports !== null) log.info('takes_reports', { address: open.reports })
     const stopStats = statsForever(config, ports)
     return {
-      url: listening.url,
-      reports: reports?.address ?? null,
+      url: open.url,
+      reports: open.reports,
       async stop(now) {
-        const drained = await listening.stop(now)
+        const drained = await open.stop(now)
         stopStats()
-        await reports?.close()
         ports.close()
         return drained
       },
@@ -57,8 +47,44 @@ export async function startGateway(config: Config, log: Log, folder = '.', betwe
   }
 }
 
+export interface OpenOptions {
+  readonly vocabularies: Awaited<ReturnType<typeof openVocabularies>>
+  /** With others on the same ports. */
+  readonly shared?: Shared
+}
+
+/** A gateway with its listeners, on ports that somebody else opens and closes. */
+export async function openGateway(config: Config, ports: Ports, { vocabularies, shared }: OpenOptions): Promise<RunningGateway & Pick<Gateway, 'answer'>> {
+  const { log } = ports
+  const gateway = createGateway(config, ports, {
+    assets: diskAssets(),
+    vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),
+    ...(shared === undefined ? {} : { shared }),
+  })
+  const reusePort = shared !== undefined
+  const listening = await listen(gateway, { ...config.listen, reusePort, drainMs: config.limits.drainMs, log })
+  const reports = await openReports(gateway, config, reusePort).catch(async (error: unknown) => {
+    await listening.stop(AbortSignal.abort())
+    throw error
+  })
+  return {
+    url: listening.url,
+    reports: reports?.address ?? null,
+    answer: (question) => gateway.answer(question),
+    async stop(now) {
+      const drained = await listening.stop(now)
+      await reports?.close()
+      return drained
+    },
+  }
+}
+
+async function openReports(gateway: Gateway, { ttft: { enabled, listen: at } }: Config, reusePort: boolean): Promise<ReportListener | null> {
+  return enabled && at !== null ? listenForReports(gateway, { ...at, reusePort }) : null
+}
+
 /** `log.stats_interval_s`. The answer ends it. */
-function statsForever(config: Config, ports: Ports): () => void {
+export function statsForever(config: Config, ports: Ports): () => void {
   const { statsIntervalMs } = config.log
   if (statsIntervalMs === 0) return () => undefined
   const stats = new StatsLines(config.clusters.flatMap(({ id, pools }) => pools.map(({ model }) => ({ cluster: id, pool: model }))), ports)

@@ -1,20 +1,24 @@
 import type { Config } from '../../../config.ts'
 import { summarise } from '../../../config/summary.ts'
-import { isLoopback, parseAddress } from '../../../config/values.ts'
+import { isLoopback, parseAddress, parseThreads } from '../../../config/values.ts'
+import type { Log } from '../../../ports.ts'
 import { loadConfig } from '../load-config.ts'
 import { openLog } from '../log.ts'
+import type { Between } from '../ports.ts'
 import { recordingTo } from '../recorder.ts'
-import { startGateway } from '../start-gateway.ts'
+import { startGateway, type RunningGateway } from '../start-gateway.ts'
+import { threadCount } from '../threads/count.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 
 export const serve: Command = {
   name: 'serve',
   summary: 'Run the gateway in front of the engines of a configuration.',
-  examples: ['firstlight serve', 'firstlight serve --config firstlight.yaml --listen 127.0.0.1:9000'],
+  examples: ['firstlight serve', 'firstlight serve --config firstlight.yaml --listen 127.0.0.1:9000', 'firstlight serve --workers auto'],
   positionals: null,
   flags: {
     config: { type: 'string', short: 'c', value: 'FILE', about: 'The configuration. Default: the variable FIRSTLIGHT_CONFIG, else ./firstlight.yaml.' },
     listen: { type: 'string', value: 'HOST:PORT', about: 'Listen here rather than where the configuration says. Port 0: any free one.' },
+    workers: { type: 'string', value: 'N|auto', about: 'Threads that carry requests, rather than what the configuration says. From 2 on another thread keeps the books; auto: as many as there are cores, less one. docs/scale.md says when.' },
     record: { type: 'string', value: 'FILE', about: 'Write the traffic as a trace for firstlight replay: times, lengths and salted hashes, no text. Rotated at 64 MB, four files kept.' },
     'log-level': { type: 'string', value: 'LEVEL', about: 'debug, info, warn, error or silent, rather than what the configuration says.' },
   },
@@ -26,7 +30,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const config = withFlags(written, args)
   const log = openLog(config.log.level)
   const recording = recordingTo(args.text('record'), log)
-  const gateway = await startGateway(config, log, folder, recording?.between)
+  const gateway = await start(config, log, { folder, between: recording?.between })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(config).notes) log.info('note', { note })
   await aborted(io.stop)
@@ -35,6 +39,15 @@ async function runServe(args: Args, io: Io): Promise<number> {
   recording?.close()
   log.info('stopped', { cut })
   return 0
+}
+
+async function start(config: Config, log: Log, { folder, between }: { readonly folder: string; readonly between: Between | undefined }): Promise<RunningGateway> {
+  const count = threadCount(config.threads)
+  if (count === 1) return startGateway(config, log, folder, between)
+  log.info('threads', { count })
+  // Loaded here: one thread needs nothing of it.
+  const { startThreads } = await import('../threads/start.ts')
+  return startThreads(config, log, { count, folder, ...(between === undefined ? {} : { between }) })
 }
 
 function countsOf({ clusters }: Config): Record<string, number> {
@@ -53,7 +66,15 @@ export function withFlags(config: Config, args: Args): Config {
   if (!moved.loopback && moved.keys === null && !moved.open) {
     throw new UsageError(`${args.text('listen')} can be reached from other machines, and the configuration has no keys.`, 'Add `keys` to it, or say `open: true`.')
   }
-  return known === undefined ? moved : { ...moved, log: { ...moved.log, level: known } }
+  const threaded = { ...moved, threads: threadsFlag(args) ?? moved.threads }
+  return known === undefined ? threaded : { ...threaded, log: { ...threaded.log, level: known } }
+}
+
+function threadsFlag(args: Args): Config['threads'] | null {
+  const text = args.text('workers')
+  const threads = text === null ? null : parseThreads(text)
+  if (text !== null && threads === null) throw new UsageError(`--workers must be auto or a number from 1 to 128, got "${text}".`, 'Example: --workers 4')
+  return threads
 }
 
 export function listenFlag(args: Args): Config['listen'] | null {

@@ -1,0 +1,124 @@
+/** One I/O thread as the main thread sees it: started, started again when it fails, and ended. */
+import { Worker } from 'node:worker_threads'
+import type { Log } from '../../../ports.ts'
+import type { Drained } from '../drain.ts'
+import { Backoff } from './backoff.ts'
+import { BooksHost } from './books-host.ts'
+import { Line } from './line.ts'
+import type { ThreadStart } from './thread.ts'
+import type { ToBooks, ToMain, ToThread } from './words.ts'
+
+export interface ThreadParts {
+  readonly start: ThreadStart
+  readonly entry: URL
+  /** Fresh for each life of the thread: it holds that life's bookings. */
+  readonly books: () => BooksHost
+  /** Everything that is not about the books. */
+  readonly hear: (word: Exclude<ToMain, ToBooks>) => unknown
+  readonly log: Log
+}
+
+export interface Listening {
+  readonly url: string
+  readonly reports: string | null
+}
+
+interface Life {
+  readonly worker: Worker
+  readonly line: Line<ToThread, ToMain>
+  readonly books: BooksHost
+  readonly ended: Promise<void>
+}
+
+/** What it says of the books; the rest is about the gateway. */
+const ABOUT_BOOKS: ReadonlySet<ToMain[0]> = new Set<ToBooks[0]>(['admit', 'resume', 'leg_done', 'first_token', 'progress', 'renew', 'release', 'pool'])
+
+const isAboutBooks = (word: ToMain): word is ToBooks => ABOUT_BOOKS.has(word[0])
+
+export class OneThread {
+  readonly #parts: ThreadParts
+  readonly #backoff = new Backoff()
+  #life: Life | null = null
+  #restart: NodeJS.Timeout | null = null
+  #stopping = false
+
+  constructor(parts: ThreadParts) {
+    this.#parts = parts
+  }
+
+  /** Resolves when it listens; rejects with whatever ended it before. Later ends are mended, not told. */
+  start(): Promise<Listening> {
+    return new Promise((resolve, reject) => this.#begin(resolve, reject))
+  }
+
+  /** What it answers; rejects when it is not there, or fails to. */
+  ask(word: ToThread): Promise<unknown> {
+    return this.#life?.line.ask(word) ?? Promise.reject(new Error('the thread is being started'))
+  }
+
+  /** It takes nobody new, ends in order, and is gone when this resolves. */
+  async stop(limitMs: number): Promise<Drained> {
+    this.#stopping = true
+    if (this.#restart !== null) clearTimeout(this.#restart)
+    const life = this.#life
+    if (life === null) return { cut: false }
+    const late = setTimeout(() => void life.worker.terminate(), limitMs)
+    const drained = await (life.line.ask(['stop']) as Promise<Drained>).catch(() => ({ cut: true }))
+    clearTimeout(late)
+    await life.worker.terminate()
+    await life.ended
+    return drained
+  }
+
+  /** No more waiting for those who still run. */
+  hurry(): void {
+    this.#life?.line.tell(['stop_now'])
+  }
+
+  /** Ends it as a fault would: for tests. */
+  async kill(): Promise<void> {
+    await this.#life?.worker.terminate()
+  }
+
+  #begin(listening: (at: Listening) => void, failed: (error: unknown) => void): void {
+    const { start, entry, log } = this.#parts
+    const worker = new Worker(entry, { workerData: start, name: `firstlight-${start.number}` })
+    const books = this.#parts.books()
+    const line: Life['line'] = new Line<ToThread, ToMain>(worker, (word) => {
+      if (isAboutBooks(word)) return books.hear(word)
+      if (word[0] !== 'listening') return this.#parts.hear(word)
+      this.#backoff.began(Date.now())
+      return listening({ url: word[1], reports: word[2] })
+    })
+    worker.on('message', (batch: readonly unknown[]) => line.receive(batch))
+    worker.on('error', (error) => {
+      log.error('thread_failed', { thread: start.number, error })
+      failed(error)
+    })
+    const ended = new Promise<void>((resolve) => {
+      worker.on('exit', () => {
+        failed(new Error(`thread ${start.number} ended before it listened`))
+        this.#ended()
+        resolve()
+      })
+    })
+    this.#life = { worker, line, books, ended }
+  }
+
+  #ended(): void {
+    const { start, log } = this.#parts
+    const { line, books } = this.#life!
+    this.#life = null
+    line.close(new Error('the thread is gone'))
+    const released = books.close()
+    if (this.#stopping) return
+    const restartMs = this.#backoff.next(Date.now())
+    log.error('thread_ended', { thread: start.number, released, restart_ms: restartMs })
+    this.#restart = setTimeout(() => {
+      this.#begin(
+        () => log.info('thread_is_back', { thread: start.number }),
+        () => {},
+      )
+    }, restartMs)
+  }
+}

@@ -1,0 +1,141 @@
+/** A gateway on several threads: I/O threads carry the requests, this one keeps the books. See docs/scale.md. */
+import { Catalog } from '../../../api/catalog.ts'
+import { HeldResponses } from '../../../api/held.ts'
+import type { Config } from '../../../config.ts'
+import { FleetProbe } from '../../../origin/probe.ts'
+import type { Log } from '../../../ports.ts'
+import { openVocabularies } from '../../../vocabulary.ts'
+import { type Between, nodePorts, type NodePorts } from '../ports.ts'
+import { probeForever } from '../serve.ts'
+import { statsForever, tokenizersOf, type RunningGateway } from '../start-gateway.ts'
+import { fileVocabularies } from '../vocabulary.ts'
+import { BooksHost } from './books-host.ts'
+import { freeAddress } from './free-address.ts'
+import { OneThread, type ThreadParts } from './one-thread.ts'
+import { poolNames } from './ports.ts'
+import { within } from './within.ts'
+import type { ToMain } from './words.ts'
+
+export interface ThreadsOptions {
+  /** I/O threads: 2 or more. */
+  readonly count: number
+  /** Where relative names of vocabularies start. */
+  readonly folder?: string
+  readonly between?: Between
+}
+
+export interface RunningThreads extends RunningGateway {
+  /** Ends a thread as a fault would, by its number from 1: for tests. */
+  kill(thread: number): Promise<void>
+}
+
+/** In the bundle everything is one file, and that file knows when it is a thread. */
+const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './entry.ts' : import.meta.url, import.meta.url)
+/** Fellows that answer later are left out. */
+const FELLOW_MS = 1_000
+/** Beyond the time that exchanges and then their releases have. */
+const STOP_SLACK_MS = 10_000
+
+/** Rejects as `startGateway` does. The machine must let threads share a port, as `threadCount` makes sure. */
+export async function startThreads(config: Config, log: Log, { count, folder = '.', between }: ThreadsOptions): Promise<RunningThreads> {
+  // Said here, where the error is still what it was; each thread opens its own.
+  await openVocabularies(tokenizersOf(config), fileVocabularies(folder))
+  const settled = await withFreeAddresses(config)
+  const ports = nodePorts(settled, log, between)
+  const hub = new Hub(settled, ports)
+  const threads = Array.from({ length: count }, (_, at) => new OneThread(hub.partsOf(at + 1, folder)))
+  hub.threads = threads
+  const stopProbing = probeForever({ probe: () => hub.prober.round() }, log)
+  const stopStats = statsForever(settled, ports)
+  const stop = async (now: AbortSignal) => {
+    stopProbing()
+    now.addEventListener('abort', () => threads.forEach((thread) => thread.hurry()), { once: true })
+    const ending = threads.map((thread) => thread.stop(config.limits.drainMs + STOP_SLACK_MS))
+    if (now.aborted) threads.forEach((thread) => thread.hurry())
+    const ends = await Promise.all(ending)
+    stopStats()
+    ports.close()
+    return { cut: ends.some(({ cut }) => cut) }
+  }
+  try {
+    const [first] = await Promise.all(threads.map((thread) => thread.start()))
+    if (first!.reports !== null) log.info('takes_reports', { address: first!.reports })
+    return { ...first!, stop, kill: async (thread) => threads[thread - 1]?.kill() }
+  } catch (error) {
+    await stop(AbortSignal.abort())
+    throw error
+  }
+}
+
+/** All threads must open the same port, so it is chosen before. */
+async function withFreeAddresses(config: Config): Promise<Config> {
+  const { ttft } = config
+  const listen = await freeAddress(config.listen)
+  return { ...config, listen, ttft: !ttft.enabled || ttft.listen === null ? ttft : { ...ttft, listen: await freeAddress(ttft.listen) } }
+}
+
+/** What there is one of, whatever the number of threads. */
+class Hub {
+  threads: readonly OneThread[] = []
+  readonly prober: FleetProbe
+  readonly #config: Config
+  readonly #ports: NodePorts & Required<Pick<NodePorts, 'ttft'>>
+  readonly #routes: Catalog['routes']
+  readonly #held: HeldResponses
+  readonly #startedAt = Date.now()
+
+  constructor(config: Config, ports: NodePorts) {
+    this.#config = config
+    this.#ports = ports as NodePorts & Required<Pick<NodePorts, 'ttft'>>
+    this.#routes = new Catalog(config).routes
+    this.#held = new HeldResponses(config.limits.responseIds)
+    this.prober = new FleetProbe(this.#routes, ports)
+  }
+
+  partsOf(number: number, folder: string): ThreadParts {
+    const { log } = this.#ports
+    const clusters = poolNames(this.#config).map((names) => this.#ports.cluster(...names))
+    return {
+      start: { firstlight: 'thread', number, config: this.#config, folder, startedAt: this.#startedAt },
+      entry: ENTRY,
+      books: () => new BooksHost((pool) => clusters[pool]!, log),
+      hear: (word) => this.#hear(number, word),
+      log,
+    }
+  }
+
+  #hear(from: number, word: Parameters<ThreadParts['hear']>[0]): unknown {
+    switch (word[0]) {
+      case 'ttft':
+        return this.#reports(word)
+      case 'held_find':
+        return this.#held.find(word[1], word[2])
+      case 'held_keep':
+        return this.#held.keep(word[1], word[2])
+      case 'held_forget':
+        return this.#held.forget(word[1])
+      case 'suspect':
+        return this.#suspect(word[1], word[2])
+      case 'fellows':
+        return this.#askOthers(from, word[1])
+    }
+    return undefined
+  }
+
+  #reports([, question, given]: Extract<ToMain, readonly ['ttft', ...unknown[]]>): unknown {
+    const { ttft } = this.#ports
+    return (ttft[question] as (...given: readonly unknown[]) => unknown)(...given)
+  }
+
+  #suspect(pool: number, engine: string): void {
+    const route = this.#routes[pool]
+    const target = route?.targets.get(engine)
+    if (route !== undefined && target !== undefined) this.prober.suspect(route, target)
+  }
+
+  async #askOthers(from: number, question: Extract<ToMain, readonly ['fellows', unknown]>[1]): Promise<readonly unknown[]> {
+    const others = this.threads.filter((_, at) => at + 1 !== from)
+    const answers = await Promise.all(others.map((thread) => within(FELLOW_MS, thread.ask(['fellow', question]))))
+    return answers.flatMap((answer) => (answer === null ? [] : [answer.value]))
+  }
+}

@@ -1,0 +1,148 @@
+/** The Cluster port between two threads: the suite of every implementation, over a real MessagePort. */
+import { MessageChannel } from 'node:worker_threads'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/clusters.ts'
+import { threadClusters } from '../../../src/platform/node/threads/books-edge.ts'
+import { BooksHost } from '../../../src/platform/node/threads/books-host.ts'
+import { Line } from '../../../src/platform/node/threads/line.ts'
+import type { ToBooks } from '../../../src/platform/node/threads/words.ts'
+import type { Cluster } from '../../../src/ports.ts'
+import { admission, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { admitted, clusterContract, requestsOf, type OpenCluster, type Source } from '../../contracts/cluster.ts'
+import { quiet } from './quiet.ts'
+
+/** One I/O thread's end of the books, without the thread. */
+interface Edge {
+  readonly cluster: Cluster
+  readonly host: BooksHost
+  /** As when the thread ends. */
+  end(): void
+}
+
+function edgeOf(books: Cluster): Edge {
+  const { port1, port2 } = new MessageChannel()
+  const host = new BooksHost(() => books, quiet)
+  const here = new Line<never, ToBooks>(port1, (word) => host.hear(word))
+  const there = new Line<ToBooks, never>(port2, () => undefined)
+  port1.on('message', (batch: readonly unknown[]) => here.receive(batch))
+  port2.on('message', (batch: readonly unknown[]) => there.receive(batch))
+  return {
+    cluster: threadClusters(there, () => 0)('paris', 'qwen'),
+    host,
+    end() {
+      there.flush()
+      there.close(new Error('gone'))
+      here.close(new Error('gone'))
+      port1.close()
+    },
+  }
+}
+
+clusterContract('threadClusters', open)
+
+async function open(source: Source): Promise<OpenCluster> {
+  let now = 1_800_000_000_000
+  let clusters: MemoryClusters
+  let edge: Edge
+  const start = () => {
+    clusters = memoryClusters({ source: () => source, now: () => now, random: () => 0.5 })
+    edge = edgeOf(clusters.cluster('paris', 'qwen'))
+  }
+  const end = () => {
+    edge.end()
+    clusters.close()
+  }
+  start()
+  return {
+    get cluster(): Cluster {
+      return edge.cluster
+    },
+    now: () => now,
+    async advance(ms) {
+      // What was said without a question is on its way.
+      await edge.cluster.digest()
+      now += ms
+      clusters.sweep()
+    },
+    async forget() {
+      end()
+      start()
+    },
+    close: async () => end(),
+  }
+}
+
+describe('two threads and one set of books', () => {
+  let clusters: MemoryClusters
+  let books: Cluster
+  let one: Edge
+  let two: Edge
+
+  beforeEach(() => {
+    clusters = memoryClusters({ source: () => ({ version: 1, pool: pool() }) })
+    books = clusters.cluster('paris', 'qwen')
+    one = edgeOf(books)
+    two = edgeOf(books)
+  })
+
+  afterEach(() => {
+    one.end()
+    two.end()
+    clusters.close()
+  })
+
+  it('see each other, so that they share a fleet evenly', async () => {
+    await Promise.all(Array.from({ length: 20 }, (_, at) => admitted((at < 7 ? one : two).cluster.admit(admission()))))
+    expect(requestsOf(await books.digest())).toEqual({ a: 10, b: 10 })
+  })
+
+  it('gives back at once what a thread that died had booked, and nothing of the others', async () => {
+    for (let at = 0; at < 3; at++) await admitted(one.cluster.admit(admission()))
+    const { lease } = await admitted(two.cluster.admit(admission()))
+    one.end()
+    expect(one.host.close()).toBe(3)
+    expect((await books.digest()).bookings).toBe(1)
+    await lease.renew()
+    await lease.release(outcome())
+    expect((await two.cluster.digest()).bookings).toBe(0)
+  })
+
+  it('gives back what is booked for a thread that died while it asked', async () => {
+    const host = new BooksHost(() => books, quiet)
+    const answer = host.hear(['admit', 0, 1, admission()])
+    expect(host.close()).toBe(0)
+    await answer
+    expect((await books.digest()).bookings).toBe(0)
+  })
+
+  it('tells nothing bad of an engine whose thread died', async () => {
+    for (let at = 0; at < 12; at++) {
+      const edge = edgeOf(books)
+      await admitted(edge.cluster.admit(admission()))
+      edge.end()
+      edge.host.close()
+    }
+    const digest = await books.digest()
+    expect(digest.engines.map(({ circuit, failuresTotal }) => [circuit, failuresTotal])).toEqual([['closed', 0], ['closed', 0]])
+  })
+
+  it('keeps nothing of bookings that have ended', async () => {
+    const leases = await Promise.all(Array.from({ length: 30 }, () => admitted(one.cluster.admit(admission()))))
+    expect(one.host.size).toBe(30)
+    for (const { lease } of leases) {
+      await lease.firstToken({ ttft: 1 })
+      await lease.release(outcome())
+    }
+    await one.cluster.digest()
+    expect(one.host.size).toBe(0)
+  })
+
+  it('does not take more along than the blocks it speaks of', async () => {
+    const words: ToBooks[] = []
+    const spy = { ask: async (word: ToBooks) => (words.push(word), { refusal: null }), tell: () => {} }
+    const whole = new Uint32Array(100_000)
+    await threadClusters(spy, () => 0)('paris', 'qwen').admit(admission({ blocks: whole.subarray(10, 20) }))
+    const [word] = words
+    expect(word?.[0] === 'admit' && word[3].blocks.buffer.byteLength).toBe(40)
+  })
+})

@@ -1,0 +1,207 @@
+/** A gateway on two I/O threads. Every call has a connection of its own, and the system deals connections out by chance. */
+import http from 'node:http'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import { startThreads, type RunningThreads } from '../../../src/platform/node/threads/start.ts'
+import { explainSystemError } from '../../../src/platform/node/system-errors.ts'
+import { openEngine, type Engine } from './engine.ts'
+
+const never = new AbortController().signal
+/** So many connections fall on one thread of two once in 30,000 runs. */
+const MANY = 16
+
+let engine: Engine
+let lines: string[]
+let gateway: RunningThreads
+
+beforeEach(async () => {
+  engine = await openEngine()
+  lines = []
+  gateway = await start()
+})
+
+afterEach(async () => {
+  engine.finish()
+  await gateway.stop(AbortSignal.abort())
+  engine.close()
+})
+
+function start(more: object = {}): Promise<RunningThreads> {
+  const config = parseConfig(
+    {
+      listen: '127.0.0.1:0',
+      log: { level: 'silent' },
+      ttft: { enabled: true },
+      clusters: [{ id: 'one', pools: [{ model: 'm', engines: ['a', 'b'].map((id) => ({ id, url: `${engine.url}/${id}` })) }] }],
+      limits: { drain_ms: 60_000 },
+      ...more,
+    },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
+  return startThreads(config, openLog('debug', { write: (line) => void lines.push(line) }), { count: 2 })
+}
+
+describe('a gateway on two threads', { timeout: 60_000 }, () => {
+  it('answers on both, with one set of books', async () => {
+    const streams = await many(() => stream())
+    expect(streams.map(({ status }) => status)).toEqual(Array(MANY).fill(200))
+    expect(served()).toEqual({ a: MANY / 2, b: MANY / 2 })
+    expect(await bookings()).toEqual(Array(MANY).fill(MANY))
+    engine.finish()
+    for (const { text } of streams) expect(await text).toMatch(/hello[^]*\[DONE\]/)
+    await until(async () => (await bookings()).every((count) => count === 0))
+  })
+
+  it('explains a decision and remembers a request to whoever asks, on whichever thread', async () => {
+    const { headers } = await plain('x-request-id: mine')
+    const id = String(headers['x-firstlight-decision'])
+    // What it came to is said a moment after its last byte.
+    await until(async () => (await call('GET', `/v1/firstlight/decisions/${id}`)).text.includes('complete'))
+    for (const answer of await many(() => call('GET', `/v1/firstlight/decisions/${id}`))) expect(answer.json).toMatchObject({ id, actual: { result: 'complete' } })
+    for (const answer of await many(() => call('GET', '/v1/firstlight/requests/mine'))) expect(answer.json).toMatchObject({ request: { id, status: 200 }, decision: { id } })
+    expect((await call('GET', '/v1/firstlight/requests/nobodys')).status).toBe(404)
+  })
+
+  it('counts the requests of all threads, whichever is asked for the metrics', async () => {
+    await many(() => plain())
+    for (const { text } of await many(() => call('GET', '/metrics'))) {
+      const found = [...text.matchAll(/^firstlight_requests_total\{.*result="complete"\} (\d+)$/gm)].map(([, count]) => Number(count))
+      expect(found.reduce((sum, count) => sum + count, 0)).toBe(MANY)
+    }
+  })
+
+  it('finds a stored response again on every thread, and forgets it on all', async () => {
+    await call('POST', '/v1/responses', { model: 'm', input: 'hi', store: true })
+    for (const { status } of await many(() => call('POST', '/v1/responses', { model: 'm', input: 'and', previous_response_id: 'resp_1' }))) expect(status).toBe(200)
+    expect((await call('DELETE', '/v1/responses/resp_1')).status).toBe(200)
+    for (const { status } of await many(() => call('GET', '/v1/responses/resp_1'))) expect(status).toBe(404)
+  })
+
+  it('joins the reports that came in on different threads', async () => {
+    await many((at) => call('POST', '/ttft_report', at % 2 === 0 ? { role: 'pd', request_id: 'r', prefill_queue_time_ms: 2 } : { role: 'pd', request_id: 'r', prefill_compute_time_ms: 40 }))
+    for (const { json } of await many(() => call('GET', '/ttft_report/r'))) expect(json).toMatchObject({ combined: { prefill_queue_time_ms: 2, prefill_compute_time_ms: 40 } })
+  })
+
+  it('takes an engine out of the choice of all threads', async () => {
+    await call('POST', '/v1/firstlight/engines/a/drain')
+    await many(() => plain())
+    expect(served()).toEqual({ b: MANY })
+  })
+
+  it('asks its engines how they are once, not once a thread', async () => {
+    await until(async () => engine.probes >= 2)
+    await many(() => plain())
+    // Both engines of the test live at one address.
+    expect(engine.probes).toBe(2)
+  })
+})
+
+describe('a thread that dies', { timeout: 60_000 }, () => {
+  it('loses its own streams and their bookings, at once, and nothing else', async () => {
+    const streams = await many(() => stream())
+    const ends = streams.map(({ text }) => text.then(() => 'whole', () => 'broken'))
+    await gateway.kill(1)
+    expect(await Promise.race(ends)).toBe('broken')
+    const { released } = JSON.parse(lines.find((line) => line.includes('thread_ended'))!) as { released: number }
+    expect(released).toBeGreaterThan(0)
+    expect(released).toBeLessThan(MANY)
+    // Only the other thread may listen yet; both would say the same.
+    expect((await bookings())[0]).toBe(MANY - released)
+    engine.finish()
+    const counts = (await Promise.all(ends)).reduce<Record<string, number>>((sum, end) => ({ ...sum, [end]: (sum[end] ?? 0) + 1 }), {})
+    expect(counts).toEqual({ broken: released, whole: MANY - released })
+    await until(async () => lines.some((line) => line.includes('thread_is_back')))
+    for (const { status } of await many(() => plain())) expect(status).toBe(200)
+    await until(async () => (await bookings()).every((count) => count === 0))
+  })
+})
+
+describe('two threads that are told to stop', { timeout: 60_000 }, () => {
+  it('let all streams end whole, and take nobody new', async () => {
+    const streams = await many(() => stream())
+    const stopping = gateway.stop(never)
+    await until(() => plain().then(() => false, () => true))
+    engine.finish()
+    for (const { text } of streams) expect(await text).toMatch(/hello[^]*world[^]*\[DONE\]/)
+    expect(await stopping).toEqual({ cut: false })
+  })
+
+  it('cut what still runs when they are told again', async () => {
+    const streams = await many(() => stream())
+    const now = new AbortController()
+    const stopping = gateway.stop(now.signal)
+    now.abort()
+    expect(await stopping).toEqual({ cut: true })
+    for (const { text } of streams) await expect(text).rejects.toThrow()
+  })
+})
+
+describe('a start that fails', { timeout: 60_000 }, () => {
+  it('says that the port is taken, also by a gateway that would share it', async () => {
+    const error: unknown = await start({ listen: new URL(gateway.url).host }).catch((reason: unknown) => reason)
+    expect(explainSystemError(error)).toMatch(/^Something else listens on 127\.0\.0\.1:\d+ already/)
+  })
+
+  it('names the vocabulary that is missing', async () => {
+    const pools = [{ model: 'm', tokenizer: 'nowhere.vocab', engines: [{ id: 'a', url: engine.url }] }]
+    await expect(start({ clusters: [{ id: 'one', pools }] })).rejects.toThrow(/nowhere\.vocab/)
+  })
+})
+
+const many = <Answer>(ask: (at: number) => Promise<Answer>): Promise<Answer[]> => Promise.all(Array.from({ length: MANY }, (_, at) => ask(at)))
+
+async function until(truth: () => Promise<boolean>): Promise<void> {
+  while (!(await truth())) await new Promise((resolve) => setTimeout(resolve, 10))
+}
+
+interface Begun {
+  readonly status: number
+  readonly headers: http.IncomingHttpHeaders
+  /** Rejects when the answer breaks off. */
+  readonly text: Promise<string>
+}
+
+/** On a connection of its own. Resolves with the head. */
+function begin(method: string, path: string, body?: object, header?: string): Promise<Begun> {
+  const [name, value] = header?.split(': ') ?? []
+  const headers = { 'content-type': 'application/json', ...(name === undefined ? {} : { [name]: value }) }
+  return new Promise((resolve, reject) => {
+    const request = http.request(gateway.url + path, { method, agent: false, headers })
+    request.on('error', reject)
+    request.on('response', (response) => {
+      const text = (async () => {
+        let all = ''
+        for await (const bytes of response) all += String(bytes)
+        return all
+      })()
+      text.catch(() => {})
+      resolve({ status: response.statusCode!, headers: response.headers, text })
+    })
+    request.end(body === undefined ? undefined : JSON.stringify(body))
+  })
+}
+
+async function call(...asked: Parameters<typeof begin>) {
+  const { status, headers, text } = await begin(...asked)
+  const all = await text
+  return { status, headers, text: all, json: all.startsWith('{') ? (JSON.parse(all) as unknown) : null }
+}
+
+const messages = [{ role: 'user', content: 'hi' }]
+const stream = () => begin('POST', '/v1/chat/completions', { model: 'm', stream: true, messages })
+const plain = (header?: string) => call('POST', '/v1/chat/completions', { model: 'm', messages }, header)
+
+/** Requests the engines got, by name. */
+function served(): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const name of engine.served) counts[name] = (counts[name] ?? 0) + 1
+  return counts
+}
+
+/** As seen on many connections. */
+async function bookings(): Promise<number[]> {
+  const views = await many(() => call('GET', '/v1/firstlight/fleet'))
+  return views.map(({ json }) => (json as { pools: { bookings: number }[] }).pools[0]!.bookings)
+}
