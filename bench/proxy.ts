@@ -7,6 +7,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { median } from './median.ts'
 import { rssBytes, runLoad, startScript, type LoadPlan, type LoadResult, type Started } from './proxy/processes.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
@@ -120,9 +121,4 @@ function compare(file: string, rows: readonly BenchRow[], note: (line: string) =
     note(`${row.scenario}: CPU ratio ${(before.cpu_ratio_vs_pipe as number).toFixed(2)} -> ${(row.cpu_ratio_vs_pipe as number).toFixed(2)} (x${change.toFixed(2)})`)
     if (change > 1.25) process.exitCode = 1
   }
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)]!
 }

@@ -12,6 +12,8 @@ export interface EdgeOptions {
   readonly script?: string
   /** The Worker's own log is thrown away. */
   readonly quiet?: boolean
+  /** The port is the Worker's own: no asset router and no Worker of the simulator's in front, as benchmarks want it. */
+  readonly direct?: boolean
 }
 
 export interface Edge {
@@ -26,7 +28,7 @@ const toml = new URL('../wrangler.toml', import.meta.url)
 const homebound = { CLOUDFLARE_CF_FETCH_ENABLED: 'false', WRANGLER_SEND_METRICS: 'false', DO_NOT_TRACK: '1' }
 
 /** Rejects when the Worker was not built. */
-export async function startEdge({ port, bindings, script = builtScript(), quiet = false }: EdgeOptions): Promise<Edge> {
+export async function startEdge({ port, bindings, script = builtScript(), quiet = false, direct = false }: EdgeOptions): Promise<Edge> {
   Object.assign(process.env, homebound)
   const text = readFileSync(toml, 'utf8')
   const objects = [...text.matchAll(/^name = "([A-Z_]+)"\nclass_name = "(\w+)"/gm)]
@@ -47,13 +49,15 @@ export async function startEdge({ port, bindings, script = builtScript(), quiet 
       },
       cf: false,
       host: '127.0.0.1',
-      port,
+      port: direct ? 0 : port,
+      ...(direct ? { unsafeDirectSockets: [{ host: '127.0.0.1', port }] } : {}),
     }),
     logRequests: false,
     log: new Log(quiet ? LogLevel.NONE : LogLevel.WARN),
     ...(quiet ? { handleStructuredLogs: () => {} } : {}),
   } as ConstructorParameters<typeof Miniflare>[0])
-  const url = (await runtime.ready).toString().replace(/\/$/, '')
+  const front = await runtime.ready
+  const url = (direct ? await runtime.unsafeGetDirectURL('firstlight') : front).toString().replace(/\/$/, '')
   return { url, stop: () => runtime.dispose() }
 }
 

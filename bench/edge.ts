@@ -1,0 +1,81 @@
+/**
+ * What the gateway costs on Workers: the built Worker under workerd beside a Worker that only passes on, interleaved in
+ * one run over the same stub engines. Needs `npm run build:worker`.
+ *
+ * Flags: --repeats 3 · --seconds 3 · --quick
+ */
+import { median } from './median.ts'
+import { rssBytes, runLoad, startScript, type LoadPlan, type LoadResult, type Started } from './proxy/processes.ts'
+import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
+
+/** `native`: nobody reads the stream on its way; `observed`: all are read, where Workers read a tenth by default. */
+export type EdgeSubject = 'pass' | 'pass + object' | 'native' | 'observed'
+
+const SUBJECTS: readonly EdgeSubject[] = ['pass', 'pass + object', 'native', 'observed']
+const SCENARIOS: readonly (Pick<LoadPlan, 'connections' | 'bytes' | 'pace'> & { readonly name: string })[] = [
+  { name: '1k burst c16', connections: 16, bytes: 1024, pace: [0, 0] },
+  { name: '1k paced c32', connections: 32, bytes: 1024, pace: [20, 5] },
+  { name: '220k c4', connections: 4, bytes: 220_000, pace: [0, 0] },
+]
+const ENGINES = 4
+
+export default async function edge({ flags, note }: BenchOptions): Promise<BenchResult> {
+  const repeats = Number(flags['repeats'] ?? (flags['quick'] ? 1 : 3))
+  const ms = Number(flags['seconds'] ?? (flags['quick'] ? 1 : 3)) * 1000
+  const started: Started[] = []
+  const start = async (file: string, args: readonly string[]): Promise<Started> => {
+    const one = await startScript(file, args)
+    started.push(one)
+    return one
+  }
+  try {
+    const urls: string[] = []
+    for (let i = 0; i < ENGINES; i++) urls.push(`http://127.0.0.1:${(await start('stub-engine.ts', ['0'])).port}`)
+    const subjects: [EdgeSubject, Started][] = []
+    for (const name of SUBJECTS) subjects.push([name, await start('../edge/host.ts', [name, ...urls])])
+    const runs = new Map<string, LoadResult[]>()
+    for (let repeat = 0; repeat < repeats; repeat++) {
+      for (const scenario of SCENARIOS) {
+        for (const [name, { port, pid }] of subjects) {
+          note(`${repeat + 1}/${repeats} ${scenario.name} ${name}`)
+          const result = await runLoad({ ...scenario, port, ms, warmMs: repeat === 0 ? 2000 : 500 }, pid)
+          runs.set(`${scenario.name}|${name}`, [...(runs.get(`${scenario.name}|${name}`) ?? []), result])
+        }
+      }
+    }
+    const rows = rowsOf(runs)
+    const rss = subjects.map(([name, { pid }]) => [`rss_mb_${name.replace(' + ', '_')}`, Math.round(rssBytes(pid) / 2 ** 20)] as const)
+    return { rows, headline: { ...headlineOf(rows), ...Object.fromEntries(rss) } }
+  } finally {
+    for (const one of started) one.stop()
+  }
+}
+
+function rowsOf(runs: ReadonlyMap<string, readonly LoadResult[]>): BenchRow[] {
+  return SCENARIOS.flatMap(({ name }) => {
+    const bare = runs.get(`${name}|pass`)!
+    return SUBJECTS.map((subject) => {
+      const results = runs.get(`${name}|${subject}`)!
+      return {
+        scenario: name,
+        subject,
+        cpu_us: median(results.map(({ cpu_us }) => cpu_us!)),
+        cpu_ratio_vs_pass: median(results.map(({ cpu_us }, i) => cpu_us! / bare[i]!.cpu_us!)),
+        ttfb_ms_p50: median(results.map(({ ttfb_ms_p50 }) => ttfb_ms_p50)),
+        ttfb_ms_p99: median(results.map(({ ttfb_ms_p99 }) => ttfb_ms_p99)),
+        requests: results.reduce((sum, { requests }) => sum + requests, 0),
+        errors: results.reduce((sum, { errors }) => sum + errors, 0),
+      }
+    })
+  })
+}
+
+function headlineOf(rows: readonly BenchRow[]): Record<string, number> {
+  const ratio = (scenario: string, subject: EdgeSubject) => rows.find((row) => row['scenario'] === scenario && row['subject'] === subject)!['cpu_ratio_vs_pass'] as number
+  return {
+    native_ratio_burst: ratio('1k burst c16', 'native'),
+    native_ratio_paced: ratio('1k paced c32', 'native'),
+    observed_ratio_burst: ratio('1k burst c16', 'observed'),
+    observed_ratio_paced: ratio('1k paced c32', 'observed'),
+  }
+}
