@@ -42,6 +42,7 @@ export class EventStream {
   #atS = Number.NEGATIVE_INFINITY
   /** Is all it holds in the picture? */
   #complete = false
+  #doubted = false
 
   constructor({ pool, limits, replays }: StreamOptions) {
     this.log = new DeltaLog(limits)
@@ -80,11 +81,16 @@ export class EventStream {
     return this.log.next(this.isComplete, now)
   }
 
+  /** The engine was out of reach: it may live another life by now, whatever the next batch's number. */
+  doubt(): void {
+    this.#doubted = true
+  }
+
   /** A published batch. `replay`: ask for one from `replayFrom`, then offer this batch again. */
   published(framed: Framed): 'taken' | 'replay' {
     const batch = this.#read(framed)
     if (batch === null) return 'taken'
-    if (framed.seq === this.#seq + 1) {
+    if (framed.seq === this.#seq + 1 && !(this.#doubted && this.#seq !== NONE)) {
       // The first batch of a life: nothing came before it.
       if (framed.seq === 0) this.#complete = true
       this.#take(framed.seq, batch)
@@ -92,7 +98,7 @@ export class EventStream {
     }
     // Older than what is known, and made before it: a repeat.
     if (framed.seq <= this.#seq && batch.atS <= this.#atS) return 'taken'
-    if (framed.seq > this.#seq && this.#seq !== NONE) this.counts.gaps += 1
+    if (framed.seq > this.#seq + 1 && this.#seq !== NONE) this.counts.gaps += 1
     if (this.#replays) return 'replay'
     this.#startAt(framed.seq, batch)
     return 'taken'
@@ -103,6 +109,7 @@ export class EventStream {
    * what was missed: ask from 0 (which `replayFrom` says now).
    */
   replayed(answer: readonly Framed[], from: number): 'done' | 'again' {
+    this.#doubted = false
     if (this.#seq !== NONE) {
       const echo = answer[0]
       if (echo === undefined || echo.seq !== this.#seq || timeOf(echo) !== this.#atS) {
@@ -137,6 +144,7 @@ export class EventStream {
 
   /** The picture begins with this batch; only if it is the first of a life nothing came before. */
   #startAt(seq: number, batch: EventBatch): void {
+    this.#doubted = false
     if (seq <= this.#seq) this.counts.restarts += 1
     this.#forget()
     this.#complete = seq === 0

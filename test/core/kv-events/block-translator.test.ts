@@ -1,0 +1,167 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { BlockTranslator } from '../../../src/core/kv-events/block-translator.ts'
+import { readEventBatch } from '../../../src/core/kv-events/event-batch.ts'
+import { PromptMeter } from '../../../src/core/tokens/measure.ts'
+import type { WireEvent } from '../../../src/simulator/kv-event-bytes.ts'
+import { cleared, framed, removed, span, stored, type Stored } from './events.ts'
+
+const name = (lo: number, hi: number) => `${lo}:${hi}`
+
+function translator(blockTokens = 16) {
+  const held = new Map<string, number>()
+  const add = (key: string, by: number) => {
+    const count = (held.get(key) ?? 0) + by
+    if (count === 0) held.delete(key)
+    else held.set(key, count)
+  }
+  const own = new BlockTranslator({ model: 'qwen', blockTokens }, { hold: (lo, hi) => add(name(lo, hi), 1), drop: (lo, hi) => add(name(lo, hi), -1), clear: () => held.clear() })
+  const tell = (...events: WireEvent[]) => {
+    for (const event of readEventBatch(framed(0, events).payload).events) own.apply(event)
+  }
+  return { own, held, tell }
+}
+
+/** The blocks of a prompt as the gateway's door measures it. */
+function measured(prompt: readonly number[], { blockTokens = 16, salt = null as string | null, adapter = null as string | null } = {}): string[] {
+  const meter = new PromptMeter({ model: 'qwen', blockTokens, encodeUtf8: () => 0, now: () => 0, tokenizer: null, template: null })
+  const { blocks } = meter.measure({ endpoint: 'completions', body: { prompt }, bodyBytes: 0, adapter, salts: salt === null ? [] : [salt], tenant: null })
+  return Array.from({ length: blocks.length / 2 }, (_, at) => name(blocks[at * 2]!, blocks[at * 2 + 1]!))
+}
+
+describe('translating an engine’s blocks', () => {
+  it('names them as the door names the blocks of the same prompt', () => {
+    const { held, tell } = translator()
+    tell(stored({ prompt: span(5, 50), blockTokens: 16 }))
+    expect([...held.keys()]).toEqual(measured(span(5, 50)))
+  })
+
+  it('goes on where another event ended, whatever the batch', () => {
+    const { held, tell } = translator()
+    const prompt = { prompt: span(5, 96), blockTokens: 16 }
+    tell(stored({ ...prompt, prompt: span(5, 48) }))
+    tell(stored({ ...prompt, from: 3 }))
+    expect([...held.keys()]).toEqual(measured(span(5, 96)))
+  })
+
+  it('keeps salts and adapters apart as the door does', () => {
+    const { held, tell } = translator()
+    const base = { prompt: span(5, 48), blockTokens: 16 }
+    tell(stored({ ...base, salt: 'pepper' }), stored({ ...base, adapter: 'french' }), stored({ ...base, adapter: 'french', salt: 'french' }))
+    const expected = [{ salt: 'pepper' }, { adapter: 'french' }, { adapter: 'french', salt: 'french' }].flatMap((scope) => measured(span(5, 48), scope))
+    expect([...held.keys()].sort()).toEqual(expected.sort())
+    expect(new Set(expected).size).toBe(9)
+  })
+
+  it('reads a salt that carries its tag', () => {
+    const { held, tell } = translator()
+    const event = stored({ prompt: span(5, 16), blockTokens: 16 })
+    tell({ ...event, extra_keys: [[['cache_salt', 'pepper']]] } as WireEvent)
+    expect([...held.keys()]).toEqual(measured(span(5, 16), { salt: 'pepper' }))
+  })
+
+  it('does not name what pictures or embeddings make, nor what follows', () => {
+    const { own, held, tell } = translator()
+    const event = stored({ prompt: span(5, 64), blockTokens: 16 })
+    tell({ ...event, extra_keys: [null, [['picture', 3]], null, null] } as WireEvent)
+    tell({ ...stored({ prompt: span(900, 16), blockTokens: 16 }), extra_keys: [[['picture', 3]]] } as WireEvent)
+    tell(stored({ prompt: span(5, 80), from: 4, blockTokens: 16 }))
+    expect([...held.keys()]).toEqual(measured(span(5, 16)))
+    expect(own.unnamed).toBe(5)
+  })
+
+  it('leaves out what it cannot follow back to the beginning of a prompt', () => {
+    const { own, held, tell } = translator()
+    tell(stored({ prompt: span(5, 64), from: 2, blockTokens: 16 }))
+    expect(held.size).toBe(0)
+    expect(own.unnamed).toBe(2)
+  })
+
+  it('keeps a block of which one of two copies is gone', () => {
+    const { held, tell } = translator()
+    const prompt = { prompt: span(5, 16), blockTokens: 16 }
+    tell(stored(prompt), stored(prompt), removed(prompt, 0))
+    expect(held.size).toBe(1)
+    tell(removed(prompt, 0))
+    expect(held.size).toBe(0)
+  })
+
+  it('takes blocks in main memory or on disk for no blocks of the device', () => {
+    const { held, tell } = translator()
+    const prompt = { prompt: span(5, 32), blockTokens: 16 }
+    tell(stored({ ...prompt, medium: 'CPU' }))
+    expect(held.size).toBe(0)
+    tell(stored({ ...prompt, medium: null }), removed({ ...prompt, medium: 'CPU' }, 1))
+    expect(held.size).toBe(2)
+  })
+
+  it('follows one group of a model with several kinds of attention', () => {
+    const { held, tell } = translator()
+    const prompt = { prompt: span(5, 32), blockTokens: 16 }
+    tell(stored(prompt), stored({ ...prompt, prompt: span(800, 32), group: 1 }), removed({ ...prompt, group: 1 }, 0))
+    expect([...held.keys()]).toEqual(measured(span(5, 32)))
+  })
+
+  it('makes one block of several of the engine’s', () => {
+    const { held, tell } = translator(64)
+    tell(stored({ prompt: span(5, 100), blockTokens: 16 }))
+    tell(stored({ prompt: span(5, 150), from: 6, blockTokens: 16 }))
+    expect([...held.keys()]).toEqual(measured(span(5, 150), { blockTokens: 64 }))
+  })
+
+  it('says when the engine’s blocks do not fill the pool’s', () => {
+    const { own, held, tell } = translator(64)
+    tell(stored({ prompt: span(5, 96), blockTokens: 48 }))
+    expect([own.fits, own.engineBlockTokens, held.size]).toEqual([false, 48, 0])
+  })
+
+  it('holds nothing once all was cleared, and begins anew', () => {
+    const { held, tell } = translator()
+    tell(stored({ prompt: span(5, 64), blockTokens: 16 }), cleared)
+    expect(held.size).toBe(0)
+    tell(stored({ prompt: span(5, 32), blockTokens: 16 }))
+    expect(held.size).toBe(2)
+  })
+})
+
+type Step = { readonly do: 'store'; readonly prompt: readonly number[]; readonly salt: string | null } | { readonly do: 'evict'; readonly which: number } | { readonly do: 'clear' }
+
+const token = fc.integer({ min: 0, max: 2 })
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('store' as const), prompt: fc.array(token, { maxLength: 14 }), salt: fc.constantFrom(null, 's') }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant('evict' as const), which: fc.nat() }) },
+  { weight: 1, arbitrary: fc.constant({ do: 'clear' as const }) },
+)
+
+describe('translating against a naive cache', () => {
+  it('holds exactly the blocks that the cache holds, after any history, duplicates and evictions in any order included', () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+        const { held, tell } = translator(2)
+        // Physical blocks; the same content may lie in several, as where two requests computed it side by side.
+        let cache: { readonly what: Stored; readonly at: number; readonly name: string }[] = []
+        for (const one of steps) {
+          if (one.do === 'clear') {
+            cache = []
+            tell(cleared)
+          } else if (one.do === 'evict') {
+            if (cache.length === 0) continue
+            const [gone] = cache.splice(one.which % cache.length, 1)
+            tell(removed(gone!.what, gone!.at))
+          } else {
+            const what = { prompt: one.prompt, salt: one.salt, blockTokens: 2 }
+            const names = measured(one.prompt, { blockTokens: 2, salt: one.salt })
+            // What lies there is found block by block from the beginning; the rest is computed, and the last block always.
+            let from = names.findIndex((block) => cache.every((other) => other.name !== block))
+            if (from < 0) from = Math.max(0, names.length - 1)
+            if (from === names.length) continue
+            for (const [at, block] of names.entries()) if (at >= from) cache.push({ what, at, name: block })
+            tell(stored({ ...what, from }))
+          }
+          expect([...held.keys()].sort()).toEqual([...new Set(cache.map((block) => block.name))].sort())
+        }
+      }),
+      { numRuns: 300 },
+    )
+  })
+})

@@ -1,0 +1,55 @@
+/** Event batches of made-up engines, for tests. */
+import { createHash } from 'node:crypto'
+import { batchBytes, type BlockHash, type Encoding, type WireEvent } from '../../../src/simulator/kv-event-bytes.ts'
+
+export interface Stored {
+  /** All tokens of the prompt up to the last block stored. */
+  readonly prompt: readonly number[]
+  /** Blocks of it that the event leaves out, because they were there. */
+  readonly from?: number
+  readonly blockTokens: number
+  readonly salt?: string | null
+  readonly adapter?: string | null
+  readonly medium?: string | null
+  readonly group?: number
+}
+
+/** The engine's own hashes: a digest nobody can guess, seeded with what the engine likes. */
+export function engineHashes({ prompt, blockTokens, salt = null, adapter = null }: Stored, seed = 'none'): BlockHash[] {
+  const hashes: BlockHash[] = []
+  let parent = seed
+  for (let from = 0; from + blockTokens <= prompt.length; from += blockTokens) {
+    parent = createHash('sha256').update(JSON.stringify([parent, prompt.slice(from, from + blockTokens), from === 0 ? salt : null, adapter])).digest('hex')
+    hashes.push({ hi: Number.parseInt(parent.slice(48, 56), 16), lo: Number.parseInt(parent.slice(56), 16) })
+  }
+  return hashes
+}
+
+export function stored(what: Stored): WireEvent {
+  const { prompt, from = 0, blockTokens, salt = null, adapter = null, medium = 'GPU', group = 0 } = what
+  const hashes = engineHashes(what)
+  const extra = hashes.map((_, at) => [...(adapter === null ? [] : [adapter]), ...(at === 0 && salt !== null ? [salt] : [])])
+  return {
+    type: 'BlockStored',
+    block_hashes: hashes.slice(from),
+    parent_block_hash: from === 0 ? null : hashes[from - 1]!,
+    token_ids: prompt.slice(from * blockTokens, hashes.length * blockTokens),
+    block_size: blockTokens,
+    lora_id: adapter === null ? null : 1,
+    medium,
+    lora_name: adapter,
+    extra_keys: extra.slice(from).map((keys) => (keys.length === 0 ? null : keys)),
+    group_idx: group,
+  }
+}
+
+/** The block at a place of a prompt is gone. */
+export function removed(what: Stored, at: number): WireEvent {
+  return { type: 'BlockRemoved', block_hashes: [engineHashes(what)[at]!], medium: what.medium ?? 'GPU', group_idx: what.group ?? 0 }
+}
+
+export const cleared: WireEvent = { type: 'AllBlocksCleared' }
+
+export const framed = (seq: number, events: readonly WireEvent[], atS = 1000 + seq, encoding: Encoding = 'maps') => ({ seq, payload: batchBytes(atS, events, encoding) })
+
+export const span = (from: number, count: number): number[] => Array.from({ length: count }, (_, at) => from + at)
