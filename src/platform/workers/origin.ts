@@ -17,7 +17,7 @@ export function workersOrigin(options: WorkersOriginOptions = {}): Origin {
   const now = options.now ?? Date.now
   return {
     async send(request: OriginRequest): Promise<OriginAnswer> {
-      request.signal.throwIfAborted()
+      if (request.signal.aborted) throw request.signal.reason
       const ask = fetcherOf(request.target, options.bindings ?? {})
       const call = { request, ask, now, startedAt: now() }
       try {
@@ -58,8 +58,9 @@ async function send({ request, ask, now, startedAt }: Call): Promise<OriginAnswe
   const controller = new AbortController()
   const onAbort = () => controller.abort(request.signal.reason)
   request.signal.addEventListener('abort', onAbort)
-  const timeout = new OriginError('first_byte_timeout', `no head from ${request.target.url} within ${request.firstByteMs} ms`)
-  const timer = setTimeout(() => controller.abort(timeout), request.firstByteMs)
+  const timer = setTimeout(() => {
+    controller.abort(new OriginError('first_byte_timeout', `no head from ${request.target.url} within ${request.firstByteMs} ms`))
+  }, request.firstByteMs)
   try {
     const response = await ask(request.target.url + request.path, {
       method: request.method,
