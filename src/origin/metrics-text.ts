@@ -7,7 +7,7 @@ export interface ScrapedEngine {
   readonly asleep: boolean
 }
 
-interface Sample {
+export interface Sample {
   readonly labels: ReadonlyMap<string, string>
   readonly value: number
 }
@@ -25,7 +25,7 @@ const READ: ReadonlySet<string> = new Set([
 
 /** null: the text names no queue, so it is not an engine's. Several data-parallel ranks behind one address count as one engine. */
 export function readEngineMetrics(text: string): ScrapedEngine | null {
-  const samples = samplesOf(text)
+  const samples = samplesOf(text, READ)
   const running = samples.get('vllm:num_requests_running')
   if (running === undefined) return null
   const usage = samples.get('vllm:kv_cache_usage_perc') ?? samples.get('vllm:gpu_cache_usage_perc')
@@ -45,14 +45,15 @@ export function readEngineMetrics(text: string): ScrapedEngine | null {
   }
 }
 
-function samplesOf(text: string): Map<string, Sample[]> {
+/** The samples of the families that are `wanted`, by name. Lines it cannot read are left out. */
+export function samplesOf(text: string, wanted: ReadonlySet<string>): Map<string, Sample[]> {
   const samples = new Map<string, Sample[]>()
   for (const line of text.split('\n')) {
     if (!line.startsWith('vllm:')) continue
     const end = line.search(/[{ ]/)
     const name = line.slice(0, end)
     // Also leaves out `*_created`, which every counter carries along.
-    if (end < 0 || !READ.has(name)) continue
+    if (end < 0 || !wanted.has(name)) continue
     const sample = sampleOf(line.slice(end))
     if (sample === null) continue
     const known = samples.get(name)

@@ -175,8 +175,9 @@ export class EngineProcess implements Routed {
     })
   }
 
-  serverInfo(): object {
-    return { vllm_config: `simulated profile=${this.settings.profile} ${JSON.stringify(this.settings.limits)}` }
+  serverInfo(parsed: boolean): object {
+    const config = configOf(this.settings)
+    return { vllm_config: parsed ? config : `simulated profile=${this.settings.profile} ${JSON.stringify(config)}`, vllm_env: { VLLM_SERVER_DEV_MODE: true } }
   }
 
   #connect(index: number): KvConnector | null {
@@ -197,6 +198,20 @@ export class EngineProcess implements Routed {
   async #idle(): Promise<void> {
     const { model } = this.driver
     while (model.running + model.waiting > 0) await new Promise<void>((resolve) => this.clock.after(5, resolve))
+  }
+}
+
+const CONNECTORS = { nixl: 'NixlConnector', lmcache: 'LMCacheConnectorV1', response: 'ExampleConnector' } as const
+const KV_ROLES = { any: 'kv_both', prefill: 'kv_producer', decode: 'kv_consumer', encode: 'kv_both' } as const
+
+/** The parts of vLLM's configuration that have a meaning here, under its names. */
+function configOf({ model, modelPath, limits, maxNumQueuedReqs, maxNumQueuedTokens, prefixCaching, connector, role }: EngineSettings): object {
+  return {
+    model_config: { model: modelPath, served_model_name: model, max_model_len: limits.maxModelLen, enable_sleep_mode: true },
+    cache_config: { block_size: limits.blockTokens, num_gpu_blocks: limits.cacheBlocks, enable_prefix_caching: prefixCaching },
+    scheduler_config: { max_num_seqs: limits.maxNumSeqs, max_num_batched_tokens: limits.maxNumBatchedTokens, max_num_queued_reqs: maxNumQueuedReqs, max_num_queued_tokens: maxNumQueuedTokens },
+    kv_transfer_config: connector === null ? null : { kv_connector: CONNECTORS[connector], kv_role: KV_ROLES[role] },
+    kv_events_config: null,
   }
 }
 

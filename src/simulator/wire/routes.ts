@@ -14,7 +14,8 @@ export interface Routed extends Serving, Operated {
   readonly load: number
   modelList(): Answer
   metricsText(): string
-  serverInfo(): object
+  /** @param parsed the configuration as an object, not as text. */
+  serverInfo(parsed: boolean): object
 }
 
 type Handler = (engine: Routed, incoming: Incoming) => Answer | Promise<Answer>
@@ -38,6 +39,8 @@ const general: Table = {
   '/health': { GET: empty },
   '/ping': { GET: empty, POST: empty },
   '/version': { GET: () => json(200, { version: '0.32.0' }) },
+  // KV events are not simulated: what a server without them says.
+  '/kv_event_sources': { GET: () => json(200, {}) },
   '/load': { GET: (engine) => json(200, { server_load: engine.load }) },
   '/metrics': {
     GET: (engine) => ({ status: 200, headers: { 'content-type': 'text/plain; version=1.0.0; charset=utf-8' }, body: engine.metricsText() }),
@@ -58,7 +61,7 @@ const poolingRoutes: Table = {
   '/v2/rerank': { POST: rerank },
 }
 
-const development: Table = { ...operations, '/server_info': { GET: (engine) => json(200, engine.serverInfo()) } }
+const development: Table = { ...operations, '/server_info': { GET: (engine, { query }) => json(200, engine.serverInfo(query.get('config_format') === 'json')) } }
 
 const responsePath = /^\/v1\/responses\/([^/]+)(\/cancel)?$/
 

@@ -2,6 +2,7 @@ import { calibrate } from './calibrate.ts'
 import { check } from './check.ts'
 import type { Command } from './command.ts'
 import { demo } from './demo.ts'
+import { doctor } from './doctor.ts'
 import { fleet } from './fleet.ts'
 import { load } from './load.ts'
 import { replay } from './replay.ts'
@@ -9,4 +10,4 @@ import { serve } from './serve.ts'
 import { vocab } from './vocab.ts'
 
 /** Every subcommand there is, in the order the help shows them. */
-export const commands: readonly Command[] = [serve, check, demo, fleet, replay, calibrate, load, vocab]
+export const commands: readonly Command[] = [serve, check, doctor, demo, fleet, replay, calibrate, load, vocab]

@@ -19,7 +19,8 @@ export interface NodeOrigin extends Origin {
   close(): void
 }
 
-const IDLE_MS = 4_000
+/** `idleSocketMs` when nothing else is said. */
+export const IDLE_MS = 4_000
 const MAX_IDLE = 256
 const SWEEP_MS = 1_000
 

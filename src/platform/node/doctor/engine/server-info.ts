@@ -1,0 +1,33 @@
+/** `GET /server_info` of vLLM's development mode: the flags it was started with. */
+import * as z from 'zod/mini'
+
+export interface ServerInfo {
+  readonly maxQueuedRequests: number | null
+  readonly maxQueuedTokens: number | null
+  readonly maxSequences: number | null
+  readonly sleepMode: boolean | null
+  readonly transfer: { readonly connector: string; readonly role: string | null } | null
+}
+
+const count = z.nullish(z.number())
+const document = z.object({
+  vllm_config: z.object({
+    scheduler_config: z.nullish(z.object({ max_num_queued_reqs: count, max_num_queued_tokens: count, max_num_seqs: count })),
+    model_config: z.nullish(z.object({ enable_sleep_mode: z.nullish(z.boolean()) })),
+    kv_transfer_config: z.nullish(z.object({ kv_connector: z.nullish(z.string()), kv_role: z.nullish(z.string()) })),
+  }),
+})
+
+/** null: it is not what vLLM says. */
+export function readServerInfo(json: unknown): ServerInfo | null {
+  const read = document.safeParse(json)
+  if (!read.success) return null
+  const { scheduler_config: scheduler, model_config: model, kv_transfer_config: transfer } = read.data.vllm_config
+  return {
+    maxQueuedRequests: scheduler?.max_num_queued_reqs ?? null,
+    maxQueuedTokens: scheduler?.max_num_queued_tokens ?? null,
+    maxSequences: scheduler?.max_num_seqs ?? null,
+    sleepMode: model?.enable_sleep_mode ?? null,
+    transfer: transfer?.kv_connector == null ? null : { connector: transfer.kv_connector, role: transfer.kv_role ?? null },
+  }
+}

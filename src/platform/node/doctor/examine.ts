@@ -1,0 +1,102 @@
+/** Everything at once: what is named on the command line, or what a configuration names. */
+import type { ClusterConfig, Config, PoolSettings } from '../../../config.ts'
+import { toTargets } from '../../../config/pool.ts'
+import type { Place } from './ask.ts'
+import type { Expected } from './engine/checks-basic.ts'
+import { examineEngine, type Examined } from './engine/examine.ts'
+import { cardOf } from './engine/facts.ts'
+import type { ReadOptions } from './engine/read.ts'
+import { Findings, type Subject } from './finding.ts'
+import { examineGateway } from './gateway.ts'
+import { kindOf } from './kind.ts'
+import { examineController } from './lmcache/controller.ts'
+import { examineCoordinator } from './lmcache/coordinator.ts'
+import type { LmcacheExpected } from './lmcache/expected.ts'
+import { examineLmcacheServer } from './lmcache/servers.ts'
+import { examinePool, type Member } from './pool.ts'
+
+export interface ExamineOptions extends Omit<ReadOptions, 'model'> {
+  /** Where relative names of vocabularies start. */
+  readonly folder: string
+  progress(done: number, of: number): void
+}
+
+/** Servers asked at the same time. */
+const AT_ONCE = 16
+
+export async function examinePlaces(places: readonly Place[], options: ExamineOptions): Promise<Subject[]> {
+  return inTurn(places, options, async (place) => {
+    const name = new URL(place.url).host
+    switch (await kindOf(place, options.limitMs)) {
+      case 'engine':
+        return (await examineEngine(name, place, null, { ...options, model: null })).subject
+      case 'coordinator':
+        return examineCoordinator(name, place, null, options.limitMs)
+      case 'controller':
+        return examineController(name, place, null, options.limitMs)
+      case 'lmcache server':
+        return examineLmcacheServer(name, place, options.limitMs)
+      case 'gateway':
+        return examineGateway(name, place, options.limitMs)
+    }
+  })
+}
+
+export async function examineConfig(config: Config, options: ExamineOptions): Promise<Subject[]> {
+  const prefix = (cluster: ClusterConfig): string => (config.clusters.length > 1 ? `${cluster.id}/` : '')
+  const wanted = config.clusters.flatMap((cluster) => cluster.pools.flatMap((pool) => pool.engines.map((engine) => ({ name: prefix(cluster) + engine.id, expected: { pool, engine } }))))
+  const examined = await inTurn(wanted, options, ({ name, expected }) => examineConfigured(name, expected, options))
+  const byPool = Map.groupBy(examined.map((one, at) => ({ ...one, ...wanted[at]! })), ({ expected }) => expected.pool)
+  const subjects: Subject[] = []
+  for (const cluster of config.clusters) {
+    for (const pool of cluster.pools) {
+      const engines = byPool.get(pool) ?? []
+      const members = engines.flatMap(({ expected, facts }) => (facts === null ? [] : [{ id: expected.engine.id, facts }]))
+      subjects.push(...engines.map(({ subject }) => subject))
+      subjects.push(await examinePool(prefix(cluster) + pool.model, pool, members, options.folder))
+      subjects.push(...(await examineLmcache(pool, members, options.limitMs)))
+    }
+  }
+  return subjects
+}
+
+async function examineConfigured(name: string, expected: Expected, options: ExamineOptions): Promise<Examined> {
+  const { pool, engine } = expected
+  if (engine.binding !== null) {
+    const found = new Findings()
+    found.note('reachable', `reached through the binding ${engine.binding}, which only the Worker has`, { next: 'Examine it by its address, from a machine in its network.' })
+    return { subject: { kind: 'engine', name, url: engine.url, is: '', findings: found.list }, facts: null }
+  }
+  const { url, headers } = toTargets({ ...pool, engines: [engine] }).get(engine.id)!
+  const pairs = Array.from({ length: headers.length / 2 }, (_, at) => [headers[2 * at]!, headers[2 * at + 1]!])
+  const generate = options.generate && engine.role !== 'encode'
+  return examineEngine(name, { url, headers: Object.fromEntries(pairs) as Record<string, string> }, expected, { ...options, generate, model: pool.model })
+}
+
+/** The coordinator or controller of a pool. A registry is the gateway itself. */
+async function examineLmcache(pool: PoolSettings, members: readonly Member[], limitMs: number): Promise<Subject[]> {
+  const { lmcache } = pool
+  const url = lmcache?.coordinator ?? lmcache?.controller ?? null
+  if (lmcache === null || url === null || lmcache.binding !== null) return []
+  const root = members.map(({ facts }) => cardOf(facts.models, pool.model)?.root ?? null).find((one) => one !== null)
+  const expected: LmcacheExpected = { pool, model: lmcache.model ?? root ?? null }
+  const place = { url, headers: lmcache.headers }
+  const examine = lmcache.coordinator === null ? examineController : examineCoordinator
+  return [await examine(`of ${pool.model}`, place, expected, limitMs)]
+}
+
+/** In the order of the list, a few at the same time. */
+async function inTurn<Item, Result>(items: readonly Item[], { progress }: ExamineOptions, work: (item: Item) => Promise<Result>): Promise<Result[]> {
+  const results: Result[] = []
+  let [next, done] = [0, 0]
+  progress(0, items.length)
+  const worker = async (): Promise<void> => {
+    while (next < items.length) {
+      const at = next++
+      results[at] = await work(items[at]!)
+      progress(++done, items.length)
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, worker))
+  return results
+}

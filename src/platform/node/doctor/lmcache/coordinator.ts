@@ -1,0 +1,90 @@
+/** LMCache's coordinator: does it know instances and keys, and are they those of the engines? */
+import * as z from 'zod/mini'
+import { didYouMean } from '../../../../config/suggest.ts'
+import { InstanceMap, type ListedInstance } from '../../../../core/lmcache/instance-map.ts'
+import { answered, ask, inShort, jsonOf, type Place } from '../ask.ts'
+import { Findings, type Subject } from '../finding.ts'
+import { reachOf } from '../reach.ts'
+import { expectedPlaces, type LmcacheExpected } from './expected.ts'
+
+const instanceList = z.object({ instances: z.array(z.object({ instance_id: z.string(), ip: z.string() })) })
+const keyList = z.object({ total: z.nullish(z.number()), keys: z.array(z.object({ key: z.object({ model_name: z.string() }) })) })
+const lookupAnswer = z.object({ chunks: z.number() })
+
+export async function examineCoordinator(name: string, place: Place, expected: LmcacheExpected | null, limitMs: number): Promise<Subject> {
+  const found = new Findings()
+  const health = await ask(place, { path: '/healthz', limitMs })
+  if (!answered(health)) found.add('unreachable', 'reachable', health.says, { costs: 'Nothing is looked up.', next: health.next })
+  else {
+    if (health.status === 200) found.ok('health', `/healthz 200 in ${health.tookMs.toFixed(0)} ms`)
+    else found.problem('health', `/healthz says ${health.status}`, { costs: 'Nothing is looked up.', next: 'Is this the port of lmcache coordinator (9300)?' })
+    if (health.status === 200) await examine(place, expected, { found, limitMs })
+    if (reachOf(place.url) === 'public') found.problem('open', 'it asks nobody for a key, at a public address', { costs: 'Who reaches it sees, pins and deletes what is cached.', next: 'Let only the gateway and the LMCache servers reach it.' })
+  }
+  return { kind: 'coordinator', name, url: place.url, is: 'LMCache coordinator', findings: found.list }
+}
+
+interface Examination {
+  readonly found: Findings
+  readonly limitMs: number
+}
+
+async function examine(place: Place, expected: LmcacheExpected | null, { found, limitMs }: Examination): Promise<void> {
+  const [listed, keyed] = await Promise.all([ask(place, { path: '/instances', limitMs }), ask(place, { path: '/directory/keys?limit=100', limitMs })])
+  const instances = instanceList.safeParse(jsonOf(listed))
+  if (instances.success) checkInstances(instances.data.instances.map(({ instance_id: id, ip }) => ({ id, host: ip })), expected, found)
+  else found.problem('instances', `/instances gives no list (${inShort(listed)})`, { costs: 'Matches belong to no engine.' })
+  const keys = keyList.safeParse(jsonOf(keyed))
+  if (keys.success) checkKeys(keys.data, expected, found)
+  else found.note('directory', `/directory/keys gives no list (${inShort(keyed)})`)
+  await checkLookup(place, expected, { found, limitMs })
+}
+
+function checkInstances(instances: readonly ListedInstance[], expected: LmcacheExpected | null, found: Findings): void {
+  if (instances.length === 0) {
+    return found.problem('instances', 'no LMCache server has registered', { costs: 'Every lookup is empty.', next: 'lmcache server … --coordinator-url URL --coordinator-event-reporting' })
+  }
+  found.ok('instances', instances.map(({ id, host }) => `${id} at ${host}`).join(', '))
+  if (expected === null) return
+  const places = expectedPlaces(expected)
+  for (const { id, instance } of places) {
+    if (instance === null || instances.some((one) => one.id === instance)) continue
+    found.problem('lmcache_instance', `engine ${id} names ${instance}, which has not registered${didYouMean(instance, instances.map((one) => one.id))}`, { costs: 'Its cache is never counted.', next: 'lmcache_instance is the server’s --instance-id.' })
+  }
+  const map = new InstanceMap(places)
+  map.adopt(instances)
+  for (const id of map.unresolved) {
+    found.warn('lmcache_instance', `no instance, or more than one, at the host of engine ${id}`, { costs: 'Its cache is never counted.', next: `lmcache_instance: ${instances[0]!.id} (or another) in engine ${id}` })
+  }
+  if (map.unresolved.length === 0) found.ok('lmcache_engines', map.pairs().map(({ engine, instance }) => `${engine} reads ${instance}`).join(', '))
+}
+
+function checkKeys({ total, keys }: z.infer<typeof keyList>, expected: LmcacheExpected | null, found: Findings): void {
+  const models = [...new Set(keys.map(({ key }) => key.model_name))]
+  if (models.length === 0) {
+    return found.note('directory', 'empty', { costs: 'Lookups find nothing: as it should be before the first request, else not.', next: 'lmcache server … --coordinator-event-reporting' })
+  }
+  found.ok('directory', `${total ?? keys.length} keys, of ${models.join(', ')}`)
+  const model = expected?.model ?? null
+  if (model === null || models.includes(model)) return
+  found.warn('lmcache_model', `no key of ${model} among the first ${keys.length}`, {
+    costs: 'If none comes, every lookup is empty.',
+    next: 'LMCache’s name of a model is vLLM’s --model (`root` of /v1/models), not --served-model-name: see lmcache.model.',
+  })
+}
+
+/** More than a chunk of the default size, of ids nobody has. */
+const LOOKUP_TOKENS = 300
+
+async function checkLookup(place: Place, expected: LmcacheExpected | null, { found, limitMs }: Examination): Promise<void> {
+  const body = { token_ids: Array.from({ length: LOOKUP_TOKENS }, (_, at) => at + 1), model_name: expected?.model ?? 'firstlight-doctor', world_size: 1, cache_salt: '' }
+  const asked = await ask(place, { method: 'POST', path: '/directory/lookup', body, limitMs })
+  if (!lookupAnswer.safeParse(jsonOf(asked)).success || !answered(asked)) {
+    return found.problem('lookup', `POST /directory/lookup fails (${inShort(asked)})`, { costs: 'Nothing is looked up.', next: 'The gateway speaks to lmcache 0.5 and later.' })
+  }
+  const budgetMs = expected?.pool.lmcache?.budgetMs
+  const took = `${asked.tookMs.toFixed(0)} ms from here`
+  if (budgetMs !== undefined && asked.tookMs > budgetMs) {
+    found.warn('lookup', `takes ${took}, its budget is ${budgetMs} ms`, { costs: 'Late lookups are not counted.', next: `Run the gateway nearer to it, or raise lmcache.budget_ms; the first connection costs more than the next.` })
+  } else found.ok('lookup', `answered in ${took}`)
+}
