@@ -42,9 +42,10 @@ export function writePage(results: readonly RowResult[], rows: readonly Row[], v
 
 \`npm run conformance\` checks what Firstlight assumes about engines against real ones: vLLM servers on the CPU, with made-up
 weights, started and stopped by the command itself. It also records their answers in \`test/vectors\`, which \`npm test\` replays
-against the gateway and the simulated engine. \`npm run conformance -- --list\` names the rows; give names to run only those.
+against the gateway and the simulated engine. \`npm run conformance -- --list\` names the rows; give names, or beginnings of names, to run
+only those: the others keep what they said on the day they last ran.
 
-It needs Linux on x86-64 with AVX2, Python 3.11 to 3.13, 7 GB of disk and 6 GB of memory, and the Python package index. The first run
+It needs Linux on x86-64 with AVX2, Python 3.11 to 3.13, 7 GB of disk and 12 GB of memory, and the Python package index. The first run
 installs for about two minutes into \`.cache/conformance\`; each server takes about a minute to start. What a CPU cannot show is the
 speed of a GPU.
 

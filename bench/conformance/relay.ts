@@ -12,11 +12,22 @@ export interface Relay {
   delayMs: number
   /** `METHOD path status`, the last 500. */
   readonly passed: string[]
+  /** The same whole, the last 500. */
+  readonly exchanges: Passed[]
   close(): void
 }
 
+export interface Passed {
+  readonly method: string
+  readonly path: string
+  readonly request: string
+  readonly status: number
+  readonly response: string
+}
+
+const kept = 500
+
 export async function openRelay(target: string | null): Promise<Relay> {
-  const passed: string[] = []
   const server = createServer((incoming, outgoing) => {
     pass(relay, incoming, outgoing).catch(() => outgoing.destroy())
   })
@@ -25,7 +36,8 @@ export async function openRelay(target: string | null): Promise<Relay> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     target,
     delayMs: 0,
-    passed,
+    passed: [],
+    exchanges: [],
     close: () => {
       server.close()
       server.closeAllConnections()
@@ -34,16 +46,19 @@ export async function openRelay(target: string | null): Promise<Relay> {
   return relay
 }
 
-async function pass({ target, delayMs, passed }: Relay, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+async function pass({ target, delayMs, passed, exchanges }: Relay, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
   if (target === null) {
     passed.push(`${incoming.method} ${incoming.url} refused`)
     return void outgoing.destroy()
   }
   const pieces: Buffer[] = []
   for await (const piece of incoming) pieces.push(piece as Buffer)
-  const { status, headers, body } = await forward(`${target}${incoming.url}`, incoming, Buffer.concat(pieces))
+  const asked = Buffer.concat(pieces)
+  const { status, headers, body } = await forward(`${target}${incoming.url}`, incoming, asked)
   passed.push(`${incoming.method} ${incoming.url} ${status}`)
-  if (passed.length > 500) passed.shift()
+  exchanges.push({ method: incoming.method!, path: incoming.url!, request: asked.toString('utf8'), status, response: body.toString('utf8') })
+  if (passed.length > kept) passed.shift()
+  if (exchanges.length > kept) exchanges.shift()
   if (delayMs > 0) await sleep(delayMs)
   outgoing.writeHead(status, { 'content-type': String(headers['content-type'] ?? 'application/json'), 'content-length': body.length })
   outgoing.end(body)
@@ -51,8 +66,8 @@ async function pass({ target, delayMs, passed }: Relay, incoming: IncomingMessag
 
 function forward(url: string, { method, headers }: IncomingMessage, body: Buffer): Promise<{ status: number; headers: IncomingMessage['headers']; body: Buffer }> {
   return new Promise((resolve, reject) => {
-    const { 'transfer-encoding': _, connection: __, ...kept } = headers
-    const sent = request(url, { method: method!, headers: { ...kept, host: new URL(url).host, 'content-length': body.length }, agent: false }, (response) => {
+    const { 'transfer-encoding': _, connection: __, ...passedOn } = headers
+    const sent = request(url, { method: method!, headers: { ...passedOn, host: new URL(url).host, 'content-length': body.length }, agent: false }, (response) => {
       const pieces: Buffer[] = []
       response.on('data', (piece: Buffer) => pieces.push(piece))
       response.on('end', () => resolve({ status: response.statusCode!, headers: response.headers, body: Buffer.concat(pieces) }))

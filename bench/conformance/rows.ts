@@ -10,6 +10,7 @@ import { feedbackRows } from './rows/feedback.ts'
 import { foreignRows } from './rows/foreign.ts'
 import { forwardingRows } from './rows/forwarding.ts'
 import { lmcacheRows } from './rows/lmcache.ts'
+import { lmcacheRecording } from './rows/record-lmcache.ts'
 import { recordings } from './rows/recordings.ts'
 import { policyRow, routingRows } from './rows/routing.ts'
 import { streamRows } from './rows/streams.ts'
@@ -21,7 +22,7 @@ export const rows: readonly Row[] = [
   ...gatewayRows('node'), ...routingRows, ...gatewayRows('worker'),
   hostileRow('node'), hostileRow('worker'), engineDies('node'),
   nixlRecording, ...splitRows('node'), ...splitFaultRows('node'), ...splitRows('worker'), ...splitFaultRows('worker'),
-  ...lmcacheRows('node'), ...lmcacheRows('worker'),
+  lmcacheRecording, ...lmcacheRows('node'), ...lmcacheRows('worker'),
   ...feedbackRows, ...ttftRows, policyRow,
 ]
 

@@ -8,7 +8,7 @@ export interface Exchange {
 }
 
 export interface RecordedRequest {
-  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly path: string
   /** Besides content-type (application/json with a body) and the engine's key. */
   readonly headers?: Readonly<Record<string, string>>

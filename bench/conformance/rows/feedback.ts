@@ -5,6 +5,7 @@ import { generator } from '../fuzz.ts'
 import type { RunningGateway } from '../gateway.ts'
 import { check } from '../row.ts'
 import type { Lab, Row } from '../row.ts'
+import { until } from '../until.ts'
 import { askStream } from './ask-stream.ts'
 import { bookOf } from './decisions.ts'
 
@@ -22,7 +23,7 @@ export const feedbackRows: readonly Row[] = [
   },
   {
     name: 'node-little-cache-learned',
-    says: `Told that this engine has ten times the room, the gateway finds out by its answers: it believes in no more than 1.5 times what there is, and credit for forgotten prompts is gone.`,
+    says: `Told that this engine has ten times the room, the gateway finds out by its answers: after 80 prompts, half of them forgotten, it believes in no more than 1.5 times what there is, and 3 of 4 predictions are right within one block.`,
     run: async (lab) => learnedSize(lab),
   },
   {
@@ -75,21 +76,18 @@ async function learnedSize(lab: Lab): Promise<string> {
   const list = prompts(2, 24)
   for (const prompt of list) await ask(gateway, prompt)
   const rounds: Seen[][] = []
-  // One that is there, one that has long been pushed out: between hits, losses mean eviction, not a restart.
+  const random = generator(7)
   for (let round = 0; round < 5; round++) {
     const seen: Seen[] = []
-    for (let step = 0; step < 12; step++) {
-      const lost = list[(round * 12 + step) % list.length]!
-      seen.push(await ask(gateway, lost))
-      await ask(gateway, lost)
-    }
+    // Any of them: half are there. Losses between hits mean eviction, not a restart.
+    for (let step = 0; step < 16; step++) seen.push(await ask(gateway, list[Math.floor(random() * list.length)]!))
     rounds.push(seen)
   }
   const { learned } = await bookOf(gateway, 'little')
   const wrong = rounds.map((seen) => seen.filter((one) => !within(one)).length)
-  const told = `${learned.cache_blocks} blocks believed in, ${roomBlocks} there; forgotten prompts still credited: ${wrong.map((count) => `${count} of 12`).join(', ')}; taken for a restart ${learned.restarts} times`
+  const told = `${learned.cache_blocks} blocks believed in, ${roomBlocks} there; wrong by more than a block: ${wrong.map((count) => `${count} of 16`).join(', ')}; taken for a restart ${learned.restarts} times`
   check(wrong[0]! > 0, `nothing was believed too much: ${told}`)
-  check(learned.cache_blocks !== null && learned.cache_blocks <= 1.5 * roomBlocks && wrong.at(-1)! <= 2, told)
+  check(learned.cache_blocks !== null && learned.cache_blocks <= 1.5 * roomBlocks && wrong.at(-1)! <= 4, told)
   return told
 }
 
@@ -101,11 +99,14 @@ async function restart(lab: Lab): Promise<string> {
   for (const prompt of list) before.push(await ask(gateway, prompt))
   const { restarts } = (await bookOf(gateway, 'little')).learned
   await lab.restart('little')
+  // It is up; the gateway looks twice a second.
+  const again = prompts(4, 1)[0]!
+  const back = await until(() => ask(gateway, again).then(() => true, () => false), 'the gateway to find it again', { everyMs: 100 })
   const after: Seen[] = []
   for (const prompt of list) after.push(await ask(gateway, prompt))
   const wrong = after.filter((one) => !within(one)).length
   const found = (await bookOf(gateway, 'little')).learned.restarts - restarts
-  const told = `before ${show(before)}; after ${show(after)} (predicted/reported); ${wrong} too high, restarts counted ${found}`
+  const told = `before ${show(before)}; after ${show(after)} (predicted/reported); ${wrong} too high, restarts counted ${found}; found again after ${Math.round(back)} ms`
   check(before.every(({ cached }) => cached >= promptTokens - blockTokens), `the prompts were not cached before: ${told}`)
   check(after.every(({ cached }) => cached === 0), `the engine came back with a cache: ${told}`)
   check(wrong <= 3 && found >= 1, told)

@@ -14,8 +14,8 @@ import type { Told } from './ask-stream.ts'
 import { direct } from './asks.ts'
 
 /** Four whole chunks and a bit. */
-const promptTokens = 4 * chunkTokens + 76
-const sides = ['left', 'right'] as const
+export const promptTokens = 4 * chunkTokens + 76
+export const sides = ['left', 'right'] as const
 
 export function lmcacheRows(kind: GatewayKind): Row[] {
   return [
@@ -48,7 +48,7 @@ function newPrompt(): number[] {
   return Array.from({ length: promptTokens }, () => 10 + Math.floor(random() * 1900))
 }
 
-const completion = (prompt: readonly number[]) => ({ model: servedModel, prompt, max_tokens: 2, temperature: 0, ignore_eos: true })
+export const completion = (prompt: readonly number[]) => ({ model: servedModel, prompt, max_tokens: 2, temperature: 0, ignore_eos: true })
 
 async function open(lab: Lab, kind: GatewayKind, fleet: FleetName): Promise<RunningGateway> {
   for (const side of sides) await lab.engine(side)
@@ -69,15 +69,17 @@ async function teach(lab: Lab): Promise<Readonly<Record<(typeof sides)[number], 
   return prompts
 }
 
+export const lookupOf = (prompt: readonly number[]) => ({ token_ids: prompt, model_name: 'models/tiny', world_size: 1 })
+
 /** Chunks of a prompt that an instance holds, by the directory behind `url`. */
 async function heldAt(url: string, prompt: readonly number[]): Promise<string[]> {
   const { results } = await sendJson<{ results: { placements: { instance_id: string }[] }[] }>({
-    url: new URL(url).origin, method: 'POST', path: `${new URL(url).pathname.replace(/\/$/, '')}/directory/lookup`, body: { tokens: prompt, model_name: 'models/tiny', world_size: 1 },
+    url: new URL(url).origin, method: 'POST', path: `${new URL(url).pathname.replace(/\/$/, '')}/directory/lookup`, body: lookupOf(prompt),
   })
   return results.map(({ placements }) => placements.map(({ instance_id }) => instance_id).join('+'))
 }
 
-async function untilHeld(url: string, prompts: Readonly<Record<string, readonly number[]>>): Promise<void> {
+export async function untilHeld(url: string, prompts: Readonly<Record<string, readonly number[]>>): Promise<void> {
   for (const [side, prompt] of Object.entries(prompts)) {
     let last: readonly string[] = []
     await until(async () => {
