@@ -1,4 +1,4 @@
-import { createApp } from './api/app.ts'
+import { createApp, enginePosts, type Serve } from './api/app.ts'
 import { Catalog } from './api/catalog.ts'
 import type { Door } from './api/door.ts'
 import { answerFellow, type FellowQuestion, type Shared } from './api/fellows.ts'
@@ -17,6 +17,8 @@ import { Telemetry } from './telemetry/telemetry.ts'
 /** The product as one fetch function. */
 export interface Gateway {
   fetch(request: Request, scope: RequestScope): Promise<Response>
+  /** Path → what `fetch` does for a POST there, for a platform that has found the path and has no `Request` yet. */
+  readonly posts: ReadonlyMap<string, Serve>
   /** Probes the engines that are due and tells the cluster objects. A timer calls it, about once a second. */
   probe(): Promise<void>
   /** What a fellow of `GatewayOptions.shared` asks. */
@@ -59,8 +61,10 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     assets: options.assets ?? (async () => null),
     draining: false,
   }
-  const app = createApp(door)
+  const posts = enginePosts(door)
+  const app = createApp(door, posts)
   return {
+    posts,
     fetch: async (request, scope) => app.fetch(request, scope),
     probe: () => prober.round(),
     answer: (question) => answerFellow(door, question),

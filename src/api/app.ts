@@ -6,8 +6,9 @@ import { decision, dryRun, fleet, request, setDraining, watch } from './admin.ts
 import { dashboardFile, dashboardPage, dashboardSlash } from './dashboard.ts'
 import type { Door } from './door.ts'
 import { endpoints } from './endpoints.ts'
-import { answerJson, guarded, receive, REGISTRY_PREFIX, type Incoming } from './incoming.ts'
+import { answerJson, guarded, Incoming, REGISTRY_PREFIX, type DoorRequest } from './incoming.ts'
 import { Live } from './live.ts'
+import { kvEventsHandler } from './kv-events.ts'
 import { lmcacheRegistry } from './lmcache/registry.ts'
 import { metricsHandler } from './metrics.ts'
 import { listModels, oneModel } from './models.ts'
@@ -22,6 +23,9 @@ type Env = { Bindings: RequestScope }
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 type Handle = (incoming: Incoming, context: Context<Env>) => Response | Promise<Response>
 
+/** Answers one request. Never rejects. */
+export type Serve = (request: DoorRequest, scope: RequestScope) => Promise<Response>
+
 interface Route {
   readonly method: Method
   readonly path: string
@@ -34,11 +38,20 @@ const post = (path: string, handle: Handle): Route => ({ method: 'POST', path, s
 
 const MODELS = '/v1/models/'
 
-/** Every route of the gateway. What is not here is 404: nothing is passed through by accident. */
+const serving =
+  (door: Door, shape: ErrorShape, handle: (incoming: Incoming) => Response | Promise<Response>): Serve =>
+  (request, scope) =>
+    guarded(new Incoming(request, scope, door.ports, shape), door.ports, handle)
+
+/** What goes to engines, by path, all of it POST. A platform that finds the path by itself may call these without the app. */
+export function enginePosts(door: Door): ReadonlyMap<string, Serve> {
+  return new Map(endpoints.map((endpoint) => [endpoint.path, serving(door, endpoint.shape, (incoming) => proxy(door, endpoint, incoming))]))
+}
+
+/** Every other route of the gateway. What is not here is 404: nothing is passed through by accident. */
 function routesOf(door: Door): Route[] {
   const live = new Live(door)
   return [
-    ...endpoints.map((endpoint): Route => ({ method: 'POST', path: endpoint.path, shape: endpoint.shape, handle: (incoming) => proxy(door, endpoint, incoming) })),
     get('/v1/models', (incoming) => listModels(door, incoming)),
     // Names hold slashes, encoded or not.
     get(`${MODELS}*`, (incoming) => oneModel(door, incoming, nameIn(incoming.path.slice(MODELS.length)))),
@@ -55,6 +68,7 @@ function routesOf(door: Door): Route[] {
     get('/dashboard/:name', (incoming, c) => dashboardFile(door.assets, incoming, c.req.param('name') ?? '')),
     get('/v1/firstlight/live', (incoming) => watch(door, live, incoming)),
     ...(['GET', 'POST', 'PUT', 'DELETE'] as const).map((method): Route => ({ method, path: `${REGISTRY_PREFIX}*`, shape: 'openai', handle: (incoming) => lmcacheRegistry(door, incoming) })),
+    post('/v1/firstlight/kv-events', kvEventsHandler(door)),
     post('/v1/firstlight/route', (incoming) => dryRun(door, incoming)),
     get('/v1/firstlight/fleet', (incoming) => fleet(door, incoming)),
     get('/v1/firstlight/decisions/:id', (incoming, c) => decision(door, incoming, c.req.param('id'))),
@@ -65,19 +79,23 @@ function routesOf(door: Door): Route[] {
 }
 
 /** The HTTP surface. Hono finds the handler; everything a handler throws becomes an answer in `guarded`. */
-export function createApp(door: Door): HonoBase<Env> {
+export function createApp(door: Door, posts: ReadonlyMap<string, Serve>): HonoBase<Env> {
   const app = new HonoBase<Env>({ router: new StaticRouter() })
   mountTtft(app, door)
   const routes = routesOf(door)
+  for (const [path, serve] of posts) app.post(path, (c) => serve(c.req.raw, c.env))
   for (const { method, path, shape, handle } of routes) {
-    app.on(method, path, (c) => guarded(receive(c.req.raw, c.env, door.ports, shape), door.ports, (incoming) => handle(incoming, c)))
+    app.on(method, path, (c) => serving(door, shape, (incoming) => handle(incoming, c))(c.req.raw, c.env))
   }
-  for (const path of new Set(routes.map((route) => route.path))) {
-    const same = routes.filter((route) => route.path === path)
+  const known = [...endpoints.map(({ path, shape }) => ({ path, shape, method: 'POST' as const })), ...routes]
+  for (const path of new Set(known.map((route) => route.path))) {
+    const same = known.filter((route) => route.path === path)
     const allow = allowed(same.map((route) => route.method))
-    app.all(path, (c) => guarded(receive(c.req.raw, c.env, door.ports, same[0]!.shape), door.ports, (incoming) => wrongMethod(incoming, allow)))
+    const refuse = serving(door, same[0]!.shape, (incoming) => wrongMethod(incoming, allow))
+    app.all(path, (c) => refuse(c.req.raw, c.env))
   }
-  app.notFound((c) => guarded(receive(c.req.raw, c.env, door.ports, 'openai'), door.ports, unknownRoute))
+  const unknown = serving(door, 'openai', unknownRoute)
+  app.notFound((c) => unknown(c.req.raw, c.env))
   return app
 }
 

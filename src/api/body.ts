@@ -9,8 +9,16 @@ export interface JsonBody {
 // Fatal: an engine that decodes other bytes otherwise would see another document than we checked.
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 
+/** A body that its platform collects by itself. null: it is longer than the limit. Rejects when the sender breaks off. */
+interface Collected {
+  collect(limitBytes: number): Promise<Uint8Array | null>
+}
+
+/** Where a body is read from; a web `Request` is one. */
+export type BodySource = { readonly headers: Pick<Headers, 'get'> } & (Collected | Pick<Request, 'body' | 'arrayBuffer'>)
+
 /** Reads and parses a JSON object. Fails with `unsupported_media`, `body_too_large`, `bad_json` or `bad_body`. */
-export async function readJson(request: Request, limitBytes: number): Promise<JsonBody> {
+export async function readJson(request: BodySource, limitBytes: number): Promise<JsonBody> {
   refuseEncoding(request.headers.get('content-encoding'))
   const bytes = await readBounded(request, limitBytes).catch(unread)
   if (bytes.length === 0) throw new Failure('bad_json', 'The request has no body. Send a JSON object.')
@@ -37,12 +45,16 @@ function unread(error: unknown): never {
 }
 
 /** A declared length is checked before a byte is read; HTTP framing holds the sender to it. Else we count while reading. */
-export async function readBounded(request: Request, limitBytes: number): Promise<Uint8Array> {
+export async function readBounded(request: BodySource, limitBytes: number): Promise<Uint8Array> {
   const declared = request.headers.get('content-length')
-  if (declared !== null && /^\d+$/.test(declared)) {
-    if (Number(declared) > limitBytes) throw tooLarge(limitBytes)
-    return new Uint8Array(await request.arrayBuffer())
+  const length = declared !== null && /^\d+$/.test(declared) ? Number(declared) : null
+  if (length !== null && length > limitBytes) throw tooLarge(limitBytes)
+  if ('collect' in request) {
+    const bytes = await request.collect(limitBytes)
+    if (bytes === null) throw tooLarge(limitBytes)
+    return bytes
   }
+  if (length !== null) return new Uint8Array(await request.arrayBuffer())
   if (request.body === null) return new Uint8Array(0)
   return collect(request.body, limitBytes)
 }

@@ -1,20 +1,18 @@
-import { PAYLOAD_VERSION, type Overrides } from '../core/cluster/contract.ts'
-import type { PromptMeasure, PromptRequest } from '../core/tokens/measure.ts'
-import type { PoolSettings } from '../config.ts'
-import type { BodyEdit, Exchange, PoolRoute } from '../origin/exchange.ts'
-import { unsplittableByLmcache } from '../origin/disagg/lmcache-fields.ts'
+import type { StageTimes, Usage } from '../core/cluster/contract.ts'
+import type { BodyEdit, Exchange, ExchangeEnd, PoolRoute } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
-import type { CacheLookups, Prompted } from '../origin/lmcache/lookups.ts'
 import { Failure } from '../failure.ts'
+import { withTrace } from '../telemetry/trace.ts'
+import { Admissions, saltOf } from './admissions.ts'
 import type { JsonBody } from './body.ts'
 import { engineModel } from './catalog.ts'
+import type { Door } from './door.ts'
 import { edited, lacksUsage } from './edits.ts'
 import type { Endpoint } from './endpoints.ts'
 import type { Fields, Wishes } from './fields.ts'
-import { quarterOfCharacters, severalAnswers } from './splitting.ts'
 import type { Incoming } from './incoming.ts'
 import type { Caller } from './keys.ts'
-import type { Meters } from './prompt.ts'
+import { Watch } from './watched.ts'
 
 /** A request that was understood: what the client wants, from whom, and where it may go. */
 export interface Understood {
@@ -43,191 +41,102 @@ export function refuseWishes(wishes: Wishes, caller: Caller): void {
   })
 }
 
-/** Should the stream be read on the way? Everything that is no stream is. `chance` in [0, 1). */
-function shouldObserve({ stream, share, chance }: { stream: boolean; share: number; chance: number }): boolean {
-  return !stream || chance < share
-}
+/**
+ * A request that passed the door, as `forward` takes it, watched to its end: from here on its line in the log is written
+ * when it ends. Made for every request, so its methods are its class's, not closures.
+ */
+export class DoorExchange implements Exchange {
+  readonly id: string
+  readonly requestId: string
+  readonly receivedAt: number
+  readonly method = 'POST'
+  readonly path: string
+  readonly headers: readonly string[]
+  readonly json: JsonBody['json']
+  readonly stream: boolean
+  readonly observe: boolean
+  readonly hideUsage: boolean
+  readonly heartbeatMs: number
+  readonly routes: readonly PoolRoute[]
+  readonly configVersion: number
+  readonly pinned: Exchange['pinned']
+  readonly stages: StageTimes
+  readonly scope: Exchange['scope']
+  readonly signal: AbortSignal
+  readonly lastComment: boolean
+  onServed?: NonNullable<Exchange['onServed']>
+  readonly #understood: Understood
+  readonly #admissions: Admissions
+  readonly #watch: Watch
+  /** Engines' name of the model → the body edited for it: attempts on one pool share it. */
+  #madeFor: string | null = null
+  #made: readonly Uint8Array[] = []
 
-/** The body of one request for any of its pools, edited once a pool. */
-function bodyFor(understood: Understood, includeUsage: boolean): Exchange['body'] {
-  const { body, endpoint, caller, fields, model } = understood
-  const made = new Map<string, readonly Uint8Array[]>()
-  return ({ pool }, given) => {
+  /** Measures the prompt for the first pool. `chance` in [0, 1): decides whether a stream is observed. */
+  constructor(door: Door, understood: Understood, chance: number) {
+    const { incoming, endpoint, body, fields, routes } = understood
+    const { request, requestId } = incoming
+    const { config } = door
+    this.#understood = understood
+    this.id = incoming.id
+    this.requestId = requestId
+    this.receivedAt = incoming.receivedAt
+    this.path = endpoint.path + incoming.query
+    this.json = body.json
+    this.stream = endpoint.streams && fields.stream === true
+    // Everything that is no stream is read on the way.
+    this.observe = !this.stream || chance < routes[0]!.pool.observeShare
+    this.hideUsage = this.stream && this.observe && endpoint.usageOnRequest && lacksUsage(body.json)
+    this.heartbeatMs = this.stream ? config.limits.heartbeatMs : 0
+    this.routes = routes
+    this.configVersion = config.version
+    this.pinned = understood.pinned
+    this.scope = incoming.scope
+    this.signal = request.signal
+    this.lastComment = config.ttft.comment
+    this.#admissions = new Admissions(understood, door)
+    const edge = incoming.elapsedMs()
+    this.#admissions.of(routes[0]!)
+    this.stages = { edge, tokens: incoming.elapsedMs() - edge }
+    this.#watch = new Watch(door, understood)
+    const { trace } = this.#watch
+    const headers = headersForEngine(request.headers, requestId)
+    this.headers = trace === null ? headers : withTrace(headers, trace)
+  }
+
+  body({ pool }: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {
+    const { body, endpoint, caller, fields, model } = this.#understood
     const name = engineModel(model, pool).model
     const cacheSalt = endpoint.salted ? saltOf(caller, fields) : null
-    const leg = withoutHandOver(pool, body.json, given)
+    const { split } = pool
+    // A client's own hand-over would name a prefill of somebody else's. NIXL's field is removed for every pool.
+    const handOver = split.connector === 'response' && Object.hasOwn(body.json, split.responseField) ? split.responseField : null
+    const edit = handOver === null ? leg : { set: leg?.set ?? {}, remove: [...(leg?.remove ?? []), handOver] }
     // Every attempt has legs of its own: nothing to remember.
-    if (leg !== undefined) return edited(body.bytes, body.json, { model: name, includeUsage: includeUsage && !leg.remove.includes('stream_options'), cacheSalt, leg })
-    const known = made.get(name)
-    if (known !== undefined) return known
-    const pieces = edited(body.bytes, body.json, { model: name, includeUsage, cacheSalt })
-    made.set(name, pieces)
-    return pieces
+    if (edit !== undefined) {
+      const includeUsage = this.hideUsage && !edit.remove.includes('stream_options')
+      return edited(body.bytes, body.json, { model: name, includeUsage, cacheSalt, leg: edit })
+    }
+    if (this.#madeFor !== name) {
+      this.#made = edited(body.bytes, body.json, { model: name, includeUsage: this.hideUsage, cacheSalt })
+      this.#madeFor = name
+    }
+    return this.#made
   }
-}
 
-/** A client's own hand-over would name a prefill of somebody else's. NIXL's field is removed for every pool. */
-function withoutHandOver({ split }: PoolSettings, json: JsonBody['json'], leg: BodyEdit | undefined): BodyEdit | undefined {
-  if (split.connector !== 'response' || !Object.hasOwn(json, split.responseField)) return leg
-  return { set: leg?.set ?? {}, remove: [...(leg?.remove ?? []), split.responseField] }
-}
-
-/** The tenant's salt, with the client's own inside it; null: as the client sent it. */
-function saltOf(caller: Caller, fields: Fields): string | null {
-  if (caller.cacheSalt === null) return null
-  return fields.cache_salt ? `${caller.cacheSalt}:${fields.cache_salt}` : caller.cacheSalt
-}
-
-/** What admissions are made with: the pools' meters, and the lookups of what LMCache holds. */
-type Making = Pick<Opening, 'meters' | 'lookups'>
-type Admissions = Pick<Exchange, 'admission'> & Required<Pick<Exchange, 'onUsage' | 'hints'>>
-
-/** Admissions of one request, measured once a pool: pools cut and tokenise differently. */
-export function admissionFor(understood: Understood, { meters, lookups }: Making): Admissions {
-  const made = new Map<PoolRoute, { admission: ReturnType<Exchange['admission']>; prompt: PromptMeasure; looked: boolean }>()
-  const policy = understood.wishes.policy ?? null
-  const of = (route: PoolRoute) => {
-    const known = made.get(route)
-    if (known !== undefined) return known
-    const prompt = meters.measure(route, promptOf(understood, route, lookups.wanted(route, policy)))
-    const fresh = { admission: admissionOf(understood, route, prompt), prompt, looked: false }
-    made.set(route, fresh)
-    return fresh
+  admission(route: PoolRoute): ReturnType<Exchange['admission']> {
+    return this.#admissions.of(route)
   }
-  return {
-    admission: (route) => of(route).admission,
-    onUsage: (route, { promptTokens }) => {
-      const known = made.get(route)
-      if (known !== undefined) meters.learn(route, known.prompt, promptTokens)
-    },
-    hints: async (route) => {
-      const known = of(route)
-      if (known.looked || !lookups.wanted(route, policy)) return {}
-      known.looked = true
-      const { measure, known: found, stages } = await lookups.gather(route, prompted(understood, route, { own: known.prompt, meters }))
-      known.prompt = measure
-      known.admission = { ...admissionOf(understood, route, measure), ...found }
-      return stages
-    },
+
+  hints(route: PoolRoute): Promise<StageTimes> | null {
+    return this.#admissions.hints(route)
   }
-}
 
-/** The prompt as lookups take it. */
-function prompted(understood: Understood, route: PoolRoute, { own, meters }: { readonly own: PromptMeasure; readonly meters: Meters }): Prompted {
-  const request = promptOf(understood, route, true)
-  return {
-    ...engineModel(understood.model, route.pool),
-    measure: own,
-    salt: request.salts[0] ?? null,
-    byEngine: (tokenizer, call) => meters.measureByEngine(route, { request, own }, tokenizer, call),
-    background: (work) => understood.incoming.scope.background(work),
+  onUsage(route: PoolRoute, usage: Usage): void {
+    this.#admissions.learn(route, usage)
   }
-}
 
-function promptOf({ endpoint, body, caller, fields, model }: Understood, { pool }: PoolRoute, withIds: boolean): PromptRequest {
-  const salt = endpoint.salted ? (saltOf(caller, fields) ?? fields.cache_salt ?? null) : null
-  return {
-    endpoint: endpoint.prompt,
-    body: body.json,
-    bodyBytes: body.bytes.byteLength,
-    adapter: engineModel(model, pool).adapter,
-    salts: salt === null ? [] : [salt],
-    tenant: null,
-    withIds,
-  }
-}
-
-function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMeasure): ReturnType<Exchange['admission']> {
-  const { incoming, caller, body, fields, wishes } = understood
-  const { model, adapter } = engineModel(understood.model, route.pool)
-  return {
-    version: PAYLOAD_VERSION,
-    id: incoming.id,
-    model,
-    adapter,
-    promptTokens: prompt.promptTokens,
-    tokenSource: prompt.tokenSource,
-    blocks: prompt.blocks,
-    session: sessionOf(understood, route),
-    priority: caller.allowOverrides ? (wishes.priority ?? fields.priority ?? 0) : 0,
-    expectedOutputTokens: wishes.expected_output_tokens ?? null,
-    tenant: caller.tenant,
-    overrides: overridesOf(wishes),
-    hints: null,
-    unsplittable: unsplittable(understood, route),
-    encodeItems: prompt.items,
-    ...(route.pool.split.estimate === 'chars4' ? { splitTokens: quarterOfCharacters(body.json) } : {}),
-  }
-}
-
-/** Why the request cannot be split; null: it can. */
-function unsplittable({ endpoint, body }: Understood, { pool: { split } }: PoolRoute): string | null {
-  const found = endpoint.unsplittable ?? severalAnswers(body.json)
-  return found === null && split.connector === 'lmcache' ? unsplittableByLmcache(endpoint.path, body.json, split.lmcache.chat) : found
-}
-
-const SESSION_CHARS = 512
-
-/** What makes requests one conversation: said outright, or in the pool's header, or in its body field. */
-function sessionOf({ incoming, body, wishes }: Understood, { pool }: PoolRoute): string | null {
-  if (wishes.session !== undefined) return wishes.session
-  const header = incoming.request.headers.get(pool.session.header)
-  if (header !== null && header !== '') return header.slice(0, SESSION_CHARS)
-  const field = pool.session.body === null || !Object.hasOwn(body.json, pool.session.body) ? null : body.json[pool.session.body]
-  if (typeof field === 'string' && field !== '') return field.slice(0, SESSION_CHARS)
-  return typeof field === 'number' ? String(field) : null
-}
-
-function overridesOf({ policy, overlap_weight: overlapWeight, temperature }: Wishes): Overrides | null {
-  if (policy === undefined && overlapWeight === undefined && temperature === undefined) return null
-  return {
-    ...(policy === undefined ? {} : { policy }),
-    ...(overlapWeight === undefined ? {} : { overlapWeight }),
-    ...(temperature === undefined ? {} : { temperature }),
-  }
-}
-
-interface Opening {
-  readonly meters: Meters
-  readonly lookups: CacheLookups
-  readonly configVersion: number
-  readonly heartbeatMs: number
-  /** Since the request came in. */
-  readonly elapsedMs: () => number
-  /** In [0, 1): decides whether a stream is observed. */
-  readonly chance: number
-}
-
-/** Everything `forward` needs. */
-export function openExchange(understood: Understood, { meters, lookups, configVersion, heartbeatMs, elapsedMs, chance }: Opening): Exchange {
-  const { incoming, endpoint, body, fields, routes, pinned } = understood
-  const stream = endpoint.streams && fields.stream === true
-  const observe = shouldObserve({ stream, share: routes[0]!.pool.observeShare, chance })
-  const hideUsage = stream && observe && endpoint.usageOnRequest && lacksUsage(body.json)
-  const { admission, onUsage, hints } = admissionFor(understood, { meters, lookups })
-  const edge = elapsedMs()
-  admission(routes[0]!)
-  return {
-    id: incoming.id,
-    requestId: incoming.requestId,
-    receivedAt: incoming.receivedAt,
-    method: 'POST',
-    path: endpoint.path + incoming.query,
-    headers: headersForEngine(incoming.request.headers, incoming.requestId),
-    body: bodyFor(understood, hideUsage),
-    json: body.json,
-    stream,
-    observe,
-    hideUsage,
-    admission,
-    hints,
-    heartbeatMs: stream ? heartbeatMs : 0,
-    routes,
-    configVersion,
-    pinned,
-    stages: { edge, tokens: elapsedMs() - edge },
-    scope: incoming.scope,
-    signal: incoming.request.signal,
-    onUsage,
+  onEnd(end: ExchangeEnd): void {
+    this.#watch.ended(this, end)
   }
 }

@@ -1,10 +1,24 @@
-import type { Ports, RequestScope } from '../ports.ts'
+import type { Log, Ports, RequestScope } from '../ports.ts'
 import { Failure } from '../failure.ts'
+import type { HeaderSource } from '../origin/headers.ts'
+import type { BodySource } from './body.ts'
 import { asFailure, isOurs, problemResponse, type ErrorShape } from './problem.ts'
 
+/** A request as handlers read it. A web `Request` is one; a platform may have a cheaper view of what came in. */
+export type DoorRequest = BodySource & {
+  readonly method: string
+  /** Absolute, or path and query alone. */
+  readonly url: string
+  readonly headers: HeaderSource
+  /** Aborted when the client is gone (as far as the runtime can see). */
+  readonly signal: AbortSignal
+}
+
+const SANE_ID = /^[\w.:=-]{1,128}$/
+
 /** One request at the door. */
-export interface Incoming {
-  readonly request: Request
+export class Incoming {
+  readonly request: DoorRequest
   readonly scope: RequestScope
   /** The gateway's own id. */
   readonly id: string
@@ -17,28 +31,35 @@ export interface Incoming {
   readonly query: string
   readonly shape: ErrorShape
   /** Fields of its one line in the log; handlers add what they learn. Never prompts, never keys. */
-  readonly line: Record<string, unknown>
+  readonly line: Record<string, unknown> = {}
   /** Its line is written when the last byte has passed, by whoever set this. */
-  endsLater: boolean
+  endsLater = false
+  readonly #ports: Ports
+
+  /** Reads what every answer needs, before anything can fail. */
+  constructor(request: DoorRequest, scope: RequestScope, ports: Ports, shape: ErrorShape) {
+    this.#ports = ports
+    this.receivedAt = ports.now()
+    this.request = request
+    this.scope = scope
+    this.shape = shape
+    this.id = ports.newId()
+    const label = request.headers.get('x-request-id')
+    this.requestId = label !== null && SANE_ID.test(label) ? label : this.id
+    const { path, query } = split(request.url)
+    this.path = path
+    this.query = query
+  }
+
   /** Since it came in. */
-  elapsedMs(): number
+  elapsedMs(): number {
+    return Math.max(0, this.#ports.now() - this.receivedAt)
+  }
 }
 
-const SANE_ID = /^[\w.:=-]{1,128}$/
-
-/** Reads what every answer needs, before anything can fail. */
-export function receive(request: Request, scope: RequestScope, ports: Ports, shape: ErrorShape): Incoming {
-  const id = ports.newId()
-  const label = request.headers.get('x-request-id')
-  const requestId = label !== null && SANE_ID.test(label) ? label : id
-  const { path, query } = split(request.url)
-  const receivedAt = ports.now()
-  return { request, scope, id, requestId, receivedAt, path, query, shape, line: {}, endsLater: false, elapsedMs: () => Math.max(0, ports.now() - receivedAt) }
-}
-
-/** Path and query of an absolute URL, without parsing it: this runs for every request. */
+/** Path and query of a URL, absolute or not, without parsing it: this runs for every request. */
 export function split(url: string): { readonly path: string; readonly query: string } {
-  const start = url.indexOf('/', url.indexOf('://') + 3)
+  const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3)
   if (start < 0) return { path: '/', query: '' }
   const hash = url.indexOf('#', start)
   const end = hash < 0 ? url.length : hash
@@ -73,10 +94,14 @@ export async function guarded(incoming: Incoming, ports: Ports, handle: (incomin
 /** Heartbeats and events of LMCache servers come here every second or so. */
 export const REGISTRY_PREFIX = '/lmcache/'
 /** Asked every few seconds by machines and by the overview page. */
-const QUIET: ReadonlySet<string> = new Set(['/health', '/ready', '/metrics', '/v1/firstlight/fleet'])
+const QUIET: ReadonlySet<string> = new Set(['/health', '/ready', '/metrics', '/v1/firstlight/fleet', '/v1/firstlight/kv-events'])
+
+/** Is it worth putting a line together? Most of a busy gateway's stay below its level. */
+export const writesRequests = (log: Log): boolean => log.writes?.('info') ?? true
 
 /** Writes the one line of a request. */
 export function logRequest(incoming: Incoming, ports: Ports, status: number, reason?: string): void {
+  if (!writesRequests(ports.log)) return
   ports.log[status < 400 && (QUIET.has(incoming.path) || incoming.path.startsWith(REGISTRY_PREFIX)) ? 'debug' : 'info']('request', {
     request_id: incoming.requestId,
     id: incoming.id,

@@ -10,6 +10,9 @@ export interface Caller {
   readonly cacheSalt: string | null
 }
 
+/** Of a request's headers, what is asked here. */
+type Fields = Pick<Headers, 'get'>
+
 const ANYONE: Caller = { tenant: 'open', models: null, allowOverrides: true, cacheSalt: null }
 
 const utf8 = new TextEncoder()
@@ -75,7 +78,7 @@ export class Doorkeeper {
   }
 
   /** `apiKeyHeader`: also accept `x-api-key`, as Anthropic's clients send it. */
-  async caller(headers: Headers, apiKeyHeader: boolean): Promise<Caller> {
+  async caller(headers: Fields, apiKeyHeader: boolean): Promise<Caller> {
     if (this.trust === 'unconfigured') {
       throw new Failure('not_configured', 'This gateway has no keys. Set `keys` in its configuration, or `open: true` to serve everyone who can reach it.')
     }
@@ -91,7 +94,7 @@ export class Doorkeeper {
   }
 
   /** Without keys on a loopback listener the admin surface is open; elsewhere it needs `admin.secret`. */
-  async admin(headers: Headers): Promise<void> {
+  async admin(headers: Fields): Promise<void> {
     if (this.#admins === null) {
       if (this.trust !== 'loopback') {
         throw new Failure('not_configured', 'The admin surface is closed: set admin.secret in the configuration and send it as a bearer token.')
@@ -107,10 +110,19 @@ export class Doorkeeper {
 
 }
 
+/** Lets in whoever shows this secret, and whom the admin surface lets in. null: there is no such secret. */
+export function keyOrAdmin(keeper: Doorkeeper, secret: string | null): (headers: Fields) => Promise<void> {
+  const ring = new Keyring(secret === null ? [] : [{ secret, holder: true }])
+  return async (headers) => {
+    const shown = bearer(headers)
+    if (shown === null || (await ring.find(shown)) === null) await keeper.admin(headers)
+  }
+}
+
 const callerOf = ({ name, models, allowOverrides, cacheSalt }: KeyConfig): Caller => ({ tenant: name, models, allowOverrides, cacheSalt })
 
 /** null: no bearer token was sent. */
-export function bearer(headers: Headers): string | null {
+export function bearer(headers: Fields): string | null {
   const value = headers.get('authorization')
   return value === null ? null : (/^bearer +(\S+) *$/i.exec(value)?.[1] ?? null)
 }
@@ -120,13 +132,13 @@ function keyFailure(reason: 'key_missing' | 'key_wrong', message: string): Failu
 }
 
 /** A keyless gateway must not serve whatever page the user's browser has open. Browsers cannot leave this header out. */
-function refuseForeignPages(headers: Headers): void {
+function refuseForeignPages(headers: Fields): void {
   if (headers.get('sec-fetch-site') !== 'cross-site') return
   throw new Failure('forbidden', 'A page of another site may not use a gateway that runs without keys. Set `keys` in its configuration.')
 }
 
 /** A foreign name that resolves to this machine (DNS rebinding) makes any page look like our own. */
-function refuseForeignHost(headers: Headers): void {
+function refuseForeignHost(headers: Fields): void {
   const host = headers.get('host')
   if (host === null || /^(localhost|[\w-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i.test(host)) return
   throw new Failure('forbidden', 'The open admin surface answers only to a loopback address. Set admin.secret in the configuration.')

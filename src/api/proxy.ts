@@ -3,12 +3,11 @@ import { Failure } from '../failure.ts'
 import { readJson } from './body.ts'
 import { refuseDraining, type Door } from './door.ts'
 import type { Endpoint } from './endpoints.ts'
-import { openExchange, refuseWishes, type Understood } from './exchange.ts'
+import { DoorExchange, refuseWishes, type Understood } from './exchange.ts'
 import { readFields, readWishes, type Fields } from './fields.ts'
 import type { Holding } from './held.ts'
 import type { Incoming } from './incoming.ts'
 import type { Caller } from './keys.ts'
-import { watched } from './watched.ts'
 
 /** A POST that goes to an engine: the door's whole story, in order. */
 export async function proxy(door: Door, endpoint: Endpoint, incoming: Incoming): Promise<Response> {
@@ -16,18 +15,11 @@ export async function proxy(door: Door, endpoint: Endpoint, incoming: Incoming):
   incoming.line['tenant'] = caller.tenant
   refuseDraining(door)
   const understood = await understand(door, endpoint, incoming, caller)
-  const { meters, lookups, config, ports } = door
-  const exchange = openExchange(understood, {
-    meters,
-    lookups,
-    configVersion: config.version,
-    heartbeatMs: config.limits.heartbeatMs,
-    elapsedMs: () => ports.now() - incoming.receivedAt,
-    chance: ports.random(),
-  })
-  Object.assign(incoming.line, { model: understood.model, stream: exchange.stream })
-  const forwarded = watched(door, understood, exchange)
-  return door.forward(endpoint.held ? { ...forwarded, onServed: holder(door, understood) } : forwarded)
+  const exchange = new DoorExchange(door, understood, door.ports.random())
+  if (endpoint.held) exchange.onServed = holder(door, understood)
+  incoming.line['model'] = understood.model
+  incoming.line['stream'] = exchange.stream
+  return door.forward(exchange)
 }
 
 /** Reads and checks a request up to the point where it could be routed. */

@@ -1,46 +1,44 @@
 /** A request that is watched to its end: one record of it for the reports, the traces, the log and those who ask. */
 import type { RequestRecord } from '../core/reports/record.ts'
 import type { Exchange, ExchangeEnd } from '../origin/exchange.ts'
-import { beginTrace, withTrace, type Trace } from '../telemetry/trace.ts'
+import { beginTrace, type Trace } from '../telemetry/trace.ts'
 import type { Door } from './door.ts'
 import type { Understood } from './exchange.ts'
-import { logRequest } from './incoming.ts'
+import { logRequest, writesRequests } from './incoming.ts'
 import type { RecentRequest } from './recent.ts'
 
-/** The exchange to forward in its place. From here its line in the log is written when it ends. */
-export function watched(door: Door, understood: Understood, exchange: Exchange): Exchange {
-  const { config, ports, telemetry } = door
-  const { incoming } = understood
-  const trace = telemetry.traces ? beginTrace(incoming.request.headers.get('traceparent'), { sample: telemetry.sample, newId: () => ports.newId(), random: () => ports.random() }) : null
-  const recent: RecentRequest = { id: incoming.id, requestId: incoming.requestId, receivedAt: incoming.receivedAt, path: incoming.path, model: understood.model, tenant: understood.caller.tenant, status: null, record: null }
-  door.recent.add(recent)
-  incoming.line['trace_id'] = trace?.traceId
-  incoming.endsLater = true
-  return {
-    ...exchange,
-    headers: trace === null ? exchange.headers : withTrace(exchange.headers, trace),
-    lastComment: config.ttft.comment,
-    onEnd: (end) => ended(door, { understood, exchange, trace, recent }, end),
-  }
-}
-
-interface Watch {
-  readonly understood: Understood
-  readonly exchange: Exchange
+export class Watch {
+  /** null: nobody collects traces. */
   readonly trace: Trace | null
-  readonly recent: RecentRequest
-}
+  readonly #door: Door
+  readonly #understood: Understood
+  readonly #recent: RecentRequest
 
-function ended(door: Door, { understood, exchange, trace, recent }: Watch, end: ExchangeEnd): void {
-  const { incoming } = understood
-  const record = recordOf(door, exchange, end)
-  recent.record = record
-  recent.status = record.status
-  door.telemetry.ended(record, trace, incoming.scope)
-  Object.assign(incoming.line, fieldsOf(record))
-  if (end.served === null) return
-  if (door.config.log.routing) door.ports.log.info(routingLine(understood, exchange, record))
-  logRequest(incoming, door.ports, record.status)
+  /** From here on the request's line in the log is written when it ends. */
+  constructor(door: Door, understood: Understood) {
+    const { ports, telemetry } = door
+    const { incoming } = understood
+    this.#door = door
+    this.#understood = understood
+    this.trace = telemetry.traces ? beginTrace(incoming.request.headers.get('traceparent'), { sample: telemetry.sample, newId: () => ports.newId(), random: () => ports.random() }) : null
+    this.#recent = { id: incoming.id, requestId: incoming.requestId, receivedAt: incoming.receivedAt, path: incoming.path, model: understood.model, tenant: understood.caller.tenant, status: null, record: null }
+    door.recent.add(this.#recent)
+    if (this.trace !== null) incoming.line['trace_id'] = this.trace.traceId
+    incoming.endsLater = true
+  }
+
+  ended(exchange: Exchange, end: ExchangeEnd): void {
+    const { incoming } = this.#understood
+    const { config, ports, telemetry } = this.#door
+    const record = recordOf(exchange, end, { endedAt: ports.now(), path: incoming.path })
+    this.#recent.record = record
+    this.#recent.status = record.status
+    telemetry.ended(record, this.trace, incoming.scope)
+    if (writesRequests(ports.log)) Object.assign(incoming.line, fieldsOf(record))
+    if (end.served === null) return
+    if (config.log.routing) ports.log.info(routingLine(this.#understood, exchange, record))
+    logRequest(incoming, ports, record.status)
+  }
 }
 
 /** 499 and 503 stand for answers that were never sent: the status of the failure itself is in the log. */
@@ -48,15 +46,15 @@ function statusOf({ status, result }: ExchangeEnd): number {
   return status ?? (result === 'client_gone' ? 499 : 503)
 }
 
-function recordOf({ ports }: Door, exchange: Exchange, end: ExchangeEnd): RequestRecord {
+function recordOf(exchange: Exchange, end: ExchangeEnd, { endedAt, path }: { readonly endedAt: number; readonly path: string }): RequestRecord {
   const { served } = end
   const pool = exchange.routes[0]!
   return {
     id: exchange.id,
     requestId: exchange.requestId,
     receivedAt: exchange.receivedAt,
-    durationMs: Math.max(0, ports.now() - exchange.receivedAt),
-    path: exchange.path.split('?', 1)[0]!,
+    durationMs: Math.max(0, endedAt - exchange.receivedAt),
+    path,
     model: served?.pool ?? pool.pool.model,
     cluster: served?.cluster ?? null,
     engine: served?.engine ?? null,

@@ -1,6 +1,6 @@
 import type { Admission, AttemptFailure, Placement, Result, StageTimes, Usage } from '../core/cluster/contract.ts'
 import type { ClusterConfig, PoolSettings } from '../config.ts'
-import type { EngineTarget, RequestScope } from '../ports.ts'
+import type { EngineTarget, GoneSignal, RequestScope } from '../ports.ts'
 
 /** One pool that may serve a request, with what the edge needs to reach its engines. */
 export interface PoolRoute {
@@ -45,8 +45,9 @@ export interface Exchange {
   /**
    * Finds out what caches outside the engines hold, where the choice reads it, and puts it into the pool's admission;
    * what that took. Takes no longer than the pool's budget, never rejects, and is done once however often it is asked.
+   * null: nobody is to be asked.
    */
-  hints?(route: PoolRoute): Promise<StageTimes>
+  hints?(route: PoolRoute): Promise<StageTimes> | null
   /** SSE comments to the client while its engine is silent, each this long after the last byte; 0: none. */
   readonly heartbeatMs: number
   /** Pools that serve the model, in the order they are to be tried. */
@@ -59,7 +60,7 @@ export interface Exchange {
   readonly stages: StageTimes
   readonly scope: RequestScope
   /** Aborted when the client is gone (as far as the runtime can see). */
-  readonly signal: AbortSignal
+  readonly signal: GoneSignal
   /** Told which engine holds the answer, for stateful endpoints; `responseId` when the gateway saw it. */
   onServed?(engine: { readonly cluster: string; readonly engine: string }, responseId: string | null): void
   /** Told what the engine counted, where it said so: teaches the ratio of bytes to tokens. */

@@ -53,33 +53,45 @@ const NOT_FOR_CLIENTS: ReadonlySet<string> = new Set([
 ])
 
 /** Adds what `connection` names to the hop-by-hop set. null when it names nothing more. */
-function namedByConnection(flat: readonly string[]): Set<string> | null {
+function namedByConnection(connection: string | null): Set<string> | null {
+  if (connection === null || connection === 'keep-alive' || connection === 'close') return null
   let named: Set<string> | null = null
-  for (let i = 0; i < flat.length; i += 2) {
-    if (flat[i] !== 'connection') continue
-    for (const token of flat[i + 1]!.split(',')) {
-      const name = token.trim().toLowerCase()
-      if (name !== '' && name !== 'close' && name !== 'keep-alive') (named ??= new Set()).add(name)
-    }
+  for (const token of connection.split(',')) {
+    const name = token.trim().toLowerCase()
+    if (name !== '' && name !== 'close' && name !== 'keep-alive') (named ??= new Set()).add(name)
   }
   return named
+}
+
+/** Of a request's headers, what is read here; names in lower case, values of one name joined. */
+export interface HeaderSource {
+  get(name: string): string | null
+  forEach(visit: (value: string, name: string) => void): void
+}
+
+/** Names seen → do they go to engines? Clients send the same few again and again. */
+const seen = new Map<string, boolean>()
+/** Names are the clients' to choose: no more are remembered. */
+const SEEN_MAX = 500
+
+function goesToEngines(name: string): boolean {
+  const known = seen.get(name)
+  if (known !== undefined) return known
+  const goes = !HOP_BY_HOP.has(name) && !NOT_FOR_ENGINES.has(name) && !NOT_FOR_ENGINES_PREFIXES.some((prefix) => name.startsWith(prefix))
+  if (seen.size < SEEN_MAX) seen.set(name, goes)
+  return goes
 }
 
 /**
  * The client's headers as an engine may see them: no hop-by-hop header, no credential, no claim about addresses,
  * no compression (a compressed stream cannot be watched); the request id added.
  */
-export function headersForEngine(incoming: Iterable<readonly [string, string]>, requestId: string): string[] {
-  const flat: string[] = []
-  for (const [name, value] of incoming) flat.push(name.toLowerCase(), value)
-  const named = namedByConnection(flat)
+export function headersForEngine(incoming: HeaderSource, requestId: string): string[] {
+  const named = namedByConnection(incoming.get('connection'))
   const out: string[] = []
-  for (let i = 0; i < flat.length; i += 2) {
-    const name = flat[i]!
-    if (HOP_BY_HOP.has(name) || NOT_FOR_ENGINES.has(name) || named?.has(name)) continue
-    if (NOT_FOR_ENGINES_PREFIXES.some((prefix) => name.startsWith(prefix))) continue
-    out.push(name, flat[i + 1]!)
-  }
+  incoming.forEach((value, name) => {
+    if (goesToEngines(name) && !named?.has(name)) out.push(name, value)
+  })
   out.push('accept-encoding', 'identity', 'x-request-id', requestId)
   return out
 }
@@ -97,7 +109,9 @@ export function headersForTarget(request: readonly string[], target: EngineTarge
 /** An engine's answer without what concerns only the connection to it. Names are lowered. */
 export function headersOfAnswer(raw: readonly string[]): string[] {
   const flat = raw.map((text, i) => (i % 2 === 0 ? text.toLowerCase() : text))
-  const named = namedByConnection(flat)
+  let connection: string | null = null
+  for (let i = 0; i < flat.length; i += 2) if (flat[i] === 'connection') connection = connection === null ? flat[i + 1]! : `${connection},${flat[i + 1]!}`
+  const named = namedByConnection(connection)
   const out: string[] = []
   for (let i = 0; i < flat.length; i += 2) {
     const name = flat[i]!

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { Catalog } from '../../src/api/catalog.ts'
-import { receive } from '../../src/api/incoming.ts'
+import { Incoming } from '../../src/api/incoming.ts'
 import { Live, type LiveOptions } from '../../src/api/live.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { parseConfig } from '../../src/config/parse.ts'
@@ -65,7 +65,7 @@ function watch(options: LiveOptions = {}) {
     },
   })
   const live = new Live(door, { everyMs: 20, ...options })
-  const open = (method = 'GET') => live.open(receive(new Request('http://localhost/v1/firstlight/live', { method }), world.scope, door.ports, 'openai'))
+  const open = (method = 'GET') => live.open(new Incoming(new Request('http://localhost/v1/firstlight/live', { method }), world.scope, door.ports, 'openai'))
   return { door, asked, open, darken: (id: string) => (dark = id) }
 }
 

@@ -27,7 +27,7 @@ export function openLog(level: LogConfig['level'], target?: LogTarget): Log {
     (event: string, fields: Fields = {}): void => {
       if (logger.isLevelEnabled(name)) logger[name](printable(fields), event)
     }
-  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+  return { writes: (name) => logger.isLevelEnabled(name), debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
 /** What never stands in a log, whoever passes it: credentials, and what users wrote. */

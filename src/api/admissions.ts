@@ -1,0 +1,157 @@
+/** What a request asks of the books: measured and put together once a pool, since pools cut, tokenise and name things differently. */
+import { PAYLOAD_VERSION, type Overrides, type StageTimes, type Usage } from '../core/cluster/contract.ts'
+import type { PromptMeasure, PromptRequest } from '../core/tokens/measure.ts'
+import { unsplittableByLmcache } from '../origin/disagg/lmcache-fields.ts'
+import type { Exchange, PoolRoute } from '../origin/exchange.ts'
+import type { CacheLookups } from '../origin/lmcache/lookups.ts'
+import { engineModel } from './catalog.ts'
+import type { Understood } from './exchange.ts'
+import type { Fields, Wishes } from './fields.ts'
+import type { Caller } from './keys.ts'
+import type { Meters } from './prompt.ts'
+import { quarterOfCharacters, severalAnswers } from './splitting.ts'
+
+type Admission = ReturnType<Exchange['admission']>
+
+/** What admissions are made with: the pools' meters, and the lookups of what LMCache holds. */
+interface Making {
+  readonly meters: Meters
+  readonly lookups: CacheLookups
+}
+
+/** One pool's. */
+interface Share {
+  readonly route: PoolRoute
+  readonly request: PromptRequest
+  prompt: PromptMeasure
+  admission: Admission
+  looked: boolean
+}
+
+export class Admissions {
+  readonly #understood: Understood
+  readonly #meters: Meters
+  readonly #lookups: CacheLookups
+  // Nearly always one: a list is searched faster than a map is made.
+  readonly #shares: Share[] = []
+
+  constructor(understood: Understood, { meters, lookups }: Making) {
+    this.#understood = understood
+    this.#meters = meters
+    this.#lookups = lookups
+  }
+
+  of(route: PoolRoute): Admission {
+    return this.#share(route).admission
+  }
+
+  /** Takes in what the engine counted. */
+  learn(route: PoolRoute, { promptTokens }: Usage): void {
+    for (const share of this.#shares) if (share.route === route) this.#meters.learn(route, share.prompt, promptTokens)
+  }
+
+  /** What caches hold becomes part of the admission, once; how long that took. null: nobody is to be asked. */
+  hints(route: PoolRoute): Promise<StageTimes> | null {
+    return this.#wanted(route) ? this.#lookUp(this.#share(route)) : null
+  }
+
+  async #lookUp(share: Share): Promise<StageTimes> {
+    if (share.looked) return {}
+    share.looked = true
+    const { route, request, prompt: own } = share
+    const { measure, known, stages } = await this.#lookups.gather(route, {
+      ...engineModel(this.#understood.model, route.pool),
+      measure: own,
+      salt: request.salts[0] ?? null,
+      byEngine: (tokenizer, call) => this.#meters.measureByEngine(route, { request: { ...request, withIds: true }, own }, tokenizer, call),
+      background: (work) => this.#understood.incoming.scope.background(work),
+    })
+    share.prompt = measure
+    share.admission = { ...admissionOf(this.#understood, route, measure), ...known }
+    return stages
+  }
+
+  #wanted(route: PoolRoute): boolean {
+    return this.#lookups.wanted(route, this.#understood.wishes.policy ?? null)
+  }
+
+  #share(route: PoolRoute): Share {
+    for (const share of this.#shares) if (share.route === route) return share
+    const request = promptOf(this.#understood, route, this.#wanted(route))
+    const prompt = this.#meters.measure(route, request)
+    const share = { route, request, prompt, admission: admissionOf(this.#understood, route, prompt), looked: false }
+    this.#shares.push(share)
+    return share
+  }
+}
+
+const UNSALTED: readonly string[] = []
+
+function promptOf({ endpoint, body, caller, fields, model }: Understood, { pool }: PoolRoute, withIds: boolean): PromptRequest {
+  const salt = endpoint.salted ? (saltOf(caller, fields) ?? fields.cache_salt ?? null) : null
+  return {
+    endpoint: endpoint.prompt,
+    body: body.json,
+    bodyBytes: body.bytes.byteLength,
+    adapter: engineModel(model, pool).adapter,
+    salts: salt === null ? UNSALTED : [salt],
+    tenant: null,
+    withIds,
+  }
+}
+
+/** The tenant's salt, with the client's own inside it; null: as the client sent it. */
+export function saltOf(caller: Caller, fields: Fields): string | null {
+  if (caller.cacheSalt === null) return null
+  return fields.cache_salt ? `${caller.cacheSalt}:${fields.cache_salt}` : caller.cacheSalt
+}
+
+function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMeasure): Admission {
+  const { incoming, caller, body, fields, wishes } = understood
+  const { model, adapter } = engineModel(understood.model, route.pool)
+  const admission: Admission = {
+    version: PAYLOAD_VERSION,
+    id: incoming.id,
+    model,
+    adapter,
+    promptTokens: prompt.promptTokens,
+    tokenSource: prompt.tokenSource,
+    blocks: prompt.blocks,
+    session: sessionOf(understood, route),
+    priority: caller.allowOverrides ? (wishes.priority ?? fields.priority ?? 0) : 0,
+    expectedOutputTokens: wishes.expected_output_tokens ?? null,
+    tenant: caller.tenant,
+    overrides: overridesOf(wishes),
+    hints: null,
+    unsplittable: unsplittable(understood, route),
+    encodeItems: prompt.items,
+  }
+  return route.pool.split.estimate === 'chars4' ? { ...admission, splitTokens: quarterOfCharacters(body.json) } : admission
+}
+
+/** Why the request cannot be split; null: it can. */
+function unsplittable({ endpoint, body }: Understood, { pool: { split } }: PoolRoute): string | null {
+  const found = endpoint.unsplittable ?? severalAnswers(body.json)
+  return found === null && split.connector === 'lmcache' ? unsplittableByLmcache(endpoint.path, body.json, split.lmcache.chat) : found
+}
+
+const SESSION_CHARS = 512
+
+/** What makes requests one conversation: said outright, or in the pool's header, or in its body field. */
+function sessionOf({ incoming, body, wishes }: Understood, { pool }: PoolRoute): string | null {
+  if (wishes.session !== undefined) return wishes.session
+  const header = incoming.request.headers.get(pool.session.header)
+  if (header !== null && header !== '') return header.slice(0, SESSION_CHARS)
+  const field = pool.session.body === null || !Object.hasOwn(body.json, pool.session.body) ? null : body.json[pool.session.body]
+  if (typeof field === 'string' && field !== '') return field.slice(0, SESSION_CHARS)
+  return typeof field === 'number' ? String(field) : null
+}
+
+function overridesOf({ policy, overlap_weight: overlapWeight, temperature }: Wishes): Overrides | null {
+  if (policy === undefined && overlapWeight === undefined && temperature === undefined) return null
+  return {
+    ...(policy === undefined ? {} : { policy }),
+    ...(overlapWeight === undefined ? {} : { overlapWeight }),
+    ...(temperature === undefined ? {} : { temperature }),
+  }
+}
