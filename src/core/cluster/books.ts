@@ -3,15 +3,18 @@
  * chosen and tells every `Books` what happened; each `Books` answers for the signals it names. A policy that does
  * not read a signal never makes anyone compute it.
  */
-import type { Signal, Signals } from '../routing/policy.ts'
 import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
+import type { Signal } from '../routing/policy.ts'
 import type { Admission, EngineDigest, EngineSpec, EngineStats, Outcome, Placement, PoolConfig, StageTimes, Usage } from './contract.ts'
+import type { Seat } from './seat.ts'
 
 /** An engine as the books see it. `slot` is a small number of its own while the books know the engine, then reused. */
 export interface EngineRef {
   readonly slot: number
   /** Replaced when a new configuration describes the engine anew; read it, do not keep it. */
   readonly spec: EngineSpec
+  /** Where signals are written for the policies. */
+  readonly seat: Seat
 }
 
 /** What one engine does for a booking. `encode` and `prefill` end at the first token, the others with the booking. */
@@ -78,10 +81,11 @@ export interface Books {
 
 /** Signals of the engines for one request at one moment. */
 export interface Reading {
-  /** undefined: missing, so the engine is no candidate for a policy that needs it. Cold caches and empty books are 0, not missing. */
-  signal<S extends Signal>(signal: S, engine: EngineRef): Signals[S] | undefined
-  /** The same for many engines, where it is worth preparing. */
-  reader?<S extends Signal>(signal: S): (engine: EngineRef) => Signals[S] | undefined
+  /**
+   * Writes a signal the books answer for into the seats of these engines. NaN: missing, so the engine is no candidate
+   * for a policy that needs it. Cold caches and empty books are 0, not missing.
+   */
+  fill(signal: Signal, engines: readonly EngineRef[]): void
   /** What is expected of the engine for this request; kept in the decision and compared with what came. */
   forecast?(engine: EngineRef): Forecast
 }

@@ -1,6 +1,7 @@
 /** One choice, from the engines as they are to a decision. Nothing is booked here. */
 import type { Random, RouteRequest } from '../routing/policy.ts'
 import { hashText } from '../routing/hash.ts'
+import type { Ranked, SpareRankings } from '../routing/ranked.ts'
 import { type Field, type Ranking, rankField, route, type Routed } from '../routing/route.ts'
 import type { Part } from './books.ts'
 import type { Admission, Decision, ExcludedEngine, Placement, PoolConfig, Refusal } from './contract.ts'
@@ -21,22 +22,33 @@ export interface Choosing {
   readonly random: Random
   /** Grows with every choice: where the turn among equals starts. */
   readonly rotation: number
+  /** Where rankings are written. Whoever gets a choice gives its rankings back. */
+  readonly spare: SpareRankings
   readonly now: number
 }
 
-export type Chosen = { readonly decision: Decision } | { readonly refusal: Refusal }
+/** A decision without its candidates: they are what `ranked` holds, in numbers. */
+export interface Choice {
+  readonly decision: Decision
+  readonly ranked: readonly Ranked[]
+}
+
+export type Chosen = Choice | { readonly refusal: Refusal }
+
+const AS_NUMBERS: Decision['candidates'] = []
 
 export function choose(admission: Admission, choosing: Choosing): Chosen {
   const { engines, reading, now, pool } = choosing
   const eligible: EngineRecord[] = []
   const excluded: Excluded[] = []
+  const counted = reading.fill('requests', engines.all())
   for (const engine of engines.all()) {
-    const reason = exclusion(engine, admission, { requests: reading.signal('requests', engine) ?? 0, now })
+    const reason = exclusion(engine, admission, counted ? engine.seat.requests : 0, now)
     if (reason === null) eligible.push(engine)
     else excluded.push({ engine, reason })
   }
   const inOrder = inTieOrder(eligible, reading, choosing.rotation)
-  const field = (part: Part) => fieldOf(inOrder.filter(({ spec }) => mayDo(spec.role, part)), reading)
+  const field = (part: Part) => fieldOf(rolesOf(pool).differ ? inOrder.filter(({ spec }) => mayDo(spec.role, part)) : inOrder, reading)
   const request = requestOf(admission, pool.blockTokens)
   const { chain, unusable } = choosing.chains.for(admission)
   const routed = route({
@@ -48,6 +60,7 @@ export function choose(admission: Admission, choosing: Choosing): Chosen {
     splitTokens: admission.splitTokens ?? admission.promptTokens,
     encodeItems: rolesOf(pool).encodes ? admission.encodeItems : 0,
     splits: rolesOf(pool).splits,
+    spare: choosing.spare,
     field,
     forecast: (engine) => forecastOf(engine, choosing),
   })
@@ -56,14 +69,17 @@ export function choose(admission: Admission, choosing: Choosing): Chosen {
   }
   const { placement } = routed
   const shadow = choosing.chains.shadow === null ? null : shadowOf(request, choosing, { field: field(placement.kind === 'whole' ? 'whole' : 'decode'), placement })
-  return { decision: decisionOf(admission, choosing, { routed, excluded: excludedIn(routed.ranking, inOrder, excluded), unusable, shadow }) }
+  const { ranking } = routed
+  return { ranked: ranking.ranked, decision: decisionOf(admission, choosing, { routed, excluded: excludedIn(ranking, inOrder, excluded), unusable, shadow }) }
 }
 
 /** What the shadow policy would have chosen from the same engines. */
 function shadowOf(request: RouteRequest, choosing: Choosing, { field, placement }: { readonly field: Field; readonly placement: Placement }): Decision['shadow'] {
-  const { shadow } = choosing.chains
+  const { chains: { shadow }, random, spare } = choosing
   if (shadow === null) return null
-  const engine = rankField({ request, chain: [shadow], random: choosing.random }, field).ranked[0]?.engine
+  const { ranked } = rankField({ request, chain: [shadow], random, spare }, field)
+  const engine = ranked[0]?.engines[0]
+  spare.give(ranked)
   if (engine === undefined) return null
   const { ttftMs } = forecastOf(engine, choosing)
   const chosen = placement.kind === 'whole' ? placement.engine : placement.decode
@@ -93,7 +109,7 @@ function decisionOf(admission: Admission, choosing: Choosing, { routed, excluded
     fallback: unusable ?? routed.ranking.fallback,
     placement: routed.placement,
     ...(routed.why === null ? {} : { split: { taken: routed.placement.kind === 'split' || (routed.placement.kind === 'staged' && routed.placement.prefill !== null), why: routed.why } }),
-    candidates: routed.ranking.ranked,
+    candidates: AS_NUMBERS,
     excluded,
     predictedTtftMs: forecast.ttftMs,
     predictedCachedTokens: forecast.cachedTokens,
@@ -105,8 +121,8 @@ function decisionOf(admission: Admission, choosing: Choosing, { routed, excluded
 /** Everyone who was not ranked, with the reason. */
 function excludedIn(ranking: Ranking, eligible: readonly EngineRecord[], excluded: readonly Excluded[]): ExcludedEngine[] {
   const out = excluded.map(({ engine, reason }) => ({ engine: engine.spec.id, reason }))
-  if (ranking.ranked.length === eligible.length) return out
-  const ranked = new Set(ranking.ranked.map(({ engine }) => engine))
+  if (ranking.ranked.length === 1 && ranking.ranked[0]!.count === eligible.length) return out
+  const ranked = new Set(ranking.ranked.flatMap(({ engines, count }) => engines.slice(0, count)))
   const unranked = new Set(ranking.unranked)
   return [
     ...out,
@@ -135,6 +151,8 @@ export function prefixKey({ id, blocks }: Pick<Admission, 'id' | 'blocks'>): num
 interface Roles {
   readonly encodes: boolean
   readonly splits: boolean
+  /** Is there anyone who may not do everything but encode alone? */
+  readonly differ: boolean
 }
 
 const roles = new WeakMap<PoolConfig, Roles>()
@@ -143,7 +161,7 @@ const roles = new WeakMap<PoolConfig, Roles>()
 function rolesOf(pool: PoolConfig): Roles {
   const known = roles.get(pool)
   if (known !== undefined) return known
-  const found = { encodes: pool.engines.some(({ role }) => role === 'encode'), splits: splits(pool) }
+  const found = { encodes: pool.engines.some(({ role }) => role === 'encode'), splits: splits(pool), differ: pool.engines.some(({ role }) => role !== 'any') }
   roles.set(pool, found)
   return found
 }

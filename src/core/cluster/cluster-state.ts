@@ -1,12 +1,14 @@
 import { CacheRegistry } from '../lmcache/registry.ts'
 import type { Random } from '../routing/policy.ts'
+import { SpareRankings } from '../routing/ranked.ts'
 import { allBooks } from './all-books.ts'
 import { type Booking, bookingKey, Bookings, legsOf } from './bookings.ts'
-import { type Books, endsAtFirstToken, type LegDone } from './books.ts'
+import { BookingCourse } from './booking-course.ts'
+import type { Books, LegDone } from './books.ts'
 import { type Chosen, choose } from './choose.ts'
 import { type Admission, type ClusterDigest, type ClusterGlance, type Decision, type EngineSignal, type Outcome, PAYLOAD_VERSION, type Placement, type PoolConfig, type Refusal, type Resume, type StageTimes } from './contract.ts'
 import { DecisionCounts } from './decision-counts.ts'
-import { Decisions } from './decisions.ts'
+import { Decisions, told } from './decisions.ts'
 import { emptyDigest } from './digest.ts'
 import { Fleet } from './fleet.ts'
 import { PolicyChains } from './policy-chain.ts'
@@ -15,7 +17,6 @@ import { RecentKeys } from './recent-keys.ts'
 import { retryBudgetSpent, unconfigured } from './refusals.ts'
 import { RetryBudget } from './retry-budget.ts'
 import { type BookingSnapshot, type ClusterSnapshot, SNAPSHOT_VERSION } from './snapshot.ts'
-import { verdictOn } from './verdict.ts'
 
 const DECISIONS_KEPT = 1000
 /** Enough that a renewal under way when its booking ended does not bring the booking back. */
@@ -58,8 +59,10 @@ export class ClusterState {
   readonly #books: PoolBooks
   readonly #fleet: Fleet
   readonly #bookings = new Bookings()
-  readonly #decisions = new Decisions(DECISIONS_KEPT)
+  readonly #spare = new SpareRankings()
+  readonly #decisions = new Decisions(DECISIONS_KEPT, this.#spare)
   readonly #counts = new DecisionCounts()
+  readonly #course: BookingCourse
   readonly #ended = new RecentKeys(ENDED_KEYS_KEPT)
   readonly #budget = new RetryBudget()
   #configured: { readonly version: number; readonly pool: PoolConfig; readonly chains: PolicyChains } | null = null
@@ -71,6 +74,7 @@ export class ClusterState {
     this.#epoch = epoch
     this.#books = new PoolBooks(books)
     this.#fleet = new Fleet(this.#books)
+    this.#course = new BookingCourse({ books: this.#books, fleet: this.#fleet, decisions: this.#decisions })
   }
 
   /** null: never configured. */
@@ -112,15 +116,20 @@ export class ClusterState {
     if (admission.attempt > 0) this.#budget.retry(now)
     this.#rotation += 1
     const { decision } = chosen
-    this.#decisions.add(key, decision)
+    this.#decisions.add(key, chosen)
     const booking = this.#book(admission, decision.placement, { now, leaseMs })
     for (const { engine } of booking.legs) this.#fleet.chosen(engine, key)
     return { key, holder: booking.holder, placement: decision.placement, policy: decision.policy, predictedTtftMs: decision.predictedTtftMs }
   }
 
   /** Ranks without booking and leaves no trace. */
-  rank(admission: Admission, now: number): Chosen {
-    return this.#isBehind(admission) ? { refusal: unconfigured } : this.#choose(this.registry.hinted(admission, now), now)
+  rank(admission: Admission, now: number): { readonly decision: Decision } | { readonly refusal: Refusal } {
+    if (this.#isBehind(admission)) return { refusal: unconfigured }
+    const chosen = this.#choose(this.registry.hinted(admission, now), now)
+    if ('refusal' in chosen) return chosen
+    const decision = told(chosen)
+    this.#spare.give(chosen.ranked)
+    return { decision }
   }
 
   /** Every method that speaks of a booking answers whether it is known, and counts as a sign of life. */
@@ -130,16 +139,16 @@ export class ClusterState {
 
   /** Legs of a split answered: their engines are free, the decode engine goes on. */
   legDone(key: string, done: LegDone, now: number): boolean {
-    return this.#told(key, now, (booking) => this.#markLegDone(booking, done, now))
+    return this.#told(key, now, (booking) => this.#course.legDone(booking, done, now))
   }
 
   firstToken(key: string, stages: StageTimes, now: number): boolean {
-    return this.#told(key, now, (booking) => this.#markFirstToken(booking, stages, now))
+    return this.#told(key, now, (booking) => this.#course.firstToken(booking, stages, now))
   }
 
   /** `outputBlocks` is the total so far. */
   progress(key: string, outputBlocks: number, now: number): boolean {
-    return this.#told(key, now, (booking) => this.#markProgress(booking, outputBlocks, now))
+    return this.#told(key, now, (booking) => this.#course.progress(booking, outputBlocks, now))
   }
 
   /** Has effect once; false for a booking that is unknown or was released. */
@@ -147,7 +156,7 @@ export class ClusterState {
     const booking = this.#bookings.take(key)
     if (booking === undefined) return false
     this.#ended.add(key)
-    this.#end(booking, outcome, now)
+    this.#course.end(booking, outcome, now)
     return true
   }
 
@@ -168,7 +177,7 @@ export class ClusterState {
     const known = this.#alive(key, now)
     if (known === undefined && this.#ended.has(key)) return { key, holder: 0 }
     const booking = known ?? this.#book(admission, placement, { now, leaseMs: this.#leaseMs })
-    this.#catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
+    this.#course.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
     booking.holder = this.#bookings.newHolder()
     return { key, holder: booking.holder }
   }
@@ -201,7 +210,7 @@ export class ClusterState {
     const lapsed = this.#bookings.lapsed(now)
     for (const booking of lapsed) {
       this.#bookings.take(booking.key)
-      this.#end(booking, { version: PAYLOAD_VERSION, result: 'lapsed', failure: null, status: null, usage: null, outputEvents: 0, stages: {} }, now)
+      this.#course.end(booking, { version: PAYLOAD_VERSION, result: 'lapsed', failure: null, status: null, usage: null, outputEvents: 0, stages: {} }, now)
     }
     return lapsed.length
   }
@@ -242,7 +251,7 @@ export class ClusterState {
   #choose(admission: Admission, now: number): Chosen {
     const { pool, chains } = this.#configured!
     const reading = this.#books.read(admission, now)
-    return choose(admission, { pool, chains, reading, engines: this.#fleet.engines, random: this.#random, rotation: this.#rotation, now })
+    return choose(admission, { pool, chains, reading, engines: this.#fleet.engines, random: this.#random, rotation: this.#rotation, spare: this.#spare, now })
   }
 
   #again(booking: Booking, now: number): Admitted {
@@ -267,14 +276,7 @@ export class ClusterState {
     const graceMs = now - seenAt <= GRACE_LEASES * this.#leaseMs ? this.#leaseMs * GRACE_SHARE : 0
     booking.seenAt = seenAt
     booking.lapsesAt = Math.max(seenAt + this.#leaseMs, now + graceMs)
-    this.#catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
-  }
-
-  /** How far it had come when it was booked again. */
-  #catchUp(booking: Booking, { firstTokenSeen, legsDone, outputBlocks }: Pick<Booking, 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>, now: number): void {
-    for (const part of legsDone) this.#markLegDone(booking, { part, stages: {} }, now)
-    if (firstTokenSeen) this.#markFirstToken(booking, {}, now)
-    this.#markProgress(booking, outputBlocks, now)
+    this.#course.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
   }
 
   #told(key: string, now: number, mark: (booking: Booking) => void): boolean {
@@ -287,41 +289,5 @@ export class ClusterState {
     const booking = this.#bookings.get(key)
     if (booking !== undefined) this.#bookings.touch(booking, now, this.#leaseMs)
     return booking
-  }
-
-  #markLegDone(booking: Booking, done: LegDone, now: number): void {
-    if (booking.firstTokenSeen || booking.legsDone.includes(done.part)) return
-    booking.legsDone = [...booking.legsDone, done.part]
-    this.#books.legDone(booking, done, now)
-    for (const { engine, part } of booking.legs) if (part === done.part) this.#fleet.judge(engine, 'success', { key: booking.key, now })
-  }
-
-  #markFirstToken(booking: Booking, stages: StageTimes, now: number): void {
-    if (booking.firstTokenSeen) return
-    booking.firstTokenSeen = true
-    this.#books.firstToken(booking, stages, now)
-    const ttftMs = stages.ttft ?? stages.first_byte ?? null
-    for (const { engine, part } of booking.legs) {
-      // Now, not at the end: a trial on a two-hour stream would keep everyone else out.
-      this.#fleet.judge(engine, 'success', { key: booking.key, now })
-      if (ttftMs !== null && (part === 'whole' || endsAtFirstToken(part))) engine.sawTtft(ttftMs)
-    }
-  }
-
-  #markProgress(booking: Booking, outputBlocks: number, now: number): void {
-    if (outputBlocks <= booking.outputBlocks) return
-    booking.outputBlocks = outputBlocks
-    this.#books.progress(booking, outputBlocks, now)
-  }
-
-  #end(booking: Booking, outcome: Outcome, now: number): void {
-    this.#books.release(booking, outcome, now)
-    this.#decisions.settle(booking.key, outcome)
-    for (const { engine, part } of booking.legs) {
-      // The usage of a split request is the decode engine's, whose hits are what was handed over.
-      if (part === 'whole' && outcome.usage !== null) engine.sawUsage(outcome.usage)
-      this.#fleet.judge(engine, verdictOn(engine.spec.id, booking, outcome), { key: booking.key, now })
-      this.#fleet.left(engine)
-    }
   }
 }

@@ -1,30 +1,38 @@
+import type { Ranked, SpareRankings } from '../routing/ranked.ts'
+import type { Choice } from './choose.ts'
 import type { Decision, Outcome } from './contract.ts'
-import { type PackedCandidates, pack, unpack } from './packed-candidates.ts'
 
 interface Kept {
-  readonly decision: Decision
-  /** The decision's candidates, which it is kept without, once it is settled; null: it has them still. */
-  readonly candidates: PackedCandidates | null
+  readonly key: string
+  decision: Decision
+  readonly ranked: readonly Ranked[]
 }
 
 /** The last decisions, for `explain`: bounded, the oldest goes first. Found by booking key (`id#attempt`) or by id, which means the last attempt. */
 export class Decisions {
   readonly #limit: number
+  readonly #spare: SpareRankings
+  /** A ring: once full, the oldest is at `#next`. */
+  readonly #kept: Kept[] = []
+  #next = 0
   readonly #byKey = new Map<string, Kept>()
-  readonly #lastKey = new Map<string, string>()
+  /** By id, its last attempt. */
+  readonly #last = new Map<string, Kept>()
 
-  constructor(limit: number) {
+  /** @param spare where the rankings of forgotten decisions go. */
+  constructor(limit: number, spare: SpareRankings) {
     this.#limit = limit
+    this.#spare = spare
   }
 
-  add(key: string, decision: Decision): void {
-    this.#byKey.delete(key)
-    this.#byKey.set(key, { decision, candidates: null })
-    this.#lastKey.set(decision.id, key)
-    if (this.#byKey.size <= this.#limit) return
-    const [oldestKey, { decision: oldest }] = this.#byKey.entries().next().value!
-    this.#byKey.delete(oldestKey)
-    if (this.#lastKey.get(oldest.id) === oldestKey) this.#lastKey.delete(oldest.id)
+  add(key: string, { decision, ranked }: Choice): void {
+    const kept: Kept = { key, decision, ranked }
+    const oldest = this.#kept[this.#next]
+    if (oldest !== undefined) this.#forget(oldest)
+    this.#kept[this.#next] = kept
+    this.#next = (this.#next + 1) % this.#limit
+    this.#byKey.set(key, kept)
+    this.#last.set(decision.id, kept)
   }
 
   /** What came of it. */
@@ -37,19 +45,28 @@ export class Decisions {
       result: outcome.result,
       stages: outcome.stages,
     }
-    // Packed now, not when it was made: then a request was waiting for it.
-    const candidates = kept.candidates ?? pack(kept.decision.candidates)
-    this.#byKey.set(key, { candidates, decision: { ...kept.decision, candidates: [], actual } })
+    kept.decision = { ...kept.decision, actual }
   }
 
   /** The last ones, newest first, without their candidates. */
   latest(limit: number): Decision[] {
-    return [...this.#byKey.values()].slice(-limit).reverse().map(({ decision }) => ({ ...decision, candidates: [] }))
+    const newest = [...this.#kept.slice(this.#next), ...this.#kept.slice(0, this.#next)]
+    return newest.slice(-limit).reverse().map(({ decision }) => decision)
   }
 
   find(idOrKey: string): Decision | null {
-    const kept = this.#byKey.get(this.#lastKey.get(idOrKey) ?? idOrKey)
-    if (kept === undefined) return null
-    return kept.candidates === null ? kept.decision : { ...kept.decision, candidates: unpack(kept.candidates) }
+    const kept = this.#last.get(idOrKey) ?? this.#byKey.get(idOrKey)
+    return kept === undefined ? null : told(kept)
   }
+
+  #forget(oldest: Kept): void {
+    if (this.#byKey.get(oldest.key) === oldest) this.#byKey.delete(oldest.key)
+    if (this.#last.get(oldest.decision.id) === oldest) this.#last.delete(oldest.decision.id)
+    this.#spare.give(oldest.ranked)
+  }
+}
+
+/** A choice for whoever asks why: with its candidates as objects. */
+export function told({ decision, ranked }: Choice): Decision {
+  return { ...decision, candidates: ranked.flatMap((one) => one.candidates()) }
 }

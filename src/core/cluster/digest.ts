@@ -17,7 +17,7 @@ export function engineDigest(engine: EngineRecord, books: PoolBooks, now: number
     id: spec.id,
     role: spec.role,
     weight: spec.weight,
-    available: unavailability(engine, { requests: kept.requests ?? 0, now }) === null,
+    available: unavailability(engine, kept.requests ?? 0, now) === null,
     healthy: engine.healthy,
     draining: engine.draining || engine.removed,
     asleep: engine.asleep,

@@ -1,6 +1,7 @@
 import type { EngineRef } from './books.ts'
 import { type Circuit, closed } from './circuit.ts'
 import type { EngineSpec, EngineStats, Usage } from './contract.ts'
+import { Seat } from './seat.ts'
 
 /** Share of a new sample in the decayed mean of TTFT. */
 const TTFT_SHARE = 0.1
@@ -12,6 +13,7 @@ const HIT_SHARE = 0.03
 /** Everything the cluster knows of one engine but its books. */
 export class EngineRecord implements EngineRef {
   readonly slot: number
+  readonly seat: Seat
   spec: EngineSpec
   circuit: Circuit = closed
   /** What the last probe said; engines are taken for healthy until one says otherwise. */
@@ -35,6 +37,7 @@ export class EngineRecord implements EngineRef {
   constructor(slot: number, spec: EngineSpec) {
     this.slot = slot
     this.spec = spec
+    this.seat = new Seat(spec.id)
   }
 
   sawTtft(ms: number): void {
@@ -60,25 +63,28 @@ export class EngineRecord implements EngineRef {
 export class Engines {
   readonly #byId = new Map<string, EngineRecord>()
   readonly #freeSlots: number[] = []
+  #all: readonly EngineRecord[] = []
   #slots = 0
 
   add(spec: EngineSpec): EngineRecord {
     const record = new EngineRecord(this.#freeSlots.pop() ?? this.#slots++, spec)
     this.#byId.set(spec.id, record)
+    this.#all = [...this.#all, record]
     return record
   }
 
   remove(record: EngineRecord): void {
     this.#byId.delete(record.spec.id)
     this.#freeSlots.push(record.slot)
+    this.#all = this.#all.filter((one) => one !== record)
   }
 
   get(id: string): EngineRecord | undefined {
     return this.#byId.get(id)
   }
 
-  /** In the order they were added, removed ones that still drain included. */
-  all(): IterableIterator<EngineRecord> {
-    return this.#byId.values()
+  /** In the order they were added, removed ones that still drain included. A list once given out does not change. */
+  all(): readonly EngineRecord[] {
+    return this.#all
   }
 }

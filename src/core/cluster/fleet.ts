@@ -83,15 +83,15 @@ export class Fleet {
 
   /** A digest for the eye: with the last TTFTs. */
   glance(now: number): EngineDigest[] {
-    return [...this.engines.all()].map((engine) => ({ ...engineDigest(engine, this.#books, now), recentTtftMs: [...engine.recentTtftMs] }))
+    return this.engines.all().map((engine) => ({ ...engineDigest(engine, this.#books, now), recentTtftMs: [...engine.recentTtftMs] }))
   }
 
   digest(now: number): EngineDigest[] {
-    return [...this.engines.all()].map((engine) => engineDigest(engine, this.#books, now))
+    return this.engines.all().map((engine) => engineDigest(engine, this.#books, now))
   }
 
   snapshot(): EngineSnapshot[] {
-    return [...this.engines.all()].map(({ spec, removed, circuit, healthy, asleep, draining, ttftMs, requestsTotal, failuresTotal }) => ({
+    return this.engines.all().map(({ spec, removed, circuit, healthy, asleep, draining, ttftMs, requestsTotal, failuresTotal }) => ({
       spec,
       removed,
       circuit,

@@ -1,4 +1,4 @@
-import type { Signal, Signals } from '../routing/policy.ts'
+import type { Signal } from '../routing/policy.ts'
 import { type Booked, type Books, type EarlyPart, endsAtFirstToken, type EngineRef, type Leg, type LegDone, type Reading } from './books.ts'
 import type { Admission, EngineDigest, EngineSpec, EngineStats, PoolConfig } from './contract.ts'
 import { SlidingCount } from './sliding-count.ts'
@@ -93,9 +93,7 @@ export class LoadBooks implements Books {
   }
 
   read(_admission: Admission, now: number): Reading {
-    return {
-      signal: <S extends Signal>(signal: S, engine: EngineRef) => this.#signal(signal, engine, now) as Signals[S] | undefined,
-    }
+    return { fill: (signal, engines) => this.#fill(signal, engines, now) }
   }
 
   digest(engine: EngineRef): Partial<EngineDigest> {
@@ -108,24 +106,33 @@ export class LoadBooks implements Books {
 
   restore(): void {}
 
-  #signal(signal: Signal, engine: EngineRef, now: number): number | undefined {
-    const load = this.#load(engine)
+  #fill(signal: Signal, engines: readonly EngineRef[], now: number): void {
     switch (signal) {
       case 'requests':
-        return load.requests
+        for (const engine of engines) engine.seat.requests = this.#load(engine).requests
+        break
       case 'arrivals':
-        return load.arrivals.count(now)
+        for (const engine of engines) engine.seat.arrivals = this.#load(engine).arrivals.count(now)
+        break
       case 'recentWork':
-        return decayed(load, now)
+        for (const engine of engines) engine.seat.recentWork = decayed(this.#load(engine), now)
+        break
       case 'turn':
-        return load.turn
+        for (const engine of engines) engine.seat.turn = this.#load(engine).turn
+        break
       case 'reportedQueue':
-        return load.stats !== null && now - load.stats.at <= this.#staleAfterMs ? load.stats.queue : undefined
+        for (const engine of engines) engine.seat.reportedQueue = this.#reportedQueue(engine, now)
+        break
       case 'rttS':
-        return engine.spec.rttMs / 1000
+        for (const engine of engines) engine.seat.rttS = engine.spec.rttMs / 1000
+        break
       default:
-        return undefined
     }
+  }
+
+  #reportedQueue(engine: EngineRef, now: number): number {
+    const { stats } = this.#load(engine)
+    return stats !== null && now - stats.at <= this.#staleAfterMs ? stats.queue : NaN
   }
 
   #endLeg(key: string, { engine, part }: Leg): void {

@@ -1,16 +1,17 @@
-import type { Signal, Signals } from '../routing/policy.ts'
 import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
-import type { Booked, Books, EngineRef, Forecast, LegDone } from './books.ts'
+import type { Signal } from '../routing/policy.ts'
+import type { Booked, Books, EngineRef, Forecast, LegDone, Reading } from './books.ts'
 import type { Admission, EngineDigest, EngineStats, Outcome, PoolConfig, StageTimes } from './contract.ts'
 
 /** All books of a pool as one: tells each what happened and asks the one that knows. */
 export class PoolBooks {
   readonly #all: readonly Books[]
-  readonly #answerer = new Map<Signal, Books>()
+  /** The place in the list of those who answer. */
+  readonly #answerer = new Map<Signal, number>()
 
   constructor(all: readonly Books[]) {
     this.#all = all
-    for (const books of all) for (const signal of books.answers) this.#answerer.set(signal, books)
+    for (const [place, books] of all.entries()) for (const signal of books.answers) this.#answerer.set(signal, place)
   }
 
   configure(pool: PoolConfig): void {
@@ -76,43 +77,35 @@ export class PoolBooks {
 /** Readings of all books for one request; a set of books nobody asks is never started. */
 export class PoolReading {
   readonly #all: readonly Books[]
-  readonly #answerer: ReadonlyMap<Signal, Books>
-  readonly #request: { readonly admission: Admission; readonly now: number }
-  readonly #started = new Map<Books, ReturnType<Books['read']>>()
+  readonly #answerer: ReadonlyMap<Signal, number>
+  readonly #admission: Admission
+  readonly #now: number
+  /** By the books' place in the list. */
+  readonly #started: (Reading | undefined)[] = []
 
-  constructor(all: readonly Books[], answerer: ReadonlyMap<Signal, Books>, request: { readonly admission: Admission; readonly now: number }) {
+  constructor(all: readonly Books[], answerer: ReadonlyMap<Signal, number>, { admission, now }: { readonly admission: Admission; readonly now: number }) {
     this.#all = all
     this.#answerer = answerer
-    this.#request = request
+    this.#admission = admission
+    this.#now = now
   }
 
-  signal<S extends Signal>(signal: S, engine: EngineRef): Signals[S] | undefined {
+  /** Writes the signal into the engines' seats; NaN where it is missing. false: none of the books answers for it. */
+  fill(signal: Signal, engines: readonly EngineRef[]): boolean {
     const books = this.#answerer.get(signal)
-    return books === undefined ? undefined : this.#reading(books).signal(signal, engine)
-  }
-
-  /** Reads one signal of many engines: who answers is looked up once. */
-  reader<S extends Signal>(signal: S): (engine: EngineRef) => Signals[S] | undefined {
-    const books = this.#answerer.get(signal)
-    if (books === undefined) return () => undefined
-    const reading = this.#reading(books)
-    return reading.reader?.(signal) ?? ((engine) => reading.signal(signal, engine))
+    if (books !== undefined) this.#reading(books).fill(signal, engines)
+    return books !== undefined
   }
 
   forecast(engine: EngineRef): Forecast {
-    for (const books of this.#all) {
+    for (let books = 0; books < this.#all.length; books++) {
       const forecast = this.#reading(books).forecast?.(engine)
       if (forecast !== undefined) return forecast
     }
     return { ttftMs: null, cachedTokens: null }
   }
 
-  #reading(books: Books): ReturnType<Books['read']> {
-    let reading = this.#started.get(books)
-    if (reading === undefined) {
-      reading = books.read(this.#request.admission, this.#request.now)
-      this.#started.set(books, reading)
-    }
-    return reading
+  #reading(books: number): Reading {
+    return (this.#started[books] ??= this.#all[books]!.read(this.#admission, this.#now))
   }
 }

@@ -1,12 +1,13 @@
 import { tokenSeconds } from '../latency/decode.ts'
 import { prefillSeconds } from '../latency/law.ts'
 import { TIER_TOKEN_US } from '../latency/tiers.ts'
-import type { Signal, Signals } from '../routing/policy.ts'
+import type { Signal } from '../routing/policy.ts'
 import { type ActiveBlocks, type PromptShape, shapeOf } from './active-blocks.ts'
 import type { EngineRef, Forecast, Reading } from './books.ts'
 import type { Admission, CacheHint } from './contract.ts'
 import type { EngineBook } from './engine-book.ts'
 import type { PrefixIndex } from './prefix-index.ts'
+import { NO_SLOW_TOKENS } from './seat.ts'
 
 /** What a reading reads from. */
 export interface Sources {
@@ -26,8 +27,9 @@ export interface CachedTokens {
   readonly remote: number
 }
 
-const NOTHING_CACHED: CachedTokens = { total: 0, host: 0, disk: 0, remote: 0 }
+const NOTHING_CACHED: CachedTokens = { total: 0, ...NO_SLOW_TOKENS }
 const NO_HINT = { device: 0, host: 0, disk: 0, remote: 0 }
+const NO_HINTS: ReadonlyMap<string, typeof NO_HINT> = new Map()
 
 /** Signals for one request at one moment. The prompt is looked up once, for all engines. */
 export class RoutingReading implements Reading {
@@ -44,16 +46,45 @@ export class RoutingReading implements Reading {
     this.#admission = admission
     this.#now = now
     this.#shape = shapeOf(admission.blocks, admission.promptTokens, sources.blockTokens)
-    this.#hints = byEngine(admission.hints ?? [])
+    this.#hints = admission.hints === null || admission.hints.length === 0 ? NO_HINTS : byEngine(admission.hints)
   }
 
-  signal<S extends Signal>(signal: S, engine: EngineRef): Signals[S] | undefined {
-    return this.reader(signal)(engine)
-  }
-
-  /** One signal of many engines. */
-  reader<S extends Signal>(signal: S): (engine: EngineRef) => Signals[S] | undefined {
-    return this.#reader(signal) as (engine: EngineRef) => Signals[S] | undefined
+  fill(signal: Signal, engines: readonly EngineRef[]): void {
+    const of = this.#sources.book
+    const now = this.#now
+    switch (signal) {
+      case 'activeBlocks':
+      case 'newActiveBlocks':
+        return this.#fillBlocks(signal, engines)
+      case 'cachedTokens':
+      case 'slowTokens':
+      case 'lookupTokens':
+        return this.#fillCached(signal, engines)
+      case 'queuedPrefills':
+      case 'queuedPrefillTokens':
+      case 'queuedWork':
+      case 'queuedPrefillS':
+        return this.#fillQueued(signal, engines)
+      case 'capacityBlocks':
+        for (const engine of engines) engine.seat.capacityBlocks = of(engine).capacity.declared ?? Infinity
+        return
+      case 'law':
+        for (const engine of engines) engine.seat.law = of(engine).law(now)
+        return
+      case 'confidence':
+        for (const engine of engines) engine.seat.confidence = of(engine).learner.confidence
+        return
+      case 'decodeLaw':
+        for (const engine of engines) engine.seat.decodeLaw = of(engine).decodeLaw(this.#sources.blockTokens, now)
+        return
+      case 'warmth':
+        for (const engine of engines) engine.seat.warmth = of(engine).warmth(now)
+        return
+      case 'adapterFit':
+        for (const engine of engines) engine.seat.adapterFit = of(engine).adapters.fit(this.#admission.adapter)
+        return
+      default:
+    }
   }
 
   forecast(engine: EngineRef): Forecast {
@@ -68,14 +99,14 @@ export class RoutingReading implements Reading {
 
   /** What routing counts on. */
   cached(engine: EngineRef): CachedTokens {
-    // Four signals come from here, engine by engine for each of them.
-    return (this.#known[engine.slot] ??= this.#credited(engine))
+    // Two signals come from here, and the booking.
+    return (this.#known[engine.slot] ??= this.#cached(engine, this.#creditedTokens(engine)))
   }
 
-  #credited(engine: EngineRef): CachedTokens {
+  /** What of the index it is trusted with. */
+  #creditedTokens(engine: EngineRef): number {
     const book = this.#sources.book(engine)
-    const credits = shares(book, engine) && !book.feedback.silentMiss
-    return this.#cached(engine, credits ? this.#indexTokens(book) : 0)
+    return shares(book, engine) && !book.feedback.silentMiss ? this.#indexTokens(book) : 0
   }
 
   /** What the index says, whether it is trusted or not. */
@@ -88,45 +119,35 @@ export class RoutingReading implements Reading {
     return this.#shape
   }
 
-  #reader(signal: Signal): (engine: EngineRef) => Signals[Signal] | undefined {
-    const { active, blockTokens } = this.#sources
-    const { promptTokens, adapter, hints } = this.#admission
-    const now = this.#now
-    const of = this.#sources.book
-    switch (signal) {
-      case 'activeBlocks':
-        return (engine) => active.active(of(engine).number) + this.#unseenBlocks(of(engine))
-      case 'newActiveBlocks':
-        this.#match()
-        return (engine) => active.newBlocks(of(engine).number, this.#shape, shares(of(engine), engine))
-      case 'cachedTokens':
-        return promptTokens === 0 ? () => 0 : (engine) => this.cached(engine).total
-      case 'slowTokens':
-        return hints === null ? () => NOTHING_CACHED : (engine) => this.cached(engine)
-      case 'lookupTokens':
-        return hints === null ? () => undefined : (engine) => this.#cached(engine, 0).total
-      case 'queuedPrefills':
-        return (engine) => of(engine).queue.length
-      case 'queuedPrefillTokens':
-        return (engine) => of(engine).queue.newTokens
-      case 'queuedWork':
-        return (engine) => of(engine).queue.work
-      case 'queuedPrefillS':
-        return (engine) => of(engine).queue.seconds(now)
-      case 'capacityBlocks':
-        return (engine) => of(engine).capacity.declared ?? Infinity
-      case 'law':
-        return (engine) => of(engine).law(now)
-      case 'confidence':
-        return (engine) => of(engine).learner.confidence
-      case 'decodeLaw':
-        return (engine) => of(engine).decodeLaw(blockTokens, now)
-      case 'warmth':
-        return (engine) => of(engine).warmth(now)
-      case 'adapterFit':
-        return adapter === null ? () => 1 : (engine) => of(engine).adapters.fit(adapter)
-      default:
-        return () => undefined
+  #fillBlocks(signal: 'activeBlocks' | 'newActiveBlocks', engines: readonly EngineRef[]): void {
+    const { active, book: of } = this.#sources
+    if (signal === 'newActiveBlocks') this.#match()
+    for (const engine of engines) {
+      const book = of(engine)
+      if (signal === 'activeBlocks') engine.seat.activeBlocks = active.active(book.number) + this.#unseenBlocks(book)
+      else engine.seat.newActiveBlocks = active.newBlocks(book.number, this.#shape, shares(book, engine))
+    }
+  }
+
+  #fillCached(signal: 'cachedTokens' | 'slowTokens' | 'lookupTokens', engines: readonly EngineRef[]): void {
+    const { hints, promptTokens } = this.#admission
+    const looked = this.#hints.size > 0
+    for (const engine of engines) {
+      const { seat } = engine
+      if (signal === 'slowTokens') seat.slowTokens = looked ? this.cached(engine) : NO_SLOW_TOKENS
+      else if (signal === 'lookupTokens') seat.lookupTokens = hints === null ? NaN : this.#cached(engine, 0).total
+      else if (looked) seat.cachedTokens = this.cached(engine).total
+      else seat.cachedTokens = promptTokens === 0 ? 0 : Math.min(this.#limitOf(engine), this.#creditedTokens(engine))
+    }
+  }
+
+  #fillQueued(signal: 'queuedPrefills' | 'queuedPrefillTokens' | 'queuedWork' | 'queuedPrefillS', engines: readonly EngineRef[]): void {
+    for (const engine of engines) {
+      const { queue } = this.#sources.book(engine)
+      if (signal === 'queuedPrefills') engine.seat.queuedPrefills = queue.length
+      else if (signal === 'queuedPrefillTokens') engine.seat.queuedPrefillTokens = queue.newTokens
+      else if (signal === 'queuedWork') engine.seat.queuedWork = queue.work
+      else engine.seat.queuedPrefillS = queue.seconds(this.#now)
     }
   }
 
@@ -140,11 +161,14 @@ export class RoutingReading implements Reading {
     return this.#sources.index.cached[book.number]! * this.#sources.blockTokens
   }
 
-  #cached(engine: EngineRef, indexTokens: number): CachedTokens {
-    // An engine computes at least the last token of a prompt, whatever it has cached, and reuses whole blocks only.
-    const { engineBlockTokens } = this.#sources.book(engine)
+  /** An engine computes at least the last token of a prompt, whatever it has cached, and reuses whole blocks only. */
+  #limitOf(engine: EngineRef): number {
     const most = Math.max(0, this.#admission.promptTokens - 1)
-    const limit = most - (most % engineBlockTokens)
+    return most - (most % this.#sources.book(engine).engineBlockTokens)
+  }
+
+  #cached(engine: EngineRef, indexTokens: number): CachedTokens {
+    const limit = this.#limitOf(engine)
     const hint = this.#hints.get(engine.spec.id) ?? NO_HINT
     const device = Math.min(limit, Math.max(indexTokens, hint.device))
     if (hint === NO_HINT) return device === 0 ? NOTHING_CACHED : { total: device, host: 0, disk: 0, remote: 0 }

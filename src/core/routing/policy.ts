@@ -1,4 +1,4 @@
-import type { RankedCandidate } from '../cluster/contract.ts'
+import type { Sheet } from './sheet.ts'
 
 /** What a policy may know of the request. */
 export interface RouteRequest {
@@ -67,14 +67,14 @@ export type Candidate<Needs extends Signal = Signal> = { readonly id: string; re
 export type Random = () => number
 
 /**
- * Ranks engines, best first. Pure: equal arguments (and an equal `random`) give an equal order.
+ * Ranks engines, best first. Pure but for its sheet: equal arguments (and an equal `random`) give an equal order.
  * Candidates come in tie order (least recent work, then a rotating index): a stable sort keeps it for equal costs.
- * An engine missing from the answer was not rankable by this policy.
  */
 export interface Policy<Needs extends Signal = Signal> {
   readonly name: string
   readonly needs: readonly Needs[]
-  rank(request: RouteRequest, candidates: readonly Candidate<Needs>[], random: Random): RankedCandidate[]
+  /** The sheet is the policy's own, until its next ranking. Who is not among those ranked was not rankable by this policy. */
+  rank(request: RouteRequest, candidates: readonly Candidate<Needs>[], random: Random): Sheet
 }
 
 /** Infers `Needs` from the list, so a policy cannot read a signal it did not ask for. */

@@ -1,14 +1,15 @@
 /** From a policy and the engines that may be chosen to a placement with its runners-up. Pure, synchronous, no booking. */
-import type { Placement, RankedCandidate, SplitConfig } from '../cluster/contract.ts'
+import type { Placement, SplitConfig } from '../cluster/contract.ts'
 import type { Candidate, Policy, Random, RouteRequest, Signal } from './policy.ts'
 import { encodersFor } from './encoders.ts'
+import type { Ranked, SpareRankings } from './ranked.ts'
 import { splitVerdict, type SplitVerdict } from './split.ts'
 
 /** The engines that may do one part, in tie order. */
 export interface Field {
-  readonly ids: readonly string[]
-  /** Those whose needed signals are all there, with just those. */
-  candidates(needs: readonly Signal[]): Candidate[]
+  readonly engines: readonly { readonly id: string }[]
+  /** Those whose needed signals are all there; what else they carry is old. Good until the next call. */
+  candidates(needs: readonly Signal[]): readonly Candidate[]
 }
 
 export interface RouteInput {
@@ -24,6 +25,8 @@ export interface RouteInput {
   readonly splitTokens: number
   /** Does the pool have engines for split serving at all, available or not? */
   readonly splits: boolean
+  /** Where rankings are written. */
+  readonly spare: SpareRankings
   field(part: 'whole' | 'prefill' | 'decode' | 'encode'): Field
   forecast(engine: string): { readonly ttftMs: number | null; readonly cachedTokens: number | null; /** From a prefill's end elsewhere to the first token here. */ readonly handOverMs?: number }
 }
@@ -31,7 +34,8 @@ export interface RouteInput {
 export interface Ranking {
   readonly policy: string
   readonly fallback: { readonly from: string; readonly reason: string } | null
-  readonly ranked: readonly RankedCandidate[]
+  /** One, or those of both halves of a split. */
+  readonly ranked: readonly Ranked[]
   /** Engines that could have been chosen, had the policy not lacked a signal of theirs. */
   readonly unranked: readonly string[]
 }
@@ -50,20 +54,21 @@ export type Routed =
 const MAX_RUNNERS_UP = 4
 
 /** Ranks by the first policy of the chain that can rank anyone. */
-export function rankField(input: Pick<RouteInput, 'request' | 'chain' | 'random'>, field: Field): Ranking {
+export function rankField(input: Pick<RouteInput, 'request' | 'chain' | 'random' | 'spare'>, field: Field): Ranking {
   const configured = input.chain[0]!
   let reason = ''
   for (const policy of input.chain) {
     const candidates = field.candidates(policy.needs)
-    const ranked = policy.rank(input.request, candidates, input.random)
-    if (ranked.length === 0) {
+    const sheet = policy.rank(input.request, candidates, input.random)
+    if (sheet.ranked === 0) {
       reason ||= candidates.length === 0 ? `no engine has all signals it needs (${policy.needs.join(', ')})` : 'it ranked no engine'
       continue
     }
+    const ranked = input.spare.next().take(sheet, candidates)
     const fallback = policy === configured ? null : { from: configured.name, reason }
-    return { policy: policy.name, fallback, ranked, unranked: missingFrom(ranked, field.ids) }
+    return { policy: policy.name, fallback, ranked: [ranked], unranked: missingFrom(ranked, field) }
   }
-  return { policy: configured.name, fallback: null, ranked: [], unranked: field.ids }
+  return { policy: configured.name, fallback: null, ranked: [], unranked: field.engines.map(({ id }) => id) }
 }
 
 export function route(input: RouteInput): Routed {
@@ -83,7 +88,7 @@ function routeParts(input: RouteInput): Routed {
 
 function routeWhole(input: RouteInput, why: string | null): Routed {
   const field = input.field('whole')
-  if (field.ids.length === 0) return { empty: 'whole' }
+  if (field.engines.length === 0) return { empty: 'whole' }
   const ranking = rankField(input, field)
   const engine = best(ranking)
   if (engine === null) return { empty: 'whole' }
@@ -124,28 +129,27 @@ function verdictOn(input: RouteInput, prefill: string, decode: string): SplitVer
   return splitVerdict(facts, input.split)
 }
 
-function missingFrom(ranked: readonly RankedCandidate[], ids: readonly string[]): string[] {
-  if (ranked.length === ids.length) return []
-  const rankedIds = new Set(ranked.map(({ engine }) => engine))
-  return ids.filter((id) => !rankedIds.has(id))
+function missingFrom(ranked: Ranked, { engines }: Field): string[] {
+  if (ranked.count === engines.length) return []
+  const rankedIds = new Set(ranked.engines.slice(0, ranked.count))
+  return engines.flatMap(({ id }) => (rankedIds.has(id) ? [] : [id]))
 }
 
 function best(ranking: Ranking): string | null {
-  return ranking.ranked[0]?.engine ?? null
+  return ranking.ranked[0]?.engines[0] ?? null
 }
 
 function runnersUp(ranking: Ranking, chosen: readonly string[]): string[] {
   const others: string[] = []
-  for (const { engine } of ranking.ranked) {
-    if (others.length === MAX_RUNNERS_UP) break
-    if (!chosen.includes(engine)) others.push(engine)
+  for (const { engines, count } of ranking.ranked) {
+    for (let row = 0; row < count && others.length < MAX_RUNNERS_UP; row++) if (!chosen.includes(engines[row]!)) others.push(engines[row]!)
   }
   return others
 }
 
 function without(field: Field, engine: string): Field {
   return {
-    ids: field.ids.filter((id) => id !== engine),
+    engines: field.engines.filter(({ id }) => id !== engine),
     candidates: (needs) => field.candidates(needs).filter(({ id }) => id !== engine),
   }
 }

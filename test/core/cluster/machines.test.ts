@@ -1,7 +1,9 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { admits, booked, type Circuit, closed, judged, revived, waitMs } from '../../../src/core/cluster/circuit.ts'
+import type { Choice } from '../../../src/core/cluster/choose.ts'
 import { Decisions } from '../../../src/core/cluster/decisions.ts'
+import { SpareRankings } from '../../../src/core/routing/ranked.ts'
 import { RetryBudget } from '../../../src/core/cluster/retry-budget.ts'
 import { SlidingCount } from '../../../src/core/cluster/sliding-count.ts'
 import type { Decision } from '../../../src/core/cluster/contract.ts'
@@ -117,20 +119,20 @@ describe('a retry budget', () => {
 
 describe('the ring of decisions', () => {
   it('drops the oldest beyond its limit', () => {
-    const ring = new Decisions(2)
+    const ring = new Decisions(2, new SpareRankings())
     for (const id of ['a', 'b', 'c']) ring.add(`${id}#0`, decision(id))
     expect([ring.find('a'), ring.find('b')?.id, ring.find('c')?.id]).toEqual([null, 'b', 'c'])
   })
 
   it('finds the last attempt by id, and each by its key', () => {
-    const ring = new Decisions(9)
+    const ring = new Decisions(9, new SpareRankings())
     ring.add('a#0', decision('a', 0))
     ring.add('a#1', decision('a', 1))
     expect([ring.find('a')?.attempt, ring.find('a#0')?.attempt]).toEqual([1, 0])
   })
 
   it('keeps the last attempt findable when the first is dropped', () => {
-    const ring = new Decisions(2)
+    const ring = new Decisions(2, new SpareRankings())
     ring.add('a#0', decision('a', 0))
     ring.add('a#1', decision('a', 1))
     ring.add('b#0', decision('b'))
@@ -138,7 +140,7 @@ describe('the ring of decisions', () => {
   })
 
   it('adds what came of it, and ignores what it dropped', () => {
-    const ring = new Decisions(1)
+    const ring = new Decisions(1, new SpareRankings())
     ring.add('a#0', decision('a'))
     ring.settle('a#0', outcome({ stages: { first_byte: 7 }, usage: { promptTokens: 9, completionTokens: 1, cachedTokens: 4 } }))
     ring.settle('z#0', outcome())
@@ -146,6 +148,6 @@ describe('the ring of decisions', () => {
   })
 })
 
-function decision(id: string, attempt = 0): Decision {
-  return { id, attempt, candidates: [], actual: null } as unknown as Decision
+function decision(id: string, attempt = 0): Choice {
+  return { decision: { id, attempt, candidates: [], actual: null } as unknown as Decision, ranked: [] }
 }

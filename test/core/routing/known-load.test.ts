@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { PolicyConfig } from '../../../src/core/cluster/contract.ts'
 import { policyKind } from '../../../src/core/routing/policies/index.ts'
 import type { Candidate, Policy, RouteRequest, Signals } from '../../../src/core/routing/policy.ts'
+import { asRanked } from './as-ranked.ts'
 
 const BLOCK_TOKENS = 64
 const law = { fixedS: 0.02, perTokenS: 1e-4, perPairS: 1e-9 }
@@ -51,7 +52,7 @@ const noChance = (): number => {
 }
 
 const rank = (name: string, promptTokens: number, described: Readonly<Record<string, Partial<Signals>>>, options: PolicyConfig['options'] = {}) =>
-  policy(name, options).rank(request(promptTokens), engines(described), noChance)
+  asRanked(policy(name, options), request(promptTokens), engines(described), noChance)
 const order = (...args: Parameters<typeof rank>): string[] => rank(...args).map(({ engine }) => engine)
 const costs = (...args: Parameters<typeof rank>) => Object.fromEntries(rank(...args).map(({ engine, cost }) => [engine, cost]))
 
@@ -134,14 +135,14 @@ describe('active_blocks', () => {
     const made = policy('active_blocks', { temperature: 0.5, overlapWeight: 0 })
     // Costs 10 and 20, over the largest: 0.5 and 1. b has e^-1 against a's 1.
     const shareOfA = 1 / (1 + Math.exp(-1))
-    const winner = (draw: number): string => made.rank(request(0), fleet, () => draw)[0]!.engine
+    const winner = (draw: number): string => asRanked(made, request(0), fleet, () => draw)[0]!.engine
     expect([winner(shareOfA - 1e-9), winner(shareOfA + 1e-9)]).toEqual(['a', 'b'])
   })
 
   it('lists everyone once, whoever is drawn', () => {
     const fleet = engines({ a: { activeBlocks: 1 }, b: { activeBlocks: 2 }, c: { activeBlocks: 3 } })
     for (const draw of [0, 0.4, 0.7, 0.999999]) {
-      const ranked = policy('active_blocks', { temperature: 2 }).rank(request(64), fleet, () => draw)
+      const ranked = asRanked(policy('active_blocks', { temperature: 2 }), request(64), fleet, () => draw)
       expect(ranked.map(({ engine }) => engine).sort()).toEqual(['a', 'b', 'c'])
     }
   })
@@ -253,7 +254,7 @@ describe('predicted', () => {
   it('lets decode count by its weight and the expected output', () => {
     const made = policy('predicted', { ...bare, decodeWeight: 0.1 })
     const fleet = engines({ busy: { requests: 20 }, idle: { queuedPrefillS: 0.05 } })
-    const winner = (expectedOutputTokens: number): string => made.rank(request(100, { expectedOutputTokens }), fleet, noChance)[0]!.engine
+    const winner = (expectedOutputTokens: number): string => asRanked(made, request(100, { expectedOutputTokens }), fleet, noChance)[0]!.engine
     // 20 requests add 10 ms a token: 0.1 x 10 ms x 50 tokens is what the other's queue costs.
     expect([winner(49), winner(51)]).toEqual(['busy', 'idle'])
   })
@@ -261,7 +262,7 @@ describe('predicted', () => {
   it('takes an engine of weight 0 only when there is no other', () => {
     const [idle] = engines({ idle: {} })
     const [busy] = engines({ busy: { queuedPrefillS: 1000 } })
-    const ranked = policy('predicted').rank(request(100), [{ ...idle!, weight: 0 }, busy!], noChance)
+    const ranked = asRanked(policy('predicted'), request(100), [{ ...idle!, weight: 0 }, busy!], noChance)
     expect(ranked.map(({ engine }) => engine)).toEqual(['busy', 'idle'])
     expect(ranked.every(({ cost }) => Number.isFinite(cost))).toBe(true)
   })

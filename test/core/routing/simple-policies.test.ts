@@ -5,6 +5,7 @@ import { powerOfTwo } from '../../../src/core/routing/policies/power-of-two.ts'
 import { simplePolicies } from '../../../src/core/routing/policies/simple.ts'
 import type { Candidate, RouteRequest } from '../../../src/core/routing/policy.ts'
 import { rendezvous, withinBound } from '../../../src/core/routing/rendezvous.ts'
+import { asRanked } from './as-ranked.ts'
 
 const request: RouteRequest = { id: 'r', model: 'm', adapter: null, promptTokens: 1, blockTokens: 64, blockCount: 0, prefixKey: 1, session: null, expectedOutputTokens: null }
 
@@ -20,7 +21,7 @@ const weighted = fc.uniqueArray(fc.record({ id: fc.string({ minLength: 1, maxLen
 
 describe('least_loaded', () => {
   it('keeps the order it was given among equals', () => {
-    expect(leastLoaded.rank(request, loaded(1, 0, 1, 0), () => 0).map(({ engine }) => engine)).toEqual(['e1', 'e3', 'e0', 'e2'])
+    expect(asRanked(leastLoaded, request, loaded(1, 0, 1, 0), () => 0).map(({ engine }) => engine)).toEqual(['e1', 'e3', 'e0', 'e2'])
   })
 })
 
@@ -29,7 +30,7 @@ describe('power_of_two', () => {
     fc.assert(
       fc.property(weighted, fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (engines, one, other) => {
         const draws = [one, other]
-        const ranked = powerOfTwo.rank(request, engines, () => draws.shift()!)
+        const ranked = asRanked(powerOfTwo, request, engines, () => draws.shift()!)
         expect(ranked.map(({ engine }) => engine).sort()).toEqual(engines.map(({ id }) => id).sort())
         if (ranked.length > 1) expect(ranked[0]!.cost).toBeLessThanOrEqual(ranked[1]!.cost)
       }),
@@ -41,7 +42,7 @@ describe('power_of_two', () => {
     for (const one of [0, 0.3, 0.6, 0.9]) {
       for (const other of [0, 0.4, 0.8]) {
         const draws = [one, other]
-        seen.add(powerOfTwo.rank(request, loaded(0, 1, 2, 3), () => draws.shift()!)[0]!.engine)
+        seen.add(asRanked(powerOfTwo, request, loaded(0, 1, 2, 3), () => draws.shift()!)[0]!.engine)
       }
     }
     expect([...seen].sort()).toEqual(['e0', 'e1', 'e2'])

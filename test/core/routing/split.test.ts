@@ -23,7 +23,8 @@ describe('the verdict on a split', () => {
 })
 
 function field(loads: Readonly<Record<string, number>>): Field {
-  return { ids: Object.keys(loads), candidates: () => Object.entries(loads).map(([id, requests]) => ({ id, weight: 1, requests })) as never }
+  const engines = Object.entries(loads).map(([id, requests]) => ({ id, weight: 1, requests }))
+  return { engines, candidates: () => engines as never }
 }
 
 describe('encoders', () => {

@@ -1,6 +1,6 @@
-import { byCost, type Price } from '../by-cost.ts'
 import { type OptionValues, type PolicyKind, readOptions } from '../options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
+import { Sheet } from '../sheet.ts'
 import { softmax } from '../softmax.ts'
 
 const options = {
@@ -18,6 +18,9 @@ const options = {
 type Options = OptionValues<typeof options>
 type Seen = Candidate<'activeBlocks' | 'newActiveBlocks' | 'cachedTokens' | 'queuedPrefillTokens' | 'requests' | 'slowTokens'>
 
+const sheet = new Sheet(['prefill_blocks', 'potential_blocks'])
+const todaysSheet = new Sheet(['prefill_blocks', 'potential_blocks', 'credit_blocks', 'requests'])
+
 /** Uncached prompt blocks plus the blocks the engine would then hold for live requests. */
 export const activeBlocks: PolicyKind = {
   name: 'active_blocks',
@@ -31,8 +34,8 @@ export const activeBlocks: PolicyKind = {
         name: 'active_blocks',
         needs: ['activeBlocks', 'newActiveBlocks', 'cachedTokens', 'queuedPrefillTokens', 'requests', 'slowTokens'],
         rank(request, candidates, random) {
-          const shortest = Math.min(...candidates.map(({ queuedPrefillTokens }) => queuedPrefillTokens))
-          return softmax(byCost(candidates, (candidate) => todaysPrice(request, candidate, shortest, values)), values.temperature, 'range', random)
+          priceAsToday(request, candidates, values)
+          return softmax(todaysSheet.byCost(), values.temperature, 'range', random)
         },
       })
     }
@@ -40,12 +43,16 @@ export const activeBlocks: PolicyKind = {
       name: 'active_blocks',
       needs: ['activeBlocks', 'newActiveBlocks', 'cachedTokens'],
       rank(request, candidates, random) {
-        const ranked = byCost(candidates, ({ cachedTokens, activeBlocks: active, newActiveBlocks }) => {
+        const { costs, terms } = sheet.open(candidates.length)
+        for (let place = 0; place < candidates.length; place++) {
+          const { cachedTokens, activeBlocks: active, newActiveBlocks } = candidates[place]!
           const prefill = promptBlocks(request) - Math.floor(Math.min(cachedTokens, request.promptTokens) / request.blockTokens)
           const potential = active + newActiveBlocks
-          return { cost: values.overlapWeight * prefill + potential, terms: { prefill_blocks: prefill, potential_blocks: potential } }
-        })
-        return softmax(ranked, values.temperature, 'max', random)
+          terms.prefill_blocks[place] = prefill
+          terms.potential_blocks[place] = potential
+          costs[place] = values.overlapWeight * prefill + potential
+        }
+        return softmax(sheet.byCost(), values.temperature, 'max', random)
       },
     })
   },
@@ -56,19 +63,26 @@ function promptBlocks({ promptTokens, blockTokens }: RouteRequest): number {
 }
 
 /** `overlapWeight` is today's prefill_load_scale, which it was renamed to; 0 takes the credit with it. */
-function todaysPrice(request: RouteRequest, candidate: Seen, shortestQueue: number, values: Options): Price {
+function priceAsToday(request: RouteRequest, candidates: readonly Seen[], values: Options): void {
   const { blockTokens, promptTokens } = request
-  const { host, disk, remote } = candidate.slowTokens
-  const device = Math.max(0, Math.min(candidate.cachedTokens, promptTokens) - host - disk - remote) / blockTokens
-  const excess = (candidate.queuedPrefillTokens - shortestQueue) / blockTokens
-  const fade = 1 / (1 + (values.creditDecay * excess) / Math.max(1, promptBlocks(request)))
-  const credit =
-    values.overlapCredit * fade * device +
-    (values.hostCredit * host + values.diskCredit * disk + values.sharedCredit * remote) / blockTokens
-  const prefill = Math.max(0, (candidate.queuedPrefillTokens + promptTokens) / blockTokens - credit)
-  const potential = candidate.activeBlocks + candidate.newActiveBlocks
-  return {
-    cost: values.overlapWeight * prefill + potential + values.requestWeight * candidate.requests,
-    terms: { prefill_blocks: prefill, potential_blocks: potential, credit_blocks: credit, requests: candidate.requests },
+  const { costs, terms } = todaysSheet.open(candidates.length)
+  let shortestQueue = Infinity
+  for (const { queuedPrefillTokens } of candidates) shortestQueue = Math.min(shortestQueue, queuedPrefillTokens)
+  for (let place = 0; place < candidates.length; place++) {
+    const candidate = candidates[place]!
+    const { host, disk, remote } = candidate.slowTokens
+    const device = Math.max(0, Math.min(candidate.cachedTokens, promptTokens) - host - disk - remote) / blockTokens
+    const excess = (candidate.queuedPrefillTokens - shortestQueue) / blockTokens
+    const fade = 1 / (1 + (values.creditDecay * excess) / Math.max(1, promptBlocks(request)))
+    const credit =
+      values.overlapCredit * fade * device +
+      (values.hostCredit * host + values.diskCredit * disk + values.sharedCredit * remote) / blockTokens
+    const prefill = Math.max(0, (candidate.queuedPrefillTokens + promptTokens) / blockTokens - credit)
+    const potential = candidate.activeBlocks + candidate.newActiveBlocks
+    terms.prefill_blocks[place] = prefill
+    terms.potential_blocks[place] = potential
+    terms.credit_blocks[place] = credit
+    terms.requests[place] = candidate.requests
+    costs[place] = values.overlapWeight * prefill + potential + values.requestWeight * candidate.requests
   }
 }

@@ -1,10 +1,12 @@
-import { byCost } from '../by-cost.ts'
 import { type PolicyKind, readOptions } from '../options.ts'
 import { definePolicy } from '../policy.ts'
+import { Sheet } from '../sheet.ts'
 
 const options = {
   threshold: { default: 2000, min: 0, max: 1e9, doc: import.meta.bare || 'Uncached tokens tolerated on the best engine; beyond, the fallback decides. 0 asks for a full match.' },
 } as const
+
+const sheet = new Sheet(['matched_tokens'])
 
 /** Longest match of the LMCache lookup. Ranks nobody, so that the fallback decides, when the match is too short. */
 export const kvAware: PolicyKind = {
@@ -18,12 +20,15 @@ export const kvAware: PolicyKind = {
       name: 'kv_aware',
       needs: ['lookupTokens'],
       rank({ promptTokens }, candidates) {
-        const best = Math.max(0, ...candidates.map(({ lookupTokens }) => lookupTokens))
-        if (best === 0 || best < Math.max(promptTokens - threshold, 0)) return []
-        return byCost(candidates, ({ lookupTokens }) => ({
-          cost: Math.max(0, promptTokens - lookupTokens),
-          terms: { matched_tokens: lookupTokens },
-        }))
+        const { costs, terms } = sheet.open(candidates.length)
+        let best = 0
+        for (let place = 0; place < candidates.length; place++) {
+          const { lookupTokens } = candidates[place]!
+          best = Math.max(best, lookupTokens)
+          terms.matched_tokens[place] = lookupTokens
+          costs[place] = Math.max(0, promptTokens - lookupTokens)
+        }
+        return best === 0 || best < Math.max(promptTokens - threshold, 0) ? sheet.open(0) : sheet.byCost()
       },
     })
   },

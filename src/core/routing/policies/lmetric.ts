@@ -1,10 +1,12 @@
-import { byCost } from '../by-cost.ts'
 import { type PolicyKind, readOptions } from '../options.ts'
 import { definePolicy } from '../policy.ts'
+import { Sheet } from '../sheet.ts'
 
 const options = {
   queued: { default: true, doc: import.meta.bare || 'Count the prefill tokens already queued there with the prompt’s own.' },
 } as const
+
+const sheet = new Sheet(['new_tokens', 'queued_tokens', 'requests'])
 
 /** New prefill tokens times batch size: two factors, no weights. Plus one each, so that neither zero hides the other. */
 export const lmetric: PolicyKind = {
@@ -17,12 +19,19 @@ export const lmetric: PolicyKind = {
     return definePolicy({
       name: 'lmetric',
       needs: ['cachedTokens', 'queuedPrefillTokens', 'requests'],
-      rank: ({ promptTokens }, candidates) =>
-        byCost(candidates, ({ cachedTokens, queuedPrefillTokens, requests }) => {
+      rank({ promptTokens }, candidates) {
+        const { costs, terms } = sheet.open(candidates.length)
+        for (let place = 0; place < candidates.length; place++) {
+          const { cachedTokens, queuedPrefillTokens, requests } = candidates[place]!
           const fresh = Math.max(0, promptTokens - cachedTokens)
           const waiting = queued ? queuedPrefillTokens : 0
-          return { cost: (fresh + waiting + 1) * (requests + 1), terms: { new_tokens: fresh, queued_tokens: waiting, requests } }
-        }),
+          terms.new_tokens[place] = fresh
+          terms.queued_tokens[place] = waiting
+          terms.requests[place] = requests
+          costs[place] = (fresh + waiting + 1) * (requests + 1)
+        }
+        return sheet.byCost()
+      },
     })
   },
 }

@@ -1,8 +1,9 @@
 import { prefillSeconds } from '../../latency/law.ts'
 import { TIER_TOKEN_US } from '../../latency/tiers.ts'
-import { byFeltCost, type Price } from '../by-cost.ts'
+import { byFeltCost } from '../by-cost.ts'
 import { type OptionValues, type PolicyKind, readOptions } from '../options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
+import { Sheet } from '../sheet.ts'
 import { softmax } from '../softmax.ts'
 
 const options = {
@@ -24,9 +25,13 @@ const options = {
 /** An engine of weight 0 is the last resort, not a division by zero. */
 const LEAST_WEIGHT = 1e-6
 
-type Weights = OptionValues<typeof options> & { readonly pressure: number }
+type Values = OptionValues<typeof options>
 const needs = ['rttS', 'queuedPrefills', 'queuedPrefillS', 'law', 'confidence', 'cachedTokens', 'slowTokens', 'decodeLaw', 'requests', 'activeBlocks', 'newActiveBlocks', 'capacityBlocks', 'adapterFit', 'recentWork', 'warmth'] as const
 type Seen = Candidate<(typeof needs)[number]>
+
+const sheet = new Sheet([
+  'network_s', 'queued_s', 'prefill_s', 'load_s', 'adapter_s', 'taken_s', 'decode_s', 'barrier_s', 'recent_s', 'slow_start', 'cached_tokens', 'potential_blocks', 'confidence',
+])
 
 /** Where the first token is expected soonest, in seconds: the network, the queue, the prompt's own prefill, and what it disturbs. */
 export const predicted: PolicyKind = {
@@ -40,10 +45,9 @@ export const predicted: PolicyKind = {
       name: 'predicted',
       needs,
       rank(request, candidates, random) {
-        const pressure = pressureOf(candidates)
-        const weights = { ...values, pressure }
-        const ranked = byFeltCost(candidates, (candidate) => price(request, candidate, weights), { within: values.indifferenceS, alike: keepsCache(request, values.indifferenceS * UNFELT_HIT) })
-        return softmax(ranked, values.temperature, 'range', random)
+        price(request, candidates, values)
+        const alike = keepsCache(request, candidates, values.indifferenceS * UNFELT_HIT)
+        return softmax(byFeltCost(sheet, { within: values.indifferenceS, alike }), values.temperature, 'range', random)
       },
     })
   },
@@ -53,11 +57,14 @@ export const predicted: PolicyKind = {
 const UNFELT_HIT = 0.2
 
 /** Taking turns must not cost a cache hit that saves anything worth keeping. */
-const keepsCache =
-  ({ promptTokens }: RouteRequest, worthS: number) =>
-  (candidate: Seen, best: Seen): boolean =>
-    candidate.cachedTokens >= best.cachedTokens ||
-    prefillSeconds(candidate.law, { promptTokens, cachedTokens: candidate.cachedTokens }) - prefillSeconds(candidate.law, { promptTokens, cachedTokens: best.cachedTokens }) <= worthS
+function keepsCache({ promptTokens }: RouteRequest, candidates: readonly Seen[], worthS: number): (place: number, best: number) => boolean {
+  const prefillS = ({ law }: Seen, { cachedTokens }: Seen) => prefillSeconds(law, { promptTokens, cachedTokens })
+  return (place, bestPlace) => {
+    const candidate = candidates[place]!
+    const best = candidates[bestPlace]!
+    return candidate.cachedTokens >= best.cachedTokens || prefillS(candidate, candidate) - prefillS(candidate, best) <= worthS
+  }
+}
 
 /** More than this many queued prompts an engine is just "overloaded". */
 const MOST_PRESSURE = 20
@@ -69,41 +76,44 @@ const MOST_PRESSURE = 20
  * it is not cached would make any queue look short.
  */
 function pressureOf(candidates: readonly Seen[]): number {
-  const queued = candidates.reduce((sum, { queuedPrefills }) => sum + queuedPrefills, 0) / Math.max(1, candidates.length)
+  let waiting = 0
+  for (const { queuedPrefills } of candidates) waiting += queuedPrefills
+  const queued = waiting / Math.max(1, candidates.length)
   return Math.min(MOST_PRESSURE, queued + queued ** 2 / 2)
 }
 
-function price(request: RouteRequest, engine: Seen, values: Weights): Price {
-  const prefillS = prefillSeconds(engine.law, { promptTokens: request.promptTokens, cachedTokens: engine.cachedTokens })
-  const { host, disk, remote } = engine.slowTokens
-  const loadS = (host * values.hostTokenUs + disk * values.diskTokenUs + remote * values.remoteTokenUs) / 1e6
-  const adapterS = engine.adapterFit > 0 ? 0 : engine.adapterFit === 0 ? values.adapterLoadS : values.adapterFullS
-  const ttftS = engine.rttS + engine.queuedPrefillS + prefillS + loadS + adapterS
-  const potential = engine.activeBlocks + engine.newActiveBlocks
-  const tokenS = engine.decodeLaw.baseS + engine.decodeLaw.perRequestS * (engine.requests + 1) + engine.decodeLaw.perBlockS * potential
-  const decodeS = values.decodeWeight * (request.expectedOutputTokens ?? values.expectedOutputTokens) * tokenS
-  const takenS = values.workWeight * values.pressure * prefillS
-  const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
-  const recentS = values.recentShare * engine.law.perTokenS * engine.recentWork
-  const slowness = 1 + values.slowStart * (1 - engine.warmth)
-  const cost = ((ttftS + takenS) * slowness + decodeS + barrierS + recentS) / Math.max(engine.weight, LEAST_WEIGHT)
-  return {
-    cost,
-    terms: {
-      network_s: engine.rttS,
-      queued_s: engine.queuedPrefillS,
-      prefill_s: prefillS,
-      load_s: loadS,
-      adapter_s: adapterS,
-      taken_s: takenS,
-      decode_s: decodeS,
-      barrier_s: barrierS,
-      recent_s: recentS,
-      slow_start: slowness,
-      cached_tokens: engine.cachedTokens,
-      potential_blocks: potential,
-      confidence: engine.confidence,
-    },
+function price(request: RouteRequest, candidates: readonly Seen[], values: Values): void {
+  const { costs, terms } = sheet.open(candidates.length)
+  const pressure = pressureOf(candidates)
+  const outputTokens = request.expectedOutputTokens ?? values.expectedOutputTokens
+  for (let place = 0; place < candidates.length; place++) {
+    const engine = candidates[place]!
+    const prefillS = prefillSeconds(engine.law, { promptTokens: request.promptTokens, cachedTokens: engine.cachedTokens })
+    const { host, disk, remote } = engine.slowTokens
+    const loadS = (host * values.hostTokenUs + disk * values.diskTokenUs + remote * values.remoteTokenUs) / 1e6
+    const adapterS = engine.adapterFit > 0 ? 0 : engine.adapterFit === 0 ? values.adapterLoadS : values.adapterFullS
+    const ttftS = engine.rttS + engine.queuedPrefillS + prefillS + loadS + adapterS
+    const potential = engine.activeBlocks + engine.newActiveBlocks
+    const tokenS = engine.decodeLaw.baseS + engine.decodeLaw.perRequestS * (engine.requests + 1) + engine.decodeLaw.perBlockS * potential
+    const decodeS = values.decodeWeight * outputTokens * tokenS
+    const takenS = values.workWeight * pressure * prefillS
+    const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
+    const recentS = values.recentShare * engine.law.perTokenS * engine.recentWork
+    const slowness = 1 + values.slowStart * (1 - engine.warmth)
+    costs[place] = ((ttftS + takenS) * slowness + decodeS + barrierS + recentS) / Math.max(engine.weight, LEAST_WEIGHT)
+    terms.network_s[place] = engine.rttS
+    terms.queued_s[place] = engine.queuedPrefillS
+    terms.prefill_s[place] = prefillS
+    terms.load_s[place] = loadS
+    terms.adapter_s[place] = adapterS
+    terms.taken_s[place] = takenS
+    terms.decode_s[place] = decodeS
+    terms.barrier_s[place] = barrierS
+    terms.recent_s[place] = recentS
+    terms.slow_start[place] = slowness
+    terms.cached_tokens[place] = engine.cachedTokens
+    terms.potential_blocks[place] = potential
+    terms.confidence[place] = engine.confidence
   }
 }
 

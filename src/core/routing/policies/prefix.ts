@@ -1,11 +1,15 @@
 import { type PolicyKind, readOptions } from '../options.ts'
 import { definePolicy } from '../policy.ts'
+import { Sheet } from '../sheet.ts'
+import { sortPlaces } from '../sort-places.ts'
 
 const options = {
   minMatch: { default: 0.3, min: 0, max: 1, doc: import.meta.bare || 'Share of the prompt that must be cached somewhere for the cache to decide.' },
   imbalanceAbs: { default: 64, min: 0, max: 100_000, doc: import.meta.bare || 'Load is out of balance when the busiest engine has this many more live requests than the idlest …' },
   imbalanceRel: { default: 1.5, min: 1, max: 1000, doc: import.meta.bare || '… and this many times as many.' },
 } as const
+
+const sheet = new Sheet(['cached_tokens', 'requests', 'by_cache'])
 
 /** Longest cached prefix, unless requests are out of balance or nobody has enough of it: then fewest live requests. */
 export const prefix: PolicyKind = {
@@ -19,19 +23,27 @@ export const prefix: PolicyKind = {
       name: 'prefix',
       needs: ['cachedTokens', 'requests'],
       rank({ promptTokens }, candidates) {
-        const loads = candidates.map(({ requests }) => requests)
-        const most = Math.max(...loads)
-        const least = Math.min(...loads)
+        const { costs, terms, order } = sheet.open(candidates.length)
+        let most = 0
+        let least = Infinity
+        let best = 0
+        for (const { requests, cachedTokens } of candidates) {
+          most = Math.max(most, requests)
+          least = Math.min(least, requests)
+          best = Math.max(best, cachedTokens)
+        }
         const balanced = most - least <= imbalanceAbs || most <= imbalanceRel * least
-        const best = Math.max(0, ...candidates.map(({ cachedTokens }) => cachedTokens))
         const byCache = balanced && best > minMatch * promptTokens
-        return candidates
-          .map(({ id, cachedTokens, requests }) => ({
-            engine: id,
-            cost: byCache ? promptTokens - cachedTokens : requests,
-            terms: { cached_tokens: cachedTokens, requests, by_cache: byCache ? 1 : 0 },
-          }))
-          .sort((one, other) => one.cost - other.cost || one.terms.requests - other.terms.requests)
+        for (let place = 0; place < candidates.length; place++) {
+          const { cachedTokens, requests } = candidates[place]!
+          terms.cached_tokens[place] = cachedTokens
+          terms.requests[place] = requests
+          terms.by_cache[place] = byCache ? 1 : 0
+          costs[place] = byCache ? promptTokens - cachedTokens : requests
+        }
+        // Who holds as much of the prompt comes in order of requests: a stable sort keeps it.
+        sortPlaces(order, terms.requests, 0, candidates.length)
+        return sheet.byCost()
       },
     })
   },

@@ -1,10 +1,19 @@
-import { byCost } from '../by-cost.ts'
 import { definePolicy } from '../policy.ts'
+import { Sheet } from '../sheet.ts'
+
+const sheet = new Sheet(['weight'])
 
 /** A random order in which weight is the chance to come first: exponential races (Efraimidis and Spirakis 2006). */
 export const random = definePolicy({
   name: 'random',
   needs: [],
-  rank: (_request, candidates, draw) =>
-    byCost(candidates, ({ weight }) => ({ cost: -Math.log(1 - draw()) / weight, terms: { weight } })),
+  rank(_request, candidates, draw) {
+    const { costs, terms } = sheet.open(candidates.length)
+    for (let place = 0; place < candidates.length; place++) {
+      const { weight } = candidates[place]!
+      terms.weight[place] = weight
+      costs[place] = -Math.log(1 - draw()) / weight
+    }
+    return sheet.byCost()
+  },
 })

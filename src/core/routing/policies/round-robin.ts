@@ -1,9 +1,15 @@
-import { byCost } from '../by-cost.ts'
 import { definePolicy } from '../policy.ts'
+import { Sheet } from '../sheet.ts'
+
+const sheet = new Sheet(['turn'])
 
 /** Everyone in turn, by weight: the least virtual time is next (start-time fair queueing), so who comes back does not catch up. */
 export const roundRobin = definePolicy({
   name: 'round_robin',
   needs: ['turn'],
-  rank: (_request, candidates) => byCost(candidates, ({ turn }) => ({ cost: turn, terms: { turn } })),
+  rank(_request, candidates) {
+    const { costs, terms } = sheet.open(candidates.length)
+    for (let place = 0; place < candidates.length; place++) costs[place] = terms.turn[place] = candidates[place]!.turn
+    return sheet.byCost()
+  },
 })

@@ -1,12 +1,14 @@
 import { prefillWork } from '../../cluster/prefill-work.ts'
-import { byCost } from '../by-cost.ts'
 import { type PolicyKind, readOptions } from '../options.ts'
 import { type Candidate, definePolicy } from '../policy.ts'
+import { Sheet } from '../sheet.ts'
 
 const options = {
   sharedCache: { default: false, doc: import.meta.bare || 'All engines load from one cache: the best match counts for each of them.' },
   cache: { default: 'any', values: ['any', 'lookup'], doc: import.meta.bare || 'What is believed of caches: index and lookup, whichever knows more, or the lookup alone (no lookup: the fallback decides).' },
 } as const
+
+const sheet = new Sheet(['queued_work', 'new_work', 'cached_tokens'])
 
 /** Least queued plus new prefill work by the trapezoid formula. */
 export const ttft: PolicyKind = {
@@ -16,27 +18,35 @@ export const ttft: PolicyKind = {
   options,
   create(given) {
     const { sharedCache, cache } = readOptions(options, given)
-    const rank = (promptTokens: number, candidates: readonly Candidate<'queuedWork'>[], cachedOf: (at: number) => number) => {
-      const cached = candidates.map((_, at) => Math.min(promptTokens, cachedOf(at)))
-      const best = Math.max(0, ...cached)
-      const places = new Map(candidates.map((candidate, at) => [candidate, at]))
-      return byCost(candidates, (candidate) => {
-        const usable = sharedCache ? best : cached[places.get(candidate)!]!
-        const work = prefillWork(promptTokens, usable)
-        return { cost: candidate.queuedWork + work, terms: { queued_work: candidate.queuedWork, new_work: work, cached_tokens: usable } }
-      })
+    const rank = (promptTokens: number, candidates: readonly Candidate<'queuedWork'>[], cachedOf: (place: number) => number) => {
+      const { costs, terms } = sheet.open(candidates.length)
+      const { cached_tokens: cached } = terms
+      let best = 0
+      for (let place = 0; place < candidates.length; place++) {
+        cached[place] = Math.min(promptTokens, cachedOf(place))
+        best = Math.max(best, cached[place]!)
+      }
+      for (let place = 0; place < candidates.length; place++) {
+        const { queuedWork } = candidates[place]!
+        if (sharedCache) cached[place] = best
+        const work = prefillWork(promptTokens, cached[place]!)
+        terms.queued_work[place] = queuedWork
+        terms.new_work[place] = work
+        costs[place] = queuedWork + work
+      }
+      return sheet.byCost()
     }
     if (cache === 'lookup') {
       return definePolicy({
         name: 'ttft',
         needs: ['queuedWork', 'lookupTokens'],
-        rank: ({ promptTokens }, candidates) => rank(promptTokens, candidates, (at) => candidates[at]!.lookupTokens),
+        rank: ({ promptTokens }, candidates) => rank(promptTokens, candidates, (place) => candidates[place]!.lookupTokens),
       })
     }
     return definePolicy({
       name: 'ttft',
       needs: ['queuedWork', 'cachedTokens'],
-      rank: ({ promptTokens }, candidates) => rank(promptTokens, candidates, (at) => candidates[at]!.cachedTokens),
+      rank: ({ promptTokens }, candidates) => rank(promptTokens, candidates, (place) => candidates[place]!.cachedTokens),
     })
   },
 }

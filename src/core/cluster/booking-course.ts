@@ -1,0 +1,69 @@
+import type { Booking } from './bookings.ts'
+import { endsAtFirstToken, type LegDone } from './books.ts'
+import type { Outcome, StageTimes } from './contract.ts'
+import type { Decisions } from './decisions.ts'
+import type { Fleet } from './fleet.ts'
+import type { PoolBooks } from './pool-books.ts'
+import { verdictOn } from './verdict.ts'
+
+interface Told {
+  readonly books: PoolBooks
+  readonly fleet: Fleet
+  readonly decisions: Decisions
+}
+
+/** What happens to a booking after it was made, told once to everyone who keeps count: the books, the engines' circuits, the decisions. */
+export class BookingCourse {
+  readonly #books: PoolBooks
+  readonly #fleet: Fleet
+  readonly #decisions: Decisions
+
+  constructor({ books, fleet, decisions }: Told) {
+    this.#books = books
+    this.#fleet = fleet
+    this.#decisions = decisions
+  }
+
+  legDone(booking: Booking, done: LegDone, now: number): void {
+    if (booking.firstTokenSeen || booking.legsDone.includes(done.part)) return
+    booking.legsDone = [...booking.legsDone, done.part]
+    this.#books.legDone(booking, done, now)
+    for (const { engine, part } of booking.legs) if (part === done.part) this.#fleet.judge(engine, 'success', { key: booking.key, now })
+  }
+
+  firstToken(booking: Booking, stages: StageTimes, now: number): void {
+    if (booking.firstTokenSeen) return
+    booking.firstTokenSeen = true
+    this.#books.firstToken(booking, stages, now)
+    const ttftMs = stages.ttft ?? stages.first_byte ?? null
+    for (const { engine, part } of booking.legs) {
+      // Now, not at the end: a trial on a two-hour stream would keep everyone else out.
+      this.#fleet.judge(engine, 'success', { key: booking.key, now })
+      if (ttftMs !== null && (part === 'whole' || endsAtFirstToken(part))) engine.sawTtft(ttftMs)
+    }
+  }
+
+  progress(booking: Booking, outputBlocks: number, now: number): void {
+    if (outputBlocks <= booking.outputBlocks) return
+    booking.outputBlocks = outputBlocks
+    this.#books.progress(booking, outputBlocks, now)
+  }
+
+  /** How far it had come when it was booked again. */
+  catchUp(booking: Booking, { firstTokenSeen, legsDone, outputBlocks }: Pick<Booking, 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>, now: number): void {
+    for (const part of legsDone) this.legDone(booking, { part, stages: {} }, now)
+    if (firstTokenSeen) this.firstToken(booking, {}, now)
+    this.progress(booking, outputBlocks, now)
+  }
+
+  end(booking: Booking, outcome: Outcome, now: number): void {
+    this.#books.release(booking, outcome, now)
+    this.#decisions.settle(booking.key, outcome)
+    for (const { engine, part } of booking.legs) {
+      // The usage of a split request is the decode engine's, whose hits are what was handed over.
+      if (part === 'whole' && outcome.usage !== null) engine.sawUsage(outcome.usage)
+      this.#fleet.judge(engine, verdictOn(engine.spec.id, booking, outcome), { key: booking.key, now })
+      this.#fleet.left(engine)
+    }
+  }
+}
