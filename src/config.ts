@@ -18,6 +18,8 @@ export interface Config {
   /** This process listens itself, and only this machine can reach it. false on Workers. */
   readonly loopback: boolean
   readonly admin: { readonly secret: string } | null
+  /** What bridges of KV events show; null: the admin key. */
+  readonly bridge: { readonly secret: string } | null
   readonly clusters: readonly ClusterConfig[]
   readonly limits: LimitsConfig
   readonly log: LogConfig
@@ -128,6 +130,16 @@ export interface EngineConfig {
   readonly rttMs: number
   readonly profile: string | null
   readonly lmcacheInstance: string | null
+  /** Where it publishes its KV events; null: a bridge asks it. */
+  readonly kvEvents: KvEventsConfig | null
+}
+
+/** vLLM's `--kv-events-config`, as its sockets are reached from the bridge. */
+export interface KvEventsConfig {
+  readonly endpoint: string
+  /** null: missed batches cannot be asked for. */
+  readonly replayEndpoint: string | null
+  readonly topic: string
 }
 
 export interface LmcacheConfig {

@@ -6,16 +6,13 @@ import type { GatewayFacts } from '../telemetry/metrics.ts'
 import type { Door } from './door.ts'
 import { type Counted, countedByAll } from './fellows.ts'
 import type { Incoming } from './incoming.ts'
-import { bearer, Keyring } from './keys.ts'
+import { keyOrAdmin } from './keys.ts'
 
 /** Handles `GET /metrics`. Needs `metrics.key` or the admin key, or nothing where only this machine can ask. */
 export function metricsHandler(door: Door): (incoming: Incoming) => Promise<Response> {
-  const { key } = door.config.metrics
-  const scrapers = key === null ? null : new Keyring([{ secret: key, holder: true }])
+  const admit = keyOrAdmin(door.keeper, door.config.metrics.key)
   return async (incoming) => {
-    const secret = bearer(incoming.request.headers)
-    const known = scrapers !== null && secret !== null && (await scrapers.find(secret)) !== null
-    if (!known) await door.keeper.admin(incoming.request.headers)
+    await admit(incoming.request.headers)
     const text = exposition(await exposed(door))
     return new Response(text, { headers: { 'content-type': EXPOSITION_TYPE, 'cache-control': 'no-store', 'x-request-id': incoming.requestId } })
   }

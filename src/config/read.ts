@@ -1,5 +1,5 @@
 /** From the valid document to `Config`: snake_case to camelCase, secrets resolved, absent to null. */
-import type { ClusterConfig, Config, EngineConfig, KeyConfig, LmcacheConfig, LmcacheReceiver, PoolSettings } from '../config.ts'
+import type { ClusterConfig, Config, EngineConfig, KeyConfig, KvEventsConfig, LmcacheConfig, LmcacheReceiver, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/cluster/contract.ts'
 import type { OptionSpec } from '../core/routing/options.ts'
 import type { Finding } from './issues.ts'
@@ -43,6 +43,7 @@ export class Reader {
       open: document.open,
       loopback: this.#options.listens && isLoopback(listen.host),
       admin: document.admin === undefined ? null : { secret: this.#secret(document.admin.secret, ['admin', 'secret']) },
+      bridge: document.bridge === undefined ? null : { secret: this.#secret(document.bridge.secret, ['bridge', 'secret']) },
       clusters: document.clusters.map((cluster, index) => this.#cluster(cluster, ['clusters', index])),
       limits: {
         bodyBytes: limits.body_bytes,
@@ -167,6 +168,7 @@ export class Reader {
       rttMs: engine.rtt_ms,
       profile: engine.profile ?? null,
       lmcacheInstance: engine.lmcache_instance ?? null,
+      kvEvents: readKvEvents(engine.kv_events),
     }
   }
 
@@ -219,5 +221,8 @@ function receiversOf({ decoder, decoders }: PoolDocument['split']['lmcache'], en
   const named = decoder === undefined ? Object.entries(decoders ?? {}) : engines.filter(decodes).map(({ id }) => [id, decoder] as const)
   return Object.fromEntries(named.map(([id, { host, init_ports: initPorts, alloc_ports: allocPorts }]) => [id, { host, initPorts, allocPorts }]))
 }
+
+const readKvEvents = (given: EngineDocument['kv_events']): KvEventsConfig | null =>
+  given === undefined ? null : { endpoint: given.endpoint, replayEndpoint: given.replay_endpoint ?? null, topic: given.topic ?? '' }
 
 const withoutSlash = (url: string) => url.replace(/\/+$/, '')

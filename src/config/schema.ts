@@ -14,6 +14,14 @@ const key = strict({
   cache_salt: say(import.meta.bare || 'Keeps this key’s cached prefixes apart from everybody else’s, in the gateway and in the engines. Absent: shared.', z.optional(secret)),
 })
 
+const socket = z.string().check(z.regex(/^(tcp|ipc):\/\/[^\s*]+$/, { error: 'must be an address to connect to, like tcp://10.0.0.1:5557' }))
+
+const kvEvents = strict({
+  endpoint: say(import.meta.bare || 'Its `endpoint`, as the bridge reaches it: `tcp://HOST:5557`.', socket),
+  replay_endpoint: say(import.meta.bare || 'Its `replay_endpoint`. Absent: missed events cannot be asked for.', z.optional(socket)),
+  topic: say(import.meta.bare || 'Its `topic`.', z.optional(words(255))),
+})
+
 const engine = strict({
   id: say(import.meta.bare || 'Name of the engine, unique in its cluster.', id),
   url: say(import.meta.bare || 'Base URL, without `/v1`.', baseUrl),
@@ -30,6 +38,7 @@ const engine = strict({
   rtt_ms: say(import.meta.bare || 'Network round trip from the gateway.', otherwise(decimal(0, 10_000), 0)),
   profile: say(import.meta.bare || 'Hardware whose speed is assumed until the engine’s own is learned: GPU, count and billions of parameters, as in `h100-8b` or `a100x4-70b`.', z.optional(hardware)),
   lmcache_instance: say(import.meta.bare || 'Its LMCache instance id. Absent: found by host.', z.optional(words(255))),
+  kv_events: say(import.meta.bare || 'Where it publishes KV events, vLLM’s `--kv-events-config`; `firstlight bridge` alone reads it. Absent: the bridge asks the engine.', z.optional(kvEvents)),
 })
 
 const ports = z.array(whole(1, 65_535)).check(z.minLength(1))
@@ -135,6 +144,10 @@ const admin = strict({
   secret: say(import.meta.bare || 'What administrators send as `authorization: Bearer`.', secret),
 })
 
+const bridge = strict({
+  secret: say(import.meta.bare || 'What bridges send as `authorization: Bearer`.', secret),
+})
+
 const gatewayLimits = strict({
   body_bytes: say(import.meta.bare || 'Largest request body.', otherwise(whole(1024, 1_073_741_824), 33_554_432)),
   heartbeat_ms: say(import.meta.bare || 'SSE comments to the client while an engine is silent for this long. 0: none.', otherwise(whole(0, 3_600_000), 15_000)),
@@ -183,6 +196,7 @@ export const documentSchema = strict({
   open: say(import.meta.bare || 'Serve anybody who can reach the gateway, without keys.', otherwise(z.boolean(), false)),
   keys: say(import.meta.bare || 'Who may call. Absent: anybody on a loopback address, else refused unless `open: true`.', z.optional(z.array(key).check(z.minLength(1)))),
   admin: say(import.meta.bare || 'Access to `/v1/firstlight/*`.', z.optional(admin)),
+  bridge: say(import.meta.bare || 'Access to `/v1/firstlight/kv-events` alone, for bridges of KV events. Absent: they need the admin key.', z.optional(bridge)),
   clusters: say(import.meta.bare || 'Where the engines are.', z.array(cluster).check(z.minLength(1))),
   limits: say(import.meta.bare || 'Limits of the gateway itself.', z.prefault(gatewayLimits, {})),
   log: say(import.meta.bare || 'Structured logs.', z.prefault(log, {})),

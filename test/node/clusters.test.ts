@@ -1,8 +1,10 @@
 import { memoryClusters } from '../../src/platform/node/clusters.ts'
 import type { Cluster } from '../../src/ports.ts'
 import { clusterContract, type OpenCluster, type Source } from '../contracts/cluster.ts'
+import { kvFeedContract } from '../contracts/kv-feed.ts'
 
 clusterContract('memoryClusters', open)
+kvFeedContract('memoryClusters', open)
 
 async function open(source: Source): Promise<OpenCluster> {
   let now = 1_800_000_000_000

@@ -2,9 +2,11 @@ import { abortAllDurableObjects, runDurableObjectAlarm } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { durableClusters, objectName } from '../../src/platform/workers/clusters.ts'
 import { clusterContract, type OpenCluster, type Source } from '../contracts/cluster.ts'
+import { kvFeedContract } from '../contracts/kv-feed.ts'
 import { clock } from './cluster-clock.ts'
 
 clusterContract('durableClusters', open)
+kvFeedContract('durableClusters', open)
 
 let generation = 0
 

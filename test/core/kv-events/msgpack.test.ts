@@ -21,9 +21,9 @@ const values: fc.Arbitrary<Packable> = fc.letrec<{ value: Packable }>((tie) => (
 
 function expected(value: Packable): Msgpack {
   if (value === null || typeof value !== 'object' || value instanceof Uint8Array) return value
-  if (Array.isArray(value)) return value.map(expected)
+  if (Array.isArray(value)) return (value as readonly Packable[]).map(expected)
   if ('float' in value) return value.float
-  if ('map' in value) return new Map(value.map.map(([key, inner]) => [key, expected(inner)]))
+  if ('map' in value) return new Map((value as { readonly map: readonly (readonly [string, Packable])[] }).map.map(([key, inner]) => [key, expected(inner)]))
   return value as Msgpack
 }
 

@@ -1,3 +1,4 @@
+import { bridge } from './bridge.ts'
 import { calibrate } from './calibrate.ts'
 import { check } from './check.ts'
 import type { Command } from './command.ts'
@@ -10,4 +11,4 @@ import { serve } from './serve.ts'
 import { vocab } from './vocab.ts'
 
 /** Every subcommand there is, in the order the help shows them. */
-export const commands: readonly Command[] = [serve, check, doctor, demo, fleet, replay, calibrate, load, vocab]
+export const commands: readonly Command[] = [serve, check, doctor, demo, fleet, replay, calibrate, load, bridge, vocab]

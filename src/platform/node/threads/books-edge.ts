@@ -1,6 +1,7 @@
 /** The Cluster port of an I/O thread: every pool's books are with another thread. */
 import type { EarlyPart } from '../../../core/cluster/books.ts'
 import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes, Usage } from '../../../core/cluster/contract.ts'
+import type { KvFeed } from '../../../core/kv-events/feed.ts'
 import type { RegistryAnswer, RegistryCall } from '../../../core/lmcache/registry-call.ts'
 import type { Admitted, Cluster, Lease } from '../../../ports.ts'
 import type { Line } from './line.ts'
@@ -61,6 +62,10 @@ class ThreadCluster implements Cluster {
 
   registry(call: RegistryCall) {
     return this.#ask('registry', [call]) as Promise<RegistryAnswer>
+  }
+
+  feed(feeds: readonly KvFeed[]) {
+    return this.#ask('feed', [feeds]) as ReturnType<NonNullable<Cluster['feed']>>
   }
 
   digest() {

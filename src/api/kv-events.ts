@@ -1,0 +1,61 @@
+/** `POST /v1/firstlight/kv-events`: what a bridge heard engines say of their caches. */
+import type { KvFeed, KvFeedState } from '../core/kv-events/feed.ts'
+import { Failure } from '../failure.ts'
+import { readJson } from './body.ts'
+import type { Door } from './door.ts'
+import { answerJson, type Incoming } from './incoming.ts'
+import { keyOrAdmin } from './keys.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** No feed may say that it need not be heard of for longer. */
+const MOST_VALID_MS = 600_000
+
+/** Handles it. Needs `bridge.secret` or the admin key. */
+export function kvEventsHandler(door: Door): (incoming: Incoming) => Promise<Response> {
+  const admit = keyOrAdmin(door.keeper, door.config.bridge?.secret ?? null)
+  return async (incoming) => {
+    await admit(incoming.request.headers)
+    const { json } = await readJson(incoming.request, door.config.limits.bodyBytes)
+    return answerJson(incoming, { pools: await Promise.all(listOf(json['pools']).map((pool) => taken(door, pool))) })
+  }
+}
+
+async function taken(door: Door, { cluster, model, feeds }: Fields): Promise<object> {
+  const given = listOf(feeds).map(readFeed)
+  const route = door.catalog.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
+  const states = route === undefined ? null : await door.ports.cluster(route.cluster.id, route.pool.model).feed?.(given)
+  // Prompts that are measured in bytes have blocks that no engine's tokens make.
+  return { states: states ?? given.map((): KvFeedState => 'unknown'), exact_tokens: route !== undefined && route.pool.tokenizer !== null }
+}
+
+/** What is of no use is refused where it is applied; only what cannot be read fails here. */
+function readFeed(given: Fields): KvFeed {
+  return {
+    engine: String(given['engine']),
+    epoch: Number(given['epoch']),
+    seq: Number(given['seq']),
+    reset: given['reset'] === true,
+    complete: given['complete'] === true,
+    validMs: Math.min(Number(given['valid_ms']) || 0, MOST_VALID_MS),
+    blockTokens: Number(given['block_tokens']),
+    lagMs: Number(given['lag_ms']) || 0,
+    stored: blocksOf(given['stored']),
+    removed: blocksOf(given['removed']),
+  }
+}
+
+function listOf(given: unknown): readonly Fields[] {
+  return Array.isArray(given) ? given.filter((one) => typeof one === 'object' && one !== null) : []
+}
+
+/** Base64 of little-endian 32-bit lanes, two a block. */
+function blocksOf(given: unknown): Uint32Array {
+  if (typeof given !== 'string') return new Uint32Array(0)
+  try {
+    const bytes = Uint8Array.from(atob(given), (char) => char.charCodeAt(0))
+    return new Uint32Array(bytes.buffer, 0, (bytes.length >> 3) * 2)
+  } catch (cause) {
+    throw new Failure('bad_value', 'Blocks are base64 of 8 bytes each.', { cause })
+  }
+}

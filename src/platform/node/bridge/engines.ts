@@ -1,0 +1,67 @@
+/** Which engines a bridge listens to, and where. */
+import type { Config, EngineConfig, PoolSettings } from '../../../config.ts'
+import type { Log } from '../../../ports.ts'
+import type { BridgedEngine } from './engine-listener.ts'
+import type { EventEndpoints } from './sockets.ts'
+
+/** An engine of the configuration, before it is known where its events are. */
+export interface WantedEngine extends Omit<BridgedEngine, 'events'> {
+  readonly config: EngineConfig
+}
+
+/** All engines of a configuration, or those named. */
+export function enginesIn(config: Config, named: readonly string[]): WantedEngine[] {
+  return config.clusters.flatMap(({ id: cluster, pools }) =>
+    pools.flatMap((pool) => pool.engines.filter(({ id }) => named.length === 0 || named.includes(id)).map((engine) => wanted(cluster, pool, engine))),
+  )
+}
+
+function wanted(cluster: string, { model, blockTokens }: PoolSettings, config: EngineConfig): WantedEngine {
+  return { cluster, pool: { model, blockTokens }, id: config.id, config }
+}
+
+const ANSWER_MS = 5_000
+const AGAIN_MS = 5_000
+
+/**
+ * Where each publishes: as configured, else as the engine itself says (`GET /kv_event_sources`). One that cannot be asked
+ * yet is asked again; one that says it publishes nothing is left out, with a word in the log. Resolves with null when
+ * the signal is aborted.
+ */
+export async function located({ config, ...engine }: WantedEngine, log: Log, signal: AbortSignal): Promise<BridgedEngine | null> {
+  if (config.kvEvents !== null) return { ...engine, events: config.kvEvents }
+  for (let tries = 0; !signal.aborted; tries++) {
+    const asked = await ask(config)
+    if (asked === 'none') {
+      log.warn('engine publishes no KV events', { engine: engine.id, next: 'start it with --kv-events-config, or name its sockets in kv_events of the configuration' })
+      return null
+    }
+    if (asked !== 'away') return { ...engine, events: asked }
+    if (tries === 0) log.info('engine cannot be asked for its event sockets yet', { engine: engine.id })
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, AGAIN_MS)
+      signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true })
+    })
+  }
+  return null
+}
+
+async function ask({ url, key, headers }: EngineConfig): Promise<EventEndpoints | 'none' | 'away'> {
+  try {
+    const response = await fetch(`${url}/kv_event_sources`, { headers: { ...headers, ...(key === null ? {} : { authorization: `Bearer ${key}` }) }, signal: AbortSignal.timeout(ANSWER_MS), redirect: 'error' })
+    if (response.status >= 500) return 'away'
+    if (response.status !== 200) return 'none'
+    return endpointsOf(await response.json(), new URL(url).hostname) ?? 'none'
+  } catch {
+    return 'away'
+  }
+}
+
+/** What vLLM says of its sockets, from where it stands: `tcp://*:5557`. null: it publishes nothing, or not by ZeroMQ. */
+export function endpointsOf(sources: unknown, host: string): EventEndpoints | null {
+  const [first] = typeof sources === 'object' && sources !== null ? (Object.values(sources) as unknown[]) : []
+  const { enable_kv_cache_events: enabled, publisher, endpoint, replay_endpoint: replay, topic } = (first ?? {}) as Record<string, unknown>
+  if (enabled !== true || publisher !== 'zmq' || typeof endpoint !== 'string') return null
+  const reached = (address: string) => address.replace(/^tcp:\/\/(\*|0\.0\.0\.0|\[?::\]?):/, `tcp://${host}:`)
+  return { endpoint: reached(endpoint), replayEndpoint: typeof replay === 'string' ? reached(replay) : null, topic: typeof topic === 'string' ? topic : '' }
+}

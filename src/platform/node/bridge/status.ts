@@ -1,0 +1,128 @@
+/** How a bridge is doing: as JSON, and as Prometheus reads it. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { EngineListener } from './engine-listener.ts'
+import type { Poster } from './poster.ts'
+
+export interface EngineStatus {
+  readonly engine: string
+  readonly cluster: string
+  readonly model: string
+  readonly heard: boolean
+  /** All of its cache is known. */
+  readonly complete: boolean
+  readonly blocks: number
+  /** Changes the gateway has not taken yet. */
+  readonly waiting: number
+  readonly batches: number
+  readonly events: number
+  readonly unknown_events: number
+  readonly gaps: number
+  readonly restarts: number
+  readonly losses: number
+  readonly unnamed_blocks: number
+  readonly engine_block_tokens: number | null
+  /** What the gateway said of its last step; null: nothing yet. */
+  readonly gateway: string | null
+}
+
+export interface BridgeStatus {
+  /** null: the gateway takes what it is sent. */
+  readonly problem: string | null
+  readonly posts: number
+  readonly failures: number
+  readonly steps: number
+  readonly resyncs: number
+  readonly engines: readonly EngineStatus[]
+}
+
+export function statusOf(listeners: readonly EngineListener[], poster: Poster): BridgeStatus {
+  return { problem: poster.problem, ...poster.counts, engines: listeners.map((listener) => engineStatus(listener, poster)) }
+}
+
+function engineStatus(listener: EngineListener, poster: Poster): EngineStatus {
+  const { engine, stream } = listener
+  const { batches, events, unknownEvents, gaps, restarts, losses } = stream.counts
+  return {
+    engine: engine.id,
+    cluster: engine.cluster,
+    model: engine.pool.model,
+    heard: listener.isHeard,
+    complete: stream.isComplete,
+    blocks: stream.log.size,
+    waiting: stream.log.waiting,
+    batches,
+    events,
+    unknown_events: unknownEvents,
+    gaps,
+    restarts,
+    losses,
+    unnamed_blocks: stream.unnamedBlocks,
+    engine_block_tokens: stream.engineBlockTokens,
+    gateway: poster.stateOf(listener),
+  }
+}
+
+type Row = readonly [name: string, type: 'gauge' | 'counter', help: string, value: (engine: EngineStatus) => number]
+
+const ROWS: readonly Row[] = [
+  ['heard', 'gauge', 'Can the engine be heard?', (e) => Number(e.heard)],
+  ['complete', 'gauge', 'Is all of its cache known?', (e) => Number(e.complete)],
+  ['blocks', 'gauge', 'Blocks it holds.', (e) => e.blocks],
+  ['waiting_blocks', 'gauge', 'Changes the gateway has not taken yet.', (e) => e.waiting],
+  ['events_total', 'counter', 'Events taken in.', (e) => e.events],
+  ['gaps_total', 'counter', 'Times batches were missing.', (e) => e.gaps],
+  ['restarts_total', 'counter', 'Times the engine began anew.', (e) => e.restarts],
+  ['losses_total', 'counter', 'Times the picture of its cache was lost.', (e) => e.losses],
+  ['unnamed_blocks_total', 'counter', 'Blocks that could not be named: their parent is unknown, or more than tokens makes them.', (e) => e.unnamed_blocks],
+]
+
+export function statusMetrics(status: BridgeStatus): string {
+  const lines: string[] = []
+  for (const [name, type, help, value] of ROWS) {
+    lines.push(`# HELP firstlight_bridge_${name} ${help}`, `# TYPE firstlight_bridge_${name} ${type}`)
+    for (const engine of status.engines) lines.push(`firstlight_bridge_${name}{cluster=${quoted(engine.cluster)},model=${quoted(engine.model)},engine=${quoted(engine.engine)}} ${value(engine)}`)
+  }
+  for (const [name, help] of [['posts', 'Requests to the gateway.'], ['failures', 'Requests to the gateway that failed.'], ['steps', 'Steps the gateway took.'], ['resyncs', 'Whole pictures the gateway asked for.']] as const) {
+    lines.push(`# HELP firstlight_bridge_${name}_total ${help}`, `# TYPE firstlight_bridge_${name}_total counter`, `firstlight_bridge_${name}_total ${status[name]}`)
+  }
+  return `${lines.join('\n')}\n`
+}
+
+const quoted = (text: string): string => JSON.stringify(text)
+
+export interface StatusListener {
+  readonly url: string
+  close(): Promise<void>
+}
+
+/** `/status`, `/metrics` and `/health` (503 while the gateway takes nothing or an engine is not heard). */
+export async function listenForStatus({ host, port }: { readonly host: string; readonly port: number }, status: () => BridgeStatus): Promise<StatusListener> {
+  const server = createServer((request, response) => {
+    const now = status()
+    const path = request.url?.split('?')[0]
+    const answer = (code: number, type: string, body: string) => void response.writeHead(code, { 'content-type': type }).end(body)
+    if (path === '/metrics') answer(200, 'text/plain; version=0.0.4', statusMetrics(now))
+    else if (path === '/status') answer(200, 'application/json', JSON.stringify(now))
+    else if (path === '/health') answer(isWell(now) ? 200 : 503, 'application/json', JSON.stringify({ status: isWell(now) ? 'ok' : 'unwell' }))
+    else answer(404, 'text/plain', 'GET /status, /metrics or /health\n')
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+  const { port: bound } = server.address() as AddressInfo
+  return {
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+const isWell = ({ problem, engines }: BridgeStatus): boolean => problem === null && engines.every(({ heard, gateway }) => heard && (gateway === null || gateway === 'ok' || gateway === 'resync'))

@@ -1,0 +1,141 @@
+import type { Config } from '../../../config.ts'
+import { parseAddress } from '../../../config/values.ts'
+import type { Log } from '../../../ports.ts'
+import { type RunningBridge, startBridge } from '../bridge/bridge.ts'
+import type { BridgedEngine } from '../bridge/engine-listener.ts'
+import { enginesIn, located } from '../bridge/engines.ts'
+import { type OpenEventSocket, ZmqMissing, zmqSockets } from '../bridge/sockets.ts'
+import { listenForStatus } from '../bridge/status.ts'
+import { loadConfig } from '../load-config.ts'
+import { openLog } from '../log.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { aborted } from './serve.ts'
+
+export const bridge: Command = {
+  name: 'bridge',
+  summary: 'Tell a gateway what its engines cache, from their KV events.',
+  examples: [
+    'firstlight bridge --config firstlight.yaml --gateway http://127.0.0.1:8080',
+    'firstlight bridge --gateway https://edge.example.com --cluster paris --model qwen --block-tokens 16 --engine a --events tcp://10.0.0.1:5557 --replay tcp://10.0.0.1:5558',
+  ],
+  positionals: null,
+  flags: {
+    gateway: { type: 'string', value: 'URL', about: 'The gateway, without a path. Default: http://127.0.0.1:8080.' },
+    key: { type: 'string', value: 'KEY', about: 'The gateway’s bridge.secret or admin key. Default: the variable FIRSTLIGHT_BRIDGE_KEY, else as the configuration says.' },
+    config: { type: 'string', short: 'c', value: 'FILE', about: 'The gateway’s configuration: pools and engines are read from it. Default: FIRSTLIGHT_CONFIG, else ./firstlight.yaml.' },
+    engine: { type: 'string', multiple: true, value: 'ID', about: 'Only this engine; may be repeated. With --events: the engine’s name in the gateway.' },
+    events: { type: 'string', value: 'ADDRESS', about: 'One engine without a configuration: the endpoint of its events, tcp://HOST:5557.' },
+    replay: { type: 'string', value: 'ADDRESS', about: 'Its replay endpoint, tcp://HOST:5558.' },
+    topic: { type: 'string', value: 'TEXT', about: 'Its topic. Default: none.' },
+    cluster: { type: 'string', value: 'ID', about: 'Its cluster in the gateway.' },
+    model: { type: 'string', value: 'NAME', about: 'Its pool’s model in the gateway.' },
+    'block-tokens': { type: 'string', value: 'N', about: 'Its pool’s block_tokens.' },
+    listen: { type: 'string', value: 'HOST:PORT', about: 'Answer /status, /metrics and /health there.' },
+    'flush-ms': { type: 'string', value: 'N', about: 'How long changes wait for company before they are sent. Default: 20.' },
+    'heartbeat-ms': { type: 'string', value: 'N', about: 'A sign of life for a silent engine this often; without three the gateway goes by its own guesses. Default: 5000.' },
+    'log-level': { type: 'string', value: 'LEVEL', about: 'debug, info, warn, error or silent. Default: info.' },
+  },
+  run: runBridge,
+}
+
+const STATUS_EVERY_MS = 60_000
+
+async function runBridge(args: Args, io: Io): Promise<number> {
+  const log = openLog(levelOf(args))
+  const open = await socketsOrExplain()
+  const { engines, key } = args.text('events') === null ? await fromConfig(args, io, log) : { engines: [oneEngine(args)], key: null }
+  if (io.stop.aborted) return 0
+  if (engines.length === 0) throw new UsageError('There is no engine to listen to.', 'Start vLLM with --kv-events-config; docs/kv-events.md has the flags.')
+  const running = startBridge({
+    engines,
+    open,
+    log,
+    gateway: gatewayOf(args),
+    key: args.text('key') ?? io.env['FIRSTLIGHT_BRIDGE_KEY'] ?? key,
+    flushMs: args.number('flush-ms', { min: 0, max: 10_000 }) ?? 20,
+    heartbeatMs: args.number('heartbeat-ms', { min: 100, max: 200_000 }) ?? 5_000,
+  })
+  log.info('bridging', { gateway: gatewayOf(args), engines: engines.map(({ id }) => id) })
+  await until(io.stop, { running, log, listen: args.text('listen') })
+  return 0
+}
+
+async function until(stop: AbortSignal, { running, log, listen }: { readonly running: RunningBridge; readonly log: Log; readonly listen: string | null }): Promise<void> {
+  const address = listen === null ? null : parseAddress(listen)
+  if (listen !== null && address === null) throw new UsageError(`--listen must be HOST:PORT, got "${listen}".`, 'Example: --listen 127.0.0.1:9400')
+  const status = address === null ? null : await listenForStatus(address, () => running.status())
+  if (status !== null) log.info('status', { url: status.url })
+  const timer = setInterval(() => logStatus(running, log), STATUS_EVERY_MS)
+  await aborted(stop)
+  clearInterval(timer)
+  logStatus(running, log)
+  await running.close()
+  await status?.close()
+}
+
+function logStatus(running: RunningBridge, log: Log): void {
+  const { engines, ...gateway } = running.status()
+  log.info('bridge', gateway)
+  for (const { cluster, model, ...engine } of engines) log.info('engine', { cluster, model, ...engine })
+}
+
+async function socketsOrExplain(): Promise<OpenEventSocket> {
+  try {
+    return await zmqSockets()
+  } catch (error) {
+    if (!(error instanceof ZmqMissing)) throw error
+    throw new UsageError(`${error.message} The bridge reads vLLM's event sockets with it.`, 'npm install zeromq@6.8.0, on a machine it has a build for.')
+  }
+}
+
+interface Found {
+  readonly engines: readonly BridgedEngine[]
+  readonly key: string | null
+}
+
+/** Secrets of clients and clusters need not be known where the bridge runs: what is not set has no value here. */
+const UNSET = 'not-set-here'
+
+async function fromConfig(args: Args, io: Io, log: Log): Promise<Found> {
+  const secrets = new Proxy(io.env, { get: (env, name) => env[String(name)] ?? `${UNSET} ${String(name)}` })
+  const { config, from } = loadConfig(args.text('config'), io.env, secrets)
+  const wanted = enginesIn(config, args.texts('engine'))
+  if (wanted.length === 0) throw new UsageError(`${from} has no engine ${args.texts('engine').join(', ')}.`, 'Leave --engine out, or name engines of the file.')
+  const found = await Promise.all(wanted.map((engine) => located(engine, log, io.stop)))
+  return { engines: found.filter((engine) => engine !== null), key: keyOf(config) }
+}
+
+function keyOf({ bridge: own, admin }: Config): string | null {
+  const secret = own?.secret ?? admin?.secret ?? null
+  return secret?.startsWith(UNSET) === true ? null : secret
+}
+
+function oneEngine(args: Args): BridgedEngine {
+  const needed = (flag: string): string => {
+    const value = args.text(flag)
+    if (value === null) throw new UsageError(`--events also needs --${flag}.`, `Example: ${bridge.examples[1]}`)
+    return value
+  }
+  needed('block-tokens')
+  return {
+    cluster: needed('cluster'),
+    pool: { model: needed('model'), blockTokens: Math.floor(args.number('block-tokens', { min: 1, max: 4096 })!) },
+    id: needed('engine'),
+    events: { endpoint: needed('events'), replayEndpoint: args.text('replay'), topic: args.text('topic') ?? '' },
+  }
+}
+
+function gatewayOf(args: Args): string {
+  const url = (args.text('gateway') ?? 'http://127.0.0.1:8080').replace(/\/+$/, '').replace(/\/v1$/, '')
+  if (!URL.canParse(url) || !/^https?:/.test(url)) throw new UsageError(`--gateway takes an http address, got "${url}".`, 'Example: --gateway https://edge.example.com')
+  return url
+}
+
+const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
+
+function levelOf(args: Args): (typeof LEVELS)[number] {
+  const level = args.text('log-level') ?? 'info'
+  const known = LEVELS.find((one) => one === level)
+  if (known === undefined) throw new UsageError(`--log-level must be one of ${LEVELS.join(', ')}, got "${level}".`, 'Example: --log-level debug')
+  return known
+}
