@@ -4,14 +4,15 @@
  *
  * Flags: --repeats 3 · --seconds 3 · --quick
  */
+import { longPrompts, type Start } from './edge/long-prompts.ts'
 import { median } from './median.ts'
 import { rssBytes, runLoad, startScript, type LoadPlan, type LoadResult, type Started } from './proxy/processes.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
-/** `native`: nobody reads the stream on its way; `observed`: all are read, where Workers read a tenth by default. */
-export type EdgeSubject = 'pass' | 'pass + object' | 'native' | 'observed'
+/** `native`: nobody reads the stream on its way; `observed`: all are read, where Workers read a tenth by default; `exact`: native, with a vocabulary. */
+export type EdgeSubject = 'pass' | 'pass + object' | 'native' | 'observed' | 'exact'
 
-const SUBJECTS: readonly EdgeSubject[] = ['pass', 'pass + object', 'native', 'observed']
+const SUBJECTS = ['pass', 'pass + object', 'native', 'observed'] as const satisfies readonly EdgeSubject[]
 const SCENARIOS: readonly (Pick<LoadPlan, 'connections' | 'bytes' | 'pace'> & { readonly name: string })[] = [
   { name: '1k burst c16', connections: 16, bytes: 1024, pace: [0, 0] },
   { name: '1k paced c32', connections: 32, bytes: 1024, pace: [20, 5] },
@@ -23,7 +24,7 @@ export default async function edge({ flags, note }: BenchOptions): Promise<Bench
   const repeats = Number(flags['repeats'] ?? (flags['quick'] ? 1 : 3))
   const ms = Number(flags['seconds'] ?? (flags['quick'] ? 1 : 3)) * 1000
   const started: Started[] = []
-  const start = async (file: string, args: readonly string[]): Promise<Started> => {
+  const start: Start = async (file, args) => {
     const one = await startScript(file, args)
     started.push(one)
     return one
@@ -44,8 +45,10 @@ export default async function edge({ flags, note }: BenchOptions): Promise<Bench
       }
     }
     const rows = rowsOf(runs)
+    note('tokens …')
+    const tokens = await longPrompts(start, urls)
     const rss = subjects.map(([name, { pid }]) => [`rss_mb_${name.replace(' + ', '_')}`, Math.round(rssBytes(pid) / 2 ** 20)] as const)
-    return { rows, headline: { ...headlineOf(rows), ...Object.fromEntries(rss) } }
+    return { rows, headline: { ...headlineOf(rows), ...tokens, ...Object.fromEntries(rss) } }
   } finally {
     for (const one of started) one.stop()
   }

@@ -12,6 +12,8 @@ export interface EdgeOptions {
   readonly script?: string
   /** The Worker's own log is thrown away. */
   readonly quiet?: boolean
+  /** Compiled vocabularies by name, as a KV namespace holds them. */
+  readonly vocabularies?: Readonly<Record<string, Uint8Array<ArrayBuffer>>>
   /** The port is the Worker's own: no asset router and no Worker of the simulator's in front, as benchmarks want it. */
   readonly direct?: boolean
 }
@@ -28,7 +30,7 @@ const toml = new URL('../wrangler.toml', import.meta.url)
 const homebound = { CLOUDFLARE_CF_FETCH_ENABLED: 'false', WRANGLER_SEND_METRICS: 'false', DO_NOT_TRACK: '1' }
 
 /** Rejects when the Worker was not built. */
-export async function startEdge({ port, bindings, script = builtScript(), quiet = false, direct = false }: EdgeOptions): Promise<Edge> {
+export async function startEdge({ port, bindings, script = builtScript(), quiet = false, direct = false, vocabularies }: EdgeOptions): Promise<Edge> {
   Object.assign(process.env, homebound)
   const text = readFileSync(toml, 'utf8')
   const objects = [...text.matchAll(/^name = "([A-Z_]+)"\nclass_name = "(\w+)"/gm)]
@@ -41,6 +43,7 @@ export async function startEdge({ port, bindings, script = builtScript(), quiet 
       compatibilityFlags: ['enable_request_signal'],
       durableObjects: Object.fromEntries(objects.map(([, name, className]) => [name!, { className: className!, useSQLite: true }])),
       bindings: { ...bindings },
+      ...(vocabularies === undefined ? {} : { kvNamespaces: ['VOCABULARIES'] }),
       assets: {
         directory: fileURLToPath(new URL('../dist/dashboard', import.meta.url)),
         binding: 'ASSETS',
@@ -57,6 +60,7 @@ export async function startEdge({ port, bindings, script = builtScript(), quiet 
     ...(quiet ? { handleStructuredLogs: () => {} } : {}),
   } as ConstructorParameters<typeof Miniflare>[0])
   const front = await runtime.ready
+  for (const [name, bytes] of Object.entries(vocabularies ?? {})) await (await runtime.getKVNamespace('VOCABULARIES')).put(name, bytes.buffer)
   const url = (direct ? await runtime.unsafeGetDirectURL('firstlight') : front).toString().replace(/\/$/, '')
   return { url, stop: () => runtime.dispose() }
 }
