@@ -30,7 +30,7 @@ const allowed: Readonly<Record<string, { readonly why: string; readonly fields: 
   'chat-tools-stream': { why: 'as chat-tools', fields: /finish_reason|completion_tokens/ },
 }
 
-/** Endpoints it does not have. */
+/** Simulated engines publish no KV events. */
 const absent = new Set(['kv-event-sources'])
 
 async function unlike(file: string, name: string, tolerance: { made: boolean; counted: boolean }): Promise<string[]> {

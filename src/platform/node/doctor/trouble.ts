@@ -32,7 +32,7 @@ function ofNetwork(code: string, { url, connected, limitMs }: Circumstances): Wo
   const { host, hostname } = new URL(url)
   switch (code) {
     case 'ECONNREFUSED':
-      return { says: `nobody listens on ${host}`, next: 'Is the engine running, and is this its port? vllm serve listens only when the model is loaded.' }
+      return { says: `nobody listens on ${host}`, next: 'Is it running, and is this its port? vllm serve listens only when the model is loaded.' }
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return { says: `the name ${hostname} cannot be resolved here`, next: 'Check its spelling, and that this machine uses the DNS that knows it.' }

@@ -63,11 +63,13 @@ function checkOpen({ keyed, reach }: Pick<EngineFacts, 'keyed' | 'reach'>, found
   else found.ok('key', 'none needed: it was reached over the loopback')
 }
 
-export function checkModels({ models, version, tokens }: EngineFacts, expected: Expected | null, found: Findings): void {
+/** false: it serves nothing, so there is nothing else to ask. */
+export function checkModels({ models, version, tokens }: EngineFacts, expected: Expected | null, found: Findings): boolean {
   const { cards, asked } = models
   if (cards === null || cards.length === 0) {
     const remedy = { costs: 'Clients cannot be served what nobody serves.', next: 'Is the URL that of an OpenAI-compatible server, without /v1?' }
-    return found.problem('models', `/v1/models gives no list (${inShort(asked)})`, remedy)
+    found.problem('models', `/v1/models gives no list (${inShort(asked)})`, remedy)
+    return false
   }
   const base = cards.filter(({ parent }) => parent === null)
   const adapters = cards.filter(({ parent }) => parent !== null)
@@ -76,6 +78,7 @@ export function checkModels({ models, version, tokens }: EngineFacts, expected: 
     found.note('kind', 'no vLLM: neither /version nor /tokenize', { costs: 'It is served, with what its metrics and answers tell; cache, queue and tokens are the gateway’s own estimates.' })
   }
   if (expected !== null) checkNames(cards, expected, found)
+  return true
 }
 
 const nameOf = ({ id, root }: ModelCard): string => (root === null || root === id ? id : `${id} (${root})`)

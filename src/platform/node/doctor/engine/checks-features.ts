@@ -4,10 +4,14 @@ import type { Findings } from '../finding.ts'
 import { REQUEST_ID } from '../ask.ts'
 import type { Expected } from './checks-basic.ts'
 import { inDevMode, type EngineFacts } from './facts.ts'
+import { isAway } from './read.ts'
 
 export function checkAnswers(facts: EngineFacts, expected: Expected | null, found: Findings): void {
   const { generated } = facts
-  if (generated === null) return found.note('completion', 'not asked for', { costs: 'Whether it answers, and counts cached tokens, is not known.' })
+  if (generated === null) {
+    const why = isAway(facts.switches, facts.metrics) ? 'not asked for: it would hang' : 'not asked for'
+    return found.note('completion', why, { costs: 'Whether it answers, and counts cached tokens, is not known.' })
+  }
   if (generated.kind === 'failed') {
     return found.problem('completion', `one token could not be had: ${generated.why}`, { costs: 'Clients get the same.', next: 'See its log. --timeout-s waits longer.' })
   }

@@ -31,7 +31,7 @@ export async function examineEngine(name: string, place: Place, expected: Expect
 }
 
 function judge(facts: EngineFacts, expected: Expected | null, found: Findings): void {
-  checkModels(facts, expected, found)
+  if (!checkModels(facts, expected, found)) return
   if (checkMetrics(facts, found)) checkCache(facts, expected, found)
   checkAnswers(facts, expected, found)
   checkRequestIds(facts, found)

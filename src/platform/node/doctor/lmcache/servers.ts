@@ -27,7 +27,7 @@ function judge({ mp, coordinator }: z.infer<typeof config>, found: Findings): vo
     found.problem('run_script', 'POST /run_script runs any Python that is sent to it', { costs: 'Who reaches the port owns the machine.', next: 'Start it without --run-script-api-enabled.' })
   } else found.ok('run_script', 'off')
   if (!coordinator?.url) found.note('coordinator', 'it reports to none', { costs: 'What it holds cannot be looked up.', next: '--coordinator-url URL --coordinator-event-reporting' })
-  else if (coordinator.event_reporting !== true) found.warn('coordinator', `it registers at ${coordinator.url} and reports nothing`, { costs: 'Every lookup is empty.', next: '--coordinator-event-reporting' })
+  else if (coordinator.event_reporting !== true) found.warn('coordinator', `it registers at ${withoutPath(coordinator.url)} and reports nothing`, { costs: 'Every lookup is empty.', next: '--coordinator-event-reporting' })
   else found.ok('coordinator', `it reports to ${withoutPath(coordinator.url)}`)
 }
 

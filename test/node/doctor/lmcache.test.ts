@@ -1,0 +1,117 @@
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
+import { FakeController, FakeCoordinator } from '../../../src/simulator/lmcache.ts'
+import { visit, visitPool } from './ask.ts'
+import { closeStubs, stub } from './stub.ts'
+
+const servers = new Set<Server>()
+let fleet: RunningFleet | undefined
+afterEach(async () => {
+  closeStubs()
+  for (const server of servers) {
+    server.close()
+    server.closeAllConnections()
+  }
+  servers.clear()
+  await fleet?.close()
+  fleet = undefined
+})
+
+/** A service that is a `fetch`, on a port. */
+async function host(service: { fetch(request: Request): Promise<Response> }): Promise<string> {
+  const server = createServer((request, response) => {
+    const pieces: Buffer[] = []
+    request.on('data', (piece: Buffer) => pieces.push(piece))
+    request.on('end', () => {
+      const body = pieces.length === 0 ? null : Buffer.concat(pieces)
+      void service.fetch(new Request(`http://service${request.url}`, { method: request.method!, body })).then(async (answer) => response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text()))
+    })
+  })
+  servers.add(server)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+const tokens = Array.from({ length: 600 }, (_, at) => at)
+
+async function poolWith(lmcache: object, instance?: string): Promise<object> {
+  fleet = await startFleet({ engines: 1, profile: 'instant', modelPath: 'models/sim' })
+  return { model: 'sim', lmcache, engines: [{ id: 'a', url: fleet.urls[0]!, ...(instance === undefined ? {} : { lmcache_instance: instance }) }] }
+}
+
+describe('firstlight doctor before LMCache', () => {
+  it('knows a coordinator when it meets one, and what it lacks', async () => {
+    const coordinator = new FakeCoordinator()
+    const url = await host(coordinator)
+    const empty = await visit(url)
+    expect(empty.subjects[0]!.kind).toBe('coordinator')
+    expect(empty.marks).toEqual(['instances: problem', 'directory: note'])
+    expect(empty.code).toBe(1)
+    coordinator.join('node-a', '10.0.0.1')
+    coordinator.store('models/sim', tokens, { instance: 'node-a' })
+    const full = await visit(url)
+    expect(full.marks).toEqual([])
+    expect(full.find('instances').says).toBe('node-a at 10.0.0.1')
+    expect(full.find('directory').says).toBe('2 keys, of models/sim')
+  })
+
+  it('holds instances and models against the engines of the configuration', async () => {
+    const coordinator = new FakeCoordinator()
+    coordinator.join('node-a', '127.0.0.1')
+    coordinator.store('models/sim', tokens, { instance: 'node-a' })
+    const url = await host(coordinator)
+    const pool = await poolWith({ coordinator: url, budget_ms: 1000 })
+    const seen = await visitPool(pool)
+    expect(seen.find('lmcache_engines').says).toBe('a reads node-a')
+    expect(seen.find('lookup').mark).toBe('ok')
+    coordinator.leave('node-a')
+    coordinator.join('node-b', '10.9.9.9')
+    expect((await visitPool(pool)).find('lmcache_instance')).toMatchObject({ mark: 'warning', next: expect.stringContaining('node-b') })
+  })
+
+  it('names an instance that has not registered, and a model nobody stores', async () => {
+    const coordinator = new FakeCoordinator()
+    coordinator.join('node-a', '10.0.0.1')
+    coordinator.store('sim', tokens, { instance: 'node-a' })
+    const seen = await visitPool(await poolWith({ coordinator: await host(coordinator) }, 'node-x'))
+    expect(seen.find('lmcache_instance')).toMatchObject({ mark: 'problem', says: 'engine a names node-x, which has not registered; did you mean "node-a"?' })
+    expect(seen.find('lmcache_model')).toMatchObject({ mark: 'warning', says: expect.stringContaining('models/sim') })
+  })
+
+  it('asks a controller for a lookup and for the hosts of the engines', async () => {
+    const controller = new FakeController()
+    const url = await host(controller)
+    expect((await visit(url)).subjects[0]!.kind).toBe('controller')
+    const pool = await poolWith({ controller: url })
+    expect((await visitPool(pool)).find('lmcache_instance').says).toContain('it knows no instance at 127.0.0.1')
+    controller.hosts.set('127.0.0.1', 'instance-7')
+    expect((await visitPool(pool)).find('lmcache_engines').says).toBe('a reads instance-7')
+  })
+
+  it('says that a coordinator is away', async () => {
+    const seen = await visitPool(await poolWith({ coordinator: 'http://127.0.0.1:1' }))
+    expect(seen.subjects.at(-1)).toMatchObject({ kind: 'coordinator', findings: [{ check: 'reachable', mark: 'unreachable' }] })
+    expect(seen.code).toBe(2)
+  })
+
+  it('finds an LMCache server that runs scripts, or reports nothing', async () => {
+    const config = (enabled: boolean, reports: boolean) => ({ mp: { run_script_api_enabled: enabled }, coordinator: { url: 'http://10.0.0.9:9300/lmcache/c/hush', event_reporting: reports } })
+    const server = (enabled: boolean, reports: boolean) => stub({ 'GET /healthcheck': { body: { status: 'healthy' } }, 'GET /config': { body: config(enabled, reports) } })
+    const open = await visit((await server(true, true)).url)
+    expect(open.subjects[0]!.kind).toBe('lmcache server')
+    expect(open.find('run_script')).toMatchObject({ mark: 'problem', next: expect.stringContaining('--run-script-api-enabled') })
+    const mute = await visit((await server(false, false)).url)
+    expect(mute.marks).toEqual(['coordinator: warning'])
+    expect(open.json + mute.json).not.toContain('hush')
+  })
+
+  it('knows a gateway, and where to look instead', async () => {
+    const { url } = await stub({ 'GET /ready': { status: 503, body: { status: 'not_ready', reason: 'draining' } } })
+    const seen = await visit(url)
+    expect(seen.subjects[0]!.kind).toBe('gateway')
+    expect(seen.find('behind_it').next).toContain('--config')
+    expect(seen.code).toBe(1)
+  })
+})

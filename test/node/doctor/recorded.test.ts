@@ -1,0 +1,108 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { visit } from './ask.ts'
+import { closeStubs, jsonOf, realVllm, recorded, stub, type Table } from './stub.ts'
+
+afterEach(closeStubs)
+
+const examine = async (changes: Table = {}, ...argv: string[]) => {
+  const server = await stub({ ...realVllm, ...changes })
+  return { ...(await visit(server.url, ...argv)), asked: server.asked }
+}
+
+/** The recorded completion, changed. */
+const completion = (change: (answer: Record<string, unknown>) => void) => {
+  const answer = jsonOf('completion')
+  change(answer)
+  return { 'POST /v1/completions': { body: answer } }
+}
+
+describe('firstlight doctor before answers of a real vLLM', () => {
+  it('understands all of them', async () => {
+    const seen = await examine()
+    expect(seen.subjects[0]).toMatchObject({ kind: 'engine', is: 'vLLM 0.32.0' })
+    expect(seen.find('models').says).toBe('tiny (models/tiny), up to 4096 tokens')
+    expect(seen.find('cache_size').says).toBe('2000 blocks of 32 tokens: 64,000 tokens')
+    expect(seen.find('prefix_caching').says).toBe('on, sha256_cbor')
+    expect(seen.find('cached_tokens').mark).toBe('ok')
+    expect(seen.find('kv_events').says).toBe('tcp://127.0.0.1:0, replay tcp://127.0.0.1:0')
+    expect(seen.find('tokenize').mark).toBe('ok')
+    expect(seen.find('admission_limits').says).toBe('it refuses beyond 8 requests')
+    expect(seen.find('sleep_mode').says).toContain('pause only')
+    expect(seen.find('kv_transfer').says).toBe('NixlConnector as kv_both')
+    expect(seen.marks).toEqual(['dev_mode: note'])
+  })
+
+  it('asks little: no question twice, and nothing that changes anything', async () => {
+    const { asked } = await examine()
+    expect(asked.filter((one) => one.startsWith('POST')).sort()).toEqual(['POST /tokenize', 'POST /tokenize', 'POST /v1/completions'])
+    expect(asked.length).toBeLessThan(25)
+  })
+
+  it('asks a second time before it says that cached tokens are not reported', async () => {
+    const seen = await examine(completion((answer) => ((answer['usage'] as Record<string, unknown>)['prompt_tokens_details'] = null)))
+    expect(seen.asked.filter((one) => one === 'POST /v1/completions')).toHaveLength(2)
+    expect(seen.find('cached_tokens')).toMatchObject({ mark: 'warning', next: expect.stringContaining('--enable-prompt-tokens-details') })
+    let times = 0
+    const later = await examine({
+      'POST /v1/completions': () => {
+        const answer = jsonOf('completion')
+        if (times++ === 0) (answer['usage'] as Record<string, unknown>)['prompt_tokens_details'] = null
+        return { body: answer }
+      },
+    })
+    expect(later.find('cached_tokens').mark).toBe('ok')
+  })
+
+  it.each([
+    ['the whole answer is an error', { status: 500, body: { error: { message: 'EngineCore encountered an issue.', code: 500 } } }, 'one token could not be had: HTTP 500: EngineCore encountered an issue.'],
+    ['… with its code as text', { status: 503, body: { error: { message: 'busy', code: '503' } } }, 'one token could not be had: HTTP 503: busy'],
+    ['… as plain text', { status: 502, body: 'Bad Gateway' }, 'one token could not be had: HTTP 502'],
+    ['it is no JSON', { body: '<html>' }, 'one token could not be had: HTTP 200, and a body that is no answer'],
+  ])('quotes a completion that fails when %s', async (_, said, says) => {
+    const seen = await examine({ 'POST /v1/completions': said })
+    expect(seen.find('completion')).toMatchObject({ mark: 'problem', says })
+    expect(seen.code).toBe(1)
+  })
+
+  it('says what an older engine without the newer routes does not tell', async () => {
+    const gone = { status: 404, body: { detail: 'Not Found' } }
+    const metrics = recorded.metrics.replace('kv_cache_usage_perc', 'gpu_cache_usage_perc').replace(/^vllm:(admission|engine_sleep).*\n/gm, '').replace(/kv_cache_size_tokens="\d+",/, '')
+    const seen = await examine({ 'GET /kv_event_sources': gone, 'GET /is_paused': gone, 'GET /is_sleeping': gone, 'GET /server_info': gone, 'GET /metrics': { body: metrics } })
+    expect(seen.marks).toEqual(['kv_events: note', 'admission_limits: note'])
+    expect(seen.find('cache_size').says).toBe('2000 blocks of 32 tokens: 64,000 tokens')
+  })
+
+  it('takes a server that is no vLLM for one, and says so', async () => {
+    const model = { object: 'list', data: [{ id: 'llama', object: 'model' }] }
+    const chat = { choices: [], usage: { prompt_tokens: 3, completion_tokens: 1 } }
+    const server = await stub({ 'GET /health': { body: { status: 'ok' } }, 'GET /v1/models': { body: model }, 'POST /v1/chat/completions': { body: chat } })
+    const seen = await visit(server.url)
+    expect(seen.find('kind').says).toContain('no vLLM')
+    expect(seen.find('completion').mark).toBe('ok')
+    expect(seen.find('metrics').mark).toBe('warning')
+    expect(seen.code).toBe(0)
+  })
+
+  it('warns of event sockets that are open to other machines', async () => {
+    const sources = { 0: { ...(jsonOf('kv-event-sources')['0'] as object), endpoint: 'tcp://*:5557', replay_endpoint: 'tcp://127.0.0.1:5558' }, 1: { enable_kv_cache_events: false, publisher: 'null', endpoint: 'tcp://*:5559', replay_endpoint: null } }
+    const seen = await examine({ 'GET /kv_event_sources': { body: sources } })
+    expect(seen.find('event_sockets')).toMatchObject({ mark: 'warning', says: 'open to everybody: tcp://*:5557' })
+  })
+
+  it('says that events without a replay socket cannot be repaired', async () => {
+    const sources = { 0: { ...(jsonOf('kv-event-sources')['0'] as object), replay_endpoint: null } }
+    expect((await examine({ 'GET /kv_event_sources': { body: sources } })).find('kv_replay').mark).toBe('note')
+  })
+
+  it('tells a clock that is off from one that is not', async () => {
+    const at = (skewMs: number): Table => ({ 'GET /health': { headers: { date: new Date(Date.now() + skewMs).toUTCString() } } })
+    expect((await examine(at(0))).find('clock').mark).toBe('ok')
+    expect((await examine(at(90_000))).find('clock')).toMatchObject({ mark: 'warning', says: expect.stringMatching(/^(89|90) s ahead of/) })
+    expect((await examine(at(-90_000))).find('clock')).toMatchObject({ mark: 'warning', says: expect.stringMatching(/^(88|89|90) s behind/) })
+  })
+
+  it('says that a connection does not outlive its answer', async () => {
+    const seen = await examine({ 'GET /health': { headers: { connection: 'close' } } }, '--idle-s', '1')
+    expect(seen.find('keep_alive')).toMatchObject({ mark: 'warning', says: 'every answer ends its connection' })
+  })
+})

@@ -1,0 +1,125 @@
+import { createServer, type Server } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { troubleOf } from '../../../src/platform/node/doctor/trouble.ts'
+import { firstlight } from '../run-cli.ts'
+import { visit } from './ask.ts'
+import { closeStubs, realVllm, stub } from './stub.ts'
+
+const raw = new Set<Server>()
+afterEach(() => {
+  closeStubs()
+  for (const server of raw) server.close()
+  raw.clear()
+})
+
+/** A listener that says these bytes to everybody; null: nothing. */
+async function speaks(bytes: string | null): Promise<string> {
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    if (bytes !== null) socket.end(bytes)
+  })
+  raw.add(server)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  server.unref()
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+/** What the one server named could not be asked for, and what to do. */
+async function reached(...argv: string[]) {
+  const { code, subjects } = await visit(...argv)
+  const found = subjects[0]!.findings[0]!
+  return { code, mark: found.mark, says: found.says, next: found.next }
+}
+
+describe('firstlight doctor before a server that cannot be asked', () => {
+  it('says that nobody listens', async () => {
+    const url = (await stub({})).url
+    closeStubs()
+    expect(await reached(url)).toMatchObject({ code: 2, mark: 'unreachable', says: `nobody listens on ${new URL(url).host}`, next: expect.stringContaining('Is it running') })
+  })
+
+  it('says that a name cannot be resolved', async () => {
+    expect(await reached('http://engine.invalid:8000')).toMatchObject({ code: 2, says: 'the name engine.invalid cannot be resolved here' })
+  })
+
+  it('does not wait for one that says nothing', async () => {
+    expect(await reached(await speaks(null), '--timeout-s', '0.3')).toMatchObject({ code: 2, says: 'it took the connection and did not answer within 0.3 s' })
+  })
+
+  it('knows what is no HTTP, and what breaks the connection', async () => {
+    expect(await reached(await speaks('220 smtp.example ESMTP\r\n'))).toMatchObject({ code: 2, says: 'what listens there does not speak HTTP/1.1' })
+    expect(await reached(await speaks(''))).toMatchObject({ code: 2, says: 'it broke the connection' })
+  })
+
+  it('knows a certificate nobody trusts, and the variable for it', async () => {
+    const { url } = await stub(realVllm, true)
+    expect(await reached(url)).toMatchObject({ code: 2, says: expect.stringContaining('nobody this machine trusts'), next: expect.stringContaining('NODE_EXTRA_CA_CERTS') })
+  })
+
+  it('knows TLS where there is none, and none where there is', async () => {
+    const plain = await stub(realVllm)
+    expect(await reached(plain.url.replace('http:', 'https:'))).toMatchObject({ code: 2, says: 'it speaks no TLS', next: `Ask ${plain.url}.` })
+    const secure = await stub(realVllm, true)
+    expect(await reached(secure.url.replace('https:', 'http:'))).toMatchObject({ code: 2, next: expect.stringContaining(secure.url) })
+  })
+
+  it.each([
+    ['CERT_HAS_EXPIRED', 'certificate has expired', 'its certificate has expired'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', "Hostname/IP does not match certificate's altnames: DNS:other.example", 'its certificate is not for engine.example: DNS:other.example'],
+    ['ETIMEDOUT', 'connect ETIMEDOUT', 'no connection within 5 s'],
+    ['EHOSTUNREACH', 'connect EHOSTUNREACH', 'there is no route to engine.example'],
+    ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'alert', 'TLS fails (ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION)'],
+    ['ESOMETHING', 'something else', 'it cannot be asked: something else'],
+  ])('has words for %s', (code, message, says) => {
+    const trouble = troubleOf(Object.assign(new Error(message), { code }), { url: 'https://engine.example:8000', connected: false, limitMs: 5000 })
+    expect(trouble).toMatchObject({ code, says })
+    expect(trouble.next).not.toBe('')
+  })
+
+  it('looks into the several addresses of one name', () => {
+    const both = new AggregateError([Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })], 'both')
+    expect(troubleOf(both, { url: 'http://localhost:1', connected: false, limitMs: 1 }).says).toBe('nobody listens on localhost:1')
+  })
+
+  it('follows no redirect', async () => {
+    const { url } = await stub({ 'GET /health': { status: 307, headers: { location: 'https://elsewhere.example/health' } } })
+    expect(await reached(url)).toMatchObject({ code: 1, mark: 'problem', says: 'it redirects to https://elsewhere.example/health' })
+  })
+
+  it('says that an engine is ill', async () => {
+    const { url } = await stub({ ...realVllm, 'GET /health': { status: 503 } })
+    expect(await reached(url)).toMatchObject({ code: 1, mark: 'problem', says: '/health says 503' })
+  })
+
+  it('examines the others nevertheless', async () => {
+    const well = await stub(realVllm)
+    const { code, subjects } = await visit('http://127.0.0.1:1', well.url)
+    expect(code).toBe(2)
+    expect(subjects.map(({ is }) => is)).toEqual(['', 'vLLM 0.32.0'])
+  })
+})
+
+describe('firstlight doctor and its command line', () => {
+  it.each([
+    [['127.0.0.1:8000'], 'is not the URL of a server'],
+    [['ftp://127.0.0.1'], 'is not the URL of a server'],
+    [['http://user:hush@127.0.0.1:8000'], 'has a password in it'],
+    [['http://127.0.0.1:1', '--config', 'x.yaml'], 'either URLs or --config'],
+    [['http://127.0.0.1:1', '--header', 'nothing'], '--header wants NAME:VALUE'],
+    [['--config', 'not-here.yaml'], 'There is no file not-here.yaml'],
+    [['http://127.0.0.1:1', '--timeout-s', '0'], '--timeout-s must be a number'],
+  ])('%j is answered with a next step and exit code 2', async (argv, message) => {
+    const { code, err } = await firstlight('doctor', ...argv)
+    expect({ code, err }).toEqual({ code: 2, err: expect.stringContaining(message) })
+    expect(err).not.toContain('hush')
+  })
+
+  it('takes the base URL that clients use, and sends the headers it is given', async () => {
+    let token: string | undefined
+    const server = await stub({ ...realVllm, 'GET /version': (request) => ((token = request.headers['cf-access'] as string), { body: { version: '1' } }) })
+    const { subjects } = await visit(`${server.url}/v1/`, '--header', 'CF-Access: abc')
+    expect(subjects[0]).toMatchObject({ url: server.url, is: 'vLLM 1' })
+    expect(token).toBe('abc')
+  })
+})
