@@ -57,8 +57,8 @@ export function engineAt(name: string, url: string, running: Running | null): Re
   return { name, url, process: running, metric, stop: async () => running?.stop(), again: () => engineAt(name, url, running) }
 }
 
-/** Resolves when /health says 200. A start costs about 40 s of one core. */
-export async function ready(engine: RealEngine, note: (line: string) => void, limitS = 300): Promise<void> {
+/** Resolves when /health says 200. A start costs about 40 s of one core; others may be at work beside it. */
+export async function ready(engine: RealEngine, note: (line: string) => void, limitS = 600): Promise<void> {
   const began = performance.now()
   const log = () => engine.process?.tail(30) ?? '(no log)'
   for (let ticks = 1; ; ticks++) {

@@ -103,7 +103,7 @@ async function runRow(row: Row, lab: Lab): Promise<RowResult> {
   }
   lab.note(`${row.name} …`)
   let timer: NodeJS.Timeout | undefined
-  const limit = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Error('took more than 15 minutes')), 900_000)))
+  const limit = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Error('took more than 20 minutes')), 1_200_000)))
   try {
     const found = await Promise.race([row.run(lab), limit])
     return result(true, typeof found === 'string' ? { seen: found, detail: '' } : found)

@@ -41,17 +41,35 @@ interface Walk {
   readonly failed: AttemptFailed[]
 }
 
+/** A decode engine that failed on what a prefill engine left for it: that one may have died, and it may be well. */
+interface Orphaned {
+  readonly cluster: string
+  readonly decode: string
+  readonly prefill: string
+}
+
 async function walk(exchange: Exchange, { ports, digests, suspect, stages, failed }: Walk): Promise<Response> {
   const avoid = new Map<string, string[]>()
+  let orphaned: Orphaned | null = null
   while (failed.length < MAX_ATTEMPTS) {
     const placed = await place(exchange, ports, digests, { attempt: failed.length, avoid, stages })
-    if ('refused' in placed) throw failed.length === 0 ? failureOf(placed.refused) : failureOfAttempts(failed)
+    if ('refused' in placed) {
+      if (orphaned === null) throw failed.length === 0 ? failureOf(placed.refused) : failureOfAttempts(failed)
+      // Nobody else decodes: it is asked once more, after another prefill or alone.
+      const { cluster, decode, prefill } = orphaned
+      avoid.set(cluster, [...avoid.get(cluster)!.filter((id) => id !== decode), prefill])
+      orphaned = null
+      continue
+    }
     const outcome = await attempt({ exchange, ports, placed, stages, earlier: [...failed] })
     if (!('failure' in outcome)) return outcome
     failed.push(outcome)
     suspect?.(placed.route, outcome.engine)
     const cluster = placed.route.cluster.id
-    avoid.set(cluster, [...(avoid.get(cluster) ?? []), outcome.engine.id])
+    const engine = outcome.engine.id
+    const prefill = placed.placement.kind === 'whole' ? null : placed.placement.prefill
+    if (prefill !== null && engine !== prefill && outcome.failure === 'status_5xx') orphaned = { cluster, decode: engine, prefill }
+    avoid.set(cluster, [...(avoid.get(cluster) ?? []), engine])
   }
   throw failureOfAttempts(failed)
 }

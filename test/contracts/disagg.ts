@@ -169,7 +169,7 @@ function walks(name: string, runtime: SplitRuntime): void {
   describe(`${name}, engines that fail in the middle of a split`, () => {
     let bench: SplitBench
     beforeAll(async () => {
-      bench = await SplitBench.open(runtime, 'nixl', { ...pools, orphan: { engines: ['p0', 'p1', 'd0', 'd1'] } })
+      bench = await SplitBench.open(runtime, 'nixl', { ...pools, orphan: { engines: ['p0', 'p1', 'd0', 'd1'] }, lonely: { engines: ['p0', 'd0'] } })
     })
     afterAll(() => bench.close())
     afterEach(() => bench.heal())
@@ -190,6 +190,20 @@ function walks(name: string, runtime: SplitRuntime): void {
       expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
       // It could reach nobody there: as a vLLM does, it said so after five seconds.
       expect(['d0', 'd1'].reduce((sum, id) => sum + bench.engine(id).kv!.violations.unknownEngine, 0)).toBe(1)
+      await bench.quiet()
+    }, 60_000)
+
+    it('when a prefill engine dies with the blocks it held, the only decode engine serves alone', async () => {
+      bench.engine('d0').setFault({ kind: 'slow', delayMs: 1000 })
+      const body = { model: 'lonely', messages: hello, max_tokens: 3, temperature: 0 }
+      const asked = bench.ask(chat, body)
+      await expect.poll(() => bench.engine('d0').log.running, { timeout: 10_000, interval: 5 }).toBe(1)
+      bench.engine('p0').kill()
+      const answer = await asked
+      expect([answer.status, answer.headers.get('x-firstlight-engine'), answer.headers.get('x-firstlight-prefill')], answer.text).toEqual([200, 'd0', null])
+      bench.engine('p0').restart()
+      bench.heal()
+      expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
       await bench.quiet()
     }, 60_000)
 
@@ -267,12 +281,11 @@ function walks(name: string, runtime: SplitRuntime): void {
       const reused = () => bench.engine('d0').kv!.violations.reused + bench.engine('d1').kv!.violations.reused
       const before = reused()
       const legsBefore = bench.engine('p0').kv!.prefillLegs + bench.engine('p1').kv!.prefillLegs
-      bench.engine('d0').setFault({ kind: 'status', status: 500 })
-      bench.engine('d1').setFault({ kind: 'status', status: 500, count: 1 })
+      for (const id of ['d0', 'd1']) bench.engine(id).setFault({ kind: 'status', status: 500 })
       const answer = await bench.ask(chat, { model, messages: hello, max_tokens: 3 })
-      // Both failed once; each attempt had its own prefill, and none was used twice.
+      // Both failed, and the last one once more; each attempt had its own prefill, and none was used twice.
       expect(answer.status).toBe(502)
-      expect(bench.engine('p0').kv!.prefillLegs + bench.engine('p1').kv!.prefillLegs).toBe(legsBefore + 2)
+      expect(bench.engine('p0').kv!.prefillLegs + bench.engine('p1').kv!.prefillLegs).toBe(legsBefore + 3)
       bench.heal()
       expect((await bench.ask(chat, { model, messages: hello, max_tokens: 3 })).status).toBe(200)
       expect(reused()).toBe(before)
