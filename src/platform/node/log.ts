@@ -9,12 +9,12 @@ export interface LogTarget {
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** Writes to stdout, or to `target`. */
-export function openLog(level: LogConfig['level'], target?: LogTarget): Log {
+/** Writes to stdout, or to `target`; `base` stands in every line. */
+export function openLog(level: LogConfig['level'], target?: LogTarget, base: Fields | null = null): Log {
   const logger = pino(
     {
       level,
-      base: null,
+      base,
       messageKey: 'event',
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },

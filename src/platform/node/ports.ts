@@ -17,13 +17,18 @@ export interface NodePorts extends Ports {
 /** A collector that answers later than this is out of reach. */
 const POST_MS = 10_000
 
-export const post: NonNullable<Ports['post']> = async (url, headers, body) => {
+const post: NonNullable<Ports['post']> = async (url, headers, body) => {
   const answer = await fetch(url, { method: 'POST', headers: { ...headers }, body, signal: AbortSignal.timeout(POST_MS) })
   await answer.body?.cancel()
   return answer.status
 }
 
 const now = (): number => Date.now()
+
+/** What is the same whatever is configured, and wherever the books are. */
+export function machinePorts(log: Log) {
+  return { origin: socketOrigin(), now, random: () => Math.random(), newId: () => randomUUID(), log, post }
+}
 
 /** Stands between the gateway and one of its clusters, e.g. to write down what passes. */
 export type Between = (cluster: Cluster, pool: PoolSource['pool']) => Cluster
@@ -36,25 +41,20 @@ export function nodePorts(config: Config, log: Log, between?: Between): NodePort
     }
   }
   const clusters = memoryClusters({ source: (clusterId, pool) => sources.get(JSON.stringify([clusterId, pool])) ?? null })
-  const origin = socketOrigin()
+  const machine = machinePorts(log)
   const kept = memoryTtft({ store: config.ttft.enabled ? config.ttft : null })
   const { relay } = config.ttft
   return {
+    ...machine,
     cluster(clusterId, pool) {
       const cluster = clusters.cluster(clusterId, pool)
       const source = sources.get(JSON.stringify([clusterId, pool]))
       return between === undefined || source === undefined ? cluster : between(cluster, source.pool)
     },
-    origin,
-    now,
-    random: () => Math.random(),
-    newId: () => randomUUID(),
-    log,
     ttft: config.ttft.enabled && relay !== null ? relayed(kept, relay, { post, now, log }) : kept,
-    post,
     close() {
       clusters.close()
-      origin.close()
+      machine.origin.close()
     },
   }
 }

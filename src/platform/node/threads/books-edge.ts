@@ -87,6 +87,8 @@ class ThreadCluster implements Cluster {
 
 /** A booking that another thread holds. Only a sign of life wants an answer; order does the rest. */
 class ThreadLease implements Lease {
+  /** Not quite, but all the same nobody need wait for what is said. */
+  readonly inProcess = true
   readonly #books: Books
   readonly #number: number
 

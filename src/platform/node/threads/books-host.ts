@@ -1,5 +1,5 @@
 /** The bookings of one I/O thread, at the thread that keeps the books. */
-import { PAYLOAD_VERSION, type Outcome } from '../../../core/cluster/contract.ts'
+import { PAYLOAD_VERSION, type Admission, type Outcome } from '../../../core/cluster/contract.ts'
 import type { Admitted, Cluster, Lease, Log } from '../../../ports.ts'
 import type { AnswerToAdmit, PoolQuestion, ToBooks } from './words.ts'
 
@@ -27,7 +27,7 @@ export class BooksHost {
   hear(word: ToBooks): unknown {
     switch (word[0]) {
       case 'admit':
-        return this.#cluster(word[1]).admit(word[3]).then((admitted) => this.#admitted(word[2], admitted))
+        return this.#admit(this.#cluster(word[1]), word[2], word[3])
       case 'resume':
         return this.#cluster(word[1]).resume(word[3]).then((lease) => this.#keep(word[2], lease))
       case 'renew':
@@ -51,6 +51,12 @@ export class BooksHost {
     const { size } = this.#leases
     for (const number of this.#leases.keys()) this.#release(number, ABANDONED)
     return size
+  }
+
+  #admit(cluster: Cluster, number: number, admission: Admission): AnswerToAdmit | Promise<AnswerToAdmit> {
+    const admitted = cluster.admitNow?.(admission) ?? null
+    if (admitted !== null) return this.#admitted(number, admitted)
+    return cluster.admit(admission).then((later) => this.#admitted(number, later))
   }
 
   #admitted(number: number, admitted: Admitted): AnswerToAdmit {

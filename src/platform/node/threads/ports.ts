@@ -1,11 +1,9 @@
 /** The outside of an I/O thread: its own sockets, and for the rest the main thread. */
-import { randomUUID } from 'node:crypto'
 import type { Shared } from '../../../api/fellows.ts'
 import type { Holdings } from '../../../api/held.ts'
 import type { Config } from '../../../config.ts'
 import type { Log, Ttft } from '../../../ports.ts'
-import { socketOrigin } from '../fast/origin.ts'
-import { post, type NodePorts } from '../ports.ts'
+import { machinePorts, type NodePorts } from '../ports.ts'
 import { threadClusters } from './books-edge.ts'
 import type { Line } from './line.ts'
 import type { ToMain, ToThread, TtftQuestion } from './words.ts'
@@ -21,18 +19,12 @@ export function poolNames(config: Pick<Config, 'clusters'>): readonly (readonly 
 }
 
 export function threadPorts(config: Config, log: Log, line: LineToMain): NodePorts {
-  const numberOf = numbering(config)
-  const origin = socketOrigin()
+  const machine = machinePorts(log)
   return {
-    cluster: threadClusters(line, numberOf),
-    origin,
-    now: () => Date.now(),
-    random: () => Math.random(),
-    newId: () => randomUUID(),
-    log,
+    ...machine,
+    cluster: threadClusters(line, numbering(config)),
     ttft: threadTtft(line),
-    post,
-    close: () => origin.close(),
+    close: () => machine.origin.close(),
   }
 }
 

@@ -1,7 +1,6 @@
 /** An I/O thread: a gateway of its own on the port that all share, whose books are with the main thread. */
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Config } from '../../../config.ts'
-import type { Log } from '../../../ports.ts'
 import { openVocabularies } from '../../../vocabulary.ts'
 import { openLog } from '../log.ts'
 import { openGateway, tokenizersOf } from '../start-gateway.ts'
@@ -31,7 +30,7 @@ export function startedAsThread(): boolean {
 /** Serves until it is told to stop. Rejects when it cannot begin, which ends the thread with that error. */
 export async function runThread(): Promise<void> {
   const { config, folder, number, startedAt } = workerData as ThreadStart
-  const log = numbered(openLog(config.log.level), number)
+  const log = openLog(config.log.level, undefined, { thread: number })
   const main = parentPort!
   const line: LineToMain = new Line<ToMain, ToThread>(main, (word) => hear(word))
   main.on('message', (batch: readonly unknown[]) => line.receive(batch))
@@ -52,13 +51,4 @@ export async function runThread(): Promise<void> {
   }
 
   line.tell(['listening', gateway.url, gateway.reports])
-}
-
-function numbered(log: Log, thread: number): Log {
-  return {
-    debug: (event, fields) => log.debug(event, { thread, ...fields }),
-    info: (event, fields) => log.info(event, { thread, ...fields }),
-    warn: (event, fields) => log.warn(event, { thread, ...fields }),
-    error: (event, fields) => log.error(event, { thread, ...fields }),
-  }
 }

@@ -1,12 +1,12 @@
 /** What the threads say to each other. Plain data: it is cloned on the way. */
-import type { Counted, FellowQuestion } from '../../../api/fellows.ts'
+import type { FellowQuestion } from '../../../api/fellows.ts'
 import type { Holding } from '../../../api/held.ts'
 import type { EarlyPart } from '../../../core/cluster/books.ts'
 import type { Admission, Outcome, Placement, Refusal, Resume, StageTimes, Usage } from '../../../core/cluster/contract.ts'
 import type { Cluster, Ttft } from '../../../ports.ts'
 
 /** Questions about a whole pool, which go to its Cluster as they are. */
-export type PoolQuestion = Exclude<keyof Cluster, 'admit' | 'resume'>
+export type PoolQuestion = Exclude<keyof Cluster, 'admit' | 'admitNow' | 'resume'>
 export type TtftQuestion = Exclude<keyof Ttft, 'batchMs'>
 
 /** Pools and bookings go by number: pools by their place in the configuration, leases as the I/O thread counts them. */
@@ -43,5 +43,3 @@ export type ToThread =
   /** Answered with `Drained` when everything has ended. */
   | readonly [said: 'stop']
   | readonly [said: 'stop_now']
-
-export type { Counted }
