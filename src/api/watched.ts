@@ -36,7 +36,7 @@ export class Watch {
     telemetry.ended(record, this.trace, incoming.scope)
     if (writesRequests(ports.log)) Object.assign(incoming.line, fieldsOf(record))
     if (end.served === null) return
-    if (config.log.routing) ports.log.info(routingLine(this.#understood, exchange, record))
+    if (config.log.routing) for (const engine of [record.prefillEngine, record.engine]) if (engine !== null) ports.log.info(routingLine(this.#understood, exchange, { ...record, engine }))
     logRequest(incoming, ports, record.status)
   }
 }
@@ -94,7 +94,7 @@ function fieldsOf(record: RequestRecord): Record<string, unknown> {
 
 const rounded = (ms: number | null): number | null => (ms === null ? null : Math.round(ms * 1000) / 1000)
 
-/** As production-stack's router writes it, for the tests that read it there. Names an address: off unless asked for. */
+/** As production-stack's router writes it for each engine it sends a request to, for the tests that read it there. Names an address: off unless asked for. */
 function routingLine({ incoming, routes }: Understood, exchange: Exchange, { cluster, engine, stages }: RequestRecord): string {
   const route = routes.find((one) => one.cluster.id === cluster)
   const session = route === undefined ? null : exchange.admission(route).session
