@@ -38,6 +38,7 @@ describe('what strangers must not reach', () => {
     expect(exposed(facts('loopback'))).toEqual(['dev_mode: note', 'adapter_loading: note', 'profiler: note'])
     expect(exposed(facts('private'))).toEqual(['dev_mode: warning', 'adapter_loading: warning', 'profiler: warning'])
     expect(exposed(facts('public'))).toEqual(['dev_mode: problem', 'adapter_loading: problem', 'profiler: problem'])
+    expect(exposed(facts('public', { guarded: true }))).toEqual(['dev_mode: note', 'adapter_loading: note', 'profiler: note'])
     expect(exposed(facts('public', { switches: { paused: null, sleeping: null, loadsAdapters: false, profiles: false } }))).toEqual([])
   })
 
@@ -58,12 +59,14 @@ describe('what strangers must not reach', () => {
   })
 
   it('is an engine without a key: by where it can be reached', () => {
-    const marks = (reach: Reach, keyed: boolean, keyless: number | null) => {
+    const marks = (reach: Reach, keyed: boolean, stranger: number | null) => {
       const found = new Findings()
-      checkKey(facts(reach, { keyed, keyless, models: { asked: { status: 200 } } }), null, found)
+      checkKey(facts(reach, { keyed, stranger, models: { asked: { status: 200 } } }), null, found)
       return found.list.map(({ mark }) => mark)
     }
-    expect([marks('loopback', false, null), marks('private', false, null), marks('public', false, null)]).toEqual([['ok'], ['note'], ['problem']])
+    expect([marks('loopback', false, 200), marks('private', false, 200), marks('public', false, 200)]).toEqual([['ok'], ['note'], ['problem']])
+    // Guarded by other headers, as those of Cloudflare Access.
+    expect(marks('public', false, 302)).toEqual(['ok'])
     expect([marks('private', true, 401), marks('private', true, 200), marks('public', true, 200)]).toEqual([['ok'], ['warning'], ['problem']])
   })
 })

@@ -106,3 +106,15 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     expect(seen.find('keep_alive')).toMatchObject({ mark: 'warning', says: 'every answer ends its connection' })
   })
 })
+
+describe('firstlight doctor before an engine behind a proxy', () => {
+  it('tells what strangers reach from what only the configuration’s headers open', async () => {
+    const guard = (table: Table): Table =>
+      Object.fromEntries(Object.entries(table).map(([route, entry]) => [route, (request, body) => (request.headers['cf-access'] === undefined ? { status: 403 } : typeof entry === 'function' ? entry(request, body) : entry)]))
+    const { url } = await stub(guard(realVllm))
+    const seen = await visit(url, '--header', 'cf-access: abc')
+    expect(seen.find('key')).toMatchObject({ mark: 'ok', says: 'nobody is let in without the headers of the configuration' })
+    expect(seen.find('dev_mode').says).toContain('to those who show the headers')
+    expect((await visit(url)).code).toBe(1)
+  })
+})

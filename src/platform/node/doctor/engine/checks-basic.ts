@@ -41,7 +41,7 @@ export function checkClock({ health }: EngineFacts, found: Findings): void {
 }
 
 /** false: it did not let us in, so the rest of the answers mean nothing. */
-export function checkKey({ models, keyed, keyless, reach }: EngineFacts, expected: Expected | null, found: Findings): boolean {
+export function checkKey({ models, keyed, stranger, reach }: EngineFacts, expected: Expected | null, found: Findings): boolean {
   const { asked } = models
   if (answered(asked) && (asked.status === 401 || asked.status === 403)) {
     const where = expected === null ? '--key KEY, or the variable FIRSTLIGHT_ENGINE_KEY' : `\`key: { env: … }\` of engine ${expected.engine.id}`
@@ -49,7 +49,7 @@ export function checkKey({ models, keyed, keyless, reach }: EngineFacts, expecte
     found.problem('key', `${what} (HTTP ${asked.status})`, { costs: 'Every request fails.', next: `Give it what it was started with (--api-key, VLLM_API_KEY): ${where}.` })
     return false
   }
-  if (keyed && keyless !== 200) found.ok('key', 'accepted, and nobody is let in without')
+  if (stranger !== 200) found.ok('key', keyed ? 'accepted, and nobody is let in without' : 'nobody is let in without the headers of the configuration')
   else checkOpen({ keyed, reach }, found)
   return true
 }

@@ -5,9 +5,9 @@ import { inDevMode, type EngineFacts } from './facts.ts'
 
 const markOf: Readonly<Record<Reach, Mark>> = { loopback: 'note', private: 'warning', public: 'problem' }
 
-export function checkExposure({ reach, switches, events }: EngineFacts, found: Findings): void {
-  const mark = markOf[reach]
-  const here = reach === 'loopback' ? ' (reached over the loopback: see that its port is bound to it)' : ''
+export function checkExposure({ reach, guarded, switches, events }: EngineFacts, found: Findings): void {
+  const mark = guarded ? 'note' : markOf[reach]
+  const here = guarded ? ' (to those who show the headers of the configuration)' : reach === 'loopback' ? ' (reached over the loopback: see that its port is bound to it)' : ''
   const open = [...(inDevMode(switches) ? (['dev_mode'] as const) : []), ...(switches.loadsAdapters ? (['adapter_loading'] as const) : []), ...(switches.profiles ? (['profiler'] as const) : [])]
   for (const check of open) {
     const { says, costs, next } = WORDS[check]

@@ -15,8 +15,10 @@ export interface EngineFacts {
   /** As `/version` has it; null: it has none. */
   readonly version: string | null
   readonly models: ModelList
-  /** Status of the model list without the key; null: none was sent in the first place, or nothing came. */
-  readonly keyless: number | null
+  /** Status of the model list for one who shows no header at all; null: nothing came. */
+  readonly stranger: number | null
+  /** Not even its health is for those who show no header: a proxy in front lets nobody in. */
+  readonly guarded: boolean
   readonly metrics: Metrics
   readonly events: EventSources
   readonly tokens: Tokenized

@@ -32,10 +32,12 @@ export async function readEngine(place: Place, options: ReadOptions): Promise<En
   const idle = options.idleMs === 0 ? Promise.resolve(null) : watchIdle(place, '/health', options.idleMs)
   const asks = (path: string): Promise<Asked> => ask(place, { path, limitMs: options.limitMs })
   const keyed = Object.keys(place.headers).some((name) => name.toLowerCase() === 'authorization')
-  const [version, models, keyless, metrics, events, switches] = await Promise.all([
+  const stranger = { url: place.url, headers: {} }
+  const [version, models, strange, strangeHealth, metrics, events, switches] = await Promise.all([
     asks('/version').then(readVersion),
     asks('/v1/models').then(readModels),
-    keyed ? ask({ ...place, headers: withoutKey(place) }, { path: '/v1/models', limitMs: options.limitMs }) : null,
+    ask(stranger, { path: '/v1/models', limitMs: options.limitMs }),
+    ask(stranger, { path: '/health', limitMs: options.limitMs }),
     asks('/metrics').then(readMetrics),
     asks('/kv_event_sources').then(readEvents),
     readSwitches(asks),
@@ -48,13 +50,12 @@ export async function readEngine(place: Place, options: ReadOptions): Promise<En
   ])
   return {
     url: place.url, reach: reachOf(place.url), keyed, health, version, models, metrics, events, tokens, switches, generated,
-    keyless: keyless !== null && answered(keyless) ? keyless.status : null,
+    stranger: answered(strange) ? strange.status : null,
+    guarded: !answered(strangeHealth) || strangeHealth.status !== health.status,
     info: readServerInfo(info),
     idle: await idle,
   }
 }
-
-const withoutKey = ({ headers }: Place): Record<string, string> => Object.fromEntries(Object.entries(headers).filter(([name]) => name.toLowerCase() !== 'authorization'))
 
 /** Asleep or paused engines let requests hang. */
 export const isAway = ({ paused, sleeping }: Switches, { scraped }: Metrics): boolean => paused === true || sleeping === true || scraped?.asleep === true
