@@ -11,10 +11,11 @@ kvFeedContract('durableClusters', open)
 let generation = 0
 
 async function open(source: Source): Promise<OpenCluster> {
-  generation += 1
-  const place = () => ({ ...source, generation, locationHint: null })
+  // Two suites open theirs before each test: each keeps its own.
+  const own = (generation += 1)
+  const place = () => ({ ...source, generation: own, locationHint: null })
   const cluster = durableClusters(env.CLUSTER, { source: place })('paris', 'qwen')
-  const stub = env.CLUSTER.getByName(objectName('paris', 'qwen', generation))
+  const stub = env.CLUSTER.getByName(objectName('paris', 'qwen', own))
   return {
     cluster,
     now: clock.now,
