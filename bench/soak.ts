@@ -2,7 +2,8 @@
  * Mixed outcomes until the books must be zero: streams, plain answers, aborts at every moment, client errors, and engines
  * that refuse, hang, reset, answer 500 and come back. Afterwards every ledger of every engine must be exactly zero.
  *
- * Flags: --requests 20000 (for each runtime) · --runtime both|node|workers · --concurrency 48 · --seed 1
+ * Flags: --requests 20000 (for each runtime) · --runtime both|node|workers · --workers 1 (I/O threads on Node) ·
+ * --concurrency 48 · --seed 1
  */
 import http from 'node:http'
 import { startFleet, type RunningFleet } from '../src/platform/node/simulator-host.ts'
@@ -31,7 +32,7 @@ export default async function soak({ flags, note }: BenchOptions): Promise<Bench
   const rows: BenchRow[] = []
   for (const runtime of runtimes) {
     const fleet = await startFleet({ engines: 4, model: 'sim', profile: 'test' } as Parameters<typeof startFleet>[0])
-    const subject = await (runtime === 'node' ? nodeSubject : workersSubject)(fleet.urls)
+    const subject = await (runtime === 'node' ? nodeSubject(fleet.urls, Number(flags.workers ?? 1)) : workersSubject(fleet.urls))
     try {
       const plan = { requests, concurrency: Number(flags.concurrency ?? 48), seed: Number(flags.seed ?? 1) }
       rows.push({ runtime, ...(await run(subject, fleet, plan, (line) => note(`${runtime}: ${line}`))) })

@@ -36,10 +36,10 @@ function document(urls: readonly string[]): object {
   }
 }
 
-export async function nodeSubject(urls: readonly string[]): Promise<Subject> {
+export async function nodeSubject(urls: readonly string[], workers: number): Promise<Subject> {
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-soak-'))
   const file = join(folder, 'firstlight.yaml')
-  writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', ...document(urls) }))
+  writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', workers, ...document(urls) }))
   const started = await startScript('gateway.ts', [file])
   return {
     url: `http://127.0.0.1:${started.port}`,

@@ -58,10 +58,10 @@ describe('the packed tarball', () => {
     expect((await firstlight('check', join(home, 'examples', 'firstlight.yaml'))).stdout).toContain('is valid')
   })
 
-  it('serves, and stops with 0 on SIGTERM', async () => {
+  it.each([1, 2])('serves on %i workers, and stops with 0 on SIGTERM', async (workers) => {
     const config = join(folder, 'firstlight.yaml')
     writeFileSync(config, 'listen: 127.0.0.1:0\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://127.0.0.1:9" }] }] }]\n')
-    const child = spawn(process.execPath, [bin, 'serve'], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn(process.execPath, [bin, 'serve', '--workers', String(workers)], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] })
     const exit = ended(child)
     const [, url] = await said(child, /"url":"(http:[^"]+)"/)
     expect(await (await fetch(`${url}/v1/models`)).json()).toMatchObject({ data: [{ id: 'm' }] })

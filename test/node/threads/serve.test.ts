@@ -3,8 +3,9 @@ import http from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
-import { startThreads, type RunningThreads } from '../../../src/platform/node/threads/start.ts'
+import { startThreads, type RunningThreads, type ThreadsOptions } from '../../../src/platform/node/threads/start.ts'
 import { explainSystemError } from '../../../src/platform/node/system-errors.ts'
+import { recorded } from '../../../src/telemetry/recorder.ts'
 import { openEngine, type Engine } from './engine.ts'
 
 const never = new AbortController().signal
@@ -27,7 +28,7 @@ afterEach(async () => {
   engine.close()
 })
 
-function start(more: object = {}): Promise<RunningThreads> {
+function start(more: object = {}, options: Partial<ThreadsOptions> = {}): Promise<RunningThreads> {
   const config = parseConfig(
     {
       listen: '127.0.0.1:0',
@@ -40,7 +41,7 @@ function start(more: object = {}): Promise<RunningThreads> {
     {},
     { defaultVersion: 1, defaultObserveShare: 1, listens: true },
   )
-  return startThreads(config, openLog('debug', { write: (line) => void lines.push(line) }), { count: 2 })
+  return startThreads(config, openLog('debug', { write: (line) => void lines.push(line) }), { count: 2, ...options })
 }
 
 describe('a gateway on two threads', { timeout: 60_000 }, () => {
@@ -88,6 +89,24 @@ describe('a gateway on two threads', { timeout: 60_000 }, () => {
     await call('POST', '/v1/firstlight/engines/a/drain')
     await many(() => plain())
     expect(served()).toEqual({ b: MANY })
+  })
+
+  it('writes down what all threads admit, once each', async () => {
+    await gateway.stop(never)
+    const written: string[] = []
+    gateway = await start({}, { between: (cluster, { blockTokens }) => recorded(cluster, { salt: 1, blockTokens, now: () => Date.now(), write: (line) => written.push(line) }) })
+    await many(() => plain())
+    await gateway.stop(never)
+    expect(written.map((line) => (JSON.parse(line) as { input_length: number }).input_length)).toEqual(Array(MANY).fill(4))
+  })
+
+  it('takes reports on their own port too', async () => {
+    await gateway.stop(never)
+    gateway = await start({ ttft: { enabled: true, listen: '127.0.0.1:0' } })
+    const report = { role: 'pd', request_id: 'r', prefill_queue_time_ms: 2 }
+    const answer = await fetch(`http://${gateway.reports}/ttft_report`, { method: 'POST', body: JSON.stringify(report) })
+    expect(answer.status).toBe(200)
+    for (const { status } of await many(() => call('GET', '/ttft_report/r'))) expect(status).toBe(200)
   })
 
   it('asks its engines how they are once, not once a thread', async () => {

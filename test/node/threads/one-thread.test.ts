@@ -1,0 +1,77 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/clusters.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import { BooksHost } from '../../../src/platform/node/threads/books-host.ts'
+import { OneThread } from '../../../src/platform/node/threads/one-thread.ts'
+import type { Cluster } from '../../../src/ports.ts'
+import { pool } from '../../contracts/cluster-fixtures.ts'
+
+const config = parseConfig({ clusters: [{ id: 'c', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://127.0.0.1:9' }] }] }] }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+
+let clusters: MemoryClusters
+let books: Cluster
+let lines: Record<string, unknown>[]
+let thread: OneThread
+
+function open(number: number): OneThread {
+  const log = openLog('debug', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
+  return new OneThread({
+    start: { firstlight: 'thread', number, config, folder: '.', startedAt: 0 },
+    entry: new URL('./faulty-thread.ts', import.meta.url),
+    books: () => new BooksHost(() => books, log),
+    hear: () => undefined,
+    log,
+  })
+}
+
+beforeEach(() => {
+  lines = []
+  clusters = memoryClusters({ source: () => ({ version: 1, pool: pool() }) })
+  books = clusters.cluster('paris', 'qwen')
+})
+
+afterEach(async () => {
+  await thread.stop(10_000)
+  clusters.close()
+})
+
+const said = (event: string) => lines.find((line) => line['event'] === event)
+
+async function until(truth: () => boolean): Promise<void> {
+  while (!truth()) await new Promise((resolve) => setTimeout(resolve, 5))
+}
+
+describe('one thread', { timeout: 30_000 }, () => {
+  it('is started again after a fault, with its old bookings given back', async () => {
+    thread = open(7)
+    expect(await thread.start()).toEqual({ url: 'http://127.0.0.1:1', reports: null })
+    expect((await books.digest()).bookings).toBe(1)
+    thread.hurry()
+    await until(() => said('thread_ended') !== undefined)
+    expect(said('thread_failed')).toMatchObject({ level: 'error', thread: 7, error: { message: 'Error: a fault nobody caught' } })
+    expect(said('thread_ended')).toMatchObject({ thread: 7, released: 1, restart_ms: 100 })
+    expect((await books.digest()).bookings).toBe(0)
+    await expect(thread.ask(['fellow', { about: 'counts' }])).rejects.toThrow(/being started/)
+    await until(() => said('thread_is_back') !== undefined)
+    expect(await thread.ask(['fellow', { about: 'counts' }])).toBe('still here')
+    expect((await books.digest()).bookings).toBe(1)
+  })
+
+  it('rejects a start that fails with what ended it, and is not tried again', async () => {
+    thread = open(13)
+    await expect(thread.start()).rejects.toThrow('not today')
+    await thread.stop(10_000)
+    expect(said('thread_is_back')).toBeUndefined()
+  })
+
+  it('is gone once it has been stopped, and not started again', async () => {
+    thread = open(7)
+    await thread.start()
+    expect(await thread.stop(10_000)).toEqual({ cut: false })
+    expect(said('thread_ended')).toBeUndefined()
+    await expect(thread.ask(['fellow', { about: 'counts' }])).rejects.toThrow()
+    // Its stream is gone, so is its booking.
+    expect((await books.digest()).bookings).toBe(0)
+  })
+})
