@@ -456,6 +456,15 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(digest.engines.find(({ id }) => id === 'b')?.stats).toBeNull()
     })
 
+    it('takes the size of an engine’s cache from its metrics, in the pool’s blocks, unless the configuration says it', async () => {
+      await restart({ engines: [engine('a'), engine('b', { cacheBlocks: 77 }), engine('c')] })
+      const reported = { stats: stats({ blockTokens: 16, cacheBlocks: 2000 }) }
+      await opened.cluster.observe([probe('a', opened.now(), reported), probe('b', opened.now(), reported)])
+      const sizes = (await opened.cluster.digest()).engines.map(({ id, cacheBlocks }) => [id, cacheBlocks])
+      // 2000 blocks of 16 tokens are 500 of 64.
+      expect(sizes).toEqual([['a', 500], ['b', 77], ['c', null]])
+    })
+
     it('shows the last decisions, newest first, with the last TTFTs and the hit rate of every engine', async () => {
       await restart({ engines: engines('a') })
       for (const [id, ttft, cachedTokens] of [['first', 40, 0], ['second', 20, 64]] as const) {
