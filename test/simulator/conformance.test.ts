@@ -66,6 +66,25 @@ describe('the simulated engine as a real one', () => {
     }
   })
 
+  it('fetches what a prefill engine holds, once or twice, and fails as NIXL does where there is none', async () => {
+    const shared = { model: 'tiny', profile: 'instant', apiKey: engineKey, connector: 'nixl', vocabularySize: 2048, limits: { blockTokens: 32, maxModelLen: 4096 } } as const
+    const nixl = await startFleet({ ...shared, engines: [{ role: 'prefill' }, { role: 'decode' }] })
+    try {
+      const real = (name: string) => read<VectorFile>('nixl.json').exchanges.find((exchange) => exchange.name === name)!
+      const held = await record(nixl.urls[0]!, 'nixl-prefill', real('nixl-prefill').request)
+      const { kv_transfer_params: params } = held.response.json as { kv_transfer_params: object }
+      for (const name of ['nixl-decode', 'nixl-decode-again', 'nixl-unknown-remote']) {
+        const { request, response } = real(name)
+        // The blocks of this fleet's own prefill engine, where the recording names those of its.
+        const json = name === 'nixl-unknown-remote' ? request.json : { ...(request.json as object), kv_transfer_params: params }
+        const simulated = await record(nixl.urls[1]!, name, { ...request, json })
+        expect({ name, unlike: differences(response, simulated.response, { made: true, counted: false }) }).toEqual({ name, unlike: [] })
+      }
+    } finally {
+      await nixl.close()
+    }
+  })
+
   it('has the metrics of a real one: names, types, labels', async () => {
     const { body } = await send({ url: url(), method: 'GET', path: '/metrics' })
     const real = new Map(read<{ families: MetricFamily[] }>('metrics.json').families.map((family) => [family.name, family]))

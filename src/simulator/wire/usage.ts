@@ -19,7 +19,8 @@ export function totalsOf(choices: readonly Choice[], sequences: readonly Sequenc
   sequences.forEach((sequence, at) => {
     completionTokens += sequence.outputs
     if (at % perPrompt !== 0) return
-    const cached = Math.max(0, sequence.cachedTokens)
+    // A NIXL engine says of what it fetched only what the prefill engine had cached, also when it has the blocks itself by now.
+    const cached = sequence.spec.remote ? 0 : Math.max(0, sequence.cachedTokens)
     promptTokens += sequence.spec.promptTokens
     cachedTokens += cached
     createdTokens += Math.max(0, Math.floor(sequence.spec.promptTokens / blockTokens) * blockTokens - cached)
