@@ -32,11 +32,13 @@ writeFileSync(
   new URL('../src/core/tokens/unicode-table.ts', import.meta.url),
   `/** Written by scripts/unicode-classes.ts (Unicode ${process.versions['unicode'] ?? 'unknown'}). */
 
-/** Bits of each class; the letter \`A\` of the runs is the first. */
-export const classBits: readonly number[] = ${JSON.stringify(used).replaceAll(',', ', ')}
+import type { CharacterClasses } from './unicode.ts'
 
-/** Runs of characters of one class from U+0000 on: a capital letter for the class, then the length in base 36 unless it is 1. */
-export const classRuns: string =
-${lines.map((line) => `  '${line}'`).join(' +\n')}
+/** Goes into each vocabulary as it is compiled, so that the gateway does without. */
+export const unicodeClasses: CharacterClasses = {
+  bits: ${JSON.stringify(used).replaceAll(',', ', ')},
+  runs:
+${lines.map((line) => `    '${line}'`).join(' +\n')},
+}
 `,
 )

@@ -1,5 +1,7 @@
 /** Trains a byte-level BPE as Hugging Face's trainer does, so that a benchmark has a vocabulary without downloading one. */
 import { pieceEnds } from '../../src/core/tokens/pre-tokenize.ts'
+import { unicodeClasses } from '../../src/core/tokens/unicode-table.ts'
+import { readClasses } from '../../src/core/tokens/unicode.ts'
 
 const QWEN2 = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 const specials = ['<|endoftext|>', '<|im_start|>', '<|im_end|>']
@@ -40,10 +42,11 @@ function byteNames(): string[] {
 
 function countWords(texts: readonly string[], names: readonly string[]): Map<string, number> {
   const words = new Map<string, number>()
+  const classes = readClasses(unicodeClasses)
   for (const text of texts) {
     const bytes = new TextEncoder().encode(text.normalize('NFC'))
     for (let at = 0; at < bytes.length; ) {
-      const end = pieceEnds.qwen2(bytes, at, bytes.length)
+      const end = pieceEnds.qwen2({ bytes, classes }, at, bytes.length)
       if (end - at <= 48) {
         const word = Array.from(bytes.subarray(at, end), (byte) => names[byte]).join('')
         words.set(word, (words.get(word) ?? 0) + 1)

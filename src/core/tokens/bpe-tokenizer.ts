@@ -107,8 +107,9 @@ export class BpeTokenizer implements ExactTokenizer {
 
   #pieceIds(bytes: Uint8Array, end: number, out: IdBuffer): void {
     const pieceEnd = this.#pieceEnd
+    const text = { bytes, classes: this.#vocabulary.classes }
     for (let at = 0; at < end; ) {
-      const to = pieceEnd(bytes, at, end)
+      const to = pieceEnd(text, at, end)
       this.#piece(bytes, at, to, out)
       at = to
     }

@@ -2,6 +2,7 @@
 import { IdBuffer } from './id-buffer.ts'
 import { Merger } from './merge.ts'
 import { readTokenizerJson, type TokenizerParts } from './tokenizer-json.ts'
+import { unicodeClasses } from './unicode-table.ts'
 import { HEAD_BYTES, MAGIC, MAX_IDS, Vocabulary, VocabularyError, type VocabularyHeader } from './vocabulary.ts'
 
 export interface CompileInput {
@@ -21,6 +22,7 @@ export function compileVocabulary(input: CompileInput): Uint8Array {
   const rule = mergeRule(parts)
   const header: VocabularyHeader = {
     preTokenizer: parts.preTokenizer,
+    classes: unicodeClasses,
     nfc: parts.nfc,
     ignoreMerges: parts.ignoreMerges,
     merges: rule.merges,

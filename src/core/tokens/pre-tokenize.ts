@@ -2,10 +2,10 @@
  * The pre-tokenizers of the model families in use, as scanners over UTF-8: each says where the piece that begins at
  * `at` ends, exactly as its regex would match there.
  */
-import { BEGIN, charAt, END, LETTER, NEWLINE, NUMBER, runOf, runWithout, SPACE } from './unicode.ts'
+import { BEGIN, charAt, END, LETTER, NEWLINE, NUMBER, runOf, runWithout, SPACE, type ClassedText } from './unicode.ts'
 
 /** End of the piece that begins at `at < end`. The bytes are valid UTF-8, and `end` is the end of the text. */
-export type PieceEnd = (bytes: Uint8Array, at: number, end: number) => number
+export type PieceEnd = (text: ClassedText, at: number, end: number) => number
 
 export type PreTokenizer = 'gpt2' | 'qwen2' | 'llama3' | 'o200k'
 
@@ -20,8 +20,8 @@ export const patterns: Readonly<Record<string, PreTokenizer>> = {
 
 export const pieceEnds: Readonly<Record<PreTokenizer, PieceEnd>> = {
   gpt2: gpt2Piece,
-  qwen2: (bytes, at, end) => cl100kPiece(bytes, at, end, 1),
-  llama3: (bytes, at, end) => cl100kPiece(bytes, at, end, 3),
+  qwen2: (text, at, end) => cl100kPiece(text, at, end, 1),
+  llama3: (text, at, end) => cl100kPiece(text, at, end, 3),
   o200k: o200kPiece,
 }
 
@@ -32,28 +32,28 @@ const APOSTROPHE = 0x27
 const SLASH = 0x2f
 
 /** End of the contraction whose apostrophe is at `at`, or 0. */
-function contraction(bytes: Uint8Array, at: number, end: number, anyCase: boolean): number {
+function contraction(text: ClassedText, at: number, end: number, anyCase: boolean): number {
   if (at + 1 >= end) return 0
   const fold = anyCase ? 0x20 : 0
-  const first = (bytes[at + 1] as number) | fold
+  const first = (text.bytes[at + 1] as number) | fold
   // s, t, m, d
   if (first === 0x73 || first === 0x74 || first === 0x6d || first === 0x64) return at + 2
   // The long s is an s to whoever ignores case by Unicode's rules.
   if (at + 2 >= end) return 0
-  if (anyCase && bytes[at + 1] === 0xc5 && bytes[at + 2] === 0xbf) return at + 3
-  const second = (bytes[at + 2] as number) | fold
+  if (anyCase && text.bytes[at + 1] === 0xc5 && text.bytes[at + 2] === 0xbf) return at + 3
+  const second = (text.bytes[at + 2] as number) | fold
   // re, ve, ll
   if (second === 0x65 && (first === 0x72 || first === 0x76)) return at + 3
   return second === 0x6c && first === 0x6c ? at + 3 : 0
 }
 
 /** `\s+(?!\S)|\s+`, and before it `\s*[\r\n]+` where `newlines`. `at` is white space. */
-function spaces(bytes: Uint8Array, at: number, end: number, newlines: boolean): number {
+function spaces(text: ClassedText, at: number, end: number, newlines: boolean): number {
   let i = at
   let last = at
   let afterNewline = 0
   while (i < end) {
-    const char = charAt(bytes, i)
+    const char = charAt(text, i)
     if ((char & SPACE) === 0) break
     last = i
     i += char >> 8
@@ -63,10 +63,10 @@ function spaces(bytes: Uint8Array, at: number, end: number, newlines: boolean): 
   return i === end || last === at ? i : last
 }
 
-function digits(bytes: Uint8Array, at: number, end: number, most: number): number {
+function digits(text: ClassedText, at: number, end: number, most: number): number {
   let i = at
   for (let count = 0; count < most && i < end; count++) {
-    const char = charAt(bytes, i)
+    const char = charAt(text, i)
     if ((char & NUMBER) === 0) break
     i += char >> 8
   }
@@ -74,85 +74,85 @@ function digits(bytes: Uint8Array, at: number, end: number, most: number): numbe
 }
 
 /** Start of ` ?[^\s\p{L}\p{N}]+` after its optional blank, or -1 where it does not match. */
-function marksStart(bytes: Uint8Array, at: number, end: number): number {
-  const start = bytes[at] === BLANK ? at + 1 : at
-  return start < end && (charAt(bytes, start) & NOT_MARKS) === 0 ? start : -1
+function marksStart(text: ClassedText, at: number, end: number): number {
+  const start = text.bytes[at] === BLANK ? at + 1 : at
+  return start < end && (charAt(text, start) & NOT_MARKS) === 0 ? start : -1
 }
 
-function gpt2Piece(bytes: Uint8Array, at: number, end: number): number {
-  const lead = bytes[at] as number
+function gpt2Piece(text: ClassedText, at: number, end: number): number {
+  const lead = text.bytes[at] as number
   if (lead === APOSTROPHE) {
-    const contracted = contraction(bytes, at, end, false)
+    const contracted = contraction(text, at, end, false)
     if (contracted > 0) return contracted
   }
   const start = lead === BLANK && at + 1 < end ? at + 1 : at
-  const char = charAt(bytes, start)
-  if ((char & LETTER) !== 0) return runOf(LETTER, bytes, start, end)
-  if ((char & NUMBER) !== 0) return runOf(NUMBER, bytes, start, end)
-  if ((char & SPACE) === 0) return runWithout(NOT_MARKS, bytes, start, end)
-  return spaces(bytes, at, end, false)
+  const char = charAt(text, start)
+  if ((char & LETTER) !== 0) return runOf(LETTER, text, start, end)
+  if ((char & NUMBER) !== 0) return runOf(NUMBER, text, start, end)
+  if ((char & SPACE) === 0) return runWithout(NOT_MARKS, text, start, end)
+  return spaces(text, at, end, false)
 }
 
-function cl100kPiece(bytes: Uint8Array, at: number, end: number, mostDigits: number): number {
-  const lead = bytes[at] as number
+function cl100kPiece(text: ClassedText, at: number, end: number, mostDigits: number): number {
+  const lead = text.bytes[at] as number
   if (lead === APOSTROPHE) {
-    const contracted = contraction(bytes, at, end, true)
+    const contracted = contraction(text, at, end, true)
     if (contracted > 0) return contracted
   }
-  const char = charAt(bytes, at)
-  if ((char & LETTER) !== 0) return runOf(LETTER, bytes, at, end)
-  if ((char & NUMBER) !== 0) return digits(bytes, at, end, mostDigits)
+  const char = charAt(text, at)
+  if ((char & LETTER) !== 0) return runOf(LETTER, text, at, end)
+  if ((char & NUMBER) !== 0) return digits(text, at, end, mostDigits)
   if ((char & NEWLINE) === 0) {
     const next = at + (char >> 8)
-    if (next < end && (charAt(bytes, next) & LETTER) !== 0) return runOf(LETTER, bytes, next, end)
+    if (next < end && (charAt(text, next) & LETTER) !== 0) return runOf(LETTER, text, next, end)
   }
-  const marks = marksStart(bytes, at, end)
-  if (marks >= 0) return runOf(NEWLINE, bytes, runWithout(NOT_MARKS, bytes, marks, end), end)
-  return spaces(bytes, at, end, true)
+  const marks = marksStart(text, at, end)
+  if (marks >= 0) return runOf(NEWLINE, text, runWithout(NOT_MARKS, text, marks, end), end)
+  return spaces(text, at, end, true)
 }
 
-function o200kPiece(bytes: Uint8Array, at: number, end: number): number {
-  const char = charAt(bytes, at)
+function o200kPiece(text: ClassedText, at: number, end: number): number {
+  const char = charAt(text, at)
   const prefixed = (char & (WORD | NEWLINE)) === 0 ? at + (char >> 8) : -1
-  const word = endedWord(bytes, prefixed, at, end)
+  const word = endedWord(text, prefixed, at, end)
   if (word > 0) {
-    const contracted = bytes[word] === APOSTROPHE && word < end ? contraction(bytes, word, end, true) : 0
+    const contracted = text.bytes[word] === APOSTROPHE && word < end ? contraction(text, word, end, true) : 0
     return contracted > 0 ? contracted : word
   }
-  if ((char & NUMBER) !== 0) return digits(bytes, at, end, 3)
-  const marks = marksStart(bytes, at, end)
-  if (marks < 0) return spaces(bytes, at, end, true)
-  let i = runWithout(NOT_MARKS, bytes, marks, end)
-  while (i < end && (bytes[i] === SLASH || (charAt(bytes, i) & NEWLINE) !== 0)) i++
+  if ((char & NUMBER) !== 0) return digits(text, at, end, 3)
+  const marks = marksStart(text, at, end)
+  if (marks < 0) return spaces(text, at, end, true)
+  let i = runWithout(NOT_MARKS, text, marks, end)
+  while (i < end && (text.bytes[i] === SLASH || (charAt(text, i) & NEWLINE) !== 0)) i++
   return i
 }
 
 /** The two word alternatives of o200k, each tried with its optional prefix character, then without; 0: no match. */
-function endedWord(bytes: Uint8Array, prefixed: number, at: number, end: number): number {
+function endedWord(text: ClassedText, prefixed: number, at: number, end: number): number {
   for (const match of [beginThenEnd, beginOnly]) {
-    const longest = prefixed > 0 ? match(bytes, prefixed, end) : 0
-    const found = longest > 0 ? longest : match(bytes, at, end)
+    const longest = prefixed > 0 ? match(text, prefixed, end) : 0
+    const found = longest > 0 ? longest : match(text, at, end)
     if (found > 0) return found
   }
   return 0
 }
 
 /** `[begin]*[end]+`, giving back characters that are both when nothing else ends the word. */
-function beginThenEnd(bytes: Uint8Array, at: number, end: number): number {
+function beginThenEnd(text: ClassedText, at: number, end: number): number {
   let i = at
   let afterLastBoth = 0
   while (i < end) {
-    const char = charAt(bytes, i)
+    const char = charAt(text, i)
     if ((char & BEGIN) === 0) break
     i += char >> 8
     if ((char & END) !== 0) afterLastBoth = i
   }
-  const ended = runOf(END, bytes, i, end)
+  const ended = runOf(END, text, i, end)
   return ended > i ? ended : afterLastBoth
 }
 
 /** `[begin]+[end]*`, tried only where the other did not match, so no character here is both. */
-function beginOnly(bytes: Uint8Array, at: number, end: number): number {
-  const i = runOf(BEGIN, bytes, at, end)
-  return i > at ? runOf(END, bytes, i, end) : 0
+function beginOnly(text: ClassedText, at: number, end: number): number {
+  const i = runOf(BEGIN, text, at, end)
+  return i > at ? runOf(END, text, i, end) : 0
 }

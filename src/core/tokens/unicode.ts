@@ -1,8 +1,7 @@
 /**
- * What a pre-tokenizer's regex can ask about a character, as bits. The table is shipped, not taken from the runtime:
- * ids must not depend on its Unicode version.
+ * What a pre-tokenizer's regex can ask about a character, as bits. The table comes with the vocabulary, not from the
+ * runtime: ids must not depend on its Unicode version.
  */
-import { classBits, classRuns } from './unicode-table.ts'
 
 export const LETTER = 1
 export const NUMBER = 2
@@ -15,31 +14,44 @@ export const BEGIN = 16
 /** Ll, Lm, Lo or M: what may end one. */
 export const END = 32
 
-const classes = readRuns()
+/** The classes of all characters, as a compiled vocabulary carries them. */
+export interface CharacterClasses {
+  /** Bits of each class; the letter `A` of the runs is the first. */
+  readonly bits: readonly number[]
+  /** Runs of characters of one class from U+0000 on: a capital letter for the class, then the length in base 36 unless it is 1. */
+  readonly runs: string
+}
 
-function readRuns(): Uint8Array {
+/** UTF-8 to be cut into pieces, and the bits of every code point. */
+export interface ClassedText {
+  readonly bytes: Uint8Array
+  readonly classes: Uint8Array
+}
+
+/** Bits by code point: 1.1 MB. */
+export function readClasses({ bits, runs }: CharacterClasses): Uint8Array {
   const table = new Uint8Array(0x110000)
   let code = 0
-  for (let i = 0; i < classRuns.length; ) {
-    const bits = classBits[classRuns.charCodeAt(i++) - 0x41] as number
+  for (let i = 0; i < runs.length; ) {
+    const own = bits[runs.charCodeAt(i++) - 0x41] as number
     let length = 0
-    for (let digit = base36(i); digit >= 0; digit = base36(++i)) length = length * 36 + digit
+    for (let digit = base36(runs, i); digit >= 0; digit = base36(runs, ++i)) length = length * 36 + digit
     const end = code + Math.max(length, 1)
-    if (bits !== 0) table.fill(bits, code, end)
+    if (own !== 0) table.fill(own, code, end)
     code = end
   }
   return table
 }
 
 /** The digit at `i` of the runs, or -1. */
-function base36(i: number): number {
-  const unit = classRuns.charCodeAt(i)
+function base36(runs: string, i: number): number {
+  const unit = runs.charCodeAt(i)
   if (unit >= 0x30 && unit <= 0x39) return unit - 0x30
   return unit >= 0x61 && unit <= 0x7a ? unit - 0x57 : -1
 }
 
 /** Class bits of the UTF-8 character that begins at `at`, and its width in bytes from bit 8 on. The bytes must be valid UTF-8. */
-export function charAt(bytes: Uint8Array, at: number): number {
+export function charAt({ bytes, classes }: ClassedText, at: number): number {
   const lead = bytes[at] as number
   if (lead < 0x80) return (classes[lead] as number) | 0x100
   let code: number
@@ -59,10 +71,10 @@ export function charAt(bytes: Uint8Array, at: number): number {
 }
 
 /** End of the run of characters with any of `bits`, from `at`. */
-export function runOf(bits: number, bytes: Uint8Array, at: number, end: number): number {
+export function runOf(bits: number, text: ClassedText, at: number, end: number): number {
   let i = at
   while (i < end) {
-    const char = charAt(bytes, i)
+    const char = charAt(text, i)
     if ((char & bits) === 0) break
     i += char >> 8
   }
@@ -70,10 +82,10 @@ export function runOf(bits: number, bytes: Uint8Array, at: number, end: number):
 }
 
 /** End of the run of characters with none of `bits`, from `at`. */
-export function runWithout(bits: number, bytes: Uint8Array, at: number, end: number): number {
+export function runWithout(bits: number, text: ClassedText, at: number, end: number): number {
   let i = at
   while (i < end) {
-    const char = charAt(bytes, i)
+    const char = charAt(text, i)
     if ((char & bits) !== 0) break
     i += char >> 8
   }

@@ -5,8 +5,9 @@
  * the bytes of all ids joined; the listed merges as u32 each (id × 256 + left length).
  */
 import type { PreTokenizer } from './pre-tokenize.ts'
+import { readClasses, type CharacterClasses } from './unicode.ts'
 
-export const MAGIC = 0x31564c46
+export const MAGIC = 0x32564c46
 export const HEAD_BYTES = 16
 /** Ids must fit beside 14 bits of hash in one table entry. */
 export const MAX_IDS = 1 << 18
@@ -34,6 +35,7 @@ export interface AddedToken {
 
 export interface VocabularyHeader {
   readonly preTokenizer: PreTokenizer
+  readonly classes: CharacterClasses
   readonly nfc: boolean
   /** A piece that is a token is that token, whatever the merges would make of it. */
   readonly ignoreMerges: boolean
@@ -64,6 +66,8 @@ const EMPTY = -1
 export class Vocabulary {
   readonly header: VocabularyHeader
   readonly size: number
+  /** What the pre-tokenizer asks of each code point. */
+  readonly classes: Uint8Array
   /** Longest token, bytes. */
   readonly longest: number
   /** Id of each single byte. */
@@ -80,6 +84,7 @@ export class Vocabulary {
   constructor(file: Uint8Array) {
     const { header, size, merges, at } = readHead(file)
     this.header = header
+    this.classes = readClasses(header.classes)
     this.size = size
     this.#indirect = new Set(header.indirect)
     const lengths = file.subarray(at, at + size)
@@ -213,4 +218,4 @@ function readHead(file: Uint8Array): { header: VocabularyHeader; size: number; m
 }
 
 const notCompiled = (): VocabularyError =>
-  new VocabularyError('not a compiled vocabulary: make one with `firstlight vocab compile tokenizer.json -o NAME.vocab`')
+  new VocabularyError('not a compiled vocabulary of this version: make one with `firstlight vocab compile tokenizer.json -o NAME.vocab`')
