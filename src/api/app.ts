@@ -40,8 +40,8 @@ const MODELS = '/v1/models/'
 
 const serving =
   (door: Door, shape: ErrorShape, handle: (incoming: Incoming) => Response | Promise<Response>): Serve =>
-  (request, scope) =>
-    guarded(new Incoming(request, scope, door.ports, shape), door.ports, handle)
+  (asked, scope) =>
+    guarded(new Incoming(asked, scope, door.ports, shape), door.ports, handle)
 
 /** What goes to engines, by path, all of it POST. A platform that finds the path by itself may call these without the app. */
 export function enginePosts(door: Door): ReadonlyMap<string, Serve> {

@@ -26,7 +26,9 @@ export function directDoor({ gateway, scopeOf, rest, log }: DirectDoorParts): Re
     const serve = incoming.method === 'POST' ? gateway.posts.get(incoming.url!) : undefined
     if (serve === undefined || !PLAIN_HOST.test(incoming.headers.host ?? '')) return rest(incoming, outgoing)
     const request = new IncomingRequest(incoming)
-    watchClient(request, incoming, outgoing)
+    outgoing.on('close', () => {
+      if (!outgoing.writableFinished) request.leave()
+    })
     serve(request, scopeOf({ incoming, outgoing }))
       .then((response) => {
         if (response !== RESPONSE_ALREADY_SENT) answer(response, incoming, outgoing)
@@ -36,18 +38,6 @@ export function directDoor({ gateway, scopeOf, rest, log }: DirectDoorParts): Re
         outgoing.destroy()
       })
   }
-}
-
-function watchClient(request: IncomingRequest, incoming: IncomingMessage, outgoing: ServerResponse): void {
-  outgoing.on('close', () => {
-    if (!outgoing.writableFinished) request.leave()
-  })
-  if (outgoing.socket !== null) return
-  // Behind another answer on the same connection: until its turn comes, only the connection tells.
-  const { socket } = incoming
-  const leave = (): void => request.leave()
-  socket.on('close', leave)
-  outgoing.on('finish', () => socket.off('close', leave))
 }
 
 /** Refusals, and what else did not go to the client's socket. The adapter knows how to write any of it, and what to do with a body nobody read. */
