@@ -25,7 +25,7 @@ describe('where an address can be reached from', () => {
   ])('%s is %s', (url, reach) => expect(reachOf(url)).toBe(reach))
 })
 
-const facts = (reach: Reach, more: object = {}) => ({ reach, switches: { paused: false, sleeping: false, loadsAdapters: true, profiles: true }, events: [], ...more }) as unknown as EngineFacts
+const facts = (reach: Reach, more: object = {}) => ({ reach, version: null, switches: { paused: false, sleeping: false, loadsAdapters: true, profiles: true }, events: [], ...more }) as unknown as EngineFacts
 
 function exposed(given: EngineFacts): string[] {
   const found = new Findings()
@@ -40,6 +40,12 @@ describe('what strangers must not reach', () => {
     expect(exposed(facts('public'))).toEqual(['dev_mode: problem', 'adapter_loading: problem', 'profiler: problem'])
     expect(exposed(facts('public', { guarded: true }))).toEqual(['dev_mode: note', 'adapter_loading: note', 'profiler: note'])
     expect(exposed(facts('public', { switches: { paused: null, sleeping: null, loadsAdapters: false, profiles: false } }))).toEqual([])
+  })
+
+  it('is all of a vLLM but /v1, at a public address, whatever its key', () => {
+    const switches = { paused: null, sleeping: null, loadsAdapters: false, profiles: false }
+    const marks = (more: object) => exposed(facts('public', { switches, version: '0.32.0', stranger: 401, guarded: false, ...more }))
+    expect([marks({}), marks({ guarded: true }), marks({ version: null }), marks({ reach: 'private' })]).toEqual([['open_routes: warning'], [], [], []])
   })
 
   it.each([

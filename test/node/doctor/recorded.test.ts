@@ -72,6 +72,11 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     expect(seen.find('cache_size').says).toBe('2000 blocks of 32 tokens: 64,000 tokens')
   })
 
+  it('reads KV events of an engine that lists no sources off its flags, in development mode', async () => {
+    const seen = await examine({ 'GET /kv_event_sources': { status: 404, body: { detail: 'Not Found' } } })
+    expect(seen.find('kv_events')).toMatchObject({ mark: 'ok', says: 'tcp://127.0.0.1:0, replay tcp://127.0.0.1:0' })
+  })
+
   it('takes a server that is no vLLM for one, and says so', async () => {
     const model = { object: 'list', data: [{ id: 'llama', object: 'model' }] }
     const chat = { choices: [], usage: { prompt_tokens: 3, completion_tokens: 1 } }

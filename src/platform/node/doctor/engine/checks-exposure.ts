@@ -5,13 +5,16 @@ import { inDevMode, type EngineFacts } from './facts.ts'
 
 const markOf: Readonly<Record<Reach, Mark>> = { loopback: 'note', private: 'warning', public: 'problem' }
 
-export function checkExposure({ reach, guarded, switches, events }: EngineFacts, found: Findings): void {
+export function checkExposure({ reach, guarded, stranger, version, switches, events }: EngineFacts, found: Findings): void {
   const mark = guarded ? 'note' : markOf[reach]
   const here = guarded ? ' (to those who show the headers of the configuration)' : reach === 'loopback' ? ' (reached over the loopback: see that its port is bound to it)' : ''
   const open = [...(inDevMode(switches) ? (['dev_mode'] as const) : []), ...(switches.loadsAdapters ? (['adapter_loading'] as const) : []), ...(switches.profiles ? (['profiler'] as const) : [])]
   for (const check of open) {
     const { says, costs, next } = WORDS[check]
     found.add(mark, check, says + here, { costs, next })
+  }
+  if (reach === 'public' && !guarded && stranger !== 200 && version !== null) {
+    found.warn('open_routes', 'vLLM’s key guards /v1 and no more, at a public address', { costs: 'Strangers read its /metrics and keep its CPU busy with /tokenize.', next: 'Put a proxy or a tunnel in front that lets only the gateway in.' })
   }
   for (const { endpoint, replayEndpoint } of events?.filter(({ enabled }) => enabled) ?? []) {
     const wide = [endpoint, replayEndpoint].filter((socket) => socket !== null && isOpen(socket))

@@ -43,16 +43,18 @@ export async function readEngine(place: Place, options: ReadOptions): Promise<En
     readSwitches(asks),
   ])
   const model = (options.model === null ? null : cardOf(models, options.model)) ?? baseCard(models)
-  const [tokens, info, generated] = await Promise.all([
+  const [tokens, told, generated] = await Promise.all([
     tokenize(place, model?.id ?? null, options.limitMs),
     inDevMode(switches) ? ask(place, { path: '/server_info?config_format=json', limitMs: INFO_MS }).then(jsonOf) : null,
     model === null || !options.generate || isAway(switches, metrics) ? null : generate(place, model, options.generateMs),
   ])
+  const info = readServerInfo(told)
   return {
-    url: place.url, reach: reachOf(place.url), keyed, health, version, models, metrics, events, tokens, switches, generated,
+    url: place.url, reach: reachOf(place.url), keyed, health, version, models, metrics, tokens, switches, info, generated,
+    // Before vLLM 0.32 only its flags tell.
+    events: events ?? (info === null ? null : info.events === null ? [] : [info.events]),
     stranger: answered(strange) ? strange.status : null,
     guarded: !answered(strangeHealth) || strangeHealth.status !== health.status,
-    info: readServerInfo(info),
     idle: await idle,
   }
 }
