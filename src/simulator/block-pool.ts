@@ -1,3 +1,5 @@
+import type { CacheJournal } from './cache-journal.ts'
+
 /**
  * The KV blocks of one engine: reference counts, a prefix cache over chained block keys, and the order in which free
  * blocks are taken (vLLM V1's BlockPool). A block that nobody holds keeps its content until it is taken for something
@@ -15,13 +17,16 @@ export class BlockPool {
   /** Open addressing from key to block + 1; 0 is empty. */
   readonly #table: Int32Array
   readonly #mask: number
+  readonly #journal: CacheJournal | null
   #freeCount = 0
   #namedCount = 0
   #evictions = 0
 
-  constructor(size: number) {
+  /** @param journal is told what is lost; null: nobody wants to know */
+  constructor(size: number, journal: CacheJournal | null = null) {
     if (!Number.isInteger(size) || size < 1) throw new RangeError(`a pool needs at least one block, got ${size}`)
     this.size = size
+    this.#journal = journal
     this.#refs = new Int32Array(size)
     this.#low = new Uint32Array(size)
     this.#high = new Uint32Array(size)
@@ -71,6 +76,7 @@ export class BlockPool {
     if (block === this.size) throw new RangeError('no free block: check freeCount first')
     this.#unlink(block)
     if (this.#named[block] === 1) {
+      this.#journal?.add({ kind: 'removed', low: this.#low[block]!, high: this.#high[block]! })
       this.#forget(block)
       this.#evictions += 1
     }
@@ -109,6 +115,7 @@ export class BlockPool {
     this.#table.fill(0)
     this.#named.fill(0)
     this.#namedCount = 0
+    this.#journal?.add({ kind: 'cleared' })
   }
 
   #home(low: number, high: number): number {

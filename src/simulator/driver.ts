@@ -1,4 +1,5 @@
 import type { Clock } from './clock.ts'
+import type { CacheChange } from './cache-journal.ts'
 import { EngineModel, type EngineModelOptions } from './engine-model.ts'
 import type { Sequence, SequenceSpec } from './sequence.ts'
 
@@ -14,6 +15,8 @@ export interface Measures {
   readonly gap: (ms: number) => void
   /** A step computes so many tokens. */
   readonly step: (tokens: number) => void
+  /** The prefix cache changed. */
+  readonly cached?: (changes: readonly CacheChange[]) => void
 }
 
 /** Runs a model by a clock: one timer, set to the model's next event. */
@@ -28,6 +31,7 @@ export class Driver {
     this.#clock = clock
     this.model = new EngineModel(options, {
       step: measures.step,
+      ...(measures.cached === undefined ? {} : { cached: measures.cached }),
       token: (sequence) => {
         if (sequence.outputs > 1) measures.gap(sequence.lastGapMs)
         this.#watchers.get(sequence)?.token(sequence)

@@ -1,4 +1,5 @@
 import { BlockPool } from './block-pool.ts'
+import { type CacheChange, CacheJournal } from './cache-journal.ts'
 import { DueList } from './due-list.ts'
 import { newCounters, type EngineCounters } from './engine-counters.ts'
 import { KvCache } from './kv-cache.ts'
@@ -22,6 +23,8 @@ export interface EngineListener {
   readonly token?: (sequence: Sequence, at: number) => void
   /** A step begins that computes so many tokens. Left out, nothing is spent on it. */
   readonly step?: (tokens: number, at: number) => void
+  /** What changed in the prefix cache since the last step that ended. Left out, nobody keeps account of it. */
+  readonly cached?: (changes: readonly CacheChange[], at: number) => void
   /** Called exactly once for each submitted sequence. */
   readonly ended?: (sequence: Sequence, at: number) => void
 }
@@ -42,6 +45,7 @@ export class EngineModel {
 
   readonly #holdLeaseMs: number
   readonly #listener: EngineListener
+  readonly #journal: CacheJournal | null
   readonly #cache: KvCache
   readonly #scheduler: Scheduler
   readonly #transfers = new DueList()
@@ -56,10 +60,11 @@ export class EngineModel {
   constructor(options: EngineModelOptions, listener: EngineListener = {}) {
     this.limits = options.limits
     this.law = options.law
-    this.pool = new BlockPool(options.limits.cacheBlocks)
+    this.#journal = listener.cached === undefined ? null : new CacheJournal()
+    this.pool = new BlockPool(options.limits.cacheBlocks, this.#journal)
     this.#holdLeaseMs = options.holdLeaseMs ?? 30_000
     this.#listener = listener
-    this.#cache = new KvCache(this.pool, options.limits.blockTokens, options.prefixCaching ?? true)
+    this.#cache = new KvCache(this.pool, options.limits.blockTokens, options.prefixCaching ?? true, this.#journal)
     this.#scheduler = new Scheduler(options.limits, this.#cache, this.counters, (sequence, now) => this.#startTransfer(sequence, now))
   }
 
@@ -258,6 +263,7 @@ export class EngineModel {
       }
     }
     if (ended) scheduler.running = scheduler.running.filter((sequence) => !sequence.ended)
+    if (this.#journal?.isEmpty === false) this.#listener.cached?.(this.#journal.take(), this.#now)
   }
 
   #countToken(sequence: Sequence): void {

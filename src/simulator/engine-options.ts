@@ -37,6 +37,8 @@ export interface EngineOptions {
   /** `VLLM_SERVER_DEV_MODE`: sleep, pause, reset. */
   readonly devMode?: boolean
   readonly holdLeaseMs?: number
+  /** `--kv-events-config`: publish what changes in the prefix cache. A host gives it sockets. */
+  readonly kvEvents?: boolean
   /** Requests kept for assertions. */
   readonly keepRequests?: number
 }
@@ -65,6 +67,7 @@ export interface EngineSettings {
   readonly requestIdHeaders: boolean
   readonly devMode: boolean
   readonly holdLeaseMs: number
+  readonly kvEvents: boolean
   readonly keepRequests: number
 }
 
@@ -97,6 +100,7 @@ export function settle(options: EngineOptions, index: number): EngineSettings {
     requestIdHeaders: options.requestIdHeaders ?? true,
     devMode: options.devMode ?? true,
     holdLeaseMs: options.holdLeaseMs ?? 30_000,
+    kvEvents: options.kvEvents ?? false,
     keepRequests: options.keepRequests ?? 16,
   }
 }

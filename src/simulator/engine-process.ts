@@ -1,4 +1,5 @@
 import { json, type Answer, type Incoming } from './answer.ts'
+import type { CacheChange } from './cache-journal.ts'
 import type { Clock } from './clock.ts'
 import { Driver } from './driver.ts'
 import type { EngineSettings } from './engine-options.ts'
@@ -34,6 +35,10 @@ export interface ProcessOptions {
   readonly load: () => number
   /** Called once when a request has killed the process. */
   readonly died: () => void
+  /** What changed in its prefix cache. Left out, it keeps no account of that. */
+  readonly cached?: (changes: readonly CacheChange[]) => void
+  /** `GET /kv_event_sources`. */
+  readonly eventSources: () => object
 }
 
 /** As seen on a real server: errors for everybody, and within half a second nobody listens. */
@@ -67,6 +72,7 @@ export class EngineProcess implements Routed {
     this.driver = new Driver(services.clock, settings, {
       gap: (ms) => metrics.interToken.record(ms / 1000),
       step: (tokens) => metrics.stepTokens.record(tokens),
+      ...(options.cached === undefined ? {} : { cached: options.cached }),
     })
     this.kv = this.#connect(index)
   }
@@ -173,6 +179,10 @@ export class EngineProcess implements Routed {
       kv: this.kv,
       startedAtS: this.#startedAt / 1000,
     })
+  }
+
+  eventSources(): object {
+    return this.#options.eventSources()
   }
 
   serverInfo(parsed: boolean): object {

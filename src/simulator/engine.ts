@@ -4,6 +4,7 @@ import type { EngineSettings } from './engine-options.ts'
 import { EngineProcess, type FleetServices } from './engine-process.ts'
 import { FaultSwitch, type FaultRule } from './faults.ts'
 import type { KvConnector } from './kv-connector.ts'
+import type { KvEventSink } from './kv-events.ts'
 import { RequestLog } from './request-log.ts'
 import { supervise } from './supervise.ts'
 import { isInference } from './wire/routes.ts'
@@ -14,6 +15,8 @@ export class SimulatedEngine {
   readonly log: RequestLog
   /** Set by a host that listens on a port. */
   url: string | null = null
+  /** Where its KV events go, with `kvEvents` among its options. */
+  events: KvEventSink | null = null
 
   readonly #index: number
   readonly #services: FleetServices
@@ -76,6 +79,7 @@ export class SimulatedEngine {
   restart(): void {
     if (!this.#down) this.kill()
     this.#down = false
+    this.events?.restarted()
     this.#process = this.#boot()
     this.#slow()
     this.#tell()
@@ -101,6 +105,8 @@ export class SimulatedEngine {
       index: this.#index,
       services: this.#services,
       load: () => this.log.running,
+      eventSources: () => this.events?.sources() ?? {},
+      ...(this.settings.kvEvents ? { cached: (changes) => this.events?.publish(changes, this.#services.clock.now()) } : {}),
       died: () => {
         if (this.#process === born) this.kill()
       },

@@ -1,4 +1,5 @@
 import type { BlockPool } from './block-pool.ts'
+import type { CacheJournal } from './cache-journal.ts'
 import type { Sequence } from './sequence.ts'
 
 /** The block tables of sequences over one pool: vLLM V1's KVCacheManager. */
@@ -6,11 +7,13 @@ export class KvCache {
   readonly #pool: BlockPool
   readonly #blockTokens: number
   readonly #prefixCaching: boolean
+  readonly #journal: CacheJournal | null
 
-  constructor(pool: BlockPool, blockTokens: number, prefixCaching: boolean) {
+  constructor(pool: BlockPool, blockTokens: number, prefixCaching: boolean, journal: CacheJournal | null = null) {
     this.#pool = pool
     this.#blockTokens = blockTokens
     this.#prefixCaching = prefixCaching
+    this.#journal = journal
   }
 
   /**
@@ -50,7 +53,10 @@ export class KvCache {
     for (let at = sequence.namedBlocks; at < full; at += 1) {
       this.#pool.name(sequence.table[at]!, blocks[at * 2]!, blocks[at * 2 + 1]!)
     }
-    if (full > sequence.namedBlocks) sequence.namedBlocks = full
+    if (full <= sequence.namedBlocks) return
+    const { content } = sequence.spec
+    if (content !== undefined) this.#journal?.add({ kind: 'stored', content, blocks, from: sequence.namedBlocks, to: full })
+    sequence.namedBlocks = full
   }
 
   /** Gives all blocks back, tail first, so that a prefix outlives what hangs on it. */

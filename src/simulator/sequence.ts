@@ -1,3 +1,11 @@
+/** What KV events tell of a sequence besides its keys. */
+export interface SequenceContent {
+  /** Prompt and output. */
+  readonly tokens: Uint32Array
+  readonly salt: string | null
+  readonly adapter: string | null
+}
+
 /** What an engine is asked to compute. Output length is known in advance: the simulated model is deterministic. */
 export interface SequenceSpec {
   readonly promptTokens: number
@@ -8,6 +16,8 @@ export interface SequenceSpec {
    * Equal keys mean equal content up to there, so ids of a recorded trace will do. Blocks beyond it are never found again.
    */
   readonly blocks: Uint32Array
+  /** Needed where the engine publishes KV events. */
+  readonly content?: SequenceContent
   /** The prompt's KV is fetched from another engine, where it is not cached here. */
   readonly remote?: boolean
   /** After the end, keep the blocks until `readByRemote` or the lease ends. */

@@ -12,7 +12,7 @@ const gateway = { draining: false, droppedRecords: 0, droppedSpans: 2, silentEng
 const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
   id: 'a', role: 'any', weight: 1, available: true, healthy: true, draining: false, asleep: false, circuit: 'open',
   requests: 3, activeBlocks: 40, queuedPrefillS: 0.5, queuedPrefillTokens: 900, cachedBlocks: 100, cacheBlocks: 1000,
-  ttftMs: 250, hitRate: 0.4, requestsTotal: 9, failuresTotal: 1,
+  ttftMs: 250, hitRate: 0.4, kvFeed: { state: 'exact', changes: 70, resyncs: 1, lagMs: 12 }, requestsTotal: 9, failuresTotal: 1,
   stats: { running: 2, waiting: 1, kvUsage: 0.3, blockTokens: 16, cacheBlocks: 1000, prefixCaching: true, adapters: null, ageMs: 5 },
   learned: { law: { fixedS: 0, perTokenS: 0.0001, perPairS: 0 }, samples: 9, confidence: 0.8, cacheBlocks: null, ttftError: 0.2, predictedCachedTokens: 60, actualCachedTokens: 50, cachedTokensError: 10, restarts: 1, silentMiss: ['why'], warmth: 1 },
   ...changes,
@@ -75,7 +75,7 @@ describe('the text of /metrics', () => {
 })
 
 it('leaves out what is not known instead of saying zero', () => {
-  const { learned: _, hitRate: __, queuedPrefillTokens: ___, ...old } = engine({ ttftMs: null, stats: null })
+  const { learned: _, hitRate: __, queuedPrefillTokens: ___, kvFeed: ____, ...old } = engine({ ttftMs: null, stats: null })
   const families = parseExposition(exposition({ digests: [digest({ engines: [old], decisions: [] })], rollups: [], gateway }))
   for (const name of ['engine_time_to_first_token_mean_seconds', 'engine_prefix_cache_hit_ratio', 'engine_silent_miss', 'engine_reported_num_requests_running', 'decisions_total']) {
     expect(families.has(`firstlight_${name}`)).toBe(false)

@@ -46,12 +46,6 @@ export class BlockTree {
     return this.nodes.words[node * NODE_STRIDE + LENGTH]!
   }
 
-  /** Of a run's last block. */
-  lastHash(node: number): readonly [lo: number, hi: number] {
-    const at = (this.nodes.words[node * NODE_STRIDE + OFFSET]! + this.length(node) - 1) * 2
-    return [this.arena.words[at]!, this.arena.words[at + 1]!]
-  }
-
   /** Finds the longest known prefix of the first `count` blocks. */
   locate(blocks: Uint32Array, count: number): void {
     const nodes = this.nodes.words

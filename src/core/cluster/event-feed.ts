@@ -1,10 +1,23 @@
 import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
 import type { PrefixIndex } from './prefix-index.ts'
 
-/** A prompt that was computed and is in no event yet is believed cached for so long: events are on their way. */
+/** A prompt that was computed and is in no event is believed cached for so long: events are on their way. */
 const LINGER_MS = 1_000
+/** Prompts waited for; should there be more, the oldest is believed no longer. */
+const MOST_UNTOLD = 1_024
 /** A picture this much older than its last step says too little about a cache. */
 const FORGOTTEN_MS = 300_000
+
+/** A request that has ended and of whose prompt no event was seen yet. */
+interface Untold {
+  /** Its last block. */
+  readonly lo: number
+  readonly hi: number
+  /** When it was let go, as the index counts. */
+  readonly stamp: number
+  /** The first step since; null: none. */
+  seenAt: number | null
+}
 
 /** How far one engine's feed of KV events has come. */
 export class EventFeed {
@@ -12,9 +25,8 @@ export class EventFeed {
   #seq = 0
   #complete = false
   #validUntil = Number.NEGATIVE_INFINITY
-  /** The newest thing believed when the last sweep was made, and when that was. */
-  #sweptStamp = 0
-  #sweptAt = 0
+  /** In the order in which they ended. */
+  #untold: Untold[] = []
   /** Blocks stored and removed. */
   changes = 0
   /** Times the picture began anew. */
@@ -43,18 +55,30 @@ export class EventFeed {
       this.resyncs += 1
     }
     const fits = index.tell(engine, feed.stored, feed.removed)
+    const isNew = feed.reset || !this.#complete
     this.#epoch = feed.epoch
     this.#seq = feed.seq
     this.#complete = feed.complete && fits
     this.#validUntil = now + feed.validMs
     this.changes += (feed.stored.length + feed.removed.length) >> 1
     this.lagMs = feed.lagMs
-    if (this.#complete && now - this.#sweptAt >= LINGER_MS) {
-      index.sweep(engine, this.#sweptStamp)
-      this.#sweptStamp = index.stamp
-      this.#sweptAt = now
-    }
+    if (this.#complete) this.#disbelieve(isNew, index, { engine, now })
     return 'ok'
+  }
+
+  /** A request has ended that was prefilled: its prompt is believed cached until an event says so, and then no more. */
+  ended(blocks: Uint32Array, stamp: number): void {
+    if (this.#epoch < 0 || blocks.length === 0) return
+    this.#untold.push({ lo: blocks.at(-2)!, hi: blocks.at(-1)!, stamp, seenAt: null })
+    if (this.#untold.length > MOST_UNTOLD) this.#untold.shift()
+  }
+
+  /** What ended before the first request of which nothing was heard yet is the events' business alone. */
+  #disbelieve(all: boolean, index: PrefixIndex, { engine, now }: { readonly engine: number; readonly now: number }): void {
+    const waiting = all ? -1 : this.#untold.findIndex((one) => !index.exact.has(engine, one.lo, one.hi) && now - (one.seenAt ??= now) < LINGER_MS)
+    const told = this.#untold.splice(0, waiting < 0 ? Infinity : waiting)
+    const stamp = all ? index.stamp : told.at(-1)?.stamp
+    if (stamp !== undefined) index.sweep(engine, stamp)
   }
 
   /** Called now and then: an old picture of a silent feed goes. */

@@ -103,12 +103,12 @@ export class PrefixIndex {
     return this.exact.setAll(engine, stored, true, this.#maxEntries)
   }
 
-  /** The moment up to which things have been let go. */
+  /** Of what was let go last. */
   get stamp(): number {
     return this.#stamp
   }
 
-  /** Believes no more what was let go up to that moment and is still in no event: it was never stored, or is gone again. */
+  /** Believes no more what was let go up to that moment: the engine tells itself whether it is there. */
   sweep(engine: number, stamp: number): void {
     this.#holdings.sweep(engine, stamp)
   }
@@ -185,7 +185,6 @@ export class PrefixIndex {
    */
   release(pin: Pin, keep = Infinity): void {
     const holdings = this.#holdings
-    const kept = this.#isTold(pin) ? 0 : keep
     const stamp = (this.#stamp = (this.#stamp + 1) | 0)
     let end = pin.blocks
     let next = pin.holding
@@ -194,17 +193,10 @@ export class PrefixIndex {
       const at = holding * HOLDING_STRIDE
       next = holdings.records.words[at + PARENT_HOLDING]!
       const start = end - this.#tree.length(holdings.records.words[at + NODE]!)
-      if (holdings.endLive(holding)) this.#settle(holding, stamp, kept - start)
+      if (holdings.endLive(holding)) this.#settle(holding, stamp, keep - start)
       end = start
     }
     this.#enforce(pin.engine)
-  }
-
-  /** Has the engine told of its last block? Then its events speak of the prompt, and nothing is to be believed of it. */
-  #isTold({ engine, holding }: Pin): boolean {
-    if (holding === NONE || this.exact.count(engine) === 0) return false
-    const [lo, hi] = this.#tree.lastHash(this.#holdings.records.words[holding * HOLDING_STRIDE + NODE]!)
-    return this.exact.has(engine, lo, hi)
   }
 
   /** Recorded blocks that no other live request on the engine shares. */

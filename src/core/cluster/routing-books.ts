@@ -7,7 +7,7 @@ import { ActiveBlocks } from './active-blocks.ts'
 import { type Booked, type Books, endsAtFirstToken, type EngineRef, type Leg, type LegDone } from './books.ts'
 import type { Admission, EngineDigest, EngineSpec, EngineStats, Outcome, PoolConfig, StageTimes } from './contract.ts'
 import { EngineBook, EngineKind } from './engine-book.ts'
-import { judgeForecast, learn, prefillSeen } from './learning.ts'
+import { judgeForecast, learn, prefillEnded } from './learning.ts'
 import { engineDigestOf, LEARNED_VERSION, learnedOf, readLearned, relearn } from './learned.ts'
 import { prefillWork } from './prefill-work.ts'
 import { PrefixIndex } from './prefix-index.ts'
@@ -84,7 +84,7 @@ export class RoutingBooks implements Books {
   book(booking: Booked, now: number): void {
     const reading = this.#reading(booking.admission, now)
     const legs = booking.legs.filter(({ part }) => part !== 'encode').map((leg) => this.#bookLeg(leg, booking.admission, { reading, now }))
-    this.#requests.set(booking.key, { legs, firstTokenAt: null, seen: false, prefillS: null, running: 0 })
+    this.#requests.set(booking.key, { legs, firstTokenAt: null, seen: false, running: 0 })
   }
 
   legDone(booking: Booked, { part, stages, usage = null }: LegDone, now: number): void {
@@ -93,7 +93,7 @@ export class RoutingBooks implements Books {
     for (const leg of request.legs) {
       if (leg.part !== part || leg.live === null) continue
       leg.usage = usage
-      if (leg.queued !== null) request.prefillS = prefillSeen(leg, stages, leg.book.queue.firstToken(leg.queued, now))
+      prefillEnded(leg, stages, now)
       this.#endLeg(leg, booking.admission)
     }
   }
@@ -104,7 +104,7 @@ export class RoutingBooks implements Books {
     request.firstTokenAt = now
     for (const leg of request.legs) {
       if (leg.queued?.ended === true) judgeForecast(leg, stages)
-      else if (leg.queued !== null) request.prefillS = prefillSeen(leg, stages, leg.book.queue.firstToken(leg.queued, now))
+      else prefillEnded(leg, stages, now)
       if (endsAtFirstToken(leg.part)) this.#endLeg(leg, booking.admission)
       else {
         if (leg.part === 'decode' && stages.first_byte !== undefined) leg.book.handOver.learn(booking.admission.promptTokens, stages.first_byte)
@@ -191,12 +191,13 @@ export class RoutingBooks implements Books {
     const live = this.#active.add(book.number, reading.shape, part !== 'decode' && shares(book, engine))
     book.requests += 1
     if (admission.adapter !== null) book.adapters.begin(admission.adapter)
-    return { engine, book, part, live, queued, believed, usage: null }
+    return { engine, book, part, live, queued, believed, stretch: null, blurred: false, prefillMs: null, usage: null }
   }
 
   #endLeg(leg: LegBook, admission: Admission, keepBlocks = Infinity): void {
     if (leg.live === null) return
     this.#active.free(leg.live, keepBlocks)
+    if (keepBlocks === Infinity) leg.book.feed.ended(admission.blocks, this.#index.stamp)
     // Decode engines keep what they were given, though nobody shares it while it lives.
     if (leg.live.pin === null && keepBlocks === Infinity && leg.book.caches(leg.engine.spec)) {
       this.#index.release(this.#index.pin(leg.book.number, admission.blocks, admission.blocks.length >> 1))
@@ -209,11 +210,11 @@ export class RoutingBooks implements Books {
   /** An answer that is no stream shows no first token; a short one ended soon after it. */
   #endUnstreamed(request: RequestBook, { result, usage }: Outcome, now: number): void {
     if (result !== 'complete' || usage === null || usage.completionTokens > SHORT_ANSWER_TOKENS) return
-    for (const { queued, part, book } of request.legs) {
+    for (const leg of request.legs) {
+      const { queued, part, book } = leg
       if (queued === null || part !== 'whole') continue
-      const seconds = book.queue.firstToken(queued, now)
       const decodeS = Math.max(0, usage.completionTokens - 1) * tokenSeconds(book.decodeLaw(this.#blockTokens, now), book.requests, 0)
-      request.prefillS = seconds === null ? null : seconds - decodeS
+      leg.stretch = book.queue.firstToken(queued, now - decodeS * 1000)
     }
   }
 

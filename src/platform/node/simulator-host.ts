@@ -3,12 +3,15 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Answer, BrokenConnection, Incoming, Sink } from '../../simulator/answer.ts'
 import { control } from '../../simulator/control.ts'
 import type { SimulatedEngine } from '../../simulator/engine.ts'
+import { KvPublisher, type KvPublisherOptions } from './kv-publisher.ts'
 import { createFleet, type Fleet, type FleetOptions } from '../../simulator/fleet.ts'
 
 export interface HostOptions extends FleetOptions {
   readonly host?: string
   /** Port of the first engine, the next ones follow, then control; 0 (default): any free ones. */
   readonly port?: number
+  /** How engines with `kvEvents` publish; needs the package zeromq. */
+  readonly publish?: KvPublisherOptions
 }
 
 export interface RunningFleet extends Fleet {
@@ -22,15 +25,16 @@ export interface RunningFleet extends Fleet {
 
 /** Starts a fleet on ports. Faults reach the sockets: refusing closes the listener, a reset is a TCP reset. */
 export async function startFleet(options: HostOptions = {}): Promise<RunningFleet> {
-  const { host = '127.0.0.1', port = 0, ...fleetOptions } = options
+  const { host = '127.0.0.1', port = 0, publish = {}, ...fleetOptions } = options
   const fleet = createFleet(fleetOptions)
+  const publishers = await publishersOf(fleet, publish)
   const hosts = fleet.engines.map((engine, at) => new EngineHost(fleet, engine, host, port === 0 ? 0 : port + at))
   const controlServer = createServer((request, response) => void answerControl(fleet, request, response))
   try {
     await Promise.all(hosts.map((engineHost) => engineHost.open()))
     await listen(controlServer, host, port === 0 ? 0 : port + hosts.length)
   } catch (error) {
-    await Promise.all([...hosts.map((engineHost) => engineHost.close()), closeServer(controlServer)])
+    await Promise.all([...hosts.map((engineHost) => engineHost.close()), ...publishers.map((publisher) => publisher.close()), closeServer(controlServer)])
     throw error
   }
   return {
@@ -39,9 +43,21 @@ export async function startFleet(options: HostOptions = {}): Promise<RunningFlee
     controlUrl: `http://${host}:${(controlServer.address() as AddressInfo).port}`,
     close: async () => {
       fleet.stop()
-      await Promise.all([...hosts.map((engineHost) => engineHost.close()), closeServer(controlServer)])
+      await Promise.all([...hosts.map((engineHost) => engineHost.close()), ...publishers.map((publisher) => publisher.close()), closeServer(controlServer)])
     },
   }
+}
+
+/** Sockets for the KV events of the engines that publish them. Throws ZmqMissing. */
+async function publishersOf(fleet: Fleet, options: KvPublisherOptions): Promise<KvPublisher[]> {
+  const publishing = fleet.engines.filter(({ settings }) => settings.kvEvents)
+  return Promise.all(
+    publishing.map(async (engine) => {
+      const publisher = await KvPublisher.open(engine.settings.limits.blockTokens, options)
+      engine.events = publisher
+      return publisher
+    }),
+  )
 }
 
 /** One engine's port. Follows what the engine says about listening. */

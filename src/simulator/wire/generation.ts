@@ -83,11 +83,13 @@ function specOf(serving: Serving, ask: Ask, { prompt, plan, leg, encodeItems }: 
   const all = new Uint32Array(prompt.length + plan.tokens.length)
   all.set(prompt)
   all.set(plan.tokens, prompt.length)
-  const salt = ask.body['cache_salt']
+  const given = ask.body['cache_salt']
+  const salt = typeof given === 'string' ? given : null
   return {
     promptTokens: prompt.length,
     outputTokens: plan.tokens.length,
-    blocks: blockKeys(all, serving.settings.limits.blockTokens, `${ask.model}\n${typeof salt === 'string' ? salt : ''}`),
+    blocks: blockKeys(all, serving.settings.limits.blockTokens, `${ask.model}\n${salt ?? ''}`),
+    ...(serving.settings.kvEvents ? { content: { tokens: all, salt, adapter: ask.model === serving.settings.model ? null : ask.model } } : {}),
     remote: leg.kind === 'decode',
     hold: leg.kind === 'prefill' && leg.hold,
     encodeItems,

@@ -16,6 +16,7 @@ export interface Routed extends Serving, Operated {
   metricsText(): string
   /** @param parsed the configuration as an object, not as text. */
   serverInfo(parsed: boolean): object
+  eventSources(): object
 }
 
 type Handler = (engine: Routed, incoming: Incoming) => Answer | Promise<Answer>
@@ -40,7 +41,7 @@ const general: Table = {
   '/ping': { GET: empty, POST: empty },
   '/version': { GET: () => json(200, { version: '0.32.0' }) },
   // KV events are not simulated: what a server without them says.
-  '/kv_event_sources': { GET: () => json(200, {}) },
+  '/kv_event_sources': { GET: (engine) => json(200, engine.eventSources()) },
   '/load': { GET: (engine) => json(200, { server_load: engine.load }) },
   '/metrics': {
     GET: (engine) => ({ status: 200, headers: { 'content-type': 'text/plain; version=1.0.0; charset=utf-8' }, body: engine.metricsText() }),

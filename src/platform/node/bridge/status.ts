@@ -15,6 +15,8 @@ export interface EngineStatus {
   /** Changes the gateway has not taken yet. */
   readonly waiting: number
   readonly batches: number
+  /** Number of the last batch; -1: none of this life of the engine. */
+  readonly last_batch: number
   readonly events: number
   readonly unknown_events: number
   readonly gaps: number
@@ -52,6 +54,7 @@ function engineStatus(listener: EngineListener, poster: Poster): EngineStatus {
     blocks: stream.log.size,
     waiting: stream.log.waiting,
     batches,
+    last_batch: stream.lastSeq,
     events,
     unknown_events: unknownEvents,
     gaps,

@@ -1,0 +1,106 @@
+/** Simulated engines that publish KV events, a bridge, and a gateway before them. */
+import { parseConfig } from '../../src/config/parse.ts'
+import { startBridge, type RunningBridge } from '../../src/platform/node/bridge/bridge.ts'
+import { enginesIn, located } from '../../src/platform/node/bridge/engines.ts'
+import { zmqSockets } from '../../src/platform/node/bridge/sockets.ts'
+import type { EngineStatus } from '../../src/platform/node/bridge/status.ts'
+import { KvPublisher, type KvPublisherOptions } from '../../src/platform/node/kv-publisher.ts'
+import { openLog } from '../../src/platform/node/log.ts'
+import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
+
+export const never = new AbortController().signal
+export const BLOCK_TOKENS = 16
+const KEY = 'bridge-secret'
+
+export interface Wish {
+  readonly engines?: number
+  readonly cacheBlocks?: number
+  readonly publish?: KvPublisherOptions
+  readonly pool?: Readonly<Record<string, unknown>>
+}
+
+export interface BridgeWorld {
+  readonly fleet: RunningFleet
+  readonly bridge: RunningBridge
+  readonly lines: readonly string[]
+  publisher(engine: number): KvPublisher
+  /** Serves a prompt of token ids; what was predicted to be cached, and what the engine says was. */
+  ask(prompt: readonly number[], more?: Readonly<Record<string, unknown>>): Promise<{ readonly engine: string; readonly predicted: number; readonly reported: number; readonly output: number }>
+  status(engine: number): EngineStatus
+  /** Until the gateway knows what the engines have published so far. */
+  caughtUp(): Promise<void>
+  gatewayMetrics(): Promise<string>
+  /** Another gateway process on the same port. */
+  restartGateway(): Promise<void>
+  close(): Promise<void>
+}
+
+export async function openBridgeWorld({ engines = 1, cacheBlocks = 400, publish = {}, pool = {} }: Wish = {}): Promise<BridgeWorld> {
+  const fleet = await startFleet({ engines, kvEvents: true, publish, law: { stepMs: 0 }, limits: { blockTokens: BLOCK_TOKENS, cacheBlocks, maxModelLen: 4096 } })
+  const lines: string[] = []
+  const log = openLog('debug', { write: (line) => void lines.push(line) })
+  const configFor = (listen: string) =>
+    parseConfig(
+      {
+        listen,
+        bridge: { secret: KEY },
+        clusters: [{ id: 'one', pools: [{ model: 'sim', block_tokens: BLOCK_TOKENS, engines: fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at] })), ...pool }] }],
+      },
+      {},
+      { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+    )
+  const config = configFor('127.0.0.1:0')
+  let gateway: RunningGateway = await startGateway(config, log)
+  const { url } = gateway
+  const found = await Promise.all(enginesIn(config, []).map((engine) => located(engine, log, never)))
+  const bridge = startBridge({ engines: found.filter((one) => one !== null), open: await zmqSockets(2_000), log, gateway: url, key: KEY, flushMs: 0, heartbeatMs: 500, checkMs: 200 })
+  const publisher = (engine: number) => fleet.engines[engine]!.events as KvPublisher
+  const status = (engine: number) => bridge.status().engines[engine]!
+  return {
+    fleet,
+    bridge,
+    lines,
+    publisher,
+    status,
+    ask: (prompt, more = {}) => ask(url, prompt, more),
+    caughtUp: () =>
+      until(() =>
+        fleet.engines.every((_, at) => {
+          const { last_batch: last, waiting, heard, gateway: taken } = status(at)
+          return heard && waiting === 0 && last === publisher(at).published - 1 && taken === 'ok'
+        }),
+      ),
+    gatewayMetrics: async () => (await fetch(`${url}/metrics`)).text(),
+    async restartGateway() {
+      await gateway.stop(AbortSignal.abort())
+      gateway = await startGateway(configFor(new URL(url).host), log)
+    },
+    async close() {
+      await bridge.close()
+      await gateway.stop(AbortSignal.abort())
+      await fleet.close()
+    },
+  }
+}
+
+async function ask(url: string, prompt: readonly number[], more: Readonly<Record<string, unknown>>) {
+  const response = await fetch(`${url}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'sim', prompt, max_tokens: 4, ...more }) })
+  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`)
+  const { usage } = (await response.json()) as { usage: { completion_tokens: number; prompt_tokens_details: { cached_tokens: number } } }
+  const id = response.headers.get('x-firstlight-decision')?.split(';')[0] ?? ''
+  const decision = (await (await fetch(`${url}/v1/firstlight/decisions/${id}`)).json()) as { predicted_cached_tokens: number; placement: { engine: string } }
+  return { engine: decision.placement.engine, predicted: decision.predicted_cached_tokens, reported: usage.prompt_tokens_details.cached_tokens, output: usage.completion_tokens }
+}
+
+export async function until(truth: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await truth())) await new Promise((resolve) => setTimeout(resolve, 5))
+}
+
+/** Is the optional package there? */
+export async function hasZmq(): Promise<boolean> {
+  return zmqSockets().then(
+    () => true,
+    () => false,
+  )
+}

@@ -1,0 +1,163 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { EventStream } from '../../src/core/kv-events/event-stream.ts'
+import { Poster } from '../../src/platform/node/bridge/poster.ts'
+import { listenForStatus, statusMetrics } from '../../src/platform/node/bridge/status.ts'
+import { endpointsOf } from '../../src/platform/node/bridge/engines.ts'
+import { parseExposition } from '../telemetry/parse-exposition.ts'
+import { BLOCK_TOKENS, hasZmq, openBridgeWorld, until, type BridgeWorld, type Wish } from './bridge-world.ts'
+import { firstlight } from './run-cli.ts'
+
+const span = (from: number, count: number): number[] => Array.from({ length: count }, (_, at) => from + at)
+
+describe.skipIf(!(await hasZmq()))('a bridge between engines and a gateway', () => {
+  let world: BridgeWorld
+  const open = async (wish: Wish = {}) => {
+    world = await openBridgeWorld(wish)
+    await world.caughtUp()
+  }
+  afterEach(() => world.close())
+
+  /** Conversations that take turns: each turn's prompt is the one before and more. Every other one is salted. */
+  async function converse(conversations: number, turns: number): Promise<{ readonly predicted: number; readonly reported: number }[]> {
+    const seen: { readonly predicted: number; readonly reported: number }[] = []
+    for (let turn = 1; turn <= turns; turn++) {
+      for (let one = 0; one < conversations; one++) {
+        // Lengths on and off the block boundary.
+        const prompt = span(one * 10_000, turn * 5 * BLOCK_TOKENS + (one % 3) * 7)
+        seen.push(await world.ask(prompt, one % 2 === 0 ? {} : { cache_salt: `tenant-${one}` }))
+        await world.caughtUp()
+      }
+    }
+    return seen
+  }
+
+  it('lets the gateway predict cached tokens exactly, where caches are too small for all of them', async () => {
+    await open({ engines: 2, cacheBlocks: 60 })
+    const seen = await converse(9, 4)
+    expect(seen.map(({ predicted }) => predicted)).toEqual(seen.map(({ reported }) => reported))
+    expect(seen.filter(({ reported }) => reported > 0).length).toBeGreaterThan(5)
+    expect(world.fleet.engines.reduce((sum, { driver }) => sum + driver.model.pool.evictions, 0)).toBeGreaterThan(20)
+    const metrics = parseExposition(await world.gatewayMetrics())
+    expect(metrics.get('firstlight_engine_kv_events_exact')?.samples.map(({ value }) => value)).toEqual([1, 1])
+  })
+
+  it('reads the arrays and the replies without a topic of older engines', async () => {
+    await open({ cacheBlocks: 60, publish: { encoding: 'arrays', topicInReplay: false, topic: 'kv@engine' } })
+    world.publisher(0).drop = 1
+    const seen = await converse(4, 2)
+    expect(seen.map(({ predicted }) => predicted)).toEqual(seen.map(({ reported }) => reported))
+  })
+
+  it('has lost batches repeated, the last one included', async () => {
+    await open()
+    await world.ask(span(0, 80))
+    await world.caughtUp()
+    world.publisher(0).drop = 3
+    for (const one of [1, 2, 3, 4]) await world.ask(span(one * 1000, 80))
+    await world.caughtUp()
+    world.publisher(0).drop = 1
+    await world.ask(span(7000, 80))
+    await world.caughtUp()
+    expect(world.status(0)).toMatchObject({ complete: true, gaps: 1, losses: 0, restarts: 0 })
+    for (const one of [0, 1, 2, 3, 4, 7]) {
+      const { predicted, reported } = await world.ask([...span(one * 1000, 80), 1, 2])
+      expect([predicted, reported]).toEqual([80, 80])
+    }
+  })
+
+  it('knows an engine only in part when what it missed is no longer kept, and wholly after a reset', async () => {
+    await open({ publish: { bufferSteps: 2 } })
+    world.publisher(0).drop = 5
+    for (const one of [1, 2, 3, 4, 5, 6]) await world.ask(span(one * 1000, 80))
+    await world.caughtUp()
+    expect(world.status(0)).toMatchObject({ complete: false, losses: 1 })
+    expect(await world.gatewayMetrics()).toMatch(/kv_events_exact\{[^}]*\} 0/)
+    await fetch(`${world.fleet.urls[0]}/reset_prefix_cache`, { method: 'POST' })
+    await world.ask(span(9000, 80))
+    await world.caughtUp()
+    expect(world.status(0)).toMatchObject({ complete: true, blocks: 5 })
+    expect(await world.ask([...span(1000, 80), 1])).toMatchObject({ predicted: 0, reported: 0 })
+  })
+
+  it('sees an engine restart, though the new one says nothing', async () => {
+    await open()
+    await world.ask(span(0, 80))
+    await world.caughtUp()
+    world.fleet.engines[0]!.restart()
+    await until(() => world.status(0).restarts === 1)
+    await world.caughtUp()
+    expect(await world.ask([...span(0, 80), 1])).toMatchObject({ predicted: 0, reported: 0 })
+  })
+
+  it('tells a gateway that has restarted everything again', async () => {
+    await open()
+    await world.ask(span(0, 80))
+    await world.caughtUp()
+    const { resyncs } = world.bridge.status()
+    await world.restartGateway()
+    await until(() => world.bridge.status().resyncs > resyncs)
+    await world.caughtUp()
+    expect(await world.ask([...span(0, 80), 1])).toMatchObject({ predicted: 80, reported: 80 })
+  })
+
+  it('says where prompts are not measured in tokens, which nothing can be compared with', async () => {
+    await open()
+    expect(world.lines.filter((line) => line.includes('prompts are not measured in tokens'))).toHaveLength(1)
+  })
+
+  it('keeps its hands off a pool whose blocks the engine’s do not fill', async () => {
+    world = await openBridgeWorld({ pool: { block_tokens: 24 } })
+    await world.ask(span(0, 80))
+    await until(() => world.lines.some((line) => line.includes('block sizes do not fit')))
+    expect(world.status(0)).toMatchObject({ complete: false, engine_block_tokens: BLOCK_TOKENS })
+  })
+
+  it('shows how it is doing', async () => {
+    await open()
+    await world.ask(span(0, 80))
+    await world.caughtUp()
+    const listener = await listenForStatus({ host: '127.0.0.1', port: 0 }, () => world.bridge.status())
+    try {
+      const families = parseExposition(await (await fetch(`${listener.url}/metrics`)).text())
+      expect(families.get('firstlight_bridge_blocks')?.samples[0]).toMatchObject({ value: 5, labels: { cluster: 'one', model: 'sim', engine: 'engine-0' } })
+      expect(await (await fetch(`${listener.url}/status`)).json()).toMatchObject({ problem: null, engines: [{ heard: true, complete: true }] })
+      expect((await fetch(`${listener.url}/health`)).status).toBe(200)
+      expect((await fetch(`${listener.url}/else`)).status).toBe(404)
+    } finally {
+      await listener.close()
+    }
+    expect(statusMetrics({ ...world.bridge.status(), engines: [] })).toContain('firstlight_bridge_posts_total')
+  })
+})
+
+describe('firstlight bridge', () => {
+  it('says what one engine by flags still needs', async () => {
+    const { code, err } = await firstlight('bridge', '--events', 'tcp://127.0.0.1:5557', '--engine', 'a')
+    expect([code, err]).toEqual([2, expect.stringContaining('--events also needs --block-tokens')])
+  })
+
+  it('finds event sockets by what vLLM says of them, seen from outside', () => {
+    const said = { enable_kv_cache_events: true, publisher: 'zmq', endpoint: 'tcp://*:5557', replay_endpoint: 'tcp://*:5558', buffer_steps: 10_000, topic: '' }
+    expect(endpointsOf({ 0: said }, '10.0.0.1')).toEqual({ endpoint: 'tcp://10.0.0.1:5557', replayEndpoint: 'tcp://10.0.0.1:5558', topic: '' })
+    expect(endpointsOf({ 0: { ...said, replay_endpoint: null, topic: 'kv' } }, 'gpu')).toEqual({ endpoint: 'tcp://gpu:5557', replayEndpoint: null, topic: 'kv' })
+    for (const nothing of [{}, null, { 0: { ...said, enable_kv_cache_events: false } }, { 0: { ...said, publisher: 'null' } }]) expect(endpointsOf(nothing, 'gpu')).toBeNull()
+  })
+})
+
+describe('a gateway that a bridge cannot talk to', () => {
+  it('is named with its own words', async () => {
+    const server = createServer((_, response) => void response.writeHead(401).end('{"error":{"message":"This is not the admin key of this gateway."}}'))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const stream = new EventStream({ pool: { model: 'm', blockTokens: 16 }, limits: { stepBlocks: 10, waitingBlocks: 10 }, replays: true })
+    const listener = { engine: { cluster: 'c', pool: { model: 'm', blockTokens: 16 }, id: 'a' }, stream, isHeard: true } as never
+    const log = { debug() {}, info() {}, warn() {}, error() {} }
+    const poster = new Poster([listener], { gateway: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, key: 'wrong', log, now: () => 0, epoch: 1, flushMs: 0, heartbeatMs: 1000 })
+    await poster.round()
+    server.close()
+    expect(poster.problem).toContain('401')
+    expect(poster.problem).toContain('not the admin key')
+    expect(stream.log.isDue).toBe(true)
+  })
+})
