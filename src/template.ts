@@ -1,14 +1,14 @@
 /** Chat templates: the model's own Jinja text, rendered the way vLLM renders it. */
-import { Template } from '@huggingface/jinja'
 import type { ChatMessage, ChatPrompt } from './core/tokens/chat.ts'
 import type { ChatTemplate } from './core/tokens/measure.ts'
+import { jinja } from './jinja.ts'
 
 /** Throws an Error that quotes the parser when the text is no template. */
-export function compileTemplate(text: string, specials: Readonly<Record<string, string>>): ChatTemplate {
-  const template = new Template(text)
+export function compileTemplate(text: string, specials: Readonly<Record<string, string>>, now: () => number = Date.now): ChatTemplate {
+  const render = jinja(text, now)
   const shape: MessageShape = { listed: wantsParts(text), developer: /\bdeveloper\b/.test(text) }
   return (chat) => {
-    const rendered = template.render({
+    const rendered = render({
       ...specials,
       messages: chat.messages.map((message) => shaped(message, shape)),
       tools: chat.tools,

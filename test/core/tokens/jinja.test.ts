@@ -1,0 +1,45 @@
+import { Template } from '@huggingface/jinja'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { jinja } from '../../../src/jinja.ts'
+
+const at = (iso: string) => () => Date.parse(iso)
+const never = () => 0
+
+describe('what templates find around them', () => {
+  it.each([
+    '{% for i in range(3) %}{{ i }}{% endfor %}',
+    '{{ true }}{{ True }}{{ false }}{{ none is none }}{{ None is none }}',
+    '{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}',
+    '  {% if messages %}\n  yes\n  {% endif %}\n',
+    '{{ messages | tojson }}{{ messages[0].content | trim | upper }}',
+  ])('is what the library has: %j', (text) => {
+    const variables = { messages: [{ role: 'user', content: ' hé ' }] }
+    expect(jinja(text, never)(variables)).toBe(new Template(text).render(variables))
+  })
+
+  it('counts as Python does', () => {
+    const small = fc.integer({ min: -6, max: 6 })
+    fc.assert(
+      fc.property(small, small, small.filter((step) => step !== 0), (from, to, step) => {
+        const text = `{% for i in range(${from}, ${to}, ${step}) %}{{ i }},{% endfor %}`
+        expect(jinja(text, never)({})).toBe(new Template(text).render({}))
+      }),
+    )
+    expect(() => jinja('{{ range(1, 2, 0) }}', never)({})).toThrow('must not be zero')
+  })
+
+  it('says the date in English and UTC, whatever the machine speaks', () => {
+    const render = jinja("{{ strftime_now('%d %b %Y, %A %H:%M:%S %B %m %a %% %q') }}", at('2026-03-01T23:59:07Z'))
+    expect(render({})).toBe('01 Mar 2026, Sunday 23:59:07 March 03 Sun % %q')
+  })
+
+  it('fails with the words of the template', () => {
+    expect(() => jinja("{{ raise_exception('roles must alternate') }}", never)({})).toThrow('roles must alternate')
+  })
+
+  it('can be hidden by a variable of the request, and is there again for the next one', () => {
+    const render = jinja('{{ none }}', never)
+    expect([render({ none: 'mine' }), render({})]).toEqual(['mine', render({})])
+  })
+})
