@@ -40,7 +40,8 @@ const engineEnv = {
 export async function startEngine(processes: Processes, environment: Environment, { name, spec }: { readonly name: string; readonly spec: EngineSpec }): Promise<RealEngine> {
   const { model = 'tiny', args = [], env = {}, host = '127.0.0.1' } = spec
   const [port, publish, replay] = await freePorts(3)
-  const events = { enable_kv_cache_events: true, publisher: 'zmq', endpoint: `tcp://127.0.0.1:${publish}`, replay_endpoint: `tcp://127.0.0.1:${replay}` }
+  // With a star the publisher binds; an address without one it would connect to.
+  const events = { enable_kv_cache_events: true, publisher: 'zmq', endpoint: `tcp://*:${publish}`, replay_endpoint: `tcp://127.0.0.1:${replay}` }
   const command: Command = {
     what: `vllm ${name}`,
     command: [environment.bin('vllm'), 'serve', `models/${model}`, '--host', host, '--port', String(port), '--api-key', engineKey,

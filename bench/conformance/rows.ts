@@ -5,6 +5,7 @@ import { clientRows } from './rows/clients.ts'
 import { nixlRecording, splitRows } from './rows/disaggregation.ts'
 import { splitFaultRows } from './rows/disagg-faults.ts'
 import { eventRows } from './rows/events.ts'
+import { eventsFeedback } from './rows/events-feedback.ts'
 import { engineDies, faultRows, hostileRow } from './rows/faults.ts'
 import { feedbackRows } from './rows/feedback.ts'
 import { foreignRows } from './rows/foreign.ts'
@@ -23,7 +24,7 @@ export const rows: readonly Row[] = [
   hostileRow('node'), hostileRow('worker'), engineDies('node'),
   nixlRecording, ...splitRows('node'), ...splitFaultRows('node'), ...splitRows('worker'), ...splitFaultRows('worker'),
   lmcacheRecording, ...lmcacheRows('node'), ...lmcacheRows('worker'),
-  ...feedbackRows, ...ttftRows, policyRow,
+  ...feedbackRows, eventsFeedback, ...ttftRows, policyRow,
 ]
 
 function gatewayRows(kind: 'node' | 'worker'): readonly Row[] {
