@@ -35,12 +35,32 @@ const ERROR_EVENT = /^(?:\s*:[^\n]*\n)*\s*data: ?(\{\s*"error"[^\n]*)\n/
  */
 export function failedInside(answer: OriginAnswer, engine: EngineTarget): AttemptFailed | null {
   if (!answer.sse) return null
-  const found = ERROR_EVENT.exec(new TextDecoder().decode(answer.begun().subarray(0, FIRST_EVENT_BYTES)))
+  const begun = answer.begun()
+  if (!mayBeError(begun)) return null
+  const found = ERROR_EVENT.exec(utf8.decode(begun.subarray(0, FIRST_EVENT_BYTES)))
   if (found === null) return null
   const status = statusOf(found[1]!)
   if (status === null || status < 500 || status === 501) return null
   answer.discard()
   return { engine, failure: found[1]!.includes(BUSY_WORDS) ? 'busy' : 'status_5xx', status }
+}
+
+const utf8 = new TextDecoder()
+const ERROR_BEGINS = new TextEncoder().encode('data:{"error"')
+const COLON = 58
+
+/** Cheaper than to decode every answer's beginning: do its first bytes but the blanks begin an error event? */
+function mayBeError(begun: Uint8Array): boolean {
+  // Comments may come before it.
+  if (begun[0] === COLON) return true
+  let matched = 0
+  for (let at = 0; at < begun.length; at++) {
+    const byte = begun[at]!
+    if (byte === ERROR_BEGINS[matched]) {
+      if (++matched === ERROR_BEGINS.length) return true
+    } else if (byte !== 32 && byte !== 9 && byte !== 10 && byte !== 13) return false
+  }
+  return false
 }
 
 function statusOf(event: string): number | null {
@@ -56,11 +76,15 @@ function statusOf(event: string): number | null {
 /** vLLM's admission limit: "The engine is currently busy and cannot accept new requests." */
 const BUSY_WORDS = 'currently busy'
 
-/** An answer that is not for the client: the engine failed, or is full. 501 is about the request, so it goes on. */
+/** For the client, whatever it says. 501 is about the request. */
+export function isAnswer(status: number): boolean {
+  return (status >= 200 && status < 300) || (status >= 400 && status < 500) || status === 501
+}
+
+/** null: an answer that is for the client. Else the engine failed, or is full. */
 export async function rejected(answer: OriginAnswer, engine: EngineTarget): Promise<AttemptFailed | null> {
   const { status } = answer
-  if (status >= 200 && status < 300) return null
-  if ((status >= 400 && status < 500) || status === 501) return null
+  if (isAnswer(status)) return null
   // A redirect would send the client past the gateway: no engine has reason to answer with one.
   if (status < 400) {
     answer.discard()
@@ -70,6 +94,6 @@ export async function rejected(answer: OriginAnswer, engine: EngineTarget): Prom
     answer.discard()
     return { engine, failure: 'status_5xx', status }
   }
-  const body = new TextDecoder().decode(await answer.read(BUSY_BODY_BYTES))
+  const body = utf8.decode(await answer.read(BUSY_BODY_BYTES))
   return { engine, failure: body.includes(BUSY_WORDS) ? 'busy' : 'status_5xx', status }
 }

@@ -1,7 +1,8 @@
 /** Keeps one booking alive while its request lives, and ends it exactly once. */
 import type { EarlyPart } from '../core/cluster/books.ts'
 import { PAYLOAD_VERSION, type Admission, type Outcome, type Placement, type Resume, type StageTimes, type Usage } from '../core/cluster/contract.ts'
-import type { Cluster, Lease, Log } from '../ports.ts'
+import type { Alarm, Alarms, Cluster, Lease, Log } from '../ports.ts'
+import { timers } from './timers.ts'
 
 export interface BookingParts {
   readonly cluster: Cluster
@@ -11,12 +12,15 @@ export interface BookingParts {
   readonly placement: Placement
   readonly leaseMs: number
   readonly log: Log
+  readonly alarms?: Alarms | undefined
 }
 
 /** An outcome without what every outcome has. */
 export type Ending = Omit<Outcome, 'version'>
 
 type Step = (lease: Lease) => Promise<void>
+
+const told = Promise.resolve()
 
 /**
  * Speaks to the object in order, one call at a time, and never fails its request: what the object has forgotten is
@@ -27,7 +31,7 @@ export class Booking {
   #lease: Lease | null
   /** The object has known this booking at some time, so it must hear of its end. */
   #known: boolean
-  #timer: ReturnType<typeof setTimeout> | null = null
+  #renewal: Alarm
   #tail: Promise<void> = Promise.resolve()
   #queued = 0
   #firstTokenSeen = false
@@ -40,14 +44,14 @@ export class Booking {
     this.#parts = parts
     this.#lease = parts.lease
     this.#known = parts.lease !== null
-    this.#renewLater()
+    this.#renewal = this.#renewLater()
   }
 
   /** The legs of this part have answered. Has effect once a part. */
   legDone(part: EarlyPart, stages: StageTimes, usage: Usage | null = null): void {
     if (this.#legsDone.includes(part) || this.#firstTokenSeen || this.#released) return
     this.#legsDone = [...this.#legsDone, part]
-    if (this.#lease !== null) this.#say(async (lease) => lease.legDone?.(part, stages, usage))
+    if (this.#lease !== null) this.#say((lease) => lease.legDone?.(part, stages, usage) ?? told)
   }
 
   /** The prefill is done. Has effect once. */
@@ -69,27 +73,42 @@ export class Booking {
     })
   }
 
-  /** Ends the booking; later calls do nothing. Resolves when the object knows, or cannot be told. Never rejects. */
-  release(ending: Ending): Promise<void> {
+  /**
+   * Ends the booking; later calls do nothing. Resolves when the object knows, or cannot be told; never rejects.
+   * null: it knows already.
+   */
+  release(ending: Ending): Promise<void> | null {
     if (!this.#released) {
       this.#released = true
-      if (this.#timer !== null) clearTimeout(this.#timer)
+      this.#renewal.cancel()
       if (this.#known || this.#lease !== null || this.#queued > 0) {
         this.#say((lease) => lease.release({ version: PAYLOAD_VERSION, ...ending }))
       }
     }
-    return this.#tail
+    return this.#queued === 0 ? null : this.#tail
   }
 
-  #renewLater(): void {
-    this.#timer = setTimeout(() => {
-      // A call on its way is a sign of life too.
-      if (this.#queued === 0) this.#say((lease) => lease.renew())
-      this.#renewLater()
-    }, this.#parts.leaseMs / 3)
+  #renewLater(): Alarm {
+    const { alarms = timers, leaseMs } = this.#parts
+    return alarms.set(leaseMs / 3, () => this.#renew())
+  }
+
+  #renew(): void {
+    // A call on its way is a sign of life too.
+    if (this.#queued === 0) this.#sayLater((lease) => lease.renew())
+    this.#renewal = this.#renewLater()
   }
 
   #say(step: Step): void {
+    if (this.#queued > 0 || this.#lease?.inProcess !== true) return this.#sayLater(step)
+    try {
+      void step(this.#lease)
+    } catch {
+      this.#sayLater(step)
+    }
+  }
+
+  #sayLater(step: Step): void {
     this.#queued++
     this.#tail = this.#tail.then(async () => {
       await this.#deliver(step)

@@ -1,6 +1,6 @@
-import type { ClusterGlance, PoolConfig } from '../core/cluster/contract.ts'
+import type { Admission, ClusterGlance, PoolConfig } from '../core/cluster/contract.ts'
 import type { KvFeed, KvFeedState } from '../core/kv-events/feed.ts'
-import type { Cluster } from '../ports.ts'
+import type { Admitted, Cluster } from '../ports.ts'
 
 /** The configuration of one pool as this edge holds it now. */
 export interface PoolSource {
@@ -18,6 +18,12 @@ async function feedTo(cluster: Cluster, feeds: readonly KvFeed[], configure: () 
   if (!states.includes('unknown')) return states
   await configure()
   return cluster.feed!(feeds)
+}
+
+/** null: unconfigured; `admit` sees to that. */
+function admittedNow(cluster: Cluster, admission: Admission): Admitted | null {
+  const admitted = cluster.admitNow?.(admission) ?? null
+  return admitted !== null && 'refusal' in admitted && admitted.refusal.reason === 'unconfigured' ? null : admitted
 }
 
 /**
@@ -44,6 +50,7 @@ export function configured(cluster: Cluster, source: () => PoolSource | null): C
     configure: (version, pool) => cluster.configure(version, pool),
     explain: (id) => cluster.explain(id),
     ...(cluster.registry === undefined ? {} : { registry: (call) => cluster.registry!(call) }),
+    ...(cluster.admitNow === undefined ? {} : { admitNow: (admission) => admittedNow(cluster, admission) }),
     async admit(admission) {
       const admitted = await cluster.admit(admission)
       if (!('refusal' in admitted) || admitted.refusal.reason !== 'unconfigured') return admitted

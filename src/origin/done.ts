@@ -4,21 +4,44 @@
 const KEPT_BYTES = 128
 /** The space is optional (TGI leaves it out), and keep-alive comments may follow. */
 const MARK = /(?:^|[\r\n])data: ?\[DONE\][ \t]*(?:[\r\n](?::[^\r\n]*)?)*$/
+const REMARKS = /^(?:[\r\n]|:[^\r\n]*(?:[\r\n]|$))*$/
 const latin1 = new TextDecoder('latin1')
+/** `[DONE]` */
+const DONE = Uint8Array.of(91, 68, 79, 78, 69, 93)
+const DATA_BYTES = 5
 
 /** Keeps the last bytes of a stream, however it is cut. */
 export class DoneWatch {
-  readonly #kept = new Uint8Array(KEPT_BYTES)
+  /** Those that came after the last event told whole; null: none. */
+  #kept: Uint8Array | null = null
+  #size = 0
+  #said = false
 
   take(chunk: Uint8Array): void {
+    const kept = (this.#kept ??= new Uint8Array(KEPT_BYTES))
     const { length } = chunk
-    if (length >= KEPT_BYTES) return this.#kept.set(chunk.subarray(length - KEPT_BYTES))
-    this.#kept.copyWithin(0, length)
-    this.#kept.set(chunk, KEPT_BYTES - length)
+    if (length >= KEPT_BYTES) {
+      kept.set(chunk.subarray(length - KEPT_BYTES))
+      this.#size = KEPT_BYTES + 1
+      return
+    }
+    kept.copyWithin(0, length)
+    kept.set(chunk, KEPT_BYTES - length)
+    this.#size += length
+  }
+
+  /** One whole event of one `data` line, from its first byte to behind its blank line. */
+  event(bytes: Uint8Array, from: number, to: number): void {
+    this.#kept = null
+    this.#size = 0
+    const at = bytes[from + DATA_BYTES] === 32 ? from + DATA_BYTES + 1 : from + DATA_BYTES
+    this.#said = at + DONE.length + 2 === to && DONE.every((byte, i) => bytes[at + i] === byte)
   }
 
   /** Nothing but blanks and comments follows the mark. */
   get done(): boolean {
-    return MARK.test(latin1.decode(this.#kept).replace(/^\0+/, ''))
+    if (this.#kept === null) return this.#said
+    const text = latin1.decode(this.#kept.subarray(Math.max(0, KEPT_BYTES - this.#size)))
+    return MARK.test(text) || (this.#said && this.#size <= KEPT_BYTES && REMARKS.test(text))
   }
 }

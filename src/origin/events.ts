@@ -61,10 +61,10 @@ export class EventWalker {
 export class Prelude {
   #comment = false
 
-  /** Does the chunk hold anything but comments and blank lines? */
-  hasContent(chunk: Uint8Array): boolean {
-    let at = 0
-    while (at < chunk.length) {
+  /** Does the chunk, or this range of it, hold anything but comments and blank lines? */
+  hasContent(chunk: Uint8Array, from = 0, to = chunk.length): boolean {
+    let at = from
+    while (at < to) {
       if (!this.#comment) {
         const byte = chunk[at]!
         if (byte === LF || byte === CR) {
@@ -75,7 +75,7 @@ export class Prelude {
         this.#comment = true
       }
       const newline = chunk.indexOf(LF, at)
-      if (newline < 0) return false
+      if (newline < 0 || newline >= to) return false
       this.#comment = false
       at = newline + 1
     }

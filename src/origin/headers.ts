@@ -97,7 +97,8 @@ export function headersForEngine(incoming: HeaderSource, requestId: string): str
 }
 
 /** The request's headers with the engine's own on top: what an operator set for an engine wins. */
-export function headersForTarget(request: readonly string[], target: EngineTarget): string[] {
+export function headersForTarget(request: readonly string[], target: EngineTarget): readonly string[] {
+  if (target.headers.length === 0) return request
   const out: string[] = []
   for (let i = 0; i < request.length; i += 2) {
     if (!hasHeader(target.headers, request[i]!)) out.push(request[i]!, request[i + 1]!)

@@ -2,7 +2,7 @@
 import { PAYLOAD_VERSION, type Admission, type ClusterDigest, type Placement, type Refusal } from '../core/cluster/contract.ts'
 import { Failure } from '../failure.ts'
 import type { Admitted, EngineTarget, Ports } from '../ports.ts'
-import { Booking } from './booking.ts'
+import { Booking, type BookingParts } from './booking.ts'
 import { itemsToEncode } from './disagg/encode.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import type { Stages } from './stages.ts'
@@ -47,10 +47,12 @@ export async function place(exchange: Exchange, ports: Ports, digests: Digests, 
   let worst: Refusal | null = null
   for (const route of routes) {
     // Bound to one engine: whatever caches hold changes nothing.
-    if (exchange.pinned === null) past.stages.addAll((await exchange.hints?.(route)) ?? {})
+    const looking = exchange.pinned === null ? exchange.hints?.(route) : null
+    if (looking) past.stages.addAll(await looking)
     const startedAt = ports.now()
     const admission = admissionFor(exchange, route, past)
-    const found = await admitOn(ports, digests, route, admission)
+    const parts = { cluster: ports.cluster(route.cluster.id, route.pool.model), admission, leaseMs: route.pool.leaseMs, log: ports.log, alarms: ports.alarms }
+    const found = admitNow(parts) ?? (await admitOn(ports, digests, route, parts))
     past.stages.add('admit', ports.now() - startedAt)
     if ('refusal' in found) {
       worst = gentler(worst, found.refusal)
@@ -71,14 +73,18 @@ export async function place(exchange: Exchange, ports: Ports, digests: Digests, 
 
 type Found = Pick<Placed, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
 
-async function admitOn(ports: Ports, digests: Digests, route: PoolRoute, admission: Admission): Promise<Found | { readonly refusal: Refusal }> {
-  const cluster = ports.cluster(route.cluster.id, route.pool.model)
-  const parts = { cluster, admission, leaseMs: route.pool.leaseMs, log: ports.log }
+type Asking = Omit<BookingParts, 'lease' | 'placement'>
+
+/** Where the books are in this process. null: not to be had at once. */
+function admitNow(parts: Asking): Found | { readonly refusal: Refusal } | null {
+  const admitted = parts.cluster.admitNow?.(parts.admission) ?? null
+  return admitted === null ? null : foundIn(admitted, parts)
+}
+
+async function admitOn(ports: Ports, digests: Digests, route: PoolRoute, parts: Asking): Promise<Found | { readonly refusal: Refusal }> {
+  const { cluster, admission } = parts
   try {
-    const admitted = await withinBudget(cluster.admit(admission))
-    if ('refusal' in admitted) return admitted
-    const { lease, placement, policy, predictedTtftMs } = admitted
-    return { placement, policy, predictedTtftMs, booking: new Booking({ ...parts, lease, placement }), notes: [] }
+    return foundIn(await withinBudget(cluster.admit(admission)), parts)
   } catch (error) {
     ports.log.warn('cluster_unreachable', { id: admission.id, cluster: route.cluster.id, error })
     const placement = digests.fallback(admission, route)
@@ -86,6 +92,14 @@ async function admitOn(ports: Ports, digests: Digests, route: PoolRoute, admissi
     return { placement, policy: 'rendezvous', predictedTtftMs: null, booking: new Booking({ ...parts, lease: null, placement }), notes: ['fallback=object_unreachable'] }
   }
 }
+
+function foundIn(admitted: Admitted, { cluster, admission, leaseMs, log, alarms }: Asking): Found | { readonly refusal: Refusal } {
+  if ('refusal' in admitted) return admitted
+  const { lease, placement, policy, predictedTtftMs } = admitted
+  return { placement, policy, predictedTtftMs, booking: new Booking({ cluster, admission, leaseMs, log, alarms, lease, placement }), notes: none }
+}
+
+const none: readonly string[] = []
 
 /** A lease that comes too late is given back at once. */
 function withinBudget(admitting: Promise<Admitted>): Promise<Admitted> {

@@ -1,5 +1,5 @@
 /** An engine's answer behind a pull source: everything of `OriginAnswer` that does not depend on who delivers the bytes. */
-import { OriginError, type OriginAnswer, type PassEnd, type Reply } from '../ports.ts'
+import { type GoneSignal, OriginError, type OriginAnswer, type PassEnd, type Reply } from '../ports.ts'
 import { joined } from './bytes.ts'
 import { Prelude } from './events.ts'
 import { headerOf, toHeaders } from './headers.ts'
@@ -20,11 +20,14 @@ export interface AnswerHead {
 }
 
 export interface AnswerLimits {
-  /** Epoch milliseconds by which the first body byte must be here. */
-  readonly firstByteBy: number
   readonly now: () => number
-  /** The client is gone, or the gateway has given up. */
-  readonly signal: AbortSignal
+  /** What an answer watches itself; null: its platform does, and calls `gone`. */
+  readonly watch: {
+    /** Epoch milliseconds by which the first body byte must be here. */
+    readonly firstByteBy: number
+    /** The client is gone, or the gateway has given up. */
+    readonly signal: GoneSignal
+  } | null
 }
 
 /** Statuses that have no body, whatever the headers say. */
@@ -46,8 +49,8 @@ export class PulledAnswer implements OriginAnswer {
   /** The read in flight, so that `pass` can go on from a `firstByte` that still waits. */
   #reading: Promise<Uint8Array | null> | null = null
   #pipe: Pipe | null = null
-  readonly #onAbort: () => void
-  #timer: ReturnType<typeof setTimeout> | null
+  #onAbort: (() => void) | null = null
+  #timer: ReturnType<typeof setTimeout> | null = null
 
   constructor(head: AnswerHead, source: ByteSource, limits: AnswerLimits) {
     this.status = head.status
@@ -55,11 +58,15 @@ export class PulledAnswer implements OriginAnswer {
     this.sse = (headerOf(head.headers, 'content-type') ?? '').toLowerCase().startsWith('text/event-stream')
     this.source = source
     this.limits = limits
-    this.#onAbort = () => this.#abort(limits.signal.reason)
-    limits.signal.addEventListener('abort', this.#onAbort)
-    const leftMs = Math.max(0, limits.firstByteBy - limits.now())
-    this.#timer = setTimeout(() => source.stop(new OriginError('first_byte_timeout', 'no byte of the body within the limit')), leftMs)
-    if (limits.signal.aborted) this.#onAbort()
+    if (limits.watch !== null) this.#watch(limits.watch, limits.now)
+  }
+
+  #watch({ firstByteBy, signal }: NonNullable<AnswerLimits['watch']>, now: () => number): void {
+    this.#onAbort = () => this.gone(signal.reason)
+    signal.addEventListener('abort', this.#onAbort)
+    const leftMs = Math.max(0, firstByteBy - now())
+    this.#timer = setTimeout(() => this.source.stop(new OriginError('first_byte_timeout', 'no byte of the body within the limit')), leftMs)
+    if (signal.aborted) this.#onAbort()
   }
 
   async firstByte(): Promise<void> {
@@ -149,7 +156,7 @@ export class PulledAnswer implements OriginAnswer {
   /** No timer and no listener stays behind an answer that is done with. */
   protected release(): void {
     this.firstByteIsHere()
-    this.limits.signal.removeEventListener('abort', this.#onAbort)
+    if (this.#onAbort !== null) this.limits.watch?.signal.removeEventListener('abort', this.#onAbort)
   }
 
   /** The reply with our own bookkeeping around it. */
@@ -169,7 +176,8 @@ export class PulledAnswer implements OriginAnswer {
     }
   }
 
-  #abort(reason: unknown): void {
+  /** The client is gone, or the gateway has given up. */
+  gone(reason: unknown): void {
     this.source.stop(reason)
     this.#pipe?.clientGone()
     this.takenOver?.()

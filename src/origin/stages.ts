@@ -6,13 +6,20 @@ const ORDER: readonly Stage[] = ['edge', 'tokens', 'route', 'lookup', 'admit', '
 
 /** Collects durations in milliseconds; one said twice is summed, since retries pass the same stage again. */
 export class Stages {
-  readonly #times: Partial<Record<Stage, number>>
+  #times: Partial<Record<Stage, number>>
+  /** What was given away: it is not changed any more. */
+  #taken: StageTimes | null
 
   constructor(known: StageTimes) {
-    this.#times = { ...known }
+    this.#times = known
+    this.#taken = known
   }
 
   add(stage: Stage, ms: number): void {
+    if (this.#taken !== null) {
+      this.#times = { ...this.#taken }
+      this.#taken = null
+    }
     this.#times[stage] = (this.#times[stage] ?? 0) + Math.max(0, ms)
   }
 
@@ -21,16 +28,16 @@ export class Stages {
   }
 
   snapshot(): StageTimes {
-    return { ...this.#times }
+    return (this.#taken ??= this.#times)
   }
 }
 
 /** As a `Server-Timing` header (W3C Server Timing). */
 export function serverTiming(stages: StageTimes): string {
-  const metrics: string[] = []
+  let text = ''
   for (const stage of ORDER) {
     const ms = stages[stage]
-    if (ms !== undefined) metrics.push(`${stage};dur=${Math.round(ms * 1000) / 1000}`)
+    if (ms !== undefined) text += `${text === '' ? '' : ', '}${stage};dur=${Math.round(ms * 1000) / 1000}`
   }
-  return metrics.join(', ')
+  return text
 }

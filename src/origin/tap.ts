@@ -18,6 +18,11 @@ export interface Tap {
   /** The stream's last words so far are `data: [DONE]`; true for a body that is no stream. */
   readonly done: boolean
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void
+  /**
+   * Does this range hold one `data` line or comment, no more and no less? It is counted then, and passes as it is; the caller
+   * has made sure that it does not speak of usage. false: `take` it.
+   */
+  takesWhole(bytes: Uint8Array, from: number, to: number): boolean
   /** The body has ended: lets go of what was kept back. */
   end(emit: (piece: Uint8Array) => void): void
   usage(): Usage | null
@@ -27,6 +32,16 @@ export function openTap(sse: boolean, hideUsage: boolean): Tap {
   if (!sse) return new BodyTap()
   return hideUsage ? new HidingTap() : new StreamTap()
 }
+
+/** Is the range one line and the blank line that ends its event? */
+function isOneLine(bytes: Uint8Array, from: number, to: number): boolean {
+  return to - from > 2 && bytes[to - 1] === LF && bytes[to - 2] === LF && bytes[from] !== LF && bytes.indexOf(LF, from) === to - 2
+}
+
+const LF = 10
+const COLON = 58
+/** `d`, the first letter of `data` and of no other field. */
+const DATA = 100
 
 /** A body that is not a stream of events. */
 class BodyTap implements Tap {
@@ -39,6 +54,10 @@ class BodyTap implements Tap {
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
     this.#scanner.scan(chunk, 0, chunk.length)
     emit(chunk)
+  }
+
+  takesWhole(): boolean {
+    return false
   }
 
   end(): void {
@@ -72,6 +91,15 @@ class StreamTap implements Tap {
     this.#scanner.scan(chunk, 0, chunk.length)
     this.#watch.take(chunk)
     emit(chunk)
+  }
+
+  takesWhole(bytes: Uint8Array, from: number, to: number): boolean {
+    if (!this.#walker.atBoundary || !this.#scanner.idle || !isOneLine(bytes, from, to)) return false
+    if (bytes[from] === COLON) return true
+    if (bytes[from] !== DATA) return false
+    this.events++
+    this.#watch.event(bytes, from, to)
+    return true
   }
 
   end(): void {
@@ -129,6 +157,15 @@ class HidingTap implements Tap {
     if (at < chunk.length) this.#hold(chunk.subarray(at), emit)
   }
 
+  takesWhole(bytes: Uint8Array, from: number, to: number): boolean {
+    if (!this.#walker.atBoundary || this.heldBytes > 0 || this.#passing || !this.#scanner.idle || !isOneLine(bytes, from, to)) return false
+    if (bytes[from] === COLON) return true
+    if (bytes[from] !== DATA) return false
+    this.events++
+    this.#watch.event(bytes, from, to)
+    return true
+  }
+
   end(emit: (piece: Uint8Array) => void): void {
     this.#letGo(emit)
   }
@@ -161,9 +198,11 @@ class HidingTap implements Tap {
   }
 }
 
+const utf8 = new TextDecoder()
+
 /** The record that closes a stream asked with `include_usage`: usage, and no choice. */
 function isUsageRecord(event: Uint8Array): boolean {
-  const text = new TextDecoder().decode(event)
+  const text = utf8.decode(event)
   const from = text.indexOf('{')
   const to = text.lastIndexOf('}')
   if (from < 0 || to < from) return false

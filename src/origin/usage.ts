@@ -32,6 +32,11 @@ export class UsageScanner {
   #first: Uint8Array | null = null
   #last: Uint8Array | null = null
 
+  /** Not in the middle of anything it may have found. */
+  get idle(): boolean {
+    return this.#depth === 0 && this.#matched === 0
+  }
+
   scan(chunk: Uint8Array, from: number, to: number): void {
     let at = from
     while (at < to) {
@@ -132,6 +137,8 @@ export class UsageScanner {
   }
 }
 
+const utf8 = new TextDecoder()
+
 interface PartialUsage {
   readonly promptTokens: number | null
   readonly completionTokens: number | null
@@ -141,7 +148,7 @@ interface PartialUsage {
 /** OpenAI's two shapes (chat and responses) and Anthropic's; null for anything else. */
 function decode(bytes: Uint8Array): PartialUsage | null {
   try {
-    const usage = JSON.parse(new TextDecoder().decode(bytes)) as Record<string, unknown>
+    const usage = JSON.parse(utf8.decode(bytes)) as Record<string, unknown>
     const details = (usage['prompt_tokens_details'] ?? usage['input_tokens_details'] ?? {}) as Record<string, unknown>
     return {
       promptTokens: count(usage['prompt_tokens'] ?? usage['input_tokens']),

@@ -1,5 +1,5 @@
 /** The stage before the prefill: every image, sound and video to an encode engine, so that its embedding is there when the prefill asks for it. */
-import type { EngineTarget } from '../../ports.ts'
+import type { EngineTarget, GoneSignal } from '../../ports.ts'
 import type { Deal } from '../attempt-failed.ts'
 import type { Exchange, PoolRoute } from '../exchange.ts'
 import { EncodedItems, itemsOf, type EncodeItem } from './items.ts'
@@ -43,9 +43,9 @@ export async function encodeStage(deal: Deal, encoders: readonly string[]): Prom
     while (first.broken === null && next < items.length) {
       const at = next++
       const target = route.targets.get(encoders[at % encoders.length]!)!
-      const own = new AbortController()
+      const own = abortedWith(exchange.signal)
       underWay.add(own)
-      const leg = await encode(deal, { item: items[at]!, at, target, signal: AbortSignal.any([exchange.signal, own.signal]) })
+      const leg = await encode(deal, { item: items[at]!, at, target, signal: own.signal })
       underWay.delete(own)
       if ('answer' in leg) encodedOf(route).add(items[at]!.key, target.id)
       else if (first.broken === null) {
@@ -65,6 +65,15 @@ export async function encodeStage(deal: Deal, encoders: readonly string[]): Prom
   if (broken === null) placed.booking.legDone('encode', stages.snapshot())
   else if ('failed' in broken) encodedOf(route).forget(broken.failed.engine.id)
   return broken
+}
+
+/** Of its own, and aborted with the other. */
+function abortedWith(signal: GoneSignal): AbortController {
+  const own = new AbortController()
+  const abort = (): void => own.abort(signal.reason)
+  if (signal.aborted) abort()
+  else signal.addEventListener('abort', abort)
+  return own
 }
 
 interface Work {

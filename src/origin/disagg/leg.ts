@@ -1,6 +1,6 @@
 /** One leg of a split request: a question to an engine whose whole answer the gateway reads itself. */
 import type { AttemptFailure, Usage } from '../../core/cluster/contract.ts'
-import { OriginError, type EngineTarget, type OriginAnswer } from '../../ports.ts'
+import { OriginError, type EngineTarget, type GoneSignal, type OriginAnswer } from '../../ports.ts'
 import { rejected, type AttemptFailed, type Deal } from '../attempt-failed.ts'
 import { UsageScanner } from '../usage.ts'
 
@@ -13,7 +13,7 @@ export interface LegCall {
   /** Absent: the exchange's. */
   readonly headers?: readonly string[]
   /** Absent: the exchange's. */
-  readonly signal?: AbortSignal
+  readonly signal?: GoneSignal
 }
 
 export interface LegAnswer {

@@ -66,6 +66,10 @@ class MemoryCluster implements Cluster {
   }
 
   async admit(admission: Admission): Promise<Admitted> {
+    return this.admitNow(admission)
+  }
+
+  admitNow(admission: Admission): Admitted {
     const admitted = this.#state.admit(admission, this.#now())
     if ('refusal' in admitted) return admitted
     const { placement, policy, predictedTtftMs } = admitted
@@ -107,7 +111,11 @@ class MemoryCluster implements Cluster {
   }
 }
 
+/** All that is said has been done when the call returns: one promise serves for every answer. */
+const done = Promise.resolve()
+
 class MemoryLease implements Lease {
+  readonly inProcess = true
   readonly #state: ClusterState
   readonly #now: () => number
   readonly #key: string
@@ -118,23 +126,27 @@ class MemoryLease implements Lease {
     this.#key = key
   }
 
-  async legDone(part: EarlyPart, stages: StageTimes, usage: Usage | null = null): Promise<void> {
+  legDone(part: EarlyPart, stages: StageTimes, usage: Usage | null = null): Promise<void> {
     this.#state.legDone(this.#key, { part, stages, usage }, this.#now())
+    return done
   }
 
-  async firstToken(stages: StageTimes): Promise<void> {
+  firstToken(stages: StageTimes): Promise<void> {
     this.#state.firstToken(this.#key, stages, this.#now())
+    return done
   }
 
-  async progress(outputBlocks: number): Promise<void> {
+  progress(outputBlocks: number): Promise<void> {
     this.#state.progress(this.#key, outputBlocks, this.#now())
+    return done
   }
 
   async renew(): Promise<void> {
     if (!this.#state.renew(this.#key, this.#now())) throw new Error('the booking is not known here any more: resume it')
   }
 
-  async release(outcome: Outcome): Promise<void> {
+  release(outcome: Outcome): Promise<void> {
     this.#state.release(this.#key, outcome, this.#now())
+    return done
   }
 }

@@ -4,6 +4,7 @@ import type { Config } from '../../config.ts'
 import { toPoolConfig } from '../../config/pool.ts'
 import type { PoolSource } from '../../origin/configured.ts'
 import type { Cluster, Log, Ports } from '../../ports.ts'
+import { wheelAlarms } from './alarms.ts'
 import { memoryClusters } from './clusters.ts'
 import { socketOrigin } from './fast/origin.ts'
 import { memoryTtft } from './ttft.ts'
@@ -27,7 +28,7 @@ const now = (): number => Date.now()
 
 /** What is the same whatever is configured, and wherever the books are. */
 export function machinePorts(log: Log) {
-  return { origin: socketOrigin(), now, random: () => Math.random(), newId: () => randomUUID(), log, post }
+  return { origin: socketOrigin(), now, random: () => Math.random(), newId: () => randomUUID(), log, alarms: wheelAlarms, post }
 }
 
 /** Stands between the gateway and one of its clusters, e.g. to write down what passes. */

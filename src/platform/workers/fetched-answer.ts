@@ -2,7 +2,7 @@
 import { CUT_AFTER_MS, cutError } from '../../origin/pipe.ts'
 import { PulledAnswer, type AnswerHead, type AnswerLimits } from '../../origin/pulled-answer.ts'
 import { toHeaders } from '../../origin/headers.ts'
-import { OriginError, type PassEnd, type Reply } from '../../ports.ts'
+import { OriginError, type GoneSignal, type PassEnd, type Reply } from '../../ports.ts'
 import type { ReaderSource } from './fetched-source.ts'
 
 export class FetchedAnswer extends PulledAnswer {
@@ -19,7 +19,7 @@ export class FetchedAnswer extends PulledAnswer {
     if (!native) return super.pass(reply)
     const { readable, writable } = new IdentityTransformStream()
     const tracked = this.tracked(reply)
-    const work = new NativePipe(this.#source, tracked, this.limits.signal).run(this.held, writable)
+    const work = new NativePipe(this.#source, tracked, this.limits.watch!.signal).run(this.held, writable)
     reply.scope.background(work)
     return new Response(readable, { status: reply.status, headers: toHeaders(reply.headers) })
   }
@@ -34,10 +34,10 @@ const LAST_WORDS_MS = 2_000
 class NativePipe {
   readonly #source: ReaderSource
   readonly #reply: Reply
-  readonly #signal: AbortSignal
+  readonly #signal: GoneSignal
   #bytes = 0
 
-  constructor(source: ReaderSource, reply: Reply, signal: AbortSignal) {
+  constructor(source: ReaderSource, reply: Reply, signal: GoneSignal) {
     this.#source = source
     this.#reply = reply
     this.#signal = signal

@@ -72,7 +72,7 @@ async function send({ request, ask, now, startedAt }: Call): Promise<OriginAnswe
     })
     const headers = headersOfAnswer([...response.headers].flat())
     const source = new ReaderSource(response.body, controller)
-    return new FetchedAnswer({ status: response.status, headers }, source, { firstByteBy, now, signal: request.signal })
+    return new FetchedAnswer({ status: response.status, headers }, source, { now, watch: { firstByteBy, signal: request.signal } })
   } catch (error) {
     // Our own reasons, not what fetch made of them.
     if (controller.signal.aborted) throw controller.signal.reason

@@ -7,7 +7,7 @@ import type { Admitted, Cluster, Lease } from '../../ports.ts'
 type Stub = DurableObjectStub<ClusterObject>
 
 /** A ClusterLease as it looks from here. */
-interface WireLease extends Required<Omit<Lease, 'renew'>> {
+interface WireLease extends Required<Omit<Lease, 'renew' | 'inProcess'>> {
   /** false: the booking is not known there any more. */
   renew(): Promise<boolean>
 }

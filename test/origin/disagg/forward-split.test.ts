@@ -109,7 +109,7 @@ class World {
   }
 
   async #send({ target, signal }: OriginRequest): Promise<OriginAnswer> {
-    signal.throwIfAborted()
+    if (signal.aborted) throw signal.reason
     this.sent.push(target.id as EngineId)
     if (this.sent.length === this.#leavesAt) {
       this.client.abort(new Error('the client is gone'))
@@ -117,7 +117,7 @@ class World {
     }
     // Other legs get their turn.
     await Promise.resolve()
-    signal.throwIfAborted()
+    if (signal.aborted) throw signal.reason
     const manner = this.#manners[target.id as EngineId]
     if (typeof manner === 'string' && manner !== 'ok') throw new OriginError(manner, `http://${target.id} failed`)
     return answerOf(manner === 'ok' ? 200 : manner, target.id)

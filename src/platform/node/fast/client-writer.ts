@@ -60,6 +60,18 @@ export class ClientWriter {
     if (last) this.#outgoing.end()
   }
 
+  /** Parts of what the engine framed, each of whole chunks. */
+  parts(parts: readonly Buffer[], last: boolean): void {
+    const bytes = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+    if (bytes.length === 0 && !this.#direct) this.#outgoing.flushHeaders()
+    this.raw(bytes, last)
+  }
+
+  /** The head has been written, and what came with it: both may go. */
+  began(): void {
+    this.#outgoing.socket?.uncork()
+  }
+
   /** Payload in a chunk of our own. */
   rebuilt(pieces: readonly Uint8Array[], last: boolean): void {
     let size = 0
@@ -72,7 +84,7 @@ export class ClientWriter {
     if (last && this.#ours) parts.push(LAST_CHUNK)
     if (parts.length > 0) this.#write(parts.length === 1 ? parts[0]! : Buffer.concat(parts), last)
     else if (!last) this.#outgoing.flushHeaders()
-    this.#outgoing.socket?.uncork()
+    this.began()
     if (last) this.#outgoing.end()
   }
 

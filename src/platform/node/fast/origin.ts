@@ -1,9 +1,8 @@
 /** Engines over our own HTTP/1.1 client: no fetch, no web streams on the way of a token. */
 import { headersForTarget } from '../../../origin/headers.ts'
-import { type Origin, OriginError, type OriginAnswer, type OriginRequest } from '../../../ports.ts'
+import { type Beginning, type Origin, OriginError, type OriginAnswer, type OriginRequest } from '../../../ports.ts'
+import { Call } from './call.ts'
 import { EngineConnections } from './engine-connections.ts'
-import { SocketAnswer } from './socket-answer.ts'
-import { SocketSource } from './socket-source.ts'
 
 export interface NodeOriginOptions {
   /** Epoch milliseconds. */
@@ -47,17 +46,19 @@ export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
     }
     return engine
   }
+  const begin = (request: OriginRequest, beginning: Beginning): void => {
+    try {
+      if (request.signal.aborted) throw request.signal.reason
+      const engine = engineOf(request.target.url)
+      new Call({ request, text: requestHead(request, engine), connections: engine.connections, host: engine.url.host }, beginning).start()
+    } catch (error) {
+      beginning.failed(error)
+    }
+  }
   return {
-    async send(request: OriginRequest): Promise<OriginAnswer> {
-      request.signal.throwIfAborted()
-      const call: Call = { request, engine: engineOf(request.target.url), firstByteBy: now() + request.firstByteMs, now }
-      try {
-        return await ask(call, false)
-      } catch (error) {
-        // The engine closed an idle connection as we took it: no work was begun, so a fresh one may try again.
-        if (error instanceof IdleConnectionClosed) return ask(call, true)
-        throw error
-      }
+    begin,
+    send(request: OriginRequest): Promise<OriginAnswer> {
+      return new Promise((resolve, reject) => begin(request, new HeadOnly(resolve, reject)))
     },
     close() {
       clearInterval(sweeper)
@@ -67,58 +68,25 @@ export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
   }
 }
 
-interface Call {
-  readonly request: OriginRequest
-  readonly engine: Engine
-  readonly firstByteBy: number
-  readonly now: () => number
-}
+/** Whoever asked takes the answer from its head on. */
+class HeadOnly implements Beginning {
+  readonly patienceMs = 0
+  readonly #resolve: (answer: OriginAnswer) => void
+  readonly failed: (error: unknown) => void
 
-class IdleConnectionClosed extends OriginError {}
+  constructor(resolve: (answer: OriginAnswer) => void, failed: (error: unknown) => void) {
+    this.#resolve = resolve
+    this.failed = failed
+  }
 
-/** Resolves with the head; timers and listeners of this stage are gone by then. */
-function ask(call: Call, fresh: boolean): Promise<OriginAnswer> {
-  return new Promise<OriginAnswer>((resolve, reject) => {
-    const { request, engine, firstByteBy, now } = call
-    const text = requestHead(request, engine)
-    const connection = engine.connections.take(fresh)
-    const { reused } = connection
-    const done = (): void => {
-      clearTimeout(timer)
-      clearTimeout(connectTimer)
-      request.signal.removeEventListener('abort', onAbort)
-    }
-    const giveUp = (error: unknown): void => {
-      done()
-      connection.drop()
-      reject(error)
-    }
-    const onAbort = (): void => giveUp(request.signal.reason)
-    const timer = setTimeout(
-      () => giveUp(new OriginError('first_byte_timeout', `no head from ${engine.url.host} within ${request.firstByteMs} ms`)),
-      Math.max(0, firstByteBy - now()),
-    )
-    const connectTimer = connection.connecting
-      ? setTimeout(
-          () => connection.connecting && giveUp(new OriginError('connect_timeout', `no connection to ${engine.url.host} within ${request.connectMs} ms`)),
-          request.connectMs,
-        )
-      : undefined
-    request.signal.addEventListener('abort', onAbort)
-    const source: SocketSource = new SocketSource(connection, engine.url.host, {
-      head: (head) => {
-        done()
-        resolve(new SocketAnswer(head, source, { firstByteBy, now, signal: request.signal }))
-      },
-      failed: (error, untouched) => {
-        done()
-        if (!connection.connected) reject(new OriginError('connect', `cannot connect to ${engine.url.host}: ${error.message}`, { cause: error }))
-        else if (reused && untouched && error.failure === 'reset') reject(new IdleConnectionClosed('reset', error.message, { cause: error }))
-        else reject(error)
-      },
-    })
-    connection.use(source, text, request.body ?? [])
-  })
+  head(answer: OriginAnswer): boolean {
+    this.#resolve(answer)
+    return false
+  }
+
+  begun(): void {
+    // Never comes to that.
+  }
 }
 
 // oxlint-disable-next-line no-control-regex -- control bytes are what it looks for

@@ -1,103 +1,176 @@
 /**
  * Passes an answer past the web streams: the engine's bytes go to the client's socket in the tick they were
- * read, framing and all. Framing is rebuilt only where an event was left out, and after bytes were held back,
- * until engine and client stand at the same chunk boundary again.
+ * read, framing and all. Framing is rebuilt only where an event was left out in the middle of a chunk, and after bytes
+ * were held back, until engine and client stand at the same chunk boundary again.
  */
 import type { ServerResponse } from 'node:http'
 import type { AttemptFailure } from '../../../core/cluster/contract.ts'
-import { SilenceTimer } from '../../../origin/silence.ts'
-import { openTap, type Tap } from '../../../origin/tap.ts'
-import { ResponseIdFinder } from '../../../origin/response-id.ts'
 import { Prelude } from '../../../origin/events.ts'
+import { ResponseIdFinder } from '../../../origin/response-id.ts'
+import { openTap, type Tap } from '../../../origin/tap.ts'
 import { OriginError, type PassEnd, type Reply } from '../../../ports.ts'
 import type { BodyFraming } from './body-framing.ts'
-import type { BodySink, SocketSource } from './socket-source.ts'
+import type { BodySink, Call } from './call.ts'
 import { ClientWriter } from './client-writer.ts'
+import { Passed } from './passed.ts'
 
 export interface RawPassParts {
   readonly reply: Reply
   readonly sse: boolean
-  readonly source: SocketSource
+  readonly call: Call
   readonly outgoing: ServerResponse
-  readonly now: () => number
-  /** Lets go of timers and listeners of the answer. */
-  readonly done: () => void
 }
 
 const ENDED_EARLY = new OriginError('reset', 'the stream ended without [DONE]')
 const PING = Buffer.from(': ping\n\n')
+const USAGE = Buffer.from('"usage"')
 
 export class RawPass implements BodySink {
   readonly #parts: RawPassParts
   readonly #writer: ClientWriter
   readonly #tap: Tap
-  readonly #prelude = new Prelude()
   readonly #finder: ResponseIdFinder | null
-  readonly #idle: SilenceTimer
-  readonly #heartbeat: SilenceTimer
-  readonly #pieces: Uint8Array[] = []
-  readonly #keepPiece = (piece: Uint8Array): void => void this.#pieces.push(piece)
-  readonly #onClose = (): void => this.clientGone()
+  readonly #passed = new Passed()
+  readonly #observed: boolean
+  /** Only while no content has come. */
+  #prelude: Prelude | null = null
   #inStep = true
   #started = false
   #over = false
   #bytes = 0
   #steps = 0
+  /** `performance.now()` of the last byte, or of when the client had taken all; of the last comment of ours. */
+  #heardAt = 0
+  #beatAt = 0
 
   constructor(parts: RawPassParts) {
     this.#parts = parts
-    const { reply, source, outgoing } = parts
-    this.#writer = new ClientWriter(outgoing, source.framing!, () => this.#drained())
-    this.#tap = openTap(parts.sse, reply.hideUsage)
+    const { reply, call, outgoing } = parts
+    this.#writer = new ClientWriter(outgoing, call.framing!, () => this.#drained())
+    // What has a length is passed whole: the client was told it.
+    this.#tap = openTap(parts.sse, reply.hideUsage && call.framing!.kind !== 'length')
+    this.#observed = reply.observe || reply.hideUsage
     this.#finder = reply.findResponseId === true ? new ResponseIdFinder() : null
-    this.#idle = new SilenceTimer(parts.now, reply.idleMs, () =>
-      source.stop(new OriginError('idle_timeout', `no byte for ${reply.idleMs} ms`)),
-    )
-    this.#heartbeat = new SilenceTimer(parts.now, parts.sse ? reply.heartbeatMs : 0, () => this.#beat())
-    outgoing.on('close', this.#onClose)
   }
 
   get holds(): boolean {
     return this.#writer.holds || this.#tap.heldBytes > 0
   }
 
-  /** Writes head and what waits; from then on the source's bytes come here. `held` was read before. */
+  /** Writes head and what waits; from then on the call's bytes come here. `held` was read before. */
   begin(held: readonly Uint8Array[]): void {
-    const { source, reply, outgoing } = this.#parts
-    const { waiting, ended, failure } = source.handOver(this)
+    const { call, reply, outgoing } = this.#parts
+    const { pieces, read, ended, failure } = call.handOver(this)
+    this.#heardAt = this.#beatAt = performance.now()
     this.#writer.open(reply.status, reply.headers)
-    for (const piece of held) this.#feed(piece)
-    for (const piece of waiting) this.#feed(piece)
-    if (ended) this.#tap.end(this.#keepPiece)
-    const { framing } = source
-    this.#inStep = framing!.aligned
-    const undone = ended && this.#undone()
-    this.#writer.rebuilt(this.#pieces, ended && !undone)
-    this.#pieces.length = 0
-    if (undone) return this.broken(ENDED_EARLY)
-    if (ended) return this.#finish()
-    if (failure !== null) return this.broken(failure)
+    if (held.length > 0 || pieces.length > 0 || read === null) {
+      for (const piece of held) this.#feed(piece)
+      for (const piece of pieces) this.#feed(piece)
+      if (read === null) return this.#beganWithout(ended, failure)
+      // What waited is framed by us, and what came in this read with it.
+      this.#passed.startRead()
+      this.#inStep = false
+    }
+    this.take(read.bytes, call.framing!, read.last)
+    if (this.#over) return
+    this.#writer.began()
     if (outgoing.destroyed) return this.clientGone()
-    this.#listen()
+    this.#arm()
   }
 
   take(bytes: Buffer, framing: BodyFraming, last: boolean): void {
     if (this.#over) return
-    this.#idle.heard()
-    const before = this.#bytes
+    this.#heardAt = performance.now()
     const heldBefore = this.#tap.heldBytes
-    const { ranges } = framing
-    for (let i = 0; i < ranges.length; i += 2) this.#feed(bytes.subarray(ranges[i]!, ranges[i + 1]!))
-    if (last) this.#tap.end(this.#keepPiece)
+    this.#feedAll(bytes, framing.ranges)
+    if (last) this.#tap.end(this.#passed.emit)
     if (last && this.#undone()) return this.#endedEarly()
-    if (this.#raw(framing, this.#bytes - before, heldBefore)) this.#writer.raw(bytes, last)
-    else {
-      this.#writer.rebuilt(this.#pieces, last)
-      this.#inStep = framing.aligned
+    this.#write(bytes, framing, { last, heldBefore })
+    this.#passed.clear()
+    if (last) return this.#settle('complete', null)
+    if (this.#writer.full) this.#parts.call.pause()
+  }
+
+  broken(reason: unknown): void {
+    if (this.#over) return
+    if (!(reason instanceof OriginError)) return this.clientGone()
+    const whole = this.#parts.sse && this.#tap.atBoundary && this.#writer.atBoundary(this.#parts.call.framing!, this.#inStep)
+    this.#settle('engine_cut', reason.failure)
+    this.#writer.cut(whole ? this.#parts.reply.cutEvent(reason.failure) : null)
+  }
+
+  clientGone(): void {
+    if (this.#over) return
+    this.#settle('client_gone', null)
+    this.#parts.call.stop(new OriginError('reset', 'the client is gone'))
+    this.#writer.cut(null)
+  }
+
+  /** Silence is looked at when one of its limits may be reached: nothing is set or moved for a byte that comes. */
+  due(): void {
+    if (this.#over || this.#writer.full) return
+    const { call, reply } = this.#parts
+    const now = performance.now()
+    if (!this.#started && call.firstByteInMs <= 0) return call.stop(new OriginError('first_byte_timeout', 'no byte of the body within the limit'))
+    if (this.#started && reply.idleMs > 0 && now - this.#heardAt >= reply.idleMs) {
+      return call.stop(new OriginError('idle_timeout', `no byte for ${reply.idleMs} ms`))
     }
-    this.#pieces.length = 0
-    if (last) this.#finish()
-    else this.#listen()
+    if (this.#heartbeatMs > 0 && now - Math.max(this.#heardAt, this.#beatAt) >= this.#heartbeatMs) this.#beat(now)
+    if (!this.#over) this.#arm()
+  }
+
+  get #heartbeatMs(): number {
+    return this.#parts.sse ? this.#parts.reply.heartbeatMs : 0
+  }
+
+  /** When the next limit may be reached. A slow client's silence is its own. */
+  #arm(): void {
+    if (this.#writer.full) return this.#parts.call.pause()
+    const { call, reply } = this.#parts
+    const now = performance.now()
+    let inMs = this.#started ? Infinity : call.firstByteInMs
+    if (this.#started && reply.idleMs > 0) inMs = this.#heardAt + reply.idleMs - now
+    if (this.#heartbeatMs > 0) inMs = Math.min(inMs, Math.max(this.#heardAt, this.#beatAt) + this.#heartbeatMs - now)
+    if (inMs < Infinity) call.wakeIn(inMs)
+  }
+
+  #drained(): void {
+    if (this.#over) return
+    this.#parts.call.resume()
+    this.#heardAt = performance.now()
+    this.#arm()
+  }
+
+  /** A comment in the middle of an event, or of a chunk, would break it. */
+  #beat(now: number): void {
+    this.#beatAt = now
+    if (this.#tap.atBoundary && this.#writer.atBoundary(this.#parts.call.framing!, this.#inStep)) this.#writer.rebuilt([PING], false)
+  }
+
+  /** Nothing comes in this tick: what waited goes out with the head, and so does the end where it is known. */
+  #beganWithout(ended: boolean, failure: unknown): void {
+    const { call, outgoing } = this.#parts
+    if (ended) this.#tap.end(this.#passed.emit)
+    if (ended && this.#undone()) return this.#endedEarly()
+    this.#inStep = call.framing!.aligned
+    this.#writer.rebuilt(this.#passed.pieces, ended)
+    this.#passed.clear()
+    if (ended) return this.#settle('complete', null)
+    if (failure !== null) return this.broken(failure)
+    if (outgoing.destroyed) return this.clientGone()
+    this.#arm()
+  }
+
+  /** As it came where nothing of it was kept back or left out, and the client stands where the engine stands. */
+  #write(bytes: Buffer, framing: BodyFraming, { last, heldBefore }: { readonly last: boolean; readonly heldBefore: number }): void {
+    const { hideUsage } = this.#parts.reply
+    // Where an event may have to be left out: whole chunks only.
+    const raw = framing.kind === 'length' || (this.#inStep && (!hideUsage || (heldBefore === 0 && (framing.aligned || last))))
+    if (raw && this.#passed.all) return this.#writer.raw(bytes, last)
+    const kept = raw && framing.chunks?.trailers === false ? this.#passed.withoutDropped(bytes, framing.ranges) : null
+    if (kept !== null) return this.#writer.parts(kept, last)
+    this.#writer.rebuilt(this.#passed.piecesOf(bytes, framing.ranges), last)
+    this.#inStep = framing.aligned
   }
 
   /** The engine's end was clean and said nothing of being complete. */
@@ -107,89 +180,56 @@ export class RawPass implements BodySink {
   }
 
   #endedEarly(): void {
-    this.#writer.rebuilt(this.#pieces, false)
+    this.#writer.rebuilt(this.#passed.pieces, false)
     this.#inStep = false
     this.broken(ENDED_EARLY)
   }
 
-  broken(reason: unknown): void {
-    if (this.#over) return
-    if (!(reason instanceof OriginError)) return this.clientGone()
-    const whole = this.#parts.sse && this.#tap.atBoundary && this.#writer.atBoundary(this.#parts.source.framing!, this.#inStep)
-    this.#settle('engine_cut', reason.failure)
-    this.#writer.cut(whole ? this.#parts.reply.cutEvent(reason.failure) : null)
+  #feedAll(bytes: Buffer, ranges: readonly number[]): void {
+    let usageAt = this.#observed && this.#parts.sse ? bytes.indexOf(USAGE) : -1
+    for (let i = 0; i < ranges.length; i += 2) {
+      const from = ranges[i]!
+      const to = ranges[i + 1]!
+      if (usageAt >= 0 && usageAt < from) usageAt = bytes.indexOf(USAGE, from)
+      const spoken = usageAt >= 0 && usageAt < to
+      if (this.#observed && !spoken && this.#tap.takesWhole(bytes, from, to)) {
+        this.#note(bytes, from, to)
+        this.#passed.whole()
+      } else {
+        const clean = this.#tap.heldBytes === 0
+        this.#feed(bytes.subarray(from, to))
+        this.#passed.taken(to - from, clean && this.#tap.heldBytes === 0)
+      }
+    }
   }
 
-  clientGone(): void {
-    if (this.#over) return
-    this.#settle('client_gone', null)
-    this.#parts.source.stop(new OriginError('reset', 'the client is gone'))
-    this.#writer.cut(null)
-  }
-
-  /** May these bytes go as they are? Only where the client stands where the engine stands, and nothing was kept back or left out. */
-  #raw(framing: BodyFraming, payloadBytes: number, heldBefore: number): boolean {
-    if (framing.chunks === null) return true
-    if (!this.#inStep) return false
-    if (!this.#parts.reply.hideUsage) return true
-    // Whole chunks only: the next event may have to be left out.
-    if (heldBefore > 0 || !(framing.aligned || framing.ended)) return false
-    let emitted = 0
-    for (const piece of this.#pieces) emitted += piece.length
-    return emitted === payloadBytes
-  }
-
+  /** Through the tap, piece by piece. */
   #feed(payload: Uint8Array): void {
+    if (this.#observed) this.#tap.take(payload, this.#passed.emit)
+    else this.#passed.emit(payload)
+    this.#note(payload, 0, payload.length)
+  }
+
+  #note(payload: Uint8Array, from: number, to: number): void {
     const { reply, sse } = this.#parts
-    if (!this.#started && (!sse || this.#prelude.hasContent(payload))) {
+    this.#bytes += to - from
+    if (!this.#started && (!sse || (this.#prelude ??= new Prelude()).hasContent(payload, from, to))) {
       this.#started = true
       reply.onFirstByte()
     }
-    this.#bytes += payload.length
     // A copy: the connection reads on into the same memory.
-    this.#finder?.take(new Uint8Array(payload))
-    if (!reply.observe && !reply.hideUsage) return void this.#pieces.push(payload)
-    this.#tap.take(payload, this.#keepPiece)
+    this.#finder?.take(new Uint8Array(payload.subarray(from, to)))
     const { eventStep } = reply
     if (eventStep <= 0 || this.#tap.events < (this.#steps + 1) * eventStep) return
     this.#steps = Math.floor(this.#tap.events / eventStep)
     reply.onEvents(this.#tap.events)
   }
 
-  /** Waits for the engine, unless the client is the slow one. */
-  #listen(): void {
-    if (this.#writer.full) {
-      this.#parts.source.pause()
-      return
-    }
-    if (this.#started) this.#idle.listen()
-    this.#heartbeat.listen()
-  }
-
-  #drained(): void {
-    if (this.#over) return
-    this.#parts.source.resume()
-    this.#listen()
-  }
-
-  #beat(): void {
-    if (this.#over) return
-    // A comment in the middle of an event, or of a chunk, would break it.
-    if (this.#tap.atBoundary && this.#writer.atBoundary(this.#parts.source.framing!, this.#inStep)) this.#writer.rebuilt([PING], false)
-    this.#heartbeat.listen()
-  }
-
-  #finish(): void {
-    this.#settle('complete', null)
-  }
-
   #settle(end: PassEnd['end'], failure: AttemptFailure | null): void {
     if (this.#over) return
     this.#over = true
-    this.#idle.stop()
-    this.#heartbeat.stop()
-    this.#parts.outgoing.off('close', this.#onClose)
-    this.#parts.done()
-    this.#parts.reply.settled({ end, failure, events: this.#tap.events, usage: this.#tap.usage(), bytes: this.#bytes, responseId: this.#finder?.id ?? null })
+    const { call, reply } = this.#parts
+    call.release()
+    reply.settled({ end, failure, events: this.#tap.events, usage: this.#tap.usage(), bytes: this.#bytes, responseId: this.#finder?.id ?? null })
   }
 }

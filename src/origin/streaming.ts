@@ -1,0 +1,141 @@
+/** An engine's answer becomes the client's: headers, what is watched on the way, and how it ended. */
+import type { AttemptFailure, Result } from '../core/cluster/contract.ts'
+import type { EngineTarget, OriginAnswer, PassEnd, Reply } from '../ports.ts'
+import type { AttemptFailed, Deal } from './attempt-failed.ts'
+import { cutEvent } from './cut-event.ts'
+import { passChanged } from './disagg/change.ts'
+import type { LastLeg } from './disagg/last-leg.ts'
+import type { ExchangeEnd } from './exchange.ts'
+import { headersForClient } from './headers.ts'
+import { withLastComment } from './last-comment.ts'
+import { serverTiming } from './stages.ts'
+
+export interface Passing {
+  readonly answer: OriginAnswer
+  readonly dispatchedAt: number
+  /** Whose answer it is. */
+  readonly engine: EngineTarget
+  /** null: a leg before the last one had the last word. */
+  readonly last: LastLeg | null
+}
+
+/** An answer on its way to the client. */
+export class Streaming {
+  readonly #deal: Deal
+  readonly #answer: OriginAnswer
+  readonly #dispatchedAt: number
+  readonly #engine: EngineTarget
+  readonly #last: LastLeg | null
+  #begun = false
+
+  constructor(deal: Deal, { answer, dispatchedAt, engine, last }: Passing) {
+    this.#deal = deal
+    this.#answer = answer
+    this.#dispatchedAt = dispatchedAt
+    this.#engine = engine
+    this.#last = last
+  }
+
+  /** `early`: the first byte is still to come. */
+  pass(early: boolean): Response {
+    if (!early) this.#firstByte()
+    const change = this.#answer.status >= 300 ? null : (this.#last?.change ?? null)
+    if (this.#commented()) {
+      // Without the client's socket the platform gives a stream to add to.
+      const reply = { ...this.#reply(), scope: { ...this.#deal.exchange.scope, client: null } }
+      const passed = change === null ? this.#answer.pass(reply) : passChanged(this.#answer, reply, change)
+      return withLastComment(passed, () => this.#deal.stages.snapshot())
+    }
+    return change === null ? this.#answer.pass(this.#reply()) : passChanged(this.#answer, this.#reply(), change)
+  }
+
+  #commented(): boolean {
+    const { lastComment, observe } = this.#deal.exchange
+    return lastComment === true && observe && this.#answer.sse && this.#answer.status < 300
+  }
+
+  #reply(): Reply {
+    const { exchange, placed } = this.#deal
+    const { pool } = placed.route
+    const observe = !exchange.stream || exchange.observe || exchange.hideUsage
+    return {
+      scope: exchange.scope,
+      status: this.#answer.status,
+      headers: this.#headers(),
+      observe,
+      hideUsage: exchange.hideUsage,
+      heartbeatMs: exchange.heartbeatMs,
+      idleMs: pool.limits.idleMs,
+      endsWithDone: DONE_ENDS.test(exchange.path),
+      findResponseId: exchange.onServed !== undefined,
+      eventStep: pool.blockTokens,
+      onEvents: (events) => placed.booking.progress(Math.floor(events / pool.blockTokens)),
+      onFirstByte: () => this.#firstByte(),
+      cutEvent: (failure) => cutEvent(exchange.path, failure),
+      settled: (end) => this.#settled(end),
+    }
+  }
+
+  #headers(): string[] {
+    const { exchange, placed, stages } = this.#deal
+    const { placement } = placed
+    const headers = headersForClient(this.#answer.headers)
+    headers.push('x-request-id', exchange.requestId, 'x-firstlight-engine', this.#engine.id)
+    // Who prefilled, where that was not the engine that answers.
+    if (placement.kind !== 'whole' && placement.prefill !== null) headers.push('x-firstlight-prefill', placement.prefill)
+    headers.push('x-firstlight-cluster', placed.route.cluster.id, 'x-firstlight-policy', placed.policy)
+    const notes = this.#notes()
+    headers.push('x-firstlight-decision', notes.length === 0 ? exchange.id : `${exchange.id}; ${notes.join('; ')}`)
+    headers.push('server-timing', serverTiming(stages.snapshot()))
+    return headers
+  }
+
+  #firstByte(): void {
+    const { exchange, ports, placed, stages } = this.#deal
+    // The first byte of an answer that is no stream comes with its last: it says nothing about the first token.
+    if (!this.#answer.sse || this.#begun) return
+    // The platform says it again for an answer that had begun before it was passed.
+    this.#begun = true
+    const now = ports.now()
+    stages.add('first_byte', now - this.#dispatchedAt)
+    stages.add('ttft', now - exchange.receivedAt)
+    placed.booking.firstToken(stages.snapshot())
+  }
+
+  #served(): ExchangeEnd['served'] {
+    const { route, placement, policy, predictedTtftMs } = this.#deal.placed
+    return { cluster: route.cluster.id, pool: route.pool.model, engine: this.#engine.id, placement, policy, notes: this.#notes(), predictedTtftMs }
+  }
+
+  #notes(): readonly string[] {
+    const { notes } = this.#deal.placed
+    return this.#last === null || this.#last.notes.length === 0 ? notes : [...notes, ...this.#last.notes]
+  }
+
+  #settled(end: PassEnd): void {
+    const { exchange, ports, placed, stages } = this.#deal
+    const { status } = this.#answer
+    const result = resultOf(end, status)
+    const failedEngine = end.failure === null ? null : this.#engine.id
+    const ending = { result, failure: end.failure, failedEngine, status, usage: end.usage, outputEvents: end.events, stages: stages.snapshot() }
+    const telling = placed.booking.release(ending)
+    if (telling !== null) exchange.scope.background(telling)
+    if (end.end === 'engine_cut') {
+      ports.log.warn('stream_cut', { id: exchange.id, cluster: placed.route.cluster.id, engine: this.#engine.id, failure: end.failure, bytes: end.bytes })
+    }
+    if (end.usage !== null) exchange.onUsage?.(placed.route, end.usage)
+    exchange.onEnd?.({ ...ending, served: this.#served(), failedAttempts: this.#deal.earlier.map(failureOf) })
+    if (status < 300) exchange.onServed?.({ cluster: placed.route.cluster.id, engine: placed.engine.id }, end.responseId ?? null)
+  }
+}
+
+const failureOf = ({ failure }: AttemptFailed): AttemptFailure => failure
+
+/** OpenAI's older streams end in `data: [DONE]`; those of responses and messages in events of their own. */
+const DONE_ENDS = /^\/v1\/(?:chat\/)?completions(?:\?|$)/
+
+function resultOf(end: PassEnd, status: number): Result {
+  if (end.end === 'client_gone') return 'client_gone'
+  if (end.end === 'engine_cut') return 'engine_failed'
+  return status >= 300 ? 'engine_refused' : 'complete'
+}

@@ -1,0 +1,314 @@
+/**
+ * One request to an engine over one connection: its limits, its answer's head, and the body as it comes, kept for whoever
+ * pulls it or handed to a sink byte for byte in the tick of its read. Everything of a request that waits, waits here.
+ */
+import type { ByteSource } from '../../../origin/pulled-answer.ts'
+import { Prelude } from '../../../origin/events.ts'
+import { type Beginning, OriginError, type OriginRequest } from '../../../ports.ts'
+import { cancelDeadline, setDeadline } from '../alarms.ts'
+import { Deadline } from '../timer-wheel.ts'
+import type { ParsedHead } from './answer-head.ts'
+import { BodyFraming, BROKEN, MORE } from './body-framing.ts'
+import { MalformedAnswer, type Connection, type ConnectionUser } from './connection.ts'
+import type { EngineConnections } from './engine-connections.ts'
+import { SocketAnswer } from './socket-answer.ts'
+
+/** What may wait here before the engine is held back. */
+const QUEUE_BYTES = 256 * 1024
+/** Keep-alive comments that may be held back while no token has come. */
+const PRELUDE_BYTES = 16 * 1024
+
+/** Takes the bytes over from the moment the client's head is written. */
+export interface BodySink {
+  /** Raw bytes as read, framing included. `last`: the message ends with them. */
+  take(bytes: Buffer, framing: BodyFraming, last: boolean): void
+  /** Bytes given are still in use after the call. */
+  readonly holds: boolean
+  /** The body broke before its end. */
+  broken(reason: unknown): void
+  /** A time it asked for with `wakeIn` has come. */
+  due(): void
+}
+
+/** What a sink finds when it takes over. */
+export interface Waiting {
+  /** Payload kept so far. */
+  readonly pieces: readonly Buffer[]
+  /** The read this happens in: raw bytes, not consumed by anyone yet; null: it happens in none. */
+  readonly read: { readonly bytes: Buffer; readonly last: boolean } | null
+  readonly ended: boolean
+  readonly failure: unknown
+}
+
+export interface CallParts {
+  readonly request: OriginRequest
+  /** The request's head as it goes out. */
+  readonly text: string
+  readonly connections: EngineConnections
+  readonly host: string
+}
+
+export class Call implements ByteSource, ConnectionUser {
+  readonly #parts: CallParts
+  /** null: it has begun, or whoever asked takes it from here. */
+  #beginning: Beginning | null
+  #connection!: Connection
+  #retried = false
+  framing: BodyFraming | null = null
+  #answer: SocketAnswer | null = null
+  readonly #prelude = new Prelude()
+  readonly #deadline: Deadline = new Deadline(() => this.#due())
+  /** `performance.now()` by which the first byte must be here. */
+  readonly #firstByteBy: number
+  readonly #onAbort = (): void => this.#aborted()
+  #reusable = false
+  #queue: Buffer[] = []
+  #queuedBytes = 0
+  #read: Waiting['read'] = null
+  #paused = false
+  #ended = false
+  #failure: unknown = null
+  #waiting: { resolve(chunk: Uint8Array | null): void; reject(error: unknown): void } | null = null
+  #sink: BodySink | null = null
+
+  constructor(parts: CallParts, beginning: Beginning) {
+    const { request } = parts
+    this.#parts = parts
+    this.#beginning = beginning
+    this.#firstByteBy = performance.now() + request.firstByteMs
+  }
+
+  /** Sends. The signal must not be aborted yet. */
+  start(): void {
+    this.#parts.request.signal.addEventListener('abort', this.#onAbort)
+    this.#connection = this.#send(false)
+  }
+
+  get holds(): boolean {
+    // What waits in the queue was copied.
+    return this.#sink !== null && this.#sink.holds
+  }
+
+  /** Milliseconds left for the first byte. */
+  get firstByteInMs(): number {
+    return this.#firstByteBy - performance.now()
+  }
+
+  head(head: ParsedHead): void {
+    this.framing = new BodyFraming(head.kind, head.length)
+    this.#reusable = !head.close
+    const answer = new SocketAnswer(head, this)
+    this.#answer = answer
+    const beginning = this.#beginning!
+    // It may be let go in the call: whoever did that hears no more.
+    this.#beginning = null
+    const goesOn = beginning.head(answer)
+    if (goesOn) this.#beginning = beginning
+    if (goesOn && answer.sse && answer.status < 300 && beginning.patienceMs > 0) this.wakeIn(Math.min(this.firstByteInMs, beginning.patienceMs))
+    if (this.framing.empty && this.#failure === null) this.#end(this.#reusable)
+  }
+
+  bytes(bytes: Buffer): void {
+    const framing = this.framing!
+    const end = framing.consume(bytes)
+    if (end === BROKEN) return this.#connection.fail(new MalformedAnswer('broken chunk framing'))
+    const last = end !== MORE
+    // Bytes after the end of the message: the answer stands, the connection is not trusted again.
+    const own = last && end < bytes.length ? bytes.subarray(0, end) : bytes
+    if (last && end < bytes.length) this.#reusable = false
+    if (this.#sink !== null) this.#sink.take(own, framing, last)
+    else if (this.#beginning !== null && this.#hasContent(own, framing)) this.#begin(own, framing, last)
+    else this.#keep(own, framing)
+    if (last && this.#failure === null) this.#end(this.#reusable)
+  }
+
+  closed(error: Error | null, untouched: boolean): void {
+    if (this.#ended || this.#failure !== null) return
+    if (this.framing?.kind === 'close' && error === null) return this.#closedAtEnd(this.framing)
+    const { host, request } = this.#parts
+    const { connected, reused } = this.#connection
+    if (!connected) return this.#fail(new OriginError('connect', `cannot connect to ${host}: ${error?.message ?? 'closed'}`, { cause: error }))
+    const malformed = error instanceof MalformedAnswer
+    // The engine closed an idle connection as we took it: no work was begun, so a fresh one may try again.
+    if (!malformed && reused && untouched && !this.#retried && !request.signal.aborted) return this.#again()
+    this.#fail(new OriginError(malformed ? 'malformed' : 'reset', `${host} broke the connection: ${error?.message ?? 'closed before the end'}`, { cause: error }))
+  }
+
+  read(): Promise<Uint8Array | null> {
+    return new Promise((resolve, reject) => {
+      this.#waiting = { resolve, reject }
+      this.#serve()
+    })
+  }
+
+  stop(reason: unknown): void {
+    if (this.#ended || this.#failure !== null) return
+    this.#connection.drop()
+    this.#fail(reason ?? new Error('stopped'))
+  }
+
+  /** Lets go of the time limit and of the signal: the body has ended, or nobody wants it. */
+  release(): void {
+    cancelDeadline(this.#deadline)
+    this.#parts.request.signal.removeEventListener('abort', this.#onAbort)
+  }
+
+  firstByteIsHere(): void {
+    if (this.#sink === null) cancelDeadline(this.#deadline)
+  }
+
+  /** The sink's `due` is called no earlier than that; later words take the place of earlier ones. */
+  wakeIn(ms: number): void {
+    setDeadline(this.#deadline, ms)
+  }
+
+  /** All that waits here. The sink gets what comes after it. */
+  handOver(sink: BodySink): Waiting {
+    this.#sink = sink
+    this.#beginning = null
+    const waiting = { pieces: this.#queue, read: this.#read, ended: this.#ended, failure: this.#failure }
+    this.#queue = []
+    this.#queuedBytes = 0
+    this.#read = null
+    this.resume()
+    return waiting
+  }
+
+  pause(): void {
+    this.#paused = true
+    this.#connection.socket.pause()
+  }
+
+  resume(): void {
+    if (!this.#paused || this.#ended || this.#failure !== null) return
+    this.#paused = false
+    this.#connection.socket.resume()
+  }
+
+  /** The payload that has come and that nobody has taken, as far as one event. */
+  begun(): Buffer {
+    if (this.#queue.length > 0 || this.#read === null) return Buffer.concat([...this.#queue, ...this.#payload()])
+    const { ranges } = this.framing!
+    if (ranges.length === 0) return this.#read.bytes.subarray(0, 0)
+    const first = this.#read.bytes.subarray(ranges[0]!, ranges[1]!)
+    // A chunk is an event as a rule.
+    return first[first.length - 1] === 10 ? first : Buffer.concat(this.#payload())
+  }
+
+  #send(fresh: boolean): Connection {
+    const { request, text, connections } = this.#parts
+    const connection = connections.take(fresh)
+    const leftMs = this.firstByteInMs
+    this.wakeIn(connection.connecting ? Math.min(leftMs, request.connectMs) : leftMs)
+    connection.use(this, text, request.body)
+    return connection
+  }
+
+  #again(): void {
+    this.#retried = true
+    this.#connection = this.#send(true)
+  }
+
+  #hasContent(bytes: Buffer, { ranges, ended }: BodyFraming): boolean {
+    if (ended) return true
+    if (!this.#answer!.sse) return ranges.length > 0
+    if (this.#queuedBytes > PRELUDE_BYTES) return true
+    for (let i = 0; i < ranges.length; i += 2) if (this.#prelude.hasContent(bytes, ranges[i]!, ranges[i + 1]!)) return true
+    return false
+  }
+
+  #begin(bytes: Buffer, framing: BodyFraming, last: boolean): void {
+    const beginning = this.#beginning!
+    this.#beginning = null
+    cancelDeadline(this.#deadline)
+    this.#read = { bytes, last }
+    beginning.begun(this.#answer!, false)
+    // Nobody took it in this tick: kept for whoever pulls it.
+    if (this.#read === null) return
+    this.#read = null
+    if (this.#failure === null) this.#keep(bytes, framing)
+  }
+
+  #due(): void {
+    if (this.#sink !== null) return this.#sink.due()
+    const { request, host } = this.#parts
+    const leftMs = this.firstByteInMs
+    if (leftMs <= 0) return this.stop(new OriginError('first_byte_timeout', `nothing of an answer from ${host} within ${request.firstByteMs} ms`))
+    if (this.framing === null && this.#connection.connecting) {
+      return this.stop(new OriginError('connect_timeout', `no connection to ${host} within ${request.connectMs} ms`))
+    }
+    // Patience is over: whoever waits for the first byte goes on without it.
+    const early = this.framing === null ? null : this.#beginning
+    this.wakeIn(leftMs)
+    if (early === null) return
+    this.#beginning = null
+    early.begun(this.#answer!, true)
+  }
+
+  #aborted(): void {
+    const { reason } = this.#parts.request.signal
+    if (this.#answer === null) this.stop(reason)
+    else this.#answer.gone(reason)
+  }
+
+  /** Payload only: whoever pulls has no use for framing. One piece per read. */
+  #keep(bytes: Buffer, framing: BodyFraming): void {
+    if (framing.ranges.length === 0) return
+    this.#read = { bytes, last: false }
+    // A copy: the connection reads on into the same memory.
+    const payload = Buffer.concat(this.#payload())
+    this.#read = null
+    this.#queue.push(payload)
+    this.#queuedBytes += payload.length
+    if (this.#queuedBytes > QUEUE_BYTES && !this.#paused) this.pause()
+    this.#serve()
+  }
+
+  #payload(): Buffer[] {
+    const { ranges } = this.framing!
+    const pieces: Buffer[] = []
+    if (this.#read !== null) for (let i = 0; i < ranges.length; i += 2) pieces.push(this.#read.bytes.subarray(ranges[i]!, ranges[i + 1]!))
+    return pieces
+  }
+
+  #serve(): void {
+    const waiting = this.#waiting
+    if (waiting === null) return
+    const chunk = this.#queue.shift()
+    if (chunk === undefined && !this.#ended && this.#failure === null) return
+    this.#waiting = null
+    if (chunk !== undefined) {
+      this.#queuedBytes -= chunk.length
+      this.resume()
+      waiting.resolve(chunk)
+    } else if (this.#ended) waiting.resolve(null)
+    else waiting.reject(this.#failure)
+  }
+
+  /** The close was the end of the message. */
+  #closedAtEnd(framing: BodyFraming): void {
+    framing.finish()
+    this.#sink?.take(Buffer.alloc(0), framing, true)
+    this.#end(false)
+  }
+
+  #end(reusable: boolean): void {
+    this.resume()
+    this.#ended = true
+    this.#connection.free(reusable)
+    const beginning = this.#beginning
+    this.#beginning = null
+    beginning?.begun(this.#answer!, false)
+    this.#serve()
+  }
+
+  #fail(reason: unknown): void {
+    this.#failure = reason
+    const beginning = this.#beginning
+    this.#beginning = null
+    if (this.#sink !== null) return this.#sink.broken(reason)
+    if (beginning === null) return this.#serve()
+    this.release()
+    beginning.failed(reason)
+  }
+}

@@ -1,0 +1,87 @@
+/** What became of one read's payload ranges on their way through the tap. */
+
+const CRLF_BYTES = 2
+
+export class Passed {
+  /** What the tap let through, where that is not all of it: pieces in order. */
+  readonly #emitted: Uint8Array[] = []
+  /** For each range: how many pieces had been let through behind it; -1: it passed as it is, and no piece was made. */
+  readonly #ends: number[] = []
+  /** For each range that was taken piece by piece: did none of it, all of it, or another amount pass? */
+  readonly #fates: number[] = []
+  #counted = 0
+  /** Pieces that came before the read. */
+  #before = 0
+  #all = true
+  readonly emit = (piece: Uint8Array): void => void this.#emitted.push(piece)
+
+  /** Every byte of the read passed, and no other. */
+  get all(): boolean {
+    return this.#all
+  }
+
+  /** What was let through piece by piece. */
+  get pieces(): readonly Uint8Array[] {
+    return this.#emitted
+  }
+
+  /** What was let through so far came before this read. */
+  startRead(): void {
+    this.#before = this.#counted = this.#emitted.length
+  }
+
+  /** The next range passed as it is. */
+  whole(): void {
+    this.#ends.push(-1)
+    this.#fates.push(ALL)
+  }
+
+  /** The next range was taken piece by piece. `clean`: nothing was held back before or behind it. */
+  taken(length: number, clean: boolean): void {
+    let size = 0
+    for (let i = this.#counted; i < this.#emitted.length; i++) size += this.#emitted[i]!.length
+    this.#counted = this.#emitted.length
+    this.#ends.push(this.#counted)
+    const fate = !clean ? SOME : size === length ? ALL : size === 0 ? NONE : SOME
+    this.#fates.push(fate)
+    if (fate !== ALL) this.#all = false
+  }
+
+  clear(): void {
+    this.#emitted.length = this.#ends.length = this.#fates.length = 0
+    this.#counted = this.#before = 0
+    this.#all = true
+  }
+
+  /** All that passed, in order. */
+  piecesOf(bytes: Buffer, ranges: readonly number[]): readonly Uint8Array[] {
+    const pieces = this.#emitted.slice(0, this.#before)
+    let from = this.#before
+    for (let i = 0; i < this.#ends.length; i++) {
+      const end = this.#ends[i]!
+      if (end < 0) pieces.push(bytes.subarray(ranges[2 * i]!, ranges[2 * i + 1]!))
+      else for (; from < end; from++) pieces.push(this.#emitted[from]!)
+    }
+    for (; from < this.#emitted.length; from++) pieces.push(this.#emitted[from]!)
+    return pieces
+  }
+
+  /** The bytes without the chunks of which nothing passed, framing and all. null: part of a chunk was left out. */
+  withoutDropped(bytes: Buffer, ranges: readonly number[]): readonly Buffer[] | null {
+    if (this.#fates.includes(SOME)) return null
+    const parts: Buffer[] = []
+    let done = 0
+    for (let i = 0; i < this.#fates.length; i++) {
+      if (this.#fates[i] !== NONE) continue
+      const chunkFrom = i === 0 ? 0 : ranges[2 * i - 1]! + CRLF_BYTES
+      if (chunkFrom > done) parts.push(bytes.subarray(done, chunkFrom))
+      done = ranges[2 * i + 1]! + CRLF_BYTES
+    }
+    if (done < bytes.length) parts.push(bytes.subarray(done))
+    return parts
+  }
+}
+
+const NONE = 0
+const SOME = 1
+const ALL = 2
