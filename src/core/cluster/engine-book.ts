@@ -38,7 +38,7 @@ export class EngineBook {
   /** Its number in the prefix index. */
   readonly number: number
   readonly kind: EngineKind
-  readonly queue = new PrefillQueue()
+  readonly queue = new PrefillQueue((sample) => this.learner.learn(sample))
   readonly learner: LawLearner
   readonly decode = new DecodeLearner()
   readonly feedback = new CacheFeedback()

@@ -1,4 +1,5 @@
 import { tokenSeconds } from '../latency/decode.ts'
+import { newTokens, pairs } from '../latency/law.ts'
 import type { Admission, Outcome, StageTimes } from './contract.ts'
 import type { PrefixIndex } from './prefix-index.ts'
 import type { LegBook, RequestBook } from './request-book.ts'
@@ -14,23 +15,21 @@ export function judgeForecast({ believed, book }: LegBook, { ttft }: StageTimes)
   if (believed.ttftMs !== null && ttft !== undefined) book.judgeTtft(believed.ttftMs, ttft)
 }
 
-/**
- * Seconds the prefill itself took, as far as its first token tells. `clear` is what the queue makes of it: null where
- * others ahead blur it. Of a split's prefill the gateway sees the leg's own end, which is better.
- */
-export function prefillSeen(leg: LegBook, stages: StageTimes, clear: number | null): number | null {
+/** A prefill's first token, or the end of a leg that does nothing else. */
+export function prefillEnded(leg: LegBook, stages: StageTimes, now: number): void {
+  if (leg.queued === null) return
   judgeForecast(leg, stages)
-  if (stages.prefill !== undefined) return stages.prefill / 1000
-  if (clear === null) return null
-  if (leg.part === 'prefill') return stages.prefill_leg === undefined ? null : stages.prefill_leg / 1000
-  return clear - leg.engine.spec.rttMs / 1000
+  leg.stretch = leg.book.queue.firstToken(leg.queued, now)
+  leg.prefillMs = stages.prefill ?? null
+  // Without its own end, a prefill leg's first token is the answer's, which came later.
+  leg.blurred = leg.part === 'prefill' && stages.prefill_leg === undefined
 }
 
 /** What an ended request teaches about the engines it was on. */
 export function learn(request: RequestBook, admission: Admission, outcome: Outcome, context: LearningContext): void {
   for (const leg of request.legs) {
     const actual = learnCache(leg, outcome, context)
-    learnPace(leg, request, admission, { outcome, actual, now: context.now })
+    learnPace(leg, admission, { outcome, actual, now: context.now })
     learnDecode(leg, request, outcome, context)
   }
 }
@@ -65,15 +64,16 @@ interface Facts {
   readonly now: number
 }
 
-function learnPace(leg: LegBook, request: RequestBook, admission: Admission, { outcome, actual, now }: Facts): void {
+function learnPace(leg: LegBook, admission: Admission, { outcome, actual, now }: Facts): void {
   if (leg.queued === null) return
   const { cached, adapterFit } = leg.believed
-  const reported = outcome.stages.prefill
-  const seconds = reported === undefined ? request.prefillS : reported / 1000
+  const length = { promptTokens: outcome.usage?.promptTokens ?? admission.promptTokens, cachedTokens: actual ?? cached.total }
+  const size = { newTokens: newTokens(length), pairs: pairs(length) }
   // Time spent fetching from slower tiers or loading an adapter is not the law's.
-  if (seconds === null || adapterFit !== 1 || cached.host + cached.disk + cached.remote > 0) return
-  const promptTokens = outcome.usage?.promptTokens ?? admission.promptTokens
-  leg.book.learner.learn({ promptTokens, cachedTokens: actual ?? cached.total, seconds, at: now })
+  const usual = adapterFit === 1 && cached.host + cached.disk + cached.remote === 0
+  const reportedMs = outcome.stages.prefill ?? leg.prefillMs
+  if (usual && reportedMs !== null) leg.book.learner.learn({ ...size, seconds: reportedMs / 1000, at: now })
+  leg.stretch?.tell(usual && reportedMs === null && !leg.blurred ? size : null, leg.engine.spec.rttMs / 1000)
 }
 
 function learnDecode(leg: LegBook, request: RequestBook, outcome: Outcome, { now, blockTokens }: LearningContext): void {

@@ -1,3 +1,5 @@
+import { PrefillStretch, type StretchStart, type Teach } from './prefill-stretch.ts'
+
 /**
  * Attention work of a prompt's prefill, in query-key pairs: the sum of i for i in C+1..P (vllm production-stack#670).
  * The cached count is clamped to the prompt: there, 20 cached of 10 gave -155 and won every comparison.
@@ -20,14 +22,17 @@ export interface Prefill {
 export interface QueuedPrefill extends Prefill {
   readonly bookedAt: number
   readonly micros: number
-  /** Expected wait at booking: with none, silent ones before it had long been prefilled. */
-  readonly waitMicros: number
-  /** Someone before it gave up at an unknown point of its prefill. */
-  blurred: boolean
+  /** Grows with every booking on the engine. */
+  readonly order: number
   previous: QueuedPrefill | null
   next: QueuedPrefill | null
   ended: boolean
 }
+
+/** First tokens this close together came out of one step of the engine. */
+const SAME_STEP_MS = 3
+/** Under load a stretch is cut when it holds this many new tokens: what it shares with its neighbours is then little. */
+const STRETCH_TOKENS = 8192
 
 /**
  * Prefill work booked on one engine whose first token has not come. Sums are whole numbers, so that adding and
@@ -46,6 +51,15 @@ export class PrefillQueue {
   #first: QueuedPrefill | null = null
   #last: QueuedPrefill | null = null
   #lastFirstTokenAt = 0
+  #booked = 0
+  readonly #teach: Teach
+  #stretch: PrefillStretch
+
+  /** @param teach told how long prompts took, once that is known. */
+  constructor(teach: Teach) {
+    this.#teach = teach
+    this.#stretch = new PrefillStretch({ at: 0, from: 0, atBooking: true }, teach)
+  }
 
   get isEmpty(): boolean {
     return this.#first === null
@@ -72,14 +86,15 @@ export class PrefillQueue {
   add(prefill: Prefill, now: number): QueuedPrefill {
     const micros = Math.round(prefill.seconds * 1e6)
     const waitMicros = this.#left(now)
+    // With nothing left to do, silent ones before it had long been prefilled.
+    if (this.#first === null || waitMicros === 0) this.#begin({ at: now, from: this.#booked, atBooking: true })
     const queued: QueuedPrefill = {
       newTokens: prefill.newTokens,
       work: prefill.work,
       seconds: prefill.seconds,
       bookedAt: now,
       micros,
-      waitMicros,
-      blurred: false,
+      order: this.#booked,
       previous: this.#last,
       next: null,
       ended: false,
@@ -87,6 +102,7 @@ export class PrefillQueue {
     if (this.#last === null) this.#first = queued
     else this.#last.next = queued
     this.#last = queued
+    this.#booked += 1
     this.#length += 1
     this.#newTokens += prefill.newTokens
     this.#work += prefill.work
@@ -94,18 +110,18 @@ export class PrefillQueue {
     return queued
   }
 
-  /**
-   * The first token came. Returns how long the prefill itself took, in seconds, or null where that cannot be told:
-   * someone before it may still have been in its way, or gave up half way.
-   */
-  firstToken(queued: QueuedPrefill, now: number): number | null {
+  /** The first token came. Returns the stretch it belongs to, to be told when the request has ended; null: the prefill had ended before. */
+  firstToken(queued: QueuedPrefill, now: number): PrefillStretch | null {
     if (queued.ended) return null
-    const clear = (queued.previous === null || queued.waitMicros === 0) && !queued.blurred
-    const began = Math.max(queued.bookedAt, this.#lastFirstTokenAt)
+    const long = this.#stretch.bookedTokens >= STRETCH_TOKENS
+    if (long && now - this.#lastFirstTokenAt > SAME_STEP_MS) this.#begin({ at: this.#lastFirstTokenAt, from: this.#stretch.next, atBooking: false })
+    const stretch = this.#stretch
+    stretch.add(queued.order, queued.newTokens)
     this.#setLeft(microsAfter(queued), now)
     this.#lastFirstTokenAt = now
     this.#remove(queued)
-    return clear ? Math.max(0, now - began) / 1000 : null
+    if (this.#first === null) this.#begin({ at: now, from: this.#booked, atBooking: true })
+    return stretch
   }
 
   /** It ended without a first token we saw. Harmless after `firstToken`. */
@@ -115,8 +131,13 @@ export class PrefillQueue {
     // Of what is left, those behind it come last and it comes just before them.
     const own = Math.min(queued.micros, Math.max(0, left - microsAfter(queued)))
     this.#setLeft(left - own, now)
-    if (own > 0) for (let later = queued.next; later !== null; later = later.next) later.blurred = true
     this.#remove(queued)
+  }
+
+  /** Whoever has shown a first token by now belongs to the stretch before. */
+  #begin(start: StretchStart): void {
+    if (this.#stretch.prompts > 0) this.#stretch.end(this.#lastFirstTokenAt)
+    this.#stretch = new PrefillStretch(start, this.#teach)
   }
 
   #left(now: number): number {

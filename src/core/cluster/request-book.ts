@@ -2,6 +2,7 @@ import type { LiveRequest } from './active-blocks.ts'
 import type { EngineRef, Part } from './books.ts'
 import type { Usage } from './contract.ts'
 import type { EngineBook } from './engine-book.ts'
+import type { PrefillStretch } from './prefill-stretch.ts'
 import type { QueuedPrefill } from './prefill-work.ts'
 import type { CachedTokens } from './routing-reading.ts'
 
@@ -15,6 +16,12 @@ export interface LegBook {
   /** null: the leg prefills nothing. */
   readonly queued: QueuedPrefill | null
   readonly believed: Belief
+  /** Teaches the engine's pace when all of it have ended; null: the first token has not come. */
+  stretch: PrefillStretch | null
+  /** Is the time of its first token not that of its prefill's end? */
+  blurred: boolean
+  /** How long its engine says the prefill took; null: it says nothing. */
+  prefillMs: number | null
   /** What a prefill leg's own answer counted; null: nothing, or no such leg. */
   usage: Usage | null
 }
@@ -36,8 +43,6 @@ export interface RequestBook {
   firstTokenAt: number | null
   /** Has its output been reported? Until then it is estimated. */
   seen: boolean
-  /** How long its prefill took, queueing taken out; null: cannot be told. */
-  prefillS: number | null
   /** Live requests on the decoding engine at the first token: what its pace is judged by. */
   running: number
 }

@@ -2,7 +2,11 @@ import { fit, medianOf, Observations } from './fit.ts'
 import { type Law, mixed, newTokens, pairs, prefillSeconds, type PromptSize, scaled } from './law.ts'
 import { SURE, sureness, UNSURE } from './sureness.ts'
 
-export interface PrefillSample extends PromptSize {
+/** One prompt, or the mean of several that were prefilled together. */
+export interface PrefillSample {
+  readonly newTokens: number
+  /** Query-key pairs. */
+  readonly pairs: number
   /** How long the prefill itself took, queueing taken out. */
   readonly seconds: number
   /** Milliseconds. */
@@ -76,8 +80,8 @@ export class LawLearner {
   }
 
   learn(sample: PrefillSample): void {
-    if (!(sample.seconds >= SHORTEST_S && sample.seconds <= LONGEST_S) || !(newTokens(sample) > 0)) return
-    const kept = this.#kept[sizeClass(newTokens(sample))]!
+    if (!(sample.seconds >= SHORTEST_S && sample.seconds <= LONGEST_S) || !(sample.newTokens > 0)) return
+    const kept = this.#kept[sizeClass(sample.newTokens)]!
     if (kept.length === KEPT_PER_SIZE) kept.shift()
     kept.push(sample)
     this.#samples++
@@ -89,10 +93,10 @@ export class LawLearner {
   #refit(now: number): void {
     this.#sinceFit = 0
     observed.count = 0
-    for (const kept of this.#kept) for (let at = 0; at < kept.length; at++) observe(kept[at]!, kept[at]!.seconds, weightAt(kept[at]!.at, now) * 2 ** ((at + 1 - kept.length) / HALF_LIFE_SAMPLES))
+    for (const kept of this.#kept) for (let at = 0; at < kept.length; at++) observe(kept[at]!, weightAt(kept[at]!.at, now) * 2 ** ((at + 1 - kept.length) / HALF_LIFE_SAMPLES))
     // The prior's shape at the speed seen: a profile may be off by a hundred, its proportions hardly.
     const start = scaled(this.#prior, this.#pace())
-    for (const size of PRIOR_SIZES) observe(size, prefillSeconds(start, size), PRIOR_WEIGHT)
+    for (const size of PRIOR_SIZES) observe({ newTokens: newTokens(size), pairs: pairs(size), seconds: prefillSeconds(start, size) }, PRIOR_WEIGHT)
     const { law, spread } = fit(observed, start)
     this.#law = law
     this.#spread = spread
@@ -101,7 +105,7 @@ export class LawLearner {
   /** How many times slower than the prior says. */
   #pace(): number {
     let count = 0
-    for (const kept of this.#kept) for (const sample of kept) observed.sorted[count++] = sample.seconds / prefillSeconds(this.#prior, sample)
+    for (const kept of this.#kept) for (const sample of kept) observed.sorted[count++] = sample.seconds / secondsOf(this.#prior, sample)
     return medianOf(observed.sorted, count)
   }
 }
@@ -109,8 +113,12 @@ export class LawLearner {
 /** Room for all that is kept and the prior; learners take turns. */
 const observed = new Observations()
 
-function observe(size: PromptSize, seconds: number, weight: number): void {
-  observed.add(newTokens(size), pairs(size), seconds, weight)
+function observe(seen: Omit<PrefillSample, 'at'>, weight: number): void {
+  observed.add(seen.newTokens, seen.pairs, seen.seconds, weight)
+}
+
+function secondsOf(law: Law, size: PrefillSample): number {
+  return law.fixedS + law.perTokenS * size.newTokens + law.perPairS * size.pairs
 }
 
 function weightAt(at: number, now: number): number {

@@ -16,7 +16,7 @@ export interface PromptSize {
 }
 
 /** A step of the engine takes in this many tokens (vLLM's usual `max_num_batched_tokens` for chunked prefill). */
-const STEP_TOKENS = 2048
+export const STEP_TOKENS = 2048
 
 export function newTokens({ promptTokens, cachedTokens }: PromptSize): number {
   return promptTokens - Math.min(Math.max(0, cachedTokens), promptTokens)

@@ -32,7 +32,7 @@ const of = (seconds: number, tokens = 1000) => ({ newTokens: tokens, work: prefi
 
 describe('PrefillQueue', () => {
   it('adds up what is booked and drains with time, not below zero', () => {
-    const queue = new PrefillQueue()
+    const queue = new PrefillQueue(() => {})
     queue.add(of(2), 1000)
     queue.add(of(3), 1500)
     expect(queue.seconds(1500)).toBeCloseTo(4.5)
@@ -42,14 +42,14 @@ describe('PrefillQueue', () => {
   })
 
   it('does not drain in advance: work booked after an idle hour counts in full', () => {
-    const queue = new PrefillQueue()
+    const queue = new PrefillQueue(() => {})
     queue.add(of(2), 0)
     queue.add(of(3), 3_600_000)
     expect(queue.seconds(3_600_000)).toBe(3)
   })
 
   it('knows at a first token that the next prefill has just begun, however wrong the prediction was', () => {
-    const queue = new PrefillQueue()
+    const queue = new PrefillQueue(() => {})
     const slow = queue.add(of(1), 0)
     queue.add(of(1), 0)
     queue.add(of(1), 0)
@@ -59,41 +59,13 @@ describe('PrefillQueue', () => {
   })
 
   it('drops only what is left of an abandoned prefill', () => {
-    const queue = new PrefillQueue()
+    const queue = new PrefillQueue(() => {})
     const half = queue.add(of(2), 0)
     const later = queue.add(of(4), 0)
     queue.abandon(half, 1000)
     expect(queue.seconds(1000)).toBe(4)
     queue.abandon(later, 2000)
     expect([queue.seconds(2000), queue.work, queue.newTokens]).toEqual([0, 0, 0])
-  })
-
-  it('tells how long a prefill took by itself when those before it have shown theirs', () => {
-    const queue = new PrefillQueue()
-    const [first, second] = [queue.add(of(1), 0), queue.add(of(1), 10)]
-    expect(queue.firstToken(first, 3154)).toBeCloseTo(3.154)
-    expect(queue.firstToken(second, 4143)).toBeCloseTo(0.989)
-  })
-
-  it('does not guess how long a prefill took when someone before it may have been in its way', () => {
-    const queue = new PrefillQueue()
-    const [, seen] = [queue.add(of(1), 0), queue.add(of(1), 0)]
-    expect(queue.firstToken(seen, 2000)).toBeNull()
-  })
-
-  it('is not put off by a silent one whose time had passed when it came', () => {
-    const queue = new PrefillQueue()
-    const silent = queue.add(of(1), 0)
-    const later = queue.add(of(1), 1500)
-    queue.abandon(silent, 2000)
-    expect(queue.firstToken(later, 2400)).toBeCloseTo(0.9)
-  })
-
-  it('does not guess when someone before it gave up half way', () => {
-    const queue = new PrefillQueue()
-    const [quitter, later] = [queue.add(of(1), 0), queue.add(of(1), 0)]
-    queue.abandon(quitter, 500)
-    expect(queue.firstToken(later, 1500)).toBeNull()
   })
 
   it('is exactly empty after any history, whatever the order of ends, and never negative', () => {
@@ -104,7 +76,7 @@ describe('PrefillQueue', () => {
     )
     fc.assert(
       fc.property(fc.array(fc.tuple(step, fc.integer({ min: 0, max: 5000 })), { maxLength: 60 }), (steps) => {
-        const queue = new PrefillQueue()
+        const queue = new PrefillQueue(() => {})
         const pending: QueuedPrefill[] = []
         let now = 0
         for (const [one, elapsed] of steps) {

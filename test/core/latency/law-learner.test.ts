@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { medianOf } from '../../../src/core/latency/fit.ts'
 import { LawLearner } from '../../../src/core/latency/law-learner.ts'
-import { type Law, pairs, prefillSeconds, type PromptSize, queueSeconds } from '../../../src/core/latency/law.ts'
+import { type Law, newTokens, pairs, prefillSeconds, type PromptSize, queueSeconds } from '../../../src/core/latency/law.ts'
 import { profile } from '../../../src/core/latency/profiles.ts'
 
 /** What vLLM 0.32 took for a float32 model on one CPU thread: prompt, cached, milliseconds. */
@@ -15,6 +15,7 @@ const FITTED: Law = { fixedS: 0.038, perTokenS: 0.98e-3, perPairS: 4.75e-7 }
 const gpu = profile('h100-8b')!
 
 const median = (values: readonly number[]): number => medianOf(Float64Array.from(values), values.length)
+const took = (size: PromptSize, seconds: number, at: number) => ({ newTokens: newTokens(size), pairs: pairs(size), seconds, at })
 const errorOf = (law: Law, size: PromptSize, seconds: number): number => Math.abs(prefillSeconds(law, size) / seconds - 1)
 
 /** Uniform in [0, 1), repeatable. */
@@ -34,7 +35,7 @@ function afterSixtyAnswers(random: () => number): LawLearner {
     const size = { promptTokens, cachedTokens: random() < 0.5 ? 0 : Math.floor(promptTokens * random()) }
     const noise = 1 + (random() - 0.5) * 0.16
     const wild = at % 20 === 7 ? (random() < 0.5 ? 10 : 0.1) : 1
-    learner.learn({ ...size, seconds: prefillSeconds(FITTED, size) * noise * wild, at: at * 1000 })
+    learner.learn(took(size, prefillSeconds(FITTED, size) * noise * wild, at * 1000))
   }
   return learner
 }
@@ -57,7 +58,7 @@ describe('LawLearner', () => {
 
   it('fits what a real engine took, seen once, to 10 % at the median of the points above half a second', () => {
     const learner = new LawLearner(gpu)
-    MEASURED.forEach(([promptTokens, cachedTokens, ms], at) => learner.learn({ promptTokens, cachedTokens, seconds: ms / 1000, at }))
+    MEASURED.forEach(([promptTokens, cachedTokens, ms], at) => learner.learn(took({ promptTokens, cachedTokens }, ms / 1000, at)))
     const errors = MEASURED.filter(([, , ms]) => ms > 500).map(([promptTokens, cachedTokens, ms]) =>
       errorOf(learner.law, { promptTokens, cachedTokens }, ms / 1000),
     )
@@ -67,7 +68,7 @@ describe('LawLearner', () => {
   it('takes over the pace of the engine with the first answer, and the prior shape for sizes not seen', () => {
     const learner = new LawLearner(gpu)
     const seen = { promptTokens: 2000, cachedTokens: 0 }
-    learner.learn({ ...seen, seconds: 40 * prefillSeconds(gpu, seen), at: 0 })
+    learner.learn(took(seen, 40 * prefillSeconds(gpu, seen), 0))
     const long = { promptTokens: 50_000, cachedTokens: 0 }
     expect(prefillSeconds(learner.law, long) / prefillSeconds(gpu, long)).toBeCloseTo(40, 0)
   })
@@ -75,9 +76,9 @@ describe('LawLearner', () => {
   it('does not forget long prompts in a rush of short ones', () => {
     const learner = new LawLearner(gpu)
     const long = { promptTokens: 30_000, cachedTokens: 0 }
-    for (let at = 0; at < 10; at++) learner.learn({ ...long, seconds: prefillSeconds(FITTED, long), at })
+    for (let at = 0; at < 10; at++) learner.learn(took(long, prefillSeconds(FITTED, long), at))
     const short = { promptTokens: 100, cachedTokens: 0 }
-    for (let at = 10; at < 5000; at++) learner.learn({ ...short, seconds: prefillSeconds(FITTED, short), at })
+    for (let at = 10; at < 5000; at++) learner.learn(took(short, prefillSeconds(FITTED, short), at))
     expect(errorOf(learner.law, long, prefillSeconds(FITTED, long))).toBeLessThan(0.05)
   })
 
@@ -86,7 +87,7 @@ describe('LawLearner', () => {
     const random = chance(7)
     for (let at = 0; at < 600; at++) {
       const size = { promptTokens: 200 + Math.floor(random() * 8000), cachedTokens: 0 }
-      learner.learn({ ...size, seconds: prefillSeconds(FITTED, size) * (at < 300 ? 1 : 3), at: at * 10_000 })
+      learner.learn(took(size, prefillSeconds(FITTED, size) * (at < 300 ? 1 : 3), at * 10_000))
     }
     const size = { promptTokens: 4000, cachedTokens: 0 }
     expect(errorOf(learner.law, size, 3 * prefillSeconds(FITTED, size))).toBeLessThan(0.1)
@@ -94,8 +95,8 @@ describe('LawLearner', () => {
 
   it('never has a negative coefficient or an unusable number, whatever it is told', () => {
     const sample = fc.record({
-      promptTokens: fc.integer({ min: 0, max: 200_000 }),
-      cachedTokens: fc.integer({ min: -10, max: 300_000 }),
+      newTokens: fc.integer({ min: -10, max: 200_000 }),
+      pairs: fc.integer({ min: 0, max: 2e10 }),
       seconds: fc.oneof(fc.double({ min: -1, max: 1e5 }), fc.constant(NaN)),
       at: fc.integer({ min: 0, max: 1e7 }),
     })

@@ -1,0 +1,142 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { PrefillStretch, StretchSample } from '../../../src/core/cluster/prefill-stretch.ts'
+import { PrefillQueue, type QueuedPrefill } from '../../../src/core/cluster/prefill-work.ts'
+
+const RTT_S = 0
+const of = (tokens: number, seconds = 1) => ({ newTokens: tokens, work: tokens, seconds })
+
+/** A queue, what it has taught, and prompts that end with as many pairs as tokens. */
+function engine() {
+  const taught: StretchSample[] = []
+  const queue = new PrefillQueue((sample) => taught.push(sample))
+  const tell = (stretch: PrefillStretch | null, sizes: readonly number[], rttS = RTT_S) => sizes.forEach((tokens) => stretch!.tell({ newTokens: tokens, pairs: tokens }, rttS))
+  return { queue, taught, tell }
+}
+
+describe('a stretch of prefills', () => {
+  it('of one prompt is the time from its booking to its first token, less the network', () => {
+    const { queue, taught, tell } = engine()
+    tell(queue.firstToken(queue.add(of(3000), 1000), 4000), [3000], 0.25)
+    expect(taught).toEqual([{ newTokens: 3000, pairs: 3000, seconds: 2.75, at: 4000 }])
+  })
+
+  it('of two prompts whose first tokens came out of one step is not the first one’s alone', () => {
+    const { queue, taught, tell } = engine()
+    const [one, other] = [queue.add(of(3000), 0), queue.add(of(5000), 0)]
+    const stretch = queue.firstToken(one, 4000)
+    expect(queue.firstToken(other, 4000)).toBe(stretch)
+    tell(stretch, [3000])
+    expect(taught).toEqual([])
+    tell(stretch, [5000])
+    expect(taught).toEqual([{ newTokens: 4000, pairs: 4000, seconds: 2, at: 4000 }])
+  })
+
+  it('lets small prompts share the engine’s steps', () => {
+    const { queue, taught, tell } = engine()
+    const all = [256, 256, 512].map((tokens) => queue.add(of(tokens), 0))
+    const [stretch] = all.map((one) => queue.firstToken(one, 500))
+    tell(stretch!, [256, 256, 512])
+    expect(taught).toEqual([{ newTokens: 1024, pairs: 1024, seconds: 0.5, at: 500 }])
+  })
+
+  it('is cut under load, after the last first token of a step, also when its prompts have ended by then', () => {
+    const { queue, taught, tell } = engine()
+    const [one, other, next] = [queue.add(of(8000), 0), queue.add(of(8000), 0), queue.add(of(9000), 0)]
+    const first = queue.firstToken(one, 2000)
+    expect(queue.firstToken(other, 2002)).toBe(first)
+    tell(first, [8000, 8000])
+    const second = queue.firstToken(next, 5002)
+    expect(second).not.toBe(first)
+    // It began with a first token, so no round trip is in it.
+    tell(second, [9000], 0.25)
+    expect(taught).toEqual([
+      { newTokens: 8000, pairs: 8000, seconds: 1.001, at: 2002 },
+      { newTokens: 9000, pairs: 9000, seconds: 3, at: 5002 },
+    ])
+  })
+
+  it('teaches nothing when someone in it showed no first token', () => {
+    const { queue, taught, tell } = engine()
+    const [, seen] = [queue.add(of(1000), 0), queue.add(of(1000), 0)]
+    tell(queue.firstToken(seen, 2000), [1000])
+    queue.add(of(1000), 90_000)
+    expect(taught).toEqual([])
+  })
+
+  it('teaches nothing when someone in it gave up half way', () => {
+    const { queue, taught, tell } = engine()
+    const [quitter, later] = [queue.add(of(1000), 0), queue.add(of(1000), 0)]
+    queue.abandon(quitter, 500)
+    tell(queue.firstToken(later, 1500), [1000])
+    expect(taught).toEqual([])
+  })
+
+  it('teaches nothing when one of its prompts cannot tell its size', () => {
+    const { queue, taught } = engine()
+    queue.firstToken(queue.add(of(1000), 0), 1500)!.tell(null, RTT_S)
+    expect(taught).toEqual([])
+  })
+
+  it('is not put off by a silent one whose time had passed when it came', () => {
+    const { queue, taught, tell } = engine()
+    const silent = queue.add(of(1000), 0)
+    tell(queue.firstToken(queue.add(of(1000), 1500), 2400), [1000])
+    queue.abandon(silent, 2500)
+    queue.add(of(1000), 9000)
+    expect(taught).toMatchObject([{ seconds: 0.9, at: 2400 }])
+  })
+
+  it('finds the true pace of an engine that batches whatever comes, however long its queue', () => {
+    const arrivals = fc.array(fc.record({ afterMs: fc.integer({ min: 0, max: 800 }), tokens: fc.integer({ min: 2048, max: 9000 }) }), { minLength: 30, maxLength: 60 })
+    fc.assert(
+      fc.property(arrivals, (coming) => {
+        const samples = batchingEngine(coming)
+        const took = samples.reduce((sum, { seconds }) => sum + seconds, 0)
+        const work = samples.reduce((sum, { newTokens }) => sum + newTokens, 0)
+        // What is at the ends of a stretch may be a neighbour's: one step of 8192 in several.
+        expect(took / (work * TOKEN_S)).toBeGreaterThan(0.8)
+        expect(took / (work * TOKEN_S)).toBeLessThan(1.25)
+      }),
+      { numRuns: 100 },
+    )
+  })
+})
+
+const TOKEN_S = 1e-4
+const STEP_TOKENS = 8192
+
+/** First come, first served, in steps of as many tokens as fit, prompts cut where the step is full. Returns what was learned. */
+function batchingEngine(coming: readonly { readonly afterMs: number; readonly tokens: number }[]): StretchSample[] {
+  const { queue, taught, tell } = engine()
+  const waiting: { left: number; readonly tokens: number; readonly queued: QueuedPrefill }[] = []
+  const ended: { readonly tokens: number; readonly stretch: PrefillStretch }[] = []
+  let arrivesAt = 0
+  const due = coming.map(({ afterMs, tokens }) => ({ at: (arrivesAt += afterMs), tokens }))
+  let now = 0
+  while (due.length > 0 || waiting.length > 0) {
+    if (waiting.length === 0) now = Math.max(now, due[0]!.at)
+    const begin = (until: number): void => {
+      while (due[0] !== undefined && due[0].at <= until) {
+        const { at, tokens } = due.shift()!
+        waiting.push({ left: tokens, tokens, queued: queue.add(of(tokens, tokens * TOKEN_S), at) })
+      }
+    }
+    begin(now)
+    let budget = STEP_TOKENS
+    for (const one of waiting) {
+      const chunk = Math.min(one.left, budget)
+      one.left -= chunk
+      budget -= chunk
+    }
+    const endsAt = now + (STEP_TOKENS - budget) * TOKEN_S * 1000
+    begin(endsAt - 0.001)
+    now = endsAt
+    while (waiting[0]?.left === 0) {
+      const { tokens, queued } = waiting.shift()!
+      ended.push({ tokens, stretch: queue.firstToken(queued, now)! })
+    }
+  }
+  for (const { tokens, stretch } of ended) tell(stretch, [tokens])
+  return taught
+}
