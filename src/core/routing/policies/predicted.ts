@@ -67,24 +67,31 @@ function keepsCache({ promptTokens }: RouteRequest, candidates: readonly Seen[],
 }
 
 /** More than this many queued prompts an engine is just "overloaded". */
-const MOST_PRESSURE = 20
+const MOST_PRESSURE = 40
+
+/** An engine's own queue against the fleet's: work there delays its own queue, and then everybody's, because others make way. */
+const OWN_SHARE = 0.25
 
 /**
- * How many requests a second of work delays: the prompts that wait before an engine, on average, and those that come
- * while it is done, which grow with the square as queues do. Without it, a fleet under pressure trades its caches for
+ * How many requests a second of new work delays. In a queue with n waiting it costs all of them together
+ * dL/dρ = 1/(1 - ρ)² = (1 + n)² seconds, its own one included. Without it a fleet under pressure trades its caches for
  * short queues, does more work, and gets longer queues. Counted, not derived from seconds: a prompt that is long where
  * it is not cached would make any queue look short.
+ * @param mean prompts without a first token, by engine; @param own those of the engine.
  */
-function pressureOf(candidates: readonly Seen[]): number {
-  let waiting = 0
-  for (const { queuedPrefills } of candidates) waiting += queuedPrefills
-  const queued = waiting / Math.max(1, candidates.length)
-  return Math.min(MOST_PRESSURE, queued + queued ** 2 / 2)
+function pressureOf(mean: number, own: number): number {
+  return Math.min(MOST_PRESSURE, (1 + mean) * (1 + mean + OWN_SHARE * (own - mean)) - 1)
+}
+
+function meanQueued(candidates: readonly Seen[]): number {
+  let queued = 0
+  for (const { queuedPrefills } of candidates) queued += queuedPrefills
+  return queued / Math.max(1, candidates.length)
 }
 
 function price(request: RouteRequest, candidates: readonly Seen[], values: Values): void {
   const { costs, terms } = sheet.open(candidates.length)
-  const pressure = pressureOf(candidates)
+  const queued = meanQueued(candidates)
   const outputTokens = request.expectedOutputTokens ?? values.expectedOutputTokens
   for (let place = 0; place < candidates.length; place++) {
     const engine = candidates[place]!
@@ -96,7 +103,7 @@ function price(request: RouteRequest, candidates: readonly Seen[], values: Value
     const potential = engine.activeBlocks + engine.newActiveBlocks
     const tokenS = engine.decodeLaw.baseS + engine.decodeLaw.perRequestS * (engine.requests + 1) + engine.decodeLaw.perBlockS * potential
     const decodeS = values.decodeWeight * outputTokens * tokenS
-    const takenS = values.workWeight * pressure * prefillS
+    const takenS = values.workWeight * pressureOf(queued, engine.queuedPrefills) * prefillS
     const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
     const recentS = values.recentShare * engine.law.perTokenS * engine.recentWork
     const slowness = 1 + values.slowStart * (1 - engine.warmth)
