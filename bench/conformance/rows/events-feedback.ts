@@ -5,7 +5,7 @@ import { servedModel } from '../engine.ts'
 import { generator } from '../fuzz.ts'
 import type { RunningGateway } from '../gateway.ts'
 import { check } from '../row.ts'
-import type { Lab, Row } from '../row.ts'
+import type { Row } from '../row.ts'
 import { askStream } from './ask-stream.ts'
 import { bookOf } from './decisions.ts'
 
