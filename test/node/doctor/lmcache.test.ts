@@ -34,6 +34,12 @@ async function host(service: { fetch(request: Request): Promise<Response> }): Pr
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
+/** Registers a server at a port of this machine where nobody listens. */
+function join(coordinator: FakeCoordinator, id: string, ip: string): void {
+  coordinator.join(id, ip)
+  Object.assign(coordinator.instances.at(-1)!, { http_port: 1 })
+}
+
 const tokens = Array.from({ length: 600 }, (_, at) => at)
 
 async function poolWith(lmcache: object, instance?: string): Promise<object> {
@@ -49,17 +55,18 @@ describe('firstlight doctor before LMCache', () => {
     expect(empty.subjects[0]!.kind).toBe('coordinator')
     expect(empty.marks).toEqual(['instances: problem', 'directory: note'])
     expect(empty.code).toBe(1)
-    coordinator.join('node-a', '10.0.0.1')
+    join(coordinator, 'node-a', '127.0.0.5')
     coordinator.store('models/sim', tokens, { instance: 'node-a' })
     const full = await visit(url)
-    expect(full.marks).toEqual([])
-    expect(full.find('instances').says).toBe('node-a at 10.0.0.1')
+    // Nobody listens where the server says it does: as it should be.
+    expect(full.marks).toEqual(['servers: note'])
+    expect(full.find('instances').says).toBe('node-a at 127.0.0.5')
     expect(full.find('directory').says).toBe('2 keys, of models/sim')
   })
 
   it('holds instances and models against the engines of the configuration', async () => {
     const coordinator = new FakeCoordinator()
-    coordinator.join('node-a', '127.0.0.1')
+    join(coordinator, 'node-a', '127.0.0.1')
     coordinator.store('models/sim', tokens, { instance: 'node-a' })
     const url = await host(coordinator)
     const pool = await poolWith({ coordinator: url, budget_ms: 1000 })
@@ -67,13 +74,13 @@ describe('firstlight doctor before LMCache', () => {
     expect(seen.find('lmcache_engines').says).toBe('a reads node-a')
     expect(seen.find('lookup').mark).toBe('ok')
     coordinator.leave('node-a')
-    coordinator.join('node-b', '10.9.9.9')
+    join(coordinator, 'node-b', '127.0.0.9')
     expect((await visitPool(pool)).find('lmcache_instance')).toMatchObject({ mark: 'warning', next: expect.stringContaining('node-b') })
   })
 
   it('names an instance that has not registered, and a model nobody stores', async () => {
     const coordinator = new FakeCoordinator()
-    coordinator.join('node-a', '10.0.0.1')
+    join(coordinator, 'node-a', '127.0.0.5')
     coordinator.store('sim', tokens, { instance: 'node-a' })
     const seen = await visitPool(await poolWith({ coordinator: await host(coordinator) }, 'node-x'))
     expect(seen.find('lmcache_instance')).toMatchObject({ mark: 'problem', says: 'engine a names node-x, which has not registered; did you mean "node-a"?' })
@@ -105,6 +112,21 @@ describe('firstlight doctor before LMCache', () => {
     const mute = await visit((await server(false, false)).url)
     expect(mute.marks).toEqual(['coordinator: warning'])
     expect(open.json + mute.json).not.toContain('hush')
+  })
+
+  it('looks at the servers that a coordinator names', async () => {
+    const server = await stub({ 'GET /healthcheck': { body: { status: 'healthy' } }, 'GET /config': { body: { mp: { run_script_api_enabled: true } } } })
+    const { hostname, port } = new URL(server.url)
+    const instance = { instance_id: 'node-a', ip: hostname, http_port: Number(port) }
+    const { url } = await stub({
+      'GET /healthz': { body: { status: 'healthy' } },
+      'GET /instances': { body: { instances: [instance] } },
+      'GET /directory/keys': { body: { total: 0, keys: [] } },
+      'POST /directory/lookup': { body: { chunks: 1, results: [] } },
+    })
+    const seen = await visit(url)
+    expect(seen.subjects.map(({ kind, name }) => `${kind} ${name}`)).toEqual([expect.stringContaining('coordinator'), 'lmcache server node-a'])
+    expect(seen.find('run_script').mark).toBe('problem')
   })
 
   it('knows a gateway, and where to look instead', async () => {

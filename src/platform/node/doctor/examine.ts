@@ -25,7 +25,7 @@ export interface ExamineOptions extends Omit<ReadOptions, 'model'> {
 const AT_ONCE = 16
 
 export async function examinePlaces(places: readonly Place[], options: ExamineOptions): Promise<Subject[]> {
-  return inTurn(places, options, async (place) => {
+  const subjects = await inTurn(places, options, async (place): Promise<Subject | Subject[]> => {
     const name = new URL(place.url).host
     switch (await kindOf(place, options.limitMs)) {
       case 'engine':
@@ -40,6 +40,7 @@ export async function examinePlaces(places: readonly Place[], options: ExamineOp
         return examineGateway(name, place, options.limitMs)
     }
   })
+  return subjects.flat()
 }
 
 export async function examineConfig(config: Config, options: ExamineOptions): Promise<Subject[]> {
@@ -81,8 +82,8 @@ async function examineLmcache(pool: PoolSettings, members: readonly Member[], li
   const root = members.map(({ facts }) => cardOf(facts.models, pool.model)?.root ?? null).find((one) => one !== null)
   const expected: LmcacheExpected = { pool, model: lmcache.model ?? root ?? null }
   const place = { url, headers: lmcache.headers }
-  const examine = lmcache.coordinator === null ? examineController : examineCoordinator
-  return [await examine(`of ${pool.model}`, place, expected, limitMs)]
+  const name = `of ${pool.model}`
+  return lmcache.coordinator === null ? [await examineController(name, place, expected, limitMs)] : examineCoordinator(name, place, expected, limitMs)
 }
 
 /** In the order of the list, a few at the same time. */

@@ -6,22 +6,25 @@ import { answered, ask, inShort, jsonOf, type Place } from '../ask.ts'
 import { Findings, type Subject } from '../finding.ts'
 import { reachOf } from '../reach.ts'
 import { expectedPlaces, type LmcacheExpected } from './expected.ts'
+import { examineLmcacheServer } from './servers.ts'
 
-const instanceList = z.object({ instances: z.array(z.object({ instance_id: z.string(), ip: z.string() })) })
+const instanceList = z.object({ instances: z.array(z.object({ instance_id: z.string(), ip: z.string(), http_port: z.nullish(z.number()) })) })
 const keyList = z.object({ total: z.nullish(z.number()), keys: z.array(z.object({ key: z.object({ model_name: z.string() }) })) })
 const lookupAnswer = z.object({ chunks: z.number() })
 
-export async function examineCoordinator(name: string, place: Place, expected: LmcacheExpected | null, limitMs: number): Promise<Subject> {
+/** The coordinator, and behind it those of its servers that can be asked from here. */
+export async function examineCoordinator(name: string, place: Place, expected: LmcacheExpected | null, limitMs: number): Promise<Subject[]> {
   const found = new Findings()
+  let servers: readonly Subject[] = []
   const health = await ask(place, { path: '/healthz', limitMs })
   if (!answered(health)) found.add('unreachable', 'reachable', health.says, { costs: 'Nothing is looked up.', next: health.next })
   else {
     if (health.status === 200) found.ok('health', `/healthz 200 in ${health.tookMs.toFixed(0)} ms`)
     else found.problem('health', `/healthz says ${health.status}`, { costs: 'Nothing is looked up.', next: 'Is this the port of lmcache coordinator (9300)?' })
-    if (health.status === 200) await examine(place, expected, { found, limitMs })
+    if (health.status === 200) servers = await examine(place, expected, { found, limitMs })
     if (reachOf(place.url) === 'public') found.problem('open', 'it asks nobody for a key, at a public address', { costs: 'Who reaches it sees, pins and deletes what is cached.', next: 'Let only the gateway and the LMCache servers reach it.' })
   }
-  return { kind: 'coordinator', name, url: place.url, is: 'LMCache coordinator', findings: found.list }
+  return [{ kind: 'coordinator', name, url: place.url, is: 'LMCache coordinator', findings: found.list }, ...servers]
 }
 
 interface Examination {
@@ -29,15 +32,29 @@ interface Examination {
   readonly limitMs: number
 }
 
-async function examine(place: Place, expected: LmcacheExpected | null, { found, limitMs }: Examination): Promise<void> {
+async function examine(place: Place, expected: LmcacheExpected | null, { found, limitMs }: Examination): Promise<readonly Subject[]> {
   const [listed, keyed] = await Promise.all([ask(place, { path: '/instances', limitMs }), ask(place, { path: '/directory/keys?limit=100', limitMs })])
   const instances = instanceList.safeParse(jsonOf(listed))
-  if (instances.success) checkInstances(instances.data.instances.map(({ instance_id: id, ip }) => ({ id, host: ip })), expected, found)
+  const servers = instances.success ? instances.data.instances : []
+  if (instances.success) checkInstances(servers.map(({ instance_id: id, ip }) => ({ id, host: ip })), expected, found)
   else found.problem('instances', `/instances gives no list (${inShort(listed)})`, { costs: 'Matches belong to no engine.' })
   const keys = keyList.safeParse(jsonOf(keyed))
   if (keys.success) checkKeys(keys.data, expected, found)
   else found.note('directory', `/directory/keys gives no list (${inShort(keyed)})`)
   await checkLookup(place, expected, { found, limitMs })
+  return examineServers(servers, { found, limitMs })
+}
+
+/** So many servers are looked at: a coordinator may know hundreds. */
+const MOST_SERVERS = 16
+
+/** Nobody but their engines and the coordinator need reach them, so those that cannot be asked are as they should be. */
+async function examineServers(servers: z.infer<typeof instanceList>['instances'], { found, limitMs }: Examination): Promise<readonly Subject[]> {
+  const places = servers.slice(0, MOST_SERVERS).flatMap(({ instance_id: id, ip, http_port: port }) => (port == null ? [] : [{ id, url: `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}` }]))
+  const subjects = await Promise.all(places.map(({ id, url }) => examineLmcacheServer(id, { url, headers: {} }, limitMs)))
+  const reached = subjects.filter(({ findings }) => findings.every(({ mark }) => mark !== 'unreachable'))
+  if (reached.length < servers.length) found.note('servers', `${servers.length - reached.length} of ${servers.length} not looked at: they cannot be reached from here`)
+  return reached
 }
 
 function checkInstances(instances: readonly ListedInstance[], expected: LmcacheExpected | null, found: Findings): void {
