@@ -79,6 +79,10 @@ describe('firstlight doctor before a server that cannot be asked', () => {
     expect(troubleOf(both, { url: 'http://localhost:1', connected: false, limitMs: 1 }).says).toBe('nobody listens on localhost:1')
   })
 
+  it('says so when the key is no header', async () => {
+    expect(await reached((await stub(realVllm)).url, '--key', 'two\nlines')).toMatchObject({ code: 2, says: expect.stringContaining('a character that HTTP cannot carry') })
+  })
+
   it('follows no redirect', async () => {
     const { url } = await stub({ 'GET /health': { status: 307, headers: { location: 'https://elsewhere.example/health' } } })
     expect(await reached(url)).toMatchObject({ code: 1, mark: 'problem', says: 'it redirects to https://elsewhere.example/health' })

@@ -39,12 +39,14 @@ export function ask(place: Place, question: Question): Promise<Asked> {
   return new Promise((resolve) => {
     const startedAt = performance.now()
     let connected = false
+    let timer: NodeJS.Timeout | undefined
     const fail = (error: unknown): void => {
       clearTimeout(timer)
       resolve(troubleOf(error, { url: place.url, connected, limitMs: question.limitMs }))
     }
-    const request = open(place, question)
-    const timer = setTimeout(() => request.destroy(Object.assign(new Error('too slow'), { code: 'DOCTOR_TIMEOUT' })), question.limitMs)
+    const request = open(place, question, fail)
+    if (request === null) return
+    timer = setTimeout(() => request.destroy(Object.assign(new Error('too slow'), { code: 'DOCTOR_TIMEOUT' })), question.limitMs)
     request.on('socket', (socket) => socket.once(place.url.startsWith('https:') ? 'secureConnect' : 'connect', () => (connected = true)))
     request.on('error', fail)
     request.on('response', (response) => {
@@ -58,9 +60,15 @@ export function ask(place: Place, question: Question): Promise<Asked> {
   })
 }
 
-function open({ url, headers }: Place, { method = 'GET', path, body }: Question): ReturnType<typeof requestHttp> {
+/** null: it cannot be sent, as with a header that no header may be. */
+function open({ url, headers }: Place, { method = 'GET', path, body }: Question, fail: (error: unknown) => void): ReturnType<typeof requestHttp> | null {
   const own = { 'x-request-id': REQUEST_ID, accept: '*/*', ...(body === undefined ? {} : { 'content-type': 'application/json' }) }
-  return (url.startsWith('https:') ? requestHttps : requestHttp)(url + path, { method, agent: false, headers: { ...own, ...headers } })
+  try {
+    return (url.startsWith('https:') ? requestHttps : requestHttp)(url + path, { method, agent: false, headers: { ...own, ...headers } })
+  } catch (error) {
+    fail(error)
+    return null
+  }
 }
 
 async function readText(response: IncomingMessage): Promise<string> {

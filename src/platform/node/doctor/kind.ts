@@ -1,7 +1,7 @@
 /** What listens at an address that nobody described. */
 import { answered, ask, type Asked, type Place } from './ask.ts'
 
-export type Kind = 'engine' | 'coordinator' | 'controller' | 'lmcache server' | 'gateway'
+type Kind = 'engine' | 'coordinator' | 'controller' | 'lmcache server' | 'gateway'
 
 /** An engine, unless a route tells otherwise that no engine has. Never throws: who cannot be asked is an engine for now. */
 export async function kindOf(place: Place, limitMs: number): Promise<Kind> {

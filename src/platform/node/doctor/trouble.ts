@@ -57,6 +57,7 @@ function ofProtocol(code: string, { url }: Circumstances): Words | null {
   if (code.startsWith('HPE_')) {
     return { says: 'what listens there does not speak HTTP/1.1', next: url.startsWith('http:') ? `Is it another port of the engine (ZMQ, NIXL)? If it speaks TLS, ask ${https}.` : 'Is it another port of the engine?' }
   }
+  if (code === 'ERR_INVALID_CHAR' || code === 'ERR_INVALID_HTTP_TOKEN') return { says: 'a header or the key holds a character that HTTP cannot carry', next: 'Is there a line break or an umlaut in the key?' }
   return code === 'DOCTOR_TOO_LONG' ? { says: 'its answer is longer than any engine’s', next: 'Is the URL that of an engine, without a path?' } : null
 }
 

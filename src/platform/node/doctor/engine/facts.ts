@@ -7,7 +7,6 @@ import type { Generated } from './generate.ts'
 import type { ServerInfo } from './server-info.ts'
 
 export interface EngineFacts {
-  readonly url: string
   readonly reach: Reach
   /** Was it asked with a key? */
   readonly keyed: boolean

@@ -50,7 +50,7 @@ export async function readEngine(place: Place, options: ReadOptions): Promise<En
   ])
   const info = readServerInfo(told)
   return {
-    url: place.url, reach: reachOf(place.url), keyed, health, version, models, metrics, tokens, switches, info, generated,
+    reach: reachOf(place.url), keyed, health, version, models, metrics, tokens, switches, info, generated,
     // Before vLLM 0.32 only its flags tell.
     events: events ?? (info === null ? null : info.events === null ? [] : [info.events]),
     stranger: answered(strange) ? strange.status : null,

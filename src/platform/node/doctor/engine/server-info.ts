@@ -1,12 +1,10 @@
 /** `GET /server_info` of vLLM's development mode: the flags it was started with. */
 import * as z from 'zod/mini'
-
 import type { EventSource } from './facts.ts'
 
 export interface ServerInfo {
   readonly maxQueuedRequests: number | null
   readonly maxQueuedTokens: number | null
-  readonly maxSequences: number | null
   readonly sleepMode: boolean | null
   readonly transfer: { readonly connector: string; readonly role: string | null } | null
   /** Where it publishes KV events; null: it was not started with any. */
@@ -16,7 +14,7 @@ export interface ServerInfo {
 const count = z.nullish(z.number())
 const document = z.object({
   vllm_config: z.object({
-    scheduler_config: z.nullish(z.object({ max_num_queued_reqs: count, max_num_queued_tokens: count, max_num_seqs: count })),
+    scheduler_config: z.nullish(z.object({ max_num_queued_reqs: count, max_num_queued_tokens: count })),
     model_config: z.nullish(z.object({ enable_sleep_mode: z.nullish(z.boolean()) })),
     kv_events_config: z.nullish(z.object({ enable_kv_cache_events: z.nullish(z.boolean()), publisher: z.nullish(z.string()), endpoint: z.string(), replay_endpoint: z.nullish(z.string()) })),
     kv_transfer_config: z.nullish(z.object({ kv_connector: z.nullish(z.string()), kv_role: z.nullish(z.string()) })),
@@ -31,7 +29,6 @@ export function readServerInfo(json: unknown): ServerInfo | null {
   return {
     maxQueuedRequests: scheduler?.max_num_queued_reqs ?? null,
     maxQueuedTokens: scheduler?.max_num_queued_tokens ?? null,
-    maxSequences: scheduler?.max_num_seqs ?? null,
     sleepMode: model?.enable_sleep_mode ?? null,
     transfer: transfer?.kv_connector == null ? null : { connector: transfer.kv_connector, role: transfer.kv_role ?? null },
     events: events == null ? null : { rank: '0', enabled: events.enable_kv_cache_events === true && events.publisher !== 'null', endpoint: events.endpoint, replayEndpoint: events.replay_endpoint ?? null },

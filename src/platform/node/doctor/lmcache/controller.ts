@@ -1,23 +1,24 @@
 /** LMCache's legacy controller: it has no health to ask for that changes nothing, so a lookup is the question. */
 import * as z from 'zod/mini'
-import { answered, ask, inShort, jsonOf, type Place } from '../ask.ts'
+import { answered, ask, inShort, jsonOf, type Place, type Question } from '../ask.ts'
 import { Findings, type Subject } from '../finding.ts'
-import { reachOf } from '../reach.ts'
 import { expectedPlaces, type LmcacheExpected } from './expected.ts'
+import { checkOpen } from './open.ts'
 
 const lookupAnswer = z.object({ layout_info: z.record(z.string(), z.unknown()) })
 const instanceAnswer = z.object({ res: z.nullish(z.string()) })
 
 export async function examineController(name: string, place: Place, expected: LmcacheExpected | null, limitMs: number): Promise<Subject> {
   const found = new Findings()
-  const asked = await ask(place, { method: 'POST', path: '/lookup', body: { tokens: [1, 2, 3] }, limitMs })
+  const lookup: Question = { method: 'POST', path: '/lookup', body: { tokens: [1, 2, 3] }, limitMs }
+  const asked = await ask(place, lookup)
   if (!answered(asked)) found.add('unreachable', 'reachable', asked.says, { costs: 'Nothing is looked up.', next: asked.next })
   else if (!lookupAnswer.safeParse(jsonOf(asked)).success) found.problem('lookup', `POST /lookup fails (${inShort(asked)})`, { costs: 'Nothing is looked up.', next: 'Is this the HTTP port of lmcache_controller (9000)?' })
   else {
     found.ok('lookup', `answered in ${asked.tookMs.toFixed(0)} ms`)
     if (expected !== null) await checkHosts(place, expected, { found, limitMs })
   }
-  if (answered(asked) && reachOf(place.url) === 'public') found.problem('open', 'it asks nobody for a key, at a public address', { costs: 'Who reaches it moves and clears what is cached.', next: 'Let only the gateway and the engines reach it.' })
+  if (answered(asked)) await checkOpen(place, lookup, found, { costs: 'Who reaches it moves and clears what is cached.', next: 'Let only the gateway and the engines reach it.' })
   return { kind: 'controller', name, url: place.url, is: 'LMCache controller', findings: found.list }
 }
 

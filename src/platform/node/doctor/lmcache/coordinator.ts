@@ -4,8 +4,8 @@ import { didYouMean } from '../../../../config/suggest.ts'
 import { InstanceMap, type ListedInstance } from '../../../../core/lmcache/instance-map.ts'
 import { answered, ask, inShort, jsonOf, type Place } from '../ask.ts'
 import { Findings, type Subject } from '../finding.ts'
-import { reachOf } from '../reach.ts'
 import { expectedPlaces, type LmcacheExpected } from './expected.ts'
+import { checkOpen } from './open.ts'
 import { examineLmcacheServer } from './servers.ts'
 
 const instanceList = z.object({ instances: z.array(z.object({ instance_id: z.string(), ip: z.string(), http_port: z.nullish(z.number()) })) })
@@ -22,7 +22,7 @@ export async function examineCoordinator(name: string, place: Place, expected: L
     if (health.status === 200) found.ok('health', `/healthz 200 in ${health.tookMs.toFixed(0)} ms`)
     else found.problem('health', `/healthz says ${health.status}`, { costs: 'Nothing is looked up.', next: 'Is this the port of lmcache coordinator (9300)?' })
     if (health.status === 200) servers = await examine(place, expected, { found, limitMs })
-    if (reachOf(place.url) === 'public') found.problem('open', 'it asks nobody for a key, at a public address', { costs: 'Who reaches it sees, pins and deletes what is cached.', next: 'Let only the gateway and the LMCache servers reach it.' })
+    await checkOpen(place, { path: '/healthz', limitMs }, found, { costs: 'Who reaches it sees, pins and deletes what is cached.', next: 'Let only the gateway and the LMCache servers reach it.' })
   }
   return [{ kind: 'coordinator', name, url: place.url, is: 'LMCache coordinator', findings: found.list }, ...servers]
 }
@@ -50,7 +50,10 @@ const MOST_SERVERS = 16
 
 /** Nobody but their engines and the coordinator need reach them, so those that cannot be asked are as they should be. */
 async function examineServers(servers: z.infer<typeof instanceList>['instances'], { found, limitMs }: Examination): Promise<readonly Subject[]> {
-  const places = servers.slice(0, MOST_SERVERS).flatMap(({ instance_id: id, ip, http_port: port }) => (port == null ? [] : [{ id, url: `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}` }]))
+  const places = servers
+    .slice(0, MOST_SERVERS)
+    .map(({ instance_id: id, ip, http_port: port }) => ({ id, url: `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}` }))
+    .filter(({ url }) => URL.canParse(url))
   const subjects = await Promise.all(places.map(({ id, url }) => examineLmcacheServer(id, { url, headers: {} }, limitMs)))
   const reached = subjects.filter(({ findings }) => findings.every(({ mark }) => mark !== 'unreachable'))
   if (reached.length < servers.length) found.note('servers', `${servers.length - reached.length} of ${servers.length} not looked at: they cannot be reached from here`)

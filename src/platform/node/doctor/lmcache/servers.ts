@@ -2,7 +2,7 @@
 import * as z from 'zod/mini'
 import { answered, ask, inShort, jsonOf, type Place } from '../ask.ts'
 import { Findings, type Subject } from '../finding.ts'
-import { reachOf } from '../reach.ts'
+import { checkOpen } from './open.ts'
 
 const config = z.object({
   mp: z.nullish(z.object({ run_script_api_enabled: z.nullish(z.boolean()), instance_id: z.nullish(z.string()) })),
@@ -18,7 +18,7 @@ export async function examineLmcacheServer(name: string, place: Place, limitMs: 
   const read = config.safeParse(jsonOf(told))
   if (read.success) judge(read.data, found)
   else if (answered(health)) found.note('config', `/config tells nothing (${inShort(told)})`)
-  if (answered(health)) checkReach(place, found)
+  if (answered(health)) await checkOpen(place, { path: '/healthcheck', limitMs }, found, { costs: 'Who reaches it reads and empties the cache.', next: 'Let only its engines and its coordinator reach it.' })
   return { kind: 'lmcache server', name, url: place.url, is: 'LMCache server', findings: found.list }
 }
 
@@ -33,8 +33,3 @@ function judge({ mp, coordinator }: z.infer<typeof config>, found: Findings): vo
 
 /** A gateway that is the registry has the token in the path. */
 const withoutPath = (url: string): string => (URL.canParse(url) ? new URL(url).origin : 'its coordinator')
-
-function checkReach(place: Place, found: Findings): void {
-  if (reachOf(place.url) !== 'public') return
-  found.problem('open', 'it asks nobody for a key, at a public address', { costs: 'Who reaches it reads and empties the cache.', next: 'Let only its engines and its coordinator reach it.' })
-}
