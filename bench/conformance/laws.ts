@@ -25,8 +25,7 @@ export const laws = {
 export type FittedLaw = (prompt: Pick<Prefill, 'total' | 'cached'>) => number
 
 /**
- * Least squares of the relative error over what each prefill took by itself: from the first token before it, or from
- * its own sending. An engine prefills first come, first served.
+ * Least squares of the relative error over the prefills that met an idle engine.
  */
 export function fitLaw(terms: readonly Term[], seen: readonly Prefill[]): FittedLaw {
   const size = terms.length
@@ -42,19 +41,14 @@ export function fitLaw(terms: readonly Term[], seen: readonly Prefill[]): Fitted
   return (prompt) => Math.max(0, terms.reduce((sum, term, at) => sum + factors[at]! * term(prompt), 0))
 }
 
-/** What a prefill took of the engine's time, milliseconds. */
+/** Prefills that met an idle engine, and what they took, milliseconds. Others may have shared a step with their neighbours. */
 export function alone(seen: readonly Prefill[]): { readonly prefill: Prefill; readonly ownMs: number }[] {
-  const inOrder = [...seen].sort((one, other) => one.sentAt - other.sentAt)
-  let engineFreeAt = -Infinity
-  return inOrder.flatMap((prefill) => {
-    const ownMs = prefill.firstAt - Math.max(prefill.sentAt, engineFreeAt)
-    engineFreeAt = Math.max(engineFreeAt, prefill.firstAt)
-    // Several small prompts can share one step of the engine: then the later ones took nothing by themselves.
-    return ownMs > 1 ? [{ prefill, ownMs }] : []
-  })
+  return seen
+    .filter(({ sentAt }) => seen.every((other) => other.sentAt >= sentAt || other.firstAt <= sentAt))
+    .map((prefill) => ({ prefill, ownMs: prefill.firstAt - prefill.sentAt }))
 }
 
-/** The time to first token of each, as predicted when it was sent: what those before it still have to do, and its own. */
+/** The time to first token of each, as predicted when it was sent: what those before it still have to do, and its own. First come, first served. */
 export function foretell(law: FittedLaw, seen: readonly Prefill[]): number[] {
   return seen.map((prefill) => {
     const before = seen.filter((other) => other.sentAt < prefill.sentAt && other.firstAt > prefill.sentAt).sort((one, other) => one.sentAt - other.sentAt)

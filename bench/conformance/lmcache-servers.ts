@@ -40,18 +40,14 @@ export async function startLmcache(processes: Processes, environment: Environmen
     left: { instance: 'node-left', host: '127.0.0.1', zmqPort: ports[0]!, httpPort: ports[1]! },
     right: { instance: 'node-right', host: '127.0.0.2', zmqPort: ports[2]!, httpPort: ports[3]! },
   }
-  const servers: Running[] = []
-  for (const [name, node] of Object.entries(nodes)) {
-    const server = start(`lmcache server ${name}`, serverArgs(node, told.url))
-    servers.push(server)
-    await up(server, `http://${node.host}:${node.httpPort}/healthcheck`)
-  }
+  const servers = Object.entries(nodes).map(([name, node]) => ({ node, running: start(`lmcache server ${name}`, serverArgs(node, told.url)) }))
+  for (const { node, running } of servers) await up(running, `http://${node.host}:${node.httpPort}/healthcheck`)
   note('LMCache is up: a coordinator and two servers')
   return {
     coordinator, coordinatorUrl, told, asked,
     engineSpec: (name) => engineSpec(nodes[name]!),
     stop: async () => {
-      await Promise.all([coordinator, ...servers].map((running) => running.stop()))
+      await Promise.all([coordinator, ...servers.map(({ running }) => running)].map((running) => running.stop()))
       told.close()
       asked.close()
     },

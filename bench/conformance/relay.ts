@@ -32,6 +32,8 @@ export async function openRelay(target: string | null): Promise<Relay> {
     pass(relay, incoming, outgoing).catch(() => outgoing.destroy())
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  // Nothing waits for it when all else has ended.
+  server.unref()
   const relay: Relay = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     target,

@@ -14,8 +14,10 @@ import { decisionOf } from './decisions.ts'
 const policies = ['round_robin', 'active_blocks', 'ttft', 'predicted'] as const
 const conversations = 40
 const turns = 4
+/** Of what is said before the first turn, as of documents or an agent's notes. */
+const historyWords = 150
 /** Conversations that speak at the same time. */
-const abreast = 4
+const abreast = 3
 /** A policy that finds this share of the prompts less than the best ties with it. */
 const tie = 0.01
 /** Of engine and gateway. */
@@ -57,7 +59,7 @@ async function comparePolicies(lab: Lab): Promise<Finding> {
   const engines = [await lab.engine('slow-a'), await lab.engine('slow-b')]
   const gateway = await lab.gateway('node', 'slow-pair')
   await warmUp(gateway, engines)
-  const talks: Talk[] = policies.map((policy) => ({ policy, histories: begin(conversations, 41), told: [], cached: 0, asked: 0, moves: 0 }))
+  const talks: Talk[] = policies.map((policy) => ({ policy, histories: begin(conversations, 41, historyWords), told: [], cached: 0, asked: 0, moves: 0 }))
   const last = new Map<History, string>()
   for (let turn = 0; turn < turns; turn++) {
     // Another one is first in each turn, so that all meet the machine in the same moods.
@@ -92,7 +94,8 @@ async function takeTurn({ gateway, engines, last, turn }: Turn, talk: Talk): Pro
   const [hits, queries] = [await total(engines, 'vllm:prefix_cache_hits_total'), await total(engines, 'vllm:prefix_cache_queries_total')]
   const random = generator(1000 + turn)
   for (const history of talk.histories) history.push({ role: 'user', content: words(random, 25) })
-  const waiting = [...talk.histories]
+  // Who speaks next is chance, the same for all policies: in a fixed order even round robin would come back to the same engine.
+  const waiting = shuffled(talk.histories, random)
   const speak = async (): Promise<void> => {
     for (let history = waiting.shift(); history !== undefined; history = waiting.shift()) {
       const told = await say(gateway, history, { policy: talk.policy, salt: talk.policy })
@@ -106,6 +109,10 @@ async function takeTurn({ gateway, engines, last, turn }: Turn, talk: Talk): Pro
   talk.asked += (await total(engines, 'vllm:prefix_cache_queries_total')) - queries
 }
 
+function shuffled<T>(list: readonly T[], random: () => number): T[] {
+  return list.map((item) => ({ item, at: random() })).sort((one, other) => one.at - other.at).map(({ item }) => item)
+}
+
 /** Both engines have answered prompts of all lengths before anything is counted: the first ones compile and allocate. */
 async function warmUp(gateway: RunningGateway, engines: readonly RealEngine[]): Promise<void> {
   const random = generator(42)
@@ -114,10 +121,10 @@ async function warmUp(gateway: RunningGateway, engines: readonly RealEngine[]): 
   }
 }
 
-function begin(count: number, seed: number): History[] {
+function begin(count: number, seed: number, historyLength: number): History[] {
   const random = generator(seed)
   const shared = words(random, 15)
-  return Array.from({ length: count }, () => [{ role: 'system', content: `${shared} ${words(random, 25)}` }])
+  return Array.from({ length: count }, () => [{ role: 'system', content: `${shared} ${words(random, historyLength)}` }])
 }
 
 /** About four tokens each. */
@@ -138,7 +145,7 @@ async function cachedTokens(lab: Lab): Promise<string> {
   const gateway = await lab.gateway('node')
   const seed = Math.floor(Date.now() / 1000)
   const random = generator(seed)
-  const histories = begin(8, seed)
+  const histories = begin(8, seed, 25)
   const list: Told[] = []
   for (let turn = 0; turn < 5; turn++) {
     for (const history of histories) history.push({ role: 'user', content: words(random, 60) })

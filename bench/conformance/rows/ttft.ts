@@ -73,7 +73,7 @@ async function traffic(lab: Lab, gateway: RunningGateway, { talk, count, what }:
     const asked: Promise<Seen>[] = []
     for (let queued = 0; queued < burst; queued++) {
       const prompt = talk.next()
-      const told = askStream(gateway, { path: '/v1/completions', body: { model: servedModel, prompt, max_tokens: 1, temperature: 0, ignore_eos: true } })
+      const told = askStream(gateway, { path: '/v1/completions', body: { model: servedModel, prompt, max_tokens: 1, temperature: 0, ignore_eos: true, cache_salt: talk.salt } })
       asked.push(told.then((answer) => seenOf(answer, queued)))
       // So far apart that they arrive in this order.
       await sleep(30)
@@ -93,6 +93,8 @@ function seenOf({ prompt, cached, sentAt, firstAt, decision }: Told, queued: num
 /** Prompts of token ids: new ones, and continuations of those before. */
 class Talk {
   readonly random: () => number
+  /** Nothing is cached from an earlier run. */
+  readonly salt = `talk-${Date.now()}`
   readonly #said: number[][] = []
 
   constructor(random: () => number) {
