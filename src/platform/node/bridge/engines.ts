@@ -51,16 +51,21 @@ async function ask({ url, key, headers }: EngineConfig): Promise<EventEndpoints 
     const response = await fetch(`${url}/kv_event_sources`, { headers: { ...headers, ...(key === null ? {} : { authorization: `Bearer ${key}` }) }, signal: AbortSignal.timeout(ANSWER_MS), redirect: 'error' })
     if (response.status >= 500) return 'away'
     if (response.status !== 200) return 'none'
-    return endpointsOf(await response.json(), new URL(url).hostname) ?? 'none'
+    return endpointsOf(await response.json(), { host: new URL(url).hostname, rank: rankOf(headers) }) ?? 'none'
   } catch {
     return 'away'
   }
 }
 
+/** An engine that is one data-parallel rank of several behind an address is told apart by this header. */
+function rankOf(headers: EngineConfig['headers']): string {
+  return Object.entries(headers).find(([name]) => name.toLowerCase() === 'x-data-parallel-rank')?.[1] ?? '0'
+}
+
 /** What vLLM says of its sockets, from where it stands: `tcp://*:5557`. null: it publishes nothing, or not by ZeroMQ. */
-export function endpointsOf(sources: unknown, host: string): EventEndpoints | null {
-  const [first] = typeof sources === 'object' && sources !== null ? (Object.values(sources) as unknown[]) : []
-  const { enable_kv_cache_events: enabled, publisher, endpoint, replay_endpoint: replay, topic } = (first ?? {}) as Record<string, unknown>
+export function endpointsOf(sources: unknown, { host, rank }: { readonly host: string; readonly rank: string }): EventEndpoints | null {
+  const own = typeof sources === 'object' && sources !== null ? (sources as Record<string, unknown>)[rank] : undefined
+  const { enable_kv_cache_events: enabled, publisher, endpoint, replay_endpoint: replay, topic } = (own ?? {}) as Record<string, unknown>
   if (enabled !== true || publisher !== 'zmq' || typeof endpoint !== 'string') return null
   const reached = (address: string) => address.replace(/^tcp:\/\/(\*|0\.0\.0\.0|\[?::\]?):/, `tcp://${host}:`)
   return { endpoint: reached(endpoint), replayEndpoint: typeof replay === 'string' ? reached(replay) : null, topic: typeof topic === 'string' ? topic : '' }

@@ -106,8 +106,7 @@ async function fromConfig(args: Args, io: Io, log: Log): Promise<Found> {
 }
 
 function keyOf({ bridge: own, admin }: Config): string | null {
-  const secret = own?.secret ?? admin?.secret ?? null
-  return secret?.startsWith(UNSET) === true ? null : secret
+  return [own?.secret, admin?.secret].find((secret) => secret !== undefined && !secret.startsWith(UNSET)) ?? null
 }
 
 function oneEngine(args: Args): BridgedEngine {
