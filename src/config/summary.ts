@@ -101,11 +101,14 @@ function notes(config: Config): string[] {
   return found
 }
 
-function poolNotes({ engines, split, lmcache, policy }: PoolSettings): string[] {
+function poolNotes({ engines, split, lmcache, policy, tokenizer }: PoolSettings): string[] {
   const found: string[] = []
   if (engines.every((engine) => engine.weight === 0)) found.push('every engine has weight 0.')
   if (engines.length === 1) found.push('there is one engine, so nothing can take over when it fails.')
   if (split.mode === 'never' && engines.some(({ role }) => role === 'prefill')) found.push('`split.mode` is never: prefill engines get nothing.')
+  if (tokenizer === null && engines.some(({ kvEvents }) => kvEvents !== null)) {
+    found.push('without `tokenizer` prompts are measured in bytes: no block of a KV event is ever found in them.')
+  }
   if (lmcache === null && policy.name === 'kv_aware') found.push('the policy kv_aware lives on LMCache lookups: without `lmcache` its fallback decides.')
   return found
 }

@@ -1,5 +1,6 @@
 /** vLLM's event sockets, by ZeroMQ. */
 import { type Framed, publishedFrames, replayedFrames, replayRequest } from '../../../core/kv-events/frames.ts'
+import { UsageError } from '../commands/command.ts'
 
 export interface EventEndpoints {
   readonly endpoint: string
@@ -23,10 +24,11 @@ export interface OpenEventSocket {
 }
 
 /** The package is optional: gateways need none of it. */
-export class ZmqMissing extends Error {
+export class ZmqMissing extends UsageError {
   constructor(cause: unknown) {
-    super('The package "zeromq" is not installed or has no build for this machine.', { cause })
+    super('The package "zeromq", which speaks to event sockets, is not installed or has no build for this machine.', 'npm install zeromq@6.8.0, on a machine it has a build for.')
     this.name = 'ZmqMissing'
+    this.cause = cause
   }
 }
 

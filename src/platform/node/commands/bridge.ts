@@ -4,7 +4,7 @@ import type { Log } from '../../../ports.ts'
 import { type RunningBridge, startBridge } from '../bridge/bridge.ts'
 import type { BridgedEngine } from '../bridge/engine-listener.ts'
 import { enginesIn, located } from '../bridge/engines.ts'
-import { type OpenEventSocket, ZmqMissing, zmqSockets } from '../bridge/sockets.ts'
+import { zmqSockets } from '../bridge/sockets.ts'
 import { listenForStatus } from '../bridge/status.ts'
 import { loadConfig } from '../load-config.ts'
 import { openLog } from '../log.ts'
@@ -42,7 +42,7 @@ const STATUS_EVERY_MS = 60_000
 
 async function runBridge(args: Args, io: Io): Promise<number> {
   const log = openLog(levelOf(args))
-  const open = await socketsOrExplain()
+  const open = await zmqSockets()
   const { engines, key } = args.text('events') === null ? await fromConfig(args, io, log) : { engines: [oneEngine(args)], key: null }
   if (io.stop.aborted) return 0
   if (engines.length === 0) throw new UsageError('There is no engine to listen to.', 'Start vLLM with --kv-events-config; docs/kv-events.md has the flags.')
@@ -77,15 +77,6 @@ function logStatus(running: RunningBridge, log: Log): void {
   const { engines, ...gateway } = running.status()
   log.info('bridge', gateway)
   for (const { cluster, model, ...engine } of engines) log.info('engine', { cluster, model, ...engine })
-}
-
-async function socketsOrExplain(): Promise<OpenEventSocket> {
-  try {
-    return await zmqSockets()
-  } catch (error) {
-    if (!(error instanceof ZmqMissing)) throw error
-    throw new UsageError(`${error.message} The bridge reads vLLM's event sockets with it.`, 'npm install zeromq@6.8.0, on a machine it has a build for.')
-  }
 }
 
 interface Found {
