@@ -37,7 +37,8 @@ export class Rollups {
     count(group, `status:${Math.floor(record.status / 100)}xx`)
     for (const failure of record.failedAttempts) count(group, `retries:${failure}`)
     if (record.placement !== null) count(group, `placements:${record.placement}`)
-    for (const [stage, ms] of Object.entries(record.stages)) time(group, stage, ms)
+    const times: Readonly<Record<string, number>> = record.stages
+    for (const stage in times) time(group, stage, times[stage]!)
     time(group, 'duration', record.durationMs)
     const { usage, stages, predictedTtftMs } = record
     if (usage !== null) countUsage(group, usage)

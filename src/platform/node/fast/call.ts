@@ -30,12 +30,19 @@ export interface BodySink {
   due(): void
 }
 
+interface Read {
+  readonly bytes: Buffer
+  readonly last: boolean
+  /** It begins where a chunk begins: of its first chunk nothing was withheld. */
+  readonly whole: boolean
+}
+
 /** What a sink finds when it takes over. */
 export interface Waiting {
   /** Payload kept so far. */
   readonly pieces: readonly Buffer[]
   /** The read this happens in: raw bytes, not consumed by anyone yet; null: it happens in none. */
-  readonly read: { readonly bytes: Buffer; readonly last: boolean } | null
+  readonly read: Read | null
   readonly ended: boolean
   readonly failure: unknown
 }
@@ -64,7 +71,7 @@ export class Call implements ByteSource, ConnectionUser {
   #reusable = false
   #queue: Buffer[] = []
   #queuedBytes = 0
-  #read: Waiting['read'] = null
+  #read: Read | null = null
   #paused = false
   #ended = false
   #failure: unknown = null
@@ -110,6 +117,7 @@ export class Call implements ByteSource, ConnectionUser {
 
   bytes(bytes: Buffer): void {
     const framing = this.framing!
+    const whole = framing.aligned
     const end = framing.consume(bytes)
     if (end === BROKEN) return this.#connection.fail(new MalformedAnswer('broken chunk framing'))
     const last = end !== MORE
@@ -117,7 +125,7 @@ export class Call implements ByteSource, ConnectionUser {
     const own = last && end < bytes.length ? bytes.subarray(0, end) : bytes
     if (last && end < bytes.length) this.#reusable = false
     if (this.#sink !== null) this.#sink.take(own, framing, last)
-    else if (this.#beginning !== null && this.#hasContent(own, framing)) this.#begin(own, framing, last)
+    else if (this.#beginning !== null && this.#hasContent(own, framing)) this.#begin({ bytes: own, last, whole }, framing)
     else this.#keep(own, framing)
     if (last && this.#failure === null) this.#end(this.#reusable)
   }
@@ -217,16 +225,16 @@ export class Call implements ByteSource, ConnectionUser {
     return false
   }
 
-  #begin(bytes: Buffer, framing: BodyFraming, last: boolean): void {
+  #begin(read: Read, framing: BodyFraming): void {
     const beginning = this.#beginning!
     this.#beginning = null
     cancelDeadline(this.#deadline)
-    this.#read = { bytes, last }
+    this.#read = read
     beginning.begun(this.#answer!, false)
     // Nobody took it in this tick: kept for whoever pulls it.
     if (this.#read === null) return
     this.#read = null
-    if (this.#failure === null) this.#keep(bytes, framing)
+    if (this.#failure === null) this.#keep(read.bytes, framing)
   }
 
   #due(): void {
@@ -254,7 +262,7 @@ export class Call implements ByteSource, ConnectionUser {
   /** Payload only: whoever pulls has no use for framing. One piece per read. */
   #keep(bytes: Buffer, framing: BodyFraming): void {
     if (framing.ranges.length === 0) return
-    this.#read = { bytes, last: false }
+    this.#read = { bytes, last: false, whole: false }
     // A copy: the connection reads on into the same memory.
     const payload = Buffer.concat(this.#payload())
     this.#read = null

@@ -4,6 +4,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { BodyFraming } from './body-framing.ts'
+import { chunkOf } from './passed.ts'
 
 const CRLF = Buffer.from('\r\n')
 const LAST_CHUNK = Buffer.from('0\r\n\r\n')
@@ -61,8 +62,8 @@ export class ClientWriter {
   }
 
   /** Parts of what the engine framed, each of whole chunks. */
-  parts(parts: readonly Buffer[], last: boolean): void {
-    const bytes = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+  parts(parts: readonly Uint8Array[], last: boolean): void {
+    const bytes = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)
     if (bytes.length === 0 && !this.#direct) this.#outgoing.flushHeaders()
     this.raw(bytes, last)
   }
@@ -74,13 +75,9 @@ export class ClientWriter {
 
   /** Payload in a chunk of our own. */
   rebuilt(pieces: readonly Uint8Array[], last: boolean): void {
-    let size = 0
-    for (const piece of pieces) size += piece.length
     const parts: Uint8Array[] = []
-    if (size > 0) {
-      if (this.#ours) parts.push(Buffer.from(`${size.toString(16)}\r\n`, 'latin1'), ...pieces, CRLF)
-      else parts.push(...pieces)
-    }
+    const filled = pieces.filter((piece) => piece.length > 0)
+    if (filled.length > 0) parts.push(...(this.#ours ? chunkOf(filled) : filled))
     if (last && this.#ours) parts.push(LAST_CHUNK)
     if (parts.length > 0) this.#write(parts.length === 1 ? parts[0]! : Buffer.concat(parts), last)
     else if (!last) this.#outgoing.flushHeaders()

@@ -1,13 +1,18 @@
 /** What became of one read's payload ranges on their way through the tap. */
 
-const CRLF_BYTES = 2
+const CRLF = Buffer.from('\r\n')
+
+/** Nothing of a range passed, another amount than all, all; or it cannot be told, since bytes were held back. */
+const NONE = 0
+const SOME = 1
+const ALL = 2
+const MIXED = 3
 
 export class Passed {
-  /** What the tap let through, where that is not all of it: pieces in order. */
+  /** What the tap let through of ranges that were taken piece by piece, in order. */
   readonly #emitted: Uint8Array[] = []
   /** For each range: how many pieces had been let through behind it; -1: it passed as it is, and no piece was made. */
   readonly #ends: number[] = []
-  /** For each range that was taken piece by piece: did none of it, all of it, or another amount pass? */
   readonly #fates: number[] = []
   #counted = 0
   /** Pieces that came before the read. */
@@ -42,7 +47,7 @@ export class Passed {
     for (let i = this.#counted; i < this.#emitted.length; i++) size += this.#emitted[i]!.length
     this.#counted = this.#emitted.length
     this.#ends.push(this.#counted)
-    const fate = !clean ? SOME : size === length ? ALL : size === 0 ? NONE : SOME
+    const fate = !clean ? MIXED : size === length ? ALL : size === 0 ? NONE : SOME
     this.#fates.push(fate)
     if (fate !== ALL) this.#all = false
   }
@@ -66,22 +71,32 @@ export class Passed {
     return pieces
   }
 
-  /** The bytes without the chunks of which nothing passed, framing and all. null: part of a chunk was left out. */
-  withoutDropped(bytes: Buffer, ranges: readonly number[]): readonly Buffer[] | null {
-    if (this.#fates.includes(SOME)) return null
-    const parts: Buffer[] = []
+  /**
+   * The bytes with their framing, but for what was left out: whole chunks go, others are framed anew. Each range is
+   * one whole chunk. null: bytes were held back, so chunks do not tell what passed.
+   */
+  withoutDropped(bytes: Buffer, ranges: readonly number[]): readonly Uint8Array[] | null {
+    if (this.#before > 0 || this.#fates.includes(MIXED)) return null
+    const parts: Uint8Array[] = []
     let done = 0
+    let piece = 0
     for (let i = 0; i < this.#fates.length; i++) {
-      if (this.#fates[i] !== NONE) continue
-      const chunkFrom = i === 0 ? 0 : ranges[2 * i - 1]! + CRLF_BYTES
+      const pieces = this.#ends[i]! < 0 ? [] : this.#emitted.slice(piece, this.#ends[i])
+      piece += pieces.length
+      if (this.#fates[i] === ALL) continue
+      const chunkFrom = i === 0 ? 0 : ranges[2 * i - 1]! + CRLF.length
       if (chunkFrom > done) parts.push(bytes.subarray(done, chunkFrom))
-      done = ranges[2 * i + 1]! + CRLF_BYTES
+      if (pieces.length > 0) parts.push(...chunkOf(pieces))
+      done = ranges[2 * i + 1]! + CRLF.length
     }
     if (done < bytes.length) parts.push(bytes.subarray(done))
     return parts
   }
 }
 
-const NONE = 0
-const SOME = 1
-const ALL = 2
+/** Pieces in one chunk of our own. */
+export function chunkOf(pieces: readonly Uint8Array[]): readonly Uint8Array[] {
+  let size = 0
+  for (const piece of pieces) size += piece.length
+  return [Buffer.from(`${size.toString(16)}\r\n`, 'latin1'), ...pieces, CRLF]
+}

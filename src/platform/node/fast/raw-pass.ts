@@ -67,10 +67,10 @@ export class RawPass implements BodySink {
       for (const piece of held) this.#feed(piece)
       for (const piece of pieces) this.#feed(piece)
       if (read === null) return this.#beganWithout(ended, failure)
-      // What waited is framed by us, and what came in this read with it.
       this.#passed.startRead()
-      this.#inStep = false
     }
+    // What waited is framed by us, and what came in this read with it.
+    this.#inStep = read.whole && held.length === 0 && pieces.length === 0
     this.take(read.bytes, call.framing!, read.last)
     if (this.#over) return
     this.#writer.began()

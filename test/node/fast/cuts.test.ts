@@ -1,0 +1,178 @@
+/** The pipe without a network: every way to cut an answer, over memory that is written over as soon as it may be. */
+import { ServerResponse, type IncomingMessage } from 'node:http'
+import { Writable } from 'node:stream'
+import type { Socket } from 'node:net'
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { parseAnswerHead } from '../../../src/platform/node/fast/answer-head.ts'
+import { Call, type CallParts } from '../../../src/platform/node/fast/call.ts'
+import type { OriginAnswer, PassEnd } from '../../../src/ports.ts'
+import { chunked, parseRaw } from './wire.ts'
+
+const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked'
+const EVENTS = [
+  ': keep-alive\n\n',
+  'data: {"id":"1","choices":[{"delta":{"content":"h\xc3\xa9llo \\"usage\\":{ not this"}}]}\n\n',
+  'event: named\ndata: {"id":"1","choices":[{"delta":{"content":"!"}}]}\r\n\r\n',
+  'data: {"id":"1","choices":[],"usage":{"prompt_tokens":15,"completion_tokens":3}}\n\n',
+  'data: [DONE]\n\n',
+]
+const isUsage = (event: string): boolean => event.includes('"choices":[]')
+
+/** The client's socket: takes what it is given at once, or only when it is let. */
+class ClientSocket extends Writable {
+  readonly taken: Buffer[] = []
+  readonly #slow: boolean
+  #then: (() => void) | null = null
+
+  constructor(slow: boolean) {
+    super({ highWaterMark: 64 * 1024 })
+    this.#slow = slow
+  }
+
+  /** The kernel has taken what was written last. */
+  let(): void {
+    while (this.#then !== null) {
+      const then = this.#then
+      this.#then = null
+      then()
+    }
+  }
+
+  override _write(bytes: Buffer, encoding: BufferEncoding, done: () => void): void {
+    this.#take([{ chunk: bytes, encoding }], done)
+  }
+
+  override _writev(all: { chunk: Buffer; encoding: BufferEncoding }[], done: () => void): void {
+    this.#take(all, done)
+  }
+
+  #take(all: readonly { chunk: Buffer | string; encoding: BufferEncoding }[], done: () => void): void {
+    const take = (): void => {
+      for (const { chunk, encoding } of all) this.taken.push(Buffer.from(typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk))
+      done()
+    }
+    if (this.#slow) this.#then = take
+    else take()
+  }
+}
+
+interface Passed {
+  readonly raw: string
+  readonly ends: readonly PassEnd[]
+}
+
+interface Manner {
+  readonly hideUsage: boolean
+  /** The client's socket takes bytes only after this many reads of the engine. */
+  readonly letEvery: number
+}
+
+/** One answer, in reads cut as told. */
+function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Passed {
+  const socket = new ClientSocket(letEvery > 0)
+  const incoming = { httpVersionMajor: 1, httpVersionMinor: 1, method: 'POST', headers: {} } as IncomingMessage
+  const outgoing = new ServerResponse(incoming)
+  outgoing.assignSocket(Object.assign(socket, { setTimeout: () => socket }) as unknown as Socket)
+  const ends: PassEnd[] = []
+  const connection = { connecting: false, connected: true, reused: false, socket: { pause() {}, resume() {} }, use() {}, free() {}, drop() {}, fail: (error: Error) => call.closed(error, false) }
+  const begun = (answer: OriginAnswer): void => {
+    answer.pass({
+      scope: { background: () => {}, client: { incoming, outgoing }, remoteAddress: null },
+      status: 200,
+      headers: answer.headers,
+      observe: true,
+      hideUsage,
+      endsWithDone: true,
+      heartbeatMs: 0,
+      idleMs: 60_000,
+      eventStep: 0,
+      onEvents: () => {},
+      onFirstByte: () => {},
+      cutEvent: () => Buffer.from('data: cut\n\n'),
+      settled: (end) => void ends.push(end),
+    })
+  }
+  const request = { signal: new AbortController().signal, firstByteMs: 60_000, connectMs: 60_000, body: null }
+  const parts = { request, text: '', connections: { take: () => connection }, host: 'engine' } as unknown as CallParts
+  const call = new Call(parts, {
+    patienceMs: 0,
+    head: () => true,
+    begun,
+    failed: (error) => {
+      throw error
+    },
+  })
+  call.start()
+  call.head(parseAnswerHead(HEAD)!)
+  let memory = Buffer.alloc(4096)
+  for (const [at, read] of reads.entries()) {
+    const bytes = memory.subarray(0, read.copy(memory))
+    call.bytes(bytes)
+    // The next read goes into the same memory, unless somebody still holds it.
+    if (call.holds) memory = Buffer.alloc(4096)
+    else memory.fill('#')
+    if (letEvery > 0 && at % letEvery === 0) socket.let()
+  }
+  socket.let()
+  return { raw: Buffer.concat(socket.taken).toString('latin1'), ends }
+}
+
+function cut(text: string, places: readonly number[]): Buffer[] {
+  const at = [...new Set([0, ...places.map((place) => place % text.length), text.length])].sort((a, b) => a - b)
+  return at.slice(1).map((to, i) => Buffer.from(text.slice(at[i], to), 'latin1'))
+}
+
+function expectPassed({ raw, ends }: Passed, events: readonly string[], hideUsage: boolean): void {
+  const shown = hideUsage ? events.filter((event) => !isUsage(event)) : events
+  const answer = parseRaw(raw)
+  expect(answer.body).toBe(shown.join(''))
+  expect(answer.whole).toBe(true)
+  const usage = events.some(isUsage) ? { promptTokens: 15, completionTokens: 3, cachedTokens: null } : null
+  expect(ends).toEqual([expect.objectContaining({ end: 'complete', failure: null, events: shown.filter((event) => !event.startsWith(':')).length, usage, bytes: events.join('').length })])
+}
+
+const shapes: Record<string, string> = {
+  'an event a chunk': chunked(EVENTS),
+  'all events in one chunk': chunked([EVENTS.join('')]),
+  'the last three events in one chunk': chunked([...EVENTS.slice(0, 2), EVENTS.slice(2).join('')]),
+  'chunks of 37 bytes across events': chunked(EVENTS.join('').match(/[^]{1,37}/g)!),
+  'chunk extensions': chunked(EVENTS, ';name=value'),
+  trailers: chunked(EVENTS, '', 'x-checksum: 12\r\nx-more: 3\r\n'),
+}
+
+describe.each(Object.entries(shapes))('an answer framed as %s', (_name, text) => {
+  it.each([
+    [false, 0],
+    [true, 0],
+    [false, 2],
+    [true, 2],
+  ])('is whole when it is cut at any byte, or at all of them (usage hidden: %s, socket slow: %s)', (hideUsage, letEvery) => {
+    for (let at = 1; at < text.length; at++) expectPassed(passed(cut(text, [at]), { hideUsage, letEvery }), EVENTS, hideUsage)
+    expectPassed(passed(cut(text, Array.from({ length: text.length }, (_, i) => i)), { hideUsage, letEvery }), EVENTS, hideUsage)
+  })
+
+  it('is never whole to its client when the engine ends it early, wherever that is', () => {
+    for (let at = 0; at < text.length; at += 3) {
+      const { raw, ends } = passed([Buffer.from(`${text.slice(0, at)}`, 'latin1')].filter(({ length }) => length > 0), { hideUsage: at % 2 === 0, letEvery: 0 })
+      expect(ends).toEqual([])
+      if (raw !== '') expect(parseRaw(raw).whole).toBe(false)
+    }
+  })
+})
+
+const event = fc.oneof({ weight: 3, arbitrary: fc.constantFrom(...EVENTS.slice(0, 3)) }, fc.constant(EVENTS[3]!), fc.string({ unit: 'binary-ascii', maxLength: 80 }).map((text) => `data: ${JSON.stringify({ choices: [{ text }] })}\n\n`))
+
+it('is whole however its events, its chunks and its reads are cut', () => {
+  fc.assert(
+    fc.property(
+      fc.record({ events: fc.array(event, { maxLength: 12 }), chunks: fc.array(fc.nat(), { maxLength: 12 }), byEvent: fc.boolean(), reads: fc.array(fc.nat(), { maxLength: 12 }), hideUsage: fc.boolean(), letEvery: fc.nat(3) }),
+      ({ events, chunks, byEvent, reads, hideUsage, letEvery }) => {
+        const all = [...events, EVENTS[4]!]
+        const pieces = byEvent ? all : cut(all.join(''), chunks).map((piece) => piece.toString('latin1'))
+        expectPassed(passed(cut(chunked(pieces), reads), { hideUsage, letEvery }), all, hideUsage)
+      },
+    ),
+    { numRuns: 1500 },
+  )
+})
