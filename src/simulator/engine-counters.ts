@@ -8,7 +8,7 @@ export interface EngineCounters {
   promptTokens: number
   /** Prompt tokens found in the prefix cache. */
   cachedTokens: number
-  /** Prompt tokens fetched from another engine. */
+  /** Prompt tokens fetched from another engine, or from LMCache. */
   fetchedTokens: number
   outputTokens: number
   encodedItems: number

@@ -8,6 +8,12 @@ import { Scheduler } from './scheduler.ts'
 import { Sequence, type SequenceSpec } from './sequence.ts'
 import { batchMs, type StepLaw } from './step-law.ts'
 
+/** Where the leading tokens of a prompt are, and how long it takes until they are here, ms. */
+export interface FetchedFrom {
+  readonly tokens: number
+  readonly ms: number
+}
+
 export interface EngineModelOptions {
   readonly limits: EngineLimits
   readonly law: StepLaw
@@ -15,6 +21,8 @@ export interface EngineModelOptions {
   readonly prefixCaching?: boolean
   /** How long blocks are kept for an engine that is to read them. vLLM's `kv_lease_duration`, 30 s. */
   readonly holdLeaseMs?: number
+  /** Asked when a sequence is let in: what a cache outside the engine has beyond the tokens cached here; null: nothing. */
+  readonly outside?: (spec: SequenceSpec, cachedTokens: number) => FetchedFrom | null
 }
 
 /** Told what happens, at the model's time. May call back into the model. */
@@ -48,6 +56,7 @@ export class EngineModel {
   readonly #journal: CacheJournal | null
   readonly #cache: KvCache
   readonly #scheduler: Scheduler
+  readonly #outside: EngineModelOptions['outside']
   readonly #transfers = new DueList()
   readonly #held = new DueList()
   #now = 0
@@ -64,8 +73,9 @@ export class EngineModel {
     this.pool = new BlockPool(options.limits.cacheBlocks, this.#journal)
     this.#holdLeaseMs = options.holdLeaseMs ?? 30_000
     this.#listener = listener
+    this.#outside = options.outside
     this.#cache = new KvCache(this.pool, options.limits.blockTokens, options.prefixCaching ?? true, this.#journal)
-    this.#scheduler = new Scheduler(options.limits, this.#cache, this.counters, (sequence, now) => this.#startTransfer(sequence, now))
+    this.#scheduler = new Scheduler(options.limits, this.#cache, this.counters, (sequence, now) => this.#fetch(sequence, now))
   }
 
   get running(): number {
@@ -213,8 +223,7 @@ export class EngineModel {
     this.#wakeAt = Infinity
     for (const sequence of this.#transfers.take(this.#now)) {
       sequence.state = 'ready'
-      // The last token is computed here: the first output comes out of it.
-      sequence.computed = sequence.spec.promptTokens - 1
+      sequence.computed = sequence.transferEnd
       this.#scheduler.ready.push(sequence)
     }
     const lostBlocks = this.#scheduler.plan(this.#now)
@@ -232,13 +241,24 @@ export class EngineModel {
     )
   }
 
-  #startTransfer(sequence: Sequence, now: number): void {
+  #fetch(sequence: Sequence, now: number): boolean {
+    const source = sequence.spec.remote === true ? this.#peer(sequence) : (this.#outside?.(sequence.spec, sequence.computed) ?? null)
+    if (source === null || source.tokens <= sequence.computed) return false
+    this.#cache.grow(sequence, source.tokens)
     sequence.transferred = true
-    sequence.fetchedTokens = sequence.spec.promptTokens - sequence.computed
+    sequence.fetchedTokens = source.tokens - sequence.computed
+    // The last token is computed here: the first output comes out of it.
+    sequence.transferEnd = Math.min(source.tokens, sequence.spec.promptTokens - 1)
     sequence.state = 'transfer'
-    sequence.dueAt = now + (this.law.transferMs + this.law.transferTokenMs * sequence.fetchedTokens) * this.slowdown
+    sequence.dueAt = now + source.ms * this.slowdown
     this.counters.fetchedTokens += sequence.fetchedTokens
     this.#transfers.add(sequence)
+    return true
+  }
+
+  /** The engine that computed the prompt has all of it. */
+  #peer({ spec: { promptTokens }, computed }: Sequence): FetchedFrom {
+    return { tokens: promptTokens, ms: this.law.transferMs + this.law.transferTokenMs * (promptTokens - computed) }
   }
 
   #finishStep(): void {

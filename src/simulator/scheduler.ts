@@ -18,19 +18,19 @@ export class Scheduler {
   readonly #limits: EngineLimits
   readonly #cache: KvCache
   readonly #counters: EngineCounters
-  /** Called for a sequence whose blocks come from another engine, once it holds room for them. */
-  readonly #transfer: (sequence: Sequence, now: number) => void
+  /** Called for a sequence that has been let in: true when it has gone to fetch blocks from elsewhere. */
+  readonly #fetch: (sequence: Sequence, now: number) => boolean
 
   constructor(
     limits: EngineLimits,
     cache: KvCache,
     counters: EngineCounters,
-    transfer: (sequence: Sequence, now: number) => void,
+    fetch: (sequence: Sequence, now: number) => boolean,
   ) {
     this.#limits = limits
     this.#cache = cache
     this.#counters = counters
-    this.#transfer = transfer
+    this.#fetch = fetch
   }
 
   /** Fills `scheduled`. true: some sequence lost its blocks, so another try may find more room. */
@@ -71,11 +71,7 @@ export class Scheduler {
       if (sequence === undefined || (ready === undefined && !this.#open(sequence))) return
       if (ready === undefined) this.waiting.shift()
       else this.ready.shift()
-      if (sequence.spec.remote === true && !sequence.transferred) {
-        this.#cache.grow(sequence, sequence.spec.promptTokens)
-        this.#transfer(sequence, now)
-        continue
-      }
+      if (!sequence.transferred && this.#fetch(sequence, now)) continue
       const chunk = Math.min(sequence.tokens - sequence.computed, budget)
       this.#cache.grow(sequence, sequence.computed + chunk)
       sequence.state = 'running'

@@ -40,7 +40,7 @@ export class Sequence {
   outputs = 0
   /** Leading prompt tokens found in the prefix cache when first scheduled; -1 until then. */
   cachedTokens = -1
-  /** Prompt tokens that came from another engine. */
+  /** Prompt tokens that came from another engine or from outside the engines. */
   fetchedTokens = 0
   preemptions = 0
   scheduledAt = -1
@@ -60,6 +60,8 @@ export class Sequence {
   /** Items whose encoding no step has paid for yet. */
   encodeItemsDue: number
   transferred = false
+  /** Leading tokens that are there once the transfer ends; the last one of the prompt is computed here in any case. */
+  transferEnd = 0
   /** When the transfer ends (state `transfer`), or when the lease of held blocks ends. */
   dueAt = Infinity
   holding = false

@@ -2,12 +2,13 @@ import { ClusterState } from '../../core/cluster/cluster-state.ts'
 import { type Admission, type CacheHint, type EngineSignal, type EngineSpec, PAYLOAD_VERSION, type Placement, type PolicyConfig, type PoolConfig } from '../../core/cluster/contract.ts'
 import type { ReplayEngine } from './engines.ts'
 import type { Job } from './job.ts'
+import type { Reach } from './lmcache-store.ts'
 import type { ReplayRouter, Route, RouterContext } from './router.ts'
 
 export interface GatewayOptions {
   readonly name: string
   readonly policy: PolicyConfig
-  /** Ask a directory what every engine has cached, as LMCache answers: exact, in chunks of whole blocks. */
+  /** Where the fleet has no LMCache: ask what every engine has cached all the same, exact and at once. */
   readonly lookup?: boolean
   /** Milliseconds between the choice and its booking; others may choose in between. 0: one step, as it ships. */
   readonly bookAfterMs?: number
@@ -41,7 +42,7 @@ export class GatewayRouter implements ReplayRouter {
   }
 
   route(job: Job, now: number): Route | null {
-    const admission = this.#admissionOf(job)
+    const admission = this.#admissionOf(job, now)
     this.#bookDue(now)
     if (this.#options.bookAfterMs !== undefined) return this.#routeApart(job, admission, now)
     const admitted = this.state.admit(admission, now)
@@ -99,7 +100,7 @@ export class GatewayRouter implements ReplayRouter {
     return placement.prefill === null ? { engine: decode, predictedTtftMs } : { engine: decode, prefill: this.#places.get(placement.prefill)!, predictedTtftMs }
   }
 
-  #admissionOf(job: Job): Admission {
+  #admissionOf(job: Job, now: number): Admission {
     this.#admitted += 1
     return {
       version: PAYLOAD_VERSION,
@@ -115,7 +116,7 @@ export class GatewayRouter implements ReplayRouter {
       expectedOutputTokens: null,
       tenant: '',
       overrides: null,
-      hints: this.#options.lookup === true ? this.#hints(job) : null,
+      hints: this.#hints(job, now),
       unsplittable: null,
       encodeItems: 0,
       attempt: 0,
@@ -123,9 +124,23 @@ export class GatewayRouter implements ReplayRouter {
     }
   }
 
-  #hints(job: Job): CacheHint[] {
-    return this.#context.engines.map((engine, at) => ({ engine: idOf(at), matchedTokens: engine.exactCachedTokens(job), tier: 'device' }))
+  /** From LMCache's directory, as late as it is; without LMCache, for those who live on lookups, what engines truly have. */
+  #hints(job: Job, now: number): CacheHint[] | null {
+    const { lmcache, engines, blockTokens } = this.#context
+    if (lmcache != null) return engines.flatMap((_, at) => hintsAt(idOf(at), lmcache.lookup(at, job.blocks, now), blockTokens))
+    if (this.#options.lookup !== true) return null
+    return engines.map((engine, at) => ({ engine: idOf(at), matchedTokens: engine.exactCachedTokens(job), tier: 'device' }))
   }
+}
+
+/** One hint a tier that adds something to the faster ones. */
+function hintsAt(engine: string, reach: Reach, blockTokens: number): CacheHint[] {
+  const { host, disk, remote } = reach
+  const hints: CacheHint[] = []
+  if (host > 0) hints.push({ engine, tier: 'host', matchedTokens: host * blockTokens })
+  if (disk > host) hints.push({ engine, tier: 'disk', matchedTokens: disk * blockTokens })
+  if (remote > Math.max(host, disk)) hints.push({ engine, tier: 'remote', matchedTokens: remote * blockTokens })
+  return hints
 }
 
 function idOf(at: number): string {

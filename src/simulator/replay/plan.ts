@@ -5,11 +5,12 @@ import { chance } from './chance.ts'
 import type { JobListener, ReplayEngine } from './engines.ts'
 import { sustainedSpeed } from './load.ts'
 import { exact } from './marks.ts'
+import { type LmcacheOptions, LmcacheStore } from './lmcache-store.ts'
 import { run, type RunOptions, type RunResult } from './run.ts'
 import type { RouterKind } from './router.ts'
 import { SerialEngine, type SerialOptions } from './serial-engine.ts'
 import type { Trace } from './trace.ts'
-import { VllmEngine } from './vllm-engine.ts'
+import { type Outside, VllmEngine } from './vllm-engine.ts'
 
 /** One engine of the simulated copy of a fleet. */
 export interface PlannedEngine {
@@ -22,6 +23,8 @@ export interface FleetPlan {
   readonly engines: readonly PlannedEngine[]
   readonly rttMs: number
   readonly split?: PoolConfig['split']
+  /** Beside every engine; absent: nothing is kept outside them. */
+  readonly lmcache?: LmcacheOptions
 }
 
 export interface Pace {
@@ -46,20 +49,21 @@ export function speedOf(load: number, trace: Trace, fleet: FleetPlan, pace: Omit
 
 function optionsOf(trace: Trace, fleet: FleetPlan, router: RouterKind, pace: Pace): RunOptions {
   const { seed, ...rest } = pace
-  const { rttMs, split } = fleet
+  const { rttMs, split, lmcache } = fleet
   const specs = fleet.engines.map(({ spec }) => spec)
   return {
     ...rest,
     rttMs,
     engines: fleet.engines.length,
-    makeEngine: (at, listener) => makeEngine(fleet.engines[at]!, trace.blockTokens, listener),
-    makeRouter: (engines) => router.create({ engines, specs, blockTokens: trace.blockTokens, random: chance(seed), rttMs, ...(split === undefined ? {} : { split }) }),
+    ...(lmcache === undefined ? {} : { makeLmcache: () => new LmcacheStore(fleet.engines.length, trace.blockTokens, lmcache) }),
+    makeEngine: (at, listener, store) => makeEngine(fleet.engines[at]!, trace.blockTokens, { listener, outside: store?.beside(at) ?? null }),
+    makeRouter: (engines, store) => router.create({ engines, specs, lmcache: store, blockTokens: trace.blockTokens, random: chance(seed), rttMs, ...(split === undefined ? {} : { split }) }),
   }
 }
 
-function makeEngine({ model }: PlannedEngine, blockTokens: number, listener: JobListener): ReplayEngine {
+function makeEngine({ model }: PlannedEngine, blockTokens: number, { listener, outside }: { readonly listener: JobListener; readonly outside: Outside | null }): ReplayEngine {
   if (model.kind === 'serial') return new SerialEngine(model.options, listener)
-  return new VllmEngine(inBlocksOf(blockTokens, model.profile), listener)
+  return new VllmEngine(inBlocksOf(blockTokens, model.profile), listener, outside)
 }
 
 /** The same machine with its cache cut into the trace's blocks: nothing finer is known of the prompts. */

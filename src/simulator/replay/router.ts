@@ -1,5 +1,6 @@
 import type { EngineSpec, PoolConfig } from '../../core/cluster/contract.ts'
 import type { ReplayEngine } from './engines.ts'
+import type { LmcacheStore } from './lmcache-store.ts'
 import type { Job } from './job.ts'
 
 /** Where a job goes. `prefill` is set when another engine is to compute the prompt first. */
@@ -33,6 +34,8 @@ export interface RouterContext {
   /** What a gateway is told of each engine. */
   readonly specs?: readonly Partial<EngineSpec>[]
   readonly split?: PoolConfig['split']
+  /** LMCache's directory; null or absent: there is none. */
+  readonly lmcache?: LmcacheStore | null
 }
 
 /** A router that a name on the command line stands for. */

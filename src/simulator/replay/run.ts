@@ -1,14 +1,17 @@
 import type { JobListener, ReplayEngine } from './engines.ts'
 import { Events } from './events.ts'
+import type { LmcacheStore } from './lmcache-store.ts'
 import { Job } from './job.ts'
 import type { ReplayRouter } from './router.ts'
 import type { Trace } from './trace.ts'
 
 export interface RunOptions {
   /** The same every time it is called with the same listener: a fresh, empty engine. */
-  readonly makeEngine: (at: number, listener: JobListener) => ReplayEngine
+  readonly makeEngine: (at: number, listener: JobListener, lmcache: LmcacheStore | null) => ReplayEngine
+  /** A fresh, empty LMCache; absent: there is none. */
+  readonly makeLmcache?: () => LmcacheStore
   readonly engines: number
-  readonly makeRouter: (engines: readonly ReplayEngine[]) => ReplayRouter
+  readonly makeRouter: (engines: readonly ReplayEngine[], lmcache: LmcacheStore | null) => ReplayRouter
   /** Times the trace's pace. */
   readonly speed: number
   /** Sessions send a turn when the last one is answered, instead of when the trace says. */
@@ -68,10 +71,11 @@ class Run implements JobListener {
   constructor(trace: Trace, options: RunOptions) {
     this.#options = options
     this.#jobs = trace.requests.map((request, index) => new Job(index, request))
-    this.#engines = Array.from({ length: options.engines }, (_, at) => options.makeEngine(at, this))
+    const lmcache = options.makeLmcache?.() ?? null
+    this.#engines = Array.from({ length: options.engines }, (_, at) => options.makeEngine(at, this, lmcache))
     this.#nextAt = new Float64Array(options.engines).fill(Infinity)
     this.#prefilling = new Int32Array(options.engines)
-    this.#router = options.makeRouter(this.#engines)
+    this.#router = options.makeRouter(this.#engines, lmcache)
     this.#decisionsMs = new Float64Array(this.#jobs.length)
   }
 

@@ -1,22 +1,32 @@
-import { EngineModel } from '../engine-model.ts'
+import { EngineModel, type FetchedFrom } from '../engine-model.ts'
 import type { Profile } from '../profiles.ts'
-import type { Sequence } from '../sequence.ts'
+import type { Sequence, SequenceSpec } from '../sequence.ts'
 import type { EngineGauges, JobListener, ReplayEngine } from './engines.ts'
 import type { Job } from './job.ts'
+
+/** LMCache as one engine sees it. */
+export interface Outside {
+  loading(blocks: Uint32Array, cachedTokens: number): FetchedFrom | null
+  store(blocks: Uint32Array, now: number): void
+}
 
 /** The model of a vLLM server, driven in virtual time. Jobs are its sequences' specs. */
 export class VllmEngine implements ReplayEngine {
   readonly cacheBlocks: number
   readonly model: EngineModel
   readonly #listener: JobListener
+  readonly #outside: Outside | null
   /** Leading cached tokens of a waiting sequence, as of its arrival. */
   readonly #believed = new WeakMap<Sequence, number>()
 
-  constructor(profile: Profile, listener: JobListener) {
+  /** @param outside what LMCache beside it keeps; null: there is none. */
+  constructor(profile: Profile, listener: JobListener, outside: Outside | null = null) {
     this.#listener = listener
+    this.#outside = outside
     this.cacheBlocks = profile.limits.cacheBlocks
     const { blockTokens } = profile.limits
-    this.model = new EngineModel(profile, {
+    const asked = outside === null ? {} : { outside: ({ blocks }: SequenceSpec, cachedTokens: number) => outside.loading(blocks, cachedTokens) }
+    this.model = new EngineModel({ ...profile, ...asked }, {
       token: (sequence, at) => {
         const { outputs } = sequence
         if (outputs === 1) this.#firstToken(sequence, at)
@@ -60,18 +70,20 @@ export class VllmEngine implements ReplayEngine {
   }
 
   exactTtftMs(job: Job, now: number): number {
-    return this.#ttftMs(job, this.exactCachedTokens(job), now)
+    const cachedTokens = this.exactCachedTokens(job)
+    return this.#ttftMs(job, now, { cachedTokens, loading: this.#outside?.loading(job.blocks, cachedTokens) ?? null })
   }
 
   exactColdTtftMs(job: Job, now: number): number {
-    return this.#ttftMs(job, 0, now)
+    return this.#ttftMs(job, now, { cachedTokens: 0, loading: null })
   }
 
   /** Work ahead of the job and its own, in steps that the running batch shares, and the wait for memory. */
-  #ttftMs(job: Job, cachedTokens: number, now: number): number {
+  #ttftMs(job: Job, now: number, { cachedTokens, loading }: Start): number {
     const { law, limits, pool } = this.model
-    let tokens = job.promptTokens - cachedTokens
-    let pairs = pairsOf(job.promptTokens, cachedTokens)
+    const there = Math.min(job.promptTokens - 1, Math.max(cachedTokens, loading?.tokens ?? 0))
+    let tokens = job.promptTokens - there
+    let pairs = pairsOf(job.promptTokens, there)
     let decoding = 0
     let context = 0
     let blocks = Math.ceil((job.promptTokens + 1 - cachedTokens) / limits.blockTokens)
@@ -94,13 +106,14 @@ export class VllmEngine implements ReplayEngine {
     const stepEndsAt = this.model.nextEventAt()
     const currentMs = stepEndsAt === Infinity ? 0 : Math.max(0, stepEndsAt - now)
     const prefillMs = steps * (stepMs + law.prefillStepMs) + law.prefillTokenMs * tokens + law.prefillPairMs * pairs
-    return currentMs + prefillMs + roomMs(blocks - pool.freeCount, leaving, stepMs)
+    return currentMs + (loading?.ms ?? 0) + prefillMs + roomMs(blocks - pool.freeCount, leaving, stepMs)
   }
 
   #firstToken(sequence: Sequence, at: number): void {
     const job = sequence.spec as Job
     // A split's decode leg fetched its prompt: what was cached was cached where it was computed.
-    if (!job.remote) job.cachedTokens = Math.max(0, sequence.cachedTokens)
+    if (!job.remote) job.cachedTokens = Math.min(job.promptTokens - 1, Math.max(0, sequence.cachedTokens) + sequence.fetchedTokens)
+    this.#outside?.store(job.blocks, at)
     this.#listener.firstToken(job, at)
   }
 
@@ -110,6 +123,11 @@ export class VllmEngine implements ReplayEngine {
     job.longestGapMs = sequence.longestGapMs
     this.#listener.ended(job, at)
   }
+}
+
+interface Start {
+  readonly cachedTokens: number
+  readonly loading: FetchedFrom | null
 }
 
 function pairsOf(total: number, cached: number): number {

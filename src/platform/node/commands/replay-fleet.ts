@@ -3,14 +3,48 @@ import type { EngineConfig, PoolSettings } from '../../../config.ts'
 import type { Env } from '../../../config/parse.ts'
 import type { Profile } from '../../../simulator/profiles.ts'
 import { engineProfile, type FleetPlan, fleetOf, type PlannedEngine, withCacheTokens } from '../../../simulator/replay/plan.ts'
+import { LMCACHE_DEFAULTS, type LmcacheOptions } from '../../../simulator/replay/lmcache-store.ts'
 import { loadConfig } from '../load-config.ts'
 import { type Args, UsageError } from './command.ts'
 
 const DEFAULT_PROFILE = 'agentic'
 const DEFAULT_ENGINES = 8
 
-/** The fleet to simulate, from a configuration or from flags. */
+/** The fleet to simulate, from a configuration or from flags, with LMCache where it is asked for. */
 export function fleetPlanOf(args: Args, env: Env, blockTokens: number): FleetPlan {
+  const lmcache = lmcacheOf(args.text('lmcache'))
+  const fleet = bareFleetOf(args, env, blockTokens)
+  if (lmcache === null) return fleet
+  if (fleet.engines.some(({ model }) => model.kind === 'serial')) throw new UsageError('--lmcache needs engines of vLLM’s kind; `serial` has no cache outside itself.', 'Choose another --profile.')
+  return { ...fleet, lmcache }
+}
+
+const LMCACHE_KEYS = {
+  host: 'hostTokens',
+  disk: 'diskTokens',
+  remote: 'remoteTokens',
+  host_us: 'hostTokenUs',
+  disk_us: 'diskTokenUs',
+  remote_us: 'remoteTokenUs',
+  report_ms: 'reportMs',
+} as const satisfies Readonly<Record<string, keyof LmcacheOptions>>
+
+/** `host=400000,disk=4000000,report_ms=500`: tokens by tier, and what differs from the usual. */
+function lmcacheOf(text: string | null): LmcacheOptions | null {
+  if (text === null) return null
+  const example = 'Example: --lmcache host=400000,disk=4000000,report_ms=500'
+  const given = text.split(',').map((part) => {
+    const [name = '', value = ''] = part.trim().split('=')
+    const key = LMCACHE_KEYS[name as keyof typeof LMCACHE_KEYS]
+    if (key === undefined) throw new UsageError(`--lmcache knows no "${name}": choose among ${Object.keys(LMCACHE_KEYS).join(', ')}.`, example)
+    const number = Number(value)
+    if (value === '' || !(number >= 0 && number <= 1e12)) throw new UsageError(`--lmcache takes a number from 0 for ${name}, got "${value}".`, example)
+    return [key, number] as const
+  })
+  return { ...LMCACHE_DEFAULTS, ...Object.fromEntries(given) }
+}
+
+function bareFleetOf(args: Args, env: Env, blockTokens: number): FleetPlan {
   const rttMs = args.number('rtt-ms', { min: 0, max: 60_000 })
   const cacheTokens = args.number('cache-tokens', { min: 1, max: 1e12 })
   const config = args.text('config')

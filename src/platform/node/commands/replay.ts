@@ -33,6 +33,7 @@ export const replay: Command = {
     engines: { type: 'string', value: 'N', about: 'Without a configuration: how many engines. Default: 8.' },
     profile: { type: 'string', value: 'NAME', about: 'Their hardware: a simulator profile, GPU-PARAMSb such as h100-8b, a file of `firstlight calibrate`, or `serial`. Default: agentic.' },
     'cache-tokens': { type: 'string', value: 'N', about: 'Tokens each engine’s cache holds, rather than what the profile says.' },
+    lmcache: { type: 'string', value: 'SIZES', about: 'LMCache beside every engine: tokens kept by tier, as in host=400000,disk=4000000,remote=0; report_ms (how late its directory is), host_us, disk_us, remote_us (to load a token).' },
     'rtt-ms': { type: 'string', value: 'N', about: 'Network round trip between gateway and engines. Default: 0.' },
     policies: { type: 'string', value: 'LIST', about: 'all, shipped, or names separated by commas; options after colons, as in predicted:work_weight=2. Default: shipped and exact.' },
     load: { type: 'string', value: 'LIST', about: 'Shares of what the fleet sustains under `exact`, as in 0.3,0.7,0.95. Default: the trace’s own pace.' },

@@ -15,7 +15,7 @@ function fallback(context: RouterContext, arrivals: Arrivals): (job: Job, now: n
 
 /**
  * production-stack `kvaware`: the instance LMCache names for the longest match, if no more than 2000 tokens are left to
- * compute; load is not looked at. The directory is taken to be exact and at once.
+ * compute; load is not looked at. Without LMCache in the fleet a directory of the engines' own caches is taken to be exact and immediate.
  */
 export function kvawareWith(name: string, threshold: number): RouterKind {
   return {
@@ -28,7 +28,7 @@ export function kvawareWith(name: string, threshold: number): RouterKind {
       return {
         name,
         route(job, now) {
-          const matched = context.engines.map((engine) => engine.exactCachedTokens(job))
+          const matched = matchedTokens(context, job, now)
           const longest = Math.max(...matched)
           const decides = longest > 0 && longest >= Math.max(job.promptTokens - threshold, 0)
           const engine = decides ? matched.indexOf(longest) : otherwise(job, now)
@@ -52,7 +52,8 @@ export const ttft670: RouterKind = {
   name: 'production_stack_ttft',
   doc: 'Pending plus new prefill work by the trapezoid formula, cached tokens from LMCache.',
   source: 'vllm production-stack#670, as its code reads',
-  create({ engines }) {
+  create(context) {
+    const { engines } = context
     const pending = new Float64Array(engines.length)
     const works = new Map<Job, { readonly engine: number; readonly work: number }>()
     const done = (job: Job) => {
@@ -63,8 +64,8 @@ export const ttft670: RouterKind = {
     }
     return {
       name: 'production_stack_ttft',
-      route(job) {
-        const cached = engines.map((engine) => engine.exactCachedTokens(job))
+      route(job, now) {
+        const cached = matchedTokens(context, job, now)
         const chosen = leastWork(job.promptTokens, cached, pending)
         const work = prefillWork(job.promptTokens, cached[chosen]!)
         works.set(job, { engine: chosen, work })
@@ -75,6 +76,11 @@ export const ttft670: RouterKind = {
       ended: done,
     }
   },
+}
+
+/** What a lookup names of each engine: its matched prefix, whatever tier it is in. */
+function matchedTokens({ engines, lmcache, blockTokens }: RouterContext, job: Job, now: number): number[] {
+  return engines.map((engine, at) => (lmcache == null ? engine.exactCachedTokens(job) : Math.min(job.promptTokens, lmcache.lookup(at, job.blocks, now).remote * blockTokens)))
 }
 
 /** The engine that #670 chooses: matched engines first, then the others, each time the later of equals. */

@@ -1,0 +1,133 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { profileNamed } from '../../src/simulator/profiles.ts'
+import type { JobListener } from '../../src/simulator/replay/engines.ts'
+import { Job } from '../../src/simulator/replay/job.ts'
+import { LMCACHE_DEFAULTS, LmcacheStore } from '../../src/simulator/replay/lmcache-store.ts'
+import { fleetOf, inBlocksOf, replay, withCacheTokens } from '../../src/simulator/replay/plan.ts'
+import { routerNamed } from '../../src/simulator/replay/routers.ts'
+import { figuresOf } from '../../src/simulator/replay/statistics.ts'
+import { keysOf } from '../../src/simulator/replay/trace.ts'
+import { VllmEngine } from '../../src/simulator/replay/vllm-engine.ts'
+import { multiRound } from '../../src/simulator/replay/workloads.ts'
+import { idleTtftMs } from '../../src/simulator/step-law.ts'
+
+const BLOCK = 512
+const quiet: JobListener = { firstToken() {}, progress() {}, ended() {} }
+const of = (blocks: number) => blocks * BLOCK
+
+function job(ids: readonly number[], tail: number): Job {
+  return new Job(0, { atMs: 0, promptTokens: of(ids.length) + tail, outputTokens: 1, blocks: keysOf(ids), session: null, chain: null, thinkMs: 0 })
+}
+
+/** Two nodes with room for two blocks in memory (6 us a token) and four on disk (40 us), told half a second late. */
+function twoNodes(): LmcacheStore {
+  return new LmcacheStore(2, BLOCK, { ...LMCACHE_DEFAULTS, hostTokens: of(2), diskTokens: of(4), reportMs: 500 })
+}
+
+test('each block is loaded from the fastest tier that has it, and each tier forgets what was used longest ago, tails first', () => {
+  const store = twoNodes()
+  store.store(0, keysOf([1, 2, 3]), 0)
+  // Two from memory, the tail from the disk alone.
+  expect(store.loading(0, keysOf([1, 2, 3, 4]), 0)).toEqual({ tokens: of(3), ms: (512 * (6 + 6 + 40)) / 1000 })
+  // What the engine has itself is not loaded.
+  expect(store.loading(0, keysOf([1, 2, 3, 4]), of(2))).toEqual({ tokens: of(3), ms: (512 * 40) / 1000 })
+  expect(store.loading(0, keysOf([1, 2, 3]), of(3))).toBeNull()
+  store.store(0, keysOf([7, 8]), 1000)
+  expect(store.loading(0, keysOf([1, 2, 3]), 0)).toEqual({ tokens: of(2), ms: (512 * (40 + 40)) / 1000 })
+})
+
+test('a node reads its own tiers and the one all share, not another’s', () => {
+  const own = twoNodes()
+  own.store(0, keysOf([1, 2]), 0)
+  expect(own.loading(1, keysOf([1, 2]), 0)).toBeNull()
+  const shared = new LmcacheStore(2, BLOCK, { ...LMCACHE_DEFAULTS, remoteTokens: of(10) })
+  shared.store(0, keysOf([1, 2]), 0)
+  expect(shared.loading(1, keysOf([1, 2, 3]), 0)).toEqual({ tokens: of(2), ms: (512 * (100 + 100)) / 1000 })
+})
+
+test('the directory says what was there so long ago, of what was stored and of what was lost', () => {
+  const store = twoNodes()
+  const prompt = keysOf([1, 2, 3])
+  store.store(0, prompt, 0)
+  expect(store.lookup(0, prompt, 499)).toEqual({ host: 0, disk: 0, remote: 0 })
+  expect(store.lookup(0, prompt, 500)).toEqual({ host: 2, disk: 3, remote: 3 })
+  expect(store.lookup(1, prompt, 500)).toEqual({ host: 0, disk: 0, remote: 0 })
+  store.store(0, keysOf([7, 8]), 1000)
+  expect(store.lookup(0, prompt, 1499)).toEqual({ host: 2, disk: 3, remote: 3 })
+  expect(store.lookup(0, prompt, 1500)).toEqual({ host: 0, disk: 2, remote: 2 })
+})
+
+test('without delay the directory and the truth agree, after any history', () => {
+  const prompts = fc.array(fc.record({ node: fc.integer({ min: 0, max: 1 }), ids: fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 6 }) }), { maxLength: 40 })
+  fc.assert(
+    fc.property(prompts, (stored) => {
+      const store = new LmcacheStore(2, BLOCK, { ...LMCACHE_DEFAULTS, hostTokens: of(3), diskTokens: of(5), remoteTokens: of(7) })
+      stored.forEach(({ node, ids }, at) => {
+        store.store(node, keysOf(ids), at)
+        for (const engine of [0, 1]) {
+          const blocks = keysOf(ids)
+          expect(store.lookup(engine, blocks, at).remote * BLOCK).toBe(store.loading(engine, blocks, 0)?.tokens ?? 0)
+        }
+      })
+    }),
+  )
+})
+
+const profile = inBlocksOf(BLOCK, profileNamed('agentic'))
+
+test('an engine fetches what LMCache has, then computes the rest; exactly that was forecast, and it counts as cached', () => {
+  const { law, limits } = profile
+  const store = twoNodes()
+  store.store(0, keysOf([1, 2, 3]), 0)
+  let firstAt = -1
+  const engine = new VllmEngine(profile, { ...quiet, firstToken: (_, at) => (firstAt = at) }, store.beside(0))
+  const asked = job([1, 2, 3], 100)
+  const ms = (512 * (6 + 6 + 40)) / 1000 + idleTtftMs(law, asked.promptTokens, of(3), limits.maxNumBatchedTokens)
+  expect(engine.exactTtftMs(asked, 0)).toBeCloseTo(ms, 6)
+  expect(engine.exactColdTtftMs(asked, 0)).toBeCloseTo(idleTtftMs(law, asked.promptTokens, 0, limits.maxNumBatchedTokens), 6)
+  engine.submit(asked, 0)
+  engine.advance(1e6)
+  expect(firstAt).toBeCloseTo(ms, 6)
+  expect([asked.cachedTokens, engine.computedTokens]).toEqual([of(3), 100])
+})
+
+test('of a prompt that LMCache has whole, the last token is computed all the same', () => {
+  const store = twoNodes()
+  store.store(0, keysOf([1, 2]), 0)
+  let firstAt = -1
+  const engine = new VllmEngine(profile, { ...quiet, firstToken: (_, at) => (firstAt = at) }, store.beside(0))
+  const asked = job([1, 2], 0)
+  engine.submit(asked, 0)
+  engine.advance(1e6)
+  const { stepMs, decodeSequenceMs, decodeContextTokenMs } = profile.law
+  expect(firstAt).toBeCloseTo((512 * 12) / 1000 + stepMs + decodeSequenceMs + decodeContextTokenMs * of(2), 6)
+  expect(asked.cachedTokens).toBe(of(2) - 1)
+})
+
+const trace = multiRound({ name: 'chats', users: 12, rounds: 5, systemTokens: 512, historyTokens: 6000, questionTokens: 700, answerTokens: 100, joinMs: 900, thinkMs: 6000, blockTokens: BLOCK, named: false })
+/** GPU caches of three prompts: nearly all that is found again is found outside. */
+const small = fleetOf(3, { kind: 'vllm', profile: withCacheTokens(profileNamed('agentic'), 32_000) })
+const pace = { speed: 1, closedLoop: true, concurrency: Infinity, holdAt: null, seed: 1, clockMs: null }
+const hitOf = (policy: string, lmcache?: Partial<typeof LMCACHE_DEFAULTS>) => {
+  const fleet = lmcache === undefined ? small : { ...small, lmcache: { ...LMCACHE_DEFAULTS, ...lmcache } }
+  return figuresOf(replay(trace, fleet, routerNamed(policy), pace), { ttftMs: 5000, itlMs: 100 }).hit
+}
+
+test('policies that read lookups find in the directory what the engines have long forgotten', () => {
+  const lmcache = { hostTokens: 400_000 }
+  expect(hitOf('kv_aware', lmcache)).toBeGreaterThan(0.75)
+  expect(hitOf('kv_aware')).toBeLessThan(hitOf('kv_aware', lmcache) - 0.2)
+  expect(hitOf('predicted', lmcache)).toBeGreaterThan(0.7)
+  expect(hitOf('production_stack_kvaware', lmcache)).toBeGreaterThan(0.75)
+})
+
+test('a directory that is later than the next turn helps nobody who lives on it', () => {
+  const inTime = hitOf('kv_aware', { hostTokens: 400_000, reportMs: 200 })
+  expect(hitOf('kv_aware', { hostTokens: 400_000, reportMs: 600_000 })).toBeLessThan(inTime - 0.15)
+})
+
+test('a store that all engines share makes it nearly the same where a prompt goes', () => {
+  expect(hitOf('round_robin', { hostTokens: 400_000 })).toBeLessThan(0.6)
+  expect(hitOf('round_robin', { remoteTokens: 4_000_000 })).toBeGreaterThan(0.75)
+})
