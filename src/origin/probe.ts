@@ -7,6 +7,8 @@ import { readEngineMetrics, type ScrapedEngine } from './metrics-text.ts'
 /** A healthy engine answers in milliseconds even under full load: its HTTP server is a process of its own. */
 const CONNECT_MS = 2_000
 const ANSWER_MS = 5_000
+/** An engine in a long step says late whether it is paused; one that is has nothing else to do. */
+const PAUSED_MS = 1_000
 const HEALTH_BYTES = 64 * 1024
 /** A vLLM engine's metrics are about 100 KB; with many adapters more. */
 const METRICS_BYTES = 4 * 1024 * 1024
@@ -118,17 +120,16 @@ async function scrape(origin: Origin, target: EngineTarget, log: Log): Promise<S
 async function isPaused(origin: Origin, target: EngineTarget, unpausable: Set<string>): Promise<boolean> {
   if (unpausable.has(target.url)) return false
   try {
-    const answer = await get(origin, target, '/is_paused')
+    const answer = await get(origin, target, '/is_paused', PAUSED_MS)
     const body = new TextDecoder().decode(await answer.read(HEALTH_BYTES))
     if (answer.status >= 400 && answer.status < 500) unpausable.add(target.url)
     return /"is_paused": ?true/.test(body)
   } catch {
-    // One that runs is asked through its queue of steps, so it may be late; one that is paused has nothing else to do.
     return false
   }
 }
 
-function get(origin: Origin, target: EngineTarget, path: string): Promise<OriginAnswer> {
+function get(origin: Origin, target: EngineTarget, path: string, firstByteMs = ANSWER_MS): Promise<OriginAnswer> {
   return origin.send({
     target,
     method: 'GET',
@@ -136,7 +137,7 @@ function get(origin: Origin, target: EngineTarget, path: string): Promise<Origin
     headers: ['accept-encoding', 'identity'],
     body: null,
     connectMs: CONNECT_MS,
-    firstByteMs: ANSWER_MS,
+    firstByteMs,
     signal: new AbortController().signal,
   })
 }
