@@ -43,6 +43,10 @@ export class EventStream {
   /** Is all it holds in the picture? */
   #complete = false
   #doubted = false
+  /** The batch that may be offered again. */
+  #gapBefore = NONE
+  /** Nobody could be asked for the past so far: it may still be kept. */
+  #pastUnasked = false
 
   constructor({ pool, limits, replays }: StreamOptions) {
     this.log = new DeltaLog(limits)
@@ -71,9 +75,12 @@ export class EventStream {
     return this.#translator.unnamed
   }
 
-  /** What to ask a replay from: the last batch again, which proves that the engine still lives the same life. */
+  /**
+   * What to ask a replay from: the last batch again, which proves that the engine still lives the same life; everything,
+   * where it was not asked for yet.
+   */
   get replayFrom(): number {
-    return Math.max(0, this.#seq)
+    return this.#pastUnasked ? 0 : Math.max(0, this.#seq)
   }
 
   /** The next step for the gateway. */
@@ -98,7 +105,8 @@ export class EventStream {
     }
     // Older than what is known, and made before it: a repeat.
     if (framed.seq <= this.#seq && batch.atS <= this.#atS) return 'taken'
-    if (framed.seq > this.#seq + 1 && this.#seq !== NONE) this.counts.gaps += 1
+    if (framed.seq > this.#seq + 1 && this.#seq !== NONE && framed.seq !== this.#gapBefore) this.counts.gaps += 1
+    this.#gapBefore = framed.seq
     if (this.#replays) return 'replay'
     this.#startAt(framed.seq, batch)
     return 'taken'
@@ -110,6 +118,7 @@ export class EventStream {
    */
   replayed(answer: readonly Framed[], from: number): 'done' | 'again' {
     this.#doubted = false
+    if (this.#pastUnasked) this.#forget()
     if (this.#seq !== NONE) {
       const echo = answer[0]
       if (echo === undefined || echo.seq !== this.#seq || timeOf(echo) !== this.#atS) {
@@ -148,6 +157,7 @@ export class EventStream {
     if (seq <= this.#seq) this.counts.restarts += 1
     this.#forget()
     this.#complete = seq === 0
+    this.#pastUnasked = this.#replays && !this.#complete
     if (!this.#complete) this.counts.losses += 1
     this.#take(seq, batch)
   }
@@ -161,15 +171,21 @@ export class EventStream {
     for (const event of batch.events) {
       this.#translator.apply(event)
       // Whatever was there before and not known of is gone, too.
-      if (event.kind === 'cleared') this.#complete = true
+      if (event.kind === 'cleared') this.#knowsAll()
     }
     if (batch.events.length > 0) this.log.changedAt(batch.atS * 1000)
+  }
+
+  #knowsAll(): void {
+    this.#complete = true
+    this.#pastUnasked = false
   }
 
   #forget(): void {
     this.#seq = NONE
     this.#atS = Number.NEGATIVE_INFINITY
     this.#complete = false
+    this.#pastUnasked = false
     this.#translator.clear()
   }
 

@@ -87,6 +87,15 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size]).toEqual([true, 4])
   })
 
+  it('learns the past after all when nobody could be asked for it at first', () => {
+    const [stream, engine] = [open(), new Engine()]
+    for (let number = 0; number < 5; number++) engine.store(number)
+    stream.unreplayed(engine.store(5))
+    expect([stream.isComplete, stream.log.size]).toEqual([false, 1])
+    catchUp(stream, engine)
+    expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 6, 0])
+  })
+
   it('knows that there is more where an engine has forgotten how it began', () => {
     const [stream, engine] = [open(), new Engine(3)]
     for (let number = 0; number < 5; number++) engine.store(number)

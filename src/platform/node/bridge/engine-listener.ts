@@ -26,6 +26,8 @@ export interface ListenerParts {
 
 /** A silent engine answers a question a second; this many unanswered in a row mean that it is away. */
 const MISSED_CHECKS = 2
+/** An engine under load may answer late; giving up costs the picture of its whole cache. */
+const REPLAY_TRIES = 3
 
 /** Listens to one engine: keeps its stream whole by asking for what is missing, and knows whether it can be heard at all. */
 export class EngineListener {
@@ -50,7 +52,7 @@ export class EngineListener {
     this.#socket = parts.open(engine.events, (connected) => this.#touched(connected))
     this.#timer = setInterval(() => this.#inTurn(() => this.#checkIfSilent()), parts.checkMs)
     this.#inTurn(() => this.#catchUp())
-    void this.#listen()
+    this.#listen().catch((error: unknown) => parts.log.error('listening ended', { engine: engine.id, error }))
   }
 
   /** Can it be heard? Without, nothing is known of its cache, and no sign of life may be sent for it. */
@@ -73,7 +75,12 @@ export class EngineListener {
   }
 
   async #hear(framed: Framed): Promise<void> {
-    if (this.stream.published(framed) === 'replay' && (!(await this.#catchUp()) || this.stream.published(framed) === 'replay')) this.stream.unreplayed(framed)
+    for (let tries = 0; this.stream.published(framed) === 'replay'; tries++) {
+      if (this.#closed) return
+      // What was asked for and never came, or still leaves the gap: the picture begins with what is here.
+      if (tries === REPLAY_TRIES) this.stream.unreplayed(framed)
+      else await this.#catchUp()
+    }
     this.#isHeardNow()
   }
 
