@@ -32,6 +32,9 @@ const XARGS = 'vllm_xargs'
 
 const utf8 = new TextEncoder()
 const text = new TextDecoder()
+const USAGE = '"stream_options":{"include_usage":true}'
+const USAGE_IN_FRONT = utf8.encode(`${USAGE},`)
+const NO_KEYS: readonly string[] = []
 const json = (value: unknown): Uint8Array => utf8.encode(JSON.stringify(value))
 
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -53,21 +56,27 @@ export function edited(bytes: Uint8Array, body: Json, edits: Edits): readonly Ui
   const reach = reachOf(body, edits)
   if (reach === 'nothing') return [bytes]
   const open = skipBlank(bytes, 0)
-  const enough = reach === 'front' ? () => true : reach === 'model' ? (member: Member) => holdsModel(bytes, member, body) : undefined
-  const members = membersOf(bytes, open, enough)
+  if (reach === 'usage') return [bytes.subarray(0, open + 1), USAGE_IN_FRONT, bytes.subarray(open + 1)]
+  const enough = reach === 'model' ? (member: Member) => holdsModel(bytes, member, body) : undefined
+  const members = reach === 'front' ? [] : membersOf(bytes, open, enough)
   const splices = members === null ? null : plan(bytes, body, members, { edits, open })
   return splices === null ? [json(rebuilt(body, edits))] : pieces(bytes, splices)
 }
 
-/** How much of the document has to be searched: what was parsed says what there is to find. */
-function reachOf(body: Json, edits: Edits): 'nothing' | 'front' | 'model' | 'all' {
+/**
+ * How much of the document has to be searched: what was parsed says what there is to find. `front`: all that changes is new,
+ * and there is nothing to search; `usage`: and it is the one thing that nearly every stream needs.
+ */
+function reachOf(body: Json, edits: Edits): 'nothing' | 'usage' | 'front' | 'model' | 'all' {
   if (Object.hasOwn(body, OWN) || holdsForbidden(body) || holdsForbidden(body[XARGS])) return 'all'
   if (edits.cacheSalt !== null && Object.hasOwn(body, 'cache_salt')) return 'all'
   if (edits.includeUsage && Object.hasOwn(body, 'stream_options')) return 'all'
-  const legKeys = edits.leg === undefined ? [] : [...Object.keys(edits.leg.set), ...edits.leg.remove]
+  const legKeys = edits.leg === undefined ? NO_KEYS : [...Object.keys(edits.leg.set), ...edits.leg.remove]
   if (legKeys.some((key) => Object.hasOwn(body, key))) return 'all'
   if (renames(body, edits)) return Object.hasOwn(body, 'model') ? 'model' : 'front'
-  return edits.includeUsage || edits.cacheSalt !== null || legKeys.length > 0 ? 'front' : 'nothing'
+  if (edits.cacheSalt !== null || legKeys.length > 0) return 'front'
+  if (!edits.includeUsage) return 'nothing'
+  return Object.keys(body).length === 0 ? 'front' : 'usage'
 }
 
 const renames = (body: Json, { model }: Edits): boolean => model !== null && body['model'] !== model
@@ -114,7 +123,7 @@ function plan(bytes: Uint8Array, body: Json, members: readonly Member[], { edits
 function askForUsage(bytes: Uint8Array, body: Json, members: readonly Member[], out: { front: string[]; splices: Splice[] }): boolean {
   const member = members.findLast(({ key }) => key === 'stream_options')
   if (member === undefined) {
-    out.front.push('"stream_options":{"include_usage":true}')
+    out.front.push(USAGE)
     return true
   }
   if (!isObject(body['stream_options'])) {

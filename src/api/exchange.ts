@@ -62,7 +62,7 @@ export class DoorExchange implements Exchange {
   readonly pinned: Exchange['pinned']
   readonly stages: StageTimes
   readonly scope: Exchange['scope']
-  readonly signal: AbortSignal
+  readonly signal: Exchange['signal']
   readonly lastComment: boolean
   onServed?: NonNullable<Exchange['onServed']>
   readonly #understood: Understood

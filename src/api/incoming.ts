@@ -1,4 +1,4 @@
-import type { Log, Ports, RequestScope } from '../ports.ts'
+import type { GoneSignal, Log, Ports, RequestScope } from '../ports.ts'
 import { Failure } from '../failure.ts'
 import type { HeaderSource } from '../origin/headers.ts'
 import type { BodySource } from './body.ts'
@@ -11,7 +11,7 @@ export type DoorRequest = BodySource & {
   readonly url: string
   readonly headers: HeaderSource
   /** Aborted when the client is gone (as far as the runtime can see). */
-  readonly signal: AbortSignal
+  readonly signal: GoneSignal
 }
 
 const SANE_ID = /^[\w.:=-]{1,128}$/

@@ -31,9 +31,8 @@ export async function understand(door: Door, endpoint: Endpoint, incoming: Incom
   const holding = endpoint.held ? await holdingOf(door, fields, caller) : null
   const model = modelOf(door, fields, caller, holding)
   const offer = door.catalog.offer(model, caller)
-  const base = { incoming, endpoint, caller, body, fields, wishes, model }
-  if (holding !== null) return { ...base, routes: [routeOf(door, holding)], pinned: holding }
-  return { ...base, routes: offer.routes, pinned: null }
+  const routes = holding === null ? offer.routes : [routeOf(door, holding)]
+  return { incoming, endpoint, caller, body, fields, wishes, model, routes, pinned: holding }
 }
 
 function modelOf(door: Door, fields: Fields, caller: Caller, holding: Holding | null): string {

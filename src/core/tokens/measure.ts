@@ -1,6 +1,6 @@
 /** From a parsed request body to its token count and block hashes: all the router knows of a prompt. */
 import type { StageTimes, TokenSource } from '../cluster/contract.ts'
-import { chainBlocks, chainSeed } from './block-hash.ts'
+import { chainBlocks, chainSeed, type ChainState } from './block-hash.ts'
 import { BytesPerToken } from './bytes-per-token.ts'
 import { chatPieces } from './chat-text.ts'
 import type { ChatPrompt } from './chat.ts'
@@ -72,6 +72,7 @@ type Measured = Omit<PromptMeasure, 'stages'>
 /** Texts longer than this are measured in bytes: no single request may hold the thread for long. */
 const MAX_EXACT_CHARS = 4 * 1024 * 1024
 const DEFAULT_BYTES_PER_TOKEN = 4
+const PLAIN = { adapter: null, salts: [], tenant: null }
 
 /** What one pool knows about measuring prompts: its vocabulary and template, or its learned ratio. */
 export class PromptMeter {
@@ -80,6 +81,8 @@ export class PromptMeter {
   readonly #ids = new IdBuffer()
   readonly #ratio: BytesPerToken
   readonly #chunkWords: number
+  /** Where chains of the base model start that nothing separates: nearly all. */
+  readonly #plainSeeds: Readonly<Record<'ids' | 'bytes', ChainState>>
 
   constructor(options: PromptMeterOptions) {
     const bytesPerToken = options.chunkBytesPerToken ?? DEFAULT_BYTES_PER_TOKEN
@@ -87,6 +90,7 @@ export class PromptMeter {
     this.#text = new Utf8Buffer(options.encodeUtf8)
     this.#ratio = new BytesPerToken(bytesPerToken)
     this.#chunkWords = Math.max(1, Math.round((options.blockTokens * bytesPerToken) / 4))
+    this.#plainSeeds = { ids: this.#chainSeed(PLAIN, 'ids'), bytes: this.#chainSeed(PLAIN, 'bytes') }
   }
 
   /** Learned bytes per token. */
@@ -196,8 +200,14 @@ export class PromptMeter {
     return Math.ceil(bytes / this.#ratio.value)
   }
 
-  #seed(request: PromptRequest, unit: 'ids' | 'bytes'): ReturnType<typeof chainSeed> {
+  #seed(request: PromptRequest, unit: 'ids' | 'bytes'): ChainState {
     const { adapter, salts, tenant } = request
+    if (adapter !== null || salts.length > 0 || tenant !== null) return this.#chainSeed(request, unit)
+    const { lo, hi } = this.#plainSeeds[unit]
+    return { lo, hi }
+  }
+
+  #chainSeed({ adapter, salts, tenant }: Pick<PromptRequest, 'adapter' | 'salts' | 'tenant'>, unit: 'ids' | 'bytes'): ChainState {
     return chainSeed({ model: this.#options.model, adapter, salts, tenant, unit, blockTokens: this.#options.blockTokens })
   }
 }
