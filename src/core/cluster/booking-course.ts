@@ -58,7 +58,7 @@ export class BookingCourse {
 
   end(booking: Booking, outcome: Outcome, now: number): void {
     this.#books.release(booking, outcome, now)
-    this.#decisions.settle(booking.key, outcome)
+    this.#decisions.settle(booking.admission, outcome)
     for (const { engine, part } of booking.legs) {
       // The usage of a split request is the decode engine's, whose hits are what was handed over.
       if (part === 'whole' && outcome.usage !== null) engine.sawUsage(outcome.usage)

@@ -10,10 +10,12 @@ export function bookingKey(admission: Pick<Admission, 'id' | 'attempt'>): string
 
 /** Who does what, as far as the engines are still known. */
 export function legsOf(placement: Placement, engines: Engines): Booking['legs'] {
-  return partsOf(placement).flatMap(({ engine: id, part }) => {
+  const legs: Booking['legs'][number][] = []
+  for (const { engine: id, part } of partsOf(placement)) {
     const engine = engines.get(id)
-    return engine === undefined ? [] : [{ engine, part }]
-  })
+    if (engine !== undefined) legs.push({ engine, part })
+  }
+  return legs
 }
 
 /** One live booking. */

@@ -59,8 +59,11 @@ export interface Books {
   observed(engine: EngineRef, stats: EngineStats, now: number): void
   /** What the engine's own events say of its cache. Absent: of no interest here. */
   fed?(engine: EngineRef, feed: KvFeed, now: number): KvFeedState
-  /** Also called for a booking restored or resumed; then `firstToken` and `progress` repeat what is known. */
-  book(booking: Booked, now: number): void
+  /**
+   * Also called for a booking restored or resumed; then `firstToken` and `progress` repeat what is known.
+   * @param reading what these books read for the choice that was made just now; absent: there was none.
+   */
+  book(booking: Booked, now: number, reading?: Reading): void
   /** Legs of a part have answered before the first token: their engines are free. At most once a part. */
   legDone(booking: Booked, done: LegDone, now: number): void
   /** Also ends what `legDone` has not. */

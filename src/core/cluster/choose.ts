@@ -36,18 +36,15 @@ export interface Choice {
 export type Chosen = Choice | { readonly refusal: Refusal }
 
 const AS_NUMBERS: Decision['candidates'] = []
+/** What the choice itself needs to know of everyone. */
+const NEEDED = ['requests', 'recentWork'] as const
 
 export function choose(admission: Admission, choosing: Choosing): Chosen {
   const { engines, reading, now, pool } = choosing
-  const eligible: EngineRecord[] = []
-  const excluded: Excluded[] = []
-  const counted = reading.fill('requests', engines.all())
-  for (const engine of engines.all()) {
-    const reason = exclusion(engine, admission, counted ? engine.seat.requests : 0, now)
-    if (reason === null) eligible.push(engine)
-    else excluded.push({ engine, reason })
-  }
-  const inOrder = inTieOrder(eligible, reading, choosing.rotation)
+  reading.prepare(NEEDED, engines.all())
+  const excluded = excludedFrom(engines.all(), admission, now)
+  const away = new Set(excluded.map(({ engine }) => engine))
+  const inOrder = inTieOrder(away.size === 0 ? engines.all() : engines.all().filter((engine) => !away.has(engine)), choosing.rotation)
   const field = (part: Part) => fieldOf(rolesOf(pool).differ ? inOrder.filter(({ spec }) => mayDo(spec.role, part)) : inOrder, reading)
   const request = requestOf(admission, pool.blockTokens)
   const { chain, unusable } = choosing.chains.for(admission)
@@ -73,12 +70,22 @@ export function choose(admission: Admission, choosing: Choosing): Chosen {
   return { ranked: ranking.ranked, decision: decisionOf(admission, choosing, { routed, excluded: excludedIn(ranking, inOrder, excluded), unusable, shadow }) }
 }
 
+function excludedFrom(engines: readonly EngineRecord[], admission: Admission, now: number): Excluded[] {
+  const excluded: Excluded[] = []
+  for (let at = 0; at < engines.length; at++) {
+    const engine = engines[at]!
+    const reason = exclusion(engine, admission, engine.seat.requests, now)
+    if (reason !== null) excluded.push({ engine, reason })
+  }
+  return excluded
+}
+
 /** What the shadow policy would have chosen from the same engines. */
 function shadowOf(request: RouteRequest, choosing: Choosing, { field, placement }: { readonly field: Field; readonly placement: Placement }): Decision['shadow'] {
   const { chains: { shadow }, random, spare } = choosing
   if (shadow === null) return null
   const { ranked } = rankField({ request, chain: [shadow], random, spare }, field)
-  const engine = ranked[0]?.engines[0]
+  const engine = ranked[0]?.engine(0)
   spare.give(ranked)
   if (engine === undefined) return null
   const { ttftMs } = forecastOf(engine, choosing)
@@ -122,7 +129,7 @@ function decisionOf(admission: Admission, choosing: Choosing, { routed, excluded
 function excludedIn(ranking: Ranking, eligible: readonly EngineRecord[], excluded: readonly Excluded[]): ExcludedEngine[] {
   const out = excluded.map(({ engine, reason }) => ({ engine: engine.spec.id, reason }))
   if (ranking.ranked.length === 1 && ranking.ranked[0]!.count === eligible.length) return out
-  const ranked = new Set(ranking.ranked.flatMap(({ engines, count }) => engines.slice(0, count)))
+  const ranked = new Set(ranking.ranked.flatMap((one) => one.engines()))
   const unranked = new Set(ranking.unranked)
   return [
     ...out,

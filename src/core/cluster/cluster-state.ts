@@ -12,7 +12,7 @@ import { Decisions, told } from './decisions.ts'
 import { emptyDigest } from './digest.ts'
 import { Fleet } from './fleet.ts'
 import { PolicyChains } from './policy-chain.ts'
-import { PoolBooks } from './pool-books.ts'
+import { PoolBooks, type PoolReading } from './pool-books.ts'
 import { RecentKeys } from './recent-keys.ts'
 import { retryBudgetSpent, unconfigured } from './refusals.ts'
 import { RetryBudget } from './retry-budget.ts'
@@ -37,6 +37,13 @@ export interface Admitted extends Held {
   readonly placement: Placement
   readonly policy: string
   readonly predictedTtftMs: number | null
+}
+
+interface Terms {
+  readonly now: number
+  readonly leaseMs: number
+  /** Of the choice that is booked; absent: chosen long ago. */
+  readonly reading?: PoolReading
 }
 
 export interface ClusterStateParts {
@@ -110,14 +117,15 @@ export class ClusterState {
     const { retry, leaseMs } = this.#configured!.pool
     if (admission.attempt === 0) this.#budget.request(now)
     else if (!this.#budget.allows(now, retry)) return { refusal: retryBudgetSpent }
-    const chosen = this.#choose(admission, now)
+    const reading = this.#books.read(admission, now)
+    const chosen = this.#choose(admission, reading, now)
     this.#counts.add(chosen, admission.attempt)
     if ('refusal' in chosen) return chosen
     if (admission.attempt > 0) this.#budget.retry(now)
     this.#rotation += 1
     const { decision } = chosen
-    this.#decisions.add(key, chosen)
-    const booking = this.#book(admission, decision.placement, { now, leaseMs })
+    this.#decisions.add(chosen)
+    const booking = this.#book(admission, decision.placement, { now, leaseMs, reading })
     for (const { engine } of booking.legs) this.#fleet.chosen(engine, key)
     return { key, holder: booking.holder, placement: decision.placement, policy: decision.policy, predictedTtftMs: decision.predictedTtftMs }
   }
@@ -125,7 +133,8 @@ export class ClusterState {
   /** Ranks without booking and leaves no trace. */
   rank(admission: Admission, now: number): { readonly decision: Decision } | { readonly refusal: Refusal } {
     if (this.#isBehind(admission)) return { refusal: unconfigured }
-    const chosen = this.#choose(this.registry.hinted(admission, now), now)
+    const hinted = this.registry.hinted(admission, now)
+    const chosen = this.#choose(hinted, this.#books.read(hinted, now), now)
     if ('refusal' in chosen) return chosen
     const decision = told(chosen)
     this.#spare.give(chosen.ranked)
@@ -248,9 +257,8 @@ export class ClusterState {
     return this.#configured === null || admission.configVersion > this.#configured.version
   }
 
-  #choose(admission: Admission, now: number): Chosen {
+  #choose(admission: Admission, reading: PoolReading, now: number): Chosen {
     const { pool, chains } = this.#configured!
-    const reading = this.#books.read(admission, now)
     return choose(admission, { pool, chains, reading, engines: this.#fleet.engines, random: this.#random, rotation: this.#rotation, spare: this.#spare, now })
   }
 
@@ -262,12 +270,12 @@ export class ClusterState {
     return { key, holder, placement, policy: decision?.policy ?? '', predictedTtftMs: decision?.predictedTtftMs ?? null }
   }
 
-  #book(admission: Admission, placement: Placement, { now, leaseMs }: { readonly now: number; readonly leaseMs: number }): Booking {
+  #book(admission: Admission, placement: Placement, { now, leaseMs, reading }: Terms): Booking {
     const key = bookingKey(admission)
     const legs = legsOf(placement, this.#fleet.engines)
     const booking = this.#bookings.add({ key, admission, placement, legs, bookedAt: now }, leaseMs)
     for (const { engine } of legs) this.#fleet.joined(engine)
-    this.#books.book(booking, now)
+    this.#books.book(booking, now, reading)
     return booking
   }
 

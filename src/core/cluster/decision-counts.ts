@@ -1,9 +1,13 @@
 import type { Chosen } from './choose.ts'
 import type { DecisionCount } from './decision-count.ts'
 
+type Count = { -readonly [Key in keyof DecisionCount]: DecisionCount[Key] }
+type Kind = Omit<DecisionCount, 'count' | 'shadowGainS'>
+
 /** How often each policy chose, in whose place, and how often nobody was chosen. */
 export class DecisionCounts {
-  readonly #counts = new Map<string, { -readonly [Key in keyof DecisionCount]: DecisionCount[Key] }>()
+  /** Few: looked through one by one. */
+  readonly #counts: Count[] = []
 
   add(chosen: Chosen, attempt: number): void {
     const retry = attempt > 0
@@ -14,16 +18,20 @@ export class DecisionCounts {
   }
 
   list(): DecisionCount[] {
-    return [...this.#counts.values()].map((one) => ({ ...one }))
+    return this.#counts.map((one) => ({ ...one }))
   }
 
-  #count(of: Omit<DecisionCount, 'count' | 'shadowGainS'>, gainS = 0): void {
-    const key = `${of.policy} ${of.fallback} ${String(of.retry)} ${of.placement} ${of.refused} ${of.shadow ?? ''}`
-    const known = this.#counts.get(key)
-    if (known === undefined) this.#counts.set(key, { ...of, count: 1, shadowGainS: gainS })
+  #count(of: Kind, gainS = 0): void {
+    const known = this.#counts.find((one) => isKind(one, of))
+    if (known === undefined) this.#counts.push({ ...of, count: 1, shadowGainS: gainS })
     else {
       known.count += 1
       known.shadowGainS = (known.shadowGainS ?? 0) + gainS
     }
   }
+}
+
+function isKind(one: Kind, of: Kind): boolean {
+  const { policy, fallback, retry, placement, refused, shadow = '' } = of
+  return one.policy === policy && one.placement === placement && one.fallback === fallback && one.retry === retry && one.refused === refused && (one.shadow ?? '') === shadow
 }

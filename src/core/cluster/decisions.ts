@@ -1,11 +1,11 @@
-import type { Ranked, SpareRankings } from '../routing/ranked.ts'
+import type { SpareRankings } from '../routing/ranked.ts'
 import type { Choice } from './choose.ts'
 import type { Decision, Outcome } from './contract.ts'
 
-interface Kept {
-  readonly key: string
+interface Kept extends Choice {
   decision: Decision
-  readonly ranked: readonly Ranked[]
+  /** The same request's attempt before, while that is kept. */
+  earlier: Kept | null
 }
 
 /** The last decisions, for `explain`: bounded, the oldest goes first. Found by booking key (`id#attempt`) or by id, which means the last attempt. */
@@ -15,9 +15,8 @@ export class Decisions {
   /** A ring: once full, the oldest is at `#next`. */
   readonly #kept: Kept[] = []
   #next = 0
-  readonly #byKey = new Map<string, Kept>()
-  /** By id, its last attempt. */
-  readonly #last = new Map<string, Kept>()
+  /** The last attempt of each request. */
+  readonly #byId = new Map<string, Kept>()
 
   /** @param spare where the rankings of forgotten decisions go. */
   constructor(limit: number, spare: SpareRankings) {
@@ -25,20 +24,19 @@ export class Decisions {
     this.#spare = spare
   }
 
-  add(key: string, { decision, ranked }: Choice): void {
-    const kept: Kept = { key, decision, ranked }
+  add({ decision, ranked }: Choice): void {
     const oldest = this.#kept[this.#next]
     if (oldest !== undefined) this.#forget(oldest)
+    const kept: Kept = { decision, ranked, earlier: this.#byId.get(decision.id) ?? null }
     this.#kept[this.#next] = kept
     this.#next = (this.#next + 1) % this.#limit
-    this.#byKey.set(key, kept)
-    this.#last.set(decision.id, kept)
+    this.#byId.set(decision.id, kept)
   }
 
   /** What came of it. */
-  settle(key: string, outcome: Outcome): void {
-    const kept = this.#byKey.get(key)
-    if (kept === undefined) return
+  settle({ id, attempt }: Pick<Decision, 'id' | 'attempt'>, outcome: Outcome): void {
+    const kept = this.#attempt(id, attempt)
+    if (kept === null) return
     const actual = {
       ttftMs: outcome.stages.ttft ?? outcome.stages.first_byte ?? null,
       cachedTokens: outcome.usage?.cachedTokens ?? null,
@@ -55,13 +53,22 @@ export class Decisions {
   }
 
   find(idOrKey: string): Decision | null {
-    const kept = this.#last.get(idOrKey) ?? this.#byKey.get(idOrKey)
-    return kept === undefined ? null : told(kept)
+    const [, id = '', attempt = ''] = /^(.*)#(\d+)$/s.exec(idOrKey) ?? []
+    const kept = this.#byId.get(idOrKey) ?? this.#attempt(id, Number(attempt))
+    return kept === null ? null : told(kept)
+  }
+
+  #attempt(id: string, attempt: number): Kept | null {
+    let kept = this.#byId.get(id) ?? null
+    while (kept !== null && kept.decision.attempt !== attempt) kept = kept.earlier
+    return kept
   }
 
   #forget(oldest: Kept): void {
-    if (this.#byKey.get(oldest.key) === oldest) this.#byKey.delete(oldest.key)
-    if (this.#last.get(oldest.decision.id) === oldest) this.#last.delete(oldest.decision.id)
+    let last = this.#byId.get(oldest.decision.id)
+    if (last === oldest) this.#byId.delete(oldest.decision.id)
+    while (last !== undefined && last.earlier !== null && last.earlier !== oldest) last = last.earlier
+    if (last?.earlier === oldest) last.earlier = null
     this.#spare.give(oldest.ranked)
   }
 }

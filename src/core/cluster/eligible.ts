@@ -5,7 +5,6 @@ import { admits } from './circuit.ts'
 import type { Admission, EngineSpec, ExclusionReason, Role } from './contract.ts'
 import type { EngineRecord } from './engine-record.ts'
 import type { PoolReading } from './pool-books.ts'
-import type { Seat } from './seat.ts'
 
 const PARTS_OF_ROLE: Readonly<Record<Role, readonly Part[]>> = {
   // It encodes too, but as part of serving whole: sending it the items alone would move them twice.
@@ -44,21 +43,20 @@ export function unavailability(engine: EngineRecord, requests: number, now: numb
 let places = new Int32Array(64)
 let works = new Float64Array(64)
 
-/** Least recent work first; equal ones in a rotating order, so that an idle fleet is used in turn. */
-export function inTieOrder(engines: readonly EngineRecord[], reading: PoolReading, rotation: number): EngineRecord[] {
+/** Least `recentWork` first; equal ones in a rotating order, so that an idle fleet is used in turn. */
+export function inTieOrder(engines: readonly EngineRecord[], rotation: number): EngineRecord[] {
   const count = engines.length
   if (places.length < count) {
     places = new Int32Array(2 * count)
     works = new Float64Array(2 * count)
   }
-  const known = reading.fill('recentWork', engines)
   for (let at = 0; at < count; at++) {
     places[at] = (rotation + at) % count
-    works[at] = known ? engines[at]!.seat.recentWork : 0
+    works[at] = engines[at]!.seat.recentWork
   }
   sortPlaces(places, works, 0, count)
-  const inOrder: EngineRecord[] = []
-  for (let at = 0; at < count; at++) inOrder.push(engines[places[at]!]!)
+  const inOrder = engines.slice()
+  for (let at = 0; at < count; at++) inOrder[at] = engines[places[at]!]!
   return inOrder
 }
 
@@ -67,17 +65,16 @@ const MAY_BE_MISSING = ['lookupTokens', 'reportedQueue'] as const
 
 /** What the router may know of the engines: the signals a policy names and no others. */
 export function fieldOf(engines: readonly EngineRecord[], reading: PoolReading): Field {
-  const seats: Seat[] = []
-  for (const { seat, spec } of engines) {
+  const seats = engines.map(({ seat, spec }) => {
     seat.weight = spec.weight
-    seats.push(seat)
-  }
+    return seat
+  })
   return {
     engines: seats,
     candidates(needs) {
-      for (const signal of needs) if (!reading.fill(signal, engines)) return []
-      const missing = MAY_BE_MISSING.filter((signal) => needs.includes(signal))
-      return missing.length === 0 ? seats : seats.filter((seat) => missing.every((signal) => !Number.isNaN(seat[signal])))
+      for (let at = 0; at < needs.length; at++) if (!reading.fill(needs[at]!, engines)) return []
+      if (!MAY_BE_MISSING.some((signal) => needs.includes(signal))) return seats
+      return seats.filter((seat) => MAY_BE_MISSING.every((signal) => !needs.includes(signal) || !Number.isNaN(seat[signal])))
     },
   }
 }

@@ -12,6 +12,8 @@ import { PrefillQueue } from './prefill-work.ts'
 /** How long a new or restarted engine is spared: CUDA graphs, caches and clocks take their time. */
 const WARM_AFTER_MS = 30_000
 const ERROR_DECAY = 0.05
+/** How often laws are mixed anew: what an engine showed fades within seconds, and a mix costs as much as a dozen engines' prices. */
+const TICK_MS = 100
 /** Unseen output is taken to end here, however long its request lives. */
 const MOST_UNSEEN_TOKENS = 4096
 
@@ -52,12 +54,12 @@ export class EngineBook {
   /** Live requests. */
   requests = 0
   #warmSince: number
-  // A choice asks for its laws several times in the same moment.
+  // Every choice asks for the laws of all engines, and how they mix changes slowly.
   #law: Law
-  #lawAt = NaN
+  #lawTick = NaN
   #lawSamples = 0
   #decodeLaw: DecodeLaw | null = null
-  #decodeLawAt = NaN
+  #decodeLawTick = NaN
   #reportsCaching: boolean | null = null
   /** Decayed mean of |actual - predicted| / actual TTFT; null: none seen. */
   #ttftError: number | null = null
@@ -74,21 +76,24 @@ export class EngineBook {
     this.#law = prior
   }
 
-  /** What its prefills are expected to take. */
+  /** What its prefills are expected to take. As of a moment ago; what it itself has just shown counts at once. */
   law(now: number): Law {
-    if (this.#lawAt !== now || this.#lawSamples !== this.learner.samples) {
+    const tick = Math.floor(now / TICK_MS)
+    if (this.#lawTick !== tick || this.#lawSamples !== this.learner.samples) {
       const { surest } = this.kind
-      this.#law = surest === null || surest === this ? this.learner.law : this.learner.lawBeside(surest.learner.law, now)
-      this.#lawAt = now
+      this.#law = surest === null || surest === this ? this.learner.law : this.learner.lawBeside(surest.learner.law, tick * TICK_MS)
+      this.#lawTick = tick
       this.#lawSamples = this.learner.samples
     }
     return this.#law
   }
 
+  /** How fast it decodes, as of a moment ago. */
   decodeLaw(blockTokens: number, now: number): DecodeLaw {
-    if (this.#decodeLaw === null || this.#decodeLawAt !== now) {
-      this.#decodeLaw = this.decode.lawBeside(this.kind.decode, blockTokens, now)
-      this.#decodeLawAt = now
+    const tick = Math.floor(now / TICK_MS)
+    if (this.#decodeLaw === null || this.#decodeLawTick !== tick) {
+      this.#decodeLaw = this.decode.lawBeside(this.kind.decode, blockTokens, tick * TICK_MS)
+      this.#decodeLawTick = tick
     }
     return this.#decodeLaw
   }

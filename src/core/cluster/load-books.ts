@@ -107,32 +107,16 @@ export class LoadBooks implements Books {
   restore(): void {}
 
   #fill(signal: Signal, engines: readonly EngineRef[], now: number): void {
-    switch (signal) {
-      case 'requests':
-        for (const engine of engines) engine.seat.requests = this.#load(engine).requests
-        break
-      case 'arrivals':
-        for (const engine of engines) engine.seat.arrivals = this.#load(engine).arrivals.count(now)
-        break
-      case 'recentWork':
-        for (const engine of engines) engine.seat.recentWork = decayed(this.#load(engine), now)
-        break
-      case 'turn':
-        for (const engine of engines) engine.seat.turn = this.#load(engine).turn
-        break
-      case 'reportedQueue':
-        for (const engine of engines) engine.seat.reportedQueue = this.#reportedQueue(engine, now)
-        break
-      case 'rttS':
-        for (const engine of engines) engine.seat.rttS = engine.spec.rttMs / 1000
-        break
-      default:
+    for (let at = 0; at < engines.length; at++) {
+      const { seat, spec } = engines[at]!
+      const load = this.#load(engines[at]!)
+      if (signal === 'requests') seat.requests = load.requests
+      else if (signal === 'arrivals') seat.arrivals = load.arrivals.count(now)
+      else if (signal === 'recentWork') seat.recentWork = decayed(load, now)
+      else if (signal === 'turn') seat.turn = load.turn
+      else if (signal === 'reportedQueue') seat.reportedQueue = load.stats !== null && now - load.stats.at <= this.#staleAfterMs ? load.stats.queue : NaN
+      else if (signal === 'rttS') seat.rttS = spec.rttMs / 1000
     }
-  }
-
-  #reportedQueue(engine: EngineRef, now: number): number {
-    const { stats } = this.#load(engine)
-    return stats !== null && now - stats.at <= this.#staleAfterMs ? stats.queue : NaN
   }
 
   #endLeg(key: string, { engine, part }: Leg): void {

@@ -14,24 +14,30 @@ export interface PolicyChain {
 /** Policies made once per configuration; a request's overrides make their own. */
 export class PolicyChains {
   readonly #pool: PoolConfig
-  readonly #made: ReturnType<typeof makePolicy>
+  /** For requests with a session and for those without. */
+  readonly #configured: { readonly session: PolicyChain; readonly none: PolicyChain }
   /** The shadow policy; null without one, or when this version has no such policy. */
   readonly shadow: Policy | null
 
   constructor(pool: PoolConfig) {
     this.#pool = pool
-    this.#made = makePolicy(pool.policy)
+    this.#configured = { session: chainOf(pool.policy, [session, qps]), none: chainOf(pool.policy, [qps]) }
     const shadow = pool.shadow === null ? null : makePolicy(pool.shadow)
     this.shadow = shadow !== null && 'policy' in shadow ? shadow.policy : null
   }
 
   for(admission: Admission): PolicyChain {
+    const hasSession = admission.session !== null
     const wanted = overridden(this.#pool.policy, admission)
-    const made = wanted === null ? this.#made : makePolicy(wanted)
-    const fallbacks: readonly Policy[] = admission.session === null ? [qps] : [session, qps]
-    if ('policy' in made) return { chain: [made.policy, ...fallbacks.filter((policy) => policy !== made.policy)], unusable: null }
-    return { chain: fallbacks, unusable: { from: (wanted ?? this.#pool.policy).name, reason: made.problem } }
+    if (wanted !== null) return chainOf(wanted, hasSession ? [session, qps] : [qps])
+    return hasSession ? this.#configured.session : this.#configured.none
   }
+}
+
+function chainOf(config: PolicyConfig, fallbacks: readonly Policy[]): PolicyChain {
+  const made = makePolicy(config)
+  if ('policy' in made) return { chain: [made.policy, ...fallbacks.filter((policy) => policy !== made.policy)], unusable: null }
+  return { chain: fallbacks, unusable: { from: config.name, reason: made.problem } }
 }
 
 /** The policy a request asks for itself; null: the pool's. Options a policy does not have are left out. */

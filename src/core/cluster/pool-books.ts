@@ -35,8 +35,9 @@ export class PoolBooks {
     return this.#all.map((books) => books.fed?.(engine, feed, now)).find((state) => state !== undefined) ?? 'unknown'
   }
 
-  book(booking: Booked, now: number): void {
-    for (const books of this.#all) books.book(booking, now)
+  /** @param reading of the choice that was made just now; absent: there was none. */
+  book(booking: Booked, now: number, reading?: PoolReading): void {
+    for (const [place, books] of this.#all.entries()) books.book(booking, now, reading?.startedBy(place))
   }
 
   legDone(booking: Booked, done: LegDone, now: number): void {
@@ -82,6 +83,7 @@ export class PoolReading {
   readonly #now: number
   /** By the books' place in the list. */
   readonly #started: (Reading | undefined)[] = []
+  #prepared: readonly Signal[] = []
 
   constructor(all: readonly Books[], answerer: ReadonlyMap<Signal, number>, { admission, now }: { readonly admission: Admission; readonly now: number }) {
     this.#all = all
@@ -90,10 +92,16 @@ export class PoolReading {
     this.#now = now
   }
 
+  /** Fills in signals of all engines, so that `fill` finds them done. */
+  prepare(signals: readonly Signal[], everyone: readonly EngineRef[]): void {
+    for (const signal of signals) this.fill(signal, everyone)
+    this.#prepared = signals
+  }
+
   /** Writes the signal into the engines' seats; NaN where it is missing. false: none of the books answers for it. */
   fill(signal: Signal, engines: readonly EngineRef[]): boolean {
     const books = this.#answerer.get(signal)
-    if (books !== undefined) this.#reading(books).fill(signal, engines)
+    if (books !== undefined && !this.#prepared.includes(signal)) this.#reading(books).fill(signal, engines)
     return books !== undefined
   }
 
@@ -103,6 +111,11 @@ export class PoolReading {
       if (forecast !== undefined) return forecast
     }
     return { ttftMs: null, cachedTokens: null }
+  }
+
+  /** What the books at that place of the list read, if anybody asked them. */
+  startedBy(books: number): Reading | undefined {
+    return this.#started[books]
   }
 
   #reading(books: number): Reading {

@@ -2,14 +2,20 @@
 export class RecentKeys {
   readonly #limit: number
   readonly #keys = new Set<string>()
+  /** A ring: a Set's own first entry is found only past the holes that all before it have left. */
+  readonly #inOrder: string[] = []
+  #next = 0
 
   constructor(limit: number) {
     this.#limit = limit
   }
 
   add(key: string): void {
+    if (this.#keys.has(key)) return
+    if (this.#inOrder.length === this.#limit) this.#keys.delete(this.#inOrder[this.#next]!)
     this.#keys.add(key)
-    if (this.#keys.size > this.#limit) this.#keys.delete(this.#keys.values().next().value!)
+    this.#inOrder[this.#next] = key
+    this.#next = (this.#next + 1) % this.#limit
   }
 
   has(key: string): boolean {

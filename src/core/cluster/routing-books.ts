@@ -4,7 +4,7 @@ import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
 import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
 import type { Signal } from '../routing/policy.ts'
 import { ActiveBlocks } from './active-blocks.ts'
-import { type Booked, type Books, endsAtFirstToken, type EngineRef, type Leg, type LegDone } from './books.ts'
+import { type Booked, type Books, endsAtFirstToken, type EngineRef, type Leg, type LegDone, type Reading } from './books.ts'
 import type { Admission, EngineDigest, EngineSpec, EngineStats, Outcome, PoolConfig, StageTimes } from './contract.ts'
 import { EngineBook, EngineKind } from './engine-book.ts'
 import { judgeForecast, learn, prefillEnded } from './learning.ts'
@@ -81,8 +81,8 @@ export class RoutingBooks implements Books {
     return feed.blockTokens === this.#blockTokens ? book.feed.take(feed, this.#index, { engine: book.number, now }) : 'block_tokens'
   }
 
-  book(booking: Booked, now: number): void {
-    const reading = this.#reading(booking.admission, now)
+  book(booking: Booked, now: number, begun?: Reading): void {
+    const reading = begun instanceof RoutingReading ? begun : this.read(booking.admission, now)
     const legs = booking.legs.filter(({ part }) => part !== 'encode').map((leg) => this.#bookLeg(leg, booking.admission, { reading, now }))
     this.#requests.set(booking.key, { legs, firstTokenAt: null, seen: false, running: 0 })
   }
@@ -144,7 +144,7 @@ export class RoutingBooks implements Books {
   }
 
   read(admission: Admission, now: number): RoutingReading {
-    return this.#reading(admission, now)
+    return new RoutingReading(this.#sources, admission, now)
   }
 
   digest(engine: EngineRef, now: number): Partial<EngineDigest> {
@@ -227,10 +227,6 @@ export class RoutingBooks implements Books {
 
   #sourcesOf(blockTokens: number): Sources {
     return { index: this.#index, active: this.#active, blockTokens, book: (engine) => this.#book(engine) }
-  }
-
-  #reading(admission: Admission, now: number): RoutingReading {
-    return new RoutingReading(this.#sources, admission, now)
   }
 
   #kindOf(spec: EngineSpec): EngineKind {

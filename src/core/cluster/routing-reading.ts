@@ -40,6 +40,8 @@ export class RoutingReading implements Reading {
   readonly #hints: ReadonlyMap<string, typeof NO_HINT>
   readonly #known: (CachedTokens | undefined)[] = []
   #matched = false
+  #engines: readonly EngineRef[] = []
+  #books: readonly EngineBook[] = []
 
   constructor(sources: Sources, admission: Admission, now: number) {
     this.#sources = sources
@@ -50,8 +52,6 @@ export class RoutingReading implements Reading {
   }
 
   fill(signal: Signal, engines: readonly EngineRef[]): void {
-    const of = this.#sources.book
-    const now = this.#now
     switch (signal) {
       case 'activeBlocks':
       case 'newActiveBlocks':
@@ -65,25 +65,8 @@ export class RoutingReading implements Reading {
       case 'queuedWork':
       case 'queuedPrefillS':
         return this.#fillQueued(signal, engines)
-      case 'capacityBlocks':
-        for (const engine of engines) engine.seat.capacityBlocks = of(engine).capacity.declared ?? Infinity
-        return
-      case 'law':
-        for (const engine of engines) engine.seat.law = of(engine).law(now)
-        return
-      case 'confidence':
-        for (const engine of engines) engine.seat.confidence = of(engine).learner.confidence
-        return
-      case 'decodeLaw':
-        for (const engine of engines) engine.seat.decodeLaw = of(engine).decodeLaw(this.#sources.blockTokens, now)
-        return
-      case 'warmth':
-        for (const engine of engines) engine.seat.warmth = of(engine).warmth(now)
-        return
-      case 'adapterFit':
-        for (const engine of engines) engine.seat.adapterFit = of(engine).adapters.fit(this.#admission.adapter)
-        return
       default:
+        return this.#fillLearned(signal, engines)
     }
   }
 
@@ -120,19 +103,22 @@ export class RoutingReading implements Reading {
   }
 
   #fillBlocks(signal: 'activeBlocks' | 'newActiveBlocks', engines: readonly EngineRef[]): void {
-    const { active, book: of } = this.#sources
+    const { active } = this.#sources
+    const books = this.#booksOf(engines)
     if (signal === 'newActiveBlocks') this.#match()
-    for (const engine of engines) {
-      const book = of(engine)
-      if (signal === 'activeBlocks') engine.seat.activeBlocks = active.active(book.number) + this.#unseenBlocks(book)
-      else engine.seat.newActiveBlocks = active.newBlocks(book.number, this.#shape, shares(book, engine))
+    for (let at = 0; at < books.length; at++) {
+      const { seat } = engines[at]!
+      const book = books[at]!
+      if (signal === 'activeBlocks') seat.activeBlocks = active.active(book.number) + this.#unseenBlocks(book)
+      else seat.newActiveBlocks = active.newBlocks(book.number, this.#shape, shares(book, engines[at]!))
     }
   }
 
   #fillCached(signal: 'cachedTokens' | 'slowTokens' | 'lookupTokens', engines: readonly EngineRef[]): void {
     const { hints, promptTokens } = this.#admission
     const looked = this.#hints.size > 0
-    for (const engine of engines) {
+    for (let at = 0; at < engines.length; at++) {
+      const engine = engines[at]!
       const { seat } = engine
       if (signal === 'slowTokens') seat.slowTokens = looked ? this.cached(engine) : NO_SLOW_TOKENS
       else if (signal === 'lookupTokens') seat.lookupTokens = hints === null ? NaN : this.#cached(engine, 0).total
@@ -142,13 +128,40 @@ export class RoutingReading implements Reading {
   }
 
   #fillQueued(signal: 'queuedPrefills' | 'queuedPrefillTokens' | 'queuedWork' | 'queuedPrefillS', engines: readonly EngineRef[]): void {
-    for (const engine of engines) {
-      const { queue } = this.#sources.book(engine)
-      if (signal === 'queuedPrefills') engine.seat.queuedPrefills = queue.length
-      else if (signal === 'queuedPrefillTokens') engine.seat.queuedPrefillTokens = queue.newTokens
-      else if (signal === 'queuedWork') engine.seat.queuedWork = queue.work
-      else engine.seat.queuedPrefillS = queue.seconds(this.#now)
+    const books = this.#booksOf(engines)
+    for (let at = 0; at < books.length; at++) {
+      const { seat } = engines[at]!
+      const { queue } = books[at]!
+      if (signal === 'queuedPrefills') seat.queuedPrefills = queue.length
+      else if (signal === 'queuedPrefillTokens') seat.queuedPrefillTokens = queue.newTokens
+      else if (signal === 'queuedWork') seat.queuedWork = queue.work
+      else seat.queuedPrefillS = queue.seconds(this.#now)
     }
+  }
+
+  #fillLearned(signal: Signal, engines: readonly EngineRef[]): void {
+    const books = this.#booksOf(engines)
+    const { blockTokens } = this.#sources
+    const { adapter } = this.#admission
+    for (let at = 0; at < books.length; at++) {
+      const { seat } = engines[at]!
+      const book = books[at]!
+      if (signal === 'law') seat.law = book.law(this.#now)
+      else if (signal === 'decodeLaw') seat.decodeLaw = book.decodeLaw(blockTokens, this.#now)
+      else if (signal === 'confidence') seat.confidence = book.learner.confidence
+      else if (signal === 'capacityBlocks') seat.capacityBlocks = book.capacity.declared ?? Infinity
+      else if (signal === 'warmth') seat.warmth = book.warmth(this.#now)
+      else if (signal === 'adapterFit') seat.adapterFit = book.adapters.fit(adapter)
+    }
+  }
+
+  /** One signal after the other is filled in for the same engines. */
+  #booksOf(engines: readonly EngineRef[]): readonly EngineBook[] {
+    if (this.#engines !== engines) {
+      this.#engines = engines
+      this.#books = engines.map(this.#sources.book)
+    }
+    return this.#books
   }
 
   #unseenBlocks(book: EngineBook): number {

@@ -44,6 +44,7 @@ export class LawLearner {
   #law: Law
   #spread = 1
   #samples = 0
+  #confidence = 0
   #sinceFit = 0
   #lastAt = 0
   readonly #kept: PrefillSample[][] = [[], [], [], [], [], []]
@@ -70,7 +71,7 @@ export class LawLearner {
 
   /** 0: nothing but the prior; towards 1 with samples that agree with each other. */
   get confidence(): number {
-    return this.#samples / (this.#samples + HALF_SURE_SAMPLES) / (1 + 2 * (this.#samples === 0 ? 0 : this.#spread))
+    return this.#confidence
   }
 
   /** A better start, e.g. a sibling's law. What has been learned stays. */
@@ -88,6 +89,7 @@ export class LawLearner {
     this.#lastAt = sample.at
     this.#sinceFit++
     if (this.#samples <= EAGER_SAMPLES || this.#sinceFit >= LAZY_EVERY) this.#refit(sample.at)
+    this.#confidence = this.#samples / (this.#samples + HALF_SURE_SAMPLES) / (1 + 2 * this.#spread)
   }
 
   #refit(now: number): void {

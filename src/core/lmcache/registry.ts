@@ -64,8 +64,8 @@ export class CacheRegistry {
 
   /** The admission with what is known of its chunks as hints; the chunks themselves are not kept any longer. */
   hinted(admission: Admission, now: number): Admission {
+    if (admission.chunks === undefined || admission.chunks === null) return admission
     const { chunks, ...rest } = admission
-    if (chunks === undefined || chunks === null) return admission
     this.#sweep(now)
     // Nobody reports: that is not the same as nobody holding it.
     if (this.#cursors.size === 0 && this.#instances.size === 0) return rest

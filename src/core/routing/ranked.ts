@@ -1,44 +1,51 @@
 import type { RankedCandidate } from '../cluster/contract.ts'
 import type { Sheet } from './sheet.ts'
 
+interface Named {
+  readonly id: string
+}
+
 /**
- * One ranking in numbers, best first: what is left of it when its sheet is used again. As objects, a thousand
- * decisions over 64 engines would be a million of them, made while requests wait and collected while others do.
+ * One ranking in numbers: what is left of it when its sheet is used again. As objects, a thousand decisions over 64
+ * engines would be a million of them, made while requests wait and collected while others do.
  */
 export class Ranked {
-  /** Ids, best first. Only the first `count` count. */
-  readonly engines: string[] = []
   count = 0
-  #terms: readonly string[] = []
-  /** A row a candidate: its cost, then its terms. */
-  #values = new Float64Array(0)
+  #candidates: readonly Named[] = []
+  #names: readonly string[] = []
+  // Copies of the sheet's, as they lie.
+  #order = new Int32Array(0)
+  #table = new Float64Array(0)
 
-  /** Takes over what a policy wrote about these candidates. */
-  take(sheet: Sheet, candidates: readonly { readonly id: string }[]): this {
-    const { names, costs, terms, order, ranked } = sheet
-    const width = names.length + 1
-    if (this.#values.length < ranked * width) this.#values = new Float64Array(ranked * width)
-    this.count = ranked
-    this.#terms = names
-    const values = this.#values
-    for (let row = 0; row < ranked; row++) {
-      const place = order[row]!
-      this.engines[row] = candidates[place]!.id
-      values[row * width] = costs[place]!
-    }
-    for (let term = 0; term < names.length; term++) {
-      const column = terms[names[term]!]!
-      for (let row = 0, at = term + 1; row < ranked; row++, at += width) values[at] = column[order[row]!]!
-    }
+  /** Takes over what a policy wrote about these candidates, who stay as they are. */
+  take(sheet: Sheet, candidates: readonly Named[]): this {
+    if (this.#table.length !== sheet.table.length) this.#table = new Float64Array(sheet.table.length)
+    if (this.#order.length !== sheet.order.length) this.#order = new Int32Array(sheet.order.length)
+    this.#table.set(sheet.table)
+    this.#order.set(sheet.order)
+    this.count = sheet.ranked
+    this.#names = sheet.names
+    this.#candidates = candidates
     return this
+  }
+
+  /** Id of the one at that rank, 0 the best; undefined: nobody is. */
+  engine(rank: number): string | undefined {
+    return rank < this.count ? this.#candidates[this.#order[rank]!]!.id : undefined
+  }
+
+  /** Ids, best first. */
+  engines(): string[] {
+    return Array.from({ length: this.count }, (_, rank) => this.engine(rank)!)
   }
 
   /** As objects, for whoever asks why. */
   candidates(): RankedCandidate[] {
-    const width = this.#terms.length + 1
-    return this.engines.slice(0, this.count).map((engine, row) => {
-      const [cost, ...own] = this.#values.subarray(row * width, (row + 1) * width)
-      return { engine, cost: cost!, terms: Object.fromEntries(this.#terms.map((name, at) => [name, own[at]!])) }
+    const rows = this.#order.length
+    return this.engines().map((engine, rank) => {
+      const place = this.#order[rank]!
+      const terms = this.#names.map((name, at) => [name, this.#table[(at + 1) * rows + place]!] as const)
+      return { engine, cost: this.#table[place]!, terms: Object.fromEntries(terms) }
     })
   }
 }

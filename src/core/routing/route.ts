@@ -131,18 +131,21 @@ function verdictOn(input: RouteInput, prefill: string, decode: string): SplitVer
 
 function missingFrom(ranked: Ranked, { engines }: Field): string[] {
   if (ranked.count === engines.length) return []
-  const rankedIds = new Set(ranked.engines.slice(0, ranked.count))
+  const rankedIds = new Set(ranked.engines())
   return engines.flatMap(({ id }) => (rankedIds.has(id) ? [] : [id]))
 }
 
 function best(ranking: Ranking): string | null {
-  return ranking.ranked[0]?.engines[0] ?? null
+  return ranking.ranked[0]?.engine(0) ?? null
 }
 
 function runnersUp(ranking: Ranking, chosen: readonly string[]): string[] {
   const others: string[] = []
-  for (const { engines, count } of ranking.ranked) {
-    for (let row = 0; row < count && others.length < MAX_RUNNERS_UP; row++) if (!chosen.includes(engines[row]!)) others.push(engines[row]!)
+  for (const ranked of ranking.ranked) {
+    for (let rank = 0; rank < ranked.count && others.length < MAX_RUNNERS_UP; rank++) {
+      const engine = ranked.engine(rank)!
+      if (!chosen.includes(engine)) others.push(engine)
+    }
   }
   return others
 }

@@ -1,6 +1,7 @@
 import { sortPlaces } from './sort-places.ts'
 
-const FIRST_ROWS = 16
+/** Rows are made by so many: an engine that joins is no reason for a new table each time. */
+const STEP = 8
 
 /**
  * Where a policy writes what it makes of the candidates: a row of numbers for each, by its place in the list it was
@@ -10,6 +11,8 @@ const FIRST_ROWS = 16
 export class Sheet<Term extends string = string> {
   /** What a cost is made of, for `explain`, in the order to be shown. */
   readonly names: readonly Term[]
+  /** All of it: a column of costs, then one for each term. */
+  table!: Float64Array
   /** Lower is better; the unit is the policy's own. */
   costs!: Float64Array
   terms!: Readonly<Record<Term, Float64Array>>
@@ -19,12 +22,12 @@ export class Sheet<Term extends string = string> {
 
   constructor(names: readonly Term[]) {
     this.names = names
-    this.#make(FIRST_ROWS)
+    this.#make(STEP)
   }
 
   /** Makes room for so many candidates, in the order they come. What the rows hold is of another ranking. */
   open(count: number): this {
-    if (count > this.costs.length) this.#make(Math.max(count, 2 * this.costs.length))
+    if (count > this.order.length) this.#make(Math.ceil(count / STEP) * STEP)
     for (let place = 0; place < count; place++) this.order[place] = place
     this.ranked = count
     return this
@@ -37,10 +40,12 @@ export class Sheet<Term extends string = string> {
   }
 
   #make(rows: number): void {
-    this.costs = new Float64Array(rows)
     this.order = new Int32Array(rows)
+    this.table = new Float64Array(rows * (this.names.length + 1))
+    const column = (at: number) => this.table.subarray(at * rows, (at + 1) * rows)
+    this.costs = column(0)
     const terms: Partial<Record<Term, Float64Array>> = {}
-    for (const name of this.names) terms[name] = new Float64Array(rows)
+    this.names.forEach((name, at) => (terms[name] = column(at + 1)))
     this.terms = terms as Record<Term, Float64Array>
   }
 }

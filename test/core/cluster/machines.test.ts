@@ -120,30 +120,30 @@ describe('a retry budget', () => {
 describe('the ring of decisions', () => {
   it('drops the oldest beyond its limit', () => {
     const ring = new Decisions(2, new SpareRankings())
-    for (const id of ['a', 'b', 'c']) ring.add(`${id}#0`, decision(id))
+    for (const id of ['a', 'b', 'c']) ring.add(decision(id))
     expect([ring.find('a'), ring.find('b')?.id, ring.find('c')?.id]).toEqual([null, 'b', 'c'])
   })
 
   it('finds the last attempt by id, and each by its key', () => {
     const ring = new Decisions(9, new SpareRankings())
-    ring.add('a#0', decision('a', 0))
-    ring.add('a#1', decision('a', 1))
+    ring.add(decision('a', 0))
+    ring.add(decision('a', 1))
     expect([ring.find('a')?.attempt, ring.find('a#0')?.attempt]).toEqual([1, 0])
   })
 
   it('keeps the last attempt findable when the first is dropped', () => {
     const ring = new Decisions(2, new SpareRankings())
-    ring.add('a#0', decision('a', 0))
-    ring.add('a#1', decision('a', 1))
-    ring.add('b#0', decision('b'))
+    ring.add(decision('a', 0))
+    ring.add(decision('a', 1))
+    ring.add(decision('b'))
     expect([ring.find('a')?.attempt, ring.find('a#0')]).toEqual([1, null])
   })
 
   it('adds what came of it, and ignores what it dropped', () => {
     const ring = new Decisions(1, new SpareRankings())
-    ring.add('a#0', decision('a'))
-    ring.settle('a#0', outcome({ stages: { first_byte: 7 }, usage: { promptTokens: 9, completionTokens: 1, cachedTokens: 4 } }))
-    ring.settle('z#0', outcome())
+    ring.add(decision('a'))
+    ring.settle({ id: 'a', attempt: 0 }, outcome({ stages: { first_byte: 7 }, usage: { promptTokens: 9, completionTokens: 1, cachedTokens: 4 } }))
+    ring.settle({ id: 'z', attempt: 0 }, outcome())
     expect(ring.find('a')?.actual).toEqual({ ttftMs: 7, cachedTokens: 4, result: 'complete', stages: { first_byte: 7 } })
   })
 })

@@ -2,8 +2,6 @@ import { describe, expect, it } from 'vitest'
 import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
 import { inTieOrder } from '../../../src/core/cluster/eligible.ts'
 import { EngineRecord } from '../../../src/core/cluster/engine-record.ts'
-import { LoadBooks } from '../../../src/core/cluster/load-books.ts'
-import { PoolBooks } from '../../../src/core/cluster/pool-books.ts'
 import type { Admission, PoolConfig } from '../../../src/core/cluster/contract.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { policyKinds } from '../../../src/core/routing/policies/index.ts'
@@ -84,9 +82,8 @@ describe('engines that cost the same', () => {
 
   it('get their turn in rotation when their recent work is the same', () => {
     const records = eight.map((spec, slot) => new EngineRecord(slot, spec))
-    const idle = new PoolBooks([new LoadBooks()])
-    for (const record of records) idle.engineAdded(record, 0)
-    const orders = [0, 3, 8].map((rotation) => inTieOrder(records, idle.read(admission(), 0), rotation).map(({ spec }) => spec.id)[0])
+    for (const { seat } of records) seat.recentWork = 7
+    const orders = [0, 3, 8].map((rotation) => inTieOrder(records, rotation).map(({ spec }) => spec.id)[0])
     expect(orders).toEqual(['e0', 'e3', 'e0'])
   })
 })
