@@ -98,14 +98,15 @@ class ThreadLease implements Lease {
   }
 
   async legDone(part: EarlyPart, stages: StageTimes, usage: Usage | null = null): Promise<void> {
-    this.#books.tell(['leg_done', this.#number, part, stages, usage], true)
+    this.#books.tell(['leg_done', this.#number, part, stages, usage])
   }
 
   async firstToken(stages: StageTimes): Promise<void> {
-    this.#books.tell(['first_token', this.#number, stages], true)
+    this.#books.tell(['first_token', this.#number, stages])
   }
 
   async progress(outputBlocks: number): Promise<void> {
+    // Said every block of every stream; a load that is a block out of date is as good.
     this.#books.tell(['progress', this.#number, outputBlocks], true)
   }
 
@@ -115,7 +116,7 @@ class ThreadLease implements Lease {
   }
 
   async release(outcome: Outcome): Promise<void> {
-    this.#books.tell(['release', this.#number, outcome], true)
+    this.#books.tell(['release', this.#number, outcome])
   }
 }
 

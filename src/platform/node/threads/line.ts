@@ -16,11 +16,8 @@ interface Broken {
   readonly broken: string
 }
 
-/**
- * Words that can wait do so for this long, for company: waking a thread that sleeps costs more than all that is said
- * to it. Far below what any choice of an engine could feel.
- */
-const LINGER_MS = 2
+/** Words that can wait do so for this long, for company: waking a thread costs more than most of what is said to it. */
+const LINGER_MS = 20
 
 /**
  * Everything said within one turn of the event loop goes in one message, in the order it was said. Nothing is lost and
