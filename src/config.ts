@@ -26,6 +26,8 @@ export interface Config {
   readonly ttft: TtftConfig
   readonly metrics: MetricsConfig
   readonly traces: TracesConfig
+  /** Node only: where traffic is written as a trace; null: nowhere. */
+  readonly record: RecordConfig | null
 }
 
 export interface KeyConfig {
@@ -180,6 +182,15 @@ export interface LimitsConfig {
   readonly drainMs: number
   /** Bounded map of response ids to engines. */
   readonly responseIds: number
+}
+
+export interface RecordConfig {
+  readonly file: string
+  readonly maxBytes: number
+  /** Kept, the newest included. */
+  readonly files: number
+  /** null: a new one at each start. */
+  readonly salt: string | null
 }
 
 export interface LogConfig {

@@ -70,7 +70,14 @@ export class Reader {
         sample: document.traces.sample,
         service: document.traces.service,
       },
+      record: this.#record(document.record),
     }
+  }
+
+  #record(record: ConfigDocument['record']): Config['record'] {
+    // Workers refuse it, and their build need not read it.
+    if (import.meta.bare || record === undefined) return null
+    return { file: record.file, maxBytes: record.max_bytes, files: record.files, salt: this.#optionalSecret(record.salt, ['record', 'salt']) }
   }
 
   #keys(keys: NonNullable<ConfigDocument['keys']>): KeyConfig[] {

@@ -11,6 +11,7 @@ export function crossCheck(document: ConfigDocument, listens: boolean): Finding[
   duplicates(found, document.clusters.map((one, index) => [one.id, ['clusters', index, 'id']]))
   for (const [index, cluster] of document.clusters.entries()) checkCluster(found, cluster, ['clusters', index])
   checkKeys(found, document, listens)
+  if (!listens && document.record !== undefined) found.push({ path: ['record'], rule: 'needs a disk, and Workers have none: leave it out' })
   return found
 }
 

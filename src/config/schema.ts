@@ -189,6 +189,13 @@ const traces = strict({
   service: say(import.meta.bare || '`service.name` of the spans.', otherwise(words(255), 'firstlight')),
 })
 
+const record = strict({
+  file: say(import.meta.bare || 'Where to write; relative names start at the configuration’s folder. The newest is here, older ones in `FILE.1`, `FILE.2`, …', words(1024)),
+  max_bytes: say(import.meta.bare || 'How large a file may get before the next one is begun.', otherwise(whole(65_536, 17_179_869_184), 67_108_864)),
+  files: say(import.meta.bare || 'How many are kept, the newest included.', otherwise(whole(1, 1000), 4)),
+  salt: say(import.meta.bare || 'Mixed into every hash: with the same salt, recordings of several gateways or starts share their blocks. Absent: a new one at each start.', z.optional(secret)),
+})
+
 export const documentSchema = strict({
   version: say(import.meta.bare || 'Raise it with every change: cluster objects adopt only newer ones. Default: the file’s time of change on Node, the deployment’s on Workers.', z.optional(whole(1, Number.MAX_SAFE_INTEGER))),
   listen: say(import.meta.bare || 'Node only: HOST:PORT.', otherwise(address, '127.0.0.1:8080')),
@@ -203,6 +210,7 @@ export const documentSchema = strict({
   ttft: say(import.meta.bare || 'Reports of what each stage before the first token took.', z.prefault(ttft, {})),
   metrics: say(import.meta.bare || 'Prometheus metrics at `/metrics`.', z.prefault(metrics, {})),
   traces: say(import.meta.bare || 'Spans of requests, by OTLP over HTTP.', z.prefault(traces, {})),
+  record: say(import.meta.bare || 'Node only: the traffic as a trace for `firstlight replay`, in times, lengths and salted hashes; no text. Absent: nothing is written.', z.optional(record)),
 }).check(z.meta({ title: 'Firstlight configuration' }))
 
 export type ConfigDocument = z.output<typeof documentSchema>

@@ -246,3 +246,15 @@ describe('a gateway without keys', () => {
     expect(config).toMatchObject({ keys: null, open: false, loopback: false })
   })
 })
+
+describe('the recorder', () => {
+  it('is off, and where it is asked for keeps four files of 64 MB with a salt of its own', () => {
+    expect(parseConfig(document(), {}, node).record).toBeNull()
+    expect(parseConfig(document({ record: { file: 't.jsonl' } }), {}, node).record).toEqual({ file: 't.jsonl', maxBytes: 67_108_864, files: 4, salt: null })
+    expect(parseConfig(document({ record: { file: 't.jsonl', salt: { env: 'SALT' } } }), { SALT: 'pepper' }, node).record).toMatchObject({ salt: 'pepper' })
+  })
+
+  it('is refused where there is no disk', () => {
+    expect(only(document({ record: { file: 't.jsonl' } }), {}, workers)).toEqual(['record', null, 'needs a disk, and Workers have none: leave it out'])
+  })
+})

@@ -8,6 +8,7 @@ import { parseConfig } from '../../src/config/parse.ts'
 import { main } from '../../src/platform/node/cli.ts'
 import { promptOf } from '../../src/platform/node/load/prompt.ts'
 import { openLog } from '../../src/platform/node/log.ts'
+import { type Admission, PAYLOAD_VERSION } from '../../src/core/cluster/contract.ts'
 import { recordingTo, traceFile } from '../../src/platform/node/recorder.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { type RunningGateway, startGateway } from '../../src/platform/node/start-gateway.ts'
@@ -18,13 +19,14 @@ const at = (name: string): string => join(folder, name)
 const log = openLog('silent')
 let fleet: RunningFleet
 let gateway: RunningGateway
+const recordTo = { maxBytes: 2 ** 20, files: 2, salt: null }
 let recording: NonNullable<ReturnType<typeof recordingTo>>
 
 beforeAll(async () => {
   fleet = await startFleet({ engines: 2, profile: 'test', model: 'sim' })
   const engines = fleet.urls.map((url, index) => ({ id: `e${index}`, url }))
   const document = { listen: '127.0.0.1:0', clusters: [{ id: 'c', pools: [{ model: 'sim', block_tokens: 16, engines }] }] }
-  recording = recordingTo(at('recorded.jsonl'), log)!
+  recording = recordingTo({ ...recordTo, file: at('recorded.jsonl') }, log)!
   gateway = await startGateway(parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), log, '.', recording.between)
 })
 
@@ -142,7 +144,7 @@ describe('a trace file', () => {
   it('is rotated when full, keeps so many, and is for its owner alone', () => {
     const path = at('r.jsonl')
     for (let run = 0; run < 6; run += 1) {
-      const file = traceFile(path, { mostBytes: 30, keptFiles: 3, log })
+      const file = traceFile(path, { maxBytes: 30, files: 3, log })
       file.write(`{"run":${run},"some":"thing"}`)
       file.close()
     }
@@ -151,7 +153,24 @@ describe('a trace file', () => {
   })
 
   it('that cannot be written is said before the gateway starts', () => {
-    expect(() => recordingTo(at('no/such/folder.jsonl'), log)).toThrow('--record cannot write')
+    expect(() => recordingTo({ ...recordTo, file: at('no/such/folder.jsonl') }, log)).toThrow('cannot be written')
     expect(recordingTo(null, log)).toBeNull()
+  })
+
+  it('of one salt names equal blocks alike, start after start, and of another or none does not', async () => {
+    const idsOf = async (name: string, salt: string | null): Promise<string> => {
+      const started = recordingTo({ ...recordTo, file: at(name), salt }, log)!
+      const lease = { release: () => {} }
+      const cluster = { configure: () => {}, admit: () => Promise.resolve({ lease }) } as unknown as Parameters<typeof started.between>[0]
+      const between = started.between(cluster, { blockTokens: 16 } as Parameters<typeof started.between>[1])
+      const admitted = (await between.admit({ attempt: 0, promptTokens: 32, blocks: new Uint32Array([1, 2, 3, 4]), session: null } as unknown as Admission)) as unknown as { lease: { release(outcome: object): void } }
+      admitted.lease.release({ version: PAYLOAD_VERSION, result: 'complete', usage: null, outputEvents: 3 })
+      started.close()
+      return JSON.stringify((JSON.parse(readFileSync(at(name), 'utf8')) as { hash_ids: number[] }).hash_ids)
+    }
+    const first = await idsOf('s1.jsonl', 'pepper')
+    expect(await idsOf('s2.jsonl', 'pepper')).toBe(first)
+    expect(await idsOf('s3.jsonl', 'salt')).not.toBe(first)
+    expect(await idsOf('s4.jsonl', null)).not.toBe(first)
   })
 })

@@ -1,3 +1,5 @@
+import type { RecordConfig } from '../../config.ts'
+import { hashText } from '../../core/routing/hash.ts'
 import { closeSync, openSync, renameSync, statSync, writeSync } from 'node:fs'
 import { randomInt } from 'node:crypto'
 import type { Log } from '../../ports.ts'
@@ -5,23 +7,21 @@ import { recorded } from '../../telemetry/recorder.ts'
 import { UsageError } from './commands/command.ts'
 import type { Between } from './ports.ts'
 
-const MOST_BYTES = 64 * 2 ** 20
-const KEPT_FILES = 4
 /** Lines are written together: a request must not wait for the disk. */
 const FLUSH_MS = 500
 const MOST_WAITING = 10_000
 
-/** Recording to a file; null: none is asked for. Throws a UsageError when the file cannot be written. */
-export function recordingTo(path: string | null, log: Pick<Log, 'warn'>): { readonly between: Between; close(): void } | null {
-  if (path === null) return null
+/** Recording as configured; null: not asked for. Throws a UsageError when the file cannot be written. */
+export function recordingTo(record: RecordConfig | null, log: Pick<Log, 'warn'>): { readonly between: Between; close(): void } | null {
+  if (record === null) return null
   let file: TraceFile
   try {
-    file = traceFile(path, { log })
+    file = traceFile(record.file, { maxBytes: record.maxBytes, files: record.files, log })
   } catch (error) {
-    throw new UsageError(`--record cannot write ${path}: ${error instanceof Error ? error.message : String(error)}.`, 'Name a file in a folder that exists and may be written to.')
+    throw new UsageError(`The recording cannot be written to ${record.file}: ${error instanceof Error ? error.message : String(error)}.`, 'Name a file in a folder that exists and may be written to.')
   }
-  // Anew with each start: nobody can look a known prompt up in a recording.
-  const salt = randomInt(2 ** 32)
+  // Secret, so that nobody can look a known prompt up in a recording.
+  const salt = record.salt === null ? randomInt(2 ** 32) : hashText(record.salt)
   const write = (line: string): void => file.write(line)
   return {
     between: (cluster, { blockTokens }) => recorded(cluster, { salt, blockTokens, now: () => Date.now(), write }),
@@ -35,16 +35,16 @@ export interface TraceFile {
 }
 
 export interface TraceFileOptions {
-  readonly mostBytes?: number
-  readonly keptFiles?: number
+  readonly maxBytes: number
+  readonly files: number
   readonly log: Pick<Log, 'warn'>
 }
 
 /**
- * Lines for one file and, once it is full, for its successors: `x`, then `x.1` the one before, up to `keptFiles`.
+ * Lines for one file and, once it is full, for its successors: `x`, then `x.1` the one before, `files` in all.
  * A disk that fails costs lines, never requests. Throws when the file cannot be opened at all.
  */
-export function traceFile(path: string, { mostBytes = MOST_BYTES, keptFiles = KEPT_FILES, log }: TraceFileOptions): TraceFile {
+export function traceFile(path: string, { maxBytes, files, log }: TraceFileOptions): TraceFile {
   let file = openSync(path, 'a', 0o600)
   let bytes = statSync(path).size
   let waiting: string[] = []
@@ -53,7 +53,7 @@ export function traceFile(path: string, { mostBytes = MOST_BYTES, keptFiles = KE
 
   const rotate = (): void => {
     closeSync(file)
-    for (let older = keptFiles - 1; older > 0; older -= 1) moveOver(older === 1 ? path : `${path}.${older - 1}`, `${path}.${older}`)
+    for (let older = files - 1; older > 0; older -= 1) moveOver(older === 1 ? path : `${path}.${older - 1}`, `${path}.${older}`)
     file = openSync(path, 'w', 0o600)
     bytes = 0
   }
@@ -63,7 +63,7 @@ export function traceFile(path: string, { mostBytes = MOST_BYTES, keptFiles = KE
     const text = `${waiting.join('\n')}\n`
     waiting = []
     try {
-      if (bytes > 0 && bytes + text.length > mostBytes) rotate()
+      if (bytes > 0 && bytes + text.length > maxBytes) rotate()
       bytes += writeSync(file, text)
     } catch (error) {
       log.warn('recording_failed', { error: error instanceof Error ? error.message : String(error) })

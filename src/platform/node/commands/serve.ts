@@ -1,4 +1,5 @@
-import type { Config } from '../../../config.ts'
+import { resolve as pathFrom } from 'node:path'
+import type { Config, RecordConfig } from '../../../config.ts'
 import { summarise } from '../../../config/summary.ts'
 import { isLoopback, parseAddress, parseThreads } from '../../../config/values.ts'
 import type { Log } from '../../../ports.ts'
@@ -19,7 +20,7 @@ export const serve: Command = {
     config: { type: 'string', short: 'c', value: 'FILE', about: 'The configuration. Default: the variable FIRSTLIGHT_CONFIG, else ./firstlight.yaml.' },
     listen: { type: 'string', value: 'HOST:PORT', about: 'Listen here rather than where the configuration says. Port 0: any free one.' },
     workers: { type: 'string', value: 'N|auto', about: 'Threads that carry requests, rather than what the configuration says. From 2 on another thread keeps the books; auto: as many as there are cores, less one. docs/scale.md says when.' },
-    record: { type: 'string', value: 'FILE', about: 'Write the traffic as a trace for firstlight replay: times, lengths and salted hashes, no text. Rotated at 64 MB, four files kept.' },
+    record: { type: 'string', value: 'FILE', about: 'Write the traffic as a trace for firstlight replay: times, lengths and salted hashes, no text. Rather than where the configuration says; its `record` sets size, number and salt.' },
     'log-level': { type: 'string', value: 'LEVEL', about: 'debug, info, warn, error or silent, rather than what the configuration says.' },
   },
   run: runServe,
@@ -29,7 +30,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const { config: written, from, folder } = loadConfig(args.text('config'), io.env)
   const config = withFlags(written, args)
   const log = openLog(config.log.level)
-  const recording = recordingTo(args.text('record'), log)
+  const recording = recordingTo(recordOf(config, args, folder), log)
   const gateway = await start(config, log, { folder, between: recording?.between })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(config).notes) log.info('note', { note })
@@ -49,6 +50,16 @@ async function start(config: Config, log: Log, { folder, between }: { readonly f
   const { startThreads } = await import('../threads/start.ts')
   return startThreads(config, log, { count, folder, ...(between === undefined ? {} : { between }) })
 }
+
+/** What the flag and the configuration say together. A flag's file starts at the working folder, as on any command line. */
+function recordOf({ record }: Config, args: Args, folder: string): RecordConfig | null {
+  const flag = args.text('record')
+  if (flag !== null) return { ...(record ?? RECORD_DEFAULTS), file: flag }
+  return record === null ? null : { ...record, file: pathFrom(folder, record.file) }
+}
+
+/** As the configuration's own. */
+const RECORD_DEFAULTS = { maxBytes: 64 * 2 ** 20, files: 4, salt: null }
 
 function countsOf({ clusters }: Config): Record<string, number> {
   return Object.fromEntries(clusters.map(({ id, pools }) => [id, pools.reduce((count, pool) => count + pool.engines.length, 0)]))
