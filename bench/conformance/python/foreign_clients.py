@@ -74,4 +74,7 @@ def litellm(url: str, key: str, model: str) -> dict:
 
 if __name__ == "__main__":
     which, url, key, model = sys.argv[1:5]
-    print(json.dumps({"langchain": langchain, "litellm": litellm}[which](url, key, model)))
+    try:
+        print(json.dumps({"langchain": langchain, "litellm": litellm}[which](url, key, model)))
+    except Exception as raised:  # One line is what the table has room for.
+        sys.exit(f"{type(raised).__name__}: {raised}")
