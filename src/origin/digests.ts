@@ -37,6 +37,8 @@ export class DigestCache implements Digests {
   readonly #freshMs: number
   readonly #limit: number
   readonly #entries = new Map<string, Entry>()
+  /** The name behind the last entry. */
+  #newest: string | null = null
 
   constructor({ ports, freshMs = FRESH_MS, limit = LIMIT }: DigestCacheOptions) {
     this.#ports = ports
@@ -104,6 +106,9 @@ export class DigestCache implements Digests {
 
   /** Also marks it as the latest asked for. */
   #entry(id: string): Entry {
+    // Asked for again and again where there is one pool.
+    if (id === this.#newest) return this.#entries.get(id)!
+    this.#newest = id
     const entry = this.#entries.get(id) ?? { digest: null, receivedAt: 0, askedAt: null, failedAt: null }
     this.#entries.delete(id)
     this.#entries.set(id, entry)
@@ -118,6 +123,7 @@ function isNewer(digest: ClusterDigest, known: ClusterDigest | null): boolean {
   return digest.epoch === known.epoch ? digest.seq > known.seq : digest.at >= known.at
 }
 
+/** Neither name may hold a line break. */
 function nameOf(cluster: string, pool: string): string {
-  return JSON.stringify([cluster, pool])
+  return `${cluster}\n${pool}`
 }
