@@ -28,6 +28,8 @@ interface Life {
   readonly line: Line<ToThread, ToMain>
   readonly books: BooksHost
   readonly ended: Promise<void>
+  /** It can be asked. */
+  listens: boolean
 }
 
 /** What it says of the books; the rest is about the gateway. */
@@ -53,7 +55,7 @@ export class OneThread {
 
   /** What it answers; rejects when it is not there, or fails to. */
   ask(word: ToThread): Promise<unknown> {
-    return this.#life?.line.ask(word) ?? Promise.reject(new Error('the thread is being started'))
+    return this.#life?.listens === true ? this.#life.line.ask(word) : Promise.reject(new Error('the thread is being started'))
   }
 
   /** It takes nobody new, ends in order, and is gone when this resolves. */
@@ -63,7 +65,7 @@ export class OneThread {
     const life = this.#life
     if (life === null) return { cut: false }
     const late = setTimeout(() => void life.worker.terminate(), limitMs)
-    const drained = await (life.line.ask(['stop']) as Promise<Drained>).catch(() => ({ cut: true }))
+    const drained = life.listens ? await (life.line.ask(['stop']) as Promise<Drained>).catch(() => ({ cut: true })) : { cut: false }
     clearTimeout(late)
     await life.worker.terminate()
     await life.ended
@@ -88,6 +90,7 @@ export class OneThread {
       if (isAboutBooks(word)) return books.hear(word)
       if (word[0] !== 'listening') return this.#parts.hear(word)
       this.#backoff.began(Date.now())
+      this.#life!.listens = true
       return listening({ url: word[1], reports: word[2] })
     })
     worker.on('message', (batch: readonly unknown[]) => line.receive(batch))
@@ -102,7 +105,7 @@ export class OneThread {
         resolve()
       })
     })
-    this.#life = { worker, line, books, ended }
+    this.#life = { worker, line, books, ended, listens: false }
   }
 
   #ended(): void {
