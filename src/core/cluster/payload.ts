@@ -56,7 +56,7 @@ export function readPool(given: Partial<PoolConfig> & Pick<PoolConfig, 'cluster'
   return { ...pool, engines: pool.engines.map(readEngine) }
 }
 
-function readEngine(given: Partial<EngineSpec> & Pick<EngineSpec, 'id'>): EngineSpec {
+export function readEngine(given: Partial<EngineSpec> & Pick<EngineSpec, 'id'>): EngineSpec {
   const defaults: Omit<EngineSpec, 'id'> = {
     role: 'any',
     models: null,
