@@ -73,7 +73,7 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Pass
   const socket = new ClientSocket(letEvery > 0)
   const incoming = { httpVersionMajor: 1, httpVersionMinor: 1, method: 'POST', headers: {} } as IncomingMessage
   const outgoing = new ServerResponse(incoming)
-  outgoing.assignSocket(Object.assign(socket, { setTimeout: () => socket }) as unknown as Socket)
+  outgoing.assignSocket(Object.assign(socket, { setTimeout: () => socket, destroySoon: () => undefined }) as unknown as Socket)
   const ends: PassEnd[] = []
   const connection = { connecting: false, connected: true, reused: false, socket: { pause() {}, resume() {} }, use() {}, free() {}, drop() {}, fail: (error: Error) => call.closed(error, false) }
   const begun = (answer: OriginAnswer): void => {
@@ -157,6 +157,23 @@ describe.each(Object.entries(shapes))('an answer framed as %s', (_name, text) =>
       const { raw, ends } = passed([Buffer.from(`${text.slice(0, at)}`, 'latin1')].filter(({ length }) => length > 0), { hideUsage: at % 2 === 0, letEvery: 0 })
       expect(ends).toEqual([])
       if (raw !== '') expect(parseRaw(raw).whole).toBe(false)
+    }
+  })
+})
+
+describe.each([
+  ['an event a chunk', chunked(EVENTS.slice(0, 4))],
+  ['all events in one chunk', chunked([EVENTS.slice(0, 4).join('')])],
+  ['chunks of 37 bytes across events', chunked(EVENTS.slice(0, 4).join('').match(/[^]{1,37}/g)!)],
+])('an answer that ends without its mark, framed as %s', (_name, text) => {
+  it.each([false, true])('is cut, and tells why where there is room for it (usage hidden: %s)', (hideUsage) => {
+    const shown = EVENTS.slice(0, 4).filter((one) => !hideUsage || !isUsage(one)).join('')
+    for (let at = 0; at < text.length; at++) {
+      const { raw, ends } = passed(cut(text, [at]), { hideUsage, letEvery: 0 })
+      const { body, whole } = parseRaw(raw)
+      expect(whole).toBe(false)
+      expect(ends).toEqual([expect.objectContaining({ end: 'engine_cut', failure: 'reset' })])
+      expect([shown, `${shown}data: cut\n\n`]).toContain(body)
     }
   })
 })

@@ -22,15 +22,18 @@ const SHAPES: Record<string, string> = {
 let engine: RawEngine
 let shown: Wire
 let hidden: Wire
+let shownInSteps: Wire
+let hiddenInSteps: Wire
 
 beforeAll(async () => {
   engine = await rawEngine(() => {})
   shown = await openWire(engine)
   hidden = await openWire(engine, { hideUsage: true })
+  shownInSteps = await openWire(engine, { inSteps: true })
+  hiddenInSteps = await openWire(engine, { inSteps: true, hideUsage: true })
 })
 afterAll(async () => {
-  await shown.close()
-  await hidden.close()
+  for (const wire of [shown, hidden, shownInSteps, hiddenInSteps]) await wire.close()
   await engine.close()
 })
 
@@ -54,27 +57,28 @@ async function expectWhole(wire: Wire, body: string): Promise<void> {
   expect(answer.whole).toBe(true)
   expect(answer.body).toBe(body)
   const end = wire.ends[before]!
-  expect(end).toMatchObject({ end: 'complete', events: 5 - (wire === hidden ? 1 : 0), usage: { promptTokens: 15, completionTokens: 3, cachedTokens: 8 } })
+  expect(end).toMatchObject({ end: 'complete', events: 5 - (wire.options.hideUsage === true ? 1 : 0), usage: { promptTokens: 15, completionTokens: 3, cachedTokens: 8 } })
 }
 
 describe.each(Object.entries(SHAPES))('a stream framed as %s', (_name, body) => {
   const text = HEAD + body
 
   it('arrives whole however it is cut in two, usage kept or hidden', { timeout: 120_000 }, async () => {
-    for (let cut = 1; cut < text.length; cut += 7) {
+    for (let cut = 1; cut < text.length; cut += 13) {
       await inPieces(text, [cut])
       await expectWhole(shown, EVENTS.join(''))
-      await inPieces(text, [cut])
       await expectWhole(hidden, WITHOUT_USAGE)
+      await inPieces(text, [cut + 5])
+      await expectWhole(shownInSteps, EVENTS.join(''))
+      await expectWhole(hiddenInSteps, WITHOUT_USAGE)
     }
   })
 
   it('arrives whole when it comes in many pieces', async () => {
     const cuts = Array.from({ length: 40 }, (_, i) => Math.floor(((i + 1) * text.length) / 41))
     await inPieces(text, cuts)
-    await expectWhole(shown, EVENTS.join(''))
-    await inPieces(text, cuts)
-    await expectWhole(hidden, WITHOUT_USAGE)
+    for (const wire of [shown, shownInSteps]) await expectWhole(wire, EVENTS.join(''))
+    for (const wire of [hidden, hiddenInSteps]) await expectWhole(wire, WITHOUT_USAGE)
   })
 })
 
@@ -86,6 +90,14 @@ it('passes chunks on as the engine framed them when nothing is hidden', async ()
   }
   const answer = await ask(shown.port)
   expect(answer.raw).toContain(';engine=1')
+})
+
+it('puts exactly this on the wire: one head, and the engine’s chunks, no byte of Node’s own framing', async () => {
+  const body = chunked(EVENTS.slice(0, 2), ';a=b')
+  engine.answer = (socket) => void socket.write(HEAD + body, 'latin1')
+  const { raw } = await ask(shown.port)
+  const undated = raw.replace(/\r\ndate: [^\r]+/i, '').replace(/\r\nkeep-alive: [^\r]+/i, '')
+  expect(undated).toBe(`HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-ours: yes\r\ntransfer-encoding: chunked\r\nConnection: keep-alive\r\n\r\n${body}`)
 })
 
 it('gives an HTTP/1.0 client the payload without chunks and closes', async () => {

@@ -1,10 +1,11 @@
 /** A raw engine, a raw client, and the fast origin between them behind the real HTTP adapter. */
 import net from 'node:net'
+import tls from 'node:tls'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { serve } from '@hono/node-server'
 import { type NodeOrigin, socketOrigin } from '../../../src/platform/node/fast/origin.ts'
-import { OriginError, type PassEnd } from '../../../src/ports.ts'
+import { type OriginAnswer, OriginError, type OriginRequest, type PassEnd } from '../../../src/ports.ts'
 
 export interface RawEngine {
   readonly url: string
@@ -16,9 +17,10 @@ export interface RawEngine {
   close(): Promise<void>
 }
 
-export async function rawEngine(answer: RawEngine['answer']): Promise<RawEngine> {
+/** `secure`: behind TLS, with this key and certificate. */
+export async function rawEngine(answer: RawEngine['answer'], secure?: tls.TlsOptions): Promise<RawEngine> {
   const sockets = new Set<net.Socket>()
-  const server = net.createServer((socket) => {
+  const listener = (socket: net.Socket): void => {
     engine.accepted++
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
@@ -36,11 +38,12 @@ export async function rawEngine(answer: RawEngine['answer']): Promise<RawEngine>
         engine.answer(socket, request)
       }
     })
-  })
+  }
+  const server = secure === undefined ? net.createServer(listener) : tls.createServer(secure, listener)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const engine: RawEngine = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `${secure === undefined ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}`,
     sockets,
     accepted: 0,
     answer,
@@ -60,8 +63,14 @@ export interface WireOptions {
   firstByteMs?: number
   idleMs?: number
   heartbeatMs?: number
-  /** Pass before the first byte, as a heartbeat does. */
+  /** `send`, `firstByte` and `pass` one after the other, instead of all in the tick in which the answer begins. */
+  inSteps?: boolean
+  /** In steps, and pass before the first byte, as a heartbeat does. */
   early?: boolean
+  /** Authorities the origin trusts for https. */
+  ca?: string
+  /** What takes the clients in; absent: HTTP/1.1 in the clear. */
+  door?: Pick<Parameters<typeof serve>[0], 'createServer' | 'serverOptions'>
 }
 
 export interface Wire {
@@ -75,11 +84,12 @@ export interface Wire {
 
 /** One gateway with nothing in it but the pipe. */
 export async function openWire(engine: RawEngine, options: WireOptions = {}): Promise<Wire> {
-  const origin = socketOrigin()
+  const origin = socketOrigin(options.ca === undefined ? {} : { ca: options.ca })
   const ends: PassEnd[] = []
   const failures: OriginError[] = []
   const wire = { options, ends, failures, origin }
   const server = serve({
+    ...(options.door as object),
     port: 0,
     hostname: '127.0.0.1',
     fetch: async (request, env) => {
@@ -87,7 +97,7 @@ export async function openWire(engine: RawEngine, options: WireOptions = {}): Pr
       ;(env as { outgoing: import('node:http').ServerResponse }).outgoing.on('close', () => gone.abort(new Error('client gone')))
       const body = new Uint8Array(await request.arrayBuffer())
       try {
-        const answer = await origin.send({
+        const asked: OriginRequest = {
           target: { id: 'a', url: engine.url, headers: [], binding: null },
           method: 'POST',
           path: new URL(request.url).pathname,
@@ -96,24 +106,32 @@ export async function openWire(engine: RawEngine, options: WireOptions = {}): Pr
           connectMs: 1000,
           firstByteMs: options.firstByteMs ?? 5000,
           signal: gone.signal,
-        })
+        }
+        const pass = (answer: OriginAnswer): Response =>
+          answer.pass({
+            scope: { background: () => {}, client: env, remoteAddress: null },
+            status: answer.status,
+            headers: [...answer.headers, 'x-ours', 'yes'],
+            observe: true,
+            hideUsage: options.hideUsage ?? false,
+            endsWithDone: options.endsWithDone ?? false,
+            findResponseId: options.findResponseId ?? false,
+            heartbeatMs: options.heartbeatMs ?? 0,
+            idleMs: options.idleMs ?? 5000,
+            eventStep: 0,
+            onEvents: () => {},
+            onFirstByte: () => {},
+            cutEvent: (failure) => new TextEncoder().encode(`data: {"error":"${failure}"}\n\n`),
+            settled: (end) => void ends.push(end),
+          })
+        if (options.inSteps !== true && options.early !== true) {
+          return await new Promise<Response>((resolve, reject) =>
+            origin.begin!(asked, { patienceMs: 0, head: () => true, begun: (answer) => resolve(pass(answer)), failed: reject }),
+          )
+        }
+        const answer = await origin.send(asked)
         if (options.early !== true) await answer.firstByte()
-        return answer.pass({
-          scope: { background: () => {}, client: env, remoteAddress: null },
-          status: answer.status,
-          headers: [...answer.headers, 'x-ours', 'yes'],
-          observe: true,
-          hideUsage: options.hideUsage ?? false,
-          endsWithDone: options.endsWithDone ?? false,
-          findResponseId: options.findResponseId ?? false,
-          heartbeatMs: options.heartbeatMs ?? 0,
-          idleMs: options.idleMs ?? 5000,
-          eventStep: 0,
-          onEvents: () => {},
-          onFirstByte: () => {},
-          cutEvent: (failure) => new TextEncoder().encode(`data: {"error":"${failure}"}\n\n`),
-          settled: (end) => void ends.push(end),
-        })
+        return pass(answer)
       } catch (error) {
         if (error instanceof OriginError) failures.push(error)
         return new Response(error instanceof OriginError ? error.failure : 'gone', { status: 502 })
@@ -126,7 +144,7 @@ export async function openWire(engine: RawEngine, options: WireOptions = {}): Pr
     port: (server.address() as AddressInfo).port,
     close: async () => {
       origin.close()
-      ;(server as import('node:http').Server).closeAllConnections()
+      ;(server as import('node:http').Server).closeAllConnections?.()
       server.close()
       await once(server, 'close')
     },

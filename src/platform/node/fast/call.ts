@@ -9,6 +9,7 @@ import { cancelDeadline, setDeadline } from '../alarms.ts'
 import { Deadline } from '../timer-wheel.ts'
 import type { ParsedHead } from './answer-head.ts'
 import { BodyFraming, BROKEN, MORE } from './body-framing.ts'
+import { BodyQueue } from './body-queue.ts'
 import { MalformedAnswer, type Connection, type ConnectionUser } from './connection.ts'
 import type { EngineConnections } from './engine-connections.ts'
 import { SocketAnswer } from './socket-answer.ts'
@@ -69,13 +70,12 @@ export class Call implements ByteSource, ConnectionUser {
   readonly #firstByteBy: number
   readonly #onAbort = (): void => this.#aborted()
   #reusable = false
-  #queue: Buffer[] = []
-  #queuedBytes = 0
+  /** What nobody has asked for yet; made when there is something to wait. */
+  #queue: BodyQueue | null = null
   #read: Read | null = null
   #paused = false
   #ended = false
   #failure: unknown = null
-  #waiting: { resolve(chunk: Uint8Array | null): void; reject(error: unknown): void } | null = null
   #sink: BodySink | null = null
 
   constructor(parts: CallParts, beginning: Beginning) {
@@ -143,10 +143,9 @@ export class Call implements ByteSource, ConnectionUser {
   }
 
   read(): Promise<Uint8Array | null> {
-    return new Promise((resolve, reject) => {
-      this.#waiting = { resolve, reject }
-      this.#serve()
-    })
+    const piece = this.#queued.read()
+    this.resume()
+    return piece
   }
 
   stop(reason: unknown): void {
@@ -174,9 +173,7 @@ export class Call implements ByteSource, ConnectionUser {
   handOver(sink: BodySink): Waiting {
     this.#sink = sink
     this.#beginning = null
-    const waiting = { pieces: this.#queue, read: this.#read, ended: this.#ended, failure: this.#failure }
-    this.#queue = []
-    this.#queuedBytes = 0
+    const waiting = { pieces: this.#queue?.takeAll() ?? [], read: this.#read, ended: this.#ended, failure: this.#failure }
     this.#read = null
     this.resume()
     return waiting
@@ -195,7 +192,7 @@ export class Call implements ByteSource, ConnectionUser {
 
   /** The payload that has come and that nobody has taken, as far as one event. */
   begun(): Buffer {
-    if (this.#queue.length > 0 || this.#read === null) return Buffer.concat([...this.#queue, ...this.#payload()])
+    if (this.#queue !== null || this.#read === null) return Buffer.concat([...(this.#queue?.pieces ?? []), ...this.#payload()])
     const { ranges } = this.framing!
     if (ranges.length === 0) return this.#read.bytes.subarray(0, 0)
     const first = this.#read.bytes.subarray(ranges[0]!, ranges[1]!)
@@ -220,7 +217,7 @@ export class Call implements ByteSource, ConnectionUser {
   #hasContent(bytes: Buffer, { ranges, ended }: BodyFraming): boolean {
     if (ended) return true
     if (!this.#answer!.sse) return ranges.length > 0
-    if (this.#queuedBytes > PRELUDE_BYTES) return true
+    if (this.#queue !== null && this.#queue.size > PRELUDE_BYTES) return true
     for (let i = 0; i < ranges.length; i += 2) if (this.#prelude.hasContent(bytes, ranges[i]!, ranges[i + 1]!)) return true
     return false
   }
@@ -266,10 +263,16 @@ export class Call implements ByteSource, ConnectionUser {
     // A copy: the connection reads on into the same memory.
     const payload = Buffer.concat(this.#payload())
     this.#read = null
-    this.#queue.push(payload)
-    this.#queuedBytes += payload.length
-    if (this.#queuedBytes > QUEUE_BYTES && !this.#paused) this.pause()
-    this.#serve()
+    this.#queued.put(payload)
+    if (this.#queued.size > QUEUE_BYTES && !this.#paused) this.pause()
+  }
+
+  get #queued(): BodyQueue {
+    if (this.#queue !== null) return this.#queue
+    this.#queue = new BodyQueue()
+    if (this.#ended) this.#queue.end()
+    if (this.#failure !== null) this.#queue.fail(this.#failure)
+    return this.#queue
   }
 
   #payload(): Buffer[] {
@@ -277,20 +280,6 @@ export class Call implements ByteSource, ConnectionUser {
     const pieces: Buffer[] = []
     if (this.#read !== null) for (let i = 0; i < ranges.length; i += 2) pieces.push(this.#read.bytes.subarray(ranges[i]!, ranges[i + 1]!))
     return pieces
-  }
-
-  #serve(): void {
-    const waiting = this.#waiting
-    if (waiting === null) return
-    const chunk = this.#queue.shift()
-    if (chunk === undefined && !this.#ended && this.#failure === null) return
-    this.#waiting = null
-    if (chunk !== undefined) {
-      this.#queuedBytes -= chunk.length
-      this.resume()
-      waiting.resolve(chunk)
-    } else if (this.#ended) waiting.resolve(null)
-    else waiting.reject(this.#failure)
   }
 
   /** The close was the end of the message. */
@@ -307,7 +296,7 @@ export class Call implements ByteSource, ConnectionUser {
     const beginning = this.#beginning
     this.#beginning = null
     beginning?.begun(this.#answer!, false)
-    this.#serve()
+    this.#queue?.end()
   }
 
   #fail(reason: unknown): void {
@@ -315,7 +304,7 @@ export class Call implements ByteSource, ConnectionUser {
     const beginning = this.#beginning
     this.#beginning = null
     if (this.#sink !== null) return this.#sink.broken(reason)
-    if (beginning === null) return this.#serve()
+    if (beginning === null) return this.#queue?.fail(reason)
     this.release()
     beginning.failed(reason)
   }

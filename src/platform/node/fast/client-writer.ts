@@ -30,6 +30,11 @@ export class ClientWriter {
     return this.#waiting
   }
 
+  /** Bytes may go to the client as the engine framed them. */
+  get asFramed(): boolean {
+    return this.#ours || this.#framing.chunks === null
+  }
+
   /** Memory given to the last write is still in use. */
   get holds(): boolean {
     const { socket } = this.#outgoing

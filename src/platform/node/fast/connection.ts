@@ -45,9 +45,10 @@ export class Connection {
   #answered = false
   #error: Error | null = null
 
-  constructor(url: URL, release: (connection: Connection, reusable: boolean) => void) {
+  /** @param ca authorities trusted for https; undefined: those Node trusts */
+  constructor(url: URL, ca: string | undefined, release: (connection: Connection, reusable: boolean) => void) {
     this.#release = release
-    this.socket = url.protocol === 'https:' ? this.#openTls(url) : this.#openPlain(url)
+    this.socket = url.protocol === 'https:' ? this.#openTls(url, ca) : this.#openPlain(url)
     this.socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => (this.connected = true))
     this.socket.on('error', (error) => (this.#error = error))
     this.socket.on('end', () => this.#ended())
@@ -122,13 +123,14 @@ export class Connection {
     })
   }
 
-  #openTls(url: URL): tls.TLSSocket {
+  #openTls(url: URL, ca: string | undefined): tls.TLSSocket {
     const host = bareHost(url)
     const socket = tls.connect({
       host,
       port: Number(url.port || 443),
       ...(net.isIP(host) === 0 ? { servername: host } : {}),
       ALPNProtocols: ['http/1.1'],
+      ...(ca === undefined ? {} : { ca }),
     })
     socket.setNoDelay(true)
     socket.setKeepAlive(true)

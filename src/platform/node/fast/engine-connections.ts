@@ -6,6 +6,8 @@ export interface PoolLimits {
   readonly idleMs: number
   readonly maxIdle: number
   readonly now: () => number
+  /** Authorities trusted for https engines, PEM; absent: those Node trusts. */
+  readonly ca?: string | undefined
 }
 
 export class EngineConnections {
@@ -32,7 +34,7 @@ export class EngineConnections {
         return idle
       }
     }
-    const connection = new Connection(this.#url, (done, reusable) => this.#back(done, reusable))
+    const connection = new Connection(this.#url, this.#limits.ca, (done, reusable) => this.#back(done, reusable))
     this.#all.add(connection)
     return connection
   }

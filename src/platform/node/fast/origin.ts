@@ -11,6 +11,8 @@ export interface NodeOriginOptions {
   readonly idleSocketMs?: number
   /** Idle connections kept to one engine. */
   readonly maxIdleSockets?: number
+  /** Authorities trusted for https engines, PEM; absent: those Node trusts, NODE_EXTRA_CA_CERTS among them. */
+  readonly ca?: string
 }
 
 export interface NodeOrigin extends Origin {
@@ -40,7 +42,7 @@ export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
     let engine = engines.get(base)
     if (engine === undefined) {
       const url = new URL(base)
-      const limits = { idleMs: options.idleSocketMs ?? IDLE_MS, maxIdle: options.maxIdleSockets ?? MAX_IDLE, now }
+      const limits = { idleMs: options.idleSocketMs ?? IDLE_MS, maxIdle: options.maxIdleSockets ?? MAX_IDLE, now, ca: options.ca }
       engine = { url, basePath: url.pathname.replace(/\/$/, ''), connections: new EngineConnections(url, limits) }
       engines.set(base, engine)
     }

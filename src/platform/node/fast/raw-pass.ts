@@ -23,6 +23,7 @@ export interface RawPassParts {
 
 const ENDED_EARLY = new OriginError('reset', 'the stream ended without [DONE]')
 const PING = Buffer.from(': ping\n\n')
+const CRLF_BYTES = 2
 const USAGE = Buffer.from('"usage"')
 
 export class RawPass implements BodySink {
@@ -35,6 +36,8 @@ export class RawPass implements BodySink {
   /** Only while no content has come. */
   #prelude: Prelude | null = null
   #inStep = true
+  /** The last read ended where a chunk ends. */
+  #aligned = true
   #started = false
   #over = false
   #bytes = 0
@@ -70,6 +73,7 @@ export class RawPass implements BodySink {
       this.#passed.startRead()
     }
     // What waited is framed by us, and what came in this read with it.
+    this.#aligned = read.whole
     this.#inStep = read.whole && held.length === 0 && pieces.length === 0
     this.take(read.bytes, call.framing!, read.last)
     if (this.#over) return
@@ -84,9 +88,10 @@ export class RawPass implements BodySink {
     const heldBefore = this.#tap.heldBytes
     this.#feedAll(bytes, framing.ranges)
     if (last) this.#tap.end(this.#passed.emit)
-    if (last && this.#undone()) return this.#endedEarly()
+    if (last && this.#undone()) return this.#endedEarly(bytes, framing)
     this.#write(bytes, framing, { last, heldBefore })
     this.#passed.clear()
+    this.#aligned = framing.aligned
     if (last) return this.#settle('complete', null)
     if (this.#writer.full) this.#parts.call.pause()
   }
@@ -94,9 +99,7 @@ export class RawPass implements BodySink {
   broken(reason: unknown): void {
     if (this.#over) return
     if (!(reason instanceof OriginError)) return this.clientGone()
-    const whole = this.#parts.sse && this.#tap.atBoundary && this.#writer.atBoundary(this.#parts.call.framing!, this.#inStep)
-    this.#settle('engine_cut', reason.failure)
-    this.#writer.cut(whole ? this.#parts.reply.cutEvent(reason.failure) : null)
+    this.#cut(reason, this.#parts.sse && this.#tap.atBoundary && this.#writer.atBoundary(this.#parts.call.framing!, this.#inStep))
   }
 
   clientGone(): void {
@@ -121,6 +124,12 @@ export class RawPass implements BodySink {
 
   get #heartbeatMs(): number {
     return this.#parts.sse ? this.#parts.reply.heartbeatMs : 0
+  }
+
+  /** `tell`: there is room for one last event. */
+  #cut({ failure }: OriginError, tell: boolean): void {
+    this.#settle('engine_cut', failure)
+    this.#writer.cut(tell ? this.#parts.reply.cutEvent(failure) : null)
   }
 
   /** When the next limit may be reached. A slow client's silence is its own. */
@@ -151,10 +160,11 @@ export class RawPass implements BodySink {
   #beganWithout(ended: boolean, failure: unknown): void {
     const { call, outgoing } = this.#parts
     if (ended) this.#tap.end(this.#passed.emit)
-    if (ended && this.#undone()) return this.#endedEarly()
-    this.#inStep = call.framing!.aligned
-    this.#writer.rebuilt(this.#passed.pieces, ended)
+    const undone = ended && this.#undone()
+    this.#inStep = this.#aligned = call.framing!.aligned
+    this.#writer.rebuilt(this.#passed.pieces, ended && !undone)
     this.#passed.clear()
+    if (undone) return this.broken(ENDED_EARLY)
     if (ended) return this.#settle('complete', null)
     if (failure !== null) return this.broken(failure)
     if (outgoing.destroyed) return this.clientGone()
@@ -165,7 +175,7 @@ export class RawPass implements BodySink {
   #write(bytes: Buffer, framing: BodyFraming, { last, heldBefore }: { readonly last: boolean; readonly heldBefore: number }): void {
     const { hideUsage } = this.#parts.reply
     // Where an event may have to be left out: whole chunks only.
-    const raw = framing.kind === 'length' || (this.#inStep && (!hideUsage || (heldBefore === 0 && (framing.aligned || last))))
+    const raw = framing.kind === 'length' || (this.#writer.asFramed && this.#inStep && (!hideUsage || (heldBefore === 0 && (framing.aligned || last))))
     if (raw && this.#passed.all) return this.#writer.raw(bytes, last)
     const kept = raw && framing.chunks?.trailers === false ? this.#passed.withoutDropped(bytes, framing.ranges) : null
     if (kept !== null) return this.#writer.parts(kept, last)
@@ -179,10 +189,14 @@ export class RawPass implements BodySink {
     return sse && reply.observe && reply.endsWithDone === true && !this.#tap.done
   }
 
-  #endedEarly(): void {
-    this.#writer.rebuilt(this.#passed.pieces, false)
-    this.#inStep = false
-    this.broken(ENDED_EARLY)
+  /** All that came passes, but for the end. */
+  #endedEarly(bytes: Buffer, framing: BodyFraming): void {
+    const { ranges } = framing
+    if (this.#writer.asFramed && this.#inStep && this.#passed.all && ranges.length > 0) this.#writer.raw(bytes.subarray(0, ranges.at(-1)! + CRLF_BYTES), false)
+    else if (!this.#inStep || this.#aligned) this.#writer.rebuilt(this.#passed.piecesOf(bytes, ranges), false)
+    // In the middle of a chunk there is no place for a word of ours.
+    else return this.#cut(ENDED_EARLY, false)
+    this.#cut(ENDED_EARLY, this.#tap.atBoundary)
   }
 
   #feedAll(bytes: Buffer, ranges: readonly number[]): void {
