@@ -1,13 +1,16 @@
 /**
  * What the gateway costs: our Node gateway, a plain `node:http` pipe and the bare engine, interleaved in one run over
- * the same stub engines. CPU per request is the robust figure; times are medians of repeats on one shared machine.
+ * the same stub engines, and other gateways where they are installed. CPU per request is the robust figure; times are
+ * medians of repeats on one shared machine.
  *
- * Flags: --repeats 3 · --seconds 3 · --policy predicted · --compare FILE (a result saved by --json) · --quick
+ * Flags: --repeats 3 · --seconds 3 · --policy predicted · --vocab FILE (compiled; the gateway once more, with exact tokens)
+ *        --peers vllm-router:round_robin,vllm-router:cache_aware,nginx … · --compare FILE (a result saved by --json) · --quick
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { median } from './median.ts'
+import { startPeer, type StartedPeer } from './proxy/peers.ts'
 import { rssBytes, runLoad, startScript, type LoadPlan, type LoadResult, type Started } from './proxy/processes.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
@@ -28,76 +31,96 @@ const SCENARIOS: readonly Scenario[] = [
 const ENGINES = 4
 
 interface Subject {
-  readonly name: 'engine' | 'pipe' | 'firstlight'
-  readonly started: Started
+  /** `engine`, `pipe`, `firstlight` and what the flags add. */
+  readonly name: string
+  readonly started: Started | StartedPeer
 }
 
 export default async function proxy({ flags, note }: BenchOptions): Promise<BenchResult> {
-  const repeats = Number(flags.repeats ?? (flags.quick ? 1 : 3))
-  const ms = Number(flags.seconds ?? (flags.quick ? 1 : 3)) * 1000
-  const engines: Started[] = []
-  for (let i = 0; i < ENGINES; i++) engines.push(await startScript('stub-engine.ts', ['0']))
-  const urls = engines.map(({ port }) => `http://127.0.0.1:${port}`)
+  const repeats = Number(flags['repeats'] ?? (flags['quick'] ? 1 : 3))
+  const ms = Number(flags['seconds'] ?? (flags['quick'] ? 1 : 3)) * 1000
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-bench-'))
-  const subjects: Subject[] = [
-    { name: 'engine', started: engines[0]! },
-    { name: 'pipe', started: await startScript('http-pipe.ts', urls) },
-    { name: 'firstlight', started: await startGateway(folder, urls, String(flags.policy ?? 'predicted')) },
-  ]
+  const started: Started[] = []
   try {
+    for (let i = 0; i < ENGINES; i++) started.push(await startScript('stub-engine.ts', ['0']))
+    const urls = started.map(({ port }) => `http://127.0.0.1:${port}`)
+    const subjects: Subject[] = [{ name: 'engine', started: started[0]! }]
+    for await (const subject of gateways({ folder, urls, flags, note })) {
+      started.push(subject.started)
+      subjects.push(subject)
+    }
     const runs = new Map<string, LoadResult[]>()
     for (let repeat = 0; repeat < repeats; repeat++) {
       for (const scenario of SCENARIOS) {
-        for (const subject of subjects) {
-          note(`${repeat + 1}/${repeats} ${scenario.name} ${subject.name}`)
-          const plan: LoadPlan = { ...scenario, port: subject.started.port, ms, warmMs: repeat === 0 ? 2000 : 500 }
-          const result = await runLoad(plan, subject.name === 'engine' ? null : subject.started.pid)
-          const key = `${scenario.name}|${subject.name}`
+        for (const { name, started: subject } of subjects) {
+          note(`${repeat + 1}/${repeats} ${scenario.name} ${name}`)
+          const plan: LoadPlan = { ...scenario, port: subject.port, ms, warmMs: repeat === 0 ? 2000 : 500, head: 'head' in subject ? subject.head : '' }
+          const result = await runLoad(plan, name === 'engine' ? null : subject.pid)
+          const key = `${scenario.name}|${name}`
           runs.set(key, [...(runs.get(key) ?? []), result])
         }
       }
     }
-    const rows = rowsOf(runs)
-    const headline = { ...headlineOf(rows), rss_mb: Math.round(rssBytes(subjects[2]!.started.pid) / 2 ** 20) }
-    if (typeof flags.compare === 'string') compare(flags.compare, rows, note)
-    return { rows, headline }
+    const rss = new Map(subjects.map(({ name, started: { pid } }) => [name, Math.round(rssBytes(pid) / 2 ** 20)]))
+    const rows = rowsOf(runs, subjects, rss)
+    if (typeof flags['compare'] === 'string') compare(flags['compare'], rows, note)
+    return { rows, headline: { ...headlineOf(rows), rss_mb: rss.get('firstlight')! } }
   } finally {
-    for (const { started } of subjects) started.stop()
-    for (const engine of engines) engine.stop()
+    for (const one of started) one.stop()
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-async function startGateway(folder: string, urls: readonly string[], policy: string): Promise<Started> {
-  const file = join(folder, 'firstlight.yaml')
-  const list = urls.map((url, i) => `          - { id: e${i}, url: "${url}" }`).join('\n')
-  writeFileSync(
-    file,
-    `listen: 127.0.0.1:0\nlog: { level: warn }\nclusters:\n  - id: bench\n    pools:\n      - model: fake\n        policy: ${policy}\n        engines:\n${list}\n`,
-  )
+interface Site extends Pick<BenchOptions, 'flags' | 'note'> {
+  readonly folder: string
+  readonly urls: readonly string[]
+}
+
+/** The pipe, ours, and whoever else is asked for. */
+async function* gateways({ folder, urls, flags, note }: Site): AsyncGenerator<Subject> {
+  const policy = String(flags['policy'] ?? 'predicted')
+  yield { name: 'pipe', started: await startScript('http-pipe.ts', urls) }
+  yield { name: 'firstlight', started: await startGateway(folder, urls, { policy, vocabulary: null }) }
+  if (typeof flags['vocab'] === 'string') yield { name: 'firstlight exact', started: await startGateway(folder, urls, { policy, vocabulary: resolve(flags['vocab']) }) }
+  for (const name of String(flags['peers'] ?? '').split(',').filter((word) => word !== '')) {
+    note(`starting ${name} …`)
+    yield { name, started: await startPeer(name, urls, folder) }
+  }
+}
+
+interface Gateway {
+  readonly policy: string
+  /** A compiled vocabulary; null: prompts are measured in bytes. */
+  readonly vocabulary: string | null
+}
+
+async function startGateway(folder: string, urls: readonly string[], { policy, vocabulary }: Gateway): Promise<Started> {
+  const file = join(folder, `firstlight-${vocabulary === null ? 'bytes' : 'exact'}.json`)
+  const pool = { model: 'fake', policy, ...(vocabulary === null ? {} : { tokenizer: vocabulary }), engines: urls.map((url, i) => ({ id: `e${i}`, url })) }
+  writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', log: { level: 'warn' }, clusters: [{ id: 'bench', pools: [pool] }] }))
   return startScript('gateway.ts', [file])
 }
 
-function rowsOf(runs: ReadonlyMap<string, readonly LoadResult[]>): BenchRow[] {
-  const rows: BenchRow[] = []
-  for (const { name } of SCENARIOS) {
+function rowsOf(runs: ReadonlyMap<string, readonly LoadResult[]>, subjects: readonly Subject[], rss: ReadonlyMap<string, number>): BenchRow[] {
+  return SCENARIOS.flatMap(({ name }) => {
     const bare = runs.get(`${name}|engine`)!
     const pipe = runs.get(`${name}|pipe`)!
-    for (const subject of ['engine', 'pipe', 'firstlight'] as const) {
+    return subjects.map(({ name: subject }) => {
       const results = runs.get(`${name}|${subject}`)!
-      rows.push({
+      const isEngine = subject === 'engine'
+      return {
         scenario: name,
         subject,
-        cpu_us: subject === 'engine' ? null : median(results.map((result) => result.cpu_us!)),
-        cpu_ratio_vs_pipe: subject === 'engine' ? null : median(results.map((result, i) => result.cpu_us! / pipe[i]!.cpu_us!)),
+        cpu_us: isEngine ? null : median(results.map(({ cpu_us }) => cpu_us!)),
+        cpu_ratio_vs_pipe: isEngine ? null : median(results.map(({ cpu_us }, i) => cpu_us! / pipe[i]!.cpu_us!)),
         ttfb_added_ms_p50: median(results.map((result, i) => result.ttfb_ms_p50 - bare[i]!.ttfb_ms_p50)),
         ttfb_added_ms_p99: median(results.map((result, i) => result.ttfb_ms_p99 - bare[i]!.ttfb_ms_p99)),
-        requests: results.reduce((sum, result) => sum + result.requests, 0),
-        errors: results.reduce((sum, result) => sum + result.errors, 0),
-      })
-    }
-  }
-  return rows
+        requests: results.reduce((sum, { requests }) => sum + requests, 0),
+        errors: results.reduce((sum, { errors }) => sum + errors, 0),
+        rss_mb: isEngine ? null : rss.get(subject)!,
+      }
+    })
+  })
 }
 
 function headlineOf(rows: readonly BenchRow[]): Record<string, number | null> {

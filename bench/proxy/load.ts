@@ -11,6 +11,7 @@ interface Plan {
   readonly ms: number
   readonly warmMs: number
   readonly pace: readonly [ttftMs: number, itlMs: number]
+  readonly head?: string
 }
 
 const plan = JSON.parse(process.argv[2]!) as Plan
@@ -31,7 +32,7 @@ function request(): Buffer {
     user: `pace-${plan.pace[0]}-${plan.pace[1]}`,
   })
   return Buffer.from(
-    `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n${plan.head ?? ''}\r\n${body}`,
   )
 }
 

@@ -18,7 +18,7 @@ export interface Started {
 /** Starts a script that prints `{"port":N}` once it listens. */
 export async function startScript(file: string, args: readonly string[]): Promise<Started> {
   const child = spawn(process.execPath, [here(file), ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
-  running.add(child)
+  const stop = guard(child)
   const port = await new Promise<number>((resolve, reject) => {
     let text = ''
     child.stdout.on('data', (bytes) => {
@@ -28,13 +28,15 @@ export async function startScript(file: string, args: readonly string[]): Promis
     })
     child.once('exit', (code) => reject(new Error(`${file} ended with ${code} before it listened: ${text}`)))
   })
-  return {
-    pid: child.pid!,
-    port,
-    stop: () => {
-      running.delete(child)
-      child.kill('SIGTERM')
-    },
+  return { pid: child.pid!, port, stop }
+}
+
+/** Ends with this process at the latest. Hands back what ends it before. */
+export function guard(child: ChildProcess): () => void {
+  running.add(child)
+  return () => {
+    running.delete(child)
+    child.kill('SIGTERM')
   }
 }
 
@@ -45,6 +47,8 @@ export interface LoadPlan {
   readonly ms: number
   readonly warmMs: number
   readonly pace: readonly [number, number]
+  /** Lines of the request's head, beside the usual ones. */
+  readonly head?: string
 }
 
 export interface LoadResult {

@@ -40,6 +40,13 @@ function stream(socket: net.Socket, pace: Pace, usage: boolean): void {
   setTimeout(next, pace.ttftMs)
 }
 
+/** For gateways that ask for tokens first: one for every four bytes. */
+function rendered(bytes: number): string {
+  const ids = JSON.stringify(Array.from({ length: bytes >> 2 }, (_, at) => (at * 7919) % 50_000))
+  const text = `{"request_id":"r","model":"fake","count":${bytes >> 2},"token_ids":${ids},"tokens":${ids}}`
+  return `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`
+}
+
 const server = net.createServer({ noDelay: true }, (socket) => {
   let buffered: Buffer = Buffer.alloc(0)
   socket.on('error', () => {})
@@ -55,6 +62,10 @@ const server = net.createServer({ noDelay: true }, (socket) => {
       buffered = buffered.subarray(end + 4 + length)
       if (!head.startsWith('POST')) {
         socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${PLAIN.length}\r\n\r\n${PLAIN}`)
+        continue
+      }
+      if (head.startsWith('POST /v1/chat/completions/render') || head.startsWith('POST /tokenize')) {
+        socket.write(rendered(body.length))
         continue
       }
       // The pace travels in the prompt's user field, which every gateway passes on.
