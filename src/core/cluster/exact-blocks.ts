@@ -99,20 +99,15 @@ export class ExactBlocks {
 
   #makeRoom(engine: number): void {
     const words = Math.max(this.#wordsPerSlot, (engine >>> 5) + 1)
-    const isFull = this.#usedSlots >= (this.#keys.length >>> 1) * MAX_LOAD
-    if (words > this.#wordsPerSlot || isFull) this.#rebuild(words)
+    if (words > this.#wordsPerSlot || this.#usedSlots >= (this.#keys.length >>> 1) * MAX_LOAD) this.#rebuild(words)
   }
 
   /** Leaves out what nobody holds; room for as much again. */
   #rebuild(words: number): void {
-    const before = { keys: this.#keys, holders: this.#holders, words: this.#wordsPerSlot }
+    const [keys, holders, before] = [this.#keys, this.#holders, this.#wordsPerSlot]
     const held: number[] = []
-    for (let slot = 0; slot < before.keys.length >>> 1; slot += 1) {
-      for (let word = 0; word < before.words; word += 1) {
-        if (before.holders[slot * before.words + word] === 0) continue
-        held.push(slot)
-        break
-      }
+    for (let slot = 0; slot < keys.length >>> 1; slot += 1) {
+      if (holders.subarray(slot * before, (slot + 1) * before).some(Boolean)) held.push(slot)
     }
     let slots = FIRST_SLOTS
     while (slots * MAX_LOAD < held.length * 1.5) slots *= 2
@@ -122,11 +117,9 @@ export class ExactBlocks {
     this.#usedSlots = held.length
     this.reach = new Int32Array(words * 32)
     for (const slot of held) {
-      const [lo, hi] = [before.keys[slot * 2]!, before.keys[slot * 2 + 1]!]
-      const to = this.#slot(lo, hi)
-      this.#keys[to * 2] = lo
-      this.#keys[to * 2 + 1] = hi
-      for (let word = 0; word < before.words; word += 1) this.#holders[to * words + word] = before.holders[slot * before.words + word]!
+      const to = this.#slot(keys[slot * 2]!, keys[slot * 2 + 1]!)
+      this.#keys.set(keys.subarray(slot * 2, slot * 2 + 2), to * 2)
+      this.#holders.set(holders.subarray(slot * before, (slot + 1) * before), to * words)
     }
   }
 }
