@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { EventStream } from '../../src/core/kv-events/event-stream.ts'
+import type { EngineListener } from '../../src/platform/node/bridge/engine-listener.ts'
 import { Poster } from '../../src/platform/node/bridge/poster.ts'
 import { listenForStatus, statusMetrics } from '../../src/platform/node/bridge/status.ts'
 import { endpointsOf } from '../../src/platform/node/bridge/engines.ts'
@@ -149,18 +150,97 @@ describe('firstlight bridge', () => {
   })
 })
 
-describe('a gateway that a bridge cannot talk to', () => {
-  it('is named with its own words', async () => {
-    const server = createServer((_, response) => void response.writeHead(401).end('{"error":{"message":"This is not the admin key of this gateway."}}'))
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const stream = new EventStream({ pool: { model: 'm', blockTokens: 16 }, limits: { stepBlocks: 10, waitingBlocks: 10 }, replays: true })
-    const listener = { engine: { cluster: 'c', pool: { model: 'm', blockTokens: 16 }, id: 'a' }, stream, isHeard: true } as never
-    const log = { debug() {}, info() {}, warn() {}, error() {} }
-    const poster = new Poster([listener], { gateway: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, key: 'wrong', log, now: () => 0, epoch: 1, flushMs: 0, heartbeatMs: 1000 })
+interface SentFeed {
+  readonly engine: string
+  readonly seq: number
+  readonly reset: boolean
+  readonly stored: string
+}
+
+/** A gateway that answers as it is told, and a bridge's poster with one engine before it. */
+async function posterBefore(answers: ((feed: SentFeed) => { readonly status?: number; readonly body: string })[]) {
+  const sent: SentFeed[] = []
+  const lines: { readonly event: string; readonly fields: Readonly<Record<string, unknown>> }[] = []
+  const server = createServer((request, response) => {
+    void (async () => {
+      let text = ''
+      for await (const piece of request) text += String(piece)
+      const feed = (JSON.parse(text) as { pools: { feeds: SentFeed[] }[] }).pools[0]!.feeds[0]!
+      sent.push(feed)
+      const { status = 200, body } = answers[Math.min(sent.length, answers.length) - 1]!(feed)
+      response.writeHead(status).end(body)
+    })()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const stream = new EventStream({ pool: { model: 'm', blockTokens: 16 }, limits: { stepBlocks: 10, waitingBlocks: 10 }, replays: true })
+  const listener = { engine: { cluster: 'c', pool: { model: 'm', blockTokens: 16 }, id: 'a' }, stream, isHeard: true } as unknown as EngineListener
+  const keep = (event: string, fields: Readonly<Record<string, unknown>> = {}) => void lines.push({ event, fields })
+  const clock = { now: 0 }
+  const gateway = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const poster = new Poster([listener], { gateway, key: 'k', log: { debug: keep, info: keep, warn: keep, error: keep }, now: () => clock.now, epoch: 1, flushMs: 0, heartbeatMs: 1000 })
+  return { poster, stream, sent, lines, clock, listener, close: () => server.close() }
+}
+
+const state = (one: string, exact = true) => () => ({ body: JSON.stringify({ pools: [{ states: [one], exact_tokens: exact }] }) })
+
+describe('what a gateway answers a bridge', () => {
+  it('is named where it is a refusal, and everything stays to be sent', async () => {
+    const { poster, stream, close } = await posterBefore([() => ({ status: 401, body: '{"error":{"message":"This is not the admin key of this gateway."}}' })])
     await poster.round()
-    server.close()
+    close()
     expect(poster.problem).toContain('401')
     expect(poster.problem).toContain('not the admin key')
     expect(stream.log.isDue).toBe(true)
+  })
+
+  it('is waited for with the same step, and taken once it comes', async () => {
+    const { poster, stream, sent, close } = await posterBefore([state('ok'), () => ({ status: 503, body: 'busy' }), state('ok')])
+    await poster.round()
+    stream.log.hold(1, 2)
+    await poster.round()
+    stream.log.hold(3, 4)
+    await poster.round()
+    await poster.round()
+    close()
+    expect(sent.map(({ seq, reset }) => [seq, reset])).toEqual([[1, true], [2, false], [2, false], [3, false]])
+    expect(sent[2]!.stored).toBe(sent[1]!.stored)
+    expect(poster.problem).toBeNull()
+  })
+
+  it('may be that it lost the thread: then it is told everything', async () => {
+    const { poster, stream, sent, close } = await posterBefore([state('ok'), state('resync'), state('ok')])
+    stream.log.hold(1, 2)
+    await poster.round()
+    stream.log.hold(3, 4)
+    await poster.round()
+    await poster.round()
+    close()
+    expect(sent.map(({ reset }) => reset)).toEqual([true, false, true])
+    expect(Buffer.from(sent[2]!.stored, 'base64')).toHaveLength(16)
+    expect(poster.counts).toMatchObject({ resyncs: 1, steps: 2 })
+  })
+
+  it('may be that another bridge is at it: said once, and tried again later', async () => {
+    const { poster, sent, lines, clock, listener, close } = await posterBefore([state('stale')])
+    await poster.round()
+    await poster.round()
+    expect(sent).toHaveLength(1)
+    clock.now = 20_000
+    await poster.round()
+    close()
+    expect(sent).toHaveLength(2)
+    expect(poster.stateOf(listener)).toBe('stale')
+    expect(lines.filter(({ event }) => event === 'gateway refuses the feed').map(({ fields }) => fields['next'])).toEqual([expect.stringContaining('another bridge')])
+  })
+
+  it('is asked for with a sign of life when nothing changes', async () => {
+    const { poster, sent, clock, close } = await posterBefore([state('ok')])
+    await poster.round()
+    clock.now = 900
+    await poster.round()
+    clock.now = 1000
+    await poster.round()
+    close()
+    expect(sent.map(({ seq, stored }) => [seq, stored])).toEqual([[1, ''], [2, '']])
   })
 })
