@@ -221,6 +221,19 @@ describe('predicted', () => {
     expect(order('predicted', 4000, fleet(2), bare)[0]).toBe('cold')
   })
 
+  it('prices a second of work by the queues there are, (1 + n) squared, its own engine’s a quarter more, and no burst beyond three', () => {
+    const coldS = 0.02 + 4000 * 1e-4 + (16e6 / 2) * 1e-9
+    const values = { ...bare, workWeight: 1 }
+    const priced = (one: number, other: number) => costs('predicted', 4000, { one: { queuedPrefills: one }, other: { queuedPrefills: other } }, values)
+    expect(priced(0, 0)['one']).toBeCloseTo(coldS, 12)
+    // Both have one: (1 + 1)² seconds for each of its own.
+    expect(priced(1, 1)['one']).toBeCloseTo(4 * coldS, 12)
+    // One on average: twice 2 and a quarter of what the engine has more or less.
+    expect(priced(2, 0)['one']).toBeCloseTo(2 * 2.25 * coldS, 12)
+    expect(priced(2, 0)['other']).toBeCloseTo(2 * 1.75 * coldS, 12)
+    expect(priced(50, 50)['one']).toBeCloseTo(9 * coldS, 12)
+  })
+
   it('prefers a far engine that is fast enough, and a near one otherwise', () => {
     expect(order('predicted', 1000, nearAndFar(0.09), bare)[0]).toBe('far')
     expect(order('predicted', 1000, nearAndFar(0.11), bare)[0]).toBe('near')

@@ -66,8 +66,8 @@ function keepsCache({ promptTokens }: RouteRequest, candidates: readonly Seen[],
   }
 }
 
-/** More than this many queued prompts an engine is just "overloaded". */
-const MOST_PRESSURE = 40
+/** The queue of two that this is: beyond it stands a burst, which ends, and not a load that stays. */
+const MOST_PRESSURE = 8
 
 /** An engine's own queue against the fleet's: work there delays its own queue, and then everybody's, because others make way. */
 const OWN_SHARE = 0.25
