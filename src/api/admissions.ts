@@ -22,7 +22,8 @@ interface Making {
 /** One pool's. */
 interface Share {
   readonly route: PoolRoute
-  readonly request: PromptRequest
+  /** null: an answer has begun. */
+  request: PromptRequest | null
   prompt: PromptMeasure
   admission: Admission
   looked: boolean
@@ -45,6 +46,11 @@ export class Admissions {
     return this.#share(route).admission
   }
 
+  /** Nobody measures the prompt again. */
+  begun(): void {
+    for (const share of this.#shares) share.request = null
+  }
+
   /** Takes in what the engine counted. */
   learn(route: PoolRoute, { promptTokens }: Usage): void {
     for (const share of this.#shares) if (share.route === route) this.#meters.learn(route, share.prompt, promptTokens)
@@ -56,9 +62,9 @@ export class Admissions {
   }
 
   async #lookUp(share: Share): Promise<StageTimes> {
-    if (share.looked) return {}
-    share.looked = true
     const { route, request, prompt: own } = share
+    if (share.looked || request === null) return {}
+    share.looked = true
     const { measure, known, stages } = await this.#lookups.gather(route, {
       ...engineModel(this.#understood.model, route.pool),
       measure: own,
@@ -79,7 +85,7 @@ export class Admissions {
     for (const share of this.#shares) if (share.route === route) return share
     const request = promptOf(this.#understood, route, this.#wanted(route))
     const prompt = this.#meters.measure(route, request)
-    const share = { route, request, prompt, admission: admissionOf(this.#understood, route, prompt), looked: false }
+    const share: Share = { route, request, prompt, admission: admissionOf(this.#understood, route, prompt), looked: false }
     this.#shares.push(share)
     return share
   }

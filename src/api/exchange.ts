@@ -19,7 +19,8 @@ export interface Understood {
   readonly incoming: Incoming
   readonly endpoint: Endpoint
   readonly caller: Caller
-  readonly body: JsonBody
+  /** Empty once an answer has begun. */
+  body: JsonBody
   readonly fields: Fields
   readonly wishes: Wishes
   /** Name the client asked for. */
@@ -41,6 +42,8 @@ export function refuseWishes(wishes: Wishes, caller: Caller): void {
   })
 }
 
+const NO_BODY: JsonBody = { bytes: new Uint8Array(0), json: {} }
+
 /**
  * A request that passed the door, as `forward` takes it, watched to its end: from here on its line in the log is written
  * when it ends. Made for every request, so its methods are its class's, not closures.
@@ -52,7 +55,6 @@ export class DoorExchange implements Exchange {
   readonly method = 'POST'
   readonly path: string
   readonly headers: readonly string[]
-  readonly json: JsonBody['json']
   readonly stream: boolean
   readonly observe: boolean
   readonly hideUsage: boolean
@@ -82,7 +84,6 @@ export class DoorExchange implements Exchange {
     this.requestId = requestId
     this.receivedAt = incoming.receivedAt
     this.path = endpoint.path + incoming.query
-    this.json = body.json
     this.stream = endpoint.streams && fields.stream === true
     // Everything that is no stream is read on the way.
     this.observe = !this.stream || chance < routes[0]!.pool.observeShare
@@ -102,6 +103,18 @@ export class DoorExchange implements Exchange {
     const { trace } = this.#watch
     const headers = headersForEngine(request.headers, requestId)
     this.headers = trace === null ? headers : withTrace(headers, trace)
+  }
+
+  get json(): JsonBody['json'] {
+    return this.#understood.body.json
+  }
+
+  /** A stream may go on for hours: it does not hold on to its prompt. */
+  begun(): void {
+    this.#understood.body = NO_BODY
+    this.#made = []
+    this.#madeFor = null
+    this.#admissions.begun()
   }
 
   body({ pool }: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {

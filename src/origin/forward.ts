@@ -51,6 +51,7 @@ interface Orphaned {
 async function walk(exchange: Exchange, { ports, digests, suspect, stages, failed }: Walk): Promise<Response> {
   const avoid = new Map<string, string[]>()
   let orphaned: Orphaned | null = null
+  let isLastWord = false
   while (failed.length < MAX_ATTEMPTS) {
     const placed = await place(exchange, ports, digests, { attempt: failed.length, avoid, stages })
     if ('refused' in placed) {
@@ -59,6 +60,7 @@ async function walk(exchange: Exchange, { ports, digests, suspect, stages, faile
       const { cluster, decode, prefill } = orphaned
       avoid.set(cluster, [...avoid.get(cluster)!.filter((id) => id !== decode), prefill])
       orphaned = null
+      isLastWord = true
       continue
     }
     const outcome = await attempt({ exchange, ports, placed, stages, earlier: [...failed] })
@@ -68,7 +70,7 @@ async function walk(exchange: Exchange, { ports, digests, suspect, stages, faile
     const cluster = placed.route.cluster.id
     const engine = outcome.engine.id
     const prefill = placed.placement.kind === 'whole' ? null : placed.placement.prefill
-    if (prefill !== null && engine !== prefill && outcome.failure === 'status_5xx') orphaned = { cluster, decode: engine, prefill }
+    if (!isLastWord && prefill !== null && engine !== prefill && outcome.failure === 'status_5xx') orphaned = { cluster, decode: engine, prefill }
     avoid.set(cluster, [...(avoid.get(cluster) ?? []), engine])
   }
   throw failureOfAttempts(failed)

@@ -3,7 +3,7 @@ import type { AttemptFailure, Result } from '../core/cluster/contract.ts'
 import type { EngineTarget, OriginAnswer, PassEnd, Reply } from '../ports.ts'
 import type { AttemptFailed, Deal } from './attempt-failed.ts'
 import { cutEvent } from './cut-event.ts'
-import { passChanged } from './disagg/change.ts'
+import { passChanged, type AnswerChange } from './disagg/change.ts'
 import type { LastLeg } from './disagg/last-leg.ts'
 import type { ExchangeEnd } from './exchange.ts'
 import { headersForClient } from './headers.ts'
@@ -25,7 +25,8 @@ export class Streaming {
   readonly #answer: OriginAnswer
   readonly #dispatchedAt: number
   readonly #engine: EngineTarget
-  readonly #last: LastLeg | null
+  readonly #notes: readonly string[]
+  readonly #change: AnswerChange | null
   #begun = false
 
   constructor(deal: Deal, { answer, dispatchedAt, engine, last }: Passing) {
@@ -33,13 +34,17 @@ export class Streaming {
     this.#answer = answer
     this.#dispatchedAt = dispatchedAt
     this.#engine = engine
-    this.#last = last
+    const { notes } = deal.placed
+    // The leg itself holds the prompt.
+    this.#notes = last === null || last.notes.length === 0 ? notes : [...notes, ...last.notes]
+    this.#change = last?.change ?? null
   }
 
   /** `early`: the first byte is still to come. */
   pass(early: boolean): Response {
     if (!early) this.#firstByte()
-    const change = this.#answer.status >= 300 ? null : (this.#last?.change ?? null)
+    this.#deal.exchange.begun?.()
+    const change = this.#answer.status >= 300 ? null : this.#change
     if (this.#commented()) {
       // Without the client's socket the platform gives a stream to add to.
       const reply = { ...this.#reply(), scope: { ...this.#deal.exchange.scope, client: null } }
@@ -84,7 +89,7 @@ export class Streaming {
     // Who prefilled, where that was not the engine that answers.
     if (placement.kind !== 'whole' && placement.prefill !== null) headers.push('x-firstlight-prefill', placement.prefill)
     headers.push('x-firstlight-cluster', placed.route.cluster.id, 'x-firstlight-policy', placed.policy)
-    const notes = this.#notes()
+    const notes = this.#notes
     headers.push('x-firstlight-decision', notes.length === 0 ? exchange.id : `${exchange.id}; ${notes.join('; ')}`)
     headers.push('server-timing', serverTiming(stages.snapshot()))
     return headers
@@ -104,12 +109,7 @@ export class Streaming {
 
   #served(): ExchangeEnd['served'] {
     const { route, placement, policy, predictedTtftMs } = this.#deal.placed
-    return { cluster: route.cluster.id, pool: route.pool.model, engine: this.#engine.id, placement, policy, notes: this.#notes(), predictedTtftMs }
-  }
-
-  #notes(): readonly string[] {
-    const { notes } = this.#deal.placed
-    return this.#last === null || this.#last.notes.length === 0 ? notes : [...notes, ...this.#last.notes]
+    return { cluster: route.cluster.id, pool: route.pool.model, engine: this.#engine.id, placement, policy, notes: this.#notes, predictedTtftMs }
   }
 
   #settled(end: PassEnd): void {

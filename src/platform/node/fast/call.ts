@@ -4,7 +4,7 @@
  */
 import type { ByteSource } from '../../../origin/pulled-answer.ts'
 import { Prelude } from '../../../origin/events.ts'
-import { type Beginning, OriginError, type OriginRequest } from '../../../ports.ts'
+import { type Beginning, type GoneSignal, OriginError, type OriginRequest } from '../../../ports.ts'
 import { cancelDeadline, setDeadline } from '../alarms.ts'
 import { Deadline } from '../timer-wheel.ts'
 import type { ParsedHead } from './answer-head.ts'
@@ -57,7 +57,10 @@ export interface CallParts {
 }
 
 export class Call implements ByteSource, ConnectionUser {
-  readonly #parts: CallParts
+  /** What sending takes, and with it the prompt; null: an answer is coming, nothing is sent again. */
+  #parts: CallParts | null
+  readonly #host: string
+  readonly #signal: GoneSignal
   /** null: it has begun, or whoever asked takes it from here. */
   #beginning: Beginning | null
   #connection!: Connection
@@ -79,16 +82,18 @@ export class Call implements ByteSource, ConnectionUser {
   #sink: BodySink | null = null
 
   constructor(parts: CallParts, beginning: Beginning) {
-    const { request } = parts
+    const { request, host } = parts
     this.#parts = parts
+    this.#host = host
+    this.#signal = request.signal
     this.#beginning = beginning
     this.#firstByteBy = performance.now() + request.firstByteMs
   }
 
   /** Sends. The signal must not be aborted yet. */
   start(): void {
-    this.#parts.request.signal.addEventListener('abort', this.#onAbort)
-    this.#connection = this.#send(false)
+    this.#signal.addEventListener('abort', this.#onAbort)
+    this.#connection = this.#send(this.#parts!, false)
   }
 
   get holds(): boolean {
@@ -103,6 +108,7 @@ export class Call implements ByteSource, ConnectionUser {
 
   head(head: ParsedHead): void {
     this.framing = new BodyFraming(head.kind, head.length)
+    this.#parts = null
     this.#reusable = !head.close
     const answer = new SocketAnswer(head, this)
     this.#answer = answer
@@ -133,12 +139,12 @@ export class Call implements ByteSource, ConnectionUser {
   closed(error: Error | null, untouched: boolean): void {
     if (this.#ended || this.#failure !== null) return
     if (this.framing?.kind === 'close' && error === null) return this.#closedAtEnd(this.framing)
-    const { host, request } = this.#parts
+    const host = this.#host
     const { connected, reused } = this.#connection
     if (!connected) return this.#fail(new OriginError('connect', `cannot connect to ${host}: ${error?.message ?? 'closed'}`, { cause: error }))
     const malformed = error instanceof MalformedAnswer
     // The engine closed an idle connection as we took it: no work was begun, so a fresh one may try again.
-    if (!malformed && reused && untouched && !this.#retried && !request.signal.aborted) return this.#again()
+    if (!malformed && reused && untouched && this.#parts !== null && !this.#retried && !this.#signal.aborted) return this.#again(this.#parts)
     this.#fail(new OriginError(malformed ? 'malformed' : 'reset', `${host} broke the connection: ${error?.message ?? 'closed before the end'}`, { cause: error }))
   }
 
@@ -157,7 +163,8 @@ export class Call implements ByteSource, ConnectionUser {
   /** Lets go of the time limit and of the signal: the body has ended, or nobody wants it. */
   release(): void {
     cancelDeadline(this.#deadline)
-    this.#parts.request.signal.removeEventListener('abort', this.#onAbort)
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    this.#parts = null
   }
 
   firstByteIsHere(): void {
@@ -200,8 +207,7 @@ export class Call implements ByteSource, ConnectionUser {
     return first[first.length - 1] === 10 ? first : Buffer.concat(this.#payload())
   }
 
-  #send(fresh: boolean): Connection {
-    const { request, text, connections } = this.#parts
+  #send({ request, text, connections }: CallParts, fresh: boolean): Connection {
     const connection = connections.take(fresh)
     const leftMs = this.firstByteInMs
     this.wakeIn(connection.connecting ? Math.min(leftMs, request.connectMs) : leftMs)
@@ -209,9 +215,9 @@ export class Call implements ByteSource, ConnectionUser {
     return connection
   }
 
-  #again(): void {
+  #again(parts: CallParts): void {
     this.#retried = true
-    this.#connection = this.#send(true)
+    this.#connection = this.#send(parts, true)
   }
 
   #hasContent(bytes: Buffer, { ranges, ended }: BodyFraming): boolean {
@@ -236,12 +242,9 @@ export class Call implements ByteSource, ConnectionUser {
 
   #due(): void {
     if (this.#sink !== null) return this.#sink.due()
-    const { request, host } = this.#parts
     const leftMs = this.firstByteInMs
-    if (leftMs <= 0) return this.stop(new OriginError('first_byte_timeout', `nothing of an answer from ${host} within ${request.firstByteMs} ms`))
-    if (this.framing === null && this.#connection.connecting) {
-      return this.stop(new OriginError('connect_timeout', `no connection to ${host} within ${request.connectMs} ms`))
-    }
+    if (leftMs <= 0) return this.stop(new OriginError('first_byte_timeout', `no byte of a body from ${this.#host} in time`))
+    if (this.framing === null && this.#connection.connecting) return this.stop(new OriginError('connect_timeout', `no connection to ${this.#host} in time`))
     // Patience is over: whoever waits for the first byte goes on without it.
     const early = this.framing === null ? null : this.#beginning
     this.wakeIn(leftMs)
@@ -251,7 +254,7 @@ export class Call implements ByteSource, ConnectionUser {
   }
 
   #aborted(): void {
-    const { reason } = this.#parts.request.signal
+    const { reason } = this.#signal
     if (this.#answer === null) this.stop(reason)
     else this.#answer.gone(reason)
   }
