@@ -32,9 +32,10 @@ function range(from: number, to?: number, step = 1): number[] {
 const MONTHS = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December']
 const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
 
+const two = (value: number): string => String(value).padStart(2, '0')
+
 /** Python's `strftime` in the C locale and UTC, as far as chat templates use it. What it does not know stays as it is. */
 function strftime(date: Date, format: string): string {
-  const two = (value: number) => String(value).padStart(2, '0')
   const month = MONTHS[date.getUTCMonth()]!
   const day = DAYS[date.getUTCDay()]!
   const parts: Readonly<Record<string, string>> = {
