@@ -8,6 +8,7 @@ import { readArgs } from '../../src/platform/node/commands/args.ts'
 import { UsageError } from '../../src/platform/node/commands/command.ts'
 import { vocab } from '../../src/platform/node/commands/vocab.ts'
 import { fileVocabularies } from '../../src/platform/node/vocabulary.ts'
+import { warmUp } from '../../src/platform/node/warm-up.ts'
 import { openVocabularies } from '../../src/vocabulary.ts'
 
 const model = new URL('../vectors/model/', import.meta.url)
@@ -40,6 +41,10 @@ describe('firstlight vocab compile', () => {
     if (prompt.form !== 'chat') throw new Error('not a chat')
     expect(template?.(prompt)).toContain('<|im_start|>user\nhello<|im_end|>')
     const ids = new IdBuffer()
+    tokenizer.encode('hello', true, ids)
+    expect([...ids.ids.subarray(0, ids.length)]).toEqual([276, 78, 338])
+    warmUp([{ tokenizer }])
+    ids.clear()
     tokenizer.encode('hello', true, ids)
     expect([...ids.ids.subarray(0, ids.length)]).toEqual([276, 78, 338])
     expect((await firstlight('show', at('tiny.vocab'))).out).toContain('chat template')

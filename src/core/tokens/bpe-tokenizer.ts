@@ -140,6 +140,6 @@ export class BpeTokenizer implements ExactTokenizer {
     }
     const first = out.length
     this.#merger.merge(bytes, from, to, out)
-    this.#pieces.store(bytes.subarray(from, to), hash, out, first)
+    this.#pieces.store({ bytes, from, to }, hash, out, out.length - first)
   }
 }

@@ -6,6 +6,12 @@ const ARENA_IDS = 128 * 1024
 /** Longer pieces repeat too seldom to be worth the room. */
 export const CACHED_BYTES = 64
 
+export interface Piece {
+  readonly bytes: Uint8Array
+  readonly from: number
+  readonly to: number
+}
+
 /**
  * Ids of pieces that took merging, e.g. words that are not one token. Fixed memory (about 1.3 MB): one slot per
  * hash, where the newer piece wins, and everything is forgotten when the room for bytes or ids is used up.
@@ -35,18 +41,22 @@ export class PieceCache {
     for (let i = start; i < start + count; i++) target[out.length++] = this.#ids[i] as number
   }
 
-  /** Remembers that `piece`, whose hash is `hash`, gave the ids of `out` from `firstId` on. */
-  store(piece: Uint8Array, hash: number, out: IdBuffer, firstId: number): void {
-    const count = out.length - firstId
-    if (this.#usedBytes + piece.length > ARENA_BYTES || this.#usedIds + count > ARENA_IDS) {
+  /** Remembers that the piece `bytes[from, to)`, whose hash is `hash`, gave the last `count` ids of `out`. */
+  store(piece: Piece, hash: number, out: IdBuffer, count: number): void {
+    const { bytes, from, to } = piece
+    if (this.#usedBytes + to - from > ARENA_BYTES || this.#usedIds + count > ARENA_IDS) {
       this.#slots.fill(0)
       this.#usedBytes = 0
       this.#usedIds = 0
     }
-    this.#slots.set([this.#usedBytes, piece.length, this.#usedIds, count], (hash & (SLOTS - 1)) * 4)
-    this.#bytes.set(piece, this.#usedBytes)
-    this.#ids.set(out.ids.subarray(firstId, out.length), this.#usedIds)
-    this.#usedBytes += piece.length
-    this.#usedIds += count
+    const slots = this.#slots
+    const slot = (hash & (SLOTS - 1)) * 4
+    slots[slot] = this.#usedBytes
+    slots[slot + 1] = to - from
+    slots[slot + 2] = this.#usedIds
+    slots[slot + 3] = count
+    // Short moves: loops beat `set` and the views it would need.
+    for (let i = from; i < to; i++) this.#bytes[this.#usedBytes++] = bytes[i] as number
+    for (let i = out.length - count; i < out.length; i++) this.#ids[this.#usedIds++] = out.ids[i] as number
   }
 }

@@ -72,8 +72,16 @@ export function charAt({ bytes, classes }: ClassedText, at: number): number {
 
 /** End of the run of characters with any of `bits`, from `at`. */
 export function runOf(bits: number, text: ClassedText, at: number, end: number): number {
+  const { bytes, classes } = text
   let i = at
   while (i < end) {
+    // Most text is ASCII, most time goes by here.
+    const lead = bytes[i] as number
+    if (lead < 0x80) {
+      if (((classes[lead] as number) & bits) === 0) break
+      i++
+      continue
+    }
     const char = charAt(text, i)
     if ((char & bits) === 0) break
     i += char >> 8

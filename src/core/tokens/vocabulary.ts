@@ -78,7 +78,10 @@ export class Vocabulary {
   readonly #table: Int32Array
   readonly #mask: number
   readonly #listed: MergeList | null
-  readonly #indirect: ReadonlySet<number>
+  /** By id, 1: a piece equal to the token is not always this token. */
+  readonly #indirect: Uint8Array
+  /** Id of the token that two bytes make, or -1, by the first times 256 plus the second. */
+  readonly #pairs = new Int32Array(256 * 256).fill(-1)
 
   /** Reads a compiled vocabulary (not compressed). Throws a VocabularyError. */
   constructor(file: Uint8Array) {
@@ -86,7 +89,8 @@ export class Vocabulary {
     this.header = header
     this.classes = readClasses(header.classes)
     this.size = size
-    this.#indirect = new Set(header.indirect)
+    this.#indirect = new Uint8Array(size)
+    if (!header.ignoreMerges) for (const id of header.indirect) this.#indirect[id] = 1
     const lengths = file.subarray(at, at + size)
     this.#left = file.slice(at + size, at + 2 * size)
     this.#offsets = new Uint32Array(size + 1)
@@ -114,7 +118,9 @@ export class Vocabulary {
       const from = this.#offsets[id] as number
       const to = this.#offsets[id + 1] as number
       if (from === to) continue
-      if (to - from === 1) this.byteIds[this.#bytes[from] as number] = id
+      const first = this.#bytes[from] as number
+      if (to - from === 1) this.byteIds[first] = id
+      else if (to - from === 2) this.#pairs[first * 256 + (this.#bytes[from + 1] as number)] = id
       const hash = hashBytes(this.#bytes, from, to)
       let slot = hash & this.#mask
       while (this.#table[slot] !== EMPTY) slot = (slot + 1) & this.#mask
@@ -142,11 +148,13 @@ export class Vocabulary {
 
   /** Is a whole piece equal to this token always this token? */
   isDirect(id: number): boolean {
-    return this.header.ignoreMerges || !this.#indirect.has(id)
+    return this.#indirect[id] === 0
   }
 
   /** Id of the token two neighbours would make together, or -1. */
   joined(bytes: Uint8Array, from: number, to: number): number {
+    // What every merging begins with.
+    if (to - from === 2) return this.#pairs[(bytes[from] as number) * 256 + (bytes[from + 1] as number)] as number
     return to - from > this.longest ? -1 : this.find(bytes, from, to, hashBytes(bytes, from, to))
   }
 

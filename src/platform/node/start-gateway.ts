@@ -11,6 +11,7 @@ import { type Between, nodePorts } from './ports.ts'
 import { listenForReports, type ReportListener } from './report-listener.ts'
 import { listen } from './serve.ts'
 import { fileVocabularies } from './vocabulary.ts'
+import { warmUp } from './warm-up.ts'
 
 export interface RunningGateway {
   readonly url: string
@@ -56,6 +57,7 @@ export interface OpenOptions {
 /** A gateway with its listeners, on ports that somebody else opens and closes. */
 export async function openGateway(config: Config, ports: Ports, { vocabularies, shared }: OpenOptions): Promise<RunningGateway & Pick<Gateway, 'answer'>> {
   const { log } = ports
+  warmUp(vocabularies.values())
   const gateway = createGateway(config, ports, {
     assets: diskAssets(),
     vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),
