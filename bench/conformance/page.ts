@@ -68,6 +68,10 @@ What these engines do that one would not expect:
 - Several tokens may come in one event, all of a choice in its last one, and choices of one request in any order.
 - With NIXL, the worker process keeps a core half busy while it is idle, and a body with \`"kv_transfer_params": {"do_remote_prefill": true}\` ends the server.
 - \`/tokenize\`, \`/health\` and \`/metrics\` ask for no key.
+- A decode engine that is to fetch from a prefill engine that has died answers **500** after up to 5 s and lives on: it must be asked again, without.
+- NIXL's parameters can be used twice. Of a prompt it fetched, a decode engine reports 0 cached tokens, also when it has the blocks itself by then.
+- Prompts that wait together are prefilled in one step, and all get their first token at its end: a short one may have to wait for a long one that came after it.
+- An LMCache server whose heartbeat is answered 404 registers again at once: the coordinator may be replaced while engines run. What was stored before is not reported again.
 `
 }
 

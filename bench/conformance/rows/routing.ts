@@ -42,9 +42,10 @@ export const policyRow: Row = {
   run: async (lab) => comparePolicies(lab),
 }
 
-/** One policy's own copy of the conversations: under a salt of its own, so that it finds nothing that another left. */
+/** One policy's own copy of the conversations: under a salt of its own and of this run, so that it finds nothing that another left. */
 interface Talk {
   readonly policy: string
+  readonly salt: string
   readonly histories: History[]
   readonly told: Told[]
   /** By the engines' counters. */
@@ -59,7 +60,7 @@ async function comparePolicies(lab: Lab): Promise<Finding> {
   const engines = [await lab.engine('slow-a'), await lab.engine('slow-b')]
   const gateway = await lab.gateway('node', 'slow-pair')
   await warmUp(gateway, engines)
-  const talks: Talk[] = policies.map((policy) => ({ policy, histories: begin(conversations, 41, historyWords), told: [], cached: 0, asked: 0, moves: 0 }))
+  const talks: Talk[] = policies.map((policy) => ({ policy, salt: `${policy}-${Date.now()}`, histories: begin(conversations, 41, historyWords), told: [], cached: 0, asked: 0, moves: 0 }))
   const last = new Map<History, string>()
   for (let turn = 0; turn < turns; turn++) {
     // Another one is first in each turn, so that all meet the machine in the same moods.
@@ -98,7 +99,7 @@ async function takeTurn({ gateway, engines, last, turn }: Turn, talk: Talk): Pro
   const waiting = shuffled(talk.histories, random)
   const speak = async (): Promise<void> => {
     for (let history = waiting.shift(); history !== undefined; history = waiting.shift()) {
-      const told = await say(gateway, history, { policy: talk.policy, salt: talk.policy })
+      const told = await say(gateway, history, { policy: talk.policy, salt: talk.salt })
       if (last.has(history) && last.get(history) !== told.engine) talk.moves++
       last.set(history, told.engine)
       talk.told.push(told)
