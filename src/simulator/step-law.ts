@@ -18,6 +18,10 @@ export interface StepLaw {
   readonly decodeSequenceMs: number
   /** For each token of context of those sequences. */
   readonly decodeContextTokenMs: number
+  /** Mixtures of experts: reading the weights of all of them. A step reads those that one of its tokens chose. Absent: 0. */
+  readonly expertsMs?: number
+  /** Share of the experts that one token chooses. */
+  readonly expertShare?: number
   /** For each image, sound or video that must be encoded. */
   readonly encodeItemMs: number
   /** Fetching KV blocks from another engine: once, and for each token. */
@@ -37,6 +41,8 @@ export function idleTtftMs(law: StepLaw, promptTokens: number, cachedTokens: num
   const single = lastChunk === 1 ? 1 : 0
   const pairs = (promptTokens - single) ** 2 - cachedTokens ** 2
   return (
+    (steps - 1) * expertsReadMs(law, budgetTokens) +
+    expertsReadMs(law, lastChunk) +
     steps * law.stepMs +
     (steps - single) * law.prefillStepMs +
     (fresh - single) * law.prefillTokenMs +
@@ -49,8 +55,10 @@ export function idleTtftMs(law: StepLaw, promptTokens: number, cachedTokens: num
 export function batchMs(law: StepLaw, scheduled: readonly Sequence[]): number {
   let ms = law.stepMs
   let prefills = false
+  let tokens = 0
   for (const sequence of scheduled) {
     const { chunk, computed } = sequence
+    tokens += chunk
     // One token costs what a decode step costs, whatever it is for.
     if (chunk === 1) {
       ms += law.decodeSequenceMs + law.decodeContextTokenMs * (computed + 1)
@@ -64,5 +72,11 @@ export function batchMs(law: StepLaw, scheduled: readonly Sequence[]): number {
       sequence.encodeItemsDue = 0
     }
   }
+  ms += expertsReadMs(law, tokens)
   return prefills ? ms + law.prefillStepMs : ms
+}
+
+/** Few tokens leave most experts unread, so that a small batch of a mixture of experts is quicker than a line would have it. */
+function expertsReadMs({ expertsMs = 0, expertShare = 0 }: StepLaw, tokens: number): number {
+  return expertsMs === 0 ? 0 : expertsMs * (1 - (1 - expertShare) ** tokens)
 }

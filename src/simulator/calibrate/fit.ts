@@ -19,6 +19,9 @@ const START: Readonly<Record<(typeof SEARCHED)[number], number>> = {
   decodeContextTokenMs: 5e-5,
 }
 
+/** A mixture reads most of its weights expert by expert. */
+const START_EXPERTS_MS = 12
+
 /** Times below this are lost among others: errors are judged relative to the time plus so much. */
 const FLOOR_MS = 20
 
@@ -27,6 +30,8 @@ export interface FitOptions {
   readonly limits: EngineLimits
   /** Data-parallel ranks: engines with a queue of their own. */
   readonly engines: number
+  /** Mixtures of experts: the share of them that one token reads, of those an engine has. null: a dense model. */
+  readonly expertShare?: number | null
   /** How many of the requests, the first ones, may be looked at. */
   readonly fitted: number
   readonly evaluations: number
@@ -62,6 +67,7 @@ export interface Compared {
 export function fitProfile(measured: readonly Measured[], options: FitOptions): Profile {
   const truth = timesOfMeasured(measured)
   const start = SEARCHED.map((name) => Math.log(START[name]))
+  if (options.expertShare != null) start.push(Math.log(START_EXPERTS_MS))
   const best = descend(start, (point) => lossOf(truth, timesOf(measured, profileAt(point, options), options.engines), options.fitted), {
     evaluations: options.evaluations,
     step: 0.7,
@@ -90,9 +96,10 @@ export function scoreProfile(measured: readonly Measured[], profile: Profile, { 
   }
 }
 
-function profileAt(point: readonly number[], { name, limits }: FitOptions): Profile {
+function profileAt(point: readonly number[], { name, limits, expertShare }: FitOptions): Profile {
   const found = Object.fromEntries(SEARCHED.map((key, at) => [key, Math.exp(point[at]!)])) as Record<(typeof SEARCHED)[number], number>
-  const law: StepLaw = { ...found, encodeItemMs: 0, transferMs: 0, transferTokenMs: 0 }
+  const experts = expertShare == null ? {} : { expertsMs: Math.exp(point[SEARCHED.length]!), expertShare }
+  const law: StepLaw = { ...found, ...experts, encodeItemMs: 0, transferMs: 0, transferTokenMs: 0 }
   return { name, description: `Fitted by firstlight calibrate.`, law, limits }
 }
 

@@ -24,6 +24,7 @@ export const calibrate: Command = {
     'fit-share': { type: 'string', value: 'X', about: 'Share of the requests, the first ones, to fit on; the others are scored. Default: 0.5.' },
     evaluations: { type: 'string', value: 'N', about: 'Simulated runs the search may take. Default: 300.' },
     ranks: { type: 'string', value: 'N', about: 'Data-parallel ranks of the server. Default: 1.' },
+    experts: { type: 'string', value: 'K/N', about: 'A mixture of experts: so many of how many a token goes to, as in 8/128 (num_experts_per_tok and num_experts of its config.json).' },
     metrics: { type: 'string', value: 'URL', about: 'Instead: the /metrics of an engine that is at work.' },
     seconds: { type: 'string', value: 'N', about: 'How long to watch it. Default: 60.' },
     'interval-ms': { type: 'string', value: 'N', about: 'Between two looks. Default: 1000.' },
@@ -64,7 +65,7 @@ function fromRequests(file: string, args: Args, io: Io): Found {
   const engines = args.number('ranks', { min: 1, max: 64 }) ?? 1
   const bar = progressBar('fitting')
   const evaluations = args.number('evaluations', { min: 10, max: 100_000 }) ?? 300
-  const profile = fitProfile(measured, { name: basename(file), limits: limitsOf(args), engines, fitted, evaluations, progress: bar.draw })
+  const profile = fitProfile(measured, { name: basename(file), limits: limitsOf(args), engines, expertShare: expertShareOf(args, engines), fitted, evaluations, progress: bar.draw })
   bar.clear()
   const score = scoreProfile(measured, profile, { engines, from: fitted })
   io.out(`Fitted on the first ${fitted} requests, scored on the other ${score.requests}:\n`)
@@ -72,6 +73,15 @@ function fromRequests(file: string, args: Args, io: Io): Found {
   for (const line of table([['', 'measured', 'simulated', 'error'], ...rows])) io.out(line)
   io.out('')
   return { profile, score }
+}
+
+/** Ranks share the experts out: each reads its own for the tokens of all. */
+function expertShareOf(args: Args, ranks: number): number | null {
+  const text = args.text('experts')
+  if (text === null) return null
+  const [chosen = 0, all = 0] = text.split('/').map(Number)
+  if (!(chosen >= 1 && all > chosen)) throw new UsageError(`--experts must be K/N with fewer chosen than there are, got "${text}".`, 'Example: --experts 8/128')
+  return 1 - (1 - chosen / all) ** ranks
 }
 
 function measuredOf(file: string): Measured[] {
