@@ -9,6 +9,22 @@ const latin1 = new TextDecoder('latin1')
 /** `[DONE]` */
 const DONE = Uint8Array.of(91, 68, 79, 78, 69, 93)
 const DATA_BYTES = 5
+const LF = 10
+const COLON = 58
+/** `d`, the first letter of `data` and of no other field. */
+const DATA = 100
+
+/** A part of some bytes. */
+interface Stretch {
+  readonly from: number
+  readonly to: number
+  readonly whole: boolean
+}
+
+/** Is the range one line and the blank line that ends its event? */
+export function isOneLine(bytes: Uint8Array, from: number, to: number): boolean {
+  return to - from > 2 && bytes[to - 1] === LF && bytes[to - 2] === LF && bytes[from] !== LF && bytes.indexOf(LF, from) === to - 2
+}
 
 /** Keeps the last bytes of a stream, however it is cut. */
 export class DoneWatch {
@@ -17,17 +33,10 @@ export class DoneWatch {
   #size = 0
   #said = false
 
-  take(chunk: Uint8Array): void {
-    const kept = (this.#kept ??= new Uint8Array(KEPT_BYTES))
-    const { length } = chunk
-    if (length >= KEPT_BYTES) {
-      kept.set(chunk.subarray(length - KEPT_BYTES))
-      this.#size = KEPT_BYTES + 1
-      return
-    }
-    kept.copyWithin(0, length)
-    kept.set(chunk, KEPT_BYTES - length)
-    this.#size += length
+  /** The next bytes of the stream; `whole`: they are an event, from its first byte to behind its blank line. */
+  take(bytes: Uint8Array, { from, to, whole }: Stretch): void {
+    if (!whole || !isOneLine(bytes, from, to) || (bytes[from] !== DATA && bytes[from] !== COLON)) this.#keep(bytes.subarray(from, to))
+    else if (bytes[from] === DATA) this.event(bytes, from, to)
   }
 
   /** One whole event of one `data` line, from its first byte to behind its blank line. */
@@ -36,6 +45,19 @@ export class DoneWatch {
     this.#size = 0
     const at = bytes[from + DATA_BYTES] === 32 ? from + DATA_BYTES + 1 : from + DATA_BYTES
     this.#said = at + DONE.length + 2 === to && DONE.every((byte, i) => bytes[at + i] === byte)
+  }
+
+  #keep(bytes: Uint8Array): void {
+    const kept = (this.#kept ??= new Uint8Array(KEPT_BYTES))
+    const { length } = bytes
+    if (length >= KEPT_BYTES) {
+      kept.set(bytes.subarray(length - KEPT_BYTES))
+      this.#size = KEPT_BYTES + 1
+      return
+    }
+    kept.copyWithin(0, length)
+    kept.set(bytes, KEPT_BYTES - length)
+    this.#size += length
   }
 
   /** Nothing but blanks and comments follows the mark. */

@@ -1,7 +1,7 @@
 /** Watches an answer's bytes pass: data events, where events end, usage; and can keep the usage record back. */
 import type { Usage } from '../core/cluster/contract.ts'
 import { joined } from './bytes.ts'
-import { DoneWatch } from './done.ts'
+import { DoneWatch, isOneLine } from './done.ts'
 import { EventWalker } from './events.ts'
 import { UsageScanner } from './usage.ts'
 
@@ -33,12 +33,6 @@ export function openTap(sse: boolean, hideUsage: boolean): Tap {
   return hideUsage ? new HidingTap() : new StreamTap()
 }
 
-/** Is the range one line and the blank line that ends its event? */
-function isOneLine(bytes: Uint8Array, from: number, to: number): boolean {
-  return to - from > 2 && bytes[to - 1] === LF && bytes[to - 2] === LF && bytes[from] !== LF && bytes.indexOf(LF, from) === to - 2
-}
-
-const LF = 10
 const COLON = 58
 /** `d`, the first letter of `data` and of no other field. */
 const DATA = 100
@@ -86,10 +80,15 @@ class StreamTap implements Tap {
   }
 
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
-    let at = 0
-    while ((at = this.#walker.next(chunk, at)) >= 0) if (this.#walker.closedData) this.events++
+    for (let from = 0; from < chunk.length; ) {
+      const begins = this.#walker.atBoundary
+      const end = this.#walker.next(chunk, from)
+      if (end >= 0 && this.#walker.closedData) this.events++
+      const to = end < 0 ? chunk.length : end
+      this.#watch.take(chunk, { from, to, whole: begins && end >= 0 })
+      from = to
+    }
     this.#scanner.scan(chunk, 0, chunk.length)
-    this.#watch.take(chunk)
     emit(chunk)
   }
 
@@ -133,11 +132,12 @@ class HidingTap implements Tap {
   }
 
   take(chunk: Uint8Array, emit: (piece: Uint8Array) => void): void {
-    this.#watch.take(chunk)
     let done = 0
     let at = 0
     for (;;) {
+      const begins = this.#walker.atBoundary
       const end = this.#walker.next(chunk, at)
+      if (end >= 0 || at < chunk.length) this.#watch.take(chunk, { from: at, to: end < 0 ? chunk.length : end, whole: begins && end >= 0 })
       this.#scanner.scan(chunk, at, end < 0 ? chunk.length : end)
       if (end < 0) break
       const counted = this.#scanner.found > this.#foundBefore

@@ -80,6 +80,33 @@ describe('a stream cut anywhere', () => {
     )
   })
 
+  it('is the same where what is one plain event is taken whole, cut between events or anywhere', () => {
+    fc.assert(
+      fc.property(stream, fc.boolean(), fc.boolean(), ({ events, crlf, cuts }, hideUsage, byEvent) => {
+        const bytes = encode(textOf(events, crlf))
+        const pieces = byEvent ? events.map((one) => encode(textOf([one], crlf))) : cut(bytes, cuts)
+        const tap = openTap(true, hideUsage)
+        const out: Uint8Array[] = []
+        for (const piece of pieces) {
+          // In the middle of memory that holds other things too.
+          const around = new Uint8Array(piece.length + 20).fill(10)
+          around.set(piece, 9)
+          if (!decode([piece]).includes('"usage"') && tap.takesWhole(around, 9, 9 + piece.length)) out.push(piece)
+          else tap.take(piece, (passed) => out.push(passed))
+        }
+        tap.end((passed) => out.push(passed))
+        const kept = hideUsage ? events.filter(({ usageRecord }) => !usageRecord) : events
+        expect(decode(out)).toBe(latin1(textOf(kept, crlf)))
+        expect(tap.events).toBe(kept.filter(({ data }) => data).length)
+        // Comments may follow the mark, as many as are remembered.
+        const said = events.findLast(({ lines }) => !lines[0]!.startsWith(':'))
+        const remarks = events.length - 1 - events.lastIndexOf(said!)
+        if (remarks < 5) expect(tap.done).toBe(said?.lines[0] === 'data: [DONE]')
+      }),
+      { numRuns: 400 },
+    )
+  })
+
   it('lets an endless event through rather than hold it, and does not call that a boundary', () => {
     const tap = openTap(true, true)
     const out: Uint8Array[] = []
