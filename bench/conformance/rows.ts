@@ -24,7 +24,7 @@ export const rows: readonly Row[] = [
   hostileRow('node'), hostileRow('worker'), engineDies('node'),
   nixlRecording, ...splitRows('node'), ...splitFaultRows('node'), ...splitRows('worker'), ...splitFaultRows('worker'),
   lmcacheRecording, ...lmcacheRows('node'), ...lmcacheRows('worker'),
-  ...feedbackRows, eventsFeedback, ...ttftRows, policyRow,
+  ...feedbackRows, eventsFeedback('node'), eventsFeedback('worker'), ...ttftRows, policyRow,
 ]
 
 function gatewayRows(kind: 'node' | 'worker'): readonly Row[] {
