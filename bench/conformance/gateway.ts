@@ -74,13 +74,21 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   const file = join(cacheFolder, `gateway-${name}.json`)
   writeFileSync(file, `${JSON.stringify(configFor(options, port!), null, 1)}\n`)
   const command = kind === 'node' ? [...firstlight, 'serve', '--config', file] : [process.execPath, 'bench/conformance/worker-host.ts', join(workerFolder, 'worker.js'), file, String(port)]
-  if (kind === 'node') await processes.finish({ what: 'compile the vocabulary', command: [...firstlight, 'vocab', 'compile', join(cacheFolder, 'models/tiny'), '--out', vocabulary], folder: root, limitS: 60 })
-  else await processes.finish({ what: 'build the Worker', command: [process.execPath, 'node_modules/wrangler/bin/wrangler.js', 'deploy', '--dry-run', '--outdir', workerFolder], folder: root, limitS: 180 })
+  await (made[kind] ??= make(kind, processes))
   const running = processes.start({ what: `gateway ${name}`, command, folder: root })
   const gateway = { kind, url: `http://127.0.0.1:${port}`, process: running, stop: () => running.stop() }
   await up(gateway)
   note(`the gateway (${name}) is up: ${gateway.url}`)
   return gateway
+}
+
+/** Once in a run: what is tested does not change under way. */
+const made: { [kind in GatewayKind]?: Promise<void> } = {}
+
+/** What a gateway needs besides its configuration: on Node the compiled vocabulary, on Workers the bundle. */
+function make(kind: GatewayKind, processes: Processes): Promise<void> {
+  if (kind === 'node') return processes.finish({ what: 'compile the vocabulary', command: [...firstlight, 'vocab', 'compile', join(cacheFolder, 'models/tiny'), '--out', vocabulary], folder: root, limitS: 60 })
+  return processes.finish({ what: 'build the Worker', command: [process.execPath, 'node_modules/wrangler/bin/wrangler.js', 'deploy', '--dry-run', '--outdir', workerFolder], folder: root, limitS: 180 })
 }
 
 async function up({ url, kind, process: running }: RunningGateway): Promise<void> {
