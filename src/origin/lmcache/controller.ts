@@ -6,8 +6,8 @@ import type { EngineTarget, Origin } from '../../ports.ts'
 import { askJson } from './ask.ts'
 import type { CachedPrompt, CacheSource, Call } from './source.ts'
 
-/** One holder today; every holder of a contiguous prefix once LMCache#4471 is in. */
-const lookupAnswer = z.object({ layout_info: z.record(z.string(), z.tuple([z.string(), z.int().check(z.gte(0))])) })
+/** Location and end of each holder, as a list of two. One holder today; every holder of a contiguous prefix once LMCache#4471 is in. */
+const lookupAnswer = z.object({ layout_info: z.record(z.string(), z.array(z.union([z.string(), z.int().check(z.gte(0))]))) })
 const instanceAnswer = z.object({ res: z.nullish(z.string()) })
 
 /** Hosts asked about at the same time. */
@@ -28,7 +28,7 @@ export class Controller implements CacheSource {
   async holders({ tokens }: CachedPrompt, call: Call): Promise<Holders> {
     const answer = await askJson(this.#origin, this.#target, { method: 'POST', path: '/lookup', body: { tokens: Array.from(tokens) }, ...call })
     const { layout_info: layout } = lookupAnswer.parse(answer)
-    return { instances: new Map(Object.entries(layout).map(([instance, [location, end]]) => [instance, reachOf(location, end)])), shared: 0 }
+    return { instances: new Map(Object.entries(layout).map(([instance, [location, end]]) => [instance, reachOf(String(location), Number(end) || 0)])), shared: 0 }
   }
 
   async instances(hosts: readonly string[], call: Call): Promise<readonly ListedInstance[]> {
