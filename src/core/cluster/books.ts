@@ -1,7 +1,7 @@
 /**
  * The seam between the cluster's state machine and what it keeps books of. `ClusterState` decides who may be
- * chosen and tells every `Books` what happened; each `Books` answers for the signals it names. A policy that does
- * not read a signal never makes anyone compute it.
+ * chosen and tells every `Books` what happened; each `Books` answers for the signals it names. Where a
+ * policy reads nothing that depends on the prompt's blocks, nobody looks them up.
  */
 import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
 import type { Signal } from '../routing/policy.ts'
@@ -72,8 +72,8 @@ export interface Books {
   progress(booking: Booked, outputBlocks: number, now: number): void
   /** After it nothing of the booking is left. `outcome` teaches: usage, cached tokens, stages. */
   release(booking: Booked, outcome: Outcome, now: number): void
-  /** Starts reading for one request; what can be shared by all engines is computed once, on first use. */
-  read(admission: Admission, now: number): Reading
+  /** Starts reading for one request, and for these engines; what can be shared by all of them is computed once, on first use. */
+  read(admission: Admission, now: number, engines: readonly EngineRef[]): Reading
   /** What the digest says of the engine. Fields left out are another's or unknown. */
   digest(engine: EngineRef, now: number): Partial<EngineDigest>
   /** Learned values worth keeping over an eviction, small and structured-cloneable; null: none. Bookings are kept elsewhere. */
@@ -85,10 +85,10 @@ export interface Books {
 /** Signals of the engines for one request at one moment. */
 export interface Reading {
   /**
-   * Writes a signal the books answer for into the seats of these engines. NaN: missing, so the engine is no candidate
-   * for a policy that needs it. Cold caches and empty books are 0, not missing.
+   * Writes a signal the books answer for, and what comes with it for little more, into the engines' seats. NaN:
+   * missing, so the engine is no candidate for a policy that needs it. Cold caches and empty books are 0, not missing.
    */
-  fill(signal: Signal, engines: readonly EngineRef[]): void
+  fill(signal: Signal): void
   /** What is expected of the engine for this request; kept in the decision and compared with what came. */
   forecast?(engine: EngineRef): Forecast
 }

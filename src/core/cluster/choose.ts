@@ -41,7 +41,7 @@ const NEEDED = ['requests', 'recentWork'] as const
 
 export function choose(admission: Admission, choosing: Choosing): Chosen {
   const { engines, reading, now, pool } = choosing
-  reading.prepare(NEEDED, engines.all())
+  for (const signal of NEEDED) reading.fill(signal)
   const excluded = excludedFrom(engines.all(), admission, now)
   const away = new Set(excluded.map(({ engine }) => engine))
   const inOrder = inTieOrder(away.size === 0 ? engines.all() : engines.all().filter((engine) => !away.has(engine)), choosing.rotation)

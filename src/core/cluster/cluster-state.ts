@@ -117,7 +117,7 @@ export class ClusterState {
     const { retry, leaseMs } = this.#configured!.pool
     if (admission.attempt === 0) this.#budget.request(now)
     else if (!this.#budget.allows(now, retry)) return { refusal: retryBudgetSpent }
-    const reading = this.#books.read(admission, now)
+    const reading = this.#read(admission, now)
     const chosen = this.#choose(admission, reading, now)
     this.#counts.add(chosen, admission.attempt)
     if ('refusal' in chosen) return chosen
@@ -134,7 +134,7 @@ export class ClusterState {
   rank(admission: Admission, now: number): { readonly decision: Decision } | { readonly refusal: Refusal } {
     if (this.#isBehind(admission)) return { refusal: unconfigured }
     const hinted = this.registry.hinted(admission, now)
-    const chosen = this.#choose(hinted, this.#books.read(hinted, now), now)
+    const chosen = this.#choose(hinted, this.#read(hinted, now), now)
     if ('refusal' in chosen) return chosen
     const decision = told(chosen)
     this.#spare.give(chosen.ranked)
@@ -255,6 +255,10 @@ export class ClusterState {
   /** The edge knows a newer configuration: it will send it and ask again. */
   #isBehind(admission: Admission): boolean {
     return this.#configured === null || admission.configVersion > this.#configured.version
+  }
+
+  #read(admission: Admission, now: number): PoolReading {
+    return this.#books.read(admission, now, this.#fleet.engines.all())
   }
 
   #choose(admission: Admission, reading: PoolReading, now: number): Chosen {

@@ -72,7 +72,7 @@ export function fieldOf(engines: readonly EngineRecord[], reading: PoolReading):
   return {
     engines: seats,
     candidates(needs) {
-      for (let at = 0; at < needs.length; at++) if (!reading.fill(needs[at]!, engines)) return []
+      for (let at = 0; at < needs.length; at++) if (!reading.fill(needs[at]!)) return []
       if (!MAY_BE_MISSING.some((signal) => needs.includes(signal))) return seats
       return seats.filter((seat) => MAY_BE_MISSING.every((signal) => !needs.includes(signal) || !Number.isNaN(seat[signal])))
     },

@@ -58,6 +58,7 @@ export class EngineBook {
   #law: Law
   #lawTick = NaN
   #lawSamples = 0
+  #sibling: Law | null = null
   #decodeLaw: DecodeLaw | null = null
   #decodeLawTick = NaN
   #reportsCaching: boolean | null = null
@@ -76,13 +77,15 @@ export class EngineBook {
     this.#law = prior
   }
 
-  /** What its prefills are expected to take. As of a moment ago; what it itself has just shown counts at once. */
+  /** What its prefills are expected to take. As of a moment ago, but what has just been learned counts at once. */
   law(now: number): Law {
     const tick = Math.floor(now / TICK_MS)
-    if (this.#lawTick !== tick || this.#lawSamples !== this.learner.samples) {
-      const { surest } = this.kind
-      this.#law = surest === null || surest === this ? this.learner.law : this.learner.lawBeside(surest.learner.law, tick * TICK_MS)
+    const { surest } = this.kind
+    const sibling = surest === null || surest === this ? null : surest.learner.law
+    if (this.#lawTick !== tick || this.#sibling !== sibling || this.#lawSamples !== this.learner.samples) {
+      this.#law = sibling === null ? this.learner.law : this.learner.lawBeside(sibling, tick * TICK_MS)
       this.#lawTick = tick
+      this.#sibling = sibling
       this.#lawSamples = this.learner.samples
     }
     return this.#law

@@ -92,8 +92,14 @@ export class LoadBooks implements Books {
     this.#doneParts.delete(booking.key)
   }
 
-  read(_admission: Admission, now: number): Reading {
-    return { fill: (signal, engines) => this.#fill(signal, engines, now) }
+  read(_admission: Admission, now: number, engines: readonly EngineRef[]): Reading {
+    let filled = false
+    return {
+      fill: () => {
+        if (!filled) this.#fill(engines, now)
+        filled = true
+      },
+    }
   }
 
   digest(engine: EngineRef): Partial<EngineDigest> {
@@ -106,16 +112,16 @@ export class LoadBooks implements Books {
 
   restore(): void {}
 
-  #fill(signal: Signal, engines: readonly EngineRef[], now: number): void {
+  #fill(engines: readonly EngineRef[], now: number): void {
     for (let at = 0; at < engines.length; at++) {
       const { seat, spec } = engines[at]!
       const load = this.#load(engines[at]!)
-      if (signal === 'requests') seat.requests = load.requests
-      else if (signal === 'arrivals') seat.arrivals = load.arrivals.count(now)
-      else if (signal === 'recentWork') seat.recentWork = decayed(load, now)
-      else if (signal === 'turn') seat.turn = load.turn
-      else if (signal === 'reportedQueue') seat.reportedQueue = load.stats !== null && now - load.stats.at <= this.#staleAfterMs ? load.stats.queue : NaN
-      else if (signal === 'rttS') seat.rttS = spec.rttMs / 1000
+      seat.requests = load.requests
+      seat.arrivals = load.arrivals.count(now)
+      seat.recentWork = decayed(load, now)
+      seat.turn = load.turn
+      seat.reportedQueue = load.stats !== null && now - load.stats.at <= this.#staleAfterMs ? load.stats.queue : NaN
+      seat.rttS = spec.rttMs / 1000
     }
   }
 

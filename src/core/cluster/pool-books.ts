@@ -56,8 +56,8 @@ export class PoolBooks {
     for (const books of this.#all) books.release(booking, outcome, now)
   }
 
-  read(admission: Admission, now: number): PoolReading {
-    return new PoolReading(this.#all, this.#answerer, { admission, now })
+  read(admission: Admission, now: number, engines: readonly EngineRef[]): PoolReading {
+    return new PoolReading(this.#all, this.#answerer, { admission, now, engines })
   }
 
   digest(engine: EngineRef, now: number): Partial<EngineDigest> {
@@ -79,29 +79,20 @@ export class PoolBooks {
 export class PoolReading {
   readonly #all: readonly Books[]
   readonly #answerer: ReadonlyMap<Signal, number>
-  readonly #admission: Admission
-  readonly #now: number
+  readonly #request: Asked
   /** By the books' place in the list. */
   readonly #started: (Reading | undefined)[] = []
-  #prepared: readonly Signal[] = []
 
-  constructor(all: readonly Books[], answerer: ReadonlyMap<Signal, number>, { admission, now }: { readonly admission: Admission; readonly now: number }) {
+  constructor(all: readonly Books[], answerer: ReadonlyMap<Signal, number>, request: Asked) {
     this.#all = all
     this.#answerer = answerer
-    this.#admission = admission
-    this.#now = now
-  }
-
-  /** Fills in signals of all engines, so that `fill` finds them done. */
-  prepare(signals: readonly Signal[], everyone: readonly EngineRef[]): void {
-    for (const signal of signals) this.fill(signal, everyone)
-    this.#prepared = signals
+    this.#request = request
   }
 
   /** Writes the signal into the engines' seats; NaN where it is missing. false: none of the books answers for it. */
-  fill(signal: Signal, engines: readonly EngineRef[]): boolean {
+  fill(signal: Signal): boolean {
     const books = this.#answerer.get(signal)
-    if (books !== undefined && !this.#prepared.includes(signal)) this.#reading(books).fill(signal, engines)
+    if (books !== undefined) this.#reading(books).fill(signal)
     return books !== undefined
   }
 
@@ -119,6 +110,13 @@ export class PoolReading {
   }
 
   #reading(books: number): Reading {
-    return (this.#started[books] ??= this.#all[books]!.read(this.#admission, this.#now))
+    const { admission, now, engines } = this.#request
+    return (this.#started[books] ??= this.#all[books]!.read(admission, now, engines))
   }
+}
+
+interface Asked {
+  readonly admission: Admission
+  readonly now: number
+  readonly engines: readonly EngineRef[]
 }

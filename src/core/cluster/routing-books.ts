@@ -82,7 +82,7 @@ export class RoutingBooks implements Books {
   }
 
   book(booking: Booked, now: number, begun?: Reading): void {
-    const reading = begun instanceof RoutingReading ? begun : this.read(booking.admission, now)
+    const reading = begun instanceof RoutingReading ? begun : this.read(booking.admission, now, [])
     const legs = booking.legs.filter(({ part }) => part !== 'encode').map((leg) => this.#bookLeg(leg, booking.admission, { reading, now }))
     this.#requests.set(booking.key, { legs, firstTokenAt: null, seen: false, running: 0 })
   }
@@ -143,8 +143,8 @@ export class RoutingBooks implements Books {
     for (const { book } of request.legs) book.kind.learned(book)
   }
 
-  read(admission: Admission, now: number): RoutingReading {
-    return new RoutingReading(this.#sources, admission, now)
+  read(admission: Admission, now: number, engines: readonly EngineRef[]): RoutingReading {
+    return new RoutingReading(this.#sources, admission, { now, engines })
   }
 
   digest(engine: EngineRef, now: number): Partial<EngineDigest> {

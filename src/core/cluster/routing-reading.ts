@@ -31,42 +31,37 @@ const NOTHING_CACHED: CachedTokens = { total: 0, ...NO_SLOW_TOKENS }
 const NO_HINT = { device: 0, host: 0, disk: 0, remote: 0 }
 const NO_HINTS: ReadonlyMap<string, typeof NO_HINT> = new Map()
 
+const OF_PROMPT: readonly Signal[] = ['newActiveBlocks', 'cachedTokens', 'slowTokens', 'lookupTokens']
+
 /** Signals for one request at one moment. The prompt is looked up once, for all engines. */
 export class RoutingReading implements Reading {
   readonly #sources: Sources
   readonly #admission: Admission
   readonly #now: number
+  readonly #engines: readonly EngineRef[]
   readonly #shape: PromptShape
   readonly #hints: ReadonlyMap<string, typeof NO_HINT>
   readonly #known: (CachedTokens | undefined)[] = []
   #matched = false
-  #engines: readonly EngineRef[] = []
-  #books: readonly EngineBook[] = []
+  #promptFilled = false
+  #stateFilled = false
 
-  constructor(sources: Sources, admission: Admission, now: number) {
+  constructor(sources: Sources, admission: Admission, { now, engines }: { readonly now: number; readonly engines: readonly EngineRef[] }) {
     this.#sources = sources
     this.#admission = admission
     this.#now = now
+    this.#engines = engines
     this.#shape = shapeOf(admission.blocks, admission.promptTokens, sources.blockTokens)
     this.#hints = admission.hints === null || admission.hints.length === 0 ? NO_HINTS : byEngine(admission.hints)
   }
 
-  fill(signal: Signal, engines: readonly EngineRef[]): void {
-    switch (signal) {
-      case 'activeBlocks':
-      case 'newActiveBlocks':
-        return this.#fillBlocks(signal, engines)
-      case 'cachedTokens':
-      case 'slowTokens':
-      case 'lookupTokens':
-        return this.#fillCached(signal, engines)
-      case 'queuedPrefills':
-      case 'queuedPrefillTokens':
-      case 'queuedWork':
-      case 'queuedPrefillS':
-        return this.#fillQueued(signal, engines)
-      default:
-        return this.#fillLearned(signal, engines)
+  fill(signal: Signal): void {
+    if (OF_PROMPT.includes(signal)) {
+      if (!this.#promptFilled) this.#fillPrompt()
+      this.#promptFilled = true
+    } else {
+      if (!this.#stateFilled) this.#fillState()
+      this.#stateFilled = true
     }
   }
 
@@ -102,66 +97,46 @@ export class RoutingReading implements Reading {
     return this.#shape
   }
 
-  #fillBlocks(signal: 'activeBlocks' | 'newActiveBlocks', engines: readonly EngineRef[]): void {
-    const { active } = this.#sources
-    const books = this.#booksOf(engines)
-    if (signal === 'newActiveBlocks') this.#match()
-    for (let at = 0; at < books.length; at++) {
-      const { seat } = engines[at]!
-      const book = books[at]!
-      if (signal === 'activeBlocks') seat.activeBlocks = active.active(book.number) + this.#unseenBlocks(book)
-      else seat.newActiveBlocks = active.newBlocks(book.number, this.#shape, shares(book, engines[at]!))
-    }
-  }
-
-  #fillCached(signal: 'cachedTokens' | 'slowTokens' | 'lookupTokens', engines: readonly EngineRef[]): void {
+  /** What depends on the prompt and its blocks. */
+  #fillPrompt(): void {
+    const engines = this.#engines
+    const { active, book: of } = this.#sources
     const { hints, promptTokens } = this.#admission
     const looked = this.#hints.size > 0
+    this.#match()
     for (let at = 0; at < engines.length; at++) {
       const engine = engines[at]!
       const { seat } = engine
-      if (signal === 'slowTokens') seat.slowTokens = looked ? this.cached(engine) : NO_SLOW_TOKENS
-      else if (signal === 'lookupTokens') seat.lookupTokens = hints === null ? NaN : this.#cached(engine, 0).total
-      else if (looked) seat.cachedTokens = this.cached(engine).total
-      else seat.cachedTokens = promptTokens === 0 ? 0 : Math.min(this.#limitOf(engine), this.#creditedTokens(engine))
+      const book = of(engine)
+      seat.newActiveBlocks = active.newBlocks(book.number, this.#shape, shares(book, engine))
+      seat.slowTokens = looked ? this.cached(engine) : NO_SLOW_TOKENS
+      seat.lookupTokens = hints === null ? NaN : this.#cached(engine, 0).total
+      if (promptTokens === 0) seat.cachedTokens = 0
+      else seat.cachedTokens = looked ? this.cached(engine).total : Math.min(this.#limitOf(engine), this.#creditedTokens(engine))
     }
   }
 
-  #fillQueued(signal: 'queuedPrefills' | 'queuedPrefillTokens' | 'queuedWork' | 'queuedPrefillS', engines: readonly EngineRef[]): void {
-    const books = this.#booksOf(engines)
-    for (let at = 0; at < books.length; at++) {
+  /** How the engines are, whatever the prompt. */
+  #fillState(): void {
+    const engines = this.#engines
+    const { active, blockTokens, book: of } = this.#sources
+    const now = this.#now
+    for (let at = 0; at < engines.length; at++) {
       const { seat } = engines[at]!
-      const { queue } = books[at]!
-      if (signal === 'queuedPrefills') seat.queuedPrefills = queue.length
-      else if (signal === 'queuedPrefillTokens') seat.queuedPrefillTokens = queue.newTokens
-      else if (signal === 'queuedWork') seat.queuedWork = queue.work
-      else seat.queuedPrefillS = queue.seconds(this.#now)
+      const book = of(engines[at]!)
+      const { queue } = book
+      seat.queuedPrefills = queue.length
+      seat.queuedPrefillTokens = queue.newTokens
+      seat.queuedWork = queue.work
+      seat.queuedPrefillS = queue.seconds(now)
+      seat.activeBlocks = active.active(book.number) + this.#unseenBlocks(book)
+      seat.capacityBlocks = book.capacity.declared ?? Infinity
+      seat.law = book.law(now)
+      seat.confidence = book.learner.confidence
+      seat.decodeLaw = book.decodeLaw(blockTokens, now)
+      seat.warmth = book.warmth(now)
+      seat.adapterFit = book.adapters.fit(this.#admission.adapter)
     }
-  }
-
-  #fillLearned(signal: Signal, engines: readonly EngineRef[]): void {
-    const books = this.#booksOf(engines)
-    const { blockTokens } = this.#sources
-    const { adapter } = this.#admission
-    for (let at = 0; at < books.length; at++) {
-      const { seat } = engines[at]!
-      const book = books[at]!
-      if (signal === 'law') seat.law = book.law(this.#now)
-      else if (signal === 'decodeLaw') seat.decodeLaw = book.decodeLaw(blockTokens, this.#now)
-      else if (signal === 'confidence') seat.confidence = book.learner.confidence
-      else if (signal === 'capacityBlocks') seat.capacityBlocks = book.capacity.declared ?? Infinity
-      else if (signal === 'warmth') seat.warmth = book.warmth(this.#now)
-      else if (signal === 'adapterFit') seat.adapterFit = book.adapters.fit(adapter)
-    }
-  }
-
-  /** One signal after the other is filled in for the same engines. */
-  #booksOf(engines: readonly EngineRef[]): readonly EngineBook[] {
-    if (this.#engines !== engines) {
-      this.#engines = engines
-      this.#books = engines.map(this.#sources.book)
-    }
-    return this.#books
   }
 
   #unseenBlocks(book: EngineBook): number {

@@ -33,6 +33,17 @@ export class Sheet<Term extends string = string> {
     return this
   }
 
+  /** Prices candidates by what is shown of them: the terms are signals of theirs, under their own names. */
+  price<One extends Readonly<Record<Term, number>>>(candidates: readonly One[], cost: (one: One) => number): this {
+    this.open(candidates.length)
+    for (let place = 0; place < candidates.length; place++) {
+      const one = candidates[place]!
+      this.costs[place] = cost(one)
+      for (const name of this.names) this.terms[name][place] = one[name]
+    }
+    return this
+  }
+
   /** Cheapest first; equal costs keep the order they came in, which is the tie order. */
   byCost(): this {
     sortPlaces(this.order, this.costs, 0, this.ranked)

@@ -21,7 +21,7 @@ function booking(key: string, promptTokens: number, ...parts: Part[]): Booked {
 }
 
 function seen(books: LoadBooks, signal: 'requests' | 'reportedQueue' | 'recentWork' | 'rttS', now: number): { a: Seat[typeof signal]; b: Seat[typeof signal] } {
-  books.read(admission(), now).fill(signal, [a, b])
+  books.read(admission(), now, [a, b]).fill(signal)
   return { a: a.seat[signal], b: b.seat[signal] }
 }
 

@@ -7,14 +7,5 @@ const sheet = new Sheet(['arrivals', 'weight'])
 export const qps = definePolicy({
   name: 'qps',
   needs: ['arrivals'],
-  rank(_request, candidates) {
-    const { costs, terms } = sheet.open(candidates.length)
-    for (let place = 0; place < candidates.length; place++) {
-      const { arrivals, weight } = candidates[place]!
-      terms.arrivals[place] = arrivals
-      terms.weight[place] = weight
-      costs[place] = (arrivals + 1) / weight
-    }
-    return sheet.byCost()
-  },
+  rank: (_request, candidates) => sheet.price(candidates, ({ arrivals, weight }) => (arrivals + 1) / weight).byCost(),
 })

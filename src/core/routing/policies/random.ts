@@ -7,13 +7,5 @@ const sheet = new Sheet(['weight'])
 export const random = definePolicy({
   name: 'random',
   needs: [],
-  rank(_request, candidates, draw) {
-    const { costs, terms } = sheet.open(candidates.length)
-    for (let place = 0; place < candidates.length; place++) {
-      const { weight } = candidates[place]!
-      terms.weight[place] = weight
-      costs[place] = -Math.log(1 - draw()) / weight
-    }
-    return sheet.byCost()
-  },
+  rank: (_request, candidates, draw) => sheet.price(candidates, ({ weight }) => -Math.log(1 - draw()) / weight).byCost(),
 })

@@ -7,9 +7,5 @@ const sheet = new Sheet(['turn'])
 export const roundRobin = definePolicy({
   name: 'round_robin',
   needs: ['turn'],
-  rank(_request, candidates) {
-    const { costs, terms } = sheet.open(candidates.length)
-    for (let place = 0; place < candidates.length; place++) costs[place] = terms.turn[place] = candidates[place]!.turn
-    return sheet.byCost()
-  },
+  rank: (_request, candidates) => sheet.price(candidates, ({ turn }) => turn).byCost(),
 })

@@ -1,27 +1,22 @@
 import { hashText } from '../hash.ts'
 import { definePolicy } from '../policy.ts'
 import { rendezvous, withinBound } from '../rendezvous.ts'
-import { Sheet } from '../sheet.ts'
 import { leastLoaded } from './least-loaded.ts'
 
 /** Share of the mean load above which a session moves on. */
 export const SESSION_BOUND = 1.25
-
-const sheet = new Sheet(['requests', 'weight'])
 
 /** A session stays on its engine while that holds no more than 1.25 times its fair share; without a session, the least loaded. */
 export const session = definePolicy({
   name: 'session',
   needs: ['requests'],
   rank(request, candidates, random) {
-    if (request.session === null) return leastLoaded.rank(request, candidates, random)
-    const { costs, terms, order } = sheet.open(candidates.length)
+    const sheet = leastLoaded.rank(request, candidates, random)
+    if (request.session === null) return sheet
     const placed = candidates.map(({ id, requests, weight }, place) => ({ id, requests, weight, place }))
-    withinBound(rendezvous(hashText(request.session), placed), SESSION_BOUND).forEach(({ requests, weight, place }, position) => {
-      order[position] = place
-      costs[place] = position
-      terms.requests[place] = requests
-      terms.weight[place] = weight
+    withinBound(rendezvous(hashText(request.session), placed), SESSION_BOUND).forEach(({ place }, position) => {
+      sheet.order[position] = place
+      sheet.costs[place] = position
     })
     return sheet
   },
