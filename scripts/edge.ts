@@ -60,7 +60,11 @@ export async function startEdge({ port, bindings, script = builtScript(), quiet 
     ...(quiet ? { handleStructuredLogs: () => {} } : {}),
   } as ConstructorParameters<typeof Miniflare>[0])
   const front = await runtime.ready
-  for (const [name, bytes] of Object.entries(vocabularies ?? {})) await (await runtime.getKVNamespace('VOCABULARIES')).put(name, bytes.buffer)
+  for (const [name, bytes] of Object.entries(vocabularies ?? {})) {
+    // Miniflare's types lose this one's methods where the types of Workers are not loaded.
+    const namespace = (await runtime.getKVNamespace('VOCABULARIES')) as unknown as { put(name: string, value: ArrayBuffer): Promise<void> }
+    await namespace.put(name, bytes.buffer)
+  }
   const url = (direct ? await runtime.unsafeGetDirectURL('firstlight') : front).toString().replace(/\/$/, '')
   return { url, stop: () => runtime.dispose() }
 }
