@@ -3,7 +3,7 @@ import type { Usage } from '../core/cluster/contract.ts'
 import { joined } from './bytes.ts'
 import { DoneWatch, isOneLine } from './done.ts'
 import { EventWalker } from './events.ts'
-import { UsageScanner } from './usage.ts'
+import { usageOf, UsageScanner } from './usage.ts'
 
 /** An unfinished event longer than this is no usage record: it is let through as it comes. */
 const HELD_BYTES = 64 * 1024
@@ -120,6 +120,8 @@ class HidingTap implements Tap {
   heldBytes = 0
   /** Usage objects seen before the event going on. */
   #foundBefore = 0
+  /** What the record that was left out last said. */
+  #hidden: Usage | null = null
   /** A piece of the event going on has been let through, so all of it must be. */
   #passing = false
 
@@ -142,11 +144,14 @@ class HidingTap implements Tap {
       if (end < 0) break
       const counted = this.#scanner.found > this.#foundBefore
       this.#foundBefore = this.#scanner.found
-      if (counted && !this.#passing && isUsageRecord(this.#event(chunk.subarray(at, end)))) {
+      const record = counted && !this.#passing ? usageRecord(this.#event(chunk.subarray(at, end))) : null
+      if (record !== null) {
+        this.#hidden = usageOf(record)
         if (at > done) emit(chunk.subarray(done, at))
         done = end
         this.#forget()
       } else {
+        if (counted) this.#hidden = null
         if (this.#walker.closedData) this.events++
         this.#letGo(emit)
       }
@@ -171,7 +176,7 @@ class HidingTap implements Tap {
   }
 
   usage(): Usage | null {
-    return this.#scanner.usage()
+    return this.#hidden ?? this.#scanner.usage()
   }
 
   #event(last: Uint8Array): Uint8Array {
@@ -200,16 +205,17 @@ class HidingTap implements Tap {
 
 const utf8 = new TextDecoder()
 
-/** The record that closes a stream asked with `include_usage`: usage, and no choice. */
-function isUsageRecord(event: Uint8Array): boolean {
+/** The usage in the record that closes a stream asked with `include_usage`: usage, and no choice. null: another event. */
+function usageRecord(event: Uint8Array): Readonly<Record<string, unknown>> | null {
   const text = utf8.decode(event)
   const from = text.indexOf('{')
   const to = text.lastIndexOf('}')
-  if (from < 0 || to < from) return false
+  if (from < 0 || to < from) return null
   try {
-    const record = JSON.parse(text.slice(from, to + 1)) as { choices?: unknown; usage?: unknown }
-    return Array.isArray(record.choices) && record.choices.length === 0 && typeof record.usage === 'object' && record.usage !== null
+    const { choices, usage } = JSON.parse(text.slice(from, to + 1)) as { choices?: unknown; usage?: unknown }
+    if (!Array.isArray(choices) || choices.length > 0 || typeof usage !== 'object') return null
+    return usage as Readonly<Record<string, unknown>> | null
   } catch {
-    return false
+    return null
   }
 }

@@ -145,19 +145,28 @@ interface PartialUsage {
   readonly cachedTokens: number | null
 }
 
-/** OpenAI's two shapes (chat and responses) and Anthropic's; null for anything else. */
 function decode(bytes: Uint8Array): PartialUsage | null {
   try {
-    const usage = JSON.parse(utf8.decode(bytes)) as Record<string, unknown>
-    const details = (usage['prompt_tokens_details'] ?? usage['input_tokens_details'] ?? {}) as Record<string, unknown>
-    return {
-      promptTokens: count(usage['prompt_tokens'] ?? usage['input_tokens']),
-      completionTokens: count(usage['completion_tokens'] ?? usage['output_tokens']),
-      cachedTokens: count(details['cached_tokens'] ?? usage['cache_read_input_tokens']),
-    }
+    return partialUsage(JSON.parse(utf8.decode(bytes)) as Record<string, unknown>)
   } catch {
     return null
   }
+}
+
+/** OpenAI's two shapes (chat and responses) and Anthropic's. */
+function partialUsage(usage: Readonly<Record<string, unknown>>): PartialUsage {
+  const details = (usage['prompt_tokens_details'] ?? usage['input_tokens_details'] ?? {}) as Record<string, unknown>
+  return {
+    promptTokens: count(usage['prompt_tokens'] ?? usage['input_tokens']),
+    completionTokens: count(usage['completion_tokens'] ?? usage['output_tokens']),
+    cachedTokens: count(details['cached_tokens'] ?? usage['cache_read_input_tokens']),
+  }
+}
+
+/** What an object under `usage` says. null: not even how long the prompt was. */
+export function usageOf(object: Readonly<Record<string, unknown>>): Usage | null {
+  const { promptTokens, completionTokens, cachedTokens } = partialUsage(object)
+  return promptTokens === null ? null : { promptTokens, completionTokens: completionTokens ?? 0, cachedTokens }
 }
 
 function count(value: unknown): number | null {

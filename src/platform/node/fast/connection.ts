@@ -160,7 +160,7 @@ export class Connection {
         this.#headBytes = Buffer.from(rest)
         return
       }
-      const head = end < 0 || end > HEAD_LIMIT_BYTES ? null : parseAnswerHead(rest.toString('latin1', 0, end))
+      const head = end < 0 || end > HEAD_LIMIT_BYTES ? null : readHead(rest.toString('latin1', 0, end))
       if (head === null || head.status === 101) return this.fail(new MalformedAnswer('the engine sent a malformed head'))
       rest = rest.subarray(end + HEAD_END.length)
       // 100 and 103 come before the answer.
@@ -185,6 +185,18 @@ export class Connection {
     this.#release(this, false)
     user?.closed(this.#error, !this.#answered)
   }
+}
+
+let lastText = ''
+let lastHead: ParsedHead | null = null
+
+/** Heads of one engine, or of engines alike, differ by their date at most. */
+function readHead(text: string): ParsedHead | null {
+  if (text !== lastText) {
+    lastHead = parseAnswerHead(text)
+    lastText = text
+  }
+  return lastHead
 }
 
 /** One piece of memory serves all small requests, as long as sockets take them at once. */
