@@ -50,6 +50,70 @@ class Books {
   }
 }
 
+describe('a booking whose books are in this process', () => {
+  const heard: string[] = []
+  const told = Promise.resolve()
+  const say = (what: string): Promise<void> => {
+    if (what.startsWith(fails)) throw new Error('no such booking')
+    heard.push(what)
+    return told
+  }
+  let fails = 'nothing'
+  const lease: Lease = {
+    inProcess: true,
+    firstToken: () => say('first token'),
+    progress: (blocks) => say(`progress ${blocks}`),
+    renew: async () => say('renew'),
+    release: ({ result }) => say(`release ${result}`),
+  }
+  const opened = (rings: (() => void)[] = []): Booking => {
+    heard.length = 0
+    const cluster = {
+      resume: async () => {
+        heard.push('resume')
+        fails = 'nothing'
+        return lease
+      },
+    } as Partial<Cluster> as Cluster
+    const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+    const alarms = { set: (_ms: number, ring: () => void) => ({ cancel: () => void rings.splice(rings.indexOf(ring), 1), ring: rings.push(ring) }) }
+    return new Booking({ cluster, lease, admission: { id: 'x' } as Admission, placement, leaseMs: 60_000, log, alarms })
+  }
+
+  it('says everything at once, and leaves nothing to wait for', () => {
+    const booking = opened()
+    booking.firstToken({})
+    booking.progress(2)
+    expect(heard).toEqual(['first token', 'progress 2'])
+    expect(booking.release(ending)).toBeNull()
+    expect(booking.release({ ...ending, result: 'client_gone' })).toBeNull()
+    expect(heard).toEqual(['first token', 'progress 2', 'release complete'])
+  })
+
+  it('is booked again when it is not known there any more, and what follows waits for that', async () => {
+    const booking = opened()
+    fails = 'progress'
+    booking.progress(1)
+    const released = booking.release(ending)
+    expect(heard).toEqual([])
+    await released
+    expect(heard).toEqual(['resume', 'progress 1', 'release complete'])
+  })
+
+  it('is renewed each time the alarm rings, and sets none when it has ended', async () => {
+    const rings: (() => void)[] = []
+    const booking = opened(rings)
+    for (const _ of [1, 2]) {
+      const [ring] = rings.splice(0)
+      ring!()
+      await expect.poll(() => heard.at(-1)).toBe('renew')
+      heard.length = 0
+    }
+    await booking.release(ending)
+    expect(rings).toEqual([])
+  })
+})
+
 describe('a booking', () => {
   it('says everything in order and its end exactly once', async () => {
     const books = new Books()
