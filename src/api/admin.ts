@@ -4,7 +4,7 @@ import { Failure } from '../failure.ts'
 import { Admissions } from './admissions.ts'
 import { refuseDraining, type Door } from './door.ts'
 import { endpoints, type Endpoint } from './endpoints.ts'
-import { countedByAll, recentOfAll } from './fellows.ts'
+import { countedByAll, flushAll, recentOfAll } from './fellows.ts'
 import { answerJson, idParam, type Incoming } from './incoming.ts'
 import type { Live } from './live.ts'
 import { gatewayView, poolView } from './pool-view.ts'
@@ -95,7 +95,7 @@ export async function request(door: Door, incoming: Incoming, id: string | undef
   const wanted = idParam(id, 'request')
   const known = await recentOfAll(door, wanted)
   const why = await findDecision(door, known?.id ?? wanted)
-  await door.telemetry.flush()
+  await flushAll(door)
   const report = door.config.ttft.enabled ? ((await door.ports.ttft?.find(wanted)) ?? null) : null
   if (known === null && why === null && report === null) {
     throw new Failure('not_found', 'This gateway does not remember such a request. It keeps the last ones only, in memory.')

@@ -48,6 +48,11 @@ export async function countedByAll(door: Asked): Promise<Counted> {
   return (await others).reduce(sum, await own)
 }
 
+/** So that what is read next holds what has ended, on whichever of them. */
+export async function flushAll(door: Asked): Promise<void> {
+  await countedByAll(door)
+}
+
 /** A recent request, whoever of them served it. */
 export async function recentOfAll(door: Asked, id: string): Promise<RecentRequest | null> {
   const own = door.recent.find(id)

@@ -6,6 +6,7 @@ import type { FoundReport } from '../core/reports/ttft-state.ts'
 import type { RequestScope, Ttft } from '../ports.ts'
 import { readBounded } from './body.ts'
 import type { Door } from './door.ts'
+import { flushAll } from './fellows.ts'
 import { bearer, Keyring } from './keys.ts'
 import { asFailure } from './problem.ts'
 
@@ -50,7 +51,7 @@ class Reports {
 
   async get(request: Request, id: string, token: string | null): Promise<Response> {
     if (!(await this.#mayRead(request, token))) return json({ detail: 'the token is missing or wrong' }, 401)
-    await this.#door.telemetry.flush()
+    await flushAll(this.#door)
     const found = await this.#ttft.find(id)
     return found === null ? json({ detail: 'not found' }, 404) : json(reportView(found), 200)
   }

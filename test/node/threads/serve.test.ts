@@ -85,6 +85,11 @@ describe('a gateway on two threads', { timeout: 60_000 }, () => {
     for (const { json } of await many(() => call('GET', '/ttft_report/r'))) expect(json).toMatchObject({ combined: { prefill_queue_time_ms: 2, prefill_compute_time_ms: 40 } })
   })
 
+  it('shows what it knows of a request with the report of it, on every thread, as soon as the answer is here', async () => {
+    await plain('x-request-id: mine')
+    for (const { json } of await many(() => call('GET', '/ttft_report/mine'))) expect(json).toMatchObject({ request_id: 'mine' })
+  })
+
   it('takes an engine out of the choice of all threads', async () => {
     await call('POST', '/v1/firstlight/engines/a/drain')
     await many(() => plain())
