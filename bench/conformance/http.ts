@@ -1,7 +1,7 @@
 /** Plain HTTP over node:http: sees the exact bytes and headers, and can hang up at any moment. */
 import { request } from 'node:http'
 import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Server } from 'node:net'
 import type { ClientRequest, IncomingMessage } from 'node:http'
 
 export interface Ask {
@@ -61,10 +61,18 @@ function flat(response: IncomingMessage): Record<string, string> {
   return Object.fromEntries(Object.entries(response.headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : (value ?? '')]))
 }
 
+/** Below the range from which outgoing connections take theirs: a server that is started again finds its port free. */
+const portRange = { from: 15_000, count: 15_000 }
+
 /** Ports that nobody listens on; held together while choosing, so that they differ. */
 export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer())
-  await Promise.all(servers.map((server) => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))))
+  const servers: Server[] = []
+  while (servers.length < count) {
+    const server = createServer()
+    const port = portRange.from + Math.floor(Math.random() * portRange.count)
+    const free = await new Promise<boolean>((resolve) => server.once('error', () => resolve(false)).listen(port, '0.0.0.0', () => resolve(true)))
+    if (free) servers.push(server)
+  }
   const ports = servers.map((server) => (server.address() as AddressInfo).port)
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
   return ports
