@@ -3,7 +3,7 @@
  * the same stub engines, and other gateways where they are installed. CPU per request is the robust figure; times are
  * medians of repeats on one shared machine.
  *
- * Flags: --repeats 3 · --seconds 3 · --policy predicted · --vocab FILE (compiled; the gateway once more, with exact tokens)
+ * Flags: --repeats 3 · --seconds 3 · --warm-seconds 2 (before the first repeat: cold code costs twice as much) · --policy predicted · --vocab FILE (compiled; the gateway once more, with exact tokens)
  *        --peers vllm-router:round_robin,vllm-router:cache_aware,nginx … · --compare FILE (a result saved by --json) · --quick
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -39,6 +39,7 @@ interface Subject {
 export default async function proxy({ flags, note }: BenchOptions): Promise<BenchResult> {
   const repeats = Number(flags['repeats'] ?? (flags['quick'] ? 1 : 3))
   const ms = Number(flags['seconds'] ?? (flags['quick'] ? 1 : 3)) * 1000
+  const warmMs = Number(flags['warm-seconds'] ?? 2) * 1000
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-bench-'))
   const started: Started[] = []
   try {
@@ -54,7 +55,7 @@ export default async function proxy({ flags, note }: BenchOptions): Promise<Benc
       for (const scenario of SCENARIOS) {
         for (const { name, started: subject } of subjects) {
           note(`${repeat + 1}/${repeats} ${scenario.name} ${name}`)
-          const plan: LoadPlan = { ...scenario, port: subject.port, ms, warmMs: repeat === 0 ? 2000 : 500, head: 'head' in subject ? subject.head : '' }
+          const plan: LoadPlan = { ...scenario, port: subject.port, ms, warmMs: repeat === 0 ? warmMs : 500, head: 'head' in subject ? subject.head : '' }
           const result = await runLoad(plan, name === 'engine' ? null : subject.pid)
           const key = `${scenario.name}|${name}`
           runs.set(key, [...(runs.get(key) ?? []), result])
