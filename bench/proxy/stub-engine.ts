@@ -68,8 +68,9 @@ const server = net.createServer({ noDelay: true }, (socket) => {
         socket.write(rendered(body.length))
         continue
       }
-      // The pace travels in the prompt's user field, which every gateway passes on.
-      const pace = /"user":"pace-(\d+)-(\d+)"/.exec(body.toString('latin1', Math.max(0, body.length - 200)))
+      // The pace travels in the prompt's user field, which every gateway passes on; some write the fields in another order.
+      const ends = body.length < 8192 ? body.toString('latin1') : body.toString('latin1', 0, 200) + body.toString('latin1', body.length - 200)
+      const pace = /"user":\s*"pace-(\d+)-(\d+)"/.exec(ends)
       const usage = body.includes('"include_usage":true')
       stream(socket, { ttftMs: Number(pace?.[1] ?? 0), itlMs: Number(pace?.[2] ?? 0) }, usage)
     }
