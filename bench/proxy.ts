@@ -4,6 +4,7 @@
  * medians of repeats on one shared machine.
  *
  * Flags: --repeats 3 · --seconds 3 · --warm-seconds 2 (before the first repeat: cold code costs twice as much) · --policy predicted · --vocab FILE (compiled; the gateway once more, with exact tokens)
+ *        --scenario paced (only those with this in their name)
  *        --peers vllm-router:round_robin,vllm-router:cache_aware,nginx … · --compare FILE (a result saved by --json) · --quick
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -40,6 +41,7 @@ export default async function proxy({ flags, note }: BenchOptions): Promise<Benc
   const repeats = Number(flags['repeats'] ?? (flags['quick'] ? 1 : 3))
   const ms = Number(flags['seconds'] ?? (flags['quick'] ? 1 : 3)) * 1000
   const warmMs = Number(flags['warm-seconds'] ?? 2) * 1000
+  const scenarios = SCENARIOS.filter(({ name }) => name.includes(String(flags['scenario'] ?? '')))
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-bench-'))
   const started: Started[] = []
   try {
@@ -52,7 +54,7 @@ export default async function proxy({ flags, note }: BenchOptions): Promise<Benc
     }
     const runs = new Map<string, LoadResult[]>()
     for (let repeat = 0; repeat < repeats; repeat++) {
-      for (const scenario of SCENARIOS) {
+      for (const scenario of scenarios) {
         for (const { name, started: subject } of subjects) {
           note(`${repeat + 1}/${repeats} ${scenario.name} ${name}`)
           const plan: LoadPlan = { ...scenario, port: subject.port, ms, warmMs: repeat === 0 ? warmMs : 500, head: 'head' in subject ? subject.head : '' }
@@ -103,7 +105,7 @@ async function startGateway(folder: string, urls: readonly string[], { policy, v
 }
 
 function rowsOf(runs: ReadonlyMap<string, readonly LoadResult[]>, subjects: readonly Subject[], rss: ReadonlyMap<string, number>): BenchRow[] {
-  return SCENARIOS.flatMap(({ name }) => {
+  return SCENARIOS.filter(({ name }) => runs.has(`${name}|engine`)).flatMap(({ name }) => {
     const bare = runs.get(`${name}|engine`)!
     const pipe = runs.get(`${name}|pipe`)!
     return subjects.map(({ name: subject }) => {
@@ -124,15 +126,16 @@ function rowsOf(runs: ReadonlyMap<string, readonly LoadResult[]>, subjects: read
   })
 }
 
-function headlineOf(rows: readonly BenchRow[]): Record<string, number | null> {
-  const of = (scenario: string): BenchRow => rows.find((row) => row.scenario === scenario && row.subject === 'firstlight')!
-  return {
-    cpu_ratio_vs_pipe: of('1k burst c64').cpu_ratio_vs_pipe as number,
-    cpu_ratio_vs_pipe_paced: of('1k paced c32').cpu_ratio_vs_pipe as number,
-    ttfb_added_ms_p50: of('1k c1').ttfb_added_ms_p50 as number,
-    ttfb_added_ms_p99: of('1k c1').ttfb_added_ms_p99 as number,
-    ttfb_added_ms_p50_220k: of('220k c1').ttfb_added_ms_p50 as number,
-  }
+function headlineOf(rows: readonly BenchRow[]): Record<string, number> {
+  const figures = [
+    ['cpu_ratio_vs_pipe', '1k burst c64', 'cpu_ratio_vs_pipe'],
+    ['cpu_ratio_vs_pipe_paced', '1k paced c32', 'cpu_ratio_vs_pipe'],
+    ['ttfb_added_ms_p50', '1k c1', 'ttfb_added_ms_p50'],
+    ['ttfb_added_ms_p99', '1k c1', 'ttfb_added_ms_p99'],
+    ['ttfb_added_ms_p50_220k', '220k c1', 'ttfb_added_ms_p50'],
+  ] as const
+  const found = figures.map(([figure, scenario, column]) => [figure, rows.find((row) => row['scenario'] === scenario && row['subject'] === 'firstlight')?.[column]] as const)
+  return Object.fromEntries(found.filter((entry): entry is readonly [(typeof figures)[number][0], number] => typeof entry[1] === 'number'))
 }
 
 /** Against a run saved earlier on the same machine: the pipe's own drift is taken out. */
