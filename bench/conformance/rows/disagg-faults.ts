@@ -41,7 +41,7 @@ async function threshold(lab: Lab, kind: GatewayKind): Promise<string> {
   const sizes = [20, thresholdTokens - 1, thresholdTokens, 300]
   const seen: string[] = []
   for (const [at, size] of sizes.entries()) {
-    const { status, headers } = await send(await through(lab, kind, ask(30 + at, size), { fleet: 'threshold' }))
+    const { status, headers } = await send(await through(lab, kind, ask((kind === 'node' ? 30 : 530) + at, size), { fleet: 'threshold' }))
     check(status === 200, `${size} tokens: ${status}`)
     seen.push(`${size} tokens ${headers['x-firstlight-prefill'] === undefined ? 'whole' : 'split'} on ${headers['x-firstlight-engine']}`)
   }
