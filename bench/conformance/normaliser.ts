@@ -15,7 +15,7 @@ export const rules: readonly Rule[] = [
     value: '"$1":0',
   },
   { name: 'random ids are zeros', pattern: /\b(modelperm-|resp_|msg_|rs_|chatcmpl-tool-|call_|generate-tokens-)[0-9a-f]{16,32}\b/g, value: '$10000000000000000' },
-  { name: 'local ports are 0', pattern: /\b(tcp|http):\/\/127\.0\.0\.1:\d+/g, value: '$1://127.0.0.1:0' },
+  { name: 'local ports are 0', pattern: /\b(tcp|http):\/\/(127\.0\.0\.1|\*):\d+/g, value: '$1://$2:0' },
 ]
 
 export function normalise(text: string): string {

@@ -149,17 +149,22 @@ export class RoutingReading implements Reading {
     return this.#sources.index.cached[book.number]! * this.#sources.blockTokens
   }
 
-  /** An engine computes at least the last token of a prompt, whatever it has cached, and reuses whole blocks only. */
+  /** An engine computes at least the last token of a prompt, whatever is cached. */
+  get #mostTokens(): number {
+    return Math.max(0, this.#admission.promptTokens - 1)
+  }
+
+  /** Of its own cache it reuses whole blocks only. */
   #limitOf(engine: EngineRef): number {
-    const most = Math.max(0, this.#admission.promptTokens - 1)
+    const most = this.#mostTokens
     return most - (most % this.#sources.book(engine).engineBlockTokens)
   }
 
   #cached(engine: EngineRef, indexTokens: number): CachedTokens {
-    const limit = this.#limitOf(engine)
     const hint = this.#hints.get(engine.spec.id) ?? NO_HINT
-    const device = Math.min(limit, Math.max(indexTokens, hint.device))
+    const device = Math.min(this.#limitOf(engine), Math.max(indexTokens, hint.device))
     if (hint === NO_HINT) return device === 0 ? NOTHING_CACHED : { total: device, host: 0, disk: 0, remote: 0 }
+    const limit = this.#mostTokens
     const host = Math.max(0, Math.min(limit, hint.host) - device)
     const disk = Math.max(0, Math.min(limit, hint.disk) - device - host)
     const remote = Math.max(0, Math.min(limit, hint.remote) - device - host - disk)
