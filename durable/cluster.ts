@@ -46,19 +46,19 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
   }
 
   async admit(admission: Admission): Promise<WireAdmitted | { readonly refusal: Refusal }> {
-    this.#askedAt = this.now()
+    this.#asked()
     const admitted = this.#state.admit(readAdmission(admission), this.#askedAt)
     if ('refusal' in admitted) return admitted
-    this.#touched(this.#probeAt())
+    this.#touched()
     const { key, holder, placement, policy, predictedTtftMs } = admitted
     return { lease: new ClusterLease(this.#leases, { key, holder }), placement, policy, predictedTtftMs }
   }
 
   async resume(booking: Resume): Promise<{ readonly lease: ClusterLease } | { readonly refusal: Refusal }> {
-    this.#askedAt = this.now()
+    this.#asked()
     const held = this.#state.resume(readResume(booking), this.#askedAt)
     if ('refusal' in held) return held
-    this.#touched(this.#probeAt())
+    this.#touched()
     return { lease: new ClusterLease(this.#leases, held) }
   }
 
@@ -184,16 +184,20 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     }
   }
 
-  /** When the engines are to be asked again, now that somebody wants them. */
+  /** Somebody wants the engines, so they are probed again: also for a request that is refused, or none would be found again. */
+  #asked(): void {
+    this.#askedAt = this.now()
+    const at = this.#probeAt()
+    if (at !== Infinity) this.#wakeBy(Math.max(this.#askedAt, Math.min(at, this.#askedAt + FLUSH_MS)))
+  }
+
   #probeAt(): number {
     return this.#probedAt + (this.#state.pool?.statsIntervalMs ?? Infinity)
   }
 
-  /** @param by something else is due then, perhaps before the flush */
-  #touched(by = Infinity): void {
+  #touched(): void {
     this.#changed = true
-    const now = this.now()
-    this.#wakeBy(Math.max(now, Math.min(by, now + FLUSH_MS)))
+    this.#wakeBy(this.now() + FLUSH_MS)
   }
 
   #wakeBy(at: number): void {

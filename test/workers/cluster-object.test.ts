@@ -147,6 +147,21 @@ it('probes as soon as it is asked again after an idle time, not with the next fl
   expect(await runInDurableObject(stub, (_object: ClusterObject, { storage }) => storage.getAlarm())).toBe(asked)
 })
 
+it('probes for those it has to refuse: nobody else would find out that an engine is back', async () => {
+  const { cluster, stub } = open({ engines: engines('a') })
+  await cluster.configure(1, pool({ engines: engines('a') }))
+  await cluster.observe([probe('a', clock.now(), { healthy: false })])
+  await runDurableObjectAlarm(stub)
+  clock.advance(3_600_000)
+  await runDurableObjectAlarm(stub)
+  const asked = clock.now()
+  expect(await cluster.admit(admission())).toHaveProperty('refusal')
+  expect(await runInDurableObject(stub, (_object: ClusterObject, { storage }) => storage.getAlarm())).toBe(asked)
+  lent.probe = async () => [probe('a', clock.now())]
+  await runDurableObjectAlarm(stub)
+  await admitted(cluster.admit(admission()))
+})
+
 it('keeps what is held for a while when a session ends without a release, then lets it go', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
