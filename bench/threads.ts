@@ -16,6 +16,7 @@ import { BooksHost } from '../src/platform/node/threads/books-host.ts'
 import { Line } from '../src/platform/node/threads/line.ts'
 import type { ToBooks } from '../src/platform/node/threads/words.ts'
 import { rssBytes, runLoad, startScript, type LoadResult, type Started } from './proxy/processes.ts'
+import { median } from './median.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 import { drive, type EdgePlan, type EdgeResult } from './threads/edge.ts'
 
@@ -168,7 +169,6 @@ async function startGateway(folder: string, engines: readonly Started[], workers
 }
 
 const rounded = (value: number): number => Math.round(value * 100) / 100
-const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
 
 function percentile(values: readonly number[], share: number): number {
   const sorted = Float64Array.from(values).sort()

@@ -14,6 +14,7 @@ import { IdBuffer } from '../src/core/tokens/id-buffer.ts'
 import { measurePrompt, PromptMeter } from '../src/core/tokens/measure.ts'
 import { Vocabulary } from '../src/core/tokens/vocabulary.ts'
 import { compileTemplate } from '../src/template.ts'
+import { median } from './median.ts'
 import type { Bench, BenchRow } from './result.ts'
 import { oddStrings, randomOf, readCorpus } from './token-lab/corpus.ts'
 import { trainTokenizer } from './token-lab/train-bpe.ts'
@@ -48,7 +49,6 @@ const bench: Bench = async ({ flags, note }) => {
 }
 export default bench
 
-const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1] as number
 const ms = (value: number): number => Math.round(value * 100) / 100
 
 function firstCalls(json: unknown, compiled: Uint8Array, text: string): { rows: BenchRow[]; msPer100k: number } {

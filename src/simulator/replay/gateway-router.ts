@@ -1,5 +1,6 @@
 import { ClusterState } from '../../core/cluster/cluster-state.ts'
 import { type Admission, type CacheHint, type EngineSignal, type EngineSpec, PAYLOAD_VERSION, type Placement, type PolicyConfig, type PoolConfig } from '../../core/cluster/contract.ts'
+import { readAdmission } from '../../core/cluster/payload.ts'
 import type { ReplayEngine } from './engines.ts'
 import type { Job } from './job.ts'
 import type { Reach } from './lmcache-store.ts'
@@ -102,26 +103,16 @@ export class GatewayRouter implements ReplayRouter {
 
   #admissionOf(job: Job, now: number): Admission {
     this.#admitted += 1
-    return {
-      version: PAYLOAD_VERSION,
+    return readAdmission({
       id: `r${this.#admitted}`,
       configVersion: 1,
       model: POOL,
-      adapter: null,
       promptTokens: job.promptTokens,
       tokenSource: 'exact',
       blocks: job.blocks,
       session: job.request.session,
-      priority: 0,
-      expectedOutputTokens: null,
-      tenant: '',
-      overrides: null,
       hints: this.#hints(job, now),
-      unsplittable: null,
-      encodeItems: 0,
-      attempt: 0,
-      avoid: [],
-    }
+    })
   }
 
   /** From LMCache's directory, as late as it is; without LMCache, for those who live on lookups, what engines truly have. */
