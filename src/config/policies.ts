@@ -44,7 +44,8 @@ function unknownPolicy(name: unknown): string {
   return `must be a policy: ${names.join(', ')}${typeof name === 'string' ? didYouMean(name, names) : ''}`
 }
 
-function snake(name: string): string {
+/** The option's name in the document. */
+export function snake(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 

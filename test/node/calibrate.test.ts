@@ -73,7 +73,7 @@ describe('firstlight calibrate', () => {
     [[], 'needs either --requests or --metrics'],
     [['--requests', 'nowhere'], 'There is no file nowhere'],
     [['--metrics', 'ftp://x'], '--metrics takes an http address'],
-    [['--metrics', 'http://127.0.0.1:9/metrics', '--seconds', '0.1'], 'cannot be reached'],
+    [['--metrics', 'http://127.0.0.1:9/metrics', '--seconds', '0.1'], 'cannot be reached: '],
   ])('says what is wrong with %j', async (argv, message) => {
     const { code, err } = await firstlight('calibrate', ...argv)
     expect(code).toBe(2)

@@ -147,6 +147,8 @@ test('exact takes the least true time, and of equals the engine that has compute
 test('what nobody knows is answered with what there is', () => {
   expect(() => routerNamed('fastest')).toThrow(/no policy is called "fastest": choose among .*predicted/)
   expect(() => routerNamed('exact:weight=1')).toThrow(/"exact" takes no options/)
-  expect(() => routerNamed('predicted:work_wait=1')).toThrow(/Unknown policy option 'workWait'/)
+  expect(() => routerNamed('predicted:work_wait=1')).toThrow(/predicted has no option "work_wait"; it has decode_weight, /)
+  expect(() => routerNamed('predicted:work_weight=11')).toThrow('work_weight of predicted must be a number from 0 to 10, got "11"')
+  expect(() => routerNamed('least_loaded:x=1')).toThrow('least_loaded has no option "x"; it has none')
   expect(routerNamed('predicted:work_weight=2').name).toBe('predicted:work_weight=2')
 })

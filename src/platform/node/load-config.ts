@@ -1,9 +1,10 @@
 /** Where a Node process finds its configuration: a file, or the same variable as on Workers. */
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Config } from '../../config.ts'
 import { parseConfigText, type Env } from '../../config/parse.ts'
 import { UsageError } from './commands/command.ts'
+import { readInput } from './commands/files.ts'
 
 export const defaultFile = 'firstlight.yaml'
 export const configVariable = 'FIRSTLIGHT_CONFIG'
@@ -31,13 +32,12 @@ export function loadConfig(file: string | null, env: Env, secrets: Env = env): L
   return { text, from, folder, config: parseConfigText(text, secrets, { defaultVersion: version, defaultObserveShare: 1, listens: true }) }
 }
 
+const firstSteps = 'Copy examples/firstlight.yaml and name your engines in it, or try "firstlight demo" first.'
+
 function readText(file: string | null, env: Env): { text: string; from: string; version: number; folder: string } {
   const inline = env[configVariable]
   if (file === null && typeof inline === 'string') return { text: inline, from: configVariable, version: 1, folder: '.' }
   const path = file ?? defaultFile
-  if (!existsSync(path)) {
-    const what = file === null ? `There is no ${defaultFile} here and no ${configVariable} in the environment` : `There is no file ${file}`
-    throw new UsageError(`${what}.`, 'Copy examples/firstlight.yaml and name your engines in it, or try "firstlight demo" first.')
-  }
-  return { text: readFileSync(path, 'utf8'), from: path, version: Math.floor(statSync(path).mtimeMs), folder: dirname(path) }
+  if (file === null && !existsSync(path)) throw new UsageError(`There is no ${defaultFile} here and no ${configVariable} in the environment.`, firstSteps)
+  return { text: readInput(path, firstSteps).toString('utf8'), from: path, version: Math.floor(statSync(path).mtimeMs), folder: dirname(path) }
 }

@@ -1,4 +1,6 @@
 import type { PolicyConfig } from '../../core/cluster/contract.ts'
+import { camel, snake } from '../../config/policies.ts'
+import { type PolicyKind, problemOf } from '../../core/routing/options.ts'
 import { policyKind, policyKinds } from '../../core/routing/policies/index.ts'
 import { cacheAware } from './baselines/cache-aware.ts'
 import { hashPrefix } from './baselines/hash-prefix.ts'
@@ -38,7 +40,7 @@ export const routerKinds: readonly RouterKind[] = [...shippedKinds, ...baselineK
 const NAMED = new Map([...routerKinds, fewestRequests].map((kind) => [kind.name, kind]))
 
 /**
- * The router a word stands for: a name, or a shipped policy with options of its own, `predicted:workWeight=2`.
+ * The router a word stands for: a name, or a shipped policy with options of its own, `predicted:work_weight=2`.
  * Throws a RangeError that lists what there is.
  */
 export function routerNamed(word: string): RouterKind {
@@ -48,14 +50,22 @@ export function routerNamed(word: string): RouterKind {
   if (given.length === 0) return known
   const shipped = policyKind(name)
   if (shipped === null) throw new RangeError(`"${name}" takes no options; those that do: ${policyKinds.map((kind) => kind.name).join(', ')}`)
-  const policy = { name, options: Object.fromEntries(given.map(optionOf)) }
-  shipped.create(policy.options)
-  return gatewayKind(word, policy, known)
+  return gatewayKind(word, { name, options: Object.fromEntries(given.map((text) => optionOf(shipped, text))) }, known)
 }
 
-function optionOf(text: string): [string, number | string | boolean] {
-  const [name = '', value = ''] = text.split('=')
-  const camel = name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
-  if (value === 'true' || value === 'false') return [camel, value === 'true']
-  return [camel, value !== '' && Number.isFinite(Number(value)) ? Number(value) : value]
+/** `work_weight=2`, under the names of the configuration. */
+function optionOf({ name: policy, options }: PolicyKind, text: string): [string, number | string | boolean] {
+  const [name = '', given = ''] = text.split('=')
+  const option = camel(name)
+  const spec = Object.hasOwn(options, option) ? options[option] : undefined
+  const value = valueOf(given)
+  const wrong = spec === undefined ? null : problemOf(spec, value)
+  if (spec === undefined) throw new RangeError(`${policy} has no option "${name}"; it has ${Object.keys(options).map(snake).join(', ') || 'none'}`)
+  if (wrong !== null) throw new RangeError(`${name} of ${policy} must be ${wrong}, got "${given}"`)
+  return [option, value]
+}
+
+function valueOf(text: string): number | string | boolean {
+  if (text === 'true' || text === 'false') return text === 'true'
+  return text !== '' && Number.isFinite(Number(text)) ? Number(text) : text
 }

@@ -1,5 +1,4 @@
 import type { Config } from '../../../config.ts'
-import { parseAddress } from '../../../config/values.ts'
 import type { Log } from '../../../ports.ts'
 import { type RunningBridge, startBridge } from '../bridge/bridge.ts'
 import type { BridgedEngine } from '../bridge/engine-listener.ts'
@@ -9,6 +8,7 @@ import { listenForStatus } from '../bridge/status.ts'
 import { loadConfig } from '../load-config.ts'
 import { openLog } from '../log.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { gatewayFlag, levelFlag, listenFlag } from './common-flags.ts'
 import { aborted } from './serve.ts'
 
 export const bridge: Command = {
@@ -19,6 +19,7 @@ export const bridge: Command = {
     'firstlight bridge --gateway https://edge.example.com --cluster paris --model qwen --block-tokens 16 --engine a --events tcp://10.0.0.1:5557 --replay tcp://10.0.0.1:5558',
   ],
   positionals: null,
+  instead: { events: ['config'] },
   flags: {
     gateway: { type: 'string', value: 'URL', about: 'The gateway, without a path. Default: http://127.0.0.1:8080.' },
     key: { type: 'string', value: 'KEY', about: 'The gateway’s bridge.secret or admin key. Default: the variable FIRSTLIGHT_BRIDGE_KEY, else as the configuration says.' },
@@ -41,7 +42,10 @@ export const bridge: Command = {
 const STATUS_EVERY_MS = 60_000
 
 async function runBridge(args: Args, io: Io): Promise<number> {
-  const log = openLog(levelOf(args))
+  const log = openLog(levelFlag(args) ?? 'info')
+  const listen = listenFlag(args, '127.0.0.1:9400')
+  const gateway = gatewayFlag(args, 'gateway')
+  const paces = { flushMs: args.number('flush-ms', { min: 0, max: 10_000 }) ?? 20, heartbeatMs: args.number('heartbeat-ms', { min: 100, max: 200_000 }) ?? 5_000 }
   const open = await zmqSockets()
   const { engines, key } = args.text('events') === null ? await fromConfig(args, io, log) : { engines: [oneEngine(args)], key: null }
   if (io.stop.aborted) return 0
@@ -50,20 +54,17 @@ async function runBridge(args: Args, io: Io): Promise<number> {
     engines,
     open,
     log,
-    gateway: gatewayOf(args),
+    gateway,
     key: args.text('key') ?? io.env['FIRSTLIGHT_BRIDGE_KEY'] ?? key,
-    flushMs: args.number('flush-ms', { min: 0, max: 10_000 }) ?? 20,
-    heartbeatMs: args.number('heartbeat-ms', { min: 100, max: 200_000 }) ?? 5_000,
+    ...paces,
   })
-  log.info('bridging', { gateway: gatewayOf(args), engines: engines.map(({ id }) => id) })
-  await until(io.stop, { running, log, listen: args.text('listen') })
+  log.info('bridging', { gateway, engines: engines.map(({ id }) => id) })
+  await until(io.stop, { running, log, listen })
   return 0
 }
 
-async function until(stop: AbortSignal, { running, log, listen }: { readonly running: RunningBridge; readonly log: Log; readonly listen: string | null }): Promise<void> {
-  const address = listen === null ? null : parseAddress(listen)
-  if (listen !== null && address === null) throw new UsageError(`--listen must be HOST:PORT, got "${listen}".`, 'Example: --listen 127.0.0.1:9400')
-  const status = address === null ? null : await listenForStatus(address, () => running.status())
+async function until(stop: AbortSignal, { running, log, listen }: { readonly running: RunningBridge; readonly log: Log; readonly listen: ReturnType<typeof listenFlag> }): Promise<void> {
+  const status = listen === null ? null : await listenForStatus(listen, () => running.status())
   if (status !== null) log.info('status', { url: status.url })
   const timer = setInterval(() => logStatus(running, log), STATUS_EVERY_MS)
   await aborted(stop)
@@ -89,9 +90,12 @@ const UNSET = 'not-set-here'
 
 async function fromConfig(args: Args, io: Io, log: Log): Promise<Found> {
   const secrets = new Proxy(io.env, { get: (env, name) => env[String(name)] ?? `${UNSET} ${String(name)}` })
+  const loose = OF_EVENTS.find((flag) => args.text(flag) !== null)
+  if (loose !== undefined) throw new UsageError(`--${loose} goes with --events; a configuration says it by itself.`, 'firstlight bridge --help shows both ways.')
   const { config, from } = loadConfig(args.text('config'), io.env, secrets)
   const wanted = enginesIn(config, args.texts('engine'))
-  if (wanted.length === 0) throw new UsageError(`${from} has no engine ${args.texts('engine').join(', ')}.`, 'Leave --engine out, or name engines of the file.')
+  const unknown = args.texts('engine').filter((id) => !wanted.some((engine) => engine.id === id))
+  if (unknown.length > 0) throw new UsageError(`${from} has no engine ${unknown.join(', ')}.`, 'Leave --engine out, or name engines of the file.')
   const found = await Promise.all(wanted.map((engine) => located(engine, log, io.stop)))
   return { engines: found.filter((engine) => engine !== null), key: keyOf(config) }
 }
@@ -99,6 +103,9 @@ async function fromConfig(args: Args, io: Io, log: Log): Promise<Found> {
 function keyOf({ bridge: own, admin }: Config): string | null {
   return [own?.secret, admin?.secret].find((secret) => secret !== undefined && !secret.startsWith(UNSET)) ?? null
 }
+
+/** Flags of the one engine that --events describes. */
+const OF_EVENTS = ['replay', 'topic', 'cluster', 'model', 'block-tokens'] as const
 
 function oneEngine(args: Args): BridgedEngine {
   const needed = (flag: string): string => {
@@ -109,23 +116,15 @@ function oneEngine(args: Args): BridgedEngine {
   needed('block-tokens')
   return {
     cluster: needed('cluster'),
-    pool: { model: needed('model'), blockTokens: Math.floor(args.number('block-tokens', { min: 1, max: 4096 })!) },
+    pool: { model: needed('model'), blockTokens: args.whole('block-tokens', { min: 1, max: 4096 })! },
     id: needed('engine'),
-    events: { endpoint: needed('events'), replayEndpoint: args.text('replay'), topic: args.text('topic') ?? '' },
+    events: { endpoint: socketOf(args, 'events')!, replayEndpoint: socketOf(args, 'replay'), topic: args.text('topic') ?? '' },
   }
 }
 
-function gatewayOf(args: Args): string {
-  const url = (args.text('gateway') ?? 'http://127.0.0.1:8080').replace(/\/+$/, '').replace(/\/v1$/, '')
-  if (!URL.canParse(url) || !/^https?:/.test(url)) throw new UsageError(`--gateway takes an http address, got "${url}".`, 'Example: --gateway https://edge.example.com')
-  return url
-}
-
-const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
-
-function levelOf(args: Args): (typeof LEVELS)[number] {
-  const level = args.text('log-level') ?? 'info'
-  const known = LEVELS.find((one) => one === level)
-  if (known === undefined) throw new UsageError(`--log-level must be one of ${LEVELS.join(', ')}, got "${level}".`, 'Example: --log-level debug')
-  return known
+/** As the configuration has it: no star, which is for the side that binds. */
+function socketOf(args: Args, flag: string): string | null {
+  const address = args.text(flag)
+  if (address === null || /^(tcp|ipc):\/\/[^\s*]+$/.test(address)) return address
+  throw new UsageError(`--${flag} must be an address to connect to, got "${address}".`, `Example: --${flag} tcp://10.0.0.1:${flag === 'events' ? 5557 : 5558}`)
 }

@@ -1,12 +1,14 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fitProfile, type Score, scoreProfile } from '../../../simulator/calibrate/fit.ts'
 import { lawFromTotals, readTotals, type Totals } from '../../../simulator/calibrate/from-metrics.ts'
 import { type Measured, readMeasured } from '../../../simulator/calibrate/measured.ts'
+import { fetchTrouble } from '../doctor/trouble.ts'
 import type { EngineLimits, Profile } from '../../../simulator/profiles.ts'
 import { TraceError } from '../../../simulator/replay/trace.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { httpUrl } from './common-flags.ts'
+import { asJson, outputOf, readInput } from './files.ts'
 import { progressBar } from './progress-bar.ts'
 import { table } from './text-table.ts'
 
@@ -19,6 +21,7 @@ export const calibrate: Command = {
     'firstlight replay --trace traffic.jsonl --profile mine.json',
   ],
   positionals: null,
+  instead: { metrics: ['requests', 'fit-share', 'evaluations', 'ranks', 'experts'], requests: ['seconds', 'interval-ms'] },
   flags: {
     requests: { type: 'string', value: 'FILE', about: 'A measured run, one JSON object a line: input_toks, output_toks, queued_ts, first_token_ts, last_token_ts (seconds).' },
     'fit-share': { type: 'string', value: 'X', about: 'Share of the requests, the first ones, to fit on; the others are scored. Default: 0.5.' },
@@ -42,10 +45,10 @@ async function runCalibrate(args: Args, io: Io): Promise<number> {
   const file = args.text('requests')
   const url = args.text('metrics')
   if ((file === null) === (url === null)) throw new UsageError('firstlight calibrate needs either --requests or --metrics.', `Example: ${calibrate.examples[0]}`)
+  const write = outputOf(args, 'json')
   const found = file === null ? await fromMetrics(url!, args, io) : fromRequests(file, args, io)
   for (const [name, value] of Object.entries(found.profile.law)) io.out(`${name.padEnd(22)} ${Number(value.toPrecision(4))}`)
-  const json = args.text('json')
-  if (json !== null) writeFileSync(json, `${JSON.stringify(found, null, 2)}\n`)
+  write(() => asJson(found))
   return 0
 }
 
@@ -62,9 +65,9 @@ function fromRequests(file: string, args: Args, io: Io): Found {
   const measured = measuredOf(file)
   const share = args.number('fit-share', { min: 0.05, max: 0.95 }) ?? 0.5
   const fitted = Math.round(measured.length * share)
-  const engines = args.number('ranks', { min: 1, max: 64 }) ?? 1
+  const engines = args.whole('ranks', { min: 1, max: 64 }) ?? 1
   const bar = progressBar('fitting')
-  const evaluations = args.number('evaluations', { min: 10, max: 100_000 }) ?? 300
+  const evaluations = args.whole('evaluations', { min: 10, max: 100_000 }) ?? 300
   const profile = fitProfile(measured, { name: basename(file), limits: limitsOf(args), engines, expertShare: expertShareOf(args, engines), fitted, evaluations, progress: bar.draw })
   bar.clear()
   const score = scoreProfile(measured, profile, { engines, from: fitted })
@@ -85,9 +88,9 @@ function expertShareOf(args: Args, ranks: number): number | null {
 }
 
 function measuredOf(file: string): Measured[] {
-  if (!existsSync(file)) throw new UsageError(`There is no file ${file}.`, 'docs/calibrate.md shows how to record one.')
+  const text = readInput(file, 'docs/calibrate.md shows how to record one.').toString('utf8')
   try {
-    const measured = readMeasured(readFileSync(file, 'utf8'))
+    const measured = readMeasured(text)
     if (measured.length >= 20) return measured
     throw new UsageError(`${file} holds ${measured.length} requests; a fit needs at least 20.`, 'Record a longer run.')
   } catch (error) {
@@ -96,7 +99,7 @@ function measuredOf(file: string): Measured[] {
 }
 
 function limitsOf(args: Args): EngineLimits {
-  const whole = (flag: string, otherwise: number) => Math.round(args.number(flag, { min: 1, max: 1e12 }) ?? otherwise)
+  const whole = (flag: string, otherwise: number) => args.whole(flag, { min: 1, max: 1e12 }) ?? otherwise
   return {
     blockTokens: BLOCK_TOKENS,
     cacheBlocks: Math.max(1, Math.floor(whole('cache-tokens', 500_000) / BLOCK_TOKENS)),
@@ -107,7 +110,7 @@ function limitsOf(args: Args): EngineLimits {
 }
 
 async function fromMetrics(url: string, args: Args, io: Io): Promise<Found> {
-  if (!URL.canParse(url) || !/^https?:/.test(url)) throw new UsageError(`--metrics takes an http address, got "${url}".`, 'Example: --metrics http://127.0.0.1:8000/metrics')
+  httpUrl('metrics', url, 'http://127.0.0.1:8000/metrics')
   const everyMs = args.number('interval-ms', { min: 10, max: 60_000 }) ?? 1000
   const looks = Math.ceil(((args.number('seconds', { min: 0.1, max: 86_400 }) ?? 60) * 1000) / everyMs)
   const totals: Totals[] = []
@@ -128,7 +131,7 @@ async function lookAt(url: string): Promise<Totals> {
   try {
     answer = await fetch(url, { signal: AbortSignal.timeout(10_000) })
   } catch (error) {
-    throw new UsageError(`${url} cannot be reached: ${error instanceof Error ? error.message : String(error)}.`, next)
+    throw new UsageError(`${url} cannot be reached: ${fetchTrouble(error, url)}.`, next)
   }
   if (!answer.ok) throw new UsageError(`${url} answered ${answer.status}.`, next)
   try {

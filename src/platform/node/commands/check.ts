@@ -1,4 +1,3 @@
-import { writeFileSync } from 'node:fs'
 import type { Config } from '../../../config.ts'
 import { summarise, type Summary } from '../../../config/summary.ts'
 import { loadConfig } from '../load-config.ts'
@@ -6,6 +5,7 @@ import { openVocabularies } from '../../../vocabulary.ts'
 import { tokenizersOf } from '../start-gateway.ts'
 import { fileVocabularies } from '../vocabulary.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { asJson, outputOf } from './files.ts'
 import { table } from './text-table.ts'
 
 export const check: Command = {
@@ -27,14 +27,14 @@ const anyEnv = new Proxy({}, { get: (_, name) => `value of ${String(name)}` })
 async function runCheck(args: Args, io: Io): Promise<number> {
   if (args.positionals.length > 1) throw new UsageError('firstlight check takes one file.', `Example: firstlight check ${args.positionals[0]}`)
   const file = args.positionals[0] ?? args.text('config')
+  const write = outputOf(args, 'json')
   const { config, from, folder } = loadConfig(file, io.env, args.on('without-env') ? anyEnv : io.env)
   const summary = summarise(config)
   io.out(`${from} is valid.\n`)
   for (const line of describe(summary)) io.out(line)
   const notes = [...summary.notes, ...(await unreadable(config, folder)), ...(config.keys === null && !config.open ? [closedOnWorkers] : [])]
   for (const [index, note] of notes.entries()) io.out(`${index === 0 ? '\n' : ''}note: ${note}`)
-  const json = args.text('json')
-  if (json !== null) writeFileSync(json, `${JSON.stringify(summary, null, 2)}\n`)
+  write(() => asJson(summary))
   return 0
 }
 

@@ -18,6 +18,8 @@ export interface Command {
   readonly examples: readonly string[]
   /** Flags by long name, without dashes. `--help` is everyone's. */
   readonly flags: Readonly<Record<string, Flag>>
+  /** By flag: those that mean nothing beside it, and are refused there. */
+  readonly instead?: Readonly<Record<string, readonly string[]>>
   /** How the help shows positional arguments; null: there are none. */
   readonly positionals: string | null
   /** Resolves with the exit code. A UsageError becomes one line and a next step. */
@@ -32,6 +34,8 @@ export interface Args {
   on(flag: string): boolean
   /** A number within bounds (inclusive); null when the flag is absent. Throws a UsageError that names the value. */
   number(flag: string, bounds: { readonly min: number; readonly max: number }): number | null
+  /** The same, of a number without a fraction. */
+  whole(flag: string, bounds: { readonly min: number; readonly max: number }): number | null
 }
 
 /** The world outside a command, so that a test can be one. */

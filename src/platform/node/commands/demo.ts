@@ -5,7 +5,8 @@ import { openLog } from '../log.ts'
 import type { RunningFleet } from '../simulator-host.ts'
 import { startGateway, type RunningGateway } from '../start-gateway.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
-import { aborted, listenFlag } from './serve.ts'
+import { listenFlag } from './common-flags.ts'
+import { aborted } from './serve.ts'
 
 export const demo: Command = {
   name: 'demo',
@@ -24,7 +25,7 @@ const ownEngines = 'copy examples/firstlight.yaml here, name them in it, then "n
 async function runDemo(args: Args, io: Io): Promise<number> {
   const wanted = listenFlag(args)
   if (wanted !== null && !isLoopback(wanted.host)) throw new UsageError('The demo has no keys, so it listens on loopback only.', 'Example: --listen 127.0.0.1:9000')
-  const fleet = await startDemoFleet(Math.floor(args.number('engines', { min: 1, max: 64 }) ?? 4))
+  const fleet = await startDemoFleet(args.whole('engines', { min: 1, max: 64 }) ?? 4)
   try {
     const gateway = await startSomewhere(fleet, wanted)
     io.out(demoGuide(gateway.url, fleet, { adminKey: null, ownEngines }))

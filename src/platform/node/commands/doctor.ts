@@ -1,9 +1,9 @@
-import { writeFileSync } from 'node:fs'
 import type { Place } from '../doctor/ask.ts'
 import { examineConfig, type ExamineOptions, examinePlaces } from '../doctor/examine.ts'
 import { countsOf, exitCodeOf, reportJson, reportLines } from '../doctor/report.ts'
 import { hasConfig, loadConfig } from '../load-config.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { asJson, outputOf } from './files.ts'
 import { progressBar } from './progress-bar.ts'
 
 export const doctor: Command = {
@@ -16,7 +16,7 @@ export const doctor: Command = {
   ],
   positionals: '[URL...]',
   flags: {
-    config: { type: 'string', short: 'c', value: 'FILE', about: 'Every engine, cache and vocabulary of this configuration. Default, without URLs: firstlight.yaml.' },
+    config: { type: 'string', short: 'c', value: 'FILE', about: 'Every engine, cache and vocabulary of this configuration. Default, without URLs: the variable FIRSTLIGHT_CONFIG, else ./firstlight.yaml.' },
     key: { type: 'string', value: 'KEY', about: 'With URLs: sent as bearer token. Default: the variable FIRSTLIGHT_ENGINE_KEY.' },
     header: { type: 'string', multiple: true, value: 'NAME:VALUE', about: 'With URLs: sent with every question. May be given again.' },
     'no-generate': { type: 'boolean', about: 'Ask for no completion. Else one or two of a single token each.' },
@@ -31,6 +31,7 @@ export const doctor: Command = {
 
 /** Exit code 0: fine; 1: problems; 2: something could not be reached, or the command line made no sense. */
 async function run(args: Args, io: Io): Promise<number> {
+  const write = outputOf(args, 'json')
   const bar = progressBar('asked')
   const limitMs = (args.number('timeout-s', { min: 0.1, max: 600 }) ?? 5) * 1000
   const options: Omit<ExamineOptions, 'folder'> = {
@@ -44,8 +45,7 @@ async function run(args: Args, io: Io): Promise<number> {
   bar.clear()
   for (const line of reportLines(subjects, args.on('brief'))) io.out(line)
   const exitCode = exitCodeOf(countsOf(subjects), args.on('strict'))
-  const json = args.text('json')
-  if (json !== null) writeFileSync(json, `${JSON.stringify(reportJson(subjects, { exitCode, at: new Date().toISOString() }), null, 2)}\n`)
+  write(() => asJson(reportJson(subjects, { exitCode, at: new Date().toISOString() })))
   return exitCode
 }
 
@@ -58,7 +58,7 @@ function byUrl(args: Args, io: Io, options: Omit<ExamineOptions, 'folder'>): Ret
 
 function byConfig(args: Args, io: Io, options: Omit<ExamineOptions, 'folder'>): ReturnType<typeof examineConfig> {
   const file = args.text('config')
-  if (file === null && !hasConfig(io.env)) throw new UsageError('Which engines? There is no firstlight.yaml here.', `Name them: ${doctor.examples[0]}`)
+  if (file === null && !hasConfig(io.env)) throw new UsageError('Which engines? There is no firstlight.yaml here and no FIRSTLIGHT_CONFIG in the environment.', `Name them: ${doctor.examples[0]}`)
   for (const flag of ['key', 'header']) {
     if (args.texts(flag).length > 0) throw new UsageError(`--${flag} goes with URLs; a configuration has its own keys.`, `Example: ${doctor.examples[0]} --${flag} …`)
   }

@@ -54,7 +54,7 @@ function wantedFleet(args: Args): HostOptions {
   const limits = { maxNumSeqs: count(args, 'max-num-seqs'), cacheBlocks: count(args, 'cache-blocks'), blockTokens: count(args, 'block-size') }
   return {
     engines: wantedEngines(args),
-    port: whole(args, 'port', { min: 0, max: 65_535 }) ?? 0,
+    port: args.whole('port', { min: 0, max: 65_535 }) ?? 0,
     host: args.text('host') ?? '127.0.0.1',
     profile,
     model: args.text('model') ?? 'sim',
@@ -67,22 +67,18 @@ function wantedFleet(args: Args): HostOptions {
 
 /** Either half of a split alone makes no sense: the other one is then one engine. */
 function wantedEngines(args: Args): number | EngineOptions[] {
-  const wanted = (flag: string) => whole(args, flag, { min: 0, max: 256 })
-  const [engines, prefill, decode, encode] = [whole(args, 'engines', { min: 1, max: 256 }), wanted('prefill'), wanted('decode'), wanted('encode')]
+  const wanted = (flag: string) => args.whole(flag, { min: 0, max: 256 })
+  const [engines, prefill, decode, encode] = [args.whole('engines', { min: 1, max: 256 }), wanted('prefill'), wanted('decode'), wanted('encode')]
   if (prefill === null && decode === null && encode === null) return engines ?? 4
   const halves = prefill === null && decode === null ? 0 : 1
   const any = engines ?? (halves === 0 ? 1 : 0)
-  return [...enginesOf('encode', encode ?? 0), ...enginesOf('prefill', prefill ?? halves), ...enginesOf('decode', decode ?? halves), ...enginesOf('any', any)]
+  const wished = [...enginesOf('encode', encode ?? 0), ...enginesOf('prefill', prefill ?? halves), ...enginesOf('decode', decode ?? halves), ...enginesOf('any', any)]
+  if (wished.length === 0) throw new UsageError('That makes no engine at all: every count is 0.', 'Leave the zeros out, or say --engines 1.')
+  return wished
 }
 
 function enginesOf(role: NonNullable<EngineOptions['role']>, wanted: number): EngineOptions[] {
   return Array.from({ length: wanted }, (_, index) => ({ id: `${role === 'any' ? 'engine' : role}-${index}`, role }))
 }
 
-const count = (args: Args, flag: string): number | null => whole(args, flag, { min: 1, max: 100_000_000 })
-
-function whole(args: Args, flag: string, bounds: { readonly min: number; readonly max: number }): number | null {
-  const value = args.number(flag, bounds)
-  if (value !== null && !Number.isInteger(value)) throw new UsageError(`--${flag} must be a whole number, got "${value}".`, `Example: --${flag} ${Math.floor(value)}`)
-  return value
-}
+const count = (args: Args, flag: string): number | null => args.whole(flag, { min: 1, max: 100_000_000 })

@@ -1,14 +1,15 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { basename } from 'node:path'
 import { type Figures, figuresOf, type Slo } from '../../../simulator/replay/statistics.ts'
-import { readTrace, spread, type Trace, TraceError } from '../../../simulator/replay/trace.ts'
+import { spread, type Trace } from '../../../simulator/replay/trace.ts'
 import { multiRound } from '../../../simulator/replay/workloads.ts'
 import { type Driven, drive } from '../load/drive.ts'
 import { reportPage } from '../report/page.ts'
 import { seriesOf } from '../report/series.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { gatewayFlag } from './common-flags.ts'
+import { asJson, outputOf } from './files.ts'
 import { progressBar } from './progress-bar.ts'
 import { type ReplayRow, rowOf, tableOf } from './replay-rows.ts'
+import { traceIn } from './trace-file.ts'
 
 export const load: Command = {
   name: 'load',
@@ -18,6 +19,7 @@ export const load: Command = {
     'firstlight load --url http://127.0.0.1:8080 --model sim --trace conversation.jsonl --limit 500 --speed 2 --json out.json',
   ],
   positionals: null,
+  instead: { trace: ['num-users', 'num-rounds', 'qps', 'shared-system-prompt', 'user-history-prompt', 'answer-len'] },
   flags: {
     url: { type: 'string', value: 'URL', about: 'The gateway, without a path. Default: http://127.0.0.1:8080.' },
     model: { type: 'string', value: 'NAME', about: 'The model to ask for.' },
@@ -47,14 +49,16 @@ const BLOCK_TOKENS = 16
 
 async function runLoad(args: Args, io: Io): Promise<number> {
   const target = targetOf(args, io)
-  const trace = args.text('trace') === null ? conversations(args) : traceOf(args)
+  const file = args.text('trace')
+  const trace = file === null ? conversations(args) : spread(traceIn(file, args), 1)
+  const outputs = { json: outputOf(args, 'json'), html: outputOf(args, 'html') }
   const bar = progressBar('answered')
   const driven = await drive(trace, {
     target,
     speed: args.number('speed', { min: 1e-3, max: 1e6 }) ?? 1,
-    closedLoop: args.text('trace') === null || args.on('closed-loop'),
-    thinkFromStart: args.text('trace') === null,
-    concurrency: args.number('max-unfinished-queries', { min: 1, max: 1e6 }) ?? Infinity,
+    closedLoop: file === null || args.on('closed-loop'),
+    thinkFromStart: file === null,
+    concurrency: args.whole('max-unfinished-queries', { min: 1, max: 1e6 }) ?? Infinity,
     timeMs: (args.number('time', { min: 0.1, max: 86_400 }) ?? 600) * 1000,
     signal: io.stop,
     progress: bar.draw,
@@ -64,10 +68,8 @@ async function runLoad(args: Args, io: Io): Promise<number> {
   for (const line of tableOf(rows)) io.out(line)
   io.out(`\n${rows[0]!['requests']} answered, ${driven.result.refused} not; sent ${driven.lateP99Ms.toFixed(1)} ms late at the 99th percentile`)
   for (const [problem, count] of driven.problems) io.out(`${count} x ${problem}`)
-  const json = args.text('json')
-  if (json !== null) writeFileSync(json, `${JSON.stringify({ name: 'load', rows, problems: Object.fromEntries(driven.problems) }, null, 2)}\n`)
-  const html = args.text('html')
-  if (html !== null) writeFileSync(html, reportPage({ title: trace.name, rows, series: [seriesOf(driven.result, null)] }))
+  outputs.json(() => asJson({ name: 'load', rows, problems: Object.fromEntries(driven.problems) }))
+  outputs.html(() => reportPage({ title: trace.name, rows, series: [seriesOf(driven.result, null)] }))
   return driven.problems.size === 0 ? 0 : 1
 }
 
@@ -81,25 +83,12 @@ function rowsOf(trace: Trace, { result, engines }: Driven, slo: Slo): ReplayRow[
 function targetOf(args: Args, { env }: Io) {
   const model = args.text('model')
   if (model === null) throw new UsageError('firstlight load needs to know which model to ask for.', 'Example: --model sim; GET /v1/models lists them.')
-  const url = (args.text('url') ?? 'http://127.0.0.1:8080').replace(/\/+$/, '').replace(/\/v1$/, '')
-  if (!URL.canParse(url) || !/^https?:/.test(url)) throw new UsageError(`--url takes an http address, got "${url}".`, 'Example: --url http://127.0.0.1:8080')
-  return { url, model, key: args.text('key') ?? env['FIRSTLIGHT_KEY'] ?? null }
-}
-
-function traceOf(args: Args): Trace {
-  const file = args.text('trace')!
-  if (!existsSync(file)) throw new UsageError(`There is no file ${file}.`, 'docs/replay.md describes the schema.')
-  const limit = args.number('limit', { min: 1, max: 1e9 })
-  try {
-    return spread(readTrace(basename(file), readFileSync(file, 'utf8'), limit === null ? {} : { limit }), 1)
-  } catch (error) {
-    throw error instanceof TraceError ? new UsageError(`${file}: ${error.message}.`, 'docs/replay.md describes the schema.') : error
-  }
+  return { url: gatewayFlag(args, 'url'), model, key: args.text('key') ?? env['FIRSTLIGHT_KEY'] ?? null }
 }
 
 /** production-stack's multi-round QA: each user asks every users/qps seconds, newcomers join evenly over the first round. */
 function conversations(args: Args): Trace {
-  const count = (flag: string, otherwise: number) => Math.round(args.number(flag, { min: 1, max: 1e6 }) ?? otherwise)
+  const count = (flag: string, otherwise: number) => args.whole(flag, { min: 1, max: 1e6 }) ?? otherwise
   const users = count('num-users', 10)
   const qps = args.number('qps', { min: 1e-3, max: 1e5 }) ?? 2
   return multiRound({

@@ -1,4 +1,3 @@
-import { existsSync, readFileSync } from 'node:fs'
 import type { EngineConfig, PoolSettings } from '../../../config.ts'
 import type { Env } from '../../../config/parse.ts'
 import type { Profile } from '../../../simulator/profiles.ts'
@@ -6,6 +5,7 @@ import { engineProfile, type FleetPlan, fleetOf, type PlannedEngine, withCacheTo
 import { LMCACHE_DEFAULTS, type LmcacheOptions } from '../../../simulator/replay/lmcache-store.ts'
 import { loadConfig } from '../load-config.ts'
 import { type Args, UsageError } from './command.ts'
+import { readInput } from './files.ts'
 
 const DEFAULT_PROFILE = 'agentic'
 const DEFAULT_ENGINES = 8
@@ -46,11 +46,10 @@ function lmcacheOf(text: string | null): LmcacheOptions | null {
 
 function bareFleetOf(args: Args, env: Env, blockTokens: number): FleetPlan {
   const rttMs = args.number('rtt-ms', { min: 0, max: 60_000 })
-  const cacheTokens = args.number('cache-tokens', { min: 1, max: 1e12 })
+  const cacheTokens = args.whole('cache-tokens', { min: 1, max: 1e12 })
   const config = args.text('config')
   if (config !== null) return configuredFleet(poolOf(config, args.text('pool'), env), { rttMs, cacheTokens, profile: args.text('profile') })
-  const engines = args.number('engines', { min: 1, max: 1024 }) ?? DEFAULT_ENGINES
-  if (!Number.isInteger(engines)) throw new UsageError(`--engines must be a whole number, got "${engines}".`, `Example: --engines ${DEFAULT_ENGINES}`)
+  const engines = args.whole('engines', { min: 1, max: 1024 }) ?? DEFAULT_ENGINES
   const name = args.text('profile') ?? DEFAULT_PROFILE
   return fleetOf(engines, name === 'serial' ? serial(blockTokens, cacheTokens) : { kind: 'vllm', profile: sized(profileOf(name), cacheTokens) }, rttMs ?? 0)
 }
@@ -78,10 +77,10 @@ function profileOf(name: string): Profile {
 
 function fileProfile(file: string): Profile {
   const next = `firstlight calibrate writes such a file.`
-  if (!existsSync(file)) throw new UsageError(`There is no file ${file}.`, next)
+  const text = readInput(file, next).toString('utf8')
   let found: { readonly profile?: Partial<Profile> }
   try {
-    found = JSON.parse(readFileSync(file, 'utf8')) as typeof found
+    found = JSON.parse(text) as typeof found
   } catch {
     throw new UsageError(`${file} is not JSON.`, next)
   }

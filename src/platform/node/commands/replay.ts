@@ -1,20 +1,20 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { performance } from 'node:perf_hooks'
 import { setImmediate } from 'node:timers/promises'
-import { basename } from 'node:path'
 import { type FleetPlan, replay as replayOnce, speedOf } from '../../../simulator/replay/plan.ts'
 import { presetNamed, presets } from '../../../simulator/replay/presets.ts'
 import { markKinds, baselineKinds, routerKinds, routerNamed, shippedKinds } from '../../../simulator/replay/routers.ts'
 import type { RouterKind } from '../../../simulator/replay/router.ts'
 import { type Figures, figuresOf, type Slo } from '../../../simulator/replay/statistics.ts'
 import { rateAt } from '../../../simulator/replay/load.ts'
-import { readTrace, spread, type Trace, TraceError } from '../../../simulator/replay/trace.ts'
+import { spread, type Trace } from '../../../simulator/replay/trace.ts'
 import { reportPage } from '../report/page.ts'
 import { type Series, seriesOf } from '../report/series.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { asJson, outputOf } from './files.ts'
 import { fleetPlanOf } from './replay-fleet.ts'
 import { progressBar } from './progress-bar.ts'
 import { type ReplayRow, rowOf, tableOf } from './replay-rows.ts'
+import { traceIn } from './trace-file.ts'
 
 export const replay: Command = {
   name: 'replay',
@@ -25,6 +25,11 @@ export const replay: Command = {
     'firstlight replay --trace conversation.jsonl --config firstlight.yaml --policies all --json out.json --html out.html',
   ],
   positionals: null,
+  instead: {
+    preset: ['trace', 'config', 'pool', 'engines', 'profile', 'cache-tokens', 'lmcache', 'rtt-ms', 'policies', 'load', 'speed', 'seeds', 'limit', 'open-loop', 'concurrency', 'late-binding'],
+    config: ['engines'],
+    load: ['speed'],
+  },
   flags: {
     trace: { type: 'string', value: 'FILE', about: 'Mooncake schema, one JSON object a line: timestamp, input_length, output_length, hash_ids; session_id and think_ms if there are sessions.' },
     preset: { type: 'string', value: 'NAME', about: `Instead of a trace, a published experiment with its own fleet and policies: ${presets.map(({ name }) => name).join(', ')}.` },
@@ -64,8 +69,9 @@ interface Plan {
 }
 
 async function runReplay(args: Args, io: Io): Promise<number> {
+  const write = outputsOf(args)
   const preset = args.text('preset')
-  if (preset !== null) return runPreset(preset, args, io)
+  if (preset !== null) return runPreset(preset, args, { io, write })
   const plan = planOf(args, io)
   const started = performance.now()
   io.err(`${plan.trace.name}: ${plan.trace.requests.length} requests, ${plan.fleet.engines.length} engines\n`)
@@ -79,15 +85,23 @@ async function runReplay(args: Args, io: Io): Promise<number> {
     io.out('')
   }
   io.err(`${((performance.now() - started) / 1000).toFixed(1)} s`)
-  writeOut(args, { rows, series, title: plan.trace.name })
+  write({ rows, series, title: plan.trace.name })
   return 0
 }
 
-function writeOut(args: Args, { rows, series, title }: { readonly rows: readonly ReplayRow[]; readonly series: readonly Series[]; readonly title: string }): void {
-  const json = args.text('json')
-  if (json !== null) writeFileSync(json, `${JSON.stringify({ name: 'replay', rows }, null, 2)}\n`)
-  const html = args.text('html')
-  if (html !== null) writeFileSync(html, reportPage({ title, rows, series }))
+interface Replayed {
+  readonly rows: readonly ReplayRow[]
+  readonly series: readonly Series[]
+  readonly title: string
+}
+
+function outputsOf(args: Args): (replayed: Replayed) => void {
+  const json = outputOf(args, 'json')
+  const html = outputOf(args, 'html')
+  return ({ rows, series, title }) => {
+    json(() => asJson({ name: 'replay', rows }))
+    html(() => reportPage({ title, rows, series }))
+  }
 }
 
 /** null: told to stop. */
@@ -112,7 +126,7 @@ async function runPace(plan: Plan, pace: Plan['paces'][number], { io, series }: 
   return [...byPolicy].map(([policy, figures]) => rowOf(policy, figures, { trace: plan.trace.name, load: pace.load }))
 }
 
-async function runPreset(name: string, args: Args, io: Io): Promise<number> {
+async function runPreset(name: string, args: Args, { io, write }: { readonly io: Io; readonly write: (replayed: Replayed) => void }): Promise<number> {
   const preset = orUsage('--preset', () => presetNamed(name))
   io.out(`${preset.name}: ${preset.doc}\n`)
   const rows: ReplayRow[] = []
@@ -132,7 +146,7 @@ async function runPreset(name: string, args: Args, io: Io): Promise<number> {
     rows.push(...figures)
   }
   for (const note of preset.notes) io.out(note)
-  writeOut(args, { rows, series, title: preset.name })
+  write({ rows, series, title: preset.name })
   return 0
 }
 
@@ -149,24 +163,15 @@ function planOf(args: Args, io: Io): Plan {
     seeds: numbersOf(args.text('seeds') ?? '1', '--seeds', 1e9),
     slo: sloOf(args),
     closedLoop: sessions && !args.on('open-loop'),
-    concurrency: args.number('concurrency', { min: 1, max: 1e6 }) ?? Infinity,
-    holdAt: args.number('late-binding', { min: 1, max: 1e6 }),
+    concurrency: args.whole('concurrency', { min: 1, max: 1e6 }) ?? Infinity,
+    holdAt: args.whole('late-binding', { min: 1, max: 1e6 }),
   }
 }
 
 function traceOf(args: Args): Trace {
   const file = args.text('trace')
   if (file === null) throw new UsageError('firstlight replay needs a trace or a preset.', `Example: firstlight replay --preset ${presets[0]!.name}`)
-  if (!existsSync(file)) throw new UsageError(`There is no file ${file}.`, 'Give --trace a file in Mooncake’s schema; docs/replay.md describes it.')
-  try {
-    const limit = args.number('limit', { min: 1, max: 1e9 })
-    const trace = readTrace(basename(file), readFileSync(file, 'utf8'), limit === null ? {} : { limit })
-    if (trace.requests.length === 0) throw new UsageError(`${file} holds no request.`, 'One JSON object a line; docs/replay.md describes the schema.')
-    return trace
-  } catch (error) {
-    if (error instanceof TraceError) throw new UsageError(`${file}: ${error.message}.`, 'docs/replay.md describes the schema.')
-    throw error
-  }
+  return traceIn(file, args)
 }
 
 function kindsOf(text: string | null): readonly RouterKind[] {
@@ -176,7 +181,7 @@ function kindsOf(text: string | null): readonly RouterKind[] {
 }
 
 /** What cannot be found becomes a line for the user. */
-function orUsage<Found>(flag: string, find: () => Found): Found {
+function orUsage<Value>(flag: string, find: () => Value): Value {
   try {
     return find()
   } catch (error) {

@@ -1,7 +1,7 @@
 import { resolve as pathFrom } from 'node:path'
 import type { Config, RecordConfig } from '../../../config.ts'
 import { summarise } from '../../../config/summary.ts'
-import { isLoopback, parseAddress, parseThreads } from '../../../config/values.ts'
+import { isLoopback, parseThreads } from '../../../config/values.ts'
 import type { Log } from '../../../ports.ts'
 import { loadConfig } from '../load-config.ts'
 import { openLog } from '../log.ts'
@@ -10,6 +10,7 @@ import { recordingTo } from '../recorder.ts'
 import { startGateway, type RunningGateway } from '../start-gateway.ts'
 import { threadCount } from '../threads/count.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { levelFlag, listenFlag } from './common-flags.ts'
 
 export const serve: Command = {
   name: 'serve',
@@ -65,20 +66,16 @@ function countsOf({ clusters }: Config): Record<string, number> {
   return Object.fromEntries(clusters.map(({ id, pools }) => [id, pools.reduce((count, pool) => count + pool.engines.length, 0)]))
 }
 
-const levels = ['debug', 'info', 'warn', 'error', 'silent'] as const
-
 /** The flags that stand above the document, under the document's own rules. */
 export function withFlags(config: Config, args: Args): Config {
-  const level = args.text('log-level')
-  const known = levels.find((one) => one === level)
-  if (level !== null && known === undefined) throw new UsageError(`--log-level must be one of ${levels.join(', ')}, got "${level}".`, 'Example: --log-level debug')
+  const level = levelFlag(args)
   const listen = listenFlag(args)
   const moved = listen === null ? config : { ...config, listen, loopback: isLoopback(listen.host) }
   if (!moved.loopback && moved.keys === null && !moved.open) {
     throw new UsageError(`${args.text('listen')} can be reached from other machines, and the configuration has no keys.`, 'Add `keys` to it, or say `open: true`.')
   }
   const threaded = { ...moved, threads: threadsFlag(args) ?? moved.threads }
-  return known === undefined ? threaded : { ...threaded, log: { ...threaded.log, level: known } }
+  return level === null ? threaded : { ...threaded, log: { ...threaded.log, level } }
 }
 
 function threadsFlag(args: Args): Config['threads'] | null {
@@ -86,14 +83,6 @@ function threadsFlag(args: Args): Config['threads'] | null {
   const threads = text === null ? null : parseThreads(text)
   if (text !== null && threads === null) throw new UsageError(`--workers must be auto or a number from 1 to 128, got "${text}".`, 'Example: --workers 4')
   return threads
-}
-
-export function listenFlag(args: Args): Config['listen'] | null {
-  const text = args.text('listen')
-  if (text === null) return null
-  const address = parseAddress(text)
-  if (address === null) throw new UsageError(`--listen must be HOST:PORT, got "${text}".`, 'Example: --listen 127.0.0.1:9000')
-  return address
 }
 
 export function aborted(signal: AbortSignal): Promise<void> {

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { compileVocabulary, type CompileInput } from '../../../core/tokens/compile.ts'
@@ -6,6 +6,7 @@ import { readTokenizerConfig } from '../../../core/tokens/tokenizer-config.ts'
 import { VocabularyError } from '../../../core/tokens/vocabulary.ts'
 import { openVocabulary, type OpenVocabulary } from '../../../vocabulary.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { outputOf, readInput } from './files.ts'
 
 export const vocab: Command = {
   name: 'vocab',
@@ -16,6 +17,7 @@ export const vocab: Command = {
     'firstlight vocab show qwen3.vocab',
   ],
   positionals: 'compile SRC | show FILE',
+  instead: { 'no-template': ['template'] },
   flags: {
     out: { type: 'string', short: 'o', value: 'FILE', about: 'Where the compiled vocabulary goes.' },
     template: { type: 'string', value: 'FILE', about: "Chat template to use in place of the model folder's." },
@@ -42,10 +44,11 @@ async function run(args: Args, io: Io): Promise<number> {
 async function compile(source: string, args: Args, io: Io): Promise<number> {
   const out = args.text('out')
   if (out === null) throw new UsageError('Where should the compiled vocabulary go?', `Say it with -o: firstlight vocab compile ${source} -o ${nameFor(source)}`)
+  const write = outputOf(args, 'out')
   const file = gzipSync(compileVocabulary(readSource(source, args)), { level: 9 })
   // What does not open would only fail later, at the start of the gateway.
   const opened = await openVocabulary(file)
-  writeFileSync(out, file)
+  write(() => file)
   io.out(`${out}: ${Math.ceil(file.length / 1024)} KiB`)
   describe(opened, io)
   io.out(`\nName it in the configuration of the pool: tokenizer: ${out}`)
@@ -53,7 +56,7 @@ async function compile(source: string, args: Args, io: Io): Promise<number> {
 }
 
 async function show(file: string, io: Io): Promise<number> {
-  describe(await openVocabulary(readBytes(file)), io)
+  describe(await openVocabulary(readInput(file, 'FILE is what `firstlight vocab compile` wrote.')), io)
   return 0
 }
 
@@ -79,22 +82,16 @@ function besides(source: string, folder: boolean): string | null {
   return folder && existsSync(file) ? file : null
 }
 
-const templateOf = (file: string | null): { chat_template?: string } => (file === null ? {} : { chat_template: readBytes(file).toString('utf8') })
+const templateOf = (file: string | null): { chat_template?: string } => (file === null ? {} : { chat_template: readInput(file, '--template takes a file with a Jinja chat template.').toString('utf8') })
+
+const wanted = 'SRC is a tokenizer.json, or a model folder that has one.'
 
 function readJson(file: string): unknown {
-  const text = readBytes(file).toString('utf8')
+  const text = readInput(file, wanted).toString('utf8')
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new UsageError(`${file} is not JSON: ${error instanceof Error ? error.message : String(error)}.`, 'SRC is a tokenizer.json, or a model folder that has one.')
-  }
-}
-
-function readBytes(file: string): Buffer {
-  try {
-    return readFileSync(file)
-  } catch (error) {
-    throw new UsageError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'}).`, 'SRC is a tokenizer.json, or a model folder that has one.')
+    throw new UsageError(`${file} is not JSON: ${error instanceof Error ? error.message : String(error)}.`, wanted)
   }
 }
 

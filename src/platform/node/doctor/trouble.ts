@@ -22,6 +22,12 @@ export function troubleOf(error: unknown, circumstances: Circumstances): Trouble
   return { code: known, ...(describe(known, inner?.message ?? message, circumstances) ?? { says: `it cannot be asked: ${message}`, next: 'See whether curl reaches it from this machine.' }) }
 }
 
+/** Why a `fetch` failed, which itself only says that it did. */
+export function fetchTrouble(error: unknown, url: string): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? error.message : troubleOf(error.cause, { url, connected: false, limitMs: 10_000 }).says
+}
+
 type Words = Omit<Trouble, 'code'>
 
 function describe(code: string, message: string, circumstances: Circumstances): Words | null {

@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks'
+import { fetchTrouble } from '../doctor/trouble.ts'
 
 export interface Target {
   /** Base URL, without a path. */
@@ -52,7 +53,7 @@ export async function send(target: Target, request: { readonly prompt: readonly 
     }
     if (seen.firstTokenAt < 0) seen.problem ??= 'no text came'
   } catch (error) {
-    seen.problem = error instanceof Error ? error.name : 'failed'
+    seen.problem = fetchTrouble(error, target.url)
   } finally {
     seen.endedAt = performance.now()
   }
