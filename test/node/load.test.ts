@@ -78,8 +78,8 @@ describe('firstlight load', () => {
     expect(code).toBe(1)
     expect(out).toContain('4 x status 404')
     expect(out).toContain('0 answered, 4 not')
-    const nobody = await firstlight('load', '--url', 'http://127.0.0.1:1', '--model', 'm', '--num-users', '1', '--num-rounds', '1')
-    expect(nobody.out).toContain('1 x nobody listens on 127.0.0.1:1')
+    const nobody = await firstlight('load', '--url', 'http://127.0.0.1:2', '--model', 'm', '--num-users', '1', '--num-rounds', '1')
+    expect(nobody.out).toContain('1 x nobody listens on 127.0.0.1:2')
   })
 
   it.each([

@@ -25,7 +25,9 @@ export function troubleOf(error: unknown, circumstances: Circumstances): Trouble
 /** Why a `fetch` failed, which itself only says that it did. */
 export function fetchTrouble(error: unknown, url: string): string {
   if (!(error instanceof Error)) return String(error)
-  return error.cause === undefined ? error.message : troubleOf(error.cause, { url, connected: false, limitMs: 10_000 }).says
+  if (error.cause === undefined) return error.message
+  const { code, says } = troubleOf(error.cause, { url, connected: false, limitMs: 10_000 })
+  return code === 'UNKNOWN' && error.cause instanceof Error ? error.cause.message : says
 }
 
 type Words = Omit<Trouble, 'code'>
