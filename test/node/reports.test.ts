@@ -28,6 +28,16 @@ function ask(url: string, headers: Record<string, string> = {}): Promise<Respons
   return fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body })
 }
 
+/** As it is: `fetch` would tidy the path. */
+async function rawGet(address: string, path: string): Promise<string> {
+  const { hostname: host, port } = new URL(`http://${address}`)
+  const socket = connect({ host, port: Number(port) })
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`)
+  let text = ''
+  for await (const bytes of socket) text += String(bytes)
+  return text
+}
+
 async function until<Value>(look: () => Promise<Value | null>): Promise<Value> {
   for (;;) {
     const found = await look()
@@ -114,6 +124,11 @@ describe('a gateway before engines that report', () => {
     expect((await fetch(`${base}/v1/models`)).status).toBe(404)
     expect((await fetch(`${base}/v1/firstlight/fleet`)).status).toBe(404)
     expect((await fetch(`${base}/ttft_report/nobody`)).status).toBe(404)
+  })
+
+  it('is led from there to nothing else by a path that goes up again', async () => {
+    const answers = await Promise.all(['..', '%2e%2e', '.%2E', 'x/../..'].map((up) => rawGet(gateway.reports!, `/ttft_report/${up}/v1/firstlight/fleet`)))
+    for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 404 /)
   })
 
   it('takes batches, and says which of them were no reports', async () => {

@@ -2,6 +2,7 @@
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { split } from '../../api/incoming.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { ListenOptions } from './serve.ts'
 
@@ -19,7 +20,8 @@ export async function listenForReports(gateway: Gateway, { host, port, reusePort
   const server = createAdaptorServer({
     fetch: (request: Request, env: unknown) => {
       const { incoming } = env as HttpBindings
-      if (!/^\/ttft_report(?:[/?]|$)/.test(incoming.url ?? '')) return new Response('{"detail":"not found"}', { status: 404, headers: { 'content-type': 'application/json' } })
+      // The path that the gateway will see: the adapter has taken `..` out of what was sent.
+      if (!/^\/ttft_report(?:\/|$)/.test(split(request.url).path)) return new Response('{"detail":"not found"}', { status: 404, headers: { 'content-type': 'application/json' } })
       return gateway.fetch(request, { background: (work) => void work.catch(() => {}), client: env, remoteAddress: incoming.socket.remoteAddress ?? null })
     },
     serverOptions: { headersTimeout: headMs, requestTimeout: headMs, keepAliveTimeout: idleMs, maxHeaderSize: 16_384 },
