@@ -20,6 +20,8 @@ export async function heldResponse(door: Door, incoming: Incoming, id: string | 
     throw new Failure('not_found', `This gateway does not know response '${responseId}': it was never served here, is forgotten, or belongs to another key. Create it again with POST /v1/responses.`)
   }
   const response = await door.forward(bodiless(door, incoming, { holding, caller, path: `/v1/responses/${responseId}${action}` }))
+  // The engine was asked as by GET: Hono keeps the head of its answer.
+  if (incoming.request.method === 'HEAD') await response.body?.cancel()
   if (incoming.request.method === 'DELETE' && response.ok) door.held.forget(responseId)
   return response
 }
@@ -33,12 +35,13 @@ interface Call {
 function bodiless(door: Door, incoming: Incoming, { holding, caller, path }: Call): Exchange {
   const route = routeOf(door, holding)
   const { model, adapter } = engineModel(holding.model, route.pool)
-  const stream = new URLSearchParams(incoming.query).get('stream') === 'true'
+  const isHead = incoming.request.method === 'HEAD'
+  const stream = !isHead && new URLSearchParams(incoming.query).get('stream') === 'true'
   return {
     id: incoming.id,
     requestId: incoming.requestId,
     receivedAt: incoming.receivedAt,
-    method: incoming.request.method as Exchange['method'],
+    method: isHead ? 'GET' : (incoming.request.method as Exchange['method']),
     path: path + incoming.query,
     headers: headersForEngine(incoming.request.headers, incoming.requestId),
     body: () => null,
@@ -67,7 +70,8 @@ function bodiless(door: Door, incoming: Incoming, { holding, caller, path }: Cal
     configVersion: door.config.version,
     pinned: holding,
     stages: { edge: door.ports.now() - incoming.receivedAt },
-    scope: incoming.scope,
+    // Without the client's socket nobody writes a body to it.
+    scope: isHead ? { ...incoming.scope, client: null } : incoming.scope,
     signal: incoming.request.signal,
   }
 }

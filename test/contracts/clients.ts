@@ -113,6 +113,19 @@ export function clientsContract(name: string, start: (document: Record<string, u
       expect((await idle()).pools[0]!.engines.map(({ requests }) => requests)).toEqual([0, 0])
     })
 
+    it('learn by HEAD whether a response is still held, and leave no booking behind', async () => {
+      const { id } = await client.responses.create({ model: 'sim', input: 'Hello', max_output_tokens: 3 })
+      const head = (path: string) => fetch(`${subject.url}/v1/responses/${path}`, { method: 'HEAD', headers: { authorization: `Bearer ${KEY}` } })
+      for (const path of [id, `${id}?stream=true`]) {
+        const answer = await head(path)
+        expect(answer.status).toBe(200)
+        expect(answer.headers.get('x-firstlight-engine')).toMatch(/^e[01]$/)
+        expect(await answer.text()).toBe('')
+      }
+      expect((await head('resp_nobody')).status).toBe(404)
+      await idle()
+    })
+
     it('part in the client’s own error when it aborts', async () => {
       const abort = new AbortController()
       const asked = client.chat.completions.create({ ...hello, max_tokens: 4000 }, { signal: abort.signal })
