@@ -145,6 +145,24 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(20, 26))).toMatchObject({ a: 6 * BLOCK_TOKENS })
     })
 
+    it('are asked for the whole picture when they come back after theirs was forgotten', async () => {
+      await tell({ stored: chain(range(0, 4)) })
+      await opened.advance(400_000)
+      await opened.cluster.observe([probe('a', opened.now(), { stats: stats() })])
+      expect(await tell({ stored: chain(range(20, 22)) })).toEqual(['resync'])
+      expect(await tell({ reset: true, stored: chain(range(0, 4)) })).toEqual(['ok'])
+      expect(await tell({ stored: chain(range(20, 22)) })).toEqual(['ok'])
+      expect(await cached(range(0, 4))).toMatchObject({ a: 4 * BLOCK_TOKENS })
+    })
+
+    it('are asked for the whole picture after misses that looked like a restart while they were silent', async () => {
+      await tell({ stored: chain(range(0, 10)) })
+      await opened.advance(16_000)
+      await serve(range(0, 10), usage(640))
+      for (let miss = 0; miss < 3; miss++) await serve(range(0, 10), usage(0))
+      expect(await tell()).toEqual(['resync'])
+    })
+
     it('are not overruled by misses that make an engine look restarted or smaller', async () => {
       await tell({ stored: chain(range(0, 10)) })
       await serve(range(0, 10), usage(640))
@@ -167,6 +185,10 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
     it('never take more room than the index may have, and say no more that they tell all', async () => {
       expect(await tell({ stored: chain(range(0, 10_001)) })).toEqual(['ok'])
       expect((await feedOf('a'))?.state).toBe('partial')
+      await tell({ removed: chain(range(0, 1)) })
+      expect((await feedOf('a'))?.state).toBe('partial')
+      await tell({ reset: true, stored: chain(range(0, 10)) })
+      expect((await feedOf('a'))?.state).toBe('exact')
     })
 
     it('stand in the digest with how far they came', async () => {

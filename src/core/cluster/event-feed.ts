@@ -24,6 +24,10 @@ export class EventFeed {
   #epoch = -1
   #seq = 0
   #complete = false
+  /** Was there no room for something since the picture began? */
+  #isShort = false
+  /** `clears` of the index when the picture began: another number means that it is gone. */
+  #clears = 0
   #validUntil = Number.NEGATIVE_INFINITY
   /** In the order in which they ended. */
   #untold: Untold[] = []
@@ -49,21 +53,26 @@ export class EventFeed {
     const isOurs = feed.epoch === this.#epoch
     if (feed.epoch < this.#epoch && now < this.#validUntil) return 'stale'
     if (isOurs && feed.seq <= this.#seq) return 'ok'
-    if (!feed.reset && !(isOurs && feed.seq === this.#seq + 1)) return 'resync'
-    if (feed.reset) {
-      index.exact.clear(engine)
-      this.resyncs += 1
-    }
-    const fits = index.tell(engine, feed.stored, feed.removed)
+    const goesOn = isOurs && feed.seq === this.#seq + 1 && index.exact.clears(engine) === this.#clears
+    if (!feed.reset && !goesOn) return 'resync'
+    if (feed.reset) this.#begin(index, engine)
+    if (!index.tell(engine, feed.stored, feed.removed)) this.#isShort = true
     const isNew = feed.reset || !this.#complete
     this.#epoch = feed.epoch
     this.#seq = feed.seq
-    this.#complete = feed.complete && fits
+    this.#complete = feed.complete && !this.#isShort
     this.#validUntil = now + feed.validMs
     this.changes += (feed.stored.length + feed.removed.length) >> 1
     this.lagMs = feed.lagMs
     if (this.#complete) this.#disbelieve(isNew, index, { engine, now })
     return 'ok'
+  }
+
+  #begin(index: PrefixIndex, engine: number): void {
+    index.exact.clear(engine)
+    this.#clears = index.exact.clears(engine)
+    this.#isShort = false
+    this.resyncs += 1
   }
 
   /** A request has ended that was prefilled: its prompt is believed cached until an event says so, and then no more. */

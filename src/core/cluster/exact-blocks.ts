@@ -14,6 +14,7 @@ export class ExactBlocks {
   #wordsPerSlot = 1
   #usedSlots = 0
   readonly #counts: number[] = []
+  readonly #clears: number[] = []
   #entries = 0
 
   /** Result of the last `match`, by engine: leading blocks it holds. */
@@ -30,6 +31,11 @@ export class ExactBlocks {
 
   count(engine: number): number {
     return this.#counts[engine] ?? 0
+  }
+
+  /** Times that something was forgotten of the engine by `clear`: whoever told of it has to begin anew. */
+  clears(engine: number): number {
+    return this.#clears[engine] ?? 0
   }
 
   has(engine: number, lo: number, hi: number): boolean {
@@ -67,6 +73,7 @@ export class ExactBlocks {
     for (let at = engine >>> 5; at < this.#holders.length; at += this.#wordsPerSlot) this.#holders[at]! &= ~(1 << (engine & 31))
     this.#entries -= this.count(engine)
     this.#counts[engine] = 0
+    this.#clears[engine] = this.clears(engine) + 1
   }
 
   /** Fills `reach` for the first `count` blocks. */

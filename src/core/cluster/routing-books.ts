@@ -197,11 +197,11 @@ export class RoutingBooks implements Books {
   #endLeg(leg: LegBook, admission: Admission, keepBlocks = Infinity): void {
     if (leg.live === null) return
     this.#active.free(leg.live, keepBlocks)
-    if (keepBlocks === Infinity) leg.book.feed.ended(admission.blocks, this.#index.stamp)
     // Decode engines keep what they were given, though nobody shares it while it lives.
     if (leg.live.pin === null && keepBlocks === Infinity && leg.book.caches(leg.engine.spec)) {
       this.#index.release(this.#index.pin(leg.book.number, admission.blocks, admission.blocks.length >> 1))
     }
+    if (keepBlocks === Infinity) leg.book.feed.ended(admission.blocks, this.#index.stamp)
     leg.live = null
     leg.book.requests -= 1
     if (admission.adapter !== null) leg.book.adapters.end(admission.adapter)
