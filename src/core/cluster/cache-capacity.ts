@@ -45,6 +45,8 @@ export class CacheCapacity {
 
   /** All was as believed: if our limit is what evicts, it may be too tight. */
   confirm(believed: number): void {
-    if (Number.isFinite(this.#learned) && believed >= BINDING * this.blocks) this.#learned = Math.ceil(this.#learned * (1 + GROW))
+    if (!Number.isFinite(this.#learned) || believed < BINDING * this.blocks) return
+    this.#learned = Math.ceil(this.#learned * (1 + GROW))
+    if (this.#declared !== null && this.#learned >= this.#declared) this.#learned = Infinity
   }
 }

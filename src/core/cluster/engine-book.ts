@@ -103,9 +103,10 @@ export class EngineBook {
 
   observed(stats: EngineStats, poolBlockTokens: number, spec: EngineSpec): void {
     this.#reportsCaching = stats.prefixCaching ?? this.#reportsCaching
-    const reported = stats.cacheBlocks === null ? null : stats.cacheBlocks * ((stats.blockTokens ?? poolBlockTokens) / poolBlockTokens)
+    const blockTokens = stats.blockTokens !== null && stats.blockTokens > 0 ? stats.blockTokens : null
+    const reported = stats.cacheBlocks === null ? null : stats.cacheBlocks * ((blockTokens ?? poolBlockTokens) / poolBlockTokens)
     this.capacity.declare(spec.cacheBlocks ?? reported)
-    this.engineBlockTokens = stats.blockTokens ?? this.engineBlockTokens
+    this.engineBlockTokens = blockTokens ?? this.engineBlockTokens
     if (stats.adapters !== null) this.adapters.observed(stats.adapters)
   }
 

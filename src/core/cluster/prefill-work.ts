@@ -155,6 +155,9 @@ export class PrefillQueue {
     else queued.previous.next = queued.next
     if (queued.next === null) this.#last = queued.previous
     else queued.next.previous = queued.previous
+    // Who asked for it keeps it until its request ends, and would keep everyone after it.
+    queued.previous = null
+    queued.next = null
     this.#length -= 1
     this.#newTokens -= queued.newTokens
     this.#work -= queued.work

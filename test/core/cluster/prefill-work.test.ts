@@ -68,6 +68,14 @@ describe('PrefillQueue', () => {
     expect([queue.seconds(2000), queue.work, queue.newTokens]).toEqual([0, 0, 0])
   })
 
+  it('keeps nobody who came later alive for the sake of one that has ended: a stream of hours would hold them all', () => {
+    const queue = new PrefillQueue(() => {})
+    const ended = [1, 2, 3, 4].map((at) => queue.add(of(1), at))
+    queue.abandon(ended[1]!, 10)
+    for (const one of ended) queue.firstToken(one, 20)
+    expect(ended.map(({ previous, next }) => [previous, next])).toEqual(ended.map(() => [null, null]))
+  })
+
   it('is exactly empty after any history, whatever the order of ends, and never negative', () => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('add' as const), seconds: fc.double({ min: 0, max: 90, noNaN: true }), tokens: fc.integer({ min: 0, max: 200_000 }) }),

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
+import { CacheCapacity } from '../../../src/core/cluster/cache-capacity.ts'
 import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
 import type { Admission, EngineDigest, Outcome, PolicyConfig, PoolConfig } from '../../../src/core/cluster/contract.ts'
 import { admission, engine, engines, outcome, pool, probe, stats } from '../../contracts/cluster-fixtures.ts'
@@ -166,6 +167,16 @@ describe('engines that share nothing', () => {
     expect(admit(range(0, 100)).decision.predictedCachedTokens).toBe(0)
   })
 
+  it('say nonsense of their blocks without harm: a size of 0 is none', () => {
+    const { state, serve, digestOf } = cluster
+    state.observe(four.map((id) => probe(id, 0, { stats: stats({ blockTokens: 0, cacheBlocks: 500 }) })), 0)
+    serve(range(0, 10))
+    const { decision, engine: id } = serve([...range(0, 10), 'more'])
+    expect(decision.predictedCachedTokens).toBe(640)
+    expect(decision.candidates.flatMap(({ cost, terms }) => [cost, ...Object.values(terms)]).every(Number.isFinite)).toBe(true)
+    expect(digestOf(id)).toMatchObject({ queuedPrefillS: 0, queuedPrefillTokens: 0 })
+  })
+
   it('are all decode engines: each leg in full, and no feedback from what they were sent', () => {
     const { serve, admit, digestOf } = open({ engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })] })
     for (const _ of range(0, 12)) serve(range(0, 100), usage(0, 6401))
@@ -235,6 +246,15 @@ describe('what engines report', () => {
     const { cacheBlocks } = digestOf('a').learned!
     expect(cacheBlocks).toBeLessThan(2100)
     expect(cacheBlocks).toBeGreaterThan(300)
+  })
+
+  it('never teaches that an engine keeps more than it can hold, however often all was there', () => {
+    const capacity = new CacheCapacity()
+    capacity.declare(1000)
+    capacity.shrink(1, 1000)
+    expect(capacity.blocks).toBe(920)
+    for (let hit = 0; hit < 200; hit++) capacity.confirm(capacity.blocks)
+    expect([capacity.blocks, capacity.learned]).toEqual([1000, null])
   })
 
   it('learns each engine’s pace: a slow one gets less of the work', () => {
