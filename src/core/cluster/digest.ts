@@ -19,7 +19,7 @@ export function engineDigest(engine: EngineRecord, books: PoolBooks, now: number
     weight: spec.weight,
     available: unavailability(engine, kept.requests ?? 0, now) === null,
     healthy: engine.healthy,
-    draining: engine.draining || engine.removed,
+    draining: engine.isLeaving,
     asleep: engine.asleep,
     circuit: engine.circuit.state,
     ttftMs: engine.ttftMs,

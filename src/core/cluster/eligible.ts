@@ -32,7 +32,7 @@ export function exclusion(engine: EngineRecord, admission: Admission, requests: 
 
 /** Why the engine, with so many requests, may be given nothing now, whatever is asked; null: it may. */
 export function unavailability(engine: EngineRecord, requests: number, now: number): ExclusionReason | null {
-  if (engine.removed || engine.draining) return 'draining'
+  if (engine.isLeaving) return 'draining'
   if (!engine.healthy) return 'unhealthy'
   if (engine.asleep) return 'asleep'
   if (!admits(engine.circuit, now)) return 'circuit_open'

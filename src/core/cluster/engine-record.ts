@@ -40,6 +40,11 @@ export class EngineRecord implements EngineRef {
     this.seat = new Seat(spec.id)
   }
 
+  /** It is given no new requests: by an operator's word, or by its configuration. */
+  get isLeaving(): boolean {
+    return this.removed || this.draining || this.spec.weight === 0
+  }
+
   sawTtft(ms: number): void {
     this.ttftMs = this.ttftMs === null ? ms : this.ttftMs + TTFT_SHARE * (ms - this.ttftMs)
     this.recentTtftMs.push(ms)

@@ -1,6 +1,6 @@
 import type { Signal } from '../routing/policy.ts'
-import { type Booked, type Books, type EarlyPart, endsAtFirstToken, type EngineRef, type Leg, type LegDone, type Reading } from './books.ts'
-import type { Admission, EngineDigest, EngineSpec, EngineStats, PoolConfig } from './contract.ts'
+import { type Booked, type Books, type EarlyPart, endsAtFirstToken, type EngineRef, type Leg, type LegDone, type Part, type Reading } from './books.ts'
+import type { Admission, EngineDigest, EngineSpec, EngineStats, PoolConfig, Role } from './contract.ts'
 import { SlidingCount } from './sliding-count.ts'
 
 const ARRIVALS_WINDOW_MS = 60_000
@@ -28,8 +28,11 @@ export class LoadBooks implements Books {
   /** Of those, the parts that ended early. */
   readonly #doneParts = new Map<string, ReadonlySet<EarlyPart>>()
   #staleAfterMs = 0
-  /** The turn of whoever went last: newcomers start here instead of catching up. */
-  #turnNow = 0
+  /**
+   * The turn of whoever went last: newcomers start here instead of catching up. One for each kind of work, or the turns
+   * of a single prefill engine would wear down the weights of those that decode.
+   */
+  readonly #turnNow = { encode: 0, prefill: 0, answer: 0 }
 
   configure(pool: PoolConfig): void {
     this.#staleAfterMs = STALE_AFTER_INTERVALS * pool.statsIntervalMs
@@ -41,7 +44,7 @@ export class LoadBooks implements Books {
       arrivals: new SlidingCount(ARRIVALS_WINDOW_MS),
       recentWork: 0,
       recentAt: 0,
-      turn: this.#turnNow,
+      turn: this.#turnNow[workFor(engine.spec.role)],
       stats: null,
     }
   }
@@ -62,8 +65,9 @@ export class LoadBooks implements Books {
       load.arrivals.add(now)
       load.recentWork = decayed(load, now) + workOf(booking.admission)
       load.recentAt = now
-      this.#turnNow = Math.max(this.#turnNow, load.turn)
-      load.turn = this.#turnNow + 1 / weightOf(leg.engine.spec)
+      const work = workFor(leg.part)
+      this.#turnNow[work] = Math.max(this.#turnNow[work], load.turn)
+      load.turn = this.#turnNow[work] + 1 / weightOf(leg.engine.spec)
     }
   }
 
@@ -135,6 +139,10 @@ export class LoadBooks implements Books {
     if (load === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
     return load
   }
+}
+
+function workFor(partOrRole: Part | Role): 'encode' | 'prefill' | 'answer' {
+  return partOrRole === 'encode' || partOrRole === 'prefill' ? partOrRole : 'answer'
 }
 
 /** A request is work even when its prompt is empty. */

@@ -96,6 +96,22 @@ describe('weights', () => {
     expect(counts[0]).toBeLessThanOrEqual(301)
   })
 
+  it('are kept by each half of a split, whatever turns the other half takes', () => {
+    const decoders = [engine('e0', { role: 'decode', weight: 3 }), engine('e1', { role: 'decode' })]
+    const state = open({ policy: { name: 'round_robin', options: {} }, engines: [engine('p', { role: 'prefill' }), ...decoders] })
+    const chosen = Array.from({ length: 400 }, () => {
+      const answer = state.admit(admission(), 0)
+      return 'placement' in answer && answer.placement.kind === 'split' ? answer.placement.decode : ''
+    })
+    expect(counted(chosen).slice(0, 2)).toEqual([300, 100])
+  })
+
+  it.each(names)('of 0 mean no new requests under %s', (name) => {
+    const state = open({ policy: { name, options: {} }, engines: [engine('e0', { weight: 0 }), engine('e1')] })
+    for (let at = 0; at < 20; at++) expect(admit(state, at * 1000).engine).toBe('e1')
+    expect(state.digest(0).engines[0]).toMatchObject({ id: 'e0', available: false, draining: true, requestsTotal: 0 })
+  })
+
   it('are the chance under random', () => {
     const state = open({ policy: { name: 'random', options: {} }, engines: [engine('e0', { weight: 3 }), engine('e1')] })
     const [first] = counted(Array.from({ length: 4_000 }, () => admit(state, 0).engine))
