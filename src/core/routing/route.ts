@@ -97,9 +97,9 @@ function routeWhole(input: RouteInput, why: string | null): Routed {
 
 /** Decode is chosen first: it keeps the request longest, and its cache decides whether to split. */
 function routeSplit(input: RouteInput): Routed {
-  const decoders = rankField(input, input.field('decode'))
-  const decode = best(decoders)
   const prefillField = input.field('prefill')
+  const decoders = rankField(input, decodersBeside(prefillField, input.field('decode')))
+  const decode = best(decoders)
   const prefillers = decode === null ? null : rankField(input, without(prefillField, decode))
   const prefill = prefillers === null ? null : best(prefillers)
   if (decode === null || prefillers === null || prefill === null) {
@@ -107,7 +107,10 @@ function routeSplit(input: RouteInput): Routed {
     return input.split.fallback === 'fail' ? { empty: 'role' } : routeWhole(input, `no ${missing} engine can be had`)
   }
   const verdict = verdictOn(input, prefill, decode)
-  if (!verdict.split) return routeWhole(input, verdict.why)
+  if (!verdict.split) {
+    input.spare.give([...decoders.ranked, ...prefillers.ranked])
+    return routeWhole(input, verdict.why)
+  }
   const ranking = { ...decoders, ranked: [...prefillers.ranked, ...decoders.ranked] }
   return {
     placement: { kind: 'split', prefill, decode, runnersUp: runnersUp(decoders, [prefill, decode]) },
@@ -148,6 +151,12 @@ function runnersUp(ranking: Ranking, chosen: readonly string[]): string[] {
     }
   }
   return others
+}
+
+/** Who alone can prefill is left to it, though it could decode as well. */
+function decodersBeside({ engines }: Field, decoders: Field): Field {
+  const [only, ...others] = engines
+  return only === undefined || others.length > 0 || decoders.engines.length < 2 ? decoders : without(decoders, only.id)
 }
 
 function without(field: Field, engine: string): Field {

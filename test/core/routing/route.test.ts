@@ -60,6 +60,13 @@ describe('a pool of prefill and decode engines', () => {
     expect(place(strict)).toMatchObject({ reason: 'role_empty' })
   })
 
+  it('leaves the only engine that can prefill to prefill, though it could decode as well', () => {
+    const state = open({ engines: [engine('a'), engine('d', { role: 'decode' })], split: config({ mode: 'always', fallback: 'fail' }) })
+    for (let turn = 0; turn < 4; turn++) expect(place(state)).toMatchObject({ kind: 'split', prefill: 'a', decode: 'd' })
+    down(state, 'd')
+    expect(place(state)).toMatchObject({ reason: 'role_empty' })
+  })
+
   it('says that nobody can decode', () => {
     const state = open()
     down(state, 'd0', 'd1')
@@ -94,6 +101,14 @@ describe('a pool with an encoder', () => {
     const state = open({ engines: [engine('v', { role: 'encode' }), engine('a')] })
     expect(place(state, { encodeItems: 2 })).toEqual({ kind: 'staged', encode: ['v', 'v'], prefill: null, decode: 'a', runnersUp: [] })
     expect(place(state)).toMatchObject({ kind: 'whole', engine: 'a' })
+  })
+
+  it('counts an encoder’s failure once, however many items of the request it had', () => {
+    const state = open({ engines: [engine('v', { role: 'encode' }), engine('a')], circuit: { failures: 3, openMs: 1_000 } })
+    const answer = state.admit(admission({ encodeItems: 5 }), 0)
+    if ('refusal' in answer) throw new Error('refused')
+    state.release(answer.key, outcome({ result: 'engine_failed', failure: 'reset', failedEngine: 'v' }), 0)
+    expect(state.digest(0).engines[0]).toMatchObject({ id: 'v', circuit: 'closed', failuresTotal: 1, requests: 0 })
   })
 })
 

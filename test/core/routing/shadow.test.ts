@@ -75,6 +75,15 @@ describe('a policy that lives on lookups', () => {
     expect(policyFor(899)).toEqual(['qps', 'it ranked no engine'])
   })
 
+  it('kv_aware follows a full match where its threshold tolerates nothing else', () => {
+    const state = open({ policy: { name: 'kv_aware', options: { threshold: 0 } } })
+    const policyFor = (matchedTokens: number) => {
+      const chosen = state.rank(admission({ promptTokens: 1024, hints: [{ engine: 'b', matchedTokens, tier: 'host' }] }), 0)
+      return 'decision' in chosen ? chosen.decision.policy : null
+    }
+    expect([policyFor(1024), policyFor(768)]).toEqual(['kv_aware', 'qps'])
+  })
+
   it('hears nothing of engines the pool does not have, and of no more than the prompt', () => {
     const state = open({ policy: { name: 'kv_aware', options: {} } })
     const hints = [{ engine: 'gone', matchedTokens: 640, tier: 'host' as const }, { engine: 'b', matchedTokens: 1e9, tier: 'host' as const }]

@@ -28,7 +28,9 @@ export const kvAware: PolicyKind = {
           terms.matched_tokens[place] = lookupTokens
           costs[place] = Math.max(0, promptTokens - lookupTokens)
         }
-        return best === 0 || best < Math.max(promptTokens - threshold, 0) ? sheet.open(0) : sheet.byCost()
+        // No match is longer: the last token is computed anew, whatever is cached.
+        const asked = Math.min(promptTokens - threshold, promptTokens - 1)
+        return best === 0 || best < asked ? sheet.open(0) : sheet.byCost()
       },
     })
   },
