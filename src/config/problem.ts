@@ -46,14 +46,14 @@ export function renderPath(path: Path): string {
   return text
 }
 
-/** Steps under which literal secrets may stand. Their values are never repeated, not even when they are wrong. */
-const secretSteps: ReadonlySet<PropertyKey> = new Set(['secret', 'key', 'headers', 'token', 'cache_salt'])
+/** Steps under which literal secrets may stand, misspelt ones too. Their values are never repeated, not even when they are wrong. */
+const SECRET_STEP = /secret|passw|auth|(?:key|token|salt)$|^headers?$/i
 
 const longestValue = 80
 
 /** The value at `path`, for a message; null where showing it would help nobody or could show a secret. */
 export function renderValue(document: unknown, path: Path): string | null {
-  if (path.some((step) => secretSteps.has(step))) return null
+  if (path.some((step) => SECRET_STEP.test(String(step)))) return null
   const value = valueAt(document, path)
   if (value === undefined || typeof value === 'object') return null
   // A URL may carry a password.

@@ -7,7 +7,7 @@ import { camel, type PolicyDocument } from './policies.ts'
 import type { Path } from './problem.ts'
 import { decodes } from './rules.ts'
 import type { ClusterDocument, ConfigDocument, EngineDocument, PoolDocument } from './schema.ts'
-import { isLoopback, parseAddress, type Secret } from './values.ts'
+import { BEARER_TEXT, HEADER_TEXT, isLoopback, parseAddress, type Secret, textRule } from './values.ts'
 
 export type Env = Readonly<Record<string, unknown>>
 
@@ -77,7 +77,7 @@ export class Reader {
   #record(record: ConfigDocument['record']): Config['record'] {
     // Workers refuse it, and their build need not read it.
     if (import.meta.bare || record === undefined) return null
-    return { file: record.file, maxBytes: record.max_bytes, files: record.files, salt: this.#optionalSecret(record.salt, ['record', 'salt']) }
+    return { file: record.file, maxBytes: record.max_bytes, files: record.files, salt: this.#optionalSecret(record.salt, ['record', 'salt'], HEADER_TEXT) }
   }
 
   #keys(keys: NonNullable<ConfigDocument['keys']>): KeyConfig[] {
@@ -94,7 +94,7 @@ export class Reader {
         secret,
         models: key.models ?? null,
         allowOverrides: key.allow_overrides,
-        cacheSalt: this.#optionalSecret(key.cache_salt, [...at, 'cache_salt']),
+        cacheSalt: this.#optionalSecret(key.cache_salt, [...at, 'cache_salt'], HEADER_TEXT),
       }
     })
   }
@@ -155,7 +155,7 @@ export class Reader {
   }
 
   #headers(headers: Readonly<Record<string, Secret>>, at: Path): Record<string, string> {
-    return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, this.#secret(value, [...at, 'headers', name])]))
+    return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, this.#secret(value, [...at, 'headers', name], HEADER_TEXT)]))
   }
 
   #engine(engine: EngineDocument, at: Path): EngineConfig {
@@ -179,15 +179,15 @@ export class Reader {
     }
   }
 
-  #optionalSecret(secret: Secret | undefined, at: Path): string | null {
-    return secret === undefined ? null : this.#secret(secret, at)
+  #optionalSecret(secret: Secret | undefined, at: Path, pattern = BEARER_TEXT): string | null {
+    return secret === undefined ? null : this.#secret(secret, at, pattern)
   }
 
-  #secret(secret: Secret, at: Path): string {
+  #secret(secret: Secret, at: Path, pattern = BEARER_TEXT): string {
     if (typeof secret === 'string') return secret
     const value = this.#env[secret.env]
-    if (typeof value === 'string' && /^[\x20-\x7e]+$/.test(value)) return value
-    const fault = typeof value === 'string' && value !== '' ? 'is not printable ASCII on one line' : 'is not set'
+    if (typeof value === 'string' && pattern.test(value)) return value
+    const fault = typeof value === 'string' && value !== '' ? `is not ${textRule(pattern)}` : 'is not set'
     this.findings.push({ path: [...at, 'env'], rule: `names ${secret.env}, which ${fault} in the environment` })
     return ''
   }

@@ -11,6 +11,7 @@ export function crossCheck(document: ConfigDocument, listens: boolean): Finding[
   duplicates(found, document.clusters.map((one, index) => [one.id, ['clusters', index, 'id']]))
   for (const [index, cluster] of document.clusters.entries()) checkCluster(found, cluster, ['clusters', index])
   checkKeys(found, document, listens)
+  checkHeaders(found, document.traces.headers, ['traces'])
   if (!listens && document.record !== undefined) found.push({ path: ['record'], rule: 'needs a disk, and Workers have none: leave it out' })
   return found
 }
@@ -88,7 +89,7 @@ function checkPool(found: Finding[], pool: PoolDocument, at: Path): void {
       const hint = pool.aliases.includes(model) ? '; aliases are names for clients, name the model itself' : didYouMean(model, own)
       found.push({ path: [...at, 'engines', index, 'models', entry], rule: `is neither the pool's model nor one of its adapters${hint}` })
     }
-    checkHeaders(found, engine, [...at, 'engines', index])
+    checkEngine(found, engine, [...at, 'engines', index])
   }
   checkLmcache(found, pool, at)
   checkSplit(found, pool, [...at, 'split'])
@@ -98,6 +99,7 @@ function checkLmcache(found: Finding[], { lmcache, engines }: PoolDocument, at: 
   if (lmcache === undefined) return
   const sources = [lmcache.coordinator, lmcache.controller, lmcache.registry || undefined].filter((one) => one !== undefined)
   if (sources.length !== 1) found.push({ path: [...at, 'lmcache'], rule: 'must have exactly one of coordinator, controller and registry: true' })
+  checkHeaders(found, lmcache.headers, [...at, 'lmcache'])
   // Instances are told apart by host, so engines that share one must say which is theirs.
   const hosts = engines.map(({ url }) => new URL(url).hostname)
   for (const [index, { lmcache_instance: instance }] of engines.entries()) {
@@ -135,13 +137,17 @@ const reservedHeaders: ReadonlySet<string> = new Set([
   'connection', 'content-length', 'expect', 'host', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade',
 ])
 
-function checkHeaders(found: Finding[], engine: EngineDocument, at: Path): void {
-  const names = Object.keys(engine.headers)
+function checkHeaders(found: Finding[], headers: EngineDocument['headers'], at: Path): void {
+  const names = Object.keys(headers)
   duplicates(found, names.map((name) => [name.toLowerCase(), [...at, 'headers', name]]))
   for (const name of names) {
     if (reservedHeaders.has(name.toLowerCase())) found.push({ path: [...at, 'headers', name], rule: 'belongs to the connection and cannot be set' })
   }
-  if (engine.key !== undefined && names.some((name) => name.toLowerCase() === 'authorization')) {
+}
+
+function checkEngine(found: Finding[], { key, headers }: EngineDocument, at: Path): void {
+  checkHeaders(found, headers, at)
+  if (key !== undefined && Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')) {
     found.push({ path: [...at, 'key'], rule: 'contradicts the header `authorization`: leave one of them out' })
   }
 }

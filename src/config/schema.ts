@@ -4,14 +4,14 @@
  */
 import * as z from 'zod/mini'
 import { policy, defaultPolicy } from './policies.ts'
-import { address, baseUrl, decimal, hardware, headerName, id, label, milliseconds, modelName, oneOf, otherwise, say, secret, strict, threads, whole, words } from './values.ts'
+import { address, baseUrl, decimal, hardware, headerName, id, label, milliseconds, modelName, oneOf, otherwise, say, secret, secretText, strict, threads, whole, words } from './values.ts'
 
 const key = strict({
   name: say(import.meta.bare || 'Who holds the key: stands in logs and metrics.', id),
   secret: say(import.meta.bare || 'What clients send as `authorization: Bearer`.', secret),
   models: say(import.meta.bare || 'Models and aliases the key may use. Absent: all.', z.optional(z.array(modelName).check(z.minLength(1)))),
   allow_overrides: say(import.meta.bare || 'May its requests choose the policy and its weights for themselves?', otherwise(z.boolean(), false)),
-  cache_salt: say(import.meta.bare || 'Keeps this key’s cached prefixes apart from everybody else’s, in the gateway and in the engines. Absent: shared.', z.optional(secret)),
+  cache_salt: say(import.meta.bare || 'Keeps this key’s cached prefixes apart from everybody else’s, in the gateway and in the engines. Absent: shared.', z.optional(secretText)),
 })
 
 const socket = z.string().check(z.regex(/^(tcp|ipc):\/\/[^\s*]+$/, { error: 'must be an address to connect to, like tcp://10.0.0.1:5557' }))
@@ -30,7 +30,7 @@ const engine = strict({
   labels: say(import.meta.bare || 'For people and metrics.', z.prefault(z.record(id, label), {})),
   weight: say(import.meta.bare || 'Share of traffic relative to its siblings, for policies that weigh. 0: no new requests.', otherwise(decimal(0, 1000), 1)),
   key: say(import.meta.bare || 'Sent as `authorization: Bearer`; vLLM’s `--api-key`.', z.optional(secret)),
-  headers: say(import.meta.bare || 'Sent on every request, e.g. access tokens of a tunnel.', z.prefault(z.record(headerName, secret), {})),
+  headers: say(import.meta.bare || 'Sent on every request, e.g. access tokens of a tunnel.', z.prefault(z.record(headerName, secretText), {})),
   binding: say(import.meta.bare || 'Workers only: fetch through this binding, for engines in a private network.', z.optional(z.string().check(z.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'must be the name of a binding' })))),
   max_in_flight: say(import.meta.bare || 'Requests it may hold at once. Absent: no limit of ours.', z.optional(whole(1, 1_000_000))),
   prefix_caching: say(import.meta.bare || 'Does it keep prefixes? `auto`: believe its metrics.', otherwise(oneOf(['auto', 'on', 'off']), 'auto')),
@@ -80,7 +80,7 @@ const lmcache = strict({
   registry: say(import.meta.bare || 'The gateway itself is the registry: LMCache servers report to `/lmcache/CLUSTER`.', otherwise(z.boolean(), false)),
   budget_ms: say(import.meta.bare || 'A lookup that takes longer, token ids from an engine included, is given up; the request goes on without.', otherwise(milliseconds(), 30)),
   shared: say(import.meta.bare || 'Engines can read each other’s cache: the best match of any counts for each.', otherwise(z.boolean(), false)),
-  headers: say(import.meta.bare || 'Sent to the coordinator or controller, e.g. access tokens of a tunnel.', z.prefault(z.record(headerName, secret), {})),
+  headers: say(import.meta.bare || 'Sent to the coordinator or controller, e.g. access tokens of a tunnel.', z.prefault(z.record(headerName, secretText), {})),
   binding: say(import.meta.bare || 'Workers only: ask through this binding.', z.optional(z.string().check(z.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'must be the name of a binding' })))),
   model: say(import.meta.bare || 'The model’s name in LMCache’s keys: vLLM’s `--model`. Absent: asked of the engines.', z.optional(modelName)),
   world_size: say(import.meta.bare || 'Ranks of one engine (TP x PP). Absent: read off the coordinator’s directory, else 1.', z.optional(whole(1, 255))),
@@ -184,7 +184,7 @@ const metrics = strict({
 
 const traces = strict({
   endpoint: say(import.meta.bare || 'OTLP/HTTP collector, e.g. `http://127.0.0.1:4318`. Absent: no spans are sent.', z.optional(baseUrl)),
-  headers: say(import.meta.bare || 'Sent to the collector, e.g. its key.', z.prefault(z.record(headerName, secret), {})),
+  headers: say(import.meta.bare || 'Sent to the collector, e.g. its key.', z.prefault(z.record(headerName, secretText), {})),
   sample: say(import.meta.bare || 'Share of requests that are traced where the client has not decided by its `traceparent`.', otherwise(decimal(0, 1), 0.1)),
   service: say(import.meta.bare || '`service.name` of the spans.', otherwise(words(255), 'firstlight')),
 })
@@ -193,7 +193,7 @@ const record = strict({
   file: say(import.meta.bare || 'Where to write; relative names start at the configuration’s folder. The newest is here, older ones in `FILE.1`, `FILE.2`, …', words(1024)),
   max_bytes: say(import.meta.bare || 'How large a file may get before the next one is begun.', otherwise(whole(65_536, 17_179_869_184), 67_108_864)),
   files: say(import.meta.bare || 'How many are kept, the newest included.', otherwise(whole(1, 1000), 4)),
-  salt: say(import.meta.bare || 'Mixed into every hash: with the same salt, recordings of several gateways or starts share their blocks. Absent: a new one at each start.', z.optional(secret)),
+  salt: say(import.meta.bare || 'Mixed into every hash: with the same salt, recordings of several gateways or starts share their blocks. Absent: a new one at each start.', z.optional(secretText)),
 })
 
 export const documentSchema = strict({

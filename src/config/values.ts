@@ -60,23 +60,40 @@ export const hardware = z.string().check(
   z.refine((name) => profile(name) !== null, { error: `must be a hardware profile, such as ${profileNames.join(', ')}, or a100x4-70b` }),
 )
 
-const secretText = z.string().check(
-  z.minLength(1, { error: 'must not be empty' }),
-  z.maxLength(8192),
-  z.regex(/^[\x20-\x7e]+$/, { error: 'must be printable ASCII on one line' }),
-  z.refine((value) => !/^\$\{?[A-Za-z_]\w*\}?$/.test(value), { error: 'looks like a shell variable; write { env: NAME }' }),
-)
+/** What may be sent in a header: blanks at its ends would be lost on the way. */
+export const HEADER_TEXT = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
+/** What may be sent behind `Bearer`. */
+export const BEARER_TEXT = /^[\x21-\x7e]+$/
+
+const headerRule = 'printable ASCII on one line without spaces at its ends'
+const bearerRule = 'printable ASCII on one line without spaces'
+
+/** Why this is no text of the pattern, as the end of a sentence. */
+export const textRule = (pattern: RegExp): string => (pattern === BEARER_TEXT ? bearerRule : headerRule)
 
 /** A secret is written out, or (better) named: `{ env: NAME }`. */
-export const secret = z.union([
-  secretText,
-  strict({
-    env: say(
-      'Environment variable (Node), or secret or variable of the Worker, that holds the value.',
-      text(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable'),
-    ),
-  }),
-])
+function secretOf(pattern: RegExp) {
+  const written = z.string().check(
+    z.minLength(1, { error: 'must not be empty' }),
+    z.maxLength(8192),
+    z.regex(pattern, { error: `must be ${textRule(pattern)}` }),
+    z.refine((value) => !/^\$\{?[A-Za-z_]\w*\}?$/.test(value), { error: 'looks like a shell variable; write { env: NAME }' }),
+  )
+  return z.union([
+    written,
+    strict({
+      env: say(
+        'Environment variable (Node), or secret or variable of the Worker, that holds the value.',
+        text(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable'),
+      ),
+    }),
+  ])
+}
+
+/** One that is shown as a bearer token. */
+export const secret = secretOf(BEARER_TEXT)
+/** One that is the value of a header, or of no header at all. */
+export const secretText = secretOf(HEADER_TEXT)
 
 export type Secret = z.output<typeof secret>
 
@@ -89,12 +106,13 @@ export const baseUrl = z.string({ error: asRule(urlRule) }).check((context) => {
 })
 
 function urlFault(value: string): string | null {
-  if (!URL.canParse(value)) return urlRule
+  // The parser of URLs forgives blanks, backslashes and missing slashes; who puts a path behind the text would not.
+  if (!URL.canParse(value) || (/^https?:/i.test(value) && !/^https?:\/\/[^\s\\]+$/i.test(value))) return urlRule
   const url = new URL(value)
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return `${urlRule}: only http and https`
   if (url.username !== '' || url.password !== '') return 'must not carry a user or password; use `key` or `headers`'
   if (url.search !== '' || url.hash !== '' || /[?#]/.test(value)) return 'must not have a query or fragment'
-  if (/\/v1\/?$/.test(url.pathname)) return 'must be the base URL without /v1: the gateway adds the path'
+  if (/\/v1\/*$/.test(url.pathname)) return 'must be the base URL without /v1: the gateway adds the path'
   return null
 }
 

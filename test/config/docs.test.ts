@@ -16,7 +16,7 @@ describe('the generated pages are those of this schema (else: npm run docs)', ()
 })
 
 describe('every example is valid', () => {
-  const anyEnv = new Proxy({}, { get: (_, name) => `value of ${String(name)}` })
+  const anyEnv = new Proxy({}, { get: (_, name) => `value-of-${String(name)}` })
   const examples = readdirSync(new URL('../../examples', import.meta.url)).filter((name) => name.endsWith('.yaml'))
 
   it.each(examples)('%s', (name) => {

@@ -137,6 +137,12 @@ describe('a wrong value', () => {
     ['a url of another scheme', withEngine({ url: 'ftp://h' }), 'clusters[0].pools[0].engines[0].url', '"ftp://h"', 'only http and https'],
     ['a url with /v1', withEngine({ url: 'http://h/v1/' }), 'clusters[0].pools[0].engines[0].url', '"http://h/v1/"', 'without /v1'],
     ['a url with a query', withEngine({ url: 'http://h/?a=1' }), 'clusters[0].pools[0].engines[0].url', '"http://h/?a=1"', 'query'],
+    ['a url whose path only begins like the API’s', withEngine({ url: 'http://h/v1//' }), 'clusters[0].pools[0].engines[0].url', '"http://h/v1//"', 'without /v1'],
+    ['a url with a blank at its end', withEngine({ url: 'http://h:8000 ' }), 'clusters[0].pools[0].engines[0].url', '"http://h:8000 "', 'must be a base URL'],
+    ['a url with a line break in it', withEngine({ url: 'http://h:80\n00' }), 'clusters[0].pools[0].engines[0].url', '"http://h:80\\n00"', 'must be a base URL'],
+    ['a url with a blank in its path', withEngine({ url: 'http://h/a b' }), 'clusters[0].pools[0].engines[0].url', '"http://h/a b"', 'must be a base URL'],
+    ['a url with backslashes', withEngine({ url: 'http:\\\\h' }), 'clusters[0].pools[0].engines[0].url', '"http:\\\\\\\\h"', 'must be a base URL'],
+    ['a url without slashes', withEngine({ url: 'http:h:8000' }), 'clusters[0].pools[0].engines[0].url', '"http:h:8000"', 'must be a base URL'],
     ['a port too high', document({ listen: '127.0.0.1:70000' }), 'listen', '"127.0.0.1:70000"', 'must be HOST:PORT'],
     ['an engine nobody can decode on', withEngine({ role: 'prefill' }), 'clusters[0].pools[0].engines', null, 'role any or decode'],
     ['lmcache without a source', withPool({ lmcache: {} }), 'clusters[0].pools[0].lmcache', null, 'exactly one of'],
@@ -149,6 +155,10 @@ describe('a wrong value', () => {
     ],
     ['lmcache with two sources', withPool({ lmcache: { coordinator: 'http://h', registry: true } }), 'clusters[0].pools[0].lmcache', null, 'exactly one of'],
     ['a connection header', withEngine({ headers: { Host: 'x' } }), 'clusters[0].pools[0].engines[0].headers.Host', null, 'belongs to the connection'],
+    ['a connection header for LMCache', withPool({ lmcache: { coordinator: 'http://h', headers: { 'Content-Length': '5' } } }), 'clusters[0].pools[0].lmcache.headers.Content-Length', null, 'belongs to the connection'],
+    ['a header twice for the collector', document({ traces: { headers: { 'x-key': 'a', 'X-Key': 'b' } } }), 'traces.headers.X-Key', null, 'is taken already'],
+    ['a key with a space, which no `Bearer` carries', document({ keys: [{ name: 'k', secret: 'two words' }] }), 'keys[0].secret', null, 'without spaces'],
+    ['a header’s value that ends in a space', withEngine({ headers: { 'x-a': 'b ' } }), 'clusters[0].pools[0].engines[0].headers.x-a', null, 'without spaces at its ends'],
     ['a model the pool has not', withEngine({ models: ['org/n'] }), 'clusters[0].pools[0].engines[0].models[0]', '"org/n"', 'did you mean "org/m"?'],
     ['a key for a model nobody serves', document({ keys: [{ name: 'k', secret: 's', models: ['org/n'] }] }), 'keys[0].models[0]', '"org/n"', 'is served by no pool'],
     ['open and keys', document({ open: true, keys: [{ name: 'k', secret: 's' }] }), 'open', 'true', 'contradicts `keys`'],
@@ -212,6 +222,11 @@ describe('a secret', () => {
       withEngine({ headers: { Host: 'hush' } }),
       withEngine({ url: 'http://user:hush@h' }),
       document({ keys: [{ name: 'a', secret: 'hush' }, { name: 'b', secret: 'hush' }] }),
+      // Misspelt, or where only a text may stand.
+      document({ keys: [{ name: 'k', secret: 's', secrets: 'hush' }] }),
+      withEngine({ api_key: 'hush' }),
+      withEngine({ password: 'hush' }),
+      document({ record: { file: 'f', salt: 'hush\n' } }),
     ]
     for (const input of inputs) {
       const said = JSON.stringify(problems(input))
@@ -219,6 +234,12 @@ describe('a secret', () => {
       expect(said).not.toContain('hush')
     }
     expect(() => parseConfig(withEngine({ key: { env: 'V' } }), { V: 'hu\nsh' }, node)).toThrow(/names V, which is not printable ASCII/)
+  })
+
+  it('from the environment has no blanks either where it is sent as a bearer token, and may elsewhere', () => {
+    expect(only(withEngine({ key: { env: 'V' } }), { V: 'two words' })[2]).toContain('without spaces')
+    expect(only(withEngine({ headers: { 'x-a': { env: 'V' } } }), { V: 'hush ' })[2]).toContain('without spaces at its ends')
+    expect(parseConfig(withEngine({ headers: { authorization: { env: 'V' } } }), { V: 'Basic abc=' }, node).clusters[0]!.pools[0]!.engines[0]!.headers).toEqual({ authorization: 'Basic abc=' })
   })
 
   it('that looks like a shell variable was meant as a name', () => {
