@@ -166,6 +166,13 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect((await tell('POST', `${BASE}/directory/lookup`, {})).status).toBe(422)
     })
 
+    it('refuses a lookup of more keys than it could hold, before it makes them', async () => {
+      await start({}, { chunk_tokens: 1 })
+      const many = { token_ids: ids(1000), model_name: MODEL_PATH, world_size: 101 }
+      expect(await tell('POST', `${BASE}/directory/lookup`, many)).toMatchObject({ status: 422, json: { detail: [{ msg: expect.stringContaining('100000') }] } })
+      expect(await tell('POST', `${BASE}/directory/lookup`, { ...many, world_size: 2 })).toMatchObject({ status: 200, json: { chunks: 1000 } })
+    })
+
     it('refuses what is no event with 422, and takes nothing of it', async () => {
       await start()
       const bad = { batches: [batch({ tokens: ids(600) }), { ...batch({ seq: 2 }), tier: 'all' }] }

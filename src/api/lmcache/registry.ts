@@ -25,6 +25,9 @@ interface Visit {
   readonly id: string
 }
 
+/** Keys of one lookup by tokens: as many as the registry can hold. A body of ids and many ranks would make billions. */
+const MOST_KEYS = 100_000
+
 const handlers: Readonly<Record<string, (visit: Visit) => Response | Promise<Response>>> = {
   'GET healthz': ({ incoming }) => answerJson(incoming, { status: 'healthy' }),
   'GET instances': list,
@@ -108,6 +111,7 @@ async function lookup(visit: Visit): Promise<Response> {
   if (tokens.length > 0 && model === '') return unfit(visit, "'model_name' is required with 'token_ids'")
   const named = keys[0]?.model_name ?? model
   const route = visit.routes.find((one) => modelOf(visit, one) === named) ?? visit.routes[0]!
+  if ((tokens.length / route.pool.lmcache!.chunkTokens) * worldSize > MOST_KEYS) return unfit(visit, `the tokens and ranks make more than ${MOST_KEYS} keys`)
   const asked = keys.length > 0 ? keys : keysOf(tokens, route, { model, worldSize, salt })
   const [answer] = await each({ ...visit, routes: [route] }, () => ({ kind: 'lookup', keys: chunkKeysOf(asked) }))
   const rows = answer?.kind === 'lookup' ? answer.rows : []
