@@ -69,7 +69,8 @@ function checkWishes(value: unknown, base: string): Wishes {
 
 function badValue(error: z.core.$ZodError, root: unknown, base: string): Failure {
   const issue = error.issues[0]!
-  const unknownKey = issue.code === 'unrecognized_keys' ? issue.keys[0] : undefined
+  // A name of no reasonable length is not sent back whole.
+  const unknownKey = issue.code === 'unrecognized_keys' ? issue.keys[0]!.slice(0, 60) : undefined
   const steps = unknownKey === undefined ? issue.path.map(String) : [...issue.path.map(String), unknownKey]
   const path = (base === '' ? steps : [base, ...steps]).join('.')
   if (unknownKey !== undefined) {

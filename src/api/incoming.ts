@@ -117,8 +117,11 @@ export function logRequest(incoming: Incoming, ports: Ports, status: number, rea
 
 const rounded = (ms: number): number => Math.round(ms * 10) / 10
 
-/** Reporters may have a token in their path. */
-const shownPath = (path: string): string => (path.startsWith('/ttft_report/') ? '/ttft_report/…' : path.slice(0, 200))
+/** Reporters and LMCache servers may have a token in their path. */
+const shownPath = (path: string): string => {
+  const front = /^\/(?:ttft_report|lmcache)\//.exec(path)
+  return front === null ? path.slice(0, 200) : `${front[0]}…`
+}
 
 /** The `Server-Timing` of an answer that no engine gave. */
 const edgeTiming = (incoming: Incoming): string => `edge;dur=${rounded(incoming.elapsedMs())}`

@@ -116,6 +116,7 @@ const fieldCases: readonly DoorCase[] = [
   { name: 'refuses an override the key does not allow, by name', send: { path: chat, body: say({ firstlight: { policy: 'random' } }) }, status: 403, headers: final, error: { type: 'permission_error', code: 'forbidden', param: 'firstlight.policy' } },
   { name: 'refuses it in the header too', send: { path: chat, headers: { ...narrow, 'x-firstlight-options': '{"priority":1}' }, body: say() }, status: 403, error: { param: 'firstlight.priority' } },
   { name: 'refuses an option there is not', send: { path: chat, headers: broad, body: say({ firstlight: { polici: 'x' } }) }, status: 400, error: { param: 'firstlight.polici' }, message: /policy/ },
+  { name: 'cuts the name of an option of no reasonable length short', send: { path: chat, headers: broad, body: say({ firstlight: { ['x'.repeat(50_000)]: 1 } }) }, status: 400, error: { code: 'invalid_value' }, message: /^.{0,400}$/ },
   { name: 'refuses a policy there is not, and says which there are', send: { path: chat, headers: broad, body: say({ firstlight: { policy: 'fastest' } }) }, status: 400, error: { param: 'firstlight.policy' }, message: /"fastest".*round_robin/ },
   { name: 'refuses an option of the wrong type', send: { path: chat, headers: broad, body: say({ firstlight: { temperature: 'hot' } }) }, status: 400, error: { param: 'firstlight.temperature' }, message: /"hot"/ },
   { name: 'refuses options that are no object', send: { path: chat, headers: broad, body: say({ firstlight: 1 }) }, status: 400, error: { param: 'firstlight' } },
