@@ -1,5 +1,5 @@
 /** The stage before the prefill: every image, sound and video to an encode engine, so that its embedding is there when the prefill asks for it. */
-import type { EngineTarget, GoneSignal } from '../../ports.ts'
+import type { EngineTarget } from '../../ports.ts'
 import type { Deal } from '../attempt-failed.ts'
 import type { Exchange, PoolRoute } from '../exchange.ts'
 import { EncodedItems, itemsOf, type EncodeItem } from './items.ts'
@@ -43,14 +43,18 @@ export async function encodeStage(deal: Deal, encoders: readonly string[]): Prom
     while (first.broken === null && next < items.length) {
       const at = next++
       const target = route.targets.get(encoders[at % encoders.length]!)!
-      const own = abortedWith(exchange.signal)
+      const own = new AbortController()
+      const left = (): void => own.abort(exchange.signal.reason)
+      if (exchange.signal.aborted) left()
+      else exchange.signal.addEventListener('abort', left)
       underWay.add(own)
       const leg = await encode(deal, { item: items[at]!, at, target, signal: own.signal })
       underWay.delete(own)
+      // A refusal is still to be read: it ends with the client.
+      if (!('refusal' in leg)) exchange.signal.removeEventListener('abort', left)
       if ('answer' in leg) encodedOf(route).add(items[at]!.key, target.id)
       else if (first.broken === null) {
         first.broken = leg
-        // Its own stays: a refusal is still to be read.
         for (const other of underWay) other.abort()
       } else if ('refusal' in leg) leg.refusal.discard()
     }
@@ -65,15 +69,6 @@ export async function encodeStage(deal: Deal, encoders: readonly string[]): Prom
   if (broken === null) placed.booking.legDone('encode', stages.snapshot())
   else if ('failed' in broken) encodedOf(route).forget(broken.failed.engine.id)
   return broken
-}
-
-/** Of its own, and aborted with the other. */
-function abortedWith(signal: GoneSignal): AbortController {
-  const own = new AbortController()
-  const abort = (): void => own.abort(signal.reason)
-  if (signal.aborted) abort()
-  else signal.addEventListener('abort', abort)
-  return own
 }
 
 interface Work {

@@ -25,7 +25,7 @@ export function itemsOf(json: Json): readonly EncodeItem[] {
         const part = chatPart(given)
         if (part === null) continue
         const key = keyOf(part)
-        if (!found.has(key)) found.set(key, { part, key })
+        if (key !== null && !found.has(key)) found.set(key, { part, key })
       }
     }
   }
@@ -36,16 +36,22 @@ export function itemsOf(json: Json): readonly EncodeItem[] {
 function chatPart(given: unknown): Json | null {
   if (typeof given !== 'object' || given === null) return null
   const part = given as Json
-  const type = String(part['type'])
+  const { type } = part
+  if (typeof type !== 'string') return null
   if (CHAT_PARTS.has(type)) return part[type] === undefined ? null : part
   // The Responses API gives the address itself.
   if (type === 'input_image' && typeof part['image_url'] === 'string') return { type: 'image_url', image_url: { url: part['image_url'] } }
   return null
 }
 
-function keyOf(part: Json): string {
+/** null: nested deeper than the stack, so no encoder could be asked for it either. */
+function keyOf(part: Json): string | null {
   const state = { lo: 0x2c1b3c6d, hi: 0x297a2d39 }
-  chainText(state, JSON.stringify(part))
+  try {
+    chainText(state, JSON.stringify(part))
+  } catch {
+    return null
+  }
   return (state.hi >>> 0).toString(16).padStart(8, '0') + (state.lo >>> 0).toString(16).padStart(8, '0')
 }
 

@@ -29,6 +29,8 @@ describe('items of a request', () => {
 
   it('are none in whatever else a body may hold', () => {
     fc.assert(fc.property(fc.jsonValue(), fc.jsonValue(), (messages, input) => Array.isArray(itemsOf({ messages, input }))))
+    const deep = JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`) as unknown
+    expect(itemsOf({ messages: [{ content: [{ type: 'image_url', image_url: deep }, { type: deep }] }] })).toEqual([])
     expect(itemsOf({ messages: [null, 1, { content: [null, { type: 'image_url' }, { type: 'input_image' }] }] })).toEqual([])
   })
 })
