@@ -21,8 +21,8 @@ const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
-/** Escaped as \uXXXX throughout, a name of 40 letters still fits. */
-const KEY_BYTES_MAX = 242
+/** Escaped as \uXXXX throughout, a name of 128 letters still fits: the longest that `split.response_field` may be. */
+const KEY_BYTES_MAX = 770
 
 /** How far to walk before searching natively again. */
 const WALK_BYTES = 512

@@ -49,6 +49,12 @@ describe('edits of a request body', () => {
     expect(apply(before, edits)).toBe(after)
   })
 
+  it('find the longest name a leg may remove, spelt out in escapes', () => {
+    const field = 'x'.repeat(128)
+    const spelt = `"${'\\u0078'.repeat(128)}"`
+    expect(apply(`{"a":1,${spelt}:{"prefill":"another’s"}}`, { leg: { set: {}, remove: [field] } })).toBe('{"a":1}')
+  })
+
   it('serialise anew when the bytes are not what was parsed', () => {
     const bytes = encode('not the same')
     const body = { model: 'q', kv_transfer_params: 1, vllm_xargs: { kv_transfer_params: 1, ok: 2 }, n: 3 }
