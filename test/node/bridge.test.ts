@@ -3,7 +3,10 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { EventStream } from '../../src/core/kv-events/event-stream.ts'
 import type { EngineListener } from '../../src/platform/node/bridge/engine-listener.ts'
+import { startBridge } from '../../src/platform/node/bridge/bridge.ts'
 import { Poster } from '../../src/platform/node/bridge/poster.ts'
+import type { OpenEventSocket } from '../../src/platform/node/bridge/sockets.ts'
+import { openLog } from '../../src/platform/node/log.ts'
 import { listenForStatus, statusMetrics } from '../../src/platform/node/bridge/status.ts'
 import { endpointsOf } from '../../src/platform/node/bridge/engines.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
@@ -245,4 +248,41 @@ describe('what a gateway answers a bridge', () => {
     close()
     expect(sent.map(({ seq, stored }) => [seq, stored])).toEqual([[1, ''], [2, '']])
   })
+})
+
+it('listens to the engines that answer while it waits for one that does not', async () => {
+  const told: string[] = []
+  const server = createServer((request, response) => {
+    let body = ''
+    request.on('data', (piece: Buffer) => (body += piece.toString()))
+    request.on('end', () => {
+      const { pools } = JSON.parse(body) as { pools: { feeds: { engine: string }[] }[] }
+      told.push(...pools.flatMap(({ feeds }) => feeds.map(({ engine }) => engine)))
+      response.end(JSON.stringify({ pools: pools.map(({ feeds }) => ({ states: feeds.map(() => 'ok'), exact_tokens: true })) }))
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const open: OpenEventSocket = (_, touched) => {
+    queueMicrotask(() => touched(true))
+    return { async *batches() {}, replay: () => Promise.resolve([]), close() {} }
+  }
+  const engine = (id: string) => ({ id, cluster: 'c', pool: { model: 'm', blockTokens: 16 }, events: { endpoint: `tcp://${id}`, replayEndpoint: null, topic: '' } })
+  let answer: (found: ReturnType<typeof engine> | null) => void = () => {}
+  const slow = new Promise<ReturnType<typeof engine> | null>((resolve) => (answer = resolve))
+  const log = openLog('silent')
+  const gateway = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const bridge = startBridge({ engines: [], later: [Promise.resolve(engine('a')), slow], open, log, gateway, key: null, flushMs: 0, heartbeatMs: 100 })
+  const status = await listenForStatus({ host: '127.0.0.1', port: 0 }, () => bridge.status())
+  const health = async () => (await fetch(`${status.url}/health`)).status
+  await until(() => told.includes('a'))
+  expect(bridge.status()).toMatchObject({ awaited: 1, engines: [{ engine: 'a', gateway: 'ok' }] })
+  expect(await health()).toBe(503)
+  answer(engine('b'))
+  await until(() => told.includes('b'))
+  await until(() => bridge.status().engines.every(({ gateway: taken }) => taken === 'ok'))
+  expect(bridge.status().awaited).toBe(0)
+  expect(await health()).toBe(200)
+  await status.close()
+  await bridge.close()
+  server.close()
 })

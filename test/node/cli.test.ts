@@ -83,7 +83,7 @@ describe('firstlight', () => {
 
 describe('firstlight check', () => {
   it('prints what it understood, without secrets', async () => {
-    const { code, out } = await run(['check', secretConfig], { ADMIN: 'hush too' })
+    const { code, out } = await run(['check', secretConfig], { ADMIN: 'hush-too' })
     expect(code).toBe(0)
     expect(out).toContain('cluster one')
     expect(out).toContain('http://h')

@@ -7,6 +7,8 @@ import { type BridgeStatus, statusOf } from './status.ts'
 
 export interface BridgeOptions extends Pick<PosterOptions, 'gateway' | 'key' | 'flushMs' | 'heartbeatMs'> {
   readonly engines: readonly BridgedEngine[]
+  /** Engines that are asked for their sockets: each joins when it has answered, null never. Must not reject. */
+  readonly later?: readonly Promise<BridgedEngine | null>[]
   readonly open: OpenEventSocket
   readonly log: Log
   /** How long an engine may say nothing before it is asked. Default: 1 s. */
@@ -23,16 +25,26 @@ export interface RunningBridge {
 const LIMITS: DeltaLimits = { stepBlocks: 10_000, waitingBlocks: 100_000 }
 
 /** Listens to the engines and tells the gateway until it is closed. */
-export function startBridge({ engines, open, log, checkMs = 1_000, limits = LIMITS, now = Date.now, ...way }: BridgeOptions): RunningBridge {
+export function startBridge({ engines, later = [], open, log, checkMs = 1_000, limits = LIMITS, now = Date.now, ...way }: BridgeOptions): RunningBridge {
   const over = new AbortController()
-  let poster: Poster | null = null
-  const changed = () => poster?.changed()
-  const listeners = engines.map((engine) => new EngineListener(engine, { open, limits, now, log, changed, checkMs }))
-  poster = new Poster(listeners, { ...way, log, now, epoch: now() })
-  const running = poster
-  const posting = running.run(over.signal)
+  const listeners: EngineListener[] = []
+  const poster = new Poster([], { ...way, log, now, epoch: now() })
+  const join = (engine: BridgedEngine) => {
+    const listener = new EngineListener(engine, { open, limits, now, log, changed: () => poster.changed(), checkMs })
+    listeners.push(listener)
+    poster.add(listener)
+  }
+  for (const engine of engines) join(engine)
+  let awaited = later.length
+  for (const asked of later) {
+    void asked.then((engine) => {
+      awaited -= 1
+      if (engine !== null && !over.signal.aborted) join(engine)
+    })
+  }
+  const posting = poster.run(over.signal)
   return {
-    status: () => statusOf(listeners, running),
+    status: () => statusOf(listeners, poster, awaited),
     close: async () => {
       over.abort()
       await Promise.all([posting, ...listeners.map((listener) => listener.close())])

@@ -71,7 +71,13 @@ export class Poster {
 
   constructor(listeners: readonly EngineListener[], options: PosterOptions) {
     this.#options = options
-    this.#lines = listeners.map((listener) => ({ listener, sentAt: Number.NEGATIVE_INFINITY, heldUntil: Number.NEGATIVE_INFINITY, state: null }))
+    this.#lines = listeners.map(lineOf)
+  }
+
+  /** One more engine to tell of. */
+  add(listener: EngineListener): void {
+    this.#lines.push(lineOf(listener))
+    this.#wake()
   }
 
   /** Why the gateway takes nothing; null: it does. */
@@ -224,6 +230,8 @@ export class Poster {
     return answer.pools
   }
 }
+
+const lineOf = (listener: EngineListener): Line => ({ listener, sentAt: Number.NEGATIVE_INFINITY, heldUntil: Number.NEGATIVE_INFINITY, state: null })
 
 function inPools(steps: readonly Step[]): Step[][] {
   const pools = new Map<string, Step[]>()

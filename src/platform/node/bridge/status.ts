@@ -35,11 +35,13 @@ export interface BridgeStatus {
   readonly failures: number
   readonly steps: number
   readonly resyncs: number
+  /** Engines that could not be asked for their event sockets yet. */
+  readonly awaited: number
   readonly engines: readonly EngineStatus[]
 }
 
-export function statusOf(listeners: readonly EngineListener[], poster: Poster): BridgeStatus {
-  return { problem: poster.problem, ...poster.counts, engines: listeners.map((listener) => engineStatus(listener, poster)) }
+export function statusOf(listeners: readonly EngineListener[], poster: Poster, awaited: number): BridgeStatus {
+  return { problem: poster.problem, ...poster.counts, awaited, engines: listeners.map((listener) => engineStatus(listener, poster)) }
 }
 
 function engineStatus(listener: EngineListener, poster: Poster): EngineStatus {
@@ -89,6 +91,7 @@ export function statusMetrics(status: BridgeStatus): string {
   for (const [name, help] of [['posts', 'Requests to the gateway.'], ['failures', 'Requests to the gateway that failed.'], ['steps', 'Steps the gateway took.'], ['resyncs', 'Whole pictures the gateway asked for.']] as const) {
     lines.push(`# HELP firstlight_bridge_${name}_total ${help}`, `# TYPE firstlight_bridge_${name}_total counter`, `firstlight_bridge_${name}_total ${status[name]}`)
   }
+  lines.push('# HELP firstlight_bridge_awaited_engines Engines that could not be asked for their event sockets yet.', '# TYPE firstlight_bridge_awaited_engines gauge', `firstlight_bridge_awaited_engines ${status.awaited}`)
   return `${lines.join('\n')}\n`
 }
 
@@ -128,4 +131,4 @@ export async function listenForStatus({ host, port }: { readonly host: string; r
   }
 }
 
-const isWell = ({ problem, engines }: BridgeStatus): boolean => problem === null && engines.every(({ heard, gateway }) => heard && (gateway === null || gateway === 'ok' || gateway === 'resync'))
+const isWell = ({ problem, awaited, engines }: BridgeStatus): boolean => problem === null && awaited === 0 && engines.every(({ heard, gateway }) => heard && (gateway === null || gateway === 'ok' || gateway === 'resync'))

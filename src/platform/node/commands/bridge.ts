@@ -1,6 +1,6 @@
 import type { Config } from '../../../config.ts'
 import type { Log } from '../../../ports.ts'
-import { type RunningBridge, startBridge } from '../bridge/bridge.ts'
+import { type BridgeOptions, type RunningBridge, startBridge } from '../bridge/bridge.ts'
 import type { BridgedEngine } from '../bridge/engine-listener.ts'
 import { enginesIn, located } from '../bridge/engines.ts'
 import { zmqSockets } from '../bridge/sockets.ts'
@@ -46,20 +46,15 @@ async function runBridge(args: Args, io: Io): Promise<number> {
   const listen = listenFlag(args, '127.0.0.1:9400')
   const gateway = gatewayFlag(args, 'gateway')
   const paces = { flushMs: args.number('flush-ms', { min: 0, max: 10_000 }) ?? 20, heartbeatMs: args.number('heartbeat-ms', { min: 100, max: 200_000 }) ?? 5_000 }
+  const { key, ...who } = args.text('events') === null ? fromConfig(args, io, log) : { engines: [oneEngine(args)], key: null }
   const open = await zmqSockets()
-  const { engines, key } = args.text('events') === null ? await fromConfig(args, io, log) : { engines: [oneEngine(args)], key: null }
-  if (io.stop.aborted) return 0
-  if (engines.length === 0) throw new UsageError('There is no engine to listen to.', 'Start vLLM with --kv-events-config; docs/kv-events.md has the flags.')
-  const running = startBridge({
-    engines,
-    open,
-    log,
-    gateway,
-    key: args.text('key') ?? io.env['FIRSTLIGHT_BRIDGE_KEY'] ?? key,
-    ...paces,
-  })
-  log.info('bridging', { gateway, engines: engines.map(({ id }) => id) })
-  await until(io.stop, { running, log, listen })
+  const running = startBridge({ ...who, open, log, gateway, key: args.text('key') ?? io.env['FIRSTLIGHT_BRIDGE_KEY'] ?? key, ...paces })
+  try {
+    log.info('bridging', { gateway })
+    await Promise.race([until(io.stop, { running, log, listen }), silent(who, io.stop)])
+  } finally {
+    await running.close()
+  }
   return 0
 }
 
@@ -70,8 +65,16 @@ async function until(stop: AbortSignal, { running, log, listen }: { readonly run
   await aborted(stop)
   clearInterval(timer)
   logStatus(running, log)
-  await running.close()
   await status?.close()
+}
+
+/** Rejects when every engine has said that it publishes nothing; else it never ends. */
+async function silent({ engines, later = [] }: Who, stop: AbortSignal): Promise<never> {
+  const found = await Promise.all(later)
+  if (engines.length === 0 && found.every((engine) => engine === null) && !stop.aborted) {
+    throw new UsageError('There is no engine to listen to.', 'Start vLLM with --kv-events-config; docs/kv-events.md has the flags.')
+  }
+  return new Promise(() => {})
 }
 
 function logStatus(running: RunningBridge, log: Log): void {
@@ -80,24 +83,20 @@ function logStatus(running: RunningBridge, log: Log): void {
   for (const { cluster, model, ...engine } of engines) log.info('engine', { cluster, model, ...engine })
 }
 
-interface Found {
-  readonly engines: readonly BridgedEngine[]
-  readonly key: string | null
-}
+type Who = Pick<BridgeOptions, 'engines' | 'later'>
 
 /** Secrets of clients and clusters need not be known where the bridge runs: what is not set has no value here. */
 const UNSET = 'not-set-here'
 
-async function fromConfig(args: Args, io: Io, log: Log): Promise<Found> {
-  const secrets = new Proxy(io.env, { get: (env, name) => env[String(name)] ?? `${UNSET} ${String(name)}` })
+function fromConfig(args: Args, io: Io, log: Log): Who & { readonly key: string | null } {
+  const secrets = new Proxy(io.env, { get: (env, name) => env[String(name)] ?? `${UNSET}-${String(name)}` })
   const loose = OF_EVENTS.find((flag) => args.text(flag) !== null)
   if (loose !== undefined) throw new UsageError(`--${loose} goes with --events; a configuration says it by itself.`, 'firstlight bridge --help shows both ways.')
   const { config, from } = loadConfig(args.text('config'), io.env, secrets)
   const wanted = enginesIn(config, args.texts('engine'))
   const unknown = args.texts('engine').filter((id) => !wanted.some((engine) => engine.id === id))
   if (unknown.length > 0) throw new UsageError(`${from} has no engine ${unknown.join(', ')}.`, 'Leave --engine out, or name engines of the file.')
-  const found = await Promise.all(wanted.map((engine) => located(engine, log, io.stop)))
-  return { engines: found.filter((engine) => engine !== null), key: keyOf(config) }
+  return { engines: [], later: wanted.map((engine) => located(engine, log, io.stop)), key: keyOf(config) }
 }
 
 function keyOf({ bridge: own, admin }: Config): string | null {

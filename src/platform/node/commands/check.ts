@@ -1,6 +1,6 @@
 import type { Config } from '../../../config.ts'
 import { summarise, type Summary } from '../../../config/summary.ts'
-import { loadConfig } from '../load-config.ts'
+import { anySecret, loadConfig } from '../load-config.ts'
 import { openVocabularies } from '../../../vocabulary.ts'
 import { tokenizersOf } from '../start-gateway.ts'
 import { fileVocabularies } from '../vocabulary.ts'
@@ -21,14 +21,11 @@ export const check: Command = {
   run: runCheck,
 }
 
-/** Every variable exists: for checking a file where its secrets are not. */
-const anyEnv = new Proxy({}, { get: (_, name) => `value of ${String(name)}` })
-
 async function runCheck(args: Args, io: Io): Promise<number> {
   if (args.positionals.length > 1) throw new UsageError('firstlight check takes one file.', `Example: firstlight check ${args.positionals[0]}`)
   const file = args.positionals[0] ?? args.text('config')
   const write = outputOf(args, 'json')
-  const { config, from, folder } = loadConfig(file, io.env, args.on('without-env') ? anyEnv : io.env)
+  const { config, from, folder } = loadConfig(file, io.env, args.on('without-env') ? anySecret : io.env)
   const summary = summarise(config)
   io.out(`${from} is valid.\n`)
   for (const line of describe(summary)) io.out(line)

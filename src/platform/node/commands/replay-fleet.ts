@@ -3,7 +3,7 @@ import type { Env } from '../../../config/parse.ts'
 import type { Profile } from '../../../simulator/profiles.ts'
 import { engineProfile, type FleetPlan, fleetOf, type PlannedEngine, withCacheTokens } from '../../../simulator/replay/plan.ts'
 import { LMCACHE_DEFAULTS, type LmcacheOptions } from '../../../simulator/replay/lmcache-store.ts'
-import { loadConfig } from '../load-config.ts'
+import { anySecret, loadConfig } from '../load-config.ts'
 import { type Args, UsageError } from './command.ts'
 import { readInput } from './files.ts'
 
@@ -91,7 +91,7 @@ function fileProfile(file: string): Profile {
 }
 
 function poolOf(file: string, model: string | null, env: Env): PoolSettings {
-  const { config } = loadConfig(file, env, new Proxy({}, { get: (_, name) => `value of ${String(name)}` }))
+  const { config } = loadConfig(file, env, anySecret)
   const pools = config.clusters.flatMap((cluster) => cluster.pools)
   const pool = model === null ? pools[0] : pools.find((one) => one.model === model || one.aliases.includes(model))
   if (pool !== undefined && pool.engines.length > 0) return pool
