@@ -11,13 +11,15 @@ export interface LearningContext {
 }
 
 /** Compares the TTFT that was predicted with the one that came; nothing without either. */
-export function judgeForecast({ believed, book }: LegBook, { ttft }: StageTimes): void {
-  if (believed.ttftMs !== null && ttft !== undefined) book.judgeTtft(believed.ttftMs, ttft)
+export function judgeForecast({ isRecalled, believed, book }: LegBook, { ttft }: StageTimes): void {
+  if (!isRecalled && believed.ttftMs !== null && ttft !== undefined) book.judgeTtft(believed.ttftMs, ttft)
 }
 
 /** A prefill's first token, or the end of a leg that does nothing else. */
 export function prefillEnded(leg: LegBook, stages: StageTimes, now: number): void {
   if (leg.queued === null) return
+  // It ended some time before it was booked again, which says nothing of those that wait.
+  if (leg.isRecalled && leg.queued.bookedAt === now) return leg.book.queue.abandon(leg.queued, now)
   judgeForecast(leg, stages)
   leg.stretch = leg.book.queue.firstToken(leg.queued, now)
   leg.prefillMs = stages.prefill ?? null
@@ -28,6 +30,10 @@ export function prefillEnded(leg: LegBook, stages: StageTimes, now: number): voi
 /** What an ended request teaches about the engines it was on. */
 export function learn(request: RequestBook, admission: Admission, outcome: Outcome, context: LearningContext): void {
   for (const leg of request.legs) {
+    if (leg.isRecalled) {
+      leg.stretch?.tell(null, leg.engine.spec.rttMs / 1000)
+      continue
+    }
     const actual = learnCache(leg, outcome, context)
     learnPace(leg, admission, { outcome, actual, now: context.now })
     learnDecode(leg, request, outcome, context)

@@ -11,6 +11,8 @@ export interface LegBook {
   readonly engine: EngineRef
   readonly book: EngineBook
   readonly part: Part
+  /** Booked again for an edge that lives on: when it began, and what was known then, is forgotten. */
+  readonly isRecalled: boolean
   /** null once its blocks are free. */
   live: LiveRequest | null
   /** null: the leg prefills nothing. */

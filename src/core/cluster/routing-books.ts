@@ -82,8 +82,9 @@ export class RoutingBooks implements Books {
   }
 
   book(booking: Booked, now: number, begun?: Reading): void {
-    const reading = begun instanceof RoutingReading ? begun : this.read(booking.admission, now, [])
-    const legs = booking.legs.filter(({ part }) => part !== 'encode').map((leg) => this.#bookLeg(leg, booking.admission, { reading, now }))
+    const isRecalled = !(begun instanceof RoutingReading)
+    const reading = isRecalled ? this.read(booking.admission, now, []) : begun
+    const legs = booking.legs.filter(({ part }) => part !== 'encode').map((leg) => this.#bookLeg(leg, booking.admission, { reading, isRecalled, now }))
     this.#requests.set(booking.key, { legs, firstTokenAt: null, seen: false, running: 0 })
   }
 
@@ -173,7 +174,7 @@ export class RoutingBooks implements Books {
     }
   }
 
-  #bookLeg(leg: Leg, admission: Admission, { reading, now }: { readonly reading: RoutingReading; readonly now: number }): LegBook {
+  #bookLeg(leg: Leg, admission: Admission, { reading, isRecalled, now }: Start): LegBook {
     const { engine, part } = leg
     const book = this.#book(engine)
     const prefills = part !== 'decode'
@@ -191,7 +192,7 @@ export class RoutingBooks implements Books {
     const live = this.#active.add(book.number, reading.shape, part !== 'decode' && shares(book, engine))
     book.requests += 1
     if (admission.adapter !== null) book.adapters.begin(admission.adapter)
-    return { engine, book, part, live, queued, believed, stretch: null, blurred: false, prefillMs: null, usage: null }
+    return { engine, book, part, isRecalled, live, queued, believed, stretch: null, blurred: false, prefillMs: null, usage: null }
   }
 
   #endLeg(leg: LegBook, admission: Admission, keepBlocks = Infinity): void {
@@ -241,6 +242,12 @@ export class RoutingBooks implements Books {
     if (book === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
     return book
   }
+}
+
+interface Start {
+  readonly reading: RoutingReading
+  readonly isRecalled: boolean
+  readonly now: number
 }
 
 function kindOf(spec: EngineSpec): string {

@@ -347,4 +347,31 @@ describe('putting the object down', () => {
     for (const { key } of running) again.release(key, outcome(), clock.now)
     for (const one of again.digest(clock.now).engines) expect(one).toMatchObject({ activeBlocks: 0, requests: 0, queuedPrefillS: 0 })
   })
+
+  it('still waits for the prefills that had not ended, though others behind them had', () => {
+    const { state, admit, clock } = open({ engines: engines('a') })
+    const waiting = admit(range(0, 900))
+    const queued = state.digest(clock.now).engines[0]!
+    const decoding = admit(range(1000, 1900))
+    const again = new ClusterState({ random: () => 0, epoch: 'f' })
+    state.firstToken(decoding.key, {}, clock.now)
+    again.restore(structuredClone(state.snapshot(clock.now)!), clock.now)
+    expect(again.digest(clock.now).engines[0]).toMatchObject({ queuedPrefillS: queued.queuedPrefillS, queuedPrefillTokens: queued.queuedPrefillTokens })
+    again.firstToken(waiting.key, {}, clock.now + 100)
+    expect(again.digest(clock.now + 100).engines[0]).toMatchObject({ queuedPrefillS: 0, queuedPrefillTokens: 0 })
+  })
+
+  it('learns nothing from what it took up again: nobody knows since when that ran', () => {
+    const { state, admit, clock } = open({ engines: engines('a') })
+    const [waiting, decoding, silent] = [admit(range(0, 900)), admit(range(1000, 1900)), admit(range(2000, 2900))]
+    state.firstToken(decoding.key, { ttft: 9000 }, clock.now)
+    const again = new ClusterState({ random: () => 0, epoch: 'f' })
+    again.restore(structuredClone(state.snapshot(clock.now)!), clock.now)
+    const learned = () => again.snapshot(clock.now)!.books
+    const before = learned()
+    again.firstToken(waiting.key, { ttft: 9000 }, clock.now + 50)
+    for (const { key } of [waiting, decoding, silent]) again.release(key, outcome({ usage: { promptTokens: 57_601, completionTokens: key === silent.key ? 2 : 5000, cachedTokens: 0 } }), clock.now + 60)
+    expect(again.digest(clock.now + 60).engines[0]!.learned).toMatchObject({ samples: 0, ttftError: null, actualCachedTokens: 0 })
+    expect(learned()).toEqual(before)
+  })
 })
