@@ -1,5 +1,6 @@
 /** An orderly end: nobody new comes in, those inside may finish, and everything booked is given back. */
 import type { Server } from 'node:http'
+import type { PlainDoor } from './inbound/plain-door.ts'
 
 /** Work that outlives its response: releases, logs. */
 export class Background {
@@ -39,15 +40,24 @@ export interface Drained {
   readonly cut: boolean
 }
 
+export interface Draining {
+  readonly server: Server
+  /** Connections the server does not know of. */
+  readonly door: PlainDoor
+  readonly background: Background
+}
+
 /** Closes the listener, waits for what runs, cuts what does not end, then waits for its releases. */
-export async function drainServer(server: Server, background: Background, options: DrainOptions): Promise<Drained> {
+export async function drainServer({ server, door, background }: Draining, options: DrainOptions): Promise<Drained> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+  door.endSoon()
   // Kept-alive connections fall idle one by one; Node closes only those that are idle at the time of `close`.
   const sweep = setInterval(() => server.closeIdleConnections(), 50)
   const inTime = await within(closed, options.drainMs, options.now)
   clearInterval(sweep)
   if (!inTime) {
     server.closeAllConnections()
+    door.destroyAll()
     await closed
   }
   await within(background.settled(), options.settleMs, null)

@@ -4,9 +4,9 @@ import { createServer, type Server, type ServerOptions } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Gateway } from '../../gateway.ts'
 import type { Log, RequestScope } from '../../ports.ts'
-import type { NodeClient } from './client.ts'
-import { directDoor } from './direct-door.ts'
 import { Background, drainServer, type Drained } from './drain.ts'
+import type { NodeClient } from './inbound/client-line.ts'
+import { PlainDoor } from './inbound/plain-door.ts'
 
 export interface ListenOptions {
   readonly host: string
@@ -47,9 +47,14 @@ const probeTickMs = 250
 export async function listen(gateway: Gateway, options: ListenOptions): Promise<Listening> {
   const { log } = options
   const background = new Background((error) => log.error('background_failed', { error }))
-  const rest = getRequestListener((request: Request, env: unknown) => gateway.fetch(request, scopeOf(env as NodeClient, background)))
-  const server = createServer(serverOptions, directDoor({ gateway, scopeOf: (client) => scopeOf(client, background), rest, log }))
+  const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({ background: (work) => background.add(work), client, remoteAddress: remoteAddress ?? null })
+  const server = createServer(
+    serverOptions,
+    getRequestListener((request: Request, client: unknown) => gateway.fetch(request, scopeOf(client, (client as NodeClient).incoming.socket))),
+  )
   server.on('clientError', refuseMalformed)
+  const door = new PlainDoor({ gateway, patience: { headMs, requestMs, idleMs }, scopeOf, refuseLate: (socket) => refuseMalformed(LATE, socket), log })
+  door.before(server)
   await open(server, options)
   const stopProbing = probeForever(gateway, log)
   let ended: Promise<Drained> | null = null
@@ -58,7 +63,7 @@ export async function listen(gateway: Gateway, options: ListenOptions): Promise<
     stop: (now) => {
       gateway.drain()
       stopProbing()
-      ended ??= drainServer(server, background, { drainMs: options.drainMs, settleMs, now })
+      ended ??= drainServer({ server, door, background }, { drainMs: options.drainMs, settleMs, now })
       return ended
     },
   }
@@ -72,14 +77,6 @@ function open(server: Server, { host, port, reusePort = false }: ListenOptions):
       resolve()
     })
   })
-}
-
-function scopeOf(env: NodeClient, background: Background): RequestScope {
-  return {
-    background: (work) => background.add(work),
-    client: env,
-    remoteAddress: env.incoming.socket.remoteAddress ?? null,
-  }
 }
 
 /** The gateway knows which engines are due, and asks none twice at once: a hanging one holds up nobody's round. */
@@ -97,6 +94,8 @@ const malformed: Readonly<Record<string, readonly [status: string, message: stri
   HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'The request headers are too large.'],
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request did not arrive in time.'],
 }
+
+const LATE = Object.assign(new Error('the request did not come in time'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
 
 /** What is not even HTTP gets an answer in the shape of all other errors. */
 function refuseMalformed(error: Error & { readonly code?: string }, socket: Socket): void {

@@ -1,8 +1,5 @@
-/**
- * Writes one answer to the client: head and first bytes in one packet, then straight to the socket.
- * `ServerResponse.write` corks the socket until the next tick; for a lone token that is the largest cost there is.
- */
-import type { ServerResponse } from 'node:http'
+/** Writes one answer to the client: the engine's framing where the client reads chunks, our own where that was broken open. */
+import type { ClientLine } from '../inbound/client-line.ts'
 import type { BodyFraming } from './body-framing.ts'
 import { chunkOf } from './passed.ts'
 
@@ -10,17 +7,15 @@ const CRLF = Buffer.from('\r\n')
 const LAST_CHUNK = Buffer.from('0\r\n\r\n')
 
 export class ClientWriter {
-  readonly #outgoing: ServerResponse
+  readonly #line: ClientLine
   readonly #framing: BodyFraming
   readonly #onDrain: () => void
-  /** The client reads the engine's chunk framing; false: Node frames (or the close delimits) what we write. */
+  /** The client reads the engine's chunk framing; false: the line frames (or the close delimits) what we write. */
   #ours = false
   #waiting = false
-  /** The head is on the socket: bytes may follow past the ServerResponse. */
-  #direct = false
 
-  constructor(outgoing: ServerResponse, framing: BodyFraming, onDrain: () => void) {
-    this.#outgoing = outgoing
+  constructor(line: ClientLine, framing: BodyFraming, onDrain: () => void) {
+    this.#line = line
     this.#framing = framing
     this.#onDrain = onDrain
   }
@@ -37,21 +32,15 @@ export class ClientWriter {
 
   /** Memory given to the last write is still in use. */
   get holds(): boolean {
-    const { socket } = this.#outgoing
-    return socket === null || socket.writableLength > 0
+    return this.#line.holds
   }
 
   open(status: number, headers: readonly string[]): void {
-    const outgoing = this.#outgoing
     const flat = [...headers]
-    this.#ours = this.#framing.kind === 'chunked' && outgoing.useChunkedEncodingByDefault
+    this.#ours = this.#framing.kind === 'chunked' && this.#line.takesChunks
     if (this.#ours) flat.push('transfer-encoding', 'chunked')
     else if (this.#framing.kind === 'length') flat.push('content-length', String(this.#framing.length))
-    // Head and first bytes leave together. Null while a pipelined request waits for its turn: then Node queues.
-    outgoing.socket?.cork()
-    outgoing.writeHead(status, flat)
-    // The framing is in the bytes we write. No other door to this exists; a test reads the wire.
-    if (this.#ours) outgoing.chunkedEncoding = false
+    this.#line.head(status, flat, this.#ours)
   }
 
   /** Bytes as the engine framed them. */
@@ -63,19 +52,17 @@ export class ClientWriter {
       const kept = bytes.subarray(0, chunks.afterLastChunk)
       this.#write(last ? Buffer.concat([kept, CRLF]) : kept, last)
     }
-    if (last) this.#outgoing.end()
+    if (last) this.#line.end()
   }
 
   /** Parts of what the engine framed, each of whole chunks. */
   parts(parts: readonly Uint8Array[], last: boolean): void {
-    const bytes = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)
-    if (bytes.length === 0 && !this.#direct) this.#outgoing.flushHeaders()
-    this.raw(bytes, last)
+    this.raw(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts), last)
   }
 
   /** The head has been written, and what came with it: both may go. */
   began(): void {
-    this.#outgoing.socket?.uncork()
+    this.#line.flush()
   }
 
   /** Payload in a chunk of our own. */
@@ -85,9 +72,8 @@ export class ClientWriter {
     if (filled.length > 0) parts.push(...(this.#ours ? chunkOf(filled) : filled))
     if (last && this.#ours) parts.push(LAST_CHUNK)
     if (parts.length > 0) this.#write(parts.length === 1 ? parts[0]! : Buffer.concat(parts), last)
-    else if (!last) this.#outgoing.flushHeaders()
-    this.began()
-    if (last) this.#outgoing.end()
+    if (last) this.#line.end()
+    else this.began()
   }
 
   /** Nothing we wrote is half a chunk. */
@@ -97,32 +83,19 @@ export class ClientWriter {
 
   /** The end of a broken answer: no last chunk, so the client sees a cut. `event` goes out before it. */
   cut(event: Uint8Array | null): void {
-    const outgoing = this.#outgoing
-    const { socket } = outgoing
-    if (event === null || socket === null || socket.destroyed) return void outgoing.destroy()
+    if (event === null || this.#line.gone) return this.#line.destroy()
     this.rebuilt([event], false)
-    // After what is written, not before it as `destroy` would.
-    socket.destroySoon()
+    this.#line.cut()
   }
 
   #write(bytes: Uint8Array, last: boolean): void {
     if (bytes.length === 0) return
-    const { socket } = this.#outgoing
-    let flowing: boolean
-    if (this.#ours && this.#direct && socket !== null && !last) flowing = socket.write(bytes)
-    else {
-      // The first write takes the head along; the last goes with the end of the response.
-      if (last) socket?.cork()
-      flowing = this.#outgoing.write(bytes)
-      this.#direct = socket !== null
-    }
+    const flowing = this.#line.write(bytes, last)
     if (flowing || this.#waiting || last) return
     this.#waiting = true
-    const drain = (): void => {
+    this.#line.drained(() => {
       this.#waiting = false
       this.#onDrain()
-    }
-    if (socket === null) this.#outgoing.once('drain', drain)
-    else socket.once('drain', drain)
+    })
   }
 }

@@ -1,6 +1,7 @@
 /** One HTTP/1.1 connection to an engine: one request at a time, heads parsed, body bytes handed over as they came. */
 import net from 'node:net'
 import tls from 'node:tls'
+import { writeTogether } from '../write-together.ts'
 import { parseAnswerHead, type ParsedHead } from './answer-head.ts'
 
 /**
@@ -8,8 +9,6 @@ import { parseAnswerHead, type ParsedHead } from './answer-head.ts'
  * streams wait at a time; bigger where an engine has more to say at once.
  */
 const READ_BYTES = [4 * 1024, 16 * 1024, 64 * 1024] as const
-/** Requests up to this size leave as one piece of memory. */
-const JOINED_BYTES = 64 * 1024
 const HEAD_LIMIT_BYTES = 32 * 1024
 const HEAD_END = '\r\n\r\n'
 
@@ -65,17 +64,7 @@ export class Connection {
     this.#inHead = true
     this.#answered = false
     this.#headBytes = null
-    const joined = joinedRequest(head, body ?? [])
-    if (joined !== null) {
-      this.socket.write(joined)
-      // Not gone yet: the memory is the socket's.
-      if (this.socket.writableLength > 0) scratch = null
-      return
-    }
-    this.socket.cork()
-    this.socket.write(head, 'latin1')
-    for (const piece of body ?? []) this.socket.write(piece)
-    this.socket.uncork()
+    writeTogether(this.socket, head, body ?? [])
   }
 
   /** The message has ended: the connection may serve another. */
@@ -197,23 +186,6 @@ function readHead(text: string): ParsedHead | null {
     lastText = text
   }
   return lastHead
-}
-
-/** One piece of memory serves all small requests, as long as sockets take them at once. */
-let scratch: Buffer | null = null
-
-/** null: too long to be worth a copy. */
-function joinedRequest(head: string, body: readonly Uint8Array[]): Buffer | null {
-  let size = head.length
-  for (const piece of body) size += piece.length
-  if (size > JOINED_BYTES) return null
-  scratch ??= Buffer.allocUnsafeSlow(JOINED_BYTES)
-  let at = scratch.write(head, 0, 'latin1')
-  for (const piece of body) {
-    scratch.set(piece, at)
-    at += piece.length
-  }
-  return scratch.subarray(0, at)
 }
 
 export function bareHost(url: URL): string {

@@ -3,12 +3,12 @@
  * read, framing and all. Framing is rebuilt only where an event was left out in the middle of a chunk, and after bytes
  * were held back, until engine and client stand at the same chunk boundary again.
  */
-import type { ServerResponse } from 'node:http'
 import type { AttemptFailure } from '../../../core/cluster/contract.ts'
 import { Prelude } from '../../../origin/events.ts'
 import { ResponseIdFinder } from '../../../origin/response-id.ts'
 import { openTap, type Tap } from '../../../origin/tap.ts'
 import { OriginError, type PassEnd, type Reply } from '../../../ports.ts'
+import type { ClientLine } from '../inbound/client-line.ts'
 import type { BodyFraming } from './body-framing.ts'
 import type { BodySink, Call } from './call.ts'
 import { ClientWriter } from './client-writer.ts'
@@ -18,7 +18,7 @@ export interface RawPassParts {
   readonly reply: Reply
   readonly sse: boolean
   readonly call: Call
-  readonly outgoing: ServerResponse
+  readonly line: ClientLine
 }
 
 const ENDED_EARLY = new OriginError('reset', 'the stream ended without [DONE]')
@@ -48,8 +48,8 @@ export class RawPass implements BodySink {
 
   constructor(parts: RawPassParts) {
     this.#parts = parts
-    const { reply, call, outgoing } = parts
-    this.#writer = new ClientWriter(outgoing, call.framing!, () => this.#drained())
+    const { reply, call, line } = parts
+    this.#writer = new ClientWriter(line, call.framing!, () => this.#drained())
     // What has a length is passed whole: the client was told it.
     this.#tap = openTap(parts.sse, reply.hideUsage && call.framing!.kind !== 'length')
     this.#observed = reply.observe || reply.hideUsage
@@ -62,7 +62,7 @@ export class RawPass implements BodySink {
 
   /** Writes head and what waits; from then on the call's bytes come here. `held` was read before. */
   begin(held: readonly Uint8Array[]): void {
-    const { call, reply, outgoing } = this.#parts
+    const { call, reply, line } = this.#parts
     const { pieces, read, ended, failure } = call.handOver(this)
     this.#heardAt = this.#beatAt = performance.now()
     this.#writer.open(reply.status, reply.headers)
@@ -78,7 +78,7 @@ export class RawPass implements BodySink {
     this.take(read.bytes, call.framing!, read.last)
     if (this.#over) return
     this.#writer.began()
-    if (outgoing.destroyed) return this.clientGone()
+    if (line.gone) return this.clientGone()
     this.#arm()
   }
 
@@ -158,7 +158,7 @@ export class RawPass implements BodySink {
 
   /** Nothing comes in this tick: what waited goes out with the head, and so does the end where it is known. */
   #beganWithout(ended: boolean, failure: unknown): void {
-    const { call, outgoing } = this.#parts
+    const { call, line } = this.#parts
     if (ended) this.#tap.end(this.#passed.emit)
     const undone = ended && this.#undone()
     this.#inStep = this.#aligned = call.framing!.aligned
@@ -167,7 +167,7 @@ export class RawPass implements BodySink {
     if (undone) return this.broken(ENDED_EARLY)
     if (ended) return this.#settle('complete', null)
     if (failure !== null) return this.broken(failure)
-    if (outgoing.destroyed) return this.clientGone()
+    if (line.gone) return this.clientGone()
     this.#arm()
   }
 

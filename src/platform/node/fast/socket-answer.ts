@@ -1,6 +1,6 @@
 import { PulledAnswer } from '../../../origin/pulled-answer.ts'
 import type { Reply } from '../../../ports.ts'
-import { nodeClientOf } from '../client.ts'
+import { clientLineOf } from '../inbound/client-line.ts'
 import type { ParsedHead } from './answer-head.ts'
 import type { Call } from './call.ts'
 import { RawPass } from './raw-pass.ts'
@@ -22,9 +22,9 @@ export class SocketAnswer extends PulledAnswer {
   }
 
   override pass(reply: Reply): Response {
-    const client = nodeClientOf(reply.scope)
-    if (client === null || this.#call.framing!.kind === 'none' || client.outgoing.headersSent) return super.pass(reply)
-    const pass = new RawPass({ reply, sse: this.sse, call: this.#call, outgoing: client.outgoing })
+    const line = clientLineOf(reply.scope)
+    if (line === null || this.#call.framing!.kind === 'none' || line.begun) return super.pass(reply)
+    const pass = new RawPass({ reply, sse: this.sse, call: this.#call, line })
     this.takenOver = () => pass.clientGone()
     pass.begin(this.held)
     return RESPONSE_ALREADY_SENT

@@ -1,0 +1,218 @@
+/**
+ * One client's connection, read here for as long as it speaks plainly: a request, its answer, the next request. The
+ * first thing that is not plain goes to node:http with the whole connection, before anything of it was taken.
+ */
+import type { Socket } from 'node:net'
+import { cancelDeadline, setDeadline } from '../alarms.ts'
+import { Deadline } from '../timer-wheel.ts'
+import { PLAIN_START, plainHead, type PlainHead } from './plain-head.ts'
+import { type LineOwner, PlainLine } from './plain-line.ts'
+import { PlainRequest } from './plain-request.ts'
+
+export interface Patience {
+  /** A first head must be here this soon. */
+  readonly headMs: number
+  /** A whole request must. */
+  readonly requestMs: number
+  /** A connection may wait this long for its next request. */
+  readonly idleMs: number
+}
+
+export interface PlainConnectionParts {
+  readonly socket: Socket
+  readonly patience: Patience
+  /** Is this a path that is served here? */
+  readonly takes: (url: string) => boolean
+  readonly serve: (request: PlainRequest, line: PlainLine) => void
+  /** Takes a connection that is not plain; what was read of it is in the socket again. */
+  readonly leave: () => void
+  /** A request did not come in time. */
+  readonly refuseLate: (socket: Socket) => void
+  readonly closed: () => void
+}
+
+const HEAD_END = '\r\n\r\n'
+const START = Buffer.from(PLAIN_START)
+/** A plain head is no longer. */
+const HEAD_BYTES = 16 * 1024
+/** Nor does it come in more pieces. */
+const HEAD_PIECES = 8
+/** What a client may send ahead of its answer before it is made to wait. */
+const AHEAD_BYTES = 64 * 1024
+/** The rest of a body nobody wanted is read and let go up to this size; beyond it the connection ends. */
+const SKIP_BYTES = 256 * 1024
+/** How long a client may still send what nobody reads: closed at once, it would lose its answer to a reset. */
+const LINGER_MS = 2_000
+/** A client that asks again just before its time is up must not meet a closing door. */
+const GRACE_MS = 1_000
+const NOTHING = Buffer.alloc(0)
+
+export class PlainConnection implements LineOwner {
+  readonly #parts: PlainConnectionParts
+  /** Read and not taken yet: part of a head, or what was sent ahead. */
+  #ahead: Buffer | null = null
+  #pieces = 0
+  #request: PlainRequest | null = null
+  #line: PlainLine | null = null
+  /** It ends with the answer under way. */
+  #last = false
+  /** Nothing it says counts any more. */
+  #ending = false
+  readonly #deadline: Deadline = new Deadline(() => this.#late())
+
+  constructor(parts: PlainConnectionParts) {
+    this.#parts = parts
+    const { socket, patience } = parts
+    socket.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose).on('error', onError).on('drain', this.#onDrain)
+    setDeadline(this.#deadline, patience.headMs)
+  }
+
+  get socket(): Socket {
+    return this.#parts.socket
+  }
+
+  get idleS(): number {
+    return Math.floor(this.#parts.patience.idleMs / 1000)
+  }
+
+  /** Neither a request nor a part of one is here. */
+  get idle(): boolean {
+    return this.#request === null && this.#ahead === null
+  }
+
+  /** It serves no further request: closed at once where it is idle. */
+  endSoon(): void {
+    this.#last = true
+    if (this.idle) this.#parts.socket.destroySoon()
+  }
+
+  destroy(): void {
+    this.#parts.socket.destroy()
+  }
+
+  readonly #onData = (bytes: Buffer): void => {
+    if (this.#ending) return
+    const request = this.#request
+    if (request === null) return this.#takeHead(bytes)
+    const taken = request.take(bytes)
+    if (taken < bytes.length) this.#keepAhead(taken === 0 ? bytes : bytes.subarray(taken))
+    // It was answered before it was whole.
+    if (request.missing === 0 && this.#line === null) this.#next()
+  }
+
+  readonly #onEnd = (): void => {
+    // A client that says no more has left, whatever it may still hear.
+    this.#parts.socket.destroy()
+  }
+
+  readonly #onClose = (): void => {
+    cancelDeadline(this.#deadline)
+    this.#parts.closed()
+    this.#request?.leave()
+    this.#line?.drain()
+  }
+
+  readonly #onDrain = (): void => this.#line?.drain()
+
+  #takeHead(bytes: Buffer): void {
+    const all = this.#ahead === null ? bytes : Buffer.concat([this.#ahead, bytes])
+    this.#ahead = null
+    const end = all.indexOf(HEAD_END, 0, 'latin1')
+    if (end < 0) {
+      const shown = Math.min(all.length, START.length)
+      const may = all.length <= HEAD_BYTES && ++this.#pieces < HEAD_PIECES && all.compare(START, 0, shown, 0, shown) === 0
+      if (may) this.#ahead = all
+      else this.#leave(all)
+      return
+    }
+    this.#pieces = 0
+    const head = end > HEAD_BYTES ? null : plainHead(all.toString('latin1', 0, end))
+    const rest = all.length - end - HEAD_END.length
+    // Who sends more than a request at a time wants them answered so.
+    if (head === null || rest > head.length || !this.#parts.takes(head.url)) return this.#leave(all)
+    this.#begin(head, rest === 0 ? null : all.subarray(end + HEAD_END.length))
+  }
+
+  #begin(head: PlainHead, body: Buffer | null): void {
+    const { patience, serve } = this.#parts
+    const request = new PlainRequest(head)
+    const line = new PlainLine(this)
+    this.#request = request
+    this.#line = line
+    if (body !== null) request.take(body)
+    if (request.missing > 0) setDeadline(this.#deadline, patience.requestMs)
+    else cancelDeadline(this.#deadline)
+    serve(request, line)
+  }
+
+  lasts(): boolean {
+    const request = this.#request!
+    return !this.#last && !request.close && request.missing <= SKIP_BYTES
+  }
+
+  answered(lasts: boolean): void {
+    const request = this.#request!
+    this.#line = null
+    request.answered()
+    if (!lasts) this.#end(request.missing)
+    else if (request.missing === 0) this.#next()
+  }
+
+  /** The answer has gone, and nothing of its request is still to come. */
+  #next(): void {
+    this.#request = null
+    if (this.#last) return this.#end(0)
+    setDeadline(this.#deadline, this.#parts.patience.idleMs + GRACE_MS)
+    if (this.#ahead === null) return
+    this.#parts.socket.resume()
+    // Not in the tick of the answer: many that were sent ahead would nest.
+    setImmediate(() => {
+      if (this.#request === null && this.#ahead !== null) this.#onData(NOTHING)
+    })
+  }
+
+  /** `unread`: bytes the client may still send. */
+  #end(unread: number): void {
+    const { socket } = this.#parts
+    this.#request = null
+    this.#ahead = null
+    if (unread === 0) socket.destroySoon()
+    else this.#linger()
+  }
+
+  /** What is written leaves; what comes is let go. */
+  #linger(): void {
+    const { socket } = this.#parts
+    this.#ending = true
+    socket.end()
+    socket.resume()
+    setDeadline(this.#deadline, LINGER_MS)
+  }
+
+  #keepAhead(bytes: Buffer): void {
+    this.#ahead = this.#ahead === null ? bytes : Buffer.concat([this.#ahead, bytes])
+    if (this.#ahead.length > AHEAD_BYTES) this.#parts.socket.pause()
+  }
+
+  #leave(read: Buffer): void {
+    const { socket, leave } = this.#parts
+    cancelDeadline(this.#deadline)
+    socket.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose).off('error', onError).off('drain', this.#onDrain)
+    socket.pause()
+    socket.unshift(read)
+    leave()
+    socket.resume()
+  }
+
+  #late(): void {
+    const { socket, refuseLate } = this.#parts
+    const answering = this.#request !== null && (this.#line === null || this.#line.begun)
+    if (this.#ending || this.idle || answering) return void socket.destroy()
+    refuseLate(socket)
+    this.#linger()
+    this.#request?.leave()
+  }
+}
+
+/** What an error means is said by the close that follows. */
+const onError = (): void => {}

@@ -1,0 +1,80 @@
+/**
+ * The head of a request in the one form that is read here: `POST`, HTTP/1.1, a path, a body of a declared length, every
+ * header once. Whatever else HTTP allows, and whatever it forbids, is left to node:http (RFC 9112, 2.2, 5 and 6.3).
+ */
+import type { HeaderSource } from '../../../origin/headers.ts'
+
+export interface PlainHead {
+  /** Path and query, as sent. */
+  readonly url: string
+  readonly headers: HeaderSource
+  /** Bytes of the body. */
+  readonly length: number
+  /** The client wants no further request on this connection. */
+  readonly close: boolean
+}
+
+/** How every plain request begins. */
+export const PLAIN_START = 'POST /'
+const VERSION = ' HTTP/1.1'
+/** More of them is nothing a client of ours sends. */
+const MAX_HEADERS = 100
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
+// oxlint-disable-next-line no-control-regex -- control bytes are what it looks for
+const FORBIDDEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n/
+/** Hosts that mean what they say. Others are judged, and some refused, by the adapter. */
+const PLAIN_HOST = /^[a-z0-9._-]+(?::(?:[1-5]\d{3,4}|[6-9]\d{3}))?$/
+/** They change what the body is, or what happens before it: not plain. */
+const ODD: ReadonlySet<string> = new Set(['transfer-encoding', 'expect', 'upgrade', 'trailer', 'te', 'http2-settings'])
+
+/** `text` is the head without its closing blank line, in Latin-1. null: not plain. */
+export function plainHead(text: string): PlainHead | null {
+  if (FORBIDDEN.test(text)) return null
+  let at = text.indexOf('\r\n')
+  if (at < 0 || !text.startsWith(PLAIN_START) || !text.startsWith(VERSION, at - VERSION.length)) return null
+  const url = text.slice(PLAIN_START.length - 1, at - VERSION.length)
+  const headers = new PlainHeaders()
+  while (at >= 0) {
+    const from = at + 2
+    at = text.indexOf('\r\n', from)
+    const line = at < 0 ? text.slice(from) : text.slice(from, at)
+    const colon = line.indexOf(':')
+    const name = line.slice(0, Math.max(0, colon)).toLowerCase()
+    if (!TOKEN.test(name) || ODD.has(name) || !headers.add(name, line.slice(colon + 1).trim())) return null
+  }
+  const length = headers.get('content-length') ?? ''
+  const close = closeOf(headers.get('connection'))
+  if (url.includes(' ') || !/^\d{1,15}$/.test(length) || close === null || !PLAIN_HOST.test(headers.get('host') ?? '')) return null
+  return { url, headers, length: Number(length), close }
+}
+
+/** Few enough to look through. */
+class PlainHeaders implements HeaderSource {
+  /** Flat: name in lower case, value, in the order they came. */
+  readonly #fields: string[] = []
+
+  /** false: it is there already, or they are too many. */
+  add(name: string, value: string): boolean {
+    if (this.get(name) !== null || this.#fields.length >= 2 * MAX_HEADERS) return false
+    this.#fields.push(name, value)
+    return true
+  }
+
+  get(name: string): string | null {
+    const fields = this.#fields
+    for (let i = 0; i < fields.length; i += 2) if (fields[i] === name) return fields[i + 1]!
+    return null
+  }
+
+  forEach(visit: (value: string, name: string) => void): void {
+    const fields = this.#fields
+    for (let i = 0; i < fields.length; i += 2) visit(fields[i + 1]!, fields[i]!)
+  }
+}
+
+/** null: it names more than that. */
+function closeOf(connection: string | null): boolean | null {
+  if (connection === null) return false
+  const word = connection.toLowerCase()
+  return word === 'keep-alive' ? false : word === 'close' ? true : null
+}
