@@ -23,22 +23,39 @@ export interface ChainScope {
   readonly blockTokens: number
 }
 
-const MIX_A = 0x9e3779b1
-const MIX_B = 0x85ebca77
+// Lanes are 32-bit integers here; a state outside holds them unsigned, which costs a box each time one is stored.
+
+/** The low lane with a word taken in. The shift after the product carries high bits down again; a product alone only moves bits up. */
+function mixLow(lane: number, word: number): number {
+  const mixed = Math.imul(lane ^ word, 0x9e3779b1)
+  return mixed ^ (mixed >>> 15)
+}
+
+/** The high lane with a word taken in. */
+function mixHigh(lane: number, word: number): number {
+  const mixed = Math.imul((lane + word) | 0, 0x85ebca77)
+  return mixed ^ (mixed >>> 13)
+}
+
+/** Murmur3's ending: each bit reaches every bit of the lane, and it can be undone, so no state is lost. */
+function spread(lane: number, first: number, second: number): number {
+  let mixed = Math.imul(lane ^ (lane >>> 16), first)
+  mixed = Math.imul(mixed ^ (mixed >>> 13), second)
+  return mixed ^ (mixed >>> 16)
+}
+
+const spreadLow = (lane: number): number => spread(lane, 0x85ebca6b, 0xc2b2ae35)
+const spreadHigh = (lane: number): number => spread(lane, 0xc2b2ae35, 0x85ebca6b)
 
 /** Ends a block of `length` words or characters that the state has taken in: from here on it names them all. */
 export function endBlock(state: ChainState, length: number): void {
-  // Murmur3's ending: every step can be undone, so no state is lost, and each bit of either lane reaches both.
   let a = state.lo ^ length
   let b = state.hi ^ length
+  // Sums before and after: each bit of either lane reaches both.
   a = (a + b) | 0
   b = (b + a) | 0
-  a = Math.imul(a ^ (a >>> 16), 0x85ebca6b)
-  a = Math.imul(a ^ (a >>> 13), 0xc2b2ae35)
-  a ^= a >>> 16
-  b = Math.imul(b ^ (b >>> 16), 0xc2b2ae35)
-  b = Math.imul(b ^ (b >>> 13), 0x85ebca6b)
-  b ^= b >>> 16
+  a = spreadLow(a)
+  b = spreadHigh(b)
   a = (a + b) | 0
   b = (b + a) | 0
   // Tables use an all-zero entry for "empty".
@@ -58,11 +75,8 @@ export function absorbWords(state: ChainState, words: Uint32Array | readonly num
   let b = state.hi
   for (let i = from; i < to; i++) {
     const word = words[i] as number
-    // The shift after the product carries high bits down again; a product alone only moves bits up.
-    a = Math.imul(a ^ word, MIX_A)
-    a ^= a >>> 15
-    b = Math.imul(b + word, MIX_B)
-    b ^= b >>> 13
+    a = mixLow(a, word)
+    b = mixHigh(b, word)
   }
   state.lo = a
   state.hi = b
@@ -74,10 +88,8 @@ export function chainText(state: ChainState, text: string, from = 0, to: number 
   let b = state.hi
   for (let i = from; i < to; i += 2) {
     const word = text.charCodeAt(i) | (i + 1 < to ? text.charCodeAt(i + 1) << 16 : 0)
-    a = Math.imul(a ^ word, MIX_A)
-    a ^= a >>> 15
-    b = Math.imul(b + word, MIX_B)
-    b ^= b >>> 13
+    a = mixLow(a, word)
+    b = mixHigh(b, word)
   }
   state.lo = a
   state.hi = b
@@ -106,23 +118,33 @@ export function chainSeed(scope: ChainScope): ChainState {
  * Hashes of the full blocks of some prompts that lie in `words`; `spans` is [from0, to0, from1, to1, …]. What is
  * left over at the end of a prompt has none. The chain goes on from prompt to prompt, and `state` is where it ends.
  */
-export function chainBlocks(
-  state: ChainState,
-  words: Uint32Array | readonly number[],
-  spans: readonly number[],
-  blockWords: number,
-): Uint32Array {
+export function chainBlocks(state: ChainState, words: Uint32Array, spans: readonly number[], blockWords: number): Uint32Array {
   let count = 0
   for (let i = 0; i < spans.length; i += 2) count += Math.floor(((spans[i + 1] as number) - (spans[i] as number)) / blockWords)
   const blocks = new Uint32Array(count * 2)
+  // `chainWords` for each block, without a word to the state in between: a third of the time of a long prompt.
+  let a = state.lo
+  let b = state.hi
   let at = 0
   for (let i = 0; i < spans.length; i += 2) {
-    const end = spans[i + 1] as number
-    for (let from = spans[i] as number; from + blockWords <= end; from += blockWords) {
-      chainWords(state, words, from, from + blockWords)
-      blocks[at++] = state.lo
-      blocks[at++] = state.hi
+    const last = (spans[i + 1] as number) - blockWords
+    for (let from = spans[i] as number; from <= last; from += blockWords) {
+      for (let word = from; word < from + blockWords; word++) {
+        a = mixLow(a, words[word] as number)
+        b = mixHigh(b, words[word] as number)
+      }
+      a = ((a ^ blockWords) + (b ^ blockWords)) | 0
+      b = ((b ^ blockWords) + a) | 0
+      a = spreadLow(a)
+      b = spreadHigh(b)
+      a = (a + b) | 0
+      b = (b + a) | 0
+      if (a === 0 && b === 0) a = 1
+      blocks[at++] = a
+      blocks[at++] = b
     }
   }
+  state.lo = a >>> 0
+  state.hi = b >>> 0
   return blocks
 }

@@ -1,13 +1,13 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { chainBlocks, chainSeed, type ChainScope } from '../../../src/core/tokens/block-hash.ts'
+import { chainBlocks, chainSeed, chainText, chainWords, type ChainScope, type ChainState } from '../../../src/core/tokens/block-hash.ts'
 import { pairs } from './support.ts'
 
 const scope: ChainScope = { model: 'm', adapter: null, salts: [], tenant: null, unit: 'ids', blockTokens: 4 }
 const hashes = (ids: readonly number[], blockTokens = 4, changes: Partial<ChainScope> = {}): string[] =>
-  pairs(chainBlocks(chainSeed({ ...scope, blockTokens, ...changes }), ids, [0, ids.length], blockTokens))
+  pairs(chainBlocks(chainSeed({ ...scope, blockTokens, ...changes }), Uint32Array.from(ids), [0, ids.length], blockTokens))
 
-const lanes = (block: readonly number[]): Uint32Array => chainBlocks(chainSeed(scope), block, [0, 16], 16)
+const lanes = (block: readonly number[]): Uint32Array => chainBlocks(chainSeed(scope), Uint32Array.from(block), [0, 16], 16)
 
 const tokenIds = fc.array(fc.integer({ min: 0, max: 200_000 }), { maxLength: 80 })
 
@@ -15,7 +15,75 @@ const tokenIds = fc.array(fc.integer({ min: 0, max: 200_000 }), { maxLength: 80 
 const prefixes = (ids: readonly number[], size: number): string[] =>
   Array.from({ length: Math.floor(ids.length / size) }, (_, i) => ids.slice(0, (i + 1) * size).join())
 
+/** One block's hash as it is defined. Edges of different versions share books: it may never change. */
+function definedBlock(state: ChainState, words: readonly number[], length: number): void {
+  let a = state.lo
+  let b = state.hi
+  for (const word of words) {
+    a = Math.imul(a ^ word, 0x9e3779b1)
+    a ^= a >>> 15
+    b = Math.imul(b + word, 0x85ebca77)
+    b ^= b >>> 13
+  }
+  a ^= length
+  b ^= length
+  a = (a + b) | 0
+  b = (b + a) | 0
+  a = Math.imul(a ^ (a >>> 16), 0x85ebca6b)
+  a = Math.imul(a ^ (a >>> 13), 0xc2b2ae35)
+  a ^= a >>> 16
+  b = Math.imul(b ^ (b >>> 16), 0xc2b2ae35)
+  b = Math.imul(b ^ (b >>> 13), 0x85ebca6b)
+  b ^= b >>> 16
+  a = (a + b) | 0
+  b = (b + a) | 0
+  state.lo = a === 0 && b === 0 ? 1 : a >>> 0
+  state.hi = b >>> 0
+}
+
+const anyWord = fc.integer({ min: 0, max: 0xffffffff })
+const anyState = fc.record({ lo: anyWord, hi: anyWord })
+
 describe('chained block hashes', () => {
+  it('are those of the definition, bit by bit, over several prompts', () => {
+    fc.assert(
+      fc.property(anyState, fc.array(fc.array(anyWord, { maxLength: 40 }), { maxLength: 4 }), fc.integer({ min: 1, max: 9 }), (start, prompts, size) => {
+        const spans: number[] = []
+        const expected: number[] = []
+        const state = { ...start }
+        for (const words of prompts) {
+          const from = spans.at(-1) ?? 0
+          spans.push(from, from + words.length)
+          for (let at = 0; at + size <= words.length; at += size) {
+            definedBlock(state, words.slice(at, at + size), size)
+            expected.push(state.lo, state.hi)
+          }
+        }
+        const ended = { ...start }
+        expect([...chainBlocks(ended, Uint32Array.from(prompts.flat()), spans, size)]).toEqual(expected)
+        expect(ended).toEqual(state)
+      }),
+    )
+  })
+
+  it('of one block of words or of text are those of the definition', () => {
+    fc.assert(
+      fc.property(anyState, fc.array(anyWord, { maxLength: 20 }), fc.array(fc.nat(0xffff), { maxLength: 20 }), (start, words, codes) => {
+        const text = String.fromCharCode(...codes)
+        const [expected, state, ofList] = [{ ...start }, { ...start }, { ...start }]
+        definedBlock(expected, words, words.length)
+        chainWords(state, Uint32Array.from(words), 0, words.length)
+        chainWords(ofList, words, 0, words.length)
+        expect([state, ofList]).toEqual([expected, expected])
+        const units = Array.from({ length: Math.ceil(codes.length / 2) }, (_, i) => codes[2 * i]! | ((codes[2 * i + 1] ?? 0) << 16))
+        const [afterText, expectedText] = [{ ...start }, { ...start }]
+        chainText(afterText, text)
+        definedBlock(expectedText, units, codes.length)
+        expect(afterText).toEqual(expectedText)
+      }),
+    )
+  })
+
   it('are equal exactly where the whole prefix is equal', () => {
     fc.assert(
       fc.property(tokenIds, tokenIds, fc.nat(80), fc.integer({ min: 1, max: 9 }), (a, b, shared, size) => {
@@ -35,11 +103,11 @@ describe('chained block hashes', () => {
   })
 
   it('go on from prompt to prompt of a batch, each cut on its own', () => {
-    const ids = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    const ids = Uint32Array.of(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
     const batch = pairs(chainBlocks(chainSeed(scope), ids, [0, 5, 5, 10], 4))
     expect(batch).toHaveLength(2)
-    expect(batch[0]).toBe(hashes(ids)[0])
-    expect(batch[1]).not.toBe(hashes(ids)[1])
+    expect(batch[0]).toBe(hashes([...ids])[0])
+    expect(batch[1]).not.toBe(hashes([...ids])[1])
   })
 
   it.each<[string, Partial<ChainScope>]>([
@@ -53,7 +121,7 @@ describe('chained block hashes', () => {
     ['unit', { unit: 'bytes' }],
     ['block size', { blockTokens: 8 }],
   ])('differ by %s', (_, change) => {
-    const words = [1, 2, 3, 4]
+    const words = Uint32Array.of(1, 2, 3, 4)
     const of = (changes: Partial<ChainScope>): string[] => pairs(chainBlocks(chainSeed({ ...scope, ...changes }), words, [0, 4], 4))
     expect(of(change)).not.toEqual(of({}))
   })
