@@ -36,6 +36,9 @@ interface Entry<Note> {
 const ENTRY_BYTES = 560
 const FACT_BYTES = 36
 
+/** A client may give all its requests one label, and each report is read with all that may stand for its id. */
+const MOST_STAND_INS = 128
+
 /**
  * Ids that engines have lengthened are kept apart from the ids they may stand for, and joined when read: so it does
  * not matter which came first. `Note` is what the gateway itself knows of the request.
@@ -126,18 +129,21 @@ export class ReportStore<Note> {
 
   #entryFor(candidates: readonly string[], now: number): Entry<Note> {
     const key = candidates.length === 1 ? exactKey(candidates[0]!) : `~${candidates.join('~')}`
+    if (candidates.length > 1) for (const candidate of candidates) this.#standIn(candidate, key)
     const known = this.#entries.get(key)
     if (known !== undefined) return known
     const entry: Entry<Note> = { key, candidates, facts: new Facts(), expiresAt: now + this.#limits.ttlMs, bytes: 0, note: null }
     this.#entries.set(key, entry)
-    if (candidates.length > 1) {
-      for (const candidate of candidates) {
-        const keys = this.#standIns.get(candidate)
-        if (keys === undefined) this.#standIns.set(candidate, new Set([key]))
-        else keys.add(key)
-      }
-    }
     return entry
+  }
+
+  /** The last to be spoken of is the last to go. */
+  #standIn(candidate: string, key: string): void {
+    const keys = this.#standIns.get(candidate) ?? new Set()
+    this.#standIns.set(candidate, keys)
+    keys.delete(key)
+    keys.add(key)
+    if (keys.size > MOST_STAND_INS) keys.delete(keys.keys().next().value!)
   }
 
   #weigh(entry: Entry<Note>): void {

@@ -89,6 +89,18 @@ describe('ids', () => {
     expect(combinedOf([spelling('job-1a2b3c4d')], 'job-1a2b3c4d')?.prefill_queue_time_ms).toBe(4)
   })
 
+  it('is read with the last of many that may stand for it, so that one label for all requests makes no report dear', () => {
+    const kept = store()
+    const lengthened = (at: number) => `chatcmpl-same-${at.toString(16).padStart(8, '0')}`
+    const told = (at: number, more: object = { prefill_queue_time_ms: at }) => kept.add(partial({ role: 'pd', request_id: lengthened(at), ...more }), 0)
+    for (let at = 1; at <= 500; at++) told(at)
+    expect(kept.find('same', 0)?.combined.prefill_queue_time_ms).toBe(500 - 128 + 1)
+    // One that had gone from them is among them again.
+    expect(told(1, { prefill_compute_time_ms: 7 }).combined.prefill_compute_time_ms).toBe(7)
+    expect(kept.find('same', 0)?.combined).toMatchObject({ prefill_queue_time_ms: 1, prefill_compute_time_ms: 7 })
+    expect(kept.size).toBe(500)
+  })
+
   it('tries the exact id first, whichever came first', () => {
     const own = { role: 'meta', request_id: 'job-1a2b3c4d', encoder_items: 0 }
     for (const reports of [[own, spelling('chatcmpl-job-1a2b3c4d')], [spelling('chatcmpl-job-1a2b3c4d'), own]]) {
