@@ -76,9 +76,9 @@ function statusOf(event: string): number | null {
 /** vLLM's admission limit: "The engine is currently busy and cannot accept new requests." */
 const BUSY_WORDS = 'currently busy'
 
-/** For the client, whatever it says. 501 is about the request. */
+/** For the client, whatever it says. 501 is about the request; 401 and 407 are about the gateway, whose key the engine does not take. */
 export function isAnswer(status: number): boolean {
-  return (status >= 200 && status < 300) || (status >= 400 && status < 500) || status === 501
+  return (status >= 200 && status < 300) || (status >= 400 && status < 500 && status !== 401 && status !== 407) || status === 501
 }
 
 /** null: an answer that is for the client. Else the engine failed, or is full. */
@@ -86,7 +86,7 @@ export async function rejected(answer: OriginAnswer, engine: EngineTarget): Prom
   const { status } = answer
   if (isAnswer(status)) return null
   // A redirect would send the client past the gateway: no engine has reason to answer with one.
-  if (status < 400) {
+  if (status < 500) {
     answer.discard()
     return { engine, failure: 'malformed', status }
   }

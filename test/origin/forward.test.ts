@@ -38,6 +38,8 @@ describe('a request that engines take turns to fail', () => {
     ['malformed', { fails: 'malformed' }, 'malformed', 'engine_unreachable'],
     ['a 500', { status: 500 }, 'status_5xx', 'engine_unreachable'],
     ['a 503 of a dying engine', { status: 503, body: '{"error":"EngineDeadError"}' }, 'status_5xx', 'engine_unreachable'],
+    ['an engine that does not take the gateway’s key', { status: 401, body: '{"error":"Unauthorized"}' }, 'malformed', 'engine_unreachable'],
+    ['a proxy before it that does not', { status: 407 }, 'malformed', 'engine_unreachable'],
     ['a redirect', { status: 307 }, 'malformed', 'engine_unreachable'],
     ['the engine’s own busy', { status: 503, body: '{"error":{"message":"The engine is currently busy and cannot accept new requests."}}' }, 'busy', 'engines_full'],
   ]
