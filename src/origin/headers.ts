@@ -48,6 +48,9 @@ const NOT_FOR_CLIENTS: ReadonlySet<string> = new Set([
   'location',
   'content-location',
   'strict-transport-security',
+  'via',
+  // No cookie goes to engines, and those of balancers before them name one.
+  'set-cookie',
   'x-request-id',
   'server-timing',
 ])

@@ -49,7 +49,7 @@ describe('headers of an answer', () => {
   })
 
   it('name neither the engine’s server nor its address to a client, and cannot speak for the gateway', () => {
-    const answer = ['server', 'uvicorn', 'date', 'x', 'location', 'http://10.0.0.1:8000/', 'x-request-id', 'engine', 'x-firstlight-engine', 'forged', 'server-timing', 'db;dur=1', 'alt-svc', 'h3', 'content-type', 'application/json', 'endpoint-load-metrics', 'JSON {}']
+    const answer = ['server', 'uvicorn', 'date', 'x', 'location', 'http://10.0.0.1:8000/', 'x-request-id', 'engine', 'x-firstlight-engine', 'forged', 'server-timing', 'db;dur=1', 'alt-svc', 'h3', 'via', '1.1 rack-7', 'set-cookie', 'SERVERID=10.0.0.1', 'content-type', 'application/json', 'endpoint-load-metrics', 'JSON {}']
     expect(headersForClient(answer)).toEqual(['content-type', 'application/json', 'endpoint-load-metrics', 'JSON {}'])
   })
 
