@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, fstatSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -152,6 +152,28 @@ describe('a trace file', () => {
     }
     expect([path, `${path}.1`, `${path}.2`].map((name) => readFileSync(name, 'utf8'))).toEqual([5, 4, 3].map((run) => `{"run":${run},"some":"thing"}\n`))
     expect(existsSync(`${path}.3`)).toBe(false)
+  })
+
+  it('whose file cannot be put aside loses lines, and touches no file but its own', async () => {
+    const path = at('stuck.jsonl')
+    const warned: string[] = []
+    const file = traceFile(path, { maxBytes: 30, files: 2, log: { warn: (event) => void warned.push(event) } })
+    const told = async (line: string, isThere: () => boolean): Promise<void> => {
+      file.write(line)
+      while (!isThere()) await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    await told('{"run":0,"some":"thing"}', () => readFileSync(path, 'utf8') !== '')
+    // Nothing can take the place of a folder that holds something.
+    mkdirSync(`${path}.1/full`, { recursive: true })
+    await told('{"run":1}', () => warned.length === 1)
+    const others = openSync(at('others'), 'w')
+    await told('{"run":2}', () => warned.length === 2)
+    expect(fstatSync(others).size).toBe(0)
+    closeSync(others)
+    rmSync(`${path}.1`, { recursive: true })
+    file.write('{"run":3}')
+    file.close()
+    expect([path, `${path}.1`].map((name) => readFileSync(name, 'utf8'))).toEqual(['{"run":3}\n', '{"run":0,"some":"thing"}\n'])
   })
 
   it('that cannot be written is said before the gateway starts', () => {

@@ -52,9 +52,11 @@ export function traceFile(path: string, { maxBytes, files, log }: TraceFileOptio
   let dropped = 0
 
   const rotate = (): void => {
-    closeSync(file)
     for (let older = files - 1; older > 0; older -= 1) moveOver(older === 1 ? path : `${path}.${older - 1}`, `${path}.${older}`)
-    file = openSync(path, 'w', 0o600)
+    const next = openSync(path, 'w', 0o600)
+    // Only now: the number of a closed file is soon that of somebody's socket.
+    closeSync(file)
+    file = next
     bytes = 0
   }
   const flush = (): void => {
