@@ -11,6 +11,10 @@ const portFlag = argv.indexOf('--port')
 /** Of the gateway; the engines have the next ones. */
 const port = portFlag < 0 ? 9100 : Number(argv[portFlag + 1])
 const once = argv.includes('--once')
+if (!Number.isInteger(port) || port < 1 || port > 65_500) {
+  console.error(`--port must be a whole number from 1 to 65500, got "${argv[portFlag + 1] ?? ''}".`)
+  process.exit(2)
+}
 
 /**
  * `folder`: URL of the example's folder; its firstlight.yaml is written for port 9100 and those after it.

@@ -96,7 +96,11 @@ function notes(config: Config): string[] {
   const silent = summariseAdmin(config) === 'nobody' && config.clusters.some(({ pools }) => pools.some(({ lmcache }) => lmcache?.registry === true && lmcache.token === null))
   if (silent) found.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
   for (const { id, pools } of config.clusters) {
-    for (const pool of pools) found.push(...poolNotes(pool).map((note) => `${id}, ${pool.model}: ${note}`))
+    for (const pool of pools) {
+      const lone = pool.engines.length === 1 && !config.clusters.some((other) => other.id !== id && other.pools.some(({ model }) => model === pool.model))
+      const said = [...(lone ? ['there is one engine, so nothing can take over when it fails.'] : []), ...poolNotes(pool)]
+      found.push(...said.map((note) => `${id}, ${pool.model}: ${note}`))
+    }
   }
   return found
 }
@@ -104,7 +108,6 @@ function notes(config: Config): string[] {
 function poolNotes({ engines, split, lmcache, policy, tokenizer }: PoolSettings): string[] {
   const found: string[] = []
   if (engines.every((engine) => engine.weight === 0)) found.push('every engine has weight 0.')
-  if (engines.length === 1) found.push('there is one engine, so nothing can take over when it fails.')
   if (split.mode === 'never' && engines.some(({ role }) => role === 'prefill')) found.push('`split.mode` is never: prefill engines get nothing.')
   if (tokenizer === null && engines.some(({ kvEvents }) => kvEvents !== null)) {
     found.push('without `tokenizer` prompts are measured in bytes: no block of a KV event is ever found in them.')

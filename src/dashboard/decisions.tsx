@@ -1,5 +1,6 @@
 import { Fragment } from 'preact'
 import { useState } from 'preact/hooks'
+import { cachedTokensOf } from './cached-tokens.ts'
 import { DecisionWhy } from './decision-why.tsx'
 import { clock, count, ms } from './format.ts'
 import { keyOf } from './history.ts'
@@ -80,7 +81,7 @@ function Row({ decision, isOpen, onToggle }: RowProps) {
       </td>
       <td data-label="prompt" class="number">{count(decision.prompt_tokens)}</td>
       <td data-label="cached, predicted / actual" class="number">
-        {count(decision.predicted_cached_tokens)} / {count(actual?.cached_tokens)}
+        {count(decision.predicted_cached_tokens)} / {count(cachedTokensOf(decision))}
       </td>
       <td data-label="TTFT, predicted / actual" class="number">
         {ms(decision.predicted_ttft_ms)} / {ms(actual?.ttft_ms)}

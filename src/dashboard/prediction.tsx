@@ -1,3 +1,4 @@
+import { cachedTokensOf } from './cached-tokens.ts'
 import { Chart } from './chart.tsx'
 import { count, ms, percent, plural, quantile } from './format.ts'
 import type { Decision } from './wire.ts'
@@ -11,7 +12,7 @@ interface Pair {
 type Read = (decision: Decision) => readonly [predicted: number | null, actual: number | null | undefined]
 
 const ttft: Read = ({ predicted_ttft_ms, actual }) => [predicted_ttft_ms, actual?.ttft_ms]
-const cached: Read = ({ predicted_cached_tokens, actual }) => [predicted_cached_tokens, actual?.cached_tokens]
+const cached: Read = (decision) => [decision.predicted_cached_tokens, cachedTokensOf(decision)]
 
 /** |actual - predicted| / actual; nothing where one of them is not known. */
 export function ttftError({ predicted_ttft_ms: predicted, actual }: Decision): number[] {
@@ -51,7 +52,7 @@ export function Prediction({ decisions }: { readonly decisions: readonly Decisio
           title="Cached tokens"
           pairs={tokens}
           format={count}
-          empty="No engine has said how many tokens it had cached. vLLM does with --enable-prompt-tokens-details."
+          empty="No engine has said how many tokens it had cached. vLLM does with --enable-prompt-tokens-details; requests whose prefill was elsewhere say nothing of it."
           says={`off by ${count(quantile(missed, 0.5))} tokens in the median (${count(quantile(missed, 0.9))} at p90), ${plural(tokens.length, 'request')}`}
         />
       </div>

@@ -97,6 +97,14 @@ describe('firstlight check', () => {
     expect((await run(['check', secretConfig, '--without-env'])).code).toBe(0)
   })
 
+  it('warns of an engine that nothing can take over for, not of one whose model another cluster has', async () => {
+    const cluster = (id: string, model: string) => `{ id: ${id}, pools: [{ model: ${model}, engines: [{ id: a, url: "http://h" }] }] }`
+    const file = join(folder, 'lone.yaml')
+    writeFileSync(file, `clusters: [${cluster('one', 'm')}, ${cluster('two', 'm')}, ${cluster('three', 'n')}]`)
+    const { out } = await run(['check', file])
+    expect(out.match(/note: .*nothing can take over.*/g)).toEqual(['note: three, n: there is one engine, so nothing can take over when it fails.'])
+  })
+
   it('writes the same as JSON', async () => {
     const file = join(folder, 'understood.json')
     await run(['check', secretConfig, '--without-env', '--json', file])

@@ -1,0 +1,14 @@
+import { expect, it } from 'vitest'
+import { cachedTokensOf } from '../../src/dashboard/cached-tokens.ts'
+import type { Decision } from '../../src/dashboard/wire.ts'
+
+const seen = (placement: object, actual: object | null) => cachedTokensOf({ placement, actual } as unknown as Pick<Decision, 'placement' | 'actual'>)
+
+it('shows the cached tokens of whole requests, not what the decode engine of a split was sent', () => {
+  expect(seen({ kind: 'whole', engine: 'a' }, { cached_tokens: 512 })).toBe(512)
+  expect(seen({ kind: 'whole', engine: 'a' }, { cached_tokens: null })).toBeNull()
+  expect(seen({ kind: 'whole', engine: 'a' }, null)).toBeNull()
+  expect(seen({ kind: 'split', prefill: 'p', decode: 'd' }, { cached_tokens: 0 })).toBeNull()
+  expect(seen({ kind: 'staged', encode: ['e'], prefill: 'p', decode: 'd' }, { cached_tokens: 0 })).toBeNull()
+  expect(seen({ kind: 'staged', encode: ['e'], prefill: null, decode: 'd' }, { cached_tokens: 64 })).toBe(64)
+})
