@@ -27,7 +27,6 @@ export const failures = {
   body_too_large: { status: 413, type: 'invalid_request_error', code: 'body_too_large', retry: false },
   unsupported_media: { status: 415, type: 'invalid_request_error', code: 'unsupported_media_type', retry: false },
   not_found: { status: 404, type: 'invalid_request_error', code: 'not_found', retry: false },
-  not_supported: { status: 400, type: 'invalid_request_error', code: 'not_supported', retry: false },
   rate_limited: { status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', retry: true },
   not_configured: { status: 503, type: 'server_error', code: 'not_configured', retry: false },
   no_engine: { status: 503, type: 'server_error', code: 'no_engine_available', retry: true },
