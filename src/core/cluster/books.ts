@@ -50,7 +50,7 @@ export interface Booked {
 export interface Books {
   /** The signals this one answers for. */
   readonly answers: readonly Signal[]
-  /** A new configuration was adopted; `engineAdded` follows for engines that are new. Bookings go on. */
+  /** A new configuration was adopted, which known engines' `spec` shows already; `engineAdded` follows for engines that are new. Bookings go on. */
   configure(pool: PoolConfig): void
   engineAdded(engine: EngineRef, now: number): void
   /** The engine was removed and its last booking has ended: its slot will be reused. */

@@ -19,17 +19,17 @@ export class Fleet {
   /** New engines join, known ones get their new description and keep their books, missing ones drain. */
   adopt(pool: PoolConfig, now: number): void {
     this.#circuit = pool.circuit
+    for (const spec of pool.engines) {
+      const known = this.engines.get(spec.id)
+      if (known !== undefined) known.spec = spec
+    }
     this.#books.configure(pool)
     const wanted = new Set(pool.engines.map(({ id }) => id))
     for (const engine of this.engines.all()) {
       engine.removed = !wanted.has(engine.spec.id)
       this.#forgetIfGone(engine)
     }
-    for (const spec of pool.engines) {
-      const known = this.engines.get(spec.id)
-      if (known === undefined) this.#books.engineAdded(this.engines.add(spec), now)
-      else known.spec = spec
-    }
+    for (const spec of pool.engines) if (this.engines.get(spec.id) === undefined) this.#books.engineAdded(this.engines.add(spec), now)
   }
 
   /** Never touches the books of live requests: an engine's health says nothing about what it still holds. */

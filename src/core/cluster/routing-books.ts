@@ -28,7 +28,7 @@ export class RoutingBooks implements Books {
   ] as const satisfies readonly Signal[]
   readonly #index = new PrefixIndex(1)
   readonly #active = new ActiveBlocks(this.#index)
-  readonly #engines: ({ readonly engine: EngineRef; readonly book: EngineBook } | undefined)[] = []
+  readonly #engines: (Known | undefined)[] = []
   readonly #requests = new Map<string, RequestBook>()
   /** By hardware profile. */
   readonly #kinds = new Map<string, EngineKind>()
@@ -44,8 +44,7 @@ export class RoutingBooks implements Books {
 
   configure(pool: PoolConfig): void {
     this.#index.limit(Math.max(1, pool.indexEntries))
-    // Blocks of another size have other hashes: nothing known will ever match again.
-    if (this.#blockTokens !== pool.blockTokens) for (const entry of this.#engines) if (entry !== undefined) this.#index.flush(entry.book.number)
+    for (const entry of this.#engines) if (entry !== undefined) this.#describedAnew(entry, pool.blockTokens)
     this.#blockTokens = pool.blockTokens
     this.#sources = this.#sourcesOf(pool.blockTokens)
   }
@@ -174,6 +173,16 @@ export class RoutingBooks implements Books {
     }
   }
 
+  #describedAnew({ engine, book }: Known, blockTokens: number): void {
+    if (this.#blockTokens !== blockTokens) {
+      // Blocks of another size have other hashes: nothing known will ever match again.
+      this.#index.flush(book.number)
+      book.capacity.rescale(this.#blockTokens / blockTokens)
+    }
+    book.capacity.declare(engine.spec.cacheBlocks)
+    this.#index.setCapacity(book.number, book.capacity.blocks)
+  }
+
   #bookLeg(leg: Leg, admission: Admission, { reading, isRecalled, now }: Start): LegBook {
     const { engine, part } = leg
     const book = this.#book(engine)
@@ -184,6 +193,8 @@ export class RoutingBooks implements Books {
       cached,
       indexBlocks: reading.indexBlocks(engine),
       uncertainTokens: book.queue.isEmpty ? 0 : this.#index.live[book.number]! * this.#blockTokens,
+      stamp: this.#index.stamp,
+      usedStamp: this.#index.lastUsed(book.number),
       ttftMs: prefills ? reading.forecast(engine).ttftMs : null,
       adapterFit: book.adapters.fit(admission.adapter),
     }
@@ -242,6 +253,11 @@ export class RoutingBooks implements Books {
     if (book === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
     return book
   }
+}
+
+interface Known {
+  readonly engine: EngineRef
+  readonly book: EngineBook
 }
 
 interface Start {

@@ -248,6 +248,16 @@ describe('what engines report', () => {
     expect(cacheBlocks).toBeGreaterThan(300)
   })
 
+  it('does not overrule a new word of the configuration on how much an engine holds, nor what a block is', () => {
+    const { state, serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 400 })] })
+    for (const prompt of range(0, 8)) serve([`p${prompt}`, ...range(0, 99)])
+    expect(digestOf('a')).toMatchObject({ cachedBlocks: 400, cacheBlocks: 400 })
+    state.configure(2, pool({ policy: predicted, engines: [engine('a', { cacheBlocks: 150 })], indexEntries: 100_000 }), 0)
+    expect(digestOf('a')).toMatchObject({ cachedBlocks: 150, cacheBlocks: 150 })
+    state.configure(3, pool({ policy: predicted, engines: [engine('a')], indexEntries: 100_000, blockTokens: 32 }), 0)
+    expect(digestOf('a')).toMatchObject({ cachedBlocks: 0, cacheBlocks: 300 })
+  })
+
   it('never teaches that an engine keeps more than it can hold, however often all was there', () => {
     const capacity = new CacheCapacity()
     capacity.declare(1000)
