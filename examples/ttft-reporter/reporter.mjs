@@ -9,6 +9,7 @@
 import { createServer, request as ask } from 'node:http'
 import { connect } from 'node:net'
 import { pathToFileURL } from 'node:url'
+import { parseArgs } from 'node:util'
 
 /** An answer's end is kept to look for its metrics in; a last record is far smaller. */
 const KEPT_BYTES = 65_536
@@ -75,15 +76,27 @@ export function startReporter({ engine, host, port, reportUrl }) {
   })
 }
 
-function flag(name, value) {
-  const at = process.argv.indexOf(`--${name}`)
-  return at < 0 ? value : process.argv[at + 1]
+function flags() {
+  const { values } = parseArgs({
+    options: {
+      engine: { type: 'string', default: 'http://127.0.0.1:8000' },
+      listen: { type: 'string', default: '127.0.0.1:8100' },
+      report: { type: 'string', default: process.env.VLLM_TTFT_REPORT_URL ?? 'http://127.0.0.1:28886/ttft_report' },
+    },
+  })
+  for (const name of ['engine', 'report']) if (!URL.canParse(values[name])) throw new Error(`--${name} takes an http address, got "${values[name]}".`)
+  const [, host, port] = /^(.+):(\d+)$/.exec(values.listen) ?? []
+  if (host === undefined) throw new Error(`--listen takes HOST:PORT, got "${values.listen}".`)
+  return { engine: values.engine, host, port: Number(port), reportUrl: new URL(values.report) }
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const [host, port] = flag('listen', '127.0.0.1:8100').split(':')
-  const engine = flag('engine', 'http://127.0.0.1:8000')
-  const reportUrl = new URL(flag('report', process.env.VLLM_TTFT_REPORT_URL ?? 'http://127.0.0.1:28886/ttft_report'))
-  await startReporter({ engine, host, port: Number(port), reportUrl })
-  console.log(`Passing http://${host}:${port} on to ${engine}, reporting to ${reportUrl.origin}`)
+  try {
+    const wanted = flags()
+    await startReporter(wanted)
+    console.log(`Passing http://${wanted.host}:${wanted.port} on to ${wanted.engine}, reporting to ${wanted.reportUrl.origin}`)
+  } catch (error) {
+    console.error(error.message)
+    process.exitCode = 1
+  }
 }

@@ -119,6 +119,14 @@ describe('firstlight check', () => {
   })
 })
 
+describe('firstlight fleet', () => {
+  it('names a report address that is none', async () => {
+    const { code, err } = await run(['fleet'], { TTFT_ENABLED: '1', VLLM_TTFT_REPORT_URL: 'here' })
+    expect(code).toBe(2)
+    expect(err).toContain('VLLM_TTFT_REPORT_URL is "here", which is no URL')
+  })
+})
+
 describe('firstlight serve', () => {
   it('refuses to listen for other machines without keys, also when a flag says so', async () => {
     const { code, err } = await run(['serve', '--config', secretConfig, '--listen', '0.0.0.0:0'], { ADMIN: 'x' })

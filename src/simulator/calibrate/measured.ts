@@ -1,5 +1,5 @@
 import type { Trace, TraceRequest } from '../replay/trace.ts'
-import { TraceError } from '../replay/trace.ts'
+import { objectIn, TraceError } from '../replay/trace.ts'
 
 /** One request as a real server served it. Seconds of one clock. */
 export interface Measured {
@@ -32,13 +32,8 @@ export function readMeasured(text: string): Measured[] {
 }
 
 function rowOf(text: string, line: number): Row {
-  let row: Partial<Row>
-  try {
-    row = JSON.parse(text) as Partial<Row>
-  } catch {
-    throw new TraceError(line, 'is not JSON')
-  }
-  const missing = FIELDS.find((field) => typeof row?.[field] !== 'number')
+  const row = objectIn(text, line) as Partial<Row>
+  const missing = FIELDS.find((field) => typeof row[field] !== 'number')
   if (missing !== undefined) throw new TraceError(line, `has no number \`${missing}\``)
   if (!(row.input_toks! >= 1 && row.output_toks! >= 1 && row.first_token_ts! >= row.queued_ts! && row.last_token_ts! >= row.first_token_ts!)) throw new TraceError(line, 'has times out of order or no tokens')
   return row as Row

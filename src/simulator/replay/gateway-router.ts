@@ -1,6 +1,6 @@
 import { ClusterState } from '../../core/cluster/cluster-state.ts'
 import { type Admission, type CacheHint, type EngineSignal, type EngineSpec, PAYLOAD_VERSION, type Placement, type PolicyConfig, type PoolConfig } from '../../core/cluster/contract.ts'
-import { readAdmission } from '../../core/cluster/payload.ts'
+import { readAdmission, readEngine } from '../../core/cluster/payload.ts'
 import type { ReplayEngine } from './engines.ts'
 import type { Job } from './job.ts'
 import type { Reach } from './lmcache-store.ts'
@@ -37,7 +37,7 @@ export class GatewayRouter implements ReplayRouter {
     this.#context = context
     this.#options = options
     this.state = new ClusterState({ random: context.random, epoch: POOL })
-    const engines = context.engines.map((_, at) => specOf(at, context.rttMs, context.specs?.[at]))
+    const engines = context.engines.map((_, at) => readEngine({ id: idOf(at), rttMs: context.rttMs, ...context.specs?.[at] }))
     engines.forEach(({ id }, at) => this.#places.set(id, at))
     this.state.configure(1, poolOf(options.policy, context, engines), 0)
   }
@@ -136,22 +136,6 @@ function hintsAt(engine: string, reach: Reach, blockTokens: number): CacheHint[]
 
 function idOf(at: number): string {
   return `engine-${at}`
-}
-
-function specOf(at: number, rttMs: number, given: Partial<EngineSpec> = {}): EngineSpec {
-  return {
-    id: idOf(at),
-    role: 'any',
-    models: null,
-    labels: {},
-    weight: 1,
-    maxInFlight: null,
-    prefixCaching: 'auto',
-    cacheBlocks: null,
-    rttMs,
-    profile: null,
-    ...given,
-  }
 }
 
 function poolOf(policy: PolicyConfig, { blockTokens, split }: RouterContext, engines: readonly EngineSpec[]): PoolConfig {

@@ -69,14 +69,20 @@ export function readTrace(name: string, text: string, options: { readonly limit?
   return { name, blockTokens: blockTokens ?? TRACE_BLOCK_TOKENS, requests: requests.map((request) => ({ ...request, atMs: request.atMs - start })) }
 }
 
-function rowOf(text: string, line: number): Row {
-  let row: Partial<Row>
+/** One line as an object. Throws a TraceError. */
+export function objectIn(text: string, line: number): object {
+  let row: unknown
   try {
-    row = JSON.parse(text) as Partial<Row>
+    row = JSON.parse(text)
   } catch {
     throw new TraceError(line, 'is not JSON')
   }
   if (typeof row !== 'object' || row === null) throw new TraceError(line, 'is not an object')
+  return row
+}
+
+function rowOf(text: string, line: number): Row {
+  const row = objectIn(text, line) as Partial<Row>
   for (const field of ['timestamp', 'input_length', 'output_length'] as const) {
     const value = row[field]
     if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) throw new TraceError(line, `has ${field} ${JSON.stringify(value)}; it must be a number that is not negative`)

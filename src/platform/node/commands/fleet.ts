@@ -36,7 +36,7 @@ export const fleet: Command = {
 
 /** Runs until it is told to stop. */
 async function runFleet(args: Args, io: Io): Promise<number> {
-  const url = reportUrl(io.env)
+  const url = reportsTo(io)
   const running = await startFleet({ ...wantedFleet(args), report: url === null ? null : rawReports(url) })
   if (url !== null) io.out(`reports   ${url.href}`)
   for (const engine of running.engines) io.out(`${engine.settings.id}  ${engine.url}  ${engine.settings.role}`)
@@ -44,6 +44,15 @@ async function runFleet(args: Args, io: Io): Promise<number> {
   await aborted(io.stop)
   await running.close()
   return 0
+}
+
+/** As on engines with the TTFT patch: by the environment. */
+function reportsTo({ env }: Io): URL | null {
+  try {
+    return reportUrl(env)
+  } catch {
+    throw new UsageError(`VLLM_TTFT_REPORT_URL is "${env['VLLM_TTFT_REPORT_URL']}", which is no URL.`, 'Example: VLLM_TTFT_REPORT_URL=http://127.0.0.1:28886/ttft_report')
+  }
 }
 
 function wantedFleet(args: Args): HostOptions {
