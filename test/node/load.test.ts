@@ -52,6 +52,10 @@ describe('firstlight load', () => {
     const { code, out } = await firstlight('load', '--url', gateway.url, '--model', 'sim', '--trace', at('t.jsonl'), '--json', at('o.json'), '--html', at('o.html'))
     expect(out).toContain('24 answered, 0 not')
     expect(code).toBe(0)
+    const [head, ...lines] = out.split('\n').map((line) => line.split(/ {2,}/)[0])
+    expect(head).toBe('engine')
+    expect(lines.slice(0, 3)).toEqual(['all', expect.stringMatching(/^e[01]$/), expect.stringMatching(/^e[01]$/)])
+    expect(out).not.toContain('decide_us')
     const { rows } = JSON.parse(readFileSync(at('o.json'), 'utf8')) as { rows: { policy: string; requests: number; hit: number; ttft_mean_ms: number }[] }
     expect(rows[0]).toMatchObject({ policy: 'all', requests: 24 })
     expect(rows.slice(1).reduce((sum, { requests }) => sum + requests, 0)).toBe(24)
@@ -59,7 +63,10 @@ describe('firstlight load', () => {
     // 3 of its 4 full blocks were asked for before, by nearly everyone.
     expect(rows[0]!.hit).toBeGreaterThan(0.4)
     expect(rows[0]!.ttft_mean_ms).toBeGreaterThan(0)
-    expect(readFileSync(at('o.html'), 'utf8')).toContain('<svg ')
+    const html = readFileSync(at('o.html'), 'utf8')
+    expect(html).toContain('<svg ')
+    expect(html).toContain('firstlight load')
+    expect(html).not.toContain('Simulated')
 
     recording.close()
     const text = readFileSync(at('recorded.jsonl'), 'utf8')

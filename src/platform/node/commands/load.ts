@@ -8,7 +8,7 @@ import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { gatewayFlag } from './common-flags.ts'
 import { asJson, outputOf } from './files.ts'
 import { progressBar } from './progress-bar.ts'
-import { type ReplayRow, rowOf, tableOf } from './replay-rows.ts'
+import { engineTable, type ReplayRow, rowOf } from './replay-rows.ts'
 import { traceIn } from './trace-file.ts'
 
 export const load: Command = {
@@ -65,11 +65,11 @@ async function runLoad(args: Args, io: Io): Promise<number> {
   })
   bar.clear()
   const rows = rowsOf(trace, driven, sloOf(args))
-  for (const line of tableOf(rows)) io.out(line)
+  for (const line of engineTable(rows)) io.out(line)
   io.out(`\n${rows[0]!['requests']} answered, ${driven.result.refused} not; sent ${driven.lateP99Ms.toFixed(1)} ms late at the 99th percentile`)
   for (const [problem, count] of driven.problems) io.out(`${count} x ${problem}`)
   outputs.json(() => asJson({ name: 'load', rows, problems: Object.fromEntries(driven.problems) }))
-  outputs.html(() => reportPage({ title: trace.name, rows, series: [seriesOf(driven.result, null)] }))
+  outputs.html(() => reportPage({ title: trace.name, rows, series: [seriesOf(driven.result, null)], from: 'load' }))
   return driven.problems.size === 0 ? 0 : 1
 }
 

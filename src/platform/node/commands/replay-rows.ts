@@ -54,12 +54,20 @@ const round = (value: number) => Number(value.toPrecision(6))
 export function tableOf(rows: readonly ReplayRow[], published: Readonly<Record<string, string>> = {}): string[] {
   const known = new Set(Object.keys(COLUMNS))
   const further = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((key) => !known.has(key) && !HIDDEN.has(key))
-  const columns = [...Object.entries(COLUMNS), ...further.map((key) => [key, { head: key, digits: 0 }] as const)]
+  const columns: readonly (readonly [string, Column])[] = [...Object.entries(COLUMNS), ...further.map((key) => [key, { head: key, digits: 0 }] as const)]
   const withPublished = Object.keys(published).length > 0
   const head = [...columns.map(([, { head: text }]) => text), ...(withPublished ? ['published_ms'] : [])]
   const sorted = [...rows].sort((one, other) => one.ttft_mean_ms - other.ttft_mean_ms)
-  return table([head, ...sorted.map((row) => [...columns.map(([key, { digits }]) => cell(row[key], digits)), ...(withPublished ? [published[row.policy] ?? '-'] : [])])])
+  return table([head, ...sorted.map((row) => [...cellsOf(row, columns), ...(withPublished ? [published[row.policy] ?? '-'] : [])])])
 }
+
+/** The table of one run by engine: the rows as they come, and nothing that only a simulation knows. */
+export function engineTable(rows: readonly ReplayRow[]): string[] {
+  const columns = Object.entries(COLUMNS).filter(([key]) => !SIMULATED.has(key))
+  return table([columns.map(([key, { head }]) => (key === 'policy' ? 'engine' : head)), ...rows.map((row) => cellsOf(row, columns))])
+}
+
+const cellsOf = (row: ReplayRow, columns: readonly (readonly [string, Column])[]): string[] => columns.map(([key, { digits }]) => cell(row[key], digits))
 
 interface Column {
   readonly head: string
@@ -80,6 +88,9 @@ const COLUMNS: Readonly<Record<string, Column>> = {
   preemptions: { head: 'preempt', digits: 0 },
   decision_mean_us: { head: 'decide_us', digits: 0 },
 }
+
+/** What a client cannot see of a gateway that runs. */
+export const SIMULATED: ReadonlySet<string> = new Set(['imbalance_requests', 'imbalance_work', 'preemptions', 'decision_mean_us', 'decision_p99_us', 'ttft_error_p50'])
 
 const HIDDEN = new Set(['trace', 'load', 'seeds', 'requests', 'refused', 'itl_p99_ms', 'decision_p99_us', 'ttft_error_p50'])
 

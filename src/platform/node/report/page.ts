@@ -1,12 +1,16 @@
-import type { ReplayRow } from '../commands/replay-rows.ts'
+import { type ReplayRow, SIMULATED } from '../commands/replay-rows.ts'
 import { escapeHtml } from './escape.ts'
 import { bars, plot } from './plot.ts'
 import type { Series } from './series.ts'
+
+export type ReportSource = 'replay' | 'load'
 
 export interface Report {
   readonly title: string
   readonly rows: readonly ReplayRow[]
   readonly series: readonly Series[]
+  /** What made it. Default: a replay. */
+  readonly from?: ReportSource
 }
 
 /** Told apart by people with colour-blind eyes, too (Okabe and Ito), then by position. */
@@ -26,17 +30,29 @@ svg text{font:11px system-ui,sans-serif;fill:var(--ink)}svg .title{font-weight:6
 `
 
 /** A report as one page that needs nothing else: no script, no font, no image from outside. */
-export function reportPage({ title, rows, series }: Report): string {
+export function reportPage({ title, rows, series, from = 'replay' }: Report): string {
   const loads = [...new Set(series.map(({ load }) => load))]
-  const sections = loads.map((load) => section(load, rows.filter((row) => row.load === load), series.filter((one) => one.load === load)))
-  return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>${escapeHtml(title)} · Firstlight replay</title><style>${STYLE}</style><h1>${escapeHtml(title)}</h1><p>Simulated in virtual time by <code>firstlight replay</code>. Times to first token are what clients see; lower is better.</p>${sections.join('')}</html>\n`
+  const sections = loads.map((load) => section({ load, from, rows: rows.filter((row) => row.load === load), series: series.filter((one) => one.load === load) }))
+  return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1"><title>${escapeHtml(title)} · Firstlight ${from}</title><style>${STYLE}</style><h1>${escapeHtml(title)}</h1><p>${ABOUT[from]} Times to first token are what clients see; lower is better.</p>${sections.join('')}</html>\n`
 }
 
-function section(load: number | null, rows: readonly ReplayRow[], series: readonly Series[]): string {
+const ABOUT: Readonly<Record<ReportSource, string>> = {
+  replay: 'Simulated in virtual time by <code>firstlight replay</code>.',
+  load: 'Measured at a running gateway by <code>firstlight load</code>.',
+}
+
+interface Section {
+  readonly load: number | null
+  readonly from: ReportSource
+  readonly rows: readonly ReplayRow[]
+  readonly series: readonly Series[]
+}
+
+function section({ load, from, rows, series }: Section): string {
   const colours = new Map([...new Set(series.map(({ policy }) => policy))].map((policy, at) => [policy, COLOURS[at] ?? `hsl(${(at * 137.5) % 360} 55% 45%)`]))
   const key = [...colours].map(([policy, colour]) => `<span><i style="background:${colour}"></i>${escapeHtml(policy)}</span>`)
   const heading = load === null ? '' : `<h2>Load ${load}</h2>`
-  return `${heading}${tableOf(rows)}<p class="key">${key.join('')}</p><div class="plots">${plots(series, (policy) => colours.get(policy)!).join('')}</div>`
+  return `${heading}${tableOf(rows, from)}<p class="key">${key.join('')}</p><div class="plots">${plots(series, (policy) => colours.get(policy)!).join('')}</div>`
 }
 
 function plots(series: readonly Series[], colourOf: (policy: string) => string): string[] {
@@ -53,11 +69,13 @@ function plots(series: readonly Series[], colourOf: (policy: string) => string):
   ]
 }
 
-function tableOf(rows: readonly ReplayRow[]): string {
-  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((name) => !['trace', 'load', 'seeds', 'refused'].includes(name))
-  const sorted = [...rows].sort((one, other) => one.ttft_mean_ms - other.ttft_mean_ms)
+/** Policies, soonest first token first; of a run, all and then each engine, without what only a simulation knows. */
+function tableOf(rows: readonly ReplayRow[], from: ReportSource): string {
+  const left = new Set(['trace', 'load', 'seeds', 'refused', ...(from === 'load' ? SIMULATED : [])])
+  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((name) => !left.has(name))
+  const sorted = from === 'load' ? rows : [...rows].sort((one, other) => one.ttft_mean_ms - other.ttft_mean_ms)
   const body = sorted.map((row) => `<tr>${columns.map((name) => `<td>${cell(row[name])}</td>`).join('')}</tr>`)
-  return `<div class="scroll"><table><tr>${columns.map((name) => `<th>${escapeHtml(name)}</th>`).join('')}</tr>${body.join('')}</table></div>`
+  return `<div class="scroll"><table><tr>${columns.map((name) => `<th>${from === 'load' && name === 'policy' ? 'engine' : escapeHtml(name)}</th>`).join('')}</tr>${body.join('')}</table></div>`
 }
 
 function cell(value: string | number | null | undefined): string {
