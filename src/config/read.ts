@@ -187,8 +187,8 @@ export class Reader {
     if (typeof secret === 'string') return secret
     const value = this.#env[secret.env]
     if (typeof value === 'string' && pattern.test(value)) return value
-    const fault = typeof value === 'string' && value !== '' ? `is not ${textRule(pattern)}` : 'is not set'
-    this.findings.push({ path: [...at, 'env'], rule: `names ${secret.env}, which ${fault} in the environment` })
+    const fault = typeof value === 'string' && value !== '' ? `whose value is not ${textRule(pattern)}` : 'which is not set in the environment'
+    this.findings.push({ path: [...at, 'env'], rule: `names ${secret.env}, ${fault}` })
     return ''
   }
 }

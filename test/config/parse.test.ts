@@ -233,7 +233,7 @@ describe('a secret', () => {
       expect(said).toContain('path')
       expect(said).not.toContain('hush')
     }
-    expect(() => parseConfig(withEngine({ key: { env: 'V' } }), { V: 'hu\nsh' }, node)).toThrow(/names V, which is not printable ASCII/)
+    expect(() => parseConfig(withEngine({ key: { env: 'V' } }), { V: 'hu\nsh' }, node)).toThrow(/names V, whose value is not printable ASCII/)
   })
 
   it('from the environment has no blanks either where it is sent as a bearer token, and may elsewhere', () => {
