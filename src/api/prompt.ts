@@ -1,4 +1,5 @@
 import type { PoolSettings } from '../config.ts'
+import { inCrumbs } from '../core/tokens/crumbs.ts'
 import { PromptMeter, type ChatTemplate, type ExactTokenizer, type PromptMeasure, type PromptRequest } from '../core/tokens/measure.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
 import { measureByEngine, type EngineTokenizer, type Measured, type TokenizeCall } from '../origin/tokenize.ts'
@@ -14,6 +15,9 @@ export type VocabularyOf = (pool: PoolSettings) => Vocabulary | null
 
 const utf8 = new TextEncoder()
 
+/** A prompt in crumbs counts by the size of its body alone. */
+const readable = (request: PromptRequest): PromptRequest => (inCrumbs(request) ? { ...request, endpoint: 'other' } : request)
+
 /** One meter a pool: vocabularies, block sizes and learned ratios belong to pools. */
 export class Meters {
   readonly #meters = new Map<PoolSettings, PromptMeter>()
@@ -26,12 +30,12 @@ export class Meters {
   }
 
   measure({ pool }: PoolRoute, request: PromptRequest): PromptMeasure {
-    return this.#meter(pool).measure(request)
+    return this.#meter(pool).measure(readable(request))
   }
 
   /** `own`, or a measure by an engine's own ids where they can be had within the call's budget. Never rejects. */
   measureByEngine({ pool }: PoolRoute, { request, own }: Omit<Measured, 'meter'>, tokenizer: EngineTokenizer, call: TokenizeCall): Promise<PromptMeasure> {
-    return measureByEngine({ meter: this.#meter(pool), request, own }, tokenizer, call)
+    return measureByEngine({ meter: this.#meter(pool), request: readable(request), own }, tokenizer, call)
   }
 
   /** Takes in what the engine counted, for the ratio of bytes to tokens. */

@@ -1,0 +1,42 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { inCrumbs } from '../../../src/core/tokens/crumbs.ts'
+
+const look = (body: unknown): boolean => inCrumbs({ body, bodyBytes: JSON.stringify(body).length })
+const many = (piece: unknown, count = 40_000): unknown[] => Array.from({ length: count }, () => piece)
+const say = (content: unknown) => ({ messages: [{ role: 'user', content }] })
+
+describe('a body', () => {
+  it.each([
+    ['of empty parts', say(many({}))],
+    ['of empty texts', { prompt: many('') }],
+    ['of short messages', { messages: many({ role: 'user', content: '' }, 15_000) }],
+    ['of parts behind a number', say([1, ...many({})])],
+    ['of parts inside a part', say([{ type: 'tool_result', content: many({}) }])],
+    ['of fields', say([Object.fromEntries(many(0).map((_, at) => [`k${at}`, 1]))])],
+    ['of short lists of ids', { input: many([1]) }],
+  ])('is in crumbs: %s', (_, body) => {
+    expect(look(body)).toBe(true)
+  })
+
+  it.each([
+    ['of one long text', { prompt: 'a'.repeat(1_000_000) }],
+    ['of a million ids', { prompt: many(7, 1_000_000) }],
+    ['of a thousand long messages', { messages: many({ role: 'user', content: 'b'.repeat(500) }, 1_000) }],
+    ['of a long text kept as bytes', say({ utf8: new Uint8Array(200_000) })],
+    ['that is empty', {}],
+  ])('is not: %s', (_, body) => {
+    expect(inCrumbs({ body, bodyBytes: 1_000_000 })).toBe(false)
+  })
+
+  it('that is too short for so many pieces is not looked at', () => {
+    const unread = new Proxy({}, { ownKeys: () => expect.fail('it was') })
+    expect(inCrumbs({ body: unread, bodyBytes: 60_000 })).toBe(false)
+  })
+
+  it('may be anything, nested as deep as it likes', () => {
+    const deep = JSON.parse(`${'['.repeat(20_000)}${']'.repeat(20_000)}`) as unknown
+    expect(inCrumbs({ body: { deep }, bodyBytes: 1_000_000 })).toBe(false)
+    fc.assert(fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (body) => typeof inCrumbs({ body, bodyBytes: 1_000_000 }) === 'boolean'))
+  })
+})
