@@ -17,7 +17,6 @@ interface Node {
   readonly required?: readonly string[]
   readonly items?: Node
   readonly anyOf?: readonly Node[]
-  readonly oneOf?: readonly Node[]
   readonly additionalProperties?: Node | boolean
 }
 
@@ -96,7 +95,7 @@ function kindOf(node: Node): string {
 
 function alternatives(nodes: readonly Node[]): string {
   if (nodes.some((node) => node.properties?.['env'] !== undefined)) return 'secret'
-  if (nodes.some((node) => node.oneOf !== undefined)) return 'policy, see below'
+  if (nodes.some((node) => node.anyOf !== undefined)) return 'policy, see below'
   return nodes.map((node) => (node.type === 'null' ? '`null`' : kindOf(node))).join(' or ')
 }
 

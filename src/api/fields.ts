@@ -9,7 +9,7 @@ const fields = z.object({
   priority: z.nullish(z.int()),
   cache_salt: z.nullish(z.string()),
   previous_response_id: z.nullish(z.string()),
-  stream_options: z.nullish(z.looseObject({ include_usage: z.nullish(z.boolean()) })),
+  stream_options: z.nullish(z.object({ include_usage: z.nullish(z.boolean()) })),
 })
 
 /** What a request may say to the gateway in its `firstlight` object, or in the `x-firstlight-options` header as JSON. */

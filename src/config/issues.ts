@@ -54,14 +54,16 @@ export function findings(issues: readonly z.core.$ZodIssue[], base: Path = []): 
       return findings(issue.issues.slice(0, 1), path)
     }
     if (issue.code === 'invalid_union' && issue.errors.length > 0) {
-      const meant = issue.errors.find((branch) => !branch.some((one) => one.path.length === 0 && wrongKind(one)))
-      return findings(meant ?? issue.errors.slice(0, 1).flat(), path)
+      const meant = issue.errors.find((branch) => !branch.some(isForeign))
+      return findings(meant ?? issue.errors[0]!.filter(isForeign), path)
     }
     return [{ path, rule: issue.message }]
   })
 }
 
-/** The value is not even of the alternative's type: another one was meant. */
-function wrongKind(issue: z.core.$ZodIssue): boolean {
+/** Another alternative was meant: the value is not even of this one's type, or goes by the name of another. */
+function isForeign(issue: z.core.$ZodIssue): boolean {
+  if (issue.path.length > 0) return issue.code === 'invalid_value' && issue.path.length === 1 && issue.values.length === 1
+  if (issue.code === 'invalid_union') return issue.errors.every(([first]) => first!.path.length === 0)
   return issue.code === 'invalid_type' || (issue.code === 'invalid_value' && typeof issue.input === 'object')
 }

@@ -10,9 +10,7 @@ export const defaultPolicy = 'predicted'
 
 const names = policyKinds.map((kind) => kind.name)
 
-const withOptions = z.discriminatedUnion('name', atLeastOne(policyKinds.map(schemaOf)), {
-  error: (issue) => unknownPolicy((issue.input as { readonly name?: unknown } | null)?.name),
-})
+const withOptions = z.union(atLeastOne(policyKinds.map(schemaOf)))
 
 /** A name, or `{ name, option: value, … }`. */
 export const policy = z.union([z.enum(names, { error: (issue) => unknownPolicy(issue.input) }), withOptions])
@@ -22,9 +20,10 @@ export type PolicyDocument = z.output<typeof policy>
 function schemaOf({ name, doc, options }: PolicyKind) {
   const shape: Record<string, z.ZodMiniOptional<z.ZodMiniType<number | string | boolean>>> = {}
   for (const [option, spec] of Object.entries(options)) {
-    shape[snake(option)] = z.optional(optionSchema(spec)).check(z.meta({ ...(spec.doc === true ? {} : { description: spec.doc }), default: spec.default }))
+    const schema = z.optional(optionSchema(spec))
+    shape[snake(option)] = import.meta.bare ? schema : schema.check(z.meta({ ...(spec.doc === true ? {} : { description: spec.doc }), default: spec.default }))
   }
-  return say(doc, strict({ ...shape, name: z.literal(name) }))
+  return say(doc, strict({ ...shape, name: z.literal(name, { error: (issue) => unknownPolicy(issue.input) }) }))
 }
 
 function optionSchema(spec: OptionSpec): z.ZodMiniType<number | string | boolean> {

@@ -196,7 +196,7 @@ const record = strict({
   salt: say(import.meta.bare || 'Mixed into every hash: with the same salt, recordings of several gateways or starts share their blocks. Absent: a new one at each start.', z.optional(secretText)),
 })
 
-export const documentSchema = strict({
+const document = strict({
   version: say(import.meta.bare || 'Raise it with every change: cluster objects adopt only newer ones. Default: the file’s time of change on Node, the deployment’s on Workers.', z.optional(whole(1, Number.MAX_SAFE_INTEGER))),
   listen: say(import.meta.bare || 'Node only: HOST:PORT.', otherwise(address, '127.0.0.1:8080')),
   workers: say(import.meta.bare || 'Node only: threads that carry requests, or `auto`: as many as there are cores, less one. From 2 on another thread keeps the books (docs/scale.md).', otherwise(threads, 1)),
@@ -211,7 +211,10 @@ export const documentSchema = strict({
   metrics: say(import.meta.bare || 'Prometheus metrics at `/metrics`.', z.prefault(metrics, {})),
   traces: say(import.meta.bare || 'Spans of requests, by OTLP over HTTP.', z.prefault(traces, {})),
   record: say(import.meta.bare || 'Node only: the traffic as a trace for `firstlight replay`, in times, lengths and salted hashes; no text. Absent: nothing is written.', z.optional(record)),
-}).check(z.meta({ title: 'Firstlight configuration' }))
+})
+
+/** Nobody on Workers reads what a schema says of itself. */
+export const documentSchema = import.meta.bare ? document : document.check(z.meta({ title: 'Firstlight configuration' }))
 
 export type ConfigDocument = z.output<typeof documentSchema>
 export type ClusterDocument = z.output<typeof cluster>

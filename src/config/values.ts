@@ -29,7 +29,7 @@ export function oneOf<const Choices extends readonly [string, ...string[]]>(word
 
 /** What a key means, for the docs and for editors; `import.meta.bare || '…'` keeps it out of the Worker. */
 export function say<Schema extends z.ZodMiniType>(description: Words, schema: Schema): Schema {
-  return description === true ? schema : schema.check(z.describe(description))
+  return import.meta.bare || description === true ? schema : schema.check(z.describe(description))
 }
 
 export const whole = (min: number, max: number) => z.int().check(z.gte(min), z.lte(max))
@@ -65,11 +65,8 @@ export const HEADER_TEXT = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
 /** What may be sent behind `Bearer`. */
 export const BEARER_TEXT = /^[\x21-\x7e]+$/
 
-const headerRule = 'printable ASCII on one line without spaces at its ends'
-const bearerRule = 'printable ASCII on one line without spaces'
-
 /** Why this is no text of the pattern, as the end of a sentence. */
-export const textRule = (pattern: RegExp): string => (pattern === BEARER_TEXT ? bearerRule : headerRule)
+export const textRule = (pattern: RegExp): string => `printable ASCII on one line without spaces${pattern === HEADER_TEXT ? ' at its ends' : ''}`
 
 /** A secret is written out, or (better) named: `{ env: NAME }`. */
 function secretOf(pattern: RegExp) {
@@ -83,7 +80,7 @@ function secretOf(pattern: RegExp) {
     written,
     strict({
       env: say(
-        'Environment variable (Node), or secret or variable of the Worker, that holds the value.',
+        import.meta.bare || 'Environment variable (Node), or secret or variable of the Worker, that holds the value.',
         text(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable'),
       ),
     }),

@@ -53,8 +53,9 @@ async function register(visit: Visit): Promise<Response> {
   const { door, incoming } = visit
   const body = await read(visit, registration)
   if ('wrong' in body) return body.wrong
-  const { ip, http_port: httpPort, instance_id: wished = '', metadata = {}, p2p_advertised_url: p2pUrl = '', mq_port: mqPort = 0 } = body.value
+  const { ip: sent, http_port: httpPort, instance_id: wished = '', metadata = {}, p2p_advertised_url: p2pUrl = '', mq_port: mqPort = 0 } = body.value
   const id = wished.trim() || `mp-${door.ports.newId()}`
+  const ip = sent.trim()
   const host = ip.toLowerCase()
   const [answer] = await each(visit, ({ pool }) => {
     const engines = pool.engines.filter(({ url, lmcacheInstance }) => lmcacheInstance === null && hostOf(url) === host)
@@ -111,7 +112,7 @@ async function lookup(visit: Visit): Promise<Response> {
   if (tokens.length > 0 && model === '') return unfit(visit, "'model_name' is required with 'token_ids'")
   const named = keys[0]?.model_name ?? model
   const route = visit.routes.find((one) => modelOf(visit, one) === named) ?? visit.routes[0]!
-  if ((tokens.length / route.pool.lmcache!.chunkTokens) * worldSize > MOST_KEYS) return unfit(visit, `the tokens and ranks make more than ${MOST_KEYS} keys`)
+  if ((tokens.length / route.pool.lmcache!.chunkTokens) * worldSize > MOST_KEYS) return unfit(visit, `more than ${MOST_KEYS} keys`)
   const asked = keys.length > 0 ? keys : keysOf(tokens, route, { model, worldSize, salt })
   const [answer] = await each({ ...visit, routes: [route] }, () => ({ kind: 'lookup', keys: chunkKeysOf(asked) }))
   const rows = answer?.kind === 'lookup' ? answer.rows : []

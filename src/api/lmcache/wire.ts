@@ -15,7 +15,7 @@ export type ObjectKey = z.infer<typeof objectKey>
 
 export const registration = z.object({
   instance_id: z.optional(text),
-  ip: z.string().check(z.trim(), z.minLength(1), z.maxLength(255)),
+  ip: z.string().check(z.regex(/\S/), z.maxLength(255)),
   http_port: z.int().check(z.gte(1), z.lte(65_535)),
   metadata: z.optional(z.record(text, text)),
   p2p_advertised_url: z.optional(text),
