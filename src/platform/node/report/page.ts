@@ -21,9 +21,9 @@ const STYLE = `
 @media(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--paper:#16181c;--line:#3a3d44;--soft:#1f2228}}
 body{font:14px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:1180px;margin:24px auto;padding:0 16px}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{padding:4px 8px;text-align:right;border-bottom:1px solid var(--line)}th:first-child,td:first-child{text-align:left}
+th,td{padding:4px 8px;text-align:right;border-bottom:1px solid var(--line)}th{vertical-align:bottom}th:first-child,td:first-child{text-align:left}
 tr:hover{background:var(--soft)}.scroll{overflow-x:auto}
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:12px}
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(420px,100%),1fr));gap:12px}
 svg{width:100%;background:var(--paper);border:1px solid var(--line);border-radius:6px}
 svg text{font:11px system-ui,sans-serif;fill:var(--ink)}svg .title{font-weight:600;font-size:13px}svg .grid{stroke:var(--line)}
 .key span{display:inline-block;margin:0 14px 4px 0;white-space:nowrap}.key i{display:inline-block;width:12px;height:12px;border-radius:2px;margin-right:5px;vertical-align:-1px}
@@ -75,7 +75,7 @@ function tableOf(rows: readonly ReplayRow[], from: ReportSource): string {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((name) => !left.has(name))
   const sorted = from === 'load' ? rows : [...rows].sort((one, other) => one.ttft_mean_ms - other.ttft_mean_ms)
   const body = sorted.map((row) => `<tr>${columns.map((name) => `<td>${cell(row[name])}</td>`).join('')}</tr>`)
-  return `<div class="scroll"><table><tr>${columns.map((name) => `<th>${from === 'load' && name === 'policy' ? 'engine' : escapeHtml(name)}</th>`).join('')}</tr>${body.join('')}</table></div>`
+  return `<div class="scroll"><table><tr>${columns.map((name) => `<th>${from === 'load' && name === 'policy' ? 'engine' : escapeHtml(name).replaceAll('_', '_<wbr>')}</th>`).join('')}</tr>${body.join('')}</table></div>`
 }
 
 function cell(value: string | number | null | undefined): string {
