@@ -1,13 +1,13 @@
 import { DurableObject } from 'cloudflare:workers'
-import { type Admitted, ClusterState, type Held } from '../src/core/cluster/cluster-state.ts'
-import type { Admission, ClusterDigest, ClusterGlance, Decision, EngineSignal, Outcome, PoolConfig, Refusal, Resume } from '../src/core/cluster/contract.ts'
-import { readAdmission, readOutcome, readPool, readResume } from '../src/core/cluster/payload.ts'
+import { ClusterState } from '../src/core/cluster/cluster-state.ts'
+import type { Admission, ClusterDigest, ClusterGlance, Decision, EngineSignal, Outcome, Placement, PoolConfig, Refusal, Resume } from '../src/core/cluster/contract.ts'
+import { hear, type Notice } from '../src/core/cluster/notice.ts'
+import { readAdmission, readPool, readResume } from '../src/core/cluster/payload.ts'
 import { bookingKey } from '../src/core/cluster/bookings.ts'
 import type { KvFeed, KvFeedState } from '../src/core/kv-events/feed.ts'
 import type { RegistryAnswer, RegistryCall } from '../src/core/lmcache/registry-call.ts'
 import type { Cluster } from '../src/ports.ts'
 import { debugRouter } from './debug.ts'
-import { ClusterLease, type LeaseHost } from './lease.ts'
 import { SnapshotStore } from './snapshot-store.ts'
 
 /** Changes are written together, this long after the first: a row per request would cost more than the request. */
@@ -15,7 +15,11 @@ const FLUSH_MS = 5_000
 /** Engines are probed while something was asked in the last intervals. */
 const TRAFFIC_INTERVALS = 3
 
-export type WireAdmitted = Omit<Admitted, keyof Held> & { readonly lease: ClusterLease }
+export interface WireAdmitted {
+  readonly placement: Placement
+  readonly policy: string
+  readonly predictedTtftMs: number | null
+}
 
 /**
  * One cluster's pool as a Durable Object: `ClusterState` with a wire, a clock and a disk. The books are in memory; a
@@ -25,7 +29,6 @@ export type WireAdmitted = Omit<Admitted, keyof Held> & { readonly lease: Cluste
 export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> implements Omit<Cluster, 'admit' | 'resume'> {
   readonly #state: ClusterState
   readonly #store: SnapshotStore
-  readonly #leases: LeaseHost
   readonly #router: ReturnType<typeof debugRouter>
   #changed = false
   #alarmAt: number | null = null
@@ -36,7 +39,6 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     super(ctx, env)
     this.#store = new SnapshotStore(ctx.storage)
     this.#state = this.#restored()
-    this.#leases = this.#leaseHost()
     this.#router = debugRouter(this)
     if (this.#state.bookings > 0) this.#wakeBy(this.now() + FLUSH_MS)
   }
@@ -45,21 +47,35 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     if (this.#state.configure(version, readPool(pool), this.now())) this.#touched()
   }
 
-  async admit(admission: Admission): Promise<WireAdmitted | { readonly refusal: Refusal }> {
+  /** `notices`: what the edge has to say of earlier bookings besides, and first. */
+  async admit(admission: Admission, notices: readonly Notice[] = []): Promise<WireAdmitted | { readonly refusal: Refusal }> {
     this.#asked()
+    this.#hear(notices)
     const admitted = this.#state.admit(readAdmission(admission), this.#askedAt)
     if ('refusal' in admitted) return admitted
     this.#touched()
-    const { key, holder, placement, policy, predictedTtftMs } = admitted
-    return { lease: new ClusterLease(this.#leases, { key, holder }), placement, policy, predictedTtftMs }
+    const { placement, policy, predictedTtftMs } = admitted
+    return { placement, policy, predictedTtftMs }
   }
 
-  async resume(booking: Resume): Promise<{ readonly lease: ClusterLease } | { readonly refusal: Refusal }> {
+  /** null: booked again. */
+  async resume(booking: Resume): Promise<{ readonly refusal: Refusal } | null> {
     this.#asked()
     const held = this.#state.resume(readResume(booking), this.#askedAt)
     if ('refusal' in held) return held
     this.#touched()
-    return { lease: new ClusterLease(this.#leases, held) }
+    return null
+  }
+
+  async tell(notices: readonly Notice[]): Promise<void> {
+    this.#hear(notices)
+  }
+
+  /** A sign of life. false: the booking is not known here any more. Expected, so not an error: the platform would log one as a crash. */
+  async renew(key: string): Promise<boolean> {
+    const known = this.#state.renew(key, this.now())
+    if (known) this.#touched()
+    return known
   }
 
   async rank(admission: Admission): Promise<{ readonly decision: Decision } | { readonly refusal: Refusal }> {
@@ -95,9 +111,9 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     return this.#state.glance(decisions, this.now())
   }
 
-  /** Releases without the lease, for an edge whose session broke. */
+  /** How edges older than `tell` end a booking. */
   async settle(booking: Pick<Admission, 'id' | 'attempt'>, outcome: Outcome): Promise<void> {
-    this.#leases.release(bookingKey(booking), outcome)
+    this.#hear([['release', bookingKey(booking), outcome]])
   }
 
   override fetch(request: Request): Promise<Response> {
@@ -207,22 +223,18 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     void this.ctx.storage.setAlarm(at, { allowUnconfirmed: true })
   }
 
-  #leaseHost(): LeaseHost {
-    const told = (known: boolean) => {
-      if (known) this.#touched()
-      return known
+  #hear(notices: readonly Notice[]): void {
+    const now = this.now()
+    let changed = false
+    for (const notice of notices) {
+      try {
+        if (hear(this.#state, notice, now)) changed = true
+      } catch (error) {
+        // One that is thrown back would come again with every call.
+        complain('notice_unreadable', error)
+      }
     }
-    return {
-      legDone: (key, done) => told(this.#state.legDone(key, done, this.now())),
-      firstToken: (key, stages) => told(this.#state.firstToken(key, stages, this.now())),
-      progress: (key, outputBlocks) => told(this.#state.progress(key, outputBlocks, this.now())),
-      renew: (key) => told(this.#state.renew(key, this.now())),
-      release: (key, outcome) => told(this.#state.release(key, readOutcome(outcome), this.now())),
-      lostTouch: (held) => {
-        this.#state.lostTouch(held, this.now())
-        if (this.#state.bookings > 0) this.#touched()
-      },
-    }
+    if (changed) this.#touched()
   }
 }
 

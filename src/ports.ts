@@ -30,11 +30,12 @@ import type { FoundReport } from './core/reports/ttft-state.ts'
 export interface Cluster {
   /** Adopts only newer versions; removed engines drain. */
   configure(version: number, pool: PoolConfig): Promise<void>
-  admit(admission: Admission): Promise<Admitted>
+  /** `scope` keeps alive what the lease has to say; absent: its caller waits for it. */
+  admit(admission: Admission, scope?: Pick<RequestScope, 'background'>): Promise<Admitted>
   /** As `admit`, without a promise, for books in this process. null: not at once; ask `admit`. Absent: never at once. */
   admitNow?(admission: Admission): Admitted | null
   /** Books again, without ranking, what an evicted object has forgotten. Harmless for a booking it still knows. */
-  resume(booking: Resume): Promise<Lease>
+  resume(booking: Resume, scope?: Pick<RequestScope, 'background'>): Promise<Lease>
   /** Ranks without booking. */
   rank(admission: Admission): Promise<{ readonly decision: Decision } | { readonly refusal: Refusal }>
   observe(signals: readonly EngineSignal[]): Promise<void>
@@ -54,7 +55,7 @@ export type Admitted =
 
 /** Holds one booking. Every path ends in `release`; a lease nobody renews lapses. */
 export interface Lease {
-  /** The books are in this process: what is said has its effect before the call returns, and nobody need wait for it. */
+  /** What is said is taken, in order, before the call returns, and nobody need wait for it: the books are in this process, or the lease sees to it. */
   readonly inProcess?: boolean
   /** A leg of a split has answered before the first token: its engine is free. Absent where nothing is split. */
   legDone?(part: 'encode' | 'prefill', stages: StageTimes, usage?: Usage | null): Promise<void>
@@ -93,6 +94,8 @@ export interface OriginRequest {
   readonly firstByteMs: number
   /** Aborted when the client is gone or the gateway gives up. */
   readonly signal: GoneSignal
+  /** Absent: timers of the runtime. */
+  readonly alarms?: Alarms | undefined
 }
 
 /** As much of an AbortSignal as the way of a request needs: a real one fits, and a platform may have a cheaper one. */
@@ -216,6 +219,8 @@ export interface RequestScope {
   readonly client: unknown
   /** Address of the client for logs and limits; null when unknown. */
   readonly remoteAddress: string | null
+  /** The request's own, where a clock may not be shared; absent: those of the ports. */
+  readonly alarms?: Alarms
 }
 
 /** What caches outside the engines (LMCache) hold of a prompt. */
@@ -298,4 +303,9 @@ export interface Ports {
   readonly alarms?: Alarms
   /** Posts to services that are no engines, such as a trace collector; the status of the answer, whose body is not read. */
   post?(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<number>
+  /**
+   * JSON.parse for a request with a long prompt, whose texts become `LongText` where prompts are read from. null: parse it
+   * whole, and say what is wrong with it. Absent: always whole.
+   */
+  parseLong?(bytes: Uint8Array): object | null
 }

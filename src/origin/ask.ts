@@ -1,7 +1,8 @@
 /** The last leg's request, and the moment its answer begins. */
-import type { Beginning, OriginAnswer, OriginRequest } from '../ports.ts'
+import type { Alarm, Alarms, Beginning, OriginAnswer, OriginRequest } from '../ports.ts'
 import { isAnswer, rejected, type AttemptFailed, type Deal } from './attempt-failed.ts'
 import type { LastLeg } from './disagg/last-leg.ts'
+import { timers } from './timers.ts'
 
 /** Takes an answer that has begun, or (`early`) one whose client is to be kept warm from here; says what became of it. */
 export type Begun = (answer: OriginAnswer, early: boolean) => Response | AttemptFailed
@@ -17,9 +18,9 @@ export function ask(deal: Deal, last: LastLeg, begun: Begun): Promise<Response |
   return new Promise((resolve, reject) => origin.begin!(request, new Waiting({ deal, engine: request.target, begun, resolve, reject })))
 }
 
-function requestOf({ exchange, placed }: Deal, { target, path, body }: LastLeg): OriginRequest {
+function requestOf({ exchange, ports, placed }: Deal, { target, path, body }: LastLeg): OriginRequest {
   const { connectMs, firstByteMs } = placed.route.pool.limits
-  return { target, method: exchange.method, path, headers: exchange.headers, body, connectMs, firstByteMs, signal: exchange.signal }
+  return { target, method: exchange.method, path, headers: exchange.headers, body, connectMs, firstByteMs, signal: exchange.signal, alarms: exchange.scope.alarms ?? ports.alarms }
 }
 
 interface WaitingParts {
@@ -76,7 +77,7 @@ async function askInSteps(deal: Deal, request: OriginRequest, begun: Begun): Pro
   try {
     noteHead(deal, answer, dispatchedAt)
     const failed = await rejected(answer, request.target)
-    return failed ?? begun(answer, await firstByte(answer, exchange.heartbeatMs))
+    return failed ?? begun(answer, await firstByte(answer, exchange.heartbeatMs, request.alarms))
   } catch (error) {
     answer.discard()
     throw error
@@ -89,15 +90,15 @@ function noteHead({ stages, ports }: Deal, answer: OriginAnswer, dispatchedAt: n
 }
 
 /** Waits for the first byte. true: it is still to come, and the client is to be kept warm by heartbeats from here. */
-async function firstByte(answer: OriginAnswer, patienceMs: number): Promise<boolean> {
+async function firstByte(answer: OriginAnswer, patienceMs: number, alarms: Alarms = timers): Promise<boolean> {
   const came = answer.firstByte()
   if (patienceMs <= 0 || !answer.sse || answer.status >= 300) return came.then(() => false)
-  let timer: ReturnType<typeof setTimeout> | null = null
-  const silence = new Promise<boolean>((resolve) => (timer = setTimeout(() => resolve(true), patienceMs)))
+  let alarm: Alarm | null = null
+  const silence = new Promise<boolean>((resolve) => (alarm = alarms.set(patienceMs, () => resolve(true))))
   try {
     return await Promise.race([came.then(() => false), silence])
   } finally {
-    if (timer !== null) clearTimeout(timer)
+    alarm!.cancel()
     // From here the reply hears of failures.
     came.catch(() => {})
   }

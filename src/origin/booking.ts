@@ -1,7 +1,7 @@
 /** Keeps one booking alive while its request lives, and ends it exactly once. */
 import type { EarlyPart } from '../core/cluster/books.ts'
 import { PAYLOAD_VERSION, type Admission, type Outcome, type Placement, type Resume, type StageTimes, type Usage } from '../core/cluster/contract.ts'
-import type { Alarm, Alarms, Cluster, Lease, Log } from '../ports.ts'
+import type { Alarm, Alarms, Cluster, Lease, Log, RequestScope } from '../ports.ts'
 import { timers } from './timers.ts'
 
 export interface BookingParts {
@@ -13,6 +13,8 @@ export interface BookingParts {
   readonly leaseMs: number
   readonly log: Log
   readonly alarms?: Alarms | undefined
+  /** What the booking's words are kept alive by. */
+  readonly scope?: RequestScope | undefined
 }
 
 /** An outcome without what every outcome has. */
@@ -128,7 +130,7 @@ export class Booking {
     // Never booked and over by now: nothing to end.
     if (this.#released && !this.#known) return
     try {
-      this.#lease = await this.#parts.cluster.resume(this.#asResume())
+      this.#lease = await this.#parts.cluster.resume(this.#asResume(), this.#parts.scope)
       this.#known = true
       await step(this.#lease)
     } catch (error) {

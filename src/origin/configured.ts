@@ -51,11 +51,11 @@ export function configured(cluster: Cluster, source: () => PoolSource | null): C
     explain: (id) => cluster.explain(id),
     ...(cluster.registry === undefined ? {} : { registry: (call) => cluster.registry!(call) }),
     ...(cluster.admitNow === undefined ? {} : { admitNow: (admission) => admittedNow(cluster, admission) }),
-    async admit(admission) {
-      const admitted = await cluster.admit(admission)
+    async admit(admission, scope) {
+      const admitted = await cluster.admit(admission, scope)
       if (!('refusal' in admitted) || admitted.refusal.reason !== 'unconfigured') return admitted
       await configure()
-      return cluster.admit(admission)
+      return cluster.admit(admission, scope)
     },
     async rank(admission) {
       const ranked = await cluster.rank(admission)
@@ -63,13 +63,13 @@ export function configured(cluster: Cluster, source: () => PoolSource | null): C
       await configure()
       return cluster.rank(admission)
     },
-    async resume(booking) {
+    async resume(booking, scope) {
       try {
-        return await cluster.resume(booking)
+        return await cluster.resume(booking, scope)
       } catch {
         // It rejects when the object lost its configuration too; anything else fails a second time.
         await configure()
-        return cluster.resume(booking)
+        return cluster.resume(booking, scope)
       }
     },
     async observe(signals) {

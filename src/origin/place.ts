@@ -1,11 +1,12 @@
 /** Finds a place for one attempt: clusters in order, each asked to rank and book in one call. */
 import { PAYLOAD_VERSION, type Admission, type ClusterDigest, type Placement, type Refusal } from '../core/cluster/contract.ts'
 import { Failure } from '../failure.ts'
-import type { Admitted, EngineTarget, Ports } from '../ports.ts'
+import type { Admitted, Alarms, EngineTarget, Ports } from '../ports.ts'
 import { Booking, type BookingParts } from './booking.ts'
 import { itemsToEncode } from './disagg/encode.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import type { Stages } from './stages.ts'
+import { timers } from './timers.ts'
 
 /** What is known of clusters without asking them. */
 export interface Digests {
@@ -51,7 +52,7 @@ export async function place(exchange: Exchange, ports: Ports, digests: Digests, 
     if (looking) past.stages.addAll(await looking)
     const startedAt = ports.now()
     const admission = admissionFor(exchange, route, past)
-    const parts = { cluster: ports.cluster(route.cluster.id, route.pool.model), admission, leaseMs: route.pool.leaseMs, log: ports.log, alarms: ports.alarms }
+    const parts = { cluster: ports.cluster(route.cluster.id, route.pool.model), admission, leaseMs: route.pool.leaseMs, log: ports.log, alarms: exchange.scope.alarms ?? ports.alarms, scope: exchange.scope }
     const found = admitNow(parts) ?? (await admitOn(ports, digests, route, parts))
     past.stages.add('admit', ports.now() - startedAt)
     if ('refusal' in found) {
@@ -84,7 +85,7 @@ function admitNow(parts: Asking): Found | { readonly refusal: Refusal } | null {
 async function admitOn(ports: Ports, digests: Digests, route: PoolRoute, parts: Asking): Promise<Found | { readonly refusal: Refusal }> {
   const { cluster, admission } = parts
   try {
-    return foundIn(await withinBudget(cluster.admit(admission)), parts)
+    return foundIn(await withinBudget(cluster.admit(admission, parts.scope), parts.alarms), parts)
   } catch (error) {
     ports.log.warn('cluster_unreachable', { id: admission.id, cluster: route.cluster.id, error })
     const placement = digests.fallback(admission, route)
@@ -93,32 +94,32 @@ async function admitOn(ports: Ports, digests: Digests, route: PoolRoute, parts: 
   }
 }
 
-function foundIn(admitted: Admitted, { cluster, admission, leaseMs, log, alarms }: Asking): Found | { readonly refusal: Refusal } {
+function foundIn(admitted: Admitted, { cluster, admission, leaseMs, log, alarms, scope }: Asking): Found | { readonly refusal: Refusal } {
   if ('refusal' in admitted) return admitted
   const { lease, placement, policy, predictedTtftMs } = admitted
-  return { placement, policy, predictedTtftMs, booking: new Booking({ cluster, admission, leaseMs, log, alarms, lease, placement }), notes: none }
+  return { placement, policy, predictedTtftMs, booking: new Booking({ cluster, admission, leaseMs, log, alarms, scope, lease, placement }), notes: none }
 }
 
 const none: readonly string[] = []
 
 /** A lease that comes too late is given back at once. */
-function withinBudget(admitting: Promise<Admitted>): Promise<Admitted> {
+function withinBudget(admitting: Promise<Admitted>, alarms: Alarms = timers): Promise<Admitted> {
   return new Promise((resolve, reject) => {
     let late = false
-    const timer = setTimeout(() => {
+    const alarm = alarms.set(ADMIT_MS, () => {
       late = true
       reject(new Error(`no answer to admit within ${ADMIT_MS} ms`))
-    }, ADMIT_MS)
+    })
     admitting.then(
       (admitted) => {
-        clearTimeout(timer)
+        alarm.cancel()
         if (!late) return resolve(admitted)
         if ('refusal' in admitted) return
         const outcome = { version: PAYLOAD_VERSION, result: 'abandoned', failure: null, status: null, usage: null, outputEvents: 0, stages: {} } as const
         admitted.lease.release(outcome).catch(() => {})
       },
       (error: unknown) => {
-        clearTimeout(timer)
+        alarm.cancel()
         reject(error as Error)
       },
     )

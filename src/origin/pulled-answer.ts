@@ -1,5 +1,5 @@
 /** An engine's answer behind a pull source: everything of `OriginAnswer` that does not depend on who delivers the bytes. */
-import { type GoneSignal, OriginError, type OriginAnswer, type PassEnd, type Reply } from '../ports.ts'
+import { OriginError, type OriginAnswer, type PassEnd, type Reply } from '../ports.ts'
 import { joined } from './bytes.ts'
 import { Prelude } from './events.ts'
 import { headerOf, toHeaders } from './headers.ts'
@@ -21,13 +21,6 @@ export interface AnswerHead {
 
 export interface AnswerLimits {
   readonly now: () => number
-  /** What an answer watches itself; null: its platform does, and calls `gone`. */
-  readonly watch: {
-    /** Epoch milliseconds by which the first body byte must be here. */
-    readonly firstByteBy: number
-    /** The client is gone, or the gateway has given up. */
-    readonly signal: GoneSignal
-  } | null
 }
 
 /** Statuses that have no body, whatever the headers say. */
@@ -35,6 +28,7 @@ const BODILESS: ReadonlySet<number> = new Set([101, 103, 204, 205, 304])
 /** Keep-alive comments that may be held back while no token has come. */
 const PRELUDE_BYTES = 16 * 1024
 
+/** Its platform watches the limit for the first byte and the client, and calls `gone`. */
 export class PulledAnswer implements OriginAnswer {
   readonly status: number
   readonly headers: readonly string[]
@@ -49,8 +43,6 @@ export class PulledAnswer implements OriginAnswer {
   /** The read in flight, so that `pass` can go on from a `firstByte` that still waits. */
   #reading: Promise<Uint8Array | null> | null = null
   #pipe: Pipe | null = null
-  #onAbort: (() => void) | null = null
-  #timer: ReturnType<typeof setTimeout> | null = null
 
   constructor(head: AnswerHead, source: ByteSource, limits: AnswerLimits) {
     this.status = head.status
@@ -58,15 +50,6 @@ export class PulledAnswer implements OriginAnswer {
     this.sse = (headerOf(head.headers, 'content-type') ?? '').toLowerCase().startsWith('text/event-stream')
     this.source = source
     this.limits = limits
-    if (limits.watch !== null) this.#watch(limits.watch, limits.now)
-  }
-
-  #watch({ firstByteBy, signal }: NonNullable<AnswerLimits['watch']>, now: () => number): void {
-    this.#onAbort = () => this.gone(signal.reason)
-    signal.addEventListener('abort', this.#onAbort)
-    const leftMs = Math.max(0, firstByteBy - now())
-    this.#timer = setTimeout(() => this.source.stop(new OriginError('first_byte_timeout', 'no byte of the body within the limit')), leftMs)
-    if (signal.aborted) this.#onAbort()
   }
 
   async firstByte(): Promise<void> {
@@ -148,16 +131,11 @@ export class PulledAnswer implements OriginAnswer {
     return this.#reading
   }
 
-  protected firstByteIsHere(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer)
-    this.#timer = null
-  }
+  /** Nobody need wait for it any more. */
+  protected firstByteIsHere(): void {}
 
   /** No timer and no listener stays behind an answer that is done with. */
-  protected release(): void {
-    this.firstByteIsHere()
-    if (this.#onAbort !== null) this.limits.watch?.signal.removeEventListener('abort', this.#onAbort)
-  }
+  protected release(): void {}
 
   /** The reply with our own bookkeeping around it. */
   protected tracked(reply: Reply): Reply {

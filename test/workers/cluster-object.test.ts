@@ -1,12 +1,14 @@
 import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import type { ClusterObject } from '../../durable/cluster.ts'
+import { ClusterObject as ClusterBooks, type ClusterObject } from '../../durable/cluster.ts'
+import { bookingKey } from '../../src/core/cluster/bookings.ts'
 import type { EngineSignal, Placement, PoolConfig } from '../../src/core/cluster/contract.ts'
+import type { Notice } from '../../src/core/cluster/notice.ts'
 import { durableClusters, objectName } from '../../src/platform/workers/clusters.ts'
 import { ClusterObject as ProbedObject } from '../../src/worker.ts'
 import { admitted, requestsOf } from '../contracts/cluster.ts'
-import { admission, engines, outcome, pool, probe } from '../contracts/cluster-fixtures.ts'
+import { admission, engine, engines, outcome, pool, probe } from '../contracts/cluster-fixtures.ts'
 import { clock } from './cluster-clock.ts'
 
 let generation = 1_000
@@ -162,13 +164,39 @@ it('probes for those it has to refuse: nobody else would find out that an engine
   await admitted(cluster.admit(admission()))
 })
 
-it('keeps what is held for a while when a session ends without a release, then lets it go', async () => {
+it('hears what an admission takes along before it chooses', async () => {
+  const { cluster, stub } = open({ engines: [engine('a', { maxInFlight: 1 })] })
+  await cluster.configure(1, pool({ engines: [engine('a', { maxInFlight: 1 })] }))
+  const first = admission()
+  await stub.admit(first)
+  expect(await stub.admit(admission())).toHaveProperty('refusal')
+  expect(await stub.admit(admission(), [['release', bookingKey(first), outcome()]])).toHaveProperty('placement')
+  expect((await cluster.digest()).bookings).toBe(1)
+})
+
+it('is told of many bookings in one call, and a word it cannot make sense of costs the others nothing', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, pool())
-  const answer = await stub.admit(admission())
-  answer[Symbol.dispose]()
+  const asked = Array.from({ length: 20 }, () => admission())
+  for (const one of asked) await stub.admit(one)
+  const words = asked.flatMap((one): Notice[] => [
+    ['first_token', bookingKey(one), { ttft: 5 }],
+    ['release', bookingKey(one)] as unknown as Notice,
+    ['tomorrow', bookingKey(one), 7] as unknown as Notice,
+    ['release', bookingKey(one), outcome()],
+  ])
+  await stub.tell(words)
+  await stub.tell(words)
+  expect((await cluster.digest()).bookings).toBe(0)
+  expect((await cluster.digest()).engines.map(({ failuresTotal }) => failuresTotal)).toEqual([0, 0])
+})
+
+it('lets the booking of an edge that said nothing more lapse with its lease', async () => {
+  const { cluster, stub } = open()
+  await cluster.configure(1, pool())
+  await stub.admit(admission())
   await runDurableObjectAlarm(stub)
-  clock.advance(29_000)
+  clock.advance(59_000)
   await runDurableObjectAlarm(stub)
   expect((await cluster.digest()).bookings).toBe(1)
   clock.advance(2_000)
@@ -176,33 +204,31 @@ it('keeps what is held for a while when a session ends without a release, then l
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
-it('lets go of what a handler that threw had booked', async () => {
-  const { cluster, stub } = open()
+it('is asked once a request, and told of their ends besides, by a busy isolate', async () => {
+  const { cluster } = open()
   await cluster.configure(1, pool())
-  await expect(
-    (async () => {
-      using answer = await stub.admit(admission())
-      throw new Error('lease' in answer ? 'the handler failed' : 'refused')
-    })(),
-  ).rejects.toThrow('the handler failed')
-  await runDurableObjectAlarm(stub)
-  clock.advance(31_000)
-  await runDurableObjectAlarm(stub)
+  const calls: string[] = []
+  const { admit, tell } = ClusterBooks.prototype
+  ClusterBooks.prototype.admit = function (...given) {
+    calls.push('admit')
+    return admit.apply(this, given)
+  }
+  ClusterBooks.prototype.tell = function (...given) {
+    calls.push('tell')
+    return tell.apply(this, given)
+  }
+  const background: Promise<unknown>[] = []
+  const scope = { background: (work: Promise<unknown>) => void background.push(work) }
+  for (let index = 0; index < 30; index++) {
+    const { lease } = await admitted(cluster.admit(admission(), scope))
+    void lease.firstToken({ ttft: 4 })
+    void lease.release(outcome())
+  }
+  await Promise.all(background)
+  Object.assign(ClusterBooks.prototype, { admit, tell })
+  expect(calls.filter((call) => call === 'admit')).toHaveLength(30)
+  expect(calls.length).toBeLessThan(40)
   expect((await cluster.digest()).bookings).toBe(0)
-})
-
-it('does not shorten the lease of an edge that resumed before its old session ended', async () => {
-  const { cluster, stub } = open()
-  await cluster.configure(1, pool())
-  const asked = admission()
-  const answer = await stub.admit(asked)
-  if ('refusal' in answer) throw new Error('refused')
-  await cluster.resume({ admission: asked, placement: answer.placement, firstTokenSeen: false, outputBlocks: 0 })
-  answer[Symbol.dispose]()
-  await runDurableObjectAlarm(stub)
-  clock.advance(45_000)
-  await runDurableObjectAlarm(stub)
-  expect((await cluster.digest()).bookings).toBe(1)
 })
 
 it('probes its engines while it has traffic, and then lets them be', async () => {
@@ -260,11 +286,9 @@ it('shows its digest and decisions to a debugger', async () => {
   expect((await stub.fetch('http://cluster/elsewhere')).status).toBe(404)
 })
 
-/** Books as an edge does whose context then dies: no release, and no session that an eviction would wait for. */
+/** Books as an edge does whose context then dies: no release. */
 async function bookAndVanish(stub: DurableObjectStub<ClusterObject>, asked = admission()): Promise<Placement> {
   const answer = await stub.admit(asked)
   if ('refusal' in answer) throw new Error(`refused: ${JSON.stringify(answer.refusal)}`)
-  const { placement } = answer
-  answer[Symbol.dispose]()
-  return placement
+  return answer.placement
 }

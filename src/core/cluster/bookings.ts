@@ -27,8 +27,6 @@ export interface Booking extends Booked {
   seenAt: number
   /** Lapses after this moment without a sign of life. */
   lapsesAt: number
-  /** Which holder is attached: a newer one makes the older one's goodbye meaningless. */
-  holder: number
   firstTokenSeen: boolean
   /** Parts that ended before the first token. */
   legsDone: readonly EarlyPart[]
@@ -38,22 +36,16 @@ export interface Booking extends Booked {
 /** Live bookings by key. Activity keeps one alive; age never ends one. */
 export class Bookings {
   readonly #byKey = new Map<string, Booking>()
-  #holders = 0
 
   get size(): number {
     return this.#byKey.size
   }
 
-  add(booking: Omit<Booking, 'seenAt' | 'lapsesAt' | 'holder' | 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>, leaseMs: number): Booking {
+  add(booking: Omit<Booking, 'seenAt' | 'lapsesAt' | 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>, leaseMs: number): Booking {
     const { bookedAt } = booking
-    const added = { ...booking, seenAt: bookedAt, lapsesAt: bookedAt + leaseMs, holder: this.newHolder(), firstTokenSeen: false, legsDone: [], outputBlocks: 0 }
+    const added = { ...booking, seenAt: bookedAt, lapsesAt: bookedAt + leaseMs, firstTokenSeen: false, legsDone: [], outputBlocks: 0 }
     this.#byKey.set(booking.key, added)
     return added
-  }
-
-  newHolder(): number {
-    this.#holders += 1
-    return this.#holders
   }
 
   get(key: string): Booking | undefined {

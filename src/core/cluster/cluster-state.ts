@@ -21,7 +21,7 @@ import { type BookingSnapshot, type ClusterSnapshot, SNAPSHOT_VERSION } from './
 const DECISIONS_KEPT = 1000
 /** Enough that a renewal under way when its booking ended does not bring the booking back. */
 const ENDED_KEYS_KEPT = 4096
-/** A live edge renews every third of a lease, so half a lease without a word after losing touch means it is gone. */
+/** A live edge renews every third of a lease, so half a lease without a word after an eviction means it is gone. */
 const GRACE_SHARE = 0.5
 /** A booking put down longer ago than this many leases gets no grace when it is taken up again. */
 const GRACE_LEASES = 3
@@ -29,8 +29,6 @@ const GRACE_LEASES = 3
 /** What a holder of a booking needs to speak of it. */
 export interface Held {
   readonly key: string
-  /** Tells this holder from an earlier one of the same booking. */
-  readonly holder: number
 }
 
 export interface Admitted extends Held {
@@ -127,7 +125,7 @@ export class ClusterState {
     this.#decisions.add(chosen)
     const booking = this.#book(admission, decision.placement, { now, leaseMs, reading })
     for (const { engine } of booking.legs) this.#fleet.chosen(engine, key)
-    return { key, holder: booking.holder, placement: decision.placement, policy: decision.policy, predictedTtftMs: decision.predictedTtftMs }
+    return { key, placement: decision.placement, policy: decision.policy, predictedTtftMs: decision.predictedTtftMs }
   }
 
   /** Ranks without booking and leaves no trace. */
@@ -169,26 +167,15 @@ export class ClusterState {
     return true
   }
 
-  /**
-   * The holder lost touch without a release. Not an end by itself: a session can break under a living edge, which
-   * then resumes. But what it holds lapses in half the time.
-   */
-  lostTouch({ key, holder }: Held, now: number): void {
-    const booking = this.#bookings.get(key)
-    if (booking === undefined || booking.holder !== holder) return
-    booking.lapsesAt = Math.min(booking.lapsesAt, now + this.#leaseMs * GRACE_SHARE)
-  }
-
   /** Books again, without ranking, what was forgotten; harmless for what is known or was released. */
   resume({ admission, placement, firstTokenSeen, legsDone = [], outputBlocks }: Resume, now: number): Held | { readonly refusal: Refusal } {
     if (this.#configured === null) return { refusal: unconfigured }
     const key = bookingKey(admission)
     const known = this.#alive(key, now)
-    if (known === undefined && this.#ended.has(key)) return { key, holder: 0 }
+    if (known === undefined && this.#ended.has(key)) return { key }
     const booking = known ?? this.#book(admission, placement, { now, leaseMs: this.#leaseMs })
     this.#course.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
-    booking.holder = this.#bookings.newHolder()
-    return { key, holder: booking.holder }
+    return { key }
   }
 
   observe(signals: readonly EngineSignal[], now: number): void {
@@ -268,10 +255,9 @@ export class ClusterState {
 
   #again(booking: Booking, now: number): Admitted {
     this.#bookings.touch(booking, now, this.#leaseMs)
-    booking.holder = this.#bookings.newHolder()
     const decision = this.#decisions.find(booking.key)
-    const { key, holder, placement } = booking
-    return { key, holder, placement, policy: decision?.policy ?? '', predictedTtftMs: decision?.predictedTtftMs ?? null }
+    const { key, placement } = booking
+    return { key, placement, policy: decision?.policy ?? '', predictedTtftMs: decision?.predictedTtftMs ?? null }
   }
 
   #book(admission: Admission, placement: Placement, { now, leaseMs, reading }: Terms): Booking {

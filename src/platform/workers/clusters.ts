@@ -18,15 +18,25 @@ export interface DurableClustersOptions {
 
 /** Each pool of a cluster is one Durable Object, reached by RPC. */
 export function durableClusters(namespace: DurableObjectNamespace<ClusterObject>, { source }: DurableClustersOptions): (clusterId: string, pool: string) => Cluster {
+  const clusters = new Map<string, Cluster>()
   return (clusterId, pool) => {
+    const key = JSON.stringify([clusterId, pool])
+    const known = clusters.get(key)
+    if (known !== undefined) return known
+    let at: { readonly name: string; readonly id: DurableObjectId } | null = null
     const open = () => {
       const place = source(clusterId, pool)
       if (place === null) throw new Error('the pool is not in the configuration')
       const hint = place.locationHint === null ? {} : { locationHint: place.locationHint as DurableObjectLocationHint }
       // A stub that broke stays broken: each call gets a fresh one.
-      return namespace.getByName(objectName(clusterId, pool, place.generation), hint)
+      const name = objectName(clusterId, pool, place.generation)
+      // To make an id of a name is a keyed hash, which adds up.
+      if (at?.name !== name) at = { name, id: namespace.idFromName(name) }
+      return namespace.get(at.id, hint)
     }
-    return configured(new RemoteCluster(open), () => source(clusterId, pool))
+    const cluster = configured(new RemoteCluster(open), () => source(clusterId, pool))
+    clusters.set(key, cluster)
+    return cluster
   }
 }
 

@@ -2,15 +2,27 @@
 import { CUT_AFTER_MS, cutError } from '../../origin/pipe.ts'
 import { PulledAnswer, type AnswerHead, type AnswerLimits } from '../../origin/pulled-answer.ts'
 import { toHeaders } from '../../origin/headers.ts'
-import { OriginError, type GoneSignal, type PassEnd, type Reply } from '../../ports.ts'
+import { OriginError, type PassEnd, type Reply } from '../../ports.ts'
+import type { EngineWatch } from './engine-watch.ts'
 import type { ReaderSource } from './fetched-source.ts'
 
 export class FetchedAnswer extends PulledAnswer {
   readonly #source: ReaderSource
+  readonly #watch: EngineWatch
 
-  constructor(head: AnswerHead, source: ReaderSource, limits: AnswerLimits) {
+  constructor(head: AnswerHead, source: ReaderSource, { watch, ...limits }: AnswerLimits & { readonly watch: EngineWatch }) {
     super(head, source, limits)
     this.#source = source
+    this.#watch = watch
+    watch.answered({ late: (reason) => source.stop(reason), gone: (reason) => this.gone(reason) })
+  }
+
+  protected override firstByteIsHere(): void {
+    this.#watch.firstByteIsHere()
+  }
+
+  protected override release(): void {
+    this.#watch.over()
   }
 
   override pass(reply: Reply): Response {
@@ -19,7 +31,7 @@ export class FetchedAnswer extends PulledAnswer {
     if (!native) return super.pass(reply)
     const { readable, writable } = new IdentityTransformStream()
     const tracked = this.tracked(reply)
-    const work = new NativePipe(this.#source, tracked, this.limits.watch!.signal).run(this.held, writable)
+    const work = new NativePipe(this.#source, tracked, this.#watch).run(this.held, writable)
     reply.scope.background(work)
     return new Response(readable, { status: reply.status, headers: toHeaders(reply.headers) })
   }
@@ -34,46 +46,38 @@ const LAST_WORDS_MS = 2_000
 class NativePipe {
   readonly #source: ReaderSource
   readonly #reply: Reply
-  readonly #signal: GoneSignal
+  readonly #watch: EngineWatch
   #bytes = 0
 
-  constructor(source: ReaderSource, reply: Reply, signal: GoneSignal) {
+  constructor(source: ReaderSource, reply: Reply, watch: EngineWatch) {
     this.#source = source
     this.#reply = reply
-    this.#signal = signal
+    this.#watch = watch
   }
 
   async run(held: readonly Uint8Array[], writable: WritableStream<Uint8Array>): Promise<void> {
-    try {
-      const writer = writable.getWriter()
-      for (const chunk of held) {
-        await writer.write(chunk)
-        this.#bytes += chunk.length
-      }
-      writer.releaseLock()
-    } catch {
-      return this.#gone()
+    const writer = writable.getWriter()
+    for (const chunk of held) {
+      this.#bytes += chunk.length
+      // Not waited for, since each wait costs a turn of JS: a write that fails fails the pipe behind it too.
+      writer.write(chunk).catch(() => {})
     }
+    writer.releaseLock()
     try {
-      // Neither end may close the other: only so can it be told which of them broke.
-      await this.#source.rest().pipeTo(writable, { preventClose: true, preventAbort: true, preventCancel: true })
+      // Neither end may break the other: only so can it be told which of them did.
+      await this.#source.rest().pipeTo(writable, { preventAbort: true, preventCancel: true })
     } catch (error) {
       return this.#broken(this.#source.failure?.reason ?? error, writable.getWriter())
     }
     // A pipe to a client that left may call itself done.
-    if (this.#signal.aborted) return this.#gone()
-    try {
-      await writable.close()
-    } catch {
-      return this.#gone()
-    }
+    if (this.#watch.clientGone) return this.#gone()
     this.#settle('complete', null)
   }
 
   async #broken(reason: unknown, writer: WritableStreamDefaultWriter<Uint8Array>): Promise<void> {
     // Nobody read where the last event ended, so a blank line ends it. A client that left refuses even that.
     const there = await within(LAST_WORDS_MS, writer.write(BLANK))
-    if (this.#signal.aborted || !there) {
+    if (this.#watch.clientGone || !there) {
       writer.abort(cutError()).catch(() => {})
       return this.#gone()
     }

@@ -9,6 +9,7 @@ import { boundAssets } from './assets.ts'
 import { CONFIG_KEY, ConfigSource, type ConfigEnv } from './config-source.ts'
 import { workersLog } from './log.ts'
 import { workersPorts, type PortsEnv } from './ports.ts'
+import { RequestAlarms } from './request-alarms.ts'
 import { vocabularySource, type VocabularyEnv } from './vocabulary.ts'
 
 export interface GatewayEnv extends ConfigEnv, PortsEnv, VocabularyEnv {
@@ -38,7 +39,10 @@ export class LiveGateway {
       if ('problem' in loaded) return refuse(loaded.problem === 'missing' ? MISSING : INVALID)
       const gateway = await this.#gatewayOf(loaded.config, env)
       if (gateway === null) return refuse(NO_VOCABULARY)
-      return await gateway.fetch(request, scopeOf(request, ctx))
+      const answer = gateway.fetch(request, scopeOf(request, ctx))
+      // A client that leaves would take the request's JS with it, and the word that its booking has ended.
+      ctx.waitUntil(answer)
+      return await answer
     } catch (error) {
       // An exception that leaves the handler drops the client's connection without a word.
       this.#log.error('request_failed', { error })
@@ -82,5 +86,5 @@ function refuse(failure: Failure): Response {
 }
 
 function scopeOf(request: Request, ctx: ExecutionContext): RequestScope {
-  return { background: (work) => ctx.waitUntil(work), client: ctx, remoteAddress: request.headers.get('cf-connecting-ip') }
+  return { background: (work) => ctx.waitUntil(work), client: ctx, remoteAddress: request.headers.get('cf-connecting-ip'), alarms: new RequestAlarms() }
 }

@@ -8,11 +8,12 @@ type Write = (line: string) => void
 
 /** `level` is asked for at every line, since the configuration comes after the log. */
 export function workersLog(level: () => LogConfig['level'], write: Readonly<Record<'debug' | 'info' | 'warn' | 'error', Write>> = console): Log {
+  const writes = (name: 'debug' | 'info' | 'warn' | 'error') => LEVELS.indexOf(name) >= LEVELS.indexOf(level())
   const at = (name: 'debug' | 'info' | 'warn' | 'error') => (event: string, fields: Readonly<Record<string, unknown>> = {}) => {
-    if (LEVELS.indexOf(name) < LEVELS.indexOf(level())) return
+    if (!writes(name)) return
     write[name](JSON.stringify({ level: name, event, ...fields }, (_, value: unknown) => (value instanceof Error ? plain(value) : value)))
   }
-  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+  return { writes, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
 function plain(error: Error): unknown {

@@ -1,6 +1,7 @@
 /** Engines over fetch: bytes pass natively unless somebody must read them. */
 import { headersForTarget, headersOfAnswer, toHeaders } from '../../origin/headers.ts'
 import { OriginError, type EngineTarget, type Origin, type OriginAnswer, type OriginRequest } from '../../ports.ts'
+import { EngineWatch } from './engine-watch.ts'
 import { FetchedAnswer } from './fetched-answer.ts'
 import { ReaderSource } from './fetched-source.ts'
 
@@ -53,14 +54,9 @@ function fetcherOf(target: EngineTarget, bindings: Readonly<Record<string, unkno
   return (url, init) => fetcher.fetch(url, init)
 }
 
-async function send({ request, ask, now, startedAt }: Call): Promise<OriginAnswer> {
-  const firstByteBy = startedAt + request.firstByteMs
-  const controller = new AbortController()
-  const onAbort = () => controller.abort(request.signal.reason)
-  request.signal.addEventListener('abort', onAbort)
-  const timer = setTimeout(() => {
-    controller.abort(new OriginError('first_byte_timeout', `no head from ${request.target.url} within ${request.firstByteMs} ms`))
-  }, request.firstByteMs)
+async function send({ request, ask, now }: Call): Promise<OriginAnswer> {
+  const watch = new EngineWatch(request)
+  const { controller } = watch
   try {
     const response = await ask(request.target.url + request.path, {
       method: request.method,
@@ -72,14 +68,12 @@ async function send({ request, ask, now, startedAt }: Call): Promise<OriginAnswe
     })
     const headers = headersOfAnswer([...response.headers].flat())
     const source = new ReaderSource(response.body, controller)
-    return new FetchedAnswer({ status: response.status, headers }, source, { now, watch: { firstByteBy, signal: request.signal } })
+    return new FetchedAnswer({ status: response.status, headers }, source, { now, watch })
   } catch (error) {
+    watch.over()
     // Our own reasons, not what fetch made of them.
     if (controller.signal.aborted) throw controller.signal.reason
     throw originErrorOf(error, request.target)
-  } finally {
-    clearTimeout(timer)
-    request.signal.removeEventListener('abort', onAbort)
   }
 }
 

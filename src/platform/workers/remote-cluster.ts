@@ -1,50 +1,57 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
+import { bookingKey } from '../../core/cluster/bookings.ts'
 import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes, Usage } from '../../core/cluster/contract.ts'
+import type { Notice } from '../../core/cluster/notice.ts'
 import type { KvFeed, KvFeedState } from '../../core/kv-events/feed.ts'
 import type { RegistryAnswer, RegistryCall } from '../../core/lmcache/registry-call.ts'
-import type { Admitted, Cluster, Lease } from '../../ports.ts'
+import type { Admitted, Cluster, Lease, RequestScope } from '../../ports.ts'
+import { Outbox } from './outbox.ts'
 
 type Stub = DurableObjectStub<ClusterObject>
+type Scope = Pick<RequestScope, 'background'>
 
-/** A ClusterLease as it looks from here. */
-interface WireLease extends Required<Omit<Lease, 'renew' | 'inProcess'>> {
-  /** false: the booking is not known there any more. */
-  renew(): Promise<boolean>
-}
+/**
+ * How long a notice waits for an `admit` that takes it along. A quiet isolate's engines look busy for this much longer,
+ * which is less than an object may be away.
+ */
+const COMPANY_MS = 20
+/** A carrier whose call failed tries once more. */
+const AGAIN_MS = 1_000
+
+const told = Promise.resolve()
 
 /** A ClusterObject behind the port. Rejects when the object cannot be reached; the caller then falls back. */
 export class RemoteCluster implements Cluster {
   readonly #open: () => Stub
+  readonly #outbox: Outbox
 
-  constructor(open: () => Stub) {
+  constructor(open: () => Stub, now: () => number = Date.now) {
     this.#open = open
+    this.#outbox = new Outbox(now)
   }
 
   async configure(version: number, pool: PoolConfig): Promise<void> {
     await this.#call((stub) => stub.configure(version, pool))
   }
 
-  async admit(admission: Admission): Promise<Admitted> {
-    // Safe to ask twice: the object answers the same again for a booking it holds.
-    const answer = await this.#call(async (stub) => stub.admit(admission))
-    if ('refusal' in answer) {
-      const { refusal } = answer
-      answer[Symbol.dispose]()
-      return { refusal }
+  /** Takes along what other requests have to say: a busy isolate needs no call besides. */
+  async admit(admission: Admission, scope?: Scope): Promise<Admitted> {
+    const parcel = this.#outbox.take()
+    try {
+      // Safe to ask twice: the object answers the same again for a booking it holds.
+      const answer = await this.#call(async (stub) => stub.admit(admission, parcel.notices))
+      this.#outbox.arrived(parcel)
+      return 'refusal' in answer ? answer : { lease: this.#lease(admission, scope), ...answer }
+    } catch (error) {
+      this.#outbox.failed(parcel)
+      throw error
     }
-    const { placement, policy, predictedTtftMs } = answer
-    const lease = new RemoteLease(answer.lease, answer, (outcome) => this.#settle(admission, outcome))
-    return { lease, placement, policy, predictedTtftMs }
   }
 
-  async resume(booking: Resume): Promise<Lease> {
+  async resume(booking: Resume, scope?: Scope): Promise<Lease> {
     const answer = await this.#call(async (stub) => stub.resume(booking))
-    if ('refusal' in answer) {
-      const { detail } = answer.refusal
-      answer[Symbol.dispose]()
-      throw new Error(detail)
-    }
-    return new RemoteLease(answer.lease, answer, (outcome) => this.#settle(booking.admission, outcome))
+    if (answer !== null) throw new Error(answer.refusal.detail)
+    return this.#lease(booking.admission, scope)
   }
 
   rank(admission: Admission) {
@@ -75,8 +82,36 @@ export class RemoteCluster implements Cluster {
     return this.#call(async (stub) => stub.glance(decisions))
   }
 
-  async #settle(admission: Admission, outcome: Outcome): Promise<void> {
-    await this.#call((stub) => stub.settle({ id: admission.id, attempt: admission.attempt }, outcome))
+  /** For `RemoteLease`. false: the object does not know the booking any more. */
+  renew(key: string): Promise<boolean> {
+    return this.#call(async (stub) => stub.renew(key))
+  }
+
+  /** For `RemoteLease`. Resolves when the object knows, or another request has promised to tell it. Never rejects. */
+  say(notice: Notice, scope: Scope | undefined): Promise<void> {
+    if (!this.#outbox.add(notice, COMPANY_MS)) return told
+    const carried = this.#carry()
+    scope?.background(carried)
+    return carried
+  }
+
+  #lease(admission: Admission, scope: Scope | undefined): Lease {
+    return new RemoteLease(this, bookingKey(admission), scope)
+  }
+
+  async #carry(): Promise<void> {
+    for (const waitMs of [COMPANY_MS, AGAIN_MS]) {
+      await scheduler.wait(waitMs)
+      this.#outbox.carrierFree()
+      if (this.#outbox.isEmpty) return
+      const parcel = this.#outbox.take()
+      try {
+        await this.#call((stub) => stub.tell(parcel.notices))
+        return this.#outbox.arrived(parcel)
+      } catch {
+        this.#outbox.failed(parcel)
+      }
+    }
   }
 
   /** Once more on a fresh stub when the platform says that helps; an overloaded object is left alone. */
@@ -90,48 +125,45 @@ export class RemoteCluster implements Cluster {
   }
 }
 
-/** A lease over RPC, and the way around it when its session broke. */
+/** What a request says of its booking goes to the object in the company of others' words. */
 class RemoteLease implements Lease {
-  readonly #stub: WireLease
-  readonly #session: Disposable
-  readonly #settle: (outcome: Outcome) => Promise<void>
+  readonly inProcess = true
+  readonly #cluster: RemoteCluster
+  readonly #key: string
+  readonly #scope: Scope | undefined
   #released = false
 
-  constructor(stub: WireLease, session: Disposable, settle: (outcome: Outcome) => Promise<void>) {
-    this.#stub = stub
-    this.#session = session
-    this.#settle = settle
+  constructor(cluster: RemoteCluster, key: string, scope: Scope | undefined) {
+    this.#cluster = cluster
+    this.#key = key
+    this.#scope = scope
   }
 
-  async legDone(part: 'encode' | 'prefill', stages: StageTimes, usage?: Usage | null): Promise<void> {
-    // An object older than this edge has no such call; the first token ends the leg there.
-    if (!this.#released) await this.#stub.legDone(part, stages, usage).catch(() => {})
+  legDone(part: 'encode' | 'prefill', stages: StageTimes, usage: Usage | null = null): Promise<void> {
+    return this.#say(['leg_done', this.#key, part, stages, usage])
   }
 
-  async firstToken(stages: StageTimes): Promise<void> {
-    if (!this.#released) await this.#stub.firstToken(stages)
+  firstToken(stages: StageTimes): Promise<void> {
+    return this.#say(['first_token', this.#key, stages])
   }
 
-  async progress(outputBlocks: number): Promise<void> {
-    if (!this.#released) await this.#stub.progress(outputBlocks)
+  progress(outputBlocks: number): Promise<void> {
+    return this.#say(['progress', this.#key, outputBlocks])
   }
 
   async renew(): Promise<void> {
     if (this.#released) throw new Error('the booking was released: there is nothing to renew or resume')
-    if (!(await this.#stub.renew())) throw new Error('the booking is not known there any more: resume it')
+    if (!(await this.#cluster.renew(this.#key))) throw new Error('the booking is not known there any more: resume it')
   }
 
-  async release(outcome: Outcome): Promise<void> {
-    if (this.#released) return
+  release(outcome: Outcome): Promise<void> {
+    const said = this.#say(['release', this.#key, outcome])
     this.#released = true
-    try {
-      await this.#stub.release(outcome)
-    } catch {
-      // The session is gone, the booking may live on in a snapshot: name it.
-      await this.#settle(outcome)
-    } finally {
-      this.#session[Symbol.dispose]()
-    }
+    return said
+  }
+
+  #say(notice: Notice): Promise<void> {
+    return this.#released ? told : this.#cluster.say(notice, this.#scope)
   }
 }
 

@@ -13,7 +13,7 @@ const policies = ['round_robin', 'random', 'session', 'qps', 'least_loaded', 'po
 
 type Op =
   | { readonly do: 'admit'; readonly promptTokens: number; readonly session: string | null; readonly attempt: number; readonly avoid: readonly string[]; readonly splits: boolean }
-  | { readonly do: 'firstToken' | 'renew' | 'resume' | 'lostTouch' | 'release' | 'fail' | 'leave'; readonly pick: number }
+  | { readonly do: 'firstToken' | 'renew' | 'resume' | 'release' | 'fail' | 'leave'; readonly pick: number }
   | { readonly do: 'progress'; readonly pick: number; readonly outputBlocks: number }
   | { readonly do: 'wait'; readonly ms: number }
   | { readonly do: 'probe'; readonly engine: string; readonly healthy: boolean; readonly asleep: boolean; readonly queue: number }
@@ -35,7 +35,7 @@ const op: fc.Arbitrary<Op> = fc.oneof(
       splits: fc.boolean(),
     }),
   },
-  { weight: 6, arbitrary: fc.record({ do: fc.constantFrom('firstToken' as const, 'renew' as const, 'resume' as const, 'lostTouch' as const, 'release' as const, 'fail' as const, 'leave' as const), pick }) },
+  { weight: 6, arbitrary: fc.record({ do: fc.constantFrom('firstToken' as const, 'renew' as const, 'resume' as const, 'release' as const, 'fail' as const, 'leave' as const), pick }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('progress' as const), pick, outputBlocks: fc.nat(40) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(0, 900, 16_000, 29_000, 31_000, 59_999, 61_000) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('probe' as const), engine: one, healthy: fc.boolean(), asleep: fc.boolean(), queue: fc.nat(9) }) },
@@ -57,7 +57,7 @@ const op: fc.Arbitrary<Op> = fc.oneof(
 interface Expected {
   readonly asked: Admission
   readonly placement: Placement
-  held: { readonly key: string; readonly holder: number }
+  held: { readonly key: string }
   /** Engines that were known when it was booked. */
   readonly on: readonly string[]
   firstTokenSeen: boolean
@@ -135,10 +135,6 @@ class World {
       case 'progress':
         expect(this.state.progress(key, step.outputBlocks, now)).toBe(isLive)
         break
-      case 'lostTouch':
-        this.state.lostTouch(chosen.held, now)
-        if (isLive) chosen.lapsesAt = Math.min(chosen.lapsesAt, now + LEASE_MS / 2)
-        return
       case 'resume':
         return this.resume(chosen)
       default: {
