@@ -8,6 +8,8 @@ import { keyOrAdmin } from './keys.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
+/** Pools at a time, and feeds of a pool: more than there are engines. A body of empty ones would be millions. */
+const MOST_ENTRIES = 1_000
 /** No feed may say that it need not be heard of for longer. */
 const MOST_VALID_MS = 600_000
 
@@ -46,7 +48,9 @@ function readFeed(given: Fields): KvFeed {
 }
 
 function listOf(given: unknown): readonly Fields[] {
-  return Array.isArray(given) ? given.filter((one) => typeof one === 'object' && one !== null) : []
+  if (!Array.isArray(given)) return []
+  if (given.length > MOST_ENTRIES) throw new Failure('bad_value', `A list has ${given.length} entries. Send at most ${MOST_ENTRIES} at a time.`)
+  return given.filter((one) => typeof one === 'object' && one !== null)
 }
 
 /** Base64 of little-endian 32-bit lanes, two a block. */

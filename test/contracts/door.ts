@@ -173,6 +173,8 @@ const adminCases: readonly DoorCase[] = [
   { name: 'takes KV events from nobody without a key', send: { path: kvEvents, headers: {}, body: '{}' }, status: 401, error: { code: 'missing_api_key' } },
   { name: 'takes them with no client’s key', send: { path: kvEvents, headers: broad, body: '{}' }, status: 401, error: { code: 'invalid_api_key' } },
   { name: 'says of which engines it takes none', send: { path: kvEvents, headers: admin, body: '{"pools":[{"cluster":"door","model":"Qwen/Qwen3-8B","feeds":[{"engine":"nobody"},null]},{"cluster":"x","feeds":[{}]},{}]}' }, status: 200, json: { pools: [{ states: ['unknown'], exact_tokens: false }, { states: ['unknown'], exact_tokens: false }, { states: [], exact_tokens: false }] } },
+  { name: 'takes KV events of no more pools than anybody has', send: { path: kvEvents, headers: admin, body: `{"pools":[${'{},'.repeat(1_000)}{}]}` }, status: 400, error: { code: 'invalid_value' }, message: /1001 entries.*1000/ },
+  { name: 'nor of more engines', send: { path: kvEvents, headers: admin, body: `{"pools":[{"feeds":[${'{},'.repeat(1_000)}{}]}]}` }, status: 400, message: /1001 entries.*1000/ },
   { name: 'names blocks that are no base64', send: { path: kvEvents, headers: admin, body: '{"pools":[{"feeds":[{"stored":"~~"}]}]}' }, status: 400, message: /base64/ },
   // A decision or refusals: whether the engine lives is not the door's affair.
   { name: 'ranks without sending', send: { path: '/v1/firstlight/route', headers: admin, body: say() }, status: 200, json: { refusals: expect.any(Array) } },
