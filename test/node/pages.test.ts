@@ -1,0 +1,77 @@
+/** What the pages say of each other and of the command line. */
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { dirname, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { commands } from '../../src/platform/node/commands/table.ts'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+const inFolder = (folder: string): string[] => readdirSync(resolve(root, folder)).flatMap((name) => (name.endsWith('.md') ? [resolve(root, folder, name)] : []))
+const pages = ['.', 'docs', 'docs/decisions', 'durable'].flatMap(inFolder)
+const read = (page: string): string => readFileSync(page, 'utf8')
+const named = (page: string): string => relative(root, page)
+
+/** Headings as GitHub names them. */
+function anchorsOf(text: string): Set<string> {
+  const found = new Set<string>()
+  const seen = new Map<string, number>()
+  for (const line of text.replaceAll(/^ *```[\s\S]*?^ *```/gm, '').split('\n')) {
+    const title = /^#{1,6} +(.*)$/.exec(line)?.[1]?.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+    if (title === undefined) continue
+    const slug = title.trim().toLowerCase().replaceAll(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-')
+    const before = seen.get(slug) ?? 0
+    seen.set(slug, before + 1)
+    found.add(before === 0 ? slug : `${slug}-${before}`)
+  }
+  return found
+}
+
+interface Link {
+  readonly target: string
+  readonly anchor: string | undefined
+}
+
+function linksOf(page: string): Link[] {
+  return [...read(page).matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, link]) => {
+    if (/^https?:/.test(link!)) return []
+    const [path = '', anchor] = link!.split('#')
+    return [{ target: path === '' ? page : resolve(dirname(page), path), anchor }]
+  })
+}
+
+describe('the pages', () => {
+  it.each(pages.map((page) => [named(page), page]))('%s links to what is there', (_, page) => {
+    const broken = linksOf(page).filter(({ target, anchor }) => !existsSync(target) || (anchor !== undefined && !anchorsOf(read(target)).has(anchor)))
+    expect(broken.map(({ target, anchor }) => `${named(target)}#${anchor ?? ''}`)).toEqual([])
+  })
+
+  it('can all be found from the README', () => {
+    const reached = new Set([resolve(root, 'README.md')])
+    for (const page of reached) {
+      // A link to a folder shows what is in it.
+      const targets = linksOf(page).flatMap(({ target }) => (existsSync(target) && statSync(target).isDirectory() ? inFolder(target) : [target]))
+      for (const target of targets) if (target.endsWith('.md') && existsSync(target)) reached.add(target)
+    }
+    expect(pages.filter((page) => !reached.has(page)).map(named)).toEqual([])
+  })
+
+  it('show no flag that its command does not have', () => {
+    const wrong = pages.flatMap((page) =>
+      [...read(page).matchAll(/firstlight ([a-z]+)((?: [^\n`#|]*)?)/g)].flatMap(([, name, rest]) => {
+        const flags = commands.find((command) => command.name === name)?.flags
+        const shown = flags === undefined ? [] : [...rest!.matchAll(/--([a-z][a-z-]*)/g)].map(([, flag]) => flag!)
+        return shown.filter((flag) => flag !== 'help' && flags?.[flag] === undefined).map((flag) => `${named(page)}: ${name} --${flag}`)
+      }),
+    )
+    expect(wrong).toEqual([])
+  })
+
+  it('name every script, and no other', () => {
+    const { scripts } = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
+    const lifecycle = new Set(['prepare', 'prepack', 'pretest'])
+    const told = read(resolve(root, 'CONTRIBUTING.md'))
+    expect(Object.keys(scripts).filter((name) => !lifecycle.has(name) && !told.includes(`npm ${name}\``) && !told.includes(`npm run ${name}`) && !told.includes(`· \`${name}\``))).toEqual([])
+    const asked = pages.flatMap((page) => [...read(page).matchAll(/npm run ([a-z][a-z:-]*)/g)].map(([, name]) => name!))
+    expect(asked.filter((name) => scripts[name] === undefined)).toEqual([])
+  })
+})
