@@ -7,6 +7,8 @@ export interface CacheOutcome {
    * their absence says nothing.
    */
   readonly uncertainTokens: number
+  /** How many requests had ended, on any engine, since the predicted was last used. */
+  readonly idleEnds: number
 }
 
 export type CacheVerdict =
@@ -14,10 +16,13 @@ export type CacheVerdict =
   | { readonly kind: 'fine' }
   /** Blocks believed there are gone: the engine evicts earlier than we do. `prompts` worth of them (0.5: half of one). */
   | { readonly kind: 'evicted'; readonly prompts: number }
+  /** All that was believed is gone, and had been unused for longer than what is there usually has: evicted, at that age. */
+  | { readonly kind: 'outlived' }
   /** All that was believed is gone, again and again, where there were hits before. */
   | { readonly kind: 'restarted' }
 
 const FINE: CacheVerdict = { kind: 'fine' }
+const OUTLIVED: CacheVerdict = { kind: 'outlived' }
 
 export interface CacheReport {
   /** Has the engine ever reported cached tokens? */
@@ -37,7 +42,7 @@ const LEAST_TOKENS = 256
 const HIT_SHARE = 0.1
 /** A report above this share is as good as predicted. */
 const GOOD_SHARE = 0.9
-/** Misses in a row, where hits were the rule, that mean a restart. */
+/** Misses in a row, where hits were the rule and by their age it were hits again, that mean a restart. */
 const RESTART_AFTER = 3
 /** Misses in a row, without one hit ever, that raise the alarm. */
 const SILENT_AFTER = 8
@@ -58,6 +63,8 @@ export class CacheFeedback {
   #actual = 0
   #error = 0
   #missesInARow = 0
+  /** Decayed mean of `idleEnds` where all was there; null: never. */
+  #hitIdleEnds: number | null = null
   #sawHit = false
   #silent = false
   #restarts = 0
@@ -83,7 +90,7 @@ export class CacheFeedback {
     return cachedTokens ?? (this.#reports ? 0 : null)
   }
 
-  judge({ predictedTokens, actualTokens, uncertainTokens }: CacheOutcome): CacheVerdict {
+  judge({ predictedTokens, actualTokens, uncertainTokens, idleEnds }: CacheOutcome): CacheVerdict {
     if (predictedTokens > 0 || actualTokens > 0) {
       this.#predicted += DECAY * (predictedTokens - this.#predicted)
       this.#actual += DECAY * (actualTokens - this.#actual)
@@ -92,9 +99,11 @@ export class CacheFeedback {
     const certain = predictedTokens - uncertainTokens
     const judged = certain >= LEAST_TOKENS
     const miss = actualTokens < HIT_SHARE * predictedTokens
-    if (judged && miss) return this.#miss()
+    // A restart takes what was used just now as well. Not told apart, whoever keeps less than believed looks restarted.
+    if (judged && miss) return this.#sawHit && idleEnds > (this.#hitIdleEnds ?? Infinity) ? OUTLIVED : this.#miss()
     if (!judged && actualTokens < LEAST_TOKENS) return FINE
     const gone = judged && actualTokens < GOOD_SHARE * certain ? 1 - actualTokens / certain : 0
+    if (judged && gone === 0) this.#hitIdleEnds = this.#hitIdleEnds === null ? idleEnds : this.#hitIdleEnds + DECAY * (idleEnds - this.#hitIdleEnds)
     return this.#hit(gone)
   }
 
@@ -123,5 +132,6 @@ export class CacheFeedback {
     this.#missesInARow = 0
     // It may have come back with another template or without a cache: then no hit follows, and the alarm will.
     this.#sawHit = false
+    this.#hitIdleEnds = null
   }
 }

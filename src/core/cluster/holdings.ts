@@ -9,7 +9,7 @@ export const HELD = 2
 /** Live requests on the engine whose prompt goes through the run. */
 export const LIVE = 3
 const PREVIOUS = 4
-const NEXT = 5
+export const NEXT = 5
 /** The next holding of the same run. */
 export const SIBLING = 6
 /** The same engine's holding of the run before. */

@@ -34,14 +34,18 @@ export function learn(request: RequestBook, admission: Admission, outcome: Outco
       leg.stretch?.tell(null, leg.engine.spec.rttMs / 1000)
       continue
     }
-    const actual = learnCache(leg, outcome, context)
+    const actual = learnCache(leg, outcome, { ...context, promptBlocks: admission.blocks.length >> 1 })
     learnPace(leg, admission, { outcome, actual, now: context.now })
     learnDecode(leg, request, outcome, context)
   }
 }
 
+interface CacheContext extends LearningContext {
+  readonly promptBlocks: number
+}
+
 /** Returns the tokens that were cached; null when the engine did not say. */
-function learnCache(leg: LegBook, outcome: Outcome, { now, index, blockTokens }: LearningContext): number | null {
+function learnCache(leg: LegBook, outcome: Outcome, { now, index, blockTokens, promptBlocks }: CacheContext): number | null {
   // A split's answer comes from its decode engine, which reports what it was sent, not what it had: the prefill leg's own
   // answer tells.
   const usage = leg.part === 'whole' && outcome.result === 'complete' ? outcome.usage : leg.usage
@@ -52,13 +56,15 @@ function learnCache(leg: LegBook, outcome: Outcome, { now, index, blockTokens }:
   const predictedTokens = Math.max(believed.cached.total, believed.indexBlocks * blockTokens)
   const uncertainTokens = Math.min(predictedTokens, believed.uncertainTokens)
   const engine = book.number
-  const verdict = book.feedback.judge({ predictedTokens, actualTokens, uncertainTokens })
+  const verdict = book.feedback.judge({ predictedTokens, actualTokens, uncertainTokens, idleEnds: (believed.stamp - believed.usedStamp) | 0 })
   // Its events tell of restarts and evictions themselves.
   if (book.feed.isExact(now)) return actualTokens
   if (verdict.kind === 'restarted') {
     index.flush(engine)
+    book.capacity.forget()
     book.restarted(now)
-  } else if (verdict.kind === 'evicted') book.capacity.shrink(verdict.prompts, index.cachedBlocks(engine))
+  } else if (verdict.kind === 'outlived') book.capacity.limit(index.usedSince(engine, believed.usedStamp) - promptBlocks, index.cachedBlocks(engine))
+  else if (verdict.kind === 'evicted') book.capacity.shrink(verdict.prompts, index.cachedBlocks(engine))
   else if (predictedTokens > 0) book.capacity.confirm(index.cachedBlocks(engine))
   index.setCapacity(engine, book.capacity.blocks)
   return actualTokens

@@ -2,6 +2,7 @@ import { MAX_RUN } from './block-arena.ts'
 import { BlockTree, HOLDERS, HOLDING, LIVE_HOLDERS, NODE_STRIDE } from './block-tree.ts'
 import { ExactBlocks } from './exact-blocks.ts'
 import { ENGINE, HELD, HOLDING_STRIDE, Holdings, LIVE, NODE, NONE, PARENT_HOLDING, SIBLING, STAMP } from './holdings.ts'
+import { lastUsed, usedSince } from './recency.ts'
 
 /** What the design allows a (block, engine) entry to take, all tables counted. */
 export const BYTES_PER_ENTRY = 40
@@ -103,7 +104,7 @@ export class PrefixIndex {
     return this.exact.setAll(engine, stored, true, this.#maxEntries)
   }
 
-  /** Of what was let go last. */
+  /** Of what was let go last: a count of requests that have ended, on any engine. */
   get stamp(): number {
     return this.#stamp
   }
@@ -138,6 +139,16 @@ export class PrefixIndex {
       if (depth > 0) part = tree.length(tree.path[depth - 1]!)
     }
     if (this.exact.entries > 0) this.#addTold(blocks, count)
+  }
+
+  /** When the engine last let go of what the last `match` found of it; now, where that is live or nothing was found. */
+  lastUsed(engine: number): number {
+    return (this.cached[engine] === 0 ? null : lastUsed(this.#holdings, engine)) ?? this.#stamp
+  }
+
+  /** Blocks believed on the engine that were used after that moment: what it had to keep to still have what was used then. */
+  usedSince(engine: number, stamp: number): number {
+    return usedSince(this.#holdings, engine, stamp)
   }
 
   #addTold(blocks: Uint32Array, count: number): void {

@@ -34,6 +34,9 @@ export interface Belief {
   readonly indexBlocks: number
   /** Of those, tokens held by live requests while others were still waiting for their first token. */
   readonly uncertainTokens: number
+  /** The index's stamps: of that moment, and of the last use of what was found cached. */
+  readonly stamp: number
+  readonly usedStamp: number
   readonly ttftMs: number | null
   /** 1 when the adapter was there already. */
   readonly adapterFit: number

@@ -3,6 +3,8 @@ interface Entry {
   doomed: boolean
   /** When it was let go, with the order within one release. */
   stamp: number
+  /** The same as a count of releases. */
+  released: number
 }
 
 export interface NaivePin {
@@ -15,6 +17,7 @@ export class NaiveIndex {
   readonly engines: { readonly blocks: Map<string, Entry>; capacity: number }[] = []
   readonly #maxEntries: number
   #clock = 0
+  releases = 0
 
   constructor(maxEntries: number) {
     this.#maxEntries = maxEntries
@@ -44,6 +47,17 @@ export class NaiveIndex {
     return [...this.engines[engine]!.blocks.values()].filter((entry) => entry.live > 0).length
   }
 
+  lastUsed(engine: number, content: readonly (string | number)[]): number {
+    const { blocks } = this.engines[engine]!
+    const keys = NaiveIndex.keys(content)
+    const deepest = blocks.get(keys[leading(keys, (key) => blocks.has(key)) - 1] ?? '')
+    return this.cached(engine, content) === 0 || deepest === undefined || deepest.live > 0 ? this.releases : deepest.released
+  }
+
+  usedSince(engine: number, release: number): number {
+    return [...this.engines[engine]!.blocks.values()].filter((entry) => entry.live > 0 || entry.released > release).length
+  }
+
   entries(): number {
     return this.engines.reduce((sum, engine) => sum + engine.blocks.size, 0)
   }
@@ -53,7 +67,7 @@ export class NaiveIndex {
     const liveEntries = this.engines.flatMap((one) => [...one.blocks.values()]).filter((entry) => entry.live > 0).length
     const keys = NaiveIndex.keys(content).slice(0, Math.max(0, this.#maxEntries - liveEntries))
     for (const key of keys) {
-      const entry = blocks.get(key) ?? { live: 0, doomed: false, stamp: 0 }
+      const entry = blocks.get(key) ?? { live: 0, doomed: false, stamp: 0, released: 0 }
       entry.live++
       entry.doomed = false
       blocks.set(key, entry)
@@ -63,6 +77,7 @@ export class NaiveIndex {
   }
 
   release(pin: NaivePin): void {
+    this.releases++
     const { blocks } = this.engines[pin.engine]!
     for (const key of [...pin.keys].reverse()) {
       const entry = blocks.get(key)!
@@ -70,7 +85,10 @@ export class NaiveIndex {
       if (entry.live > 0) continue
       if (entry.doomed) blocks.delete(key)
       // Later blocks are let go first: the end of a prompt is evicted before its beginning.
-      else entry.stamp = ++this.#clock
+      else {
+        entry.stamp = ++this.#clock
+        entry.released = this.releases
+      }
     }
     this.#enforce(pin.engine)
   }

@@ -169,7 +169,7 @@ function apply(one: Step, index: PrefixIndex, naive: NaiveIndex, pins: [Pin, Nai
 }
 
 describe('PrefixIndex against a naive model', () => {
-  it('agrees on matches, counts, eviction order and caps after any history, and ends empty', () => {
+  it('agrees on matches, counts, ages, eviction order and caps after any history, and ends empty', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), fc.array(prompt, { minLength: 4, maxLength: 8 }), fc.integer({ min: 20, max: 120 }), (steps, probes, cap) => {
         const index = new PrefixIndex(cap, Infinity)
@@ -186,11 +186,13 @@ describe('PrefixIndex against a naive model', () => {
             index.match(chain(probe), probe.length)
             for (const engine of [0, 1, 2]) {
               expect([index.cached[engine], index.live[engine]]).toEqual([naive.cached(engine, probe), naive.live(engine, probe)])
+              expect(index.lastUsed(engine)).toBe(naive.lastUsed(engine, probe))
             }
           }
           for (const engine of [0, 1, 2]) {
             expect(index.cachedBlocks(engine)).toBe(naive.cachedBlocks(engine))
             expect(index.liveBlocks(engine)).toBe(naive.liveBlocks(engine))
+            for (const ago of [0, 1, 3, 8]) expect(index.usedSince(engine, index.stamp - ago)).toBe(naive.usedSince(engine, naive.releases - ago))
           }
         }
         for (const [own] of pins) index.release(own)
