@@ -10,7 +10,6 @@ interface Node {
   readonly description?: string
   readonly default?: unknown
   readonly enum?: readonly unknown[]
-  readonly const?: unknown
   readonly minimum?: number
   readonly maximum?: number
   readonly properties?: Readonly<Record<string, Node>>

@@ -23,7 +23,7 @@ function schemaOf({ name, doc, options }: PolicyKind) {
     const schema = z.optional(optionSchema(spec))
     shape[snake(option)] = import.meta.bare ? schema : schema.check(z.meta({ ...(spec.doc === true ? {} : { description: spec.doc }), default: spec.default }))
   }
-  return say(doc, strict({ ...shape, name: z.literal(name, { error: (issue) => unknownPolicy(issue.input) }) }))
+  return say(doc, strict({ ...shape, name: z.enum([name], { error: (issue) => unknownPolicy(issue.input) }) }))
 }
 
 function optionSchema(spec: OptionSpec): z.ZodMiniType<number | string | boolean> {
