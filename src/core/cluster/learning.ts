@@ -3,6 +3,7 @@ import { newTokens, pairs } from '../latency/law.ts'
 import type { Admission, Outcome, StageTimes } from './contract.ts'
 import type { PrefixIndex } from './prefix-index.ts'
 import type { LegBook, RequestBook } from './request-book.ts'
+import { tokensOfBlock } from './routing-reading.ts'
 
 export interface LearningContext {
   readonly now: number
@@ -34,7 +35,7 @@ export function learn(request: RequestBook, admission: Admission, outcome: Outco
       leg.stretch?.tell(null, leg.engine.spec.rttMs / 1000)
       continue
     }
-    const actual = learnCache(leg, outcome, { ...context, promptBlocks: admission.blocks.length >> 1 })
+    const actual = learnCache(leg, outcome, { ...context, blockTokens: tokensOfBlock(admission, context.blockTokens), promptBlocks: admission.blocks.length >> 1 })
     learnPace(leg, admission, { outcome, actual, now: context.now })
     learnDecode(leg, request, outcome, context)
   }

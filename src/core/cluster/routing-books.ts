@@ -192,7 +192,7 @@ export class RoutingBooks implements Books {
     const believed = {
       cached,
       indexBlocks: reading.indexBlocks(engine),
-      uncertainTokens: book.queue.isEmpty ? 0 : this.#index.live[book.number]! * this.#blockTokens,
+      uncertainTokens: book.queue.isEmpty ? 0 : reading.tokensOf(this.#index.live[book.number]!),
       stamp: this.#index.stamp,
       usedStamp: this.#index.lastUsed(book.number),
       ttftMs: prefills ? reading.forecast(engine).ttftMs : null,

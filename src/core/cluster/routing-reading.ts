@@ -40,6 +40,7 @@ export class RoutingReading implements Reading {
   readonly #now: number
   readonly #engines: readonly EngineRef[]
   readonly #shape: PromptShape
+  readonly #blockTokens: number
   readonly #hints: ReadonlyMap<string, typeof NO_HINT>
   readonly #known: (CachedTokens | undefined)[] = []
   #matched = false
@@ -52,6 +53,7 @@ export class RoutingReading implements Reading {
     this.#now = now
     this.#engines = engines
     this.#shape = shapeOf(admission.blocks, admission.promptTokens, sources.blockTokens)
+    this.#blockTokens = tokensOfBlock(admission, sources.blockTokens)
     this.#hints = admission.hints === null || admission.hints.length === 0 ? NO_HINTS : byEngine(admission.hints)
   }
 
@@ -112,7 +114,7 @@ export class RoutingReading implements Reading {
       seat.slowTokens = looked ? this.cached(engine) : NO_SLOW_TOKENS
       seat.lookupTokens = hints === null ? NaN : this.#cached(engine, 0).total
       if (promptTokens === 0) seat.cachedTokens = 0
-      else seat.cachedTokens = looked ? this.cached(engine).total : Math.min(this.#limitOf(engine), this.#creditedTokens(engine))
+      else seat.cachedTokens = looked ? this.cached(engine).total : this.#reused(engine, this.#creditedTokens(engine))
     }
   }
 
@@ -146,7 +148,12 @@ export class RoutingReading implements Reading {
 
   #indexTokens(book: EngineBook): number {
     this.#match()
-    return this.#sources.index.cached[book.number]! * this.#sources.blockTokens
+    return this.tokensOf(this.#sources.index.cached[book.number]!)
+  }
+
+  /** Tokens of the prompt in so many of its blocks. Whole, for sums that must not drift. */
+  tokensOf(blocks: number): number {
+    return Math.floor(blocks * this.#blockTokens)
   }
 
   /** An engine computes at least the last token of a prompt, whatever is cached. */
@@ -154,15 +161,15 @@ export class RoutingReading implements Reading {
     return Math.max(0, this.#admission.promptTokens - 1)
   }
 
-  /** Of its own cache it reuses whole blocks only. */
-  #limitOf(engine: EngineRef): number {
-    const most = this.#mostTokens
+  /** Of what it holds itself it reuses whole blocks only, as it cuts them. */
+  #reused(engine: EngineRef, tokens: number): number {
+    const most = Math.min(this.#mostTokens, tokens)
     return most - (most % this.#sources.book(engine).engineBlockTokens)
   }
 
   #cached(engine: EngineRef, indexTokens: number): CachedTokens {
     const hint = this.#hints.get(engine.spec.id) ?? NO_HINT
-    const device = Math.min(this.#limitOf(engine), Math.max(indexTokens, hint.device))
+    const device = this.#reused(engine, Math.max(indexTokens, hint.device))
     if (hint === NO_HINT) return device === 0 ? NOTHING_CACHED : { total: device, host: 0, disk: 0, remote: 0 }
     const limit = this.#mostTokens
     const host = Math.max(0, Math.min(limit, hint.host) - device)
@@ -176,6 +183,16 @@ export class RoutingReading implements Reading {
     this.#sources.index.match(this.#shape.blocks, this.#shape.blockCount)
     this.#matched = true
   }
+}
+
+/**
+ * Tokens a block of the prompt stands for: the pool's number where it is made of ids. Chunks of bytes hold as many as
+ * the text has in them, of which this much is known: together, they are the prompt but for less than one more.
+ */
+export function tokensOfBlock({ tokenSource, promptTokens, blocks }: Pick<Admission, 'tokenSource' | 'promptTokens' | 'blocks'>, blockTokens: number): number {
+  const count = blocks.length >> 1
+  if (tokenSource !== 'bytes' || count === 0) return blockTokens
+  return Math.min(promptTokens / count, Math.max(blockTokens, promptTokens / (count + 1)))
 }
 
 /** Does a request on the engine share blocks with others there? Decode engines get theirs by transfer, each its own. */

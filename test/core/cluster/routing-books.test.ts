@@ -248,6 +248,20 @@ describe('what engines report', () => {
     expect(cacheBlocks).toBeGreaterThan(300)
   })
 
+  it.each([2.9, 4, 4.6, 6])('is compared in tokens where prompts are measured in bytes, %d of which make one', (bytesPerToken) => {
+    const { serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 50_000 })] })
+    const tokens = (blocks: number) => Math.ceil((blocks * 256 + 100) / bytesPerToken)
+    for (const talk of range(0, 40)) {
+      for (const turn of range(0, 5)) {
+        const content = [`talk ${talk}`, ...range(0, 20 + 15 * turn)]
+        const cachedTokens = turn === 0 ? 0 : tokens(6 + 15 * turn)
+        const { decision } = serve(content, usage(cachedTokens, tokens(content.length)), { tokenSource: 'bytes', promptTokens: tokens(content.length) })
+        expect(Math.abs(decision.predictedCachedTokens! - cachedTokens)).toBeLessThanOrEqual(0.05 * cachedTokens)
+      }
+    }
+    expect(digestOf('a').learned!.cacheBlocks).toBeNull()
+  })
+
   it('does not overrule a new word of the configuration on how much an engine holds, nor what a block is', () => {
     const { state, serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 400 })] })
     for (const prompt of range(0, 8)) serve([`p${prompt}`, ...range(0, 99)])
