@@ -1,35 +1,67 @@
 import { IdBuffer } from '../../core/tokens/id-buffer.ts'
 import type { OpenVocabulary } from '../../vocabulary.ts'
 
-/** Common words: most are one token everywhere, two written together are none. */
-const WORDS = 'the of and to in is that for it with as was on be at by this have from or one had not but what all were when we there can an your which their if will each about how'.split(' ')
-/** About how much it takes until the engine of JavaScript has compiled what a prompt runs through. */
-const CHARS = 150_000
+/**
+ * Characters of the longest text for the first vocabulary; each further text has half as many. Together about as many as
+ * it takes until the engine of JavaScript has compiled, and compiled well, all that a prompt runs through, and the
+ * buffers a tokenizer keeps have grown to a long prompt's size.
+ */
+const LONGEST_CHARS = 128_000
+/** Other vocabularies run through the same code, and need only what is their own. */
+const LATER_CHARS = 16_000
+/** Several texts rather than one: what happens once a text would else be new to compiled code, which then is thrown away. */
+const SHORTEST_CHARS = 500
 
 /**
  * Runs text through every tokenizer before the first prompt does: code that has never run is several times slower, and
- * a long prompt that meets it would hold up all others for as long. Costs some tens of milliseconds at the start.
+ * a long prompt that meets it would hold up all others for as long. Costs 0.15 to 0.2 s at the start.
  */
 export function warmUp(vocabularies: Iterable<Pick<OpenVocabulary, 'tokenizer'>>): void {
-  const text = sample()
+  const random = randomFrom(1)
   const ids = new IdBuffer()
+  let longest = LONGEST_CHARS
   for (const { tokenizer } of vocabularies) {
-    ids.clear()
-    tokenizer.encode(text, true, ids)
+    for (let chars = longest; chars >= SHORTEST_CHARS; chars /= 2) {
+      ids.clear()
+      tokenizer.encode(sample(chars, random), true, ids)
+    }
+    longest = LATER_CHARS
   }
 }
 
-/** Words, numbers, marks, code and line ends, as prompts mix them. */
-function sample(): string {
-  let text = ''
-  for (let at = 0; text.length < CHARS; at++) {
-    const word = WORDS[at % WORDS.length]!
-    const other = WORDS[(at * 7 + (at >> 5)) % WORDS.length]!
-    if (at % 12 < 7) text += ` ${word}`
-    else if (at % 12 < 9) text += ` ${word}${other}`
-    else if (at % 12 === 9) text += `, ${at}`
-    else if (at % 12 === 10) text += `.\n${word}'s`
-    else text += ` é${word}("${other}")`
+/** The same numbers at every start, so that a start that is slow is slow every time. */
+function randomFrom(seed: number): () => number {
+  let state = seed
+  return () => (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) / 2 ** 32
+}
+
+/** First letter and number of letters, for characters of one to four bytes, and marks that normalisation joins with them. */
+const SCRIPTS = [[0x61, 26], [0x41, 26], [0xe0, 30], [0x3b1, 25], [0x430, 32], [0x5d0, 27], [0x627, 36], [0x905, 50], [0xe01, 46], [0x3041, 80], [0x4e00, 3000], [0xac00, 2000], [0x1f300, 500], [0x300, 60]] as const
+/** What stands between words in prose, code, tables and lists, and the endings that pre-tokenizers know. */
+const BETWEEN = [' ', ' ', ' ', ' ', ' ', ', ', '. ', ': ', '.\n', '\n\n', '\r\n', '\t', '    ', '\n        ', ' = ', '("', '")', '();\n', ' => {\n', '_', '-', '/', '. ', '\u00a0', '’', ' \n', '\n  - ', ' | ', "'s ", "'re ", "'ll ", "'T ", "' "] as const
+const SYLLABLES = 'the of and to in is for it with as on be at by or an re un con de pro ex tion ing er ed ly ment able ness al ic ous est st ch sh th qu ar el om ur y a e i o u'.split(' ')
+/** Longer than any that is kept or merged by scanning. */
+const LONG_CHARS = 150
+
+/** Words, most of them never seen before, so that there is merging to do. */
+function sample(chars: number, random: () => number): string {
+  const pick = <One>(from: readonly One[]): One => from[Math.floor(random() * from.length)]!
+  const parts: string[] = []
+  for (let length = 0; length < chars; ) {
+    const word = wordOf(random, pick) + pick(BETWEEN)
+    parts.push(word)
+    length += word.length
   }
-  return text
+  return parts.join('')
+}
+
+function wordOf(random: () => number, pick: <One>(from: readonly One[]) => One): string {
+  const kind = random()
+  if (kind < 0.8) return Array.from({ length: 1 + Math.floor(random() * 3) }, () => pick(SYLLABLES)).join('')
+  if (kind < 0.88) return String(Math.floor(random() ** 4 * 1e9))
+  if (kind < 0.998) {
+    const [first, size] = pick(SCRIPTS)
+    return String.fromCodePoint(...Array.from({ length: 1 + Math.floor(random() * 8) }, () => first + Math.floor(random() * size)))
+  }
+  return random() < 0.5 ? pick(['-', '=', ' ', 'a', '\n']).repeat(LONG_CHARS) : String.fromCharCode(...Array.from({ length: LONG_CHARS }, () => 0x61 + Math.floor(random() * 26)))
 }
