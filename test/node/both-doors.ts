@@ -1,6 +1,6 @@
 /**
- * A gateway before one raw engine, and a raw client. A host in capitals sends a request through the adapter and Hono:
- * the direct door leaves it to them. So every test can ask the same thing at both doors.
+ * A gateway before one raw engine, and a raw client. A host in capitals sends a request through node:http and Hono:
+ * the plain door leaves it to them. So every test can ask the same thing at both doors.
  */
 import { once } from 'node:events'
 import net from 'node:net'
@@ -10,7 +10,7 @@ import { startGateway, type RunningGateway } from '../../src/platform/node/start
 import { doorDocument, doorKeys } from '../contracts/door.ts'
 import { parseRaw, rawEngine, type RawAnswer, type RawEngine } from './fast/wire.ts'
 
-export const doors = { direct: 'gateway.test', adapter: 'Gateway.Test' } as const
+export const doors = { plain: 'gateway.test', adapter: 'Gateway.Test' } as const
 export type DoorName = keyof typeof doors
 
 export interface BothDoors {

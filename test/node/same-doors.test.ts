@@ -1,12 +1,6 @@
 /** The two doors of a Node gateway are one: whatever is asked, the same answer, the same request to the engine, the same line in the log. */
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { endpoints } from '../../src/api/endpoints.ts'
-import { PlainDoor } from '../../src/platform/node/inbound/plain-door.ts'
-import { openLog } from '../../src/platform/node/log.ts'
-import type { RequestScope } from '../../src/ports.ts'
 import { doorCases, doorKeys, requestOf } from '../contracts/door.ts'
 import { doors, jsonAnswer, openBothDoors, RawClient, type BothDoors, type DoorName } from './both-doors.ts'
 import { chunked, type RawAnswer } from './fast/wire.ts'
@@ -76,10 +70,10 @@ function settled({ answer, asked, line }: Seen): unknown {
 }
 
 async function same(sent: Sent): Promise<Seen> {
-  const direct = await ask('direct', sent)
+  const plain = await ask('plain', sent)
   const adapter = await ask('adapter', sent)
-  expect(settled(direct)).toEqual(settled(adapter))
-  return direct
+  expect(settled(plain)).toEqual(settled(adapter))
+  return plain
 }
 
 const labelled = ['X-Request-Id', 'both-1'] as const
@@ -162,65 +156,5 @@ describe('both doors of a gateway on Node serve alike:', () => {
 
   it.each(['/v1/completions', '/v1/responses', '/v1/messages', '/v1/embeddings', '/tokenize'])('%s', async (path) => {
     expect((await same({ path, headers: [key, labelled], body: chat({ input: 'x', prompt: 'x' }) })).answer.head).toContain('200 ok')
-  })
-})
-
-describe('the plain door', () => {
-  const gateway = { posts: new Map([['/v1/chat/completions', async () => new Response('plain')]]) }
-  const server = createServer({ maxHeaderSize: 32_768 }, (_, outgoing) => outgoing.end('node:http'))
-  const scopeOf = (client: unknown): RequestScope => ({ background: () => {}, client, remoteAddress: null })
-  const door = new PlainDoor({ gateway, patience: { headMs: 10_000, requestMs: 10_000, idleMs: 10_000 }, scopeOf, refuseLate: (socket) => socket.destroy(), log: openLog('silent') })
-  door.before(server)
-  beforeAll(() => once(server.listen(0, '127.0.0.1'), 'listening'))
-  afterAll(() => void server.close())
-  const first = async (request: string): Promise<string> => {
-    const client = new RawClient((server.address() as AddressInfo).port)
-    const { body } = await client.send(request).answer()
-    await client.close()
-    return body
-  }
-  const start = 'POST /v1/chat/completions HTTP/1.1\r\n'
-  const host = 'host: gateway.test\r\n'
-  const end = 'content-length: 2\r\nconnection: close\r\n\r\n{}'
-
-  it.each(['gateway.test', 'gateway.test:8000', '127.0.0.1:59999', 'localhost'])('takes a POST for an engine at %s', async (name) => {
-    expect(await first(`${start}host: ${name}\r\n${end}`)).toBe('plain')
-  })
-
-  it.each([
-    ['another path', `POST /v1/models HTTP/1.1\r\n${host}${end}`],
-    ['a query', `POST /v1/chat/completions?a=b HTTP/1.1\r\n${host}${end}`],
-    ['a path spelled otherwise', `POST /v1/./chat/completions HTTP/1.1\r\n${host}${end}`],
-    ['an absolute URL', `POST http://a/v1/chat/completions HTTP/1.1\r\n${host}${end}`],
-    ['another method', `GET /v1/chat/completions HTTP/1.1\r\n${host}${end}`],
-    ['a host that must be judged', `${start}host: User@a\r\n${end}`],
-    ['no host', `POST /v1/chat/completions HTTP/1.0\r\n${end}`],
-    ['a body in chunks', `${start}${host}transfer-encoding: chunked\r\nconnection: close\r\n\r\n0\r\n\r\n`],
-    ['no length', `${start}${host}connection: close\r\n\r\n`],
-    ['a header twice', `${start}${host}accept: a\r\naccept: b\r\n${end}`],
-    ['a connection with wishes', `${start}${host}content-length: 2\r\nconnection: close, x-hop\r\n\r\n{}`],
-    ['two requests at once', `${start}${host}content-length: 2\r\n\r\n{}${start}${host}${end}`],
-    ['a head of many bytes', `${start}${host}x-long: ${'x'.repeat(17_000)}\r\n${end}`],
-  ])('leaves %s to node:http', async (_, request) => {
-    expect(await first(request)).toBe('node:http')
-  })
-
-  it('takes a head in pieces, and the body behind it', async () => {
-    const client = new RawClient((server.address() as AddressInfo).port)
-    for (const piece of [start.slice(0, 3), start.slice(3), host, end.slice(0, 5), end.slice(5)]) {
-      client.send(piece)
-      await new Promise((resolve) => setTimeout(resolve, 2))
-    }
-    expect((await client.answer()).body).toBe('plain')
-    await client.close()
-  })
-
-  it('leaves a connection that stops being plain to node:http, request by request from there', async () => {
-    const client = new RawClient((server.address() as AddressInfo).port)
-    const plain = `${start}${host}content-length: 2\r\n\r\n{}`
-    const answers = []
-    for (const request of [plain, plain, `GET / HTTP/1.1\r\n${host}\r\n`, plain]) answers.push((await client.send(request).answer()).body)
-    expect(answers).toEqual(['plain', 'plain', 'node:http', 'node:http'])
-    await client.close()
   })
 })

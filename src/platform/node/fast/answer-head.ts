@@ -1,5 +1,7 @@
 /** The head of an engine's answer, parsed strictly: what two parsers could read differently is refused (RFC 9112, 6.3 and 11.2). */
 
+import { headerValue } from '../header-value.ts'
+
 /** How the end of the body is known. */
 export type BodyKind = 'none' | 'length' | 'chunked' | 'close'
 
@@ -53,7 +55,7 @@ export function parseAnswerHead(text: string): ParsedHead | null {
     const name = line.slice(0, Math.max(0, colon)).toLowerCase()
     // Folded lines begin with a blank, blanks before the colon smuggle: neither is a token.
     if (!TOKEN.test(name)) return null
-    const value = line.slice(colon + 1).trim()
+    const value = headerValue(line, colon + 1)
     const taken = takeFraming(framing, name, value, old)
     if (taken === 'refuse') return null
     if (taken === 'keep') headers.push(name, value)

@@ -3,6 +3,7 @@
  * header once. Whatever else HTTP allows, and whatever it forbids, is left to node:http (RFC 9112, 2.2, 5 and 6.3).
  */
 import type { HeaderSource } from '../../../origin/headers.ts'
+import { headerValue } from '../header-value.ts'
 
 export interface PlainHead {
   /** Path and query, as sent. */
@@ -22,6 +23,7 @@ const MAX_HEADERS = 100
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
 // oxlint-disable-next-line no-control-regex -- control bytes are what it looks for
 const FORBIDDEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n/
+const TARGET = /^[\x21-\x7e]+$/
 /** Hosts that mean what they say. Others are judged, and some refused, by the adapter. */
 const PLAIN_HOST = /^[a-z0-9._-]+(?::(?:[1-5]\d{3,4}|[6-9]\d{3}))?$/
 /** They change what the body is, or what happens before it: not plain. */
@@ -40,11 +42,11 @@ export function plainHead(text: string): PlainHead | null {
     const line = at < 0 ? text.slice(from) : text.slice(from, at)
     const colon = line.indexOf(':')
     const name = line.slice(0, Math.max(0, colon)).toLowerCase()
-    if (!TOKEN.test(name) || ODD.has(name) || !headers.add(name, line.slice(colon + 1).trim())) return null
+    if (!TOKEN.test(name) || ODD.has(name) || !headers.add(name, headerValue(line, colon + 1))) return null
   }
   const length = headers.get('content-length') ?? ''
   const close = closeOf(headers.get('connection'))
-  if (url.includes(' ') || !/^\d{1,15}$/.test(length) || close === null || !PLAIN_HOST.test(headers.get('host') ?? '')) return null
+  if (!TARGET.test(url) || !/^\d{1,15}$/.test(length) || close === null || !PLAIN_HOST.test(headers.get('host') ?? '')) return null
   return { url, headers, length: Number(length), close }
 }
 

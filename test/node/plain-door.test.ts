@@ -1,0 +1,306 @@
+/** What the plain door takes, what it leaves to node:http, and what becomes of a connection in between. */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import fc from 'fast-check'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { PlainDoor } from '../../src/platform/node/inbound/plain-door.ts'
+import { plainHead } from '../../src/platform/node/inbound/plain-head.ts'
+import type { PlainRequest } from '../../src/platform/node/inbound/plain-request.ts'
+import { openLog } from '../../src/platform/node/log.ts'
+import type { RequestScope } from '../../src/ports.ts'
+import { RawClient, until } from './both-doors.ts'
+
+type Serve = (request: PlainRequest) => Promise<Response>
+
+/** Answers with the length of the body. */
+const measured: Serve = async (request) => new Response(`plain ${(await request.collect(1_000_000))?.length ?? 'too long'}`)
+
+let serve: Serve = measured
+const lines: string[] = []
+const late: string[] = []
+const gateway = { posts: new Map([['/v1/chat/completions', (request: unknown) => serve(request as PlainRequest)]]) }
+const server = createServer({ maxHeaderSize: 32_768 }, (_, outgoing) => outgoing.end('node:http'))
+const scopeOf = (client: unknown): RequestScope => ({ background: () => {}, client, remoteAddress: null })
+const door = new PlainDoor({
+  gateway,
+  patience: { headMs: 150, requestMs: 400, idleMs: 200 },
+  scopeOf,
+  refuseLate: (socket) => {
+    late.push('late')
+    socket.end('HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n')
+  },
+  log: openLog('info', { write: (line) => void lines.push(line) }),
+})
+let clients: RawClient[] = []
+
+beforeAll(async () => {
+  door.before(server)
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+})
+afterAll(() => void server.close())
+afterEach(async () => {
+  for (const client of clients) await client.close()
+  clients = []
+  serve = measured
+  lines.length = late.length = 0
+})
+
+function connect(): RawClient {
+  const client = new RawClient((server.address() as AddressInfo).port)
+  clients.push(client)
+  return client
+}
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+const start = 'POST /v1/chat/completions HTTP/1.1\r\n'
+const host = 'host: gateway.test\r\n'
+const end = 'content-length: 2\r\nconnection: close\r\n\r\n{}'
+const plain = (body = '{}', length = body.length): string => `${start}${host}content-length: ${length}\r\n\r\n${body}`
+const first = async (request: string): Promise<string> => (await connect().send(request).answer()).body
+
+describe('the plain door', () => {
+  it.each(['gateway.test', 'gateway.test:8000', '127.0.0.1:59999', 'localhost'])('takes a POST for an engine at %s', async (name) => {
+    expect(await first(`${start}host: ${name}\r\n${end}`)).toBe('plain 2')
+  })
+
+  it.each([
+    ['another path', `POST /v1/models HTTP/1.1\r\n${host}${end}`],
+    ['a query', `POST /v1/chat/completions?a=b HTTP/1.1\r\n${host}${end}`],
+    ['a path spelled otherwise', `POST /v1/./chat/completions HTTP/1.1\r\n${host}${end}`],
+    ['an absolute URL', `POST http://a/v1/chat/completions HTTP/1.1\r\n${host}${end}`],
+    ['another method', `GET /v1/chat/completions HTTP/1.1\r\n${host}${end}`],
+    ['a host that must be judged', `${start}host: User@a\r\n${end}`],
+    ['no host', `POST /v1/chat/completions HTTP/1.0\r\n${end}`],
+    ['a body in chunks', `${start}${host}transfer-encoding: chunked\r\nconnection: close\r\n\r\n0\r\n\r\n`],
+    ['no length', `${start}${host}connection: close\r\n\r\n`],
+    ['a header twice', `${start}${host}accept: a\r\naccept: b\r\n${end}`],
+    ['a connection with wishes', `${start}${host}content-length: 2\r\nconnection: close, x-hop\r\n\r\n{}`],
+    ['two requests at once', `${plain()}${start}${host}${end}`],
+    ['a head of many bytes', `${start}${host}x-long: ${'x'.repeat(17_000)}\r\n${end}`],
+  ])('leaves %s to node:http', async (_, request) => {
+    expect(await first(request)).toBe('node:http')
+  })
+
+  it.each([
+    ['two lengths', `${start}${host}content-length: 2\r\n${end}`],
+    ['a length and chunks', `${start}${host}transfer-encoding: chunked\r\n${end}`],
+    ['a length behind a blank that is none', `${start}${host}content-length:\xa02\r\n\r\n{}`],
+    ['a signed length', `${start}${host}content-length: +2\r\n\r\n{}`],
+    ['a blank before the colon', `${start}${host}x-a : b\r\n${end}`],
+    ['a folded line', `${start}${host}x-a: b\r\n c\r\n${end}`],
+    ['a bare line feed', `${start}${host}x-a: b\nx-c: d\r\n${end}`],
+    ['a NUL', `${start}${host}x-a: b\0\r\n${end}`],
+  ])('never serves %s', async (_, request) => {
+    expect((await connect().send(request).answer()).body).not.toMatch(/^plain/)
+  })
+
+  it('takes a head in pieces, and the body behind it', async () => {
+    const client = connect()
+    for (const piece of [start.slice(0, 3), start.slice(3), host, end.slice(0, 5), end.slice(5)]) {
+      client.send(piece)
+      await pause(2)
+    }
+    expect((await client.answer()).body).toBe('plain 2')
+  })
+
+  it('leaves a connection that stops being plain to node:http, request by request from there', async () => {
+    const client = connect()
+    const answers = []
+    for (const request of [plain(), plain(), `GET / HTTP/1.1\r\n${host}\r\n`, plain()]) answers.push((await client.send(request).answer()).body)
+    expect(answers).toEqual(['plain 2', 'plain 2', 'node:http', 'node:http'])
+  })
+
+  it('cuts bodies and heads where they end, however they are cut into packets', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.nat(3_000), { minLength: 1, maxLength: 4 }), fc.array(fc.integer({ min: 1, max: 2_000 }), { minLength: 1, maxLength: 6 }), async (sizes, cuts) => {
+        const client = connect()
+        const text = sizes.map((size) => plain('x'.repeat(size))).join('')
+        for (let at = 0, i = 0; at < text.length; i++) {
+          const size = cuts[i % cuts.length]!
+          client.send(text.slice(at, at + size))
+          at += size
+          await new Promise((resolve) => setImmediate(resolve))
+        }
+        for (const size of sizes) expect((await client.answer()).body).toMatch(new RegExp(`^(?:plain ${size}|node:http)$`))
+        await client.close()
+      }),
+      { numRuns: 40 },
+    )
+  })
+
+  it('answers what is sent ahead in order, one at a time', async () => {
+    let running = 0
+    let most = 0
+    serve = async (request) => {
+      most = Math.max(most, ++running)
+      const size = (await request.collect(1_000))!.length
+      await pause(5)
+      running--
+      return new Response(String(size))
+    }
+    const client = connect().send(plain('{}'))
+    await until(() => running === 1)
+    client.send(plain('{ }').slice(0, 20))
+    await pause(2)
+    client.send(plain('{ }').slice(20))
+    const bodies = [(await client.answer()).body, (await client.answer()).body]
+    expect({ bodies, most }).toEqual({ bodies: ['2', '3'], most: 1 })
+  })
+})
+
+describe('a connection of the plain door', () => {
+  it('skips the rest of a body that was refused unread', async () => {
+    serve = async () => new Response('no', { status: 401 })
+    const client = connect().send(plain('x'.repeat(1_000), 200_000))
+    expect((await client.answer()).head).toContain('401')
+    serve = measured
+    client.send('x'.repeat(199_000)).send(plain('{   }'))
+    expect((await client.answer()).body).toBe('plain 5')
+  })
+
+  it('ends behind the answer when too much of a refused body is still to come', async () => {
+    serve = async () => new Response('no', { status: 401 })
+    const client = connect().send(plain('x', 10_000_000))
+    const { head, body } = await client.answer()
+    expect(head).toContain('connection: close')
+    expect(body).toBe('no')
+    client.send('x'.repeat(500_000))
+    await until(() => client.closed)
+    expect(client.pending).toBe('')
+  })
+
+  it('tells a handler of a client that broke off its body, once', async () => {
+    const seen: unknown[] = []
+    serve = async (request) => {
+      request.signal.addEventListener('abort', () => seen.push('gone'))
+      await request.collect(1_000).catch((error: Error) => seen.push(error.message))
+      return new Response('late')
+    }
+    const client = connect().send(plain('{', 100))
+    await pause(20)
+    await client.close()
+    await until(() => seen.length === 2)
+    expect(seen).toEqual(['gone', 'the client closed the connection before its request was complete'])
+    expect(lines).toEqual([])
+  })
+
+  it('tells a handler of a client that leaves before its answer', async () => {
+    let gone = false
+    serve = (request) => new Promise((resolve) => request.signal.addEventListener('abort', () => resolve(new Response(String((gone = true))))))
+    const client = connect().send(plain())
+    await pause(20)
+    await client.close()
+    await until(() => gone)
+  })
+
+  it('is closed when nothing comes, and when nothing comes any more', async () => {
+    const silent = connect()
+    const served = connect().send(plain())
+    expect((await served.answer()).body).toBe('plain 2')
+    await until(() => silent.closed)
+    await until(() => served.closed)
+    expect(late).toEqual([])
+  })
+
+  it('whose request does not come in time is told so', async () => {
+    const half = connect().send(start)
+    const body = connect().send(plain('{', 100))
+    expect((await half.answer()).head).toContain('408')
+    expect((await body.answer()).head).toContain('408')
+    await until(() => half.closed && body.closed)
+  })
+
+  it('gets a handler’s stream as it comes, and none of it after a break', async () => {
+    let feed!: ReadableStreamDefaultController<Uint8Array>
+    serve = async () => new Response(new ReadableStream({ start: (controller) => void (feed = controller) }))
+    const client = connect().send(plain())
+    await until(() => client.pending.includes('\r\n\r\n'))
+    feed.enqueue(Buffer.from('one'))
+    await until(() => client.pending.includes('3\r\none\r\n'))
+    feed.error(new Error('broke'))
+    await until(() => client.closed)
+    expect(client.pending).not.toContain('\r\n0\r\n')
+  })
+
+  it('lets go of a stream whose client left', async () => {
+    let cancelled = false
+    serve = async () =>
+      new Response(
+        new ReadableStream({
+          pull: async (controller) => {
+            await pause(1)
+            controller.enqueue(Buffer.alloc(65_536))
+          },
+          cancel: () => void (cancelled = true),
+        }),
+      )
+    const client = connect().send(plain())
+    client.socket.pause()
+    await pause(30)
+    await client.close()
+    await until(() => cancelled)
+  })
+
+  it('that fails is cut and logged, and the next one served', async () => {
+    serve = () => Promise.reject(new Error('bug'))
+    const client = connect().send(plain())
+    await until(() => client.closed)
+    expect(lines.join()).toContain('answer_failed')
+    serve = measured
+    expect(await first(plain())).toBe('plain 2')
+  })
+
+  it('is never sent a header that would end its line', async () => {
+    serve = async () => ({ status: 200, body: null, headers: { has: () => false, forEach: (tell: (value: string, name: string) => void) => tell('a\r\nx-evil: 1', 'x-a') } }) as unknown as Response
+    const client = connect().send(plain())
+    await until(() => client.closed)
+    expect(client.pending).toBe('')
+  })
+})
+
+describe('a plain head', () => {
+  it('reads names in any case, and values without the blanks around them', () => {
+    const head = plainHead(`${start}HOST: a\r\nX-One:  1 \t\r\ncontent-length: 7`)!
+    expect({ url: head.url, length: head.length, close: head.close, one: head.headers.get('x-one') }).toEqual({ url: '/v1/chat/completions', length: 7, close: false, one: '1' })
+  })
+
+  it('is not plain with a header too many', () => {
+    const of = (count: number): unknown => plainHead(`${start}host: a\r\ncontent-length: 0${Array.from({ length: count - 2 }, (_, i) => `\r\nx-${i}: 1`).join('')}`)
+    expect(of(100)).not.toBeNull()
+    expect(of(101)).toBeNull()
+  })
+
+  it('is read as node:http reads it', async () => {
+    const seen: { url: string; headers: Record<string, unknown> }[] = []
+    const reference = createServer((incoming, outgoing) => {
+      seen.push({ url: incoming.url!, headers: { ...incoming.headers } })
+      outgoing.end('x')
+    })
+    await once(reference.listen(0, '127.0.0.1'), 'listening')
+    const odd = fc.constantFrom(' ', '\t', ':', '\r', '\n', '\r\n', '\0', '\x7f', '\x80', 'ÿ', 'a', 'Z', ',', ';', '/', '?', '"', '\\', '0')
+    const word = fc.array(odd, { maxLength: 4 }).map((parts) => parts.join(''))
+    const line = fc.oneof(fc.tuple(fc.constantFrom('X-A', 'accept', 'x-b', 'Cookie', 'connection', 'content-length'), word).map(([name, value]) => `${name}: ${value}`), word)
+    let compared = 0
+    await fc.assert(
+      fc.asyncProperty(word, fc.array(line, { maxLength: 4 }), fc.nat(4), async (path, more, at) => {
+        const fixed = ['host: a', 'content-length: 0']
+        const fields = [...more.slice(0, at), ...fixed, ...more.slice(at)]
+        const text = `POST /v1${path} HTTP/1.1\r\n${fields.join('\r\n')}`
+        const head = plainHead(text)
+        if (head === null) return
+        compared++
+        seen.length = 0
+        const client = new RawClient((reference.address() as AddressInfo).port)
+        await client.send(`${text}\r\n\r\n`).answer()
+        await client.close()
+        const headers: Record<string, string> = {}
+        head.headers.forEach((value, name) => (headers[name] = value))
+        expect(seen).toEqual([{ url: head.url, headers }])
+      }),
+      { numRuns: 2_000 },
+    )
+    reference.close()
+    expect(compared).toBeGreaterThan(50)
+  })
+})
