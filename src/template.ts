@@ -34,13 +34,13 @@ function wantsParts(text: string): boolean {
 }
 
 function shaped({ role, parts, extra }: ChatMessage, { listed, developer }: MessageShape): Record<string, unknown> {
-  const content = listed ? parts.map((text) => ({ type: 'text', text })) : parts.join('\n')
+  const content = listed ? parts.map((text) => ({ type: 'text', text: String(text) })) : parts.join('\n')
   return { role: role === 'developer' && !developer ? 'system' : role, content, ...extra }
 }
 
 /** `continue_final_message`: the prompt ends with the last message's text, as in transformers' `apply_chat_template`. */
 function cutAfterLast(rendered: string, chat: ChatPrompt): string {
-  const last = chat.messages.at(-1)?.parts.at(-1) ?? ''
+  const last = String(chat.messages.at(-1)?.parts.at(-1) ?? '')
   const at = rendered.lastIndexOf(last.trim())
   if (at < 0) throw new Error('the template does not print the message to be continued')
   const spaced = last.trimStart()

@@ -1,6 +1,7 @@
 /** What a request asks of the books: measured and put together once a pool, since pools cut, tokenise and name things differently. */
 import { PAYLOAD_VERSION, type Overrides, type StageTimes, type Usage } from '../core/cluster/contract.ts'
 import type { PromptMeasure, PromptRequest } from '../core/tokens/measure.ts'
+import { isText } from '../core/tokens/text.ts'
 import { unsplittableByLmcache } from '../origin/disagg/lmcache-fields.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'
@@ -149,7 +150,7 @@ function sessionOf({ incoming, body, wishes }: Understood, { pool }: PoolRoute):
   const header = incoming.request.headers.get(pool.session.header)
   if (header !== null && header !== '') return header.slice(0, SESSION_CHARS)
   const field = pool.session.body === null || !Object.hasOwn(body.json, pool.session.body) ? null : body.json[pool.session.body]
-  if (typeof field === 'string' && field !== '') return field.slice(0, SESSION_CHARS)
+  if (isText(field) && field !== '') return String(field).slice(0, SESSION_CHARS)
   return typeof field === 'number' ? String(field) : null
 }
 

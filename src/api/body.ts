@@ -3,6 +3,7 @@ import { Failure } from '../failure.ts'
 /** A JSON document as it came: the bytes to forward, and the same thing parsed, once. */
 export interface JsonBody {
   readonly bytes: Uint8Array
+  /** Long texts of a prompt may be `LongText`, where prompts are read from. */
   readonly json: Readonly<Record<string, unknown>>
 }
 
@@ -17,12 +18,12 @@ interface Collected {
 /** Where a body is read from; a web `Request` is one. */
 export type BodySource = { readonly headers: Pick<Headers, 'get'> } & (Collected | Pick<Request, 'body' | 'arrayBuffer'>)
 
-/** Reads and parses a JSON object. Fails with `unsupported_media`, `body_too_large`, `bad_json` or `bad_body`. */
-export async function readJson(request: BodySource, limitBytes: number): Promise<JsonBody> {
+/** Reads and parses a JSON object; `parseLong` as in `Ports`. Fails with `unsupported_media`, `body_too_large`, `bad_json` or `bad_body`. */
+export async function readJson(request: BodySource, limitBytes: number, parseLong?: (bytes: Uint8Array) => object | null): Promise<JsonBody> {
   refuseEncoding(request.headers.get('content-encoding'))
   const bytes = await readBounded(request, limitBytes).catch(unread)
   if (bytes.length === 0) throw new Failure('bad_json', 'The request has no body. Send a JSON object.')
-  const json = parse(bytes)
+  const json = parseLong?.(bytes) ?? parse(bytes)
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     const kind = Array.isArray(json) ? 'an array' : json === null ? 'null' : `a ${typeof json}`
     throw new Failure('bad_body', `The request body must be a JSON object, not ${kind}.`)

@@ -1,4 +1,5 @@
 /** What a body says about splitting its request between a prefill and a decode engine. */
+import { isText } from '../core/tokens/text.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -24,7 +25,7 @@ function severalPrompts(prompt: unknown): boolean {
  */
 export function quarterOfCharacters(json: Json): number {
   const { prompt, messages } = json
-  if (typeof prompt === 'string') return Math.floor(characters(prompt) / 4)
+  if (isText(prompt)) return Math.floor(characters(String(prompt)) / 4)
   if (Array.isArray(prompt)) return prompt.length
   if (!Array.isArray(messages)) return 0
   let sum = 0
@@ -33,10 +34,10 @@ export function quarterOfCharacters(json: Json): number {
 }
 
 function charactersOf(content: unknown): number {
-  if (typeof content === 'string') return characters(content)
+  if (isText(content)) return characters(String(content))
   if (!Array.isArray(content)) return 0
   let sum = 0
-  for (const part of content as (Json | null)[]) if (part?.['type'] === 'text' && typeof part['text'] === 'string') sum += characters(part['text'])
+  for (const part of content as (Json | null)[]) if (part?.['type'] === 'text' && isText(part['text'])) sum += characters(String(part['text']))
   return sum
 }
 

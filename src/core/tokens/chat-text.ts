@@ -1,11 +1,12 @@
 import type { ChatPrompt } from './chat.ts'
+import type { Text } from './text.ts'
 
 /**
  * A chat as text, piece by piece, when the model's template is unknown. ChatML's marks stand in for the template's, so
  * that the length is about right; for equality of prefixes any fixed form does.
  */
-export function chatPieces(chat: ChatPrompt): string[] {
-  const pieces: string[] = []
+export function chatPieces(chat: ChatPrompt): Text[] {
+  const pieces: Text[] = []
   if (chat.tools !== null) pieces.push('<|im_start|>tools\n', json(chat.tools), '<|im_end|>\n')
   for (const message of chat.messages) {
     pieces.push(`<|im_start|>${message.role}\n`)

@@ -3,12 +3,13 @@
  * (vllm/entrypoints/chat_utils.py): which fields survive, how parts are joined, arguments as objects.
  */
 import { chainText } from './block-hash.ts'
+import { isText, type Text } from './text.ts'
 
 /** One message as templates see it. */
 export interface ChatMessage {
   readonly role: string
   /** Texts of the parts in order; a part that is not text stands as a marker with its content's hash. */
-  readonly parts: readonly string[]
+  readonly parts: readonly Text[]
   /** Fields besides role and content that templates read. */
   readonly extra: Readonly<Record<string, unknown>>
 }
@@ -68,10 +69,10 @@ export function chatPrompt(messages: readonly ChatMessage[], items: number, body
 }
 
 /** Texts of a message's content. Anything that is not text becomes a marker, equal for equal content. */
-export function readContent(content: unknown): { readonly parts: readonly string[]; readonly items: number } {
-  if (typeof content === 'string') return { parts: [content], items: 0 }
+export function readContent(content: unknown): { readonly parts: readonly Text[]; readonly items: number } {
+  if (isText(content)) return { parts: [content], items: 0 }
   if (!Array.isArray(content)) return { parts: [], items: 0 }
-  const parts: string[] = []
+  const parts: Text[] = []
   let items = 0
   for (const part of content) {
     const text = textOf(part)
@@ -86,11 +87,11 @@ export function readContent(content: unknown): { readonly parts: readonly string
 
 const textTypes: ReadonlySet<unknown> = new Set(['text', 'input_text', 'output_text', 'refusal', 'thinking', undefined])
 
-function textOf(part: unknown): string | null {
-  if (typeof part === 'string') return part
+function textOf(part: unknown): Text | null {
+  if (isText(part)) return part
   if (!isFields(part) || !textTypes.has(part['type'])) return null
   const text = part['text'] ?? part['refusal'] ?? part['thinking']
-  return typeof text === 'string' ? text : null
+  return isText(text) ? text : null
 }
 
 /** Stands for a picture or the like: the same for the same bytes or address, different for others. */
@@ -107,7 +108,7 @@ const hex = (lane: number): string => lane.toString(16).padStart(8, '0')
 const MAX_DEPTH = 8
 
 function hashValue(state: { lo: number; hi: number }, value: unknown, depth: number): void {
-  if (typeof value === 'string') chainText(state, value)
+  if (isText(value)) chainText(state, String(value))
   else if (isFields(value) && depth < MAX_DEPTH) {
     for (const key of Object.keys(value).sort()) {
       chainText(state, key)

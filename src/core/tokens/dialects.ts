@@ -1,5 +1,6 @@
 /** Responses and Messages requests as the chat request an engine makes of them. */
 import { chatPrompt, functionTools, isFields, readContent, toolCall, type ChatMessage, type ChatPrompt, type Fields } from './chat.ts'
+import { isText } from './text.ts'
 
 /** Collects messages and counts what is not text. */
 class Transcript {
@@ -18,9 +19,9 @@ const callOf = (id: unknown, name: unknown, args: unknown): unknown => toolCall(
 /** OpenAI's Responses: `instructions`, then `input` as text or items. What `previous_response_id` stands for is not known here. */
 export function chatOfResponses(body: Fields): ChatPrompt | null {
   const transcript = new Transcript()
-  if (typeof body['instructions'] === 'string') transcript.add('system', body['instructions'])
+  if (isText(body['instructions'])) transcript.add('system', body['instructions'])
   const input = body['input']
-  if (typeof input === 'string') transcript.add('user', input)
+  if (isText(input)) transcript.add('user', input)
   else if (Array.isArray(input)) for (const item of input) responsesItem(transcript, item)
   else return null
   if (transcript.messages.length === 0) return null

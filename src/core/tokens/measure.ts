@@ -37,7 +37,7 @@ export interface PromptMeterOptions {
 
 export interface PromptRequest {
   readonly endpoint: PromptEndpoint
-  /** Parsed JSON. */
+  /** Parsed JSON; long texts of the prompt may be `LongText`. */
   readonly body: unknown
   /** Size of the body; counts a prompt that cannot be read. */
   readonly bodyBytes: number
@@ -135,7 +135,7 @@ export class PromptMeter {
   }
 
   #exactly(request: PromptRequest, prompt: Exclude<Readable, { form: 'ids' }>, tokenizer: ExactTokenizer): Measured {
-    const texts = prompt.form === 'texts' ? prompt.texts : [this.#render(prompt)]
+    const texts = prompt.form === 'texts' ? prompt.texts.map(String) : [this.#render(prompt)]
     this.#ids.clear()
     const spans: number[] = []
     for (const text of texts) {

@@ -1,6 +1,7 @@
 /** What a request body asks the engine to read, in one shape for every endpoint. Never throws: what cannot be read says so. */
 import { readChat, type ChatPrompt } from './chat.ts'
 import { chatOfMessages, chatOfResponses } from './dialects.ts'
+import { isText, type Text } from './text.ts'
 
 /** Endpoints by what their body looks like. `other`: nothing is read. */
 export type PromptEndpoint =
@@ -18,7 +19,7 @@ export type Prompt =
   | {
       readonly form: 'texts'
       /** One prompt each. */
-      readonly texts: readonly string[]
+      readonly texts: readonly Text[]
       /** Does the engine put its own start tokens in front? */
       readonly addSpecial: boolean
     }
@@ -58,7 +59,7 @@ export function readPrompt(endpoint: PromptEndpoint, body: unknown): Prompt {
 
 /** A string, strings, ids or lists of ids, as completions and embeddings take them. */
 function plain(value: unknown, addSpecial: boolean): Prompt {
-  if (typeof value === 'string') return { form: 'texts', texts: [value], addSpecial }
+  if (isText(value)) return { form: 'texts', texts: [value], addSpecial }
   if (!Array.isArray(value) || value.length === 0) return unreadable
   if (value.every(isText)) return { form: 'texts', texts: value, addSpecial }
   if (value.every(isId)) return { form: 'ids', lists: [value] }
@@ -95,6 +96,5 @@ function asTexts(value: unknown): string[] {
   })
 }
 
-const isText = (value: unknown): value is string => typeof value === 'string'
 const isId = (value: unknown): value is number => Number.isInteger(value) && (value as number) >= 0
 const isIds = (value: unknown): value is number[] => Array.isArray(value) && value.every(isId)

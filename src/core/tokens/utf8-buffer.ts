@@ -1,4 +1,5 @@
 import { chainWords } from './block-hash.ts'
+import type { Text } from './text.ts'
 
 /** Encodes `text` as UTF-8 at the start of `into`, lone surrogates as U+FFFD; returns bytes written. `TextEncoder.encodeInto` does. */
 export type EncodeUtf8 = (text: string, into: Uint8Array) => number
@@ -31,10 +32,17 @@ export class Utf8Buffer {
     if (this.#bytes.length > KEPT_BYTES) this.#bytes = new Uint8Array(64 * 1024)
   }
 
-  add(text: string): void {
+  add(text: Text): void {
+    if (typeof text !== 'string') return this.#append(text.utf8)
     // A UTF-16 unit is at most three bytes of UTF-8.
     this.#reserve(text.length * 3)
     this.length += this.#encode(text, this.#bytes.subarray(this.length))
+  }
+
+  #append(utf8: Uint8Array): void {
+    this.#reserve(utf8.length)
+    this.#bytes.set(utf8, this.length)
+    this.length += utf8.length
   }
 
   /** 53 bits of a hash of what is written: as many as a number key holds. Native encoding and a pass over words beat a pass over the string by far. */

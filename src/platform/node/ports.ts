@@ -7,6 +7,7 @@ import type { Cluster, Log, Ports } from '../../ports.ts'
 import { wheelAlarms } from './alarms.ts'
 import { memoryClusters } from './clusters.ts'
 import { socketOrigin } from './fast/origin.ts'
+import { parseLong } from './long-json.ts'
 import { memoryTtft } from './ttft.ts'
 import { relayed } from './ttft-relay.ts'
 
@@ -28,7 +29,7 @@ const now = (): number => Date.now()
 
 /** What is the same whatever is configured, and wherever the books are. */
 export function machinePorts(log: Log) {
-  return { origin: socketOrigin(), now, random: () => Math.random(), newId: () => randomUUID(), log, alarms: wheelAlarms, post }
+  return { origin: socketOrigin(), now, random: () => Math.random(), newId: () => randomUUID(), log, alarms: wheelAlarms, post, parseLong }
 }
 
 /** Stands between the gateway and one of its clusters, e.g. to write down what passes. */

@@ -1,0 +1,107 @@
+/** Requests with long prompts, parsed without a string of either the document or its long texts: each costs more than all else. */
+import { isUtf8 } from 'node:buffer'
+import { fillTexts } from '../../core/tokens/fill.ts'
+import { LongText } from '../../core/tokens/text.ts'
+import { hasControl, Unescaper } from './json-text.ts'
+
+/** Shorter documents are parsed whole: that takes no longer. */
+const LEAST_BYTES = 64 * 1024
+/** Shorter texts stay in the document. */
+const LONG_BYTES = 2 * 1024
+/** A document is given up when it has more besides long texts than this and than a quarter of these: looking through it is slower than JSON.parse. */
+const MOST_BETWEEN = 8 * 1024
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+/** Begins a string that stands for a long text; its number follows. */
+const MARK = '\0'
+const MARK_IN_JSON = '\\u0000'
+
+// A text may begin with what would be a byte order mark at the beginning of a document.
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
+const decode = (text: Uint8Array): string => utf8.decode(text)
+
+/** The document with its long texts cut out of it, a mark in the place of each. */
+interface Cut {
+  readonly json: string
+  readonly texts: readonly LongText[]
+}
+
+/**
+ * What JSON.parse makes of a document, but with `LongText` for the long texts of its prompt. null: nothing is gained,
+ * or something is wrong or odd: parse it whole.
+ */
+export function parseLong(bytes: Uint8Array): object | null {
+  if (bytes.length < LEAST_BYTES || !isUtf8(bytes)) return null
+  const cut = cutTexts(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
+  if (cut === null) return null
+  try {
+    const request = JSON.parse(cut.json) as unknown
+    if (typeof request !== 'object' || request === null) return null
+    const filled = fillTexts(request, (value) => (value.startsWith(MARK) ? (cut.texts[Number(value.slice(1))] ?? null) : null))
+    return filled === cut.texts.length ? request : null
+  } catch {
+    // No JSON, or nested deeper than the stack is.
+    return null
+  }
+}
+
+/** null: there is no long text, or too much else, or a string that could be taken for a mark. */
+function cutTexts(bytes: Buffer): Cut | null {
+  const strings = new Strings(bytes)
+  const texts: LongText[] = []
+  let json = ''
+  let copied = 0
+  let cutBytes = 0
+  for (let open = bytes.indexOf(QUOTE); open >= 0; ) {
+    if (open - cutBytes > MOST_BETWEEN + cutBytes / 4) return null
+    const string = strings.at(open + 1)
+    if (string === null) return null
+    if (string.text !== null) {
+      const before = bytes.toString('utf8', copied, open + 1)
+      if (before.includes(MARK_IN_JSON)) return null
+      json += `${before}${MARK_IN_JSON}${texts.length}`
+      copied = string.end
+      cutBytes += string.end - open
+      texts.push(string.text)
+    }
+    open = bytes.indexOf(QUOTE, string.end + 1)
+  }
+  const rest = bytes.toString('utf8', copied)
+  return texts.length === 0 || rest.includes(MARK_IN_JSON) ? null : { json: json + rest, texts }
+}
+
+/** The strings of a document, asked for from left to right. */
+class Strings {
+  readonly #bytes: Buffer
+  readonly #view: DataView
+  #unescaper: Unescaper | null = null
+  /** The first backslash at or after the place that was last asked for, or the end of the document. */
+  #backslash = -1
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  }
+
+  /** The string whose first byte is at `start`: where its closing quote is, and its text if that is long. null: it is no string of JSON. */
+  at(start: number): { readonly end: number; readonly text: LongText | null } | null {
+    const bytes = this.#bytes
+    const quote = bytes.indexOf(QUOTE, start)
+    if (quote < 0) return null
+    if (this.#backslash < start) {
+      const next = bytes.indexOf(BACKSLASH, start)
+      this.#backslash = next < 0 ? bytes.length : next
+    }
+    if (this.#backslash < quote) return this.#escaped(start)
+    if (quote - start < LONG_BYTES) return { end: quote, text: null }
+    return hasControl(this.#view, start, quote) ? null : { end: quote, text: new LongText(bytes.subarray(start, quote), decode) }
+  }
+
+  #escaped(start: number): { readonly end: number; readonly text: LongText | null } | null {
+    this.#unescaper ??= new Unescaper(this.#view)
+    const end = this.#unescaper.read(start)
+    if (end < 0) return null
+    return { end, text: end - start < LONG_BYTES ? null : new LongText(this.#unescaper.take(), decode) }
+  }
+}
