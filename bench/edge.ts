@@ -9,10 +9,14 @@ import { median } from './median.ts'
 import { rssBytes, runLoad, startScript, type LoadPlan, type LoadResult, type Started } from './proxy/processes.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
-/** `native`: nobody reads the stream on its way; `observed`: all are read, where Workers read a tenth by default; `exact`: native, with a vocabulary. */
-export type EdgeSubject = 'pass' | 'pass + object' | 'native' | 'observed' | 'exact'
+/**
+ * `pass + object`: asks an object first; `pass + books`: and reads the prompt, sees the first bytes come and the stream end,
+ * which nobody with books can do without. `native`: nobody reads the stream on its way; `observed`: all are read, where
+ * Workers read a tenth by default; `exact`: native, with a vocabulary.
+ */
+export type EdgeSubject = 'pass' | 'pass + object' | 'pass + books' | 'native' | 'observed' | 'exact'
 
-const SUBJECTS = ['pass', 'pass + object', 'native', 'observed'] as const satisfies readonly EdgeSubject[]
+const SUBJECTS = ['pass', 'pass + object', 'pass + books', 'native', 'observed'] as const satisfies readonly EdgeSubject[]
 const SCENARIOS: readonly (Pick<LoadPlan, 'connections' | 'bytes' | 'pace'> & { readonly name: string })[] = [
   { name: '1k burst c16', connections: 16, bytes: 1024, pace: [0, 0] },
   { name: '1k paced c32', connections: 32, bytes: 1024, pace: [20, 5] },
@@ -78,6 +82,9 @@ function headlineOf(rows: readonly BenchRow[]): Record<string, number> {
   return {
     native_ratio_burst: ratio('1k burst c16', 'native'),
     native_ratio_paced: ratio('1k paced c32', 'native'),
+    native_ratio_long: ratio('220k c4', 'native'),
+    books_ratio_burst: ratio('1k burst c16', 'pass + books'),
+    books_ratio_paced: ratio('1k paced c32', 'pass + books'),
     observed_ratio_burst: ratio('1k burst c16', 'observed'),
     observed_ratio_paced: ratio('1k paced c32', 'observed'),
   }

@@ -15,7 +15,7 @@ const document = {
   clusters: [{ id: 'bench', pools: [{ ...pool, engines: urls.map((url, i) => ({ id: `e${i}`, url })) }] }],
 }
 
-const bindings = { FIRSTLIGHT_CONFIG: JSON.stringify(document), ENGINES: urls.join(' '), OBJECT: subject === 'pass + object' ? 'yes' : 'no' }
+const bindings = { FIRSTLIGHT_CONFIG: JSON.stringify(document), ENGINES: urls.join(' '), OBJECT: subject === 'pass + books' ? 'books' : subject === 'pass + object' ? 'yes' : 'no' }
 const edge = await startEdge({
   port: 0,
   bindings,
