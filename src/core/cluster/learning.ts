@@ -52,9 +52,11 @@ function learnCache(leg: LegBook, outcome: Outcome, { now, index, blockTokens, p
   const usage = leg.part === 'whole' && outcome.result === 'complete' ? outcome.usage : leg.usage
   if (usage === null) return null
   const { book, believed } = leg
-  const actualTokens = book.feedback.actualOf(usage.cachedTokens)
+  const said = book.feedback.actualOf(usage.cachedTokens)
+  const actualTokens = said === null ? null : Math.min(said, usage.promptTokens)
   if (actualTokens === null || !book.caches(leg.engine.spec)) return actualTokens
-  const predictedTokens = Math.max(believed.cached.total, believed.indexBlocks * blockTokens)
+  const inIndex = believed.indexBlocks * blockTokens
+  const predictedTokens = Math.max(believed.cached.total, inIndex - (inIndex % book.engineBlockTokens))
   const uncertainTokens = Math.min(predictedTokens, believed.uncertainTokens)
   const engine = book.number
   const verdict = book.feedback.judge({ predictedTokens, actualTokens, uncertainTokens, idleEnds: (believed.stamp - believed.usedStamp) | 0 })

@@ -114,12 +114,15 @@ const groupOf = (fields: Fields): number => countOf(fields('group_idx') ?? 0, 'g
 
 const hashesOf = (fields: Fields): EngineHash[] => listOf(fields('block_hashes'), 'block_hashes').map(hashOf)
 
+/** Twice the longest digest there is. */
+const MOST_HASH_BYTES = 128
+
 /** 64-bit integers, and digests where `VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES=0`. */
 function hashOf(given: Msgpack): EngineHash {
-  if (given instanceof Uint8Array) return String.fromCharCode(...given)
+  if (given instanceof Uint8Array && given.length <= MOST_HASH_BYTES) return String.fromCharCode(...given)
   if (typeof given === 'number' && Number.isSafeInteger(given)) return lanes(Math.floor(given / 4_294_967_296) >>> 0, given >>> 0)
   if (isWide(given)) return lanes(given.hi, given.lo)
-  throw new MsgpackError('a block hash is neither an integer nor bytes')
+  throw new MsgpackError('a block hash is neither an integer nor a digest')
 }
 
 const lanes = (hi: number, lo: number): string => String.fromCharCode(hi >>> 16, hi & 0xffff, lo >>> 16, lo & 0xffff)

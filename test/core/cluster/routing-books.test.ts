@@ -262,6 +262,22 @@ describe('what engines report', () => {
     expect(digestOf('a').learned!.cacheBlocks).toBeNull()
   })
 
+  it('is compared in whole blocks of the engine, which may be larger than the pool’s', () => {
+    const { state, serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 50_000 })] })
+    state.observe([probe('a', 0, { stats: stats({ blockTokens: 528 }) })], 0)
+    for (const talk of range(0, 40)) {
+      serve([talk, ...range(0, 9)], usage(0))
+      expect(serve([talk, ...range(0, 30)], usage(528, 1985)).decision.predictedCachedTokens).toBe(528)
+    }
+    expect(digestOf('a').learned!.cacheBlocks).toBeNull()
+  })
+
+  it('is no more than the prompt, whatever they say', () => {
+    const { serve, digestOf } = open({ engines: [engine('a')] })
+    serve(range(0, 10), usage(1e12))
+    expect(digestOf('a').learned!.actualCachedTokens).toBeLessThanOrEqual(641)
+  })
+
   it('does not overrule a new word of the configuration on how much an engine holds, nor what a block is', () => {
     const { state, serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 400 })] })
     for (const prompt of range(0, 8)) serve([`p${prompt}`, ...range(0, 99)])

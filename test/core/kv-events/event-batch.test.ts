@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { readEventBatch } from '../../../src/core/kv-events/event-batch.ts'
 import { publishedFrames, replayedFrames, replayRequest, seqFrame } from '../../../src/core/kv-events/frames.ts'
+import { MsgpackError } from '../../../src/core/kv-events/msgpack.ts'
 import { batchBytes } from '../../../src/simulator/kv-event-bytes.ts'
 import { cleared, engineHashes, removed, span, stored } from './events.ts'
 
@@ -34,6 +35,12 @@ describe('event batches', () => {
     const prompt = { prompt: span(7, 70), blockTokens: 16, salt: 'pepper', adapter: 'french' }
     const events = [cleared, stored(prompt), stored({ ...prompt, from: 2 }), removed(prompt, 3)]
     expect(readEventBatch(batchBytes(5, events, 'arrays'))).toEqual(readEventBatch(batchBytes(5, events, 'maps')))
+  })
+
+  it('with a hash as long as a book are no batches, and no end of the stack either', () => {
+    // [5, [['BlockRemoved', [300,000 bytes]]]]
+    const head = Buffer.concat([Buffer.from([0x92, 5, 0x91, 0x92, 0xac]), Buffer.from('BlockRemoved'), Buffer.from([0x91, 0xc6, 0, 4, 0x93, 0xe0])])
+    expect(() => readEventBatch(Buffer.concat([head, Buffer.alloc(300_000)]))).toThrow(MsgpackError)
   })
 
   it('tell hashes that are digests from each other as well', () => {
