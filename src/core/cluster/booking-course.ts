@@ -63,14 +63,8 @@ export class BookingCourse {
       // The usage of a split request is the decode engine's, whose hits are what was handed over.
       if (part === 'whole' && outcome.usage !== null) engine.sawUsage(outcome.usage)
       // Once, however many items of the request it had to encode.
-      if (isFirstOf(booking.legs, at)) this.#fleet.judge(engine, verdictOn(engine.spec.id, booking, outcome), { key: booking.key, now })
+      if (booking.legs.findIndex((leg) => leg.engine === engine) === at) this.#fleet.judge(engine, verdictOn(engine.spec.id, booking, outcome), { key: booking.key, now })
       this.#fleet.left(engine)
     }
   }
-}
-
-/** Is it the first leg of its engine? */
-function isFirstOf(legs: Booking['legs'], at: number): boolean {
-  for (let earlier = 0; earlier < at; earlier++) if (legs[earlier]!.engine === legs[at]!.engine) return false
-  return true
 }
