@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { PlainDoor } from '../../src/platform/node/inbound/plain-door.ts'
+import type { Patience } from '../../src/platform/node/inbound/plain-connection.ts'
 import { plainHead } from '../../src/platform/node/inbound/plain-head.ts'
 import type { PlainRequest } from '../../src/platform/node/inbound/plain-request.ts'
 import { openLog } from '../../src/platform/node/log.ts'
@@ -22,9 +23,9 @@ const late: string[] = []
 const gateway = { posts: new Map([['/v1/chat/completions', (request: unknown) => serve(request as PlainRequest)]]) }
 const server = createServer({ maxHeaderSize: 32_768 }, (_, outgoing) => outgoing.end('node:http'))
 const scopeOf = (client: unknown): RequestScope => ({ background: () => {}, client, remoteAddress: null })
-const door = new PlainDoor({
+const doorOf = (patience: Patience): PlainDoor => new PlainDoor({
   gateway,
-  patience: { headMs: 150, requestMs: 400, idleMs: 200 },
+  patience,
   scopeOf,
   refuseLate: (socket) => {
     late.push('late')
@@ -35,7 +36,7 @@ const door = new PlainDoor({
 let clients: RawClient[] = []
 
 beforeAll(async () => {
-  door.before(server)
+  doorOf({ headMs: 150, requestMs: 400, idleMs: 200 }).before(server)
   await once(server.listen(0, '127.0.0.1'), 'listening')
 })
 afterAll(() => void server.close())
@@ -46,8 +47,8 @@ afterEach(async () => {
   lines.length = late.length = 0
 })
 
-function connect(): RawClient {
-  const client = new RawClient((server.address() as AddressInfo).port)
+function connect(to = server): RawClient {
+  const client = new RawClient((to.address() as AddressInfo).port)
   clients.push(client)
   return client
 }
@@ -209,6 +210,28 @@ describe('a connection of the plain door', () => {
     expect((await half.answer()).head).toContain('408')
     expect((await body.answer()).head).toContain('408')
     await until(() => half.closed && body.closed)
+  })
+
+  it('may wait for its answer longer than for its request', async () => {
+    serve = async (request) => {
+      const bytes = await request.collect(100)
+      await pause(700)
+      return new Response(`plain ${bytes!.length}`)
+    }
+    const client = connect().send(plain('{', 3))
+    await pause(20)
+    expect((await client.send(' }').answer()).body).toBe('plain 3')
+    expect(late).toEqual([])
+  })
+
+  it('is given as long for a second head as for a first', async () => {
+    const patient = createServer()
+    doorOf({ headMs: 150, requestMs: 600_000, idleMs: 600_000 }).before(patient)
+    await once(patient.listen(0, '127.0.0.1'), 'listening')
+    const client = connect(patient).send(plain())
+    await client.answer()
+    expect((await client.send(start).answer()).head).toContain('408')
+    patient.close()
   })
 
   it('gets a handler’s stream as it comes, and none of it after a break', async () => {

@@ -96,8 +96,10 @@ export class PlainConnection implements LineOwner {
     if (request === null) return this.#takeHead(bytes)
     const taken = request.take(bytes)
     if (taken < bytes.length) this.#keepAhead(taken === 0 ? bytes : bytes.subarray(taken))
+    if (taken === 0 || request.missing > 0) return
+    cancelDeadline(this.#deadline)
     // It was answered before it was whole.
-    if (request.missing === 0 && this.#line === null) this.#next()
+    if (this.#line === null) this.#next()
   }
 
   readonly #onEnd = (): void => {
@@ -121,8 +123,9 @@ export class PlainConnection implements LineOwner {
     if (end < 0) {
       const shown = Math.min(all.length, START.length)
       const may = all.length <= HEAD_BYTES && ++this.#pieces < HEAD_PIECES && all.compare(START, 0, shown, 0, shown) === 0
-      if (may) this.#ahead = all
-      else this.#leave(all)
+      if (!may) return this.#leave(all)
+      if (this.#pieces === 1) setDeadline(this.#deadline, this.#parts.patience.headMs)
+      this.#ahead = all
       return
     }
     this.#pieces = 0
@@ -153,7 +156,7 @@ export class PlainConnection implements LineOwner {
   answered(lasts: boolean): void {
     const request = this.#request!
     this.#line = null
-    request.answered()
+    request.letGo()
     if (!lasts) this.#end(request.missing)
     else if (request.missing === 0) this.#next()
   }

@@ -72,7 +72,10 @@ export class PlainRequest {
 
   /** null: it is longer than that; what is left of it stays unread. Rejects when the client breaks off. */
   collect(limitBytes: number): Promise<Uint8Array | null> {
-    if (this.#head.length > limitBytes) return Promise.resolve(null)
+    if (this.#head.length > limitBytes) {
+      this.letGo()
+      return Promise.resolve(null)
+    }
     return new Promise((resolve, reject) => {
       this.#collected = { resolve, reject }
       if (this.signal.aborted) reject(new Error(BROKEN_OFF))
@@ -88,8 +91,8 @@ export class PlainRequest {
     this.signal.abort(new Error('the client closed the connection'))
   }
 
-  /** It has been answered: nobody reads on. */
-  answered(): void {
+  /** Nobody reads on. */
+  letGo(): void {
     this.#unwanted = true
     this.#body = NO_BYTES
     this.#collected = null
