@@ -62,19 +62,6 @@ export class Sketch {
     }
   }
 
-  /** The value below which a share `q` of all lies, within a hundredth of itself; null: nothing was added. */
-  quantile(q: number): number | null {
-    if (this.#count === 0) return null
-    const rank = q * (this.#count - 1)
-    let below = this.#zeros
-    if (rank < below) return 0
-    for (const [at, count] of this.#counts.entries()) {
-      below += count
-      if (rank < below) return middleOf(this.#first + at)
-    }
-    return middleOf(this.#first + this.#counts.length - 1)
-  }
-
   /** How many are at most `limit`, give or take those within a hundredth of it. */
   countUpTo(limit: number): number {
     if (limit < SHORTEST) return limit >= 0 ? this.#zeros : 0
@@ -98,6 +85,17 @@ export class Sketch {
     while (counts.length <= bucket - this.#first) counts.push(0)
     counts[bucket - this.#first]! += count
   }
+}
+
+/** The value below which a share `q` of all lies, within a hundredth of itself; null: nothing was added. */
+export function quantileOf({ zeros, first, counts }: SketchData, q: number): number | null {
+  const total = counts.reduce((sum, count) => sum + count, zeros)
+  if (total === 0) return null
+  const rank = q * (total - 1)
+  let below = zeros
+  if (rank < below) return 0
+  const at = counts.findIndex((count) => rank < (below += count))
+  return middleOf(first + (at < 0 ? counts.length - 1 : at))
 }
 
 /** In the middle of a bucket, so that both ends are a hundredth away. */
