@@ -12,11 +12,11 @@ const fields = z.object({
   stream_options: z.nullish(z.object({ include_usage: z.nullish(z.boolean()) })),
 })
 
-/** What a request may say to the gateway in its `firstlight` object, or in the `x-firstlight-options` header as JSON. */
+/** What a request may say to the gateway in its `firstlight` object, or in the `x-firstlight-options` header as JSON. Numbers are bounded as the options of policies are. */
 const wishes = z.strictObject({
   policy: z.optional(z.enum(policyKinds.map(({ name }) => name))),
-  overlap_weight: z.optional(z.number().check(z.gte(0), z.lte(1000))),
-  temperature: z.optional(z.number().check(z.gte(0), z.lte(1000))),
+  overlap_weight: z.optional(z.number().check(z.gte(0), z.lte(100))),
+  temperature: z.optional(z.number().check(z.gte(0), z.lte(10))),
   session: z.optional(z.string().check(z.minLength(1), z.maxLength(512))),
   priority: z.optional(z.int().check(z.gte(-1_000_000), z.lte(1_000_000))),
   expected_output_tokens: z.optional(z.int().check(z.gte(0), z.lte(10_000_000))),

@@ -119,6 +119,8 @@ const fieldCases: readonly DoorCase[] = [
   { name: 'cuts the name of an option of no reasonable length short', send: { path: chat, headers: broad, body: say({ firstlight: { ['x'.repeat(50_000)]: 1 } }) }, status: 400, error: { code: 'invalid_value' }, message: /^.{0,400}$/ },
   { name: 'refuses a policy there is not, and says which there are', send: { path: chat, headers: broad, body: say({ firstlight: { policy: 'fastest' } }) }, status: 400, error: { param: 'firstlight.policy' }, message: /"fastest".*round_robin/ },
   { name: 'refuses an option of the wrong type', send: { path: chat, headers: broad, body: say({ firstlight: { temperature: 'hot' } }) }, status: 400, error: { param: 'firstlight.temperature' }, message: /"hot"/ },
+  { name: 'refuses a temperature no policy takes', send: { path: chat, headers: broad, body: say({ firstlight: { temperature: 11 } }) }, status: 400, error: { param: 'firstlight.temperature' }, message: /11/ },
+  { name: 'refuses an overlap weight no policy takes', send: { path: chat, headers: broad, body: say({ firstlight: { overlap_weight: 101 } }) }, status: 400, error: { param: 'firstlight.overlap_weight' }, message: /101/ },
   { name: 'refuses options that are no object', send: { path: chat, headers: broad, body: say({ firstlight: 1 }) }, status: 400, error: { param: 'firstlight' } },
   { name: 'refuses a header that is no JSON', send: { path: chat, headers: { ...broad, 'x-firstlight-options': 'policy=x' }, body: say() }, status: 400, error: { param: 'x-firstlight-options' } },
 ]
