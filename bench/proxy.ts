@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { median } from './median.ts'
 import { startPeer, type StartedPeer } from './proxy/peers.ts'
-import { rssBytes, runLoad, startScript, type LoadPlan, type LoadResult, type Started } from './proxy/processes.ts'
+import { rssBytes, runLoad, startServed, startScript, type LoadPlan, type LoadResult, type Started } from './proxy/processes.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
 interface Scenario {
@@ -101,7 +101,7 @@ async function startGateway(folder: string, urls: readonly string[], { policy, v
   const file = join(folder, `firstlight-${vocabulary === null ? 'bytes' : 'exact'}.json`)
   const pool = { model: 'fake', policy, ...(vocabulary === null ? {} : { tokenizer: vocabulary }), engines: urls.map((url, i) => ({ id: `e${i}`, url })) }
   writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', log: { level: 'warn' }, clusters: [{ id: 'bench', pools: [pool] }] }))
-  return startScript('gateway.ts', [file])
+  return startServed(file)
 }
 
 function rowsOf(runs: ReadonlyMap<string, readonly LoadResult[]>, subjects: readonly Subject[], rss: ReadonlyMap<string, number>): BenchRow[] {

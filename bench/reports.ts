@@ -7,7 +7,7 @@ import { readPartial, type ReportPartial } from '../src/core/reports/partial.ts'
 import type { RequestRecord } from '../src/core/reports/record.ts'
 import { ReportStore } from '../src/core/reports/report-store.ts'
 import { TtftState } from '../src/core/reports/ttft-state.ts'
-import { cpuSeconds, startScript } from './proxy/processes.ts'
+import { cpuSeconds, startServed } from './proxy/processes.ts'
 import type { Bench, BenchRow } from './result.ts'
 
 const LIMITS = { maxRequests: 1_000_000, maxBytes: 4 * 2 ** 30, ttlMs: 3_600_000 }
@@ -31,7 +31,7 @@ const bench: Bench = async ({ flags, note }) => {
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-reports-'))
   const file = join(folder, 'firstlight.yaml')
   writeFileSync(file, 'listen: 127.0.0.1:0\nlog: { level: warn }\nttft: { enabled: true, max_requests: 200000, max_bytes: 1073741824 }\nclusters: [{ id: bench, pools: [{ model: m, engines: [{ id: e, url: "http://127.0.0.1:9" }] }] }]\n')
-  const gateway = await startScript('gateway.ts', [file])
+  const gateway = await startServed(file)
   try {
     for (const [name, send] of WAYS) {
       note(`${name}: ${seconds} s`)

@@ -9,7 +9,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { cpuSeconds, rssBytes, startScript, type Started } from './proxy/processes.ts'
+import { cpuSeconds, rssBytes, startServed, type Started } from './proxy/processes.ts'
 import type { BenchOptions, BenchResult } from './result.ts'
 
 const ENGINES = 4
@@ -29,7 +29,7 @@ export default async function streams({ flags, note }: BenchOptions): Promise<Be
     const engine = new Helper('streams/engine.ts', [String(ENGINES)])
     helpers.push(engine)
     const ports = (await engine.said('listening')) as readonly number[]
-    gateway = await startScript('gateway.ts', [configFile(folder, ports)])
+    gateway = await startServed(configFile(folder, ports))
     const { pid, port } = gateway
     await new Promise((resolve) => setTimeout(resolve, 2000))
     const before = rssBytes(pid)

@@ -15,7 +15,7 @@ import { memoryClusters, type MemoryClusters } from '../src/platform/node/cluste
 import { BooksHost } from '../src/platform/node/threads/books-host.ts'
 import { Line } from '../src/platform/node/threads/line.ts'
 import type { ToBooks } from '../src/platform/node/threads/words.ts'
-import { rssBytes, runLoad, startScript, type LoadResult, type Started } from './proxy/processes.ts'
+import { rssBytes, runLoad, startServed, startScript, type LoadResult, type Started } from './proxy/processes.ts'
 import { median } from './median.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 import { drive, type EdgePlan, type EdgeResult } from './threads/edge.ts'
@@ -165,7 +165,7 @@ async function startGateway(folder: string, engines: readonly Started[], workers
   const file = join(folder, `firstlight-${workers}.json`)
   const pool = { model: 'fake', policy: 'predicted', engines: engines.map(({ port }, at) => ({ id: `e${at}`, url: `http://127.0.0.1:${port}` })) }
   writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', workers, log: { level: 'warn' }, clusters: [{ id: 'bench', pools: [pool] }] }))
-  return startScript('gateway.ts', [file])
+  return startServed(file)
 }
 
 const rounded = (value: number): number => Math.round(value * 100) / 100

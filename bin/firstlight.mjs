@@ -4,29 +4,40 @@ import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { constants } from 'node:os'
 import { fileURLToPath } from 'node:url'
+import { servingFlags } from './serving-flags.mjs'
 
 const path = (relative) => fileURLToPath(new URL(relative, import.meta.url))
 const source = path('../src/node.ts')
 const bundle = path('../dist/node.mjs')
 const localNode = path('../node_modules/node/bin/node')
 const argv = process.argv.slice(2)
+/** Whoever gives Node flags of their own decides alone. */
+const flags = argv[0] === 'serve' && process.execArgv.length === 0 ? servingFlags : []
 
 if (!existsSync(source)) {
   // An installed package: the bundle, because Node strips no types below node_modules.
   if (Number(process.versions.node.split('.')[0]) < 22) {
     fail(`firstlight needs Node 22 or newer; this is ${process.version}.`, 'Install a newer Node from https://nodejs.org and try again.')
-  } else await import(bundle)
+  } else await run(bundle)
 } else if (process.features.typescript) {
-  await import(source)
+  await run(source)
 } else if (existsSync(localNode)) {
   restart()
 } else {
   fail(`Node ${process.version} cannot run TypeScript sources.`, 'Run "npm ci" in this folder: it installs the Node that can, beside the other packages.')
 }
 
+/** Flags of the engine count from its start only: where this process can be replaced by one that has them, it is. */
+async function run(entry) {
+  if (flags.length > 0 && process.execve !== undefined && !process.connected) {
+    process.execve(process.execPath, [process.execPath, ...flags, ...process.argv.slice(1)], process.env)
+  }
+  await import(entry)
+}
+
 /** The same command line on the Node that npm installed here. Signals and exit code pass through. */
 function restart() {
-  const child = spawn(localNode, [fileURLToPath(import.meta.url), ...argv], { stdio: 'inherit' })
+  const child = spawn(localNode, [...flags, fileURLToPath(import.meta.url), ...argv], { stdio: 'inherit' })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   child.on('error', (error) => fail(`Cannot start ${localNode}: ${error.message}`, 'Run "npm ci" again.'))
   child.on('exit', (code, signal) => {

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startEdge } from '../../scripts/edge.ts'
-import { rssBytes, startScript } from '../proxy/processes.ts'
+import { rssBytes, startServed } from '../proxy/processes.ts'
 
 export const ADMIN_KEY = 'soak-admin-key-of-no-use-elsewhere'
 
@@ -40,7 +40,7 @@ export async function nodeSubject(urls: readonly string[], workers: number): Pro
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-soak-'))
   const file = join(folder, 'firstlight.yaml')
   writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', workers, ...document(urls) }))
-  const started = await startScript('gateway.ts', [file])
+  const started = await startServed(file)
   return {
     url: `http://127.0.0.1:${started.port}`,
     rss: () => rssBytes(started.pid),

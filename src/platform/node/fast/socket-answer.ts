@@ -6,14 +6,14 @@ import type { Call } from './call.ts'
 import { RawPass } from './raw-pass.ts'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 
-const watchedByCall = { now: () => performance.now(), watch: null }
+const clock = { now: () => performance.now() }
 
 /** An answer whose bytes can go straight to the client's socket; everything else is the plain answer's. */
 export class SocketAnswer extends PulledAnswer {
   readonly #call: Call
 
   constructor(head: ParsedHead, call: Call) {
-    super(head, call, watchedByCall)
+    super(head, call, clock)
     this.#call = call
   }
 
