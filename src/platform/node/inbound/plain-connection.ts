@@ -10,7 +10,7 @@ import { type LineOwner, PlainLine } from './plain-line.ts'
 import { PlainRequest } from './plain-request.ts'
 
 export interface Patience {
-  /** A first head must be here this soon. */
+  /** A head must be here this soon: after the connection, or after its first byte on one that idled. */
   readonly headMs: number
   /** A whole request must. */
   readonly requestMs: number
