@@ -1,4 +1,5 @@
 import { Failure } from '../failure.ts'
+import { joined } from '../origin/bytes.ts'
 
 /** A JSON document as it came: the bytes to forward, and the same thing parsed, once. */
 export interface JsonBody {
@@ -75,18 +76,7 @@ async function collect(body: ReadableStream<Uint8Array>, limitBytes: number): Pr
     }
     parts.push(value)
   }
-  const only = parts.length === 1 ? parts[0] : undefined
-  return only ?? join(parts, total)
-}
-
-function join(parts: readonly Uint8Array[], total: number): Uint8Array {
-  const whole = new Uint8Array(total)
-  let at = 0
-  for (const part of parts) {
-    whole.set(part, at)
-    at += part.byteLength
-  }
-  return whole
+  return joined(parts, total)
 }
 
 const tooLarge = (limitBytes: number): Failure =>

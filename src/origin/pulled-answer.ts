@@ -24,7 +24,7 @@ export interface AnswerLimits {
 }
 
 /** Statuses that have no body, whatever the headers say. */
-const BODILESS: ReadonlySet<number> = new Set([101, 103, 204, 205, 304])
+export const BODILESS: ReadonlySet<number> = new Set([101, 103, 204, 205, 304])
 /** Keep-alive comments that may be held back while no token has come. */
 const PRELUDE_BYTES = 16 * 1024
 

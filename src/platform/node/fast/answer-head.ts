@@ -1,6 +1,5 @@
 /** The head of an engine's answer, parsed strictly: what two parsers could read differently is refused (RFC 9112, 6.3 and 11.2). */
-
-import { headerValue } from '../header-value.ts'
+import { readHeadFields } from '../head-fields.ts'
 
 /** How the end of the body is known. */
 export type BodyKind = 'none' | 'length' | 'chunked' | 'close'
@@ -25,10 +24,6 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'proxy-authenticate',
   'proxy-authorization',
 ])
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
-// oxlint-disable-next-line no-control-regex -- control bytes are what it looks for
-const FORBIDDEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n/
-
 interface Framing {
   length: number
   chunked: boolean
@@ -39,27 +34,18 @@ interface Framing {
 
 /** `text` is the head without its closing blank line. null: refuse the answer. */
 export function parseAnswerHead(text: string): ParsedHead | null {
-  if (FORBIDDEN.test(text)) return null
   const old = text.startsWith('HTTP/1.0 ')
   if (!old && !text.startsWith('HTTP/1.1 ')) return null
   const status = /^\d{3}(?: |\r|$)/.test(text.slice(9, 13)) ? Number(text.slice(9, 12)) : 0
   if (status < 100) return null
   const framing: Framing = { length: -1, chunked: false, close: old, named: null }
   const headers: string[] = []
-  let at = text.indexOf('\r\n')
-  while (at >= 0) {
-    const from = at + 2
-    at = text.indexOf('\r\n', from)
-    const line = at < 0 ? text.slice(from) : text.slice(from, at)
-    const colon = line.indexOf(':')
-    const name = line.slice(0, Math.max(0, colon)).toLowerCase()
-    // Folded lines begin with a blank, blanks before the colon smuggle: neither is a token.
-    if (!TOKEN.test(name)) return null
-    const value = headerValue(line, colon + 1)
-    const taken = takeFraming(framing, name, value, old)
-    if (taken === 'refuse') return null
-    if (taken === 'keep') headers.push(name, value)
-  }
+  const taken = readHeadFields(text, (name, value) => {
+    const verdict = takeFraming(framing, name, value, old)
+    if (verdict === 'keep') headers.push(name, value)
+    return verdict !== 'refuse'
+  })
+  if (!taken) return null
   if (framing.chunked && framing.length >= 0) return null
   return { status, headers: withoutNamed(headers, framing.named), ...bodyOf(status, framing) }
 }

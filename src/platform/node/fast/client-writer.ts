@@ -1,10 +1,7 @@
 /** Writes one answer to the client: the engine's framing where the client reads chunks, our own where that was broken open. */
+import { chunkOf, CRLF, LAST_CHUNK } from '../chunks.ts'
 import type { ClientLine } from '../inbound/client-line.ts'
 import type { BodyFraming } from './body-framing.ts'
-import { chunkOf } from './passed.ts'
-
-const CRLF = Buffer.from('\r\n')
-const LAST_CHUNK = Buffer.from('0\r\n\r\n')
 
 export class ClientWriter {
   readonly #line: ClientLine

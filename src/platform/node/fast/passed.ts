@@ -1,6 +1,5 @@
 /** What became of one read's payload ranges on their way through the tap. */
-
-const CRLF = Buffer.from('\r\n')
+import { chunkOf, CRLF } from '../chunks.ts'
 
 /** Nothing of a range passed, another amount than all, all; or it cannot be told, since bytes were held back. */
 const NONE = 0
@@ -92,11 +91,4 @@ export class Passed {
     if (done < bytes.length) parts.push(bytes.subarray(done))
     return parts
   }
-}
-
-/** Pieces in one chunk of our own. */
-export function chunkOf(pieces: readonly Uint8Array[]): readonly Uint8Array[] {
-  let size = 0
-  for (const piece of pieces) size += piece.length
-  return [Buffer.from(`${size.toString(16)}\r\n`, 'latin1'), ...pieces, CRLF]
 }

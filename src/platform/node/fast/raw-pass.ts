@@ -8,6 +8,7 @@ import { Prelude } from '../../../origin/events.ts'
 import { ResponseIdFinder } from '../../../origin/response-id.ts'
 import { openTap, type Tap } from '../../../origin/tap.ts'
 import { OriginError, type PassEnd, type Reply } from '../../../ports.ts'
+import { CRLF } from '../chunks.ts'
 import type { ClientLine } from '../inbound/client-line.ts'
 import type { BodyFraming } from './body-framing.ts'
 import type { BodySink, Call } from './call.ts'
@@ -23,7 +24,6 @@ export interface RawPassParts {
 
 const ENDED_EARLY = new OriginError('reset', 'the stream ended without [DONE]')
 const PING = Buffer.from(': ping\n\n')
-const CRLF_BYTES = 2
 const USAGE = Buffer.from('"usage"')
 
 export class RawPass implements BodySink {
@@ -192,7 +192,7 @@ export class RawPass implements BodySink {
   /** All that came passes, but for the end. */
   #endedEarly(bytes: Buffer, framing: BodyFraming): void {
     const { ranges } = framing
-    if (this.#writer.asFramed && this.#inStep && this.#passed.all && ranges.length > 0) this.#writer.raw(bytes.subarray(0, ranges.at(-1)! + CRLF_BYTES), false)
+    if (this.#writer.asFramed && this.#inStep && this.#passed.all && ranges.length > 0) this.#writer.raw(bytes.subarray(0, ranges.at(-1)! + CRLF.length), false)
     else if (!this.#inStep || this.#aligned) this.#writer.rebuilt(this.#passed.piecesOf(bytes, ranges), false)
     // In the middle of a chunk there is no place for a word of ours.
     else return this.#cut(ENDED_EARLY, false)

@@ -76,14 +76,14 @@ export class PlainConnection implements LineOwner {
   }
 
   /** Neither a request nor a part of one is here. */
-  get idle(): boolean {
+  get #idle(): boolean {
     return this.#request === null && this.#ahead === null
   }
 
   /** It serves no further request: closed at once where it is idle. */
   endSoon(): void {
     this.#last = true
-    if (this.idle) this.#parts.socket.destroySoon()
+    if (this.#idle) this.#parts.socket.destroySoon()
   }
 
   destroy(): void {
@@ -210,7 +210,7 @@ export class PlainConnection implements LineOwner {
   #late(): void {
     const { socket, refuseLate } = this.#parts
     const answering = this.#request !== null && (this.#line === null || this.#line.begun)
-    if (this.#ending || this.idle || answering) return void socket.destroy()
+    if (this.#ending || this.#idle || answering) return void socket.destroy()
     refuseLate(socket)
     this.#linger()
     this.#request?.leave()

@@ -3,7 +3,7 @@
  * header once. Whatever else HTTP allows, and whatever it forbids, is left to node:http (RFC 9112, 2.2, 5 and 6.3).
  */
 import type { HeaderSource } from '../../../origin/headers.ts'
-import { headerValue } from '../header-value.ts'
+import { readHeadFields } from '../head-fields.ts'
 
 export interface PlainHead {
   /** Path and query, as sent. */
@@ -20,9 +20,6 @@ export const PLAIN_START = 'POST /'
 const VERSION = ' HTTP/1.1'
 /** More of them is nothing a client of ours sends. */
 const MAX_HEADERS = 100
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/
-// oxlint-disable-next-line no-control-regex -- control bytes are what it looks for
-const FORBIDDEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n/
 const TARGET = /^[\x21-\x7e]+$/
 /** Hosts that mean what they say. Others are judged, and some refused, by the adapter. */
 const PLAIN_HOST = /^[a-z0-9._-]+(?::(?:[1-5]\d{3,4}|[6-9]\d{3}))?$/
@@ -31,19 +28,11 @@ const ODD: ReadonlySet<string> = new Set(['transfer-encoding', 'expect', 'upgrad
 
 /** `text` is the head without its closing blank line, in Latin-1. null: not plain. */
 export function plainHead(text: string): PlainHead | null {
-  if (FORBIDDEN.test(text)) return null
-  let at = text.indexOf('\r\n')
+  const at = text.indexOf('\r\n')
   if (at < 0 || !text.startsWith(PLAIN_START) || !text.startsWith(VERSION, at - VERSION.length)) return null
   const url = text.slice(PLAIN_START.length - 1, at - VERSION.length)
   const headers = new PlainHeaders()
-  while (at >= 0) {
-    const from = at + 2
-    at = text.indexOf('\r\n', from)
-    const line = at < 0 ? text.slice(from) : text.slice(from, at)
-    const colon = line.indexOf(':')
-    const name = line.slice(0, Math.max(0, colon)).toLowerCase()
-    if (!TOKEN.test(name) || ODD.has(name) || !headers.add(name, headerValue(line, colon + 1))) return null
-  }
+  if (!readHeadFields(text, (name, value) => !ODD.has(name) && headers.add(name, value))) return null
   const length = headers.get('content-length') ?? ''
   const close = closeOf(headers.get('connection'))
   if (!TARGET.test(url) || !/^\d{1,15}$/.test(length) || close === null || !PLAIN_HOST.test(headers.get('host') ?? '')) return null

@@ -1,6 +1,7 @@
 /** One answer on a plain connection: its head is put together here and leaves with the first bytes. */
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
+import { chunkOf, LAST_CHUNK } from '../chunks.ts'
 import { writeTogether } from '../write-together.ts'
 import type { ClientLine } from './client-line.ts'
 
@@ -15,8 +16,6 @@ export interface LineOwner {
   answered(lasts: boolean): void
 }
 
-const CRLF = Buffer.from('\r\n')
-const LAST_CHUNK = Buffer.from('0\r\n\r\n')
 // oxlint-disable-next-line no-control-regex -- control bytes are what it looks for
 const NO_VALUE = /[^\t\x20-\x7e\x80-\xff]/
 
@@ -71,7 +70,7 @@ export class PlainLine implements ClientLine {
 
   write(bytes: Uint8Array): boolean {
     if (bytes.length === 0 || this.#over) return true
-    return this.#send(this.#chunks ? [Buffer.from(`${bytes.length.toString(16)}\r\n`, 'latin1'), bytes, CRLF] : [bytes])
+    return this.#send(this.#chunks ? chunkOf([bytes]) : [bytes])
   }
 
   flush(): void {

@@ -1,8 +1,7 @@
 /** Writes a web Response to a client: refusals, and streams that something of ours is added to. */
+import { BODILESS } from '../../../origin/pulled-answer.ts'
 import type { ClientLine } from './client-line.ts'
 
-/** Statuses that have no body, whatever the headers say. */
-const BODILESS: ReadonlySet<number> = new Set([204, 205, 304])
 /** Pieces that are waited for, without waiting, before the head says how long the body is. */
 const PIECES_AT_ONCE = 3
 
