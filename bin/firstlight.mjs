@@ -11,8 +11,10 @@ const source = path('../src/node.ts')
 const bundle = path('../dist/node.mjs')
 const localNode = path('../node_modules/node/bin/node')
 const argv = process.argv.slice(2)
+// Without a command it serves too, or shows what that would be like.
+const serves = argv[0] === undefined || argv[0] === 'serve' || argv[0].startsWith('-')
 /** Whoever gives Node flags of their own decides alone. */
-const flags = argv[0] === 'serve' && process.execArgv.length === 0 ? servingFlags : []
+const flags = serves && process.execArgv.length === 0 ? servingFlags : []
 
 if (!existsSync(source)) {
   // An installed package: the bundle, because Node strips no types below node_modules.

@@ -28,6 +28,10 @@ describe('bin/firstlight.mjs', () => {
     expect(out).toContain('firstlight serve')
   })
 
+  it('does so too where a configuration is named and no command', async () => {
+    expect((await start([], '--config', 'x', '--help')).seen).toEqual(['', servingFlags.join(' ')])
+  })
+
   it('leaves Node to whoever gives it flags', async () => {
     expect((await start(['--stack-size=900'], 'serve', '--help')).seen).toEqual(['--stack-size=900'])
   })
