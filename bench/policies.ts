@@ -1,18 +1,18 @@
 /**
  * Which policy gives the first token soonest: a reduced run of `firstlight replay`, in virtual time.
- * `npm run bench -- policies [TRACE.jsonl ...] [--requests N] [--seeds N] [--policies LIST]`; without a trace, two generated
- * workloads: long conversations, and prompts that share a few beginnings. Caches hold a fraction of what is asked for.
+ * `npm run bench -- policies [TRACE.jsonl ...] [--workloads LIST] [--loads LIST] [--requests N] [--seeds N] [--policies LIST]`:
+ * the first N requests (1500) of traces, before engines that keep a fraction of what is asked for; or generated workloads,
+ * `rounds_250,prefixes` unless named: long conversations, and prompts that share a few beginnings.
  */
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { profileNamed } from '../src/simulator/profiles.ts'
-import { chance } from '../src/simulator/replay/chance.ts'
 import { type FleetPlan, fleetOf, replay, speedOf, withCacheTokens } from '../src/simulator/replay/plan.ts'
 import { routerKinds, routerNamed, shippedKinds } from '../src/simulator/replay/routers.ts'
 import type { RouterKind } from '../src/simulator/replay/router.ts'
 import { type Figures, figuresOf } from '../src/simulator/replay/statistics.ts'
 import { readTrace, spread, type Trace } from '../src/simulator/replay/trace.ts'
-import { multiRound, sharedPrefixes } from '../src/simulator/replay/workloads.ts'
+import { type Workload, workloadNamed } from './policies/workloads.ts'
 import type { Bench, BenchRow } from './result.ts'
 
 const LOADS = [0.3, 0.7, 0.95]
@@ -23,10 +23,10 @@ const bench: Bench = async ({ flags, args, note }) => {
   const count = Number(flags['requests'] ?? 1500)
   const seeds = Number(flags['seeds'] ?? 1)
   const kinds = kindsOf(flags['policies'])
+  const loads = typeof flags['loads'] === 'string' ? flags['loads'].split(',').map(Number) : LOADS
   const rows: BenchRow[] = []
-  for (const trace of tracesOf(args, count)) {
-    const fleet = fleetFor(trace)
-    for (const load of LOADS) {
+  for (const { trace, fleet } of workloadsOf(args, flags['workloads'], count)) {
+    for (const load of loads) {
       const figures = new Map<string, Figures[]>()
       for (let seed = 1; seed <= seeds; seed += 1) {
         note(`${trace.name}, load ${load}, seed ${seed} …`)
@@ -45,20 +45,9 @@ function kindsOf(flag: string | true | undefined): readonly RouterKind[] {
   return flag === 'all' ? routerKinds : flag.split(',').map(routerNamed)
 }
 
-function tracesOf(files: readonly string[], count: number): Trace[] {
-  if (files.length > 0) return files.map((file) => readTrace(basename(file), readFileSync(file, 'utf8'), { limit: count }))
-  // Many users of few rounds: in a closed loop a few users could never overload the fleet.
-  const users = Math.ceil(count / 6)
-  const rounds = multiRound({ name: 'rounds', users, rounds: 6, systemTokens: 2048, historyTokens: 12_000, questionTokens: 900, answerTokens: 300, joinMs: 700, thinkMs: 8000, blockTokens: 512, named: true })
-  const prefixes = sharedPrefixes({ name: 'prefixes', requests: count, promptTokens: 7000, outputTokens: 200, prefixes: 40, prefixShare: 0.5, varyPrompt: 0.8, varyOutput: 0.8, blockTokens: 512, seed: 1 })
-  return [rounds, arriving(prefixes, 3)]
-}
-
-/** Requests a second, by chance as such arrivals are. */
-function arriving(trace: Trace, perS: number): Trace {
-  const random = chance(11)
-  let atMs = 0
-  return { ...trace, requests: trace.requests.map((request) => ({ ...request, atMs: (atMs += (-Math.log(1 - random()) * 1000) / perS) })) }
+function workloadsOf(files: readonly string[], names: string | true | undefined, count: number): Workload[] {
+  if (files.length > 0) return files.map((file) => readTrace(basename(file), readFileSync(file, 'utf8'), { limit: count })).map((trace) => ({ trace, fleet: fleetFor(trace) }))
+  return (typeof names === 'string' ? names : 'rounds_250,prefixes').split(',').map(workloadNamed)
 }
 
 /** Caches hold a twelfth of the trace's prompts, but four of the longest at least, so that what is kept matters. */

@@ -3,10 +3,12 @@ import * as z from 'zod'
 import { policyKinds } from '../src/core/routing/policies/index.ts'
 import type { PolicyKind } from '../src/core/routing/options.ts'
 import { documentSchema } from '../src/config/schema.ts'
+import { id } from '../src/config/values.ts'
 
 /** The little of JSON Schema that our document uses. */
 interface Node {
   readonly type?: string
+  readonly pattern?: string
   readonly description?: string
   readonly default?: unknown
   readonly enum?: readonly unknown[]
@@ -18,6 +20,9 @@ interface Node {
   readonly anyOf?: readonly Node[]
   readonly additionalProperties?: Node | boolean
 }
+
+/** The pattern of ids, of which the page speaks once. */
+const NAME = z.toJSONSchema(id).pattern
 
 export function configJsonSchema(): string {
   const schema = z.toJSONSchema(documentSchema, { io: 'input', target: 'draft-7' })
@@ -41,6 +46,7 @@ variables that are not set stop the start; every problem is named at once, with 
 * **Units** stand in the names: \`_ms\`, \`_s\`, \`_tokens\`, \`_bytes\`.
 * **Secrets** are written as \`{ env: NAME }\`: an environment variable on Node, a secret or variable of the Worker on Workers. Literal texts
   work too, for trying things out.
+* **Names** are 1 to 63 letters, digits, \`.\`, \`_\` or \`-\`, the first a letter or digit; they stand in headers, paths and metrics.
 * **Editors** check and complete the document with this first line:
   \`# yaml-language-server: $schema=./node_modules/firstlight/docs/firstlight.schema.json\` (or wherever [firstlight.schema.json](firstlight.schema.json) lies).
 * **version** decides which of two documents is newer. Cluster objects adopt only newer ones, so that an edge that still holds the old
@@ -89,7 +95,7 @@ function kindOf(node: Node): string {
   if (node.type === 'object') return `name: ${typeof node.additionalProperties === 'object' ? kindOf(node.additionalProperties) : 'value'}`
   if (node.type === 'integer' || node.type === 'number') return numberKind(node)
   if (node.type === 'boolean') return '`true`, `false`'
-  return 'text'
+  return node.pattern === NAME ? 'name' : 'text'
 }
 
 function alternatives(nodes: readonly Node[]): string {
@@ -105,7 +111,7 @@ function numberKind({ type, minimum, maximum }: Node): string {
 }
 
 const count = (value: number) => (Number.isInteger(value) && value >= 10_000 ? value.toLocaleString('en') : String(value))
-const plural = (kind: string) => (kind === 'text' ? 'texts' : kind)
+const plural = (kind: string) => (kind === 'text' || kind === 'name' ? `${kind}s` : kind)
 
 function defaultOf(node: Node): string {
   const value = node.default

@@ -7,7 +7,7 @@ import { policy, defaultPolicy } from './policies.ts'
 import { address, baseUrl, decimal, hardware, headerName, id, label, milliseconds, modelName, oneOf, otherwise, say, secret, secretText, strict, threads, whole, words } from './values.ts'
 
 const key = strict({
-  name: say(import.meta.bare || 'Who holds the key: stands in logs and metrics.', id),
+  name: say(import.meta.bare || 'Who holds the key: `tenant` in the log.', id),
   secret: say(import.meta.bare || 'What clients send as `authorization: Bearer`.', secret),
   models: say(import.meta.bare || 'Models and aliases the key may use. Absent: all.', z.optional(z.array(modelName).check(z.minLength(1)))),
   allow_overrides: say(import.meta.bare || 'May its requests choose the policy and its weights for themselves?', otherwise(z.boolean(), false)),
@@ -133,7 +133,7 @@ const pool = strict({
 
 const cluster = strict({
   id: say(import.meta.bare || 'Name of the cluster.', id),
-  region: say(import.meta.bare || 'Where it is, in your own words.', z.optional(id)),
+  region: say(import.meta.bare || 'Where it is, for people: `eu-west`.', z.optional(id)),
   location_hint: say(import.meta.bare || 'Workers only: where Cloudflare should keep the cluster’s books.', z.optional(oneOf(['wnam', 'enam', 'sam', 'weur', 'eeur', 'apac', 'oc', 'afr', 'me']))),
   generation: say(import.meta.bare || 'Part of the names of the cluster’s objects: raise it to move them.', otherwise(whole(1, 1_000_000), 1)),
   weight: say(import.meta.bare || 'Share of traffic relative to other clusters with the same model.', otherwise(decimal(0, 1000), 1)),

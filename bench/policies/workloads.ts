@@ -1,0 +1,55 @@
+/** Traffic that anybody can generate again, with the engines it is meant for. docs/replay.md has its figures. */
+import { chance } from '../../src/simulator/replay/chance.ts'
+import { engineProfile, fleetOf, type FleetPlan, withCacheTokens } from '../../src/simulator/replay/plan.ts'
+import type { Trace } from '../../src/simulator/replay/trace.ts'
+import { multiRound, type RoundsWorkload, sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
+
+export interface Workload {
+  readonly trace: Trace
+  readonly fleet: FleetPlan
+}
+
+const ENGINES = 8
+const TIGHT_TOKENS = 160_000
+
+/** Long conversations: six questions each, of 15k tokens at first and 21k at the end. */
+const conversations: Omit<RoundsWorkload, 'name'> = { users: 150, rounds: 6, systemTokens: 2048, historyTokens: 12_000, questionTokens: 900, answerTokens: 300, joinMs: 700, thinkMs: 8000, blockTokens: 512, named: true }
+/** Short questions and answers on small engines. */
+const questions: Omit<RoundsWorkload, 'name'> = { users: 200, rounds: 8, systemTokens: 1000, historyTokens: 2000, questionTokens: 100, answerTokens: 200, joinMs: 300, thinkMs: 3000, blockTokens: 512, named: true }
+
+const makers: Readonly<Record<string, () => Workload>> = {
+  rounds: () => on(multiRound({ ...conversations, name: 'rounds' })),
+  rounds_250: () => on(multiRound({ ...conversations, name: 'rounds_250', users: 250 })),
+  rounds_tight: () => on(multiRound({ ...conversations, name: 'rounds_tight' }), 'agentic', TIGHT_TOKENS),
+  rounds_varied: () => on(varied(multiRound({ ...conversations, name: 'rounds_varied' }))),
+  rounds_varied_tight: () => on(varied(multiRound({ ...conversations, name: 'rounds_varied_tight' })), 'agentic', TIGHT_TOKENS),
+  qa: () => on(multiRound({ ...questions, name: 'qa' }), 'l40s-8b', 64_000),
+  qa_varied: () => on(varied(multiRound({ ...questions, name: 'qa_varied' })), 'l40s-8b', 64_000),
+  prefixes: () => on(arriving(sharedPrefixes({ name: 'prefixes', requests: 1500, promptTokens: 7000, outputTokens: 200, prefixes: 40, prefixShare: 0.5, varyPrompt: 0.8, varyOutput: 0.8, blockTokens: 512, seed: 1 }), 3)),
+}
+
+/** Throws a RangeError that lists what there is. */
+export function workloadNamed(name: string): Workload {
+  const make = Object.hasOwn(makers, name) ? makers[name] : undefined
+  if (make === undefined) throw new RangeError(`no workload is called "${name}": choose among ${Object.keys(makers).join(', ')}`)
+  return make()
+}
+
+function on(trace: Trace, profile = 'agentic', cacheTokens: number | null = null): Workload {
+  const own = engineProfile(profile)
+  return { trace, fleet: fleetOf(ENGINES, { kind: 'vllm', profile: cacheTokens === null ? own : withCacheTokens(own, cacheTokens) }) }
+}
+
+/** Thinking times are exponential, answers from half to one and a half as long. */
+function varied(trace: Trace): Trace {
+  const random = chance(5)
+  const requests = trace.requests.map((request) => ({ ...request, outputTokens: Math.max(1, Math.round(request.outputTokens * (0.5 + random()))), thinkMs: -Math.log(1 - random()) * request.thinkMs }))
+  return { ...trace, requests }
+}
+
+/** Requests a second, by chance as such arrivals are. */
+function arriving(trace: Trace, perS: number): Trace {
+  const random = chance(11)
+  let atMs = 0
+  return { ...trace, requests: trace.requests.map((request) => ({ ...request, atMs: (atMs += (-Math.log(1 - random()) * 1000) / perS) })) }
+}
