@@ -75,6 +75,41 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       expect(await cached(range(0, 8))).toMatchObject({ a: 0 })
     })
 
+    it('are waited for no longer for one prompt that they never tell of than for many', async () => {
+      await tell()
+      for (let first = 0; first < 50; first += 10) await serve(range(first, first + 8))
+      await tell()
+      await opened.advance(1_000)
+      await tell()
+      for (let first = 0; first < 50; first += 10) expect(await cached(range(first, first + 8))).toMatchObject({ a: 0 })
+    })
+
+    it('take back what they had told of, though it was asked for again without a word from them', async () => {
+      await tell({ stored: chain(range(0, 8)) })
+      await serve(range(0, 8))
+      await serve(range(0, 8))
+      await tell({ stored: chain(range(100, 108)), removed: chain(range(0, 8)).slice(8) })
+      expect(await cached(range(0, 8))).toMatchObject({ a: 4 * BLOCK_TOKENS })
+    })
+
+    it('take it back as soon from behind a prompt that is still waited for', async () => {
+      await tell({ stored: chain(range(0, 8)) })
+      await serve(range(50, 58))
+      await serve(range(0, 8))
+      await tell({ removed: chain(range(0, 8)).slice(8) })
+      await tell({ stored: chain(range(50, 58)) })
+      expect(await cached(range(0, 8))).toMatchObject({ a: 4 * BLOCK_TOKENS })
+      expect(await cached(range(50, 58))).toMatchObject({ a: 8 * BLOCK_TOKENS })
+    })
+
+    it('take it back from a request that never got to prefill', async () => {
+      await tell({ stored: chain(range(0, 8)) })
+      const { lease } = await admitted(opened.cluster.admit({ ...asked(range(0, 8)), avoid: ['b'] }))
+      await lease.release(outcome({ result: 'client_gone' }))
+      await tell({ removed: chain(range(0, 8)).slice(8) })
+      expect(await cached(range(0, 8))).toMatchObject({ a: 4 * BLOCK_TOKENS })
+    })
+
     it('leave a request that runs its blocks, which its siblings will find', async () => {
       await tell()
       const { lease } = await admitted(opened.cluster.admit({ ...asked(range(0, 8)), avoid: ['b'] }))

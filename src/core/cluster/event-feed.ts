@@ -15,8 +15,8 @@ interface Untold {
   readonly hi: number
   /** When it was let go, as the index counts. */
   readonly stamp: number
-  /** The first step since; null: none. */
-  seenAt: number | null
+  /** How long events are waited for, from the first step since; null: there was none. 0: they have told of it. */
+  waitUntil: number | null
 }
 
 /** How far one engine's feed of KV events has come. */
@@ -56,6 +56,8 @@ export class EventFeed {
     const goesOn = isOurs && feed.seq === this.#seq + 1 && index.exact.clears(engine) === this.#clears
     if (!feed.reset && !goesOn) return 'resync'
     if (feed.reset) this.#begin(index, engine)
+    // Also before: what was told already may be gone with this step, and would be waited for.
+    if (this.#complete) this.#listen(index, { engine, now })
     if (!index.tell(engine, feed.stored, feed.removed)) this.#isShort = true
     const isNew = feed.reset || !this.#complete
     this.#epoch = feed.epoch
@@ -75,16 +77,24 @@ export class EventFeed {
     this.resyncs += 1
   }
 
-  /** A request has ended that was prefilled: its prompt is believed cached until an event says so, and then no more. */
-  ended(blocks: Uint32Array, stamp: number): void {
+  /** A request has ended: its prompt is believed cached until an event says so, and then no more. @param prefilled false: no event will come of it */
+  ended(blocks: Uint32Array, stamp: number, prefilled: boolean): void {
     if (this.#epoch < 0 || blocks.length === 0) return
-    this.#untold.push({ lo: blocks.at(-2)!, hi: blocks.at(-1)!, stamp, seenAt: null })
+    this.#untold.push({ lo: blocks.at(-2)!, hi: blocks.at(-1)!, stamp, waitUntil: prefilled ? null : 0 })
     if (this.#untold.length > MOST_UNTOLD) this.#untold.shift()
+  }
+
+  #listen(index: PrefixIndex, { engine, now }: { readonly engine: number; readonly now: number }): void {
+    for (const one of this.#untold) {
+      if (index.exact.has(engine, one.lo, one.hi)) one.waitUntil = 0
+      else one.waitUntil ??= now + LINGER_MS
+    }
   }
 
   /** What ended before the first request of which nothing was heard yet is the events' business alone. */
   #disbelieve(all: boolean, index: PrefixIndex, { engine, now }: { readonly engine: number; readonly now: number }): void {
-    const waiting = all ? -1 : this.#untold.findIndex((one) => !index.exact.has(engine, one.lo, one.hi) && now - (one.seenAt ??= now) < LINGER_MS)
+    this.#listen(index, { engine, now })
+    const waiting = all ? -1 : this.#untold.findIndex(({ waitUntil }) => waitUntil! > now)
     const told = this.#untold.splice(0, waiting < 0 ? Infinity : waiting)
     const stamp = all ? index.stamp : told.at(-1)?.stamp
     if (stamp !== undefined) index.sweep(engine, stamp)

@@ -213,7 +213,7 @@ export class RoutingBooks implements Books {
     if (leg.live.pin === null && keepBlocks === Infinity && leg.book.caches(leg.engine.spec)) {
       this.#index.release(this.#index.pin(leg.book.number, admission.blocks, admission.blocks.length >> 1))
     }
-    if (keepBlocks === Infinity) leg.book.feed.ended(admission.blocks, this.#index.stamp)
+    leg.book.feed.ended(admission.blocks, this.#index.stamp, keepBlocks === Infinity)
     leg.live = null
     leg.book.requests -= 1
     if (admission.adapter !== null) leg.book.adapters.end(admission.adapter)
