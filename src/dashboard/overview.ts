@@ -24,7 +24,8 @@ function cell(text: string, kind = ''): HTMLTableCellElement {
 
 const number = (value: number | null | undefined, unit = '') => cell(value === null || value === undefined ? '–' : Math.round(value * 10) / 10 + unit, 'number')
 
-const toneOf = (state: EngineState) => (state === 'up' || state === 'unknown' ? state : 'down')
+/** `held`: well, and not chosen now. */
+const toneOf = (state: EngineState) => (state === 'unhealthy' || state === 'circuit' ? 'down' : state === 'up' || state === 'unknown' ? state : 'held')
 
 function row({ pool, engine, state, says }: Line): HTMLTableRowElement {
   const tr = document.createElement('tr')

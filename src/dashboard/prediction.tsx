@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact'
 import { cachedTokensOf } from './cached-tokens.ts'
 import { Chart } from './chart.tsx'
 import { count, ms, percent, plural, quantile } from './format.ts'
@@ -52,7 +53,11 @@ export function Prediction({ decisions }: { readonly decisions: readonly Decisio
           title="Cached tokens"
           pairs={tokens}
           format={count}
-          empty="No engine has said how many tokens it had cached. vLLM does with --enable-prompt-tokens-details; requests whose prefill was elsewhere say nothing of it."
+          empty={
+            <>
+              No engine has said how many tokens it had cached. vLLM does with <code>--enable-prompt-tokens-details</code>; requests whose prefill was elsewhere say nothing of it.
+            </>
+          }
           says={`off by ${count(quantile(missed, 0.5))} tokens in the median (${count(quantile(missed, 0.9))} at p90), ${plural(tokens.length, 'request')}`}
         />
       </div>
@@ -64,7 +69,7 @@ interface FigureProps {
   readonly title: string
   readonly pairs: readonly Pair[]
   readonly format: (value: number) => string
-  readonly empty: string
+  readonly empty: ComponentChildren
   readonly says: string
 }
 

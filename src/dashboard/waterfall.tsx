@@ -58,7 +58,9 @@ function Bar({ row: { decision, spans, totalMs }, most }: { readonly row: Row; r
   return (
     <li>
       <span class="when">{clock(decision.at)}</span>
-      <span class="who">{engineOf(decision)}</span>
+      <span class="who" title={engineOf(decision)}>
+        {engineOf(decision)}
+      </span>
       <span class="bar" role="img" aria-label={words} title={words}>
         {spans.map((span) => (
           <i key={span.name} class={`tone-${span.tone}`} style={{ width: `${(span.ms / most) * 100}%` }} />

@@ -160,8 +160,8 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     expect((await leastContrast(page)).ratio, JSON.stringify(await leastContrast(page))).toBeGreaterThanOrEqual(4.5)
   })
 
-  it('needs no sideways scroll on a phone, open decisions included', async () => {
-    const { page } = await open(`${world.url}/dashboard`, { viewport: { width: 360, height: 740 } })
+  it.each([360, 1000, 1230])('needs no sideways scroll at %i pixels, open decisions included', async (width) => {
+    const { page } = await open(`${world.url}/dashboard`, { viewport: { width, height: 740 } })
     await isLive(page)
     expect(await overflow(page)).toBeLessThanOrEqual(0)
     await page.locator('tr[data-decision] button').first().click()
