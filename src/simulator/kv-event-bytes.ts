@@ -25,6 +25,7 @@ export type WireEvent =
       readonly lora_name: string | null
       readonly extra_keys: readonly (readonly Packable[] | null)[] | null
       readonly group_idx: number
+      readonly kv_cache_spec_kind: string | null
     }
   | { readonly type: 'BlockRemoved'; readonly block_hashes: readonly BlockHash[]; readonly medium: string | null; readonly group_idx: number }
   | { readonly type: 'AllBlocksCleared' }

@@ -30,6 +30,7 @@ export function wireEvents(changes: readonly CacheChange[], blockTokens: number)
       lora_name: content.adapter,
       extra_keys: extra.map((keys) => (keys.length === 0 ? null : keys)),
       group_idx: 0,
+      kv_cache_spec_kind: 'full_attention',
     }
   })
 }

@@ -9,6 +9,7 @@ import type { OpenEventSocket } from '../../src/platform/node/bridge/sockets.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { listenForStatus, statusMetrics } from '../../src/platform/node/bridge/status.ts'
 import { endpointsOf } from '../../src/platform/node/bridge/engines.ts'
+import { framed, stored as storedEvent } from '../core/kv-events/events.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
 import { BLOCK_TOKENS, hasZmq, openBridgeWorld, until, type BridgeWorld, type Wish } from './bridge-world.ts'
 import { firstlight } from './run-cli.ts'
@@ -148,10 +149,14 @@ describe('firstlight bridge', () => {
   it('finds event sockets by what vLLM says of them, seen from outside', () => {
     const said = { enable_kv_cache_events: true, publisher: 'zmq', endpoint: 'tcp://*:5557', replay_endpoint: 'tcp://*:5558', buffer_steps: 10_000, topic: '' }
     const first = { host: '10.0.0.1', rank: '0' }
-    expect(endpointsOf({ 0: said, 1: { ...said, endpoint: 'tcp://*:5559' } }, { ...first, rank: '1' })?.endpoint).toBe('tcp://10.0.0.1:5559')
+    const one = { host: 'gpu', rank: null }
+    expect(endpointsOf({ 0: said, 1: { ...said, endpoint: 'tcp://*:5559' } }, { ...first, rank: '1' })).toMatchObject({ endpoint: 'tcp://10.0.0.1:5559' })
     expect(endpointsOf({ 0: said }, first)).toEqual({ endpoint: 'tcp://10.0.0.1:5557', replayEndpoint: 'tcp://10.0.0.1:5558', topic: '' })
     expect(endpointsOf({ 0: { ...said, replay_endpoint: null, topic: 'kv' } }, { ...first, host: 'gpu' })).toEqual({ endpoint: 'tcp://gpu:5557', replayEndpoint: null, topic: 'kv' })
-    for (const nothing of [{}, null, { 0: { ...said, enable_kv_cache_events: false } }, { 0: { ...said, publisher: 'null' } }]) expect(endpointsOf(nothing, first)).toBeNull()
+    // One of several servers says its own rank alone; one server of several ranks has a cache for each.
+    expect(endpointsOf({ 3: said }, one)).toMatchObject({ endpoint: 'tcp://gpu:5557' })
+    expect(endpointsOf({ 0: said, 1: said }, one)).toBe('ranks')
+    for (const nothing of [{}, null, { 0: { ...said, enable_kv_cache_events: false } }, { 0: { ...said, publisher: 'null' } }]) expect([endpointsOf(nothing, first), endpointsOf(nothing, one)]).toEqual(['none', 'none'])
   })
 })
 
@@ -159,6 +164,7 @@ interface SentFeed {
   readonly engine: string
   readonly seq: number
   readonly reset: boolean
+  readonly complete: boolean
   readonly stored: string
 }
 
@@ -236,6 +242,19 @@ describe('what a gateway answers a bridge', () => {
     expect(sent).toHaveLength(2)
     expect(poster.stateOf(listener)).toBe('stale')
     expect(lines.filter(({ event }) => event === 'gateway refuses the feed').map(({ fields }) => fields['next'])).toEqual([expect.stringContaining('another bridge')])
+  })
+
+  it('is asked for no more once an engine began anew with blocks that do not fit, but for the end of what was told', async () => {
+    const { poster, stream, sent, clock, close } = await posterBefore([state('ok')])
+    stream.replayed([framed(0, [storedEvent({ prompt: span(0, 32), blockTokens: 16 })], 1000)], 0)
+    await poster.round()
+    await poster.round()
+    stream.replayed([framed(0, [storedEvent({ prompt: span(0, 48), blockTokens: 24 })], 2000)], 0)
+    await poster.round()
+    clock.now = 5000
+    await poster.round()
+    close()
+    expect(sent.map(({ reset, complete, stored: blocks }) => [reset, complete, blocks.length > 0])).toEqual([[true, true, false], [false, true, true], [true, false, false]])
   })
 
   it('is asked for with a sign of life when nothing changes', async () => {

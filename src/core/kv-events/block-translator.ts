@@ -1,12 +1,6 @@
 import { absorbWords, chainSeed, endBlock, type ChainState } from '../tokens/block-hash.ts'
-import type { BlocksStored, EngineHash, KvEvent } from './event-batch.ts'
-
-/** Is told which of our blocks, by their chained hashes, the engine holds. One block may be held several times over. */
-export interface BlockSink {
-  hold(lo: number, hi: number): void
-  drop(lo: number, hi: number): void
-  clear(): void
-}
+import type { BlocksStored, KvEvent } from './event-batch.ts'
+import { type BlockSink, Known, KnownBlocks } from './known-blocks.ts'
 
 /** How a pool names its blocks. */
 export interface PoolBlocks {
@@ -15,38 +9,30 @@ export interface PoolBlocks {
   readonly blockTokens: number
 }
 
-/** An engine's block as we know it: the chain up to its end. */
-interface Known {
-  /** Of the chain; inside a block of ours, what the chain has taken in of it. */
-  readonly lo: number
-  readonly hi: number
-  /** Engine blocks since the last end of a block of ours; 0: one ends here. */
-  readonly open: number
-  /** Physical copies: two requests that computed the same block side by side leave two. */
-  copies: number
-}
-
 /** Where the blocks lie that routing counts on as cached; older engines do not say. */
 const DEVICE = 'GPU'
+
+/** Kinds of attention that read all that came before: of these a block stays till it is evicted, from the end first. */
+const DENSE: readonly (string | null)[] = ['full_attention', 'mla_attention', 'sink_full_attention']
 
 /**
  * From an engine's own block hashes, which nobody else can compute, to ours, by the token ids that events carry. The
  * engine's hash of a parent leads to its chain, which goes on from there with the seed of our prompts: model, adapter
- * and salt. Where a block of ours spans several of the engine's, the last of these stands for it.
+ * and salt. A block of ours may span several of the engine's.
  */
 export class BlockTranslator {
   readonly #pool: PoolBlocks
-  readonly #sink: BlockSink
-  readonly #known = new Map<EngineHash, Known>()
+  readonly #known: KnownBlocks
   readonly #seeds = new Map<string, ChainState>()
   #engineBlockTokens: number | null = null
   #group: number | null = null
+  #isDense = false
   /** Blocks that could not be named: their parent is unknown, or more than tokens makes them (pictures, embeddings). */
   unnamed = 0
 
   constructor(pool: PoolBlocks, sink: BlockSink) {
     this.#pool = pool
-    this.#sink = sink
+    this.#known = new KnownBlocks(sink)
   }
 
   /** Tokens in a block of the engine; null: none was stored yet. */
@@ -63,18 +49,36 @@ export class BlockTranslator {
     if (event.kind === 'cleared') this.clear()
     else if (event.medium !== null && event.medium !== DEVICE) return
     else if (event.kind === 'stored') this.#store(event)
-    else if (event.group === (this.#group ?? event.group)) for (const hash of event.hashes) this.#remove(hash)
+    else if (event.group === (this.#group ?? event.group)) for (const hash of event.hashes) this.#known.remove(hash)
   }
 
   clear(): void {
     this.#known.clear()
-    this.#sink.clear()
+  }
+
+  /** The engine begins another life, with other settings perhaps. */
+  restart(): void {
+    this.clear()
+    this.#engineBlockTokens = null
+    this.#group = null
+  }
+
+  /**
+   * Of models with several kinds of attention the first dense group stands for all: no engine finds more of a prompt than
+   * there, while what has left a window is missing in the others. The first of any kind stands in till one is heard of.
+   */
+  #follows({ group, attention }: BlocksStored): boolean {
+    const isDense = DENSE.includes(attention)
+    if (this.#group !== null && isDense && !this.#isDense && group !== this.#group) this.restart()
+    if (this.#group === null) {
+      this.#group = group
+      this.#isDense = isDense
+    }
+    return group === this.#group
   }
 
   #store(event: BlocksStored): void {
-    // Of models with several kinds of attention the first one heard of stands for all.
-    this.#group ??= event.group
-    if (event.group !== this.#group || event.blockTokens < 1) return
+    if (event.blockTokens < 1 || !this.#follows(event)) return
     this.#engineBlockTokens ??= event.blockTokens
     const start = event.parent === null ? this.#seedOf(event) : this.#known.get(event.parent)
     const fits = this.fits && event.blockTokens === this.#engineBlockTokens && event.tokens.length === event.hashes.length * event.blockTokens
@@ -83,36 +87,20 @@ export class BlockTranslator {
       return
     }
     const state: ChainState = { lo: start.lo, hi: start.hi }
-    let open = 'open' in start ? start.open : 0
+    let before = start instanceof Known ? start : null
     for (const [index, hash] of event.hashes.entries()) {
       if (!isPlain(event, index)) {
         this.unnamed += event.hashes.length - index
         return
       }
       absorbWords(state, event.tokens, index * event.blockTokens, (index + 1) * event.blockTokens)
-      open += 1
+      let open: number = (before?.open ?? 0) + 1
       if (open * event.blockTokens === this.#pool.blockTokens) {
         endBlock(state, this.#pool.blockTokens)
         open = 0
       }
-      this.#add(hash, state, open)
+      before = this.#known.add(hash, state, { open, before })
     }
-  }
-
-  #add(hash: EngineHash, { lo, hi }: ChainState, open: number): void {
-    const known = this.#known.get(hash)
-    if (known !== undefined) known.copies += 1
-    else this.#known.set(hash, { lo, hi, open, copies: 1 })
-    if (open === 0 && known === undefined) this.#sink.hold(lo, hi)
-  }
-
-  #remove(hash: EngineHash): void {
-    const known = this.#known.get(hash)
-    if (known === undefined) return
-    known.copies -= 1
-    if (known.copies > 0) return
-    this.#known.delete(hash)
-    if (known.open === 0) this.#sink.drop(known.lo, known.hi)
   }
 
   /** null: what makes the first block is more than its tokens, or an adapter without a name. */

@@ -1,4 +1,4 @@
-import type { BlockSink } from './block-translator.ts'
+import type { BlockSink } from './known-blocks.ts'
 import type { KvFeed } from './feed.ts'
 
 /** The part of a step that the log knows. */

@@ -23,6 +23,8 @@ export interface BlocksStored {
   readonly extraKeys: readonly (readonly Msgpack[] | null)[]
   /** Of models with several kinds of attention. */
   readonly group: number
+  /** The group's kind (vLLM's KVCacheSpecKind: `full_attention`, `sliding_window`, …); null: an engine too old to say. */
+  readonly attention: string | null
 }
 
 /** `unnamed`: an adapter of which an old engine tells the number only. */
@@ -88,6 +90,7 @@ function eventOf(given: Msgpack): KvEvent | null {
     medium: textOf(fields('medium')),
     extraKeys: extraKeysOf(fields('extra_keys')),
     group: groupOf(fields),
+    attention: textOf(fields('kv_cache_spec_kind')),
   }
 }
 

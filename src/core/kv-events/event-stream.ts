@@ -103,8 +103,8 @@ export class EventStream {
       this.#take(framed.seq, batch)
       return 'taken'
     }
-    // Older than what is known, and made before it: a repeat.
-    if (framed.seq <= this.#seq && batch.atS <= this.#atS) return 'taken'
+    // Older than what is known, and made before it: a repeat, unless a clock was set back between two lives.
+    if (framed.seq <= this.#seq && batch.atS <= this.#atS && !(this.#doubted && this.#replays)) return 'taken'
     if (framed.seq > this.#seq + 1 && this.#seq !== NONE && framed.seq !== this.#gapBefore) this.counts.gaps += 1
     this.#gapBefore = framed.seq
     if (this.#replays) return 'replay'
@@ -186,7 +186,7 @@ export class EventStream {
     this.#atS = Number.NEGATIVE_INFINITY
     this.#complete = false
     this.#pastUnasked = false
-    this.#translator.clear()
+    this.#translator.restart()
   }
 
   /** null: unreadable, so that nobody knows what it changed. */

@@ -102,6 +102,44 @@ describe('translating an engine’s blocks', () => {
     expect([...held.keys()]).toEqual(measured(span(5, 32)))
   })
 
+  it('follows the group with full attention, though one with a window and smaller blocks was heard of first', () => {
+    const { own, held, tell } = translator(32)
+    tell(stored({ prompt: span(5, 64), blockTokens: 16, attention: 'sliding_window' }), stored({ prompt: span(5, 64), blockTokens: 32, group: 1, attention: 'full_attention' }))
+    expect([own.engineBlockTokens, own.fits]).toEqual([32, true])
+    expect([...held.keys()]).toEqual(measured(span(5, 64), { blockTokens: 32 }))
+  })
+
+  it('holds of several groups what the first with full attention holds', () => {
+    for (const kinds of [['sliding_window', 'full_attention'], ['full_attention', 'sliding_window'], ['mamba', 'sink_full_attention', 'full_attention']]) {
+      const dense = kinds.findIndex((kind) => kind.includes('full'))
+      const { held, tell } = translator()
+      const prompt = { prompt: span(5, 64), blockTokens: 16 }
+      for (const [group, attention] of kinds.entries()) tell(stored({ ...prompt, group, attention }))
+      for (const group of kinds.keys()) if (group !== dense) tell(removed({ ...prompt, group }, 0))
+      expect([...held.keys()], kinds.join()).toEqual(measured(span(5, 64)))
+      tell(removed({ ...prompt, group: dense }, 3))
+      expect([...held.keys()], kinds.join()).toEqual(measured(span(5, 48)))
+    }
+  })
+
+  it('follows the only group there is, whatever its attention', () => {
+    const { held, tell } = translator()
+    tell(stored({ prompt: span(5, 32), blockTokens: 16, attention: 'sliding_window' }))
+    expect(held.size).toBe(2)
+  })
+
+  it('holds a block of its own only while all of the engine’s in it are there', () => {
+    const { held, tell } = translator(64)
+    const prompt = { prompt: span(5, 128), blockTokens: 16 }
+    tell(stored(prompt))
+    tell(removed(prompt, 1))
+    expect([...held.keys()]).toEqual(measured(span(5, 128), { blockTokens: 64 }).slice(1))
+    tell(removed(prompt, 4), removed(prompt, 7))
+    expect(held.size).toBe(0)
+    tell(stored({ ...prompt, prompt: span(5, 32), from: 1 }))
+    expect([...held.keys()]).toEqual(measured(span(5, 64), { blockTokens: 64 }))
+  })
+
   it('makes one block of several of the engine’s', () => {
     const { held, tell } = translator(64)
     tell(stored({ prompt: span(5, 100), blockTokens: 16 }))
@@ -134,10 +172,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 )
 
 describe('translating against a naive cache', () => {
-  it('holds exactly the blocks that the cache holds, after any history, duplicates and evictions in any order included', () => {
+  it.each([1, 2, 3])('holds exactly the blocks that the cache holds, %i of its own in each, after any history, duplicates and evictions in any order included', (ratio) => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-        const { held, tell } = translator(2)
+        const { held, tell } = translator(2 * ratio)
         // Physical blocks; the same content may lie in several, as where two requests computed it side by side.
         let cache: { readonly what: Stored; readonly at: number; readonly name: string }[] = []
         for (const one of steps) {
@@ -158,7 +196,13 @@ describe('translating against a naive cache', () => {
             for (const [at, block] of names.entries()) if (at >= from) cache.push({ what, at, name: block })
             tell(stored({ ...what, from }))
           }
-          expect([...held.keys()].sort()).toEqual([...new Set(cache.map((block) => block.name))].sort())
+          const there = new Set(cache.map((block) => block.name))
+          const whole = cache.flatMap(({ what, at }) => {
+            if ((at + 1) % ratio !== 0) return []
+            const names = measured(what.prompt, { blockTokens: 2, salt: what.salt ?? null }).slice(at + 1 - ratio, at + 1)
+            return names.every((block) => there.has(block)) ? [measured(what.prompt, { blockTokens: 2 * ratio, salt: what.salt ?? null })[(at + 1) / ratio - 1]!] : []
+          })
+          expect([...held.keys()].sort()).toEqual([...new Set(whole)].sort())
         }
       }),
       { numRuns: 300 },

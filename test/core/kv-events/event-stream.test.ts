@@ -169,6 +169,29 @@ describe('EventStream', () => {
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 2, 1])
   })
 
+  it('learns anew how large the blocks of an engine are that began anew', () => {
+    const [stream, engine] = [open(), new Engine()]
+    catchUp(stream, engine)
+    hear(stream, engine, engine.store(1))
+    engine.restart()
+    hear(stream, engine, engine.publish([stored({ prompt: span(0, 16), blockTokens: 2 })]))
+    expect([stream.engineBlockTokens, stream.isComplete, stream.unnamedBlocks, stream.log.size]).toEqual([2, true, 0, 4])
+    engine.restart()
+    hear(stream, engine, engine.publish([stored({ prompt: span(0, 16), blockTokens: 8 })]))
+    expect([stream.engineBlockTokens, stream.fits, stream.isComplete, stream.log.size]).toEqual([8, false, false, 0])
+  })
+
+  it('asks whether it is another life while in doubt, though the engine’s clock was set back', () => {
+    const [stream, engine] = [open(), new Engine()]
+    catchUp(stream, engine)
+    for (const number of [1, 2, 3]) hear(stream, engine, engine.store(number))
+    engine.restart()
+    engine.clockS = 10
+    stream.doubt()
+    hear(stream, engine, engine.store(4))
+    expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 1, 1])
+  })
+
   it('finds what was published last and never came', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)

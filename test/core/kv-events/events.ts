@@ -12,6 +12,8 @@ export interface Stored {
   readonly adapter?: string | null
   readonly medium?: string | null
   readonly group?: number
+  /** null: an engine too old to say. */
+  readonly attention?: string | null
 }
 
 /** The engine's own hashes: a digest nobody can guess, seeded with what the engine likes. */
@@ -26,7 +28,7 @@ export function engineHashes({ prompt, blockTokens, salt = null, adapter = null 
 }
 
 export function stored(what: Stored): WireEvent {
-  const { prompt, from = 0, blockTokens, salt = null, adapter = null, medium = 'GPU', group = 0 } = what
+  const { prompt, from = 0, blockTokens, salt = null, adapter = null, medium = 'GPU', group = 0, attention = null } = what
   const hashes = engineHashes(what)
   const extra = hashes.map((_, at) => [...(adapter === null ? [] : [adapter]), ...(at === 0 && salt !== null ? [salt] : [])])
   return {
@@ -40,6 +42,7 @@ export function stored(what: Stored): WireEvent {
     lora_name: adapter,
     extra_keys: extra.slice(from).map((keys) => (keys.length === 0 ? null : keys)),
     group_idx: group,
+    kv_cache_spec_kind: attention,
   }
 }
 

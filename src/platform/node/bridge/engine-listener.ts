@@ -112,9 +112,9 @@ export class EngineListener {
     this.#heardAt = this.#parts.now()
     this.#missedChecks = 0
     if (!this.stream.fits && !this.#toldUnfit) {
-      this.#toldUnfit = true
       log.error('block sizes do not fit', { engine: id, engineBlockTokens: this.stream.engineBlockTokens, blockTokens: this.engine.pool.blockTokens, next: 'set block_tokens of the pool to a multiple of the engine’s block size' })
     }
+    this.#toldUnfit = !this.stream.fits
     if (this.#wasComplete && !this.stream.isComplete) log.warn('events lost', { engine: id, next: 'the cache is known in part until it is cleared or the engine restarts; a larger buffer_steps in --kv-events-config keeps more for replays' })
     this.#wasComplete = this.stream.isComplete
     this.#parts.changed()

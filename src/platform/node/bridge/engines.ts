@@ -20,6 +20,11 @@ function wanted(cluster: string, { model, blockTokens }: PoolSettings, config: E
   return { cluster, pool: { model, blockTokens }, id: config.id, config }
 }
 
+const NEXT = {
+  none: 'start it with --kv-events-config, or name its sockets in kv_events of the configuration',
+  ranks: 'make each rank an engine of its own with the same url and `headers: { X-data-parallel-rank: "0" }`, so that requests go where the blocks are',
+} as const
+
 const ANSWER_MS = 5_000
 const AGAIN_MS = 5_000
 
@@ -32,8 +37,8 @@ export async function located({ config, ...engine }: WantedEngine, log: Log, sig
   if (config.kvEvents !== null) return { ...engine, events: config.kvEvents }
   for (let tries = 0; !signal.aborted; tries++) {
     const asked = await ask(config)
-    if (asked === 'none') {
-      log.warn('engine publishes no KV events', { engine: engine.id, next: 'start it with --kv-events-config, or name its sockets in kv_events of the configuration' })
+    if (asked === 'none' || asked === 'ranks') {
+      log.warn(asked === 'none' ? 'engine publishes no KV events' : 'engine has a cache for each of its data-parallel ranks', { engine: engine.id, next: NEXT[asked] })
       return null
     }
     if (asked !== 'away') return { ...engine, events: asked }
@@ -46,27 +51,33 @@ export async function located({ config, ...engine }: WantedEngine, log: Log, sig
   return null
 }
 
-async function ask({ url, key, headers }: EngineConfig): Promise<EventEndpoints | 'none' | 'away'> {
+async function ask({ url, key, headers }: EngineConfig): Promise<EventEndpoints | 'none' | 'ranks' | 'away'> {
   try {
     const response = await fetch(`${url}/kv_event_sources`, { headers: { ...headers, ...(key === null ? {} : { authorization: `Bearer ${key}` }) }, signal: AbortSignal.timeout(ANSWER_MS), redirect: 'error' })
     if (response.status >= 500) return 'away'
     if (response.status !== 200) return 'none'
-    return endpointsOf(await response.json(), { host: new URL(url).hostname, rank: rankOf(headers) }) ?? 'none'
+    return endpointsOf(await response.json(), { host: new URL(url).hostname, rank: rankOf(headers) })
   } catch {
     return 'away'
   }
 }
 
-/** An engine that is one data-parallel rank of several behind an address is told apart by this header. */
-function rankOf(headers: EngineConfig['headers']): string {
-  return Object.entries(headers).find(([name]) => name.toLowerCase() === 'x-data-parallel-rank')?.[1] ?? '0'
+/** An engine that is one data-parallel rank of several behind an address is told apart by this header. null: it has none. */
+function rankOf(headers: EngineConfig['headers']): string | null {
+  return Object.entries(headers).find(([name]) => name.toLowerCase() === 'x-data-parallel-rank')?.[1] ?? null
 }
 
-/** What vLLM says of its sockets, from where it stands: `tcp://*:5557`. null: it publishes nothing, or not by ZeroMQ. */
-export function endpointsOf(sources: unknown, { host, rank }: { readonly host: string; readonly rank: string }): EventEndpoints | null {
-  const own = typeof sources === 'object' && sources !== null ? (sources as Record<string, unknown>)[rank] : undefined
+/**
+ * What vLLM says of its sockets, by rank and from where it stands: `tcp://*:5557`. `none`: it publishes nothing, or not by
+ * ZeroMQ. `ranks`: several publish, and requests may go to any.
+ */
+export function endpointsOf(sources: unknown, { host, rank }: { readonly host: string; readonly rank: string | null }): EventEndpoints | 'none' | 'ranks' {
+  const byRank = typeof sources === 'object' && sources !== null ? (sources as Record<string, unknown>) : {}
+  const ranks = rank === null ? Object.keys(byRank) : [rank]
+  if (ranks.length > 1) return 'ranks'
+  const own = byRank[ranks[0] ?? '']
   const { enable_kv_cache_events: enabled, publisher, endpoint, replay_endpoint: replay, topic } = (own ?? {}) as Record<string, unknown>
-  if (enabled !== true || publisher !== 'zmq' || typeof endpoint !== 'string') return null
+  if (enabled !== true || publisher !== 'zmq' || typeof endpoint !== 'string') return 'none'
   const reached = (address: string) => address.replace(/^tcp:\/\/(\*|0\.0\.0\.0|\[?::\]?):/, `tcp://${host}:`)
   return { endpoint: reached(endpoint), replayEndpoint: typeof replay === 'string' ? reached(replay) : null, topic: typeof topic === 'string' ? topic : '' }
 }

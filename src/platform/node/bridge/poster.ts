@@ -124,8 +124,9 @@ export class Poster {
   }
 
   #isDue({ listener, sentAt, heldUntil }: Line, now: number): boolean {
-    if (!listener.isHeard || !listener.stream.fits || now < heldUntil) return false
-    return listener.stream.log.isDue || now - sentAt >= this.#options.heartbeatMs
+    if (!listener.isHeard || now < heldUntil) return false
+    // An engine that came back with blocks that do not fit: what was told of it ends, and then nobody speaks for it.
+    return listener.stream.log.isDue || (listener.stream.fits && now - sentAt >= this.#options.heartbeatMs)
   }
 
   #steps(): Step[] {
