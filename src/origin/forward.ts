@@ -1,4 +1,5 @@
 /** Walks a request through engines until one answers: before the first byte a failure costs an attempt, after it the stream. */
+import { bookingKey } from '../core/cluster/bookings.ts'
 import type { AttemptFailure } from '../core/cluster/contract.ts'
 import { Failure } from '../failure.ts'
 import type { EngineTarget, Ports } from '../ports.ts'
@@ -22,11 +23,12 @@ export type Suspect = (route: PoolRoute, engine: EngineTarget) => void
  */
 export async function forward(exchange: Exchange, ports: Ports, digests: Digests, suspect?: Suspect): Promise<Response> {
   const stages = new Stages(exchange.stages)
-  const failed: AttemptFailed[] = []
+  const failed: Failed[] = []
   try {
     return await walk(exchange, { ports, digests, suspect, stages, failed })
   } catch (error) {
     const result = exchange.signal.aborted ? 'client_gone' : 'refused'
+    if (result === 'refused') excuse(exchange, ports, failed)
     exchange.onEnd?.({ served: null, status: null, result, usage: null, failedAttempts: failed.map(({ failure }) => failure), stages: stages.snapshot() })
     throw error
   }
@@ -37,8 +39,12 @@ interface Walk {
   readonly digests: Digests
   readonly suspect: Suspect | undefined
   readonly stages: Stages
-  /** Filled on the way. */
-  readonly failed: AttemptFailed[]
+  /** Filled on the way, one an attempt. */
+  readonly failed: Failed[]
+}
+
+interface Failed extends AttemptFailed {
+  readonly route: PoolRoute
 }
 
 /** A decode engine that failed on what a prefill engine left for it: that one may have died, and it may be well. */
@@ -65,7 +71,7 @@ async function walk(exchange: Exchange, { ports, digests, suspect, stages, faile
     }
     const outcome = await attempt({ exchange, ports, placed, stages, earlier: [...failed] })
     if (!('failure' in outcome)) return outcome
-    failed.push(outcome)
+    failed.push({ ...outcome, route: placed.route })
     suspect?.(placed.route, outcome.engine)
     const cluster = placed.route.cluster.id
     const engine = outcome.engine.id
@@ -74,6 +80,19 @@ async function walk(exchange: Exchange, { ports, digests, suspect, stages, faile
     avoid.set(cluster, [...(avoid.get(cluster) ?? []), engine])
   }
   throw failureOfAttempts(failed)
+}
+
+/**
+ * Where two engines answered with a 5xx and nobody answered otherwise, the request is to blame, and no circuit counts it.
+ * One that broke the connection is not well, whoever broke it: that counts.
+ */
+function excuse({ id, scope }: Exchange, ports: Ports, failed: readonly Failed[]): void {
+  const said = failed.map((one, at) => ({ ...one, booking: bookingKey({ id, attempt: at }) })).filter(({ failure }) => failure === 'status_5xx')
+  if (new Set(said.map(({ engine }) => engine)).size < 2) return
+  ports.log.warn('request_at_fault', { id })
+  for (const { route, engine, booking } of said) {
+    scope.background(ports.cluster(route.cluster.id, route.pool.model).observe([{ kind: 'excused', engine: engine.id, booking }]))
+  }
 }
 
 /** What the client is told when engines were tried and all failed. The last one speaks, unless none was ever reached. */

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Admission, ClusterDigest, PoolConfig, Refusal, Resume } from '../../src/core/cluster/contract.ts'
 import type { Admitted, Cluster, Lease } from '../../src/ports.ts'
+import { bookingKey } from '../../src/core/cluster/bookings.ts'
 import { admission, engine, engines, failed, outcome, pool, probe, stats } from './cluster-fixtures.ts'
 
 /** One cluster object on some runtime, with its clock in our hands. */
@@ -326,6 +327,30 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
         await (await admit({ avoid: ['b'] })).lease.release(outcome({ result: 'engine_refused', status: 400 }))
       }
       expect((await circuits())['a']).toBe('closed')
+    })
+
+    it('forgets failures that were the request’s, also when they had opened it, and none of the others', async () => {
+      await failOn('a', 1)
+      const poison = []
+      for (let index = 0; index < 2; index++) {
+        const asked = admission({ avoid: ['b'] })
+        await (await admitted(opened.cluster.admit(asked))).lease.release({ ...failed, failure: 'status_5xx', status: 500 })
+        poison.push({ kind: 'excused' as const, engine: 'a', booking: bookingKey(asked) })
+      }
+      expect((await circuits())['a']).toBe('open')
+      await opened.cluster.observe(poison)
+      expect((await circuits())['a']).toBe('closed')
+      await opened.cluster.observe(poison)
+      await failOn('a', 1)
+      expect((await circuits())['a']).toBe('closed')
+      await failOn('a', 1)
+      expect((await circuits())['a']).toBe('open')
+    })
+
+    it('counts what hung as a failure of its engine', async () => {
+      await (await admit({ avoid: ['b'] })).lease.release({ ...failed, failure: 'first_byte_timeout' })
+      const { engines: [a, b] } = await opened.cluster.digest()
+      expect([a!.failuresTotal, b!.failuresTotal]).toEqual([1, 0])
     })
 
     it('lets one trial through when the time is over, and closes at its first token', async () => {

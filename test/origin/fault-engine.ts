@@ -6,6 +6,8 @@ import type { Socket } from 'node:net'
 export type Mode =
   | 'ok'
   | '500'
+  /** Is well, and answers every request with a 500. */
+  | '500_but_healthy'
   | 'busy'
   | 'busy_inside'
   /** As some versions have it: the code is text. */
@@ -141,6 +143,7 @@ class Engine implements FaultEngine {
       case 'paused':
         return
       case '500':
+      case '500_but_healthy':
         return json(500, { error: { message: `secret of ${this.url}`, type: 'InternalServerError', param: null, code: 500 } })
       case 'busy':
         return json(503, BUSY)

@@ -28,8 +28,8 @@ const ADMIN = 'admin-secret-for-tests'
 /** Sooner than tests grow old, later than anything healthy. */
 const FIRST_BYTE_MS = 700
 /** From this pool on the limit is so long that it ends nothing. */
-const PATIENT = 22
-const POOLS = 28
+const PATIENT = 23
+const POOLS = 29
 
 const times = async (count: number, one: () => Promise<Seen>) => {
   const all: Seen[] = []
@@ -211,6 +211,16 @@ export function faultTable(name: string, table: FaultTable): void {
       const seen = await stream()
       expect([502, 503]).toContain(seen.status)
       expect(seen.body).not.toContain('secret of')
+      await quiet()
+    })
+
+    test('takes no engine out of the choice for requests that all engines fail', async () => {
+      set('500_but_healthy', 0, 1, 2)
+      // As many as open a circuit, and one more.
+      expect(statuses(await times(4, stream))).toEqual([502, 502, 502, 502])
+      await quiet()
+      set('ok', 0, 1, 2)
+      expect(statuses(await times(3, stream))).toEqual([200, 200, 200])
       await quiet()
     })
 

@@ -79,6 +79,54 @@ describe('a request that engines take turns to fail', () => {
   })
 })
 
+describe('a request that nobody can answer', () => {
+  const broken: Meeting = { status: 500 }
+  const said = async (world: World, routes: ReturnType<World['route']>[], changes = {}) => {
+    await forward(world.exchange(routes, changes), world.ports, world.digests).catch(() => {})
+    await world.settled()
+    return world.signals.map((signal) => [signal.cluster, signal.kind, signal.engine, signal.kind === 'excused' ? signal.booking : null])
+  }
+
+  it('is to blame where two engines answered it with a 5xx, in whatever cluster', async () => {
+    const two = new World({ 'c-a': [broken], 'c-b': [dead], 'c-d': [{ status: 502 }] })
+    expect(await said(two, [two.route('c', ['c-a', 'c-b', 'c-d'])])).toEqual([['c', 'excused', 'c-a', 'id-1#0'], ['c', 'excused', 'c-d', 'id-1#2']])
+    expect(two.logged).toContain('request_at_fault')
+    const apart = new World({ 'c1-a': [broken], 'c2-a': [broken] })
+    expect(await said(apart, [apart.route('c1', ['c1-a']), apart.route('c2', ['c2-a'])])).toEqual([['c1', 'excused', 'c1-a', 'id-1#0'], ['c2', 'excused', 'c2-a', 'id-1#1']])
+  })
+
+  it('is to blame where its stream begins with the error', async () => {
+    const inside: Meeting = { status: 200, body: 'data: {"error":{"message":"parser","code":500}}\n\n' }
+    const world = new World({ 'c-a': [inside], 'c-b': [inside] })
+    expect(await said(world, [world.route('c', ['c-a', 'c-b'])])).toHaveLength(2)
+  })
+
+  const blamed: readonly [string, readonly Meeting[], object?][] = [
+    ['another engine answers it', [broken, broken, { status: 200 }]],
+    ['another engine refuses it', [broken, broken, { status: 400 }]],
+    ['one engine alone is there', [broken]],
+    ['one engine answered and others broke the connection', [broken, dead, { fails: 'reset' }, { fails: 'first_byte_timeout' }]],
+    ['one engine answered and another is busy', [broken, { status: 503, body: 'currently busy' }]],
+    ['every engine broke the connection', [{ fails: 'reset' }, { fails: 'reset' }, { fails: 'reset', when: 'first_byte' }]],
+    ['it is bound to one engine', [broken, broken], { pinned: { cluster: 'c', engine: 'c-0' } }],
+  ]
+  for (const [when, meetings, changes] of blamed) {
+    it(`is not to blame where ${when}`, async () => {
+      const ids = meetings.map((_, at) => `c-${at}`)
+      const world = new World(Object.fromEntries(meetings.map((one, at) => [ids[at]!, [one]])))
+      expect(await said(world, [world.route('c', ids)], changes)).toEqual([])
+    })
+  }
+
+  it('is not to blame where its client left before the last word', async () => {
+    const world = new World({ 'c-a': [broken], 'c-b': [broken], 'c-d': ['hangs'] })
+    const work = said(world, [world.route('c', ['c-a', 'c-b', 'c-d'])])
+    while (world.sent.length < 3) await new Promise((turn) => setTimeout(turn, 0))
+    world.client.abort('client left')
+    expect(await work).toEqual([])
+  })
+})
+
 describe('an answer', () => {
   it('says who gave it, why, and what it took', async () => {
     const world = new World({ 'c-a': [{ status: 200, headers: ['x-request-id', 'engine’s', 'x-firstlight-engine', 'forged'] }] })

@@ -1,5 +1,5 @@
 /** A forwarder's outside, made of scripts: engines that answer or fail, clusters that book and count. */
-import type { Admission, Outcome, Placement, Refusal, Resume, StageTimes } from '../../src/core/cluster/contract.ts'
+import type { Admission, EngineSignal, Outcome, Placement, Refusal, Resume, StageTimes } from '../../src/core/cluster/contract.ts'
 import type { Exchange, PoolRoute } from '../../src/origin/exchange.ts'
 import type { Digests } from '../../src/origin/place.ts'
 import { OriginError, type Admitted, type Cluster, type Lease, type OriginAnswer, type OriginRequest, type PassEnd, type Ports, type Reply } from '../../src/ports.ts'
@@ -24,6 +24,8 @@ export class World {
   readonly replies: Reply[] = []
   readonly background: Promise<unknown>[] = []
   readonly logged: string[] = []
+  /** What was said of engines, with the cluster it was said to. */
+  readonly signals: (EngineSignal & { readonly cluster: string })[] = []
   readonly client = new AbortController()
   readonly meetings: Map<string, Meeting[]> = new Map()
   /** Cluster id → what admit does instead of booking. */
@@ -89,7 +91,7 @@ export class World {
   }
 
   #cluster(clusterId: string): Cluster {
-    return { admit: (admission: Admission) => this.#admit(clusterId, admission), resume: (booking: Resume) => this.#resume(booking) } as Partial<Cluster> as Cluster
+    return { admit: (admission: Admission) => this.#admit(clusterId, admission), resume: (booking: Resume) => this.#resume(booking), observe: async (signals: readonly EngineSignal[]) => void this.signals.push(...signals.map((signal) => ({ ...signal, cluster: clusterId }))) } as Partial<Cluster> as Cluster
   }
 
   async #admit(clusterId: string, admission: Admission): Promise<Admitted> {
@@ -146,7 +148,7 @@ export class World {
         queueMicrotask(settle)
         return new Response(body, { status: reply.status, headers: Object.fromEntries(pairs(reply.headers)) })
       },
-      begun: () => new Uint8Array(),
+      begun: () => new TextEncoder().encode(body),
       discard: () => {},
     }
   }

@@ -1,11 +1,13 @@
 /**
  * One engine's circuit as a union of what can be true: an open one has an end, a closed one cannot; a trial names the
- * one booking that is allowed through. Pure values: they survive being put down (see the snapshot).
+ * one booking that is allowed through. `by`: the bookings whose failures made it so, in a row where it is closed; none
+ * where a time limit opened it. Pure values: they survive being put down (see the snapshot).
  */
-export type Circuit =
-  | { readonly state: 'closed'; readonly failures: number }
+export type Circuit = { readonly by: readonly string[] } & (
+  | { readonly state: 'closed' }
   | { readonly state: 'open'; readonly untilMs: number; readonly openings: number }
   | { readonly state: 'probing'; readonly trial: string; readonly openings: number }
+)
 
 export interface CircuitSettings {
   /** Consecutive failures that open it. */
@@ -23,7 +25,7 @@ export type Verdict = 'success' | 'failure' | 'hung' | 'unclear'
 
 const MAX_DOUBLINGS = 4
 
-export const closed: Circuit = { state: 'closed', failures: 0 }
+export const closed: Circuit = { state: 'closed', by: [] }
 
 /** May a booking be made? One at a time is let through once an open circuit's time is over. */
 export function admits(circuit: Circuit, now: number): boolean {
@@ -38,30 +40,41 @@ export function waitMs(circuit: Circuit, now: number): number | null {
 
 /** A booking was made: on an open circuit it is the trial. */
 export function booked(circuit: Circuit, key: string): Circuit {
-  return circuit.state === 'open' ? { state: 'probing', trial: key, openings: circuit.openings } : circuit
+  return circuit.state === 'open' ? { state: 'probing', trial: key, openings: circuit.openings, by: circuit.by } : circuit
 }
 
 /** A booking taught something. While a trial runs only the trial counts; while open, nobody does: they are late news. */
 export function judged(circuit: Circuit, verdict: Verdict, attempt: { readonly key: string; readonly now: number; readonly settings: CircuitSettings }): Circuit {
+  const { key, now, settings } = attempt
+  const isHung = verdict === 'hung'
   switch (circuit.state) {
-    case 'closed':
+    case 'closed': {
       if (verdict === 'success') return closed
       if (verdict === 'unclear') return circuit
-      return verdict === 'hung' || circuit.failures + 1 >= attempt.settings.failures
-        ? { state: 'open', untilMs: attempt.now + attempt.settings.openMs, openings: 1 }
-        : { state: 'closed', failures: circuit.failures + 1 }
+      const by = isHung ? [] : [...circuit.by, key]
+      return isHung || by.length >= settings.failures ? open(by, now + settings.openMs, 1) : { state: 'closed', by }
+    }
     case 'open':
       return circuit
-    case 'probing':
-      if (circuit.trial !== attempt.key) return circuit
+    case 'probing': {
+      const { openings } = circuit
+      if (circuit.trial !== key) return circuit
       if (verdict === 'success') return closed
-      if (verdict === 'unclear') return { state: 'open', untilMs: attempt.now, openings: circuit.openings }
-      return {
-        state: 'open',
-        untilMs: attempt.now + attempt.settings.openMs * 2 ** Math.min(circuit.openings, MAX_DOUBLINGS),
-        openings: circuit.openings + 1,
-      }
+      if (verdict === 'unclear') return open(circuit.by, now, openings)
+      return open(isHung ? [] : [key], now + settings.openMs * 2 ** Math.min(openings, MAX_DOUBLINGS), openings + 1)
+    }
   }
+}
+
+const open = (by: Circuit['by'], untilMs: number, openings: number): Circuit => ({ state: 'open', by, untilMs, openings })
+
+/** The booking's failure was its request's: all is as if it had never been, but for the time that has passed. */
+export function excused(circuit: Circuit, key: string, now: number): Circuit {
+  if (!circuit.by.includes(key)) return circuit
+  const by = circuit.by.filter((one) => one !== key)
+  if (circuit.state === 'closed' || circuit.openings === 1) return { state: 'closed', by }
+  const before = { by, openings: circuit.openings - 1 }
+  return circuit.state === 'open' ? { ...circuit, ...before, untilMs: now } : { ...circuit, ...before }
 }
 
 /** The engine came back from the dead (a healthy probe after an unhealthy one): no need to wait for the trial. */

@@ -245,7 +245,7 @@ export interface Outcome {
   readonly stages: StageTimes
 }
 
-/** What a scrape or an operator says about an engine. */
+/** What a scrape, an operator, or the end of a request says about an engine. */
 export type EngineSignal =
   | {
       readonly kind: 'probe'
@@ -257,6 +257,8 @@ export type EngineSignal =
       readonly stats: EngineStats | null
     }
   | { readonly kind: 'drain'; readonly engine: string; readonly draining: boolean }
+  /** It failed this booking (`bookingKey`), but so did others, and nobody answered: the request is to blame. */
+  | { readonly kind: 'excused'; readonly engine: string; readonly booking: string }
 
 /** From the engine's own `/metrics`; null where it does not say. */
 export interface EngineStats {

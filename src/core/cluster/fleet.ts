@@ -1,5 +1,5 @@
 import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
-import { booked, judged, revived, type Verdict } from './circuit.ts'
+import { booked, excused, judged, revived, type Verdict } from './circuit.ts'
 import type { EngineDigest, EngineSignal, PoolConfig } from './contract.ts'
 import { engineDigest } from './digest.ts'
 import { type EngineRecord, Engines } from './engine-record.ts'
@@ -36,10 +36,19 @@ export class Fleet {
   observe(signal: EngineSignal, now: number): void {
     const engine = this.engines.get(signal.engine)
     if (engine === undefined) return
-    if (signal.kind === 'drain') {
-      engine.draining = signal.draining
-      return
+    switch (signal.kind) {
+      case 'drain':
+        engine.draining = signal.draining
+        return
+      case 'excused':
+        engine.circuit = excused(engine.circuit, signal.booking, now)
+        return
+      case 'probe':
+        return this.#probed(engine, signal, now)
     }
+  }
+
+  #probed(engine: EngineRecord, signal: Extract<EngineSignal, { kind: 'probe' }>, now: number): void {
     // A clock ahead of ours must not make everybody else's news look old.
     const at = Math.min(signal.at, now)
     if (at < engine.probedAt) return
@@ -71,7 +80,7 @@ export class Fleet {
   }
 
   judge(engine: EngineRecord, verdict: Verdict, attempt: { readonly key: string; readonly now: number }): void {
-    if (verdict === 'failure') engine.failuresTotal += 1
+    if (verdict === 'failure' || verdict === 'hung') engine.failuresTotal += 1
     engine.circuit = judged(engine.circuit, verdict, { ...attempt, settings: this.#circuit })
   }
 
@@ -120,7 +129,7 @@ export class Fleet {
   settle(known: (key: string) => boolean, now: number): void {
     for (const engine of this.engines.all()) {
       const { circuit } = engine
-      if (circuit.state === 'probing' && !known(circuit.trial)) engine.circuit = { state: 'open', untilMs: now, openings: circuit.openings }
+      if (circuit.state === 'probing' && !known(circuit.trial)) this.judge(engine, 'unclear', { key: circuit.trial, now })
       this.#forgetIfGone(engine)
     }
   }

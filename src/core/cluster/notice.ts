@@ -1,7 +1,6 @@
 import type { EarlyPart } from './books.ts'
 import type { ClusterState } from './cluster-state.ts'
 import type { Outcome, StageTimes, Usage } from './contract.ts'
-import { readOutcome } from './payload.ts'
 
 /**
  * What an edge says of a booking and wants no answer to: what, of which booking (`bookingKey`), and the rest. Flat, since
@@ -24,7 +23,8 @@ export function hear(state: ClusterState, notice: Notice, now: number): boolean 
     case 'progress':
       return state.progress(key, notice[2], now)
     case 'release':
-      return state.release(key, readOutcome(notice[2]), now)
+      // Throws at what is no outcome before anything has ended.
+      return 'result' in notice[2] && state.release(key, notice[2], now)
     default:
       return false
   }

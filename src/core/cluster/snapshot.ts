@@ -3,7 +3,7 @@ import type { Circuit } from './circuit.ts'
 import type { Admission, EngineSpec, Placement, PoolConfig } from './contract.ts'
 
 /** Raise it when the meaning of a field changes; a snapshot of another version is not read. */
-export const SNAPSHOT_VERSION = 1
+export const SNAPSHOT_VERSION = 2
 
 /** A ClusterState put down as plain data. */
 export interface ClusterSnapshot {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { admits, booked, type Circuit, closed, judged, revived, waitMs } from '../../../src/core/cluster/circuit.ts'
+import { admits, booked, type Circuit, closed, excused, judged, revived, waitMs } from '../../../src/core/cluster/circuit.ts'
 import type { Choice } from '../../../src/core/cluster/choose.ts'
 import { Decisions } from '../../../src/core/cluster/decisions.ts'
 import { SpareRankings } from '../../../src/core/routing/ranked.ts'
@@ -15,13 +15,13 @@ describe('a circuit', () => {
   const open = judged(judged(closed, 'failure', at(0)), 'failure', at(0))
 
   it('opens at exactly the number of failures in a row', () => {
-    expect(judged(closed, 'failure', at(0))).toEqual({ state: 'closed', failures: 1 })
-    expect(open).toEqual({ state: 'open', untilMs: 1_000, openings: 1 })
+    expect(judged(closed, 'failure', at(0))).toEqual({ state: 'closed', by: ['k'] })
+    expect(open).toEqual({ state: 'open', untilMs: 1_000, openings: 1, by: ['k', 'k'] })
   })
 
   it('opens at the first time limit that ran out', () => {
-    expect(judged(closed, 'hung', at(0))).toEqual({ state: 'open', untilMs: 1_000, openings: 1 })
-    expect(judged(booked(open, 'trial'), 'hung', at(1_000, 'trial'))).toEqual({ state: 'open', untilMs: 3_000, openings: 2 })
+    expect(judged(closed, 'hung', at(0))).toEqual({ state: 'open', untilMs: 1_000, openings: 1, by: [] })
+    expect(judged(booked(open, 'trial'), 'hung', at(1_000, 'trial'))).toEqual({ state: 'open', untilMs: 3_000, openings: 2, by: [] })
   })
 
   it('does not count what says nothing', () => {
@@ -33,7 +33,7 @@ describe('a circuit', () => {
   it('admits nobody before its time and one trial after it', () => {
     expect([admits(open, 999), admits(open, 1_000)]).toEqual([false, true])
     const probing = booked(open, 'trial')
-    expect(probing).toEqual({ state: 'probing', trial: 'trial', openings: 1 })
+    expect(probing).toEqual({ state: 'probing', trial: 'trial', openings: 1, by: ['k', 'k'] })
     expect(admits(probing, 9_999)).toBe(false)
     expect([waitMs(open, 400), waitMs(probing, 400), waitMs(closed, 400)]).toEqual([600, null, 0])
   })
@@ -53,6 +53,49 @@ describe('a circuit', () => {
       waits.push(waitMs(circuit, 0)!)
     }
     expect(waits).toEqual([2_000, 4_000, 8_000, 16_000, 16_000, 16_000, 16_000])
+  })
+
+  describe('whose failures were a request’s', () => {
+    const opened = judged(judged(closed, 'failure', at(0, 'r1')), 'failure', at(0, 'r2'))
+    const failedTrial = judged(booked(opened, 'r3'), 'failure', at(1_000, 'r3'))
+
+    it('counts the others in a row, open or closed', () => {
+      expect(excused(judged(closed, 'failure', at(0, 'r1')), 'r1', 5)).toEqual(closed)
+      expect(excused(opened, 'r1', 5)).toEqual({ state: 'closed', by: ['r2'] })
+      expect(excused(booked(opened, 'r3'), 'r2', 1_500)).toEqual({ state: 'closed', by: ['r1'] })
+    })
+
+    it('lets another trial through at once, and forgets that the last one failed', () => {
+      const again = excused(failedTrial, 'r3', 1_500)
+      expect(admits(failedTrial, 1_500)).toBe(false)
+      expect(admits(again, 1_500)).toBe(true)
+      expect(waitMs(judged(booked(again, 'r4'), 'failure', at(1_500, 'r4')), 1_500)).toBe(2_000)
+      expect(excused(booked(failedTrial, 'r4'), 'r3', 9_000)).toMatchObject({ state: 'probing', trial: 'r4', openings: 1, by: [] })
+    })
+
+    it('is not changed by one that it did not count', () => {
+      for (const circuit of [closed, opened, failedTrial, judged(closed, 'hung', at(0, 'r1'))]) expect(excused(circuit, circuit === opened ? 'r3' : 'r1', 5)).toEqual(circuit)
+    })
+
+    it('ends as if those requests had never come, where nothing but failures came', () => {
+      fc.assert(
+        fc.property(fc.array(fc.boolean(), { maxLength: 30 }), fc.integer({ min: 1, max: 6 }), fc.boolean(), (poisoned, failures, atOnce) => {
+          const one = { failures, openMs: 1_000 }
+          let circuit: Circuit = closed
+          let naive: Circuit = closed
+          for (const [index, isPoison] of poisoned.entries()) {
+            const attempt = { key: `r${index}`, now: 0, settings: one }
+            circuit = judged(circuit, 'failure', attempt)
+            if (isPoison && atOnce) circuit = excused(circuit, attempt.key, 0)
+            if (!isPoison) naive = judged(naive, 'failure', attempt)
+          }
+          if (!atOnce) for (const [index, isPoison] of poisoned.entries()) if (isPoison) circuit = excused(circuit, `r${index}`, 0)
+          // What came while it was open was not looked at: told late, it may have counted less.
+          if (atOnce) expect(circuit).toEqual(naive)
+          else if (naive.state === 'closed') expect(circuit.state).toBe('closed')
+        }),
+      )
+    })
   })
 
   it('is worth a trial at once when the engine came back from the dead', () => {
