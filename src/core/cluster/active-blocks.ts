@@ -14,12 +14,12 @@ export function shapeOf(blocks: Uint32Array, promptTokens: number, blockTokens: 
   return { blocks, blockCount, partial: promptTokens > blockCount * blockTokens }
 }
 
-/** One request on one engine. Made by `add`, ended by `free`; the fields are the ledger's own. */
+/** One request on one engine. Made by `add`, ended by `free`; the fields are the ledger's own. Of the prompt, blocks of the index. */
 export interface LiveRequest {
   readonly engine: number
   /** null: nothing of it is shared. */
   readonly pin: Pin | null
-  /** Blocks nobody else can share: the partial one, the output, and the prompt's where caches are off. */
+  /** Blocks of the prompt nobody else can share: the partial one, and all of them where caches are off. */
   own: number
   outputBlocks: number
   /** Discount for output nearly done, in 1/1024 blocks. */
@@ -31,8 +31,12 @@ const DISCOUNT_UNIT = 1024
 
 interface EngineLedger {
   own: number
+  output: number
   discount: number
 }
+
+/** Prompts this long move the scale half of the way. */
+const SCALE_BLOCKS = 256
 
 /**
  * Blocks that live requests hold on each engine (ai-dynamo/dynamo#1731): a block two requests share counts once, and
@@ -42,10 +46,20 @@ interface EngineLedger {
 export class ActiveBlocks {
   readonly #index: PrefixIndex
   readonly #engines: EngineLedger[] = []
+  /**
+   * KV blocks that a block of the index stands for. 1 where prompts are made of ids; chunks of bytes hold as many tokens as
+   * the text has in them. A mean: text by text it hardly differs.
+   */
+  scale = 1
 
   /** The index keeps the shared blocks; its `match` must have been called for `potential` to mean anything. */
   constructor(index: PrefixIndex) {
     this.#index = index
+  }
+
+  /** A prompt of so many blocks came whose blocks stand for `scale` KV blocks each. */
+  saw(scale: number, blocks: number): void {
+    this.scale += ((scale - this.scale) * blocks) / (blocks + SCALE_BLOCKS)
   }
 
   /** @param reuse does the engine share equal blocks at all? Without prefix caching and for decode legs it does not. */
@@ -56,17 +70,16 @@ export class ActiveBlocks {
     return { engine, pin, own, outputBlocks: 0, discount: 0 }
   }
 
-  /** Blocks the engine would hold beyond today's, for the prompt last matched. */
+  /** KV blocks the engine would hold beyond today's, for the prompt last matched. */
   newBlocks(engine: number, prompt: PromptShape, reuse: boolean): number {
-    return prompt.blockCount - (reuse ? this.#index.live[engine]! : 0) + (prompt.partial ? 1 : 0)
+    return this.scale * (prompt.blockCount - (reuse ? this.#index.live[engine]! : 0) + (prompt.partial ? 1 : 0))
   }
 
   /** Output so far, in blocks begun: a total that only grows. */
   output(request: LiveRequest, outputBlocks: number): void {
     const more = Math.max(0, outputBlocks - request.outputBlocks)
     request.outputBlocks += more
-    request.own += more
-    this.#of(request.engine).own += more
+    this.#of(request.engine).output += more
   }
 
   /**
@@ -75,7 +88,7 @@ export class ActiveBlocks {
    * The discount is as of this call: a request that joins the prefix later counts in full at the next one.
    */
   decay(request: LiveRequest, done: number): void {
-    const alone = request.own + (request.pin === null ? 0 : this.#index.exclusiveBlocks(request.pin))
+    const alone = this.scale * (request.own + (request.pin === null ? 0 : this.#index.exclusiveBlocks(request.pin))) + request.outputBlocks
     const discount = Math.round(alone * DISCOUNT_UNIT * Math.min(1, Math.max(0, done)))
     this.#of(request.engine).discount += discount - request.discount
     request.discount = discount
@@ -85,19 +98,21 @@ export class ActiveBlocks {
   free(request: LiveRequest, keep?: number): void {
     const ledger = this.#of(request.engine)
     ledger.own -= request.own
+    ledger.output -= request.outputBlocks
     ledger.discount -= request.discount
     request.own = 0
+    request.outputBlocks = 0
     request.discount = 0
     if (request.pin !== null) this.#index.release(request.pin, keep)
   }
 
-  /** Blocks live requests hold on the engine; a fraction only where discounts apply. */
+  /** KV blocks live requests hold on the engine; a fraction only where discounts or a scale apply. */
   active(engine: number): number {
     const ledger = this.#of(engine)
-    return this.#index.liveBlocks(engine) + ledger.own - ledger.discount / DISCOUNT_UNIT
+    return Math.max(0, this.scale * (this.#index.liveBlocks(engine) + ledger.own) + ledger.output - ledger.discount / DISCOUNT_UNIT)
   }
 
   #of(engine: number): EngineLedger {
-    return (this.#engines[engine] ??= { own: 0, discount: 0 })
+    return (this.#engines[engine] ??= { own: 0, output: 0, discount: 0 })
   }
 }

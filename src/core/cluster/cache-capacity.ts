@@ -13,26 +13,34 @@ const LEAST_BLOCKS = 16
  * share of the room.
  */
 export class CacheCapacity {
-  /** null: nobody has said. */
+  /** KV blocks. null: nobody has said. */
   #declared: number | null = null
+  /** As the index counts, like all that is believed. */
   #learned = Infinity
+  /** KV blocks that a block of the index stands for. */
+  scale = 1
 
-  /** Blocks the engine can hold, live and cached; null: unknown. */
+  /** KV blocks the engine can hold, live and cached; null: unknown. */
   get declared(): number | null {
     return this.#declared
   }
 
-  /** Blocks to believe in. */
+  /** Blocks of the index to believe in. */
   get blocks(): number {
-    return Math.min(this.#learned, this.#declared ?? Infinity)
+    return Math.min(this.#learned, this.#most)
+  }
+
+  get #most(): number {
+    return this.#declared === null ? Infinity : Math.floor(this.#declared / this.scale)
   }
 
   get learned(): number | null {
     return Number.isFinite(this.#learned) ? this.#learned : null
   }
 
+  /** KV blocks; null, or less than one: nobody says. */
   declare(blocks: number | null): void {
-    if (blocks !== null && blocks >= 1) this.#declared = Math.floor(blocks)
+    this.#declared = blocks !== null && blocks >= 1 ? Math.floor(blocks) : null
   }
 
   /** Blocks have another size: so many times as many hold the same. */
@@ -69,7 +77,7 @@ export class CacheCapacity {
   confirm(believed: number): void {
     if (!Number.isFinite(this.#learned) || believed < BINDING * this.blocks) return
     this.#learned = Math.ceil(this.#learned * (1 + GROW))
-    if (this.#declared !== null && this.#learned >= this.#declared) this.#learned = Infinity
+    if (this.#learned >= this.#most) this.#learned = Infinity
   }
 
   /** More than it is believed to hold nobody has claimed. */

@@ -39,7 +39,7 @@ export class EngineKind {
 export class EngineBook {
   /** Its number in the prefix index. */
   readonly number: number
-  readonly kind: EngineKind
+  kind: EngineKind
   readonly queue = new PrefillQueue((sample) => this.learner.learn(sample))
   readonly learner: LawLearner
   readonly decode = new DecodeLearner()
@@ -62,6 +62,8 @@ export class EngineBook {
   #decodeLaw: DecodeLaw | null = null
   #decodeLawTick = NaN
   #reportsCaching: boolean | null = null
+  /** KV blocks of the pool's size that it says it can hold; null: it has not said. */
+  #reportedBlocks: number | null = null
   /** Decayed mean of |actual - predicted| / actual TTFT; null: none seen. */
   #ttftError: number | null = null
   // Output of requests whose stream nobody reads grows unseen: their number and the sum of their first tokens' times
@@ -104,10 +106,27 @@ export class EngineBook {
   observed(stats: EngineStats, poolBlockTokens: number, spec: EngineSpec): void {
     this.#reportsCaching = stats.prefixCaching ?? this.#reportsCaching
     const blockTokens = stats.blockTokens !== null && stats.blockTokens > 0 ? stats.blockTokens : null
-    const reported = stats.cacheBlocks === null ? null : stats.cacheBlocks * ((blockTokens ?? poolBlockTokens) / poolBlockTokens)
-    this.capacity.declare(spec.cacheBlocks ?? reported)
+    if (stats.cacheBlocks !== null) this.#reportedBlocks = stats.cacheBlocks * ((blockTokens ?? poolBlockTokens) / poolBlockTokens)
+    this.capacity.declare(spec.cacheBlocks ?? this.#reportedBlocks)
     this.engineBlockTokens = blockTokens ?? this.engineBlockTokens
     if (stats.adapters !== null) this.adapters.observed(stats.adapters)
+  }
+
+  /**
+   * The configuration describes it anew. What it has shown itself stays, also where its profile is another.
+   * @param factor so many times as many blocks of the pool's new size hold the same
+   */
+  described(spec: EngineSpec, { kind, prior, factor }: { readonly kind: EngineKind; readonly prior: Law; readonly factor: number }): void {
+    if (this.#reportedBlocks !== null) this.#reportedBlocks *= factor
+    this.capacity.rescale(factor)
+    this.capacity.declare(spec.cacheBlocks ?? this.#reportedBlocks)
+    if (kind === this.kind) return
+    this.kind.forgotten(this)
+    this.kind = kind
+    this.learner.setPrior(prior)
+    kind.learned(this)
+    this.#lawTick = NaN
+    this.#decodeLawTick = NaN
   }
 
   /** Does the engine share equal blocks? `auto` believes what it reports, and yes until it has. */

@@ -60,7 +60,7 @@ export function engineDigestOf(book: EngineBook, { law, activeBlocks, cachedBloc
       law,
       samples: book.learner.samples,
       confidence: book.learner.confidence,
-      cacheBlocks: book.capacity.learned,
+      cacheBlocks: book.capacity.learned === null ? null : Math.round(book.capacity.scale * book.capacity.learned),
       ttftError: book.ttftError,
       predictedCachedTokens: report.predictedTokens,
       actualCachedTokens: report.actualTokens,

@@ -10,6 +10,8 @@ const RECENT_WORK_HALF_LIFE_MS = 30_000
 const STALE_AFTER_INTERVALS = 3
 
 interface EngineLoad {
+  readonly engine: EngineRef
+  work: Work
   requests: number
   readonly arrivals: SlidingCount
   /** As of `recentAt`. */
@@ -36,17 +38,14 @@ export class LoadBooks implements Books {
 
   configure(pool: PoolConfig): void {
     this.#staleAfterMs = STALE_AFTER_INTERVALS * pool.statsIntervalMs
+    // In another role it begins where those who do that work are, not where its old work had brought it.
+    for (const load of this.#loads) if (load !== undefined && load.work !== workFor(load.engine.spec.role)) this.#takeTurn(load)
   }
 
   engineAdded(engine: EngineRef): void {
-    this.#loads[engine.slot] = {
-      requests: 0,
-      arrivals: new SlidingCount(ARRIVALS_WINDOW_MS),
-      recentWork: 0,
-      recentAt: 0,
-      turn: this.#turnNow[workFor(engine.spec.role)],
-      stats: null,
-    }
+    const load: EngineLoad = { engine, work: 'answer', requests: 0, arrivals: new SlidingCount(ARRIVALS_WINDOW_MS), recentWork: 0, recentAt: 0, turn: 0, stats: null }
+    this.#takeTurn(load)
+    this.#loads[engine.slot] = load
   }
 
   engineForgotten(engine: EngineRef): void {
@@ -129,6 +128,11 @@ export class LoadBooks implements Books {
     }
   }
 
+  #takeTurn(load: EngineLoad): void {
+    load.work = workFor(load.engine.spec.role)
+    load.turn = this.#turnNow[load.work]
+  }
+
   #endLeg(key: string, { engine, part }: Leg): void {
     if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return
     this.#load(engine).requests -= 1
@@ -141,7 +145,9 @@ export class LoadBooks implements Books {
   }
 }
 
-function workFor(partOrRole: Part | Role): 'encode' | 'prefill' | 'answer' {
+type Work = 'encode' | 'prefill' | 'answer'
+
+function workFor(partOrRole: Part | Role): Work {
   return partOrRole === 'encode' || partOrRole === 'prefill' ? partOrRole : 'answer'
 }
 

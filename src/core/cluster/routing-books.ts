@@ -12,7 +12,7 @@ import { engineDigestOf, LEARNED_VERSION, learnedOf, readLearned, relearn } from
 import { prefillWork } from './prefill-work.ts'
 import { PrefixIndex } from './prefix-index.ts'
 import type { LegBook, RequestBook } from './request-book.ts'
-import { RoutingReading, shares, type Sources } from './routing-reading.ts'
+import { RoutingReading, shares, type Sources, tokensOfBlock } from './routing-reading.ts'
 
 /** So short that most of the time to the answer was its prefill. */
 const SHORT_ANSWER_TOKENS = 16
@@ -56,7 +56,7 @@ export class RoutingBooks implements Books {
     const book = new EngineBook(this.#index.addEngine(), { kind: this.#kindOf(engine.spec), prior: priorOf(engine.spec), warmSince })
     book.capacity.declare(engine.spec.cacheBlocks)
     this.#engines[engine.slot] = { engine, book }
-    this.#index.setCapacity(book.number, book.capacity.blocks)
+    this.#limit(book)
   }
 
   engineForgotten(engine: EngineRef): void {
@@ -71,7 +71,7 @@ export class RoutingBooks implements Books {
     const cached = book.caches(engine.spec)
     book.observed(stats, this.#blockTokens, engine.spec)
     if (cached && !book.caches(engine.spec)) this.#index.flush(book.number)
-    this.#index.setCapacity(book.number, book.capacity.blocks)
+    this.#limit(book)
     book.feed.fade(this.#index, { engine: book.number, now })
   }
 
@@ -85,6 +85,9 @@ export class RoutingBooks implements Books {
     const reading = isRecalled ? this.read(booking.admission, now, []) : begun
     const legs = booking.legs.filter(({ part }) => part !== 'encode').map((leg) => this.#bookLeg(leg, booking.admission, { reading, isRecalled, now }))
     this.#requests.set(booking.key, { legs, firstTokenAt: null, seen: false, running: 0 })
+    const { admission } = booking
+    this.#active.saw(tokensOfBlock(admission, this.#blockTokens) / this.#blockTokens, admission.blocks.length >> 1)
+    if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.book)
   }
 
   legDone(booking: Booked, { part, stages, usage = null }: LegDone, now: number): void {
@@ -152,7 +155,7 @@ export class RoutingBooks implements Books {
     return engineDigestOf(book, {
       law: book.learner.samples > 0 ? book.learner.law : book.law(now),
       activeBlocks: this.#active.active(book.number),
-      cachedBlocks: this.#index.cachedBlocks(book.number),
+      cachedBlocks: Math.round(this.#active.scale * this.#index.cachedBlocks(book.number)),
       now,
     })
   }
@@ -169,17 +172,20 @@ export class RoutingBooks implements Books {
       const own = entry === undefined ? undefined : learned.get(entry.engine.spec.id)
       if (entry === undefined || own === undefined) continue
       relearn(entry.book, own)
-      this.#index.setCapacity(entry.book.number, entry.book.capacity.blocks)
+      this.#limit(entry.book)
     }
   }
 
-  #describedAnew({ engine, book }: Known, blockTokens: number): void {
-    if (this.#blockTokens !== blockTokens) {
-      // Blocks of another size have other hashes: nothing known will ever match again.
-      this.#index.flush(book.number)
-      book.capacity.rescale(this.#blockTokens / blockTokens)
-    }
-    book.capacity.declare(engine.spec.cacheBlocks)
+  #describedAnew({ engine: { spec }, book }: Known, blockTokens: number): void {
+    // Blocks of another size have other hashes: nothing known will ever match again.
+    if (this.#blockTokens !== blockTokens || !book.caches(spec)) this.#index.flush(book.number)
+    book.described(spec, { kind: this.#kindOf(spec), prior: priorOf(spec), factor: this.#blockTokens / blockTokens })
+    this.#limit(book)
+  }
+
+  /** How much of the index is to be the engine's. */
+  #limit(book: EngineBook): void {
+    book.capacity.scale = this.#active.scale
     this.#index.setCapacity(book.number, book.capacity.blocks)
   }
 

@@ -1,28 +1,32 @@
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { bookingKey } from '../../../src/core/cluster/bookings.ts'
-import { endsAtFirstToken, partsOf } from '../../../src/core/cluster/books.ts'
+import { type EarlyPart, endsAtFirstToken, partsOf } from '../../../src/core/cluster/books.ts'
 import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
-import type { Admission, EngineSpec, Placement, PoolConfig, Role } from '../../../src/core/cluster/contract.ts'
+import type { Admission, EngineSpec, EngineStats, Placement, PoolConfig, Role, TokenSource } from '../../../src/core/cluster/contract.ts'
 import { admission, engine, failed, outcome, pool, probe, stats } from '../../contracts/cluster-fixtures.ts'
 
 const LEASE_MS = 60_000
 const ids = ['a', 'b', 'c', 'd', 'e']
-const roles: Role[] = ['any', 'prefill', 'decode']
-const policies = ['round_robin', 'random', 'session', 'qps', 'least_loaded', 'power_of_two', 'no_such_policy']
+const roles: Role[] = ['any', 'any', 'prefill', 'decode', 'encode']
+const policies = ['predicted', 'active_blocks', 'round_robin', 'random', 'session', 'qps', 'least_loaded', 'power_of_two', 'no_such_policy']
 
 type Op =
-  | { readonly do: 'admit'; readonly promptTokens: number; readonly session: string | null; readonly attempt: number; readonly avoid: readonly string[]; readonly splits: boolean }
-  | { readonly do: 'firstToken' | 'renew' | 'resume' | 'release' | 'fail' | 'leave'; readonly pick: number }
+  | { readonly do: 'admit'; readonly promptTokens: number; readonly session: string | null; readonly attempt: number; readonly avoid: readonly string[]; readonly splits: boolean; readonly asked: Partial<Admission> }
+  | { readonly do: 'firstToken' | 'renew' | 'resume' | 'fail' | 'leave'; readonly pick: number }
+  | { readonly do: 'release'; readonly pick: number; readonly cachedTokens: number | null }
+  | { readonly do: 'legDone'; readonly pick: number; readonly part: EarlyPart }
+  | { readonly do: 'excuse'; readonly pick: number; readonly engine: string }
   | { readonly do: 'progress'; readonly pick: number; readonly outputBlocks: number }
   | { readonly do: 'wait'; readonly ms: number }
-  | { readonly do: 'probe'; readonly engine: string; readonly healthy: boolean; readonly asleep: boolean; readonly queue: number }
+  | { readonly do: 'probe'; readonly engine: string; readonly healthy: boolean; readonly asleep: boolean; readonly said: Partial<EngineStats> }
   | { readonly do: 'drain'; readonly engine: string; readonly draining: boolean }
-  | { readonly do: 'configure'; readonly engines: readonly string[]; readonly policy: string; readonly roles: readonly Role[]; readonly maxInFlight: number | null }
+  | { readonly do: 'configure'; readonly engines: readonly string[]; readonly policy: string; readonly roles: readonly Role[]; readonly described: Partial<EngineSpec>; readonly blockTokens: number }
   | { readonly do: 'evict' }
 
 const pick = fc.nat(1_000)
 const one = fc.constantFrom(...ids)
+const said = fc.record({ running: fc.nat(9), cacheBlocks: fc.constantFrom(null, 30, 1_000), blockTokens: fc.constantFrom(null, 16), prefixCaching: fc.constantFrom(null, true, false), adapters: fc.constantFrom(null, { running: ['lora-1'], max: 1 }) })
 const op: fc.Arbitrary<Op> = fc.oneof(
   {
     weight: 6,
@@ -33,12 +37,21 @@ const op: fc.Arbitrary<Op> = fc.oneof(
       attempt: fc.nat(2),
       avoid: fc.uniqueArray(one, { maxLength: 3 }),
       splits: fc.boolean(),
+      asked: fc.record({
+        tokenSource: fc.constantFrom<TokenSource>('exact', 'bytes'),
+        encodeItems: fc.nat(3),
+        adapter: fc.option(fc.constantFrom('lora-1', 'lora-2')),
+        expectedOutputTokens: fc.option(fc.integer({ min: 1, max: 3_000 })),
+      }),
     }),
   },
-  { weight: 6, arbitrary: fc.record({ do: fc.constantFrom('firstToken' as const, 'renew' as const, 'resume' as const, 'release' as const, 'fail' as const, 'leave' as const), pick }) },
+  { weight: 6, arbitrary: fc.record({ do: fc.constantFrom('firstToken' as const, 'renew' as const, 'resume' as const, 'fail' as const, 'leave' as const), pick }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('release' as const), pick, cachedTokens: fc.constantFrom(null, 0, 1_000, 1e6) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('legDone' as const), pick, part: fc.constantFrom<EarlyPart>('encode', 'prefill') }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('excuse' as const), pick, engine: one }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('progress' as const), pick, outputBlocks: fc.nat(40) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(0, 900, 16_000, 29_000, 31_000, 59_999, 61_000) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('probe' as const), engine: one, healthy: fc.boolean(), asleep: fc.boolean(), queue: fc.nat(9) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('probe' as const), engine: one, healthy: fc.boolean(), asleep: fc.boolean(), said }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('drain' as const), engine: one, draining: fc.boolean() }) },
   {
     weight: 1,
@@ -47,7 +60,15 @@ const op: fc.Arbitrary<Op> = fc.oneof(
       engines: fc.uniqueArray(one, { minLength: 1 }),
       policy: fc.constantFrom(...policies),
       roles: fc.array(fc.constantFrom(...roles), { minLength: ids.length, maxLength: ids.length }),
-      maxInFlight: fc.option(fc.integer({ min: 1, max: 5 })),
+      described: fc.record({
+        maxInFlight: fc.option(fc.integer({ min: 1, max: 5 })),
+        weight: fc.constantFrom(0, 1, 2),
+        profile: fc.constantFrom(null, 'l4-8b', 'b200-70b'),
+        cacheBlocks: fc.constantFrom(null, 20, 500),
+        prefixCaching: fc.constantFrom('auto' as const, 'on' as const, 'off' as const),
+        models: fc.constantFrom(null, ['qwen'], ['other']),
+      }),
+      blockTokens: fc.constantFrom(64, 64, 16),
     }),
   },
   { weight: 1, arbitrary: fc.constant({ do: 'evict' as const }) },
@@ -61,6 +82,8 @@ interface Expected {
   /** Engines that were known when it was booked. */
   readonly on: readonly string[]
   firstTokenSeen: boolean
+  /** Parts that ended before the first token. */
+  readonly done: Set<EarlyPart>
   seenAt: number
   lapsesAt: number
 }
@@ -90,12 +113,14 @@ class World {
         for (const [key, { lapsesAt }] of this.live) if (this.now > lapsesAt) this.live.delete(key)
         return
       case 'probe':
-        return this.state.observe([probe(step.engine, this.now, { healthy: step.healthy, asleep: step.asleep, stats: stats({ running: step.queue }) })], this.now)
+        return this.state.observe([probe(step.engine, this.now, { healthy: step.healthy, asleep: step.asleep, stats: stats(step.said) })], this.now)
       case 'drain':
         return this.state.observe([{ kind: 'drain', engine: step.engine, draining: step.draining }], this.now)
+      case 'excuse':
+        return this.excuse(step)
       case 'configure':
         this.version += 1
-        this.pool = pool({ leaseMs: LEASE_MS, policy: { name: step.policy, options: {} }, engines: step.engines.map((id, index): EngineSpec => engine(id, { role: step.roles[index]!, maxInFlight: step.maxInFlight })) })
+        this.pool = pool({ leaseMs: LEASE_MS, blockTokens: step.blockTokens, policy: { name: step.policy, options: {} }, engines: step.engines.map((id, index): EngineSpec => engine(id, { ...(index % 2 === 0 ? step.described : {}), role: step.roles[index]! })) })
         this.state.configure(this.version, this.pool, this.now)
         return
       case 'evict':
@@ -105,21 +130,31 @@ class World {
     }
   }
 
-  admit({ promptTokens, session, attempt, avoid, splits }: Extract<Op, { do: 'admit' }>): void {
+  admit({ promptTokens, session, attempt, avoid, splits, asked: more }: Extract<Op, { do: 'admit' }>): void {
     const blocks = Uint32Array.from({ length: 2 * Math.floor(promptTokens / 64) }, (_, index) => index)
-    const asked = admission({ promptTokens, blocks, session, attempt, avoid, unsplittable: splits ? null : 'asked' })
+    const asked = admission({ ...more, promptTokens, blocks, session, attempt, avoid, unsplittable: splits ? null : 'asked' })
     const answer = this.state.admit(asked, this.now)
     if ('refusal' in answer) return
     const on = this.knownOf(answer.placement)
     expect(on.some((id) => avoid.includes(id))).toBe(false)
-    const expected = { asked, placement: answer.placement, held: answer, on, firstTokenSeen: false, seenAt: this.now, lapsesAt: this.now + LEASE_MS }
+    const expected = { asked, placement: answer.placement, held: answer, on, firstTokenSeen: false, done: new Set<EarlyPart>(), seenAt: this.now, lapsesAt: this.now + LEASE_MS }
     this.live.set(answer.key, expected)
     this.all.push(expected)
   }
 
-  speak(step: Exclude<Op, { do: 'admit' | 'wait' | 'probe' | 'drain' | 'configure' | 'evict' }>): void {
-    // Mostly what was booked of late: it is more likely to live.
-    const chosen = this.all.at(-1 - (step.pick % Math.max(1, Math.min(4, this.all.length))))
+  /** Mostly what was booked of late: it is more likely to live. */
+  picked(at: number): Expected | undefined {
+    return this.all.at(-1 - (at % Math.max(1, Math.min(4, this.all.length))))
+  }
+
+  /** Says nothing of bookings: what is live stays live. */
+  excuse({ pick: at, engine: id }: Extract<Op, { do: 'excuse' }>): void {
+    const chosen = this.picked(at)
+    if (chosen !== undefined) this.state.observe([{ kind: 'excused', engine: id, booking: chosen.held.key }], this.now)
+  }
+
+  speak(step: Exclude<Op, { do: 'admit' | 'wait' | 'probe' | 'drain' | 'excuse' | 'configure' | 'evict' }>): void {
+    const chosen = this.picked(step.pick)
     if (chosen === undefined) return
     const { key } = chosen.held
     const isLive = this.live.has(key)
@@ -128,6 +163,10 @@ class World {
       case 'firstToken':
         expect(this.state.firstToken(key, { ttft: 50 }, now)).toBe(isLive)
         if (isLive) chosen.firstTokenSeen = true
+        break
+      case 'legDone':
+        expect(this.state.legDone(key, { part: step.part, stages: {} }, now)).toBe(isLive)
+        if (isLive && !chosen.firstTokenSeen) chosen.done.add(step.part)
         break
       case 'renew':
         expect(this.state.renew(key, now)).toBe(isLive)
@@ -138,8 +177,9 @@ class World {
       case 'resume':
         return this.resume(chosen)
       default: {
-        const said = step.do === 'release' ? outcome() : step.do === 'fail' ? failed : outcome({ result: 'client_gone' })
-        expect(this.state.release(key, said, now)).toBe(isLive)
+        const { promptTokens } = chosen.asked
+        const ended = step.do === 'release' ? outcome({ usage: { promptTokens, completionTokens: 9, cachedTokens: step.cachedTokens } }) : step.do === 'fail' ? failed : outcome({ result: 'client_gone' })
+        expect(this.state.release(key, ended, now)).toBe(isLive)
         if (isLive) this.released.add(key)
         this.live.delete(key)
         return
@@ -149,9 +189,9 @@ class World {
   }
 
   resume(chosen: Expected): void {
-    const { asked, placement, firstTokenSeen } = chosen
+    const { asked, placement, firstTokenSeen, done } = chosen
     const { key } = chosen.held
-    const answer = this.state.resume({ admission: asked, placement, firstTokenSeen, outputBlocks: 1 }, this.now)
+    const answer = this.state.resume({ admission: asked, placement, firstTokenSeen, legsDone: [...done], outputBlocks: 1 }, this.now)
     if ('refusal' in answer) throw new Error('a configured object resumes')
     if (this.live.has(key)) {
       chosen.held = answer
@@ -185,9 +225,9 @@ class World {
   requests(): Record<string, number> {
     const counts: Record<string, number> = {}
     for (const { id } of this.pool.engines) counts[id] = 0
-    for (const { placement, on, firstTokenSeen } of this.live.values()) {
+    for (const { placement, on, firstTokenSeen, done } of this.live.values()) {
       for (const { engine: id, part } of partsOf(placement)) {
-        if (on.includes(id)) counts[id] = (counts[id] ?? 0) + (firstTokenSeen && endsAtFirstToken(part) ? 0 : 1)
+        if (on.includes(id)) counts[id] = (counts[id] ?? 0) + (endsAtFirstToken(part) && (firstTokenSeen || done.has(part)) ? 0 : 1)
       }
     }
     return counts

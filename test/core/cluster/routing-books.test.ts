@@ -1,7 +1,8 @@
+import * as fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { CacheCapacity } from '../../../src/core/cluster/cache-capacity.ts'
 import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
-import type { Admission, EngineDigest, Outcome, PolicyConfig, PoolConfig } from '../../../src/core/cluster/contract.ts'
+import type { Admission, EngineDigest, EngineSpec, Outcome, PolicyConfig, PoolConfig } from '../../../src/core/cluster/contract.ts'
 import { admission, engine, engines, outcome, pool, probe, stats } from '../../contracts/cluster-fixtures.ts'
 import { chain, range } from './chains.ts'
 
@@ -189,6 +190,137 @@ describe('engines that share nothing', () => {
   })
 })
 
+describe('blocks of prompts that are measured in bytes', () => {
+  const texts = [2.9, 4, 6]
+  /** Chunks of 256 bytes, as the meter of a pool without a vocabulary cuts them. */
+  const text = (name: string, chunks: number, bytesPerToken: number) => ({ content: range(0, chunks).map((at) => `${name}/${at}`), more: { tokenSource: 'bytes' as const, promptTokens: Math.ceil((chunks * 256 + 100) / bytesPerToken) } })
+
+  it.each(texts)('are KV blocks where they are shown and where room is judged, %d bytes to a token', (bytesPerToken) => {
+    const { admit, digestOf, finish } = open({ engines: [engine('a', { cacheBlocks: 100_000 })] })
+    const keys: string[] = []
+    let tokens = 0
+    for (const at of range(0, 40)) {
+      const { content, more } = text(`t${at}`, 50 + at, bytesPerToken)
+      const { key, decision } = admit(content, more)
+      tokens += more.promptTokens
+      keys.push(key)
+      if (at > 20) expect(decision.candidates[0]!.terms['potential_blocks']! / (tokens / BLOCK_TOKENS)).toBeCloseTo(1, 1)
+    }
+    expect(digestOf('a').activeBlocks / (tokens / BLOCK_TOKENS)).toBeCloseTo(1, 1)
+    for (const key of keys) finish(key)
+    expect(digestOf('a')).toMatchObject({ activeBlocks: 0 })
+    expect(digestOf('a').cachedBlocks / (tokens / BLOCK_TOKENS)).toBeCloseTo(1, 1)
+  })
+
+  it.each(texts)('fill an engine’s cache as far as their tokens do, %d bytes to a token', (bytesPerToken) => {
+    const { serve, admit, digestOf } = open({ engines: [engine('a', { cacheBlocks: 1000 })] })
+    const prompts = range(0, 40).map((at) => text(`t${at}`, 100, bytesPerToken))
+    for (const { content, more } of prompts) serve(content, {}, more)
+    const { cachedBlocks } = digestOf('a')
+    expect(cachedBlocks).toBeLessThanOrEqual(1000)
+    expect(cachedBlocks).toBeGreaterThan(900)
+    const believed = prompts.filter(({ content, more }) => (admit([...content, 'more'], more).decision.predictedCachedTokens ?? 0) > 0)
+    expect(believed.length * prompts[0]!.more.promptTokens).toBeLessThan(1.1 * 1000 * BLOCK_TOKENS)
+  })
+
+  it('do not change those of prompts that are made of ids', () => {
+    const { admit, digestOf } = open({ engines: [engine('a')] })
+    admit(range(0, 100))
+    expect(digestOf('a').activeBlocks).toBe(101)
+  })
+})
+
+describe('an engine described anew', () => {
+  const anew = (changes: Partial<EngineSpec>, more: Partial<PoolConfig> = {}) => pool({ policy: predicted, engines: [engine('a', changes), engine('b')], indexEntries: 100_000, ...more })
+  const lawOf = (profile: string) => open({ engines: [engine('a', { profile })] }).digestOf('a').learned!.law
+
+  it('is expected to be as its new profile says, and keeps bookings and caches', () => {
+    const { state, admit, digestOf, finish } = open({ engines: [engine('a', { profile: 'l4-8b' }), engine('b')] })
+    const only = { avoid: ['b'] }
+    finish(admit(range(0, 100), only).key)
+    const { key } = admit(range(0, 50), only)
+    const before = digestOf('a')
+    expect(before.learned!.law).toEqual(lawOf('l4-8b'))
+    state.configure(2, anew({ profile: 'b200-70b' }), 0)
+    expect(digestOf('a').learned!.law).toEqual(lawOf('b200-70b'))
+    expect(digestOf('a')).toMatchObject({ requests: 1, activeBlocks: before.activeBlocks, cachedBlocks: before.cachedBlocks })
+    expect(admit(range(0, 100), only).decision.predictedCachedTokens).toBe(6400)
+    finish(key)
+    expect(digestOf('a').requests).toBe(1)
+  })
+
+  it('goes by what it has shown itself, and no longer by those of its old profile', () => {
+    const { state, serve, digestOf } = open({ engines: engines('a', 'b') })
+    for (const at of range(0, 20)) serve([at, ...range(0, 30)], usage(0, 1985), { avoid: ['a'] })
+    const learned = digestOf('b').learned!.law
+    expect(digestOf('a').learned!.law).toEqual(learned)
+    state.configure(2, anew({ profile: 'l4-8b' }), 0)
+    expect(digestOf('a').learned!.law).toEqual(lawOf('l4-8b'))
+    state.configure(3, pool({ policy: predicted, engines: [engine('a'), engine('b', { profile: 'l4-8b' })], indexEntries: 100_000 }), 0)
+    expect(digestOf('b').learned!.law).toEqual(learned)
+  })
+
+  it('holds what is said of it now: nothing, where nothing is said', () => {
+    const { state, serve, digestOf, admit } = open({ engines: [engine('a', { cacheBlocks: 50 }), engine('b')] })
+    const only = { avoid: ['b'] }
+    serve(range(0, 200), {}, only)
+    expect(digestOf('a')).toMatchObject({ cacheBlocks: 50, cachedBlocks: 50 })
+    state.configure(2, anew({}), 0)
+    expect(digestOf('a').cacheBlocks).toBeNull()
+    serve(range(0, 200), {}, only)
+    expect(digestOf('a').cachedBlocks).toBe(200)
+    state.configure(3, anew({ prefixCaching: 'off' }), 0)
+    state.configure(4, anew({}), 0)
+    expect(admit(range(0, 200), only).decision.predictedCachedTokens).toBe(0)
+  })
+
+  it('in another role takes turns with those who do that work', () => {
+    const turns: PolicyConfig = { name: 'round_robin', options: {} }
+    const { state, serve } = open({ policy: turns, engines: engines('a', 'b', 'c') })
+    for (const at of range(0, 60)) serve([at], {}, { avoid: ['b', 'c'] })
+    for (const at of range(0, 4)) serve([at], {}, { avoid: ['a'] })
+    // All that a has ever done is answer; from now on it prefills, beside one that has never done anything.
+    state.configure(2, pool({ policy: turns, engines: [engine('a', { role: 'prefill' }), engine('d', { role: 'prefill' }), engine('b', { role: 'decode' })] }), 0)
+    const prefills = range(0, 10).map((at) => {
+      const { placement } = serve([`split ${at}`])
+      return placement.kind === 'split' ? placement.prefill : 'whole'
+    })
+    expect(prefills.filter((id) => id === 'a')).toHaveLength(5)
+  })
+
+  it('is chosen as if it had been described so from the start', () => {
+    const one = fc.record({ weight: fc.constantFrom(1, 2), profile: fc.constantFrom(null, 'l4-8b', 'b200-70b'), cacheBlocks: fc.constantFrom(null, 5_000, 9_000), maxInFlight: fc.constantFrom(null, 1, 9), rttMs: fc.constantFrom(0, 40), models: fc.constantFrom(null, ['qwen'], ['other']) })
+    const talk = fc.record({ on: fc.nat(1), of: fc.nat(3), blocks: fc.integer({ min: 1, max: 30 }), ends: fc.boolean(), waitMs: fc.nat(3000) })
+    const names = ['a', 'b']
+    fc.assert(
+      fc.property(fc.tuple(one, one), fc.array(talk, { maxLength: 20 }), fc.array(talk, { maxLength: 10 }), (now, before, after) => {
+        // Before, whoever is asked may serve: what has been booked is the same either way.
+        const from = (described: EngineSpec[]) => open({ engines: described })
+        const plain = { maxInFlight: null, models: null }
+        const worlds = [from(names.map((id) => engine(id))), from(names.map((id, at) => engine(id, { ...now[at]!, ...plain })))]
+        const wanted = pool({ policy: predicted, engines: names.map((id, at) => engine(id, now[at]!)), indexEntries: 100_000 })
+        const decisions = worlds.map(({ state, clock, admit, finish }) => {
+          const live: string[] = []
+          for (const { on, of, blocks, ends, waitMs } of before) {
+            clock.now += waitMs
+            const { key } = admit(range(0, blocks).map((at) => `${of}/${at}`), { id: `r${clock.now}/${live.length}/${on}/${blocks}`, avoid: [names[1 - on]!] })
+            if (ends) finish(key, { result: 'client_gone' })
+            else live.push(key)
+          }
+          state.configure(2, wanted, clock.now)
+          for (const key of live) finish(key)
+          return after.map(({ of, blocks, waitMs }) => {
+            clock.now += waitMs
+            return state.rank(admission({ id: 'x', blocks: chain(range(0, blocks).map((at) => `${of}/${at}`)), promptTokens: blocks * 64 + 1 }), clock.now)
+          })
+        })
+        expect(decisions[0]).toEqual(decisions[1])
+      }),
+      { numRuns: 150 },
+    )
+  })
+})
+
 describe('what engines report', () => {
   it('raises the alarm when predicted hits never come, and stops counting on them', () => {
     const { serve, admit, digestOf } = open({ engines: [engine('a')] })
@@ -284,8 +416,10 @@ describe('what engines report', () => {
     expect(digestOf('a')).toMatchObject({ cachedBlocks: 400, cacheBlocks: 400 })
     state.configure(2, pool({ policy: predicted, engines: [engine('a', { cacheBlocks: 150 })], indexEntries: 100_000 }), 0)
     expect(digestOf('a')).toMatchObject({ cachedBlocks: 150, cacheBlocks: 150 })
+    state.observe([probe('a', 0, { stats: stats({ blockTokens: 16, cacheBlocks: 800 }) })], 0)
+    expect(digestOf('a')).toMatchObject({ cacheBlocks: 150 })
     state.configure(3, pool({ policy: predicted, engines: [engine('a')], indexEntries: 100_000, blockTokens: 32 }), 0)
-    expect(digestOf('a')).toMatchObject({ cachedBlocks: 0, cacheBlocks: 300 })
+    expect(digestOf('a')).toMatchObject({ cachedBlocks: 0, cacheBlocks: 400 })
   })
 
   it('never teaches that an engine keeps more than it can hold, however often all was there', () => {
