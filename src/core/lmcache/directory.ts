@@ -6,6 +6,9 @@ interface Place extends RegistryPlacement {
   live: boolean
 }
 
+/** Of one chunk: disks of instances that come and go under ever new names would otherwise stay for ever. */
+const MOST_HOLDERS = 256
+
 /** Which instance holds which rank's part of which chunk. Bounded: the row used longest ago goes first. */
 export class ChunkDirectory {
   readonly #rows = new Map<number, Place[]>()
@@ -18,6 +21,11 @@ export class ChunkDirectory {
 
   get size(): number {
     return this.#rows.size
+  }
+
+  /** Places that rows may still be added to. */
+  get places(): number {
+    return this.#places.size
   }
 
   /** A batch of an instance that may be believed. */
@@ -33,11 +41,11 @@ export class ChunkDirectory {
     }
   }
 
-  /** What the instance's memory held is gone, with all it said before `incarnation`. Its disks and stores keep theirs. */
+  /** What the instance's memory held is gone. Its disks and stores keep theirs: their rows need no place of their own to be found by. */
   fence(instance: string): void {
     for (const [name, place] of this.#places) {
-      if (place.instance !== instance || place.level !== 'l1') continue
-      place.live = false
+      if (place.instance !== instance) continue
+      place.live = place.level !== 'l1'
       this.#places.delete(name)
     }
   }
@@ -66,9 +74,9 @@ export class ChunkDirectory {
     const row = this.#live(key)
     const same = ({ instance, level }: Place) => instance === place.instance && level === place.level
     // An access does not say the backend: it adds nothing to a store, and a store says it better.
-    const known = row.includes(place) || (place.backend === '' && row.some(same))
+    const known = row.some((one) => same(one) && (place.backend === '' || (one.backend === place.backend && one.shared === place.shared)))
     this.#rows.delete(key)
-    this.#rows.set(key, known ? row : [...row.filter((one) => one.backend !== '' || !same(one)), place])
+    this.#rows.set(key, known ? row : [...row.filter((one) => one.backend !== '' || !same(one)), place].slice(-MOST_HOLDERS))
     if (this.#rows.size > this.#limit) this.#rows.delete(this.#rows.keys().next().value!)
   }
 

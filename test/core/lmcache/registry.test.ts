@@ -49,6 +49,23 @@ function naive(steps: readonly Step[]): Set<string> {
 }
 
 describe('the directory', () => {
+  it('keeps no place of instances that are gone, and still finds what their disks hold', () => {
+    const directory = new ChunkDirectory(1000)
+    for (let at = 0; at < 200; at++) {
+      const instance = `node-${at}`
+      directory.apply(events({ instance, level: 'l1', backend: 'l1', ...keysOf(1) }))
+      directory.apply(events({ instance, level: 'l2', backend: 'fs', ...keysOf(2) }))
+      directory.fence(instance)
+    }
+    expect(directory.places).toBe(0)
+    expect(directory.row(keysOf(1), 0)).toEqual([])
+    expect(directory.row(keysOf(2), 0)).toHaveLength(200)
+    directory.apply(events({ instance: 'node-7', level: 'l2', backend: 'fs', ...keysOf(2) }))
+    expect(directory.row(keysOf(2), 0)).toHaveLength(200)
+    for (let at = 0; at < 500; at++) directory.apply(events({ instance: `late-${at}`, level: 'l2', backend: 'fs', ...keysOf(2) }))
+    expect(directory.row(keysOf(2), 0).map(({ instance }) => instance)).toEqual(Array.from({ length: 256 }, (_, at) => `late-${244 + at}`))
+  })
+
   it('holds what was stored and neither deleted nor lost with its server', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
