@@ -101,14 +101,32 @@ describe('a gateway on a port', () => {
     expect(explainSystemError(error)).toMatch(/^Something else listens on 127\.0\.0\.1:\d+ already\. .*--listen/)
   })
 
-  it('answers what is not HTTP in the shape of every other error', async () => {
+  it.each([
+    ['what is not HTTP', 'nonsense\r\n\r\n', 400],
+    ['a request without a Host', 'GET /v1/models HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
+    ['one to the server as a whole', 'OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n', 400],
+    ['one that expects what nobody offers', 'POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nExpect: 200-maybe\r\nContent-Length: 2\r\n\r\n', 417],
+  ])('answers %s in the shape of every other error', async (_what, said, status) => {
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
-    socket.write('nonsense\r\n\r\n')
+    socket.write(said)
     let received = ''
     for await (const data of socket) received += String(data)
-    expect(received).toMatch(/^HTTP\/1\.1 400 /)
-    expect(JSON.parse(received.split('\r\n\r\n')[1]!)).toMatchObject({ error: { type: 'invalid_request_error' } })
+    expect(received.startsWith(`HTTP/1.1 ${status} `)).toBe(true)
+    expect(received).toMatch(/content-type: application\/json/i)
+    expect(JSON.parse(/\{.*\}/.exec(received)![0])).toMatchObject({ error: { type: 'invalid_request_error', code: 'bad_request' } })
+  })
+
+  it('goes on with a body that waits for 100 Continue', async () => {
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    socket.write('POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 2\r\n\r\n')
+    let received = ''
+    for await (const data of socket) {
+      if (received === '') socket.write('{}')
+      received += String(data)
+    }
+    expect(received).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 401 /)
   })
 
   it('logs neither prompts nor keys at any level, but does log the request', async () => {

@@ -1,5 +1,5 @@
 /** The gateway on a port: HTTP by node:http and @hono/node-server, probes by a timer, an orderly end. */
-import { getRequestListener } from '@hono/node-server'
+import { getRequestListener, RequestError } from '@hono/node-server'
 import { createServer, type Server, type ServerOptions } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Gateway } from '../../gateway.ts'
@@ -37,6 +37,8 @@ const serverOptions: ServerOptions = {
   keepAliveTimeout: idleMs,
   connectionsCheckingInterval: 5_000,
   maxHeaderSize: 32_768,
+  // Refused by `refuseTarget`, in our words.
+  requireHostHeader: false,
   // As web headers do; else the first one counts of two that should contradict each other.
   joinDuplicateHeaders: true,
 }
@@ -50,8 +52,9 @@ export async function listen(gateway: Gateway, options: ListenOptions): Promise<
   const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({ background: (work) => background.add(work), client, remoteAddress: remoteAddress ?? null })
   const server = createServer(
     serverOptions,
-    getRequestListener((request: Request, client: unknown) => gateway.fetch(request, scopeOf(client, (client as NodeClient).incoming.socket))),
+    getRequestListener((request: Request, client: unknown) => gateway.fetch(request, scopeOf(client, (client as NodeClient).incoming.socket)), { errorHandler: refuseTarget }),
   )
+  server.on('checkExpectation', (_request, response) => response.writeHead(417, { ...JSON_TYPE, connection: 'close' }).end(problem('The one expectation that is met is 100-continue.')))
   server.on('clientError', refuseMalformed)
   const door = new PlainDoor({ gateway, patience: { headMs, requestMs, idleMs }, scopeOf, refuseLate: (socket) => refuseMalformed(LATE, socket), log })
   door.before(server)
@@ -97,6 +100,16 @@ const malformed: Readonly<Record<string, readonly [status: string, message: stri
 
 const LATE = Object.assign(new Error('the request did not come in time'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
 
+const JSON_TYPE = { 'content-type': 'application/json' }
+const problem = (message: string): string => JSON.stringify({ error: { message, type: 'invalid_request_error', param: null, code: 'bad_request' } })
+
+/** HTTP, but of no URL: no Host, or a target that is no path, such as `*`. */
+function refuseTarget(error: unknown): Response {
+  // The gateway itself never rejects.
+  if (!(error instanceof RequestError)) return new Response(null, { status: 500 })
+  return new Response(problem('The request names no URL of this gateway: it needs a Host header, and a path.'), { status: 400, headers: JSON_TYPE })
+}
+
 /** What is not even HTTP gets an answer in the shape of all other errors. */
 function refuseMalformed(error: Error & { readonly code?: string }, socket: Socket): void {
   if (!socket.writable || error.code === 'ECONNRESET') {
@@ -104,7 +117,7 @@ function refuseMalformed(error: Error & { readonly code?: string }, socket: Sock
     return
   }
   const [status, message] = malformed[error.code ?? ''] ?? ['400 Bad Request', 'The request is not valid HTTP.']
-  const body = JSON.stringify({ error: { message, type: 'invalid_request_error', param: null, code: 'bad_request' } })
+  const body = problem(message)
   const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`
   socket.end(head + body)
 }
