@@ -172,6 +172,8 @@ export interface PoolLimits {
   readonly prefillMs: number
   /** Longest silence between bytes of a stream. */
   readonly idleMs: number
+  /** Longest that a stream nobody reads keeps its booking (Workers). */
+  readonly nativeMs: number
 }
 
 export interface LimitsConfig {

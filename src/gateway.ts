@@ -3,6 +3,7 @@ import { Catalog } from './api/catalog.ts'
 import type { Door } from './api/door.ts'
 import { answerFellow, type FellowQuestion, type Shared } from './api/fellows.ts'
 import { HeldResponses } from './api/held.ts'
+import { split } from './api/incoming.ts'
 import { Doorkeeper } from './api/keys.ts'
 import { Meters, type VocabularyOf } from './api/prompt.ts'
 import { RecentRequests } from './api/recent.ts'
@@ -65,7 +66,11 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
   const app = createApp(door, posts)
   return {
     posts,
-    fetch: async (request, scope) => app.fetch(request, scope),
+    fetch: async (request, scope) => {
+      // What goes to engines comes first, and often: to be found by the app costs as much as to be read.
+      const serve = request.method === 'POST' ? posts.get(split(request.url).path) : undefined
+      return serve === undefined ? app.fetch(request, scope) : serve(request, scope)
+    },
     probe: () => prober.round(),
     answer: (question) => answerFellow(door, question),
     drain: () => {

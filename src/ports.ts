@@ -185,6 +185,8 @@ export interface Reply {
   readonly heartbeatMs: number
   /** Longest silence between bytes after the first. */
   readonly idleMs: number
+  /** A stream that nobody reads on its way counts as `lapsed` after this; absent: never. It goes on, but is settled. */
+  readonly nativeMs?: number
   /** Look for the `resp_…` id of a stored response in what passes (observed replies only). */
   readonly findResponseId?: boolean
   /** Call `onEvents` each time this many more data events have passed; 0: never. */
@@ -201,7 +203,7 @@ export interface Reply {
 }
 
 export interface PassEnd {
-  readonly end: 'complete' | 'client_gone' | 'engine_cut'
+  readonly end: 'complete' | 'client_gone' | 'engine_cut' | 'lapsed'
   readonly failure: AttemptFailure | null
   /** `data:` events that passed; 0 when not observed. */
   readonly events: number

@@ -27,7 +27,7 @@ function document(urls: readonly string[]): object {
           {
             model: 'sim',
             stats_interval_ms: 1000,
-            limits: { first_byte_ms: 4000, idle_ms: 2000 },
+            limits: { first_byte_ms: 4000, idle_ms: 2000, native_ms: 20_000 },
             engines: urls.map((url, i) => ({ id: `e${i}`, url })),
           },
         ],

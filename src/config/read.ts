@@ -126,6 +126,7 @@ export class Reader {
         firstByteMs: pool.limits.first_byte_ms,
         prefillMs: pool.limits.prefill_ms,
         idleMs: pool.limits.idle_ms,
+        nativeMs: pool.limits.native_ms,
       },
       statsIntervalMs: pool.stats_interval_ms,
       observeShare: pool.observe_share ?? this.#options.defaultObserveShare,

@@ -93,6 +93,7 @@ const poolLimits = strict({
   first_byte_ms: say(import.meta.bare || 'From dispatch to the first body byte.', otherwise(milliseconds(), 600_000)),
   prefill_ms: say(import.meta.bare || 'For the prefill leg of a split request.', otherwise(milliseconds(), 300_000)),
   idle_ms: say(import.meta.bare || 'Longest silence between bytes of a stream. There is no limit on its length.', otherwise(milliseconds(), 60_000)),
+  native_ms: say(import.meta.bare || 'Longest that a stream which passes natively (Workers) keeps its booking: nobody reads whether it lives. The stream itself goes on.', otherwise(milliseconds(), 3_600_000)),
 })
 
 const session = strict({

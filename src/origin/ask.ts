@@ -1,5 +1,5 @@
 /** The last leg's request, and the moment its answer begins. */
-import type { Alarm, Alarms, Beginning, OriginAnswer, OriginRequest } from '../ports.ts'
+import type { Alarms, Beginning, OriginAnswer, OriginRequest } from '../ports.ts'
 import { isAnswer, rejected, type AttemptFailed, type Deal } from './attempt-failed.ts'
 import type { LastLeg } from './disagg/last-leg.ts'
 import { timers } from './timers.ts'
@@ -90,16 +90,15 @@ function noteHead({ stages, ports }: Deal, answer: OriginAnswer, dispatchedAt: n
 }
 
 /** Waits for the first byte. true: it is still to come, and the client is to be kept warm by heartbeats from here. */
-async function firstByte(answer: OriginAnswer, patienceMs: number, alarms: Alarms = timers): Promise<boolean> {
+function firstByte(answer: OriginAnswer, patienceMs: number, alarms: Alarms = timers): Promise<boolean> {
   const came = answer.firstByte()
   if (patienceMs <= 0 || !answer.sse || answer.status >= 300) return came.then(() => false)
-  let alarm: Alarm | null = null
-  const silence = new Promise<boolean>((resolve) => (alarm = alarms.set(patienceMs, () => resolve(true))))
-  try {
-    return await Promise.race([came.then(() => false), silence])
-  } finally {
-    alarm!.cancel()
-    // From here the reply hears of failures.
-    came.catch(() => {})
-  }
+  return new Promise((resolve, reject) => {
+    const alarm = alarms.set(patienceMs, () => resolve(true))
+    came
+      .then(() => resolve(false))
+      // Once patience is over the reply hears of failures.
+      .catch(reject)
+      .finally(() => alarm.cancel())
+  })
 }

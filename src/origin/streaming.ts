@@ -71,6 +71,7 @@ export class Streaming {
       hideUsage: exchange.hideUsage,
       heartbeatMs: exchange.heartbeatMs,
       idleMs: pool.limits.idleMs,
+      nativeMs: pool.limits.nativeMs,
       endsWithDone: DONE_ENDS.test(exchange.path),
       findResponseId: exchange.onServed !== undefined,
       eventStep: pool.blockTokens,
@@ -135,7 +136,7 @@ const failureOf = ({ failure }: AttemptFailed): AttemptFailure => failure
 const DONE_ENDS = /^\/v1\/(?:chat\/)?completions(?:\?|$)/
 
 function resultOf(end: PassEnd, status: number): Result {
-  if (end.end === 'client_gone') return 'client_gone'
+  if (end.end === 'client_gone' || end.end === 'lapsed') return end.end
   if (end.end === 'engine_cut') return 'engine_failed'
   return status >= 300 ? 'engine_refused' : 'complete'
 }

@@ -463,6 +463,29 @@ export function originContract(name: string, contract: OriginContract): void {
         expect(body.replace(/\n\n\n+/, '\n\n')).toBe(`${token('a')}${token('b')}data: {"cut":"reset"}\n\n`)
         expect(await passed.ended).toMatchObject({ end: 'engine_cut', failure: 'reset' })
       })
+
+      test('that nobody can see end keeps its booking no longer than its limit, and passes to its end', async () => {
+        const { send } = open([...sse(token('a')), { waitMs: 200 }, { send: chunk(token('b')) + chunk(DONE_EVENT) + LAST_CHUNK }])
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer, { observe: false, nativeMs: 40 })
+        expect(await passed.ended).toMatchObject({ end: 'lapsed', failure: null })
+        expect(await drain(passed.response)).toEqual({ body: token('a') + token('b') + DONE_EVENT, clean: true })
+        await Promise.all(passed.background)
+        expect(passed.settledTimes()).toBe(1)
+      })
+
+      test('that ends in time does not lapse', async () => {
+        const { send } = open([...sse(token('a'), DONE_EVENT), { send: LAST_CHUNK }])
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer, { observe: false, nativeMs: 60 })
+        await drain(passed.response)
+        await Promise.all(passed.background)
+        await new Promise((resolve) => setTimeout(resolve, 100))
+        expect(await passed.ended).toMatchObject({ end: 'complete' })
+        expect(passed.settledTimes()).toBe(1)
+      })
     })
 
     describe('heartbeats', () => {

@@ -28,6 +28,25 @@ it('looks for another carrier when the one that promised does not come', () => {
   expect(outbox.take().notices).toEqual([word(1), word(2)])
 })
 
+it('lets a carrier wait while calls of others take everything along, and sends it as soon as something has waited for as long as it may', () => {
+  let now = 1_000
+  const outbox = new Outbox(() => now)
+  outbox.add(word(1), COMPANY_MS)
+  now += 15
+  outbox.arrived(outbox.take())
+  now += 5
+  expect(outbox.add(word(2), COMPANY_MS)).toBe(false)
+  expect(outbox.companyMs(COMPANY_MS)).toBe(15)
+  now += 10
+  // The one that waits on has promised anew.
+  expect(outbox.add(word(3), COMPANY_MS)).toBe(false)
+  now += 5
+  expect(outbox.companyMs(COMPANY_MS)).toBe(0)
+  expect(outbox.take().notices).toEqual([word(2), word(3)])
+  now += 1
+  expect(outbox.companyMs(COMPANY_MS)).toBe(0)
+})
+
 it('sends what failed again, before what was said since', () => {
   const outbox = new Outbox(() => 0)
   outbox.add(word(1), COMPANY_MS)

@@ -2,7 +2,8 @@
 import { CUT_AFTER_MS, cutError } from '../../origin/pipe.ts'
 import { PulledAnswer, type AnswerHead, type AnswerLimits } from '../../origin/pulled-answer.ts'
 import { toHeaders } from '../../origin/headers.ts'
-import { OriginError, type PassEnd, type Reply } from '../../ports.ts'
+import { timers } from '../../origin/timers.ts'
+import { OriginError, type Alarm, type PassEnd, type Reply } from '../../ports.ts'
 import type { EngineWatch } from './engine-watch.ts'
 import type { ReaderSource } from './fetched-source.ts'
 
@@ -30,8 +31,7 @@ export class FetchedAnswer extends PulledAnswer {
     const native = this.sse && !reply.observe && !reply.hideUsage && this.held.length > 0 && !this.ended && this.bodied
     if (!native) return super.pass(reply)
     const { readable, writable } = new IdentityTransformStream()
-    const tracked = this.tracked(reply)
-    const work = new NativePipe(this.#source, tracked, this.#watch).run(this.held, writable)
+    const work = new NativePipe(this.#source, reply, this.#watch).run(this.held, writable)
     reply.scope.background(work)
     return new Response(readable, { status: reply.status, headers: toHeaders(reply.headers) })
   }
@@ -47,12 +47,16 @@ class NativePipe {
   readonly #source: ReaderSource
   readonly #reply: Reply
   readonly #watch: EngineWatch
+  readonly #lapse: Alarm | null
   #bytes = 0
+  #lapsed = false
 
   constructor(source: ReaderSource, reply: Reply, watch: EngineWatch) {
     this.#source = source
     this.#reply = reply
     this.#watch = watch
+    const { nativeMs, scope } = reply
+    this.#lapse = nativeMs === undefined ? null : (scope.alarms ?? timers).set(nativeMs, () => this.#lapses())
   }
 
   async run(held: readonly Uint8Array[], writable: WritableStream<Uint8Array>): Promise<void> {
@@ -93,7 +97,19 @@ class NativePipe {
     this.#settle('client_gone', null)
   }
 
+  /** An engine that hangs behind a client that left would keep its booking for ever, where the runtime tells of neither. */
+  #lapses(): void {
+    this.#lapsed = true
+    this.#tell('lapsed', null)
+  }
+
   #settle(end: PassEnd['end'], failure: PassEnd['failure']): void {
+    this.#lapse?.cancel()
+    this.#watch.over()
+    if (!this.#lapsed) this.#tell(end, failure)
+  }
+
+  #tell(end: PassEnd['end'], failure: PassEnd['failure']): void {
     this.#reply.settled({ end, failure, events: 0, usage: null, bytes: this.#bytes })
   }
 }

@@ -27,6 +27,8 @@ export class Outbox {
   readonly #underWay = new Set<Parcel>()
   /** Until then somebody has promised to come; milliseconds since the epoch. */
   #carrierBy = 0
+  /** When all that waited last set out; milliseconds since the epoch. */
+  #emptiedAt = 0
 
   constructor(now: () => number) {
     this.#now = now
@@ -46,6 +48,17 @@ export class Outbox {
     return true
   }
 
+  /**
+   * How much longer the carrier may wait, ms: a call of somebody else's took along all that waited, so what waits now does not
+   * wait as long as `withinMs` yet. It promises to be back by then. 0: it is to go.
+   */
+  companyMs(withinMs: number): number {
+    const now = this.#now()
+    const leftMs = this.isEmpty ? 0 : Math.max(0, this.#emptiedAt + withinMs - now)
+    if (leftMs > 0) this.#carrierBy = now + leftMs + LATE_MS
+    return leftMs
+  }
+
   /** The carrier is here, or will not come: whoever adds next is the next. */
   carrierFree(): void {
     this.#carrierBy = 0
@@ -57,6 +70,7 @@ export class Outbox {
     for (const parcel of this.#underWay) if (now - parcel.sentAt > LOST_AFTER_MS) this.failed(parcel)
     const parcel = { notices: this.#waiting.splice(0, MOST_IN_ONE), sentAt: now }
     if (parcel.notices.length > 0) this.#underWay.add(parcel)
+    if (this.isEmpty) this.#emptiedAt = now
     return parcel
   }
 

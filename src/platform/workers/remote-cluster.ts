@@ -15,6 +15,8 @@ type Scope = Pick<RequestScope, 'background'>
  * which is less than an object may be away.
  */
 const COMPANY_MS = 20
+/** A busy isolate's carrier looks so often whether calls of others take everything along, before it makes one and is free. */
+const MOST_LOOKS = 50
 /** A carrier whose call failed tries once more. */
 const AGAIN_MS = 1_000
 
@@ -100,8 +102,12 @@ export class RemoteCluster implements Cluster {
   }
 
   async #carry(): Promise<void> {
-    for (const waitMs of [COMPANY_MS, AGAIN_MS]) {
+    let waitMs = COMPANY_MS
+    for (let looks = 0; waitMs > 0 && looks < MOST_LOOKS; looks++) {
       await scheduler.wait(waitMs)
+      waitMs = this.#outbox.companyMs(COMPANY_MS)
+    }
+    for (const againMs of [AGAIN_MS, 0]) {
       this.#outbox.carrierFree()
       if (this.#outbox.isEmpty) return
       const parcel = this.#outbox.take()
@@ -111,6 +117,7 @@ export class RemoteCluster implements Cluster {
       } catch {
         this.#outbox.failed(parcel)
       }
+      if (againMs > 0) await scheduler.wait(againMs)
     }
   }
 
