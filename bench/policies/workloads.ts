@@ -21,7 +21,6 @@ const makers: Readonly<Record<string, () => Workload>> = {
   rounds: () => on(multiRound({ ...conversations, name: 'rounds' })),
   rounds_250: () => on(multiRound({ ...conversations, name: 'rounds_250', users: 250 })),
   rounds_tight: () => on(multiRound({ ...conversations, name: 'rounds_tight' }), 'agentic', TIGHT_TOKENS),
-  rounds_varied: () => on(varied(multiRound({ ...conversations, name: 'rounds_varied' }))),
   rounds_varied_tight: () => on(varied(multiRound({ ...conversations, name: 'rounds_varied_tight' })), 'agentic', TIGHT_TOKENS),
   qa: () => on(multiRound({ ...questions, name: 'qa' }), 'l40s-8b', 64_000),
   qa_varied: () => on(varied(multiRound({ ...questions, name: 'qa_varied' })), 'l40s-8b', 64_000),
