@@ -1,0 +1,29 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import * as yaml from 'js-yaml'
+import { build } from 'esbuild'
+import { expect, it } from 'vitest'
+
+const script = new URL('../../scripts/trim-yaml.mjs', import.meta.url).href
+const { trimmable } = (await import(/* @vite-ignore */ script)) as { trimmable: (module: string) => string }
+const own = readFileSync(fileURLToPath(import.meta.resolve('js-yaml')), 'utf8')
+
+it('what a bundler may leave out of js-yaml changes nothing of what it says', async () => {
+  const trimmed = (await import(/* @vite-ignore */ `data:text/javascript,${encodeURIComponent(trimmable(own))}`)) as typeof yaml
+  expect(Object.keys(trimmed).toSorted()).toEqual(Object.keys(yaml).filter((name) => name !== 'default').toSorted())
+  for (const schema of ['CORE_SCHEMA', 'YAML11_SCHEMA'] as const) {
+    const values = [yaml, trimmed].map((module) => module.load('a: [1.5e3, ~, yes, 0o17, .inf, 2020-01-01]\nb: |\n  two\n  lines\n', { schema: module[schema] }))
+    expect(values[1]).toEqual(values[0])
+  }
+  expect(trimmed.dump({ a: [1, 'x: y'] })).toBe(yaml.dump({ a: [1, 'x: y'] }))
+})
+
+it('a reader of the core schema is bundled without the writer', async () => {
+  const bundle = async (module: string) => {
+    const reader = `${module.slice(0, module.lastIndexOf('\nexport {'))}\nconsole.log(parseEvents, constructFromEvents, CORE_SCHEMA)`
+    const { outputFiles } = await build({ stdin: { contents: reader }, bundle: true, format: 'esm', write: false, treeShaking: true })
+    return outputFiles[0]!.text
+  }
+  expect(await bundle(own)).toContain('DUMP_SCHEMA')
+  expect(await bundle(trimmable(own))).not.toContain('DUMP_SCHEMA')
+})
