@@ -1,0 +1,201 @@
+/** One engine with room for a few prompts, the stream of its events, and the books of a gateway; and what may go wrong between them. */
+import { ClusterState } from '../../src/core/cluster/cluster-state.ts'
+import { EventStream } from '../../src/core/kv-events/event-stream.ts'
+import type { Framed } from '../../src/core/kv-events/frames.ts'
+import { PromptMeter } from '../../src/core/tokens/measure.ts'
+import { blockKeys } from '../../src/simulator/block-keys.ts'
+import type { CacheChange } from '../../src/simulator/cache-journal.ts'
+import { EngineModel } from '../../src/simulator/engine-model.ts'
+import { batchBytes } from '../../src/simulator/kv-event-bytes.ts'
+import { wireEvents } from '../../src/simulator/kv-events.ts'
+import { profileNamed } from '../../src/simulator/profiles.ts'
+import type { Sequence } from '../../src/simulator/sequence.ts'
+import { admission, engines, outcome, pool, probe, stats } from '../contracts/cluster-fixtures.ts'
+
+export const ENGINE_BLOCK = 16
+const CACHE_BLOCKS = 60
+
+export interface Ask {
+  readonly conversation: number
+  readonly tokens: number
+  readonly salted: boolean
+}
+
+interface Running {
+  readonly key: string
+  readonly sequence: Sequence
+  /** -1: nobody can say. */
+  readonly predicted: number
+}
+
+export class KvWorld {
+  model: EngineModel
+  stream: EventStream
+  now = 0
+  /** Batches that will not reach the bridge but by a replay. */
+  toLose = 0
+  readonly #blockTokens: number
+  readonly #keptBatches: number
+  readonly #meter: PromptMeter
+  #state: ClusterState
+  #epoch = 1
+  #seq = 0
+  #kept: Framed[] = []
+  #onTheWay: Framed[] = []
+  /** The engine tells of a reset with its next step only. */
+  #resetUntold = false
+
+  /** @param keptBatches how many the engine keeps for replays */
+  constructor(blockTokens: number, keptBatches = 10_000) {
+    this.#blockTokens = blockTokens
+    this.#keptBatches = keptBatches
+    this.#meter = new PromptMeter({ model: 'qwen', blockTokens, encodeUtf8: () => 0, now: () => 0, tokenizer: null, template: null })
+    this.model = this.#newModel()
+    this.stream = this.#newStream()
+    this.#state = this.#newState()
+    this.tell()
+  }
+
+  /** Does the gateway take what it was told for all there is, rightly as far as anybody can know? */
+  get isExact(): boolean {
+    return !this.#resetUntold && this.#state.digest(this.now).engines[0]?.kvFeed?.state === 'exact'
+  }
+
+  /** Books it and gives it to the engine. */
+  begin({ conversation, tokens, salted }: Ask): Running {
+    const salt = salted ? `salt ${conversation}` : null
+    const prompt = Array.from({ length: tokens }, (_, at) => conversation * 1000 + (at >> 2))
+    const { blocks } = this.#meter.measure({ endpoint: 'completions', body: { prompt }, bodyBytes: 0, adapter: null, salts: salt === null ? [] : [salt], tenant: null })
+    const answer = this.#state.admit(admission({ blocks, promptTokens: tokens }), this.now)
+    if ('refusal' in answer) throw new Error(answer.refusal.detail)
+    const all = Uint32Array.from([...prompt, 5, 6, 7, 8])
+    const sequence = this.model.submit({ promptTokens: tokens, outputTokens: 4, blocks: blockKeys(all, ENGINE_BLOCK, salt ?? ''), content: { tokens: all, salt, adapter: null } }, this.now)
+    return { key: answer.key, sequence, predicted: this.#state.explain(answer.key)?.predictedCachedTokens ?? -1 }
+  }
+
+  /** The next step of the engine. */
+  step(): void {
+    this.model.advance((this.now = this.model.nextEventAt()))
+  }
+
+  /** Until all have ended. */
+  finish(running: readonly Running[]): void {
+    const left = new Set(running)
+    while (left.size > 0) {
+      for (const one of left) {
+        if (!one.sequence.ended) continue
+        this.#state.firstToken(one.key, {}, this.now)
+        this.#state.release(one.key, outcome(), this.now)
+        left.delete(one)
+      }
+      if (left.size > 0) this.step()
+    }
+  }
+
+  /** The client goes before it has seen a token. */
+  cancel({ key, sequence }: Running): void {
+    this.model.abort(sequence, this.now)
+    this.#state.release(key, outcome({ result: 'client_gone' }), this.now)
+    while (this.model.nextEventAt() < Infinity) this.step()
+  }
+
+  /** The whole of a request, and the gateway hears of it. */
+  ask(ask: Ask): { readonly predicted: number; readonly cached: number } {
+    const one = this.begin(ask)
+    this.finish([one])
+    this.tell()
+    return { predicted: one.predicted, cached: one.sequence.cachedTokens }
+  }
+
+  /** The bridge hears what is on its way, asks for what is missing, and tells the gateway. */
+  tell({ answerLost = false } = {}): void {
+    for (const batch of this.#onTheWay) this.#hear(batch)
+    this.#onTheWay = []
+    this.#catchUp()
+    if (answerLost && this.stream.log.isDue) this.#send()
+    while (this.stream.log.isDue) this.#tellStep()
+  }
+
+  /** All that is told, and no word expected any more. */
+  settle(): void {
+    this.tell()
+    for (const wait of [0, 1_000]) {
+      this.now += wait
+      // A sign of life, if there is nothing to tell.
+      do this.#tellStep()
+      while (this.stream.log.isDue)
+    }
+  }
+
+  resetCache(): void {
+    this.#resetUntold ||= this.model.resetCache()
+  }
+
+  restartEngine(): void {
+    this.model = this.#newModel()
+    this.#seq = 0
+    this.#kept = []
+    this.#onTheWay = []
+    this.#resetUntold = false
+    // Its sockets close, which a host sees.
+    this.stream.doubt()
+  }
+
+  restartGateway(): void {
+    this.#state = this.#newState()
+  }
+
+  restartBridge(): void {
+    this.#epoch += 1
+    this.stream = this.#newStream()
+  }
+
+  #newModel(): EngineModel {
+    const { limits, law } = profileNamed('test')
+    const { now } = this
+    const cached = (changes: readonly CacheChange[], at: number) => this.#publish(changes, at)
+    const model = new EngineModel({ limits: { ...limits, blockTokens: ENGINE_BLOCK, cacheBlocks: CACHE_BLOCKS, maxModelLen: CACHE_BLOCKS * ENGINE_BLOCK }, law }, { cached })
+    model.advance(now)
+    return model
+  }
+
+  #newStream(): EventStream {
+    return new EventStream({ pool: { model: 'qwen', blockTokens: this.#blockTokens }, limits: { stepBlocks: 7, waitingBlocks: 1000 }, replays: true })
+  }
+
+  #newState(): ClusterState {
+    const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+    state.configure(1, pool({ blockTokens: this.#blockTokens, engines: engines('a') }), this.now)
+    state.observe([probe('a', this.now, { stats: stats({ blockTokens: ENGINE_BLOCK }) })], this.now)
+    return state
+  }
+
+  #publish(changes: readonly CacheChange[], atMs: number): void {
+    const batch = { seq: this.#seq, payload: batchBytes(atMs / 1000, wireEvents(changes, ENGINE_BLOCK), this.#seq % 2 === 0 ? 'maps' : 'arrays') }
+    this.#seq += 1
+    this.#kept = [...this.#kept, batch].slice(-this.#keptBatches)
+    this.#resetUntold = false
+    if (this.toLose > 0) this.toLose -= 1
+    else this.#onTheWay.push(batch)
+  }
+
+  #hear(batch: Framed): void {
+    if (this.stream.published(batch) === 'taken') return
+    this.#catchUp()
+    if (this.stream.published(batch) === 'replay') this.stream.unreplayed(batch)
+  }
+
+  #catchUp(): void {
+    for (let from = this.stream.replayFrom; this.stream.replayed(this.#kept.filter(({ seq }) => seq >= from), from) === 'again'; ) from = this.stream.replayFrom
+  }
+
+  #tellStep(): void {
+    if (this.#send() === 'ok') this.stream.log.taken()
+    else this.stream.log.resync()
+  }
+
+  #send(): string | undefined {
+    const [state] = this.#state.feed([{ engine: 'a', epoch: this.#epoch, validMs: 60_000, blockTokens: this.#blockTokens, ...this.stream.delta(this.now) }], this.now)
+    return state
+  }
+}
