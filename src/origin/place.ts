@@ -1,5 +1,5 @@
 /** Finds a place for one attempt: clusters in order, each asked to rank and book in one call. */
-import { PAYLOAD_VERSION, type Admission, type ClusterDigest, type Placement, type Refusal } from '../core/cluster/contract.ts'
+import { type Admission, type ClusterDigest, endedAs, type Placement, type Refusal } from '../core/cluster/contract.ts'
 import { Failure } from '../failure.ts'
 import type { Admitted, Alarms, EngineTarget, Ports } from '../ports.ts'
 import { Booking, type BookingParts } from './booking.ts'
@@ -62,7 +62,7 @@ export async function place(exchange: Exchange, ports: Ports, digests: Digests, 
     }
     const engine = targetOf(route, found.placement)
     if (engine === null) {
-      void found.booking.release({ result: 'abandoned', failure: null, status: null, usage: null, outputEvents: 0, stages: {} })
+      void found.booking.release(endedAs('abandoned'))
       ports.log.error('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: found.placement })
       notes.push(`failover=${route.cluster.id}:unknown_engine`)
       continue
@@ -115,8 +115,7 @@ function withinBudget(admitting: Promise<Admitted>, alarms: Alarms = timers): Pr
         alarm.cancel()
         if (!late) return resolve(admitted)
         if ('refusal' in admitted) return
-        const outcome = { version: PAYLOAD_VERSION, result: 'abandoned', failure: null, status: null, usage: null, outputEvents: 0, stages: {} } as const
-        admitted.lease.release(outcome).catch(() => {})
+        admitted.lease.release(endedAs('abandoned')).catch(() => {})
       },
       (error: unknown) => {
         alarm.cancel()

@@ -75,8 +75,7 @@ it('releases by name what it knows only from a snapshot', async () => {
   await bookAndVanish(stub, asked)
   await runDurableObjectAlarm(stub)
   await evictDurableObject(stub)
-  await stub.settle(asked, outcome())
-  await stub.settle(asked, outcome())
+  for (let index = 0; index < 2; index++) await stub.tell([['release', bookingKey(asked), outcome()]])
   expect((await cluster.digest()).bookings).toBe(0)
 })
 
@@ -105,7 +104,7 @@ it('stores many bookings with long prompts in several values, and takes them all
   await evictDurableObject(stub)
   expect((await cluster.digest()).bookings).toBe(100)
 
-  for (const one of asked) await stub.settle(one, outcome())
+  for (const one of asked) await stub.tell([['release', bookingKey(one), outcome()]])
   await runDurableObjectAlarm(stub)
   const left = await runInDurableObject(stub, (_object: ClusterObject, state) => [...state.storage.kv.list({ prefix: 'snapshot' })].map(([key]) => key))
   expect(left).toEqual(['snapshot'])

@@ -69,17 +69,17 @@ export interface Books {
   /** Also ends what `legDone` has not. */
   firstToken(booking: Booked, stages: StageTimes, now: number): void
   /** Output so far, in blocks: a total that only grows. */
-  progress(booking: Booked, outputBlocks: number, now: number): void
+  progress?(booking: Booked, outputBlocks: number, now: number): void
   /** After it nothing of the booking is left. `outcome` teaches: usage, cached tokens, stages. */
   release(booking: Booked, outcome: Outcome, now: number): void
   /** Starts reading for one request, and for these engines; what can be shared by all of them is computed once, on first use. */
   read(admission: Admission, now: number, engines: readonly EngineRef[]): Reading
   /** What the digest says of the engine. Fields left out are another's or unknown. */
   digest(engine: EngineRef, now: number): Partial<EngineDigest>
-  /** Learned values worth keeping over an eviction, small and structured-cloneable; null: none. Bookings are kept elsewhere. */
-  snapshot(): unknown
-  /** Takes back what `snapshot` gave, before any booking is restored; ignores what it does not understand. */
-  restore(data: unknown): void
+  /** Learned values worth keeping over an eviction, small and structured-cloneable. Absent: there is nothing. Bookings are kept elsewhere. */
+  snapshot?(): unknown
+  /** Takes back what `snapshot` gave, before any booking is restored; what another version gave is ignored. */
+  restore?(data: unknown): void
 }
 
 /** Signals of the engines for one request at one moment. */

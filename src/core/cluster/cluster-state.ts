@@ -6,7 +6,7 @@ import { type Booking, bookingKey, Bookings, legsOf } from './bookings.ts'
 import { BookingCourse } from './booking-course.ts'
 import type { Books, LegDone } from './books.ts'
 import { type Chosen, choose } from './choose.ts'
-import { type Admission, type ClusterDigest, type ClusterGlance, type Decision, type EngineSignal, type Outcome, PAYLOAD_VERSION, type Placement, type PoolConfig, type Refusal, type Resume, type StageTimes } from './contract.ts'
+import { type Admission, type ClusterDigest, type ClusterGlance, type Decision, endedAs, type EngineSignal, type Outcome, PAYLOAD_VERSION, type Placement, type PoolConfig, type Refusal, type Resume, type StageTimes } from './contract.ts'
 import { DecisionCounts } from './decision-counts.ts'
 import { Decisions, told } from './decisions.ts'
 import { emptyDigest } from './digest.ts'
@@ -206,7 +206,7 @@ export class ClusterState {
     const lapsed = this.#bookings.lapsed(now)
     for (const booking of lapsed) {
       this.#bookings.take(booking.key)
-      this.#course.end(booking, { version: PAYLOAD_VERSION, result: 'lapsed', failure: null, status: null, usage: null, outputEvents: 0, stages: {} }, now)
+      this.#course.end(booking, endedAs('lapsed'), now)
     }
     return lapsed.length
   }

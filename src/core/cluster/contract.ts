@@ -245,6 +245,9 @@ export interface Outcome {
   readonly stages: StageTimes
 }
 
+/** A booking's end of which nothing is known but how it ended. */
+export const endedAs = (result: Result): Outcome => ({ version: PAYLOAD_VERSION, result, failure: null, status: null, usage: null, outputEvents: 0, stages: {} })
+
 /** What a scrape, an operator, or the end of a request says about an engine. */
 export type EngineSignal =
   | {

@@ -84,8 +84,6 @@ export class LoadBooks implements Books {
     this.#doneParts.delete(booking.key)
   }
 
-  progress(): void {}
-
   release(booking: Booked): void {
     const prefilled = !this.#unprefilled.delete(booking.key)
     for (const leg of booking.legs) {
@@ -108,12 +106,6 @@ export class LoadBooks implements Books {
   digest(engine: EngineRef): Partial<EngineDigest> {
     return { requests: this.#load(engine).requests }
   }
-
-  snapshot(): null {
-    return null
-  }
-
-  restore(): void {}
 
   #fill(engines: readonly EngineRef[], now: number): void {
     for (let at = 0; at < engines.length; at++) {

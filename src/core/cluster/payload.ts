@@ -1,5 +1,5 @@
 /** Whole payloads from parts, for whoever has no more to say: what is left out gets the value that means "not said". */
-import { type Admission, type EngineSpec, type Outcome, PAYLOAD_VERSION, type PoolConfig } from './contract.ts'
+import { type Admission, endedAs, type EngineSpec, type Outcome, PAYLOAD_VERSION, type PoolConfig } from './contract.ts'
 
 const NO_BLOCKS = new Uint32Array(0)
 
@@ -27,8 +27,7 @@ export function readAdmission(given: Partial<Admission> & Pick<Admission, 'id'>)
 }
 
 export function readOutcome(given: Partial<Outcome> & Pick<Outcome, 'result'>): Outcome {
-  const defaults = { version: PAYLOAD_VERSION, failure: null, failedEngine: null, status: null, usage: null, outputEvents: 0, stages: {} }
-  return withDefaults<Outcome>(defaults, given)
+  return withDefaults<Outcome>({ ...endedAs(given.result), failedEngine: null }, given)
 }
 
 export function readPool(given: Partial<PoolConfig> & Pick<PoolConfig, 'cluster' | 'pool'>): PoolConfig {

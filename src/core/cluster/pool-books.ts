@@ -49,7 +49,7 @@ export class PoolBooks {
   }
 
   progress(booking: Booked, outputBlocks: number, now: number): void {
-    for (const books of this.#all) books.progress(booking, outputBlocks, now)
+    for (const books of this.#all) books.progress?.(booking, outputBlocks, now)
   }
 
   release(booking: Booked, outcome: Outcome, now: number): void {
@@ -66,12 +66,12 @@ export class PoolBooks {
 
   /** One entry per set of books, in order. */
   snapshot(): readonly unknown[] {
-    return this.#all.map((books) => books.snapshot())
+    return this.#all.map((books) => books.snapshot?.())
   }
 
   restore(data: unknown): void {
     if (!Array.isArray(data)) return
-    for (const [index, books] of this.#all.entries()) if (data[index] !== null && data[index] !== undefined) books.restore(data[index])
+    for (const [index, books] of this.#all.entries()) if (data[index] !== null && data[index] !== undefined) books.restore?.(data[index])
   }
 }
 

@@ -37,10 +37,9 @@ export class CacheRegistry {
 
   /** A new configuration. When engines came or left, instances are asked to register again, which finds their engines anew. */
   configure({ engines }: Pick<PoolConfig, 'engines'>): void {
-    const same = engines.length === this.#engines.length && engines.every((engine, at) => engine.id === this.#engines[at]!.id && engine.lmcacheInstance === this.#engines[at]!.lmcacheInstance)
-    const first = this.#engines.length === 0
+    const [before, after] = [this.#engines, engines].map((all) => JSON.stringify(all.map(({ id, lmcacheInstance }) => [id, lmcacheInstance])))
     this.#engines = engines
-    if (!same && !first) for (const instance of this.#instances.values()) instance.isOld = true
+    if (after !== before) for (const instance of this.#instances.values()) instance.isOld = true
   }
 
   call(call: RegistryCall, now: number): RegistryAnswer {
@@ -54,11 +53,11 @@ export class CacheRegistry {
         this.#drop(call.id)
         return { kind: 'leave' }
       case 'list':
-        return { kind: 'list', instances: [...this.#instances.values()].map(listed), keys: this.#directory.size }
+        return { kind: 'list', instances: [...this.#instances.values()], keys: this.#directory.size }
       case 'events':
         return { kind: 'events', ...this.#ingest(call.batches) }
       case 'lookup':
-        return { kind: 'lookup', rows: Array.from(call.keys.ranks, (_, at) => this.#directory.row(call.keys, at).map(({ instance, incarnation, level, backend, shared }) => ({ instance, incarnation, level, backend, shared }))) }
+        return { kind: 'lookup', rows: Array.from(call.keys.ranks, (_, at) => this.#directory.row(call.keys, at)) }
     }
   }
 
@@ -128,8 +127,4 @@ export class CacheRegistry {
     const found = [...this.#instances.values()].flatMap(({ id, engines }) => engines.filter((engine) => open.has(engine)).map((engine) => ({ engine, instance: id })))
     return [...named, ...found]
   }
-}
-
-function listed({ id, ip, httpPort, metadata, p2pUrl, mqPort, registeredAt }: Instance) {
-  return { id, ip, httpPort, metadata, p2pUrl, mqPort, registeredAt }
 }

@@ -1,10 +1,10 @@
 /** The bookings of one I/O thread, at the thread that keeps the books. */
-import { PAYLOAD_VERSION, type Admission, type Outcome } from '../../../core/cluster/contract.ts'
+import { type Admission, endedAs, type Outcome } from '../../../core/cluster/contract.ts'
 import type { Admitted, Cluster, Lease, Log } from '../../../ports.ts'
 import type { AnswerToAdmit, PoolQuestion, ToBooks } from './words.ts'
 
 /** Whose thread is gone: no engine's fault. */
-const ABANDONED: Outcome = { version: PAYLOAD_VERSION, result: 'abandoned', failure: null, status: null, usage: null, outputEvents: 0, stages: {} }
+const ABANDONED = endedAs('abandoned')
 
 export class BooksHost {
   readonly #cluster: (pool: number) => Cluster
