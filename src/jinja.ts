@@ -32,24 +32,11 @@ function range(from: number, to?: number, step = 1): number[] {
 const MONTHS = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December']
 const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
 
-const two = (value: number): string => String(value).padStart(2, '0')
-
 /** Python's `strftime` in the C locale and UTC, as far as chat templates use it. What it does not know stays as it is. */
 function strftime(date: Date, format: string): string {
-  const month = MONTHS[date.getUTCMonth()]!
-  const day = DAYS[date.getUTCDay()]!
-  const parts: Readonly<Record<string, string>> = {
-    Y: String(date.getUTCFullYear()),
-    m: two(date.getUTCMonth() + 1),
-    d: two(date.getUTCDate()),
-    H: two(date.getUTCHours()),
-    M: two(date.getUTCMinutes()),
-    S: two(date.getUTCSeconds()),
-    B: month,
-    b: month.slice(0, 3),
-    A: day,
-    a: day.slice(0, 3),
-    '%': '%',
-  }
+  // Sun, 01 Mar 2026 23:59:07 GMT
+  const [a, d, b, Y, H, M, S] = date.toUTCString().split(/\W+/)
+  const m = date.toISOString().slice(5, 7)
+  const parts: Readonly<Record<string, string | undefined>> = { a, d, b, Y, H, M, S, m, B: MONTHS[+m - 1], A: DAYS[date.getUTCDay()], '%': '%' }
   return format.replace(/%([a-zA-Z%])/g, (whole, letter: string) => parts[letter] ?? whole)
 }

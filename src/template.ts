@@ -1,5 +1,5 @@
 /** Chat templates: the model's own Jinja text, rendered the way vLLM renders it. */
-import type { ChatMessage, ChatPrompt } from './core/tokens/chat.ts'
+import { isFields, type ChatMessage, type ChatPrompt } from './core/tokens/chat.ts'
 import type { ChatTemplate } from './core/tokens/measure.ts'
 import { jinja } from './jinja.ts'
 
@@ -8,15 +8,19 @@ export function compileTemplate(text: string, specials: Readonly<Record<string, 
   const render = jinja(text, now)
   const shape: MessageShape = { listed: wantsParts(text), developer: /\bdeveloper\b/.test(text) }
   return (chat) => {
+    const read = callReader()
     const rendered = render({
       ...specials,
-      messages: chat.messages.map((message) => shaped(message, shape)),
+      messages: chat.messages.map((message) => shaped(message, shape, read)),
       tools: chat.tools,
       ...chat.variables,
     })
     return chat.variables['continue_final_message'] === true ? cutAfterLast(rendered, chat) : rendered
   }
 }
+
+/** Arguments of calls in one chat, in all: as values they cost far more than as text, up to 0.4 s. */
+const MOST_ARGUMENT_CHARS = 1024 * 1024
 
 interface MessageShape {
   /** Content as a list of parts instead of one string. */
@@ -33,16 +37,49 @@ function wantsParts(text: string): boolean {
   return /\bfor\s+\w+\s+in\s+(?:\w+\.content|\w+(?:\[[^\]]*\])?\[\s*['"]content['"]\s*\]|content)\b(?!\s*\.)/.test(text)
 }
 
-function shaped({ role, parts, extra }: ChatMessage, { listed, developer }: MessageShape): Record<string, unknown> {
+function shaped({ role, parts, extra }: ChatMessage, { listed, developer }: MessageShape, read: (call: unknown) => unknown): Record<string, unknown> {
   const content = listed ? parts.map((text) => ({ type: 'text', text: String(text) })) : parts.join('\n')
-  return { role: role === 'developer' && !developer ? 'system' : role, content, ...extra }
+  const { tool_calls: calls, ...rest } = extra
+  return { role: role === 'developer' && !developer ? 'system' : role, content, ...rest, ...(Array.isArray(calls) && { tool_calls: calls.map(read) }) }
 }
 
-/** `continue_final_message`: the prompt ends with the last message's text, as in transformers' `apply_chat_template`. */
+/** Templates expect arguments as an object; on the wire they are JSON text. Throws when a chat's are too long in all. */
+function callReader(): (call: unknown) => unknown {
+  let left = MOST_ARGUMENT_CHARS
+  return (call) => {
+    if (!isFields(call) || !isFields(call['function'])) return call
+    let args: unknown = call['function']['arguments'] ?? ''
+    if (typeof args === 'string') {
+      left -= args.length
+      if (left < 0) throw new Error('the arguments of its tool calls have more than 1 MB')
+      args = parsed(args || '{}')
+    }
+    return { ...call, function: { ...call['function'], arguments: args } }
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+/** Characters that a template may put behind the last message. */
+const MOST_AFTER_LAST = 64
+
+/**
+ * `continue_final_message`: the prompt ends with the last message's text, as in transformers' `apply_chat_template`. Sought
+ * at the end alone: a search through all of a text that repeats itself takes minutes.
+ */
 function cutAfterLast(rendered: string, chat: ChatPrompt): string {
   const last = String(chat.messages.at(-1)?.parts.at(-1) ?? '')
-  const at = rendered.lastIndexOf(last.trim())
-  if (at < 0) throw new Error('the template does not print the message to be continued')
-  const spaced = last.trimStart()
-  return rendered.slice(0, at + (rendered.startsWith(spaced, at) ? spaced.length : last.trim().length))
+  const text = last.trim()
+  for (let end = rendered.length; end >= rendered.length - MOST_AFTER_LAST && end >= text.length; end--) {
+    if (!rendered.endsWith(text, end)) continue
+    const spaced = last.trimStart()
+    return rendered.slice(0, rendered.startsWith(spaced, end - text.length) ? end - text.length + spaced.length : end)
+  }
+  throw new Error('the message to continue is not at the end')
 }

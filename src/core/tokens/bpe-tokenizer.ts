@@ -94,7 +94,7 @@ export class BpeTokenizer implements ExactTokenizer {
   /** Appends the ids of a text that is in the buffer already. */
   #normalized(text: string, out: IdBuffer): void {
     const utf8 = this.#utf8
-    const normal = this.#vocabulary.header.nfc && utf8.length > text.length ? text.normalize('NFC') : text
+    const normal = this.#vocabulary.header.nfc && utf8.length > text.length ? nfc(text) : text
     this.#cutAt(this.#addedAfterNfc, normal, out, (from, to) => {
       const whole = from === 0 && to === text.length && normal === text
       if (!whole) {
@@ -142,4 +142,16 @@ export class BpeTokenizer implements ExactTokenizer {
     this.#merger.merge(bytes, from, to, out)
     this.#pieces.store({ bytes, from, to }, hash, out, out.length - first)
   }
+}
+
+const marks = /\p{M}{32}/uy
+
+/** Throws at 127 combining marks in a row, and may from 32 on: the work to put them in order grows with their square, up to hours. */
+function nfc(text: string): string {
+  // A longer run has one of these places with enough marks after it; two units make one at most.
+  for (let at = 0; at < text.length; at += 64) {
+    marks.lastIndex = at
+    if (marks.test(text)) throw new Error('more combining marks in a row than any language has')
+  }
+  return text.normalize('NFC')
 }

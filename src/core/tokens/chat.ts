@@ -1,6 +1,6 @@
 /**
  * Chat requests as the engine's template gets them. Follows vLLM's `chat_utils.parse_chat_messages`
- * (vllm/entrypoints/chat_utils.py): which fields survive, how parts are joined, arguments as objects.
+ * (vllm/entrypoints/chat_utils.py): which fields survive, how parts are joined.
  */
 import { chainText } from './block-hash.ts'
 import { isText, type Text } from './text.ts'
@@ -10,7 +10,7 @@ export interface ChatMessage {
   readonly role: string
   /** Texts of the parts in order; a part that is not text stands as a marker with its content's hash. */
   readonly parts: readonly Text[]
-  /** Fields besides role and content that templates read. */
+  /** Fields besides role and content that templates read; `tool_calls` is a list, its arguments mostly JSON text. */
   readonly extra: Readonly<Record<string, unknown>>
 }
 
@@ -123,30 +123,13 @@ function extraOf(message: Fields, role: string): Fields {
   if (typeof message['name'] === 'string') extra['name'] = message['name']
   if (role === 'tool' && typeof message['tool_call_id'] === 'string') extra['tool_call_id'] = message['tool_call_id']
   if (role !== 'assistant') return extra
-  if (Array.isArray(message['tool_calls'])) extra['tool_calls'] = message['tool_calls'].map(toolCall)
+  if (Array.isArray(message['tool_calls'])) extra['tool_calls'] = message['tool_calls']
   const reasoning = message['reasoning'] ?? message['reasoning_content']
   if (typeof reasoning === 'string') {
     extra['reasoning'] = reasoning
     extra['reasoning_content'] = reasoning
   }
   return extra
-}
-
-/** Templates expect arguments as an object; on the wire they are JSON text. */
-export function toolCall(call: unknown): unknown {
-  if (!isFields(call) || !isFields(call['function'])) return call
-  const named = call['function']
-  return { ...call, function: { ...named, arguments: parsedArguments(named['arguments']) } }
-}
-
-function parsedArguments(value: unknown): unknown {
-  if (value === undefined || value === null || value === '') return {}
-  if (typeof value !== 'string') return value
-  try {
-    return JSON.parse(value)
-  } catch {
-    return value
-  }
 }
 
 /** Tools as vLLM's models print them: `type`, then `function` with every known field, absent ones as null. */

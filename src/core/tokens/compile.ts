@@ -26,7 +26,8 @@ export function compileVocabulary(input: CompileInput): Uint8Array {
     nfc: parts.nfc,
     ignoreMerges: parts.ignoreMerges,
     merges: rule.merges,
-    added: parts.added,
+    // They are looked for in the normalized text, so Hugging Face's library normalizes them too.
+    added: parts.nfc ? parts.added.map((token) => (token.normalized ? { ...token, text: token.text.normalize('NFC') } : token)) : parts.added,
     prefix: parts.prefix,
     suffix: parts.suffix,
     indirect: [],

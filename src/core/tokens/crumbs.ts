@@ -4,14 +4,18 @@ import type { PromptRequest } from './measure.ts'
 /** Messages, parts, texts and their fields: more than any prompt has. */
 const MOST_PIECES = 32_768
 
-/** Has the body more pieces than a prompt is read by? Lists of token ids have one. */
+const isIds = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one === 'number')
+/** Where a prompt may be ids, each list of them is one piece. */
+const withoutIds = (value: unknown): unknown => (isIds(value) ? null : Array.isArray(value) ? value.map((one: unknown) => (isIds(one) ? null : one)) : value)
+
+/** Has the body more pieces than a prompt is read by? */
 export function inCrumbs({ body, bodyBytes }: Pick<PromptRequest, 'body' | 'bodyBytes'>): boolean {
   // Each takes two bytes at least.
   if (bodyBytes < 2 * MOST_PIECES) return false
-  const open: object[] = [body as object]
+  const { prompt, input } = body as Readonly<Record<string, unknown>>
+  const open: object[] = [{ ...(body as object), prompt: withoutIds(prompt), input: withoutIds(input) }]
   let left = MOST_PIECES
   for (let value = open.pop(); value !== undefined; value = open.pop()) {
-    if (Array.isArray(value) && value.every((one) => typeof one === 'number')) continue
     const inner: unknown[] = Array.isArray(value) ? value : Object.values(value)
     left -= inner.length
     if (left < 0) return true

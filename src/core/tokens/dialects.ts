@@ -1,5 +1,5 @@
 /** Responses and Messages requests as the chat request an engine makes of them. */
-import { chatPrompt, functionTools, isFields, readContent, toolCall, type ChatMessage, type ChatPrompt, type Fields } from './chat.ts'
+import { chatPrompt, functionTools, isFields, readContent, type ChatMessage, type ChatPrompt, type Fields } from './chat.ts'
 import { isText } from './text.ts'
 
 /** Collects messages and counts what is not text. */
@@ -14,7 +14,7 @@ class Transcript {
   }
 }
 
-const callOf = (id: unknown, name: unknown, args: unknown): unknown => toolCall({ id, type: 'function', function: { name, arguments: args } })
+const callOf = (id: unknown, name: unknown, args: unknown): unknown => ({ id, type: 'function', function: { name, arguments: args } })
 
 /** OpenAI's Responses: `instructions`, then `input` as text or items. What `previous_response_id` stands for is not known here. */
 export function chatOfResponses(body: Fields): ChatPrompt | null {

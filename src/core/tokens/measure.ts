@@ -69,7 +69,7 @@ export interface PromptMeasure {
 type Readable = Exclude<Prompt, { form: 'unreadable' }>
 type Measured = Omit<PromptMeasure, 'stages'>
 
-/** Texts longer than this are measured in bytes: no single request may hold the thread for long. */
+/** Prompts longer than this, all texts of a batch together, are measured in bytes: no single request may hold the thread for long. */
 const MAX_EXACT_CHARS = 4 * 1024 * 1024
 const DEFAULT_BYTES_PER_TOKEN = 4
 const PLAIN = { adapter: null, salts: [], tenant: null }
@@ -138,8 +138,9 @@ export class PromptMeter {
     const texts = prompt.form === 'texts' ? prompt.texts.map(String) : [this.#render(prompt)]
     this.#ids.clear()
     const spans: number[] = []
+    const chars = texts.reduce((sum, text) => sum + text.length, 0)
+    if (chars > MAX_EXACT_CHARS) throw new Error(`the prompt has ${chars} characters, more than ${MAX_EXACT_CHARS}`)
     for (const text of texts) {
-      if (text.length > MAX_EXACT_CHARS) throw new Error(`the prompt has ${text.length} characters, more than ${MAX_EXACT_CHARS}`)
       spans.push(this.#ids.length)
       tokenizer.encode(text, prompt.addSpecial, this.#ids)
       spans.push(this.#ids.length)

@@ -1,9 +1,10 @@
 import { Tokenizer } from '@huggingface/tokenizers'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { AddedTokenFinder } from '../../../src/core/tokens/added-tokens.ts'
 import { BpeTokenizer } from '../../../src/core/tokens/bpe-tokenizer.ts'
 import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
-import { Vocabulary } from '../../../src/core/tokens/vocabulary.ts'
+import { Vocabulary, type AddedToken } from '../../../src/core/tokens/vocabulary.ts'
 import { families, familyJson, idsOf, openTokenizer, texts } from './families.ts'
 import { encodeUtf8 } from './support.ts'
 
@@ -109,5 +110,69 @@ describe('text without a split', () => {
     expect(() => idsOf(freshTokenizer(), 'a'.repeat(300_000))).toThrow('without a split')
     expect(() => idsOf(freshTokenizer(), `${'a'.repeat(120_000)} `.repeat(9))).toThrow('without a split')
     expect(idsOf(freshTokenizer(), `${'a'.repeat(1000)} `.repeat(20)).length).toBeGreaterThan(1000)
+  })
+})
+
+describe('combining marks', () => {
+  const acute = '\u0301'
+  const below = '\u0316'
+
+  it.each([
+    ['of one sort', `a${acute.repeat(200)}`],
+    ['in no order', `a${acute.repeat(64)}${below.repeat(64)}`],
+    ['outside the plane of two bytes', `a${'\u{1e8d0}'.repeat(100)}${'\u{1d165}'.repeat(30)}`],
+    ['anywhere', `${'some é text '.repeat(33)}${acute.repeat(127)}${' and more'.repeat(10)}`],
+  ])('more than a hundred in a row %s are refused where a normalizer would sort them', (_, text) => {
+    expect(() => idsOf(freshTokenizer(), text)).toThrow('combining marks')
+    expect(idsOf(openTokenizer(familyJson('llama3')), text).length).toBeGreaterThan(0)
+  })
+
+  it('of any language pass, however many there are in all', () => {
+    const text = `${`a${acute.repeat(15)}${below.repeat(16)}`.repeat(500)} नमस्ते ${'\u{1e8d0}'.repeat(31)}`
+    expect(idsOf(freshTokenizer(), text)).toEqual(idsOf(freshTokenizer(), text.normalize('NFC')))
+  })
+})
+
+describe('added tokens', () => {
+  const plain = (text: string, id: number): AddedToken => ({ id, text, left: false, right: false, normalized: false })
+
+  it('are found leftmost first, and the longest of those that begin there, whatever they have in common', () => {
+    const unit = fc.constantFrom('<', '|', 'a', '🙂')
+    const token = fc.array(unit, { maxLength: 4 }).map((units) => units.join(''))
+    fc.assert(
+      fc.property(fc.uniqueArray(token, { maxLength: 8 }), fc.array(unit, { maxLength: 30 }), fc.nat(10), (tokens, units, from) => {
+        const text = units.join('')
+        const found = new AddedTokenFinder(tokens.map(plain)).find(text, from)
+        const places = tokens.flatMap((one, id) => (one === '' ? [] : [{ id, at: text.indexOf(one, from), length: one.length }]))
+        const [first] = places.filter(({ at }) => at >= 0).sort((a, b) => a.at - b.at || b.length - a.length)
+        expect(found).toEqual(first === undefined ? null : { id: first.id, from: first.at, to: first.at + first.length })
+      }),
+      { numRuns: 1000 },
+    )
+  })
+
+  it('are not tried one by one wherever they might begin: hundreds that begin alike are as one', () => {
+    let compared = 0
+    const reserved = Array.from({ length: 256 }, (_, id) => plain(`<|reserved_special_token_${id}|>`, id))
+    class Counted extends String {
+      override charAt(at: number): string {
+        compared++
+        return super.charAt(at)
+      }
+      override startsWith(other: string, at: number): boolean {
+        compared++
+        return super.startsWith(other, at)
+      }
+    }
+    const text = new Counted('<|'.repeat(10_000)) as unknown as string
+    expect(new AddedTokenFinder(reserved).find(text, 0)).toBeNull()
+    expect(compared).toBeLessThan(4 * 10_000)
+  })
+
+  it('that come after NFC are looked for in NFC', () => {
+    const json = familyJson('qwen2')
+    const id = Math.max(...Object.values(json.model.vocab)) + 1
+    json.added_tokens.push({ id, content: 'cafe\u0301', single_word: false, lstrip: false, rstrip: false, normalized: true, special: false } as (typeof json.added_tokens)[number])
+    for (const text of ['cafe\u0301', 'caf\u00e9']) expect(idsOf(openTokenizer(json), text)).toEqual([id])
   })
 })

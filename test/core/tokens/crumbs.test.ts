@@ -15,6 +15,9 @@ describe('a body', () => {
     ['of parts inside a part', say([{ type: 'tool_result', content: many({}) }])],
     ['of fields', say([Object.fromEntries(many(0).map((_, at) => [`k${at}`, 1]))])],
     ['of short lists of ids', { input: many([1]) }],
+    ['of numbers that are no prompt', { ...say('a'), chat_template_kwargs: { list: many(1) } }],
+    ['of numbers in a tool', { ...say('a'), tools: [{ function: { name: 'f', parameters: { enum: many(1) } } }] }],
+    ['of numbers deep in a prompt', { prompt: [[many(1)]] }],
   ])('is in crumbs: %s', (_, body) => {
     expect(look(body)).toBe(true)
   })
@@ -22,6 +25,7 @@ describe('a body', () => {
   it.each([
     ['of one long text', { prompt: 'a'.repeat(1_000_000) }],
     ['of a million ids', { prompt: many(7, 1_000_000) }],
+    ['of lists of a million ids', { input: [many(7, 500_000), many(8, 500_000)] }],
     ['of a thousand long messages', { messages: many({ role: 'user', content: 'b'.repeat(500) }, 1_000) }],
     ['of a long text kept as bytes', say({ utf8: new Uint8Array(200_000) })],
     ['that is empty', {}],

@@ -42,6 +42,26 @@ describe('chat templates', () => {
     expect(render(chatml, body)).toBe('<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nso far ')
   })
 
+  it('refuse to continue a message that is not at the end of what the template prints', () => {
+    const buried = `{% for m in messages %}{{ m.content }}{% endfor %}${'.'.repeat(65)}`
+    const body = { messages: [{ role: 'assistant', content: 'so far' }], continue_final_message: true }
+    expect(() => render(buried, body)).toThrow('not at the end')
+    expect(render(buried.slice(0, -1), body)).toBe('so far')
+    // Not printed as it is, in a text that is all one letter: to look for it everywhere would take the square of its length.
+    const changed = `{% for m in messages %}{{ m.content | replace('b', 'c') }}{% endfor %}`
+    const long = { messages: [{ role: 'user', content: 'a'.repeat(1_000_000) }, { role: 'assistant', content: `${'a'.repeat(500_000)}b` }], continue_final_message: true }
+    expect(() => render(changed, long)).toThrow('not at the end')
+  })
+
+  it('take no arguments of more than a megabyte in all apart, and leave what is no JSON as it is', () => {
+    const printed = `{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | length }},{% endfor %}{% endfor %}`
+    const call = (args: string): unknown => ({ type: 'function', function: { name: 'f', arguments: args } })
+    const said = (...calls: unknown[]): unknown => ({ messages: calls.map((one) => ({ role: 'assistant', tool_calls: [one] })) })
+    const half = `[${'[],'.repeat(174_000)}[]]`
+    expect(render(printed, said(call(half), call(half), call('{"a"')))).toBe('174001,174001,4,')
+    expect(() => render(printed, said(call(half), call(half), call(half)))).toThrow('more than 1 MB')
+  })
+
   it('render a Responses and a Messages request as the chat they stand for', () => {
     const chat = { messages: [{ role: 'system', content: 'be kind' }, { role: 'user', content: 'hi' }] }
     expect(render(chatml, { instructions: 'be kind', input: 'hi' }, 'responses')).toBe(render(chatml, chat))
@@ -94,6 +114,8 @@ describe('a pool with a vocabulary', () => {
     const endless = exact.measure(requestOf('completions', { prompt: 'a'.repeat(1_100_000) }))
     expect(endless.tokenSource).toBe('bytes')
     expect(endless.inexact).toContain('without a split')
+    const batch = exact.measure(requestOf('completions', { prompt: Array.from({ length: 5 }, () => 'a b '.repeat(250_000)) }))
+    expect(batch).toMatchObject({ tokenSource: 'bytes', inexact: 'the prompt has 5000000 characters, more than 4194304' })
   })
 
   it('keeps its blocks when a conversation grows', () => {
