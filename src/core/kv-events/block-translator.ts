@@ -79,7 +79,7 @@ export class BlockTranslator {
 
   #store(event: BlocksStored): void {
     if (event.blockTokens < 1 || !this.#follows(event)) return
-    this.#engineBlockTokens ??= event.blockTokens
+    this.#learnSize(event.blockTokens)
     const start = event.parent === null ? this.#seedOf(event) : this.#known.get(event.parent)
     const fits = this.fits && event.blockTokens === this.#engineBlockTokens && event.tokens.length === event.hashes.length * event.blockTokens
     if (start === null || start === undefined || !fits) {
@@ -101,6 +101,14 @@ export class BlockTranslator {
       }
       before = this.#known.add(hash, state, { open, before })
     }
+  }
+
+  /** Since vLLM 0.32 the filled part of a prompt's last block may be told of as a smaller one, before any whole one was. */
+  #learnSize(blockTokens: number): void {
+    const before = this.#engineBlockTokens
+    if (before !== null && blockTokens <= before) return
+    if (before !== null) this.clear()
+    this.#engineBlockTokens = blockTokens
   }
 
   /** null: what makes the first block is more than its tokens, or an adapter without a name. */

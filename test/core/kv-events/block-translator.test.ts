@@ -153,6 +153,15 @@ describe('translating an engine’s blocks', () => {
     expect([own.fits, own.engineBlockTokens, held.size]).toEqual([false, 48, 0])
   })
 
+  it('does not take the filled part of a block, which engines tell of where hashes are finer, for a block', () => {
+    const { own, held, tell } = translator(32)
+    tell(stored({ prompt: span(5, 16), blockTokens: 16 }))
+    tell(stored({ prompt: span(5, 64), blockTokens: 32 }))
+    tell(stored({ prompt: span(900, 16), blockTokens: 16 }))
+    expect([own.engineBlockTokens, own.fits]).toEqual([32, true])
+    expect([...held.keys()]).toEqual(measured(span(5, 64), { blockTokens: 32 }))
+  })
+
   it('holds nothing once all was cleared, and begins anew', () => {
     const { held, tell } = translator()
     tell(stored({ prompt: span(5, 64), blockTokens: 16 }), cleared)
