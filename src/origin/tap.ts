@@ -36,6 +36,8 @@ export function openTap(sse: boolean, hideUsage: boolean): Tap {
 const COLON = 58
 /** `d`, the first letter of `data` and of no other field. */
 const DATA = 100
+/** `}` */
+const CLOSE = 125
 
 /** A body that is not a stream of events. */
 class BodyTap implements Tap {
@@ -139,14 +141,19 @@ class HidingTap implements Tap {
     for (;;) {
       const begins = this.#walker.atBoundary
       const end = this.#walker.next(chunk, at)
-      if (end >= 0 || at < chunk.length) this.#watch.take(chunk, { from: at, to: end < 0 ? chunk.length : end, whole: begins && end >= 0 })
+      const whole = begins && end >= 0
+      if (end >= 0 || at < chunk.length) this.#watch.take(chunk, { from: at, to: end < 0 ? chunk.length : end, whole })
+      const looked = whole && this.#endsAsRecord(chunk, at, end)
+      if (looked && this.#hides(chunk.subarray(at, end))) {
+        if (at > done) emit(chunk.subarray(done, at))
+        done = at = end
+        continue
+      }
       this.#scanner.scan(chunk, at, end < 0 ? chunk.length : end)
       if (end < 0) break
       const counted = this.#scanner.found > this.#foundBefore
       this.#foundBefore = this.#scanner.found
-      const record = counted && !this.#passing ? usageRecord(this.#event(chunk.subarray(at, end))) : null
-      if (record !== null) {
-        this.#hidden = usageOf(record)
+      if (counted && !looked && !this.#passing && this.#hides(this.#event(chunk.subarray(at, end)))) {
         if (at > done) emit(chunk.subarray(done, at))
         done = end
         this.#forget()
@@ -177,6 +184,19 @@ class HidingTap implements Tap {
 
   usage(): Usage | null {
     return this.#hidden ?? this.#scanner.usage()
+  }
+
+  /** Records as engines write them come whole and say their usage last: they need no search. */
+  #endsAsRecord(chunk: Uint8Array, from: number, end: number): boolean {
+    return this.heldBytes === 0 && !this.#passing && this.#scanner.idle && end - from > 4 && chunk[end - 3] === CLOSE && chunk[end - 4] === CLOSE
+  }
+
+  /** Is the event the record? Then what it says is kept. */
+  #hides(event: Uint8Array): boolean {
+    const record = usageRecord(event)
+    if (record === null) return false
+    this.#hidden = usageOf(record)
+    return true
   }
 
   #event(last: Uint8Array): Uint8Array {

@@ -30,13 +30,14 @@ export function prefillEnded(leg: LegBook, stages: StageTimes, now: number): voi
 
 /** What an ended request teaches about the engines it was on. */
 export function learn(request: RequestBook, admission: Admission, outcome: Outcome, context: LearningContext): void {
+  const { now, index } = context
   for (const leg of request.legs) {
     if (leg.isRecalled) {
       leg.stretch?.tell(null, leg.engine.spec.rttMs / 1000)
       continue
     }
-    const actual = learnCache(leg, outcome, { ...context, blockTokens: tokensOfBlock(admission, context.blockTokens), promptBlocks: admission.blocks.length >> 1 })
-    learnPace(leg, admission, { outcome, actual, now: context.now })
+    const actual = learnCache(leg, outcome, { now, index, blockTokens: tokensOfBlock(admission, context.blockTokens), promptBlocks: admission.blocks.length >> 1 })
+    learnPace(leg, admission, { outcome, actual, now })
     learnDecode(leg, request, outcome, context)
   }
 }
@@ -87,7 +88,7 @@ function learnPace(leg: LegBook, admission: Admission, { outcome, actual, now }:
   // Time spent fetching from slower tiers or loading an adapter is not the law's.
   const usual = adapterFit === 1 && cached.host + cached.disk + cached.remote === 0
   const reportedMs = outcome.stages.prefill ?? leg.prefillMs
-  if (usual && reportedMs !== null) leg.book.learner.learn({ ...size, seconds: reportedMs / 1000, at: now })
+  if (usual && reportedMs !== null) leg.book.learner.learn({ newTokens: size.newTokens, pairs: size.pairs, seconds: reportedMs / 1000, at: now })
   leg.stretch?.tell(usual && reportedMs === null && !leg.blurred ? size : null, leg.engine.spec.rttMs / 1000)
 }
 

@@ -1,6 +1,7 @@
 /** Where one answer's body ends, whatever framing it came in. */
 import type { BodyKind } from './answer-head.ts'
 import { BROKEN, ChunkWalker, MORE } from './chunk-walker.ts'
+import { empty } from './empty.ts'
 
 export { BROKEN, MORE }
 
@@ -34,7 +35,7 @@ export class BodyFraming {
 
   /** Index after the last byte of the message, MORE, or BROKEN. */
   consume(bytes: Uint8Array): number {
-    this.ranges.length = 0
+    empty(this.ranges)
     const end = this.#consume(bytes)
     this.ended = end >= 0
     return end
@@ -42,7 +43,7 @@ export class BodyFraming {
 
   /** The connection's close ended the message. */
   finish(): void {
-    this.ranges.length = 0
+    empty(this.ranges)
     this.ended = true
   }
 

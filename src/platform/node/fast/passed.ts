@@ -1,5 +1,6 @@
 /** What became of one read's payload ranges on their way through the tap. */
 import { chunkOf, CRLF } from '../chunks.ts'
+import { empty } from './empty.ts'
 
 /** Nothing of a range passed, another amount than all, all; or it cannot be told, since bytes were held back. */
 const NONE = 0
@@ -52,7 +53,9 @@ export class Passed {
   }
 
   clear(): void {
-    this.#emitted.length = this.#ends.length = this.#fates.length = 0
+    empty(this.#emitted)
+    empty(this.#ends)
+    empty(this.#fates)
     this.#counted = this.#before = 0
     this.#all = true
   }
