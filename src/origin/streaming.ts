@@ -117,7 +117,7 @@ export class Streaming {
     const { exchange, ports, placed, stages } = this.#deal
     const { status } = this.#answer
     const result = resultOf(end, status)
-    const failedEngine = end.failure === null ? null : this.#engine.id
+    const failedEngine = end.failure === null && status < 300 ? null : this.#engine.id
     const ending = { result, failure: end.failure, failedEngine, status, usage: end.usage, outputEvents: end.events, stages: stages.snapshot() }
     const telling = placed.booking.release(ending)
     if (telling !== null) exchange.scope.background(telling)

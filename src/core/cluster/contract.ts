@@ -236,7 +236,7 @@ export interface Outcome {
   readonly version: number
   readonly result: Result
   readonly failure: AttemptFailure | null
-  /** Which engine of a split or staged placement failed; absent: it is not known, so nobody's circuit is blamed. */
+  /** Which engine of a split or staged placement failed, was busy or refused; absent: it is not known, so nobody's circuit is blamed. */
   readonly failedEngine?: string | null
   readonly status: number | null
   readonly usage: Usage | null

@@ -4,14 +4,13 @@ import type { Outcome } from './contract.ts'
 
 /**
  * What the end of a booking says about one of its engines. A client that leaves and an engine that refuses (4xx) or
- * is busy are no failures; an answer of any kind shows that the engine lives.
+ * is busy are no failures; an answer of any kind shows that the engine lives. Of several engines only the one that had the
+ * last word is judged, unless all went well: the others may never have been asked.
  */
-export function verdictOn(engine: string, booking: Booking, outcome: Outcome): Verdict {
-  if (outcome.failure !== null && outcome.failure !== 'busy') {
-    const failed = booking.legs.length === 1 ? engine : outcome.failedEngine
-    if (failed !== engine) return 'unclear'
-    return outcome.failure === 'first_byte_timeout' || outcome.failure === 'connect_timeout' ? 'hung' : 'failure'
-  }
-  if (outcome.result === 'complete' || outcome.result === 'engine_refused' || outcome.failure === 'busy') return 'success'
-  return 'unclear'
+export function verdictOn(engine: string, { placement }: Pick<Booking, 'placement'>, { failure, failedEngine, result }: Outcome): Verdict {
+  const spoke = placement.kind === 'whole' || failedEngine === engine
+  if (failure === null) return result === 'complete' || (result === 'engine_refused' && spoke) ? 'success' : 'unclear'
+  if (!spoke) return 'unclear'
+  if (failure === 'busy') return 'success'
+  return failure === 'first_byte_timeout' || failure === 'connect_timeout' ? 'hung' : 'failure'
 }

@@ -6,7 +6,8 @@ import { Decisions } from '../../../src/core/cluster/decisions.ts'
 import { SpareRankings } from '../../../src/core/routing/ranked.ts'
 import { RetryBudget } from '../../../src/core/cluster/retry-budget.ts'
 import { SlidingCount } from '../../../src/core/cluster/sliding-count.ts'
-import type { Decision } from '../../../src/core/cluster/contract.ts'
+import type { Decision, Outcome } from '../../../src/core/cluster/contract.ts'
+import { verdictOn } from '../../../src/core/cluster/verdict.ts'
 import { outcome } from '../../contracts/cluster-fixtures.ts'
 
 describe('a circuit', () => {
@@ -101,6 +102,32 @@ describe('a circuit', () => {
   it('is worth a trial at once when the engine came back from the dead', () => {
     expect(admits(revived(open, 10), 10)).toBe(true)
     expect(revived(closed, 10)).toEqual(closed)
+  })
+})
+
+describe('a verdict', () => {
+  const split = { placement: { kind: 'split', prefill: 'p', decode: 'd', runnersUp: [] } } as const
+  const whole = { placement: { kind: 'whole', engine: 'w', runnersUp: [] } } as const
+  const on = (end: Partial<Outcome>) => ['p', 'd'].map((id) => verdictOn(id, split, outcome(end)))
+
+  it('is on the engine of a split that had the last word, and on no other', () => {
+    expect(on({ result: 'engine_failed', failure: 'status_5xx', failedEngine: 'p' })).toEqual(['failure', 'unclear'])
+    expect(on({ result: 'engine_failed', failure: 'first_byte_timeout', failedEngine: 'd' })).toEqual(['unclear', 'hung'])
+    expect(on({ result: 'engine_failed', failure: 'busy', failedEngine: 'p' })).toEqual(['success', 'unclear'])
+    expect(on({ result: 'engine_refused', status: 400, failedEngine: 'p' })).toEqual(['success', 'unclear'])
+    expect(on({ result: 'engine_failed', failure: 'reset' })).toEqual(['unclear', 'unclear'])
+  })
+
+  it('is on all of them when all went well, and on none when the client left', () => {
+    expect(on({})).toEqual(['success', 'success'])
+    expect(on({ result: 'client_gone' })).toEqual(['unclear', 'unclear'])
+    expect(on({ result: 'lapsed' })).toEqual(['unclear', 'unclear'])
+  })
+
+  it('needs no name where there is one engine', () => {
+    for (const [end, verdict] of [[{ result: 'engine_failed', failure: 'reset' }, 'failure'], [{ result: 'engine_failed', failure: 'busy' }, 'success'], [{ result: 'engine_refused', status: 400 }, 'success'], [{ result: 'abandoned' }, 'unclear']] as const) {
+      expect(verdictOn('w', whole, outcome(end))).toBe(verdict)
+    }
   })
 })
 
