@@ -10,9 +10,13 @@ export function EngineRow({ line }: { readonly line: Line }) {
   const silent = engine.learned?.silent_miss ?? null
   return (
     <tr data-engine={engine.id}>
-      <th scope="row">{engine.id}</th>
+      <th scope="row">
+        <span class="name">{engine.id}</span>
+      </th>
       <Cell label="cluster">
-        {pool.cluster} <span class="dim model">{pool.model}</span>
+        <span class="name short">
+          {pool.cluster} <span class="dim model">{pool.model}</span>
+        </span>
       </Cell>
       <Cell label="role">{engine.role}</Cell>
       <Cell label="state">

@@ -1,7 +1,7 @@
 /** The page at `/`: what runs, live, and how to point the gateway at one's own engines. */
 import { curlOf } from './curl.ts'
 import { linesOf, type EngineState, type Line } from './engine-state.ts'
-import { call, Refused, saveKey } from './gateway.ts'
+import { call, Refused, savedKey, saveKey } from './gateway.ts'
 import type { Pool } from './wire.ts'
 import './overview.css'
 
@@ -56,11 +56,14 @@ const showExample = (model: string) => {
   find('curl').textContent = curlOf(base, model)
 }
 
+/** What the gateway says of a key that is missing is for those who write headers. */
+const whyNot = ({ status, message }: Refused) => (status === 401 && savedKey() === null ? 'locked: the key is admin.secret of the configuration' : message)
+
 async function refresh(): Promise<void> {
   try {
     show((await (await call('v1/firstlight/fleet')).json()) as Fleet)
   } catch (error) {
-    find('state').textContent = error instanceof Refused ? error.message : 'the gateway does not answer'
+    find('state').textContent = error instanceof Refused ? whyNot(error) : 'the gateway does not answer'
     if (!(error instanceof Refused)) return
     find('unlock').hidden = error.status !== 401
     find('engines').hidden = true

@@ -246,6 +246,7 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
 
   it('opens the overview as well, and is open when one goes on from there', async () => {
     const { page } = await open(world.url)
+    await expect.poll(() => page.locator('#state').innerText(), slow).toBe('locked: the key is admin.secret of the configuration')
     await page.getByLabel('Admin key').fill(adminKey)
     await page.getByRole('button', { name: 'Show engines' }).click()
     await page.locator('#engines tbody tr').first().waitFor(slow)
