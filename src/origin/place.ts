@@ -1,4 +1,5 @@
 /** Finds a place for one attempt: clusters in order, each asked to rank and book in one call. */
+import { partsOf } from '../core/cluster/books.ts'
 import { type Admission, type ClusterDigest, endedAs, type Placement, type Refusal } from '../core/cluster/contract.ts'
 import { Failure } from '../failure.ts'
 import type { Admitted, Alarms, EngineTarget, Ports } from '../ports.ts'
@@ -42,16 +43,25 @@ export interface Past {
 /** An object that answers later than this is out of reach; what it books then is released. */
 const ADMIT_MS = 2_000
 
+/**
+ * An object that has a newer configuration than this edge chooses engines the edge has not heard of. It is asked again without
+ * them, while there are no more than this.
+ */
+const MOST_STRANGERS = 64
+
 export async function place(exchange: Exchange, ports: Ports, digests: Digests, past: Past): Promise<Placed | { readonly refused: Refusal }> {
-  const routes = exchange.pinned === null ? digests.order(exchange) : exchange.routes.filter((route) => route.cluster.id === exchange.pinned?.cluster)
+  let routes = exchange.pinned === null ? digests.order(exchange) : exchange.routes.filter((route) => route.cluster.id === exchange.pinned?.cluster)
   const notes: string[] = []
   let worst: Refusal | null = null
-  for (const route of routes) {
+  let strangers: readonly string[] = none
+  for (let at = 0; at < routes.length; at++) {
+    const route = routes[at]!
+    if (route !== routes[at - 1]) strangers = none
     // Bound to one engine: whatever caches hold changes nothing.
     const looking = exchange.pinned === null ? exchange.hints?.(route) : null
     if (looking) past.stages.addAll(await looking)
     const startedAt = ports.now()
-    const admission = admissionFor(exchange, route, past)
+    const admission = admissionFor(exchange, route, past, strangers)
     const parts = { cluster: ports.cluster(route.cluster.id, route.pool.model), admission, leaseMs: route.pool.leaseMs, log: ports.log, alarms: exchange.scope.alarms ?? ports.alarms, scope: exchange.scope }
     const found = admitNow(parts) ?? (await admitOn(ports, digests, route, parts))
     past.stages.add('admit', ports.now() - startedAt)
@@ -63,8 +73,10 @@ export async function place(exchange: Exchange, ports: Ports, digests: Digests, 
     const engine = targetOf(route, found.placement)
     if (engine === null) {
       void found.booking.release(endedAs('abandoned'))
-      ports.log.error('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: found.placement })
-      notes.push(`failover=${route.cluster.id}:unknown_engine`)
+      ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: found.placement })
+      strangers = [...strangers, ...namesIn(found.placement).filter((id) => !route.targets.has(id))]
+      if (strangers.length < MOST_STRANGERS) routes = routes.toSpliced(at, 0, route)
+      else notes.push(`failover=${route.cluster.id}:unknown_engine`)
       continue
     }
     return { route, engine, placement: found.placement, policy: found.policy, predictedTtftMs: found.predictedTtftMs, booking: found.booking, notes: [...notes, ...found.notes] }
@@ -125,7 +137,7 @@ function withinBudget(admitting: Promise<Admitted>, alarms: Alarms = timers): Pr
   })
 }
 
-function admissionFor(exchange: Exchange, route: PoolRoute, past: Past): Admission {
+function admissionFor(exchange: Exchange, route: PoolRoute, past: Past, strangers: readonly string[]): Admission {
   const failed = past.avoid.get(route.cluster.id) ?? []
   const { pinned } = exchange
   // Bound to one engine: all others are to be avoided.
@@ -135,15 +147,20 @@ function admissionFor(exchange: Exchange, route: PoolRoute, past: Past): Admissi
     ...admission,
     configVersion: exchange.configVersion,
     attempt: past.attempt,
-    avoid: [...failed, ...others],
+    avoid: [...failed, ...others, ...strangers],
     unsplittable: pinned === null ? admission.unsplittable : 'it is bound to one engine',
     encodeItems: admission.encodeItems > 0 ? itemsToEncode(exchange, route) : 0,
   }
 }
 
-function targetOf(route: PoolRoute, placement: Placement): EngineTarget | null {
-  const engine = placement.kind === 'whole' ? placement.engine : placement.decode
-  return route.targets.get(engine) ?? null
+/** Who answers. null: somebody in it is not known here. */
+function targetOf({ targets }: PoolRoute, placement: Placement): EngineTarget | null {
+  if (placement.kind === 'whole') return targets.get(placement.engine) ?? null
+  return partsOf(placement).every(({ engine }) => targets.has(engine)) ? targets.get(placement.decode)! : null
+}
+
+function namesIn(placement: Placement): readonly string[] {
+  return [...partsOf(placement).map(({ engine }) => engine), ...placement.runnersUp]
 }
 
 /** The refusal that promises most: full now is better news than nothing there. */

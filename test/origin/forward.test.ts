@@ -199,6 +199,24 @@ describe('clusters', () => {
     expect(world.books).toEqual([])
   })
 
+  it('that know engines of a newer configuration are asked for one that this edge knows too', async () => {
+    const world = new World({ 'c-new': [], 'c-newer': [], 'c-old': [] })
+    const { headers } = await forward(world.exchange([world.route('c', ['c-old'])]), world.ports, world.digests)
+    expect(headers.get('x-firstlight-engine')).toBe('c-old')
+    expect(headers.get('x-firstlight-decision')).toBe('id-1')
+    await world.settled()
+    expect(world.books.map(({ engine, outcomes }) => [engine, outcomes.map(({ result }) => result)])).toEqual([['c-new', ['abandoned']], ['c-old', ['complete']]])
+    expect(world.sent).toHaveLength(1)
+  })
+
+  it('that know nobody whom this edge knows give way to the next one', async () => {
+    const world = new World({ ...Object.fromEntries(Array.from({ length: 70 }, (_, at) => [`c1-${at}`, []])), 'c2-a': [] })
+    const { headers } = await forward(world.exchange([world.route('c1', []), world.route('c2', ['c2-a'])]), world.ports, world.digests)
+    expect(headers.get('x-firstlight-engine')).toBe('c2-a')
+    await world.settled()
+    expect(world.books.every(({ outcomes }) => outcomes.length === 1)).toBe(true)
+  })
+
   it('have no say over a request that is bound to one engine', async () => {
     const world = new World({ 'c-a': [], 'c-b': [] })
     const exchange = world.exchange([world.route('c', ['c-a', 'c-b'])], { pinned: { cluster: 'c', engine: 'c-b' } })
