@@ -92,6 +92,8 @@ async function run(subject: Subject, fleet: RunningFleet, plan: Plan, note: (lin
     leaked_bookings: leaked.bookings,
     leaked_blocks: leaked.blocks,
     leaked_prefill_s: leaked.prefillS,
+    lapsed: await lapsed(subject.url),
+    zero_after_s: leaked.afterS,
     rss_before_mb: Math.round(before / 2 ** 20),
     rss_after_mb: Math.round(after / 2 ** 20),
     rss_growth_bytes: after - before,
@@ -108,6 +110,8 @@ interface Ledgers {
   bookings: number
   blocks: number
   prefillS: number
+  /** How long after the last request all were zero. */
+  afterS: number
 }
 
 interface FleetView {
@@ -116,11 +120,11 @@ interface FleetView {
 
 /** What is still booked once nothing can be under way: waits out hung engines and lapsing leases of workerd's lost clients. */
 async function ledgers(url: string): Promise<Ledgers> {
-  let seen: Ledgers = { bookings: NaN, blocks: NaN, prefillS: NaN }
-  for (let i = 0; i < 90; i++) {
+  let seen: Ledgers = { bookings: NaN, blocks: NaN, prefillS: NaN, afterS: NaN }
+  for (let i = 1; i <= 90; i++) {
     await new Promise((resolve) => setTimeout(resolve, 1000))
     const view = (await (await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN_KEY}` } })).json()) as FleetView
-    seen = { bookings: 0, blocks: 0, prefillS: 0 }
+    seen = { bookings: 0, blocks: 0, prefillS: 0, afterS: i }
     for (const pool of view.pools) {
       seen.bookings += pool.bookings ?? NaN
       for (const engine of pool.engines) {
@@ -132,4 +136,10 @@ async function ledgers(url: string): Promise<Ledgers> {
     if (seen.bookings === 0 && seen.blocks === 0 && seen.prefillS === 0) break
   }
   return seen
+}
+
+/** Bookings that a limit ended, since nobody could see an end of their streams. */
+async function lapsed(url: string): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${ADMIN_KEY}` } })).text()
+  return [...text.matchAll(/^firstlight_requests_total\{.*result="lapsed".*\} (\d+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0)
 }

@@ -20,6 +20,8 @@ function document(urls: readonly string[]): object {
     // Milliseconds: a newer run is a newer configuration.
     version: Date.now(),
     log: { level: 'silent' },
+    // Ends are counted.
+    ttft: { enabled: true },
     clusters: [
       {
         id: 'soak',
@@ -27,7 +29,7 @@ function document(urls: readonly string[]): object {
           {
             model: 'sim',
             stats_interval_ms: 1000,
-            limits: { first_byte_ms: 4000, idle_ms: 2000, native_ms: 20_000 },
+            limits: { first_byte_ms: 4000, idle_ms: 2000, native_ms: 10_000 },
             engines: urls.map((url, i) => ({ id: `e${i}`, url })),
           },
         ],
