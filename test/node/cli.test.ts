@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -66,6 +66,8 @@ describe('firstlight', () => {
     [['calibrate', '--metrics', 'http://h', '--ranks', '2'], '--ranks means nothing beside --metrics'],
     [['bridge', '--listen', 'here'], '--listen must be HOST:PORT, got "here"'],
     [['bridge', '--gateway', 'here'], '--gateway takes an http address, got "here"'],
+    [['load', '--model', 'm', '--url', 'http://me:hush@h'], '--url: the address of h has a user or password'],
+    [['bridge', '--gateway', 'http://me:hush@h'], '--gateway: the address of h has a user or password'],
     [['bridge', '--topic', 'kv'], '--topic goes with --events'],
     [['bridge', '--events', 'here', '--cluster', 'c', '--model', 'm', '--engine', 'e', '--block-tokens', '16'], '--events must be an address to connect to, got "here"'],
     [['bridge', '--config', secretConfig, '--engine', 'a', '--engine', 'b'], 'has no engine b'],
@@ -78,6 +80,22 @@ describe('firstlight', () => {
     const [first, next] = err.split('\n')
     expect(first).toContain(reason)
     expect(next).toMatch(/\S/)
+    expect(err).not.toContain('hush')
+  })
+
+  it.skipIf(!existsSync('/dev/full'))('says before the work that a file cannot be written, and after it, with 1, that it could not be', async () => {
+    const early = await run(['check', secretConfig, '--without-env', '--json', '/proc/nope'])
+    expect(early).toEqual({ code: 2, out: '', err: '--json: /proc/nope cannot be written (ENOENT).\nMake room for it there, or name another file.' })
+    const { code, out, err } = await run(['check', secretConfig, '--without-env', '--json', '/dev/full'])
+    expect(code).toBe(1)
+    expect(out).toContain('is valid')
+    expect(err).toBe('--json: /dev/full cannot be written (ENOSPC).\nMake room for it there, or name another file.')
+  })
+
+  it('leaves no file behind when the work fails', async () => {
+    const file = join(folder, 'never.json')
+    expect((await run(['check', '--config', '/nowhere/f.yaml', '--json', file])).code).toBe(2)
+    expect(existsSync(file)).toBe(false)
   })
 })
 

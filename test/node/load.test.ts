@@ -1,8 +1,10 @@
 import { closeSync, existsSync, fstatSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import { main } from '../../src/platform/node/cli.ts'
@@ -181,6 +183,53 @@ describe('a trace file', () => {
     file.write('{"run":3}')
     file.close()
     expect([path, `${path}.1`].map((name) => readFileSync(name, 'utf8'))).toEqual(['{"run":3}\n', '{"run":0,"some":"thing"}\n'])
+  })
+
+  const whole = (n: number): string => `{"timestamp":${n},"input_length":9}`
+
+  it.each([
+    ['half a line', whole(1).slice(0, 20)],
+    ['its first letters', '{"ti'],
+    ['a line without its end', whole(1)],
+  ])('that a killed process left with %s goes on after the last whole one', (name, torn) => {
+    const path = at(`${name}.jsonl`)
+    writeFileSync(path, `${whole(0)}\n${torn}`)
+    const file = traceFile(path, { maxBytes: 1000, files: 2, log })
+    file.write(whole(2))
+    file.close()
+    expect(readFileSync(path, 'utf8')).toBe(`${whole(0)}\n${whole(2)}\n`)
+  })
+
+  it('that ends in something else keeps it, on a line of its own', () => {
+    const path = at('notes.txt')
+    writeFileSync(path, 'my notes')
+    const file = traceFile(path, { maxBytes: 1000, files: 2, log })
+    file.write(whole(2))
+    file.close()
+    expect(readFileSync(path, 'utf8')).toBe(`my notes\n${whole(2)}\n`)
+  })
+
+  /** In a process of its own, in a shell that grants it little. */
+  async function within(limit: string, script: string): Promise<void> {
+    const recorder = new URL('../../src/platform/node/recorder.ts', import.meta.url).href
+    const code = `const { traceFile } = await import(${JSON.stringify(recorder)}); const fs = await import('node:fs'); const log = { warn() {} }; ${script}`
+    await promisify(execFile)('bash', ['-c', `ulimit ${limit} && exec "$0" --input-type=module -e "$1"`, process.execPath, code])
+  }
+
+  it('on a disk that fills up in the middle of a line holds whole lines only, and goes on when there is room', async () => {
+    const path = at('full.jsonl')
+    await within('-f 4', `const file = traceFile(${JSON.stringify(path)}, { maxBytes: 1e6, files: 2, log }); file.write('{"timestamp":0}'); file.close(); const more = traceFile(${JSON.stringify(path)}, { maxBytes: 1e6, files: 2, log }); more.write('{"timestamp":1,"x":"' + 'x'.repeat(9000) + '"}'); more.close()`)
+    const file = traceFile(path, { maxBytes: 1e6, files: 2, log })
+    file.write(whole(2))
+    file.close()
+    expect(readFileSync(path, 'utf8')).toBe(`{"timestamp":0}\n${whole(2)}\n`)
+  })
+
+  it('whose successor cannot be opened moves nothing: the older ones are not pushed out by ones that never were', async () => {
+    const path = at('rotated.jsonl')
+    for (const [age, name] of [path, `${path}.1`, `${path}.2`].entries()) writeFileSync(name, `{"age":${age},"some":"thing"}\n`)
+    await within('-n 60', `const file = traceFile(${JSON.stringify(path)}, { maxBytes: 30, files: 3, log }); try { for (;;) fs.openSync('/dev/null') } catch {} file.write('{"age":-1}'); file.close()`)
+    expect([path, `${path}.1`, `${path}.2`].map((name) => readFileSync(name, 'utf8'))).toEqual([0, 1, 2].map((age) => `{"age":${age},"some":"thing"}\n`))
   })
 
   it('that cannot be written is said before the gateway starts', () => {

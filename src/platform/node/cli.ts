@@ -59,7 +59,7 @@ function report(error: unknown, io: Io): number {
   if (error instanceof UsageError) {
     io.err(error.message)
     io.err(error.next)
-    return 2
+    return error.exitCode
   }
   if (error instanceof ConfigError) {
     io.err(error.message)

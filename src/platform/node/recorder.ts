@@ -1,6 +1,6 @@
 import type { RecordConfig } from '../../config.ts'
 import { hashText } from '../../core/routing/hash.ts'
-import { closeSync, openSync, renameSync, statSync, writeSync } from 'node:fs'
+import { closeSync, fstatSync, ftruncateSync, openSync, readSync, renameSync, unlinkSync, writeSync } from 'node:fs'
 import { randomInt } from 'node:crypto'
 import type { Log } from '../../ports.ts'
 import { recorded } from '../../telemetry/recorder.ts'
@@ -42,18 +42,27 @@ export interface TraceFileOptions {
 
 /**
  * Lines for one file and, once it is full, for its successors: `x`, then `x.1` the one before, `files` in all.
- * A disk that fails costs lines, never requests. Throws when the file cannot be opened at all.
+ * A disk that fails costs lines, never requests, and leaves no half of one. Throws when the file cannot be opened at all.
  */
 export function traceFile(path: string, { maxBytes, files, log }: TraceFileOptions): TraceFile {
-  let file = openSync(path, 'a', 0o600)
-  let bytes = statSync(path).size
+  let file = openSync(path, 'a+', 0o600)
+  let bytes = withoutTornLine(file)
   let waiting: string[] = []
   let timer: NodeJS.Timeout | null = null
   let dropped = 0
 
   const rotate = (): void => {
-    for (let older = files - 1; older > 0; older -= 1) moveOver(older === 1 ? path : `${path}.${older - 1}`, `${path}.${older}`)
-    const next = openSync(path, 'w', 0o600)
+    // The successor first: where it cannot be had, nothing is moved, again and again, until the oldest are gone.
+    const fresh = `${path}.new`
+    const next = openSync(fresh, 'w', 0o600)
+    try {
+      for (let older = files - 1; older > 0; older -= 1) moveOver(older === 1 ? path : `${path}.${older - 1}`, `${path}.${older}`)
+      renameSync(fresh, path)
+    } catch (error) {
+      closeSync(next)
+      unlinkSync(fresh)
+      throw error
+    }
     // Only now: the number of a closed file is soon that of somebody's socket.
     closeSync(file)
     file = next
@@ -66,7 +75,7 @@ export function traceFile(path: string, { maxBytes, files, log }: TraceFileOptio
     waiting = []
     try {
       if (bytes > 0 && bytes + text.length > maxBytes) rotate()
-      bytes += writeSync(file, text)
+      bytes += appended(file, text)
     } catch (error) {
       log.warn('recording_failed', { error: error instanceof Error ? error.message : String(error) })
     }
@@ -85,6 +94,40 @@ export function traceFile(path: string, { maxBytes, files, log }: TraceFileOptio
       closeSync(file)
     },
   }
+}
+
+/** Writes all of `text` or, on a disk that fills up in the middle of it, nothing. Returns its bytes. */
+function appended(file: number, text: string): number {
+  const bytes = Buffer.from(text)
+  const stat = fstatSync(file)
+  try {
+    for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at)
+  } catch (error) {
+    if (stat.isFile()) ftruncateSync(file, stat.size)
+    throw error
+  }
+  return bytes.length
+}
+
+/** How every line of a recording begins. */
+const LINE_START = '{"timestamp":'
+/** Lines of very long prompts have a few. */
+const MOST_LINE_BYTES = 2 ** 20
+
+/** Takes back the part of a line that a process was killed over, so that no line is glued to it. Returns the size of the file. */
+function withoutTornLine(file: number): number {
+  const stat = fstatSync(file)
+  if (!stat.isFile() || stat.size === 0) return 0
+  const from = Math.max(0, stat.size - MOST_LINE_BYTES)
+  const tail = Buffer.alloc(stat.size - from)
+  readSync(file, tail, 0, tail.length, from)
+  const start = tail.lastIndexOf('\n') + 1
+  if (start === tail.length) return stat.size
+  const torn = tail.toString('latin1', start, start + LINE_START.length)
+  // Whatever else the file may hold, it is not ours to take away.
+  if (!LINE_START.startsWith(torn) || (start === 0 && from > 0)) return stat.size + writeSync(file, '\n')
+  ftruncateSync(file, from + start)
+  return from + start
 }
 
 function moveOver(from: string, to: string): void {

@@ -14,11 +14,13 @@ let books: Cluster
 let lines: Record<string, unknown>[]
 let thread: OneThread
 
-function open(number: number): OneThread {
+function open(number: number, entry: () => URL = () => new URL('./faulty-thread.ts', import.meta.url)): OneThread {
   const log = openLog('debug', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
   return new OneThread({
     start: { firstlight: 'thread', number, config, folder: '.', startedAt: 0 },
-    entry: new URL('./faulty-thread.ts', import.meta.url),
+    get entry() {
+      return entry()
+    },
     books: () => new BooksHost(() => books, log),
     hear: () => undefined,
     log,
@@ -56,6 +58,21 @@ describe('one thread', { timeout: 30_000 }, () => {
     await until(() => said('thread_is_back') !== undefined)
     expect(await thread.ask(['fellow', { about: 'counts' }])).toBe('still here')
     expect((await books.digest()).bookings).toBe(1)
+  })
+
+  it('is started again later when the machine has no thread to give, and the process lives on', async () => {
+    let refused = 0
+    let fails = false
+    thread = open(7, () => {
+      if (fails && refused++ === 0) throw new Error('no thread to be had')
+      return new URL('./faulty-thread.ts', import.meta.url)
+    })
+    await thread.start()
+    fails = true
+    thread.hurry()
+    await until(() => said('thread_is_back') !== undefined)
+    expect(lines.filter((line) => line['event'] === 'thread_ended').map((line) => line['restart_ms'])).toEqual([100, 200])
+    expect(lines.find((line) => JSON.stringify(line).includes('no thread to be had'))).toMatchObject({ level: 'error', event: 'thread_failed', thread: 7 })
   })
 
   it('rejects a start that fails with what ended it, and is not tried again', async () => {

@@ -52,10 +52,13 @@ export interface Io {
 /** The command line asks for something that cannot be done. `next` is what to do instead. */
 export class UsageError extends Error {
   readonly next: string
+  /** 1: the work was done, and something else went wrong. */
+  readonly exitCode: 1 | 2
 
-  constructor(message: string, next: string) {
+  constructor(message: string, next: string, exitCode: 1 | 2 = 2) {
     super(message)
     this.name = 'UsageError'
     this.next = next
+    this.exitCode = exitCode
   }
 }

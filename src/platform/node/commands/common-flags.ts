@@ -28,8 +28,10 @@ export function gatewayFlag(args: Args, flag: string): string {
   return httpUrl(flag, (args.text(flag) ?? 'http://127.0.0.1:8080').replace(/\/+$/, '').replace(/\/v1$/, ''), 'http://127.0.0.1:8080')
 }
 
-/** Throws a UsageError for what is no http or https URL. */
+/** Throws a UsageError for what is no http or https URL, or has a password in it, which then is not repeated. */
 export function httpUrl(flag: string, text: string, example: string): string {
+  const { username, password, host } = URL.parse(text) ?? { username: '', password: '', host: '' }
+  if (username !== '' || password !== '') throw new UsageError(`--${flag}: the address of ${host} has a user or password in it.`, `Leave them out, as in --${flag} ${example}; keys have flags and variables of their own.`)
   if (!URL.canParse(text) || !/^https?:\/\//.test(text)) throw new UsageError(`--${flag} takes an http address, got "${text}".`, `Example: --${flag} ${example}`)
   return text
 }

@@ -1,5 +1,5 @@
 /** Files that a command line names: read, or written once a long run is over. */
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { UsageError, type Args } from './command.ts'
 
@@ -24,10 +24,26 @@ function cannotRead(file: string, code = 'unknown error'): string {
 export function outputOf(args: Args, flag: string): (text: () => string | Uint8Array) => void {
   const file = args.text(flag)
   if (file === null) return () => {}
-  if (statSync(file, { throwIfNoEntry: false })?.isDirectory() === true) throw new UsageError(`--${flag}: ${file} is a folder, not a file.`, `Name a file in it: --${flag} ${file.replace(/\/+$/, '')}/out.${flag}`)
+  const known = statSync(file, { throwIfNoEntry: false })
+  if (known?.isDirectory() === true) throw new UsageError(`--${flag}: ${file} is a folder, not a file.`, `Name a file in it: --${flag} ${file.replace(/\/+$/, '')}/out.${flag}`)
   const folder = dirname(file)
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) throw new UsageError(`--${flag}: there is no folder ${folder}.`, `Make it first: mkdir -p ${folder}`)
-  return (text) => writeFileSync(file, text())
+  // A pipe would take the opening for all there is.
+  if (known === undefined || known.isFile()) orSay(flag, file, 2, () => closeSync(openSync(file, 'a')))
+  if (known === undefined) unlinkSync(file)
+  return (text) => {
+    const written = text()
+    orSay(flag, file, 1, () => writeFileSync(file, written))
+  }
+}
+
+function orSay(flag: string, file: string, exitCode: 1 | 2, write: () => void): void {
+  try {
+    write()
+  } catch (error) {
+    const { code = 'unknown error' } = error as NodeJS.ErrnoException
+    throw new UsageError(`--${flag}: ${file} cannot be written (${code}).`, 'Make room for it there, or name another file.', exitCode)
+  }
 }
 
 /** A value as the files of `--json` hold it. */

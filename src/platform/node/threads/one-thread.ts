@@ -109,19 +109,28 @@ export class OneThread {
   }
 
   #ended(): void {
-    const { start, log } = this.#parts
     const { line, books } = this.#life!
     this.#life = null
     line.close(new Error('the thread is gone'))
     const released = books.close()
-    if (this.#stopping) return
+    if (!this.#stopping) this.#beginLater(released)
+  }
+
+  #beginLater(released: number): void {
+    const { start, log } = this.#parts
     const restartMs = this.#backoff.next(Date.now())
     log.error('thread_ended', { thread: start.number, released, restart_ms: restartMs })
     this.#restart = setTimeout(() => {
-      this.#begin(
-        () => log.info('thread_is_back', { thread: start.number }),
-        () => {},
-      )
+      try {
+        this.#begin(
+          () => log.info('thread_is_back', { thread: start.number }),
+          () => {},
+        )
+      } catch (error) {
+        // The machine has no thread to give just now; the others go on, so this process must.
+        log.error('thread_failed', { thread: start.number, error })
+        this.#beginLater(0)
+      }
     }, restartMs)
   }
 }
