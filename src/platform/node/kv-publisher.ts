@@ -15,6 +15,8 @@ export interface KvPublisherOptions {
   readonly topic?: string
 }
 
+const BIND_TRIES = 100
+const BIND_AGAIN_MS = 20
 const EMPTY = new Uint8Array(0)
 const END = new Uint8Array(8).fill(0xff)
 
@@ -86,9 +88,21 @@ export class KvPublisher implements KvEventSink {
         this.#close()
         this.#publisher = new this.#zmq.Publisher({ linger: 0 })
         this.#router = new this.#zmq.Router({ linger: 0 })
-        await this.#bind()
+        await this.#bindAgain()
       })
       .catch(() => undefined)
+  }
+
+  /** ZeroMQ lets go of a closed socket's port some time after. */
+  async #bindAgain(): Promise<void> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#bind()
+      } catch (error) {
+        if (tries === BIND_TRIES) throw error
+        await new Promise((resolve) => setTimeout(resolve, BIND_AGAIN_MS))
+      }
+    }
   }
 
   async close(): Promise<void> {
@@ -102,8 +116,9 @@ export class KvPublisher implements KvEventSink {
   }
 
   async #bind(): Promise<void> {
-    await this.#publisher.bind(this.#endpoint)
-    await this.#router.bind(this.#replayEndpoint)
+    // Bound already where the other one could not be.
+    if (this.#publisher.lastEndpoint === null) await this.#publisher.bind(this.#endpoint)
+    if (this.#router.lastEndpoint === null) await this.#router.bind(this.#replayEndpoint)
     this.#endpoint = this.#publisher.lastEndpoint ?? this.#endpoint
     this.#replayEndpoint = this.#router.lastEndpoint ?? this.#replayEndpoint
     void this.#answerReplays(this.#router)
