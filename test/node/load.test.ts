@@ -38,11 +38,12 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-async function firstlight(...argv: string[]): Promise<{ code: number; out: string; err: string }> {
+const firstlight = (...argv: string[]): ReturnType<typeof firstlightUntil> => firstlightUntil(new AbortController().signal, ...argv)
+
+async function firstlightUntil(stop: AbortSignal, ...argv: string[]): Promise<{ code: number; out: string; err: string }> {
   const out: string[] = []
   const err: string[] = []
-  const never = new AbortController().signal
-  const code = await main(argv, { out: (line) => out.push(line), err: (line) => err.push(line), env: {}, stop: never, stopNow: never })
+  const code = await main(argv, { out: (line) => out.push(line), err: (line) => err.push(line), env: {}, stop, stopNow: stop })
   return { code, out: out.join('\n'), err: err.join('\n') }
 }
 
@@ -89,6 +90,20 @@ describe('firstlight load', () => {
     expect(out).toContain('0 answered, 4 not')
     const nobody = await firstlight('load', '--url', 'http://127.0.0.1:2', '--model', 'm', '--num-users', '1', '--num-rounds', '1')
     expect(nobody.out).toContain('1 x nobody listens on 127.0.0.1:2')
+  })
+
+  it('tells what a signal cut off from what it never sent, and still writes its figures', async () => {
+    const stop = new AbortController()
+    const silent = createServer(() => stop.abort())
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
+    const { code, out } = await firstlightUntil(stop.signal, 'load', '--url', url, '--model', 'm', '--num-users', '2', '--num-rounds', '2', '--qps', '0.01', '--json', at('cut.json'))
+    expect(code).toBe(1)
+    expect(out).toContain('0 answered, 1 not, 3 not sent')
+    expect(out).toContain('1 x stopped before its answer was there')
+    expect(JSON.parse(readFileSync(at('cut.json'), 'utf8'))).toMatchObject({ problems: { 'stopped before its answer was there': 1 } })
+    silent.closeAllConnections()
+    silent.close()
   })
 
   it.each([

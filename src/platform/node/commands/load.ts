@@ -66,7 +66,8 @@ async function runLoad(args: Args, io: Io): Promise<number> {
   bar.clear()
   const rows = rowsOf(trace, driven, sloOf(args))
   for (const line of engineTable(rows)) io.out(line)
-  io.out(`\n${rows[0]!['requests']} answered, ${driven.result.refused} not; sent ${driven.lateP99Ms.toFixed(1)} ms late at the 99th percentile`)
+  const unsent = driven.unsent === 0 ? '' : `, ${driven.unsent} not sent`
+  io.out(`\n${rows[0]!['requests']} answered, ${driven.result.refused - driven.unsent} not${unsent}; sent ${driven.lateP99Ms.toFixed(1)} ms late at the 99th percentile`)
   for (const [problem, count] of driven.problems) io.out(`${count} x ${problem}`)
   outputs.json(() => asJson({ name: 'load', rows, problems: Object.fromEntries(driven.problems) }))
   outputs.html(() => reportPage({ title: trace.name, rows, series: [seriesOf(driven.result, null)], from: 'load' }))

@@ -27,6 +27,8 @@ export interface Driven {
   readonly engines: readonly string[]
   /** How often what went wrong. */
   readonly problems: ReadonlyMap<string, number>
+  /** Requests that were never sent: the time was up, or a signal came. */
+  readonly unsent: number
   /** Milliseconds by which the 99th percentile of requests were begun late; a load generator out of breath. */
   readonly lateP99Ms: number
 }
@@ -74,6 +76,7 @@ class Drive {
       result: { router: 'gateway', jobs: this.#jobs, refused: this.#jobs.length - answered.length, computedTokens, decisionsMs: new Float64Array(0), spanMs: performance.now() - this.#startedAt },
       engines: this.#engines,
       problems: this.#problems,
+      unsent: this.#jobs.length - this.#done,
       lateP99Ms: late[Math.floor(late.length * 0.99)] ?? 0,
     }
   }
@@ -105,7 +108,8 @@ class Drive {
 
   #record(job: Job, answer: Answered): void {
     if (answer.problem !== null) {
-      this.#problems.set(answer.problem, (this.#problems.get(answer.problem) ?? 0) + 1)
+      const problem = this.#options.signal.aborted ? 'stopped before its answer was there' : answer.problem
+      this.#problems.set(problem, (this.#problems.get(problem) ?? 0) + 1)
       return
     }
     job.firstTokenAt = answer.firstTokenAt - this.#startedAt
