@@ -197,6 +197,18 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(await bookings()).toBe(0)
     })
 
+    it('knows a booking from an earlier one of the same name that has ended', async () => {
+      const asked = admission()
+      await (await admitted(opened.cluster.admit(asked))).lease.release(outcome({ result: 'abandoned' }))
+      const { placement } = await admitted(opened.cluster.admit({ ...asked, avoid: ['a'] }))
+      await opened.advance(61_000)
+      expect(await bookings()).toBe(0)
+      const resumed = await opened.cluster.resume({ admission: asked, placement, firstTokenSeen: true, outputBlocks: 1 })
+      expect(await bookings()).toBe(1)
+      await resumed.release(outcome())
+      expect(await bookings()).toBe(0)
+    })
+
     it('counts a resumed booking that it still knows once', async () => {
       const asked = admission()
       const { placement, lease } = await admitted(opened.cluster.admit(asked))

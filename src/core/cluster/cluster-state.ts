@@ -124,6 +124,8 @@ export class ClusterState {
     const { decision } = chosen
     this.#decisions.add(chosen)
     const booking = this.#book(admission, decision.placement, { now, leaseMs, reading })
+    // An edge that did not know the first choice asks again under the same name.
+    this.#ended.delete(key)
     for (const { engine } of booking.legs) this.#fleet.chosen(engine, key)
     return { key, placement: decision.placement, policy: decision.policy, predictedTtftMs: decision.predictedTtftMs }
   }

@@ -18,6 +18,10 @@ export class RecentKeys {
     this.#next = (this.#next + 1) % this.#limit
   }
 
+  delete(key: string): void {
+    this.#keys.delete(key)
+  }
+
   has(key: string): boolean {
     return this.#keys.has(key)
   }
