@@ -18,6 +18,7 @@ export interface TokenizerParts {
 type Fields = Readonly<Record<string, unknown>>
 
 const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isId = (value: unknown): value is number => Number.isInteger(value) && (value as number) >= 0 && (value as number) < MAX_IDS
 const show = (value: unknown): string => (JSON.stringify(value) ?? String(value)).slice(0, 200)
 
 function refuse(what: string): never {
@@ -79,7 +80,7 @@ function readPreTokenizer(value: unknown): PreTokenizer {
 function readAdded(value: unknown): AddedToken[] {
   if (!Array.isArray(value)) return []
   return value.map((token: unknown) => {
-    if (!isFields(token) || typeof token['content'] !== 'string' || typeof token['id'] !== 'number') return refuse(`an added token is ${show(token)}`)
+    if (!isFields(token) || typeof token['content'] !== 'string' || !isId(token['id'])) return refuse(`an added token is ${show(token)}`)
     if (token['single_word'] === true) refuse(`the added token ${show(token['content'])} matches whole words only`)
     return { id: token['id'], text: token['content'], left: token['lstrip'] === true, right: token['rstrip'] === true, normalized: token['normalized'] === true }
   })
@@ -89,7 +90,7 @@ function readVocab(value: unknown): ReadonlyMap<string, number> {
   if (!isFields(value)) return refuse('`model.vocab` is no object')
   const entries = Object.entries(value)
   for (const [token, id] of entries) {
-    if (!Number.isInteger(id) || (id as number) < 0 || (id as number) >= MAX_IDS) refuse(`the id of ${show(token)} is ${show(id)}, not in 0..${MAX_IDS - 1}`)
+    if (!isId(id)) refuse(`the id of ${show(token)} is ${show(id)}, not in 0..${MAX_IDS - 1}`)
   }
   return new Map(entries as [string, number][])
 }
@@ -109,7 +110,6 @@ function disguise(): Map<string, number> {
 
 function tokenBytes(vocab: ReadonlyMap<string, number>, added: readonly AddedToken[]): Uint8Array[] {
   const most = Math.max(...added.map(({ id }) => id), ...maxima(vocab))
-  if (most >= MAX_IDS) refuse(`the highest id is ${most}, more than ${MAX_IDS - 1}`)
   const tokens = Array.from({ length: most + 1 }, () => new Uint8Array(0))
   const addedIds = new Set(added.map(({ id }) => id))
   for (const [token, id] of vocab) {
@@ -131,7 +131,9 @@ function maxima(vocab: ReadonlyMap<string, number>): number[] {
 function readMerges(value: unknown, vocab: ReadonlyMap<string, number>): TokenizerParts['merges'] {
   if (!Array.isArray(value)) return refuse('`model.merges` is no list')
   return value.map((merge: unknown) => {
-    const [left, right] = (typeof merge === 'string' ? merge.split(' ') : merge) as [string, string]
+    const pair: unknown = typeof merge === 'string' ? merge.split(' ') : merge
+    if (!Array.isArray(pair) || pair.length !== 2 || !pair.every((half) => typeof half === 'string')) return refuse(`the merge ${show(merge)} is no pair`)
+    const [left, right] = pair as [string, string]
     const leftId = vocab.get(left)
     const result = vocab.get(left + right)
     if (leftId === undefined || result === undefined || !vocab.has(right)) return refuse(`the merge ${show(merge)} is of unknown tokens`)
@@ -159,7 +161,7 @@ function readSingle(single: readonly unknown[], specials: unknown): { prefix: nu
     if (isFields(step) && isFields(step['Sequence'])) side = 'suffix'
     else if (isFields(step) && isFields(step['SpecialToken']) && isFields(specials)) {
       const special = specials[String(step['SpecialToken']['id'])]
-      if (!isFields(special) || !Array.isArray(special['ids'])) return refuse(`the post-processor names ${show(step)}, which it does not define`)
+      if (!isFields(special) || !Array.isArray(special['ids']) || !special['ids'].every(isId)) return refuse(`the post-processor names ${show(step)}, which it does not define`)
       sides[side].push(...(special['ids'] as number[]))
     } else return refuse(`the post-processor has the step ${show(step)}`)
   }

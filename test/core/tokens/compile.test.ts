@@ -34,6 +34,12 @@ describe('compiling a vocabulary', () => {
     ['a byte without a token', changed(({ model }) => delete model.vocab['!']), /the byte 33/],
     ['a token that is no bytes', changed(({ model }) => (model.vocab['中'] = 5000)), /not made of bytes/],
     ['an id beyond the limit', changed(({ model }) => (model.vocab['zzzzq'] = 400_000)), /400000/],
+    ['a merge of three', changed(({ model }) => model.merges.push('a b c' as never)), /"a b c" is no pair/],
+    ['a merge that is no text', changed(({ model }) => model.merges.push(null as never)), /null is no pair/],
+    ['an added token with an id below zero', changed((json) => Object.assign(json.added_tokens[0] as object, { id: -1 })), /an added token is .*-1/],
+    ['an added token with half an id', changed((json) => Object.assign(json.added_tokens[0] as object, { id: 1.5 })), /an added token is .*1\.5/],
+    ['an added token with an id beyond the limit', changed((json) => Object.assign(json.added_tokens[0] as object, { id: 1e9 })), /an added token is .*1000000000/],
+    ['a start token without an id', changed((json) => (json.post_processor = startToken(['x']))), /names .*which it does not define/],
     ['merges of unknown tokens', changed(({ model }) => model.merges.push(['zq', 'qz'])), /unknown tokens/],
   ])('refuses %s and says what to do', (_, json, message) => {
     expect(() => compile(json)).toThrow(VocabularyError)
@@ -83,6 +89,8 @@ describe('tokenizer_config.json', () => {
 })
 
 const named = (name: string): unknown => ({ chat_template: [{ name: 'tool_use', template: 'u' }, { name, template: 'd' }] })
+
+const startToken = (ids: unknown): unknown => ({ type: 'TemplateProcessing', single: [{ SpecialToken: { id: '<s>' } }, { Sequence: { id: 'A' } }], special_tokens: { '<s>': { id: '<s>', ids } } })
 
 const splitBy = (regex: string): unknown => ({
   type: 'Sequence',
