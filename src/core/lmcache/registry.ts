@@ -38,8 +38,9 @@ export class CacheRegistry {
   /** A new configuration. When engines came or left, instances are asked to register again, which finds their engines anew. */
   configure({ engines }: Pick<PoolConfig, 'engines'>): void {
     const [before, after] = [this.#engines, engines].map((all) => JSON.stringify(all.map(({ id, lmcacheInstance }) => [id, lmcacheInstance])))
+    const isFirst = this.#engines.length === 0
     this.#engines = engines
-    if (after !== before) for (const instance of this.#instances.values()) instance.isOld = true
+    if (!isFirst && after !== before) for (const instance of this.#instances.values()) instance.isOld = true
   }
 
   call(call: RegistryCall, now: number): RegistryAnswer {
