@@ -1,7 +1,9 @@
 import { DurableObject } from 'cloudflare:workers'
 import { ClusterState } from '../src/core/cluster/cluster-state.ts'
-import type { Admission, ClusterDigest, ClusterGlance, Decision, EngineSignal, Placement, PoolConfig, Refusal, Resume } from '../src/core/cluster/contract.ts'
+import type { Admission, ClusterDigest, ClusterGlance, Decision, EngineSignal, Outcome, Placement, PoolConfig, Refusal, Resume } from '../src/core/cluster/contract.ts'
 import { hear, type Notice } from '../src/core/cluster/notice.ts'
+import { readAdmission, readPool, readResume } from '../src/core/cluster/payload.ts'
+import { bookingKey } from '../src/core/cluster/bookings.ts'
 import type { KvFeed, KvFeedState } from '../src/core/kv-events/feed.ts'
 import type { RegistryAnswer, RegistryCall } from '../src/core/lmcache/registry-call.ts'
 import type { Cluster } from '../src/ports.ts'
@@ -42,14 +44,14 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
   }
 
   async configure(version: number, pool: PoolConfig): Promise<void> {
-    if (this.#state.configure(version, pool, this.now())) this.#touched()
+    if (this.#state.configure(version, readPool(pool), this.now())) this.#touched()
   }
 
   /** `notices`: what the edge has to say of earlier bookings besides, and first. */
   async admit(admission: Admission, notices: readonly Notice[] = []): Promise<WireAdmitted | { readonly refusal: Refusal }> {
     this.#asked()
     this.#hear(notices)
-    const admitted = this.#state.admit(admission, this.#askedAt)
+    const admitted = this.#state.admit(readAdmission(admission), this.#askedAt)
     if ('refusal' in admitted) return admitted
     this.#touched()
     const { placement, policy, predictedTtftMs } = admitted
@@ -59,7 +61,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
   /** null: booked again. */
   async resume(booking: Resume): Promise<{ readonly refusal: Refusal } | null> {
     this.#asked()
-    const held = this.#state.resume(booking, this.#askedAt)
+    const held = this.#state.resume(readResume(booking), this.#askedAt)
     if ('refusal' in held) return held
     this.#touched()
     return null
@@ -77,7 +79,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
   }
 
   async rank(admission: Admission): Promise<{ readonly decision: Decision } | { readonly refusal: Refusal }> {
-    return this.#state.rank(admission, this.now())
+    return this.#state.rank(readAdmission(admission), this.now())
   }
 
   async observe(signals: readonly EngineSignal[]): Promise<void> {
@@ -107,6 +109,11 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
 
   async glance(decisions: number): Promise<ClusterGlance> {
     return this.#state.glance(decisions, this.now())
+  }
+
+  /** How edges older than `tell` end a booking. */
+  async settle(booking: Pick<Admission, 'id' | 'attempt'>, outcome: Outcome): Promise<void> {
+    this.#hear([['release', bookingKey(booking), outcome]])
   }
 
   override fetch(request: Request): Promise<Response> {

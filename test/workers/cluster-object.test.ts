@@ -262,6 +262,15 @@ it('survives a probe that throws', async () => {
   expect((await cluster.digest()).bookings).toBe(1)
 })
 
+it('serves an edge that sends less than it knows', async () => {
+  const { cluster, stub } = open()
+  await cluster.configure(1, { cluster: 'paris', pool: 'qwen', engines: [{ id: 'a' }] } as unknown as PoolConfig)
+  const old = (await stub.admit({ id: 'old', model: 'qwen', promptTokens: 3 } as never)) as { placement?: { engine: string } }
+  expect(old.placement?.engine).toBe('a')
+  await stub.settle({ id: 'old', attempt: 0 }, { result: 'complete' } as never)
+  expect((await cluster.digest()).bookings).toBe(0)
+})
+
 it('serves an edge that says more than it understands', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, { ...pool(), tomorrow: true } as PoolConfig)

@@ -24,10 +24,19 @@ export function relearn(book: EngineBook, learned: LearnedEngine): void {
   if (learned.capacityBlocks !== null) book.capacity.restore(learned.capacityBlocks)
 }
 
-/** By engine, from what was put down. None: another version wrote it. */
-export function readLearned(data: unknown): ReadonlyMap<string, LearnedEngine> {
-  const { version, engines } = data as { readonly version: unknown; readonly engines: Readonly<Record<string, LearnedEngine>> }
-  return new Map(version === LEARNED_VERSION ? Object.entries(engines) : [])
+/** A snapshot is read with suspicion: another version may have written it. null: not ours. */
+export function readLearned(data: unknown): ReadonlyMap<string, LearnedEngine> | null {
+  if (typeof data !== 'object' || data === null || !('version' in data) || data.version !== LEARNED_VERSION) return null
+  if (!('engines' in data) || typeof data.engines !== 'object' || data.engines === null) return null
+  const found = new Map<string, LearnedEngine>()
+  for (const [id, value] of Object.entries(data.engines as Record<string, Partial<LearnedEngine> | null>)) {
+    if (value === null || typeof value !== 'object') continue
+    const { law = null, decodeLogPace = 0, capacityBlocks = null } = value
+    if (law !== null && ![law.fixedS, law.perTokenS, law.perPairS].every((part) => Number.isFinite(part) && part >= 0)) continue
+    if (!Number.isFinite(decodeLogPace) || (capacityBlocks !== null && !(capacityBlocks >= 1))) continue
+    found.set(id, { law, decodeLogPace, capacityBlocks })
+  }
+  return found
 }
 
 export interface EngineFacts {

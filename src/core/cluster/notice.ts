@@ -1,6 +1,7 @@
 import type { EarlyPart } from './books.ts'
 import type { ClusterState } from './cluster-state.ts'
 import type { Outcome, StageTimes, Usage } from './contract.ts'
+import { readOutcome } from './payload.ts'
 
 /**
  * What an edge says of a booking and wants no answer to: what, of which booking (`bookingKey`), and the rest. Flat, since
@@ -24,7 +25,7 @@ export function hear(state: ClusterState, notice: Notice, now: number): boolean 
       return state.progress(key, notice[2], now)
     case 'release':
       // Throws at what is no outcome before anything has ended.
-      return 'result' in notice[2] && state.release(key, notice[2], now)
+      return 'result' in notice[2] && state.release(key, readOutcome(notice[2]), now)
     default:
       return false
   }

@@ -1,5 +1,8 @@
-/** Whole payloads from parts, for whoever has no more to say: what is left out gets the value that means "not said". */
-import { type Admission, endedAs, type EngineSpec, type Outcome, PAYLOAD_VERSION, type PoolConfig } from './contract.ts'
+/**
+ * Edges and objects of different versions meet: what an older one did not send gets the value that means "not said",
+ * what a newer one sent besides is ignored. Hosts call these on everything that crossed a wire.
+ */
+import { type Admission, endedAs, type EngineSpec, type Outcome, PAYLOAD_VERSION, type PoolConfig, type Resume } from './contract.ts'
 
 const NO_BLOCKS = new Uint32Array(0)
 
@@ -28,6 +31,11 @@ export function readAdmission(given: Partial<Admission> & Pick<Admission, 'id'>)
 
 export function readOutcome(given: Partial<Outcome> & Pick<Outcome, 'result'>): Outcome {
   return withDefaults<Outcome>({ ...endedAs(given.result), failedEngine: null }, given)
+}
+
+export function readResume(given: Partial<Resume> & Pick<Resume, 'admission' | 'placement'>): Resume {
+  const defaults = { firstTokenSeen: false, outputBlocks: 0 }
+  return { ...withDefaults<Resume>(defaults, given), admission: readAdmission(given.admission) }
 }
 
 export function readPool(given: Partial<PoolConfig> & Pick<PoolConfig, 'cluster' | 'pool'>): PoolConfig {

@@ -167,6 +167,7 @@ export class RoutingBooks implements Books {
 
   restore(data: unknown): void {
     const learned = readLearned(data)
+    if (learned === null) return
     for (const entry of this.#engines) {
       const own = entry === undefined ? undefined : learned.get(entry.engine.spec.id)
       if (entry === undefined || own === undefined) continue

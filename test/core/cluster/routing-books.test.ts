@@ -535,6 +535,23 @@ describe('putting the object down', () => {
     expect(again.digest(clock.now + 100).engines[0]).toMatchObject({ queuedPrefillS: 0, queuedPrefillTokens: 0 })
   })
 
+  it.each([
+    ['no number', { law: { fixedS: NaN, perTokenS: 1, perPairS: 0 }, decodeLogPace: 0, capacityBlocks: null }],
+    ['a negative price', { law: { fixedS: 0, perTokenS: -1, perPairS: 0 }, decodeLogPace: 0, capacityBlocks: null }],
+    ['no room at all', { law: null, decodeLogPace: 0, capacityBlocks: 0 }],
+    ['an endless pace', { law: null, decodeLogPace: Infinity, capacityBlocks: null }],
+    ['nothing', null],
+  ])('takes nothing back of an engine of which was put down %s', (_, broken) => {
+    const { state, clock } = open({ engines: engines('a') })
+    const snapshot = structuredClone(state.snapshot(clock.now)!) as { books: unknown[] }
+    const learned = (books: unknown[]) => books.find((one): one is { engines: Record<string, unknown> } => typeof one === 'object' && one !== null && 'engines' in one)!
+    const sound = structuredClone(learned(snapshot.books).engines)
+    learned(snapshot.books).engines = { a: broken }
+    const again = new ClusterState({ random: () => 0, epoch: 'f' })
+    again.restore(snapshot, clock.now)
+    expect(learned(again.snapshot(clock.now)!.books as unknown[]).engines).toEqual(sound)
+  })
+
   it('learns nothing from what it took up again: nobody knows since when that ran', () => {
     const { state, admit, clock } = open({ engines: engines('a') })
     const [waiting, decoding, silent] = [admit(range(0, 900)), admit(range(1000, 1900)), admit(range(2000, 2900))]
