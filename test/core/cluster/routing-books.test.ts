@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { CacheCapacity } from '../../../src/core/cluster/cache-capacity.ts'
 import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
 import type { Admission, EngineDigest, EngineSpec, Outcome, PolicyConfig, PoolConfig } from '../../../src/core/cluster/contract.ts'
+import type { ClusterSnapshot } from '../../../src/core/cluster/snapshot.ts'
 import { admission, engine, engines, outcome, pool, probe, stats } from '../../contracts/cluster-fixtures.ts'
 import { chain, range } from './chains.ts'
 
@@ -543,13 +544,13 @@ describe('putting the object down', () => {
     ['nothing', null],
   ])('takes nothing back of an engine of which was put down %s', (_, broken) => {
     const { state, clock } = open({ engines: engines('a') })
-    const snapshot = structuredClone(state.snapshot(clock.now)!) as { books: unknown[] }
-    const learned = (books: unknown[]) => books.find((one): one is { engines: Record<string, unknown> } => typeof one === 'object' && one !== null && 'engines' in one)!
-    const sound = structuredClone(learned(snapshot.books).engines)
-    learned(snapshot.books).engines = { a: broken }
+    const snapshot = structuredClone(state.snapshot(clock.now)!)
+    const learned = ({ books }: ClusterSnapshot) => (books as readonly unknown[]).find((one): one is { engines: Record<string, unknown> } => typeof one === 'object' && one !== null && 'engines' in one)!
+    const sound = structuredClone(learned(snapshot).engines)
+    learned(snapshot).engines = { a: broken }
     const again = new ClusterState({ random: () => 0, epoch: 'f' })
     again.restore(snapshot, clock.now)
-    expect(learned(again.snapshot(clock.now)!.books as unknown[]).engines).toEqual(sound)
+    expect(learned(again.snapshot(clock.now)!).engines).toEqual(sound)
   })
 
   it('learns nothing from what it took up again: nobody knows since when that ran', () => {
