@@ -16,10 +16,13 @@ type Env = { Bindings: RequestScope }
 const BODY_BYTES = 1_048_576
 const MAX_BATCH = 5_000
 
-/** Off, there are no routes at all. */
+/** Off, nothing is there but a word to whoever reports. */
 export function mountTtft(app: Hono<Env>, door: Door): void {
   const { ttft } = door.ports
-  if (!door.config.ttft.enabled || ttft === undefined) return
+  if (!door.config.ttft.enabled || ttft === undefined) {
+    app.all('/ttft_report', () => json({ detail: 'reports are off; ttft.enabled of the configuration turns them on' }, 404))
+    return
+  }
   const reports = new Reports(door, ttft)
   app.post('/ttft_report', (c) => answered(door, () => reports.post(c.req.raw, null)))
   app.post('/ttft_report/:token', (c) => answered(door, () => reports.post(c.req.raw, c.req.param('token'))))

@@ -173,10 +173,12 @@ it.skipIf(!hasPromtool)('promtool finds no fault with the metrics', async () => 
 })
 
 describe('a gateway whose reports are off', () => {
-  it('has no such route, and keeps nothing', async () => {
+  it('says what turns them on, and keeps nothing', async () => {
     const fleet = await startFleet({ engines: 1 })
     const gateway = await gatewayBefore(fleet)
-    expect((await fetch(`${gateway.url}/ttft_report`, { method: 'POST', body: '{"role":"pd","request_id":"a"}' })).status).toBe(404)
+    const answer = await fetch(`${gateway.url}/ttft_report`, { method: 'POST', body: '{"role":"pd","request_id":"a"}' })
+    expect(answer.status).toBe(404)
+    expect(await answer.text()).toContain('ttft.enabled')
     expect((await fetch(`${gateway.url}/ttft_report/a`)).status).toBe(404)
     expect(gateway.reports).toBeNull()
     await (await ask(gateway.url, { 'x-request-id': 'off-1' })).text()
