@@ -36,7 +36,7 @@ export async function startBridge({ processes }: Lab, gateway: RunningGateway, f
   const status = () => sendJson<BridgeStatus>({ url: `http://${listen}`, method: 'GET', path: '/status' })
   const isWell = async () => {
     const now = await status().catch(() => null)
-    return now !== null && now.problem === null && now.engines.every(({ heard, gateway: taken }) => heard && taken === 'ok')
+    return now !== null && now.problem === null && now.engines.length > 0 && now.engines.every(({ heard, gateway: taken }) => heard && taken === 'ok')
   }
   try {
     await until(isWell, 'the bridge to hear its engines and to be heard', { limitMs: 60_000 })
