@@ -123,7 +123,7 @@ async function ledgers(url: string): Promise<Ledgers> {
   let seen: Ledgers = { bookings: NaN, blocks: NaN, prefillS: NaN, afterS: NaN }
   for (let i = 1; i <= 90; i++) {
     await new Promise((resolve) => setTimeout(resolve, 1000))
-    const view = (await (await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN_KEY}` } })).json()) as FleetView
+    const view = (await (await asked(`${url}/v1/firstlight/fleet`)).json()) as FleetView
     seen = { bookings: 0, blocks: 0, prefillS: 0, afterS: i }
     for (const pool of view.pools) {
       seen.bookings += pool.bookings ?? NaN
@@ -140,6 +140,8 @@ async function ledgers(url: string): Promise<Ledgers> {
 
 /** Bookings that a limit ended, since nobody could see an end of their streams. */
 async function lapsed(url: string): Promise<number> {
-  const text = await (await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${ADMIN_KEY}` } })).text()
+  const text = await (await asked(`${url}/metrics`)).text()
   return [...text.matchAll(/^firstlight_requests_total\{.*result="lapsed".*\} (\d+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0)
 }
+
+const asked = (url: string): Promise<Response> => fetch(url, { headers: { authorization: `Bearer ${ADMIN_KEY}` } })

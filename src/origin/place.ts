@@ -50,36 +50,32 @@ const ADMIT_MS = 2_000
 const MOST_STRANGERS = 64
 
 export async function place(exchange: Exchange, ports: Ports, digests: Digests, past: Past): Promise<Placed | { readonly refused: Refusal }> {
-  let routes = exchange.pinned === null ? digests.order(exchange) : exchange.routes.filter((route) => route.cluster.id === exchange.pinned?.cluster)
+  const routes = exchange.pinned === null ? digests.order(exchange) : exchange.routes.filter((route) => route.cluster.id === exchange.pinned?.cluster)
   const notes: string[] = []
   let worst: Refusal | null = null
-  let strangers: readonly string[] = none
-  for (let at = 0; at < routes.length; at++) {
-    const route = routes[at]!
-    if (route !== routes[at - 1]) strangers = none
+  for (const route of routes) {
     // Bound to one engine: whatever caches hold changes nothing.
     const looking = exchange.pinned === null ? exchange.hints?.(route) : null
     if (looking) past.stages.addAll(await looking)
-    const startedAt = ports.now()
-    const admission = admissionFor(exchange, route, past, strangers)
-    const parts = { cluster: ports.cluster(route.cluster.id, route.pool.model), admission, leaseMs: route.pool.leaseMs, log: ports.log, alarms: exchange.scope.alarms ?? ports.alarms, scope: exchange.scope }
-    const found = admitNow(parts) ?? (await admitOn(ports, digests, route, parts))
-    past.stages.add('admit', ports.now() - startedAt)
-    if ('refusal' in found) {
-      worst = gentler(worst, found.refusal)
-      notes.push(`failover=${route.cluster.id}:${found.refusal.reason}`)
-      continue
-    }
-    const engine = targetOf(route, found.placement)
-    if (engine === null) {
+    let strangers: readonly string[] = none
+    while (strangers.length < MOST_STRANGERS) {
+      const startedAt = ports.now()
+      const admission = admissionFor(exchange, route, past, strangers)
+      const parts = { cluster: ports.cluster(route.cluster.id, route.pool.model), admission, leaseMs: route.pool.leaseMs, log: ports.log, alarms: exchange.scope.alarms ?? ports.alarms, scope: exchange.scope }
+      const found = admitNow(parts) ?? (await admitOn(ports, digests, route, parts))
+      past.stages.add('admit', ports.now() - startedAt)
+      if ('refusal' in found) {
+        worst = gentler(worst, found.refusal)
+        notes.push(`failover=${route.cluster.id}:${found.refusal.reason}`)
+        break
+      }
+      const engine = targetOf(route, found.placement)
+      if (engine !== null) return { route, engine, placement: found.placement, policy: found.policy, predictedTtftMs: found.predictedTtftMs, booking: found.booking, notes: [...notes, ...found.notes] }
       void found.booking.release(endedAs('abandoned'))
       ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: found.placement })
       strangers = [...strangers, ...namesIn(found.placement).filter((id) => !route.targets.has(id))]
-      if (strangers.length < MOST_STRANGERS) routes = routes.toSpliced(at, 0, route)
-      else notes.push(`failover=${route.cluster.id}:unknown_engine`)
-      continue
     }
-    return { route, engine, placement: found.placement, policy: found.policy, predictedTtftMs: found.predictedTtftMs, booking: found.booking, notes: [...notes, ...found.notes] }
+    if (strangers.length >= MOST_STRANGERS) notes.push(`failover=${route.cluster.id}:unknown_engine`)
   }
   return { refused: worst ?? { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 } }
 }

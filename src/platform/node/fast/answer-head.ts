@@ -24,6 +24,7 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'proxy-authenticate',
   'proxy-authorization',
 ])
+
 interface Framing {
   length: number
   chunked: boolean
