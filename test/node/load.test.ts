@@ -1,4 +1,4 @@
-import { closeSync, existsSync, fstatSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, fstatSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { execFile } from 'node:child_process'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -11,9 +11,10 @@ import { main } from '../../src/platform/node/cli.ts'
 import { promptOf } from '../../src/platform/node/load/prompt.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { type Admission, PAYLOAD_VERSION } from '../../src/core/cluster/contract.ts'
-import { recordingTo, traceFile } from '../../src/platform/node/recorder.ts'
+import { recordingTo } from '../../src/platform/node/recorder.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { type RunningGateway, startGateway } from '../../src/platform/node/start-gateway.ts'
+import { traceFile } from '../../src/platform/node/trace-file.ts'
 import { keysOf, readTrace } from '../../src/simulator/replay/trace.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'load-'))
@@ -226,7 +227,7 @@ describe('a trace file', () => {
 
   /** In a process of its own, in a shell that grants it little. */
   async function within(limit: string, script: string): Promise<void> {
-    const recorder = new URL('../../src/platform/node/recorder.ts', import.meta.url).href
+    const recorder = new URL('../../src/platform/node/trace-file.ts', import.meta.url).href
     const code = `const { traceFile } = await import(${JSON.stringify(recorder)}); const fs = await import('node:fs'); const log = { warn() {} }; ${script}`
     await promisify(execFile)('bash', ['-c', `ulimit ${limit} && exec "$0" --input-type=module -e "$1"`, process.execPath, code])
   }
@@ -245,6 +246,58 @@ describe('a trace file', () => {
     for (const [age, name] of [path, `${path}.1`, `${path}.2`].entries()) writeFileSync(name, `{"age":${age},"some":"thing"}\n`)
     await within('-n 60', `const file = traceFile(${JSON.stringify(path)}, { maxBytes: 30, files: 3, log }); try { for (;;) fs.openSync('/dev/null') } catch {} file.write('{"age":-1}'); file.close()`)
     expect([path, `${path}.1`, `${path}.2`].map((name) => readFileSync(name, 'utf8'))).toEqual([0, 1, 2].map((age) => `{"age":${age},"some":"thing"}\n`))
+  })
+
+  it('that several processes write to is rotated once for all of them, and holds the lines of all', () => {
+    const path = at('shared.jsonl')
+    const gateways = [0, 1, 2, 3].map(() => traceFile(path, { maxBytes: 30, files: 3, log }))
+    for (const [run, file] of gateways.entries()) {
+      file.write(`{"run":${run},"some":"thing"}`)
+      file.close()
+    }
+    expect([path, `${path}.1`, `${path}.2`].map((name) => readFileSync(name, 'utf8'))).toEqual([3, 2, 1].map((run) => `{"run":${run},"some":"thing"}\n`))
+  })
+
+  it('that processes rotate at the same time loses no line and repeats none', async () => {
+    const path = at('race.jsonl')
+    const options = '{ maxBytes: 100, files: 1000, log }'
+    const script = (who: string): string => `for (let n = 0; n < 80; n++) { const file = traceFile(${JSON.stringify(path)}, ${options}); file.write('{"timestamp":"${who}' + n + '","some":"thing"}'); file.close() }`
+    await Promise.all(['a', 'b', 'c'].map((who) => within('-n 60', script(who))))
+    const files = readdirSync(folder).filter((name) => name.startsWith('race.jsonl'))
+    const lines = files.flatMap((name) => readFileSync(at(name), 'utf8').split('\n').filter((line) => line !== ''))
+    const written = ['a', 'b', 'c'].flatMap((who) => Array.from({ length: 80 }, (_, n) => `{"timestamp":"${who}${n}","some":"thing"}`))
+    expect(lines.toSorted()).toEqual(written.toSorted())
+    expect(files.length).toBeGreaterThan(10)
+    expect(files).not.toContain('race.jsonl.lock')
+  })
+
+  it.each([
+    ['put aside', (path: string) => renameSync(path, `${path}-aside`)],
+    ['taken away', (path: string) => rmSync(path)],
+  ])('that was %s begins anew under its name', (what, change) => {
+    const path = at(`${what}.jsonl`)
+    const file = traceFile(path, { maxBytes: 1000, files: 2, log })
+    change(path)
+    file.write(whole(2))
+    file.close()
+    expect(readFileSync(path, 'utf8')).toBe(`${whole(2)}\n`)
+  })
+
+  it('waits with rotating for a process that has begun to, and not for one that was killed over it', () => {
+    const path = at('begun.jsonl')
+    const write = (line: string): void => {
+      const file = traceFile(path, { maxBytes: 30, files: 2, log })
+      file.write(line)
+      file.close()
+    }
+    write(whole(0))
+    writeFileSync(`${path}.lock`, '')
+    write(whole(1))
+    expect(existsSync(`${path}.1`)).toBe(false)
+    utimesSync(`${path}.lock`, 0, 0)
+    write(whole(2))
+    write(whole(3))
+    expect([path, `${path}.1`].map((name) => readFileSync(name, 'utf8'))).toEqual([`${whole(3)}\n`, `${whole(0)}\n${whole(1)}\n${whole(2)}\n`])
   })
 
   it('that cannot be written is said before the gateway starts', () => {
