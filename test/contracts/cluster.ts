@@ -333,6 +333,45 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await circuits())['a']).toBe('closed')
     })
 
+    it('opens a circuit after consecutive streams that were cut, though each had begun', async () => {
+      const begin = async () => {
+        const { lease } = await admit({ avoid: ['b'] })
+        await lease.firstToken({})
+        return lease
+      }
+      for (let index = 0; index < 2; index++) await (await begin()).release({ ...failed, failure: 'reset' })
+      await (await begin()).release(outcome())
+      for (let index = 0; index < 2; index++) await (await begin()).release({ ...failed, failure: 'idle_timeout' })
+      expect((await circuits())['a']).toBe('closed')
+      await (await begin()).release({ ...failed, failure: 'reset' })
+      expect(await circuits()).toEqual({ a: 'open', b: 'closed' })
+      await opened.advance(10_000)
+      const trial = await begin()
+      expect((await circuits())['a']).toBe('closed')
+      await trial.release({ ...failed, failure: 'reset' })
+      expect((await circuits())['a']).toBe('open')
+    })
+
+    it('takes a stream that goes on for no word of the engine that prefilled it', async () => {
+      await restart({ engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })], split: { mode: 'always', thresholdTokens: 0, fallback: 'fail' } })
+      const split = async () => {
+        const given = await opened.cluster.admit(admission())
+        if ('refusal' in given) throw new Error(`refused: ${JSON.stringify(given.refusal)}`)
+        return given.lease
+      }
+      const long = [await split(), await split()]
+      for (const lease of long) {
+        await lease.legDone!('prefill', {}, null)
+        await lease.firstToken({})
+      }
+      for (let index = 0; index < 3; index++) {
+        await (await split()).release({ ...failed, failedEngine: 'p' })
+        // It prefilled this one long ago, and may have died since.
+        await long[index]?.release(outcome())
+      }
+      expect(await circuits()).toEqual({ p: 'open', d: 'closed' })
+    })
+
     it('blames no engine for a client that left or for a request the engine refused', async () => {
       for (let index = 0; index < 5; index++) {
         await (await admit({ avoid: ['b'] })).lease.release(outcome({ result: 'client_gone', status: null }))

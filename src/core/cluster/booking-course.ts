@@ -1,5 +1,5 @@
 import type { Booking } from './bookings.ts'
-import { endsAtFirstToken, type LegDone } from './books.ts'
+import { endsAtFirstToken, type LegDone, type Part } from './books.ts'
 import type { Outcome, StageTimes } from './contract.ts'
 import type { Decisions } from './decisions.ts'
 import type { Fleet } from './fleet.ts'
@@ -37,9 +37,11 @@ export class BookingCourse {
     this.#books.firstToken(booking, stages, now)
     const ttftMs = stages.ttft ?? stages.first_byte ?? null
     for (const { engine, part } of booking.legs) {
+      const isEarly = endsAtFirstToken(part)
       // Now, not at the end: a trial on a two-hour stream would keep everyone else out.
-      this.#fleet.judge(engine, 'success', { key: booking.key, now })
-      if (ttftMs !== null && (part === 'whole' || endsAtFirstToken(part))) engine.sawTtft(ttftMs)
+      if (!isEarly) this.#fleet.judge(engine, 'begun', { key: booking.key, now })
+      else if (!booking.legsDone.includes(part)) this.#fleet.judge(engine, 'success', { key: booking.key, now })
+      if (ttftMs !== null && (part === 'whole' || isEarly)) engine.sawTtft(ttftMs)
     }
   }
 
@@ -63,8 +65,15 @@ export class BookingCourse {
       // The usage of a split request is the decode engine's, whose hits are what was handed over.
       if (part === 'whole' && outcome.usage !== null) engine.sawUsage(outcome.usage)
       // Once, however many items of the request it had to encode.
-      if (booking.legs.findIndex((leg) => leg.engine === engine) === at) this.#fleet.judge(engine, verdictOn(engine.spec.id, booking, outcome), { key: booking.key, now })
+      const isFirst = booking.legs.findIndex((leg) => leg.engine === engine) === at
+      const isJudged = isOver(booking, part) && outcome.failedEngine !== engine.spec.id
+      if (isFirst && !isJudged) this.#fleet.judge(engine, verdictOn(engine.spec.id, booking, outcome), { key: booking.key, now })
       this.#fleet.left(engine)
     }
   }
+}
+
+/** Its engine was judged when it ended: how the answer ended, perhaps hours later, is no news of it. */
+function isOver({ firstTokenSeen, legsDone }: Booking, part: Part): boolean {
+  return endsAtFirstToken(part) && (firstTokenSeen || legsDone.includes(part))
 }

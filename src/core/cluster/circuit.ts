@@ -1,10 +1,12 @@
 /**
  * One engine's circuit as a union of what can be true: an open one has an end, a closed one cannot; a trial names the
  * one booking that is allowed through. `by`: the bookings whose failures made it so, in a row where it is closed; none
- * where a time limit opened it. Pure values: they survive being put down (see the snapshot).
+ * where a time limit opened it. `cuts`: streams cut since one last came to its end; absent: none. Pure values: they
+ * survive being put down (see the snapshot).
  */
-export type Circuit = { readonly by: readonly string[] } & (
-  | { readonly state: 'closed' }
+export type Circuit = { readonly by: readonly string[]; readonly cuts?: number } & (
+  /** `openings`: it was open for cuts, and no stream has come to its end since. */
+  | { readonly state: 'closed'; readonly openings?: number }
   | { readonly state: 'open'; readonly untilMs: number; readonly openings: number }
   | { readonly state: 'probing'; readonly trial: string; readonly openings: number }
 )
@@ -17,11 +19,12 @@ export interface CircuitSettings {
 }
 
 /**
- * What an attempt taught about the engine. `unclear`: the client left before the engine said anything. `hung`: a time
+ * What an attempt taught about the engine. `begun`: its first token came, which says nothing of how it will end. `cut`:
+ * it broke off after that. `unclear`: the client left before the engine said anything. `hung`: a time
  * limit ran out; that opens at once, since each further trial would cost a client the whole limit, and an engine
  * whose bookings were given up looks idle.
  */
-export type Verdict = 'success' | 'failure' | 'hung' | 'unclear'
+export type Verdict = 'success' | 'begun' | 'failure' | 'cut' | 'hung' | 'unclear'
 
 const MAX_DOUBLINGS = 4
 
@@ -40,40 +43,61 @@ export function waitMs(circuit: Circuit, now: number): number | null {
 
 /** A booking was made: on an open circuit it is the trial. */
 export function booked(circuit: Circuit, key: string): Circuit {
-  return circuit.state === 'open' ? { state: 'probing', trial: key, openings: circuit.openings, by: circuit.by } : circuit
+  if (circuit.state !== 'open') return circuit
+  const { untilMs: _, ...kept } = circuit
+  return { ...kept, state: 'probing', trial: key }
+}
+
+interface Attempt {
+  readonly key: string
+  readonly now: number
+  readonly settings: CircuitSettings
 }
 
 /** A booking taught something. While a trial runs only the trial counts; while open, nobody does: they are late news. */
-export function judged(circuit: Circuit, verdict: Verdict, attempt: { readonly key: string; readonly now: number; readonly settings: CircuitSettings }): Circuit {
-  const { key, now, settings } = attempt
-  const isHung = verdict === 'hung'
-  switch (circuit.state) {
-    case 'closed': {
-      if (verdict === 'success') return closed
-      if (verdict === 'unclear') return circuit
-      const by = isHung ? [] : [...circuit.by, key]
-      return isHung || by.length >= settings.failures ? open(by, now + settings.openMs, 1) : { state: 'closed', by }
-    }
-    case 'open':
-      return circuit
-    case 'probing': {
-      const { openings } = circuit
-      if (circuit.trial !== key) return circuit
-      if (verdict === 'success') return closed
-      if (verdict === 'unclear') return open(circuit.by, now, openings)
-      return open(isHung ? [] : [key], now + settings.openMs * 2 ** Math.min(openings, MAX_DOUBLINGS), openings + 1)
-    }
+export function judged(circuit: Circuit, verdict: Verdict, attempt: Attempt): Circuit {
+  if (circuit.state === 'open' || (circuit.state === 'probing' && circuit.trial !== attempt.key)) return circuit
+  switch (verdict) {
+    case 'success':
+      return closed
+    case 'begun':
+      return begun(circuit, attempt.settings)
+    case 'unclear':
+      return circuit.state === 'probing' ? { ...keptOf(circuit), state: 'open', untilMs: attempt.now, openings: circuit.openings } : circuit
+    case 'failure':
+    case 'cut':
+    case 'hung':
+      return failed(circuit, verdict, attempt)
   }
 }
 
-const open = (by: Circuit['by'], untilMs: number, openings: number): Circuit => ({ state: 'open', by, untilMs, openings })
+const keptOf = ({ by, cuts }: Circuit): Pick<Circuit, 'by' | 'cuts'> => (cuts === undefined ? { by } : { by, cuts })
+
+/** It can begin again. Whether it can end shows only at the end: after cuts the next one opens it anew. */
+function begun(circuit: Circuit, { failures }: CircuitSettings): Circuit {
+  const { cuts, openings } = circuit
+  if (cuts === undefined) return closed
+  return { state: 'closed', by: [], cuts: Math.min(cuts, failures - 1), ...(openings === undefined ? {} : { openings }) }
+}
+
+function failed(circuit: Circuit, verdict: 'failure' | 'cut' | 'hung', { key, now, settings }: Attempt): Circuit {
+  const isTrial = circuit.state === 'probing'
+  // What hung opens by itself: no other failure is to be excused for it.
+  const by = verdict === 'hung' ? [] : verdict === 'cut' ? circuit.by : isTrial ? [key] : [...circuit.by, key]
+  const cuts = (circuit.cuts ?? 0) + (verdict === 'cut' ? 1 : 0)
+  const kept = cuts > 0 ? { by, cuts } : { by }
+  const { openings = 0 } = circuit
+  if (!isTrial && verdict !== 'hung' && by.length + cuts < settings.failures) return { ...kept, state: 'closed', ...(openings > 0 ? { openings } : {}) }
+  return { ...kept, state: 'open', untilMs: now + settings.openMs * 2 ** Math.min(openings, MAX_DOUBLINGS), openings: openings + 1 }
+}
 
 /** The booking's failure was its request's: all is as if it had never been, but for the time that has passed. */
 export function excused(circuit: Circuit, key: string, now: number): Circuit {
   if (!circuit.by.includes(key)) return circuit
-  const by = circuit.by.filter((one) => one !== key)
-  if (circuit.state === 'closed' || circuit.openings === 1) return { state: 'closed', by }
-  const before = { by, openings: circuit.openings - 1 }
+  const kept = { ...keptOf(circuit), by: circuit.by.filter((one) => one !== key) }
+  if (circuit.state === 'closed') return { ...circuit, ...kept }
+  if (circuit.openings === 1) return { ...kept, state: 'closed' }
+  const before = { ...kept, openings: circuit.openings - 1 }
   return circuit.state === 'open' ? { ...circuit, ...before, untilMs: now } : { ...circuit, ...before }
 }
 

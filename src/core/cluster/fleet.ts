@@ -80,7 +80,7 @@ export class Fleet {
   }
 
   judge(engine: EngineRecord, verdict: Verdict, attempt: { readonly key: string; readonly now: number }): void {
-    if (verdict === 'failure' || verdict === 'hung') engine.failuresTotal += 1
+    if (verdict === 'failure' || verdict === 'cut' || verdict === 'hung') engine.failuresTotal += 1
     engine.circuit = judged(engine.circuit, verdict, { ...attempt, settings: this.#circuit })
   }
 

@@ -7,10 +7,11 @@ import type { Outcome } from './contract.ts'
  * is busy are no failures; an answer of any kind shows that the engine lives. Of several engines only the one that had the
  * last word is judged, unless all went well: the others may never have been asked.
  */
-export function verdictOn(engine: string, { placement }: Pick<Booking, 'placement'>, { failure, failedEngine, result }: Outcome): Verdict {
+export function verdictOn(engine: string, { placement, firstTokenSeen }: Pick<Booking, 'placement' | 'firstTokenSeen'>, { failure, failedEngine, result }: Outcome): Verdict {
   const spoke = placement.kind === 'whole' || failedEngine === engine
   if (failure === null) return result === 'complete' || (result === 'engine_refused' && spoke) ? 'success' : 'unclear'
   if (!spoke) return 'unclear'
   if (failure === 'busy') return 'success'
-  return failure === 'first_byte_timeout' || failure === 'connect_timeout' ? 'hung' : 'failure'
+  if (failure === 'first_byte_timeout' || failure === 'connect_timeout') return 'hung'
+  return firstTokenSeen ? 'cut' : 'failure'
 }

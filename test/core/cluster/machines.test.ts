@@ -56,6 +56,59 @@ describe('a circuit', () => {
     expect(waits).toEqual([2_000, 4_000, 8_000, 16_000, 16_000, 16_000, 16_000])
   })
 
+  describe('of an engine whose streams are cut', () => {
+    const cutOff = (circuit: Circuit, now = 0): Circuit => judged(judged(circuit, 'begun', at(now)), 'cut', at(now))
+    const cutOpen = cutOff(cutOff(closed))
+    const trial = (circuit: Circuit, now: number): Circuit => judged(booked(circuit, 'trial'), 'begun', at(now, 'trial'))
+
+    it('opens though every one of them had begun', () => {
+      expect([cutOff(closed).state, cutOpen.state]).toEqual(['closed', 'open'])
+      expect(waitMs(cutOpen, 0)).toBe(1_000)
+    })
+
+    it('counts cuts and what never began in one row', () => {
+      expect(judged(cutOff(closed), 'failure', at(0)).state).toBe('open')
+    })
+
+    it('forgets them when one comes to its end, and does not when one begins', () => {
+      expect(judged(cutOff(closed), 'success', at(0))).toEqual(closed)
+      expect(cutOff(judged(cutOff(closed), 'begun', at(0))).state).toBe('open')
+    })
+
+    it('forgets at a beginning what kept others from beginning', () => {
+      expect(judged(judged(closed, 'failure', at(0)), 'begun', at(0))).toEqual(closed)
+    })
+
+    it('lets others in when its trial begins, and opens at the next cut, for longer each time', () => {
+      let circuit: Circuit = cutOpen
+      const waits: number[] = []
+      for (let index = 0; index < 6; index++) {
+        circuit = trial(circuit, 0)
+        expect(circuit.state).toBe('closed')
+        circuit = judged(circuit, 'cut', at(0, 'other'))
+        waits.push(waitMs(circuit, 0)!)
+      }
+      expect(waits).toEqual([2_000, 4_000, 8_000, 16_000, 16_000, 16_000])
+    })
+
+    it('is as new when one has come to its end after the trial', () => {
+      expect(judged(trial(cutOpen, 0), 'success', at(0, 'other'))).toEqual(closed)
+    })
+
+    it('opens at the first cut where one failure is enough, after a trial as well', () => {
+      const one = (key: string) => ({ key, now: 0, settings: { failures: 1, openMs: 1_000 } })
+      const opened = judged(closed, 'cut', one('k'))
+      const again = judged(judged(booked(opened, 'trial'), 'begun', one('trial')), 'cut', one('trial'))
+      expect([opened, again].map((circuit) => waitMs(circuit, 0))).toEqual([1_000, 2_000])
+    })
+
+    it('keeps its cuts when a failure beside them was a request’s', () => {
+      const both = judged(judged(closed, 'cut', at(0, 'r1')), 'failure', at(0, 'r2'))
+      expect(judged(excused(both, 'r2', 5), 'cut', at(5)).state).toBe('open')
+      expect(excused(both, 'r2', 5).state).toBe('closed')
+    })
+  })
+
   describe('whose failures were a request’s', () => {
     const opened = judged(judged(closed, 'failure', at(0, 'r1')), 'failure', at(0, 'r2'))
     const failedTrial = judged(booked(opened, 'r3'), 'failure', at(1_000, 'r3'))
@@ -106,8 +159,8 @@ describe('a circuit', () => {
 })
 
 describe('a verdict', () => {
-  const split = { placement: { kind: 'split', prefill: 'p', decode: 'd', runnersUp: [] } } as const
-  const whole = { placement: { kind: 'whole', engine: 'w', runnersUp: [] } } as const
+  const split = { firstTokenSeen: false, placement: { kind: 'split', prefill: 'p', decode: 'd', runnersUp: [] } } as const
+  const whole = { firstTokenSeen: false, placement: { kind: 'whole', engine: 'w', runnersUp: [] } } as const
   const on = (end: Partial<Outcome>) => ['p', 'd'].map((id) => verdictOn(id, split, outcome(end)))
 
   it('is on the engine of a split that had the last word, and on no other', () => {
@@ -122,6 +175,13 @@ describe('a verdict', () => {
     expect(on({})).toEqual(['success', 'success'])
     expect(on({ result: 'client_gone' })).toEqual(['unclear', 'unclear'])
     expect(on({ result: 'lapsed' })).toEqual(['unclear', 'unclear'])
+  })
+
+  it('tells a stream that was cut from one that never began', () => {
+    for (const failure of ['reset', 'idle_timeout', 'malformed'] as const) {
+      const end = outcome({ result: 'engine_failed', failure, failedEngine: 'd' })
+      expect([false, true].map((firstTokenSeen) => verdictOn('d', { ...split, firstTokenSeen }, end))).toEqual(['failure', 'cut'])
+    }
   })
 
   it('needs no name where there is one engine', () => {
