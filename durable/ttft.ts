@@ -61,6 +61,11 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
     return this.#state.rollups()
   }
 
+  /** Forgets those of the named rollups that nothing was heard of since `before`, ms since the epoch. */
+  async forget(names: readonly string[], before: number): Promise<void> {
+    for (const name of this.#state.forget(names, before)) void this.ctx.storage.delete(ROLLUP + name)
+  }
+
   /** For operators. */
   held(): { readonly requests: number; readonly bytes: number } {
     return this.#state.held

@@ -21,6 +21,8 @@ scrape_configs:
 * **On Node** one process counts its own requests. **On Workers** the text is made of what the objects know, so every isolate shows the same:
   what comes from ended requests needs \`ttft: { enabled: true }\` there and is up to some seconds late; the rest is there without it.
 * **After a restart** counters begin at zero, as Prometheus expects; on Workers those of ended requests outlast an eviction.
+* **Names are bounded.** More than 5,000 engines share the name \`other\`. Once there are more than 1,000 names, those that served nothing for a day are not
+  shown, and forgotten after another; an engine that comes back then begins at zero. No counter ever falls while it is shown.
 * **Histograms** are kept as sketches with a relative error of 1 % and shown in buckets of seconds: ${BUCKETS_S.join(', ')}.
 
 A Grafana dashboard made from the same table is [examples/grafana/firstlight.json](../examples/grafana/firstlight.json).

@@ -277,6 +277,8 @@ export interface Ttft {
   flush(batch: RecordBatch): Promise<void>
   /** Durations and counts of everything flushed so far. */
   rollups(): Promise<readonly RollupGroup[]>
+  /** Of the rollups of these names (`groupName`), forgets what nothing was heard of since `before`, ms since the epoch. */
+  forget(names: readonly string[], before: number): Promise<void>
 }
 
 export interface Log {

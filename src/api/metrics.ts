@@ -1,6 +1,6 @@
 /** `/metrics`: what the cluster objects and the reports say, as Prometheus reads it. The same on both runtimes. */
 import type { ClusterDigest } from '../core/cluster/contract.ts'
-import { type RollupGroup, Rollups } from '../core/reports/rollups.ts'
+import { groupName, type RollupGroup, Rollups } from '../core/reports/rollups.ts'
 import { EXPOSITION_TYPE, exposition } from '../telemetry/exposition.ts'
 import type { GatewayFacts } from '../telemetry/metrics.ts'
 import type { Door } from './door.ts'
@@ -60,13 +60,24 @@ async function digestOf({ ports }: Door, cluster: string, pool: string): Promise
   }
 }
 
+/** Names of engines, of today and of long ago: until there are more, all of them are shown. */
+const MANY_NAMES = 1_000
+const SILENT_MS = 86_400_000
+
 /** Of all shards, one group an engine. */
 async function rollupsOf({ ports }: Door): Promise<readonly RollupGroup[]> {
   if (ports.ttft === undefined) return []
   try {
     const merged = new Rollups()
     for (const group of await ports.ttft.rollups()) merged.merge(group)
-    return merged.groups()
+    const groups = merged.groups()
+    if (groups.length <= MANY_NAMES) return groups
+    const shownSince = ports.now() - SILENT_MS
+    // Shown no more before they are forgotten: were one shard to forget earlier than another, what both count would fall.
+    const forgottenBefore = shownSince - SILENT_MS
+    const silent = groups.filter(({ at }) => at! < forgottenBefore).map(groupName)
+    if (silent.length > 0) await ports.ttft.forget(silent, forgottenBefore)
+    return groups.filter(({ at }) => at! >= shownSince)
   } catch (error) {
     ports.log.warn('rollups failed', { error })
     return []

@@ -1,7 +1,7 @@
 /** The Prometheus text format, version 0.0.4. https://prometheus.io/docs/instrumenting/exposition_formats/ */
 import type { ClusterDigest } from '../core/cluster/contract.ts'
 import type { RollupGroup } from '../core/reports/rollups.ts'
-import { Sketch } from '../core/reports/sketch.ts'
+import { countsUpTo } from '../core/reports/sketch.ts'
 import { BUCKETS_S, METRICS, NAMED_STAGES, type CountMetric, type DecisionMetric, type DurationMetric, type GatewayFacts, type Metric } from './metrics.ts'
 
 export interface Exposed {
@@ -20,21 +20,26 @@ type Labels = Readonly<Record<string, string>>
 export function exposition(exposed: Exposed): string {
   const lines: string[] = []
   for (const metric of METRICS) {
-    const samples: string[] = []
-    write(metric, exposed, (suffix, labels, value) => samples.push(`${metric.name}${suffix}${labelled(labels)} ${value}`))
-    if (samples.length === 0) continue
-    if (metric.help !== true) lines.push(`# HELP ${metric.name} ${escapeHelp(metric.help)}`)
-    lines.push(`# TYPE ${metric.name} ${metric.type}`, ...samples)
+    let isNamed = false
+    write(metric, exposed, (suffix, labels, value) => {
+      if (!isNamed) {
+        if (metric.help !== true) lines.push(`# HELP ${metric.name} ${escapeHelp(metric.help)}`)
+        lines.push(`# TYPE ${metric.name} ${metric.type}`)
+        isNamed = true
+      }
+      lines.push(`${metric.name}${suffix}${labels} ${value}`)
+    })
   }
   return `${lines.join('\n')}\n`
 }
 
-type Put = (suffix: string, labels: Labels, value: number) => void
+/** `labels`: with their braces; '': none. */
+type Put = (suffix: string, labels: string, value: number) => void
 
 function write(metric: Metric, { digests, rollups, gateway }: Exposed, put: Put): void {
   switch (metric.from) {
     case 'gateway':
-      return put('', {}, metric.value(gateway))
+      return put('', '', metric.value(gateway))
     case 'engine':
     case 'state':
       for (const digest of digests) writeEngines(metric, digest, put)
@@ -55,11 +60,11 @@ function writeEngines(metric: Extract<Metric, { from: 'engine' | 'state' }>, { c
     const labels = { model: pool, cluster, engine: engine.id }
     if (metric.from === 'state') {
       const now = metric.value(engine)
-      for (const state of metric.states) put('', { ...labels, [metric.label]: state }, state === now ? 1 : 0)
+      for (const state of metric.states) put('', labelled({ ...labels, [metric.label]: state }), state === now ? 1 : 0)
       continue
     }
     const value = metric.value(engine)
-    if (value !== null && value !== undefined) put('', labels, value)
+    if (value !== null && value !== undefined) put('', labelled(labels), value)
   }
 }
 
@@ -73,36 +78,35 @@ function writeDecisions({ labels, counts, sum = ({ count }) => count }: Decision
     if (known === undefined) sums.set(key, { labels: { model: pool, cluster, ...of }, count: sum(decision) })
     else known.count += sum(decision)
   }
-  for (const { labels: found, count } of sums.values()) put('', found, count)
+  for (const { labels: found, count } of sums.values()) put('', labelled(found), count)
 }
 
 function writeCounts({ count, label }: CountMetric, group: RollupGroup, put: Put): void {
   const { model, cluster, engine, counts } = group
   for (const [name, amount] of Object.entries(counts)) {
     if (label === undefined) {
-      if (name === count) put('', { model, cluster, engine }, amount)
-    } else if (name.startsWith(`${count}:`)) put('', { model, cluster, engine, [label]: name.slice(count.length + 1) }, amount)
+      if (name === count) put('', labelled({ model, cluster, engine }), amount)
+    } else if (name.startsWith(`${count}:`)) put('', labelled({ model, cluster, engine, [label]: name.slice(count.length + 1) }), amount)
   }
 }
 
+const LIMITS_MS = [...BUCKETS_S.map((limitS) => limitS * 1000), Infinity]
+const LE = [...BUCKETS_S, '+Inf'].map((limit) => `,le="${limit}"}`)
+
+/** Most of the text by far: what all buckets of a series have in common is put together once. */
 function writeDurations({ stage }: DurationMetric, { model, cluster, engine, sketches }: RollupGroup, put: Put): void {
   for (const [name, data] of Object.entries(sketches)) {
     if (stage === null ? NAMED_STAGES.has(name) : name !== stage) continue
-    const sketch = new Sketch()
-    sketch.merge(data)
-    const labels = { gen_ai_request_model: model, cluster, engine }
-    const own = stage === null ? { model, cluster, engine, stage: name } : labels
-    for (const limit of BUCKETS_S) put('_bucket', { ...own, le: String(limit) }, sketch.countUpTo(limit * 1000))
-    put('_bucket', { ...own, le: '+Inf' }, sketch.count)
-    put('_sum', own, sketch.sum / 1000)
-    put('_count', own, sketch.count)
+    const own = labelled(stage === null ? { model, cluster, engine, stage: name } : { gen_ai_request_model: model, cluster, engine })
+    const open = own.slice(0, -1)
+    const counts = countsUpTo(data, LIMITS_MS)
+    for (const [at, count] of counts.entries()) put('_bucket', open + LE[at], count)
+    put('_sum', own, data.sum / 1000)
+    put('_count', own, counts.at(-1)!)
   }
 }
 
-function labelled(labels: Labels): string {
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`)
-  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
-}
+const labelled = (labels: Labels): string => `{${Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`).join(',')}}`
 
-const escapeLabel = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+const escapeLabel = (value: string): string => value.replaceAll(/[\\"\n]/g, (one) => (one === '\n' ? '\\n' : `\\${one}`))
 const escapeHelp = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')

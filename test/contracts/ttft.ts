@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { readPartial, type ReportPartial } from '../../src/core/reports/partial.ts'
 import type { RecordBatch, RequestRecord } from '../../src/core/reports/record.ts'
-import { Rollups } from '../../src/core/reports/rollups.ts'
-import { Sketch } from '../../src/core/reports/sketch.ts'
+import { groupName, Rollups } from '../../src/core/reports/rollups.ts'
+import { countsUpTo } from '../../src/core/reports/sketch.ts'
 import type { Ttft } from '../../src/ports.ts'
 
 export interface OpenTtft {
@@ -103,6 +103,19 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       expect(Object.fromEntries(groups.map(({ engine, counts }) => [engine, counts['requests:complete']]))).toEqual({ a: 1, b: 1 })
     })
 
+    it('forgets names that fell silent, wherever they were counted and for good, and no others', async () => {
+      const of = (engine: string, endedAt: number) => Array.from({ length: 40 }, (_, at) => record({ engine, id: `${engine}-${at}x`, requestId: `${engine}-${at}x`, receivedAt: endedAt, durationMs: 0 }))
+      await ttft.flush(batch(1, [...of('old', 1_000), ...of('busy', 3_000), ...of('kept', 1_000)]))
+      const names = (await totals(ttft)).filter(({ engine }) => engine !== 'kept').map(groupName)
+      await ttft.forget(names, 2_000)
+      const counted = async () => Object.fromEntries((await totals(ttft)).map(({ engine, counts, at }) => [engine, [counts['requests:complete'], at]]))
+      expect(await counted()).toEqual({ busy: [40, 3_000], kept: [40, 1_000] })
+      await opened.evict()
+      expect(await counted()).toEqual({ busy: [40, 3_000], kept: [40, 1_000] })
+      await ttft.flush(batch(2, of('old', 4_000)))
+      expect((await counted())['old']).toEqual([40, 4_000])
+    })
+
     it('keeps reports through an eviction', async () => {
       await ttft.flush(batch(1, [record()]))
       await ttft.report([partial(PD)])
@@ -118,9 +131,8 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       await ttft.report([partial(PD), partial({ ...PD, request_id: 'chatcmpl-gw-1' })])
       const [group] = await totals(ttft)
       const seen = (stage: string) => {
-        const sketch = new Sketch()
-        sketch.merge(group!.sketches[stage]!)
-        return [sketch.count, sketch.sum]
+        const sketch = group!.sketches[stage]!
+        return [countsUpTo(sketch, [Infinity])[0], sketch.sum]
       }
       expect(seen('prefill_compute')).toEqual([1, 100])
       expect(seen('reported_ttft')).toEqual([1, 102])

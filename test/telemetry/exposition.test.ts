@@ -32,7 +32,7 @@ const digest = (changes: Partial<ClusterDigest> = {}): ClusterDigest => ({
 const rollupsOf = (records: readonly ReturnType<typeof record>[]) => {
   const rollups = new Rollups()
   for (const one of records) rollups.record(one)
-  rollups.stages({ model: 'qwen', cluster: 'paris', engine: 'a' }, { prefill_compute: 80 })
+  rollups.stages(record(), { prefill_compute: 80 })
   return rollups.groups()
 }
 

@@ -12,6 +12,8 @@ export interface RollupGroup {
   readonly sketches: Readonly<Record<string, SketchData>>
   /** `name` or `name:label`. */
   readonly counts: Readonly<Record<string, number>>
+  /** When the last of its requests ended, ms since the epoch. Absent from what older objects have stored. */
+  readonly at?: number
 }
 
 interface Group {
@@ -20,11 +22,18 @@ interface Group {
   readonly engine: string
   readonly sketches: Map<string, Sketch>
   readonly counts: Map<string, number>
+  at: number
 }
 
-/** More engines than this share the name `other`: labels must not grow without end. */
+/** More engines than this share the name `other`, until some are forgotten: labels must not grow without end. */
 const MAX_GROUPS = 5_000
 const OTHER = 'other'
+
+/** The name of a group: stored under it, forgotten by it. */
+export const groupName = ({ model, cluster, engine }: Pick<RollupGroup, 'model' | 'cluster' | 'engine'>): string => JSON.stringify([model, cluster, engine])
+
+/** Whom an ended request is put down to, and when it ended. */
+type Whose = Pick<RequestRecord, 'model' | 'cluster' | 'engine' | 'receivedAt' | 'durationMs'>
 
 export class Rollups {
   readonly #groups = new Map<string, Group>()
@@ -32,11 +41,10 @@ export class Rollups {
 
   /** Everything one ended request adds. */
   record(record: RequestRecord): void {
-    const group = this.#group(record.model, record.cluster ?? '', record.engine ?? '')
+    const group = this.#groupOf(record)
     count(group, `requests:${record.result}`)
     count(group, `status:${Math.floor(record.status / 100)}xx`)
     for (const failure of record.failedAttempts) count(group, `retries:${failure}`)
-    if (record.placement !== null) count(group, `placements:${record.placement}`)
     const times: Readonly<Record<string, number>> = record.stages
     for (const stage in times) time(group, stage, times[stage]!)
     time(group, 'duration', record.durationMs)
@@ -52,13 +60,15 @@ export class Rollups {
   }
 
   /** Stages that engines reported of a request. */
-  stages({ model, cluster, engine }: Pick<RequestRecord, 'model' | 'cluster' | 'engine'>, stages: Readonly<Record<string, number>>): void {
-    const group = this.#group(model, cluster ?? '', engine ?? '')
+  stages(record: Whose, stages: Readonly<Record<string, number>>): void {
+    const group = this.#groupOf(record)
     for (const [stage, ms] of Object.entries(stages)) time(group, stage, ms)
   }
 
+  /** Under its own name, however many there are: where it was counted they were bounded. */
   merge(other: RollupGroup): void {
-    const group = this.#group(other.model, other.cluster, other.engine)
+    const group = this.#open(other)
+    group.at = Math.max(group.at, other.at ?? 0)
     for (const [stage, data] of Object.entries(other.sketches)) sketchOf(group, stage).merge(data)
     for (const [name, amount] of Object.entries(other.counts)) count(group, name, amount)
   }
@@ -74,11 +84,27 @@ export class Rollups {
     return changed
   }
 
-  #group(model: string, cluster: string, engine: string): Group {
-    const name = JSON.stringify([model, cluster, engine])
-    const known = this.#groups.get(name)
-    if (known === undefined && this.#groups.size >= MAX_GROUPS && engine !== OTHER) return this.#group(OTHER, OTHER, OTHER)
-    const group = known ?? { model, cluster, engine, sketches: new Map(), counts: new Map() }
+  /** Forgets those of the named groups that nothing was heard of since `before`. Returns their names. */
+  forget(names: readonly string[], before: number): string[] {
+    const silent = names.filter((name) => (this.#groups.get(name)?.at ?? before) < before)
+    for (const name of silent) {
+      this.#groups.delete(name)
+      this.#changed.delete(name)
+    }
+    return silent
+  }
+
+  #groupOf({ model, cluster, engine, receivedAt, durationMs }: Whose): Group {
+    const own = { model, cluster: cluster ?? '', engine: engine ?? '' }
+    const isFull = this.#groups.size >= MAX_GROUPS && !this.#groups.has(groupName(own))
+    const group = this.#open(isFull ? { model: OTHER, cluster: OTHER, engine: OTHER } : own)
+    group.at = Math.max(group.at, receivedAt + durationMs)
+    return group
+  }
+
+  #open({ model, cluster, engine }: Pick<Group, 'model' | 'cluster' | 'engine'>): Group {
+    const name = groupName({ model, cluster, engine })
+    const group = this.#groups.get(name) ?? { model, cluster, engine, sketches: new Map(), counts: new Map(), at: 0 }
     this.#groups.set(name, group)
     this.#changed.add(name)
     return group
@@ -110,11 +136,9 @@ function sketchOf(group: Group, stage: string): Sketch {
   return sketch
 }
 
-function plain({ model, cluster, engine, sketches, counts }: Group): RollupGroup {
+function plain({ sketches, counts, ...group }: Group): RollupGroup {
   return {
-    model,
-    cluster,
-    engine,
+    ...group,
     sketches: Object.fromEntries([...sketches].map(([stage, sketch]) => [stage, sketch.data()])),
     counts: Object.fromEntries(counts),
   }

@@ -28,24 +28,14 @@ export interface SketchData {
 
 export class Sketch {
   #zeros = 0
-  #count = 0
   #sum = 0
   /** Counts of buckets `#first…`, counted from the shortest. */
   #first = 0
   #counts: number[] = []
 
-  get count(): number {
-    return this.#count
-  }
-
-  get sum(): number {
-    return this.#sum
-  }
-
   /** Ignores what is no duration. */
   add(value: number): void {
     if (!(value >= 0) || value === Infinity) return
-    this.#count += 1
     this.#sum += value
     if (value < SHORTEST) this.#zeros += 1
     else this.#put(Math.min(BUCKETS - 1, Math.max(0, indexOf(value) - FIRST)), 1)
@@ -53,22 +43,10 @@ export class Sketch {
 
   merge({ zeros, first, counts, sum }: SketchData): void {
     this.#zeros += zeros
-    this.#count += zeros
     this.#sum += sum
     for (const [at, count] of counts.entries()) {
-      if (count === 0) continue
-      this.#count += count
-      this.#put(Math.min(BUCKETS - 1, Math.max(0, first + at)), count)
+      if (count > 0) this.#put(Math.min(BUCKETS - 1, Math.max(0, first + at)), count)
     }
-  }
-
-  /** How many are at most `limit`, give or take those within a hundredth of it. */
-  countUpTo(limit: number): number {
-    if (limit < SHORTEST) return limit >= 0 ? this.#zeros : 0
-    const last = indexOf(limit) - FIRST - this.#first
-    let below = this.#zeros
-    for (let at = 0; at <= last && at < this.#counts.length; at++) below += this.#counts[at]!
-    return below
   }
 
   data(): SketchData {
@@ -85,6 +63,16 @@ export class Sketch {
     while (counts.length <= bucket - this.#first) counts.push(0)
     counts[bucket - this.#first]! += count
   }
+}
+
+/** How many are at most each of `limits`, which grow; give or take those within a hundredth of one. */
+export function countsUpTo({ zeros, first, counts }: SketchData, limits: readonly number[]): number[] {
+  let below = zeros
+  let at = 0
+  return limits.map((limit) => {
+    for (const end = indexOf(limit) - FIRST - first; at <= end && at < counts.length; at++) below += counts[at]!
+    return below
+  })
 }
 
 /** The value below which a share `q` of all lies, within a hundredth of itself; null: nothing was added. */

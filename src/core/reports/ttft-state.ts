@@ -101,6 +101,11 @@ export class TtftState {
     return this.#rollups.groups()
   }
 
+  /** Forgets those of the named rollups that nothing was heard of since `before`, ms since the epoch. Returns their names. */
+  forget(names: readonly string[], before: number): string[] {
+    return this.#rollups.forget(names, before)
+  }
+
   /** What must outlast an eviction, as far as it changed since the last time. */
   takeChanged(): [name: string, group: RollupGroup][] {
     return this.#rollups.takeChanged()
@@ -112,7 +117,7 @@ export class TtftState {
 
   /** Into a fresh state. Returns the sources that need not be kept any longer. */
   restore(groups: Iterable<RollupGroup>, sources: Iterable<readonly [string, SourceMark]>, now: number): string[] {
-    for (const group of groups) this.#rollups.merge(group)
+    for (const group of groups) this.#rollups.merge({ at: now, ...group })
     this.#rollups.takeChanged()
     const stale: string[] = []
     for (const [source, mark] of sources) {

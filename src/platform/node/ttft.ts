@@ -21,5 +21,6 @@ export function memoryTtft({ store, now = Date.now }: MemoryTtftOptions): Ttft {
     find: async (id) => state.find(id, now()),
     flush: async (batch) => void state.flush(batch, now()),
     rollups: async () => state.rollups(),
+    forget: async (names, before) => void state.forget(names, before),
   }
 }

@@ -40,6 +40,9 @@ export function durableTtft(namespace: DurableObjectNamespace<TtftObject>, limit
     async rollups() {
       return (await Promise.all(all.map(async (shard) => open(shard).rollups()))).flat()
     },
+    async forget(names, before) {
+      await Promise.all(all.map((shard) => open(shard).forget(names, before)))
+    },
   }
 }
 

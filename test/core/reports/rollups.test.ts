@@ -1,12 +1,63 @@
+import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { Rollups } from '../../../src/core/reports/rollups.ts'
+import { groupName, type RollupGroup, Rollups } from '../../../src/core/reports/rollups.ts'
 import { record } from '../../contracts/ttft.ts'
 
-it('counts every request, in no more groups than it may have, however many engines come and go', () => {
+const requestsIn = ({ counts }: RollupGroup): number => Object.entries(counts).reduce((sum, [name, count]) => sum + (name.startsWith('requests:') ? count : 0), 0)
+const total = (groups: readonly RollupGroup[]): number => groups.reduce((sum, group) => sum + requestsIn(group), 0)
+
+/** With more names than there is room for. */
+function overfull(endedAt = 0): Rollups {
   const rollups = new Rollups()
-  for (let at = 0; at < 6_000; at++) rollups.record(record({ engine: `pod-${at}` }))
-  const groups = rollups.groups()
+  for (let at = 0; at < 6_000; at++) rollups.record(record({ engine: `pod-${at}`, receivedAt: endedAt, durationMs: 0 }))
+  return rollups
+}
+
+it('counts every request, in no more groups than it may have, however many engines come and go', () => {
+  const groups = overfull().groups()
   expect(groups.length).toBeLessThanOrEqual(5_001)
-  const requests = groups.flatMap(({ counts }) => Object.entries(counts).filter(([name]) => name.startsWith('requests:')).map(([, count]) => count))
-  expect(requests.reduce((sum, count) => sum + count, 0)).toBe(6_000)
+  expect(total(groups)).toBe(6_000)
+})
+
+it('comes back from a disk, which sorts names, with every count where it was, also when it is full', () => {
+  const sorted = new Map(overfull().takeChanged().sort(([a], [b]) => (a < b ? -1 : 1)))
+  const restored = new Rollups()
+  for (const group of sorted.values()) restored.merge(group)
+  expect(new Map(restored.takeChanged())).toEqual(sorted)
+})
+
+it('has room for new names when old ones were forgotten, and leaves `other` as it is', () => {
+  const rollups = overfull(1_000)
+  const other = () => rollups.groups().find(({ engine }) => engine === 'other')
+  const before = other()
+  expect(rollups.forget(rollups.groups().filter(({ engine }) => engine !== 'other').map(groupName), 1_001)).toHaveLength(5_000)
+  rollups.record(record({ engine: 'new-pod', receivedAt: 2_000 }))
+  expect(rollups.groups().map(({ engine }) => engine).sort()).toEqual(['new-pod', 'other'])
+  expect(other()).toEqual(before)
+})
+
+it('forgets what is named and silent, and nothing else; what stays never counts less', () => {
+  const engine = fc.constantFrom('a', 'b', 'c', 'd')
+  const step = fc.oneof(
+    fc.record({ do: fc.constant('record' as const), engine, at: fc.nat(100) }),
+    fc.record({ do: fc.constant('forget' as const), engines: fc.subarray(['a', 'b', 'c', 'd']), before: fc.nat(110) }),
+  )
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const rollups = new Rollups()
+      const model = new Map<string, { count: number; at: number }>()
+      for (const one of steps) {
+        if (one.do === 'record') {
+          rollups.record(record({ engine: one.engine, receivedAt: one.at, durationMs: 0 }))
+          const { count = 0, at = 0 } = model.get(one.engine) ?? {}
+          model.set(one.engine, { count: count + 1, at: Math.max(at, one.at) })
+        } else {
+          rollups.forget(one.engines.map((id) => groupName({ model: 'qwen', cluster: 'paris', engine: id })), one.before)
+          for (const id of one.engines) if ((model.get(id)?.at ?? Infinity) < one.before) model.delete(id)
+        }
+        expect(Object.fromEntries(rollups.groups().map((group) => [group.engine, { count: requestsIn(group), at: group.at }]))).toEqual(Object.fromEntries(model))
+        for (const [name] of rollups.takeChanged()) expect(model.has(JSON.parse(name)[2] as string)).toBe(true)
+      }
+    }),
+  )
 })

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { quantileOf, Sketch } from '../../../src/core/reports/sketch.ts'
+import { countsUpTo, quantileOf, Sketch, type SketchData } from '../../../src/core/reports/sketch.ts'
 
 const durations = fc.array(fc.double({ min: 0.001, max: 1e6, noNaN: true }), { minLength: 1, maxLength: 200 })
 const sketchOf = (values: readonly number[]) => {
@@ -8,6 +8,8 @@ const sketchOf = (values: readonly number[]) => {
   for (const value of values) sketch.add(value)
   return sketch
 }
+
+const countOf = (data: SketchData): number => countsUpTo(data, [Infinity])[0]!
 
 it('finds every quantile of a sorted list within a hundredth', () => {
   fc.assert(
@@ -19,12 +21,15 @@ it('finds every quantile of a sorted list within a hundredth', () => {
   )
 })
 
-it('counts up to a limit as a list does, but for values within a hundredth of it', () => {
+it('counts up to each of growing limits as a list does, but for values within a hundredth of one', () => {
+  const limits = fc.array(fc.double({ min: 0.002, max: 1e6, noNaN: true }), { maxLength: 10 }).map((all) => [...all.sort((a, b) => a - b), Infinity])
   fc.assert(
-    fc.property(durations, fc.double({ min: 0.002, max: 1e6, noNaN: true }), (values, limit) => {
-      const found = sketchOf(values).countUpTo(limit)
-      expect(found).toBeGreaterThanOrEqual(values.filter((value) => value <= limit).length)
-      expect(found).toBeLessThanOrEqual(values.filter((value) => value <= limit * 1.0205).length)
+    fc.property(durations, limits, (values, growing) => {
+      const found = countsUpTo(sketchOf(values).data(), growing)
+      for (const [at, limit] of growing.entries()) {
+        expect(found[at]).toBeGreaterThanOrEqual(values.filter((value) => value <= limit).length)
+        expect(found[at]).toBeLessThanOrEqual(values.filter((value) => value <= limit * 1.0205).length)
+      }
     }),
   )
 })
@@ -39,7 +44,7 @@ it('merges to what all values together give, in any order', () => {
       const { sum: wholeSum, ...wholeRest } = whole.data()
       expect(rest).toEqual(wholeRest)
       expect(sum).toBeCloseTo(wholeSum, 3)
-      expect(merged.count).toBe(ones.length + others.length)
+      expect(countOf(merged.data())).toBe(ones.length + others.length)
     }),
   )
 })
@@ -57,7 +62,7 @@ it('outlives a trip over a wire', () => {
 
 it('ignores what is no duration, and keeps the shortest and the longest within bounds', () => {
   const sketch = sketchOf([Number.NaN, -1, Infinity, 0, 1e-9, 1e30])
-  expect(sketch.count).toBe(3)
+  expect(countOf(sketch.data())).toBe(3)
   expect(sketch.data().zeros).toBe(2)
   expect(quantileOf(sketch.data(), 1)).toBeLessThan(1.02e9)
   expect(quantileOf(new Sketch().data(), 0.5)).toBeNull()

@@ -60,6 +60,7 @@ export function threadTtft(line: Pick<LineToMain, 'ask'>): Ttft {
     find: (id) => ask('find', id) as ReturnType<Ttft['find']>,
     flush: async (batch) => void (await ask('flush', batch)),
     rollups: () => ask('rollups') as ReturnType<Ttft['rollups']>,
+    forget: async (names, before) => void (await ask('forget', names, before)),
   }
 }
 
