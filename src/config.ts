@@ -178,6 +178,8 @@ export interface PoolLimits {
 
 export interface LimitsConfig {
   readonly bodyBytes: number
+  /** Most lists, mappings and texts in a client's body; sixteen numbers count as one. */
+  readonly bodyPieces: number
   /** SSE comments while an engine is silent; 0: none. */
   readonly heartbeatMs: number
   /** How long running streams may finish after SIGTERM. */

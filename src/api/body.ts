@@ -1,5 +1,7 @@
+import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
 import { joined } from '../origin/bytes.ts'
+import { hasMorePieces } from './pieces.ts'
 
 /** A JSON document as it came: the bytes to forward, and the same thing parsed, once. */
 export interface JsonBody {
@@ -19,11 +21,15 @@ interface Collected {
 /** Where a body is read from; a web `Request` is one. */
 export type BodySource = { readonly headers: Pick<Headers, 'get'> } & (Collected | Pick<Request, 'body' | 'arrayBuffer'>)
 
+/** Without `bodyPieces` only its size is bounded. */
+type BodyLimits = Pick<LimitsConfig, 'bodyBytes'> & Partial<Pick<LimitsConfig, 'bodyPieces'>>
+
 /** Reads and parses a JSON object; `parseLong` as in `Ports`. Fails with `unsupported_media`, `body_too_large`, `bad_json` or `bad_body`. */
-export async function readJson(request: BodySource, limitBytes: number, parseLong?: (bytes: Uint8Array) => object | null): Promise<JsonBody> {
+export async function readJson(request: BodySource, { bodyBytes, bodyPieces = Infinity }: BodyLimits, parseLong?: (bytes: Uint8Array) => object | null): Promise<JsonBody> {
   refuseEncoding(request.headers.get('content-encoding'))
-  const bytes = await readBounded(request, limitBytes).catch(unread)
+  const bytes = await readBounded(request, bodyBytes).catch(unread)
   if (bytes.length === 0) throw new Failure('bad_json', 'The request has no body. Send a JSON object.')
+  if (hasMorePieces(bytes, bodyPieces)) throw tooLarge(`is in more than ${bodyPieces} pieces (lists, mappings, texts, rows of numbers)`, 'limits.body_pieces')
   const json = parseLong?.(bytes) ?? parse(bytes)
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     const kind = Array.isArray(json) ? 'an array' : json === null ? 'null' : `a ${typeof json}`
@@ -50,10 +56,10 @@ function unread(error: unknown): never {
 export async function readBounded(request: BodySource, limitBytes: number): Promise<Uint8Array> {
   const declared = request.headers.get('content-length')
   const length = declared !== null && /^\d+$/.test(declared) ? Number(declared) : null
-  if (length !== null && length > limitBytes) throw tooLarge(limitBytes)
+  if (length !== null && length > limitBytes) throw tooLong(limitBytes)
   if ('collect' in request) {
     const bytes = await request.collect(limitBytes)
-    if (bytes === null) throw tooLarge(limitBytes)
+    if (bytes === null) throw tooLong(limitBytes)
     return bytes
   }
   if (length !== null) return new Uint8Array(await request.arrayBuffer())
@@ -72,15 +78,16 @@ async function collect(body: ReadableStream<Uint8Array>, limitBytes: number): Pr
     if (total > limitBytes) {
       // Not awaited: a sender that never stops must not hold the answer back.
       reader.cancel().catch(() => undefined)
-      throw tooLarge(limitBytes)
+      throw tooLong(limitBytes)
     }
     parts.push(value)
   }
   return joined(parts, total)
 }
 
-const tooLarge = (limitBytes: number): Failure =>
-  new Failure('body_too_large', `The request body is larger than ${limitBytes} bytes. Send less, or raise limits.body_bytes.`)
+const tooLong = (limitBytes: number): Failure => tooLarge(`is larger than ${limitBytes} bytes`, 'limits.body_bytes')
+
+const tooLarge = (how: string, limit: string): Failure => new Failure('body_too_large', `The request body ${how}. Send less, or raise ${limit}.`)
 
 function parse(bytes: Uint8Array): unknown {
   let text: string

@@ -40,7 +40,7 @@ export function skipBlank(bytes: Uint8Array, at: number): number {
 }
 
 /** Offset after the string that opens at `at`; -1 when it never ends. Native search makes long clean texts cheap. */
-function stringEnd(bytes: Uint8Array, at: number): number {
+export function stringEnd(bytes: Uint8Array, at: number): number {
   let from = at + 1
   for (;;) {
     const quote = bytes.indexOf(QUOTE, from)

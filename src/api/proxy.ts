@@ -24,7 +24,7 @@ export async function proxy(door: Door, endpoint: Endpoint, incoming: Incoming):
 
 /** Reads and checks a request up to the point where it could be routed. */
 export async function understand(door: Door, endpoint: Endpoint, incoming: Incoming, caller: Caller): Promise<Understood> {
-  const body = await readJson(incoming.request, door.config.limits.bodyBytes, door.ports.parseLong)
+  const body = await readJson(incoming.request, door.config.limits, door.ports.parseLong)
   const fields = readFields(body.json)
   const wishes = readWishes(body.json, incoming.request.headers.get('x-firstlight-options'))
   refuseWishes(wishes, caller)

@@ -47,6 +47,7 @@ export class Reader {
       clusters: document.clusters.map((cluster, index) => this.#cluster(cluster, ['clusters', index])),
       limits: {
         bodyBytes: limits.body_bytes,
+        bodyPieces: limits.body_pieces,
         heartbeatMs: limits.heartbeat_ms,
         drainMs: limits.drain_ms,
         responseIds: limits.response_ids,

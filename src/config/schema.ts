@@ -151,6 +151,7 @@ const bridge = strict({
 
 const gatewayLimits = strict({
   body_bytes: say(import.meta.bare || 'Largest request body.', otherwise(whole(1024, 1_073_741_824), 33_554_432)),
+  body_pieces: say(import.meta.bare || 'Most lists, mappings and texts (names too) in a request body; sixteen numbers count as one. To read millions of them would hold up everybody else.', otherwise(whole(1024, 1_073_741_824), 500_000)),
   heartbeat_ms: say(import.meta.bare || 'SSE comments to the client while an engine is silent for this long. 0: none.', otherwise(whole(0, 3_600_000), 15_000)),
   drain_ms: say(import.meta.bare || 'How long running streams may finish after SIGTERM.', otherwise(whole(0, 3_600_000), 25_000)),
   response_ids: say(import.meta.bare || 'Remembered owners of stored responses (`previous_response_id`).', otherwise(whole(0, 10_000_000), 10_000)),
