@@ -1,7 +1,7 @@
 /** How this process is told to end. */
 
 export interface Stop {
-  /** Aborted at the first SIGINT or SIGTERM. */
+  /** Aborted at the first SIGINT, SIGTERM or SIGHUP. */
   readonly stop: AbortSignal
   /** Aborted at the second; a third ends the process at once. */
   readonly stopNow: AbortSignal
@@ -25,6 +25,7 @@ export function watchSignals(): Stop {
   }
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
+  process.on('SIGHUP', onSignal)
   if (process.env['npm_lifecycle_event'] !== undefined) stopWithParent(stop)
   return { stop: stop.signal, stopNow: stopNow.signal }
 }

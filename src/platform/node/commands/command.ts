@@ -43,7 +43,7 @@ export interface Io {
   out(line: string): void
   err(line: string): void
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Aborted at the first SIGINT or SIGTERM. */
+  /** Aborted at the first SIGINT, SIGTERM or SIGHUP. */
   readonly stop: AbortSignal
   /** Aborted at a second one: no more waiting. */
   readonly stopNow: AbortSignal
