@@ -1,9 +1,10 @@
 /** One attempt: one request to one engine, up to the point where its answer is the client's or another engine may try. */
 import type { Result } from '../core/cluster/contract.ts'
 import { Failure } from '../failure.ts'
-import { OriginError, type OriginAnswer } from '../ports.ts'
+import { OriginError, type EngineTarget, type OriginAnswer } from '../ports.ts'
 import { ask } from './ask.ts'
 import { failedInside, type AttemptFailed, type Deal } from './attempt-failed.ts'
+import { blamed } from './disagg/blame.ts'
 import { handOver } from './disagg/hand-over.ts'
 import { wholeLeg } from './disagg/last-leg.ts'
 import { Streaming } from './streaming.ts'
@@ -16,6 +17,7 @@ export async function attempt(deal: Deal): Promise<Response | AttemptFailed> {
   const { exchange, ports, placed } = deal
   const { engine } = placed
   let refusal: OriginAnswer | null = null
+  let holder: EngineTarget | undefined
   try {
     const handed = placed.placement.kind === 'whole' ? { last: wholeLeg(deal) } : await handOver(deal)
     if ('failed' in handed) return giveUp(deal, handed.failed)
@@ -25,11 +27,12 @@ export async function attempt(deal: Deal): Promise<Response | AttemptFailed> {
       return new Streaming(deal, { answer: refusal, dispatchedAt, engine: handed.engine, last: null }).pass(false)
     }
     const { last } = handed
+    holder = last.holder
     const outcome = await ask(deal, last, (answer, early) => {
       const failed = early ? null : failedInside(answer, engine)
       return failed ?? new Streaming(deal, { answer, dispatchedAt, engine, last }).pass(early)
     })
-    return 'failure' in outcome ? giveUp(deal, outcome) : outcome
+    return 'failure' in outcome ? giveUp(deal, await blamed(deal, outcome, holder)) : outcome
   } catch (error) {
     refusal?.discard()
     if (exchange.signal.aborted) {
@@ -38,7 +41,7 @@ export async function attempt(deal: Deal): Promise<Response | AttemptFailed> {
     }
     if (error instanceof OriginError) {
       ports.log.warn('attempt_failed', { id: exchange.id, cluster: placed.route.cluster.id, engine: engine.id, failure: error.failure, error })
-      return giveUp(deal, { engine, failure: error.failure, status: null })
+      return giveUp(deal, await blamed(deal, { engine, failure: error.failure, status: null }, holder))
     }
     release(deal, 'abandoned', null)
     throw error

@@ -24,11 +24,12 @@ export type Suspect = (route: PoolRoute, engine: EngineTarget) => void
 export async function forward(exchange: Exchange, ports: Ports, digests: Digests, suspect?: Suspect): Promise<Response> {
   const stages = new Stages(exchange.stages)
   const failed: Failed[] = []
+  const way: Walk = { ports, digests, suspect, stages, failed, isCutShort: false }
   try {
-    return await walk(exchange, { ports, digests, suspect, stages, failed })
+    return await walk(exchange, way)
   } catch (error) {
     const result = exchange.signal.aborted ? 'client_gone' : 'refused'
-    if (result === 'refused') excuse(exchange, ports, failed)
+    if (result === 'refused') excuse(exchange, way)
     exchange.onEnd?.({ served: null, status: null, result, usage: null, failedAttempts: failed.map(({ failure }) => failure), stages: stages.snapshot() })
     throw error
   }
@@ -41,6 +42,8 @@ interface Walk {
   readonly stages: Stages
   /** Filled on the way, one an attempt. */
   readonly failed: Failed[]
+  /** The retry budget let nobody else be asked. */
+  isCutShort: boolean
 }
 
 interface Failed extends AttemptFailed {
@@ -54,13 +57,15 @@ interface Orphaned {
   readonly prefill: string
 }
 
-async function walk(exchange: Exchange, { ports, digests, suspect, stages, failed }: Walk): Promise<Response> {
+async function walk(exchange: Exchange, way: Walk): Promise<Response> {
+  const { ports, digests, suspect, stages, failed } = way
   const avoid = new Map<string, string[]>()
   let orphaned: Orphaned | null = null
   let isLastWord = false
   while (failed.length < MAX_ATTEMPTS) {
     const placed = await place(exchange, ports, digests, { attempt: failed.length, avoid, stages })
     if ('refused' in placed) {
+      way.isCutShort = placed.refused.reason === 'retry_budget'
       if (orphaned === null) throw failed.length === 0 ? failureOf(placed.refused) : failureOfAttempts(failed)
       // Nobody else decodes: it is asked once more, after another prefill or alone.
       const { cluster, decode, prefill } = orphaned
@@ -84,16 +89,23 @@ async function walk(exchange: Exchange, { ports, digests, suspect, stages, faile
 
 /**
  * Where two engines answered with a 5xx and nobody answered otherwise, the request is to blame, and no circuit counts it.
- * One that broke the connection is not well, whoever broke it: that counts.
+ * One that broke the connection is not well, whoever broke it: that counts. Where the budget let only one be asked, nobody
+ * can tell: a flood of such requests is to open no circuits, and an engine that is ill fails enough of those that can be retried.
  */
-function excuse({ id, scope }: Exchange, ports: Ports, failed: readonly Failed[]): void {
+function excuse({ id, scope }: Exchange, { ports, failed, isCutShort }: Walk): void {
   const said = failed.map((one, at) => ({ ...one, booking: bookingKey({ id, attempt: at }) })).filter(({ failure }) => failure === 'status_5xx')
-  if (new Set(said.map(({ engine }) => engine)).size < 2) return
-  ports.log.warn('request_at_fault', { id })
+  const isProven = new Set(said.map(({ engine }) => engine)).size > 1
+  if (isProven) ports.log.warn('request_at_fault', { id })
   for (const { route, engine, booking } of said) {
-    scope.background(ports.cluster(route.cluster.id, route.pool.model).observe([{ kind: 'excused', engine: engine.id, booking }]))
+    const { cluster, pool } = route
+    if (!isProven && !(isCutShort && hasRetries(pool))) continue
+    const signal = { kind: 'excused', engine: engine.id, booking } as const
+    scope.background(ports.cluster(cluster.id, pool.model).observe([isProven ? signal : { ...signal, doubtful: true }]))
   }
 }
+
+/** Without any, every failure is the only word there is. */
+const hasRetries = ({ retry }: PoolRoute['pool']): boolean => retry.share > 0 || retry.minPerS > 0
 
 /** What the client is told when engines were tried and all failed. The last one speaks, unless none was ever reached. */
 function failureOfAttempts(failed: readonly AttemptFailed[]): Failure {

@@ -118,6 +118,22 @@ describe('a request that nobody can answer', () => {
     })
   }
 
+  it('is given the benefit of the doubt where the retry budget let nobody else be asked', async () => {
+    const world = new World({ 'c1-a': [broken] })
+    world.refusals.set('c2', 'retry_budget')
+    const routes = [world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]
+    expect(await said(world, routes)).toEqual([['c1', 'excused', 'c1-a', 'id-1#0']])
+    expect(world.signals).toMatchObject([{ doubtful: true }])
+    expect(world.logged).not.toContain('request_at_fault')
+  })
+
+  it('is not, where there are no retries by configuration: nothing else would ever open a circuit', async () => {
+    const world = new World({ 'c1-a': [broken] })
+    world.refusals.set('c2', 'retry_budget')
+    const { cluster, pool, targets } = world.route('c1', ['c1-a'])
+    expect(await said(world, [{ cluster, pool: { ...pool, retry: { share: 0, minPerS: 0 } }, targets }, world.route('c2', ['c2-a'])])).toEqual([])
+  })
+
   it('is not to blame where its client left before the last word', async () => {
     const world = new World({ 'c-a': [broken], 'c-b': [broken], 'c-d': ['hangs'] })
     const work = said(world, [world.route('c', ['c-a', 'c-b', 'c-d'])])

@@ -44,6 +44,8 @@ class Storm {
   version = 1
   readonly #work: Promise<unknown>[] = []
   readonly #clients: AbortController[] = []
+  /** Node follows a client's signal by a weak reference: a request that nobody else holds would never hear of its end. */
+  readonly #asked: Request[] = []
   readonly #now = 1_800_000_000_000
   #ids = 0
   readonly clusters = memoryClusters({ source: () => ({ version: this.version, pool: toPoolConfig(configs[this.version - 1]!.clusters[0]!, configs[this.version - 1]!.clusters[0]!.pools[0]!) }), now: () => this.#now, random: () => 0.5 })
@@ -56,6 +58,7 @@ class Storm {
     const images = Array.from({ length: items }, (_, at) => ({ type: 'image_url', image_url: { url: `https://x/${this.#ids}/${at}` } }))
     const body = JSON.stringify({ model: 'm', stream, messages: [{ role: 'user', content: [{ type: 'text', text: 'hello '.repeat(200) }, ...images] }] })
     const request = new Request('http://localhost/v1/chat/completions', { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: client.signal })
+    this.#asked.push(request)
     const scope: RequestScope = { background: (work) => void this.#work.push(work), client: null, remoteAddress: null }
     const answer = gateway.fetch(request, scope).then((response) => response.text().catch(() => ''))
     this.#work.push(answer)

@@ -48,7 +48,7 @@ export class World {
   route(clusterId: string, engines: readonly string[]): PoolRoute {
     const targets = new Map(engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
     const limits = { connectMs: 1, firstByteMs: 2, prefillMs: 3, idleMs: 4 }
-    return { cluster: { id: clusterId }, pool: { model: 'm', leaseMs: 60_000, blockTokens: 2, limits }, targets } as unknown as PoolRoute
+    return { cluster: { id: clusterId }, pool: { model: 'm', leaseMs: 60_000, blockTokens: 2, limits, retry: { share: 0.2, minPerS: 1 } }, targets } as unknown as PoolRoute
   }
 
   exchange(routes: readonly PoolRoute[], changes: Partial<Exchange> = {}): Exchange {

@@ -91,9 +91,12 @@ function failed(circuit: Circuit, verdict: 'failure' | 'cut' | 'hung', { key, no
   return { ...kept, state: 'open', untilMs: now + settings.openMs * 2 ** Math.min(openings, MAX_DOUBLINGS), openings: openings + 1 }
 }
 
-/** The booking's failure was its request's: all is as if it had never been, but for the time that has passed. */
-export function excused(circuit: Circuit, key: string, now: number): Circuit {
-  if (!circuit.by.includes(key)) return circuit
+/**
+ * The booking's failure was its request's: all is as if it had never been, but for the time that has passed.
+ * @param isDoubtful it may have been: an engine that was open before stays as it is
+ */
+export function excused(circuit: Circuit, key: string, now: number, isDoubtful = false): Circuit {
+  if (!circuit.by.includes(key) || (isDoubtful && circuit.state !== 'closed' && circuit.openings > 1)) return circuit
   const kept = { ...keptOf(circuit), by: circuit.by.filter((one) => one !== key) }
   if (circuit.state === 'closed') return { ...circuit, ...kept }
   if (circuit.openings === 1) return { ...kept, state: 'closed' }

@@ -260,8 +260,8 @@ export type EngineSignal =
       readonly stats: EngineStats | null
     }
   | { readonly kind: 'drain'; readonly engine: string; readonly draining: boolean }
-  /** It failed this booking (`bookingKey`), but so did others, and nobody answered: the request is to blame. */
-  | { readonly kind: 'excused'; readonly engine: string; readonly booking: string }
+  /** It failed this booking (`bookingKey`), but so did others, and nobody answered: the request is to blame. `doubtful`: nobody else could be asked. */
+  | { readonly kind: 'excused'; readonly engine: string; readonly booking: string; readonly doubtful?: boolean }
 
 /** From the engine's own `/metrics`; null where it does not say. */
 export interface EngineStats {

@@ -41,7 +41,7 @@ export class Fleet {
         engine.draining = signal.draining
         return
       case 'excused':
-        engine.circuit = excused(engine.circuit, signal.booking, now)
+        engine.circuit = excused(engine.circuit, signal.booking, now, signal.doubtful)
         return
       case 'probe':
         return this.#probed(engine, signal, now)

@@ -11,6 +11,8 @@ export interface LastLeg {
   readonly notes: readonly string[]
   /** How the answer differs from the one the client asked for; null: not at all. */
   readonly change: AnswerChange | null
+  /** Who holds what the engine is to fetch; absent: it fetches nothing. */
+  readonly holder?: EngineTarget
 }
 
 /** What the legs before it came to. */

@@ -19,7 +19,8 @@ export async function prefillLeg(deal: Deal, prefill: EngineTarget): Promise<Han
   const set = carried(leg.answer, deal, prefill)
   const notes = Object.keys(set).length > 0 ? [] : ['handover=none']
   if (notes.length > 0) ports.log.warn('nothing_handed_over', { id: exchange.id, cluster: placed.route.cluster.id, engine: prefill.id, path: exchange.path })
-  return { last: { target: placed.engine, path: exchange.path, body: exchange.body(placed.route, { set, remove: [] }), notes, change: null } }
+  const last = { target: placed.engine, path: exchange.path, body: exchange.body(placed.route, { set, remove: [] }), notes, change: null }
+  return { last: notes.length > 0 ? last : { ...last, holder: prefill } }
 }
 
 /** What the decode leg has beside the client's request. */

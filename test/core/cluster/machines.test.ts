@@ -127,6 +127,12 @@ describe('a circuit', () => {
       expect(excused(booked(failedTrial, 'r4'), 'r3', 9_000)).toMatchObject({ state: 'probing', trial: 'r4', openings: 1, by: [] })
     })
 
+    it('stays open, when it had been open before, where that is no more than possible', () => {
+      expect(excused(opened, 'r2', 5, true)).toEqual({ state: 'closed', by: ['r1'] })
+      expect(excused(failedTrial, 'r3', 1_500, true)).toEqual(failedTrial)
+      expect(excused(booked(failedTrial, 'r4'), 'r3', 9_000, true)).toEqual(booked(failedTrial, 'r4'))
+    })
+
     it('is not changed by one that it did not count', () => {
       for (const circuit of [closed, opened, failedTrial, judged(closed, 'hung', at(0, 'r1'))]) expect(excused(circuit, circuit === opened ? 'r3' : 'r1', 5)).toEqual(circuit)
     })
