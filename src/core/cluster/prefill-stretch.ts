@@ -52,6 +52,11 @@ export class PrefillStretch {
     this.#last = start.from - 1
   }
 
+  /** Booking order of its first prompt. */
+  get from(): number {
+    return this.#start.from
+  }
+
   get prompts(): number {
     return this.#prompts
   }

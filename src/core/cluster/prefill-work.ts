@@ -26,6 +26,8 @@ export interface QueuedPrefill extends Prefill {
   readonly order: number
   previous: QueuedPrefill | null
   next: QueuedPrefill | null
+  /** Nothing was believed left to do when it came: those before it had been prefilled, unless one of them shows otherwise. */
+  isFresh: boolean
   ended: boolean
 }
 
@@ -86,8 +88,7 @@ export class PrefillQueue {
   add(prefill: Prefill, now: number): QueuedPrefill {
     const micros = Math.round(prefill.seconds * 1e6)
     const waitMicros = this.#left(now)
-    // With nothing left to do, silent ones before it had long been prefilled.
-    if (this.#first === null || waitMicros === 0) this.#begin({ at: now, from: this.#booked, atBooking: true })
+    if (this.#first === null) this.#begin({ at: now, from: this.#booked, atBooking: true })
     const queued: QueuedPrefill = {
       newTokens: prefill.newTokens,
       work: prefill.work,
@@ -97,6 +98,7 @@ export class PrefillQueue {
       order: this.#booked,
       previous: this.#last,
       next: null,
+      isFresh: waitMicros === 0,
       ended: false,
     }
     if (this.#last === null) this.#first = queued
@@ -113,10 +115,12 @@ export class PrefillQueue {
   /** The first token came. Returns the stretch it belongs to, to be told when the request has ended; null: the prefill had ended before. */
   firstToken(queued: QueuedPrefill, now: number): PrefillStretch | null {
     if (queued.ended) return null
+    this.#leaveSilent(queued)
     const long = this.#stretch.bookedTokens >= STRETCH_TOKENS
     if (long && now - this.#lastFirstTokenAt > SAME_STEP_MS) this.#begin({ at: this.#lastFirstTokenAt, from: this.#stretch.next, atBooking: false })
     const stretch = this.#stretch
     stretch.add(queued.order, queued.newTokens)
+    setStale(queued, now)
     this.#setLeft(microsAfter(queued), now)
     this.#lastFirstTokenAt = now
     this.#remove(queued)
@@ -124,14 +128,25 @@ export class PrefillQueue {
     return stretch
   }
 
-  /** It ended without a first token we saw. Harmless after `firstToken`. */
-  abandon(queued: QueuedPrefill, now: number): void {
+  /** It ended without a first token we saw, prefilled or not. Harmless after `firstToken`. */
+  abandon(queued: QueuedPrefill, now: number, wasPrefilled = false): void {
     if (queued.ended) return
+    if (!wasPrefilled) setStale(queued, now)
     const left = this.#left(now)
     // Of what is left, those behind it come last and it comes just before them.
     const own = Math.min(queued.micros, Math.max(0, left - microsAfter(queued)))
     this.#setLeft(left - own, now)
     this.#remove(queued)
+  }
+
+  /**
+   * Before a first token: where the engine had begun anew for it, with silent ones before it (answers that are no streams)
+   * long prefilled, so begins a stretch. That the engine is slower than believed looks the same while they are booked.
+   */
+  #leaveSilent(queued: QueuedPrefill): void {
+    let fresh: QueuedPrefill | null = queued
+    while (fresh !== null && fresh.order > this.#stretch.from && !fresh.isFresh) fresh = fresh.previous
+    if (fresh !== null && fresh.order > this.#stretch.from) this.#begin({ at: fresh.bookedAt, from: fresh.order, atBooking: true })
   }
 
   /** Whoever has shown a first token by now belongs to the stretch before. */
@@ -163,6 +178,11 @@ export class PrefillQueue {
     this.#work -= queued.work
     if (this.#first === null) this.#leftMicros = 0
   }
+}
+
+/** It was not prefilled before this moment: those who came after it, until then, found the engine at work. */
+function setStale(queued: QueuedPrefill, now: number): void {
+  for (let later = queued.next; later !== null && later.bookedAt < now; later = later.next) later.isFresh = false
 }
 
 function microsAfter(queued: QueuedPrefill): number {

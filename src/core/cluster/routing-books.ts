@@ -138,7 +138,7 @@ export class RoutingBooks implements Books {
     this.#markSeen(request)
     if (request.firstTokenAt === null) this.#endUnstreamed(request, outcome, now)
     for (const leg of request.legs) {
-      if (leg.queued !== null) leg.book.queue.abandon(leg.queued, now)
+      if (leg.queued !== null) leg.book.queue.abandon(leg.queued, now, outcome.result === 'complete')
       this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.believed.indexBlocks)
     }
     for (const { book } of request.legs) if (book.learner.samples === 0) book.learner.setPrior(book.law(now))

@@ -35,6 +35,10 @@ const PRIOR_SIZES: readonly PromptSize[] = [
 /** No prefill is shorter or longer: such a sample is a broken clock. */
 const SHORTEST_S = 1e-4
 const LONGEST_S = 1e4
+/** So many of the last samples, all off by this factor in one direction, are no wild answers: the engine has another pace now. */
+const SHIFT_SAMPLES = 6
+const SHIFT_MISSES = 5
+const SHIFT = Math.log(2)
 /** Samples at which we are half sure. */
 const HALF_SURE_SAMPLES = 6
 
@@ -48,6 +52,8 @@ export class LawLearner {
   #sinceFit = 0
   #lastAt = 0
   readonly #kept: PrefillSample[][] = [[], [], [], [], [], []]
+  /** The last samples, with the logarithm of measured / expected at that time. */
+  readonly #recent: { readonly sample: PrefillSample; readonly error: number }[] = []
 
   constructor(prior: Law) {
     this.#prior = prior
@@ -82,14 +88,40 @@ export class LawLearner {
 
   learn(sample: PrefillSample): void {
     if (!(sample.seconds >= SHORTEST_S && sample.seconds <= LONGEST_S) || !(sample.newTokens > 0)) return
+    this.#recent.push({ sample, error: Math.log(sample.seconds / secondsOf(this.#law, sample)) })
+    if (this.#recent.length > SHIFT_SAMPLES) this.#recent.shift()
+    this.#keep(sample)
+    if (this.#hasShifted()) this.#beginAnew()
+    if (this.#samples <= EAGER_SAMPLES || this.#sinceFit >= LAZY_EVERY) this.#refit(sample.at)
+    this.#confidence = this.#samples / (this.#samples + HALF_SURE_SAMPLES) / (1 + 2 * this.#spread)
+  }
+
+  #keep(sample: PrefillSample): void {
     const kept = this.#kept[sizeClass(sample.newTokens)]!
     if (kept.length === KEPT_PER_SIZE) kept.shift()
     kept.push(sample)
     this.#samples++
     this.#lastAt = sample.at
     this.#sinceFit++
-    if (this.#samples <= EAGER_SAMPLES || this.#sinceFit >= LAZY_EVERY) this.#refit(sample.at)
-    this.#confidence = this.#samples / (this.#samples + HALF_SURE_SAMPLES) / (1 + 2 * this.#spread)
+  }
+
+  #hasShifted(): boolean {
+    let slower = 0
+    let faster = 0
+    for (const { error } of this.#recent) {
+      if (error > SHIFT) slower++
+      else if (error < -SHIFT) faster++
+    }
+    return Math.max(slower, faster) >= SHIFT_MISSES
+  }
+
+  /** What it showed before is another engine's: of that only the proportions stay. */
+  #beginAnew(): void {
+    this.#prior = this.#law
+    for (const kept of this.#kept) kept.length = 0
+    this.#samples = 0
+    for (const { sample } of this.#recent) this.#keep(sample)
+    this.#recent.length = 0
   }
 
   #refit(now: number): void {

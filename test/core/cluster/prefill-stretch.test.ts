@@ -87,11 +87,42 @@ describe('a stretch of prefills', () => {
     expect(taught).toMatchObject([{ seconds: 0.9, at: 2400 }])
   })
 
-  it('finds the true pace of an engine that batches whatever comes, however long its queue', () => {
+  it('is learned from a busy engine that is slower than believed, with nothing left to do by belief whenever the next one comes', () => {
+    const { queue, taught, tell } = engine()
+    const [one, other, third] = [queue.add(of(2100, 0.2), 0), queue.add(of(3000, 0.3), 1500), queue.add(of(3900, 0.4), 3500)]
+    const stretch = queue.firstToken(one, 2000)
+    expect(queue.firstToken(other, 5000)).toBe(stretch)
+    expect(queue.firstToken(third, 9000)).toBe(stretch)
+    tell(stretch, [2100, 3000, 3900])
+    expect(taught).toMatchObject([{ newTokens: 3000, seconds: 3, at: 9000 }])
+  })
+
+  it('begins behind a silent one, but not with those who came while another was prefilled', () => {
+    const { queue, taught, tell } = engine()
+    const silent = queue.add(of(1000, 1), 0)
+    const [one, other] = [queue.add(of(3000, 0.3), 5000), queue.add(of(3000, 0.3), 6000)]
+    const stretch = queue.firstToken(one, 8000)
+    expect(queue.firstToken(other, 11_000)).toBe(stretch)
+    queue.abandon(silent, 30_000, true)
+    tell(stretch, [3000, 3000])
+    queue.add(of(1000), 40_000)
+    expect(taught).toMatchObject([{ newTokens: 3000, seconds: 3, at: 11_000 }])
+  })
+
+  it('does not begin with who came while one that gave up was prefilled', () => {
+    const { queue, taught, tell } = engine()
+    const [quitter, later] = [queue.add(of(1000, 0.1), 0), queue.add(of(1000, 0.1), 500)]
+    queue.abandon(quitter, 800)
+    tell(queue.firstToken(later, 1500), [1000])
+    expect(taught).toEqual([])
+  })
+
+  it.each([0.1, 1, 10])('finds the true pace of an engine that batches whatever comes, however long its queue, believed %d times as slow', (belief) => {
     const arrivals = fc.array(fc.record({ afterMs: fc.integer({ min: 0, max: 800 }), tokens: fc.integer({ min: 2048, max: 9000 }) }), { minLength: 30, maxLength: 60 })
     fc.assert(
       fc.property(arrivals, (coming) => {
-        const samples = batchingEngine(coming)
+        const samples = batchingEngine(coming, belief)
+        expect(samples.length).toBeGreaterThan(0)
         const took = samples.reduce((sum, { seconds }) => sum + seconds, 0)
         const work = samples.reduce((sum, { newTokens }) => sum + newTokens, 0)
         // What is at the ends of a stretch may be a neighbour's: one step of 8192 in several.
@@ -107,7 +138,7 @@ const TOKEN_S = 1e-4
 const STEP_TOKENS = 8192
 
 /** First come, first served, in steps of as many tokens as fit, prompts cut where the step is full. Returns what was learned. */
-function batchingEngine(coming: readonly { readonly afterMs: number; readonly tokens: number }[]): StretchSample[] {
+function batchingEngine(coming: readonly { readonly afterMs: number; readonly tokens: number }[], belief: number): StretchSample[] {
   const { queue, taught, tell } = engine()
   const waiting: { left: number; readonly tokens: number; readonly queued: QueuedPrefill }[] = []
   const ended: { readonly tokens: number; readonly stretch: PrefillStretch }[] = []
@@ -119,7 +150,7 @@ function batchingEngine(coming: readonly { readonly afterMs: number; readonly to
     const begin = (until: number): void => {
       while (due[0] !== undefined && due[0].at <= until) {
         const { at, tokens } = due.shift()!
-        waiting.push({ left: tokens, tokens, queued: queue.add(of(tokens, tokens * TOKEN_S), at) })
+        waiting.push({ left: tokens, tokens, queued: queue.add(of(tokens, tokens * TOKEN_S * belief), at) })
       }
     }
     begin(now)

@@ -93,6 +93,33 @@ describe('LawLearner', () => {
     expect(errorOf(learner.law, size, 3 * prefillSeconds(FITTED, size))).toBeLessThan(0.1)
   })
 
+  it.each([1 / 30, 0.1, 1 / 3, 3, 10, 30])('goes by the new pace of an engine after a dozen answers at %d times the old one, also for sizes not seen since', (factor) => {
+    const learner = new LawLearner(gpu)
+    const random = chance(11)
+    const answer = (most: number, pace: number, at: number): void => {
+      const size = { promptTokens: Math.round(100 * (most / 100) ** random()), cachedTokens: 0 }
+      learner.learn(took(size, prefillSeconds(FITTED, size) * pace * (1 + (random() - 0.5) * 0.16), at * 200))
+    }
+    for (let at = 0; at < 300; at++) answer(20_000, 1, at)
+    for (let at = 300; at < 312; at++) answer(4000, factor, at)
+    for (const promptTokens of [100, 1000, 4000, 20_000]) {
+      const size = { promptTokens, cachedTokens: 0 }
+      expect(errorOf(learner.law, size, factor * prefillSeconds(FITTED, size))).toBeLessThan(0.4)
+    }
+  })
+
+  it('takes four wild answers in a row for wild, and goes on as it was', () => {
+    const learner = new LawLearner(FITTED)
+    const random = chance(5)
+    for (let at = 0; at < 80; at++) {
+      const size = { promptTokens: Math.round(100 * 100 ** random()), cachedTokens: 0 }
+      learner.learn(took(size, prefillSeconds(FITTED, size) * (at < 50 || at > 53 ? 1 : 10), at * 1000))
+      const typical = { promptTokens: 3000, cachedTokens: 0 }
+      expect(errorOf(learner.law, typical, prefillSeconds(FITTED, typical))).toBeLessThan(0.05)
+    }
+    expect(learner.samples).toBe(80)
+  })
+
   it('never has a negative coefficient or an unusable number, whatever it is told', () => {
     const sample = fc.record({
       newTokens: fc.integer({ min: -10, max: 200_000 }),
