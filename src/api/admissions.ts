@@ -127,6 +127,7 @@ function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMea
     session: sessionOf(understood, route),
     priority: caller.allowOverrides ? (wishes.priority ?? fields.priority ?? 0) : 0,
     expectedOutputTokens: wishes.expected_output_tokens ?? null,
+    streams: fields.stream === true,
     tenant: caller.tenant,
     overrides: overridesOf(wishes),
     hints: null,
@@ -139,8 +140,13 @@ function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMea
 /** Why the request cannot be split; null: it can. */
 function unsplittable({ endpoint, body }: Understood, { pool: { split } }: PoolRoute): string | null {
   const found = endpoint.unsplittable ?? severalAnswers(body.json)
-  return found === null && split.connector === 'lmcache' ? unsplittableByLmcache(endpoint.path, body.json, split.lmcache.chat) : found
+  if (found !== null || split.connector === 'nixl') return found
+  if (split.connector === 'lmcache') return unsplittableByLmcache(endpoint.path, body.json, split.lmcache.chat)
+  // Of a leg that it knows for a prefill by NIXL's parameters alone vLLM does not ask it.
+  return endpoint.shape === 'anthropic' && isThinking(body.json) ? 'a thinking budget does not fit one token' : null
 }
+
+const isThinking = ({ thinking }: Readonly<Record<string, unknown>>): boolean => (thinking as { readonly type?: unknown } | null | undefined)?.type === 'enabled'
 
 const SESSION_CHARS = 512
 

@@ -28,7 +28,7 @@ export const endpoints: readonly Endpoint[] = [
   { ...generates, path: '/v1/chat/completions', prompt: 'chat', usageOnRequest: true, unsplittable: null },
   { ...generates, path: '/v1/completions', prompt: 'completions', usageOnRequest: true, unsplittable: null },
   { ...generates, path: '/v1/responses', prompt: 'responses', held: true, unsplittable: null },
-  { ...generates, path: '/v1/messages', prompt: 'messages', shape: 'anthropic', unsplittable: 'its answers carry no KV parameters' },
+  { ...generates, path: '/v1/messages', prompt: 'messages', shape: 'anthropic', unsplittable: null },
   { ...counts, path: '/v1/messages/count_tokens', prompt: 'messages', shape: 'anthropic' },
   { ...scores, path: '/v1/embeddings', prompt: 'embeddings' },
   { ...scores, path: '/pooling', prompt: 'embeddings' },

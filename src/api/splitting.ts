@@ -5,14 +5,18 @@ type Json = Readonly<Record<string, unknown>>
 
 /** Why not: the prefill leg makes one token of one answer to one prompt, and more of any of them cannot be carried over. null: it can. */
 export function severalAnswers(json: Json): string | null {
-  for (const name of ['n', 'best_of']) if (typeof json[name] === 'number' && json[name] > 1) return `${name} is more than 1`
-  if (json['use_beam_search'] === true) return 'beam search'
-  if (json['echo'] === true) return 'echo'
-  if (typeof json['prompt_logprobs'] === 'number') return 'prompt_logprobs'
+  for (const name of ['n', 'best_of']) if (Number(json[name]) > 1) return `${name} is more than 1`
+  if (isOn(json['use_beam_search'])) return 'beam search'
+  if (isOn(json['echo'])) return 'echo'
+  const { prompt_logprobs: scored } = json
+  if (scored !== undefined && scored !== null) return 'prompt_logprobs'
   // Answered before it is computed: there would be nothing to hand over yet.
-  if (json['background'] === true) return 'background'
+  if (isOn(json['background'])) return 'background'
   return severalPrompts(json['prompt']) ? 'several prompts' : null
 }
+
+/** As engines read it: pydantic takes these for true. */
+const isOn = (value: unknown): boolean => value === true || value === 1 || (typeof value === 'string' && /^(?:1|t|true|y|yes|on)$/i.test(value))
 
 /** A list of ids is one prompt, a list of texts or of lists is several. */
 function severalPrompts(prompt: unknown): boolean {
@@ -21,14 +25,16 @@ function severalPrompts(prompt: unknown): boolean {
 
 /**
  * The estimate of production-stack#890, for thresholds tuned there: a quarter of the characters (code points) of the prompt
- * or of the messages' text, ids as they are, 0 for anything else. It counts Chinese and Japanese far too low.
+ * or of the messages' text, ids as they are, 0 for anything else. It counts Chinese and Japanese far too low. One text in
+ * a list, which that counts as one token, is the text.
  */
 export function quarterOfCharacters(json: Json): number {
-  const { prompt, messages } = json
+  const { prompt: given, messages, system } = json
+  const prompt: unknown = Array.isArray(given) && given.length === 1 && typeof given[0] !== 'number' ? given[0] : given
   if (isText(prompt)) return Math.floor(characters(String(prompt)) / 4)
   if (Array.isArray(prompt)) return prompt.length
   if (!Array.isArray(messages)) return 0
-  let sum = 0
+  let sum = charactersOf(system)
   for (const message of messages as (Json | null)[]) sum += charactersOf(message?.['content'])
   return Math.floor(sum / 4)
 }

@@ -5,7 +5,7 @@ import type { OptionSpec } from '../core/routing/options.ts'
 import type { Finding } from './issues.ts'
 import { camel, type PolicyDocument } from './policies.ts'
 import type { Path } from './problem.ts'
-import { decodes } from './rules.ts'
+import { decodes, defaultMode } from './rules.ts'
 import type { ClusterDocument, ConfigDocument, EngineDocument, PoolDocument } from './schema.ts'
 import { BEARER_TEXT, HEADER_TEXT, isLoopback, parseAddress, type Secret, textRule } from './values.ts'
 
@@ -207,9 +207,8 @@ function readPolicy(policy: PolicyDocument): PolicyConfig {
 }
 
 function readSplit({ split, engines }: PoolDocument): PoolSettings['split'] {
-  const splits = engines.some((engine) => engine.role === 'prefill')
   return {
-    mode: split.mode ?? (splits ? 'always' : 'never'),
+    mode: split.mode ?? defaultMode(engines),
     thresholdTokens: split.threshold_tokens,
     connector: split.connector,
     fallback: split.fallback,

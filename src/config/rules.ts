@@ -112,6 +112,9 @@ function checkLmcache(found: Finding[], { lmcache, engines }: PoolDocument, at: 
 /** May it answer the client at the end of a split? */
 export const decodes = ({ role }: EngineDocument): boolean => role === 'decode' || role === 'any'
 
+/** A pool splits by itself where engines were given the prefill to do. */
+export const defaultMode = (engines: readonly EngineDocument[]): 'always' | 'never' => (engines.some(({ role }) => role === 'prefill') ? 'always' : 'never')
+
 /** A decoder nobody knows the receiver of would be served by another protocol, or get another decoder's cache. */
 function checkSplit(found: Finding[], { split, engines }: PoolDocument, at: Path): void {
   const { decoder, decoders } = split.lmcache
@@ -123,7 +126,7 @@ function checkSplit(found: Finding[], { split, engines }: PoolDocument, at: Path
   for (const id of Object.keys(decoders ?? {})) {
     if (!decoding.includes(id)) found.push({ path: [...at, 'lmcache', 'decoders', id], rule: `is no engine of this pool that decodes${didYouMean(id, decoding)}` })
   }
-  if (split.connector !== 'lmcache' || !engines.some(({ role }) => role === 'prefill')) return
+  if (split.connector !== 'lmcache' || (split.mode ?? defaultMode(engines)) === 'never' || !engines.some(({ role }) => role === 'prefill' || role === 'decode')) return
   if (decoder !== undefined && decoders !== undefined) found.push({ path: [...at, 'lmcache', 'decoder'], rule: 'contradicts `decoders`: leave one of them out' })
   else if (decoder !== undefined && decoding.length > 1) found.push({ path: [...at, 'lmcache', 'decoder'], rule: `is one receiver for ${decoding.length} decode engines (${decoding.join(', ')}): name each in \`decoders\`` })
   else if (decoder === undefined) {

@@ -72,6 +72,11 @@ describe('a configuration', () => {
     expect(receivers).toEqual({ decode1: { host: 'h', initPorts: [5], allocPorts: [6] } })
     // Nothing is split there, so nothing is missing.
     expect(problems(withPool({ split: { connector: 'lmcache' } }))).toEqual([])
+    // Engines of any role prefill for those that decode, where a split was asked for.
+    const mixed = ['any', 'decode'].map((role, index) => engine({ id: `${role}${index}`, url: `http://h${index}`, role }))
+    expect(only(withPool({ engines: mixed, split: { connector: 'lmcache', mode: 'always' } }))[2]).toContain('any0, decode1')
+    expect(problems(withPool({ engines: mixed, split: { connector: 'lmcache' } }))).toEqual([])
+    expect(problems(withPool({ engines: mixed, split: { connector: 'lmcache', mode: 'never' } }))).toEqual([])
   })
 
   it('splits by default exactly when there are prefill engines', () => {

@@ -133,12 +133,19 @@ async function send(url: string, body: Body | string, init: RequestInit): Promis
 export function wordsOf({ text }: Answered): string {
   if (!text.startsWith('data:') && !text.startsWith('event:')) return said(JSON.parse(text) as Body)
   const payloads = text.split('\n').filter((line) => line.startsWith('data: {')).map((line) => JSON.parse(line.slice(6)) as Body)
-  return payloads.map((payload) => (payload['type'] === 'response.output_text.delta' ? String(payload['delta']) : payload['type'] === undefined ? said(payload) : '')).join('')
+  return payloads.map(deltaOf).join('')
+}
+
+function deltaOf(payload: Body): string {
+  if (payload['type'] === 'response.output_text.delta') return String(payload['delta'])
+  if (payload['type'] === 'content_block_delta') return String((payload['delta'] as { text: string }).text)
+  return payload['type'] === undefined ? said(payload) : ''
 }
 
 function said(payload: Body): string {
   const output = payload['output'] as { content?: { text: string }[] }[] | undefined
   if (output !== undefined) return output.flatMap(({ content }) => (content ?? []).map(({ text }) => text)).join('')
+  if (payload['type'] === 'message') return (payload['content'] as { text: string }[]).map(({ text }) => text).join('')
   const choices = (payload['choices'] ?? []) as { text?: string; message?: { content: string }; delta?: { content?: string } }[]
   return choices.map((choice) => choice.text ?? choice.message?.content ?? choice.delta?.content ?? '').join('')
 }

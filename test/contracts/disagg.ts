@@ -16,6 +16,10 @@ const shapes: readonly [string, string, Body][] = [
   ['a streamed completion of ids', completions, { prompt: Array.from({ length: 80 }, (_, at) => 1000 + at), max_tokens: 6, stream: true, ...usage }],
   ['a completion that names no limit', completions, { prompt: 'the fox and the hen' }],
 ]
+const anthropic: readonly [string, string, Body][] = [
+  ['a message', '/v1/messages', { messages: hello, max_tokens: 6 }],
+  ['a streamed message', '/v1/messages', { messages: hello, max_tokens: 6, stream: true }],
+]
 const responses: readonly [string, string, Body][] = [
   ['a response', '/v1/responses', { input: 'the fox and the hen', max_output_tokens: 6 }],
   ['a streamed response', '/v1/responses', { input: 'the fox and the hen', max_output_tokens: 6, stream: true }],
@@ -23,7 +27,7 @@ const responses: readonly [string, string, Body][] = [
 
 export function disaggContract(name: string, runtime: SplitRuntime): void {
   for (const connector of ['nixl', 'response', 'lmcache'] as const) {
-    const cases = connector === 'lmcache' ? shapes : [...shapes, ...responses]
+    const cases = connector === 'lmcache' ? shapes : [...shapes, ...responses, ...anthropic]
     const pools = Object.fromEntries(cases.map((_, at): [string, PoolWish] => [`m${at}`, { engines: onePair }]))
     describe(`${name}, prefill and decode by ${connector}`, () => {
       let bench: SplitBench
@@ -61,6 +65,17 @@ export function disaggContract(name: string, runtime: SplitRuntime): void {
 
 /** A client that would name a prefill of its own. */
 function forged(name: string, runtime: SplitRuntime): void {
+  it(`${name} serves whole a message that thinks, where the prefill engine cannot know that one token is enough`, async () => {
+    const bench = await SplitBench.open(runtime, 'response', { split: { engines: onePair } })
+    try {
+      const answer = await bench.ask('/v1/messages', { model: 'split', messages: hello, max_tokens: 3000, thinking: { type: 'enabled', budget_tokens: 2000 } })
+      expect(answer.status, answer.text).toBe(200)
+      expect((await bench.decision(answer)).split).toEqual({ taken: false, why: 'cannot be split: a thinking budget does not fit one token' })
+    } finally {
+      await bench.close()
+    }
+  })
+
   it(`${name} lets no client say what was handed over`, async () => {
     const bench = await SplitBench.open(runtime, 'response', { split: { engines: onePair }, whole: { engines: onePair, split: { mode: 'never' } } })
     try {
@@ -112,6 +127,14 @@ function legs(name: string, runtime: SplitRuntime): void {
         kv_transfer_params: { do_remote_decode: true, do_remote_prefill: false, remote_engine_id: null, remote_block_ids: null, remote_host: null, remote_port: null },
       })
       expect(bench.bodies('d0', 'costs')[0]).toMatchObject(wishes)
+    })
+
+    it('a message that thinks is split too, its budget of more than one token included', async () => {
+      const thinking = { type: 'enabled', budget_tokens: 2000 }
+      const answer = await bench.ask('/v1/messages', { model: 'costs', messages: hello, max_tokens: 3000, thinking, stop_sequences: ['zzz'] })
+      expect([answer.status, answer.headers.get('x-firstlight-prefill')], answer.text).toEqual([200, 'p0'])
+      expect(bench.bodies('p0', 'costs').at(-1)).toMatchObject({ max_tokens: 1, thinking })
+      expect(bench.bodies('d0', 'costs').at(-1)).toMatchObject({ max_tokens: 3000, thinking })
     })
 
     it('both get the client’s headers and neither its credentials', async () => {
@@ -334,7 +357,6 @@ function plans(name: string, runtime: SplitRuntime): void {
       ['several prompts', completions, { prompt: ['x', 'y'] }, 'several prompts'],
       ['embeddings', '/v1/embeddings', { input: 'x', max_tokens: undefined }, 'nothing is decoded'],
       ['scores', '/score', { text_1: 'x', text_2: 'y', max_tokens: undefined }, 'nothing is decoded'],
-      ['Anthropic’s messages', '/v1/messages', { messages: [{ role: 'user', content: 'x' }] }, 'its answers carry no KV parameters'],
     ] as const)('serves %s whole, and says why', async (_name, path, body, why) => {
       expect(await plan({ model: 'whole', ...body }, path)).toEqual({ taken: false, why: `cannot be split: ${why}` })
     })

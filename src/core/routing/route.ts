@@ -102,14 +102,15 @@ function routeSplit(input: RouteInput): Routed {
   const decode = best(decoders)
   const prefillers = decode === null ? null : rankField(input, without(prefillField, decode))
   const prefill = prefillers === null ? null : best(prefillers)
-  if (decode === null || prefillers === null || prefill === null) {
+  const verdict = decode === null ? null : verdictOn(input, prefill, decode)
+  // What is not to be split misses nobody.
+  if (verdict?.split === false) {
+    input.spare.give([...decoders.ranked, ...(prefillers?.ranked ?? [])])
+    return routeWhole(input, verdict.why)
+  }
+  if (decode === null || prefillers === null || prefill === null || verdict === null) {
     const missing = decode === null ? 'decode' : 'prefill'
     return input.split.fallback === 'fail' ? { empty: 'role' } : routeWhole(input, `no ${missing} engine can be had`)
-  }
-  const verdict = verdictOn(input, prefill, decode)
-  if (!verdict.split) {
-    input.spare.give([...decoders.ranked, ...prefillers.ranked])
-    return routeWhole(input, verdict.why)
   }
   const ranking = { ...decoders, ranked: [...prefillers.ranked, ...decoders.ranked] }
   return {
@@ -120,9 +121,10 @@ function routeSplit(input: RouteInput): Routed {
   }
 }
 
-function verdictOn(input: RouteInput, prefill: string, decode: string): SplitVerdict {
+/** @param prefill null: nobody can be had, so nothing is predicted of a split */
+function verdictOn(input: RouteInput, prefill: string | null, decode: string): SplitVerdict {
   const whole = input.forecast(decode)
-  const split = input.split.mode === 'adaptive' ? input.forecast(prefill).ttftMs : null
+  const split = input.split.mode === 'adaptive' && prefill !== null ? input.forecast(prefill).ttftMs : null
   const facts = {
     promptTokens: input.split.mode === 'threshold' ? input.splitTokens : input.request.promptTokens,
     cachedTokens: whole.cachedTokens ?? 0,

@@ -30,7 +30,6 @@ const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
   stop: (value) => value === '' || (Array.isArray(value) && value.length === 0),
   tools: (value) => Array.isArray(value) && value.length === 0,
   tool_choice: (value) => value === 'none',
-  reasoning_effort: (value) => value === 'none',
   response_format: (value) => typeof value === 'object' && value !== null && (value as Json)['type'] === 'text',
 }
 

@@ -25,10 +25,13 @@ export function handedOver(answer: Json, prefill: EngineTarget, decode: EngineTa
   if (typeof params !== 'object' || params === null || Array.isArray(params)) return null
   const fields = params as Json
   if (Object.keys(fields).length === 0) return null
-  if (fields['do_remote_prefill'] === true && NAMES_A_PREFILL.some((name) => fields[name] === undefined || fields[name] === null)) return null
+  if (fields['do_remote_prefill'] === true && (NAMES_A_PREFILL.some((name) => fields[name] === undefined || fields[name] === null) || isEmpty(fields['remote_block_ids']))) return null
   const host = hostFor(fields['remote_host'], prefill, decode)
   return JSON.stringify(host === null ? fields : { ...fields, remote_host: host })
 }
+
+/** No block, in whatever group: the decode engine's process would end over that too. */
+const isEmpty = (blocks: unknown): boolean => Array.isArray(blocks) && blocks.every((group) => Array.isArray(group) && group.length === 0)
 
 const UNSPECIFIED: ReadonlySet<unknown> = new Set([undefined, null, '', '0.0.0.0', '::', '[::]'])
 

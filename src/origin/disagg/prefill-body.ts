@@ -6,7 +6,11 @@ type Json = Readonly<Record<string, unknown>>
 const LIMITS = ['max_tokens', 'max_completion_tokens', 'max_output_tokens'] as const
 
 /** Cost time or contradict one token, and change nothing of the prompt. */
-const DROPPED = ['stream_options', 'min_tokens', 'min_completion_tokens', 'logprobs', 'top_logprobs', 'prompt_logprobs', 'return_token_ids'] as const
+const DROPPED = [
+  'stream_options', 'min_tokens', 'min_completion_tokens', 'thinking_token_budget', 'return_token_ids',
+  // One of these without the others is a 400.
+  'logprobs', 'top_logprobs', 'prompt_logprobs', 'logprob_token_ids',
+] as const
 
 /**
  * What a prefill leg has otherwise than the client's request: one token, in one piece, and nothing that delays it. Whatever

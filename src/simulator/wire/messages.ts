@@ -2,17 +2,18 @@ import { json, type Answer, type Incoming } from '../answer.ts'
 import type { Sequence } from '../sequence.ts'
 import { readChat } from './chat.ts'
 import { readBody } from './read-body.ts'
-import { openReply, run, runWhole, totalsOfReply, type Reply } from './reply.ts'
+import { handOver, openReply, run, runWhole, totalsOfReply, type Reply } from './reply.ts'
 import { flagOf, type Body } from './sampling.ts'
 import type { Serving } from './serving.ts'
 import { event, eventStream } from './sse.ts'
 import { tokensOf } from './tokens.ts'
-import { missing } from './wire-error.ts'
+import { badRequest, missing } from './wire-error.ts'
 
 /** POST /v1/messages: Anthropic's form of a chat. */
 export async function messages(serving: Serving, incoming: Incoming): Promise<Answer> {
   const body = readBody(incoming)
   if (body['max_tokens'] === undefined) throw missing('max_tokens', body)
+  checkThinking(body)
   const stream = flagOf(body, 'stream')
   const ask = readChat(serving, asChat(body), ['max_tokens'])
   const options = { stream, includeUsage: false, continuousUsage: false }
@@ -20,6 +21,13 @@ export async function messages(serving: Serving, incoming: Incoming): Promise<An
   if (stream) return messageStream(reply)
   const { sequences, aborted } = await runWhole(reply, incoming)
   return json(200, message(reply, sequences, aborted))
+}
+
+/** A prefill leg is not asked, since vLLM 0.32: its one token is no answer. */
+function checkThinking({ thinking, max_tokens: most, kv_transfer_params: params }: Body): void {
+  const { type, budget_tokens: budget } = (thinking ?? {}) as { type?: unknown; budget_tokens?: unknown }
+  if (type !== 'enabled' || (params as { do_remote_decode?: unknown } | null | undefined)?.do_remote_decode === true) return
+  if (Number(budget) >= Number(most)) throw badRequest('thinking.budget_tokens must be less than max_tokens', null)
 }
 
 /** POST /v1/messages/count_tokens. */
@@ -77,6 +85,8 @@ function message(reply: Reply, sequences: readonly Sequence[], aborted: boolean)
     stop_reason: aborted ? 'abort' : stopReason(reply),
     ...(plan.stopReason === null ? {} : { stop_sequence: plan.stopReason }),
     usage: usage(reply, sequences),
+    // Said where there is something to say.
+    ...(reply.leg.kind === 'prefill' && !aborted ? { kv_transfer_params: handOver(reply, sequences, { aborted, requestId: reply.id }) } : {}),
   }
 }
 

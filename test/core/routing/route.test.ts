@@ -60,6 +60,44 @@ describe('a pool of prefill and decode engines', () => {
     expect(place(strict)).toMatchObject({ reason: 'role_empty' })
   })
 
+  it('serves a prompt below the threshold whole while nobody can prefill, whatever the fallback', () => {
+    for (const fallback of ['fail', 'decode_only'] as const) {
+      const state = open({ split: config({ fallback, thresholdTokens: 1_000 }) })
+      down(state, 'p0', 'p1')
+      expect(place(state, { id: `short-${fallback}`, promptTokens: 999 })).toMatchObject({ kind: 'whole' })
+      expect(state.explain(`short-${fallback}`)?.split).toEqual({ taken: false, why: '999 prompt tokens < 1000' })
+      expect(place(state, { promptTokens: 1_000 })).toMatchObject(fallback === 'fail' ? { reason: 'role_empty' } : { kind: 'whole' })
+      expect(place(state, { promptTokens: 1_000, unsplittable: 'echo' })).toMatchObject({ kind: 'whole' })
+    }
+  })
+
+  it.each([
+    [['p0'], ['d0', 'd1', 'd2', 'd3']],
+    [['p0', 'p1'], ['d0', 'd1', 'd2', 'd3']],
+    [['p0', 'p1', 'p2'], ['d0', 'd1']],
+    [['p0', 'p1', 'p2', 'p3', 'p4'], ['d0', 'd1', 'd2']],
+  ])('gives each engine of a role its turn, %s and %s, and its share of those of one that vanishes', (prefillers, decoders) => {
+    for (const policy of ['round_robin', 'least_loaded']) {
+      const engines = [...prefillers.map((id) => engine(id, { role: 'prefill' })), ...decoders.map((id) => engine(id, { role: 'decode' }))]
+      const state = open({ engines, policy: { name: policy, options: {} } })
+      const counts = (requests: number) => {
+        const found: Record<string, number> = {}
+        for (let at = 0; at < requests; at++) {
+          const answer = state.admit(admission(), 0)
+          if ('refusal' in answer || answer.placement.kind !== 'split') throw new Error('not split')
+          for (const id of [answer.placement.prefill, answer.placement.decode]) found[id] = (found[id] ?? 0) + 1
+        }
+        return found
+      }
+      const even = (ids: readonly string[], requests: number) => Object.fromEntries(ids.map((id) => [id, requests / ids.length]))
+      expect(counts(60)).toEqual({ ...even(prefillers, 60), ...even(decoders, 60) })
+      if (policy !== 'round_robin') continue
+      down(state, 'd0')
+      const left = decoders.filter((id) => id !== 'd0')
+      expect(counts(60)).toEqual({ ...even(prefillers, 60), ...even(left, 60) })
+    }
+  })
+
   it('leaves the only engine that can prefill to prefill, though it could decode as well', () => {
     const state = open({ engines: [engine('a'), engine('d', { role: 'decode' })], split: config({ mode: 'always', fallback: 'fail' }) })
     for (let turn = 0; turn < 4; turn++) expect(place(state)).toMatchObject({ kind: 'split', prefill: 'a', decode: 'd' })

@@ -51,6 +51,8 @@ describe('what a NIXL prefill hands over', () => {
     ['a list', { kv_transfer_params: [] }],
     ['an order to fetch from nowhere, which ends the decode engine’s process', { kv_transfer_params: { do_remote_prefill: true } }],
     ['an order to fetch without block ids', { kv_transfer_params: { ...params, remote_block_ids: null } }],
+    ['an order to fetch no blocks', { kv_transfer_params: { ...params, remote_block_ids: [] } }],
+    ['an order to fetch no blocks of any group', { kv_transfer_params: { ...params, remote_block_ids: [[], []] } }],
   ])('is nothing when the answer has %s', (_name, answer) => {
     expect(handedOver(answer, at('http://p'), at('http://d'))).toBeNull()
   })

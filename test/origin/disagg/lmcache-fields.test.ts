@@ -21,6 +21,7 @@ describe('lmcache splits', () => {
     ['tools', chat, { messages, tools: [{}] }, /tools/],
     ['a forced tool', chat, { messages, tool_choice: 'required' }, /tool_choice/],
     ['reasoning', chat, { messages, reasoning_effort: 'low' }, /reasoning_effort/],
+    ['reasoning switched off, which is part of the prompt', chat, { messages, reasoning_effort: 'none' }, /reasoning_effort/],
     ['thinking switched by the template', chat, { messages, chat_template_kwargs: { enable_thinking: true } }, /reasoning/],
     ['a JSON schema', chat, { messages, response_format: { type: 'json_schema' } }, /response_format/],
     ['structured outputs', completions, { prompt: 'x', structured_outputs: { regex: 'a' } }, /structured_outputs/],

@@ -14,6 +14,8 @@ describe('the body of a prefill leg', () => {
     ['/v1/chat/completions', { max_completion_tokens: 9 }, { max_tokens: 1, max_completion_tokens: 1 }],
     ['/v1/chat/completions', {}, { max_tokens: 1 }],
     ['/v1/completions?x=1', { stream: true, stream_options: {}, min_tokens: 4, logprobs: 5 }, { max_tokens: 1, stream: false }],
+    ['/v1/chat/completions', { max_tokens: 9, logprobs: true, top_logprobs: 2, logprob_token_ids: [1], thinking_token_budget: 7 }, { max_tokens: 1 }],
+    ['/v1/messages', { max_tokens: 9, stream: true }, { max_tokens: 1, stream: false }],
     ['/v1/completions', { stream: null, max_tokens: null }, { max_tokens: 1, stream: false }],
     ['/v1/responses', { max_output_tokens: 9, stream: true, store: true }, { max_output_tokens: 1, stream: false, store: false }],
     ['/v1/responses', {}, { max_output_tokens: 1, store: false }],

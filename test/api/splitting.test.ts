@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest'
+import { quarterOfCharacters, severalAnswers } from '../../src/api/splitting.ts'
+
+describe('a request that cannot be split', () => {
+  it.each([
+    ['n', { n: 2 }],
+    ['n as the engine reads it', { n: '2' }],
+    ['best_of', { best_of: 3 }],
+    ['beam search', { use_beam_search: true }],
+    ['echo', { echo: true }],
+    ['echo', { echo: 1 }],
+    ['echo', { echo: 'true' }],
+    ['prompt_logprobs', { prompt_logprobs: 0 }],
+    ['prompt_logprobs', { prompt_logprobs: '1' }],
+    ['background', { background: true }],
+    ['several prompts', { prompt: ['a', 'b'] }],
+    ['several prompts of ids', { prompt: [[1, 2], [3]] }],
+  ])('has %s: %j', (_name, json) => {
+    expect(severalAnswers(json)).not.toBeNull()
+  })
+
+  it.each([
+    {}, { n: 1, best_of: 1, echo: false, prompt_logprobs: null, use_beam_search: false, background: false },
+    { n: null, echo: null }, { n: '1', echo: 0, use_beam_search: 'false' }, { prompt: [1, 2, 3] }, { prompt: ['a'] }, { prompt: [[1, 2]] }, { logprobs: 5 }, { n: 'many' },
+  ])('is not this one: %j', (json) => {
+    expect(severalAnswers(json)).toBeNull()
+  })
+})
+
+describe('a quarter of the characters', () => {
+  it.each([
+    ['a text', { prompt: 'x'.repeat(400) }, 100],
+    ['one text in a list', { prompt: ['x'.repeat(400)] }, 100],
+    ['ids', { prompt: [1, 2, 3] }, 3],
+    ['ids in a list', { prompt: [[1, 2, 3]] }, 3],
+    ['messages', { messages: [{ content: 'x'.repeat(200) }, { content: [{ type: 'text', text: 'x'.repeat(200) }, { type: 'image_url', image_url: {} }] }, null, { content: null }] }, 100],
+    ['Anthropic’s system prompt and messages', { system: 'x'.repeat(200), messages: [{ content: 'x'.repeat(200) }] }, 100],
+    ['Anthropic’s system prompt in blocks', { system: [{ type: 'text', text: 'x'.repeat(396) }], messages: [{ content: 'xxxx' }] }, 100],
+    ['nothing it knows', { input: 'x'.repeat(400) }, 0],
+  ])('of %s', (_name, json, tokens) => {
+    expect(quarterOfCharacters(json)).toBe(tokens)
+  })
+})
