@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
@@ -54,7 +55,9 @@ describe('a gateway that is told to stop', () => {
   it('lets a running stream finish, and takes nobody new', async () => {
     const response = await chat()
     const stopping = gateway.stop(never)
-    await expect(chat()).rejects.toThrow()
+    // Who stood at the listener is told; who comes later finds none.
+    expect((await chat().catch(() => null))?.status ?? 503).toBe(503)
+    while (!(await chat().then(() => false, () => true)));
     engine.finish()
     expect(await response.text()).toMatch(/hello[^]*world[^]*\[DONE\]/)
     expect(await stopping).toEqual({ cut: false })
@@ -77,6 +80,48 @@ describe('a gateway that is told to stop', () => {
     await response.text()
     socket.destroy()
     expect(await stopping).toEqual({ cut: false })
+  })
+
+  it('tells a client that had just come, and had said nothing yet', async () => {
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    let received = ''
+    socket.on('data', (data) => (received += data.toString()))
+    await once(socket, 'connect')
+    // Its connection has been taken in by now: one that came later has been answered.
+    await (await fetch(`${gateway.url}/health`)).text()
+    const stopping = gateway.stop(never)
+    socket.write('POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\nauthorization: Bearer hush-key\r\ncontent-length: 2\r\n\r\n{}')
+    await once(socket, 'close')
+    expect(received).toMatch(/^HTTP\/1\.1 503 [^]*connection: close\r\n[^]*draining/)
+    expect(await stopping).toEqual({ cut: false })
+  })
+
+  it('tells all who stand at its door, and had not been let in yet', async () => {
+    const { hostname, port } = new URL(gateway.url)
+    const sockets = Array.from({ length: 40 }, () => connect(Number(port), hostname))
+    const received = sockets.map(() => '')
+    for (const [at, socket] of sockets.entries()) {
+      socket.on('data', (data) => (received[at] += data.toString())).on('error', () => {})
+      socket.write('POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\nauthorization: Bearer hush-key\r\ncontent-length: 2\r\n\r\n{}')
+    }
+    const closed = Promise.all(sockets.map((socket) => once(socket, 'close')))
+    // The system has them all; this process lets in one a turn.
+    const comeBy = performance.now() + 50
+    while (performance.now() < comeBy);
+    const stopping = gateway.stop(never)
+    await closed
+    expect(received.filter((text) => !text.startsWith('HTTP/1.1 503 '))).toEqual([])
+    expect(await stopping).toEqual({ cut: false })
+  })
+
+  it('waits no longer than a moment for one that goes on saying nothing', async () => {
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    await once(socket, 'connect')
+    await (await fetch(`${gateway.url}/health`)).text()
+    socket.resume()
+    await Promise.all([once(socket, 'close'), gateway.stop(never).then((drained) => expect(drained).toEqual({ cut: false }))])
   })
 
   it('cuts a stream without end when asked a second time, and lets go of the engine', async () => {

@@ -49,6 +49,8 @@ export interface Draining {
 
 /** Closes the listener, waits for what runs, cuts what does not end, then waits for its releases. */
 export async function drainServer({ server, door, background }: Draining, options: DrainOptions): Promise<Drained> {
+  // Whoever stands at the listener, and was not let in yet, would be reset with it.
+  await letIn(server)
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   door.endSoon()
   // Kept-alive connections fall idle one by one; Node closes only those that are idle at the time of `close`.
@@ -62,6 +64,24 @@ export async function drainServer({ server, door, background }: Draining, option
   }
   await within(background.settled(), options.settleMs, null)
   return { cut: !inTime }
+}
+
+/** One connection a turn of the event loop is let in: many may stand there. */
+const MOST_LET_IN = 1_000
+
+/** Until nobody stands at the listener, or too many come. */
+async function letIn(server: Server): Promise<void> {
+  let came = true
+  const onConnection = () => {
+    came = true
+  }
+  server.on('connection', onConnection)
+  for (let count = 0; came && count < MOST_LET_IN; count++) {
+    came = false
+    // The first ends this turn, the second the next one.
+    for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve))
+  }
+  server.off('connection', onConnection)
 }
 
 /** Did the work end before time was up? */

@@ -43,7 +43,7 @@ const AHEAD_BYTES = 64 * 1024
 const SKIP_BYTES = 256 * 1024
 /** How long a client may still send what nobody reads: closed at once, it would lose its answer to a reset. */
 const LINGER_MS = 2_000
-/** A client that asks again just before its time is up must not meet a closing door. */
+/** A client that asks just before its time is up must not meet a closing door. */
 const GRACE_MS = 1_000
 const NOTHING = Buffer.alloc(0)
 
@@ -56,6 +56,8 @@ export class PlainConnection implements LineOwner {
   #line: PlainLine | null = null
   /** It ends with the answer under way. */
   #last = false
+  /** Nothing was asked on it yet. */
+  #fresh = true
   /** Nothing it says counts any more. */
   #ending = false
   readonly #deadline: Deadline = new Deadline(() => this.#late())
@@ -80,10 +82,12 @@ export class PlainConnection implements LineOwner {
     return this.#request === null && this.#ahead === null
   }
 
-  /** It serves no further request: closed at once where it is idle. */
+  /** It serves no further request: closed at once where it is idle, but the first one of a client that has just come is answered. */
   endSoon(): void {
     this.#last = true
-    if (this.#idle) this.#parts.socket.destroySoon()
+    if (!this.#idle) return
+    if (this.#fresh) setDeadline(this.#deadline, GRACE_MS)
+    else this.#parts.socket.destroySoon()
   }
 
   destroy(): void {
@@ -138,6 +142,7 @@ export class PlainConnection implements LineOwner {
 
   #begin(head: PlainHead, body: Buffer | null): void {
     const { patience, serve } = this.#parts
+    this.#fresh = false
     const request = new PlainRequest(head)
     const line = new PlainLine(this)
     this.#request = request
