@@ -14,6 +14,8 @@ import { SnapshotStore } from './snapshot-store.ts'
 const FLUSH_MS = 5_000
 /** Engines are probed while something was asked in the last intervals. */
 const TRAFFIC_INTERVALS = 3
+/** An alarm this late is not coming any more. */
+const ALARM_LOST_MS = 10_000
 
 export interface WireAdmitted {
   readonly placement: Placement
@@ -100,6 +102,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
   }
 
   async digest(): Promise<ClusterDigest> {
+    this.#wakeIfLost()
     return this.#state.digest(this.now())
   }
 
@@ -108,6 +111,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
   }
 
   async glance(decisions: number): Promise<ClusterGlance> {
+    this.#wakeIfLost()
     return this.#state.glance(decisions, this.now())
   }
 
@@ -216,7 +220,15 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     this.#wakeBy(this.now() + FLUSH_MS)
   }
 
+  /** Without alarms nothing would lapse, be written or probed for as long as the object lives. */
+  #wakeIfLost(): void {
+    if (this.#alarmAt === null || this.now() - this.#alarmAt <= ALARM_LOST_MS) return
+    this.#alarmAt = null
+    this.#wakeBy(this.now())
+  }
+
   #wakeBy(at: number): void {
+    this.#wakeIfLost()
     if (this.#alarmAt !== null && this.#alarmAt <= at) return
     this.#alarmAt = at
     // Unconfirmed: otherwise every answer that first sets an alarm would wait for the disk.

@@ -9,6 +9,8 @@ import { reportRouter } from './report-router.ts'
 
 /** Reports are written together, this long after the first: losing the last seconds costs a report, not a count. */
 const FLUSH_MS = 5_000
+/** An alarm this late is not coming any more. */
+const ALARM_LOST_MS = 10_000
 const ROLLUP = 'rollup:'
 const SOURCE = 'source:'
 /** Until a gateway has said how much it may hold. */
@@ -119,7 +121,8 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
   }
 
   #wakeBy(at: number): void {
-    if (this.#alarmAt !== null && this.#alarmAt <= at) return
+    const isSet = this.#alarmAt !== null && this.now() - this.#alarmAt <= ALARM_LOST_MS
+    if (isSet && this.#alarmAt! <= at) return
     this.#alarmAt = at
     void this.ctx.storage.setAlarm(at, { allowUnconfirmed: true })
   }

@@ -249,6 +249,24 @@ it('probes its engines while it has traffic, and then lets them be', async () =>
   expect(await runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.getAlarm())).toBeNull()
 })
 
+it('sets an alarm again that never came, for whoever speaks to it or looks at it', async () => {
+  const { cluster, stub } = open()
+  const alarmAt = () => runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.getAlarm())
+  const lost = async () => {
+    await runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.deleteAlarm())
+    clock.advance(70_000)
+  }
+  await admitted(cluster.admit(admission()))
+  await lost()
+  expect((await cluster.digest()).bookings).toBe(1)
+  expect(await alarmAt()).toBe(clock.now())
+  await lost()
+  await admitted(cluster.admit(admission()))
+  expect(await alarmAt()).toBe(clock.now())
+  await runDurableObjectAlarm(stub)
+  expect((await cluster.digest()).bookings).toBe(1)
+})
+
 it('survives a probe that throws', async () => {
   let probes = 0
   lent.probe = () => {

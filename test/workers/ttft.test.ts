@@ -1,4 +1,4 @@
-import { evictDurableObject, reset, runDurableObjectAlarm } from 'cloudflare:test'
+import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
 import { durableTtft } from '../../src/platform/workers/ttft.ts'
@@ -30,6 +30,19 @@ it('asks each shard once for a batch, however many requests are in it', async ()
   const records = Array.from({ length: 100 }, (_, at) => record({ id: `r${at}x`, requestId: `r${at}x` }))
   await durableTtft(counting, LIMITS).flush({ source: 'g', epoch: 1, seq: 1, records })
   expect(calls).toBe(4)
+  await reset()
+})
+
+it('writes what is reported though an alarm never came', async () => {
+  const stub = shards()[0]!
+  const report = (id: string) => stub.fetch('https://ttft/ttft_report', { method: 'POST', body: JSON.stringify({ role: 'pd', request_id: id, prefill_queue_time_ms: 3 }) })
+  await report('a')
+  await runInDurableObject(stub, async (object, state) => {
+    await state.storage.deleteAlarm()
+    Object.assign(object, { now: () => Date.now() + 60_000 })
+  })
+  await report('b')
+  expect(await runInDurableObject(stub, (_object, state) => state.storage.getAlarm())).toBeGreaterThan(Date.now())
   await reset()
 })
 
