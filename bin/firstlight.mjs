@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { constants } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { servingFlags } from './serving-flags.mjs'
+import { servingEnv, servingFlags } from './serving-flags.mjs'
 
 const path = (relative) => fileURLToPath(new URL(relative, import.meta.url))
 const source = path('../src/node.ts')
@@ -14,7 +14,9 @@ const argv = process.argv.slice(2)
 // Without a command it serves too, or shows what that would be like.
 const serves = argv[0] === undefined || argv[0] === 'serve' || argv[0].startsWith('-')
 /** Whoever gives Node flags of their own decides alone. */
-const flags = serves && process.execArgv.length === 0 ? servingFlags : []
+const ours = serves && process.execArgv.length === 0
+const flags = ours ? servingFlags : []
+const env = ours ? servingEnv(process.env) : process.env
 
 if (!existsSync(source)) {
   // An installed package: the bundle, because Node strips no types below node_modules.
@@ -32,14 +34,14 @@ if (!existsSync(source)) {
 /** Flags of the engine count from its start only: where this process can be replaced by one that has them, it is. */
 async function run(entry) {
   if (flags.length > 0 && process.execve !== undefined && !process.connected) {
-    process.execve(process.execPath, [process.execPath, ...flags, ...process.argv.slice(1)], process.env)
+    process.execve(process.execPath, [process.execPath, ...flags, ...process.argv.slice(1)], env)
   }
   await import(entry)
 }
 
 /** The same command line on the Node that npm installed here. Signals and exit code pass through. */
 function restart() {
-  const child = spawn(localNode, [...flags, fileURLToPath(import.meta.url), ...argv], { stdio: 'inherit' })
+  const child = spawn(localNode, [...flags, fileURLToPath(import.meta.url), ...argv], { stdio: 'inherit', env })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   child.on('error', (error) => fail(`Cannot start ${localNode}: ${error.message}`, 'Run "npm ci" again.'))
   child.on('exit', (code, signal) => {

@@ -1,1 +1,2 @@
 export declare const servingFlags: readonly string[]
+export declare const servingEnv: (env: NodeJS.ProcessEnv) => NodeJS.ProcessEnv

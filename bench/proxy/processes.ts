@@ -2,7 +2,7 @@
 import { fork, spawn, type ChildProcess } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { servingFlags } from '../../bin/serving-flags.mjs'
+import { servingEnv, servingFlags } from '../../bin/serving-flags.mjs'
 
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url))
 const running = new Set<ChildProcess>()
@@ -16,9 +16,9 @@ export interface Started {
   stop(): void
 }
 
-/** Starts a script that prints `{"port":N}` once it listens. `flags`: of Node. */
-export async function startScript(file: string, args: readonly string[], flags: readonly string[] = []): Promise<Started> {
-  const child = spawn(process.execPath, [...flags, here(file), ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
+/** Starts a script that prints `{"port":N}` once it listens. */
+export async function startScript(file: string, args: readonly string[], node: { readonly flags: readonly string[]; readonly env: NodeJS.ProcessEnv } = { flags: [], env: process.env }): Promise<Started> {
+  const child = spawn(process.execPath, [...node.flags, here(file), ...args], { stdio: ['ignore', 'pipe', 'inherit'], env: node.env })
   const stop = guard(child)
   const port = await new Promise<number>((resolve, reject) => {
     let text = ''
@@ -33,7 +33,7 @@ export async function startScript(file: string, args: readonly string[], flags: 
 }
 
 /** A gateway of this configuration file, as `firstlight serve` starts it. */
-export const startServed = (file: string): Promise<Started> => startScript('gateway.ts', [file], servingFlags)
+export const startServed = (file: string): Promise<Started> => startScript('gateway.ts', [file], { flags: servingFlags, env: servingEnv(process.env) })
 
 /** Ends with this process at the latest. Hands back what ends it before. */
 export function guard(child: ChildProcess): () => void {

@@ -11,14 +11,15 @@ import { servingFlags } from '../../bin/serving-flags.mjs'
 const bin = fileURLToPath(new URL('../../bin/firstlight.mjs', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'firstlight-bin-'))
 const teller = join(folder, 'teller.mjs')
-writeFileSync(teller, 'console.error(`flags: ${process.execArgv.join(" ")}`)')
+writeFileSync(teller, 'console.error(`flags: ${process.execArgv.join(" ")}`); console.error(`arenas: ${process.env.MALLOC_ARENA_MAX}`)')
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** Flags of each Node that ran, in order, and what was printed. */
-async function start(flags: readonly string[], ...argv: string[]): Promise<{ seen: string[]; out: string }> {
+/** Flags of each Node that ran, in order, its limits to glibc's arenas, and what was printed. */
+async function start(flags: readonly string[], ...argv: string[]): Promise<{ seen: string[]; arenas: string[]; out: string }> {
   const env = { ...process.env, NODE_OPTIONS: `--import=${pathToFileURL(teller).href}` }
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [...flags, bin, ...argv], { env })
-  return { seen: stderr.split('\n').filter((line) => line.startsWith('flags: ')).map((line) => line.slice('flags: '.length)), out: stdout }
+  const told = (what: string): string[] => stderr.split('\n').filter((line) => line.startsWith(`${what}: `)).map((line) => line.slice(what.length + 2))
+  return { seen: told('flags'), arenas: told('arenas'), out: stdout }
 }
 
 describe('bin/firstlight.mjs', () => {
@@ -30,6 +31,18 @@ describe('bin/firstlight.mjs', () => {
 
   it('does so too where a configuration is named and no command', async () => {
     expect((await start([], '--config', 'x', '--help')).seen).toEqual(['', servingFlags.join(' ')])
+  })
+
+  it('has its threads share memory, unless it was told how', async () => {
+    const { MALLOC_ARENA_MAX: before } = process.env
+    delete process.env.MALLOC_ARENA_MAX
+    const untold = await start([], 'serve', '--help')
+    process.env.MALLOC_ARENA_MAX = '7'
+    const told = await start([], 'serve', '--help')
+    if (before === undefined) delete process.env.MALLOC_ARENA_MAX
+    else process.env.MALLOC_ARENA_MAX = before
+    expect(untold.arenas).toEqual(['undefined', '2'])
+    expect(told.arenas).toEqual(['7', '7'])
   })
 
   it('leaves Node to whoever gives it flags', async () => {
