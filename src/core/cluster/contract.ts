@@ -108,6 +108,8 @@ export interface Admission {
   /** Lower is more urgent, as in vLLM. */
   readonly priority: number
   readonly expectedOutputTokens: number | null
+  /** Will its answer's first token be seen as it comes? Absent: not known. */
+  readonly streams?: boolean
   readonly tenant: string
   readonly overrides: Overrides | null
   /** null: no lookup was made or it failed; []: looked up, nothing found. */

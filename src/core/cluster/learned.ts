@@ -49,6 +49,7 @@ export interface EngineFacts {
 export function engineDigestOf(book: EngineBook, { law, activeBlocks, cachedBlocks, now }: EngineFacts): Partial<EngineDigest> {
   const report = book.feedback.report
   const feed = book.feed.stateAt(now)
+  book.queue.settle(now)
   return {
     activeBlocks,
     cachedBlocks,

@@ -16,6 +16,8 @@ export interface Prefill {
   readonly work: number
   /** Expected duration when the engine does nothing else. */
   readonly seconds: number
+  /** Will its first token be seen, or does its answer come as a whole? Absent: not known. */
+  readonly shows?: boolean | undefined
 }
 
 /** A booked prefill without a first token. Made by `add`; ended once, by `firstToken` or `abandon`. */
@@ -28,6 +30,8 @@ export interface QueuedPrefill extends Prefill {
   next: QueuedPrefill | null
   /** Nothing was believed left to do when it came: those before it had been prefilled, unless one of them shows otherwise. */
   isFresh: boolean
+  /** It is still waited for: neither ended nor, where it shows no first token, taken for prefilled by now. */
+  counts: boolean
   ended: boolean
 }
 
@@ -35,6 +39,9 @@ export interface QueuedPrefill extends Prefill {
 const SAME_STEP_MS = 3
 /** Under load a stretch is cut when it holds this many new tokens: what it shares with its neighbours is then little. */
 const STRETCH_TOKENS = 8192
+/** A first token is overdue at so many times what all prompts of its step were expected to take, and this much later. */
+const OVERDUE_TIMES = 2
+const OVERDUE_MICROS = 1e6
 
 /**
  * Prefill work booked on one engine whose first token has not come. Sums are whole numbers, so that adding and
@@ -50,6 +57,11 @@ export class PrefillQueue {
   /** What was left to do at `#asOf`, in microseconds. */
   #leftMicros = 0
   #asOf = 0
+  /** Micros of all that count. */
+  #pendingMicros = 0
+  /** The first that counts, and since when the engine is believed to be at it. */
+  #head: QueuedPrefill | null = null
+  #headSince = 0
   #first: QueuedPrefill | null = null
   #last: QueuedPrefill | null = null
   #lastFirstTokenAt = 0
@@ -64,7 +76,15 @@ export class PrefillQueue {
   }
 
   get isEmpty(): boolean {
-    return this.#first === null
+    return this.#head === null
+  }
+
+  /** Call it before the counts below are read: who shows no first token counts until its time has passed. */
+  settle(now: number): void {
+    for (let head = this.#head; head !== null && head.shows === false; head = this.#head) {
+      if (this.#left(now) > this.#pendingMicros - head.micros) return
+      this.#uncount(head, now)
+    }
   }
 
   /** Prompts without a first token. */
@@ -82,29 +102,47 @@ export class PrefillQueue {
 
   /** Seconds until the engine would begin a prefill booked now. `now` in milliseconds. */
   seconds(now: number): number {
-    return this.#left(now) / 1e6
+    return Math.max(this.#left(now), this.#leftOverdue(now)) / 1e6
+  }
+
+  /**
+   * Where the first token that is waited for does not come, nobody behind it was prefilled either, and the engine is at
+   * least so many times slower than believed as it is late. How much longer it takes nobody knows: as much as it is late.
+   */
+  #leftOverdue(now: number): number {
+    const head = this.#head
+    if (head?.shows !== true) return 0
+    const elapsed = (now - this.#headSince) * 1000
+    if (elapsed <= OVERDUE_MICROS) return 0
+    const due = OVERDUE_TIMES * stepMicros(head) + OVERDUE_MICROS
+    return elapsed <= due ? 0 : elapsed - due + (elapsed / due) * (this.#pendingMicros - head.micros)
   }
 
   add(prefill: Prefill, now: number): QueuedPrefill {
     const micros = Math.round(prefill.seconds * 1e6)
+    this.settle(now)
     const waitMicros = this.#left(now)
     if (this.#first === null) this.#begin({ at: now, from: this.#booked, atBooking: true })
     const queued: QueuedPrefill = {
       newTokens: prefill.newTokens,
       work: prefill.work,
       seconds: prefill.seconds,
+      shows: prefill.shows,
       bookedAt: now,
       micros,
       order: this.#booked,
       previous: this.#last,
       next: null,
       isFresh: waitMicros === 0,
+      counts: true,
       ended: false,
     }
     if (this.#last === null) this.#first = queued
     else this.#last.next = queued
     this.#last = queued
+    if (this.#head === null) this.#setHead(queued, now)
     this.#booked += 1
+    this.#pendingMicros += micros
     this.#length += 1
     this.#newTokens += prefill.newTokens
     this.#work += prefill.work
@@ -121,9 +159,12 @@ export class PrefillQueue {
     const stretch = this.#stretch
     stretch.add(queued.order, queued.newTokens)
     setStale(queued, now)
+    // Engines prefill in order: whoever before it shows none has been prefilled.
+    for (let earlier = queued.previous; earlier !== null; earlier = earlier.previous) if (earlier.shows === false) this.#uncount(earlier, now)
     this.#setLeft(microsAfter(queued), now)
     this.#lastFirstTokenAt = now
-    this.#remove(queued)
+    this.#remove(queued, now)
+    this.#headSince = now
     if (this.#first === null) this.#begin({ at: now, from: this.#booked, atBooking: true })
     return stretch
   }
@@ -134,9 +175,9 @@ export class PrefillQueue {
     if (!wasPrefilled) setStale(queued, now)
     const left = this.#left(now)
     // Of what is left, those behind it come last and it comes just before them.
-    const own = Math.min(queued.micros, Math.max(0, left - microsAfter(queued)))
+    const own = queued.counts ? Math.min(queued.micros, Math.max(0, left - microsAfter(queued))) : 0
     this.#setLeft(left - own, now)
-    this.#remove(queued)
+    this.#remove(queued, now)
   }
 
   /**
@@ -164,7 +205,8 @@ export class PrefillQueue {
     this.#asOf = now
   }
 
-  #remove(queued: QueuedPrefill): void {
+  #remove(queued: QueuedPrefill, now: number): void {
+    this.#uncount(queued, now)
     queued.ended = true
     if (queued.previous === null) this.#first = queued.next
     else queued.previous.next = queued.next
@@ -173,10 +215,26 @@ export class PrefillQueue {
     // Who asked for it keeps it until its request ends, and would keep everyone after it.
     queued.previous = null
     queued.next = null
+  }
+
+  /** It is waited for no more. */
+  #uncount(queued: QueuedPrefill, now: number): void {
+    if (!queued.counts) return
+    queued.counts = false
     this.#length -= 1
     this.#newTokens -= queued.newTokens
     this.#work -= queued.work
-    if (this.#first === null) this.#leftMicros = 0
+    this.#pendingMicros -= queued.micros
+    if (queued !== this.#head) return
+    let next = queued.next
+    while (next !== null && !next.counts) next = next.next
+    this.#setHead(next, now)
+    if (next === null) this.#leftMicros = 0
+  }
+
+  #setHead(head: QueuedPrefill | null, now: number): void {
+    this.#head = head
+    this.#headSince = now
   }
 }
 
@@ -187,6 +245,17 @@ function setStale(queued: QueuedPrefill, now: number): void {
 
 function microsAfter(queued: QueuedPrefill): number {
   let micros = 0
-  for (let later = queued.next; later !== null; later = later.next) micros += later.micros
+  for (let later = queued.next; later !== null; later = later.next) if (later.counts) micros += later.micros
+  return micros
+}
+
+/** Of the first that counts, and of those that may come out of the same step of the engine. */
+function stepMicros(head: QueuedPrefill): number {
+  let micros = 0
+  let tokens = 0
+  for (let one: QueuedPrefill | null = head; one !== null && (one === head || tokens + one.newTokens <= STRETCH_TOKENS); one = one.next) {
+    tokens += one.newTokens
+    micros += one.micros
+  }
   return micros
 }

@@ -193,6 +193,7 @@ export class RoutingBooks implements Books {
     const { engine, part } = leg
     const book = this.#book(engine)
     const prefills = part !== 'decode'
+    book.queue.settle(now)
     const cached = reading.cached(engine)
     const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
     const believed = {
@@ -204,7 +205,13 @@ export class RoutingBooks implements Books {
       ttftMs: prefills ? reading.forecast(engine).ttftMs : null,
       adapterFit: book.adapters.fit(admission.adapter),
     }
-    const prefill = { newTokens: newTokens(size), work: prefillWork(size.promptTokens, size.cachedTokens), seconds: queueSeconds(book.law(now), size) }
+    const prefill = {
+      newTokens: newTokens(size),
+      work: prefillWork(size.promptTokens, size.cachedTokens),
+      seconds: queueSeconds(book.law(now), size),
+      // A prefill leg's own answer tells of its end.
+      shows: part === 'prefill' || admission.streams,
+    }
     const queued = prefills ? book.queue.add(prefill, now) : null
     const live = this.#active.add(book.number, reading.shape, part !== 'decode' && shares(book, engine))
     book.requests += 1

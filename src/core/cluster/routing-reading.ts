@@ -127,6 +127,7 @@ export class RoutingReading implements Reading {
       const { seat } = engines[at]!
       const book = of(engines[at]!)
       const { queue } = book
+      queue.settle(now)
       seat.queuedPrefills = queue.length
       seat.queuedPrefillTokens = queue.newTokens
       seat.queuedWork = queue.work

@@ -108,6 +108,7 @@ export class GatewayRouter implements ReplayRouter {
       configVersion: 1,
       model: POOL,
       promptTokens: job.promptTokens,
+      streams: true,
       tokenSource: 'exact',
       blocks: job.blocks,
       session: job.request.session,
