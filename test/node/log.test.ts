@@ -1,3 +1,6 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, existsSync, openSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { openLog } from '../../src/platform/node/log.ts'
 
@@ -23,5 +26,71 @@ describe('the log', () => {
   it('tells an error with its causes', () => {
     const error = new TypeError('outer', { cause: new Error('inner') })
     expect(logged({ error })[0]).toMatchObject({ error: { message: 'TypeError: outer <- Error: inner' } })
+  })
+})
+
+describe('the log of a process', () => {
+  const script = (body: string): string => `
+const { openLog } = await import(${JSON.stringify(new URL('../../src/platform/node/log.ts', import.meta.url).href)})
+// As the command line does: the runtime then makes a pipe one that does not block.
+process.stdout.on('error', () => {})
+const log = openLog('info')
+const say = (word) => process.stderr.write(word + '\\n')
+${body}`
+
+  function started(body: string, stdout: 'pipe' | number): { readonly child: ChildProcess; heard(word: string): Promise<string> } {
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script(body)], { stdio: ['pipe', stdout, 'pipe'] })
+    let said = ''
+    child.stderr!.setEncoding('utf8').on('data', (text: string) => (said += text))
+    return {
+      child,
+      async heard(word) {
+        while (!said.includes(word) && child.exitCode === null) await new Promise((resolve) => setTimeout(resolve, 10))
+        return said
+      },
+    }
+  }
+
+  it('whose reader stands still waits for nobody, loses whole lines only, and says how many', async () => {
+    const { child, heard } = started(
+      `for (let n = 0; n < 40_000; n++) log.info('one', { n, text: 'x'.repeat(50) })
+say('logged')
+process.stdin.on('data', () => log.info('late')).on('end', () => process.exit(0))`,
+      'pipe',
+    )
+    await heard('logged')
+    let text = ''
+    child.stdout!.setEncoding('utf8').on('data', (piece: string) => (text += piece))
+    let asked = 0
+    while (!text.includes('log_dropped')) {
+      child.stdin!.write('.')
+      asked += 1
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    child.stdin!.end()
+    await once(child, 'close')
+    const lines = text.trimEnd().split('\n').map((line) => JSON.parse(line) as { event: string; n?: number; lines?: number })
+    const numbers = lines.flatMap(({ n }) => n ?? [])
+    expect(numbers).toEqual(numbers.map((_, at) => at))
+    expect(numbers.length).toBeGreaterThan(100)
+    const dropped = lines.reduce((sum, { lines: lost = 0 }) => sum + lost, 0)
+    expect(numbers.length + dropped).toBeGreaterThanOrEqual(40_000)
+    expect(numbers.length + dropped).toBeLessThanOrEqual(40_000 + asked)
+  })
+
+  it('ends with its last line, where a reader is only slow', async () => {
+    const { child } = started(`for (let n = 0; n < 5000; n++) log.info('one', { n, text: 'x'.repeat(50) })\nprocess.exit(0)`, 'pipe')
+    let text = ''
+    child.stdout!.setEncoding('utf8').on('data', (piece: string) => (text += piece))
+    await once(child, 'close')
+    expect(text.trimEnd().split('\n').map((line) => (JSON.parse(line) as { n: number }).n)).toEqual(Array.from({ length: 5000 }, (_, n) => n))
+  })
+
+  it.runIf(existsSync('/dev/full'))('that finds no room on its disk fails nobody, and is said once', async () => {
+    const full = openSync('/dev/full', 'w')
+    const { child, heard } = started(`for (let n = 0; n < 3; n++) log.info('one')\nsay('went on')`, full)
+    closeSync(full)
+    expect(await heard('went on')).toBe('The log cannot be written (ENOSPC): requests go on without it.\nwent on\n')
+    expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(0)
   })
 })

@@ -2,10 +2,7 @@
 import pino from 'pino'
 import type { LogConfig } from '../../config.ts'
 import type { Log } from '../../ports.ts'
-
-export interface LogTarget {
-  write(line: string): void
-}
+import { standardOutput, type LogTarget } from './standard-output.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -19,7 +16,7 @@ export function openLog(level: LogConfig['level'], target?: LogTarget, base: Fie
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    target ?? pino.destination({ dest: 1, sync: true }),
+    target ?? standardOutput(),
   )
   // Most events of a busy gateway are below the level: they must cost nothing.
   const at =

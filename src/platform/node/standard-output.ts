@@ -1,0 +1,105 @@
+/** Where the log goes: nobody may read it, and its disk may be full. No request waits or fails for that. */
+import { writeSync } from 'node:fs'
+
+export interface LogTarget {
+  write(line: string): void
+}
+
+/** What waits for a reader; lines beyond are dropped. */
+const WAITING_BYTES = 2 ** 20
+const RETRY_MS = 50
+/** At the end of the process a slow reader has this long. */
+const LAST_MS = 250
+
+let output: StandardOutput | null = null
+
+/** Standard output, one for all logs of the process. */
+export function standardOutput(): LogTarget {
+  output ??= new StandardOutput()
+  return output
+}
+
+/** Lines stay whole and in order; a line says how many are missing. */
+class StandardOutput implements LogTarget {
+  #waiting: Uint8Array[] = []
+  #bytes = 0
+  #dropped = 0
+  #retries = false
+  /** Said so already. */
+  #failing = false
+
+  constructor() {
+    process.once('exit', () => this.#end())
+  }
+
+  write(line: string): void {
+    if (this.#waiting.length > 0) return this.#wait(Buffer.from(line))
+    const written = this.#written(line)
+    if (written === line.length) return
+    const rest = Buffer.from(line).subarray(written)
+    if (rest.length > 0) this.#wait(rest)
+  }
+
+  #wait(line: Uint8Array): void {
+    // The rest of one that has begun is never dropped.
+    if (this.#waiting.length > 0 && this.#bytes + line.length > WAITING_BYTES) this.#dropped += 1
+    else {
+      this.#waiting.push(line)
+      this.#bytes += line.length
+    }
+    this.#retryLater()
+  }
+
+  #flush(): void {
+    this.#retries = false
+    let rest: Uint8Array = Buffer.concat(this.#waiting)
+    for (let written = -1; rest.length > 0 && written !== 0; rest = rest.subarray(written)) written = this.#written(rest)
+    this.#waiting = rest.length === 0 ? [] : [rest]
+    this.#bytes = rest.length
+    if (rest.length > 0) return this.#retryLater()
+    this.#failing = false
+    if (this.#dropped === 0) return
+    const lines = this.#dropped
+    this.#dropped = 0
+    this.write(`${JSON.stringify({ level: 'warn', time: new Date().toISOString(), lines, event: 'log_dropped' })}\n`)
+  }
+
+  /** Nothing is run any more: waiting is all there is. */
+  #end(): void {
+    const clock = new Int32Array(new SharedArrayBuffer(4))
+    for (let waitedMs = 0; this.#waiting.length > 0; waitedMs += 10) {
+      this.#flush()
+      if (this.#failing || waitedMs >= LAST_MS) return
+      Atomics.wait(clock, 0, 0, 10)
+    }
+  }
+
+  #retryLater(): void {
+    if (this.#retries) return
+    this.#retries = true
+    setTimeout(() => this.#flush(), RETRY_MS).unref()
+  }
+
+  /** Bytes that were taken; 0: none, now. */
+  #written(text: string | Uint8Array): number {
+    try {
+      return typeof text === 'string' ? writeSync(1, text) : writeSync(1, text)
+    } catch (error) {
+      const { code = 'unknown error' } = error as NodeJS.ErrnoException
+      // A pipe that is full: its reader may be slow.
+      if (code !== 'EAGAIN' && !this.#failing) {
+        this.#failing = true
+        complain(`The log cannot be written (${code}): requests go on without it.\n`)
+      }
+      return 0
+    }
+  }
+}
+
+function complain(text: string): void {
+  try {
+    writeSync(2, text)
+  } catch {
+    // Nobody is left to tell.
+  }
+}
