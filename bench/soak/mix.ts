@@ -44,18 +44,20 @@ const PATIENCE_MS = 15_000
 
 interface Target {
   readonly url: string
+  /** null: none is asked for. */
+  readonly key: string | null
   readonly agent: http.Agent
   readonly random: () => number
 }
 
 /** Sends one request of a kind and waits until it is over for the client. Never rejects; says how it ended. */
-export function exchange(kind: Kind, { url, agent, random }: Target): Promise<string> {
+export function exchange(kind: Kind, { url, key, agent, random }: Target): Promise<string> {
   const body = bodyOf(kind, random)
   return new Promise((resolve) => {
     const request = http.request(`${url}/v1/chat/completions`, {
       agent,
       method: 'POST',
-      headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
+      headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), ...(key === null ? {} : { authorization: `Bearer ${key}` }) },
     })
     let impatient = false
     const patience = setTimeout(() => {

@@ -1,0 +1,34 @@
+/** What the books say is still going on. */
+import { ADMIN_KEY } from './document.ts'
+
+export interface Ledger {
+  readonly bookings: number
+  readonly blocks: number
+  readonly prefillS: number
+}
+
+interface FleetView {
+  readonly pools: readonly { readonly bookings: number | null; readonly engines: readonly { readonly requests: number; readonly active_blocks: number; readonly queued_prefill_s: number }[] }[]
+}
+
+export const asked = (url: string): Promise<Response> => fetch(url, { headers: { authorization: `Bearer ${ADMIN_KEY}` } })
+
+/** Of all pools that this gateway has now. NaN where a pool could not be asked. */
+export async function fleetLedger(url: string): Promise<Ledger> {
+  const { pools } = (await (await asked(`${url}/v1/firstlight/fleet`)).json()) as FleetView
+  return added(
+    pools.map(({ bookings, engines }) => ({
+      bookings: (bookings ?? NaN) + sum(engines, ({ requests }) => requests),
+      blocks: sum(engines, (engine) => engine.active_blocks),
+      prefillS: sum(engines, (engine) => engine.queued_prefill_s),
+    })),
+  )
+}
+
+export const added = (ledgers: readonly Ledger[]): Ledger => ({
+  bookings: sum(ledgers, ({ bookings }) => bookings),
+  blocks: sum(ledgers, ({ blocks }) => blocks),
+  prefillS: sum(ledgers, ({ prefillS }) => prefillS),
+})
+
+const sum = <One>(all: readonly One[], of: (one: One) => number): number => all.reduce((total, one) => total + of(one), 0)

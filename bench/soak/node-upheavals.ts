@@ -1,0 +1,130 @@
+/** The gateway on Node that does not stay as it is: threads are killed, and new processes with other configurations take over. */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { servingFlags } from '../../bin/serving-flags.mjs'
+import { guard, rssBytes } from '../proxy/processes.ts'
+import { changedDocument, keyOf } from './document.ts'
+import { fleetLedger, type Ledger } from './ledger.ts'
+import type { Subject } from './subjects.ts'
+
+/** Longer than a process may take to end its streams: first bytes and silences have limits below that. */
+const DRAIN_MS = 20_000
+
+/** What faults of engines and the killing of threads come to. */
+const EXPECTED = /"event":"thread_ended"|"reason":"(?:no_engine|engines_full|engine_unreachable|engine_timeout)"/
+
+/** One process of several in the life of a deployment. */
+interface Served {
+  readonly url: string
+  readonly process: ChildProcess
+  /** Resolves when it has gone after a SIGTERM. */
+  end(): Promise<void>
+}
+
+export class NodeUpheavals implements Subject {
+  readonly complaints: string[] = []
+  readonly #urls: readonly string[]
+  readonly #workers: number
+  readonly #folder = mkdtempSync(join(tmpdir(), 'firstlight-soak-'))
+  readonly #ending: Promise<void>[] = []
+  #serving!: Served
+  #turn = 0
+
+  static async start(urls: readonly string[], workers: number, random: () => number): Promise<NodeUpheavals> {
+    const subject = new NodeUpheavals(urls, workers)
+    await subject.#deploy(random)
+    return subject
+  }
+
+  private constructor(urls: readonly string[], workers: number) {
+    this.#urls = urls
+    this.#workers = workers
+  }
+
+  target(): string {
+    return this.#serving.url
+  }
+
+  get key(): string {
+    // As clients do, they learn of a new key later than the gateway.
+    return keyOf(Math.max(1, this.#turn - 1))
+  }
+
+  rss(): number {
+    return rssBytes(this.#serving.process.pid!)
+  }
+
+  async upheave(random: () => number): Promise<string> {
+    if (this.#workers > 1 && random() < 0.6) {
+      this.#serving.process.send('kill')
+      return 'thread killed'
+    }
+    const before = this.#serving
+    await this.#deploy(random)
+    this.#ending.push(before.end())
+    return `configuration ${this.#turn}`
+  }
+
+  /** Of the process that serves. Those before it have ended, which only those do whose streams have. */
+  async ledger(): Promise<Ledger> {
+    await Promise.all(this.#ending)
+    return fleetLedger(this.#serving.url)
+  }
+
+  async stop(): Promise<void> {
+    await this.#serving.end()
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  async #deploy(random: () => number): Promise<void> {
+    const turn = ++this.#turn
+    const file = join(this.#folder, `firstlight-${turn}.yaml`)
+    const changed = changedDocument(this.#urls, turn, random) as { readonly limits: object }
+    writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', workers: this.#workers, ...changed, limits: { ...changed.limits, drain_ms: DRAIN_MS } }))
+    this.#serving = await this.#serve(file)
+  }
+
+  async #serve(file: string): Promise<Served> {
+    const child = spawn(process.execPath, [...servingFlags, fileURLToPath(new URL('served.ts', import.meta.url)), 'serve', '--config', file], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] })
+    const stop = guard(child)
+    let wasCut: unknown = 'nothing said of it'
+    child.stderr!.on('data', (bytes) => this.complaints.push(`stderr: ${String(bytes)}`))
+    const url = new Promise<string>((resolve, reject) => {
+      createInterface(child.stdout!).on('line', (line) => {
+        const said = this.#read(line)
+        if (said?.['event'] === 'listening') resolve(String(said['url']))
+        if (said?.['event'] === 'stopped') wasCut = said['cut']
+      })
+      child.once('exit', (code) => reject(new Error(`the gateway ended with ${code} before it listened: ${this.complaints.join('\n')}`)))
+    })
+    const gone = once(child, 'exit')
+    return {
+      url: await url,
+      process: child,
+      end: async () => {
+        stop()
+        const [code, signal] = await gone
+        if (code !== 0) this.complaints.push(`the gateway ended with ${code ?? signal}`)
+        if (wasCut !== false) this.complaints.push(`streams were cut at the end: ${wasCut}`)
+      },
+    }
+  }
+
+  /** Every line is a JSON object of its own, and holds no key. */
+  #read(line: string): Record<string, unknown> | null {
+    if (/soak-(?:admin-)?key/.test(line)) this.complaints.push(`a key in the log: ${line}`)
+    try {
+      const said = JSON.parse(line) as Record<string, unknown>
+      if (said['level'] === 'error' && !EXPECTED.test(line)) this.complaints.push(line)
+      return said
+    } catch {
+      this.complaints.push(`no JSON in the log: ${line}`)
+      return null
+    }
+  }
+}

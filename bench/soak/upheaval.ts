@@ -1,0 +1,6 @@
+/** What happens to the object of one pool. */
+export interface Upheaval {
+  readonly kind: 'evicted' | 'alarms lost' | 'clock set'
+  /** How long alarms are lost, or how far the clock is set. */
+  readonly ms: number
+}

@@ -1,0 +1,132 @@
+/** The gateway on Workers that does not stay as it is: two edges with one object, which is evicted, loses its alarms and is told wrong times. */
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
+import type { ClusterDigest } from '../../src/core/cluster/contract.ts'
+import { rssBytes } from '../proxy/processes.ts'
+import { changedDocument, keyOf, POOLS } from './document.ts'
+import { added, type Ledger } from './ledger.ts'
+import type { Subject } from './subjects.ts'
+import type { Upheaval } from './upheaval.ts'
+
+/** A booking whose edge died before the clock was set back lapses that much later. */
+const CLOCK_MS = 20_000
+/** What faults of engines come to. */
+const ENGINES_FAILED = /"reason":"(?:no_engine|engines_full|engine_unreachable|engine_timeout)"/
+/** As `objectName` of src/platform/workers has it. */
+const OBJECTS = POOLS.map((pool) => `cluster:soak:${pool}:g1`)
+/** The first looks for a configuration every half second, the other every two: between, they differ. */
+const HASTE = { firstlight: '60', other: '15' } as const
+
+export class WorkersUpheavals implements Subject {
+  readonly complaints: string[] = []
+  readonly #urls: readonly string[]
+  readonly #runtime: Miniflare
+  #edges: readonly string[] = []
+  #next = 0
+  #turn = 0
+
+  static async start(urls: readonly string[], random: () => number): Promise<WorkersUpheavals> {
+    const subject = new WorkersUpheavals(urls, await bundled())
+    await subject.#open(random)
+    return subject
+  }
+
+  private constructor(urls: readonly string[], script: string) {
+    this.#urls = urls
+    const date = /^compatibility_date = "(.*)"$/m.exec(readFileSync(new URL('../../wrangler.toml', import.meta.url), 'utf8'))![1]!
+    const edge = (name: keyof typeof HASTE) => ({
+      name,
+      modules: true,
+      script,
+      compatibilityDate: date,
+      compatibilityFlags: ['enable_request_signal'],
+      kvNamespaces: { CONFIG: 'config' },
+      bindings: { HASTE: HASTE[name] },
+      durableObjects: Object.fromEntries(Object.entries({ CLUSTER: 'ClusterObject', TTFT: 'TtftObject' }).map(([binding, className]) => [binding, { className, useSQLite: true, ...(name === 'other' ? { scriptName: 'firstlight' } : {}) }])),
+      unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
+    })
+    const options = convertV4MiniflareOptions({ workers: [edge('firstlight'), edge('other')], cf: false, host: '127.0.0.1', port: 0 } as Parameters<typeof convertV4MiniflareOptions>[0])
+    const logs = { logRequests: false, log: new Log(LogLevel.NONE), handleStructuredLogs: (line: { level: string; message: string }) => this.#hear(line) }
+    this.#runtime = new Miniflare({ ...options, ...logs } as ConstructorParameters<typeof Miniflare>[0])
+  }
+
+  /** Now one edge, now the other. */
+  target(): string {
+    return this.#edges[this.#next++ % this.#edges.length]!
+  }
+
+  get key(): string {
+    return keyOf(Math.max(1, this.#turn - 1))
+  }
+
+  rss(): number {
+    // workerd is a child of this process.
+    return rssBytes(process.pid) - process.memoryUsage.rss()
+  }
+
+  async upheave(random: () => number): Promise<string> {
+    const choice = random()
+    if (choice < 0.3) return this.#configure(random)
+    if (choice < 0.65) return this.#upset({ kind: 'evicted', ms: 0 }, random)
+    if (choice < 0.8) return this.#upset({ kind: 'alarms lost', ms: 5_000 }, random)
+    return this.#upset({ kind: 'clock set', ms: Math.round((random() - 0.5) * 2 * CLOCK_MS) }, random)
+  }
+
+  async ledger(): Promise<Ledger> {
+    const digests = await Promise.all(OBJECTS.map(async (name) => (await fetch(`${this.#edges[0]}/_soak/digest?object=${encodeURIComponent(name)}`)).json() as Promise<ClusterDigest>))
+    return added(
+      digests.flatMap(({ bookings, engines }) => [
+        { bookings, blocks: 0, prefillS: 0 },
+        ...engines.map((engine) => ({ bookings: engine.requests, blocks: engine.activeBlocks, prefillS: engine.queuedPrefillS })),
+      ]),
+    )
+  }
+
+  async stop(): Promise<void> {
+    await this.#runtime.dispose()
+  }
+
+  async #open(random: () => number): Promise<void> {
+    await this.#runtime.ready
+    await this.#configure(random)
+    const urls = await Promise.all(Object.keys(HASTE).map((name) => this.#runtime.unsafeGetDirectURL(name)))
+    this.#edges = urls.map((url) => url.toString().replace(/\/$/, ''))
+  }
+
+  async #configure(random: () => number): Promise<string> {
+    const turn = this.#turn + 1
+    // Miniflare's types lose this one's methods where the types of Workers are not loaded.
+    const namespace = (await this.#runtime.getKVNamespace('CONFIG', 'firstlight')) as unknown as { put(name: string, value: string): Promise<void> }
+    await namespace.put('firstlight.yaml', JSON.stringify(changedDocument(this.#urls, turn, random)))
+    this.#turn = turn
+    return `configuration ${turn}`
+  }
+
+  async #upset(upheaval: Upheaval, random: () => number): Promise<string> {
+    const name = OBJECTS[Math.floor(random() * OBJECTS.length)]!
+    await fetch(`${this.#edges[0]}/_soak/upset?object=${encodeURIComponent(name)}`, { method: 'POST', body: JSON.stringify(upheaval) })
+    return `${name} ${upheaval.kind} ${upheaval.ms}`
+  }
+
+  #hear({ level, message }: { readonly level: string; readonly message: string }): void {
+    if (/soak-(?:admin-)?key/.test(message)) this.complaints.push(`a key in the log: ${message}`)
+    if (level === 'error' && !ENGINES_FAILED.test(message)) this.complaints.push(message)
+  }
+}
+
+async function bundled(): Promise<string> {
+  const { outputFiles } = await build({
+    entryPoints: [fileURLToPath(new URL('worker.ts', import.meta.url))],
+    bundle: true,
+    write: false,
+    format: 'esm',
+    target: 'es2024',
+    conditions: ['workerd', 'worker', 'browser'],
+    external: ['cloudflare:*'],
+    define: { 'import.meta.bare': 'true' },
+    logLevel: 'silent',
+  })
+  return outputFiles[0]!.text
+}
