@@ -127,7 +127,7 @@ function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMea
     session: sessionOf(understood, route),
     priority: caller.allowOverrides ? (wishes.priority ?? fields.priority ?? 0) : 0,
     expectedOutputTokens: wishes.expected_output_tokens ?? null,
-    streams: fields.stream === true,
+    streams: understood.endpoint.streams && fields.stream === true,
     tenant: caller.tenant,
     overrides: overridesOf(wishes),
     hints: null,
