@@ -1,5 +1,5 @@
 /** docs/metrics.md and the Grafana dashboard, made from the one table of metrics. */
-import { BUCKETS_S, METRICS, NAMED_STAGES, type Metric } from '../src/telemetry/metrics.ts'
+import { BUCKETS_S, METRICS, NAMED_STAGES, OWN_COUNTS, type Metric } from '../src/telemetry/metrics.ts'
 
 const head = `# Metrics
 
@@ -19,7 +19,8 @@ scrape_configs:
 * **Labels** are names of your configuration (model, cluster, engine) and of closed lists. No address, no key and nothing a client sent is in them.
 * **What is not known has no sample**, rather than a zero.
 * **On Node** one process counts its own requests. **On Workers** the text is made of what the objects know, so every isolate shows the same:
-  what comes from ended requests needs \`ttft: { enabled: true }\` there and is up to some seconds late; the rest is there without it.
+  what comes from ended requests needs \`ttft: { enabled: true }\` there and is up to some seconds late; the rest is there without it. Counts that
+  only a gateway itself could tell (${OWN_COUNTS.map(({ name }) => `\`${name}\``).join(', ')}) are not: each isolate would tell of its own.
 * **After a restart** counters begin at zero, as Prometheus expects; on Workers those of ended requests outlast an eviction.
 * **Names are bounded.** More than 5,000 engines share the name \`other\`. Once there are more than 1,000 names, those that served nothing for a day are not
   shown, and forgotten after another; an engine that comes back then begins at zero. No counter ever falls while it is shown.
@@ -41,7 +42,8 @@ Stages of \`firstlight_stage_seconds\`: \`edge\` (reading and checking), \`token
   return `${head}${rows.join('\n')}\n${stages}`
 }
 
-function labelsOf(metric: Metric): string[] {
+/** The labels each of its samples has, in order; `le` goes without saying. */
+export function labelsOf(metric: Metric): string[] {
   const engine = ['model', 'cluster', 'engine']
   switch (metric.from) {
     case 'engine':
@@ -54,6 +56,8 @@ function labelsOf(metric: Metric): string[] {
       return metric.label === undefined ? engine : [...engine, metric.label]
     case 'duration':
       return metric.stage === null ? [...engine, 'stage'] : ['gen_ai_request_model', 'cluster', 'engine']
+    case 'gateway_counts':
+      return [metric.label]
     case 'gateway':
       return []
   }
@@ -120,6 +124,8 @@ function queries(metric: Metric): { readonly expr: string; readonly legend: stri
       const by = metric.stage === null ? 'stage' : 'cluster'
       return ['0.5', '0.95', '0.99'].slice(0, metric.stage === null ? 1 : 3).map((q) => ({ expr: `histogram_quantile(${q}, sum by (le, ${by}) (rate(${name}_bucket${filter}[5m])))`, legend: `{{${by}}} p${Math.round(Number(q) * 100)}` }))
     }
+    case 'gateway_counts':
+      return [{ expr: `sum by (${metric.label}) (rate(${name}[5m]))`, legend: `{{${metric.label}}}` }]
     case 'gateway':
       return [{ expr: metric.type === 'counter' ? `rate(${name}[5m])` : name, legend: '{{instance}}' }]
   }

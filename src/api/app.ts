@@ -41,7 +41,7 @@ const MODELS = '/v1/models/'
 const serving =
   (door: Door, shape: ErrorShape, handle: (incoming: Incoming) => Response | Promise<Response>): Serve =>
   (asked, scope) =>
-    guarded(new Incoming(asked, scope, door.ports, shape), door.ports, handle)
+    guarded(new Incoming(asked, scope, door.ports, shape), door.ports, handle, door.telemetry.refused)
 
 /** What goes to engines, by path, all of it POST. A platform that finds the path by itself may call these without the app. */
 export function enginePosts(door: Door): ReadonlyMap<string, Serve> {

@@ -26,6 +26,7 @@ export interface Shared {
 export interface Counted {
   readonly droppedRecords: number
   readonly droppedSpans: number
+  readonly refusals: Readonly<Record<string, number>>
   /** By pool, in the order of the configuration; null: none are made. */
   readonly lookups: readonly (LookupCounts | null)[]
 }
@@ -37,13 +38,15 @@ export async function answerFellow(door: Asked, question: FellowQuestion): Promi
   if (question.about === 'request') return door.recent.find(question.id)
   // Who counts wants what has ended to be in the rollups too.
   await door.telemetry.flush()
-  const { droppedRecords, droppedSpans } = door.telemetry
-  return { droppedRecords, droppedSpans, lookups: door.catalog.routes.map((route) => door.lookups.counts(route)) }
+  const { droppedRecords, droppedSpans, refusals } = door.telemetry
+  return { droppedRecords, droppedSpans, refusals, lookups: door.catalog.routes.map((route) => door.lookups.counts(route)) }
 }
 
 /** The counts of this gateway and all its fellows. */
 export async function countedByAll(door: Asked): Promise<Counted> {
   const own = answerFellow(door, { about: 'counts' }) as Promise<Counted>
+  // A Worker has none.
+  if (import.meta.bare) return own
   const others = (door.shared?.ask({ about: 'counts' }) ?? []) as readonly Counted[] | Promise<readonly Counted[]>
   return (await others).reduce(sum, await own)
 }
@@ -64,6 +67,7 @@ export async function recentOfAll(door: Asked, id: string): Promise<RecentReques
 const sum = (a: Counted, b: Counted): Counted => ({
   droppedRecords: a.droppedRecords + b.droppedRecords,
   droppedSpans: a.droppedSpans + b.droppedSpans,
+  refusals: Object.fromEntries(Object.keys({ ...a.refusals, ...b.refusals }).map((reason) => [reason, (a.refusals[reason] ?? 0) + (b.refusals[reason] ?? 0)])),
   lookups: a.lookups.map((counts, at) => sumLookups(counts, b.lookups[at] ?? null)),
 })
 

@@ -1,5 +1,5 @@
 import type { GoneSignal, Log, Ports, RequestScope } from '../ports.ts'
-import { Failure } from '../failure.ts'
+import { Failure, type FailureReason } from '../failure.ts'
 import type { HeaderSource } from '../origin/headers.ts'
 import type { BodySource } from './body.ts'
 import { asFailure, isOurs, problemResponse, type ErrorShape } from './problem.ts'
@@ -68,8 +68,8 @@ export function split(url: string): { readonly path: string; readonly query: str
   return { path: url.slice(start, mark), query: url.slice(mark, end) }
 }
 
-/** Runs a handler, turns what it throws into an answer, and writes the one line of the log. */
-export async function guarded(incoming: Incoming, ports: Ports, handle: (incoming: Incoming) => Response | Promise<Response>): Promise<Response> {
+/** Runs a handler, turns what it throws into an answer, and writes the one line of the log. `refused` hears of what no one else will count. */
+export async function guarded(incoming: Incoming, ports: Ports, handle: (incoming: Incoming) => Response | Promise<Response>, refused: (reason: FailureReason) => void): Promise<Response> {
   try {
     const response = await handle(incoming)
     if (incoming.endsLater) incoming.line['head_ms'] ??= rounded(incoming.elapsedMs())
@@ -81,6 +81,7 @@ export async function guarded(incoming: Incoming, ports: Ports, handle: (incomin
     return response
   } catch (thrown) {
     const failure = asFailure(thrown)
+    if (!incoming.endsLater) refused(failure.reason)
     if (failure.cause !== undefined && isOurs(failure.reason)) {
       ports.log.error('request failed', { request_id: incoming.requestId, id: incoming.id, reason: failure.reason, error: failure.cause })
     }

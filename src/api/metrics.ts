@@ -2,7 +2,7 @@
 import type { ClusterDigest } from '../core/cluster/contract.ts'
 import { groupName, type RollupGroup, Rollups } from '../core/reports/rollups.ts'
 import { EXPOSITION_TYPE, exposition } from '../telemetry/exposition.ts'
-import type { GatewayFacts } from '../telemetry/metrics.ts'
+import type { OwnCounts } from '../telemetry/metrics.ts'
 import type { Door } from './door.ts'
 import { type Counted, countedByAll } from './fellows.ts'
 import type { Incoming } from './incoming.ts'
@@ -23,23 +23,21 @@ async function exposed(door: Door) {
   const answered = digests.filter((digest) => digest !== null)
   const engines = answered.flatMap((digest) => digest.engines)
   // First: it brings what has ended into the rollups.
-  const { droppedRecords, droppedSpans, lookups } = await countedByAll(door)
+  const counted = await countedByAll(door)
   return {
     digests: answered,
     rollups: await rollupsOf(door),
     gateway: {
       draining: door.draining,
-      droppedRecords,
-      droppedSpans,
       silentEngines: engines.filter(({ learned }) => learned !== undefined && learned.silentMiss !== null).length,
       unreachablePools: digests.length - answered.length,
-      lookups: totalsOf(lookups),
+      own: import.meta.bare ? null : { ...counted, lookups: totalsOf(counted.lookups) },
     },
   }
 }
 
 /** Of all pools, in fewer words. */
-function totalsOf(pools: Counted['lookups']): GatewayFacts['lookups'] {
+function totalsOf(pools: Counted['lookups']): OwnCounts['lookups'] {
   const sums = { made: 0, late: 0, failed: 0 }
   for (const counts of pools) {
     if (counts === null) continue

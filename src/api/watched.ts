@@ -41,9 +41,9 @@ export class Watch {
   }
 }
 
-/** 499 and 503 stand for answers that were never sent: the status of the failure itself is in the log. */
+/** What nobody foresaw is answered as such, unless nobody is left to answer. */
 function statusOf({ status, result }: ExchangeEnd): number {
-  return status ?? (result === 'client_gone' ? 499 : 503)
+  return status ?? (result === 'client_gone' ? 499 : 500)
 }
 
 function recordOf(exchange: Exchange, end: ExchangeEnd, { endedAt, path }: { readonly endedAt: number; readonly path: string }): RequestRecord {

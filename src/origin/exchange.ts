@@ -85,7 +85,7 @@ export interface ExchangeEnd {
     readonly notes: readonly string[]
     readonly predictedTtftMs: number | null
   } | null
-  /** null: there was no answer to pass on. */
+  /** Of the answer, or of the failure that was told instead; null: neither was foreseen. */
   readonly status: number | null
   readonly result: Result | 'refused'
   readonly usage: Usage | null

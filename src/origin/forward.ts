@@ -30,7 +30,8 @@ export async function forward(exchange: Exchange, ports: Ports, digests: Digests
   } catch (error) {
     const result = exchange.signal.aborted ? 'client_gone' : 'refused'
     if (result === 'refused') excuse(exchange, way)
-    exchange.onEnd?.({ served: null, status: null, result, usage: null, failedAttempts: failed.map(({ failure }) => failure), stages: stages.snapshot() })
+    const status = error instanceof Failure ? error.shape.status : null
+    exchange.onEnd?.({ served: null, status, result, usage: null, failedAttempts: failed.map(({ failure }) => failure), stages: stages.snapshot() })
     throw error
   }
 }

@@ -38,8 +38,13 @@ type Put = (suffix: string, labels: string, value: number) => void
 
 function write(metric: Metric, { digests, rollups, gateway }: Exposed, put: Put): void {
   switch (metric.from) {
-    case 'gateway':
-      return put('', '', metric.value(gateway))
+    case 'gateway': {
+      const value = metric.value(gateway)
+      return value === undefined ? undefined : put('', '', value)
+    }
+    case 'gateway_counts':
+      for (const [name, count] of Object.entries(metric.counts(gateway) ?? {})) put('', labelled({ [metric.label]: name }), count)
+      return
     case 'engine':
     case 'state':
       for (const digest of digests) writeEngines(metric, digest, put)

@@ -60,20 +60,36 @@ export interface DurationMetric extends Common {
 export interface GatewayMetric extends Common {
   readonly from: 'gateway'
   readonly type: 'gauge' | 'counter'
-  readonly value: (gateway: GatewayFacts) => number
+  readonly value: (gateway: GatewayFacts) => number | undefined
+}
+
+/** Counts of the gateway, one for each name of a closed list that has any. */
+export interface GatewayCountsMetric extends Common {
+  readonly from: 'gateway_counts'
+  readonly type: 'counter'
+  readonly label: string
+  readonly counts: (gateway: GatewayFacts) => Readonly<Record<string, number>> | undefined
 }
 
 export interface GatewayFacts {
   readonly draining: boolean
-  readonly droppedRecords: number
-  readonly droppedSpans: number
   readonly silentEngines: number
   readonly unreachablePools: number
+  /** null: no one gateway's counts say anything. */
+  readonly own: OwnCounts | null
+}
+
+/** What a gateway counts itself. */
+export interface OwnCounts {
+  readonly droppedRecords: number
+  readonly droppedSpans: number
+  /** Why requests were refused before any engine was chosen. */
+  readonly refusals: Readonly<Record<string, number>>
   /** How lookups of what LMCache holds ended, over all pools. */
   readonly lookups: { readonly made: number; readonly late: number; readonly failed: number }
 }
 
-export type Metric = EngineMetric | StateMetric | DecisionMetric | CountMetric | DurationMetric | GatewayMetric
+export type Metric = EngineMetric | StateMetric | DecisionMetric | CountMetric | DurationMetric | GatewayMetric | GatewayCountsMetric
 
 /** Seconds; those of vLLM's `time_to_first_token_seconds`. */
 export const BUCKETS_S = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560] as const
@@ -81,6 +97,18 @@ export const BUCKETS_S = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25,
 const flag = (value: boolean): number => (value ? 1 : 0)
 const gauge = (name: string, help: Words, value: EngineMetric['value'], panel?: string): EngineMetric => ({ from: 'engine', type: 'gauge', name: `firstlight_engine_${name}`, help, value, ...(panel === undefined ? {} : { panel }) })
 const total = (name: string, help: Words, value: EngineMetric['value'], panel?: string): EngineMetric => ({ ...gauge(name, help, value, panel), type: 'counter' })
+
+/** `GatewayFacts.own`. The Worker's build has none of it: a scrape asks any isolate, and each would tell of its own. */
+export const OWN_COUNTS: readonly Metric[] = import.meta.bare
+  ? []
+  : [
+      { from: 'gateway_counts', type: 'counter', name: 'firstlight_door_refusals_total', help: 'Requests refused before any engine was chosen, by reason: wrong keys, unknown models, bodies that make no sense.', label: 'reason', counts: (g) => g.own?.refusals, panel: 'Requests' },
+      { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_total', help: 'Lookups of what LMCache holds, however they ended.', value: (g) => g.own?.lookups.made },
+      { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_late_total', help: 'Lookups given up when their budget was spent.', value: (g) => g.own?.lookups.late },
+      { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_failed_total', help: 'Lookups that failed, or were not made because others had.', value: (g) => g.own?.lookups.failed },
+      { from: 'gateway', type: 'counter', name: 'firstlight_dropped_records_total', help: 'Records of requests that nobody took in time.', value: (g) => g.own?.droppedRecords },
+      { from: 'gateway', type: 'counter', name: 'firstlight_dropped_spans_total', help: 'Requests whose spans the collector did not take.', value: (g) => g.own?.droppedSpans },
+    ]
 
 /** Stages with a metric of their own; all others are in `firstlight_stage_seconds`. */
 export const METRICS: readonly Metric[] = [
@@ -126,6 +154,7 @@ export const METRICS: readonly Metric[] = [
   { from: 'count', type: 'counter', name: 'firstlight_prompt_tokens_total', help: import.meta.bare || 'Prompt tokens, as engines counted.', count: 'prompt_tokens', panel: 'Requests' },
   { from: 'count', type: 'counter', name: 'firstlight_generation_tokens_total', help: import.meta.bare || 'Output tokens, as engines counted.', count: 'output_tokens', panel: 'Requests' },
   { from: 'count', type: 'counter', name: 'firstlight_prompt_tokens_cached_total', help: import.meta.bare || 'Prompt tokens that engines had cached.', count: 'cached_tokens', panel: 'Cache' },
+  { from: 'count', type: 'counter', name: 'firstlight_prompt_tokens_judged_total', help: import.meta.bare || 'Prompt tokens of requests whose engine said how many it had cached: what the cached ones are a share of.', count: 'judged_prompt_tokens', panel: 'Cache' },
   { from: 'duration', type: 'histogram', name: 'gen_ai_server_time_to_first_token_seconds', help: import.meta.bare || 'From the request’s arrival to the first byte of its stream.', stage: 'ttft', panel: 'TTFT' },
   { from: 'duration', type: 'histogram', name: 'gen_ai_server_time_per_output_token_seconds', help: import.meta.bare || 'Of each output token after the first.', stage: 'output_token', panel: 'Requests' },
   { from: 'duration', type: 'histogram', name: 'gen_ai_server_request_duration_seconds', help: import.meta.bare || 'From the request’s arrival to the end of its answer.', stage: 'duration', panel: 'Requests' },
@@ -135,11 +164,7 @@ export const METRICS: readonly Metric[] = [
   { from: 'gateway', type: 'gauge', name: 'firstlight_draining', help: import.meta.bare || 'Is this gateway shutting down?', value: (g) => flag(g.draining) },
   { from: 'gateway', type: 'gauge', name: 'firstlight_unreachable_pools', help: import.meta.bare || 'Pools whose cluster object did not answer this scrape.', value: (g) => g.unreachablePools },
   { from: 'gateway', type: 'gauge', name: 'firstlight_silent_miss_engines', help: import.meta.bare || 'Engines with the silent-miss alarm.', value: (g) => g.silentEngines },
-  { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_total', help: import.meta.bare || 'Lookups of what LMCache holds, however they ended.', value: (g) => g.lookups.made },
-  { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_late_total', help: import.meta.bare || 'Lookups given up when their budget was spent.', value: (g) => g.lookups.late },
-  { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_failed_total', help: import.meta.bare || 'Lookups that failed, or were not made because others had.', value: (g) => g.lookups.failed },
-  { from: 'gateway', type: 'counter', name: 'firstlight_dropped_records_total', help: import.meta.bare || 'Records of requests that nobody took in time.', value: (g) => g.droppedRecords },
-  { from: 'gateway', type: 'counter', name: 'firstlight_dropped_spans_total', help: import.meta.bare || 'Spans the collector did not take.', value: (g) => g.droppedSpans },
+  ...OWN_COUNTS,
 ]
 
 /** Stages that are shown by metrics of their own. */

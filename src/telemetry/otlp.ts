@@ -36,7 +36,8 @@ function spansOf({ trace, record }: Traced): unknown[] {
     startTimeUnixNano: nanos(of.from),
     endTimeUnixNano: nanos(Math.max(of.from, of.to)),
     attributes: attributes(of.values),
-    ...(record.status >= 500 && of.kind !== KIND_INTERNAL ? { status: { code: STATUS_ERROR } } : {}),
+    // A stream that broke had begun with a 200.
+    ...((record.status >= 500 || record.result === 'engine_failed') && of.kind !== KIND_INTERNAL ? { status: { code: STATUS_ERROR } } : {}),
   })
   const request = {
     ...span(spanId, parentId, { name: `${operationOf(record.path)} ${record.model}`, kind: KIND_SERVER, from: receivedAt, to: endedAt, values: requestValues(record) }),
@@ -54,6 +55,7 @@ function spansOf({ trace, record }: Traced): unknown[] {
 function requestValues({ path, model, id, requestId, status, usage, stages, result, stream }: RequestRecord): Values {
   return {
     'gen_ai.operation.name': operationOf(path),
+    'gen_ai.provider.name': 'vllm',
     'gen_ai.request.model': model,
     'gen_ai.request.id': requestId,
     'gen_ai.usage.input_tokens': usage?.promptTokens,
@@ -93,15 +95,16 @@ function attributes(values: Values): unknown[] {
   const out: unknown[] = []
   for (const [key, value] of Object.entries(values)) {
     if (value === null || value === undefined || (Array.isArray(value) && value.length === 0)) continue
-    out.push({ key, value: valueOf(value as string | number | boolean | readonly string[]) })
+    out.push({ key, value: valueOf(key, value as string | number | boolean | readonly string[]) })
   }
   return out
 }
 
-function valueOf(value: string | number | boolean | readonly string[]): unknown {
+/** Times are doubles also when they are whole: stores keep one type a name, and refuse the other. */
+function valueOf(key: string, value: string | number | boolean | readonly string[]): unknown {
   if (typeof value === 'string') return { stringValue: value }
   if (typeof value === 'boolean') return { boolValue: value }
-  if (typeof value === 'number') return Number.isInteger(value) ? { intValue: String(value) } : { doubleValue: value }
+  if (typeof value === 'number') return Number.isInteger(value) && !/_ms$|latency/.test(key) ? { intValue: String(value) } : { doubleValue: value }
   return { arrayValue: { values: value.map((one) => ({ stringValue: one })) } }
 }
 

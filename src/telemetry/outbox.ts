@@ -19,6 +19,9 @@ const MAX_BATCH = 500
 const LOST_AFTER_MS = 10_000
 const MAX_TRIES = 5
 
+/** Thrown by `send`: the batch will never be taken, so it is not sent again. */
+export class Unwanted extends Error {}
+
 export class Outbox<Item> {
   readonly #options: OutboxOptions<Item>
   #waiting: Item[] = []
@@ -66,7 +69,7 @@ export class Outbox<Item> {
     } catch (error) {
       this.#tries++
       log.warn('outbox_stuck', { outbox: name, tries: this.#tries, waiting: this.#waiting.length, error })
-      if (this.#tries >= MAX_TRIES) this.#giveUp()
+      if (this.#tries >= MAX_TRIES || error instanceof Unwanted) this.#giveUp()
     } finally {
       this.#sendingSince = null
     }

@@ -1,9 +1,10 @@
 /** What becomes of a request that has ended: its record goes to the reports and rollups, its spans to the collector. */
 import type { RequestRecord } from '../core/reports/record.ts'
 import type { TracesConfig } from '../config.ts'
+import type { FailureReason } from '../failure.ts'
 import type { Ports, RequestScope } from '../ports.ts'
 import { exportBody, tracesUrl } from './otlp.ts'
-import { Outbox } from './outbox.ts'
+import { Outbox, Unwanted } from './outbox.ts'
 import type { Trace } from './trace.ts'
 
 /** A span and what it is of. */
@@ -20,6 +21,8 @@ export class Telemetry {
   /** Is anybody to be told of traces? */
   readonly traces: boolean
   readonly sample: number
+  /** Requests refused at the door, by reason. */
+  readonly refusals: Partial<Record<FailureReason, number>> = {}
 
   /** @param source names this gateway among all that flush to the same place */
   constructor(ports: Ports, traces: TracesConfig, source: string) {
@@ -37,6 +40,11 @@ export class Telemetry {
   ended(record: RequestRecord, trace: Trace | null, scope: Pick<RequestScope, 'background'>): void {
     this.#records?.add(record, scope)
     if (trace?.sampled) this.#traced?.add({ trace, record }, scope)
+  }
+
+  /** A request was refused before anybody watched it. */
+  readonly refused = (reason: FailureReason): void => {
+    this.refusals[reason] = (this.refusals[reason] ?? 0) + 1
   }
 
   /** So that what is read next holds what has ended. */
@@ -58,7 +66,8 @@ function exporter(post: NonNullable<Ports['post']>, traces: TracesConfig, source
   const headers = { ...traces.headers, 'content-type': 'application/json' }
   return async (traced: readonly Traced[]): Promise<void> => {
     const status = await post(url, headers, JSON.stringify(exportBody(traced, { service: traces.service, instance: source })))
-    // 4xx but 429: the collector will never take it (OTLP/HTTP, "Failures").
-    if (status >= 500 || status === 429) throw new Error(`the collector answered ${status}`)
+    if (status < 300) return
+    // All but 429 and 5xx: the collector will never take it (OTLP/HTTP, "Failures").
+    throw new (status >= 500 || status === 429 ? Error : Unwanted)(`the collector answered ${status}`)
   }
 }

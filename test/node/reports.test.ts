@@ -261,6 +261,25 @@ describe('traces', () => {
     await fleet.close()
   })
 
+  it('are counted and told of in the log when the collector will not have them, as with a wrong key', async () => {
+    const fleet = await startFleet({ engines: 1 })
+    let posts = 0
+    const collector = createHttpServer((request, response) => {
+      posts++
+      request.resume()
+      response.writeHead(401).end()
+    })
+    await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve))
+    const gateway = await gatewayBefore(fleet, { traces: { endpoint: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`, sample: 1 } })
+    for (let at = 0; at < 3; at++) await (await ask(gateway.url)).text()
+    await until(async () => ((await (await fetch(`${gateway.url}/metrics`)).text()).includes('\nfirstlight_dropped_spans_total 3\n') ? true : null))
+    expect(posts).toBe(1)
+    expect(lines.find((line) => line['event'] === 'outbox_stuck' && line['outbox'] === 'traces')).toMatchObject({ error: { message: expect.stringContaining('401') } })
+    await stop(gateway)
+    collector.close()
+    await fleet.close()
+  })
+
   it('hold up nobody when the collector hangs', async () => {
     const fleet = await startFleet({ engines: 1 })
     const silent: Server = createServer(() => {})

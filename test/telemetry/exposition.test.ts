@@ -7,7 +7,7 @@ import { METRICS } from '../../src/telemetry/metrics.ts'
 import { record } from '../contracts/ttft.ts'
 import { parseExposition } from './parse-exposition.ts'
 
-const gateway = { draining: false, droppedRecords: 0, droppedSpans: 2, silentEngines: 0, unreachablePools: 0, lookups: { made: 3, late: 1, failed: 0 } }
+const gateway = { draining: false, silentEngines: 0, unreachablePools: 0, own: { droppedRecords: 0, droppedSpans: 2, refusals: { key_wrong: 2 }, lookups: { made: 3, late: 1, failed: 0 } } }
 
 const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
   id: 'a', role: 'any', weight: 1, available: true, healthy: true, draining: false, asleep: false, circuit: 'open',

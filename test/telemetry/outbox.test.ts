@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
 import type { Log } from '../../src/ports.ts'
-import { Outbox } from '../../src/telemetry/outbox.ts'
+import { Outbox, Unwanted } from '../../src/telemetry/outbox.ts'
 
 const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} }
 
-function open(answers: readonly ('taken' | 'refused')[] = []) {
+function open(answers: readonly ('taken' | 'refused' | 'unwanted')[] = []) {
   const sent: { readonly items: readonly number[]; readonly seq: number }[] = []
   const works: Promise<unknown>[] = []
   let time = 0
@@ -16,7 +16,8 @@ function open(answers: readonly ('taken' | 'refused')[] = []) {
     log: quiet,
     async send(items, seq) {
       sent.push({ items: [...items], seq })
-      if ((left.shift() ?? 'taken') === 'refused') throw new Error('refused')
+      const answer = left.shift() ?? 'taken'
+      if (answer !== 'taken') throw answer === 'unwanted' ? new Unwanted(answer) : new Error(answer)
     },
   })
   const scope = { background: (work: Promise<unknown>) => void works.push(work) }
@@ -49,6 +50,16 @@ it('gives a batch up after some tries, and counts what was lost', async () => {
   outbox.add(2, scope)
   await outbox.flush()
   expect(sent.at(-1)).toEqual({ items: [2], seq: 2 })
+})
+
+it('sends nothing again that is not wanted, and counts it as lost', async () => {
+  const { outbox, sent, scope } = open(['unwanted'])
+  for (const item of [1, 2]) outbox.add(item, scope)
+  await outbox.flush()
+  outbox.add(3, scope)
+  await outbox.flush()
+  expect(sent).toEqual([{ items: [1, 2], seq: 1 }, { items: [3], seq: 2 }])
+  expect(outbox.dropped).toBe(2)
 })
 
 it('never holds more than it may: the oldest go', async () => {
