@@ -7,6 +7,8 @@ export interface CacheOutcome {
    * their absence says nothing.
    */
   readonly uncertainTokens: number
+  /** Tokens of one block: engines that draft tokens (EAGLE, MTP) compute the last one found anew, all do where it ends the prompt. */
+  readonly blockTokens: number
   /** How many requests had ended, on any engine, since the predicted was last used. */
   readonly idleEnds: number
 }
@@ -90,19 +92,19 @@ export class CacheFeedback {
     return cachedTokens ?? (this.#reports ? 0 : null)
   }
 
-  judge({ predictedTokens, actualTokens, uncertainTokens, idleEnds }: CacheOutcome): CacheVerdict {
+  judge({ predictedTokens, actualTokens, uncertainTokens, blockTokens, idleEnds }: CacheOutcome): CacheVerdict {
     if (predictedTokens > 0 || actualTokens > 0) {
       this.#predicted += DECAY * (predictedTokens - this.#predicted)
       this.#actual += DECAY * (actualTokens - this.#actual)
       this.#error += DECAY * (Math.abs(actualTokens - predictedTokens) - this.#error)
     }
     const certain = predictedTokens - uncertainTokens
-    const judged = certain >= LEAST_TOKENS
+    const judged = certain >= LEAST_TOKENS && certain > blockTokens
     const miss = actualTokens < HIT_SHARE * predictedTokens
     // A restart takes what was used just now as well. Not told apart, whoever keeps less than believed looks restarted.
     if (judged && miss) return this.#sawHit && idleEnds > (this.#hitIdleEnds ?? Infinity) ? OUTLIVED : this.#miss()
     if (!judged && actualTokens < LEAST_TOKENS) return FINE
-    const gone = judged && actualTokens < GOOD_SHARE * certain ? 1 - actualTokens / certain : 0
+    const gone = judged && actualTokens < Math.min(GOOD_SHARE * certain, certain - blockTokens) ? 1 - actualTokens / certain : 0
     if (judged && gone === 0) this.#hitIdleEnds = this.#hitIdleEnds === null ? idleEnds : this.#hitIdleEnds + DECAY * (idleEnds - this.#hitIdleEnds)
     return this.#hit(gone)
   }

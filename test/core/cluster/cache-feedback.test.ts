@@ -8,7 +8,7 @@ import { chain, range } from './chains.ts'
 const TOKENS = 6400
 /** What is made of a prompt whose beginning was last used so many requests ago. */
 const judge = (feedback: CacheFeedback, idleEnds: number, cachedShare: number): CacheVerdict =>
-  feedback.judge({ predictedTokens: TOKENS, actualTokens: cachedShare * TOKENS, uncertainTokens: 0, idleEnds })
+  feedback.judge({ predictedTokens: TOKENS, actualTokens: cachedShare * TOKENS, uncertainTokens: 0, blockTokens: 64, idleEnds })
 
 describe('lost prompts', () => {
   it('that were older than what is found are evictions, however many come in a row', () => {
@@ -28,6 +28,23 @@ describe('lost prompts', () => {
     const feedback = new CacheFeedback()
     judge(feedback, 5, 0.5)
     expect([90, 90, 90].map((idleEnds) => judge(feedback, idleEnds, 0).kind)).toEqual(['fine', 'fine', 'restarted'])
+  })
+})
+
+describe('an engine that computes the last block it finds anew, as those that draft tokens do', () => {
+  it.each([64, 256, 1056])('in blocks of %d tokens is taken neither for a small cache nor for a restart nor for a silent miss', (blockTokens) => {
+    const feedback = new CacheFeedback()
+    for (let request = 0; request < 200; request++) {
+      const predictedTokens = (1 + (request % 8)) * blockTokens
+      expect(feedback.judge({ predictedTokens, actualTokens: predictedTokens - blockTokens, uncertainTokens: 0, blockTokens, idleEnds: 5 })).toEqual({ kind: 'fine' })
+    }
+    expect(feedback.report).toMatchObject({ restarts: 0, silentMiss: false, errorTokens: expect.closeTo(blockTokens, 0) as number })
+  })
+
+  it('is found out all the same when more than that is gone, or all', () => {
+    const feedback = new CacheFeedback()
+    const judge = (actualTokens: number) => feedback.judge({ predictedTokens: 640, actualTokens, uncertainTokens: 0, blockTokens: 64, idleEnds: 5 }).kind
+    expect([576, 512, 576, 0, 0, 0].map(judge)).toEqual(['fine', 'evicted', 'fine', 'fine', 'fine', 'restarted'])
   })
 })
 
