@@ -1,15 +1,19 @@
-/** What was understood, for people: no secret in it, every default spelled out. */
-import type { ClusterConfig, Config, EngineConfig, LmcacheConfig, PoolSettings } from '../config.ts'
+/** What was understood, for people: no secret in it; the defaults that matter spelled out, and everything that is not one. */
+import type { ClusterConfig, Config, EngineConfig, KeyConfig, LmcacheConfig, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/cluster/contract.ts'
+import { ownEngines } from './own-address.ts'
 
 export interface Summary {
   readonly version: number
   readonly listen: string
   readonly callers: string
   readonly admin: string
+  /** What else was said of the gateway itself. */
+  readonly settings: Readonly<Record<string, string>>
   readonly clusters: readonly {
     readonly id: string
     readonly region: string | null
+    readonly settings: Readonly<Record<string, string>>
     readonly pools: readonly PoolSummary[]
   }[]
   /** Nothing wrong, but worth knowing. */
@@ -26,9 +30,10 @@ export function summarise(config: Config): Summary {
   const { host, port } = config.listen
   return {
     version: config.version,
-    listen: `${host.includes(':') ? `[${host}]` : host}:${port}`,
+    listen: addressText({ host, port }),
     callers: callers(config),
     admin: summariseAdmin(config),
+    settings: gatewaySettings(config),
     clusters: config.clusters.map(summariseCluster),
     notes: notes(config),
   }
@@ -44,8 +49,34 @@ function summariseAdmin({ admin, keys, open, loopback }: Config): string {
   return loopback && keys === null && !open ? 'anybody on this machine' : 'nobody'
 }
 
-function summariseCluster({ id, region, pools }: ClusterConfig): Summary['clusters'][number] {
-  return { id, region, pools: pools.map(summarisePool) }
+const addressText = ({ host, port }: Config['listen']): string => `${host.includes(':') ? `[${host}]` : host}:${port}`
+
+/** Where its numbers may be spelled out, and everything else where it was asked for. */
+function gatewaySettings({ threads, limits, log, metrics, bridge, ttft, traces, record }: Config): Record<string, string> {
+  return {
+    ...(threads !== 1 && { workers: String(threads) }),
+    limits: `body ${limits.bodyBytes} bytes in ${limits.bodyPieces} pieces, heartbeat ${limits.heartbeatMs} ms, drain ${limits.drainMs} ms, ${limits.responseIds} responses`,
+    log: [log.level, log.statsIntervalMs > 0 && `statistics every ${log.statsIntervalMs} ms`, log.routing && 'routing lines'].filter((one) => one !== false).join(', '),
+    ...(metrics.key !== null && { metrics: 'with their key' }),
+    ...(bridge !== null && { bridge: 'with its key' }),
+    ...(ttft.enabled && { reports: reportsText(ttft) }),
+    ...(traces.endpoint !== null && { traces: `to ${traces.endpoint} as ${traces.service}, ${traces.sample * 100} %` }),
+    ...(record !== null && { record: `${record.file}, ${record.files} files of ${record.maxBytes} bytes${record.salt === null ? '' : ', salted'}` }),
+  }
+}
+
+function reportsText({ listen, token, relay, ttlMs, maxRequests }: Config['ttft']): string {
+  const where = relay === null ? `kept for ${ttlMs} ms, ${maxRequests} requests` : `passed on to ${relay.url}`
+  return `${where}${listen === null ? '' : `, also at ${addressText(listen)}`}${token === null ? ', from anybody' : ''}`
+}
+
+function summariseCluster({ id, region, weight, generation, locationHint, pools }: ClusterConfig): Summary['clusters'][number] {
+  const settings = {
+    ...(weight !== 1 && { weight: String(weight) }),
+    ...(locationHint !== null && { 'location hint': locationHint }),
+    ...(generation !== 1 && { generation: String(generation) }),
+  }
+  return { id, region, settings, pools: pools.map(summarisePool) }
 }
 
 function summarisePool(pool: PoolSettings): PoolSummary {
@@ -63,6 +94,9 @@ function summarisePool(pool: PoolSettings): PoolSummary {
       ...(pool.lmcache !== null && { lmcache: lmcacheText(pool.lmcache) }),
       limits: `connect ${pool.limits.connectMs} ms, first byte ${pool.limits.firstByteMs} ms, silence ${pool.limits.idleMs} ms`,
       probes: `every ${pool.statsIntervalMs} ms`,
+      retries: `${pool.retry.share * 100} % of requests and ${pool.retry.minPerS} a second; out after ${pool.circuit.failures} failures, for ${pool.circuit.openMs} ms`,
+      sessions: `header ${pool.session.header}${pool.session.body === null ? '' : `, else ${pool.session.body} in the body`}`,
+      ...(pool.observeShare !== 1 && { observed: `${pool.observeShare * 100} % of streams` }),
     },
     engines: pool.engines.map(summariseEngine),
   }
@@ -86,6 +120,13 @@ function summariseEngine(engine: EngineConfig): PoolSummary['engines'][number] {
     engine.weight === 1 ? null : `weight ${engine.weight}`,
     engine.maxInFlight === null ? null : `at most ${engine.maxInFlight} requests`,
     engine.models === null ? null : `only ${engine.models.join(', ')}`,
+    engine.prefixCaching === 'auto' ? null : `prefix caching ${engine.prefixCaching}`,
+    engine.cacheBlocks === null ? null : `${engine.cacheBlocks} blocks of cache`,
+    engine.rttMs === 0 ? null : `${engine.rttMs} ms away`,
+    engine.profile,
+    engine.lmcacheInstance === null ? null : `LMCache ${engine.lmcacheInstance}`,
+    engine.kvEvents === null ? null : `KV events ${engine.kvEvents.endpoint}`,
+    ...Object.entries(engine.labels).map(([name, value]) => `${name}=${value}`),
   ]
   return { id: engine.id, role: engine.role, url: engine.url, more: more.filter((one) => one !== null).join(', ') }
 }
@@ -94,8 +135,12 @@ function notes(config: Config): string[] {
   const found: string[] = []
   if (summariseAdmin(config) === 'nobody') found.push('without `admin`, nobody can drain engines or read decisions.')
   const silent = summariseAdmin(config) === 'nobody' && config.clusters.some(({ pools }) => pools.some(({ lmcache }) => lmcache?.registry === true && lmcache.token === null))
+  const both = config.admin === null ? undefined : config.keys?.find(({ secret }: KeyConfig) => secret === config.admin?.secret)
+  if (both !== undefined) found.push(`the key of ${both.name} is the admin key too: its holder may drain engines.`)
+  for (const id of ownEngines(config)) found.push(`${id} is where this gateway listens itself: requests would go round and round.`)
   if (silent) found.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
-  for (const { id, pools } of config.clusters) {
+  for (const { id, weight, pools } of config.clusters) {
+    if (weight === 0) found.push(`${id}: has weight 0.`)
     for (const pool of pools) {
       const lone = pool.engines.length === 1 && !config.clusters.some((other) => other.id !== id && other.pools.some(({ model }) => model === pool.model))
       const said = [...(lone ? ['there is one engine, so nothing can take over when it fails.'] : []), ...poolNotes(pool)]

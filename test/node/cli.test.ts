@@ -72,6 +72,7 @@ describe('firstlight', () => {
     [['bridge', '--events', 'here', '--cluster', 'c', '--model', 'm', '--engine', 'e', '--block-tokens', '16'], '--events must be an address to connect to, got "here"'],
     [['bridge', '--config', secretConfig, '--engine', 'a', '--engine', 'b'], 'has no engine b'],
     [['check', 'a.yaml', 'b.yaml'], 'takes one file'],
+    [['check', 'a.yaml', '--config', 'b.yaml'], 'takes one file'],
     [['serve', 'x.yaml'], 'takes no argument "x.yaml"'],
     [['serve', '--config', '/nowhere/f.yaml'], 'no file /nowhere/f.yaml'],
   ])('%j ends with 2, a reason and a next step', async (argv, reason) => {
@@ -123,6 +124,45 @@ describe('firstlight check', () => {
     expect(out.match(/note: .*nothing can take over.*/g)).toEqual(['note: three, n: there is one engine, so nothing can take over when it fails.'])
   })
 
+  it('says what was set beside the defaults, wherever it was set', async () => {
+    const file = join(folder, 'set.yaml')
+    writeFileSync(
+      file,
+      `listen: 0.0.0.0:8080
+workers: 2
+keys: [{ name: us, secret: same }]
+admin: { secret: same }
+limits: { heartbeat_ms: 7000 }
+log: { level: warn, stats_interval_s: 9 }
+metrics: { key: hush }
+bridge: { secret: hush }
+ttft: { enabled: true, listen: 127.0.0.1:9999, ttl_s: 60 }
+traces: { endpoint: http://collector, sample: 0.5 }
+record: { file: traffic.jsonl, files: 7 }
+clusters:
+  - id: one
+    weight: 0
+    generation: 3
+    pools:
+      - model: m
+        retry: { share: 0.5 }
+        circuit: { failures: 9 }
+        session: { header: X-Conversation, body: null }
+        observe_share: 0.25
+        engines:
+          - { id: a, url: "http://localhost:8080", labels: { rack: r7 }, rtt_ms: 3, profile: h100-8b, kv_events: { endpoint: "tcp://a:1" } }
+          - { id: b, url: "http://localhost:8081", prefix_caching: off, cache_blocks: 77, lmcache_instance: i }
+`,
+    )
+    const { code, out } = await run(['check', file])
+    expect(code).toBe(0)
+    for (const said of ['workers  2', 'heartbeat 7000 ms', 'warn, statistics every 9000 ms', 'metrics  with their key', 'bridge   with its key', '60000 ms', 'also at 127.0.0.1:9999, from anybody', 'http://collector as firstlight, 50 %', 'traffic.jsonl, 7 files', 'weight      0', 'generation  3', '50 % of requests', 'out after 9', 'header x-conversation\n', '25 % of streams', 'rack=r7', '3 ms away', 'h100-8b', 'KV events tcp://a:1', 'prefix caching off', '77 blocks', 'LMCache i']) {
+      expect(out).toContain(said)
+    }
+    expect(out).not.toContain('hush')
+    for (const note of ['the key of us is the admin key too', 'one, a is where this gateway listens itself', 'one: has weight 0']) expect(out).toMatch(new RegExp(`note: .*${note}`))
+  })
+
   it('writes the same as JSON', async () => {
     const file = join(folder, 'understood.json')
     await run(['check', secretConfig, '--without-env', '--json', file])
@@ -150,6 +190,30 @@ describe('firstlight serve', () => {
     const { code, err } = await run(['serve', '--config', secretConfig, '--listen', '0.0.0.0:0'], { ADMIN: 'x' })
     expect(code).toBe(2)
     expect(err).toContain('can be reached from other machines')
+  })
+
+  it.each([
+    ['listen: 127.0.0.1:8080', 'http://localhost:8080'],
+    ['listen: localhost:8080', 'http://127.0.0.1:8080/'],
+    ['listen: :8080\nopen: true', 'http://127.0.0.1:8080/base'],
+    ['listen: "[::]:8080"\nopen: true', 'http://[::1]:8080'],
+    ['listen: 10.1.2.3:80\nopen: true', 'http://10.1.2.3'],
+    ['listen: 127.0.0.1:7', 'http://127.0.0.1:8080', '--listen', '127.0.0.1:8080'],
+  ])('refuses an engine that it is itself: %s, %s', async (listen, url, ...flags) => {
+    const file = join(folder, 'own.yaml')
+    writeFileSync(file, `${listen}\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "${url}" }] }] }]\n`)
+    const { code, err } = await run(['serve', '--config', file, ...flags])
+    expect(code).toBe(2)
+    expect(err).toContain('one, a is where this gateway listens itself')
+  })
+
+  it.each([
+    ['listen: 127.0.0.1:8080', 'http://127.0.0.1:8080', '--listen', '127.0.0.1:0'],
+    ['listen: 127.0.0.1:0', 'http://127.0.0.2:8080'],
+  ])('serves an engine on another address: %s, %s', async (listen, url, ...flags) => {
+    const file = join(folder, 'other.yaml')
+    writeFileSync(file, `${listen}\nlog: { level: silent }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "${url}" }] }] }]\n`)
+    expect((await run(['serve', '--config', file, ...flags])).code).toBe(0)
   })
 
   it('starts, and ends with 0 when told to stop', async () => {

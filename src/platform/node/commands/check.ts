@@ -23,7 +23,9 @@ export const check: Command = {
 
 async function runCheck(args: Args, io: Io): Promise<number> {
   if (args.positionals.length > 1) throw new UsageError('firstlight check takes one file.', `Example: firstlight check ${args.positionals[0]}`)
-  const file = args.positionals[0] ?? args.text('config')
+  const [named = null] = args.positionals
+  if (named !== null && args.text('config') !== null) throw new UsageError('firstlight check takes one file: the argument, or --config.', `Example: firstlight check ${named}`)
+  const file = named ?? args.text('config')
   const write = outputOf(args, 'json')
   const { config, from, folder } = loadConfig(file, io.env, args.on('without-env') ? anySecret : io.env)
   const summary = summarise(config)
@@ -49,9 +51,10 @@ function describe(summary: Summary): string[] {
     ['callers', summary.callers],
     ['admin', summary.admin],
     ['version', String(summary.version)],
+    ...Object.entries(summary.settings),
   ])
   for (const cluster of summary.clusters) {
-    lines.push('', `cluster ${cluster.id}${cluster.region === null ? '' : ` (${cluster.region})`}`)
+    lines.push('', `cluster ${cluster.id}${cluster.region === null ? '' : ` (${cluster.region})`}`, ...table(Object.entries(cluster.settings).map(([name, value]) => [`  ${name}`, value])))
     for (const pool of cluster.pools) {
       lines.push(`  pool ${pool.model}`)
       lines.push(...table(Object.entries(pool.settings).map(([name, value]) => [`    ${name}`, value])))

@@ -1,5 +1,6 @@
 import { resolve as pathFrom } from 'node:path'
 import type { Config, RecordConfig } from '../../../config.ts'
+import { ownEngines } from '../../../config/own-address.ts'
 import { summarise } from '../../../config/summary.ts'
 import { isLoopback, parseThreads } from '../../../config/values.ts'
 import type { Log } from '../../../ports.ts'
@@ -74,6 +75,8 @@ export function withFlags(config: Config, args: Args): Config {
   if (!moved.loopback && moved.keys === null && !moved.open) {
     throw new UsageError(`${args.text('listen')} can be reached from other machines, and the configuration has no keys.`, 'Add `keys` to it, or say `open: true`.')
   }
+  const [own] = ownEngines(moved)
+  if (own !== undefined) throw new UsageError(`The engine ${own} is where this gateway listens itself: requests would go round and round.`, 'Mend its url, or listen elsewhere: --listen 127.0.0.1:9000')
   const threaded = { ...moved, threads: threadsFlag(args) ?? moved.threads }
   return level === null ? threaded : { ...threaded, log: { ...threaded.log, level } }
 }
