@@ -4,6 +4,7 @@ import { busyRows } from './rows/busy.ts'
 import { clientRows } from './rows/clients.ts'
 import { nixlRecording, splitRows } from './rows/disaggregation.ts'
 import { splitFaultRows } from './rows/disagg-faults.ts'
+import { splitEndpointRow } from './rows/split-endpoints.ts'
 import { eventRows } from './rows/events.ts'
 import { eventsFeedback } from './rows/events-feedback.ts'
 import { engineDies, faultRows, hostileRow } from './rows/faults.ts'
@@ -22,7 +23,7 @@ export const rows: readonly Row[] = [
   ...recordings, ...streamRows, ...tokenRows, ...eventRows,
   ...gatewayRows('node'), ...routingRows, ...gatewayRows('worker'),
   hostileRow('node'), hostileRow('worker'), engineDies('node'),
-  nixlRecording, ...splitRows('node'), ...splitFaultRows('node'), ...splitRows('worker'), ...splitFaultRows('worker'),
+  nixlRecording, ...splitRows('node'), splitEndpointRow('node'), ...splitFaultRows('node'), ...splitRows('worker'), splitEndpointRow('worker'), ...splitFaultRows('worker'),
   lmcacheRecording, ...lmcacheRows('node'), ...lmcacheRows('worker'),
   ...feedbackRows, eventsFeedback('node'), eventsFeedback('worker'), ...ttftRows, policyRow,
 ]

@@ -118,13 +118,14 @@ export class Streaming {
     const { status } = this.#answer
     const result = resultOf(end, status)
     const failedEngine = end.failure === null && status < 300 ? null : this.#engine.id
-    const ending = { result, failure: end.failure, failedEngine, status, usage: end.usage, outputEvents: end.events, stages: stages.snapshot() }
+    const usage = end.usage === null || this.#change === null ? end.usage : this.#change.usage(end.usage)
+    const ending = { result, failure: end.failure, failedEngine, status, usage, outputEvents: end.events, stages: stages.snapshot() }
     const telling = placed.booking.release(ending)
     if (telling !== null) exchange.scope.background(telling)
     if (end.end === 'engine_cut') {
       ports.log.warn('stream_cut', { id: exchange.id, cluster: placed.route.cluster.id, engine: this.#engine.id, failure: end.failure, bytes: end.bytes })
     }
-    if (end.usage !== null) exchange.onUsage?.(placed.route, end.usage)
+    if (usage !== null) exchange.onUsage?.(placed.route, usage)
     exchange.onEnd?.({ ...ending, served: this.#served(), failedAttempts: this.#deal.earlier.map(failureOf) })
     if (status < 300) exchange.onServed?.({ cluster: placed.route.cluster.id, engine: placed.engine.id }, end.responseId ?? null)
   }

@@ -8,6 +8,17 @@ const chat = '/v1/chat/completions'
 const completions = '/v1/completions'
 const messages = [{ role: 'user', content: 'tell me of the owl and the cat' }]
 
+const faults = {
+  refuse: { kind: 'refuse' },
+  hang: { kind: 'hang', where: 'head' },
+  reset: { kind: 'reset', after: 0 },
+  'a 500': { kind: 'status', status: 500 },
+  busy: { kind: 'status', status: 503, body: { error: { message: 'The engine is currently busy and cannot accept new requests.' } } },
+  'no HTTP': { kind: 'malformed', where: 'head' },
+  'half an answer': { kind: 'malformed', where: 'body' },
+} as const
+const keyOf = (fault: string) => `fault-${fault.replaceAll(' ', '-')}`
+
 describe('prefill and decode by lmcache', () => {
   let bench: SplitBench
   let bridge: Server
@@ -27,6 +38,8 @@ describe('prefill and decode by lmcache', () => {
     const bridged = { ...pair, split: { lmcache: { ...decoders('d0'), ready_url: url, ready_ms: 500 } } }
     bench = await SplitBench.open(onNode, 'lmcache', {
       wire: pair, limits: pair, tenant: { ...pair }, whole: pair, bridged, late: bridged, silent: bridged,
+      ...Object.fromEntries(Object.keys(faults).map((fault) => [keyOf(fault), { engines: ['p0', 'p1', 'd0'], limits: { prefill_ms: 1000 } }])),
+      alone: pair, refused: pair, leaving: bridged, usage: pair,
       retried: { engines: ['p0', 'd0', 'd1'] }, cut: { ...pair, limits: { idle_ms: 500 } },
     })
   })
@@ -142,6 +155,58 @@ describe('prefill and decode by lmcache', () => {
     expect(bench.engine('d0').log.recent.at(-1)!.path).toBe(chat)
     expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
     await bench.quiet()
+  })
+
+  for (const [fault, rule] of Object.entries(faults)) {
+    // The first thing that a prefill engine is asked is what the prompt's ids are.
+    it.each([['a text', 'the owl and the cat'], ['ids', [1001, 1002, 1003]]])(`lets another prefill engine do it after ${fault}, be the prompt %s`, async (_name, prompt) => {
+      bench.engine('p0').setFault(rule)
+      for (const stream of [false, true]) {
+        const body = { model: keyOf(fault), prompt, max_tokens: 4, temperature: 0, stream }
+        const answer = await bench.ask(completions, body)
+        expect([answer.status, answer.headers.get('x-firstlight-prefill')], answer.text).toEqual([200, 'p1'])
+        expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(completions, body, 'w')))
+      }
+      await bench.quiet()
+    })
+  }
+
+  it('decodes alone when no prefill engine is left', async () => {
+    bench.engine('p0').setFault({ kind: 'status', status: 500 })
+    const body = { model: 'alone', messages, max_tokens: 4, temperature: 0 }
+    const answer = await bench.ask(chat, body)
+    expect([answer.status, answer.headers.get('x-firstlight-prefill')], answer.text).toEqual([200, null])
+    expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
+    await bench.quiet()
+  })
+
+  it('passes on what the prefill engine refuses, and asks nobody else', async () => {
+    const error = { error: { message: 'the prompt is too long', type: 'BadRequestError', param: null, code: 400 } }
+    bench.engine('p0').setFault({ kind: 'status', status: 400, body: error })
+    const answer = await bench.ask(chat, { model: 'refused', messages, max_tokens: 4, stream: true })
+    expect([answer.status, JSON.parse(answer.text)]).toEqual([400, error])
+    expect(bench.bodies('d0', 'refused')).toEqual([])
+    await bench.quiet()
+  })
+
+  it('stops for a client that leaves while the cache is on its way, and decodes nothing', async () => {
+    ready = 'never'
+    const client = new AbortController()
+    const answer = bench.ask(chat, { model: 'leaving', messages, max_tokens: 4 }, { signal: client.signal }).catch(() => null)
+    await expect.poll(() => asked.length, { interval: 5 }).toBe(1)
+    client.abort()
+    expect(await answer).toBeNull()
+    await bench.quiet()
+    expect(bench.bodies('d0', 'leaving')).toEqual([])
+  })
+
+  it('counts tokens as the client does, wherever they are counted', async () => {
+    const counted = async () => {
+      const text = await (await fetch(`${bench.gateway.url}/metrics`, { headers: { authorization: 'Bearer admin-secret-for-tests' } })).text()
+      return ['prompt', 'generation'].map((kind) => Number(text.split('\n').find((line) => line.startsWith(`firstlight_${kind}_tokens_total{model="usage"`))?.split(' ')[1]))
+    }
+    const { usage } = JSON.parse((await bench.ask(chat, { model: 'usage', messages, max_tokens: 5, temperature: 0 })).text) as { usage: { prompt_tokens: number; completion_tokens: number } }
+    await expect.poll(counted).toEqual([usage.prompt_tokens, usage.completion_tokens])
   })
 
   it('ends a stream that breaks with the same error event as any other', async () => {

@@ -25,10 +25,15 @@ export async function blamed(deal: Deal, failed: AttemptFailed, holder: EngineTa
       signal: exchange.signal,
     })
     answer.discard()
-    return answer.status < 500 ? failed : { engine: holder, failure: 'status_5xx', status: answer.status }
+    return answer.status < 500 ? failed : gone(deal, { engine: holder, failure: 'status_5xx', status: answer.status })
   } catch (error) {
     // One that is late may just be busy; and a client may have left meanwhile.
     const isGone = error instanceof OriginError && error.failure !== 'first_byte_timeout'
-    return isGone ? { engine: holder, failure: error.failure, status: null } : failed
+    return isGone ? gone(deal, { engine: holder, failure: error.failure, status: null }) : failed
   }
+}
+
+function gone({ exchange, ports, placed }: Deal, failed: AttemptFailed): AttemptFailed {
+  ports.log.warn('holder_gone', { id: exchange.id, cluster: placed.route.cluster.id, engine: failed.engine.id, failure: failed.failure })
+  return failed
 }

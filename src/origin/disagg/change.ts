@@ -1,4 +1,5 @@
 /** Answers that are not the ones the client asked for, made into them on the way. */
+import type { Usage } from '../../core/cluster/contract.ts'
 import type { OriginAnswer, Reply } from '../../ports.ts'
 
 /** How an engine's answer becomes the client's. Made for one answer. */
@@ -7,6 +8,8 @@ export interface AnswerChange {
   event(payload: string): readonly string[]
   /** The whole answer, where it is no stream. */
   whole(answer: Readonly<Record<string, unknown>>): unknown
+  /** What the engine counted → what the client is told. */
+  usage(counted: Usage): Usage
 }
 
 /** Passes an answer like any other, then changes it event by event: the same tap, limits and error event as without a change. */

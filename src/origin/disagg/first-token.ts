@@ -17,6 +17,7 @@ export function changeOf(path: string, firstText: string): AnswerChange {
       return [...opening, chat ? chatChunk(record) : completionChunk(record)].map((one) => JSON.stringify(one))
     },
     whole: (answer) => (chat ? chatAnswer(answer, firstText) : completionAnswer(answer, firstText)),
+    usage: (counted) => ({ ...counted, promptTokens: counted.promptTokens - 1, completionTokens: counted.completionTokens + 1 }),
   }
 }
 

@@ -48,6 +48,7 @@ describe('a stream that is changed on the way', () => {
     expect(all[0]!.choices[0]!['delta']).toEqual({ role: 'assistant', content: '' })
     for (const one of all) expect(one).toMatchObject({ id: 'chatcmpl-1', object: 'chat.completion.chunk' })
     expect(all[4]!.choices[0]).toMatchObject({ finish_reason: 'length', stop_reason: null })
+    expect(changeOf('/v1/chat/completions', 'First').usage({ promptTokens: 11, completionTokens: 3, cachedTokens: 8 })).toEqual({ promptTokens: 10, completionTokens: 4, cachedTokens: 8 })
     expect(all.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 10, total_tokens: 14, completion_tokens: 4 } })
     expect(text.startsWith(': keep-alive\n\n')).toBe(true)
     expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
