@@ -8,6 +8,7 @@ import { wheelAlarms } from './alarms.ts'
 import { memoryClusters } from './clusters.ts'
 import { socketOrigin } from './fast/origin.ts'
 import { parseLong } from './long-json.ts'
+import { steadyNow } from './steady-clock.ts'
 import { memoryTtft } from './ttft.ts'
 import { relayed } from './ttft-relay.ts'
 
@@ -25,11 +26,9 @@ const post: NonNullable<Ports['post']> = async (url, headers, body) => {
   return answer.status
 }
 
-const now = (): number => Date.now()
-
 /** What is the same whatever is configured, and wherever the books are. */
 export function machinePorts(log: Log) {
-  return { origin: socketOrigin(), now, random: () => Math.random(), newId: () => randomUUID(), log, alarms: wheelAlarms, post, parseLong }
+  return { origin: socketOrigin({ now: steadyNow }), now: steadyNow, random: () => Math.random(), newId: () => randomUUID(), log, alarms: wheelAlarms, post, parseLong }
 }
 
 /** Stands between the gateway and one of its clusters, e.g. to write down what passes. */
@@ -42,9 +41,9 @@ export function nodePorts(config: Config, log: Log, between?: Between): NodePort
       sources.set(JSON.stringify([cluster.id, pool.model]), { version: config.version, pool: toPoolConfig(cluster, pool) })
     }
   }
-  const clusters = memoryClusters({ source: (clusterId, pool) => sources.get(JSON.stringify([clusterId, pool])) ?? null })
+  const clusters = memoryClusters({ source: (clusterId, pool) => sources.get(JSON.stringify([clusterId, pool])) ?? null, now: steadyNow })
   const machine = machinePorts(log)
-  const kept = memoryTtft({ store: config.ttft.enabled ? config.ttft : null })
+  const kept = memoryTtft({ store: config.ttft.enabled ? config.ttft : null, now: steadyNow })
   const { relay } = config.ttft
   return {
     ...machine,
@@ -53,7 +52,7 @@ export function nodePorts(config: Config, log: Log, between?: Between): NodePort
       const source = sources.get(JSON.stringify([clusterId, pool]))
       return between === undefined || source === undefined ? cluster : between(cluster, source.pool)
     },
-    ttft: config.ttft.enabled && relay !== null ? relayed(kept, relay, { post, now, log }) : kept,
+    ttft: config.ttft.enabled && relay !== null ? relayed(kept, relay, { post, now: steadyNow, log }) : kept,
     close() {
       clusters.close()
       machine.origin.close()
