@@ -157,6 +157,8 @@ function stir(fleet: RunningFleet, random: () => number, faults: readonly (Fault
   fleet.engines[at]!.setFault(faults[Math.floor(random() * faults.length)]!)
 }
 
+const UNKNOWN: Ledger = { bookings: NaN, blocks: NaN, prefillS: NaN }
+
 interface Zero extends Ledger {
   /** How long after the last request all were zero, seconds. */
   readonly afterS: number
@@ -164,10 +166,11 @@ interface Zero extends Ledger {
 
 /** What is still booked once nothing can be under way: waits out hung engines and lapsing leases of workerd's lost clients. */
 async function zero(subject: Subject): Promise<Zero> {
-  let seen: Ledger = { bookings: NaN, blocks: NaN, prefillS: NaN }
+  let seen = UNKNOWN
   for (let afterS = 1; afterS <= 90; afterS++) {
     await new Promise((resolve) => setTimeout(resolve, 1000))
-    seen = await subject.ledger()
+    // A gateway whose threads have just been killed is asked again.
+    seen = await subject.ledger().catch(() => UNKNOWN)
     if (seen.bookings === 0 && seen.blocks === 0 && seen.prefillS === 0) return { ...seen, afterS }
   }
   return { ...seen, afterS: Infinity }
