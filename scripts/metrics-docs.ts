@@ -26,7 +26,8 @@ scrape_configs:
   shown, and forgotten after another; an engine that comes back then begins at zero. No counter ever falls while it is shown.
 * **Histograms** are kept as sketches with a relative error of 1 % and shown in buckets of seconds: ${BUCKETS_S.join(', ')}.
 
-A Grafana dashboard made from the same table is [examples/grafana/firstlight.json](../examples/grafana/firstlight.json).
+A Grafana dashboard made from the same table is [examples/grafana/firstlight.json](../examples/grafana/firstlight.json); alerts to begin with are
+[examples/prometheus/alerts.yml](../examples/prometheus/alerts.yml).
 
 | metric | type | labels | meaning |
 | --- | --- | --- | --- |

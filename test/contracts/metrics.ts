@@ -49,12 +49,13 @@ const STORY = {
   streams: { count: 5, ask: { stream: true } },
   long: { count: 2, ask: { stream: true, tokens: 9 } },
   whole: { count: 3, ask: {} },
-  left: { count: 2, ask: { stream: true, tokens: 20_000, leave: true } },
   broken: { count: 2, ask: { stream: true, mode: 'reset_midstream' } },
   refused: { count: 2, ask: { stream: true, mode: '500_but_healthy' } },
-  /** While a held stream fills the only engine of its pool. */
-  full: { count: 2, ask: { model: 'narrow' } },
   unknown: { count: 3, ask: { model: 'no-such-model' } },
+  /** The last: an engine obeys whoever spoke last, and a runtime may be slow to see that a client left. */
+  left: { count: 2, ask: { stream: true, tokens: 20_000, leave: true } },
+  /** While a held stream fills the only engine of its pool. */
+  full: { count: 2, ask: { model: 'narrow', tokens: 20_000 } },
 } as const satisfies Record<string, { readonly count: number; readonly ask: Ask }>
 
 /** One more holds the narrow pool. */

@@ -1,6 +1,8 @@
-import { readFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { load } from 'js-yaml'
 import { expect, it } from 'vitest'
-import { grafanaDashboard, metricsMarkdown } from '../../scripts/metrics-docs.ts'
+import { grafanaDashboard, labelsOf, metricsMarkdown } from '../../scripts/metrics-docs.ts'
 import { METRICS } from '../../src/telemetry/metrics.ts'
 
 const file = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
@@ -10,12 +12,86 @@ it('docs/metrics.md and the dashboard are those of this table (else: npm run doc
   expect(file('examples/grafana/firstlight.json')).toBe(grafanaDashboard())
 })
 
-it('the dashboard asks for nothing that is not exposed', () => {
-  const { panels } = JSON.parse(grafanaDashboard()) as { panels: { targets?: { expr: string }[] }[] }
-  const asked = panels.flatMap(({ targets }) => targets ?? []).flatMap(({ expr }) => expr.match(/\b(?:firstlight|gen_ai)_[a-z_]*[a-z]\b(?=[{[])/g) ?? [])
-  const exposed = new Set(METRICS.flatMap(({ name, type }) => (type === 'histogram' ? [name, `${name}_bucket`] : [name])))
-  expect(asked.length).toBeGreaterThan(20)
-  expect(asked.filter((name) => !exposed.has(name))).toEqual([])
+/** As a scrape has them: name of a sample → its labels. */
+const series = new Map<string, readonly string[]>(
+  METRICS.flatMap((metric): [string, readonly string[]][] => {
+    const labels = labelsOf(metric)
+    return metric.type === 'histogram' ? [[`${metric.name}_bucket`, [...labels, 'le']], [`${metric.name}_sum`, labels], [`${metric.name}_count`, labels]] : [[metric.name, labels]]
+  }),
+)
+/** What Prometheus itself puts on whatever it scrapes. */
+const SCRAPED = ['job', 'instance']
+const OURS = /\b(?:firstlight|gen_ai)_[a-z_]*[a-z]\b/g
+
+/** Metrics, their samples and their labels. */
+const named = new Set([...METRICS.map(({ name }) => name), ...series.keys(), ...[...series.values()].flat()])
+
+/** What is wrong with a query: names and labels that no scrape has. `shown`: labels that its legend or its words use. */
+function faultsOf(query: string, shown: readonly string[] = []): string[] {
+  const faults: string[] = []
+  const bare = query.replaceAll(/"[^"]*"/g, '""')
+  const kept = [...bare.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, labels]) => labels!.split(/,\s*/))
+  const selected = [...bare.replaceAll(/\bby \([^)]*\)/g, '').matchAll(/\b([a-z_]+)\b(?:\{([^}]*)\})?/g)].filter(([, name]) => name!.startsWith('firstlight_') || name!.startsWith('gen_ai_'))
+  for (const [, name, matchers = ''] of selected) {
+    const labels = series.get(name!)
+    if (labels === undefined) faults.push(`no scrape has ${name}`)
+    const known = [...(labels ?? []), ...SCRAPED]
+    for (const label of [...matchers.matchAll(/(\w+)\s*[=!]/g)].map(([, one]) => one!).concat(kept)) if (!known.includes(label)) faults.push(`${name} has no ${label}`)
+    for (const label of shown) if (!(kept.length > 0 ? kept : known).includes(label)) faults.push(`${label} is not there to be shown: ${query}`)
+  }
+  return faults
+}
+
+it('a query with a name or a label that no scrape has is found out', () => {
+  expect(faultsOf('rate(firstlight_engine_available{cluster=~"$cluster"}[5m])', ['engine', 'instance'])).toEqual([])
+  expect(faultsOf('firstlight_engine_speed')).toHaveLength(1)
+  expect(faultsOf('firstlight_draining{engine="a"}')).toHaveLength(1)
+  expect(faultsOf('sum by (le, stage) (rate(gen_ai_server_time_to_first_token_seconds_bucket[5m]))')).toHaveLength(1)
+  expect(faultsOf('gen_ai_server_time_to_first_token_seconds')).toHaveLength(1)
+  expect(faultsOf('sum by (model) (firstlight_engine_available)', ['engine'])).toHaveLength(1)
+})
+
+it('the dashboard for Grafana asks for nothing that no scrape has, label by label', () => {
+  const { panels, templating } = JSON.parse(file('examples/grafana/firstlight.json')) as { panels: { targets?: { expr: string; legendFormat: string }[] }[]; templating: { list: { query: string | { query: string } }[] } }
+  const targets = panels.flatMap((panel) => panel.targets ?? [])
+  expect(targets.length).toBeGreaterThan(20)
+  for (const { expr, legendFormat } of targets) expect(faultsOf(expr, [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label!))).toEqual([])
+  for (const { query } of templating.list) {
+    if (typeof query === 'string') continue
+    const [, selector, label] = /^label_values\((.*), (\w+)\)$/.exec(query.query)!
+    expect(faultsOf(selector!, [label!])).toEqual([])
+  }
+})
+
+interface Rule {
+  readonly alert: string
+  readonly expr: string
+  readonly annotations: Readonly<Record<string, string>>
+}
+
+it('the alerts ask for nothing that no scrape has, and speak of nothing that is not there', () => {
+  const { groups } = load(file('examples/prometheus/alerts.yml')) as { groups: { rules: Rule[] }[] }
+  const rules = groups.flatMap((group) => group.rules)
+  expect(rules.length).toBeGreaterThan(5)
+  for (const { alert, expr, annotations } of rules) {
+    const shown = [...Object.values(annotations).join(' ').matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label!)
+    expect([alert, ...faultsOf(expr, shown)]).toEqual([alert])
+    expect([alert, ...(Object.values(annotations).join(' ').match(OURS) ?? []).filter((name) => !named.has(name))]).toEqual([alert])
+  }
+})
+
+it.each(['README.md', 'CHANGELOG.md', ...readdirSync(new URL('../../docs', import.meta.url)).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)])('%s names no metric that there is not', (page) => {
+  expect((file(page).match(OURS) ?? []).filter((name) => !named.has(name))).toEqual([])
+})
+
+// Debian: apt install prometheus.
+const hasPromtool = spawnSync('promtool', ['--version']).status === 0
+
+it.skipIf(!hasPromtool)('promtool takes the alerts, and they fire when they should and not when they should not', () => {
+  for (const args of [['check', 'rules', 'examples/prometheus/alerts.yml'], ['test', 'rules', 'test/telemetry/alerts.yml']]) {
+    const { status, stdout, stderr } = spawnSync('promtool', args, { cwd: new URL('../..', import.meta.url), encoding: 'utf8' })
+    expect([args, status, stdout + stderr]).toEqual([args, 0, expect.any(String)])
+  }
 })
 
 it('every metric is named as its kind wants, once', () => {
