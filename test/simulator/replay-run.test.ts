@@ -54,6 +54,16 @@ test('in a closed loop no turn is sent before the one ahead was answered and tho
   }
 })
 
+test('a session goes on after a request that was refused, and so do those who waited behind it', () => {
+  const trace = multiRound({ name: 'm', users: 6, rounds: 4, systemTokens: 128, historyTokens: 640, questionTokens: 64, answerTokens: 20, joinMs: 10, thinkMs: 300, blockTokens: 64, named: true })
+  const full = { ...fleetOf(2, vllm), engines: fleetOf(2, vllm).engines.map((one) => ({ ...one, spec: { maxInFlight: 1 } })) }
+  for (const limits of [{}, { concurrency: 4 }, { holdAt: 1 }]) {
+    const { jobs, refused } = replay(trace, full, routerNamed('predicted'), { ...pace, closedLoop: true, speed: 20, ...limits })
+    expect(refused).toBeGreaterThan(0)
+    expect(jobs.filter(({ endedAt }) => endedAt >= 0).length + refused).toBe(24)
+  }
+})
+
 test('a limit on concurrency holds at every moment', () => {
   const { jobs } = replay(busy, fleetOf(2, vllm), routerNamed('round_robin'), { ...pace, concurrency: 7 })
   for (const { sentAt } of jobs) expect(jobs.filter((job) => job.sentAt <= sentAt && job.endedAt > sentAt).length).toBeLessThanOrEqual(7)

@@ -111,8 +111,7 @@ class Run implements JobListener {
       job.firstTokenAt = now
       this.#prefilling[job.engine]! -= 1
       this.#router.firstToken(job, now)
-      const held = this.#held.shift()
-      if (held !== undefined) this.#route(held, now)
+      this.#routeHeld(now)
     })
   }
 
@@ -137,9 +136,14 @@ class Run implements JobListener {
   #finish(job: Job, now: number): void {
     job.endedAt = now
     this.#ended += 1
-    this.#inFlight -= 1
     this.#router.ended(job, now)
     if (this.#ended % PROGRESS_EVERY === 0) this.#options.progress?.(this.#ended, this.#jobs.length)
+    this.#answered(job, now)
+  }
+
+  /** The client goes on, also after a refusal. */
+  #answered(job: Job, now: number): void {
+    this.#inFlight -= 1
     const next = this.#following.get(job)
     if (next !== undefined) this.#at(now + next.request.thinkMs / this.#options.speed, (at) => this.#arrive(next, at))
     const queued = this.#waiting.shift()
@@ -182,6 +186,11 @@ class Run implements JobListener {
     else this.#route(job, now)
   }
 
+  #routeHeld(now: number): void {
+    const held = this.#held.shift()
+    if (held !== undefined) this.#route(held, now)
+  }
+
   #route(job: Job, now: number): void {
     const { clockMs, rttMs } = this.#options
     const before = clockMs?.() ?? 0
@@ -189,7 +198,10 @@ class Run implements JobListener {
     this.#decisionsMs[job.index] = (clockMs?.() ?? 0) - before
     if (route === null) {
       this.#refused += 1
-      this.#inFlight -= 1
+      this.#at(now, (at) => {
+        this.#answered(job, at)
+        this.#routeHeld(at)
+      })
       return
     }
     job.predictedTtftMs = route.predictedTtftMs ?? null
