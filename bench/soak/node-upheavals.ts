@@ -60,7 +60,7 @@ export class NodeUpheavals implements Subject {
   }
 
   async upheave(random: () => number): Promise<string> {
-    if (this.#workers > 1 && random() < 0.6) {
+    if (this.#workers > 1 && random() < 0.4) {
       this.#serving.process.send('kill')
       return 'thread killed'
     }
