@@ -2,7 +2,7 @@
 import type { Random, RouteRequest } from '../routing/policy.ts'
 import { hashText } from '../routing/hash.ts'
 import type { Ranked, SpareRankings } from '../routing/ranked.ts'
-import { type Field, type Ranking, rankField, route, type Routed } from '../routing/route.ts'
+import { type Field, type Ranking, rankField, route, type Routed, type RouteInput } from '../routing/route.ts'
 import type { Part } from './books.ts'
 import type { Admission, Decision, ExcludedEngine, Placement, PoolConfig, Refusal } from './contract.ts'
 import { exclusion, fieldOf, inTieOrder, mayDo } from './eligible.ts'
@@ -103,6 +103,8 @@ interface Found {
 
 function decisionOf(admission: Admission, choosing: Choosing, { routed, excluded, unusable, shadow }: Found): Decision {
   const forecast = forecastOf(routed.prefiller, choosing)
+  const { placement } = routed
+  const handOverMs = placement.kind === 'whole' || placement.prefill === null ? 0 : (forecastOf(placement.decode, choosing).handOverMs ?? 0)
   return {
     id: admission.id,
     at: choosing.now,
@@ -114,11 +116,11 @@ function decisionOf(admission: Admission, choosing: Choosing, { routed, excluded
     tokenSource: admission.tokenSource,
     policy: routed.ranking.policy,
     fallback: unusable ?? routed.ranking.fallback,
-    placement: routed.placement,
-    ...(routed.why === null ? {} : { split: { taken: routed.placement.kind === 'split' || (routed.placement.kind === 'staged' && routed.placement.prefill !== null), why: routed.why } }),
+    placement,
+    ...(routed.why === null ? {} : { split: { taken: placement.kind !== 'whole' && placement.prefill !== null, why: routed.why } }),
     candidates: AS_NUMBERS,
     excluded,
-    predictedTtftMs: forecast.ttftMs,
+    predictedTtftMs: forecast.ttftMs === null ? null : forecast.ttftMs + handOverMs,
     predictedCachedTokens: forecast.cachedTokens,
     shadow,
     actual: null,
@@ -139,7 +141,7 @@ function excludedIn(ranking: Ranking, eligible: readonly EngineRecord[], exclude
   ]
 }
 
-function forecastOf(engineId: string, { engines, reading }: Choosing) {
+function forecastOf(engineId: string, { engines, reading }: Choosing): ReturnType<RouteInput['forecast']> {
   const engine = engines.get(engineId)
   return engine === undefined ? { ttftMs: null, cachedTokens: null } : reading.forecast(engine)
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
 import type { Admission, PoolConfig, SplitConfig } from '../../../src/core/cluster/contract.ts'
+import { HandOverTime } from '../../../src/core/latency/hand-over.ts'
 import { shouldSplit } from '../../../src/core/routing/split.ts'
 import { admission, engine, outcome, pool, probe } from '../../contracts/cluster-fixtures.ts'
 
@@ -96,6 +97,17 @@ describe('a pool of prefill and decode engines', () => {
       const left = decoders.filter((id) => id !== 'd0')
       expect(counts(60)).toEqual({ ...even(prefillers, 60), ...even(left, 60) })
     }
+  })
+
+  it('predicts of a split the hand-over too, which its client waits for', () => {
+    const state = open()
+    const predicted = (changes: Partial<Admission>) => {
+      const ranked = state.rank(admission({ promptTokens: 4_000, ...changes }), 0)
+      if ('refusal' in ranked) throw new Error('refused')
+      return ranked.decision.predictedTtftMs!
+    }
+    // Idle engines of one kind: all that differs is the hand-over.
+    expect(predicted({}) - predicted({ unsplittable: 'echo' })).toBeCloseTo(new HandOverTime().expectedMs(4_000), 6)
   })
 
   it('leaves the only engine that can prefill to prefill, though it could decode as well', () => {
