@@ -8,6 +8,7 @@ export function compileTemplate(text: string, specials: Readonly<Record<string, 
   const render = jinja(text, now)
   const shape: MessageShape = { listed: wantsParts(text), developer: /\bdeveloper\b/.test(text) }
   return (chat) => {
+    if (chat.messages.reduce((sum, { parts }) => sum + Math.max(1, parts.length), 0) > MOST_PARTS) throw new Error(`it has more than ${MOST_PARTS} messages or parts of messages`)
     const read = callReader()
     const rendered = render({
       ...specials,
@@ -18,6 +19,9 @@ export function compileTemplate(text: string, specials: Readonly<Record<string, 
     return chat.variables['continue_final_message'] === true ? cutAfterLast(rendered, chat) : rendered
   }
 }
+
+/** Each takes the interpreter up to 65 us: ten thousand of a letter held everybody else up for 0.7 s. */
+const MOST_PARTS = 4096
 
 /** Arguments of calls in one chat, in all: as values they cost far more than as text, up to 0.4 s. */
 const MOST_ARGUMENT_CHARS = 1024 * 1024

@@ -53,6 +53,14 @@ describe('chat templates', () => {
     expect(() => render(changed, long)).toThrow('not at the end')
   })
 
+  it('render 4,096 messages or parts of messages at most: each takes as long as a page of text', () => {
+    const parts = (count: number): unknown => Array.from({ length: count }, () => ({ type: 'text', text: 'a' }))
+    const chat = (count: number, last: unknown): unknown => ({ messages: [...Array.from({ length: count - 1 }, () => ({ role: 'user', content: 'a' })), { role: 'user', content: last }] })
+    expect(render(chatml, chat(4096, 'a')).length).toBe(4096 * '<|im_start|>user\na<|im_end|>\n'.length + '<|im_start|>assistant\n'.length)
+    for (const body of [chat(4097, 'a'), chat(4096, parts(2)), chat(1, parts(4097))]) expect(() => render(chatml, body)).toThrow('more than 4096 messages or parts')
+    expect(render(chatml, chat(1, parts(4096))).length).toBeGreaterThan(4096)
+  })
+
   it('take no arguments of more than a megabyte in all apart, and leave what is no JSON as it is', () => {
     const printed = `{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | length }},{% endfor %}{% endfor %}`
     const call = (args: string): unknown => ({ type: 'function', function: { name: 'f', arguments: args } })
