@@ -15,8 +15,8 @@ export interface Viewer {
 
 const FIRST_RETRY_MS = 1_000
 const LAST_RETRY_MS = 15_000
-/** The gateway sends a view every second or two. */
-const SILENT_MS = 15_000
+/** The gateway sends a view every second or two, and in twice five where an object does not answer. */
+const SILENT_MS = 10_000
 
 /** Follows `/v1/firstlight/live` until closed; lets go while the page is hidden. fetch, since an EventSource could send its key in the address only. */
 export class Feed {
@@ -37,6 +37,7 @@ export class Feed {
     if (document.hidden) return this.#viewer.onLink({ state: 'paused' })
     const attempt = new AbortController()
     this.#attempt = attempt
+    this.#expectWord()
     void this.#follow(attempt)
   }
 
@@ -61,21 +62,34 @@ export class Feed {
       if (!attempt.signal.aborted) this.#later(FIRST_RETRY_MS / 4)
     } catch (error) {
       if (attempt !== this.#attempt) return
+      this.#stop()
       if (error instanceof Refused && error.status === 401) return this.#viewer.onLink({ state: 'locked', message: error.message })
-      this.#viewer.onLink({ state: 'lost', message: error instanceof Refused ? error.message : 'The gateway does not answer. Is it running?' })
-      this.#later(this.#retryMs)
-      this.#retryMs = Math.min(LAST_RETRY_MS, this.#retryMs * 2)
+      this.#lost(error instanceof Refused ? error.message : 'The gateway does not answer. Is it running?')
     }
+  }
+
+  /** A gateway that hangs, or a network that lost it, closes no connection: what is shown would look true for ever. */
+  #expectWord(): void {
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      this.#stop()
+      this.#lost(`The gateway has said nothing for ${SILENT_MS / 1000} seconds.`)
+    }, SILENT_MS)
+  }
+
+  #lost(message: string): void {
+    this.#viewer.onLink({ state: 'lost', message })
+    this.#later(this.#retryMs)
+    this.#retryMs = Math.min(LAST_RETRY_MS, this.#retryMs * 2)
   }
 
   async #read(body: ReadableStream<Uint8Array>, attempt: AbortController): Promise<void> {
     const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader()
     let text = ''
     for (;;) {
-      clearTimeout(this.#timer)
-      this.#timer = setTimeout(() => this.open(), SILENT_MS)
+      this.#expectWord()
       const { done, value } = await reader.read()
-      if (done || attempt.signal.aborted) return clearTimeout(this.#timer)
+      if (done || attempt.signal.aborted) return
       text += value
       const events = text.split('\n\n')
       text = events.pop()!

@@ -1,3 +1,4 @@
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startEdge, type Edge } from '../../scripts/edge.ts'
@@ -49,6 +50,30 @@ const row = (page: Page, engine: string) => page.locator(`tr[data-engine="${engi
 const cell = (page: Page, engine: string, label: string) => row(page, engine).locator(`[data-label="${label}"]`)
 const overflow = (page: Page) => page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
 const isLive = (page: Page) => page.locator('.link.live').waitFor(slow)
+
+/** A way to the gateway that can swallow what passes, as a network does that has lost a machine. */
+async function startNetwork(to: string): Promise<{ readonly url: string; swallow(all: boolean): void; close(): Promise<void> }> {
+  const sockets = new Set<Socket>()
+  let swallows = false
+  const server = createServer((near) => {
+    const far = connect(Number(new URL(to).port), '127.0.0.1')
+    for (const [from, other] of [[near, far], [far, near]] as const) {
+      sockets.add(from)
+      from.on('data', (bytes) => swallows || other.write(bytes))
+      from.on('error', () => other.destroy())
+      from.on('close', () => other.destroy())
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    swallow: (all) => void (swallows = all),
+    async close() {
+      for (const socket of sockets) socket.destroy()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
 
 describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () => {
   let world: World
@@ -160,7 +185,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     expect((await leastContrast(page)).ratio, JSON.stringify(await leastContrast(page))).toBeGreaterThanOrEqual(4.5)
   })
 
-  it.each([360, 1000, 1230])('needs no sideways scroll at %i pixels, open decisions included', async (width) => {
+  it.each([320, 360, 1000, 1230])('needs no sideways scroll at %i pixels, open decisions included', async (width) => {
     const { page } = await open(`${world.url}/dashboard`, { viewport: { width, height: 740 } })
     await isLive(page)
     expect(await overflow(page)).toBeLessThanOrEqual(0)
@@ -201,6 +226,31 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     await world.startGateway()
     await page.locator('.link.live').waitFor({ timeout: 40_000 })
     expect(await page.getByRole('alert').count()).toBe(0)
+  })
+
+  it('shows an engine that dies while one looks, and that it is back', async () => {
+    const { page } = await open(`${world.url}/dashboard`)
+    await isLive(page)
+    expect(await cell(page, 'engine-1', 'state').innerText()).toBe('up')
+    const fault = (init: RequestInit) => fetch(`${world.fleet.controlUrl}/_sim/engines/engine-1/fault`, { headers: { 'content-type': 'application/json' }, ...init })
+    await fault({ method: 'PUT', body: '{"kind":"refuse"}' })
+    await cell(page, 'engine-1', 'state').getByText('unhealthy').waitFor(slow)
+    expect(await page.locator('.dots').first().getAttribute('aria-label')).toBe('2 of 3 engines up')
+    await fault({ method: 'DELETE' })
+    await cell(page, 'engine-1', 'state').getByText('up', { exact: true }).waitFor(slow)
+  })
+
+  it('says that the gateway has fallen silent when its network swallows everything, and goes on when it is back', async () => {
+    const network = await startNetwork(world.url)
+    const { page } = await open(`${network.url}/dashboard`)
+    await isLive(page)
+    network.swallow(true)
+    await page.getByRole('alert').filter({ hasText: 'has said nothing for 10 seconds' }).waitFor(slow)
+    expect(await page.locator('.link').innerText()).toBe('not connected')
+    network.swallow(false)
+    await isLive(page)
+    expect(await page.getByRole('alert').count()).toBe(0)
+    await network.close()
   })
 
   it('is found from the overview, which works under its own policy', async () => {
@@ -298,6 +348,29 @@ describe('the dashboard of 200 engines', { timeout: 120_000 }, () => {
     const { page } = await open(`${world.url}/dashboard`, { viewport: { width: 390, height: 844 } })
     await isLive(page)
     expect(await overflow(page)).toBeLessThanOrEqual(0)
+  })
+})
+
+describe('the dashboard of 64 engines with long names', { timeout: 90_000 }, () => {
+  const long = (index: number) => `qwen3-235b-a22b-instruct-2507-fp8-tp8.gpu-node-${index}.eu-west-3-`.padEnd(63, 'x')
+  let world: World
+
+  beforeAll(async () => {
+    world = await startWorld([{ id: 'a-cluster-whose-name-is-as-long-as-it-may-be-0123456789', engines: Array.from({ length: 64 }, (_, index) => ({ id: long(index) })) }], { statsIntervalMs: 30_000 })
+    await world.chat(6)
+  })
+
+  afterAll(() => world.close())
+
+  it.each([320, 1280])('needs no sideways scroll at %i pixels, and says every name whole', async (width) => {
+    const { page } = await open(`${world.url}/dashboard`, { viewport: { width, height: 800 } })
+    await isLive(page)
+    await page.locator('tr[data-decision] button').first().click()
+    await page.locator('.candidates').waitFor(slow)
+    expect(await overflow(page)).toBeLessThanOrEqual(0)
+    expect(await page.locator('th[scope="row"] .name').first().innerText()).toBe(long(0))
+    const clipped = await page.evaluate<number>("[...document.querySelectorAll('th[scope=row] .name')].filter((name) => name.scrollWidth > name.clientWidth + 1 && name.clientWidth > 0 && !name.title && getComputedStyle(name).overflow !== 'visible').length")
+    expect(clipped).toBe(0)
   })
 })
 
