@@ -169,6 +169,9 @@ export function usageOf(object: Readonly<Record<string, unknown>>): Usage | null
   return promptTokens === null ? null : { promptTokens, completionTokens: completionTokens ?? 0, cachedTokens }
 }
 
+/** No request has more: who says so is broken, and would teach us nonsense. */
+const MOST_TOKENS = 1e9
+
 function count(value: unknown): number | null {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : null
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MOST_TOKENS ? value : null
 }

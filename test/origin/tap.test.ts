@@ -165,8 +165,8 @@ describe('usage in a body', () => {
     expect(tap.usage()).toEqual({ promptTokens: 25, completionTokens: 15, cachedTokens: 16 })
   })
 
-  it('is nothing when it is no object, too long, or no usage at all', () => {
-    for (const text of ['{"usage":null}', '{"usage":[1]}', '{"usage":"usage"}', `{"usage":{"x":"${'y'.repeat(10_000)}"}}`, '{"usage":{"a":1}}', '{"usage":{"prompt_tokens":-1}}', '"usage"']) {
+  it('is nothing when it is no object, too long, of numbers that no prompt has, or no usage at all', () => {
+    for (const text of ['{"usage":{"prompt_tokens":1e308}}', '{"usage":{"prompt_tokens":1000000001}}', '{"usage":{"prompt_tokens":0.5}}', '{"usage":null}', '{"usage":[1]}', '{"usage":"usage"}', `{"usage":{"x":"${'y'.repeat(10_000)}"}}`, '{"usage":{"a":1}}', '{"usage":{"prompt_tokens":-1}}', '"usage"']) {
       const tap = openTap(false, false)
       tap.take(encode(text), () => {})
       expect(tap.usage()).toBeNull()
