@@ -14,12 +14,12 @@ export interface LearnedEngine {
 
 export function learnedOf(book: EngineBook): LearnedEngine {
   const { learner, decode, capacity } = book
-  return { law: learner.samples > 0 ? learner.law : null, decodeLogPace: decode.logPace, capacityBlocks: capacity.learned }
+  return { law: learner.hasLearned ? learner.law : null, decodeLogPace: decode.logPace, capacityBlocks: capacity.learned }
 }
 
 /** The learned law comes back as a prior: the next answers confirm or replace it. */
 export function relearn(book: EngineBook, learned: LearnedEngine): void {
-  if (learned.law !== null) book.learner.setPrior(learned.law)
+  if (learned.law !== null) book.learner.restore(learned.law)
   book.decode.restore(learned.decodeLogPace)
   if (learned.capacityBlocks !== null) book.capacity.restore(learned.capacityBlocks)
 }

@@ -39,6 +39,8 @@ const LONGEST_S = 1e4
 const SHIFT_SAMPLES = 6
 const SHIFT_MISSES = 5
 const SHIFT = Math.log(2)
+/** What was learned before the object was put down counts as if so many samples had come just then. */
+const RESTORED_SAMPLES = 32
 /** Samples at which we are half sure. */
 const HALF_SURE_SAMPLES = 6
 
@@ -50,7 +52,9 @@ export class LawLearner {
   #samples = 0
   #confidence = 0
   #sinceFit = 0
-  #lastAt = 0
+  /** null: restored, and not looked at since. */
+  #lastAt: number | null = 0
+  #restoredSamples = 0
   readonly #kept: PrefillSample[][] = [[], [], [], [], [], []]
   /** The last samples, with the logarithm of measured / expected at that time. */
   readonly #recent: { readonly sample: PrefillSample; readonly error: number }[] = []
@@ -66,7 +70,8 @@ export class LawLearner {
 
   /** Its law as far as it is sure of it, and for the rest that of a sibling. */
   lawBeside(sibling: Law, now: number): Law {
-    const share = sureness(this.#samples, this.#lastAt, now)
+    this.#lastAt ??= now
+    const share = sureness(Math.max(this.#samples, this.#restoredSamples), this.#lastAt, now)
     if (share >= SURE) return this.#law
     return share < UNSURE ? sibling : mixed(this.#law, sibling, share)
   }
@@ -84,6 +89,18 @@ export class LawLearner {
   setPrior(prior: Law): void {
     this.#prior = prior
     if (this.#samples === 0) this.#law = prior
+  }
+
+  /** It is believed from the first look on, like what was learned then; the first samples confirm or replace it. */
+  restore(law: Law): void {
+    this.setPrior(law)
+    this.#restoredSamples = RESTORED_SAMPLES
+    this.#lastAt = null
+  }
+
+  /** Has it shown anything, now or before it was put down? */
+  get hasLearned(): boolean {
+    return this.#samples + this.#restoredSamples > 0
   }
 
   learn(sample: PrefillSample): void {

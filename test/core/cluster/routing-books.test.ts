@@ -510,6 +510,27 @@ describe('putting the object down', () => {
     expect(lawOf(again)).toEqual(lawOf(state))
   })
 
+  it('still knows the slow engine of a fleet when another one has answered since, and after being put down twice', () => {
+    const { state, admit, clock } = open({ engines: engines('a', 'b'), policy: { name: 'round_robin', options: {} } })
+    const serveOn = (one: ClusterState, request: { readonly key: string; readonly engine: string }) => {
+      clock.now += request.engine === 'a' ? 5000 : 500
+      one.firstToken(request.key, {}, clock.now)
+      one.release(request.key, outcome(usage(0, 3001)), clock.now)
+    }
+    for (const at of range(0, 12)) serveOn(state, admit([], { promptTokens: 3001, id: `before-${at}` }))
+    const down = (one: ClusterState) => {
+      const next = new ClusterState({ random: () => 0, epoch: 'f' })
+      next.restore(structuredClone(one.snapshot(clock.now)!), clock.now)
+      return next
+    }
+    const again = down(down(state))
+    const answer = again.admit(admission({ id: 'after', promptTokens: 3001, avoid: ['a'] }), clock.now)
+    serveOn(again, { key: 'after#0', engine: 'b' })
+    expect(answer).toMatchObject({ key: 'after#0' })
+    const [slow, quick] = again.digest(clock.now).engines.map(({ learned }) => learned!.law.perTokenS)
+    expect(slow! / quick!).toBeGreaterThan(5)
+  })
+
   it('books again what was running, and frees it exactly', () => {
     const { state, admit, clock } = cluster
     const running = range(0, 9).map((at) => admit([`p${at}`, ...range(0, 60)]))
