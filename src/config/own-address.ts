@@ -1,8 +1,11 @@
-/** Engines that are the gateway itself: each request would come back to it until no socket is left. */
+/** What cannot be where the gateway listens. */
 import type { Config } from '../config.ts'
 import { isLoopback } from './values.ts'
 
-/** `cluster, engine` of those whose URL is where this process listens, as far as addresses alone can tell. */
+/**
+ * `cluster, engine` of those whose URL is where this process listens, as far as addresses alone can tell: each request would come
+ * back to it until no socket is left.
+ */
 export function ownEngines({ listen, clusters }: Pick<Config, 'listen' | 'clusters'>): string[] {
   return clusters.flatMap(({ id, pools }) => pools.flatMap(({ engines }) => engines.filter(({ url }) => isOwn(listen, url)).map((engine) => `${id}, ${engine.id}`)))
 }
@@ -14,5 +17,13 @@ function isOwn({ host, port }: Config['listen'], url: string): boolean {
   const engine = hostname.replace(/^\[|\]$/g, '')
   const everywhere = host === '0.0.0.0' || host === '::'
   if (everywhere) return isLoopback(engine) || engine === '0.0.0.0' || engine === '::'
-  return engine === host || ((engine === 'localhost' || host === 'localhost') && isLoopback(engine) && isLoopback(host))
+  return isSameHost(engine, host)
 }
+
+/** Do reports come in on the port of everybody else? Threads share ports: each listener would get half of both. */
+export function reportsShareThePort({ listen, ttft }: Pick<Config, 'listen' | 'ttft'>): boolean {
+  if (!ttft.enabled || ttft.listen === null || listen.port === 0 || listen.port !== ttft.listen.port) return false
+  return [listen.host, ttft.listen.host].some((host) => host === '0.0.0.0' || host === '::') || isSameHost(listen.host, ttft.listen.host)
+}
+
+const isSameHost = (one: string, other: string): boolean => one === other || ((one === 'localhost' || other === 'localhost') && isLoopback(one) && isLoopback(other))

@@ -1,7 +1,7 @@
 /** What was understood, for people: no secret in it; the defaults that matter spelled out, and everything that is not one. */
 import type { ClusterConfig, Config, EngineConfig, KeyConfig, LmcacheConfig, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/cluster/contract.ts'
-import { ownEngines } from './own-address.ts'
+import { ownEngines, reportsShareThePort } from './own-address.ts'
 
 export interface Summary {
   readonly version: number
@@ -138,6 +138,7 @@ function notes(config: Config): string[] {
   const both = config.admin === null ? undefined : config.keys?.find(({ secret }: KeyConfig) => secret === config.admin?.secret)
   if (both !== undefined) found.push(`the key of ${both.name} is the admin key too: its holder may drain engines.`)
   for (const id of ownEngines(config)) found.push(`${id} is where this gateway listens itself: requests would go round and round.`)
+  if (reportsShareThePort(config)) found.push('`ttft.listen` is the port of `listen` too: reports need one of their own.')
   if (silent) found.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
   for (const { id, weight, pools } of config.clusters) {
     if (weight === 0) found.push(`${id}: has weight 0.`)

@@ -208,6 +208,16 @@ describe('firstlight serve', () => {
   })
 
   it.each([
+    ['127.0.0.1:7001', '127.0.0.1:7001'],
+    ['localhost:7001', '127.0.0.1:7001'],
+    ['127.0.0.1:7001', ':7001'],
+  ])('refuses to take reports on its own port, which threads would share: %s, %s', async (listen, reports) => {
+    const document = `listen: ${listen}\nttft: { enabled: true, listen: "${reports}" }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h" }] }] }]\n`
+    expect(await run(['serve', '--workers', '2'], { FIRSTLIGHT_CONFIG: document })).toMatchObject({ code: 2, err: expect.stringContaining('`ttft.listen` is the port of `listen` too') as string })
+    expect((await run(['check'], { FIRSTLIGHT_CONFIG: document })).out).toContain('note: `ttft.listen` is the port of `listen` too')
+  })
+
+  it.each([
     ['listen: 127.0.0.1:8080', 'http://127.0.0.1:8080', '--listen', '127.0.0.1:0'],
     ['listen: 127.0.0.1:0', 'http://127.0.0.2:8080'],
   ])('serves an engine on another address: %s, %s', async (listen, url, ...flags) => {

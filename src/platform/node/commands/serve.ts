@@ -1,6 +1,6 @@
 import { resolve as pathFrom } from 'node:path'
 import type { Config, RecordConfig } from '../../../config.ts'
-import { ownEngines } from '../../../config/own-address.ts'
+import { ownEngines, reportsShareThePort } from '../../../config/own-address.ts'
 import { summarise } from '../../../config/summary.ts'
 import { isLoopback, parseThreads } from '../../../config/values.ts'
 import type { Log } from '../../../ports.ts'
@@ -77,6 +77,7 @@ export function withFlags(config: Config, args: Args): Config {
   }
   const [own] = ownEngines(moved)
   if (own !== undefined) throw new UsageError(`The engine ${own} is where this gateway listens itself: requests would go round and round.`, 'Mend its url, or listen elsewhere: --listen 127.0.0.1:9000')
+  if (reportsShareThePort(moved)) throw new UsageError('`ttft.listen` is the port of `listen` too: reports need one of their own.', 'Give it another, such as 127.0.0.1:28886, or leave it out: /ttft_report is on the main port.')
   const threaded = { ...moved, threads: threadsFlag(args) ?? moved.threads }
   return level === null ? threaded : { ...threaded, log: { ...threaded.log, level } }
 }
