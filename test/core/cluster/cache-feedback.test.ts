@@ -43,8 +43,8 @@ describe('an engine that computes the last block it finds anew, as those that dr
 
   it('is found out all the same when more than that is gone, or all', () => {
     const feedback = new CacheFeedback()
-    const judge = (actualTokens: number) => feedback.judge({ predictedTokens: 640, actualTokens, uncertainTokens: 0, blockTokens: 64, idleEnds: 5 }).kind
-    expect([576, 512, 576, 0, 0, 0].map(judge)).toEqual(['fine', 'evicted', 'fine', 'fine', 'fine', 'restarted'])
+    const verdict = (actualTokens: number) => feedback.judge({ predictedTokens: 640, actualTokens, uncertainTokens: 0, blockTokens: 64, idleEnds: 5 }).kind
+    expect([576, 512, 576, 0, 0, 0].map(verdict)).toEqual(['fine', 'evicted', 'fine', 'fine', 'fine', 'restarted'])
   })
 })
 
