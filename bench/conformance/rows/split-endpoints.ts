@@ -31,7 +31,7 @@ const endpoints: readonly Endpoint[] = [
 ]
 
 async function everywhere(lab: Lab, kind: GatewayKind): Promise<string> {
-  const [prefill, decode] = [await lab.engine('prefill'), await lab.engine('decode')]
+  const [prefill, decode] = await Promise.all([lab.engine('prefill'), lab.engine('decode')])
   const told: string[] = []
   let round = kind === 'node' ? 0 : 100
   for (const { path, body } of endpoints) {
