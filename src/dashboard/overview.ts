@@ -11,6 +11,8 @@ interface Fleet {
 }
 
 const refreshMs = 2_000
+/** A gateway that hangs closes no connection. */
+const answerMs = 10_000
 
 const find = <Kind extends HTMLElement = HTMLElement>(id: string) => document.getElementById(id) as Kind
 const base = new URL('v1', location.href).href
@@ -61,7 +63,7 @@ const whyNot = ({ status, message }: Refused) => (status === 401 && savedKey() =
 
 async function refresh(): Promise<void> {
   try {
-    show((await (await call('v1/firstlight/fleet')).json()) as Fleet)
+    show((await (await call('v1/firstlight/fleet', { signal: AbortSignal.timeout(answerMs) })).json()) as Fleet)
   } catch (error) {
     find('state').textContent = error instanceof Refused ? whyNot(error) : 'the gateway does not answer'
     if (!(error instanceof Refused)) return
@@ -79,7 +81,9 @@ find('unlock').addEventListener('submit', (event) => {
 })
 find('base').textContent = base
 showExample('MODEL')
-void refresh()
-setInterval(() => {
-  if (!document.hidden) void refresh()
-}, refreshMs)
+/** One question at a time. */
+async function refreshForever(): Promise<void> {
+  if (!document.hidden) await refresh()
+  setTimeout(() => void refreshForever(), refreshMs)
+}
+void refreshForever()

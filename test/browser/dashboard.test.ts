@@ -253,6 +253,20 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     await network.close()
   })
 
+  it('has an overview that asks a silent gateway once, says that it does not answer, and goes on when it does', async () => {
+    const network = await startNetwork(world.url)
+    const { page } = await open(network.url)
+    await page.locator('#engines tbody tr').first().waitFor(slow)
+    let asked = 0
+    page.on('request', (request) => (asked += request.url().endsWith('/fleet') ? 1 : 0))
+    network.swallow(true)
+    await page.locator('#state').getByText('the gateway does not answer').waitFor(slow)
+    expect(asked).toBeLessThanOrEqual(2)
+    network.swallow(false)
+    await page.locator('#state').getByText('5 in 2 pools').waitFor(slow)
+    await network.close()
+  })
+
   it('is found from the overview, which works under its own policy', async () => {
     const { page } = await open(world.url)
     await page.locator('#engines tbody tr').first().waitFor(slow)
