@@ -82,6 +82,26 @@ describe('answers that are no streams', () => {
     expect([queuedTokens(9000), state.digest(9000).engines[0]!.queuedPrefillS, state.bookings]).toEqual([0, 0, 0])
   })
 
+  it('grow like others after their prefill, and leave nothing of it behind, whether a first token shows after all or not', () => {
+    for (const showsAfterAll of [false, true]) {
+      const state = new ClusterState({ random: () => 0, epoch: 'one' })
+      state.configure(1, pool({ engines: engines('a'), policy: { name: 'predicted', options: {} } }), 0)
+      const blocks = (now: number): number => {
+        const ranked = state.rank(admission({ promptTokens: 0 }), now)
+        return 'decision' in ranked ? ranked.decision.candidates[0]!.terms['potential_blocks']! : NaN
+      }
+      state.admit(admission({ id: 'whole', promptTokens: 6400, streams: false }), 0)
+      const prompt = blocks(0)
+      const grown = blocks(2000) && blocks(32_000) - prompt
+      expect(grown).toBeGreaterThan(20)
+      expect(grown).toBeLessThan(64)
+      if (showsAfterAll) state.firstToken('whole#0', {}, 32_000)
+      expect(blocks(32_000) - prompt).toBeCloseTo(showsAfterAll ? 0 : grown)
+      state.release('whole#0', outcome(), 33_000)
+      expect(blocks(90_000)).toBe(0)
+    }
+  })
+
   it('count to their end where nobody said that they are none', () => {
     const state = new ClusterState({ random: () => 0, epoch: 'one' })
     state.configure(1, pool({ engines: engines('a') }), 0)
@@ -98,11 +118,11 @@ describe('a first token that does not come', () => {
     const queuedS = (now: number) => state.digest(now).engines[0]!.queuedPrefillS
     const expected = queuedS(0)
     expect(queuedS(1500)).toBe(0)
-    expect(queuedS(10_000)).toBeGreaterThan(7)
-    expect(queuedS(20_000)).toBeGreaterThan(1.9 * queuedS(10_000))
-    state.firstToken('stuck#0', {}, 20_000)
-    expect(queuedS(20_000)).toBeLessThan(expected)
-    state.release('behind#0', outcome({ result: 'client_gone' }), 20_001)
-    expect(queuedS(20_001)).toBe(0)
+    expect(queuedS(20_000)).toBeGreaterThan(12)
+    expect(queuedS(40_000)).toBeGreaterThan(1.9 * queuedS(20_000))
+    state.firstToken('stuck#0', {}, 40_000)
+    expect(queuedS(40_000)).toBeLessThan(expected)
+    state.release('behind#0', outcome({ result: 'client_gone' }), 40_001)
+    expect(queuedS(40_001)).toBe(0)
   })
 })
