@@ -7,7 +7,8 @@ export interface LogTarget {
 
 /** What waits for a reader; lines beyond are dropped. */
 const WAITING_BYTES = 2 ** 20
-const RETRY_MS = 50
+/** A pipe holds 64 KB: as often as this, a busy log still gets out. */
+const RETRY_MS = 5
 /** At the end of the process a slow reader has this long. */
 const LAST_MS = 250
 
@@ -35,9 +36,7 @@ class StandardOutput implements LogTarget {
   write(line: string): void {
     if (this.#waiting.length > 0) return this.#wait(Buffer.from(line))
     const written = this.#written(line)
-    if (written === line.length) return
-    const rest = Buffer.from(line).subarray(written)
-    if (rest.length > 0) this.#wait(rest)
+    if (written < Buffer.byteLength(line)) this.#wait(Buffer.from(line).subarray(written))
   }
 
   #wait(line: Uint8Array): void {
@@ -52,11 +51,17 @@ class StandardOutput implements LogTarget {
 
   #flush(): void {
     this.#retries = false
-    let rest: Uint8Array = Buffer.concat(this.#waiting)
-    for (let written = -1; rest.length > 0 && written !== 0; rest = rest.subarray(written)) written = this.#written(rest)
-    this.#waiting = rest.length === 0 ? [] : [rest]
-    this.#bytes = rest.length
-    if (rest.length > 0) return this.#retryLater()
+    let gone = 0
+    for (; gone < this.#waiting.length; gone++) {
+      // One by one: a pipe takes a line whole or not at all, and other threads write to it too.
+      const line = this.#waiting[gone]!
+      const written = this.#written(line)
+      this.#bytes -= written
+      this.#waiting[gone] = line.subarray(written)
+      if (written < line.length) break
+    }
+    this.#waiting.splice(0, gone)
+    if (this.#waiting.length > 0) return this.#retryLater()
     this.#failing = false
     if (this.#dropped === 0) return
     const lines = this.#dropped
