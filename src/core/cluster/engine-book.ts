@@ -40,7 +40,10 @@ export class EngineBook {
   /** Its number in the prefix index. */
   readonly number: number
   kind: EngineKind
-  readonly queue = new PrefillQueue((sample) => this.learner.learn(sample))
+  readonly queue = new PrefillQueue(
+    (sample) => this.learner.learn(sample),
+    (at) => this.unseenFrom(at),
+  )
   readonly learner: LawLearner
   readonly decode = new DecodeLearner()
   readonly feedback = new CacheFeedback()

@@ -110,6 +110,7 @@ export class RoutingBooks implements Books {
       else prefillEnded(leg, stages, now)
       if (endsAtFirstToken(leg.part)) this.#endLeg(leg, booking.admission)
       else {
+        endPresumed(leg)
         if (leg.part === 'decode' && stages.first_byte !== undefined) leg.book.handOver.learn(booking.admission.promptTokens, stages.first_byte)
         leg.book.unseenFrom(now)
         request.running = leg.book.requests
@@ -139,6 +140,7 @@ export class RoutingBooks implements Books {
     if (request.firstTokenAt === null) this.#endUnstreamed(request, outcome, now)
     for (const leg of request.legs) {
       if (leg.queued !== null) leg.book.queue.abandon(leg.queued, now, outcome.result === 'complete')
+      endPresumed(leg)
       this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.believed.indexBlocks)
     }
     for (const { book } of request.legs) if (book.learner.samples === 0) book.learner.setPrior(book.law(now))
@@ -277,6 +279,13 @@ interface Start {
   readonly reading: RoutingReading
   readonly isRecalled: boolean
   readonly now: number
+}
+
+/** Its output need not be estimated from when its prefill was taken for done. */
+function endPresumed({ queued, book }: LegBook): void {
+  if (queued === null || queued.presumedAt === null) return
+  book.seen(queued.presumedAt)
+  queued.presumedAt = null
 }
 
 function kindOf(spec: EngineSpec): string {
