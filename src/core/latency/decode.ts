@@ -24,12 +24,17 @@ function lawAt(logPace: number, blockTokens: number): DecodeLaw {
 /** One answer moves the pace by at most this factor's share: answers differ by far more than engines do. */
 const CLIP = Math.log(3)
 const LEAST_GAIN = 0.03
+/** So many answers in a row that are off by this factor the same way: the engine has another pace now, and each of them moves it far. */
+const SHIFT_ANSWERS = 8
+const SHIFT = Math.log(2)
 const RESTORED_SAMPLES = 32
 
 /** Learns how much faster or slower than the model an engine decodes. One factor: single answers cannot tell the terms apart. */
 export class DecodeLearner {
   #logPace = 0
   #samples = 0
+  /** Answers in a row that were off by so much; below zero: that were faster. */
+  #offInARow = 0
   /** null: restored, and not looked at since. */
   #lastAt: number | null = 0
   /** Read for every engine of every choice, so kept ready. */
@@ -65,7 +70,9 @@ export class DecodeLearner {
   learn(seconds: number, tokens: number, { expectedTokenS, now }: { readonly expectedTokenS: number; readonly now: number }): void {
     if (!(seconds > 0) || !(tokens >= 8) || !(expectedTokenS > 0)) return
     const error = Math.log(seconds / tokens / expectedTokenS)
-    this.#samples++
+    const off = Math.abs(error) > SHIFT ? Math.sign(error) : 0
+    this.#offInARow = off * this.#offInARow > 0 ? this.#offInARow + off : off
+    this.#samples = Math.abs(this.#offInARow) >= SHIFT_ANSWERS ? 1 : this.#samples + 1
     this.#lastAt = now
     const gain = Math.max(LEAST_GAIN, 1 / (this.#samples + 1))
     this.#logPace += gain * Math.min(CLIP, Math.max(-CLIP, error))

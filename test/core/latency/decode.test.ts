@@ -24,6 +24,14 @@ describe('DecodeLearner', () => {
     expect(Math.abs(paceOf(taught(60, () => 4)) / 4 - 1)).toBeLessThan(0.05)
   })
 
+  it.each([0.1, 10])('goes by a pace that is %d times the old one after twenty answers', (factor) => {
+    expect(Math.abs(paceOf(taught(320, (at) => (at < 300 ? 1 : factor))) / factor - 1)).toBeLessThan(0.2)
+  })
+
+  it('is moved little by seven answers in a row that stood still', () => {
+    expect(paceOf(taught(220, (at) => (at >= 200 && at < 207 ? 1000 : 1)))).toBeLessThan(1.4)
+  })
+
   it('is moved little by one answer in ten that stood still', () => {
     expect(paceOf(taught(200, (at) => (at % 10 === 0 ? 1000 : 1)))).toBeLessThan(1.4)
   })
