@@ -42,6 +42,7 @@ describe('heads that two parsers could read differently are refused, and nothing
     'a bare line feed': 'HTTP/1.1 200 OK\nx: y\r\n\r\nok',
     'a head of 50 KB': `HTTP/1.1 200 OK\r\nx-a: ${'a'.repeat(50_000)}\r\n\r\nok`,
     'not HTTP': 'SSH-2.0-OpenSSH\r\n\r\n',
+    'interim answers without end': `${'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(200)}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok`,
     'a switch of protocols': 'HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n',
   }
   it.each(Object.entries(bad))('%s', async (_name, text) => {

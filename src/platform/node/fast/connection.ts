@@ -11,6 +11,8 @@ import { parseAnswerHead, type ParsedHead } from './answer-head.ts'
 const READ_BYTES = [4 * 1024, 16 * 1024, 64 * 1024] as const
 const HEAD_LIMIT_BYTES = 32 * 1024
 const HEAD_END = '\r\n\r\n'
+/** 100 and 103 before an answer. Who sends more floods us, and would for as long as a first byte may take. */
+const MOST_INTERIM = 16
 
 /** Who a connection serves at the moment. Called synchronously; `bytes` are valid until the call returns, unless `holds` says they were kept. */
 export interface ConnectionUser {
@@ -40,6 +42,7 @@ export class Connection {
   #buffer = Buffer.allocUnsafeSlow(READ_BYTES[0])
   #held = false
   #inHead = true
+  #interim = 0
   #headBytes: Buffer | null = null
   #answered = false
   #error: Error | null = null
@@ -62,6 +65,7 @@ export class Connection {
   use(user: ConnectionUser, head: string, body: readonly Uint8Array[] | null): void {
     this.#user = user
     this.#inHead = true
+    this.#interim = 0
     this.#answered = false
     this.#headBytes = null
     writeTogether(this.socket, head, body ?? [])
@@ -149,11 +153,14 @@ export class Connection {
         this.#headBytes = Buffer.from(rest)
         return
       }
-      const head = end < 0 || end > HEAD_LIMIT_BYTES ? null : readHead(rest.toString('latin1', 0, end))
+      const head = end < 0 || end > HEAD_LIMIT_BYTES || this.#interim > MOST_INTERIM ? null : readHead(rest.toString('latin1', 0, end))
       if (head === null || head.status === 101) return this.fail(new MalformedAnswer('the engine sent a malformed head'))
       rest = rest.subarray(end + HEAD_END.length)
       // 100 and 103 come before the answer.
-      if (head.status < 200) continue
+      if (head.status < 200) {
+        this.#interim++
+        continue
+      }
       this.#headBytes = null
       this.#inHead = false
       user.head(head)
