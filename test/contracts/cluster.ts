@@ -541,6 +541,14 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(sizes).toEqual([['a', 500], ['b', 77], ['c', null]])
     })
 
+    it('counts for an engine no time that another one cost the request before', async () => {
+      await restart({ engines: engines('a') })
+      const { lease } = await admitted(opened.cluster.admit(admission({ attempt: 1 })))
+      await lease.firstToken({ ttft: 30_000, first_byte: 40 })
+      const { engines: [a] } = await opened.cluster.digest()
+      expect([a!.ttftMs, a!.learned?.ttftError ?? null]).toEqual([40, null])
+    })
+
     it('shows the last decisions, newest first, with the last TTFTs and the hit rate of every engine', async () => {
       await restart({ engines: engines('a') })
       for (const [id, ttft, cachedTokens] of [['first', 40, 0], ['second', 20, 64]] as const) {

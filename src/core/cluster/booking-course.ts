@@ -34,14 +34,17 @@ export class BookingCourse {
   firstToken(booking: Booking, stages: StageTimes, now: number): void {
     if (booking.firstTokenSeen) return
     booking.firstTokenSeen = true
-    this.#books.firstToken(booking, stages, now)
-    const ttftMs = stages.ttft ?? stages.first_byte ?? null
+    const isFirst = booking.admission.attempt === 0
+    // A request that failed elsewhere before has waited for others too.
+    const own = isFirst ? stages : withoutTtft(stages)
+    this.#books.firstToken(booking, own, now)
+    const ttftMs = own.ttft ?? own.first_byte ?? null
     for (const { engine, part } of booking.legs) {
       const isEarly = endsAtFirstToken(part)
       // Now, not at the end: a trial on a two-hour stream would keep everyone else out.
       if (!isEarly) this.#fleet.judge(engine, 'begun', { key: booking.key, now })
       else if (!booking.legsDone.includes(part)) this.#fleet.judge(engine, 'success', { key: booking.key, now })
-      if (ttftMs !== null && (part === 'whole' || isEarly)) engine.sawTtft(ttftMs)
+      if (ttftMs !== null && (part === 'whole' || (isEarly && isFirst))) engine.sawTtft(ttftMs)
     }
   }
 
@@ -71,6 +74,11 @@ export class BookingCourse {
       this.#fleet.left(engine)
     }
   }
+}
+
+function withoutTtft(stages: StageTimes): StageTimes {
+  const { ttft: _, ...own } = stages
+  return own
 }
 
 /** Its engine was judged when it ended: how the answer ended, perhaps hours later, is no news of it. */

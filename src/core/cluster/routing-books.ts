@@ -83,7 +83,9 @@ export class RoutingBooks implements Books {
   book(booking: Booked, now: number, begun?: Reading): void {
     const isRecalled = !(begun instanceof RoutingReading)
     const reading = isRecalled ? this.read(booking.admission, now, []) : begun
-    const legs = booking.legs.filter(({ part }) => part !== 'encode').map((leg) => this.#bookLeg(leg, booking.admission, { reading, isRecalled, now }))
+    const decode = booking.legs.length < 2 ? undefined : booking.legs.find(({ part }) => part === 'decode')
+    const handOverMs = decode === undefined ? 0 : this.#book(decode.engine).handOver.expectedMs(booking.admission.promptTokens)
+    const legs = booking.legs.filter(({ part }) => part !== 'encode').map((leg) => this.#bookLeg(leg, booking.admission, { reading, isRecalled, handOverMs, now }))
     this.#requests.set(booking.key, { legs, firstTokenAt: null, seen: false, running: 0 })
     const { admission } = booking
     this.#active.saw(tokensOfBlock(admission, this.#blockTokens) / this.#blockTokens, admission.blocks.length >> 1)
@@ -191,10 +193,11 @@ export class RoutingBooks implements Books {
     this.#index.setCapacity(book.number, book.capacity.blocks)
   }
 
-  #bookLeg(leg: Leg, admission: Admission, { reading, isRecalled, now }: Start): LegBook {
+  #bookLeg(leg: Leg, admission: Admission, { reading, isRecalled, handOverMs, now }: Start): LegBook {
     const { engine, part } = leg
     const book = this.#book(engine)
     const prefills = part !== 'decode'
+    const predictedMs = prefills ? reading.forecast(engine).ttftMs : null
     book.queue.settle(now)
     const cached = reading.cached(engine)
     const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
@@ -204,7 +207,7 @@ export class RoutingBooks implements Books {
       uncertainTokens: book.queue.isEmpty ? 0 : reading.tokensOf(this.#index.live[book.number]!),
       stamp: this.#index.stamp,
       usedStamp: this.#index.lastUsed(book.number),
-      ttftMs: prefills ? reading.forecast(engine).ttftMs : null,
+      ttftMs: predictedMs === null ? null : predictedMs + handOverMs,
       adapterFit: book.adapters.fit(admission.adapter),
     }
     const prefill = {
@@ -278,14 +281,9 @@ interface Known {
 interface Start {
   readonly reading: RoutingReading
   readonly isRecalled: boolean
+  /** From a prefill's end elsewhere to the first token; 0: it is not split. */
+  readonly handOverMs: number
   readonly now: number
-}
-
-/** Its output need not be estimated from when its prefill was taken for done. */
-function endPresumed({ queued, book }: LegBook): void {
-  if (queued === null || queued.presumedAt === null) return
-  book.seen(queued.presumedAt)
-  queued.presumedAt = null
 }
 
 function kindOf(spec: EngineSpec): string {

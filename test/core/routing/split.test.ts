@@ -137,6 +137,14 @@ describe('legs of a booking', () => {
     expect(decode!.learned!.samples).toBe(0)
   })
 
+  it('are judged by what was predicted of the whole way, its hand-over included', () => {
+    const state = open({ engines: roles.slice(0, 2) })
+    const { key, predictedTtftMs } = booked(state, { promptTokens: 4_000 })
+    state.legDone(key, { part: 'prefill', stages: { prefill_leg: 1 } }, 1)
+    state.firstToken(key, { ttft: predictedTtftMs! }, 2)
+    expect(state.digest(2).engines[0]!.learned!.ttftError).toBe(0)
+  })
+
   it('say why in the decision', () => {
     const state = open({ engines: roles.slice(0, 2) })
     booked(state, { id: 'one' })
