@@ -293,3 +293,10 @@ function kindOf(spec: EngineSpec): string {
 function priorOf(spec: EngineSpec): Law {
   return profile(kindOf(spec)) ?? profile(DEFAULT_PROFILE)!
 }
+
+/** Its output need not be estimated from when its prefill was taken for done. */
+function endPresumed({ queued, book }: LegBook): void {
+  if (queued === null || queued.presumedAt === null) return
+  book.seen(queued.presumedAt)
+  queued.presumedAt = null
+}
