@@ -59,7 +59,9 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
     this.#wake()
   }
 
+  /** What is shown is on disk first: taken back by an eviction, it would be counted twice by whoever adds it up. */
   async rollups(): Promise<RollupGroup[]> {
+    this.#saveRollups()
     return this.#state.rollups()
   }
 

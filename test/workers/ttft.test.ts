@@ -2,7 +2,7 @@ import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } 
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
 import { durableTtft } from '../../src/platform/workers/ttft.ts'
-import { record, ttftContract } from '../contracts/ttft.ts'
+import { partial, record, ttftContract } from '../contracts/ttft.ts'
 
 const LIMITS = { maxRequests: 1000, maxBytes: 10_000_000, ttlMs: 600_000 }
 const shards = () => [0, 1, 2, 3].map((shard) => env.TTFT.getByName(`ttft:${shard}`))
@@ -43,6 +43,18 @@ it('writes what is reported though an alarm never came', async () => {
   })
   await report('b')
   expect(await runInDurableObject(stub, (_object, state) => state.storage.getAlarm())).toBeGreaterThan(Date.now())
+  await reset()
+})
+
+it('shows nothing that an eviction could take back: what falls would be counted twice by Prometheus', async () => {
+  const ttft = durableTtft(env.TTFT, LIMITS)
+  await ttft.flush({ source: 'g', epoch: 1, seq: 1, records: [record()] })
+  await ttft.report([partial({ role: 'pd', request_id: 'gw-1', prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 })])
+  const shown = await ttft.rollups()
+  expect(Object.keys(shown[0]!.sketches)).toContain('reported_ttft')
+  // No alarm has come: nothing else was written since.
+  for (const stub of shards()) await evictDurableObject(stub)
+  expect(await ttft.rollups()).toEqual(shown)
   await reset()
 })
 

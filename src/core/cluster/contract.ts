@@ -303,6 +303,11 @@ export interface EngineDigest {
   readonly ttftMs: number | null
   readonly requestsTotal: number
   readonly failuresTotal: number
+  /**
+   * Of the totals, what earlier incarnations of the object had counted when they last wrote it down: less than they had shown.
+   * Who takes a fall for a new beginning counts without it. Absent from older objects.
+   */
+  readonly countedBefore?: { readonly requests: number; readonly failures: number }
   readonly stats: (EngineStats & { readonly ageMs: number }) | null
   readonly learned?: EngineLearned
   /** How its KV events come in; absent: nobody passes them on. */

@@ -27,6 +27,8 @@ export class EngineRecord implements EngineRef {
   ttftMs: number | null = null
   requestsTotal = 0
   failuresTotal = 0
+  /** Of the totals, what came from a snapshot. */
+  countedBefore = { requests: 0, failures: 0 }
   readonly recentTtftMs: number[] = []
   /** Decayed sums: a ratio of sums weighs long prompts as much as they cost. */
   #promptTokens = 0

@@ -121,7 +121,7 @@ export class Fleet {
         engine = this.engines.add(spec)
         this.#books.engineAdded(engine, now)
       }
-      Object.assign(engine, kept)
+      Object.assign(engine, kept, { countedBefore: { requests: kept.requestsTotal, failures: kept.failuresTotal } })
     }
   }
 

@@ -1,0 +1,64 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { ClusterState } from '../../src/core/cluster/cluster-state.ts'
+import type { ClusterSnapshot } from '../../src/core/cluster/snapshot.ts'
+import { exposition } from '../../src/telemetry/exposition.ts'
+import { admission, engines, failed, outcome, pool } from '../contracts/cluster-fixtures.ts'
+import { parseExposition } from './parse-exposition.ts'
+
+const OWN = { draining: false, silentEngines: 0, unreachablePools: 0, own: null }
+
+/** As Prometheus adds a counter up: a fall is a new beginning at zero. */
+class Increase {
+  readonly #last = new Map<string, number>()
+  total = 0
+
+  scraped(series: string, value: number): void {
+    const last = this.#last.get(series) ?? 0
+    this.total += value < last ? value : value - last
+    this.#last.set(series, value)
+  }
+}
+
+it('counts no request twice in the eyes of Prometheus, though an object comes back with what it last wrote down', () => {
+  const step = fc.constantFrom('served', 'served', 'served', 'failed', 'written', 'lost', 'scraped', 'scraped')
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 20, maxLength: 60 }), (steps) => {
+      const config = pool({ engines: engines('a', 'b'), policy: { name: 'round_robin', options: {} }, circuit: { failures: 1_000, openMs: 1 } })
+      const begin = () => new ClusterState({ random: () => 0, epoch: 'e' })
+      let state = begin()
+      state.configure(1, config, 0)
+      let written: ClusterSnapshot | null = null
+      let now = 0
+      const truth = { bookings: 0, failures: 0 }
+      const seen = { bookings: new Increase(), failures: new Increase() }
+      const scrape = () => {
+        const families = parseExposition(exposition({ digests: [state.digest(now)], rollups: [], gateway: OWN }))
+        for (const kind of ['bookings', 'failures'] as const) {
+          for (const { labels, value } of families.get(`firstlight_engine_${kind}_total`)?.samples ?? []) seen[kind].scraped(labels['engine']!, value)
+        }
+      }
+      for (const one of steps) {
+        now += 1_000
+        if (one === 'written') written = structuredClone(state.snapshot(now))
+        else if (one === 'scraped') scrape()
+        else if (one === 'lost') {
+          state = begin()
+          if (written === null) state.configure(1, config, now)
+          else state.restore(written, now)
+        } else {
+          const admitted = state.admit(admission(), now)
+          if ('refusal' in admitted) throw new Error(admitted.refusal.reason)
+          truth.bookings += 1
+          if (one === 'failed') truth.failures += 1
+          state.release(admitted.key, one === 'failed' ? failed : outcome(), now)
+        }
+      }
+      scrape()
+      for (const kind of ['bookings', 'failures'] as const) {
+        if (steps.includes('lost')) expect(seen[kind].total).toBeLessThanOrEqual(truth[kind])
+        else expect(seen[kind].total).toBe(truth[kind])
+      }
+    }),
+  )
+})
