@@ -51,3 +51,10 @@ export interface RequestBook {
   /** Live requests on the decoding engine at the first token: what its pace is judged by. */
   running: number
 }
+
+/** Its output need not be estimated from when its prefill was taken for done. */
+export function endPresumed({ queued, book }: LegBook): void {
+  if (queued === null || queued.presumedAt === null) return
+  book.seen(queued.presumedAt)
+  queued.presumedAt = null
+}

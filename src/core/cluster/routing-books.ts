@@ -11,7 +11,7 @@ import { judgeForecast, learn, prefillEnded } from './learning.ts'
 import { engineDigestOf, LEARNED_VERSION, learnedOf, readLearned, relearn } from './learned.ts'
 import { prefillWork } from './prefill-work.ts'
 import { PrefixIndex } from './prefix-index.ts'
-import type { LegBook, RequestBook } from './request-book.ts'
+import { endPresumed, type LegBook, type RequestBook } from './request-book.ts'
 import { RoutingReading, shares, type Sources, tokensOfBlock } from './routing-reading.ts'
 
 /** So short that most of the time to the answer was its prefill. */
@@ -292,11 +292,4 @@ function kindOf(spec: EngineSpec): string {
 
 function priorOf(spec: EngineSpec): Law {
   return profile(kindOf(spec)) ?? profile(DEFAULT_PROFILE)!
-}
-
-/** Its output need not be estimated from when its prefill was taken for done. */
-function endPresumed({ queued, book }: LegBook): void {
-  if (queued === null || queued.presumedAt === null) return
-  book.seen(queued.presumedAt)
-  queued.presumedAt = null
 }
