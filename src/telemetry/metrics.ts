@@ -140,7 +140,7 @@ export const METRICS: readonly Metric[] = [
   gauge('reported_num_requests_running', import.meta.bare || 'As the engine’s own metrics say.', (e) => e.stats?.running),
   gauge('reported_num_requests_waiting', import.meta.bare || 'As the engine’s own metrics say.', (e) => e.stats?.waiting),
   gauge('reported_kv_cache_usage_ratio', import.meta.bare || 'As the engine’s own metrics say.', (e) => e.stats?.kvUsage),
-  total('bookings_total', import.meta.bare || 'Requests ever booked on it.', (e) => e.requestsTotal - (e.countedBefore?.requests ?? 0)),
+  total('bookings_total', import.meta.bare || 'Requests booked on it.', (e) => e.requestsTotal - (e.countedBefore?.requests ?? 0)),
   total('failures_total', import.meta.bare || 'Attempts that failed on it, those of requests that every engine fails among them.', (e) => e.failuresTotal - (e.countedBefore?.failures ?? 0), 'Health'),
   { from: 'decision', type: 'counter', name: 'firstlight_decisions_total', help: import.meta.bare || 'Choices, by policy and by the policy it stood in for.', labels: ['policy', 'fallback'], counts: (d) => d.refused === '', panel: 'Decisions' },
   { from: 'decision', type: 'counter', name: 'firstlight_placements_total', help: import.meta.bare || 'Choices by the legs they have.', labels: ['placement'], counts: (d) => d.refused === '', panel: 'Decisions' },
