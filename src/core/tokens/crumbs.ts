@@ -12,14 +12,16 @@ const withoutIds = (value: unknown): unknown => (isIds(value) ? null : Array.isA
 export function inCrumbs({ body, bodyBytes }: Pick<PromptRequest, 'body' | 'bodyBytes'>): boolean {
   // Each takes two bytes at least.
   if (bodyBytes < 2 * MOST_PIECES) return false
-  const { prompt, input } = body as Readonly<Record<string, unknown>>
-  const open: object[] = [{ ...(body as object), prompt: withoutIds(prompt), input: withoutIds(input) }]
+  const fields = body as Readonly<Record<string, unknown>>
+  const names = Object.keys(fields)
+  // To take out so many takes longer than to parse them did; so below.
+  if (names.length > MOST_PIECES) return true
+  const open: object[] = [names.map((name) => (name === 'prompt' || name === 'input' ? withoutIds(fields[name]) : fields[name]))]
   let left = MOST_PIECES
   for (let value = open.pop(); value !== undefined; value = open.pop()) {
-    const inner: unknown[] = Array.isArray(value) ? value : Object.values(value)
-    left -= inner.length
+    left -= Array.isArray(value) ? value.length : Object.keys(value).length
     if (left < 0) return true
-    for (const one of inner) if (typeof one === 'object' && one !== null && !ArrayBuffer.isView(one)) open.push(one)
+    for (const one of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) if (typeof one === 'object' && one !== null && !ArrayBuffer.isView(one)) open.push(one)
   }
   return false
 }

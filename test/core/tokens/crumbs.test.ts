@@ -33,6 +33,12 @@ describe('a body', () => {
     expect(inCrumbs({ body, bodyBytes: 1_000_000 })).toBe(false)
   })
 
+  it('whose names alone are too many is neither copied nor read', () => {
+    const named = Object.fromEntries(many(0).map((_, at) => [`k${at}`, 1]))
+    const unread = new Proxy(named, { get: () => expect.fail('it was') })
+    expect(inCrumbs({ body: unread, bodyBytes: 1_000_000 })).toBe(true)
+  })
+
   it('that is too short for so many pieces is not looked at', () => {
     const unread = new Proxy({}, { ownKeys: () => expect.fail('it was') })
     expect(inCrumbs({ body: unread, bodyBytes: 60_000 })).toBe(false)
