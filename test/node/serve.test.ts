@@ -162,6 +162,33 @@ describe('a gateway on a port', () => {
     expect(JSON.parse(/\{.*\}/.exec(received)![0])).toMatchObject({ error: { type: 'invalid_request_error', code: 'bad_request' } })
   })
 
+  it('answers a check in HTTP/1.0 that names no Host, as load balancers send it', async () => {
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    socket.write('GET /ready HTTP/1.0\r\n\r\n')
+    let received = ''
+    for await (const data of socket) received += String(data)
+    expect(received).toMatch(/^HTTP\/1\.1 200 /)
+  })
+
+  it('tells who asks while it drains to ask elsewhere next', async () => {
+    const response = await chat('slow')
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    // With half of the next one: a connection that idles would be closed.
+    socket.write('GET /ready HTTP/1.1\r\nHost: h\r\n\r\nGET /ready HTTP/1.1\r\n')
+    const [first] = (await once(socket, 'data')) as [Buffer]
+    expect(String(first)).toMatch(/^HTTP\/1\.1 200 [^]*connection: keep-alive/i)
+    const stopped = gateway.stop(never)
+    socket.write('Host: h\r\n\r\n')
+    let received = ''
+    for await (const data of socket) received += String(data)
+    expect(received).toMatch(/^HTTP\/1\.1 503 [^]*connection: close/i)
+    engine.finish()
+    await response.text()
+    expect(await stopped).toEqual({ cut: false })
+  })
+
   it('goes on with a body that waits for 100 Continue', async () => {
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)

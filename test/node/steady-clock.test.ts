@@ -20,7 +20,7 @@ function machine() {
 }
 
 describe('a steady clock', () => {
-  it('never goes back, and runs by nine tenths at least, however the machine’s clock is set', () => {
+  it('never goes back, and runs a hundredth slower at most, however the machine’s clock is set', () => {
     const step = fc.record({ pass: fc.double({ min: 0, max: 5_000, noNaN: true }), set: fc.oneof(fc.constant(0), fc.double({ min: -1e8, max: 1e8, noNaN: true })) })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 50 }), (steps) => {
@@ -30,7 +30,7 @@ describe('a steady clock', () => {
           times.wall += set
           const at = pass(ms)
           // Whole milliseconds at both ends.
-          expect(at - last).toBeGreaterThanOrEqual(Math.floor(0.9 * ms - 1))
+          expect(at - last).toBeGreaterThanOrEqual(Math.floor(0.99 * ms - 1))
           expect(at).toBeGreaterThanOrEqual(last)
           last = at
         }
@@ -38,13 +38,13 @@ describe('a steady clock', () => {
     )
   })
 
-  it('tells the machine’s time, a second after it was set forward and ten times as long after it was set back', () => {
+  it('tells the machine’s time, a second after it was set forward and a hundred times as long after it was set back', () => {
     const { times, now, pass } = machine()
     expect(pass(500)).toBe(times.wall)
     times.wall += 3_600_000
     pass(1_000)
     expect(now()).toBe(times.wall)
-    times.wall -= 10_000
+    times.wall -= 1_000
     for (let s = 0; s < 102; s++) pass(1_000)
     expect(now() - times.wall).toBeLessThan(2)
   })

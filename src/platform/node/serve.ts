@@ -50,17 +50,20 @@ export async function listen(gateway: Gateway, options: ListenOptions): Promise<
   const { log } = options
   const background = new Background((error) => log.error('background_failed', { error }))
   const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({ background: (work) => background.add(work), client, remoteAddress: remoteAddress ?? null })
-  const server = createServer(
-    serverOptions,
-    getRequestListener((request: Request, client: unknown) => gateway.fetch(request, scopeOf(client, (client as NodeClient).incoming.socket)), { errorHandler: refuseTarget }),
-  )
+  const answer = getRequestListener((request: Request, client: unknown) => gateway.fetch(request, scopeOf(client, (client as NodeClient).incoming.socket)), { errorHandler: refuseTarget })
+  let ended: Promise<Drained> | null = null
+  const server = createServer(serverOptions, (incoming, outgoing) => {
+    // Load balancers check in HTTP/1.0, which knows no Host.
+    if (incoming.httpVersion === '1.0') incoming.headers.host ??= 'localhost'
+    if (ended !== null) outgoing.shouldKeepAlive = false
+    return answer(incoming, outgoing)
+  })
   server.on('checkExpectation', (_request, response) => response.writeHead(417, { ...JSON_TYPE, connection: 'close' }).end(problem('The one expectation that is met is 100-continue.')))
   server.on('clientError', refuseMalformed)
   const door = new PlainDoor({ gateway, patience: { headMs, requestMs, idleMs }, scopeOf, refuseLate: (socket) => refuseMalformed(LATE, socket), log })
   door.before(server)
   await open(server, options)
   const stopProbing = probeForever(gateway, log)
-  let ended: Promise<Drained> | null = null
   return {
     url: urlOf(server.address() as AddressInfo),
     stop: (now) => {
