@@ -2,7 +2,7 @@
  * What the gateway costs on Workers: the built Worker under workerd beside a Worker that only passes on, interleaved in
  * one run over the same stub engines. Needs `npm run build:worker`.
  *
- * Flags: --repeats 3 · --seconds 3 · --quick
+ * Flags: --repeats 3 · --seconds 3 · --warm-seconds 2 (before the first repeat) · --quick
  */
 import { longPrompts, type Start } from './edge/long-prompts.ts'
 import { median } from './median.ts'
@@ -27,6 +27,7 @@ const ENGINES = 4
 export default async function edge({ flags, note }: BenchOptions): Promise<BenchResult> {
   const repeats = Number(flags['repeats'] ?? (flags['quick'] ? 1 : 3))
   const ms = Number(flags['seconds'] ?? (flags['quick'] ? 1 : 3)) * 1000
+  const warmMs = Number(flags['warm-seconds'] ?? 2) * 1000
   const started: Started[] = []
   const start: Start = async (file, args) => {
     const one = await startScript(file, args)
@@ -43,7 +44,7 @@ export default async function edge({ flags, note }: BenchOptions): Promise<Bench
       for (const scenario of SCENARIOS) {
         for (const [name, { port, pid }] of subjects) {
           note(`${repeat + 1}/${repeats} ${scenario.name} ${name}`)
-          const result = await runLoad({ ...scenario, port, ms, warmMs: repeat === 0 ? 2000 : 500 }, pid)
+          const result = await runLoad({ ...scenario, port, ms, warmMs: repeat === 0 ? warmMs : 500 }, pid)
           runs.set(`${scenario.name}|${name}`, [...(runs.get(`${scenario.name}|${name}`) ?? []), result])
         }
       }
