@@ -1,7 +1,7 @@
 /**
  * Mixed outcomes until the books must be zero: streams, plain answers, aborts at every moment, client errors, and engines
  * that refuse, hang, reset, answer 500 and come back. Afterwards every ledger of every engine must be exactly zero, no
- * broken stream may have looked whole, and nobody may have had reason to complain.
+ * engine may have been forgotten at work, no broken stream may have looked whole, and nobody may have had reason to complain.
  *
  * Flags: --requests 20000 (for each runtime) · --runtime both|node|workers · --workers 1 (I/O threads on Node) ·
  * --concurrency 48 · --seed 1 · --upheavals 0: so many times, spread over the load, the gateway itself is changed under
@@ -61,7 +61,7 @@ export default async function soak({ flags, note }: BenchOptions): Promise<Bench
   }
   const sum = (key: string): number => rows.reduce((total, row) => total + Number(row[key]), 0)
   const leaked = sum('leaked_bookings')
-  if (leaked !== 0 || sum('complaints') !== 0) process.exitCode = 1
+  if (leaked !== 0 || sum('complaints') !== 0 || sum('engines_busy') !== 0) process.exitCode = 1
   return {
     rows,
     headline: { requests: sum('requests'), leaked_bookings: leaked, rss_growth_bytes: Math.max(...rows.map((row) => Number(row['rss_growth_bytes']))) },
@@ -123,6 +123,7 @@ async function run(subject: Subject, fleet: RunningFleet, plan: Plan, note: (lin
     leaked_prefill_s: leaked.prefillS,
     lapsed: await lapsed(subject.target()),
     zero_after_s: leaked.afterS,
+    engines_busy: fleet.engines.reduce((total, { log }) => total + log.running, 0),
     rss_before_mb: Math.round(before / 2 ** 20),
     rss_after_mb: Math.round(after / 2 ** 20),
     rss_growth_bytes: after - before,
