@@ -1,8 +1,7 @@
 /** The gateway on Workers that does not stay as it is: two edges with one object, which is evicted, loses its alarms and is told wrong times. */
 import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
-import { build } from 'esbuild'
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
+import { bundleWorker } from '../../scripts/bundle-worker.ts'
 import type { ClusterDigest } from '../../src/core/cluster/contract.ts'
 import { rssBytes } from '../proxy/processes.ts'
 import { changedDocument, keyOf, POOLS } from './document.ts'
@@ -28,7 +27,7 @@ export class WorkersUpheavals implements Subject {
   #turn = 0
 
   static async start(urls: readonly string[], random: () => number): Promise<WorkersUpheavals> {
-    const subject = new WorkersUpheavals(urls, await bundled())
+    const subject = new WorkersUpheavals(urls, await bundleWorker(new URL('worker.ts', import.meta.url)))
     await subject.#open(random)
     return subject
   }
@@ -114,19 +113,4 @@ export class WorkersUpheavals implements Subject {
     if (/soak-(?:admin-)?key/.test(message)) this.complaints.push(`a key in the log: ${message}`)
     if (level === 'error' && !EXPECTED.test(message)) this.complaints.push(message)
   }
-}
-
-async function bundled(): Promise<string> {
-  const { outputFiles } = await build({
-    entryPoints: [fileURLToPath(new URL('worker.ts', import.meta.url))],
-    bundle: true,
-    write: false,
-    format: 'esm',
-    target: 'es2024',
-    conditions: ['workerd', 'worker', 'browser'],
-    external: ['cloudflare:*'],
-    define: { 'import.meta.bare': 'true' },
-    logLevel: 'silent',
-  })
-  return outputFiles[0]!.text
 }
