@@ -2,7 +2,7 @@ import { createApp, enginePosts, type Serve } from './api/app.ts'
 import { Catalog } from './api/catalog.ts'
 import type { Door } from './api/door.ts'
 import { answerFellow, type FellowQuestion, type Shared } from './api/fellows.ts'
-import { HeldResponses } from './api/held.ts'
+import { HeldResponses, type Holdings } from './api/held.ts'
 import { split } from './api/incoming.ts'
 import { Doorkeeper } from './api/keys.ts'
 import { Meters, type VocabularyOf } from './api/prompt.ts'
@@ -26,6 +26,18 @@ export interface Gateway {
   answer(question: FellowQuestion): Promise<unknown>
   /** From now on `/ready` says no and new requests are refused; running ones go on. */
   drain(): void
+  /** Another one takes requests from now on: what runs here goes on, and who watches comes back to that one. */
+  retire(): void
+  readonly kept: Kept
+}
+
+/** What a gateway hands on to the next one of its process, which has another configuration. */
+export interface Kept {
+  readonly held: Holdings
+  readonly recent: RecentRequests
+  readonly telemetry: Telemetry
+  /** ms since the epoch. */
+  readonly startedAt: number
 }
 
 export interface GatewayOptions {
@@ -35,6 +47,8 @@ export interface GatewayOptions {
   readonly assets?: AssetFiles
   /** Present where several gateways serve one address. */
   readonly shared?: Shared
+  /** Of the one before. It was told of the same `traces`. */
+  readonly kept?: Kept
 }
 
 /** Requests the admin surface can still say something about. */
@@ -43,24 +57,25 @@ const RECENT_REQUESTS = 1000
 export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
   const catalog = new Catalog(config)
   const digests = new DigestCache({ ports })
-  const { shared = null } = options
+  const { shared = null, kept } = options
   const prober = shared?.prober ?? new FleetProbe(catalog.routes, ports)
   const door: Door = {
     config,
     ports,
     catalog,
     keeper: new Doorkeeper(config),
-    held: shared?.held ?? new HeldResponses(config.limits.responseIds),
-    recent: new RecentRequests(RECENT_REQUESTS),
+    held: kept?.held ?? shared?.held ?? new HeldResponses(config.limits.responseIds),
+    recent: kept?.recent ?? new RecentRequests(RECENT_REQUESTS),
     shared,
     digests,
     meters: new Meters(() => ports.now(), options.vocabularyOf ?? (() => null)),
     lookups: new CacheLookups(ports),
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
-    startedAt: shared?.startedAt ?? ports.now(),
-    telemetry: new Telemetry(ports, config.traces, ports.newId()),
+    startedAt: kept?.startedAt ?? shared?.startedAt ?? ports.now(),
+    telemetry: kept?.telemetry ?? new Telemetry(ports, config.traces, ports.newId()),
     assets: options.assets ?? (async () => null),
     draining: false,
+    retired: false,
   }
   const posts = enginePosts(door)
   const app = createApp(door, posts)
@@ -76,5 +91,9 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     drain: () => {
       door.draining = true
     },
+    retire: () => {
+      door.retired = true
+    },
+    kept: door,
   }
 }

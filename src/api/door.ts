@@ -33,6 +33,8 @@ export interface Door {
   readonly assets: AssetFiles
   readonly telemetry: Telemetry
   draining: boolean
+  /** Another door has taken its place: what was let in here goes on. */
+  retired: boolean
 }
 
 const DRAIN_RETRY_MS = 1000

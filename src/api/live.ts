@@ -76,7 +76,7 @@ export class Live {
     }
     if (incoming.request.method === 'HEAD') return new Response(null, { headers })
     this.#viewers++
-    const feed = new Feed({ everyMs, lifeMs, takes, latest: () => this.#latest(), isDraining: () => this.#door.draining, left: () => this.#viewers-- })
+    const feed = new Feed({ everyMs, lifeMs, takes, latest: () => this.#latest(), isClosing: () => this.#door.draining || this.#door.retired === true, left: () => this.#viewers-- })
     // Pulled: who does not read is sent nothing, and nothing piles up for him.
     return new Response(new ReadableStream<Uint8Array>({ pull: (controller) => feed.pull(controller), cancel: () => feed.cancel() }, { highWaterMark: 0 }), { headers })
   }
@@ -107,7 +107,7 @@ interface FeedParts {
   readonly lifeMs: number
   readonly takes: number
   readonly latest: () => Promise<Latest>
-  readonly isDraining: () => boolean
+  readonly isClosing: () => boolean
   /** Called once, however it ends. */
   readonly left: () => void
 }
@@ -146,7 +146,7 @@ class Feed {
   /** null: the feed is over. */
   async #next(): Promise<Uint8Array | null> {
     if (this.#seen > 0) await this.#tick()
-    while (!this.#isOver && !this.#parts.isDraining() && this.#takesLeft > 0) {
+    while (!this.#isOver && !this.#parts.isClosing() && this.#takesLeft > 0) {
       const latest = await this.#parts.latest()
       if (latest?.taken) this.#takesLeft--
       if (latest !== null && latest.frame.seq !== this.#seen) {

@@ -8,7 +8,7 @@ import { UsageError, type Command, type Io } from './commands/command.ts'
 import { commandHelp, mainHelp } from './commands/help.ts'
 import { commands } from './commands/table.ts'
 import { hasConfig } from './load-config.ts'
-import { watchSignals, type Stop } from './signals.ts'
+import { onReload, watchSignals, type Stop } from './signals.ts'
 import { explainSystemError } from './system-errors.ts'
 
 /** Resolves with the exit code: 0 done, 1 failed, 2 the command line made no sense. */
@@ -91,5 +91,6 @@ export function processIo(): Io {
       signals ??= watchSignals()
       return signals.stopNow
     },
+    onReload,
   }
 }

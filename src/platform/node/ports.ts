@@ -13,6 +13,8 @@ import { memoryTtft } from './ttft.ts'
 import { relayed } from './ttft-relay.ts'
 
 export interface NodePorts extends Ports {
+  /** From now on pools are as this configuration has them. */
+  adopt(config: Config): void
   /** Lets go of timers and idle sockets. */
   close(): void
 }
@@ -35,12 +37,7 @@ export function machinePorts(log: Log) {
 export type Between = (cluster: Cluster, pool: PoolSource['pool']) => Cluster
 
 export function nodePorts(config: Config, log: Log, between?: Between): NodePorts {
-  const sources = new Map<string, PoolSource>()
-  for (const cluster of config.clusters) {
-    for (const pool of cluster.pools) {
-      sources.set(JSON.stringify([cluster.id, pool.model]), { version: config.version, pool: toPoolConfig(cluster, pool) })
-    }
-  }
+  let sources = sourcesOf(config)
   const clusters = memoryClusters({ source: (clusterId, pool) => sources.get(JSON.stringify([clusterId, pool])) ?? null, now: steadyNow })
   const machine = machinePorts(log)
   const kept = memoryTtft({ store: config.ttft.enabled ? config.ttft : null, now: steadyNow })
@@ -53,9 +50,16 @@ export function nodePorts(config: Config, log: Log, between?: Between): NodePort
       return between === undefined || source === undefined ? cluster : between(cluster, source.pool)
     },
     ttft: config.ttft.enabled && relay !== null ? relayed(kept, relay, { post, now: steadyNow, log }) : kept,
+    adopt(next) {
+      sources = sourcesOf(next)
+    },
     close() {
       clusters.close()
       machine.origin.close()
     },
   }
+}
+
+function sourcesOf({ version, clusters }: Config): ReadonlyMap<string, PoolSource> {
+  return new Map(clusters.flatMap((cluster) => cluster.pools.map((pool) => [JSON.stringify([cluster.id, pool.model]), { version, pool: toPoolConfig(cluster, pool) }] as const)))
 }

@@ -30,6 +30,11 @@ export function watchSignals(): Stop {
   return { stop: stop.signal, stopNow: stopNow.signal }
 }
 
+/** Windows has no such signal. */
+export function onReload(reload: () => void): void {
+  if (process.platform !== 'win32') process.on('SIGUSR2', reload)
+}
+
 /** `npm start` runs us in a shell that dies of SIGTERM without passing it on: without a parent, nobody wants us any more. */
 function stopWithParent(stop: AbortController): void {
   const parent = process.ppid

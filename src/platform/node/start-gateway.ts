@@ -1,10 +1,11 @@
 /** From a configuration to a gateway that listens. */
 import type { Shared } from '../../api/fellows.ts'
 import type { Config } from '../../config.ts'
-import { createGateway, type Gateway } from '../../gateway.ts'
+import { createGateway, type Gateway, type Kept } from '../../gateway.ts'
 import type { Log, Ports } from '../../ports.ts'
 import { StatsLines } from '../../telemetry/stats-lines.ts'
 import { openVocabularies } from '../../vocabulary.ts'
+import { ChangingGateway, configurePools } from './adopt.ts'
 import { diskAssets } from './assets.ts'
 import type { Drained } from './drain.ts'
 import { type Between, nodePorts } from './ports.ts'
@@ -17,6 +18,8 @@ export interface RunningGateway {
   readonly url: string
   /** `host:port` of `ttft.listen`; null: none. */
   readonly reports: string | null
+  /** Of what `adoptable` allows. New requests are served by it when this resolves; rejects with a VocabularyError, and nothing has changed. */
+  adopt(config: Config): Promise<void>
   /** Ends in order; `now` cuts the waiting short. */
   stop(now: AbortSignal): Promise<Drained>
 }
@@ -31,10 +34,18 @@ export async function startGateway(config: Config, log: Log, folder = '.', betwe
   try {
     const open = await openGateway(config, ports, { vocabularies })
     if (open.reports !== null) log.info('takes_reports', { address: open.reports })
-    const stopStats = statsForever(config, ports)
+    let stopStats = statsForever(config, ports)
     return {
       url: open.url,
       reports: open.reports,
+      async adopt(next) {
+        const opened = await openVocabularies(tokenizersOf(next), fileVocabularies(folder))
+        ports.adopt(next)
+        open.change(next, opened)
+        await configurePools(next, ports)
+        stopStats()
+        stopStats = statsForever(next, ports)
+      },
       async stop(now) {
         const drained = await open.stop(now)
         stopStats()
@@ -54,15 +65,22 @@ export interface OpenOptions {
   readonly shared?: Shared
 }
 
+export interface OpenGateway extends Omit<RunningGateway, 'adopt'>, Pick<Gateway, 'answer'> {
+  change(config: Config, vocabularies: OpenOptions['vocabularies']): void
+}
+
 /** A gateway with its listeners, on ports that somebody else opens and closes. */
-export async function openGateway(config: Config, ports: Ports, { vocabularies, shared }: OpenOptions): Promise<RunningGateway & Pick<Gateway, 'answer'>> {
+export async function openGateway(config: Config, ports: Ports, { vocabularies, shared }: OpenOptions): Promise<OpenGateway> {
   const { log } = ports
   warmUp(vocabularies.values())
-  const gateway = createGateway(config, ports, {
-    assets: diskAssets(),
-    vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (vocabularies.get(tokenizer) ?? null)),
-    ...(shared === undefined ? {} : { shared }),
-  })
+  const made = (of: Config, known: OpenOptions['vocabularies'], kept?: Kept): Gateway =>
+    createGateway(of, ports, {
+      assets: diskAssets(),
+      vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (known.get(tokenizer) ?? null)),
+      ...(shared === undefined ? {} : { shared }),
+      ...(kept === undefined ? {} : { kept }),
+    })
+  const gateway = new ChangingGateway(made(config, vocabularies))
   const reusePort = shared !== undefined
   const listening = await listen(gateway, { ...config.listen, reusePort, drainMs: config.limits.drainMs, log })
   const reports = await openReports(gateway, config, reusePort).catch(async (error: unknown) => {
@@ -73,6 +91,7 @@ export async function openGateway(config: Config, ports: Ports, { vocabularies, 
     url: listening.url,
     reports: reports?.address ?? null,
     answer: (question) => gateway.answer(question),
+    change: (next, opened) => gateway.change(made(next, opened, gateway.kept)),
     async stop(now) {
       const drained = await listening.stop(now)
       await reports?.close()

@@ -4,6 +4,8 @@ import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/
 import { openLog } from '../../../src/platform/node/log.ts'
 import { BooksHost } from '../../../src/platform/node/threads/books-host.ts'
 import { OneThread } from '../../../src/platform/node/threads/one-thread.ts'
+import { poolNames } from '../../../src/platform/node/threads/ports.ts'
+import type { ThreadStart } from '../../../src/platform/node/threads/thread.ts'
 import type { Cluster } from '../../../src/ports.ts'
 import { pool } from '../../contracts/cluster-fixtures.ts'
 
@@ -16,8 +18,9 @@ let thread: OneThread
 
 function open(number: number, entry: () => URL = () => new URL('./faulty-thread.ts', import.meta.url)): OneThread {
   const log = openLog('debug', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
+  const start: ThreadStart = { firstlight: 'thread', number, config, pools: poolNames(config), folder: '.', startedAt: 0 }
   return new OneThread({
-    start: { firstlight: 'thread', number, config, folder: '.', startedAt: 0 },
+    start: () => start,
     get entry() {
       return entry()
     },

@@ -47,6 +47,8 @@ export interface Io {
   readonly stop: AbortSignal
   /** Aborted at a second one: no more waiting. */
   readonly stopNow: AbortSignal
+  /** Calls it at every SIGUSR2. Absent: nobody sends any. */
+  onReload?(reload: () => void): void
 }
 
 /** The command line asks for something that cannot be done. `next` is what to do instead. */

@@ -4,7 +4,7 @@ import { ownEngines, reportsShareThePort } from '../../../config/own-address.ts'
 import { summarise } from '../../../config/summary.ts'
 import { isLoopback, parseThreads } from '../../../config/values.ts'
 import type { Log } from '../../../ports.ts'
-import { loadConfig } from '../load-config.ts'
+import { configVariable, loadConfig } from '../load-config.ts'
 import { openLog } from '../log.ts'
 import type { Between } from '../ports.ts'
 import { recordingTo } from '../recorder.ts'
@@ -12,6 +12,7 @@ import { startGateway, type RunningGateway } from '../start-gateway.ts'
 import { threadCount } from '../threads/count.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { levelFlag, listenFlag } from './common-flags.ts'
+import { Reloader } from './reloading.ts'
 
 export const serve: Command = {
   name: 'serve',
@@ -23,20 +24,27 @@ export const serve: Command = {
     listen: { type: 'string', value: 'HOST:PORT', about: 'Listen here rather than where the configuration says. Port 0: any free one.' },
     workers: { type: 'string', value: 'N|auto', about: 'Threads that carry requests, rather than what the configuration says. From 2 on another thread keeps the books; auto: as many as there are cores, less one. docs/scale.md says when.' },
     record: { type: 'string', value: 'FILE', about: 'Write the traffic as a trace for firstlight replay: times, lengths and salted hashes, no text. Rather than where the configuration says; its `record` sets size, number and salt.' },
+    watch: { type: 'boolean', about: 'Take the configuration anew whenever its file changes, as at SIGUSR2. Streams go on.' },
     'log-level': { type: 'string', value: 'LEVEL', about: 'debug, info, warn, error or silent, rather than what the configuration says.' },
   },
   run: runServe,
 }
 
 async function runServe(args: Args, io: Io): Promise<number> {
-  const { config: written, from, folder } = loadConfig(args.text('config'), io.env)
+  const read = () => loadConfig(args.text('config'), io.env)
+  const { config: written, from, folder } = read()
+  if (args.on('watch') && from === configVariable) throw new UsageError(`The configuration is in ${configVariable}: --watch needs a file.`, 'Name one with --config FILE.')
   const config = withFlags(written, args)
   const log = openLog(config.log.level)
   const recording = recordingTo(recordOf(config, args, folder), log)
   const gateway = await start(config, log, { folder, between: recording?.between })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(config).notes) log.info('note', { note })
+  const reloader = new Reloader({ gateway, config, read: () => withFlags(read().config, args), log })
+  io.onReload?.(() => void reloader.reload())
+  const stopWatching = args.on('watch') ? reloader.watch(from) : null
   await aborted(io.stop)
+  stopWatching?.()
   log.info('draining', { drainMs: config.limits.drainMs })
   const { cut } = await gateway.stop(io.stopNow)
   recording?.close()

@@ -9,7 +9,8 @@ import type { ThreadStart } from './thread.ts'
 import type { ToBooks, ToMain, ToThread } from './words.ts'
 
 export interface ThreadParts {
-  readonly start: ThreadStart
+  /** What it is started with, now. */
+  readonly start: () => ThreadStart
   readonly entry: URL
   /** Fresh for each life of the thread: it holds that life's bookings. */
   readonly books: () => BooksHost
@@ -77,13 +78,21 @@ export class OneThread {
     this.#life?.line.tell(['stop_now'])
   }
 
+  /** It takes what it would be started with now. Where it does not listen yet it will, once it does. */
+  async adopt(): Promise<void> {
+    const { config, pools, number: thread } = this.#parts.start()
+    if (this.#life?.listens !== true) return
+    await this.#life.line.ask(['adopt', config, pools]).catch((error: unknown) => this.#parts.log.error('configuration_refused', { thread, error }))
+  }
+
   /** Ends it as a fault would: for tests. */
   async kill(): Promise<void> {
     await this.#life?.worker.terminate()
   }
 
   #begin(listening: (at: Listening) => void, failed: (error: unknown) => void): void {
-    const { start, entry, log } = this.#parts
+    const { entry, log } = this.#parts
+    const start = this.#parts.start()
     const worker = new Worker(entry, { workerData: start, name: `firstlight-${start.number}` })
     const books = this.#parts.books()
     const line: Life['line'] = new Line<ToThread, ToMain>(worker, (word) => {
@@ -91,6 +100,7 @@ export class OneThread {
       if (word[0] !== 'listening') return this.#parts.hear(word)
       this.#backoff.began(Date.now())
       this.#life!.listens = true
+      this.#catchUp(start)
       return listening({ url: word[1], reports: word[2] })
     })
     worker.on('message', (batch: readonly unknown[]) => line.receive(batch))
@@ -108,6 +118,11 @@ export class OneThread {
     this.#life = { worker, line, books, ended, listens: false }
   }
 
+  /** The configuration may have changed while it started. */
+  #catchUp(start: ThreadStart): void {
+    if (this.#parts.start() !== start) void this.adopt()
+  }
+
   #ended(): void {
     const { line, books } = this.#life!
     this.#life = null
@@ -117,18 +132,19 @@ export class OneThread {
   }
 
   #beginLater(released: number): void {
-    const { start, log } = this.#parts
+    const { log } = this.#parts
+    const { number: thread } = this.#parts.start()
     const restartMs = this.#backoff.next(Date.now())
-    log.error('thread_ended', { thread: start.number, released, restart_ms: restartMs })
+    log.error('thread_ended', { thread, released, restart_ms: restartMs })
     this.#restart = setTimeout(() => {
       try {
         this.#begin(
-          () => log.info('thread_is_back', { thread: start.number }),
+          () => log.info('thread_is_back', { thread }),
           () => {},
         )
       } catch (error) {
         // The machine has no thread to give just now; the others go on, so this process must.
-        log.error('thread_failed', { thread: start.number, error })
+        log.error('thread_failed', { thread, error })
         this.#beginLater(0)
       }
     }, restartMs)

@@ -13,42 +13,58 @@ export type LineToMain = Line<ToMain, ToThread>
 /** Records wait this long for company on their way to the main thread. */
 const RECORDS_MS = 100
 
-/** Pools of a configuration in the order that both ends count them in. */
-export function poolNames(config: Pick<Config, 'clusters'>): readonly (readonly [clusterId: string, pool: string])[] {
-  return config.clusters.flatMap(({ id, pools }) => pools.map(({ model }) => [id, model] as const))
+export type PoolName = readonly [clusterId: string, pool: string]
+
+/** Pools in the order that both ends count them in. Those of earlier configurations keep their place: words about them may be on their way. */
+export function poolNames({ clusters }: Pick<Config, 'clusters'>, before: readonly PoolName[] = []): readonly PoolName[] {
+  const known = new Set(before.map((name) => JSON.stringify(name)))
+  const all = clusters.flatMap(({ id, pools }) => pools.map(({ model }) => [id, model] as const))
+  return [...before, ...all.filter((name) => !known.has(JSON.stringify(name)))]
 }
 
-export function threadPorts(config: Config, log: Log, line: LineToMain): NodePorts {
+/** The number of each pool. */
+export class PoolNumbers {
+  #numbers: ReadonlyMap<string, number>
+
+  constructor(names: readonly PoolName[]) {
+    this.#numbers = numbered(names)
+  }
+
+  adopt(names: readonly PoolName[]): void {
+    this.#numbers = numbered(names)
+  }
+
+  /** Throws for one that is in no configuration. */
+  readonly of = (...name: PoolName): number => {
+    const number = this.#numbers.get(JSON.stringify(name))
+    if (number === undefined) throw new Error(`cluster ${name[0]} has no pool ${name[1]}`)
+    return number
+  }
+}
+
+const numbered = (names: readonly PoolName[]): ReadonlyMap<string, number> => new Map(names.map((name, number) => [JSON.stringify(name), number]))
+
+export function threadPorts(numbers: PoolNumbers, log: Log, line: LineToMain): Omit<NodePorts, 'adopt'> {
   const machine = machinePorts(log)
   return {
     ...machine,
-    cluster: threadClusters(line, numbering(config)),
+    cluster: threadClusters(line, numbers.of),
     ttft: threadTtft(line),
     close: () => machine.origin.close(),
   }
 }
 
 /** What the threads have in common, as one of them sees it. */
-export function sharedByThreads(config: Config, line: LineToMain, startedAt: number): Shared {
-  const numberOf = numbering(config)
+export function sharedByThreads(numbers: PoolNumbers, line: LineToMain, startedAt: number): Shared {
   return {
     // Were the main thread gone, nobody would be left to ask.
     ask: (question) => line.ask(['fellows', question]) as Promise<readonly unknown[]>,
     held: threadHoldings(line),
     prober: {
       round: async () => {},
-      suspect: ({ cluster, pool }, { id }) => line.tell(['suspect', numberOf(cluster.id, pool.model), id], true),
+      suspect: ({ cluster, pool }, { id }) => line.tell(['suspect', numbers.of(cluster.id, pool.model), id], true),
     },
     startedAt,
-  }
-}
-
-function numbering(config: Config): (clusterId: string, pool: string) => number {
-  const numbers = new Map(poolNames(config).map((names, number) => [JSON.stringify(names), number]))
-  return (...names) => {
-    const number = numbers.get(JSON.stringify(names))
-    if (number === undefined) throw new Error(`cluster ${names[0]} has no pool ${names[1]}`)
-    return number
   }
 }
 

@@ -3,8 +3,10 @@ import { Catalog } from '../../../api/catalog.ts'
 import { HeldResponses } from '../../../api/held.ts'
 import type { Config } from '../../../config.ts'
 import { FleetProbe } from '../../../origin/probe.ts'
-import type { Log } from '../../../ports.ts'
+import type { PoolRoute } from '../../../origin/exchange.ts'
+import type { Cluster, Log } from '../../../ports.ts'
 import { openVocabularies } from '../../../vocabulary.ts'
+import { configurePools } from '../adopt.ts'
 import { type Between, nodePorts, type NodePorts } from '../ports.ts'
 import { probeForever } from '../serve.ts'
 import { statsForever, tokenizersOf, type RunningGateway } from '../start-gateway.ts'
@@ -13,6 +15,7 @@ import { BooksHost } from './books-host.ts'
 import { freeAddress } from './free-address.ts'
 import { OneThread, type ThreadParts } from './one-thread.ts'
 import { poolNames } from './ports.ts'
+import type { ThreadStart } from './thread.ts'
 import { within } from './within.ts'
 import type { ToMain } from './words.ts'
 
@@ -46,7 +49,17 @@ export async function startThreads(config: Config, log: Log, { count, folder = '
   const threads = Array.from({ length: count }, (_, at) => new OneThread(hub.partsOf(at + 1, folder)))
   hub.threads = threads
   const stopProbing = probeForever({ probe: () => hub.prober.round() }, log)
-  const stopStats = statsForever(settled, ports)
+  let stopStats = statsForever(settled, ports)
+  const adopt = async (next: Config) => {
+    await openVocabularies(tokenizersOf(next), fileVocabularies(folder))
+    const taken = { ...next, listen: settled.listen, ttft: settled.ttft }
+    ports.adopt(taken)
+    hub.adopt(taken)
+    await configurePools(taken, ports)
+    stopStats()
+    stopStats = statsForever(taken, ports)
+    await Promise.all(threads.map((thread) => thread.adopt()))
+  }
   const stop = async (now: AbortSignal) => {
     stopProbing()
     now.addEventListener('abort', () => threads.forEach((thread) => thread.hurry()), { once: true })
@@ -60,7 +73,7 @@ export async function startThreads(config: Config, log: Log, { count, folder = '
   try {
     const [first] = await Promise.all(threads.map((thread) => thread.start()))
     if (first!.reports !== null) log.info('takes_reports', { address: first!.reports })
-    return { ...first!, stop, kill: async (thread) => threads[thread - 1]?.kill() }
+    return { ...first!, adopt, stop, kill: async (thread) => threads[thread - 1]?.kill() }
   } catch (error) {
     await stop(AbortSignal.abort())
     throw error
@@ -77,31 +90,47 @@ async function withFreeAddresses(config: Config): Promise<Config> {
 /** What there is one of, whatever the number of threads. */
 class Hub {
   threads: readonly OneThread[] = []
-  readonly prober: FleetProbe
-  readonly #config: Config
+  prober: FleetProbe
+  #start: Omit<ThreadStart, 'number' | 'folder'>
   readonly #ports: NodePorts & Required<Pick<NodePorts, 'ttft'>>
-  readonly #routes: Catalog['routes']
+  #pools: readonly { readonly cluster: Cluster; readonly route: PoolRoute | null }[]
   readonly #held: HeldResponses
-  readonly #startedAt = Date.now()
 
   constructor(config: Config, ports: NodePorts) {
-    this.#config = config
     this.#ports = ports as NodePorts & Required<Pick<NodePorts, 'ttft'>>
-    this.#routes = new Catalog(config).routes
     this.#held = new HeldResponses(config.limits.responseIds)
-    this.prober = new FleetProbe(this.#routes, ports)
+    this.#start = { firstlight: 'thread', config, pools: poolNames(config), startedAt: Date.now() }
+    const catalog = new Catalog(config)
+    this.#pools = this.#poolsOf(catalog)
+    this.prober = new FleetProbe(catalog.routes, ports)
+  }
+
+  adopt(config: Config): void {
+    this.#start = { ...this.#start, config, pools: poolNames(config, this.#start.pools) }
+    const catalog = new Catalog(config)
+    this.#pools = this.#poolsOf(catalog)
+    this.prober = new FleetProbe(catalog.routes, this.#ports)
   }
 
   partsOf(number: number, folder: string): ThreadParts {
     const { log } = this.#ports
-    const clusters = poolNames(this.#config).map((names) => this.#ports.cluster(...names))
+    let told = { of: this.#start, start: { ...this.#start, number, folder } }
     return {
-      start: { firstlight: 'thread', number, config: this.#config, folder, startedAt: this.#startedAt },
+      // The same as long as it says the same.
+      start: () => {
+        if (told.of !== this.#start) told = { of: this.#start, start: { ...this.#start, number, folder } }
+        return told.start
+      },
       entry: ENTRY,
-      books: () => new BooksHost((pool) => clusters[pool]!, log),
+      books: () => new BooksHost((pool) => this.#pools[pool]!.cluster, log),
       hear: (word) => this.#hear(number, word),
       log,
     }
+  }
+
+  /** By number. No route: the pool is in the configuration no more, but streams may run in it. */
+  #poolsOf(catalog: Catalog): readonly { readonly cluster: Cluster; readonly route: PoolRoute | null }[] {
+    return this.#start.pools.map((name) => ({ cluster: this.#ports.cluster(...name), route: catalog.route(...name) }))
   }
 
   #hear(from: number, word: Parameters<ThreadParts['hear']>[0]): unknown {
@@ -128,9 +157,9 @@ class Hub {
   }
 
   #suspect(pool: number, engine: string): void {
-    const route = this.#routes[pool]
+    const route = this.#pools[pool]?.route ?? null
     const target = route?.targets.get(engine)
-    if (route !== undefined && target !== undefined) this.prober.suspect(route, target)
+    if (route !== null && target !== undefined) this.prober.suspect(route, target)
   }
 
   async #askOthers(from: number, question: Extract<ToMain, readonly ['fellows', unknown]>[1]): Promise<readonly unknown[]> {

@@ -6,7 +6,7 @@ import { openLog } from '../log.ts'
 import { openGateway, tokenizersOf } from '../start-gateway.ts'
 import { fileVocabularies } from '../vocabulary.ts'
 import { Line } from './line.ts'
-import { sharedByThreads, threadPorts, type LineToMain } from './ports.ts'
+import { PoolNumbers, sharedByThreads, threadPorts, type LineToMain, type PoolName } from './ports.ts'
 import type { ToMain, ToThread } from './words.ts'
 
 /** What a thread is started with. */
@@ -16,6 +16,8 @@ export interface ThreadStart {
   /** From 1: for the log. */
   readonly number: number
   readonly config: Config
+  /** By number. */
+  readonly pools: readonly PoolName[]
   /** Where relative names of vocabularies start. */
   readonly folder: string
   /** When the process was started, ms since the epoch. */
@@ -29,18 +31,30 @@ export function startedAsThread(): boolean {
 
 /** Serves until it is told to stop. Rejects when it cannot begin, which ends the thread with that error. */
 export async function runThread(): Promise<void> {
-  const { config, folder, number, startedAt } = workerData as ThreadStart
+  const { config, pools, folder, number, startedAt } = workerData as ThreadStart
   const log = openLog(config.log.level, undefined, { thread: number })
   const main = parentPort!
   const line: LineToMain = new Line<ToMain, ToThread>(main, (word) => hear(word))
   main.on('message', (batch: readonly unknown[]) => line.receive(batch))
-  const vocabularies = await openVocabularies(tokenizersOf(config), fileVocabularies(folder))
-  const ports = threadPorts(config, log, line)
-  const gateway = await openGateway(config, ports, { vocabularies, shared: sharedByThreads(config, line, startedAt) })
+  const numbers = new PoolNumbers(pools)
+  const ports = threadPorts(numbers, log, line)
+  const gateway = await openGateway(config, ports, { vocabularies: await opened(config), shared: sharedByThreads(numbers, line, startedAt) })
   const now = new AbortController()
+
+  function opened(of: Config) {
+    return openVocabularies(tokenizersOf(of), fileVocabularies(folder))
+  }
+
+  async function adopt(next: Config, names: readonly PoolName[]): Promise<void> {
+    const vocabularies = await opened(next)
+    numbers.adopt(names)
+    gateway.change(next, vocabularies)
+  }
 
   function hear(word: ToThread): unknown {
     switch (word[0]) {
+      case 'adopt':
+        return adopt(word[1], word[2])
       case 'fellow':
         return gateway.answer(word[1])
       case 'stop':

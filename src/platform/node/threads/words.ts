@@ -1,9 +1,11 @@
 /** What the threads say to each other. Plain data: it is cloned on the way. */
 import type { FellowQuestion } from '../../../api/fellows.ts'
 import type { Holding } from '../../../api/held.ts'
+import type { Config } from '../../../config.ts'
 import type { EarlyPart } from '../../../core/cluster/books.ts'
 import type { Admission, Outcome, Placement, Refusal, Resume, StageTimes, Usage } from '../../../core/cluster/contract.ts'
 import type { Cluster, Ttft } from '../../../ports.ts'
+import type { PoolName } from './ports.ts'
 
 /** Questions about a whole pool, which go to its Cluster as they are. */
 export type PoolQuestion = Exclude<keyof Cluster, 'admit' | 'admitNow' | 'resume'>
@@ -39,6 +41,8 @@ export type ToMain =
 
 /** What the main thread says to an I/O thread. */
 export type ToThread =
+  /** Another configuration. Answered when new requests are served by it. */
+  | readonly [said: 'adopt', config: Config, pools: readonly PoolName[]]
   | readonly [said: 'fellow', question: FellowQuestion]
   /** Answered with `Drained` when everything has ended. */
   | readonly [said: 'stop']

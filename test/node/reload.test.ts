@@ -1,0 +1,186 @@
+/** A configuration that changes under a gateway that runs. */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { parseConfig } from '../../src/config/parse.ts'
+import type { Config } from '../../src/config.ts'
+import { adoptable } from '../../src/platform/node/adopt.ts'
+import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
+import { threadCount } from '../../src/platform/node/threads/count.ts'
+import { startThreads } from '../../src/platform/node/threads/start.ts'
+import { slowEngine, type SlowEngine } from './slow-engine.ts'
+import { quiet } from './threads/quiet.ts'
+
+interface Pool {
+  readonly model: string
+  readonly engines: readonly { readonly id: string; readonly url: string }[]
+}
+
+let one: SlowEngine
+let other: SlowEngine
+let third: SlowEngine
+beforeEach(async () => {
+  one = await slowEngine()
+  other = await slowEngine()
+  third = await slowEngine()
+})
+afterEach(() => {
+  for (const engine of [one, other, third]) engine.close()
+})
+
+const document = (pools: readonly Pool[], more: object = {}) => ({ listen: '127.0.0.1:0', keys: [{ name: 'k', secret: 'first-key' }], admin: { secret: 'admin-key' }, clusters: [{ id: 'c', pools }], ...more })
+const configOf = (pools: readonly Pool[], more: object = {}): Config => parseConfig(document(pools, more), {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+const poolOf = (model: string, id: string, { url }: SlowEngine): Pool => ({ model, engines: [{ id, url }] })
+
+const chat = (url: string, model: string, key = 'first-key'): Promise<Response> =>
+  fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body: JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: 'hi' }] }) })
+
+/** Bookings by pool, of all pools there are. */
+async function bookings(url: string): Promise<Record<string, number>> {
+  const fleet = (await (await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: 'Bearer admin-key' } })).json()) as { pools: { model: string; bookings: number }[] }
+  return Object.fromEntries(fleet.pools.map((pool) => [pool.model, pool.bookings]))
+}
+
+const starts: readonly (readonly [string, (config: Config) => Promise<RunningGateway>])[] = [
+  ['on one thread', (config) => startGateway(config, quiet)],
+  ...(threadCount(2) === 2 ? [['on two', (config: Config) => startThreads(config, quiet, { count: 2 })] as const] : []),
+]
+
+describe.each(starts)('a configuration that changes under a gateway %s', (_where, start) => {
+  let gateway: RunningGateway
+  let running: Config
+  const begin = async (config: Config) => {
+    running = config
+    gateway = await start(config)
+  }
+  const adopt = async (next: Config) => {
+    running = adoptable(running, next).config
+    await gateway.adopt(running)
+  }
+  afterEach(async () => void (await gateway.stop(AbortSignal.abort())))
+
+  it('serves what is new with it, and lets streams that run end as they began', async () => {
+    await begin(configOf([poolOf('old', 'a', one)]))
+    const before = await chat(gateway.url, 'old')
+    expect(before.status).toBe(200)
+    await adopt(configOf([poolOf('new', 'b', other), poolOf('old', 'c', third)]))
+    const [fresh, moved] = await Promise.all([chat(gateway.url, 'new'), chat(gateway.url, 'old')])
+    expect([fresh.status, moved.status]).toEqual([200, 200])
+    await expect.poll(() => [one, other, third].map(({ open }) => open.length)).toEqual([1, 1, 1])
+    expect(await bookings(gateway.url)).toEqual({ new: 1, old: 2 })
+    for (const engine of [one, other, third]) engine.finish()
+    for (const text of await Promise.all([before, fresh, moved].map((response) => response.text()))) expect(text).toContain('[DONE]')
+    await expect.poll(() => bookings(gateway.url)).toEqual({ new: 0, old: 0 })
+  })
+
+  it('knows a model no more that is gone from it, though its streams end, and knows it again when it is back', async () => {
+    await begin(configOf([poolOf('kept', 'a', one), poolOf('gone', 'b', other)]))
+    const stream = await chat(gateway.url, 'gone')
+    await adopt(configOf([poolOf('kept', 'a', one)]))
+    expect((await chat(gateway.url, 'gone')).status).toBe(404)
+    other.finish()
+    expect(await stream.text()).toContain('[DONE]')
+    await adopt(configOf([poolOf('gone', 'b', other), poolOf('kept', 'a', one)]))
+    const again = await chat(gateway.url, 'gone')
+    expect(again.status).toBe(200)
+    expect(await bookings(gateway.url)).toEqual({ gone: 1, kept: 0 })
+    other.finish()
+    await again.text()
+  })
+
+  it('turns keys at once', async () => {
+    await begin(configOf([poolOf('m', 'a', one)]))
+    await adopt(configOf([poolOf('m', 'a', one)], { keys: [{ name: 'k', secret: 'second-key' }] }))
+    expect((await chat(gateway.url, 'm')).status).toBe(401)
+    const response = await chat(gateway.url, 'm', 'second-key')
+    expect(response.status).toBe(200)
+    one.finish()
+    await response.text()
+  })
+
+  it('sends those who watch to the gateway that has it', async () => {
+    await begin(configOf([poolOf('m', 'a', one)]))
+    const live = await fetch(`${gateway.url}/v1/firstlight/live`, { headers: { authorization: 'Bearer admin-key' } })
+    const ended = live.text()
+    await adopt(configOf([poolOf('m', 'a', one), poolOf('n', 'b', other)]))
+    // The feed ends, and its page opens another.
+    expect(await ended).toContain('event: view')
+  })
+})
+
+describe('what a process takes of a new configuration', () => {
+  it('is all but what it was started with, which it names', () => {
+    const before = configOf([poolOf('m', 'a', one)])
+    const next = configOf([poolOf('m', 'b', other)], { listen: '0.0.0.0:9', log: { level: 'debug' }, limits: { body_bytes: 4096 } })
+    const { config, late } = adoptable(before, next)
+    expect(late).toEqual(['listen', 'log'])
+    expect(config).toMatchObject({ listen: before.listen, log: before.log, loopback: true, version: 2, limits: { bodyBytes: 4096 } })
+    expect(config.clusters).toEqual(next.clusters)
+  })
+
+  it('has a higher version than the one before, whatever it says', () => {
+    const before = { ...configOf([poolOf('m', 'a', one)]), version: 7 }
+    expect(adoptable(before, configOf([poolOf('n', 'b', other)])).config.version).toBe(8)
+    expect(adoptable(before, { ...before, version: 30 }).config.version).toBe(30)
+  })
+})
+
+describe('firstlight serve', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'firstlight-reload-'))
+  const file = join(folder, 'firstlight.json')
+  let child: ChildProcess
+  let said: string
+  afterEach(() => void child.kill('SIGKILL'))
+
+  const write = (pools: readonly Pool[] | 'nonsense'): void => {
+    // As configuration is put in place: whole, under its name.
+    writeFileSync(`${file}.new`, pools === 'nonsense' ? '{"clusters": 3}' : JSON.stringify(document(pools)))
+    renameSync(`${file}.new`, file)
+  }
+  const line = (event: string, nth = 1): Record<string, unknown> | undefined =>
+    said
+      .split('\n')
+      .filter((text) => text.includes(`"event":"${event}"`))
+      .map((text) => JSON.parse(text) as Record<string, unknown>)[nth - 1]
+  const heard = async (event: string, nth = 1): Promise<Record<string, unknown>> => {
+    await expect.poll(() => line(event, nth), { timeout: 20_000 }).toBeDefined()
+    return line(event, nth)!
+  }
+  async function serve(...flags: string[]): Promise<string> {
+    said = ''
+    child = spawn(process.execPath, [fileURLToPath(new URL('../../src/node.ts', import.meta.url)), 'serve', '--config', file, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] })
+    child.stdout!.setEncoding('utf8').on('data', (text: string) => (said += text))
+    return (await heard('listening'))['url'] as string
+  }
+
+  it('takes its configuration anew at SIGUSR2, and goes on with the old one where the new one is wrong', async () => {
+    write([poolOf('old', 'a', one)])
+    const url = await serve()
+    write('nonsense')
+    child.kill('SIGUSR2')
+    expect((await heard('configuration_refused'))['why']).toMatch(/clusters/)
+    expect((await chat(url, 'old')).status).toBe(200)
+    write([poolOf('new', 'b', other)])
+    child.kill('SIGUSR2')
+    await heard('configuration_adopted')
+    expect((await chat(url, 'new')).status).toBe(200)
+    expect((await chat(url, 'old')).status).toBe(404)
+  })
+
+  it('does so with --watch whenever the file is another', async () => {
+    write([poolOf('old', 'a', one)])
+    const url = await serve('--watch')
+    write([poolOf('new', 'b', other)])
+    await heard('configuration_adopted')
+    expect((await chat(url, 'new')).status).toBe(200)
+    write('nonsense')
+    await heard('configuration_refused')
+    write([poolOf('newer', 'b', other)])
+    await heard('configuration_adopted', 2)
+    expect((await chat(url, 'newer')).status).toBe(200)
+    rmSync(folder, { recursive: true })
+  })
+})
