@@ -42,7 +42,7 @@ async function run(entry) {
 /** The same command line on the Node that npm installed here. Signals and exit code pass through. */
 function restart() {
   const child = spawn(localNode, [...flags, fileURLToPath(import.meta.url), ...argv], { stdio: 'inherit', env })
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', ...(process.platform === 'win32' ? [] : ['SIGUSR2'])]) process.on(signal, () => child.kill(signal))
   child.on('error', (error) => fail(`Cannot start ${localNode}: ${error.message}`, 'Run "npm ci" again.'))
   child.on('exit', (code, signal) => {
     process.exitCode = signal === null ? code : 128 + (constants.signals[signal] ?? 0)

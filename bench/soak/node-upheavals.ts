@@ -1,4 +1,4 @@
-/** The gateway on Node that does not stay as it is: threads are killed, and new processes with other configurations take over. */
+/** The gateway on Node that does not stay as it is: threads are killed, configurations change, and new processes with others take over. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -22,6 +22,9 @@ const EXPECTED = /"event":"thread_ended"|"reason":"(?:no_engine|engines_full|eng
 interface Served {
   readonly url: string
   readonly process: ChildProcess
+  readonly file: string
+  /** Resolves when the process says that it has taken its file anew. */
+  adopted(): Promise<void>
   /** Resolves when it has gone after a SIGTERM. */
   end(): Promise<void>
 }
@@ -64,6 +67,13 @@ export class NodeUpheavals implements Subject {
       this.#serving.process.send('kill')
       return 'thread killed'
     }
+    if (random() < 0.5) {
+      const { process: serving, file, adopted } = this.#serving
+      this.#write(file, random)
+      serving.kill('SIGUSR2')
+      await adopted()
+      return `configuration ${this.#turn} in the same process`
+    }
     const before = this.#serving
     await this.#deploy(random)
     this.#ending.push(before.end())
@@ -82,22 +92,28 @@ export class NodeUpheavals implements Subject {
   }
 
   async #deploy(random: () => number): Promise<void> {
-    const turn = ++this.#turn
-    const file = join(this.#folder, `firstlight-${turn}.yaml`)
-    const changed = changedDocument(this.#urls, turn, random) as { readonly limits: object }
-    writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', workers: this.#workers, ...changed, limits: { ...changed.limits, drain_ms: DRAIN_MS } }))
+    const file = join(this.#folder, `firstlight-${this.#turn + 1}.yaml`)
+    this.#write(file, random)
     this.#serving = await this.#serve(file)
+  }
+
+  /** The next configuration. */
+  #write(file: string, random: () => number): void {
+    const changed = changedDocument(this.#urls, ++this.#turn, random) as { readonly limits: object }
+    writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', workers: this.#workers, ...changed, limits: { ...changed.limits, drain_ms: DRAIN_MS } }))
   }
 
   async #serve(file: string): Promise<Served> {
     const child = spawn(process.execPath, [...servingFlags, fileURLToPath(new URL('served.ts', import.meta.url)), 'serve', '--config', file], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] })
     const stop = guard(child)
     let wasCut: unknown = 'nothing said of it'
+    let onAdopted: (() => void) | null = null
     child.stderr!.on('data', (bytes) => this.complaints.push(`stderr: ${String(bytes)}`))
     const url = new Promise<string>((resolve, reject) => {
       createInterface(child.stdout!).on('line', (line) => {
         const said = this.#read(line)
         if (said?.['event'] === 'listening') resolve(String(said['url']))
+        if (said?.['event'] === 'configuration_adopted') onAdopted?.()
         if (said?.['event'] === 'stopped') wasCut = said['cut']
       })
       child.once('exit', (code) => reject(new Error(`the gateway ended with ${code} before it listened: ${this.complaints.join('\n')}`)))
@@ -106,6 +122,8 @@ export class NodeUpheavals implements Subject {
     return {
       url: await url,
       process: child,
+      file,
+      adopted: () => new Promise((resolve) => (onAdopted = resolve)),
       end: async () => {
         stop()
         const [code, signal] = await gone

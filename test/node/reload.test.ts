@@ -114,10 +114,10 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
 describe('what a process takes of a new configuration', () => {
   it('is all but what it was started with, which it names', () => {
     const before = configOf([poolOf('m', 'a', one)])
-    const next = configOf([poolOf('m', 'b', other)], { listen: '0.0.0.0:9', log: { level: 'debug' }, limits: { body_bytes: 4096 } })
+    const next = configOf([poolOf('m', 'b', other)], { listen: '0.0.0.0:9', log: { level: 'debug' }, limits: { body_bytes: 4096, drain_ms: 7 } })
     const { config, late } = adoptable(before, next)
-    expect(late).toEqual(['listen', 'log'])
-    expect(config).toMatchObject({ listen: before.listen, log: before.log, loopback: true, version: 2, limits: { bodyBytes: 4096 } })
+    expect(late).toEqual(['listen', 'log', 'limits.drain_ms'])
+    expect(config).toMatchObject({ listen: before.listen, log: before.log, loopback: true, version: 2, limits: { bodyBytes: 4096, drainMs: before.limits.drainMs } })
     expect(config.clusters).toEqual(next.clusters)
   })
 

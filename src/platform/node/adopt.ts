@@ -4,21 +4,32 @@ import { toPoolConfig } from '../../config/pool.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Ports } from '../../ports.ts'
 
-/** What a process does for as long as it runs as it was started. */
-const FIXED = ['listen', 'threads', 'log', 'ttft', 'traces', 'record'] as const
+/** What a process does for as long as it runs as it was started, by its name in the document. */
+const FIXED: Readonly<Record<string, (config: Config) => unknown>> = {
+  listen: ({ listen }) => listen,
+  workers: ({ threads }) => threads,
+  log: ({ log }) => log,
+  ttft: ({ ttft }) => ttft,
+  traces: ({ traces }) => traces,
+  record: ({ record }) => record,
+  'limits.drain_ms': ({ limits }) => limits.drainMs,
+  'limits.response_ids': ({ limits }) => limits.responseIds,
+}
 
 export interface Adoptable {
   readonly config: Config
   /** Parts of the document that count from the next start on. */
-  readonly late: readonly (typeof FIXED)[number][]
+  readonly late: readonly string[]
 }
 
 /** As much of `next` as a process can take that runs with `running`. */
 export function adoptable(running: Config, next: Config): Adoptable {
   const { listen, threads, log, ttft, traces, record, loopback } = running
+  const { drainMs, responseIds } = running.limits
+  const limits = { ...next.limits, drainMs, responseIds }
   return {
-    config: { ...next, listen, threads, log, ttft, traces, record, loopback, version: Math.max(next.version, running.version + 1) },
-    late: FIXED.filter((part) => JSON.stringify(running[part]) !== JSON.stringify(next[part])),
+    config: { ...next, listen, threads, log, ttft, traces, record, loopback, limits, version: Math.max(next.version, running.version + 1) },
+    late: Object.keys(FIXED).filter((part) => JSON.stringify(FIXED[part]!(running)) !== JSON.stringify(FIXED[part]!(next))),
   }
 }
 

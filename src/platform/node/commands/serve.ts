@@ -37,11 +37,14 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const config = withFlags(written, args)
   const log = openLog(config.log.level)
   const recording = recordingTo(recordOf(config, args, folder), log)
+  // Heard from now on: else the signal would end the process.
+  let reload = (): void => undefined
+  io.onReload?.(() => reload())
   const gateway = await start(config, log, { folder, between: recording?.between })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(config).notes) log.info('note', { note })
   const reloader = new Reloader({ gateway, config, read: () => withFlags(read().config, args), log })
-  io.onReload?.(() => void reloader.reload())
+  reload = () => void reloader.reload()
   const stopWatching = args.on('watch') ? reloader.watch(from) : null
   await aborted(io.stop)
   stopWatching?.()
