@@ -38,8 +38,8 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const log = openLog(config.log.level)
   const recording = recordingTo(recordOf(config, args, folder), log)
   // Heard from now on: else the signal would end the process.
-  let reload = (): void => undefined
-  io.onReload?.(() => reload())
+  let reload: (() => void) | null = null
+  io.onReload?.(() => reload?.())
   const gateway = await start(config, log, { folder, between: recording?.between })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(config).notes) log.info('note', { note })
