@@ -7,6 +7,7 @@ import { bookingKey } from '../src/core/cluster/bookings.ts'
 import type { KvFeed, KvFeedState } from '../src/core/kv-events/feed.ts'
 import type { RegistryAnswer, RegistryCall } from '../src/core/lmcache/registry-call.ts'
 import type { Cluster } from '../src/ports.ts'
+import { Alarm } from './alarm.ts'
 import { debugRouter } from './debug.ts'
 import { SnapshotStore } from './snapshot-store.ts'
 
@@ -14,8 +15,6 @@ import { SnapshotStore } from './snapshot-store.ts'
 const FLUSH_MS = 5_000
 /** Engines are probed while something was asked in the last intervals. */
 const TRAFFIC_INTERVALS = 3
-/** An alarm this late is not coming any more. */
-const ALARM_LOST_MS = 10_000
 
 export interface WireAdmitted {
   readonly placement: Placement
@@ -32,17 +31,18 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
   readonly #state: ClusterState
   readonly #store: SnapshotStore
   readonly #router: ReturnType<typeof debugRouter>
+  readonly #alarm: Alarm
   #changed = false
-  #alarmAt: number | null = null
   #askedAt = 0
   #probedAt = 0
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
+    this.#alarm = new Alarm(ctx.storage, () => this.now())
     this.#store = new SnapshotStore(ctx.storage)
     this.#state = this.#restored()
     this.#router = debugRouter(this)
-    if (this.#state.bookings > 0) this.#wakeBy(this.now() + FLUSH_MS)
+    if (this.#state.bookings > 0) this.#alarm.by(this.now() + FLUSH_MS)
   }
 
   async configure(version: number, pool: PoolConfig): Promise<void> {
@@ -102,7 +102,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
   }
 
   async digest(): Promise<ClusterDigest> {
-    this.#wakeIfLost()
+    this.#alarm.setIfLost()
     return this.#state.digest(this.now())
   }
 
@@ -111,7 +111,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
   }
 
   async glance(decisions: number): Promise<ClusterGlance> {
-    this.#wakeIfLost()
+    this.#alarm.setIfLost()
     return this.#state.glance(decisions, this.now())
   }
 
@@ -125,13 +125,13 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
   }
 
   override async alarm(): Promise<void> {
-    this.#alarmAt = null
+    this.#alarm.rang()
     if (this.#state.expire(this.now()) > 0) this.#changed = true
     if (this.#changed) await this.#flush()
     const probing = this.#probeIfDue()
     // Set before the probes answer: a slow engine must not hold up expiry.
     const next = this.#nextAlarmAt()
-    if (next !== null) this.#wakeBy(next)
+    if (next !== null) this.#alarm.by(next)
     await probing
   }
 
@@ -208,7 +208,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
   #asked(): void {
     this.#askedAt = this.now()
     const at = this.#probeAt()
-    if (at !== Infinity) this.#wakeBy(Math.max(this.#askedAt, Math.min(at, this.#askedAt + FLUSH_MS)))
+    if (at !== Infinity) this.#alarm.by(Math.max(this.#askedAt, Math.min(at, this.#askedAt + FLUSH_MS)))
   }
 
   #probeAt(): number {
@@ -217,22 +217,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
 
   #touched(): void {
     this.#changed = true
-    this.#wakeBy(this.now() + FLUSH_MS)
-  }
-
-  /** Without alarms nothing would lapse, be written or probed for as long as the object lives. */
-  #wakeIfLost(): void {
-    if (this.#alarmAt === null || this.now() - this.#alarmAt <= ALARM_LOST_MS) return
-    this.#alarmAt = null
-    this.#wakeBy(this.now())
-  }
-
-  #wakeBy(at: number): void {
-    this.#wakeIfLost()
-    if (this.#alarmAt !== null && this.#alarmAt <= at) return
-    this.#alarmAt = at
-    // Unconfirmed: otherwise every answer that first sets an alarm would wait for the disk.
-    void this.ctx.storage.setAlarm(at, { allowUnconfirmed: true })
+    this.#alarm.by(this.now() + FLUSH_MS)
   }
 
   #hear(notices: readonly Notice[]): void {

@@ -4,13 +4,12 @@ import type { RecordBatch } from '../src/core/reports/record.ts'
 import type { Added, StoreLimits } from '../src/core/reports/report-store.ts'
 import type { RollupGroup } from '../src/core/reports/rollups.ts'
 import { type FoundReport, type SourceMark, TtftState } from '../src/core/reports/ttft-state.ts'
+import { Alarm } from './alarm.ts'
 import { ReportJournal } from './report-journal.ts'
 import { reportRouter } from './report-router.ts'
 
 /** Reports are written together, this long after the first: losing the last seconds costs a report, not a count. */
 const FLUSH_MS = 5_000
-/** An alarm this late is not coming any more. */
-const ALARM_LOST_MS = 10_000
 const ROLLUP = 'rollup:'
 const SOURCE = 'source:'
 /** Until a gateway has said how much it may hold. */
@@ -24,10 +23,11 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
   readonly #state = new TtftState({ store: FIRST_LIMITS })
   readonly #journal: ReportJournal
   readonly #router: ReturnType<typeof reportRouter>
-  #alarmAt: number | null = null
+  readonly #alarm: Alarm
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
+    this.#alarm = new Alarm(ctx.storage, () => this.now())
     this.#journal = new ReportJournal(ctx.storage)
     this.#router = reportRouter(this)
     this.#restore()
@@ -80,12 +80,12 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
   }
 
   override async alarm(): Promise<void> {
-    this.#alarmAt = null
+    this.#alarm.rang()
     this.#saveRollups()
     try {
       const more = await this.#journal.save(this.now())
       // Segments that are too old go at a later alarm.
-      if (more) this.#wakeBy(this.now() + this.#journal.lifeMs)
+      if (more) this.#alarm.by(this.now() + this.#journal.lifeMs)
     } catch (error) {
       console.error(JSON.stringify({ event: 'reports_unwritten', object: 'ttft', error: String(error) }))
     }
@@ -119,13 +119,6 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
   }
 
   #wake(): void {
-    this.#wakeBy(this.now() + FLUSH_MS)
-  }
-
-  #wakeBy(at: number): void {
-    const isSet = this.#alarmAt !== null && this.now() - this.#alarmAt <= ALARM_LOST_MS
-    if (isSet && this.#alarmAt! <= at) return
-    this.#alarmAt = at
-    void this.ctx.storage.setAlarm(at, { allowUnconfirmed: true })
+    this.#alarm.by(this.now() + FLUSH_MS)
   }
 }

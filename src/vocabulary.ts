@@ -1,4 +1,5 @@
 /** Opens compiled vocabularies: once each, at the start; no request waits for one. */
+import type { Config } from './config.ts'
 import { BpeTokenizer } from './core/tokens/bpe-tokenizer.ts'
 import type { ChatTemplate, ExactTokenizer } from './core/tokens/measure.ts'
 import { Vocabulary, VocabularyError, type VocabularyHeader, type VocabularySource } from './core/tokens/vocabulary.ts'
@@ -26,6 +27,11 @@ export async function openVocabulary(file: Uint8Array): Promise<OpenVocabulary> 
     header: vocabulary.header,
     size: vocabulary.size,
   }
+}
+
+/** Names of the vocabularies the pools ask for. */
+export function tokenizersOf({ clusters }: Pick<Config, 'clusters'>): string[] {
+  return clusters.flatMap(({ pools }) => pools.map((pool) => pool.tokenizer)).filter((name) => name !== null)
 }
 
 /** Opens every named vocabulary, each once. Rejects with a VocabularyError that names the one that is missing or unfit. */

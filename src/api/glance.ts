@@ -5,7 +5,7 @@ import { gatewayView, poolView } from './pool-view.ts'
 import { toWire } from './wire.ts'
 
 /** What of the gateway is looked at. */
-export type Watched = Pick<Door, 'ports' | 'catalog' | 'config' | 'startedAt' | 'draining'> & Partial<Pick<Door, 'retired'>>
+export type Watched = Pick<Door, 'ports' | 'catalog' | 'config' | 'startedAt' | 'draining' | 'retired'>
 
 const DECISIONS = 60
 /** An object that does not answer in this time is shown as out of reach, and holds up nobody's view. */

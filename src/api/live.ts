@@ -76,7 +76,7 @@ export class Live {
     }
     if (incoming.request.method === 'HEAD') return new Response(null, { headers })
     this.#viewers++
-    const feed = new Feed({ everyMs, lifeMs, takes, latest: () => this.#latest(), isClosing: () => this.#door.draining || this.#door.retired === true, left: () => this.#viewers-- })
+    const feed = new Feed({ everyMs, lifeMs, takes, latest: () => this.#latest(), isClosing: () => this.#door.draining || this.#door.retired, left: () => this.#viewers-- })
     // Pulled: who does not read is sent nothing, and nothing piles up for him.
     return new Response(new ReadableStream<Uint8Array>({ pull: (controller) => feed.pull(controller), cancel: () => feed.cancel() }, { highWaterMark: 0 }), { headers })
   }

@@ -15,15 +15,16 @@ function isOwn({ host, port }: Config['listen'], url: string): boolean {
   // It speaks no TLS.
   if (protocol !== 'http:' || port !== Number(named === '' ? 80 : named)) return false
   const engine = hostname.replace(/^\[|\]$/g, '')
-  const everywhere = host === '0.0.0.0' || host === '::'
-  if (everywhere) return isLoopback(engine) || engine === '0.0.0.0' || engine === '::'
+  if (isEverywhere(host)) return isLoopback(engine) || isEverywhere(engine)
   return isSameHost(engine, host)
 }
 
 /** Do reports come in on the port of everybody else? Threads share ports: each listener would get half of both. */
 export function reportsShareThePort({ listen, ttft }: Pick<Config, 'listen' | 'ttft'>): boolean {
   if (!ttft.enabled || ttft.listen === null || listen.port === 0 || listen.port !== ttft.listen.port) return false
-  return [listen.host, ttft.listen.host].some((host) => host === '0.0.0.0' || host === '::') || isSameHost(listen.host, ttft.listen.host)
+  return [listen.host, ttft.listen.host].some(isEverywhere) || isSameHost(listen.host, ttft.listen.host)
 }
+
+const isEverywhere = (host: string): boolean => host === '0.0.0.0' || host === '::'
 
 const isSameHost = (one: string, other: string): boolean => one === other || ((one === 'localhost' || other === 'localhost') && isLoopback(one) && isLoopback(other))

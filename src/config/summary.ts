@@ -2,6 +2,7 @@
 import type { ClusterConfig, Config, EngineConfig, KeyConfig, LmcacheConfig, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/cluster/contract.ts'
 import { ownEngines, reportsShareThePort } from './own-address.ts'
+import { addressText } from './values.ts'
 
 export interface Summary {
   readonly version: number
@@ -27,10 +28,9 @@ export interface PoolSummary {
 }
 
 export function summarise(config: Config): Summary {
-  const { host, port } = config.listen
   return {
     version: config.version,
-    listen: addressText({ host, port }),
+    listen: addressText(config.listen),
     callers: callers(config),
     admin: summariseAdmin(config),
     settings: gatewaySettings(config),
@@ -48,8 +48,6 @@ function summariseAdmin({ admin, keys, open, loopback }: Config): string {
   if (admin !== null) return 'with its key'
   return loopback && keys === null && !open ? 'anybody on this machine' : 'nobody'
 }
-
-const addressText = ({ host, port }: Config['listen']): string => `${host.includes(':') ? `[${host}]` : host}:${port}`
 
 /** Where its numbers may be spelled out, and everything else where it was asked for. */
 function gatewaySettings({ threads, limits, log, metrics, bridge, ttft, traces, record }: Config): Record<string, string> {

@@ -132,6 +132,9 @@ export function parseAddress(value: string): Address | null {
   return { host: match[1] ?? (match[2] === '' || match[2] === undefined ? '0.0.0.0' : match[2]), port }
 }
 
+/** The other way round. */
+export const addressText = ({ host, port }: Address): string => `${host.includes(':') ? `[${host}]` : host}:${port}`
+
 const MOST_THREADS = 128
 const threadsRule = `must be auto, or a number from 1 to ${MOST_THREADS}`
 export const threads = z.union([whole(1, MOST_THREADS), oneOf(['auto'])], { error: threadsRule })

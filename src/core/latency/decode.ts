@@ -1,4 +1,4 @@
-import { SURE, sureness } from './sureness.ts'
+import { RESTORED_SAMPLES, SHIFT, SURE, sureness } from './sureness.ts'
 
 /** Seconds between two output tokens of one request: `baseS + perRequestS * running + perBlockS * blocks`. */
 export interface DecodeLaw {
@@ -26,8 +26,6 @@ const CLIP = Math.log(3)
 const LEAST_GAIN = 0.03
 /** So many answers in a row that are off by this factor the same way: the engine has another pace now, and each of them moves it far. */
 const SHIFT_ANSWERS = 8
-const SHIFT = Math.log(2)
-const RESTORED_SAMPLES = 32
 
 /** Learns how much faster or slower than the model an engine decodes. One factor: single answers cannot tell the terms apart. */
 export class DecodeLearner {

@@ -1,6 +1,6 @@
 import { fit, medianOf, Observations } from './fit.ts'
 import { type Law, mixed, newTokens, pairs, prefillSeconds, type PromptSize, scaled } from './law.ts'
-import { SURE, sureness, UNSURE } from './sureness.ts'
+import { RESTORED_SAMPLES, SHIFT, SURE, sureness, UNSURE } from './sureness.ts'
 
 /** One prompt, or the mean of several that were prefilled together. */
 export interface PrefillSample {
@@ -38,9 +38,6 @@ const LONGEST_S = 1e4
 /** So many of the last samples, all off by this factor in one direction, are no wild answers: the engine has another pace now. */
 const SHIFT_SAMPLES = 6
 const SHIFT_MISSES = 5
-const SHIFT = Math.log(2)
-/** What was learned before the object was put down counts as if so many samples had come just then. */
-const RESTORED_SAMPLES = 32
 /** Samples at which we are half sure. */
 const HALF_SURE_SAMPLES = 6
 

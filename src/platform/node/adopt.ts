@@ -1,20 +1,12 @@
 /** A new configuration for a process that runs. */
-import type { Config } from '../../config.ts'
+import type { Config, LimitsConfig } from '../../config.ts'
 import { toPoolConfig } from '../../config/pool.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Ports } from '../../ports.ts'
 
 /** What a process does for as long as it runs as it was started, by its name in the document. */
-const FIXED: Readonly<Record<string, (config: Config) => unknown>> = {
-  listen: ({ listen }) => listen,
-  workers: ({ threads }) => threads,
-  log: ({ log }) => log,
-  ttft: ({ ttft }) => ttft,
-  traces: ({ traces }) => traces,
-  record: ({ record }) => record,
-  'limits.drain_ms': ({ limits }) => limits.drainMs,
-  'limits.response_ids': ({ limits }) => limits.responseIds,
-}
+const FIXED = { listen: 'listen', threads: 'workers', log: 'log', ttft: 'ttft', traces: 'traces', record: 'record' } as const satisfies Partial<Record<keyof Config, string>>
+const FIXED_LIMITS = { drainMs: 'limits.drain_ms', responseIds: 'limits.response_ids' } as const satisfies Partial<Record<keyof LimitsConfig, string>>
 
 export interface Adoptable {
   readonly config: Config
@@ -24,14 +16,23 @@ export interface Adoptable {
 
 /** As much of `next` as a process can take that runs with `running`. */
 export function adoptable(running: Config, next: Config): Adoptable {
-  const { listen, threads, log, ttft, traces, record, loopback } = running
-  const { drainMs, responseIds } = running.limits
-  const limits = { ...next.limits, drainMs, responseIds }
+  const { loopback } = running
+  const limits = { ...next.limits, ...fixedOf(running.limits, FIXED_LIMITS) }
   return {
-    config: { ...next, listen, threads, log, ttft, traces, record, loopback, limits, version: Math.max(next.version, running.version + 1) },
-    late: Object.keys(FIXED).filter((part) => JSON.stringify(FIXED[part]!(running)) !== JSON.stringify(FIXED[part]!(next))),
+    config: { ...next, ...fixedOf(running, FIXED), loopback, limits, version: Math.max(next.version, running.version + 1) },
+    late: [...otherwise(running, next, FIXED), ...otherwise(running.limits, next.limits, FIXED_LIMITS)],
   }
 }
+
+type Names<Of> = Readonly<Partial<Record<keyof Of, string>>>
+
+const partsOf = <Of extends object>(names: Names<Of>) => Object.keys(names) as (keyof Of)[]
+
+const fixedOf = <Of extends object>(running: Of, names: Names<Of>) => Object.fromEntries(partsOf(names).map((part) => [part, running[part]])) as Partial<Of>
+
+/** Names of what the two have otherwise. */
+const otherwise = <Of extends object>(running: Of, next: Of, names: Names<Of>): string[] =>
+  partsOf(names).filter((part) => JSON.stringify(running[part]) !== JSON.stringify(next[part])).map((part) => names[part]!)
 
 /** The pools' books learn of it now, not with the next request. */
 export async function configurePools({ version, clusters }: Config, ports: Pick<Ports, 'cluster'>): Promise<void> {
@@ -40,7 +41,7 @@ export async function configurePools({ version, clusters }: Config, ports: Pick<
 }
 
 /** One gateway after the other behind the same listeners: a request stays with the one that took it in. */
-export class ChangingGateway implements Gateway {
+export class ChangingGateway implements Omit<Gateway, 'retire'> {
   #current: Gateway
   #draining = false
 
@@ -78,9 +79,5 @@ export class ChangingGateway implements Gateway {
   drain(): void {
     this.#draining = true
     this.#current.drain()
-  }
-
-  retire(): void {
-    this.#current.retire()
   }
 }

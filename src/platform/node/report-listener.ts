@@ -3,6 +3,7 @@ import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { split } from '../../api/incoming.ts'
+import { addressText } from '../../config/values.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { ListenOptions } from './serve.ts'
 
@@ -16,7 +17,7 @@ const headMs = 5_000
 const idleMs = 75_000
 
 /** Passes on `/ttft_report` and nothing else. Rejects with the system's error when the port cannot be had. */
-export async function listenForReports(gateway: Gateway, { host, port, reusePort = false }: Pick<ListenOptions, 'host' | 'port' | 'reusePort'>): Promise<ReportListener> {
+export async function listenForReports(gateway: Pick<Gateway, 'fetch'>, { host, port, reusePort = false }: Pick<ListenOptions, 'host' | 'port' | 'reusePort'>): Promise<ReportListener> {
   const server = createAdaptorServer({
     fetch: (request: Request, env: unknown) => {
       const { incoming } = env as HttpBindings
@@ -37,7 +38,7 @@ export async function listenForReports(gateway: Gateway, { host, port, reusePort
   })
   const { port: bound } = server.address() as AddressInfo
   return {
-    address: `${host.includes(':') ? `[${host}]` : host}:${bound}`,
+    address: addressText({ host, port: bound }),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())

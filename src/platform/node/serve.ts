@@ -2,6 +2,7 @@
 import { getRequestListener, RequestError } from '@hono/node-server'
 import { createServer, type Server, type ServerOptions } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import { addressText } from '../../config/values.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Log, RequestScope } from '../../ports.ts'
 import { Background, drainServer, type Drained } from './drain.ts'
@@ -46,7 +47,7 @@ const serverOptions: ServerOptions = {
 const probeTickMs = 250
 
 /** Resolves when the port is open; rejects with the system's error when it cannot be had. */
-export async function listen(gateway: Gateway, options: ListenOptions): Promise<Listening> {
+export async function listen(gateway: Omit<Gateway, 'retire'>, options: ListenOptions): Promise<Listening> {
   const { log } = options
   const background = new Background((error) => log.error('background_failed', { error }))
   const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({ background: (work) => background.add(work), client, remoteAddress: remoteAddress ?? null })
@@ -128,5 +129,5 @@ function refuseMalformed(error: Error & { readonly code?: string }, socket: Sock
 function urlOf({ address, port }: AddressInfo): string {
   if (address === '0.0.0.0') return `http://127.0.0.1:${port}`
   if (address === '::') return `http://[::1]:${port}`
-  return `http://${address.includes(':') ? `[${address}]` : address}:${port}`
+  return `http://${addressText({ host: address, port })}`
 }

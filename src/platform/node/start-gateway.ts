@@ -4,14 +4,14 @@ import type { Config } from '../../config.ts'
 import { createGateway, type Gateway, type Kept } from '../../gateway.ts'
 import type { Log, Ports } from '../../ports.ts'
 import { StatsLines } from '../../telemetry/stats-lines.ts'
-import { openVocabularies } from '../../vocabulary.ts'
+import type { OpenVocabulary } from '../../vocabulary.ts'
 import { ChangingGateway, configurePools } from './adopt.ts'
 import { diskAssets } from './assets.ts'
 import type { Drained } from './drain.ts'
 import { type Between, nodePorts } from './ports.ts'
 import { listenForReports, type ReportListener } from './report-listener.ts'
 import { listen } from './serve.ts'
-import { fileVocabularies } from './vocabulary.ts'
+import { vocabulariesOf } from './vocabulary.ts'
 import { warmUp } from './warm-up.ts'
 
 export interface RunningGateway {
@@ -29,7 +29,7 @@ export interface RunningGateway {
  * with the system's error when the port cannot be had.
  */
 export async function startGateway(config: Config, log: Log, folder = '.', between?: Between): Promise<RunningGateway> {
-  const vocabularies = await openVocabularies(tokenizersOf(config), fileVocabularies(folder))
+  const vocabularies = await vocabulariesOf(config, folder)
   const ports = nodePorts(config, log, between)
   try {
     const open = await openGateway(config, ports, { vocabularies })
@@ -39,7 +39,7 @@ export async function startGateway(config: Config, log: Log, folder = '.', betwe
       url: open.url,
       reports: open.reports,
       async adopt(next) {
-        const opened = await openVocabularies(tokenizersOf(next), fileVocabularies(folder))
+        const opened = await vocabulariesOf(next, folder)
         ports.adopt(next)
         open.change(next, opened)
         await configurePools(next, ports)
@@ -60,7 +60,7 @@ export async function startGateway(config: Config, log: Log, folder = '.', betwe
 }
 
 export interface OpenOptions {
-  readonly vocabularies: Awaited<ReturnType<typeof openVocabularies>>
+  readonly vocabularies: ReadonlyMap<string, OpenVocabulary>
   /** With others on the same ports. */
   readonly shared?: Shared
 }
@@ -100,7 +100,7 @@ export async function openGateway(config: Config, ports: Ports, { vocabularies, 
   }
 }
 
-async function openReports(gateway: Gateway, { ttft: { enabled, listen: at } }: Config, reusePort: boolean): Promise<ReportListener | null> {
+async function openReports(gateway: Pick<Gateway, 'fetch'>, { ttft: { enabled, listen: at } }: Config, reusePort: boolean): Promise<ReportListener | null> {
   return enabled && at !== null ? listenForReports(gateway, { ...at, reusePort }) : null
 }
 
@@ -112,9 +112,4 @@ export function statsForever(config: Config, ports: Ports): () => void {
   const timer = setInterval(() => void stats.write(), statsIntervalMs)
   timer.unref()
   return () => clearInterval(timer)
-}
-
-/** Names of the vocabularies the pools ask for. */
-export function tokenizersOf(config: Config): string[] {
-  return config.clusters.flatMap(({ pools }) => pools.map((pool) => pool.tokenizer)).filter((name) => name !== null)
 }

@@ -4,7 +4,7 @@ import type { Config } from '../../config.ts'
 import { Failure } from '../../failure.ts'
 import { createGateway, type Gateway } from '../../gateway.ts'
 import type { Log, RequestScope } from '../../ports.ts'
-import { openVocabularies, type OpenVocabulary } from '../../vocabulary.ts'
+import { openVocabularies, type OpenVocabulary, tokenizersOf } from '../../vocabulary.ts'
 import { boundAssets } from './assets.ts'
 import { CONFIG_KEY, ConfigSource, type ConfigEnv } from './config-source.ts'
 import { workersLog } from './log.ts'
@@ -63,7 +63,7 @@ export class LiveGateway {
 
   /** null: one is missing or unfit; the log says which, and what to do. */
   async #vocabularies(config: Config, env: GatewayEnv): Promise<ReadonlyMap<string, OpenVocabulary> | null> {
-    const names = config.clusters.flatMap(({ pools }) => pools.map(({ tokenizer }) => tokenizer)).filter((name) => name !== null)
+    const names = tokenizersOf(config)
     if (names.length === 0) return new Map()
     try {
       return await openVocabularies(names, vocabularySource(env))

@@ -1,6 +1,7 @@
 /** How a bridge is doing: as JSON, and as Prometheus reads it. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { addressText } from '../../../config/values.ts'
 import type { EngineListener } from './engine-listener.ts'
 import type { Poster } from './poster.ts'
 
@@ -122,7 +123,7 @@ export async function listenForStatus({ host, port }: { readonly host: string; r
   })
   const { port: bound } = server.address() as AddressInfo
   return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
+    url: `http://${addressText({ host, port: bound })}`,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())

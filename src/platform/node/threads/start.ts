@@ -5,12 +5,11 @@ import type { Config } from '../../../config.ts'
 import { FleetProbe } from '../../../origin/probe.ts'
 import type { PoolRoute } from '../../../origin/exchange.ts'
 import type { Cluster, Log } from '../../../ports.ts'
-import { openVocabularies } from '../../../vocabulary.ts'
 import { configurePools } from '../adopt.ts'
 import { type Between, nodePorts, type NodePorts } from '../ports.ts'
 import { probeForever } from '../serve.ts'
-import { statsForever, tokenizersOf, type RunningGateway } from '../start-gateway.ts'
-import { fileVocabularies } from '../vocabulary.ts'
+import { statsForever, type RunningGateway } from '../start-gateway.ts'
+import { vocabulariesOf } from '../vocabulary.ts'
 import { BooksHost } from './books-host.ts'
 import { freeAddress } from './free-address.ts'
 import { OneThread, type ThreadParts } from './one-thread.ts'
@@ -42,7 +41,7 @@ const STOP_SLACK_MS = 10_000
 /** Rejects as `startGateway` does. The machine must let threads share a port, as `threadCount` makes sure. */
 export async function startThreads(config: Config, log: Log, { count, folder = '.', between }: ThreadsOptions): Promise<RunningThreads> {
   // Said here, where the error is still what it was; each thread opens its own.
-  await openVocabularies(tokenizersOf(config), fileVocabularies(folder))
+  await vocabulariesOf(config, folder)
   const settled = await withFreeAddresses(config)
   const ports = nodePorts(settled, log, between)
   const hub = new Hub(settled, ports)
@@ -51,7 +50,7 @@ export async function startThreads(config: Config, log: Log, { count, folder = '
   const stopProbing = probeForever({ probe: () => hub.prober.round() }, log)
   let stopStats = statsForever(settled, ports)
   const adopt = async (next: Config) => {
-    await openVocabularies(tokenizersOf(next), fileVocabularies(folder))
+    await vocabulariesOf(next, folder)
     const taken = { ...next, listen: settled.listen, ttft: settled.ttft }
     ports.adopt(taken)
     hub.adopt(taken)

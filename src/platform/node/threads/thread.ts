@@ -1,10 +1,9 @@
 /** An I/O thread: a gateway of its own on the port that all share, whose books are with the main thread. */
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Config } from '../../../config.ts'
-import { openVocabularies } from '../../../vocabulary.ts'
 import { openLog } from '../log.ts'
-import { openGateway, tokenizersOf } from '../start-gateway.ts'
-import { fileVocabularies } from '../vocabulary.ts'
+import { openGateway } from '../start-gateway.ts'
+import { vocabulariesOf } from '../vocabulary.ts'
 import { Line } from './line.ts'
 import { PoolNumbers, sharedByThreads, threadPorts, type LineToMain, type PoolName } from './ports.ts'
 import type { ToMain, ToThread } from './words.ts'
@@ -38,15 +37,11 @@ export async function runThread(): Promise<void> {
   main.on('message', (batch: readonly unknown[]) => line.receive(batch))
   const numbers = new PoolNumbers(pools)
   const ports = threadPorts(numbers, log, line)
-  const gateway = await openGateway(config, ports, { vocabularies: await opened(config), shared: sharedByThreads(numbers, line, startedAt) })
+  const gateway = await openGateway(config, ports, { vocabularies: await vocabulariesOf(config, folder), shared: sharedByThreads(numbers, line, startedAt) })
   const now = new AbortController()
 
-  function opened(of: Config) {
-    return openVocabularies(tokenizersOf(of), fileVocabularies(folder))
-  }
-
   async function adopt(next: Config, names: readonly PoolName[]): Promise<void> {
-    const vocabularies = await opened(next)
+    const vocabularies = await vocabulariesOf(next, folder)
     numbers.adopt(names)
     gateway.change(next, vocabularies)
   }

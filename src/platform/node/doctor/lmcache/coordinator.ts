@@ -1,6 +1,7 @@
 /** LMCache's coordinator: does it know instances and keys, and are they those of the engines? */
 import * as z from 'zod/mini'
 import { didYouMean } from '../../../../config/suggest.ts'
+import { addressText } from '../../../../config/values.ts'
 import { InstanceMap, type ListedInstance } from '../../../../core/lmcache/instance-map.ts'
 import { answered, ask, inShort, jsonOf, type Place } from '../ask.ts'
 import { Findings, type Subject } from '../finding.ts'
@@ -52,7 +53,7 @@ const MOST_SERVERS = 16
 async function examineServers(servers: z.infer<typeof instanceList>['instances'], { found, limitMs }: Examination): Promise<readonly Subject[]> {
   const places = servers
     .slice(0, MOST_SERVERS)
-    .map(({ instance_id: id, ip, http_port: port }) => ({ id, url: `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}` }))
+    .flatMap(({ instance_id: id, ip, http_port: port }) => (port === null || port === undefined ? [] : [{ id, url: `http://${addressText({ host: ip, port })}` }]))
     .filter(({ url }) => URL.canParse(url))
   const subjects = await Promise.all(places.map(({ id, url }) => examineLmcacheServer(id, { url, headers: {} }, limitMs)))
   const reached = subjects.filter(({ findings }) => findings.every(({ mark }) => mark !== 'unreachable'))
