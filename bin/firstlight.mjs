@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Finds the right way to start on the Node that happens to be here. Must run on Node 20, so: plain, old JavaScript.
 import { spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { servingEnv, servingFlags } from './serving-flags.mjs'
@@ -18,17 +18,26 @@ const ours = serves && process.execArgv.length === 0
 const flags = ours ? servingFlags : []
 const env = ours ? servingEnv(process.env) : process.env
 
-if (!existsSync(source)) {
-  // An installed package: the bundle, because Node strips no types below node_modules.
-  if (Number(process.versions.node.split('.')[0]) < 22) {
-    fail(`firstlight needs Node 22 or newer; this is ${process.version}.`, 'Install a newer Node from https://nodejs.org and try again.')
-  } else await run(bundle)
+if (!existsSync(source) || isFresh(bundle)) {
+  // An installed package has nothing else: Node strips no types below node_modules.
+  if (Number(process.versions.node.split('.')[0]) >= 22) await run(bundle)
+  else if (existsSync(localNode)) restart()
+  else fail(`firstlight needs Node 22 or newer; this is ${process.version}.`, 'Install a newer Node from https://nodejs.org and try again.')
 } else if (process.features.typescript) {
   await run(source)
 } else if (existsSync(localNode)) {
   restart()
 } else {
   fail(`Node ${process.version} cannot run TypeScript sources.`, 'Run "npm ci" in this folder: it installs the Node that can, beside the other packages.')
+}
+
+/** Is it made of the sources as they are? It starts in a third of their time, and with two thirds of their memory. */
+function isFresh(file) {
+  if (!existsSync(file)) return false
+  const made = statSync(file).mtimeMs
+  // Of folders too: a file that is gone changes nothing else.
+  const parts = readdirSync(path('../src'), { recursive: true }).map((name) => `../src/${name}`)
+  return ['../package-lock.json', '../src', ...parts].every((name) => statSync(path(name)).mtimeMs < made)
 }
 
 /** Flags of the engine count from its start only: where this process can be replaced by one that has them, it is. */

@@ -1,19 +1,17 @@
-// dist/node.mjs: what `firstlight` runs when it is installed as a package, where Node strips no types.
-// Dependencies stay outside; they are installed beside it.
-import { build } from 'esbuild'
+// dist/node.mjs: what `firstlight` runs when it is installed as a package, where Node strips no types, and in a checkout
+// while it is younger than the sources. `npm ci` makes it too (`prepare`); with --optional it fails nobody's installation.
+import { writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 
-const { metafile } = await build({
-  entryPoints: ['src/node.ts'],
-  outfile: 'dist/node.mjs',
-  bundle: true,
-  packages: 'external',
-  platform: 'node',
-  format: 'esm',
-  target: 'node22',
-  sourcemap: 'linked',
-  sourcesContent: false,
-  legalComments: 'none',
-  metafile: true,
-  absWorkingDir: new URL('..', import.meta.url).pathname,
-})
-console.log(`dist/node.mjs: ${Math.round(metafile.outputs['dist/node.mjs'].bytes / 1024)} KiB`)
+const dist = (name) => fileURLToPath(new URL(`../dist/${name}`, import.meta.url))
+
+try {
+  const { bundleNode, licencesOf } = await import('./bundle-node.ts')
+  const { bytes, packages } = await bundleNode(dist('node.mjs'))
+  // The dashboard's two are in its own files.
+  writeFileSync(dist('licences.txt'), licencesOf([...packages, 'preact', 'uplot'].sort()))
+  console.log(`dist/node.mjs: ${Math.round(bytes / 1024)} KiB, with parts of ${packages.join(', ')}`)
+} catch (error) {
+  if (!process.argv.includes('--optional')) throw error
+  console.warn(`No bundle was made, the sources run as they are: ${error.message}`)
+}

@@ -1,8 +1,11 @@
 /** Child processes of a benchmark, what CPU and memory they used, and their certain end. */
 import { fork, spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { servingEnv, servingFlags } from '../../bin/serving-flags.mjs'
+import { bundleNode } from '../../scripts/bundle-node.ts'
 
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url))
 const running = new Set<ChildProcess>()
@@ -17,8 +20,8 @@ export interface Started {
 }
 
 /** Starts a script that prints `{"port":N}` once it listens. */
-export async function startScript(file: string, args: readonly string[], node: { readonly flags: readonly string[]; readonly env: NodeJS.ProcessEnv } = { flags: [], env: process.env }): Promise<Started> {
-  const child = spawn(process.execPath, [...node.flags, here(file), ...args], { stdio: ['ignore', 'pipe', 'inherit'], env: node.env })
+export async function startScript(file: string, args: readonly string[]): Promise<Started> {
+  const child = spawn(process.execPath, [here(file), ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
   const stop = guard(child)
   const port = await new Promise<number>((resolve, reject) => {
     let text = ''
@@ -32,8 +35,33 @@ export async function startScript(file: string, args: readonly string[], node: {
   return { pid: child.pid!, port, stop }
 }
 
-/** A gateway of this configuration file, as `firstlight serve` starts it. */
-export const startServed = (file: string): Promise<Started> => startScript('gateway.ts', [file], { flags: servingFlags, env: servingEnv(process.env) })
+/** `firstlight serve` with this configuration file, as a package ships and starts it. */
+export async function startServed(file: string): Promise<Started> {
+  bundled ??= bundleNode(BUNDLE)
+  await bundled
+  const port = await freePort()
+  const child = spawn(process.execPath, [...servingFlags, BUNDLE, 'serve', '--config', file, '--listen', `127.0.0.1:${port}`], { stdio: ['ignore', 'ignore', 'inherit'], env: servingEnv(process.env) })
+  const stop = guard(child)
+  while (!(await answers(port))) {
+    if (child.exitCode !== null) throw new Error(`firstlight serve ended with ${child.exitCode} before it listened`)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  return { pid: child.pid!, port, stop }
+}
+
+/** In this folder for the packages beside it. */
+const BUNDLE = here('../../.cache/bench/node.mjs')
+let bundled: Promise<unknown> | null = null
+
+const answers = (port: number): Promise<boolean> => fetch(`http://127.0.0.1:${port}/health`).then(({ ok }) => ok, () => false)
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return port
+}
 
 /** Ends with this process at the latest. Hands back what ends it before. */
 export function guard(child: ChildProcess): () => void {

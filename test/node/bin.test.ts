@@ -1,6 +1,6 @@
 /** How bin/firstlight.mjs starts Node. */
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -51,5 +51,30 @@ describe('bin/firstlight.mjs', () => {
 
   it('starts other commands as they are', async () => {
     expect((await start([], 'check', '--help')).seen).toEqual([''])
+  })
+})
+
+describe('bin/firstlight.mjs in a checkout', () => {
+  const checkout = join(folder, 'checkout')
+  const sources = ['package-lock.json', 'src/node.ts', 'src/deep/part.ts', 'src/deep', 'src']
+  cpSync(fileURLToPath(new URL('../../bin', import.meta.url)), join(checkout, 'bin'), { recursive: true })
+  for (const name of ['src/deep', 'dist']) mkdirSync(join(checkout, name), { recursive: true })
+  for (const name of sources.slice(0, 3)) writeFileSync(join(checkout, name), 'console.log("sources")')
+  writeFileSync(join(checkout, 'dist', 'node.mjs'), 'console.log("bundle")')
+
+  /** What runs when this was touched after the bundle was made. */
+  async function ran(touched: string | null): Promise<string> {
+    const at = (name: string, second: number) => utimesSync(join(checkout, name), second, second)
+    at('dist/node.mjs', 2_000)
+    for (const name of sources) at(name, name === touched ? 3_000 : 1_000)
+    return (await promisify(execFile)(process.execPath, [join(checkout, 'bin', 'firstlight.mjs'), 'check'])).stdout.trim()
+  }
+
+  it('runs the bundle while all it is made of is older', async () => {
+    expect(await ran(null)).toBe('bundle')
+  })
+
+  it.each(sources)('runs the sources once there is a newer %s', async (touched) => {
+    expect(await ran(touched)).toBe('sources')
   })
 })

@@ -50,7 +50,18 @@ const ended = (child: ChildProcess) => new Promise<number | null>((resolve) => c
 describe('the packed tarball', () => {
   it('holds no sources, tests or workbench', () => {
     expect(readdirSync(home).sort()).toEqual(['CHANGELOG.md', 'LICENSE', 'README.md', 'bin', 'dist', 'docs', 'examples', 'package.json'])
-    expect(readdirSync(join(home, 'dist')).filter((name) => !name.endsWith('.map'))).toEqual(['dashboard', 'node.mjs'])
+    expect(readdirSync(join(home, 'dist')).filter((name) => !name.endsWith('.map'))).toEqual(['dashboard', 'licences.txt', 'node.mjs'])
+  })
+
+  it('is a text of one byte a character, in lines that a fault can print: V8 holds it for as long as it runs', () => {
+    const bundle = readFileSync(join(home, 'dist', 'node.mjs'))
+    expect(bundle.findIndex((byte) => byte > 0x7f)).toBe(-1)
+    expect(Math.max(...bundle.toString('latin1').split('\n').map(({ length }) => length))).toBeLessThan(2_000)
+  })
+
+  it('brings the licences of what it has in it', () => {
+    const licences = readFileSync(join(home, 'dist', 'licences.txt'), 'utf8')
+    for (const name of ['@hono/node-server', 'hono', 'js-yaml', 'preact', 'zod']) expect(licences).toMatch(new RegExp(`^${name}\n=+\n\n[^]*?Copyright`, 'm'))
   })
 
   it('shows its help and validates the example it brings', async () => {

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { PlainDoor } from '../../src/platform/node/inbound/plain-door.ts'
 import type { Patience } from '../../src/platform/node/inbound/plain-connection.ts'
 import { plainHead } from '../../src/platform/node/inbound/plain-head.ts'
-import type { PlainRequest } from '../../src/platform/node/inbound/plain-request.ts'
+import { PlainRequest } from '../../src/platform/node/inbound/plain-request.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import type { RequestScope } from '../../src/ports.ts'
 import { RawClient, until } from './both-doors.ts'
@@ -279,6 +279,36 @@ describe('a connection of the plain door', () => {
     const client = connect().send(plain())
     await until(() => client.closed)
     expect(client.pending).toBe('')
+  })
+})
+
+describe('the body of a plain request', () => {
+  const headOf = (length: number) => plainHead(`${start}host: a\r\ncontent-length: ${length}`)!
+
+  it('is what was sent, whatever the sizes of the reads, and reads that were copied are given back', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 70_000 }), { minLength: 2, maxLength: 8 }), async (sizes) => {
+        const reads = sizes.map((size, i) => Buffer.alloc(size, 97 + i))
+        const sent = Buffer.concat(reads)
+        const request = new PlainRequest(headOf(sent.length))
+        for (const [i, read] of reads.entries()) expect(request.take(read)).toBe(sizes[i])
+        expect(sent.equals((await request.collect(1_000_000))!)).toBe(true)
+        for (const [i, read] of reads.entries()) expect(read.buffer.byteLength).toBe(sizes[i]! < 16_384 ? sizes[i] : 0)
+      }),
+    )
+  })
+
+  it('leaves a read alone in which something else stands too, and one that it keeps', async () => {
+    const request = new PlainRequest(headOf(40_000))
+    const behind = Buffer.concat([Buffer.alloc(20_000, 'b'), Buffer.from('POST /')])
+    request.take(Buffer.alloc(20_000, 'a'))
+    expect(request.take(behind)).toBe(20_000)
+    expect(behind.toString('latin1', 20_000)).toBe('POST /')
+    const whole = Buffer.alloc(30_000, 'c')
+    const other = new PlainRequest(headOf(30_000))
+    other.take(whole)
+    expect(await other.collect(1_000_000)).toBe(whole)
+    expect(whole.length).toBe(30_000)
   })
 })
 

@@ -5,6 +5,8 @@ import type { PlainHead } from './plain-head.ts'
 
 /** Memory for a body before its first byte has come; it grows from there. */
 const FIRST_BYTES = 256 * 1024
+/** Reads from this size on are given back once they are copied: for less it does not pay. */
+const GIVEN_BACK_BYTES = 16 * 1024
 const NO_BYTES = Buffer.alloc(0)
 const BROKEN_OFF = 'the client closed the connection before its request was complete'
 
@@ -60,7 +62,7 @@ export class PlainRequest {
     return this.#head.close
   }
 
-  /** Bytes that came. Answers with how many of them were the body's. Reads are fresh memory each: it may be kept. */
+  /** Bytes that came. Answers with how many of them were the body's. Reads are fresh memory each: it may be kept, or is given back. */
   take(bytes: Buffer): number {
     const taken = Math.min(bytes.length, this.missing)
     if (taken === 0) return 0
@@ -99,12 +101,14 @@ export class PlainRequest {
   }
 
   #put(bytes: Buffer): void {
-    if (this.#filled === 0 && bytes.length === this.#head.length) this.#body = bytes
+    const { length } = bytes
+    if (this.#filled === 0 && length === this.#head.length) this.#body = bytes
     else {
-      if (this.#filled + bytes.length > this.#body.length) this.#grow(this.#filled + bytes.length)
+      if (this.#filled + length > this.#body.length) this.#grow(this.#filled + length)
       bytes.copy(this.#body, this.#filled)
+      giveBack(bytes)
     }
-    this.#filled += bytes.length
+    this.#filled += length
   }
 
   /** A length that was declared costs nothing before it comes. */
@@ -122,4 +126,12 @@ export class PlainRequest {
     this.#body = NO_BYTES
     collected.resolve(body)
   }
+}
+
+/**
+ * Ends a read that nobody will look at any more: its memory goes now, not with the next collection. V8 counts what lies
+ * outside its heap, and for every 64 MB of it collects everything, which takes as long as ten requests.
+ */
+function giveBack({ buffer, length }: Buffer): void {
+  if (length >= GIVEN_BACK_BYTES && length === buffer.byteLength) (buffer as ArrayBuffer).transfer(0)
 }
