@@ -1,2 +1,3 @@
 export declare const servingFlags: readonly string[]
+export declare const threadFlags: readonly string[]
 export declare const servingEnv: (env: NodeJS.ProcessEnv) => NodeJS.ProcessEnv
