@@ -151,6 +151,7 @@ export const METRICS: readonly Metric[] = [
   { from: 'count', type: 'counter', name: 'firstlight_requests_total', help: import.meta.bare || 'Ended requests, by how they ended.', count: 'requests', label: 'result', panel: 'Requests' },
   { from: 'count', type: 'counter', name: 'firstlight_responses_total', help: import.meta.bare || 'Ended requests, by class of status.', count: 'status', label: 'status', panel: 'Requests' },
   { from: 'count', type: 'counter', name: 'firstlight_failed_attempts_total', help: import.meta.bare || 'Attempts that failed before the request ended elsewhere, by how.', count: 'retries', label: 'failure' },
+  { from: 'count', type: 'counter', name: 'firstlight_notes_total', help: import.meta.bare || 'What was unusual about ended requests, as x-firstlight-decision says it: failovers to other clusters, choices without the books, hand-overs that were not made.', count: 'notes', label: 'note', panel: 'Health' },
   { from: 'count', type: 'counter', name: 'firstlight_prompt_tokens_total', help: import.meta.bare || 'Prompt tokens, as engines counted.', count: 'prompt_tokens', panel: 'Requests' },
   { from: 'count', type: 'counter', name: 'firstlight_generation_tokens_total', help: import.meta.bare || 'Output tokens, as engines counted.', count: 'output_tokens', panel: 'Requests' },
   { from: 'count', type: 'counter', name: 'firstlight_prompt_tokens_cached_total', help: import.meta.bare || 'Prompt tokens that engines had cached.', count: 'cached_tokens', panel: 'Cache' },

@@ -37,7 +37,7 @@ const rollupsOf = (records: readonly ReturnType<typeof record>[]) => {
 }
 
 describe('the text of /metrics', () => {
-  const families = parseExposition(exposition({ digests: [digest()], rollups: rollupsOf([record(), record({ failedAttempts: ['busy'] })]), gateway }))
+  const families = parseExposition(exposition({ digests: [digest()], rollups: rollupsOf([record(), record({ failedAttempts: ['busy'], notes: ['failover=lyon:no_engine', 'fallback=object_unreachable'] })]), gateway }))
   const value = (name: string, labels: Record<string, string> = {}) =>
     families.get(name)?.samples.filter((sample) => Object.entries(labels).every(([label, one]) => sample.labels[label] === one)).map((sample) => sample.value)
 
@@ -53,6 +53,12 @@ describe('the text of /metrics', () => {
     expect(value('firstlight_engine_silent_miss')).toEqual([1])
     expect(value('firstlight_engine_circuit', { state: 'open' })).toEqual([1])
     expect(value('firstlight_engine_circuit', { state: 'closed' })).toEqual([0])
+  })
+
+  it('counts what was unusual about a choice, as the client was told it', () => {
+    expect(value('firstlight_notes_total', { cluster: 'paris', note: 'fallback=object_unreachable' })).toEqual([1])
+    expect(value('firstlight_notes_total', { note: 'failover=lyon:no_engine' })).toEqual([1])
+    expect(value('firstlight_notes_total')).toHaveLength(2)
   })
 
   it('counts choices by policy and by what it stood in for', () => {
