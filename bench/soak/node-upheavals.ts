@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { servingFlags } from '../../bin/serving-flags.mjs'
+import { servingEnv, servingFlags } from '../../bin/serving-flags.mjs'
 import { guard, rssBytes } from '../proxy/processes.ts'
 import { changedDocument, keyOf } from './document.ts'
 import { fleetLedger, type Ledger } from './ledger.ts'
@@ -104,7 +104,7 @@ export class NodeUpheavals implements Subject {
   }
 
   async #serve(file: string): Promise<Served> {
-    const child = spawn(process.execPath, [...servingFlags, fileURLToPath(new URL('served.ts', import.meta.url)), 'serve', '--config', file], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] })
+    const child = spawn(process.execPath, [...servingFlags, fileURLToPath(new URL('served.ts', import.meta.url)), 'serve', '--config', file], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: servingEnv(process.env) })
     const stop = guard(child)
     let wasCut: unknown = 'nothing said of it'
     let onAdopted: (() => void) | null = null

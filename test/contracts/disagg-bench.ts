@@ -31,7 +31,7 @@ export interface Answered {
 
 export type Body = Readonly<Record<string, unknown>>
 
-const ADMIN = 'admin-secret-for-tests'
+export const ADMIN = 'admin-secret-for-tests'
 const roles: Readonly<Record<string, NonNullable<EngineOptions['role']>>> = { p: 'prefill', d: 'decode', e: 'encode', a: 'any' }
 export const receiverOf = (id: string) => ({ host: `${id}.kv`, init_ports: [8300, 8301], alloc_ports: [8400, 8401] })
 

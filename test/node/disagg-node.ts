@@ -1,21 +1,13 @@
 import { expect, vi } from 'vitest'
-import { parseConfig } from '../../src/config/parse.ts'
-import { openLog } from '../../src/platform/node/log.ts'
-import { startGateway } from '../../src/platform/node/start-gateway.ts'
-import type { SplitRuntime } from '../contracts/disagg-bench.ts'
+import { ADMIN, type SplitRuntime } from '../contracts/disagg-bench.ts'
+import { startSilent } from './silent-gateway.ts'
 
 export const onNode: SplitRuntime = {
   seesLeaving: true,
   async start(document) {
-    const config = parseConfig({ ...document, listen: '127.0.0.1:0' }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
-    const gateway = await startGateway(config, openLog('silent'))
-    await probed(gateway.url, config.admin!.secret)
-    return {
-      url: gateway.url,
-      async close() {
-        await gateway.stop(AbortSignal.timeout(1_000))
-      },
-    }
+    const gateway = await startSilent(document)
+    await probed(gateway.url, ADMIN)
+    return gateway
   },
 }
 

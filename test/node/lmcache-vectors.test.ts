@@ -4,11 +4,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { send } from '../../bench/conformance/http.ts'
 import { differences } from '../../bench/conformance/likeness.ts'
 import { bodyText, encodeBody, type Exchange, type RecordedResponse, type VectorFile } from '../../bench/conformance/vector.ts'
-import { parseConfig } from '../../src/config/parse.ts'
-import { openLog } from '../../src/platform/node/log.ts'
-import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
+import type { RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { FakeCoordinator } from '../../src/simulator/lmcache.ts'
+import { startSilent } from './silent-gateway.ts'
 
 const { exchanges } = JSON.parse(readFileSync(new URL('../vectors/lmcache.json', import.meta.url), 'utf8')) as VectorFile
 const named = (name: string): Exchange => exchanges.find((exchange) => exchange.name === name)!
@@ -45,8 +44,7 @@ describe('the gateway in the place of LMCache’s coordinator', () => {
     fleet = await startFleet({ engines: 2, model: 'tiny', modelPath: 'models/tiny', profile: 'instant', vocabularySize: 2048 })
     const engines = ['left', 'right'].map((id, at) => ({ id, url: fleet.urls[at], lmcache_instance: `node-${id}` }))
     const pools = [{ model: 'tiny', policy: 'kv_aware', block_tokens: 32, lmcache: { registry: true, chunk_tokens: 256, token: 'registry-secret' }, engines }]
-    const document = { listen: '127.0.0.1:0', clusters: [{ id: 'lab', pools }], log: { level: 'silent' } }
-    gateway = await startGateway(parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), openLog('silent'))
+    gateway = await startSilent({ clusters: [{ id: 'lab', pools }] })
     for (const { name, request } of exchanges) {
       const answer = await send({ url: gateway.url, method: request.method, path: `/lmcache/lab/registry-secret${request.path}`, ...(request.json === undefined ? {} : { body: request.json }) })
       said.set(name, answerOf(named(name), answer.status, answer.headers['content-type'], answer.body.toString('utf8')))

@@ -1,12 +1,10 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { parseConfig } from '../../src/config/parse.ts'
-import { openLog } from '../../src/platform/node/log.ts'
 import { startFleet } from '../../src/platform/node/simulator-host.ts'
-import { startGateway } from '../../src/platform/node/start-gateway.ts'
 import { lmcacheRegistryContract } from '../contracts/lmcache-registry.ts'
 import { overridesContract } from '../contracts/overrides.ts'
 import { lmcacheContract, lmcacheDocument, MODEL_PATH, type LmcacheWorld, type OpenLmcache } from '../contracts/lmcache.ts'
+import { startSilent } from './silent-gateway.ts'
 
 lmcacheContract('Node', open)
 lmcacheRegistryContract('Node', open)
@@ -15,8 +13,7 @@ overridesContract('Node', open)
 async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<LmcacheWorld> {
   const fleet = await startFleet({ engines: 3, profile: 'test', modelPath: MODEL_PATH })
   const beside = await serve(service)
-  const document = { ...lmcacheDocument(pool(beside.url), fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]! }))), listen: '127.0.0.1:0' }
-  const gateway = await startGateway(parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), openLog('silent'))
+  const gateway = await startSilent(lmcacheDocument(pool(beside.url), fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]! }))))
   return {
     fleet,
     send: (path, init) => fetch(`${gateway.url}${path}`, init),

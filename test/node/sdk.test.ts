@@ -1,15 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { parseConfig } from '../../src/config/parse.ts'
 import { demoConfig, startDemoFleet } from '../../src/platform/node/demo.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { startGateway } from '../../src/platform/node/start-gateway.ts'
 import { clientsContract } from '../contracts/clients.ts'
+import { startSilent } from './silent-gateway.ts'
 
-clientsContract('a gateway on Node', async (document) => {
-  const config = parseConfig({ ...document, listen: '127.0.0.1:0' }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
-  const gateway = await startGateway(config, openLog('silent'))
-  return { url: gateway.url, close: () => gateway.stop(AbortSignal.abort()) }
-})
+clientsContract('a gateway on Node', startSilent)
 
 describe('transfer parameters of a client', () => {
   it('reach no engine, in whatever spelling', async () => {

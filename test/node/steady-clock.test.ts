@@ -2,10 +2,8 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import * as fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
-import { parseConfig } from '../../src/config/parse.ts'
-import { openLog } from '../../src/platform/node/log.ts'
-import { startGateway } from '../../src/platform/node/start-gateway.ts'
 import { steadyClock } from '../../src/platform/node/steady-clock.ts'
+import { startSilent } from './silent-gateway.ts'
 
 /** A machine whose clock a test sets. */
 function machine() {
@@ -60,8 +58,7 @@ it('a gateway goes on asking engines how they are, and believes them, when its m
   const engine = http.createServer((_request, response) => void response.writeHead(status).end())
   await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
-  const document = { listen: '127.0.0.1:0', clusters: [{ id: 'c', pools: [{ model: 'm', stats_interval_ms: 1_000, engines: [{ id: 'e', url }] }] }] }
-  const gateway = await startGateway(parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), openLog('silent'))
+  const gateway = await startSilent({ clusters: [{ id: 'c', pools: [{ model: 'm', stats_interval_ms: 1_000, engines: [{ id: 'e', url }] }] }] })
   const isHealthy = async () => ((await (await fetch(`${gateway.url}/v1/firstlight/fleet`)).json()) as { pools: { engines: { healthy: boolean; stats_age_ms: number | null }[] }[] }).pools[0]!.engines[0]!.healthy
   const turns = async (to: number) => {
     status = to

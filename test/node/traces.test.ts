@@ -2,10 +2,8 @@
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { parseConfig } from '../../src/config/parse.ts'
-import { openLog } from '../../src/platform/node/log.ts'
-import { startGateway } from '../../src/platform/node/start-gateway.ts'
 import { startBuiltWorker } from '../origin/built-worker.ts'
+import { startSilent } from './silent-gateway.ts'
 
 interface Open {
   readonly url: string
@@ -19,18 +17,13 @@ interface Span {
   readonly kind: number
 }
 
-async function onNode(document: Record<string, unknown>): Promise<Open> {
-  const gateway = await startGateway(parseConfig({ ...document, listen: '127.0.0.1:0' }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), openLog('silent'))
-  return { url: gateway.url, close: async () => void (await gateway.stop(AbortSignal.abort())) }
-}
-
 const onWorkers = (document: Record<string, unknown>): Promise<Open> => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })
 
 const portOf = (server: Server): number => (server.address() as AddressInfo).port
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const PARENT = 'b7ad6b7169203331'
 
-describe.each([['Node', onNode], ['the built Worker', onWorkers]] as const)('traces of a gateway on %s that samples every request', (_, start) => {
+describe.each([['Node', startSilent], ['the built Worker', onWorkers]] as const)('traces of a gateway on %s that samples every request', (_, start) => {
   const spans: Span[] = []
   const seen: IncomingHttpHeaders[] = []
   let servers: Server[]

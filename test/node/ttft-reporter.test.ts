@@ -1,9 +1,7 @@
 import type { AddressInfo, Server } from 'node:net'
 import { expect, it } from 'vitest'
-import { parseConfig } from '../../src/config/parse.ts'
-import { openLog } from '../../src/platform/node/log.ts'
 import { startFleet } from '../../src/platform/node/simulator-host.ts'
-import { startGateway } from '../../src/platform/node/start-gateway.ts'
+import { startSilent } from './silent-gateway.ts'
 
 const reporter = (await import(new URL('../../examples/ttft-reporter/reporter.mjs', import.meta.url).href)) as {
   metricsIn(text: string): unknown
@@ -19,11 +17,7 @@ it('finds the metrics of an answer, whatever stands around them', () => {
 it.each([true, false])('reports what stock vLLM says of its requests (stream: %s)', async (stream) => {
   const fleet = await startFleet({ engines: 1 })
   const taken = { host: '127.0.0.1', port: 0 }
-  const gatewayOf = async (url: string) =>
-    startGateway(
-      parseConfig({ listen: '127.0.0.1:0', ttft: { enabled: true, listen: '127.0.0.1:0' }, clusters: [{ id: 'c', pools: [{ model: 'sim', engines: [{ id: 'e', url }] }] }] }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
-      openLog('silent'),
-    )
+  const gatewayOf = (url: string) => startSilent({ ttft: { enabled: true, listen: '127.0.0.1:0' }, clusters: [{ id: 'c', pools: [{ model: 'sim', engines: [{ id: 'e', url }] }] }] })
   const keeper = await gatewayOf('http://127.0.0.1:9')
   const beside = await reporter.startReporter({ engine: fleet.urls[0], ...taken, reportUrl: new URL(`http://${keeper.reports}/ttft_report`) })
   const gateway = await gatewayOf(`http://127.0.0.1:${(beside.address() as AddressInfo).port}`)

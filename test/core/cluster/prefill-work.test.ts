@@ -30,6 +30,14 @@ describe('prefillWork', () => {
 
 const of = (seconds: number, tokens = 1000) => ({ newTokens: tokens, work: prefillWork(tokens, 0), seconds })
 
+/** One of those pending ends, with a first token or without. */
+function endOne(queue: PrefillQueue, pending: QueuedPrefill[], { do: how, which, now }: { readonly do: string; readonly which: number; readonly now: number }): void {
+  if (pending.length === 0) return
+  const [ended] = pending.splice(which % pending.length, 1)
+  if (how === 'firstToken') queue.firstToken(ended!, now)
+  queue.abandon(ended!, now)
+}
+
 describe('PrefillQueue', () => {
   it('adds up what is booked and drains with time, not below zero', () => {
     const queue = new PrefillQueue(() => {})
@@ -86,11 +94,7 @@ describe('PrefillQueue', () => {
         for (const [one, elapsed] of steps) {
           now += elapsed
           if (one.do === 'add') pending.push(queue.add({ ...of(one.seconds), shows: one.shows }, now))
-          else if (pending.length > 0) {
-            const [ended] = pending.splice(one.which % pending.length, 1)
-            if (one.do === 'firstToken') queue.firstToken(ended!, now)
-            queue.abandon(ended!, now)
-          }
+          else endOne(queue, pending, { ...one, now })
           queue.settle(now)
           const counted = pending.filter(({ counts }) => counts)
           expect([queue.length, queue.newTokens, queue.isEmpty]).toEqual([counted.length, counted.reduce((sum, { newTokens }) => sum + newTokens, 0), counted.length === 0])
@@ -118,11 +122,7 @@ describe('PrefillQueue', () => {
         for (const [one, elapsed] of steps) {
           now += elapsed
           if (one.do === 'add') pending.push(queue.add({ ...of(one.seconds, one.tokens), shows: one.shows }, now))
-          else if (pending.length > 0) {
-            const [ended] = pending.splice(one.which % pending.length, 1)
-            if (one.do === 'firstToken') queue.firstToken(ended!, now)
-            queue.abandon(ended!, now)
-          }
+          else endOne(queue, pending, { ...one, now })
           expect(queue.work).toBe(pending.reduce((sum, { work }) => sum + work, 0))
           expect(queue.newTokens).toBe(pending.reduce((sum, { newTokens }) => sum + newTokens, 0))
           const booked = pending.reduce((sum, { micros }) => sum + micros, 0) / 1e6
