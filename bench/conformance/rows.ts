@@ -23,7 +23,8 @@ export const rows: readonly Row[] = [
   ...recordings, ...streamRows, ...tokenRows, ...eventRows,
   ...gatewayRows('node'), ...routingRows, ...gatewayRows('worker'),
   hostileRow('node'), hostileRow('worker'), engineDies('node'),
-  nixlRecording, ...splitRows('node'), splitEndpointRow('node'), ...splitFaultRows('node'), ...splitRows('worker'), splitEndpointRow('worker'), ...splitFaultRows('worker'),
+  // Those that kill engines come last: a gateway does not trust one at once that is back.
+  nixlRecording, splitEndpointRow('node'), ...splitRows('node'), ...splitFaultRows('node'), splitEndpointRow('worker'), ...splitRows('worker'), ...splitFaultRows('worker'),
   lmcacheRecording, ...lmcacheRows('node'), ...lmcacheRows('worker'),
   ...feedbackRows, eventsFeedback('node'), eventsFeedback('worker'), ...ttftRows, policyRow,
 ]

@@ -55,6 +55,8 @@ export interface Books {
   engineAdded(engine: EngineRef, now: number): void
   /** The engine was removed and its last booking has ended: its slot will be reused. */
   engineForgotten(engine: EngineRef): void
+  /** It answers probes again. Absent: of no interest here. */
+  revived?(engine: EngineRef): void
   /** A scrape of the engine's metrics. */
   observed(engine: EngineRef, stats: EngineStats, now: number): void
   /** What the engine's own events say of its cache. Absent: of no interest here. */

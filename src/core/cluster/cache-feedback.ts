@@ -65,7 +65,7 @@ export class CacheFeedback {
   #actual = 0
   #error = 0
   #missesInARow = 0
-  /** Decayed mean of `idleEnds` where all was there; null: never. */
+  /** Decayed mean of `idleEnds` where all was there; null: never, or not since it was away. */
   #hitIdleEnds: number | null = null
   #sawHit = false
   #silent = false
@@ -90,6 +90,11 @@ export class CacheFeedback {
   actualOf(cachedTokens: number | null): number | null {
     if (cachedTokens !== null) this.#reports = true
     return cachedTokens ?? (this.#reports ? 0 : null)
+  }
+
+  /** It had been away, perhaps for a restart, and others went on: until a hit, how long ago something was used explains no loss. */
+  revived(): void {
+    this.#hitIdleEnds = null
   }
 
   judge({ predictedTokens, actualTokens, uncertainTokens, blockTokens, idleEnds }: CacheOutcome): CacheVerdict {

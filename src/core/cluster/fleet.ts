@@ -53,7 +53,10 @@ export class Fleet {
     const at = Math.min(signal.at, now)
     if (at < engine.probedAt) return
     engine.probedAt = at
-    if (signal.healthy && !engine.healthy) engine.circuit = revived(engine.circuit, now)
+    if (signal.healthy && !engine.healthy) {
+      engine.circuit = revived(engine.circuit, now)
+      this.#books.revived(engine)
+    }
     engine.healthy = signal.healthy
     engine.asleep = signal.asleep
     if (signal.stats === null) return

@@ -26,6 +26,10 @@ export class PoolBooks {
     for (const books of this.#all) books.engineForgotten(engine)
   }
 
+  revived(engine: EngineRef): void {
+    for (const books of this.#all) books.revived?.(engine)
+  }
+
   observed(engine: EngineRef, stats: EngineStats, now: number): void {
     for (const books of this.#all) books.observed(engine, stats, now)
   }

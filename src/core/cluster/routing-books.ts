@@ -66,6 +66,10 @@ export class RoutingBooks implements Books {
     book.kind.forgotten(book)
   }
 
+  revived(engine: EngineRef): void {
+    this.#book(engine).feedback.revived()
+  }
+
   observed(engine: EngineRef, stats: EngineStats, now: number): void {
     const book = this.#book(engine)
     const cached = book.caches(engine.spec)
@@ -286,10 +290,5 @@ interface Start {
   readonly now: number
 }
 
-function kindOf(spec: EngineSpec): string {
-  return spec.profile ?? DEFAULT_PROFILE
-}
-
-function priorOf(spec: EngineSpec): Law {
-  return profile(kindOf(spec)) ?? profile(DEFAULT_PROFILE)!
-}
+const kindOf = (spec: EngineSpec): string => spec.profile ?? DEFAULT_PROFILE
+const priorOf = (spec: EngineSpec): Law => profile(kindOf(spec)) ?? profile(DEFAULT_PROFILE)!

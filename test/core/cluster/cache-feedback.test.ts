@@ -116,7 +116,8 @@ function watch() {
     cluster.release(admitted.key, outcome({ usage: { promptTokens, completionTokens: 20, cachedTokens } }), (now += 500))
   }
   const learned = () => cluster.digest(now).engines[0]!.learned!
-  return { serve, learned, keeper, random }
+  const probe = (healthy: boolean): void => cluster.observe([{ kind: 'probe', engine: 'a', at: (now += 500), healthy, asleep: false, stats: null }], now)
+  return { serve, learned, keeper, random, probe }
 }
 
 describe('an engine that keeps less than anybody said', () => {
@@ -135,5 +136,27 @@ describe('an engine that keeps less than anybody said', () => {
     keeper.restart()
     for (let round = 0; round < 10; round++) serve(round % 30)
     expect(learned()).toMatchObject({ restarts: 1, cacheBlocks: null })
+  })
+
+  it('is found out by the first three that were lost when it had been away, however long ago they were used', () => {
+    const { serve, learned, keeper, probe } = watch()
+    for (let round = 0; round < 400; round++) serve(round % 30)
+    probe(false)
+    keeper.restart()
+    probe(true)
+    for (let other = 1_000; other < 1_100; other++) serve(other)
+    for (let round = 0; round < 3; round++) serve(round)
+    expect(learned()).toMatchObject({ restarts: 1, cacheBlocks: null })
+  })
+
+  it('is taken for one that keeps what it had when it only could not be reached', () => {
+    const { serve, learned, probe } = watch()
+    for (let round = 0; round < 400; round++) serve(round % 30)
+    probe(false)
+    probe(true)
+    for (let round = 0; round < 3; round++) serve(round)
+    for (let other = 1_000; other < 1_049; other++) serve(other)
+    for (let round = 5; round < 15; round++) serve(round)
+    expect(learned().restarts).toBe(0)
   })
 })
