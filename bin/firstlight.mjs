@@ -37,7 +37,7 @@ function isFresh(file) {
   const made = statSync(file).mtimeMs
   // Of folders too: a file that is gone changes nothing else.
   const parts = readdirSync(path('../src'), { recursive: true }).map((name) => `../src/${name}`)
-  return ['../package-lock.json', '../src', ...parts].every((name) => statSync(path(name)).mtimeMs < made)
+  return ['../package-lock.json', './serving-flags.mjs', '../src', ...parts].every((name) => statSync(path(name)).mtimeMs < made)
 }
 
 /** Flags of the engine count from its start only: where this process can be replaced by one that has them, it is. */

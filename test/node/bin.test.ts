@@ -56,7 +56,7 @@ describe('bin/firstlight.mjs', () => {
 
 describe('bin/firstlight.mjs in a checkout', () => {
   const checkout = join(folder, 'checkout')
-  const sources = ['package-lock.json', 'src/node.ts', 'src/deep/part.ts', 'src/deep', 'src']
+  const sources = ['package-lock.json', 'src/node.ts', 'src/deep/part.ts', 'src/deep', 'src', 'bin/serving-flags.mjs']
   cpSync(fileURLToPath(new URL('../../bin', import.meta.url)), join(checkout, 'bin'), { recursive: true })
   for (const name of ['src/deep', 'dist']) mkdirSync(join(checkout, name), { recursive: true })
   for (const name of sources.slice(0, 3)) writeFileSync(join(checkout, name), 'console.log("sources")')
