@@ -11,6 +11,8 @@ export interface CacheOutcome {
   readonly blockTokens: number
   /** How many requests had ended, on any engine, since the predicted was last used. */
   readonly idleEnds: number
+  /** It was last used before the engine last was away, if ever. */
+  readonly beforeAway: boolean
 }
 
 export type CacheVerdict =
@@ -20,8 +22,8 @@ export type CacheVerdict =
   | { readonly kind: 'evicted'; readonly prompts: number }
   /** All that was believed is gone, and had been unused for longer than what is there usually has: evicted, at that age. */
   | { readonly kind: 'outlived' }
-  /** All that was believed is gone, again and again, where there were hits before. */
-  | { readonly kind: 'restarted' }
+  /** All that was believed is gone, again and again, where there were hits before. `away`: what was there before it was away; what came since is there. */
+  | { readonly kind: 'restarted'; readonly away: boolean }
 
 const FINE: CacheVerdict = { kind: 'fine' }
 const OUTLIVED: CacheVerdict = { kind: 'outlived' }
@@ -44,7 +46,7 @@ const LEAST_TOKENS = 256
 const HIT_SHARE = 0.1
 /** A report above this share is as good as predicted. */
 const GOOD_SHARE = 0.9
-/** Misses in a row, where hits were the rule and by their age it were hits again, that mean a restart. */
+/** Misses in a row, where hits were the rule and by their age it were hits again, that mean a restart; or losses of what was there before it was away. */
 const RESTART_AFTER = 3
 /** Misses in a row, without one hit ever, that raise the alarm. */
 const SILENT_AFTER = 8
@@ -65,7 +67,9 @@ export class CacheFeedback {
   #actual = 0
   #error = 0
   #missesInARow = 0
-  /** Decayed mean of `idleEnds` where all was there; null: never, or not since it was away. */
+  /** Prompts from before it was away that were lost since; null: it kept one, or never was away. */
+  #lostAway: number | null = null
+  /** Decayed mean of `idleEnds` where all was there; null: never. */
   #hitIdleEnds: number | null = null
   #sawHit = false
   #silent = false
@@ -92,12 +96,12 @@ export class CacheFeedback {
     return cachedTokens ?? (this.#reports ? 0 : null)
   }
 
-  /** It had been away, perhaps for a restart, and others went on: until a hit, how long ago something was used explains no loss. */
+  /** It had been away, perhaps for a restart. What it had before tells; what came since does not, nor how long ago either was used. */
   revived(): void {
-    this.#hitIdleEnds = null
+    this.#lostAway = 0
   }
 
-  judge({ predictedTokens, actualTokens, uncertainTokens, blockTokens, idleEnds }: CacheOutcome): CacheVerdict {
+  judge({ predictedTokens, actualTokens, uncertainTokens, blockTokens, idleEnds, beforeAway }: CacheOutcome): CacheVerdict {
     if (predictedTokens > 0 || actualTokens > 0) {
       this.#predicted += DECAY * (predictedTokens - this.#predicted)
       this.#actual += DECAY * (actualTokens - this.#actual)
@@ -106,10 +110,14 @@ export class CacheFeedback {
     const certain = predictedTokens - uncertainTokens
     const judged = certain >= LEAST_TOKENS && certain > blockTokens
     const miss = actualTokens < HIT_SHARE * predictedTokens
+    const gone = judged && actualTokens < Math.min(GOOD_SHARE * certain, certain - blockTokens) ? 1 - actualTokens / certain : 0
+    if (judged && beforeAway && this.#sawHit && this.#lostAway !== null) {
+      if (gone === 0) this.#lostAway = null
+      else return ++this.#lostAway < RESTART_AFTER ? FINE : this.#restarted(true)
+    }
     // A restart takes what was used just now as well. Not told apart, whoever keeps less than believed looks restarted.
     if (judged && miss) return this.#sawHit && idleEnds > (this.#hitIdleEnds ?? Infinity) ? OUTLIVED : this.#miss()
     if (!judged && actualTokens < LEAST_TOKENS) return FINE
-    const gone = judged && actualTokens < Math.min(GOOD_SHARE * certain, certain - blockTokens) ? 1 - actualTokens / certain : 0
     if (judged && gone === 0) this.#hitIdleEnds = this.#hitIdleEnds === null ? idleEnds : this.#hitIdleEnds + DECAY * (idleEnds - this.#hitIdleEnds)
     return this.#hit(gone)
   }
@@ -129,16 +137,16 @@ export class CacheFeedback {
       this.#silent ||= this.#missesInARow >= SILENT_AFTER
       return FINE
     }
-    if (this.#missesInARow < RESTART_AFTER) return FINE
-    this.#restarted()
-    return { kind: 'restarted' }
+    return this.#missesInARow < RESTART_AFTER ? FINE : this.#restarted(false)
   }
 
-  #restarted(): void {
+  #restarted(away: boolean): CacheVerdict {
     this.#restarts++
     this.#missesInARow = 0
     // It may have come back with another template or without a cache: then no hit follows, and the alarm will.
     this.#sawHit = false
     this.#hitIdleEnds = null
+    this.#lostAway = null
+    return { kind: 'restarted', away }
   }
 }

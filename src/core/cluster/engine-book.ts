@@ -57,6 +57,9 @@ export class EngineBook {
   /** Live requests. */
   requests = 0
   #warmSince: number
+  /** When it last came back, by the index's stamp. */
+  revivedStamp = 0
+  #isRevived = false
   // Every choice asks for the laws of all engines, and how they mix changes slowly.
   #law: Law
   #lawTick = NaN
@@ -139,6 +142,17 @@ export class EngineBook {
 
   restarted(now: number): void {
     this.#warmSince = now
+  }
+
+  /** It answers probes again. @param stamp the index's, of now */
+  revived(stamp: number): void {
+    this.#isRevived = true
+    this.revivedStamp = stamp
+    this.feedback.revived()
+  }
+
+  wasAwayAfter(stamp: number): boolean {
+    return this.#isRevived && ((stamp - this.revivedStamp) | 0) <= 0
   }
 
   warmth(now: number): number {

@@ -60,11 +60,12 @@ function learnCache(leg: LegBook, outcome: Outcome, { now, index, blockTokens, p
   const predictedTokens = Math.max(believed.cached.total, inIndex - (inIndex % book.engineBlockTokens))
   const uncertainTokens = Math.min(predictedTokens, believed.uncertainTokens)
   const engine = book.number
-  const verdict = book.feedback.judge({ predictedTokens, actualTokens, uncertainTokens, blockTokens: Math.max(blockTokens, book.engineBlockTokens), idleEnds: (believed.stamp - believed.usedStamp) | 0 })
+  const verdict = book.feedback.judge({ predictedTokens, actualTokens, uncertainTokens, blockTokens: Math.max(blockTokens, book.engineBlockTokens), idleEnds: (believed.stamp - believed.usedStamp) | 0, beforeAway: book.wasAwayAfter(believed.usedStamp) })
   // Its events tell of restarts and evictions themselves.
   if (book.feed.isExact(now)) return actualTokens
   if (verdict.kind === 'restarted') {
-    index.flush(engine)
+    if (verdict.away) index.sweep(engine, book.revivedStamp)
+    else index.flush(engine)
     book.capacity.forget()
     book.restarted(now)
   } else if (verdict.kind === 'outlived') book.capacity.limit(index.usedSince(engine, believed.usedStamp) - promptBlocks, index.cachedBlocks(engine))

@@ -67,7 +67,7 @@ export class RoutingBooks implements Books {
   }
 
   revived(engine: EngineRef): void {
-    this.#book(engine).feedback.revived()
+    this.#book(engine).revived(this.#index.stamp)
   }
 
   observed(engine: EngineRef, stats: EngineStats, now: number): void {

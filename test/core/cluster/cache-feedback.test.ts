@@ -8,7 +8,7 @@ import { chain, range } from './chains.ts'
 const TOKENS = 6400
 /** What is made of a prompt whose beginning was last used so many requests ago. */
 const judge = (feedback: CacheFeedback, idleEnds: number, cachedShare: number): CacheVerdict =>
-  feedback.judge({ predictedTokens: TOKENS, actualTokens: cachedShare * TOKENS, uncertainTokens: 0, blockTokens: 64, idleEnds })
+  feedback.judge({ predictedTokens: TOKENS, actualTokens: cachedShare * TOKENS, uncertainTokens: 0, blockTokens: 64, idleEnds, beforeAway: false })
 
 describe('lost prompts', () => {
   it('that were older than what is found are evictions, however many come in a row', () => {
@@ -36,14 +36,14 @@ describe('an engine that computes the last block it finds anew, as those that dr
     const feedback = new CacheFeedback()
     for (let request = 0; request < 200; request++) {
       const predictedTokens = (1 + (request % 8)) * blockTokens
-      expect(feedback.judge({ predictedTokens, actualTokens: predictedTokens - blockTokens, uncertainTokens: 0, blockTokens, idleEnds: 5 })).toEqual({ kind: 'fine' })
+      expect(feedback.judge({ predictedTokens, actualTokens: predictedTokens - blockTokens, uncertainTokens: 0, blockTokens, idleEnds: 5, beforeAway: false })).toEqual({ kind: 'fine' })
     }
     expect(feedback.report).toMatchObject({ restarts: 0, silentMiss: false, errorTokens: expect.closeTo(blockTokens, 0) as number })
   })
 
   it('is found out all the same when more than that is gone, or all', () => {
     const feedback = new CacheFeedback()
-    const verdict = (actualTokens: number) => feedback.judge({ predictedTokens: 640, actualTokens, uncertainTokens: 0, blockTokens: 64, idleEnds: 5 }).kind
+    const verdict = (actualTokens: number) => feedback.judge({ predictedTokens: 640, actualTokens, uncertainTokens: 0, blockTokens: 64, idleEnds: 5, beforeAway: false }).kind
     expect([576, 512, 576, 0, 0, 0].map(verdict)).toEqual(['fine', 'evicted', 'fine', 'fine', 'fine', 'restarted'])
   })
 })
@@ -117,7 +117,8 @@ function watch() {
   }
   const learned = () => cluster.digest(now).engines[0]!.learned!
   const probe = (healthy: boolean): void => cluster.observe([{ kind: 'probe', engine: 'a', at: (now += 500), healthy, asleep: false, stats: null }], now)
-  return { serve, learned, keeper, random, probe }
+  const believed = () => cluster.digest(now).engines[0]!.cachedBlocks
+  return { serve, learned, believed, keeper, random, probe }
 }
 
 describe('an engine that keeps less than anybody said', () => {
@@ -139,14 +140,21 @@ describe('an engine that keeps less than anybody said', () => {
   })
 
   it('is found out by the first three that were lost when it had been away, however long ago they were used', () => {
-    const { serve, learned, keeper, probe } = watch()
+    const { serve, learned, believed, keeper, probe } = watch()
     for (let round = 0; round < 400; round++) serve(round % 30)
     probe(false)
     keeper.restart()
     probe(true)
-    for (let other = 1_000; other < 1_100; other++) serve(other)
-    for (let round = 0; round < 3; round++) serve(round)
+    // Most of what comes then begins anew, and goes on.
+    for (let other = 1_000; other < 1_045; other++) for (let turn = 0; turn < 2; turn++) serve(other)
+    for (let round = 0; round < 3; round++) {
+      expect(learned().restarts).toBe(0)
+      serve(round)
+      serve(1_000 + round)
+    }
     expect(learned()).toMatchObject({ restarts: 1, cacheBlocks: null })
+    // What came since is there.
+    expect(believed()).toBe((45 + 3) * PROMPT_BLOCKS)
   })
 
   it('is taken for one that keeps what it had when it only could not be reached', () => {
@@ -154,7 +162,7 @@ describe('an engine that keeps less than anybody said', () => {
     for (let round = 0; round < 400; round++) serve(round % 30)
     probe(false)
     probe(true)
-    for (let round = 0; round < 3; round++) serve(round)
+    serve(0)
     for (let other = 1_000; other < 1_049; other++) serve(other)
     for (let round = 5; round < 15; round++) serve(round)
     expect(learned().restarts).toBe(0)
