@@ -28,10 +28,11 @@ const written = fc.oneof(
     ),
   },
 )
-/** Of JSON, without its quotes; long by being repeated. */
+/** Of JSON, without its quotes; long by being repeated. None that could be taken for a mark: for such a one the document is parsed whole. */
 const jsonText = fc
   .tuple(fc.array(written, { minLength: 1, maxLength: 40 }), fc.integer({ min: 1, max: 4_000 }), fc.array(written, { maxLength: 40 }))
   .map(([unit, times, end]) => unit.join('').repeat(times) + end.join(''))
+  .filter((text) => !text.includes('\\u0000'))
 const longText = fc.tuple(fc.array(written, { minLength: 1, maxLength: 40 }), fc.array(written, { maxLength: 40 })).map(([unit, end]) => {
   const text = unit.join('')
   return text.repeat(Math.ceil(70_000 / text.length)) + end.join('')
@@ -106,6 +107,7 @@ describe('a document is parsed whole', () => {
     ['because it is short', `{"prompt":"${'x'.repeat(10_000)}"}`],
     ['because its texts are', JSON.stringify({ messages: Array.from({ length: 3_000 }, () => ({ role: 'user', content: 'a few words' })) })],
     ['because a string looks like the mark of a text', `{"prompt":"${text}","user":"\\u00000"}`],
+    ['because a string has such a mark in it', `{"messages":[{"role":"system","content":" \\u0000"},{"role":"user","content":"${text}"}]}`],
     ['because a string after the last text does', `{"user":"\\u00000","prompt":"${text}"}`],
     ['because a name is long', `{"${text}":1}`],
     ['because of two members of one name', `{"prompt":"${text}","prompt":"${text}"}`],
