@@ -123,7 +123,8 @@ interface StreamEvent {
 const name = ({ event, data }: StreamEvent): string => event || (typeof data === 'string' ? data : Object.keys((data as { choices?: { delta?: object }[] }).choices?.[0]?.delta ?? {}).join('+') || 'event')
 
 function runs(text: string): StreamEvent[] {
-  const events = text.split('\n\n').slice(0, -1).map((event) => ({
+  // A heartbeat is a comment, and no event.
+  const events = text.split('\n\n').slice(0, -1).filter((event) => !event.split('\n').every((line) => line.startsWith(':'))).map((event) => ({
     event: /^event: (.*)$/m.exec(event)?.[1] ?? '',
     data: parsed(/^data: (.*)$/m.exec(event)?.[1] ?? ''),
   }))
