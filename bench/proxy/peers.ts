@@ -1,8 +1,8 @@
 /** Other gateways, as their own documentation has them started for this job. Their programs must be on the path. */
 import { spawn } from 'node:child_process'
 import { mkdirSync, openSync, writeFileSync } from 'node:fs'
-import net from 'node:net'
 import { join } from 'node:path'
+import { freeAddress } from '../../src/platform/node/threads/free-address.ts'
 import { guard, type Started } from './processes.ts'
 
 interface Site {
@@ -120,10 +120,7 @@ async function answering(port: number, head: string): Promise<void> {
 /** Two neighbouring ports that are free now: routers want one for their metrics. */
 async function freePort(): Promise<number> {
   for (;;) {
-    const server = net.createServer().listen(0, '127.0.0.1')
-    await new Promise((resolve) => server.once('listening', resolve))
-    const { port } = server.address() as net.AddressInfo
-    await new Promise((resolve) => server.close(resolve))
+    const { port } = await freeAddress({ host: '127.0.0.1', port: 0 })
     if (port < 65_000) return port
   }
 }

@@ -1,11 +1,11 @@
 /** Child processes of a benchmark, what CPU and memory they used, and their certain end. */
 import { fork, spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { servingEnv, servingFlags } from '../../bin/serving-flags.mjs'
 import { bundleNode } from '../../scripts/bundle-node.ts'
+import { freeAddress } from '../../src/platform/node/threads/free-address.ts'
+import { until } from '../conformance/until.ts'
 
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url))
 const running = new Set<ChildProcess>()
@@ -39,13 +39,15 @@ export async function startScript(file: string, args: readonly string[]): Promis
 export async function startServed(file: string): Promise<Started> {
   bundled ??= bundleNode(BUNDLE)
   await bundled
-  const port = await freePort()
+  const { port } = await freeAddress({ host: '127.0.0.1', port: 0 })
   const child = spawn(process.execPath, [...servingFlags, BUNDLE, 'serve', '--config', file, '--listen', `127.0.0.1:${port}`], { stdio: ['ignore', 'ignore', 'inherit'], env: servingEnv(process.env) })
   const stop = guard(child)
-  while (!(await answers(port))) {
-    if (child.exitCode !== null) throw new Error(`firstlight serve ended with ${child.exitCode} before it listened`)
-    await new Promise((resolve) => setTimeout(resolve, 20))
+  const listens = async (): Promise<boolean> => {
+    const ended = child.exitCode ?? child.signalCode
+    if (ended !== null) throw new Error(`firstlight serve ended with ${ended} before it listened`)
+    return answers(port)
   }
+  await until(listens, 'firstlight serve to listen', { everyMs: 20 })
   return { pid: child.pid!, port, stop }
 }
 
@@ -54,14 +56,6 @@ const BUNDLE = here('../../.cache/bench/node.mjs')
 let bundled: Promise<unknown> | null = null
 
 const answers = (port: number): Promise<boolean> => fetch(`http://127.0.0.1:${port}/health`).then(({ ok }) => ok, () => false)
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
-}
 
 /** Ends with this process at the latest. Hands back what ends it before. */
 export function guard(child: ChildProcess): () => void {

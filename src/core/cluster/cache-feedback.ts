@@ -11,7 +11,7 @@ export interface CacheOutcome {
   readonly blockTokens: number
   /** How many requests had ended, on any engine, since the predicted was last used. */
   readonly idleEnds: number
-  /** It was last used before the engine last was away, if ever. */
+  /** It was last used before the engine last was away. Of no account until `revived`. */
   readonly beforeAway: boolean
 }
 

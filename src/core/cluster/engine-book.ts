@@ -59,7 +59,6 @@ export class EngineBook {
   #warmSince: number
   /** When it last came back, by the index's stamp. */
   revivedStamp = 0
-  #isRevived = false
   // Every choice asks for the laws of all engines, and how they mix changes slowly.
   #law: Law
   #lawTick = NaN
@@ -146,13 +145,12 @@ export class EngineBook {
 
   /** It answers probes again. @param stamp the index's, of now */
   revived(stamp: number): void {
-    this.#isRevived = true
     this.revivedStamp = stamp
     this.feedback.revived()
   }
 
   wasAwayAfter(stamp: number): boolean {
-    return this.#isRevived && ((stamp - this.revivedStamp) | 0) <= 0
+    return ((stamp - this.revivedStamp) | 0) <= 0
   }
 
   warmth(now: number): number {
