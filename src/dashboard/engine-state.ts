@@ -48,7 +48,7 @@ export interface Wish {
 }
 
 /** The lines that are wanted, in the order that is wanted; what is not known comes last in both directions. */
-export function chosen(lines: readonly Line[], { text, state, column, descending }: Wish): Line[] {
+export function chosen<Of extends Line>(lines: readonly Of[], { text, state, column, descending }: Wish): Of[] {
   const words = text.toLowerCase().split(/\s+/).filter((word) => word !== '')
   const fits = (line: Line) => {
     const own = `${line.engine.id} ${line.pool.cluster} ${line.pool.model} ${line.engine.role} ${line.says}`.toLowerCase()

@@ -24,6 +24,8 @@ export interface Pool {
   readonly policy: string
   readonly reachable: boolean
   readonly bookings: number | null
+  /** Epoch milliseconds at which its object looked; absent: it is out of reach. */
+  readonly at?: number
   readonly engines: readonly Engine[]
 }
 

@@ -10,6 +10,7 @@ import { commands } from './commands/table.ts'
 import { hasConfig } from './load-config.ts'
 import { onReload, watchSignals, type Stop } from './signals.ts'
 import { explainSystemError } from './system-errors.ts'
+import { terminalOf } from './terminal.ts'
 
 /** Resolves with the exit code: 0 done, 1 failed, 2 the command line made no sense. */
 export async function main(argv: readonly string[], io: Io): Promise<number> {
@@ -77,6 +78,7 @@ function report(error: unknown, io: Io): number {
 /** The real process as a command's world. Until a command asks for `stop`, signals end it as they always do. */
 export function processIo(): Io {
   let signals: Stop | null = null
+  const terminal = terminalOf(process)
   // `firstlight check | head`: a reader that has had enough is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   return {
@@ -92,5 +94,6 @@ export function processIo(): Io {
       return signals.stopNow
     },
     onReload,
+    ...(terminal === undefined ? {} : { terminal }),
   }
 }

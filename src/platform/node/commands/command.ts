@@ -49,6 +49,28 @@ export interface Io {
   readonly stopNow: AbortSignal
   /** Calls it at every SIGUSR2. Absent: nobody sends any. */
   onReload?(reload: () => void): void
+  /** Where `out` writes. Absent: that is a file, a pipe, or a terminal that can only print. */
+  readonly terminal?: Terminal
+}
+
+/** A terminal whose screen can be drawn on. */
+export interface Terminal {
+  size(): { readonly columns: number; readonly rows: number }
+  write(text: string): void
+  /** Keys come unechoed, as they are typed, until the answer is called. */
+  take(events: TerminalEvents): () => void
+  /** Stops this job, as Ctrl-Z does; it goes on with `onResume`. */
+  suspend(): void
+  /** Told whenever this job goes on after it was stopped, until the answer is called. */
+  onResume(resumed: () => void): () => void
+}
+
+export interface TerminalEvents {
+  /** One key or several, or what was pasted. */
+  onKeys(keys: string): void
+  onResize(): void
+  /** The process ends and nothing else will be called: the last chance to write. */
+  onEnd(): void
 }
 
 /** The command line asks for something that cannot be done. `next` is what to do instead. */

@@ -8,7 +8,8 @@ import { fleet } from './fleet.ts'
 import { load } from './load.ts'
 import { replay } from './replay.ts'
 import { serve } from './serve.ts'
+import { top } from './top.ts'
 import { vocab } from './vocab.ts'
 
 /** Every subcommand there is, in the order the help shows them. */
-export const commands: readonly Command[] = [serve, check, doctor, demo, fleet, replay, calibrate, load, bridge, vocab]
+export const commands: readonly Command[] = [serve, check, doctor, demo, fleet, top, replay, calibrate, load, bridge, vocab]

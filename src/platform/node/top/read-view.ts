@@ -1,0 +1,53 @@
+/** Is it a view? What comes from a network is drawn only as far as it has the shape that the drawing trusts. */
+import * as z from 'zod/mini'
+import { renderPath } from '../../../config/problem.ts'
+import type { View } from '../../../dashboard/wire.ts'
+
+const maybe = z.nullish(z.number())
+const counts = z.looseObject({ requests: z.number() })
+
+const engine = z.looseObject({
+  id: z.string(),
+  role: z.string(),
+  available: z.nullable(z.boolean()),
+  healthy: z.optional(z.boolean()),
+  draining: z.optional(z.boolean()),
+  asleep: z.optional(z.boolean()),
+  circuit: z.optional(z.string()),
+  weight: maybe,
+  requests: maybe,
+  active_blocks: maybe,
+  queued_prefill_s: maybe,
+  queued_prefill_tokens: maybe,
+  cached_blocks: maybe,
+  cache_blocks: maybe,
+  ttft_ms: maybe,
+  hit_rate: maybe,
+  requests_total: maybe,
+  failures_total: maybe,
+  counted_before: z.optional(counts),
+  stats: z.nullish(z.looseObject({ running: z.number(), waiting: z.number(), kv_usage: maybe, age_ms: z.number() })),
+  learned: z.optional(z.looseObject({ restarts: maybe, silent_miss: z.nullish(z.array(z.string())) })),
+  kv_feed: z.optional(z.looseObject({ state: z.string() })),
+  recent_ttft_ms: z.optional(z.array(z.number())),
+})
+
+const pool = z.looseObject({
+  cluster: z.string(),
+  model: z.string(),
+  policy: z.string(),
+  reachable: z.boolean(),
+  bookings: z.nullable(z.number()),
+  at: maybe,
+  engines: z.array(engine),
+})
+
+const view = z.looseObject({ version: z.string(), started_at: z.number(), draining: z.boolean(), at: z.number(), pools: z.array(pool) })
+
+/** Throws an Error that names the first place that is not as it should be. */
+export function readView(value: unknown): View {
+  const read = view.safeParse(value)
+  // Everything that is drawn has been looked at; the rest is as this version's gateway sends it.
+  if (read.success) return read.data as unknown as View
+  throw new Error(`${renderPath(read.error.issues[0]!.path) || 'it'} is not what a gateway sends`)
+}

@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest'
+import { Pace } from '../../../src/platform/node/top/pace.ts'
+import { engineOf, poolOf, viewOf } from './views.ts'
+
+/** What is said of engine `a` after samples of [seconds, requests, failures, counted before]. */
+function after(...samples: readonly (readonly [s: number, requests: number, failures?: number, before?: number])[]) {
+  const pace = new Pace()
+  for (const [s, requests, failures = 0, before = 0] of samples) {
+    const engine = engineOf('a', { requests_total: requests, failures_total: failures, counted_before: { requests: before, failures: 0 } })
+    pace.saw(viewOf([poolOf([engine], { at: s * 1000 })]))
+  }
+  return pace.of('paris', 'qwen', 'a')
+}
+
+describe('the pace of an engine', () => {
+  it('is not known from one view, nor from the same one twice', () => {
+    expect(after([5, 100])).toBeNull()
+    expect(after([5, 100], [5, 100])).toBeNull()
+  })
+
+  it('is what the totals grew by, over the time of the gateway', () => {
+    expect(after([5, 100, 1], [7, 130, 3])).toEqual({ requestsPerS: 15, failures: 2, overS: 2 })
+  })
+
+  it('forgets what is older than ten seconds, unless there is nothing newer to compare with', () => {
+    expect(after([0, 0], [2, 1000], [11, 1000], [12, 1010])).toEqual({ requestsPerS: 1, failures: 0, overS: 10 })
+    expect(after([0, 0], [60, 120])).toEqual({ requestsPerS: 2, failures: 0, overS: 60 })
+    expect(after([0, 0], [60, 120], [120, 120])).toEqual({ requestsPerS: 0, failures: 0, overS: 60 })
+  })
+
+  it('begins anew when an object was put back to an older count', () => {
+    expect(after([0, 500], [1, 400])).toBeNull()
+    // Its snapshot had 450: what it counted since is 3, and not -47.
+    expect(after([0, 500, 0, 0], [1, 451, 0, 450], [2, 454, 0, 450])).toEqual({ requestsPerS: 3, failures: 0, overS: 1 })
+  })
+
+  it('survives an object that is out of reach for a while, and forgets an engine that is gone', () => {
+    const pace = new Pace()
+    const known = (requests: number, at: number) => viewOf([poolOf([engineOf('a', { requests_total: requests })], { at })])
+    pace.saw(known(0, 1_000))
+    pace.saw(viewOf([{ ...poolOf([{ id: 'a', role: 'any', available: null }]), reachable: false, bookings: null, at: undefined } as never]))
+    pace.saw(known(30, 4_000))
+    expect(pace.of('paris', 'qwen', 'a')?.requestsPerS).toBe(10)
+    pace.saw(viewOf([poolOf([engineOf('b')])]))
+    pace.saw(known(60, 5_000))
+    expect(pace.of('paris', 'qwen', 'a')).toBeNull()
+  })
+})

@@ -1,0 +1,92 @@
+import { EventEmitter } from 'node:events'
+import { describe, expect, it } from 'vitest'
+import { terminalOf, type Seat } from '../../../src/platform/node/terminal.ts'
+
+class FakeStream extends EventEmitter {
+  isTTY = true
+  isRaw = false
+  isPaused = true
+  columns = 80
+  rows = 24
+  written = ''
+
+  setRawMode(on: boolean): this {
+    this.isRaw = on
+    return this
+  }
+  setEncoding(): this {
+    return this
+  }
+  resume(): this {
+    this.isPaused = false
+    return this
+  }
+  pause(): this {
+    this.isPaused = true
+    return this
+  }
+  write(text: string): boolean {
+    this.written += text
+    return true
+  }
+}
+
+class FakeProcess extends EventEmitter {
+  stdin = new FakeStream()
+  stdout = new FakeStream()
+  env: Record<string, string> = { TERM: 'xterm' }
+  killed: unknown[] = []
+  kill(...how: unknown[]): boolean {
+    return this.killed.push(how) > 0
+  }
+}
+
+const seatOf = (fake: FakeProcess) => fake as unknown as Seat
+const listeners = (fake: FakeProcess) => [fake, fake.stdin, fake.stdout].map((one) => one.eventNames().reduce((sum, name) => sum + one.listenerCount(name), 0))
+
+describe('the terminal of a process', () => {
+  it('is none where output goes to a file, or to a terminal that can only print', () => {
+    const file = new FakeProcess()
+    file.stdout.isTTY = false
+    expect(terminalOf(seatOf(file))).toBeUndefined()
+    const dumb = new FakeProcess()
+    dumb.env['TERM'] = 'dumb'
+    expect(terminalOf(seatOf(dumb))).toBeUndefined()
+    expect(terminalOf(seatOf(new FakeProcess()))).toBeDefined()
+  })
+
+  it('is left as it was found', () => {
+    const fake = new FakeProcess()
+    const heard: string[] = []
+    const terminal = terminalOf(seatOf(fake))!
+    expect(listeners(fake)).toEqual([0, 0, 0])
+    const undo = terminal.onResume(() => heard.push('resume'))
+    const giveBack = terminal.take({ onKeys: (keys) => heard.push(keys), onResize: () => heard.push('resize'), onEnd: () => heard.push('end') })
+    expect([fake.stdin.isRaw, fake.stdin.isPaused]).toEqual([true, false])
+    fake.stdin.emit('data', 'q')
+    fake.stdout.emit('resize')
+    fake.emit('SIGCONT')
+    fake.emit('uncaughtExceptionMonitor', new Error('bug'))
+    fake.emit('exit', 1)
+    expect(heard).toEqual(['q', 'resize', 'resume', 'end', 'end'])
+    giveBack()
+    undo()
+    expect([fake.stdin.isRaw, fake.stdin.isPaused, ...listeners(fake)]).toEqual([false, true, 0, 0, 0])
+  })
+
+  it('is drawn on without keys where standard input is something else', () => {
+    const fake = new FakeProcess()
+    fake.stdin.isTTY = false
+    terminalOf(seatOf(fake))!.take({ onKeys: () => undefined, onResize: () => undefined, onEnd: () => undefined })()
+    expect([fake.stdin.isRaw, ...listeners(fake)]).toEqual([false, 0, 0, 0])
+  })
+
+  it('has a common size where it does not know its own, and stops the whole job', () => {
+    const fake = new FakeProcess()
+    Object.assign(fake.stdout, { columns: 0, rows: undefined })
+    const terminal = terminalOf(seatOf(fake))!
+    expect(terminal.size()).toEqual({ columns: 80, rows: 24 })
+    terminal.suspend()
+    expect(fake.killed).toEqual([[0, 'SIGTSTP']])
+  })
+})
