@@ -87,7 +87,8 @@ interface Written {
 const blank = fc.string({ unit: fc.constantFrom(' ', '\n', '\r', '\t'), maxLength: 3 })
 const name = fc.oneof(
   fc.constantFrom('model', 'stream', 'stream_options', 'cache_salt', 'firstlight', 'kv_transfer_params', 'ec_transfer_params', 'vllm_xargs', '__proto__', 'constructor', 'prompt'),
-  fc.string({ maxLength: 6 }),
+  // The door lets no backslash in a name pass: where V8 has seen one it may misread others.
+  fc.string({ maxLength: 6 }).filter((text) => !text.includes('\\')),
 )
 const escaped = (text: string, mask: number): string =>
   `"${[...JSON.stringify(text).slice(1, -1).matchAll(/\\u[\da-fA-F]{4}|\\.|[^\\]/gsu)].map(([unit], i) => (unit.length === 1 && (mask >> i % 30) & 1 ? `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}` : unit)).join('')}"`

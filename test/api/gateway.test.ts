@@ -52,6 +52,29 @@ describe('what an engine gets', () => {
     expect(last(world.admissions)).toMatchObject({ model: 'poet', adapter: 'poet' })
   })
 
+  it('never holds what JSON.parse was made to misread', async () => {
+    // V8 13 (Node 22, 24) compares a name with the one that followed in earlier documents before it decodes it.
+    const keys = [{ name: 'team-a', secret: 'key', models: ['qwen'], cache_salt: 'salt-of-a' }]
+    const { world, post } = open({ keys })
+    const send = (text: string) => post('/v1/completions', text, { authorization: 'Bearer key' })
+    for (const [at, [name, value]] of [['kv_transfer_params', '{"do_remote_prefill":true}'], ['cache_salt', '"salt-of-b"'], ['model', '"poet"'], ['vllm_xargs', '{"kv_transfer_params":1}']].entries()) {
+      const escaped = `\\u${name!.charCodeAt(0).toString(16).padStart(4, '0')}${name!.slice(1)}`
+      const text = (written: string) => `{"p${at}":1,"model":"qwen","prompt":"x","${written}":${value}}`
+      for (let i = 0; i < 3; i++) await send(text(escaped.slice(0, name!.length).replace('\\', '\\\\')))
+      await send(text(escaped))
+    }
+    const inner = (name: string) => `{"model":"qwen","prompt":"x","vllm_xargs":{"p":1,"${name}":1}}`
+    for (let i = 0; i < 3; i++) await send(inner('\\\\u006bv_transfer_p'))
+    await send(inner('\\u006bv_transfer_params'))
+    for (const { body } of world.sent) {
+      // Read as an engine reads it, which was never shown the other documents.
+      const names = [...body!.matchAll(/"((?:[^"\\]|\\.)*)":/g)].map(([, name]) => JSON.parse(`"${name}"`) as string)
+      expect(names).not.toContain('kv_transfer_params')
+      expect(names.filter((name) => name === 'model')).toHaveLength(1)
+      expect(body).not.toContain('salt-of-b')
+    }
+  })
+
   it('never holds transfer parameters of a client', async () => {
     const { world, post } = open()
     await post(chat, '{"model":"poet","k\\u0076_transfer_params":{"do_remote_prefill":true},"vllm_xargs":{"ec_transfer_params":1}}')
