@@ -44,7 +44,7 @@ function chatPart(given: unknown): Json | null {
   return null
 }
 
-/** null: nested deeper than the stack, so no encoder could be asked for it either. */
+/** null: nested too deep to be written down, so no encoder could be asked for it either. */
 function keyOf(part: Json): string | null {
   const state = { lo: 0x2c1b3c6d, hi: 0x297a2d39 }
   try {
