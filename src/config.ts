@@ -32,13 +32,19 @@ export interface Config {
 
 export interface KeyConfig {
   readonly name: string
-  readonly secret: string
+  /** As it is, or its hash. */
+  readonly secret: string | Sha256
   /** Model names and aliases the key may use; null: all. */
   readonly models: readonly string[] | null
   /** May requests set policy, weights and the like for themselves? */
   readonly allowOverrides: boolean
   /** Set as the engine's `cache_salt` and mixed into our hashes, so tenants share no cache. null: shared. */
   readonly cacheSalt: string | null
+}
+
+export interface Sha256 {
+  /** 64 hexadecimal digits, lower case. */
+  readonly sha256: string
 }
 
 export interface ClusterConfig {

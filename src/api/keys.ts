@@ -21,6 +21,9 @@ async function digest(secret: string): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.digest('SHA-256', utf8.encode(secret)))
 }
 
+const hashOf = async (secret: KeyConfig['secret']): Promise<Uint8Array> =>
+  typeof secret === 'string' ? digest(secret) : Uint8Array.from(secret.sha256.match(/../g)!, (byte) => parseInt(byte, 16))
+
 /** Takes as long for a near miss as for a far one. */
 function equal(a: Uint8Array, b: Uint8Array): boolean {
   let difference = a.length ^ b.length
@@ -33,12 +36,12 @@ function equal(a: Uint8Array, b: Uint8Array): boolean {
  * remembered: looking it up compares a seeded 32-bit hash first, so it tells a guesser nothing about the text.
  */
 export class Keyring<Holder> {
-  readonly #entries: readonly { readonly secret: string; readonly holder: Holder }[]
+  readonly #entries: readonly { readonly secret: KeyConfig['secret']; readonly holder: Holder }[]
   // Made at the first question: no crypto at a Worker's start, and no promise shared between requests.
   #known: readonly { readonly hash: Uint8Array; readonly holder: Holder }[] | null = null
   readonly #seen = new Map<string, Holder>()
 
-  constructor(entries: readonly { readonly secret: string; readonly holder: Holder }[]) {
+  constructor(entries: readonly { readonly secret: KeyConfig['secret']; readonly holder: Holder }[]) {
     this.#entries = entries
   }
 
@@ -47,7 +50,7 @@ export class Keyring<Holder> {
     if (seen !== undefined) return seen
     const hash = await digest(secret)
     let found: Holder | null = null
-    this.#known ??= await Promise.all(this.#entries.map(async (entry) => ({ hash: await digest(entry.secret), holder: entry.holder })))
+    this.#known ??= await Promise.all(this.#entries.map(async ({ secret: known, holder }) => ({ hash: await hashOf(known), holder })))
     for (const known of this.#known) if (equal(known.hash, hash)) found = known.holder
     if (found !== null) this.#seen.set(secret, found)
     return found

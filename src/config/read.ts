@@ -1,5 +1,5 @@
 /** From the valid document to `Config`: snake_case to camelCase, secrets resolved, absent to null. */
-import type { ClusterConfig, Config, EngineConfig, KeyConfig, KvEventsConfig, LmcacheConfig, LmcacheReceiver, PoolSettings } from '../config.ts'
+import type { ClusterConfig, Config, EngineConfig, KeyConfig, KvEventsConfig, LmcacheConfig, LmcacheReceiver, PoolSettings, Sha256 } from '../config.ts'
 import type { PolicyConfig } from '../core/cluster/contract.ts'
 import type { OptionSpec } from '../core/routing/options.ts'
 import type { Finding } from './issues.ts'
@@ -85,14 +85,15 @@ export class Reader {
     const owners = new Map<string, number>()
     return keys.map((key, index) => {
       const at: Path = ['keys', index]
-      const secret = this.#secret(key.secret, [...at, 'secret'])
+      const { sha256 } = key.secret as Partial<Sha256>
+      const secret = sha256 ?? this.#secret(key.secret as Secret, [...at, 'secret'])
       const owner = owners.get(secret)
       // '' was not resolved and has been reported.
       if (owner !== undefined && secret !== '') this.findings.push({ path: [...at, 'secret'], rule: `is the secret of keys[${owner}] too` })
       else owners.set(secret, index)
       return {
         name: key.name,
-        secret,
+        secret: sha256 === undefined ? secret : { sha256 },
         models: key.models ?? null,
         allowOverrides: key.allow_overrides,
         cacheSalt: this.#optionalSecret(key.cache_salt, [...at, 'cache_salt'], HEADER_TEXT),

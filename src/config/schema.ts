@@ -4,11 +4,11 @@
  */
 import * as z from 'zod/mini'
 import { policy, defaultPolicy } from './policies.ts'
-import { address, baseUrl, decimal, hardware, headerName, id, label, milliseconds, modelName, oneOf, otherwise, say, secret, secretText, strict, threads, whole, words } from './values.ts'
+import { address, baseUrl, decimal, hardware, headerName, id, label, milliseconds, modelName, oneOf, otherwise, say, secret, secretText, shownSecret, strict, threads, whole, words } from './values.ts'
 
 const key = strict({
   name: say(import.meta.bare || 'Who holds the key: `tenant` in the log.', id),
-  secret: say(import.meta.bare || 'What clients send as `authorization: Bearer`.', secret),
+  secret: say(import.meta.bare || 'What clients send as `authorization: Bearer`.', shownSecret),
   models: say(import.meta.bare || 'Models and aliases the key may use. Absent: all.', z.optional(z.array(modelName).check(z.minLength(1)))),
   allow_overrides: say(import.meta.bare || 'May its requests choose the policy and its weights for themselves?', otherwise(z.boolean(), false)),
   cache_salt: say(import.meta.bare || 'Keeps this key’s cached prefixes apart from everybody else’s, in the gateway and in the engines. Absent: shared.', z.optional(secretText)),

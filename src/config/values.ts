@@ -68,27 +68,30 @@ export const BEARER_TEXT = /^[\x21-\x7e]+$/
 /** Why this is no text of the pattern, as the end of a sentence. */
 export const textRule = (pattern: RegExp): string => `printable ASCII on one line without spaces${pattern === HEADER_TEXT ? ' at its ends' : ''}`
 
-/** A secret is written out, or (better) named: `{ env: NAME }`. */
-function secretOf(pattern: RegExp) {
-  const written = z.string().check(
+const written = (pattern: RegExp) =>
+  z.string().check(
     z.minLength(1, { error: 'must not be empty' }),
     z.maxLength(8192),
     z.regex(pattern, { error: `must be ${textRule(pattern)}` }),
     z.refine((value) => !/^\$\{?[A-Za-z_]\w*\}?$/.test(value), { error: 'looks like a shell variable; write { env: NAME }' }),
   )
-  return z.union([
-    written,
-    strict({
-      env: say(
-        import.meta.bare || 'Environment variable (Node), or secret or variable of the Worker, that holds the value.',
-        text(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable'),
-      ),
-    }),
-  ])
-}
+
+const env = say(
+  import.meta.bare || 'Environment variable (Node), or secret or variable of the Worker, that holds the value.',
+  text(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable'),
+)
+const sha256 = say(import.meta.bare || 'SHA-256 of the value, as `firstlight key` prints it: the document then holds nothing that opens a door.', text(/^[0-9a-f]{64}$/, 'must be 64 digits of 0-9a-f'))
+
+/** A secret is written out, or (better) named: `{ env: NAME }`. */
+const secretOf = (pattern: RegExp) => z.union([written(pattern), strict({ env })])
 
 /** One that is shown as a bearer token. */
 export const secret = secretOf(BEARER_TEXT)
+/** One that is shown to us and to nobody else, so that its hash will do. */
+export const shownSecret = z.union([
+  written(BEARER_TEXT),
+  strict({ env: z.optional(env), sha256: z.optional(sha256) }).check(z.refine((one) => !one.env !== !one.sha256, { error: 'must have either env or sha256' })),
+])
 /** One that is the value of a header, or of no header at all. */
 export const secretText = secretOf(HEADER_TEXT)
 

@@ -15,3 +15,12 @@ it('a keyring remembers a right secret and no wrong one, so that guesses fill no
   expect(await hashes('wrong')).toBe(1)
   hashing.mockRestore()
 })
+
+/** Of `right`: `printf right | sha256sum`. */
+const SHA256 = '27042f4e6eca7d0b2a7ee4026df2ecfa51d3339e6d122aa099118ecd8563bad9'
+
+it('a keyring that knows only the hash of a secret lets in whoever has the secret, and nobody who has the hash', async () => {
+  const ring = new Keyring([{ secret: { sha256: SHA256 }, holder: 'team' }, { secret: 'other', holder: 'others' }])
+  const found = await Promise.all(['right', 'other', SHA256, `sha256:${SHA256}`, 'Right', 'right\n', ''].map((secret) => ring.find(secret)))
+  expect(found).toEqual(['team', 'others', null, null, null, null, null])
+})

@@ -198,6 +198,9 @@ describe('a name taken twice', () => {
   })
 })
 
+/** Of `right`. */
+const HASH = '27042f4e6eca7d0b2a7ee4026df2ecfa51d3339e6d122aa099118ecd8563bad9'
+
 describe('a secret', () => {
   it('comes from the environment, for keys, engines and headers alike', () => {
     const input = document({
@@ -253,6 +256,34 @@ describe('a secret', () => {
 
   it('belongs to one key only', () => {
     expect(only(document({ keys: [{ name: 'a', secret: 's' }, { name: 'b', secret: 's' }] }))[0]).toBe('keys[1].secret')
+    expect(only(document({ keys: [{ name: 'a', secret: { sha256: HASH } }, { name: 'b', secret: { sha256: HASH } }] }))).toEqual(['keys[1].secret', null, 'is the secret of keys[0] too'])
+  })
+
+  it('of a client may be written as its hash', () => {
+    const { keys } = parseConfig(document({ keys: [{ name: 'a', secret: { sha256: HASH } }, { name: 'b', secret: { env: 'B' } }] }), { B: 'vb' }, node)
+    expect(keys?.map(({ secret }) => secret)).toEqual([{ sha256: HASH }, 'vb'])
+  })
+
+  it.each([
+    ['a digit too few', { sha256: HASH.slice(1) }, 'keys[0].secret.sha256', 'must be 64 digits of 0-9a-f'],
+    ['a digit too many', { sha256: `${HASH}0` }, 'keys[0].secret.sha256', 'must be 64 digits of 0-9a-f'],
+    ['capitals', { sha256: HASH.toUpperCase() }, 'keys[0].secret.sha256', 'must be 64 digits of 0-9a-f'],
+    ['the key itself', { sha256: 'sk-fl-hush' }, 'keys[0].secret.sha256', 'must be 64 digits of 0-9a-f'],
+    ['digits that YAML took for a number', { sha256: 1234 }, 'keys[0].secret.sha256', 'must be 64 digits of 0-9a-f'],
+    ['both', { env: 'A', sha256: HASH }, 'keys[0].secret', 'must have either env or sha256'],
+    ['neither', {}, 'keys[0].secret', 'must have either env or sha256'],
+    ['no name of a variable', { env: 'hu-sh' }, 'keys[0].secret.env', 'must be the name of an environment variable'],
+  ])('of a client is refused, without its value, with %s', (_, secret, path, rule) => {
+    const [where, value, why] = only(document({ keys: [{ name: 'a', secret }] }), { A: 'x' })
+    expect([where, value, why]).toEqual([path, null, rule])
+  })
+
+  it('of a client by another hash is refused with those that are known', () => {
+    expect(problems(document({ keys: [{ name: 'a', secret: { sha512: 'hush' } }] }))).toContainEqual(expect.objectContaining({ path: 'keys[0].secret.sha512', value: null, rule: 'is not a known key; known here: env, sha256' }))
+  })
+
+  it('of an administrator may not be a hash: bridges and scripts send it', () => {
+    expect(problems(document({ admin: { secret: { sha256: HASH } } })).length).toBeGreaterThan(0)
   })
 })
 

@@ -6,6 +6,8 @@ import { describe, expect, it } from 'vitest'
 
 export const doorKeys = { narrow: 'narrow-secret-1', broad: 'broad-secret-2', admin: 'admin-secret-3' } as const
 
+/** Of `broad`: all that the gateway knows of it. */
+const BROAD_SHA256 = 'dd6c00b6d6fbe729ee0eed2eca143211810168917775b6d18021f62b70c7373b'
 const BODY_LIMIT = 65_536
 const PIECES_LIMIT = 60_001
 
@@ -16,7 +18,7 @@ export function doorDocument(urls: readonly string[]): Record<string, unknown> {
     open: false,
     keys: [
       { name: 'narrow', secret: doorKeys.narrow, models: ['qwen'] },
-      { name: 'broad', secret: doorKeys.broad, allow_overrides: true },
+      { name: 'broad', secret: { sha256: BROAD_SHA256 }, allow_overrides: true },
     ],
     admin: { secret: doorKeys.admin },
     limits: { body_bytes: BODY_LIMIT, body_pieces: PIECES_LIMIT },
@@ -71,6 +73,7 @@ const keyCases: readonly DoorCase[] = [
   { name: 'asks for a key', send: { path: chat, headers: {}, body: say() }, status: 401, headers: { ...final, 'www-authenticate': 'Bearer' }, error: { type: 'authentication_error', code: 'missing_api_key', param: null } },
   { name: 'refuses a wrong key', send: { path: chat, headers: { authorization: 'Bearer nope' }, body: say() }, status: 401, headers: final, error: { code: 'invalid_api_key' } },
   { name: 'refuses a key that begins like a right one', send: { path: chat, headers: { authorization: `Bearer ${doorKeys.narrow}x` }, body: say() }, status: 401, error: { code: 'invalid_api_key' } },
+  { name: 'refuses the hash of a key', send: { path: chat, headers: { authorization: `Bearer ${BROAD_SHA256}` }, body: say() }, status: 401, error: { code: 'invalid_api_key' } },
   { name: 'refuses another scheme', send: { path: chat, headers: { authorization: `Basic ${doorKeys.narrow}` }, body: say() }, status: 401, error: { code: 'missing_api_key' } },
   { name: 'takes x-api-key for no OpenAI call', send: { path: chat, headers: { 'x-api-key': doorKeys.narrow }, body: say() }, status: 401, error: { code: 'missing_api_key' } },
   { name: 'takes the scheme in any case', send: { path: '/v1/models', method: 'GET', headers: { authorization: `bearer ${doorKeys.narrow}` } }, status: 200 },
@@ -81,6 +84,7 @@ const keyCases: readonly DoorCase[] = [
 ]
 
 const bodyCases: readonly DoorCase[] = [
+  { name: 'refuses a field whose name holds a backslash', send: { path: chat, body: '{"model":"qwen","\\\\u006b":1}' }, status: 400, headers: final, error: { code: 'invalid_body' }, message: /backslash/ },
   { name: 'refuses what is no JSON', send: { path: chat, body: '{"model":' }, status: 400, headers: final, error: { type: 'invalid_request_error', code: 'invalid_json' } },
   { name: 'never repeats the body in an error', send: { path: chat, body: '{"model": my-secret-prompt' }, status: 400, message: /^((?!my-secret).)*$/ },
   { name: 'refuses an empty body', send: { path: chat, body: '' }, status: 400, error: { code: 'invalid_json' } },
