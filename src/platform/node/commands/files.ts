@@ -1,5 +1,5 @@
 /** Files that a command line names: read, or written once a long run is over. */
-import { closeSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, closeSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { UsageError, type Args } from './command.ts'
 
@@ -19,9 +19,9 @@ function cannotRead(file: string, code = 'unknown error'): string {
 
 /**
  * What writes to the file a flag names; does nothing where the flag is absent. Asked for before the work begins: a name
- * that cannot be written is a UsageError then, and not after minutes.
+ * that cannot be written is a UsageError then, and not after minutes. `secret`: nobody but its owner may read it.
  */
-export function outputOf(args: Args, flag: string): (text: () => string | Uint8Array) => void {
+export function outputOf(args: Args, flag: string, { secret = false } = {}): (text: () => string | Uint8Array) => void {
   const file = args.text(flag)
   if (file === null) return () => {}
   const known = statSync(file, { throwIfNoEntry: false })
@@ -33,7 +33,10 @@ export function outputOf(args: Args, flag: string): (text: () => string | Uint8A
   if (known === undefined) unlinkSync(file)
   return (text) => {
     const written = text()
-    orSay(flag, file, 1, () => writeFileSync(file, written))
+    orSay(flag, file, 1, () => {
+      if (secret && known?.isFile() === true) chmodSync(file, OWNER_ONLY)
+      writeFileSync(file, written, secret ? { mode: OWNER_ONLY } : {})
+    })
   }
 }
 
@@ -45,6 +48,8 @@ function orSay(flag: string, file: string, exitCode: 1 | 2, write: () => void): 
     throw new UsageError(`--${flag}: ${file} cannot be written (${code}).`, 'Make room for it there, or name another file.', exitCode)
   }
 }
+
+const OWNER_ONLY = 0o600
 
 /** A value as the files of `--json` hold it. */
 export const asJson = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
