@@ -42,7 +42,7 @@ export async function readJson(request: BodySource, { bodyBytes, bodyPieces = In
 }
 
 /**
- * The V8 of Node 24 (13.6) compares a name with the one that came next in earlier documents before it decodes it: after
+ * The V8 of Node 24 to 26 (13.6 to 14.6) compares a name with the one that came next in earlier documents before it decodes it: after
  * `"\\\\u006dod"`, `"\\u006dodel"` is that again, to us and to no engine. What comes of it always holds the backslash of the escape.
  */
 function mayBeMisread(json: unknown): boolean {

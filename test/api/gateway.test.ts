@@ -53,7 +53,7 @@ describe('what an engine gets', () => {
   })
 
   it('never holds what JSON.parse was made to misread', async () => {
-    // The V8 of Node 24 compares a name with the one that followed in earlier documents before it decodes it.
+    // The V8 of Node 24 to 26 compares a name with the one that followed in earlier documents before it decodes it.
     const keys = [{ name: 'team-a', secret: 'key', models: ['qwen'], cache_salt: 'salt-of-a' }]
     const { world, post } = open({ keys })
     const send = (text: string) => post('/v1/completions', text, { authorization: 'Bearer key' })
