@@ -303,7 +303,7 @@ describe('firstlight top, before something else', () => {
   })
 
   it('prints the one view there is where the gateway ends before it sends another', async () => {
-    const url = await pretend((response) => void feed(viewOf([poolOf([engineOf('a')])]))(response).socket!.destroySoon())
+    const url = await pretend((response) => void feed(viewOf([poolOf([engineOf('a')])]))(response).end())
     const { ended, out } = run(['--url', url])
     expect(await ended).toBe(0)
     expect(out[1]).toBe('1 of 1 engine up · 0 running · – requests/s · longest queue 0 s')
