@@ -159,6 +159,8 @@ export interface OriginAnswer {
   readonly headers: readonly string[]
   /** content-type is text/event-stream. */
   readonly sse: boolean
+  /** The request has left, and the memory it was written from is not read any more. Absent: not known. */
+  readonly written?: boolean
   /** Resolves when the first body byte is here or the body ended empty; rejects with an OriginError. May be called once. */
   firstByte(): Promise<void>
   /** What `firstByte` waited for: the first bytes of the body, still to be passed on. */

@@ -47,9 +47,14 @@ export class Admissions {
     return this.#share(route).admission
   }
 
-  /** Nobody measures the prompt again. */
-  begun(): void {
-    for (const share of this.#shares) share.request = null
+  /** Nobody measures the prompt again. false: a lookup may still read it. */
+  begun(): boolean {
+    let unread = true
+    for (const share of this.#shares) {
+      share.request = null
+      if (share.looked) unread = false
+    }
+    return unread
   }
 
   /** Takes in what the engine counted. */

@@ -16,6 +16,8 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 /** A body that its platform collects by itself. null: it is longer than the limit. Rejects when the sender breaks off. */
 interface Collected {
   collect(limitBytes: number): Promise<Uint8Array | null>
+  /** What was collected is nobody's any more, and its memory may be taken: whoever looks at it from here on finds it empty. */
+  giveBack(): void
 }
 
 /** Where a body is read from; a web `Request` is one. */

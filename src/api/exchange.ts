@@ -110,11 +110,13 @@ export class DoorExchange implements Exchange {
   }
 
   /** A stream may go on for hours: it does not hold on to its prompt. */
-  begun(): void {
+  begun(written: boolean): void {
+    const { request } = this.#understood.incoming
     this.#understood.body = NO_BODY
     this.#made = []
     this.#madeFor = null
-    this.#admissions.begun()
+    const unread = this.#admissions.begun()
+    if (written && unread && 'collect' in request) request.giveBack()
   }
 
   body({ pool }: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {

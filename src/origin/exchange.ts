@@ -61,8 +61,11 @@ export interface Exchange {
   readonly scope: RequestScope
   /** Aborted when the client is gone (as far as the runtime can see). */
   readonly signal: GoneSignal
-  /** An answer is on its way to the client: what only another attempt would need may be let go of. */
-  begun?(): void
+  /**
+   * An answer is on its way to the client: what only another attempt would need may be let go of. `written`: nor does
+   * anybody still read the bytes of a body that was given out.
+   */
+  begun?(written: boolean): void
   /** Told which engine holds the answer, for stateful endpoints; `responseId` when the gateway saw it. */
   onServed?(engine: { readonly cluster: string; readonly engine: string }, responseId: string | null): void
   /** Told what the engine counted, where it said so: teaches the ratio of bytes to tokens. */

@@ -43,7 +43,7 @@ export class Streaming {
   /** `early`: the first byte is still to come. */
   pass(early: boolean): Response {
     if (!early) this.#firstByte()
-    this.#deal.exchange.begun?.()
+    this.#deal.exchange.begun?.(this.#written())
     const change = this.#answer.status >= 300 ? null : this.#change
     if (this.#commented()) {
       // Without the client's socket the platform gives a stream to add to.
@@ -52,6 +52,12 @@ export class Streaming {
       return withLastComment(passed, () => this.#deal.stages.snapshot())
     }
     return change === null ? this.#answer.pass(this.#reply()) : passChanged(this.#answer, this.#reply(), change)
+  }
+
+  /** Attempts that failed, and legs before the last, may have left writes behind that are not over. */
+  #written(): boolean {
+    const { placed, earlier } = this.#deal
+    return earlier.length === 0 && placed.placement.kind === 'whole' && this.#answer.written === true
   }
 
   #commented(): boolean {

@@ -309,6 +309,19 @@ describe('the body of a plain request', () => {
     other.take(whole)
     expect(await other.collect(1_000_000)).toBe(whole)
     expect(whole.length).toBe(30_000)
+    other.giveBack()
+    expect(whole.length).toBe(30_000)
+  })
+
+  it('is given back on request, where it lies in memory of its own', async () => {
+    const request = new PlainRequest(headOf(700_000))
+    const kept = Buffer.alloc(100_000, 'a')
+    for (let i = 0; i < 7; i++) request.take(Buffer.from(kept))
+    const body = await request.collect(1_000_000)
+    expect(body!.length).toBe(700_000)
+    request.giveBack()
+    request.giveBack()
+    expect(body!.length).toBe(0)
   })
 })
 

@@ -106,6 +106,11 @@ export class Call implements ByteSource, ConnectionUser {
     return this.#firstByteBy - performance.now()
   }
 
+  /** An engine may answer before it has read all that it was sent. */
+  get written(): boolean {
+    return !this.#retried && this.#connection.socket.writableLength === 0
+  }
+
   head(head: ParsedHead): void {
     this.framing = new BodyFraming(head.kind, head.length)
     this.#parts = null

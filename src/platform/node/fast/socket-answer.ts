@@ -17,6 +17,10 @@ export class SocketAnswer extends PulledAnswer {
     this.#call = call
   }
 
+  get written(): boolean {
+    return this.#call.written
+  }
+
   override begun(): Uint8Array {
     return this.held.length === 0 ? this.#call.begun() : super.begun()
   }

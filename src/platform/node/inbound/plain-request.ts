@@ -5,7 +5,7 @@ import type { PlainHead } from './plain-head.ts'
 
 /** Memory for a body before its first byte has come; it grows from there. */
 const FIRST_BYTES = 256 * 1024
-/** Reads from this size on are given back once they are copied: for less it does not pay. */
+/** Memory from this size on is given back once nobody reads it any more: for less it does not pay. */
 const GIVEN_BACK_BYTES = 16 * 1024
 const NO_BYTES = Buffer.alloc(0)
 const BROKEN_OFF = 'the client closed the connection before its request was complete'
@@ -47,6 +47,8 @@ export class PlainRequest {
   missing: number
   #body: Buffer = NO_BYTES
   #filled = 0
+  /** The body lies in memory made for it alone; null: in the one read it came in, as others may. */
+  #own: Buffer | null = null
   /** Nobody wants the body: what comes of it is let go. */
   #unwanted = false
   #collected: { resolve(body: Uint8Array | null): void; reject(error: Error): void } | null = null
@@ -100,6 +102,11 @@ export class PlainRequest {
     this.#collected = null
   }
 
+  giveBack(): void {
+    if (this.#own !== null) giveBack(this.#own)
+    this.#own = null
+  }
+
   #put(bytes: Buffer): void {
     const { length } = bytes
     if (this.#filled === 0 && length === this.#head.length) this.#body = bytes
@@ -115,7 +122,8 @@ export class PlainRequest {
   #grow(needed: number): void {
     const grown = Buffer.allocUnsafeSlow(Math.min(this.#head.length, Math.max(FIRST_BYTES, needed, 2 * this.#body.length)))
     this.#body.copy(grown, 0, 0, this.#filled)
-    this.#body = grown
+    this.giveBack()
+    this.#body = this.#own = grown
   }
 
   #settle(): void {
@@ -129,7 +137,7 @@ export class PlainRequest {
 }
 
 /**
- * Ends a read that nobody will look at any more: its memory goes now, not with the next collection. V8 counts what lies
+ * Ends bytes that nobody will look at any more: their memory goes now, not with the next collection. V8 counts what lies
  * outside its heap, and for every 64 MB of it collects everything, which takes as long as ten requests.
  */
 function giveBack({ buffer, length }: Buffer): void {
