@@ -1,3 +1,2 @@
 export declare const servingFlags: readonly string[]
-export declare const threadFlags: readonly string[]
 export declare const servingEnv: (env: NodeJS.ProcessEnv) => NodeJS.ProcessEnv

@@ -5,8 +5,5 @@
  */
 export const servingFlags = ['--max-semi-space-size=8', '--no-parallel-scavenge', '--invocation-count-for-turbofan=500', '--heap-growing-percent=120']
 
-/** Where there are I/O threads, set before the first starts: their heaps are half as large, and grown by as little they would be collected whole for every few dozen long prompts. */
-export const threadFlags = ['--heap-growing-percent=200']
-
 /** The same of glibc: threads that compile and collect keep their memory together, rather than each some of its own. */
 export const servingEnv = (env) => ({ MALLOC_ARENA_MAX: '2', ...env })

@@ -1,6 +1,4 @@
 /** A gateway on several threads: I/O threads carry the requests, this one keeps the books. See docs/scale.md. */
-import { setFlagsFromString } from 'node:v8'
-import { servingFlags, threadFlags } from '../../../../bin/serving-flags.mjs'
 import { Catalog } from '../../../api/catalog.ts'
 import { HeldResponses } from '../../../api/held.ts'
 import type { Config } from '../../../config.ts'
@@ -42,8 +40,6 @@ const STOP_SLACK_MS = 10_000
 
 /** Rejects as `startGateway` does. The machine must let threads share a port, as `threadCount` makes sure. */
 export async function startThreads(config: Config, log: Log, { count, folder = '.', between }: ThreadsOptions): Promise<RunningThreads> {
-  // Only where nobody chose flags of their own.
-  if (servingFlags.every((flag) => process.execArgv.includes(flag))) threadFlags.forEach((flag) => setFlagsFromString(flag))
   // Said here, where the error is still what it was; each thread opens its own.
   await vocabulariesOf(config, folder)
   const settled = await withFreeAddresses(config)
