@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { Config } from '../../src/config.ts'
 import { adoptable } from '../../src/platform/node/adopt.ts'
+import { Reloader, stateOf } from '../../src/platform/node/commands/reloading.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import { threadCount } from '../../src/platform/node/threads/count.ts'
 import { startThreads } from '../../src/platform/node/threads/start.ts'
@@ -182,5 +183,20 @@ describe('firstlight serve', () => {
     await heard('configuration_adopted', 2)
     expect((await chat(url, 'newer')).status).toBe(200)
     rmSync(folder, { recursive: true })
+  })
+})
+
+describe('a configuration file that is watched', () => {
+  it('is taken anew though it changed between the read at the start and the first look', async () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'firstlight-')), 'c.json')
+    writeFileSync(file, 'as it was read')
+    const asRead = stateOf(file)
+    writeFileSync(file, 'another')
+    const config = configOf([poolOf('m', 'a', one)])
+    const stop = await new Promise<() => void>((taken) => {
+      const reloader = new Reloader({ gateway: { adopt: async () => taken(end) }, config, read: () => config, log: quiet })
+      const end = reloader.watch(file, asRead)
+    })
+    stop()
   })
 })

@@ -1,5 +1,6 @@
 /** A gateway that runs comes by a new configuration: at a signal, or when its file changes. */
-import { unwatchFile, watchFile, type Stats } from 'node:fs'
+import { statSync, type Stats } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import type { Config } from '../../../config.ts'
 import type { Log } from '../../../ports.ts'
 import { adoptable } from '../adopt.ts'
@@ -7,6 +8,11 @@ import type { RunningGateway } from '../start-gateway.ts'
 
 /** How often a file is looked at: events of file systems do not tell of every way to replace one. */
 const LOOK_MS = 1_000
+
+const said = ({ mtimeMs, ino, size }: Stats): string => `${mtimeMs} ${ino} ${size}`
+
+/** Tells a file from what it becomes. Asked for when it is read, so that no change after that is missed. Throws when there is none. */
+export const stateOf = (file: string): string => said(statSync(file))
 
 export interface ReloaderParts {
   readonly gateway: Pick<RunningGateway, 'adopt'>
@@ -33,15 +39,18 @@ export class Reloader {
     return this.#last
   }
 
-  /** Whenever the file is another, or another stands in its place. The answer ends it. */
-  watch(file: string): () => void {
-    const onLook = (now: Stats, before: Stats): void => {
-      const same = now.mtimeMs === before.mtimeMs && now.ino === before.ino && now.size === before.size
-      // Gone: somebody is putting another in its place.
-      if (!same && now.nlink > 0) void this.reload()
+  /** Whenever the file is another than it was, by `stateOf`, or another stands in its place. The answer ends it. */
+  watch(file: string, was: string): () => void {
+    let last = was
+    const look = async (): Promise<void> => {
+      const now = await stat(file).then(said, () => last)
+      // Gone, or out of reach: somebody is putting another in its place.
+      if (now === last) return
+      last = now
+      await this.reload()
     }
-    watchFile(file, { interval: LOOK_MS, persistent: false }, onLook)
-    return () => unwatchFile(file, onLook)
+    const timer = setInterval(() => void look(), LOOK_MS).unref()
+    return () => clearInterval(timer)
   }
 
   async #reload(): Promise<void> {

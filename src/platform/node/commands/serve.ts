@@ -12,7 +12,7 @@ import { startGateway, type RunningGateway } from '../start-gateway.ts'
 import { threadCount } from '../threads/count.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { levelFlag, listenFlag } from './common-flags.ts'
-import { Reloader } from './reloading.ts'
+import { Reloader, stateOf } from './reloading.ts'
 
 export const serve: Command = {
   name: 'serve',
@@ -34,6 +34,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const read = () => loadConfig(args.text('config'), io.env)
   const { config: written, from, folder } = read()
   if (args.on('watch') && from === configVariable) throw new UsageError(`The configuration is in ${configVariable}: --watch needs a file.`, 'Name one with --config FILE.')
+  const asRead = args.on('watch') ? stateOf(from) : null
   const config = withFlags(written, args)
   const log = openLog(config.log.level)
   const recording = recordingTo(recordOf(config, args, folder), log)
@@ -45,7 +46,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   for (const note of summarise(config).notes) log.info('note', { note })
   const reloader = new Reloader({ gateway, config, read: () => withFlags(read().config, args), log })
   reload = () => void reloader.reload()
-  const stopWatching = args.on('watch') ? reloader.watch(from) : null
+  const stopWatching = asRead === null ? null : reloader.watch(from, asRead)
   await aborted(io.stop)
   stopWatching?.()
   log.info('draining', { drainMs: config.limits.drainMs })
