@@ -1,4 +1,5 @@
 import { call, Refused } from './gateway.ts'
+import { lastView } from './last-view.ts'
 import type { View } from './wire.ts'
 
 export type Link =
@@ -90,21 +91,16 @@ export class Feed {
       this.#expectWord()
       const { done, value } = await reader.read()
       if (done || attempt.signal.aborted) return
-      text += value
-      const events = text.split('\n\n')
-      text = events.pop()!
-      const last = events.at(-1)
-      if (last !== undefined) this.#show(last)
+      const { json, rest } = lastView(text + value)
+      text = rest
+      if (json !== null) this.#show(json)
     }
   }
 
-  /** Of several views that came at once only the last one is worth drawing. */
-  #show(event: string): void {
-    const data = event.split('\n').find((line) => line.startsWith('data: '))
-    if (data === undefined) return
+  #show(json: string): void {
     this.#retryMs = FIRST_RETRY_MS
     this.#viewer.onLink({ state: 'live' })
-    this.#viewer.onView(JSON.parse(data.slice(6)) as View)
+    this.#viewer.onView(JSON.parse(json) as View)
   }
 
   #later(ms: number): void {

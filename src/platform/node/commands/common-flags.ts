@@ -7,10 +7,13 @@ type Address = NonNullable<ReturnType<typeof parseAddress>>
 const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
 
 /** `--log-level`; null: not given. */
-export function levelFlag(args: Args): (typeof LEVELS)[number] | null {
-  const level = args.text('log-level')
-  const known = LEVELS.find((one) => one === level)
-  if (level !== null && known === undefined) throw new UsageError(`--log-level must be one of ${LEVELS.join(', ')}, got "${level}".`, 'Example: --log-level debug')
+export const levelFlag = (args: Args): (typeof LEVELS)[number] | null => oneOfFlag(args, 'log-level', LEVELS, 'debug')
+
+/** A flag that takes one of these words; null: not given. */
+export function oneOfFlag<Word extends string>(args: Args, flag: string, words: readonly Word[], example: Word): Word | null {
+  const text = args.text(flag)
+  const known = words.find((word) => word === text)
+  if (text !== null && known === undefined) throw new UsageError(`--${flag} must be one of ${words.join(', ')}, got "${text}".`, `Example: --${flag} ${example}`)
   return known ?? null
 }
 

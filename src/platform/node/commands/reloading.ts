@@ -9,10 +9,10 @@ import type { RunningGateway } from '../start-gateway.ts'
 /** How often a file is looked at: events of file systems do not tell of every way to replace one. */
 const LOOK_MS = 1_000
 
-const said = ({ mtimeMs, ino, size }: Stats): string => `${mtimeMs} ${ino} ${size}`
+const stateIn = ({ mtimeMs, ino, size }: Stats): string => `${mtimeMs} ${ino} ${size}`
 
 /** Tells a file from what it becomes. Asked for when it is read, so that no change after that is missed. Throws when there is none. */
-export const stateOf = (file: string): string => said(statSync(file))
+export const stateOf = (file: string): string => stateIn(statSync(file))
 
 export interface ReloaderParts {
   readonly gateway: Pick<RunningGateway, 'adopt'>
@@ -43,7 +43,7 @@ export class Reloader {
   watch(file: string, was: string): () => void {
     let last = was
     const look = async (): Promise<void> => {
-      const now = await stat(file).then(said, () => last)
+      const now = await stat(file).then(stateIn, () => last)
       // Gone, or out of reach: somebody is putting another in its place.
       if (now === last) return
       last = now

@@ -6,7 +6,7 @@ import { painted } from '../top/spans.ts'
 import { seenJson } from '../top/seen-json.ts'
 import { watch } from '../top/watch.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
-import { gatewayFlag } from './common-flags.ts'
+import { gatewayFlag, oneOfFlag } from './common-flags.ts'
 import { asJson, outputOf } from './files.ts'
 
 export const top: Command = {
@@ -33,7 +33,7 @@ export const top: Command = {
 
 async function runTop(args: Args, io: Io): Promise<number> {
   const gateway = { url: gatewayFlag(args, 'url'), key: keyOf(args, io) }
-  const wish: Wish = { sort: sortFlag(args), reversed: false, only: args.text('only') ?? '' }
+  const wish: Wish = { sort: oneOfFlag(args, 'sort', SORTS, 'queue') ?? 'state', reversed: false, only: args.text('only') ?? '' }
   const everyMs = (args.number('every-s', { min: 1, max: 86_400 }) ?? 1) * 1000
   const write = outputOf(args, 'json')
   // https://no-color.org
@@ -80,11 +80,4 @@ function keyOf(args: Args, { env }: Io): string | null {
   const key = args.text('key') ?? env['FIRSTLIGHT_ADMIN_KEY'] ?? ''
   if (key !== '' && !BEARER_TEXT.test(key)) throw new UsageError(`The admin key must be ${textRule(BEARER_TEXT)}.`, 'Is there a line break or a quote too many in it?')
   return key === '' ? null : key
-}
-
-function sortFlag(args: Args): Wish['sort'] {
-  const text = args.text('sort') ?? 'state'
-  const known = SORTS.find((sort) => sort === text)
-  if (known === undefined) throw new UsageError(`--sort must be one of ${SORTS.join(', ')}, got "${text}".`, 'Example: --sort queue')
-  return known
 }

@@ -1,4 +1,5 @@
 /** The feed of a running gateway, as the dashboard reads it: `GET /v1/firstlight/live`. */
+import { lastView } from '../../../dashboard/last-view.ts'
 import type { View } from '../../../dashboard/wire.ts'
 import { fetchTrouble } from '../doctor/trouble.ts'
 import { harmless } from './plain-text.ts'
@@ -41,10 +42,10 @@ export async function* follow(gateway: Gateway, stop: AbortSignal, silentMs = SI
   let views = 0
   try {
     const response = await open(gateway, AbortSignal.any([stop, silence.signal]))
-    for await (const event of eventsOf(response.body!)) {
+    for await (const json of jsonOf(response.body!)) {
       clearTimeout(timer)
       views++
-      yield viewOf(event)
+      yield viewOf(json)
       timer = hear()
     }
   } catch (error) {
@@ -81,18 +82,16 @@ async function messageIn(response: Response): Promise<string | null> {
   }
 }
 
-/** The data of each event. Of several that came at once only the last one is worth drawing. */
-async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+/** The JSON of each view that is worth drawing. */
+async function* jsonOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const utf8 = new TextDecoder()
   let text = ''
   for await (const bytes of body) {
     text += utf8.decode(bytes, { stream: true })
     if (text.length > MOST_TEXT) throw new Unseen('its view of the fleet has no end', isItThere)
-    const end = text.lastIndexOf('\n\n')
-    if (end < 0) continue
-    const data = text.slice(text.lastIndexOf('\n\n', end - 1) + 1, end).split('\n').find((line) => line.startsWith('data: '))
-    text = text.slice(end + 2)
-    if (data !== undefined) yield data.slice('data: '.length)
+    const { json, rest } = lastView(text)
+    text = rest
+    if (json !== null) yield json
   }
 }
 
