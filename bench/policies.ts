@@ -7,10 +7,10 @@
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { profileNamed } from '../src/simulator/profiles.ts'
-import { type FleetPlan, fleetOf, replay, speedOf, withCacheTokens } from '../src/simulator/replay/plan.ts'
+import { type FleetPlan, fleetOf, replay, speedsOn, withCacheTokens } from '../src/simulator/replay/plan.ts'
 import { routerKinds, routerNamed, shippedKinds } from '../src/simulator/replay/routers.ts'
 import type { RouterKind } from '../src/simulator/replay/router.ts'
-import { type Figures, figuresOf } from '../src/simulator/replay/statistics.ts'
+import { deviation, type Figures, figuresOf } from '../src/simulator/replay/statistics.ts'
 import { readTrace, spread, type Trace } from '../src/simulator/replay/trace.ts'
 import { type Workload, workloadNamed } from './policies/workloads.ts'
 import type { Bench, BenchRow } from './result.ts'
@@ -26,11 +26,12 @@ const bench: Bench = async ({ flags, args, note }) => {
   const loads = typeof flags['loads'] === 'string' ? flags['loads'].split(',').map(Number) : LOADS
   const rows: BenchRow[] = []
   for (const { trace, fleet } of workloadsOf(args, flags['workloads'], count)) {
+    const speedAt = speedsOn(fleet)
     for (const load of loads) {
       const figures = new Map<string, Figures[]>()
       for (let seed = 1; seed <= seeds; seed += 1) {
         note(`${trace.name}, load ${load}, seed ${seed} …`)
-        for (const one of runAll({ trace: spread(trace, seed), fleet, kinds, load, seed })) figures.set(one.policy, [...(figures.get(one.policy) ?? []), one])
+        for (const one of runAll({ trace: spread(trace, seed), fleet, kinds, load, seed, speedAt })) figures.set(one.policy, [...(figures.get(one.policy) ?? []), one])
       }
       rows.push(...[...figures].map(([policy, found]) => rowOf(trace.name, load, policy, found)).sort((one, other) => Number(one['ttft_mean_ms']) - Number(other['ttft_mean_ms'])))
     }
@@ -65,22 +66,25 @@ interface Cell {
   readonly kinds: readonly RouterKind[]
   readonly load: number
   readonly seed: number
+  readonly speedAt: ReturnType<typeof speedsOn>
 }
 
-function runAll({ trace, fleet, kinds, load, seed }: Cell): Figures[] {
+function runAll({ trace, fleet, kinds, load, seed, speedAt }: Cell): Figures[] {
   const closedLoop = trace.requests.some(({ chain }) => chain !== null)
   const pace = { closedLoop, concurrency: Infinity, holdAt: null, seed, clockMs: null }
-  const speed = speedOf(load, trace, fleet, pace)
+  const speed = speedAt(load, trace, pace)
   return kinds.map((kind) => figuresOf(replay(trace, fleet, kind, { ...pace, speed }), SLO))
 }
 
 function rowOf(trace: string, load: number, policy: string, figures: readonly Figures[]): BenchRow {
   const mean = (pick: (one: Figures) => number) => figures.reduce((sum, one) => sum + pick(one), 0) / figures.length
+  const apart = deviation(figures.map((one) => one.ttftMeanMs))
   return {
     trace,
     load,
     policy,
     ttft_mean_ms: Math.round(mean((one) => one.ttftMeanMs)),
+    ...(apart === null ? {} : { ttft_mean_sd_ms: Math.round(apart) }),
     ttft_p99_ms: Math.round(mean((one) => one.ttftP99Ms)),
     hit: Number(mean((one) => one.hit).toFixed(3)),
     itl_ms: Number(mean((one) => one.itlMeanMs).toFixed(1)),

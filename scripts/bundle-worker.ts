@@ -1,6 +1,9 @@
 /** A Worker bundled from the sources as they are now, as wrangler does it. */
 import { fileURLToPath } from 'node:url'
-import { build } from 'esbuild'
+import { build, type Plugin } from 'esbuild'
+
+const script = new URL('./trim.mjs', import.meta.url).href
+const { trimmed } = (await import(script)) as { readonly trimmed: Readonly<Record<string, { text(): Promise<string> }>> }
 
 /** The module's text, to be run by workerd. */
 export async function bundleWorker(entry: URL): Promise<string> {
@@ -13,7 +16,17 @@ export async function bundleWorker(entry: URL): Promise<string> {
     conditions: ['workerd', 'worker', 'browser'],
     external: ['cloudflare:*'],
     define: { 'import.meta.bare': 'true' },
+    plugins: [trimming],
     logLevel: 'silent',
   })
   return outputFiles[0]!.text
+}
+
+/** What `[alias]` of wrangler.toml does, without files: tests run side by side. */
+const trimming: Plugin = {
+  name: 'trimming',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /./ }, ({ path }) => (path in trimmed ? { path, namespace: 'trimmed' } : null))
+    onLoad({ filter: /./, namespace: 'trimmed' }, async ({ path }) => ({ contents: await trimmed[path]!.text() }))
+  },
 }

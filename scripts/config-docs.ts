@@ -46,7 +46,8 @@ variables that are not set stop the start; every problem is named at once, with 
 * **Units** stand in the names: \`_ms\`, \`_s\`, \`_tokens\`, \`_bytes\`.
 * **Secrets** are written as \`{ env: NAME }\`: an environment variable on Node, a secret or variable of the Worker on Workers. Literal texts
   work too, for trying things out. What clients show (\`keys[].secret\`) may be its hash instead, \`{ sha256: 64 HEX DIGITS }\`: then the document holds
-  nothing that opens a door, and needs no variable. \`firstlight key\` makes both.
+  nothing that opens a door, and needs no variable. \`firstlight key\` makes both. One key belongs to one client: that two clients have it, or a client
+  and \`admin\` or \`bridge\`, is refused, also where one of them is given as its hash.
 * **Names** are 1 to 63 letters, digits, \`.\`, \`_\` or \`-\`, the first a letter or digit; they stand in headers, paths and metrics.
 * **Editors** check and complete the document with this first line:
   \`# yaml-language-server: $schema=./node_modules/firstlight/docs/firstlight.schema.json\` (or wherever [firstlight.schema.json](firstlight.schema.json) lies).

@@ -25,6 +25,8 @@ scrape_configs:
 * **Names are bounded.** More than 5,000 engines share the name \`other\`. Once there are more than 1,000 names, those that served nothing for a day are not
   shown, and forgotten after another; an engine that comes back then begins at zero. No counter ever falls while it is shown.
 * **Histograms** are kept as sketches with a relative error of 1 % and shown in buckets of seconds: ${BUCKETS_S.join(', ')}.
+* **A scrape on Node holds nobody up.** It shows what was true when it was asked for, and is written in pieces, between which requests have their turn: of 200
+  engines with every histogram filled, 14 MB, a piece takes less than a millisecond.
 
 A Grafana dashboard made from the same table is [examples/grafana/firstlight.json](../examples/grafana/firstlight.json); alerts to begin with are
 [examples/prometheus/alerts.yml](../examples/prometheus/alerts.yml).

@@ -47,7 +47,7 @@ export interface GatewayOptions {
   readonly assets?: AssetFiles
   /** Present where several gateways serve one address. */
   readonly shared?: Shared
-  /** Of the one before. It was told of the same `traces`. */
+  /** Of the one before. Its telemetry was told of these `traces`. */
   readonly kept?: Kept
 }
 

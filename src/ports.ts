@@ -20,7 +20,7 @@ import type { RegistryAnswer, RegistryCall } from './core/lmcache/registry-call.
 import type { ReportPartial } from './core/reports/partial.ts'
 import type { RecordBatch } from './core/reports/record.ts'
 import type { Added } from './core/reports/report-store.ts'
-import type { RollupGroup } from './core/reports/rollups.ts'
+import type { CountedGroup, RollupGroup } from './core/reports/rollups.ts'
 import type { FoundReport } from './core/reports/ttft-state.ts'
 
 /**
@@ -279,6 +279,8 @@ export interface Ttft {
   flush(batch: RecordBatch): Promise<void>
   /** Durations and counts of everything flushed so far. */
   rollups(): Promise<readonly RollupGroup[]>
+  /** Of all shards, one group an engine, counted up to each of `limitsMs`, which grow. Absent: `rollups` are to be merged. */
+  counted?(limitsMs: readonly number[]): Promise<readonly CountedGroup[]>
   /** Of the rollups of these names (`groupName`), forgets what nothing was heard of since `before`, ms since the epoch. */
   forget(names: readonly string[], before: number): Promise<void>
 }
@@ -307,6 +309,8 @@ export interface Ports {
   readonly ttft?: Ttft
   /** Absent: timers of the runtime. */
   readonly alarms?: Alarms
+  /** Resolves when everything else that waits has had its turn: asked for within long work. Absent: work is done in one go. */
+  turn?(): Promise<void>
   /** Posts to services that are no engines, such as a trace collector; the status of the answer, whose body is not read. */
   post?(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<number>
   /**

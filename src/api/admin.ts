@@ -7,7 +7,7 @@ import { endpoints, type Endpoint } from './endpoints.ts'
 import { countedByAll, flushAll, recentOfAll } from './fellows.ts'
 import { answerJson, idParam, type Incoming } from './incoming.ts'
 import type { Live } from './live.ts'
-import { gatewayView, poolView } from './pool-view.ts'
+import { digestsOf, gatewayView, poolViews } from './pool-view.ts'
 import { understand } from './proxy.ts'
 import { reportView } from './ttft.ts'
 import { toWire } from './wire.ts'
@@ -22,18 +22,8 @@ async function admitAdmin(door: Door, incoming: Incoming): Promise<void> {
 export async function fleet(door: Door, incoming: Incoming): Promise<Response> {
   await admitAdmin(door, incoming)
   const { lookups } = await countedByAll(door)
-  const pools = await Promise.all(door.catalog.routes.map(async (route, at) => ({ ...(await viewOf(door, route)), lookups: lookups[at] })))
-  return answerJson(incoming, { ...gatewayView(door), pools })
-}
-
-async function viewOf({ ports }: Door, route: PoolRoute): Promise<object> {
-  const { cluster, pool } = route
-  try {
-    return poolView(route, await ports.cluster(cluster.id, pool.model).digest())
-  } catch (error) {
-    ports.log.warn('digest failed', { cluster: cluster.id, pool: pool.model, error })
-    return poolView(route, null)
-  }
+  const pools = await poolViews(door, await digestsOf(door))
+  return answerJson(incoming, { ...gatewayView(door), pools: pools.map((pool, at) => ({ ...pool, lookups: lookups[at] })) })
 }
 
 /** The same, and more, as it changes: for the dashboard. */

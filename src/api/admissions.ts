@@ -10,7 +10,7 @@ import type { Understood } from './exchange.ts'
 import type { Fields, Wishes } from './fields.ts'
 import type { Caller } from './keys.ts'
 import type { Meters } from './prompt.ts'
-import { quarterOfCharacters, severalAnswers } from './splitting.ts'
+import { computesAll, quarterOfCharacters, sequencesOf, severalAnswers } from './splitting.ts'
 
 type Admission = ReturnType<Exchange['admission']>
 
@@ -84,7 +84,8 @@ export class Admissions {
   }
 
   #wanted(route: PoolRoute): boolean {
-    return this.#lookups.wanted(route, this.#understood.wishes.policy ?? null)
+    const { wishes, body } = this.#understood
+    return this.#lookups.wanted(route, wishes.policy ?? null) && !computesAll(body.json)
   }
 
   #share(route: PoolRoute): Share {
@@ -137,6 +138,8 @@ function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMea
     overrides: overridesOf(wishes),
     hints: null,
     unsplittable: unsplittable(understood, route),
+    computesAll: computesAll(body.json),
+    sequences: sequencesOf(body.json),
     encodeItems: prompt.items,
   }
   return route.pool.split.estimate === 'chars4' ? { ...admission, splitTokens: quarterOfCharacters(body.json) } : admission

@@ -31,8 +31,12 @@ export async function readJson(request: BodySource, { bodyBytes, bodyPieces = In
   refuseEncoding(request.headers.get('content-encoding'))
   const bytes = await readBounded(request, bodyBytes).catch(unread)
   if (bytes.length === 0) throw new Failure('bad_json', 'The request has no body. Send a JSON object.')
-  if (hasMorePieces(bytes, bodyPieces)) throw tooLarge(`is in more than ${bodyPieces} pieces (lists, mappings, texts, rows of numbers)`, 'limits.body_pieces')
-  const json = parseLong?.(bytes) ?? parse(bytes)
+  // Up to here what is left of a document without its long texts is short enough not to be counted.
+  const isShort = bytes.length <= bodyPieces
+  if (!isShort) refusePieces(bytes, bodyPieces)
+  const long = parseLong?.(bytes) ?? null
+  if (isShort && long === null) refusePieces(bytes, bodyPieces)
+  const json: unknown = long ?? parse(bytes)
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     const kind = Array.isArray(json) ? 'an array' : json === null ? 'null' : `a ${typeof json}`
     throw new Failure('bad_body', `The request body must be a JSON object, not ${kind}.`)
@@ -41,6 +45,10 @@ export async function readJson(request: BodySource, { bodyBytes, bodyPieces = In
     throw new Failure('bad_body', 'The name of a field must not hold a backslash.')
   }
   return { bytes, json: json as Record<string, unknown> }
+}
+
+function refusePieces(bytes: Uint8Array, limit: number): void {
+  if (hasMorePieces(bytes, limit)) throw tooLarge(`is in more than ${limit} pieces (names, mappings, lists, texts, numbers)`, 'limits.body_pieces')
 }
 
 /**

@@ -120,13 +120,17 @@ export class DoorExchange implements Exchange {
   }
 
   body({ pool }: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {
-    const { body, endpoint, caller, fields, model } = this.#understood
+    const { body, endpoint, caller, fields, model, wishes } = this.#understood
     const name = engineModel(model, pool).model
     const cacheSalt = endpoint.salted ? saltOf(caller, fields) : null
     const { split } = pool
     // A client's own hand-over would name a prefill of somebody else's. NIXL's field is removed for every pool.
     const handOver = split.connector === 'response' && Object.hasOwn(body.json, split.responseField) ? split.responseField : null
-    const edit = handOver === null ? leg : { set: leg?.set ?? {}, remove: [...(leg?.remove ?? []), handOver] }
+    const wished = endpoint.salted && wishes.priority !== undefined
+    const edit = handOver === null && !wished ? leg : {
+      set: { ...(wished ? { priority: String(wishes.priority) } : {}), ...leg?.set },
+      remove: [...(leg?.remove ?? []), ...(handOver === null ? [] : [handOver])],
+    }
     // Every attempt has legs of its own: nothing to remember.
     if (edit !== undefined) {
       const includeUsage = this.hideUsage && !edit.remove.includes('stream_options')

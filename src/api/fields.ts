@@ -97,6 +97,7 @@ function at(root: unknown, path: readonly PropertyKey[]): unknown {
 function shown(value: unknown): string {
   if (Array.isArray(value)) return 'an array'
   if (typeof value === 'object' && value !== null) return 'an object'
-  const text = JSON.stringify(value) ?? 'missing'
+  // Of a long text no more than that is copied.
+  const text = JSON.stringify(typeof value === 'string' ? value.slice(0, 60) : value) ?? 'missing'
   return text.length > 60 ? `${text.slice(0, 57)}...` : text
 }

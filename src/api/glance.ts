@@ -1,7 +1,8 @@
 import type { ClusterGlance, Decision } from '../core/cluster/contract.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
 import type { Door } from './door.ts'
-import { gatewayView, poolView } from './pool-view.ts'
+import { gatewayView, poolViews } from './pool-view.ts'
+import { inTurns } from './turns.ts'
 import { toWire } from './wire.ts'
 
 /** What of the gateway is looked at. */
@@ -11,16 +12,19 @@ const DECISIONS = 60
 /** An object that does not answer in this time is shown as out of reach, and holds up nobody's view. */
 const ANSWER_MS = 5_000
 
+/** A view is sent again and again: five digits are more than an eye takes in, and a third less to send. */
+const brief = (value: number): number => (Number.isInteger(value) ? value : Number(value.toPrecision(5)))
+
 /** The whole fleet for the eye: pools as in `/v1/firstlight/fleet`, with the last TTFTs, and the last decisions of all. */
 export async function glance(door: Watched): Promise<unknown> {
-  const seen = await Promise.all(door.catalog.routes.map(async (route) => ({ route, glance: await glanceAt(door, route) })))
-  const decisions = seen.flatMap((pool) => pool.glance?.decisions ?? []).sort((a, b) => b.at - a.at)
-  return {
-    ...gatewayView(door),
-    at: door.ports.now(),
-    pools: seen.map((pool) => poolView(pool.route, pool.glance?.digest ?? null)),
-    decisions: decisions.slice(0, DECISIONS).map(summary),
-  }
+  const { ports, catalog } = door
+  let decisions: readonly Decision[] = []
+  const digests = await inTurns(ports.turn, catalog.routes, async (route) => {
+    const seen = await glanceAt(door, route)
+    if (seen !== null) decisions = [...decisions, ...seen.decisions].sort((a, b) => b.at - a.at).slice(0, DECISIONS)
+    return seen && seen.digest
+  })
+  return { ...gatewayView(door), at: ports.now(), pools: await poolViews(door, digests, brief), decisions: decisions.map(summary) }
 }
 
 async function glanceAt({ ports }: Watched, { cluster, pool }: PoolRoute): Promise<ClusterGlance | null> {
@@ -46,4 +50,4 @@ async function inTime<Answer>(answer: Promise<Answer>): Promise<Answer> {
 }
 
 /** A decision without its candidates: `/v1/firstlight/decisions/{id}` has them. */
-const summary = ({ candidates: _candidates, excluded, ...decision }: Decision): unknown => toWire({ ...decision, excluded: excluded.length })
+const summary = ({ candidates: _candidates, excluded, ...decision }: Decision): unknown => toWire({ ...decision, excluded: excluded.length }, brief)

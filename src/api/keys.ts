@@ -17,17 +17,18 @@ const ANYONE: Caller = { tenant: 'open', models: null, allowOverrides: true, cac
 
 const utf8 = new TextEncoder()
 
-async function digest(secret: string): Promise<Uint8Array> {
-  return new Uint8Array(await crypto.subtle.digest('SHA-256', utf8.encode(secret)))
+/** 64 hexadecimal digits, lower case. */
+export async function sha256(secret: string): Promise<string> {
+  const hash = await crypto.subtle.digest('SHA-256', utf8.encode(secret))
+  return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-const hashOf = async (secret: KeyConfig['secret']): Promise<Uint8Array> =>
-  typeof secret === 'string' ? digest(secret) : Uint8Array.from(secret.sha256.match(/../g)!, (byte) => parseInt(byte, 16))
+const hashOf = (secret: KeyConfig['secret']): string | Promise<string> => (typeof secret === 'string' ? sha256(secret) : secret.sha256)
 
 /** Takes as long for a near miss as for a far one. */
-function equal(a: Uint8Array, b: Uint8Array): boolean {
+function equal(a: string, b: string): boolean {
   let difference = a.length ^ b.length
-  for (let i = 0; i < a.length; i++) difference |= a[i]! ^ (b[i] ?? 0)
+  for (let i = 0; i < a.length; i++) difference |= a.charCodeAt(i) ^ b.charCodeAt(i)
   return difference === 0
 }
 
@@ -38,7 +39,7 @@ function equal(a: Uint8Array, b: Uint8Array): boolean {
 export class Keyring<Holder> {
   readonly #entries: readonly { readonly secret: KeyConfig['secret']; readonly holder: Holder }[]
   // Made at the first question: no crypto at a Worker's start, and no promise shared between requests.
-  #known: readonly { readonly hash: Uint8Array; readonly holder: Holder }[] | null = null
+  #known: readonly { readonly hash: string; readonly holder: Holder }[] | null = null
   readonly #seen = new Map<string, Holder>()
 
   constructor(entries: readonly { readonly secret: KeyConfig['secret']; readonly holder: Holder }[]) {
@@ -48,7 +49,7 @@ export class Keyring<Holder> {
   async find(secret: string): Promise<Holder | null> {
     const seen = this.#seen.get(secret)
     if (seen !== undefined) return seen
-    const hash = await digest(secret)
+    const hash = await sha256(secret)
     let found: Holder | null = null
     this.#known ??= await Promise.all(this.#entries.map(async ({ secret: known, holder }) => ({ hash: await hashOf(known), holder })))
     for (const known of this.#known) if (equal(known.hash, hash)) found = known.holder

@@ -24,9 +24,6 @@ const OBJECT_CALLS = 800
 const LOST_AFTER_MS = 10_000
 const RETRY_MS = 10_000
 
-/** A view is sent again and again: five digits are more than an eye takes in, and a third less to send. */
-const brief = (_key: string, value: unknown): unknown => (typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(5)) : value)
-
 interface Frame {
   readonly bytes: Uint8Array
   readonly seq: number
@@ -91,7 +88,7 @@ export class Live {
     if (isAsked || isFresh) return this.#frame === null || now - this.#takenAt > LOST_AFTER_MS ? null : { frame: this.#frame, taken: false }
     this.#askedAt = now
     try {
-      const json = JSON.stringify(await glance(this.#door), brief)
+      const json = JSON.stringify(await glance(this.#door))
       const seq = (this.#frame?.seq ?? 0) + 1
       this.#frame = { bytes: this.#utf8.encode(`id: ${seq}\nevent: view\ndata: ${json}\n\n`), seq }
       this.#takenAt = ports.now()

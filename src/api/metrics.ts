@@ -1,25 +1,39 @@
 /** `/metrics`: what the cluster objects and the reports say, as Prometheus reads it. The same on both runtimes. */
-import type { ClusterDigest } from '../core/cluster/contract.ts'
-import { groupName, type RollupGroup, Rollups } from '../core/reports/rollups.ts'
-import { EXPOSITION_TYPE, exposition } from '../telemetry/exposition.ts'
+import { countedUpTo, type CountedGroup, groupName, Rollups } from '../core/reports/rollups.ts'
+import type { Ports, Ttft } from '../ports.ts'
+import { type Exposed, EXPOSITION_TYPE, exposition, expositionParts, LIMITS_MS } from '../telemetry/exposition.ts'
 import type { OwnCounts } from '../telemetry/metrics.ts'
 import type { Door } from './door.ts'
 import { type Counted, countedByAll } from './fellows.ts'
 import type { Incoming } from './incoming.ts'
 import { keyOrAdmin } from './keys.ts'
+import { digestsOf } from './pool-view.ts'
 
 /** Handles `GET /metrics`. Needs `metrics.key` or the admin key, or nothing where only this machine can ask. */
 export function metricsHandler(door: Door): (incoming: Incoming) => Promise<Response> {
   const admit = keyOrAdmin(door.keeper, door.config.metrics.key)
   return async (incoming) => {
     await admit(incoming.request.headers)
-    const text = exposition(await exposed(door))
-    return new Response(text, { headers: { 'content-type': EXPOSITION_TYPE, 'cache-control': 'no-store', 'x-request-id': incoming.requestId } })
+    return new Response(textOf(await exposed(door), door.ports.turn), { headers: { 'content-type': EXPOSITION_TYPE, 'cache-control': 'no-store', 'x-request-id': incoming.requestId } })
   }
 }
 
-async function exposed(door: Door) {
-  const digests = await Promise.all(door.catalog.routes.map(({ cluster, pool }) => digestOf(door, cluster.id, pool.model)))
+/** In parts, each when there is room for it, where that keeps nobody else waiting: the text of 200 engines may have ten megabytes. */
+function textOf(all: Exposed, turn: Ports['turn']): string | ReadableStream<Uint8Array> {
+  if (import.meta.bare || turn === undefined) return exposition(all)
+  const parts = expositionParts(all)
+  const utf8 = new TextEncoder()
+  const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+    await turn()
+    const part = parts.next()
+    if (part.done === true) controller.close()
+    else controller.enqueue(utf8.encode(part.value))
+  }
+  return new ReadableStream({ pull }, { highWaterMark: 0 })
+}
+
+async function exposed(door: Door): Promise<Exposed> {
+  const digests = await digestsOf(door)
   const answered = digests.filter((digest) => digest !== null)
   const engines = answered.flatMap((digest) => digest.engines)
   // First: it brings what has ended into the rollups.
@@ -49,26 +63,15 @@ function totalsOf(pools: Counted['lookups']): OwnCounts['lookups'] {
   return sums
 }
 
-async function digestOf({ ports }: Door, cluster: string, pool: string): Promise<ClusterDigest | null> {
-  try {
-    return await ports.cluster(cluster, pool).digest()
-  } catch (error) {
-    ports.log.warn('digest failed', { cluster, pool, error })
-    return null
-  }
-}
-
 /** Names of engines, of today and of long ago: until there are more, all of them are shown. */
 const MANY_NAMES = 1_000
 const SILENT_MS = 86_400_000
 
 /** Of all shards, one group an engine. */
-async function rollupsOf({ ports }: Door): Promise<readonly RollupGroup[]> {
+async function rollupsOf({ ports }: Door): Promise<readonly CountedGroup[]> {
   if (ports.ttft === undefined) return []
   try {
-    const merged = new Rollups()
-    for (const group of await ports.ttft.rollups()) merged.merge(group)
-    const groups = merged.groups()
+    const groups = await (import.meta.bare || ports.ttft.counted === undefined ? merged(ports.ttft) : ports.ttft.counted(LIMITS_MS))
     if (groups.length <= MANY_NAMES) return groups
     const shownSince = ports.now() - SILENT_MS
     // Shown no more before they are forgotten: were one shard to forget earlier than another, what both count would fall.
@@ -80,4 +83,10 @@ async function rollupsOf({ ports }: Door): Promise<readonly RollupGroup[]> {
     ports.log.warn('rollups failed', { error })
     return []
   }
+}
+
+async function merged(ttft: Ttft): Promise<readonly CountedGroup[]> {
+  const all = new Rollups()
+  for (const group of await ttft.rollups()) all.merge(group)
+  return all.groups().map((group) => countedUpTo(group, LIMITS_MS))
 }

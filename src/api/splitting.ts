@@ -1,4 +1,4 @@
-/** What a body says about splitting its request between a prefill and a decode engine. */
+/** What a body says about how its prompt is computed: on another engine than its answer, and all of it anew. */
 import { isText } from '../core/tokens/text.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -15,11 +15,25 @@ export function severalAnswers(json: Json): string | null {
   return severalPrompts(json['prompt']) ? 'several prompts' : null
 }
 
+/**
+ * Are the prompt's own tokens to be scored? vLLM reads no cache then (`skip_reading_prefix_cache`). `echo` scores them where
+ * tokens of the answer are; a chat's always.
+ */
+export function computesAll(json: Json): boolean {
+  return json['prompt_logprobs'] != null || (isOn(json['echo']) && (json['logprobs'] ?? json['messages']) != null)
+}
+
 /** As engines read it: pydantic takes these for true. */
 const isOn = (value: unknown): boolean => value === true || value === 1 || (typeof value === 'string' && /^(?:1|t|true|y|yes|on)$/i.test(value))
 
+/** Answers made side by side: `n` of each prompt. */
+export function sequencesOf({ n, prompt }: Json): number {
+  const choices = Number(n)
+  return (Number.isSafeInteger(choices) && choices > 1 ? choices : 1) * (severalPrompts(prompt) ? prompt.length : 1)
+}
+
 /** A list of ids is one prompt, a list of texts or of lists is several. */
-function severalPrompts(prompt: unknown): boolean {
+function severalPrompts(prompt: unknown): prompt is readonly unknown[] {
   return Array.isArray(prompt) && prompt.length > 1 && typeof prompt[0] !== 'number'
 }
 

@@ -49,6 +49,7 @@ function statusOf({ status, result }: ExchangeEnd): number {
 function recordOf(exchange: Exchange, end: ExchangeEnd, { endedAt, path }: { readonly endedAt: number; readonly path: string }): RequestRecord {
   const { served } = end
   const pool = exchange.routes[0]!
+  const { encodeItems, sequences } = exchange.admission(pool)
   return {
     id: exchange.id,
     requestId: exchange.requestId,
@@ -69,7 +70,8 @@ function recordOf(exchange: Exchange, end: ExchangeEnd, { endedAt, path }: { rea
     stages: end.stages,
     predictedTtftMs: served?.predictedTtftMs ?? null,
     usage: end.usage,
-    textOnly: exchange.admission(pool).encodeItems === 0,
+    sequences,
+    textOnly: encodeItems === 0,
   }
 }
 

@@ -19,6 +19,8 @@ export interface ParseOptions {
   readonly defaultObserveShare: number
   /** This process opens `listen` itself, so loopback means private. Workers never do. */
   readonly listens: boolean
+  /** 64 hexadecimal digits, lower case. Absent, or the text itself: a key that is given both plainly and as its hash is not noticed. */
+  readonly sha256?: (text: string) => string
 }
 
 /** Maps a document that passed the schema, and collects what its secrets lack. */
@@ -35,15 +37,17 @@ export class Reader {
   config(document: ConfigDocument): Config {
     const { limits, ttft } = document
     const listen = parseAddress(document.listen)!
+    const admin = document.admin === undefined ? null : { secret: this.#secret(document.admin.secret, ['admin', 'secret']) }
+    const bridge = document.bridge === undefined ? null : { secret: this.#secret(document.bridge.secret, ['bridge', 'secret']) }
     return {
       version: document.version ?? this.#options.defaultVersion,
       listen,
       threads: document.workers,
-      keys: document.keys === undefined ? null : this.#keys(document.keys),
+      keys: document.keys === undefined ? null : this.#keys(document.keys, { admin, bridge }),
       open: document.open,
       loopback: this.#options.listens && isLoopback(listen.host),
-      admin: document.admin === undefined ? null : { secret: this.#secret(document.admin.secret, ['admin', 'secret']) },
-      bridge: document.bridge === undefined ? null : { secret: this.#secret(document.bridge.secret, ['bridge', 'secret']) },
+      admin,
+      bridge,
       clusters: document.clusters.map((cluster, index) => this.#cluster(cluster, ['clusters', index])),
       limits: {
         bodyBytes: limits.body_bytes,
@@ -81,16 +85,19 @@ export class Reader {
     return { file: record.file, maxBytes: record.max_bytes, files: record.files, salt: this.#optionalSecret(record.salt, ['record', 'salt'], HEADER_TEXT) }
   }
 
-  #keys(keys: NonNullable<ConfigDocument['keys']>): KeyConfig[] {
-    const owners = new Map<string, number>()
+  /** A client's key opens nothing else, and one client's only: `others` have secrets of their own. */
+  #keys(keys: NonNullable<ConfigDocument['keys']>, others: Readonly<Record<string, { readonly secret: string } | null>>): KeyConfig[] {
+    const hashOf = this.#options.sha256 ?? ((text) => text)
+    const owners = new Map(Object.entries(others).map(([name, one]) => [one && hashOf(one.secret), name]))
     return keys.map((key, index) => {
       const at: Path = ['keys', index]
       const { sha256 } = key.secret as Partial<Sha256>
       const secret = sha256 ?? this.#secret(key.secret as Secret, [...at, 'secret'])
-      const owner = owners.get(secret)
+      const hash = sha256 ?? hashOf(secret)
+      const owner = owners.get(hash)
       // '' was not resolved and has been reported.
-      if (owner !== undefined && secret !== '') this.findings.push({ path: [...at, 'secret'], rule: `is the secret of keys[${owner}] too` })
-      else owners.set(secret, index)
+      if (owner !== undefined && secret !== '') this.findings.push({ path: [...at, 'secret'], rule: `is the secret of ${owner} too` })
+      else owners.set(hash, `keys[${index}]`)
       return {
         name: key.name,
         secret: sha256 === undefined ? secret : { sha256 },

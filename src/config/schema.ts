@@ -27,7 +27,7 @@ const engine = strict({
   url: say(import.meta.bare || 'Base URL, without `/v1`.', baseUrl),
   role: say(import.meta.bare || 'What it may do.', otherwise(oneOf(['any', 'prefill', 'decode', 'encode']), 'any')),
   models: say(import.meta.bare || 'The model and adapters it serves, where it does not serve all of the pool’s.', z.optional(z.array(modelName).check(z.minLength(1)))),
-  labels: say(import.meta.bare || 'For people and metrics.', z.prefault(z.record(id, label), {})),
+  labels: say(import.meta.bare || 'For people: `firstlight check` shows them. Nothing else reads them.', z.prefault(z.record(id, label), {})),
   weight: say(import.meta.bare || 'Share of traffic relative to its siblings, for policies that weigh. 0: no new requests.', otherwise(decimal(0, 1000), 1)),
   key: say(import.meta.bare || 'Sent as `authorization: Bearer`; vLLM’s `--api-key`.', z.optional(secret)),
   headers: say(import.meta.bare || 'Sent on every request, e.g. access tokens of a tunnel.', z.prefault(z.record(headerName, secretText), {})),
@@ -151,7 +151,7 @@ const bridge = strict({
 
 const gatewayLimits = strict({
   body_bytes: say(import.meta.bare || 'Largest request body.', otherwise(whole(1024, 1_073_741_824), 33_554_432)),
-  body_pieces: say(import.meta.bare || 'Most lists, mappings and texts (names too) in a request body; sixteen numbers count as one. To read millions of them would hold up everybody else.', otherwise(whole(1024, 1_073_741_824), 500_000)),
+  body_pieces: say(import.meta.bare || 'What a request body may take to parse, in steps of about 0.1 µs: a text or a known name counts 3, a new name 12, a mapping 6 besides its names, a list 2, a token id about a third; the length of texts does not count. More would hold up everybody else.', otherwise(whole(1024, 1_073_741_824), 500_000)),
   heartbeat_ms: say(import.meta.bare || 'SSE comments to the client while an engine is silent for this long. 0: none.', otherwise(whole(0, 3_600_000), 15_000)),
   drain_ms: say(import.meta.bare || 'How long running streams may finish after SIGTERM.', otherwise(whole(0, 3_600_000), 25_000)),
   response_ids: say(import.meta.bare || 'Remembered owners of stored responses (`previous_response_id`).', otherwise(whole(0, 10_000_000), 10_000)),

@@ -1,5 +1,5 @@
 /** What was understood, for people: no secret in it; the defaults that matter spelled out, and everything that is not one. */
-import type { ClusterConfig, Config, EngineConfig, KeyConfig, LmcacheConfig, PoolSettings } from '../config.ts'
+import type { ClusterConfig, Config, EngineConfig, LmcacheConfig, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/cluster/contract.ts'
 import { ownEngines, reportsShareThePort } from './own-address.ts'
 import { addressText } from './values.ts'
@@ -133,8 +133,6 @@ function notes(config: Config): string[] {
   const found: string[] = []
   if (summariseAdmin(config) === 'nobody') found.push('without `admin`, nobody can drain engines or read decisions.')
   const silent = summariseAdmin(config) === 'nobody' && config.clusters.some(({ pools }) => pools.some(({ lmcache }) => lmcache?.registry === true && lmcache.token === null))
-  const both = config.admin === null ? undefined : config.keys?.find(({ secret }: KeyConfig) => secret === config.admin?.secret)
-  if (both !== undefined) found.push(`the key of ${both.name} is the admin key too: its holder may drain engines.`)
   for (const id of ownEngines(config)) found.push(`${id} is where this gateway listens itself: requests would go round and round.`)
   if (reportsShareThePort(config)) found.push('`ttft.listen` is the port of `listen` too: reports need one of their own.')
   if (silent) found.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')

@@ -147,9 +147,9 @@ export function headerOf(flat: readonly string[], name: string): string | null {
   return null
 }
 
-/** Always new: headers of a fetched response are immutable on some runtimes. */
-export function toHeaders(flat: readonly string[]): Headers {
-  const headers = new Headers()
-  for (let i = 0; i < flat.length; i += 2) headers.append(flat[i]!, flat[i + 1]!)
-  return headers
+/** For `fetch` and `Response`, which make `Headers` of their own of them: others made before would only be copied. */
+export function pairsOf(flat: readonly string[]): [string, string][] {
+  const pairs: [string, string][] = []
+  for (let i = 0; i < flat.length; i += 2) pairs.push([flat[i]!, flat[i + 1]!])
+  return pairs
 }

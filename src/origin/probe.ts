@@ -40,6 +40,14 @@ const SICK_EVERY_MS = 1_000
 /** Rounds come by a timer: what is due within this is due. */
 const EARLY_MS = 50
 
+/** Probes that begin in one turn: all the refusals of a fleet that is down would come in one, too, and hold up everybody else. */
+const AT_ONCE = 10
+
+interface Due {
+  readonly route: PoolRoute
+  readonly target: EngineTarget
+}
+
 /** Keeps the cluster objects told of their engines' health. Whoever owns a timer calls `round`. */
 export class FleetProbe {
   readonly #routes: readonly PoolRoute[]
@@ -56,7 +64,12 @@ export class FleetProbe {
 
   /** Probes the engines that are due: each once every `statsIntervalMs`, sick ones sooner. Never rejects. */
   async round(): Promise<void> {
-    await Promise.all(this.#routes.map((route) => this.#pool(route)))
+    const asked: Promise<void>[] = []
+    for (const { route, target } of this.#takeDue()) {
+      if (asked.length > 0 && asked.length % AT_ONCE === 0) await this.#ports.turn?.()
+      asked.push(this.#engine(route, target))
+    }
+    await Promise.all(asked)
   }
 
   /** A request failed on this engine: what it is worth is to be known by the next round. */
@@ -65,10 +78,19 @@ export class FleetProbe {
     if (this.#dueAt.get(key) !== Infinity) this.#dueAt.set(key, 0)
   }
 
-  async #pool(route: PoolRoute): Promise<void> {
+  /** Those that are due, and from now on being asked. */
+  #takeDue(): Due[] {
     const soon = this.#ports.now() + EARLY_MS
-    const due = [...route.targets.values()].filter((target) => (this.#dueAt.get(keyOf(route, target)) ?? 0) <= soon)
-    await Promise.all(due.map((target) => this.#engine(route, target)))
+    const due: Due[] = []
+    for (const route of this.#routes) {
+      for (const target of route.targets.values()) {
+        const key = keyOf(route, target)
+        if ((this.#dueAt.get(key) ?? 0) > soon) continue
+        this.#dueAt.set(key, Infinity)
+        due.push({ route, target })
+      }
+    }
+    return due
   }
 
   /** Told as soon as it is known: an engine that hangs must not hold back the news of the others. */
@@ -76,7 +98,6 @@ export class FleetProbe {
     const { cluster, pool } = route
     const key = keyOf(route, target)
     const startedAt = this.#ports.now()
-    this.#dueAt.set(key, Infinity)
     const signal = await this.#probe(target, () => this.#ports.now())
     const sick = signal.kind === 'probe' && !signal.healthy
     this.#dueAt.set(key, startedAt + (sick ? Math.min(SICK_EVERY_MS, pool.statsIntervalMs) : pool.statsIntervalMs))

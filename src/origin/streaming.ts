@@ -65,20 +65,28 @@ export class Streaming {
     return lastComment === true && observe && this.#answer.sse && this.#answer.status < 300
   }
 
+  get #observed(): boolean {
+    const { stream, observe, hideUsage } = this.#deal.exchange
+    return !stream || observe || hideUsage
+  }
+
+  get #endsWithDone(): boolean {
+    return DONE_ENDS.test(this.#deal.exchange.path)
+  }
+
   #reply(): Reply {
     const { exchange, placed } = this.#deal
     const { pool } = placed.route
-    const observe = !exchange.stream || exchange.observe || exchange.hideUsage
     return {
       scope: exchange.scope,
       status: this.#answer.status,
       headers: this.#headers(),
-      observe,
+      observe: this.#observed,
       hideUsage: exchange.hideUsage,
       heartbeatMs: exchange.heartbeatMs,
       idleMs: pool.limits.idleMs,
       nativeMs: pool.limits.nativeMs,
-      endsWithDone: DONE_ENDS.test(exchange.path),
+      endsWithDone: this.#endsWithDone,
       findResponseId: exchange.onServed !== undefined,
       eventStep: pool.blockTokens,
       onEvents: (events) => placed.booking.progress(Math.floor(events / pool.blockTokens)),
@@ -114,6 +122,11 @@ export class Streaming {
     placed.booking.firstToken(stages.snapshot())
   }
 
+  /** Where nobody reads any, what seems complete is: to doubt it would leave no way to trust an engine again. */
+  get #endUnseen(): boolean {
+    return this.#answer.sse && !this.#observed && this.#endsWithDone && this.#deal.placed.route.pool.observeShare > 0
+  }
+
   #served(): ExchangeEnd['served'] {
     const { route, placement, policy, predictedTtftMs } = this.#deal.placed
     return { cluster: route.cluster.id, pool: route.pool.model, engine: this.#engine.id, placement, policy, notes: this.#notes, predictedTtftMs }
@@ -125,7 +138,7 @@ export class Streaming {
     const result = resultOf(end, status)
     const failedEngine = end.failure === null && status < 300 ? null : this.#engine.id
     const usage = end.usage === null || this.#change === null ? end.usage : this.#change.usage(end.usage)
-    const ending = { result, failure: end.failure, failedEngine, status, usage, outputEvents: end.events, stages: stages.snapshot() }
+    const ending = { result, failure: end.failure, failedEngine, status, usage, outputEvents: end.events, stages: stages.snapshot(), ...(result === 'complete' && this.#endUnseen ? UNSEEN : {}) }
     const telling = placed.booking.release(ending)
     if (telling !== null) exchange.scope.background(telling)
     if (end.end === 'engine_cut') {
@@ -136,6 +149,8 @@ export class Streaming {
     if (status < 300) exchange.onServed?.({ cluster: placed.route.cluster.id, engine: placed.engine.id }, end.responseId ?? null)
   }
 }
+
+const UNSEEN = { endUnseen: true }
 
 const failureOf = ({ failure }: AttemptFailed): AttemptFailure => failure
 

@@ -68,8 +68,8 @@ export class KvCache {
 
   /** Leading blocks found in the cache, into `table`. The last token is always computed, so a full hit loses a block. */
   #match(sequence: Sequence): number {
-    if (!this.#prefixCaching) return 0
-    const { blocks } = sequence.spec
+    const { blocks, computesAll } = sequence.spec
+    if (!this.#prefixCaching || computesAll === true) return 0
     const most = Math.min(blocks.length >> 1, Math.floor((sequence.tokens - 1) / this.#blockTokens))
     let hits = 0
     while (hits < most) {

@@ -18,6 +18,8 @@ export interface SequenceSpec {
   readonly blocks: Uint32Array
   /** Needed where the engine publishes KV events. */
   readonly content?: SequenceContent
+  /** All of the prompt is computed, whatever is cached: its tokens are to be scored. */
+  readonly computesAll?: boolean
   /** The prompt's KV is fetched from another engine, where it is not cached here. */
   readonly remote?: boolean
   /** After the end, keep the blocks until `readByRemote` or the lease ends. */

@@ -1,14 +1,13 @@
 /** The Prometheus text format, version 0.0.4. https://prometheus.io/docs/instrumenting/exposition_formats/ */
-import type { ClusterDigest } from '../core/cluster/contract.ts'
-import type { RollupGroup } from '../core/reports/rollups.ts'
-import { countsUpTo } from '../core/reports/sketch.ts'
-import { BUCKETS_S, METRICS, NAMED_STAGES, type CountMetric, type DecisionMetric, type DurationMetric, type GatewayFacts, type Metric } from './metrics.ts'
+import type { ClusterDigest, EngineDigest } from '../core/cluster/contract.ts'
+import type { CountedGroup } from '../core/reports/rollups.ts'
+import { BUCKETS_S, METRICS, NAMED_STAGES, type CountMetric, type DecisionMetric, type DurationMetric, type EngineMetric, type GatewayFacts, type Metric, type StateMetric } from './metrics.ts'
 
 export interface Exposed {
   /** Of every pool that answered. */
   readonly digests: readonly ClusterDigest[]
-  /** Merged: one group an engine. */
-  readonly rollups: readonly RollupGroup[]
+  /** Merged: one group an engine. Counted up to `LIMITS_MS`. */
+  readonly rollups: readonly CountedGroup[]
   readonly gateway: GatewayFacts
 }
 
@@ -16,99 +15,108 @@ export const EXPOSITION_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 type Labels = Readonly<Record<string, string>>
 
+/** Enough that parts are few; written in well under a millisecond each. */
+const PART_LENGTH = 65_536
+
 /** Every metric of the table that has a sample. */
 export function exposition(exposed: Exposed): string {
-  const lines: string[] = []
+  return [...expositionParts(exposed)].join('')
+}
+
+/** The same in parts, each made when it is asked for. What they are made of must stay as it is until the last. */
+export function* expositionParts(exposed: Exposed): Generator<string> {
+  let part = ''
   for (const metric of METRICS) {
-    let isNamed = false
-    write(metric, exposed, (suffix, labels, value) => {
-      if (!isNamed) {
-        if (metric.help !== true) lines.push(`# HELP ${metric.name} ${escapeHelp(metric.help)}`)
-        lines.push(`# TYPE ${metric.name} ${metric.type}`)
-        isNamed = true
-      }
-      lines.push(`${metric.name}${suffix}${labels} ${value}`)
-    })
+    const { name, type, help } = metric
+    let head = `${help === true ? '' : `# HELP ${name} ${escapeHelp(help)}\n`}# TYPE ${name} ${type}\n`
+    for (const samples of samplesOf(metric, exposed)) {
+      if (samples === '') continue
+      part += head + samples
+      head = ''
+      if (part.length < PART_LENGTH) continue
+      yield part
+      part = ''
+    }
   }
-  return `${lines.join('\n')}\n`
+  yield part
 }
 
 /** `labels`: with their braces; '': none. */
-type Put = (suffix: string, labels: string, value: number) => void
+const line = (name: string, labels: string, value: number): string => `${name}${labels} ${value}\n`
 
-function write(metric: Metric, { digests, rollups, gateway }: Exposed, put: Put): void {
+/** The lines of one engine, or one pool, at a time; '': it has none. */
+function* samplesOf(metric: Metric, { digests, rollups, gateway }: Exposed): Generator<string> {
   switch (metric.from) {
-    case 'gateway': {
-      const value = metric.value(gateway)
-      return value === undefined ? undefined : put('', '', value)
-    }
+    case 'gateway':
+      yield lineOf(metric.name, '', metric.value(gateway))
+      return
     case 'gateway_counts':
-      for (const [name, count] of Object.entries(metric.counts(gateway) ?? {})) put('', labelled({ [metric.label]: name }), count)
+      for (const [name, count] of Object.entries(metric.counts(gateway) ?? {})) yield line(metric.name, labelled({ [metric.label]: name }), count)
       return
     case 'engine':
     case 'state':
-      for (const digest of digests) writeEngines(metric, digest, put)
+      for (const { cluster, pool, engines } of digests) {
+        for (const engine of engines) yield linesOfEngine(metric, { model: pool, cluster, engine: engine.id }, engine)
+      }
       return
     case 'decision':
-      for (const digest of digests) writeDecisions(metric, digest, put)
+      for (const digest of digests) yield linesOfDecisions(metric, digest)
       return
     case 'count':
-      for (const group of rollups) writeCounts(metric, group, put)
+      for (const group of rollups) yield linesOfCounts(metric, group)
       return
     case 'duration':
-      for (const group of rollups) writeDurations(metric, group, put)
+      for (const group of rollups) yield linesOfDurations(metric, group)
   }
 }
 
-function writeEngines(metric: Extract<Metric, { from: 'engine' | 'state' }>, { cluster, pool, engines }: ClusterDigest, put: Put): void {
-  for (const engine of engines) {
-    const labels = { model: pool, cluster, engine: engine.id }
-    if (metric.from === 'state') {
-      const now = metric.value(engine)
-      for (const state of metric.states) put('', labelled({ ...labels, [metric.label]: state }), state === now ? 1 : 0)
-      continue
-    }
-    const value = metric.value(engine)
-    if (value !== null && value !== undefined) put('', labelled(labels), value)
+/** '': the value is not known. */
+const lineOf = (name: string, labels: string, value: number | null | undefined): string => (value === null || value === undefined ? '' : line(name, labels, value))
+
+function linesOfEngine(metric: EngineMetric | StateMetric, labels: Labels, engine: EngineDigest): string {
+  if (metric.from === 'engine') {
+    return lineOf(metric.name, labelled(labels), metric.value(engine))
   }
+  const now = metric.value(engine)
+  return metric.states.map((state) => line(metric.name, labelled({ ...labels, [metric.label]: state }), state === now ? 1 : 0)).join('')
 }
 
-function writeDecisions({ labels, counts, sum = ({ count }) => count }: DecisionMetric, { cluster, pool, decisions = [] }: ClusterDigest, put: Put): void {
-  const sums = new Map<string, { readonly labels: Labels; count: number }>()
+function linesOfDecisions({ name, labels, counts, sum = ({ count }) => count }: DecisionMetric, { cluster, pool, decisions = [] }: ClusterDigest): string {
+  const sums = new Map<string, number>()
   for (const decision of decisions) {
     if (!counts(decision)) continue
-    const of = Object.fromEntries(labels.map((label) => [label === 'refused' ? 'reason' : label, String(decision[label])]))
-    const key = JSON.stringify(of)
-    const known = sums.get(key)
-    if (known === undefined) sums.set(key, { labels: { model: pool, cluster, ...of }, count: sum(decision) })
-    else known.count += sum(decision)
+    const of = labelled({ model: pool, cluster, ...Object.fromEntries(labels.map((label) => [label === 'refused' ? 'reason' : label, String(decision[label])])) })
+    sums.set(of, (sums.get(of) ?? 0) + sum(decision))
   }
-  for (const { labels: found, count } of sums.values()) put('', labelled(found), count)
+  return [...sums].map(([of, count]) => line(name, of, count)).join('')
 }
 
-function writeCounts({ count, label }: CountMetric, group: RollupGroup, put: Put): void {
-  const { model, cluster, engine, counts } = group
-  for (const [name, amount] of Object.entries(counts)) {
+function linesOfCounts({ name, count, label }: CountMetric, { model, cluster, engine, counts }: CountedGroup): string {
+  let lines = ''
+  for (const [counted, amount] of Object.entries(counts)) {
     if (label === undefined) {
-      if (name === count) put('', labelled({ model, cluster, engine }), amount)
-    } else if (name.startsWith(`${count}:`)) put('', labelled({ model, cluster, engine, [label]: name.slice(count.length + 1) }), amount)
+      if (counted === count) lines += line(name, labelled({ model, cluster, engine }), amount)
+    } else if (counted.startsWith(`${count}:`)) lines += line(name, labelled({ model, cluster, engine, [label]: counted.slice(count.length + 1) }), amount)
   }
+  return lines
 }
 
-const LIMITS_MS = [...BUCKETS_S.map((limitS) => limitS * 1000), Infinity]
+/** The limits of the buckets. */
+export const LIMITS_MS = [...BUCKETS_S.map((limitS) => limitS * 1000), Infinity]
 const LE = [...BUCKETS_S, '+Inf'].map((limit) => `,le="${limit}"}`)
 
 /** Most of the text by far: what all buckets of a series have in common is put together once. */
-function writeDurations({ stage }: DurationMetric, { model, cluster, engine, sketches }: RollupGroup, put: Put): void {
-  for (const [name, data] of Object.entries(sketches)) {
-    if (stage === null ? NAMED_STAGES.has(name) : name !== stage) continue
-    const own = labelled(stage === null ? { model, cluster, engine, stage: name } : { gen_ai_request_model: model, cluster, engine })
-    const open = own.slice(0, -1)
-    const counts = countsUpTo(data, LIMITS_MS)
-    for (const [at, count] of counts.entries()) put('_bucket', open + LE[at], count)
-    put('_sum', own, data.sum / 1000)
-    put('_count', own, counts.at(-1)!)
+function linesOfDurations({ name, stage }: DurationMetric, { model, cluster, engine, stages, rows }: CountedGroup): string {
+  let lines = ''
+  for (const [at, timed] of stages.entries()) {
+    if (stage === null ? NAMED_STAGES.has(timed) : timed !== stage) continue
+    const own = labelled(stage === null ? { model, cluster, engine, stage: timed } : { gen_ai_request_model: model, cluster, engine })
+    const bucket = `${name}_bucket${own.slice(0, -1)}`
+    const row = at * (LE.length + 1)
+    for (const [index, le] of LE.entries()) lines += line(bucket, le, rows[row + index]!)
+    lines += line(`${name}_sum`, own, rows[row + LE.length]! / 1000) + line(`${name}_count`, own, rows[row + LE.length - 1]!)
   }
+  return lines
 }
 
 const labelled = (labels: Labels): string => `{${Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`).join(',')}}`

@@ -18,9 +18,7 @@ const SPANS_DELAY_MS = 2_000
 export class Telemetry {
   readonly #records: Outbox<RequestRecord> | null
   readonly #traced: Outbox<Traced> | null
-  /** Is anybody to be told of traces? */
-  readonly traces: boolean
-  readonly sample: number
+  #exported: TracesConfig
   /** Requests refused at the door, by reason. */
   readonly refusals: Partial<Record<FailureReason, number>> = {}
 
@@ -32,9 +30,22 @@ export class Telemetry {
       ttft === undefined
         ? null
         : new Outbox({ name: 'reports', delayMs: ttft.batchMs, now, log, send: (records, seq) => ttft.flush({ source, epoch, seq, records }) })
-    this.#traced = post === undefined || traces.endpoint === null ? null : new Outbox({ name: 'traces', delayMs: SPANS_DELAY_MS, now, log, send: exporter(post, traces, source) })
-    this.traces = this.#traced !== null
-    this.sample = traces.sample
+    this.#exported = traces
+    this.#traced = post === undefined ? null : new Outbox({ name: 'traces', delayMs: SPANS_DELAY_MS, now, log, send: (traced) => send(post, this.#exported, { traced, source }) })
+  }
+
+  /** From now on so; what waits goes there, too. */
+  export(traces: TracesConfig): void {
+    this.#exported = traces
+  }
+
+  /** Is anybody to be told of traces? */
+  get traces(): boolean {
+    return this.#traced !== null && this.#exported.endpoint !== null
+  }
+
+  get sample(): number {
+    return this.#exported.sample
   }
 
   ended(record: RequestRecord, trace: Trace | null, scope: Pick<RequestScope, 'background'>): void {
@@ -61,13 +72,10 @@ export class Telemetry {
   }
 }
 
-function exporter(post: NonNullable<Ports['post']>, traces: TracesConfig, source: string) {
-  const url = tracesUrl(traces.endpoint!)
-  const headers = { ...traces.headers, 'content-type': 'application/json' }
-  return async (traced: readonly Traced[]): Promise<void> => {
-    const status = await post(url, headers, JSON.stringify(exportBody(traced, { service: traces.service, instance: source })))
-    if (status < 300) return
-    // All but 429 and 5xx: the collector will never take it (OTLP/HTTP, "Failures").
-    throw new (status >= 500 || status === 429 ? Error : Unwanted)(`the collector answered ${status}`)
-  }
+async function send(post: NonNullable<Ports['post']>, { endpoint, headers, service }: TracesConfig, { traced, source }: { readonly traced: readonly Traced[]; readonly source: string }): Promise<void> {
+  if (endpoint === null) throw new Unwanted('traces are off')
+  const status = await post(tracesUrl(endpoint), { ...headers, 'content-type': 'application/json' }, JSON.stringify(exportBody(traced, { service, instance: source })))
+  if (status < 300) return
+  // All but 429 and 5xx: the collector will never take it (OTLP/HTTP, "Failures").
+  throw new (status >= 500 || status === 429 ? Error : Unwanted)(`the collector answered ${status}`)
 }

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { Catalog } from '../../src/api/catalog.ts'
 import { Incoming } from '../../src/api/incoming.ts'
 import { Live, type LiveOptions } from '../../src/api/live.ts'
+import type { EngineDigest } from '../../src/core/cluster/contract.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { AssetFiles } from '../../src/ports.ts'
@@ -106,8 +107,12 @@ describe('/v1/firstlight/live', () => {
   it('sends five digits of a number, and whole ones as they are', async () => {
     const { open, door } = watch()
     door.startedAt = 1_795_271_106_911
-    door.config = { ...door.config, version: 1 / 3 }
-    expect((await follow(open()).next())?.view).toMatchObject({ started_at: 1_795_271_106_911, config_version: 0.33333 })
+    const { cluster } = door.ports
+    const measured = { id: 'a', ttftMs: 1000 / 3, activeBlocks: 1_234_567 } as EngineDigest
+    door.ports.cluster = (...name) => ({ ...cluster(...name), digest: async () => ({ ...(await cluster(...name).digest()), engines: [measured] }) })
+    const view = (await follow(open()).next())?.view
+    expect(view).toMatchObject({ started_at: 1_795_271_106_911 })
+    expect(view?.pools[0]?.['engines']).toEqual([{ id: 'a', ttft_ms: 333.33, active_blocks: 1_234_567 }])
   })
 
   it('takes one view for all who watch', async () => {

@@ -121,6 +121,19 @@ describe('what an engine gets', () => {
     expect(last(world.sent).body).toBe('{"model":"poet"}')
   })
 
+  it('carries the priority that was wished for, where engines read one, in place of the client’s own', async () => {
+    const { world, post } = open()
+    const reached = async (path: string, body: string, headers: Readonly<Record<string, string>> = {}) => {
+      expect((await post(path, body, headers)).status).toBe(200)
+      return last(world.sent).body
+    }
+    const wish = { 'x-firstlight-options': '{"priority":-2}' }
+    expect(await reached(chat, '{"model":"qwen","firstlight":{"priority":3},"a":1}')).toBe('{"priority":3,"model":"Qwen/Qwen3-8B","a":1}')
+    expect(await reached('/v1/embeddings', '{"model":"qwen","input":"x","priority":7}', wish)).toBe('{"model":"Qwen/Qwen3-8B","input":"x","priority":-2}')
+    expect(await reached('/tokenize', '{"model":"qwen","prompt":"x"}', wish)).toBe('{"model":"Qwen/Qwen3-8B","prompt":"x"}')
+    expect(await reached(chat, '{"model":"qwen","priority":7}')).toBe('{"model":"Qwen/Qwen3-8B","priority":7}')
+  })
+
   it('goes to the next engine when the first one fails, with the same bytes', async () => {
     const { world, post } = open()
     world.answer = (request) => (request.target.id === 'a' ? { status: 500 } : { body: '{}' })
@@ -142,6 +155,9 @@ describe('what the cluster is told', () => {
     ['the priority', '{"model":"qwen","priority":3}', {}, { priority: 3 }],
     ['the expected output', '{"model":"qwen","firstlight":{"expected_output_tokens":9}}', {}, { expectedOutputTokens: 9 }],
     ['why it cannot be split', '{"model":"qwen","n":2}', {}, { unsplittable: 'n is more than 1' }],
+    ['that all of its prompt is computed', '{"model":"qwen","prompt_logprobs":0}', {}, { computesAll: true }],
+    ['how many answers it asks for', '{"model":"qwen","n":3}', {}, { sequences: 3 }],
+    ['that caches count', '{"model":"qwen","logprobs":5}', {}, { computesAll: false }],
     ['how long the prompt is', '{"model":"qwen","messages":[{"role":"user","content":"' + 'x'.repeat(4000) + '"}]}', {}, { tokenSource: 'bytes', tenant: 'open', version: 1, configVersion: 7 }],
   ]
   it.each(cases)('is %s', async (_name, body, headers, expected) => {

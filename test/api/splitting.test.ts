@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { quarterOfCharacters, severalAnswers } from '../../src/api/splitting.ts'
+import { computesAll, quarterOfCharacters, sequencesOf, severalAnswers } from '../../src/api/splitting.ts'
 
 describe('a request that cannot be split', () => {
   it.each([
@@ -40,4 +40,29 @@ describe('a quarter of the characters', () => {
   ])('of %s', (_name, json, tokens) => {
     expect(quarterOfCharacters(json)).toBe(tokens)
   })
+})
+
+describe('a prompt that is computed whole, whatever is cached', () => {
+  it.each([{ prompt_logprobs: 0 }, { prompt_logprobs: 5 }, { echo: true, logprobs: 0 }, { echo: 'yes', logprobs: 1, prompt_logprobs: null }, { echo: true, messages: [] }])('is %j', (json) => {
+    expect(computesAll(json)).toBe(true)
+  })
+
+  it.each([{}, { prompt_logprobs: null }, { logprobs: 5 }, { echo: true }, { echo: true, logprobs: null }, { echo: false, logprobs: 5 }, { echo: false, messages: [] }])('is not %j', (json) => {
+    expect(computesAll(json)).toBe(false)
+  })
+})
+
+it.each([
+  [1, {}],
+  [1, { n: null, prompt: 'a' }],
+  [4, { n: 4 }],
+  [4, { n: '4' }],
+  [1, { n: 'many' }],
+  [1, { n: -3 }],
+  [1, { n: 1.5 }],
+  [3, { prompt: ['a', 'b', 'c'] }],
+  [6, { prompt: [[1], [2], [3]], n: 2 }],
+  [2, { prompt: [1, 2, 3], n: 2 }],
+])('%d answers are made side by side of %j', (sequences, json) => {
+  expect(sequencesOf(json)).toBe(sequences)
 })

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { makePolicy, policyKinds } from '../../src/core/routing/policies/index.ts'
 import { ConfigError, parseConfig, parseConfigText, type ParseOptions, type Problem } from '../../src/config/parse.ts'
@@ -257,6 +258,24 @@ describe('a secret', () => {
   it('belongs to one key only', () => {
     expect(only(document({ keys: [{ name: 'a', secret: 's' }, { name: 'b', secret: 's' }] }))[0]).toBe('keys[1].secret')
     expect(only(document({ keys: [{ name: 'a', secret: { sha256: HASH } }, { name: 'b', secret: { sha256: HASH } }] }))).toEqual(['keys[1].secret', null, 'is the secret of keys[0] too'])
+  })
+
+  it('belongs to one key only, also where it is given once plainly and once as its hash', () => {
+    const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
+    const plain = { name: 'a', secret: 's' }
+    const hashed = { name: 'b', secret: { sha256: sha256('s') } }
+    const found = (changes: object, env = {}) => problems(document(changes), env, { ...node, sha256 }).map(({ path, value, rule }) => [path, value, rule])
+    expect(found({ keys: [plain, hashed] })).toEqual([['keys[1].secret', null, 'is the secret of keys[0] too']])
+    expect(found({ keys: [hashed, { ...plain, secret: { env: 'S' } }] }, { S: 's' })).toEqual([['keys[1].secret', null, 'is the secret of keys[0] too']])
+    for (const key of [plain, hashed]) {
+      expect(found({ keys: [key], admin: { secret: 's' } })).toEqual([['keys[0].secret', null, 'is the secret of admin too']])
+      expect(found({ keys: [key], bridge: { secret: 's' } })).toEqual([['keys[0].secret', null, 'is the secret of bridge too']])
+    }
+    expect(() => parseConfig(document({ keys: [plain, { ...hashed, secret: { sha256: sha256('t') } }], admin: { secret: 'boss' }, bridge: { secret: 'boss' } }), {}, { ...node, sha256 })).not.toThrow()
+  })
+
+  it('that is not set is no one else’s', () => {
+    expect(problems(document({ keys: [{ name: 'a', secret: { env: 'A' } }, { name: 'b', secret: { env: 'B' } }], admin: { secret: { env: 'C' } } })).map(({ path }) => path)).toEqual(['admin.secret.env', 'keys[0].secret.env', 'keys[1].secret.env'])
   })
 
   it('of a client may be written as its hash', () => {

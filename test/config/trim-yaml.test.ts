@@ -5,7 +5,7 @@ import { build } from 'esbuild'
 import { expect, it } from 'vitest'
 
 const script = new URL('../../scripts/trim-yaml.mjs', import.meta.url).href
-const { trimmable } = (await import(/* @vite-ignore */ script)) as { trimmable: (module: string) => string }
+const { pictureless, trimmable } = (await import(/* @vite-ignore */ script)) as Record<'pictureless' | 'trimmable', (module: string) => string>
 const own = readFileSync(fileURLToPath(import.meta.resolve('js-yaml')), 'utf8')
 
 it('what a bundler may leave out of js-yaml changes nothing of what it says', async () => {
@@ -26,4 +26,21 @@ it('a reader of the core schema is bundled without the writer', async () => {
   }
   expect(await bundle(own)).toContain('DUMP_SCHEMA')
   expect(await bundle(trimmable(own))).not.toContain('DUMP_SCHEMA')
+})
+
+it('a fault is told by the same words at the same place without its picture', async () => {
+  const trimmed = (await import(/* @vite-ignore */ `data:text/javascript,${encodeURIComponent(pictureless(trimmable(own)))}`)) as typeof yaml
+  for (const text of ['a: [1, 2', 'a: b: c', 'a: 1\n\tb: 2', '"\\q"', 'a: *b', '%YAML 9.9\n---\n']) {
+    const [before, after] = [yaml, trimmed].map((module) => {
+      try {
+        return module.load(text)
+      } catch (error) {
+        const { reason, mark } = error as yaml.YAMLException
+        return { reason, line: mark?.line, column: mark?.column, picture: mark?.snippet }
+      }
+    })
+    expect(before).toMatchObject({ picture: expect.any(String) })
+    expect(after).toEqual({ ...(before as object), picture: undefined })
+  }
+  expect(() => pictureless('')).toThrow('draws its pictures elsewhere')
 })

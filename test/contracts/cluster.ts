@@ -352,6 +352,27 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await circuits())['a']).toBe('open')
     })
 
+    it('opens a circuit after streams that were cut among others whose ends nobody saw, until one is seen to end', async () => {
+      const end = async (how: Parameters<typeof outcome>[0]) => {
+        const { lease } = await admit({ avoid: ['b'] })
+        await lease.firstToken({})
+        await lease.release(outcome(how))
+      }
+      const cut = { result: 'engine_failed', failure: 'reset' } as const
+      for (let index = 0; index < 2; index++) {
+        await end(cut)
+        await end({ endUnseen: true })
+      }
+      await end({})
+      for (let index = 0; index < 2; index++) {
+        await end(cut)
+        for (let unseen = 0; unseen < 9; unseen++) await end({ endUnseen: true })
+      }
+      expect((await circuits())['a']).toBe('closed')
+      await end(cut)
+      expect(await circuits()).toEqual({ a: 'open', b: 'closed' })
+    })
+
     it('takes a stream that goes on for no word of the engine that prefilled it', async () => {
       await restart({ engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })], split: { mode: 'always', thresholdTokens: 0, fallback: 'fail' } })
       const split = async () => {

@@ -119,6 +119,16 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect((await complete(prompt)).engine).toBe('engine-1')
     })
 
+    it('are not made for a prompt that is computed whole, whatever is cached', async () => {
+      const fake = await withCoordinator()
+      const prompt = ids(1100)
+      fake.store(MODEL_PATH, prompt, { instance: 'node-1' })
+      const { timing, decision } = await complete(prompt, { prompt_logprobs: 1 })
+      expect(timing).not.toContain('lookup')
+      expect(decision).toMatchObject({ policy: 'qps', fallback: { from: 'kv_aware' } })
+      expect((await complete(prompt)).engine).toBe('engine-1')
+    })
+
     it('learn the size of chunks from the answers', async () => {
       const fake = new FakeCoordinator(64)
       world = await open({ service: (request) => fake.fetch(request), pool: (url) => ({ policy: 'kv_aware', lmcache: { coordinator: url, budget_ms: AMPLE_MS } }) })

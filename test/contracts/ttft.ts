@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { readPartial, type ReportPartial } from '../../src/core/reports/partial.ts'
 import type { RecordBatch, RequestRecord } from '../../src/core/reports/record.ts'
-import { groupName, Rollups } from '../../src/core/reports/rollups.ts'
+import { countedUpTo, groupName, Rollups } from '../../src/core/reports/rollups.ts'
 import { countsUpTo } from '../../src/core/reports/sketch.ts'
 import type { Ttft } from '../../src/ports.ts'
 
@@ -114,6 +114,16 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       expect(await counted()).toEqual({ busy: [40, 3_000], kept: [40, 1_000] })
       await ttft.flush(batch(2, of('old', 4_000)))
       expect((await counted())['old']).toEqual([40, 4_000])
+    })
+
+    it('counts up to limits what its rollups hold, where it can', async () => {
+      await ttft.flush(batch(1, [record(), record({ stages: { ttft: 2_000 } }), record({ engine: 'b' })]))
+      const limits = [100, 1_000, Infinity]
+      const expected = (await totals(ttft)).map((group) => countedUpTo(group, limits))
+      if (ttft.counted !== undefined) expect(await ttft.counted(limits)).toEqual(expected)
+      const { stages, rows } = expected.find(({ engine }) => engine === 'a')!
+      const at = 4 * stages.indexOf('ttft')
+      expect([...rows.subarray(at, at + 4)]).toEqual([0, 1, 2, 2_300])
     })
 
     it('keeps reports through an eviction', async () => {

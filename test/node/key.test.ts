@@ -39,6 +39,16 @@ describe('firstlight key', () => {
     await gateway.close()
   })
 
+  it('prints a hash that is known for the key that stands in the same document', async () => {
+    const { out } = await firstlight('key', 'team-a')
+    const secret = out.split('\n')[0]!
+    const file = join(folder, 'twice.json')
+    writeFileSync(file, JSON.stringify({ ...snippets(out)[0], admin: { secret }, clusters: [cluster] }))
+    const { code, err } = await firstlight('check', file)
+    expect([code, err]).toEqual([1, expect.stringContaining('keys[0].secret: is the secret of admin too')])
+    expect(err).not.toContain(secret)
+  })
+
   it('writes a file that only its owner may read, also where it stood open to all', async () => {
     const file = join(folder, 'new.json')
     const { out } = await firstlight('key', 'b.2', '--json', file)

@@ -11,7 +11,7 @@ import { main } from '../../src/platform/node/cli.ts'
 import { promptOf } from '../../src/platform/node/load/prompt.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { type Admission, PAYLOAD_VERSION } from '../../src/core/cluster/contract.ts'
-import { recordingTo } from '../../src/platform/node/recorder.ts'
+import { Recording } from '../../src/platform/node/recorder.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { type RunningGateway, startGateway } from '../../src/platform/node/start-gateway.ts'
 import { traceFile } from '../../src/platform/node/trace-file.ts'
@@ -23,13 +23,13 @@ const log = openLog('silent')
 let fleet: RunningFleet
 let gateway: RunningGateway
 const recordTo = { maxBytes: 2 ** 20, files: 2, salt: null }
-let recording: NonNullable<ReturnType<typeof recordingTo>>
+let recording: Recording
 
 beforeAll(async () => {
   fleet = await startFleet({ engines: 2, profile: 'test', model: 'sim' })
   const engines = fleet.urls.map((url, index) => ({ id: `e${index}`, url }))
   const document = { listen: '127.0.0.1:0', clusters: [{ id: 'c', pools: [{ model: 'sim', block_tokens: 16, engines }] }] }
-  recording = recordingTo({ ...recordTo, file: at('recorded.jsonl') }, log)!
+  recording = new Recording({ ...recordTo, file: at('recorded.jsonl') }, log)
   gateway = await startGateway(parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), log, '.', recording.between)
 })
 
@@ -301,13 +301,38 @@ describe('a trace file', () => {
   })
 
   it('that cannot be written is said before the gateway starts', () => {
-    expect(() => recordingTo({ ...recordTo, file: at('no/such/folder.jsonl') }, log)).toThrow('cannot be written')
-    expect(recordingTo(null, log)).toBeNull()
+    expect(() => new Recording({ ...recordTo, file: at('no/such/folder.jsonl') }, log)).toThrow('cannot be written')
+  })
+
+  it('takes no line once it is closed, and the file beside it none of its lines', () => {
+    const closed = traceFile(at('closed.jsonl'), { maxBytes: 2 ** 20, files: 2, log })
+    closed.write(whole(1))
+    closed.close()
+    closed.write(whole(2))
+    const next = traceFile(at('next.jsonl'), { maxBytes: 2 ** 20, files: 2, log })
+    next.close()
+    expect(readFileSync(at('closed.jsonl'), 'utf8')).toBe(`${whole(1)}\n`)
+    expect(readFileSync(at('next.jsonl'), 'utf8')).toBe('')
+  })
+
+  it('goes on as it was where a change of it is taken back, and where nothing changes', () => {
+    const record = { ...recordTo, file: at('goes-on.jsonl') }
+    const one = new Recording(record, log)
+    const cluster = { configure: () => {} } as unknown as Parameters<typeof one.between>[0]
+    const isRecorded = () => one.between(cluster, { blockTokens: 16 } as Parameters<typeof one.between>[1]) !== cluster
+    one.adopt(null).undo()
+    expect(isRecorded()).toBe(true)
+    one.adopt({ ...record }).keep()
+    expect(() => one.adopt({ ...record, file: at('no/such/folder.jsonl') })).toThrow('cannot be written')
+    expect(isRecorded()).toBe(true)
+    one.adopt(null).keep()
+    expect(isRecorded()).toBe(false)
+    one.close()
   })
 
   it('of one salt names equal blocks alike, start after start, and of another or none does not', async () => {
     const idsOf = async (name: string, salt: string | null): Promise<string> => {
-      const started = recordingTo({ ...recordTo, file: at(name), salt }, log)!
+      const started = new Recording({ ...recordTo, file: at(name), salt }, log)
       const lease = { release: () => {} }
       const cluster = { configure: () => {}, admit: () => Promise.resolve({ lease }) } as unknown as Parameters<typeof started.between>[0]
       const between = started.between(cluster, { blockTokens: 16 } as Parameters<typeof started.between>[1])

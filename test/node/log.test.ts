@@ -29,6 +29,17 @@ describe('the log', () => {
   })
 })
 
+it('says more, or less, once it is told to', () => {
+  const lines: string[] = []
+  const log = openLog('warn', { write: (line) => void lines.push(line) })
+  for (const level of ['info', 'silent', 'debug'] as const) {
+    log.setLevel(level)
+    log.info(`at ${level}`)
+    expect(log.writes?.('info')).toBe(level !== 'silent')
+  }
+  expect(lines.map((line) => (JSON.parse(line) as { event: string }).event)).toEqual(['at info', 'at debug'])
+})
+
 describe('the log of a process', () => {
   const script = (body: string): string => `
 const { openLog } = await import(${JSON.stringify(new URL('../../src/platform/node/log.ts', import.meta.url).href)})

@@ -1,6 +1,8 @@
 /** A configuration that changes under a gateway that runs. */
 import { spawn, type ChildProcess } from 'node:child_process'
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -102,6 +104,51 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     await response.text()
   })
 
+  it('lets streams run at the end as long as it says now', async () => {
+    await begin(configOf([poolOf('m', 'a', one)], { limits: { drain_ms: 600_000 } }))
+    const stream = await chat(gateway.url, 'm')
+    const cut = stream.text().catch(() => 'cut')
+    await adopt(configOf([poolOf('m', 'a', one)], { limits: { drain_ms: 50 } }))
+    expect(await gateway.stop(new AbortController().signal)).toEqual({ cut: true })
+    expect(await cut).not.toContain('[DONE]')
+  })
+
+  it('exports traces and passes reports on to where it says now', async () => {
+    const heard: { url: string; body: string; key: string | undefined }[] = []
+    const sink = createServer((request, response) => {
+      let body = ''
+      request.setEncoding('utf8').on('data', (text: string) => (body += text))
+      request.on('end', () => {
+        heard.push({ url: request.url!, body, key: request.headers.authorization })
+        response.end('{}')
+      })
+    })
+    await new Promise<void>((resolve) => sink.listen(0, '127.0.0.1', resolve))
+    const url = `http://127.0.0.1:${(sink.address() as AddressInfo).port}`
+    const report = (id: string) => fetch(`${gateway.url}/ttft_report`, { method: 'POST', headers: { authorization: 'Bearer admin-key' }, body: JSON.stringify({ role: 'pd', request_id: id, prefill_queue_time_ms: 1 }) })
+    const ask = async () => {
+      const response = await chat(gateway.url, 'm')
+      await expect.poll(() => one.open.length).toBe(1)
+      one.finish()
+      await response.text()
+    }
+    try {
+      await begin(configOf([poolOf('m', 'a', one)], { ttft: { enabled: true } }))
+      await ask()
+      expect((await report('before')).status).toBe(200)
+      await adopt(configOf([poolOf('m', 'a', one)], { ttft: { enabled: true, relay: { url, token: 'pass' } }, traces: { endpoint: url, sample: 1, service: 'turned-on' } }))
+      await ask()
+      expect((await report('after')).status).toBe(200)
+      await expect.poll(() => heard.map((post) => post.url).sort(), { timeout: 10_000 }).toEqual(['/ttft_report', '/v1/traces'])
+      expect(heard.find((post) => post.url === '/v1/traces')!.body).toContain('turned-on')
+      expect(heard.find((post) => post.url === '/ttft_report')).toMatchObject({ body: expect.stringContaining('"after"'), key: 'Bearer pass' })
+      expect(heard.find((post) => post.url === '/ttft_report')!.body).not.toContain('"before"')
+    } finally {
+      sink.close()
+      sink.closeAllConnections()
+    }
+  })
+
   it('sends those who watch to the gateway that has it', async () => {
     await begin(configOf([poolOf('m', 'a', one)]))
     const live = await fetch(`${gateway.url}/v1/firstlight/live`, { headers: { authorization: 'Bearer admin-key' } })
@@ -115,10 +162,11 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
 describe('what a process takes of a new configuration', () => {
   it('is all but what it was started with, which it names', () => {
     const before = configOf([poolOf('m', 'a', one)])
-    const next = configOf([poolOf('m', 'b', other)], { listen: '0.0.0.0:9', log: { level: 'debug' }, limits: { body_bytes: 4096, drain_ms: 7 } })
+    const next = configOf([poolOf('m', 'b', other)], { listen: '0.0.0.0:9', workers: 3, log: { level: 'debug' }, limits: { body_bytes: 4096, drain_ms: 7, response_ids: 9 }, ttft: { enabled: true, listen: '127.0.0.1:9', token: 't', ttl_s: 3 } })
     const { config, late } = adoptable(before, next)
-    expect(late).toEqual(['listen', 'log', 'limits.drain_ms'])
-    expect(config).toMatchObject({ listen: before.listen, log: before.log, loopback: true, version: 2, limits: { bodyBytes: 4096, drainMs: before.limits.drainMs } })
+    expect(late).toEqual(['listen', 'workers', 'ttft.enabled', 'ttft.listen', 'limits.response_ids'])
+    expect(config).toMatchObject({ listen: before.listen, threads: before.threads, log: next.log, loopback: true, version: 2, limits: { bodyBytes: 4096, drainMs: 7, responseIds: before.limits.responseIds } })
+    expect(config.ttft).toEqual({ ...next.ttft, enabled: false, listen: null })
     expect(config.clusters).toEqual(next.clusters)
   })
 
@@ -136,9 +184,9 @@ describe('firstlight serve', () => {
   let said: string
   afterEach(() => void child.kill('SIGKILL'))
 
-  const write = (pools: readonly Pool[] | 'nonsense'): void => {
+  const write = (pools: readonly Pool[] | 'nonsense', more: object = {}): void => {
     // As configuration is put in place: whole, under its name.
-    writeFileSync(`${file}.new`, pools === 'nonsense' ? '{"clusters": 3}' : JSON.stringify(document(pools)))
+    writeFileSync(`${file}.new`, pools === 'nonsense' ? '{"clusters": 3}' : JSON.stringify(document(pools, more)))
     renameSync(`${file}.new`, file)
   }
   const line = (event: string, nth = 1): Record<string, unknown> | undefined =>
@@ -169,6 +217,37 @@ describe('firstlight serve', () => {
     await heard('configuration_adopted')
     expect((await chat(url, 'new')).status).toBe(200)
     expect((await chat(url, 'old')).status).toBe(404)
+  })
+
+  it('records from when it is told to until it is told not to, and says more or less, without a restart', async () => {
+    const pools = [poolOf('m', 'a', one)]
+    write(pools)
+    const url = await serve()
+    const ask = async () => {
+      const response = await chat(url, 'm')
+      await expect.poll(() => one.open.length).toBe(1)
+      one.finish()
+      await response.text()
+    }
+    const reload = async (more: object, event: string, nth: number) => {
+      write(pools, more)
+      child.kill('SIGUSR2')
+      return heard(event, nth)
+    }
+    await ask()
+    expect((await reload({ record: { file: 'no/such/folder.jsonl' } }, 'configuration_refused', 1))['why']).toContain('cannot be written')
+    expect(await reload({ record: { file: 'traffic.jsonl' }, log: { level: 'debug' }, workers: 2 }, 'configuration_adopted', 1)).toMatchObject({ level: 'warn', needs_restart: ['workers'] })
+    await ask()
+    await fetch(`${url}/health`)
+    await expect.poll(() => said).toContain('"path":"/health"')
+    await reload({}, 'configuration_adopted', 2)
+    await ask()
+    const recordedLines = readFileSync(join(folder, 'traffic.jsonl'), 'utf8').trim().split('\n')
+    expect(recordedLines).toHaveLength(1)
+    expect(existsSync(join(folder, 'no'))).toBe(false)
+    child.kill('SIGTERM')
+    await heard('stopped')
+    expect(readFileSync(join(folder, 'traffic.jsonl'), 'utf8').trim().split('\n')).toEqual(recordedLines)
   })
 
   it('does so with --watch whenever the file is another', async () => {

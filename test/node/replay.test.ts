@@ -52,6 +52,21 @@ describe('firstlight replay', () => {
     expect(await rowsOf('2')).not.toEqual(first)
   })
 
+  it('says how far seeds lie apart, where there are several', async () => {
+    const trace = writeTrace('apart.jsonl')
+    const rowOf = async (seeds: string) => {
+      const { out } = await firstlight('replay', '--trace', trace, '--policies', 'random', '--seeds', seeds, '--json', at('apart.json'))
+      const { rows } = JSON.parse(readFileSync(at('apart.json'), 'utf8')) as { rows: { ttft_mean_ms: number; ttft_mean_sd_ms?: number }[] }
+      return { ...rows[0]!, out }
+    }
+    const [one, two, both] = [await rowOf('1'), await rowOf('2'), await rowOf('1,2')]
+    expect([one.ttft_mean_sd_ms, one.out.includes('±')]).toEqual([undefined, false])
+    expect(both.out).toContain('±')
+    // Of two values the sample standard deviation is their distance over the root of two.
+    expect(both.ttft_mean_sd_ms).toBeGreaterThan(0)
+    expect(both.ttft_mean_sd_ms).toBeCloseTo(Math.abs(one.ttft_mean_ms - two.ttft_mean_ms) / Math.SQRT2, 2)
+  })
+
   it('takes engines, network and profile from a configuration', async () => {
     writeFileSync(at('fleet.yaml'), 'clusters:\n  - id: one\n    pools:\n      - model: m\n        block_tokens: 64\n        engines:\n          - { id: a, url: "http://a", profile: h100-8b, rtt_ms: 500 }\n          - { id: b, url: "http://b", key: { env: NOT_SET } }\n')
     const { code, err } = await firstlight('replay', '--trace', writeTrace('c.jsonl'), '--config', at('fleet.yaml'), '--policies', 'predicted', '--json', at('c.json'))

@@ -79,6 +79,30 @@ describe('a request that engines take turns to fail', () => {
   })
 })
 
+describe('the end of a stream', () => {
+  const told = async (changes: Parameters<World['exchange']>[1], meeting: Meeting = { status: 200 }, observeShare = 0.1) => {
+    const world = new World({ 'c-a': [meeting] })
+    const { pool, ...route } = world.route('c', ['c-a'])
+    await forward(world.exchange([{ ...route, pool: { ...pool, observeShare } }], changes), world.ports, world.digests)
+    await world.settled()
+    return world.books[0]!.outcomes.map(({ result, endUnseen }) => [result, endUnseen])
+  }
+
+  it('is said to be unseen where nobody read it and others are read', async () => {
+    expect(await told({ observe: false })).toEqual([['complete', true]])
+    expect(await told({ observe: true })).toEqual([['complete', undefined]])
+    expect(await told({ observe: false, hideUsage: true })).toEqual([['complete', undefined]])
+    expect(await told({ observe: false }, { status: 200, end: 'engine_cut' })).toEqual([['engine_failed', undefined]])
+  })
+
+  it('is taken for what it seems where nobody reads any, and where nothing is to be read', async () => {
+    expect(await told({ observe: false }, { status: 200 }, 0)).toEqual([['complete', undefined]])
+    expect(await told({ observe: false, path: '/v1/messages' })).toEqual([['complete', undefined]])
+    expect(await told({ observe: false, stream: false }, { status: 200, sse: false })).toEqual([['complete', undefined]])
+    expect(await told({ observe: false }, { status: 400, sse: false })).toEqual([['engine_refused', undefined]])
+  })
+})
+
 describe('a request that nobody can answer', () => {
   const broken: Meeting = { status: 500 }
   const said = async (world: World, routes: ReturnType<World['route']>[], changes = {}) => {

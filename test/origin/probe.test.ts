@@ -6,7 +6,7 @@ import { OriginError, type Cluster, type OriginAnswer, type OriginRequest, type 
 
 type Answers = Readonly<Record<string, { readonly status: number; readonly body?: string } | 'refuses'>>
 
-/** A fleet of two engines whose answers a test sets, and a clock it moves. */
+/** A fleet of two engines (or those named) whose answers a test sets, and a clock it moves. */
 class Bench {
   now = 0
   answers: Answers = {}
@@ -15,8 +15,11 @@ class Bench {
   readonly fleet: FleetProbe
   readonly route: PoolRoute
 
-  constructor() {
-    const targets = new Map(['a', 'b'].map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
+  /** Questions that were asked by each turn that others were given. */
+  readonly byTurn: number[] = []
+
+  constructor(engines: readonly string[] = ['a', 'b']) {
+    const targets = new Map(engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
     this.route = { cluster: { id: 'c' }, pool: { model: 'm', statsIntervalMs: 10_000 }, targets } as unknown as PoolRoute
     const ports: Ports = {
       cluster: () => ({ observe: async (signals: readonly EngineSignal[]) => void this.told.push(...signals) }) as Partial<Cluster> as Cluster,
@@ -24,6 +27,7 @@ class Bench {
       now: () => this.now,
       random: () => 0,
       newId: () => '',
+      turn: async () => void this.byTurn.push(this.asked.length),
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     }
     this.fleet = new FleetProbe([this.route], ports)
@@ -63,6 +67,18 @@ describe('probes of a fleet', () => {
     expect((await bench.round()).told).toEqual({ a: true, b: true })
     bench.now = 2_000
     expect((await bench.round()).asked).toEqual([])
+  })
+
+  it('begin a few at a time: the refusals of a whole fleet are spread over turns', async () => {
+    const engines = Array.from({ length: 35 }, (_, i) => `e${i}`)
+    const bench = new Bench(engines)
+    bench.answers = Object.fromEntries(engines.map((id) => [`${id}/health`, 'refuses']))
+    const first = bench.round()
+    // One that begins meanwhile asks nobody again.
+    await bench.fleet.round()
+    expect(Object.keys((await first).told)).toHaveLength(35)
+    expect(bench.asked).toHaveLength(35)
+    expect(bench.byTurn).toEqual([10, 20, 30])
   })
 
   it('ask an engine that failed a request by the next round', async () => {

@@ -58,6 +58,20 @@ describe('a fleet on ports', () => {
     expect(next.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(told - 32)
   })
 
+  it('computes all of a prompt whose tokens are to be scored, and finds it cached afterwards', async () => {
+    const { urls } = await start()
+    const cachedOf = async (path: string, body: object) => ((await (await ask(urls[0]!, body, { path })).json()) as Chat).usage.prompt_tokens_details.cached_tokens
+    const messages = [{ role: 'user', content: 'x'.repeat(300) }]
+    expect(await cachedOf('/v1/chat/completions', { messages, prompt_logprobs: 1 })).toBe(0)
+    expect(await cachedOf('/v1/chat/completions', { messages })).toBeGreaterThan(32)
+    expect(await cachedOf('/v1/chat/completions', { messages, prompt_logprobs: 1 })).toBe(0)
+    expect(await cachedOf('/v1/chat/completions', { messages, echo: true })).toBe(0)
+    const prompt = { messages: undefined, prompt: 'y'.repeat(300) }
+    await cachedOf('/v1/completions', prompt)
+    expect(await cachedOf('/v1/completions', { ...prompt, echo: true, logprobs: 1 })).toBe(0)
+    expect(await cachedOf('/v1/completions', { ...prompt, echo: true })).toBeGreaterThan(32)
+  })
+
   it('calls the tool that is forced, with arguments of its schema', async () => {
     const { urls } = await start()
     const parameters = { type: 'object', properties: { city: { type: 'string' }, days: { type: 'integer' } } }

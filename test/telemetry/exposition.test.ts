@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ClusterDigest, EngineDigest } from '../../src/core/cluster/contract.ts'
-import { Rollups } from '../../src/core/reports/rollups.ts'
-import { exposition } from '../../src/telemetry/exposition.ts'
+import { countedUpTo, Rollups } from '../../src/core/reports/rollups.ts'
+import { exposition, LIMITS_MS } from '../../src/telemetry/exposition.ts'
 import { METRICS } from '../../src/telemetry/metrics.ts'
 import { record } from '../contracts/ttft.ts'
 import { parseExposition } from './parse-exposition.ts'
@@ -33,7 +33,7 @@ const rollupsOf = (records: readonly ReturnType<typeof record>[]) => {
   const rollups = new Rollups()
   for (const one of records) rollups.record(one)
   rollups.stages(record(), { prefill_compute: 80 })
-  return rollups.groups()
+  return rollups.groups().map((group) => countedUpTo(group, LIMITS_MS))
 }
 
 describe('the text of /metrics', () => {

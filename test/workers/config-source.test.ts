@@ -74,4 +74,19 @@ describe('the configuration of a Worker', () => {
     expect(clusterOf(await source.current(env, () => {}))).toBe('ok')
     errors.mockRestore()
   })
+
+  it('is wrong when a key is given twice, once as its hash, or is the admin key too', async () => {
+    const errors = vi.spyOn(console, 'error').mockImplementation(() => {})
+    const HASH_OF_S = '043a718774c572bd8a25adbeb1bfcd5c0256ae11cecf9f9c3f925d0e52beaf89'
+    const problemOf = async (more: object) => {
+      const { open: _, ...closed } = JSON.parse(documentOf('c')) as Record<string, unknown>
+      return clusterOf(await new ConfigSource(() => 0).current({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...closed, ...more }) }, () => {}))
+    }
+    const plain = { name: 'a', secret: 's' }
+    const hashed = { name: 'b', secret: { sha256: HASH_OF_S } }
+    expect(await problemOf({ keys: [plain, hashed] })).toMatch(/keys\[1\]\.secret: is the secret of keys\[0\] too/)
+    expect(await problemOf({ keys: [hashed], admin: { secret: 's' } })).toMatch(/keys\[0\]\.secret: is the secret of admin too/)
+    expect(await problemOf({ keys: [hashed], admin: { secret: 'boss' } })).toBe('c')
+    errors.mockRestore()
+  })
 })

@@ -16,13 +16,13 @@ export interface ToldDecision {
   readonly split?: { readonly taken: boolean; readonly why: string }
 }
 
-/** By the header of an answer. Decisions are kept by the object that made them; it may take a moment. */
+/** By the header of an answer that has ended. Decisions are kept by the object that made them, and hear of the end a moment later. */
 export async function decisionOf(gateway: RunningGateway, header: unknown): Promise<ToldDecision> {
   const id = String(header).split(';')[0]!
   let decision: ToldDecision | null = null
   await until(async () => {
     decision = await asAdmin<ToldDecision>(gateway, `/v1/firstlight/decisions/${id}`).catch(() => null)
-    return decision !== null
+    return (decision?.actual ?? null) !== null
   }, 'the decision', { limitMs: 3000 })
   return decision!
 }

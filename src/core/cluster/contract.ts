@@ -120,6 +120,10 @@ export interface Admission {
   readonly unsplittable: string | null
   /** Prompt length as a split's `threshold` counts it; absent: `promptTokens`. */
   readonly splitTokens?: number
+  /** The engine computes all of the prompt, whatever it has cached: its tokens are to be scored. Absent: it does not. */
+  readonly computesAll?: boolean
+  /** Answers it makes side by side: choices of each of its prompts. Absent: one. */
+  readonly sequences?: number
   /** Multimodal items to encode. */
   readonly encodeItems: number
   /** 0 for the first attempt; later ones draw on the retry budget. */
@@ -245,6 +249,8 @@ export interface Outcome {
   /** `data:` events seen; the fallback for output length when no usage came. 0 on native requests. */
   readonly outputEvents: number
   readonly stages: StageTimes
+  /** Nobody read how its stream ended, where others of the pool are read: it may have been cut, however cleanly. Absent: taken for what it seems. */
+  readonly endUnseen?: boolean
 }
 
 /** A booking's end of which nothing is known but how it ended. */

@@ -42,7 +42,7 @@ export class EngineBook {
   kind: EngineKind
   readonly queue = new PrefillQueue(
     (sample) => this.learner.learn(sample),
-    (at) => this.unseenFrom(at),
+    (at, { sequences }) => this.unseenFrom(at, sequences),
   )
   readonly learner: LawLearner
   readonly decode = new DecodeLearner()
@@ -161,14 +161,14 @@ export class EngineBook {
     return this.#unseen > 0
   }
 
-  unseenFrom(firstTokenAt: number): void {
-    this.#unseen += 1
-    this.#unseenSince += firstTokenAt
+  /** @param sequences answers that have begun */
+  unseenFrom(firstTokenAt: number, sequences = 1): void {
+    this.#unseen += sequences
+    this.#unseenSince += sequences * firstTokenAt
   }
 
-  seen(firstTokenAt: number): void {
-    this.#unseen -= 1
-    this.#unseenSince -= firstTokenAt
+  seen(firstTokenAt: number, sequences = 1): void {
+    this.unseenFrom(firstTokenAt, -sequences)
   }
 
   /** Blocks of output that unread streams are believed to have produced. */

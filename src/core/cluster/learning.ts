@@ -36,7 +36,7 @@ export function learn(request: RequestBook, admission: Admission, outcome: Outco
       leg.stretch?.tell(null, leg.engine.spec.rttMs / 1000)
       continue
     }
-    const actual = learnCache(leg, outcome, { now, index, blockTokens: tokensOfBlock(admission, context.blockTokens), promptBlocks: admission.blocks.length >> 1 })
+    const actual = learnCache(leg, outcome, { now, index, judges: !admission.computesAll, blockTokens: tokensOfBlock(admission, context.blockTokens), promptBlocks: admission.blocks.length >> 1 })
     learnPace(leg, admission, { outcome, actual, now })
     learnDecode(leg, request, outcome, context)
   }
@@ -44,10 +44,12 @@ export function learn(request: RequestBook, admission: Admission, outcome: Outco
 
 interface CacheContext extends LearningContext {
   readonly promptBlocks: number
+  /** Does what was cached tell of what is kept? */
+  readonly judges: boolean
 }
 
 /** Returns the tokens that were cached; null when the engine did not say. */
-function learnCache(leg: LegBook, outcome: Outcome, { now, index, blockTokens, promptBlocks }: CacheContext): number | null {
+function learnCache(leg: LegBook, outcome: Outcome, { now, index, blockTokens, promptBlocks, judges }: CacheContext): number | null {
   // A split's answer comes from its decode engine, which reports what it was sent, not what it had: the prefill leg's own
   // answer tells.
   const usage = leg.part === 'whole' && outcome.result === 'complete' ? outcome.usage : leg.usage
@@ -55,7 +57,7 @@ function learnCache(leg: LegBook, outcome: Outcome, { now, index, blockTokens, p
   const { book, believed } = leg
   const said = book.feedback.actualOf(usage.cachedTokens)
   const actualTokens = said === null ? null : Math.min(said, usage.promptTokens)
-  if (actualTokens === null || !book.caches(leg.engine.spec)) return actualTokens
+  if (actualTokens === null || !judges || !book.caches(leg.engine.spec)) return actualTokens
   const inIndex = believed.indexBlocks * blockTokens
   const predictedTokens = Math.max(believed.cached.total, inIndex - (inIndex % book.engineBlockTokens))
   const uncertainTokens = Math.min(predictedTokens, believed.uncertainTokens)
@@ -99,6 +101,6 @@ function learnDecode(leg: LegBook, request: RequestBook, outcome: Outcome, { now
   const seconds = (now - request.firstTokenAt) / 1000
   for (const learner of [leg.book.decode, leg.book.kind.decode]) {
     const expectedTokenS = tokenSeconds(learner.law(blockTokens), request.running, 0)
-    learner.learn(seconds, outcome.usage.completionTokens - 1, { expectedTokenS, now })
+    learner.learn(seconds, outcome.usage.completionTokens / (request.sequences ?? 1) - 1, { expectedTokenS, now })
   }
 }

@@ -18,6 +18,8 @@ export interface Prefill {
   readonly seconds: number
   /** Will its first token be seen, or does its answer come as a whole? Absent: not known. */
   readonly shows?: boolean | undefined
+  /** Answers that begin with it. Absent: one. */
+  readonly sequences?: number | undefined
 }
 
 /** A booked prefill without a first token. Made by `add`; ended once, by `firstToken` or `abandon`. */
@@ -72,14 +74,14 @@ export class PrefillQueue {
   #lastFirstTokenAt = 0
   #booked = 0
   readonly #teach: Teach
-  readonly #presumed: (at: number) => void
+  readonly #presumed: (at: number, prefill: Prefill) => void
   #stretch: PrefillStretch
 
   /**
    * @param teach told how long prompts took, once that is known.
    * @param presumed told when one that shows no first token is taken for prefilled: from then on it produces output.
    */
-  constructor(teach: Teach, presumed: (at: number) => void = () => {}) {
+  constructor(teach: Teach, presumed: (at: number, prefill: Prefill) => void = () => {}) {
     this.#teach = teach
     this.#presumed = presumed
     this.#stretch = new PrefillStretch({ at: 0, from: 0, atBooking: true }, teach)
@@ -101,7 +103,7 @@ export class PrefillQueue {
     if (!silent.counts) return
     this.#uncount(silent, now)
     silent.presumedAt = now
-    this.#presumed(now)
+    this.#presumed(now, silent)
   }
 
   /** Prompts without a first token. */
@@ -145,6 +147,7 @@ export class PrefillQueue {
       work: prefill.work,
       seconds: prefill.seconds,
       shows: prefill.shows,
+      sequences: prefill.sequences,
       bookedAt: now,
       micros,
       order: this.#booked,

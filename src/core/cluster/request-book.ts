@@ -45,6 +45,8 @@ export interface Belief {
 /** A booking in the routing books. */
 export interface RequestBook {
   readonly legs: readonly LegBook[]
+  /** Answers made side by side; undefined: one. */
+  readonly sequences: number | undefined
   firstTokenAt: number | null
   /** Has its output been reported? Until then it is estimated. */
   seen: boolean
@@ -55,6 +57,6 @@ export interface RequestBook {
 /** Its output need not be estimated from when its prefill was taken for done. */
 export function endPresumed({ queued, book }: LegBook): void {
   if (queued === null || queued.presumedAt === null) return
-  book.seen(queued.presumedAt)
+  book.seen(queued.presumedAt, queued.sequences)
   queued.presumedAt = null
 }

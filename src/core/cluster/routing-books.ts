@@ -12,7 +12,7 @@ import { engineDigestOf, LEARNED_VERSION, learnedOf, readLearned, relearn } from
 import { prefillWork } from './prefill-work.ts'
 import { PrefixIndex } from './prefix-index.ts'
 import { endPresumed, type LegBook, type RequestBook } from './request-book.ts'
-import { RoutingReading, shares, type Sources, tokensOfBlock } from './routing-reading.ts'
+import { RoutingReading, type Sources, tokensOfBlock } from './routing-reading.ts'
 
 /** So short that most of the time to the answer was its prefill. */
 const SHORT_ANSWER_TOKENS = 16
@@ -90,7 +90,7 @@ export class RoutingBooks implements Books {
     const decode = booking.legs.length < 2 ? undefined : booking.legs.find(({ part }) => part === 'decode')
     const handOverMs = decode === undefined ? 0 : this.#book(decode.engine).handOver.expectedMs(booking.admission.promptTokens)
     const legs = booking.legs.filter(({ part }) => part !== 'encode').map((leg) => this.#bookLeg(leg, booking.admission, { reading, isRecalled, handOverMs, now }))
-    this.#requests.set(booking.key, { legs, firstTokenAt: null, seen: false, running: 0 })
+    this.#requests.set(booking.key, { legs, sequences: booking.admission.sequences, firstTokenAt: null, seen: false, running: 0 })
     const { admission } = booking
     this.#active.saw(tokensOfBlock(admission, this.#blockTokens) / this.#blockTokens, admission.blocks.length >> 1)
     if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.book)
@@ -118,7 +118,7 @@ export class RoutingBooks implements Books {
       else {
         endPresumed(leg)
         if (leg.part === 'decode' && stages.first_byte !== undefined) leg.book.handOver.learn(booking.admission.promptTokens, stages.first_byte)
-        leg.book.unseenFrom(now)
+        leg.book.unseenFrom(now, request.sequences)
         request.running = leg.book.requests
       }
     }
@@ -220,9 +220,10 @@ export class RoutingBooks implements Books {
       seconds: queueSeconds(book.law(now), size),
       // A prefill leg's own answer tells of its end.
       shows: part === 'prefill' || admission.streams,
+      sequences: admission.sequences,
     }
     const queued = prefills ? book.queue.add(prefill, now) : null
-    const live = this.#active.add(book.number, reading.shape, part !== 'decode' && shares(book, engine))
+    const live = this.#active.add(book.number, reading.shape, part !== 'decode' && reading.shares(engine))
     book.requests += 1
     if (admission.adapter !== null) book.adapters.begin(admission.adapter)
     return { engine, book, part, isRecalled, live, queued, believed, stretch: null, blurred: false, prefillMs: null, usage: null }
@@ -243,11 +244,13 @@ export class RoutingBooks implements Books {
 
   /** An answer that is no stream shows no first token; a short one ended soon after it. */
   #endUnstreamed(request: RequestBook, { result, usage }: Outcome, now: number): void {
-    if (result !== 'complete' || usage === null || usage.completionTokens > SHORT_ANSWER_TOKENS) return
+    if (result !== 'complete' || usage === null) return
+    const tokens = usage.completionTokens / (request.sequences ?? 1)
+    if (tokens > SHORT_ANSWER_TOKENS) return
     for (const leg of request.legs) {
       const { queued, part, book } = leg
       if (queued === null || part !== 'whole') continue
-      const decodeS = Math.max(0, usage.completionTokens - 1) * tokenSeconds(book.decodeLaw(this.#blockTokens, now), book.requests, 0)
+      const decodeS = Math.max(0, tokens - 1) * tokenSeconds(book.decodeLaw(this.#blockTokens, now), book.requests, 0)
       leg.stretch = book.queue.firstToken(queued, now - decodeS * 1000)
     }
   }
@@ -256,7 +259,7 @@ export class RoutingBooks implements Books {
   #markSeen(request: RequestBook): void {
     if (request.seen || request.firstTokenAt === null) return
     request.seen = true
-    for (const { book, part } of request.legs) if (!endsAtFirstToken(part)) book.seen(request.firstTokenAt)
+    for (const { book, part } of request.legs) if (!endsAtFirstToken(part)) book.seen(request.firstTokenAt, request.sequences)
   }
 
   #sourcesOf(blockTokens: number): Sources {

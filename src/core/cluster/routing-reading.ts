@@ -54,7 +54,7 @@ export class RoutingReading implements Reading {
     this.#engines = engines
     this.#shape = shapeOf(admission.blocks, admission.promptTokens, sources.blockTokens)
     this.#blockTokens = tokensOfBlock(admission, sources.blockTokens)
-    this.#hints = admission.hints === null || admission.hints.length === 0 ? NO_HINTS : byEngine(admission.hints)
+    this.#hints = admission.hints === null || admission.hints.length === 0 || admission.computesAll ? NO_HINTS : byEngine(admission.hints)
   }
 
   fill(signal: Signal): void {
@@ -86,7 +86,12 @@ export class RoutingReading implements Reading {
   /** What of the index it is trusted with. */
   #creditedTokens(engine: EngineRef): number {
     const book = this.#sources.book(engine)
-    return shares(book, engine) && !book.feedback.silentMiss ? this.#indexTokens(book) : 0
+    return this.shares(engine) && !book.feedback.silentMiss ? this.#indexTokens(book) : 0
+  }
+
+  /** Would it share blocks with others on the engine? Decode engines get theirs by transfer, each its own. */
+  shares(engine: EngineRef): boolean {
+    return !this.#admission.computesAll && engine.spec.role !== 'decode' && this.#sources.book(engine).caches(engine.spec)
   }
 
   /** What the index says, whether it is trusted or not. */
@@ -110,7 +115,7 @@ export class RoutingReading implements Reading {
       const engine = engines[at]!
       const { seat } = engine
       const book = of(engine)
-      seat.newActiveBlocks = active.newBlocks(book.number, this.#shape, shares(book, engine))
+      seat.newActiveBlocks = active.newBlocks(book.number, this.#shape, this.shares(engine))
       seat.slowTokens = looked ? this.cached(engine) : NO_SLOW_TOKENS
       seat.lookupTokens = hints === null ? NaN : this.#cached(engine, 0).total
       if (promptTokens === 0) seat.cachedTokens = 0
@@ -148,6 +153,7 @@ export class RoutingReading implements Reading {
   }
 
   #indexTokens(book: EngineBook): number {
+    if (this.#admission.computesAll) return 0
     this.#match()
     return this.tokensOf(this.#sources.index.cached[book.number]!)
   }
@@ -194,11 +200,6 @@ export function tokensOfBlock({ tokenSource, promptTokens, blocks }: Pick<Admiss
   const count = blocks.length >> 1
   if (tokenSource !== 'bytes' || count === 0) return blockTokens
   return Math.min(promptTokens / count, Math.max(blockTokens, promptTokens / (count + 1)))
-}
-
-/** Does a request on the engine share blocks with others there? Decode engines get theirs by transfer, each its own. */
-export function shares(book: EngineBook, engine: EngineRef): boolean {
-  return engine.spec.role !== 'decode' && book.caches(engine.spec)
 }
 
 /** The longest match of each tier. Engines a lookup names and the pool does not know are simply never asked for. */

@@ -7,8 +7,10 @@ import type { Outcome } from './contract.ts'
  * is busy are no failures; an answer of any kind shows that the engine lives. Of several engines only the one that had the
  * last word is judged, unless all went well: the others may never have been asked.
  */
-export function verdictOn(engine: string, { placement, firstTokenSeen }: Pick<Booking, 'placement' | 'firstTokenSeen'>, { failure, failedEngine, result }: Outcome): Verdict {
+export function verdictOn(engine: string, { placement, firstTokenSeen }: Pick<Booking, 'placement' | 'firstTokenSeen'>, { failure, failedEngine, result, endUnseen }: Outcome): Verdict {
   const spoke = placement.kind === 'whole' || failedEngine === engine
+  // Else the streams nobody read would hide the cuts of those that are read.
+  if (result === 'complete' && endUnseen === true && (placement.kind === 'whole' || placement.decode === engine)) return 'begun'
   if (failure === null) return result === 'complete' || (result === 'engine_refused' && spoke) ? 'success' : 'unclear'
   if (!spoke) return 'unclear'
   if (failure === 'busy') return 'success'

@@ -29,6 +29,8 @@ export interface RequestRecord {
   readonly stages: StageTimes
   readonly predictedTtftMs: number | null
   readonly usage: Usage | null
+  /** Answers made side by side, whose tokens are counted together. Absent: one. */
+  readonly sequences?: number | undefined
   /** Nothing in it to encode: no report of an encoder is to be waited for. */
   readonly textOnly: boolean
 }

@@ -1,6 +1,6 @@
 /** Durations and counts per model, cluster and engine, for metrics: what adds up over time, replicas and regions. */
 import type { RequestRecord } from './record.ts'
-import { Sketch, type SketchData } from './sketch.ts'
+import { countsUpTo, Sketch, type SketchData } from './sketch.ts'
 
 /** Everything of one engine. Plain data. */
 export interface RollupGroup {
@@ -14,6 +14,13 @@ export interface RollupGroup {
   readonly counts: Readonly<Record<string, number>>
   /** When the last of its requests ended, ms since the epoch. Absent from what older objects have stored. */
   readonly at?: number
+}
+
+/** A group in fewer words, for who shows it: of a sketch of hundreds of buckets only what is shown of it. */
+export interface CountedGroup extends Omit<RollupGroup, 'sketches'> {
+  readonly stages: readonly string[]
+  /** A row for each stage: how many were at most as long as each limit, and then the sum of all, milliseconds. */
+  readonly rows: Float64Array
 }
 
 interface Group {
@@ -31,6 +38,13 @@ const OTHER = 'other'
 
 /** The name of a group: stored under it, forgotten by it. */
 export const groupName = ({ model, cluster, engine }: Pick<RollupGroup, 'model' | 'cluster' | 'engine'>): string => JSON.stringify([model, cluster, engine])
+
+/** `limitsMs` grow; the last has no end. */
+export function countedUpTo({ sketches, ...group }: RollupGroup, limitsMs: readonly number[]): CountedGroup {
+  const stages = Object.keys(sketches)
+  const rows = stages.flatMap((stage) => [...countsUpTo(sketches[stage]!, limitsMs), sketches[stage]!.sum])
+  return { ...group, stages, rows: Float64Array.from(rows) }
+}
 
 /** Whom an ended request is put down to, and when it ended. */
 type Whose = Pick<RequestRecord, 'model' | 'cluster' | 'engine' | 'receivedAt' | 'durationMs'>
@@ -55,9 +69,8 @@ export class Rollups {
       time(group, 'predicted_ttft', predictedTtftMs)
       time(group, 'ttft_error', Math.abs(stages.ttft - predictedTtftMs))
     }
-    if (usage !== null && stages.ttft !== undefined && usage.completionTokens > 1) {
-      time(group, 'output_token', Math.max(0, record.durationMs - stages.ttft) / (usage.completionTokens - 1))
-    }
+    const tokens = (usage?.completionTokens ?? 0) / (record.sequences ?? 1)
+    if (stages.ttft !== undefined && tokens > 1) time(group, 'output_token', Math.max(0, record.durationMs - stages.ttft) / (tokens - 1))
   }
 
   /** Stages that engines reported of a request. */

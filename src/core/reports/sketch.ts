@@ -32,6 +32,8 @@ export class Sketch {
   /** Counts of buckets `#first…`, counted from the shortest. */
   #first = 0
   #counts: number[] = []
+  /** Somebody was given `#counts` as they are. */
+  #given = false
 
   /** Ignores what is no duration. */
   add(value: number): void {
@@ -49,11 +51,15 @@ export class Sketch {
     }
   }
 
+  /** As it is now, whatever is added later. Costs nothing until then: a scrape asks thousands of sketches at once. */
   data(): SketchData {
-    return { zeros: this.#zeros, first: this.#first, counts: [...this.#counts], sum: this.#sum }
+    this.#given = true
+    return { zeros: this.#zeros, first: this.#first, counts: this.#counts, sum: this.#sum }
   }
 
   #put(bucket: number, count: number): void {
+    if (this.#given) this.#counts = [...this.#counts]
+    this.#given = false
     const counts = this.#counts
     if (counts.length === 0) this.#first = bucket
     if (bucket < this.#first) {

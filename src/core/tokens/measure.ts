@@ -6,6 +6,7 @@ import { chatPieces } from './chat-text.ts'
 import type { ChatPrompt } from './chat.ts'
 import { IdBuffer } from './id-buffer.ts'
 import { readPrompt, type Prompt, type PromptEndpoint } from './prompt.ts'
+import { isLonger } from './text.ts'
 import { Utf8Buffer, type EncodeUtf8 } from './utf8-buffer.ts'
 
 /** Renders a conversation the way the engine does. Throws where the model's template does. */
@@ -135,11 +136,12 @@ export class PromptMeter {
   }
 
   #exactly(request: PromptRequest, prompt: Exclude<Readable, { form: 'ids' }>, tokenizer: ExactTokenizer): Measured {
+    // Before a template puts all of it together, which takes as long again as reading it.
+    if (request.bodyBytes > MAX_EXACT_CHARS) refuseLonger(prompt.form === 'texts' ? prompt.texts : [prompt.messages, prompt.tools])
     const texts = prompt.form === 'texts' ? prompt.texts.map(String) : [this.#render(prompt)]
+    refuseLonger(texts)
     this.#ids.clear()
     const spans: number[] = []
-    const chars = texts.reduce((sum, text) => sum + text.length, 0)
-    if (chars > MAX_EXACT_CHARS) throw new Error(`the prompt has ${chars} characters, more than ${MAX_EXACT_CHARS}`)
     for (const text of texts) {
       spans.push(this.#ids.length)
       tokenizer.encode(text, prompt.addSpecial, this.#ids)
@@ -215,3 +217,7 @@ export class PromptMeter {
 
 /** The door's one call: what `meter` makes of a request's prompt. Never throws, never waits. */
 export const measurePrompt = (meter: PromptMeter, request: PromptRequest): PromptMeasure => meter.measure(request)
+
+function refuseLonger(texts: unknown): void {
+  if (isLonger(texts, MAX_EXACT_CHARS)) throw new Error(`the prompt has more than ${MAX_EXACT_CHARS} characters`)
+}

@@ -22,3 +22,19 @@ export class LongText {
 export type Text = string | LongText
 
 export const isText = (value: unknown): value is Text => typeof value === 'string' || value instanceof LongText
+
+/** A character (a UTF-16 unit) takes no more bytes of UTF-8. */
+const BYTES_A_CHARACTER = 3
+
+/** Are there surely more characters than `most` in the texts of a value, inner ones too? Nothing is decoded or put together for it. */
+export function isLonger(value: unknown, most: number): boolean {
+  const open = [value]
+  let length = 0
+  while (open.length > 0 && length <= most) {
+    const one = open.pop()
+    if (typeof one === 'string') length += one.length
+    else if (one instanceof LongText) length += Math.ceil(one.utf8.length / BYTES_A_CHARACTER)
+    else if (typeof one === 'object' && one !== null) for (const inner of Object.values(one)) open.push(inner)
+  }
+  return length > most
+}

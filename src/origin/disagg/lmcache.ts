@@ -35,7 +35,10 @@ export async function lmcacheLeg(deal: Deal, prefill: EngineTarget): Promise<Han
   const { exchange, ports, placed, stages } = deal
   const receiver = placed.route.pool.split.lmcache.receivers[placed.engine.id]
   if (receiver === undefined) throw new Error(`no lmcache receiver is configured for ${placed.engine.id}`)
-  const split: Split = { deal, prefill, receiver, json: edited(deal), transferId: ports.newId() }
+  const json = edited(deal)
+  // V8 may misread a name here that it read right at the door (`readJson`). Without it a leg had another model or no salt; the bytes are right.
+  if (Object.keys(json).some((name) => name.includes('\\'))) return { last: wholeLeg(deal, ['handover=misread']) }
+  const split: Split = { deal, prefill, receiver, json, transferId: ports.newId() }
   const startedAt = ports.now()
   const ids = await promptIds(split)
   if (!Array.isArray(ids)) return ids as HandOver

@@ -1,12 +1,13 @@
 /** A new configuration for a process that runs. */
-import type { Config, LimitsConfig } from '../../config.ts'
+import type { Config, LimitsConfig, TtftConfig } from '../../config.ts'
 import { toPoolConfig } from '../../config/pool.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Ports } from '../../ports.ts'
 
 /** What a process does for as long as it runs as it was started, by its name in the document. */
-const FIXED = { listen: 'listen', threads: 'workers', log: 'log', ttft: 'ttft', traces: 'traces', record: 'record' } as const satisfies Partial<Record<keyof Config, string>>
-const FIXED_LIMITS = { drainMs: 'limits.drain_ms', responseIds: 'limits.response_ids' } as const satisfies Partial<Record<keyof LimitsConfig, string>>
+const FIXED = { listen: 'listen', threads: 'workers' } as const satisfies Partial<Record<keyof Config, string>>
+const FIXED_TTFT = { enabled: 'ttft.enabled', listen: 'ttft.listen' } as const satisfies Partial<Record<keyof TtftConfig, string>>
+const FIXED_LIMITS = { responseIds: 'limits.response_ids' } as const satisfies Partial<Record<keyof LimitsConfig, string>>
 
 export interface Adoptable {
   readonly config: Config
@@ -18,9 +19,10 @@ export interface Adoptable {
 export function adoptable(running: Config, next: Config): Adoptable {
   const { loopback } = running
   const limits = { ...next.limits, ...fixedOf(running.limits, FIXED_LIMITS) }
+  const ttft = { ...next.ttft, ...fixedOf(running.ttft, FIXED_TTFT) }
   return {
-    config: { ...next, ...fixedOf(running, FIXED), loopback, limits, version: Math.max(next.version, running.version + 1) },
-    late: [...otherwise(running, next, FIXED), ...otherwise(running.limits, next.limits, FIXED_LIMITS)],
+    config: { ...next, ...fixedOf(running, FIXED), loopback, limits, ttft, version: Math.max(next.version, running.version + 1) },
+    late: [...otherwise(running, next, FIXED), ...otherwise(running.ttft, next.ttft, FIXED_TTFT), ...otherwise(running.limits, next.limits, FIXED_LIMITS)],
   }
 }
 

@@ -5,6 +5,7 @@ import type { Config } from '../../config.ts'
 import { parseConfigText, type Env } from '../../config/parse.ts'
 import { UsageError } from './commands/command.ts'
 import { readInput } from './commands/files.ts'
+import { sha256 } from './sha256.ts'
 
 export const defaultFile = 'firstlight.yaml'
 export const configVariable = 'FIRSTLIGHT_CONFIG'
@@ -32,7 +33,7 @@ export function hasConfig(env: Env): boolean {
  */
 export function loadConfig(file: string | null, env: Env, secrets: Env = env): LoadedConfig {
   const { text, from, version, folder } = readText(file, env)
-  return { text, from, folder, config: parseConfigText(text, secrets, { defaultVersion: version, defaultObserveShare: 1, listens: true }) }
+  return { text, from, folder, config: parseConfigText(text, secrets, { defaultVersion: version, defaultObserveShare: 1, listens: true, sha256 }) }
 }
 
 const firstSteps = 'Copy examples/firstlight.yaml and name your engines in it, or try "firstlight demo" first.'

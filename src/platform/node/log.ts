@@ -6,8 +6,12 @@ import { standardOutput, type LogTarget } from './standard-output.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
+export interface NodeLog extends Log {
+  setLevel(level: LogConfig['level']): void
+}
+
 /** Writes to stdout, or to `target`; `base` stands in every line. */
-export function openLog(level: LogConfig['level'], target?: LogTarget, base: Fields | null = null): Log {
+export function openLog(level: LogConfig['level'], target?: LogTarget, base: Fields | null = null): NodeLog {
   const logger = pino(
     {
       level,
@@ -24,7 +28,10 @@ export function openLog(level: LogConfig['level'], target?: LogTarget, base: Fie
     (event: string, fields: Fields = {}): void => {
       if (logger.isLevelEnabled(name)) logger[name](printable(fields), event)
     }
-  return { writes: (name) => logger.isLevelEnabled(name), debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+  const setLevel = (next: LogConfig['level']): void => {
+    logger.level = next
+  }
+  return { writes: (name) => logger.isLevelEnabled(name), debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), setLevel }
 }
 
 /** What never stands in a log, whoever passes it: credentials, and what users wrote. */

@@ -9,6 +9,7 @@ import { memoryClusters } from './clusters.ts'
 import { socketOrigin } from './fast/origin.ts'
 import { parseLong } from './long-json.ts'
 import { steadyNow } from './steady-clock.ts'
+import { nextTurn } from './turn.ts'
 import { memoryTtft } from './ttft.ts'
 import { relayed } from './ttft-relay.ts'
 
@@ -30,7 +31,7 @@ const post: NonNullable<Ports['post']> = async (url, headers, body) => {
 
 /** What is the same whatever is configured, and wherever the books are. */
 export function machinePorts(log: Log) {
-  return { origin: socketOrigin({ now: steadyNow }), now: steadyNow, random: () => Math.random(), newId: () => randomUUID(), log, alarms: wheelAlarms, post, parseLong }
+  return { origin: socketOrigin({ now: steadyNow }), now: steadyNow, random: () => Math.random(), newId: () => randomUUID(), log, alarms: wheelAlarms, turn: nextTurn, post, parseLong }
 }
 
 /** Stands between the gateway and one of its clusters, e.g. to write down what passes. */
@@ -41,7 +42,7 @@ export function nodePorts(config: Config, log: Log, between?: Between): NodePort
   const clusters = memoryClusters({ source: (clusterId, pool) => sources.get(JSON.stringify([clusterId, pool])) ?? null, now: steadyNow })
   const machine = machinePorts(log)
   const kept = memoryTtft({ store: config.ttft.enabled ? config.ttft : null, now: steadyNow })
-  const { relay } = config.ttft
+  let { relay } = config.ttft
   return {
     ...machine,
     cluster(clusterId, pool) {
@@ -49,9 +50,11 @@ export function nodePorts(config: Config, log: Log, between?: Between): NodePort
       const source = sources.get(JSON.stringify([clusterId, pool]))
       return between === undefined || source === undefined ? cluster : between(cluster, source.pool)
     },
-    ttft: config.ttft.enabled && relay !== null ? relayed(kept, relay, { post, now: steadyNow, log }) : kept,
+    ttft: config.ttft.enabled ? relayed(kept, () => relay, { post, now: steadyNow, log }) : kept,
     adopt(next) {
       sources = sourcesOf(next)
+      relay = next.ttft.relay
+      kept.setLimits(next.ttft)
     },
     close() {
       clusters.close()

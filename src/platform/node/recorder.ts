@@ -7,20 +7,60 @@ import { UsageError } from './commands/command.ts'
 import type { Between } from './ports.ts'
 import { traceFile, type TraceFile } from './trace-file.ts'
 
-/** Recording as configured; null: not asked for. Throws a UsageError when the file cannot be written. */
-export function recordingTo(record: RecordConfig | null, log: Pick<Log, 'warn'>): { readonly between: Between; close(): void } | null {
-  if (record === null) return null
-  let file: TraceFile
-  try {
-    file = traceFile(record.file, { maxBytes: record.maxBytes, files: record.files, log })
-  } catch (error) {
-    throw new UsageError(`The recording cannot be written to ${record.file}: ${error instanceof Error ? error.message : String(error)}.`, 'Name a file in a folder that exists and may be written to.')
+interface Running {
+  readonly record: RecordConfig
+  readonly file: TraceFile
+  readonly salt: number
+}
+
+/** A change that may yet fail elsewhere: one of the two is called. */
+export interface RecordingChange {
+  keep(): void
+  undo(): void
+}
+
+/** What is recorded, as configured now. */
+export class Recording {
+  readonly #log: Pick<Log, 'warn'>
+  /** Secret, so that nobody can look a known prompt up in a recording. */
+  readonly #ownSalt = randomInt(2 ** 32)
+  #running: Running | null
+
+  /** `record` null: not asked for. Throws a UsageError when the file cannot be written. */
+  constructor(record: RecordConfig | null, log: Pick<Log, 'warn'>) {
+    this.#log = log
+    this.#running = this.#begun(record)
   }
-  // Secret, so that nobody can look a known prompt up in a recording.
-  const salt = record.salt === null ? randomInt(2 ** 32) : hashText(record.salt)
-  const write = (line: string): void => file.write(line)
-  return {
-    between: (cluster, { blockTokens }) => recorded(cluster, { salt, blockTokens, now: () => Date.now(), write }),
-    close: () => file.close(),
+
+  readonly between: Between = (cluster, { blockTokens }) => {
+    if (this.#running === null) return cluster
+    const { file, salt } = this.#running
+    return recorded(cluster, { salt, blockTokens, now: () => Date.now(), write: (line) => file.write(line) })
+  }
+
+  /** Requests that came before are recorded as before until `keep`. Throws as the constructor does, and nothing has changed. */
+  adopt(record: RecordConfig | null): RecordingChange {
+    const before = this.#running
+    if (JSON.stringify(record) === JSON.stringify(before?.record ?? null)) return { keep: () => undefined, undo: () => undefined }
+    const after = this.#begun(record)
+    this.#running = after
+    const undo = () => {
+      after?.file.close()
+      this.#running = before
+    }
+    return { keep: () => before?.file.close(), undo }
+  }
+
+  close(): void {
+    this.#running?.file.close()
+  }
+
+  #begun(record: RecordConfig | null): Running | null {
+    if (record === null) return null
+    try {
+      return { record, file: traceFile(record.file, { maxBytes: record.maxBytes, files: record.files, log: this.#log }), salt: record.salt === null ? this.#ownSalt : hashText(record.salt) }
+    } catch (error) {
+      throw new UsageError(`The recording cannot be written to ${record.file}: ${error instanceof Error ? error.message : String(error)}.`, 'Name a file in a folder that exists and may be written to.')
+    }
   }
 }

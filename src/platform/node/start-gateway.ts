@@ -82,7 +82,16 @@ export async function openGateway(config: Config, ports: Ports, { vocabularies, 
     })
   const gateway = new ChangingGateway(made(config, vocabularies))
   const reusePort = shared !== undefined
-  const listening = await listen(gateway, { ...config.listen, reusePort, drainMs: config.limits.drainMs, log })
+  let { drainMs } = config.limits
+  const listening = await listen(gateway, {
+    ...config.listen,
+    reusePort,
+    // Asked at the end: it may have changed by then.
+    get drainMs() {
+      return drainMs
+    },
+    log,
+  })
   const reports = await openReports(gateway, config, reusePort).catch(async (error: unknown) => {
     await listening.stop(AbortSignal.abort())
     throw error
@@ -91,7 +100,11 @@ export async function openGateway(config: Config, ports: Ports, { vocabularies, 
     url: listening.url,
     reports: reports?.address ?? null,
     answer: (question) => gateway.answer(question),
-    change: (next, opened) => gateway.change(made(next, opened, gateway.kept)),
+    change(next, opened) {
+      gateway.kept.telemetry.export(next.traces)
+      gateway.change(made(next, opened, gateway.kept))
+      drainMs = next.limits.drainMs
+    },
     async stop(now) {
       const drained = await listening.stop(now)
       await reports?.close()

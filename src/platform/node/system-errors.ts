@@ -5,7 +5,7 @@ export function explainSystemError(error: unknown): string | null {
   const place = address === undefined ? `port ${port}` : `${address}:${port}`
   switch (error.code) {
     case 'EADDRINUSE':
-      return `Something else listens on ${place} already. Stop it, or choose another port: --listen 127.0.0.1:0 takes a free one.`
+      return `Something else listens on ${place} already. Stop it, or choose another port: with --listen for the gateway (127.0.0.1:0 takes a free one), with ttft.listen for reports.`
     case 'EACCES':
       if (port === undefined) return `May not read or write ${path ?? 'a file'}. Check its permissions.`
       return `Not allowed to listen on ${place}: ports below 1024 need privileges. Choose a higher one with --listen.`

@@ -9,6 +9,7 @@ const MOST_WAITING = 10_000
 const STALE_MS = 10_000
 
 export interface TraceFile {
+  /** Without effect once it is closed: requests that began before may end after. */
   write(line: string): void
   close(): void
 }
@@ -29,6 +30,7 @@ export function traceFile(path: string, { maxBytes, files, log }: TraceFileOptio
   let waiting: string[] = []
   let timer: NodeJS.Timeout | null = null
   let dropped = 0
+  let closed = false
 
   const flush = (): void => {
     timer = null
@@ -45,11 +47,13 @@ export function traceFile(path: string, { maxBytes, files, log }: TraceFileOptio
   }
   return {
     write(line) {
+      if (closed) return
       if (waiting.length >= MOST_WAITING) dropped += 1
       else waiting.push(line)
       timer ??= setTimeout(flush, FLUSH_MS).unref()
     },
     close() {
+      closed = true
       if (timer !== null) clearTimeout(timer)
       flush()
       file.close()

@@ -6,18 +6,19 @@ import { Outbox } from '../../telemetry/outbox.ts'
 /** Long enough for a batch, short enough for whoever asks next. */
 const DELAY_MS = 250
 
-/** Keeps reports as before, and passes each on in batches to the gateway of `relay`; a repeat does no harm there. */
-export function relayed(ttft: Ttft, relay: NonNullable<TtftConfig['relay']>, ports: Required<Pick<Ports, 'post'>> & Pick<Ports, 'now' | 'log'>): Ttft {
+/** Keeps reports as before, and passes each on in batches to the gateway of `relay`, if there is one at the time; a repeat does no harm there. */
+export function relayed(ttft: Ttft, relay: () => TtftConfig['relay'], ports: Required<Pick<Ports, 'post'>> & Pick<Ports, 'now' | 'log'>): Ttft {
   const { now, log } = ports
-  const url = `${relay.url}/ttft_report`
-  const headers = { 'content-type': 'application/json', ...(relay.token === null ? {} : { authorization: `Bearer ${relay.token}` }) }
   const outbox = new Outbox<ReportPartial>({
     name: 'relay',
     delayMs: DELAY_MS,
     now,
     log,
     async send(partials) {
-      const status = await ports.post(url, headers, JSON.stringify(partials.map(toWire)))
+      const to = relay()
+      if (to === null) return
+      const headers = { 'content-type': 'application/json', ...(to.token === null ? {} : { authorization: `Bearer ${to.token}` }) }
+      const status = await ports.post(`${to.url}/ttft_report`, headers, JSON.stringify(partials.map(toWire)))
       // What it refuses it will refuse again, but a wrong token can be set right.
       if (status >= 300 && status !== 400) throw new Error(`the gateway that keeps the reports answered ${status}`)
     },
@@ -26,7 +27,7 @@ export function relayed(ttft: Ttft, relay: NonNullable<TtftConfig['relay']>, por
   return {
     ...ttft,
     async report(partials) {
-      for (const partial of partials) outbox.add(partial, scope)
+      if (relay() !== null) for (const partial of partials) outbox.add(partial, scope)
       return ttft.report(partials)
     },
   }

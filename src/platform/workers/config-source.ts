@@ -1,4 +1,5 @@
 /** Where a Worker finds its configuration, and how it notices a new one. */
+import { sha256 } from '../../api/keys.ts'
 import type { Config } from '../../config.ts'
 import { ConfigError, describeProblem, parseConfigText } from '../../config/parse.ts'
 
@@ -52,7 +53,7 @@ export class ConfigSource {
     const good = before !== null && 'config' in before ? before : null
     if (found === null) return (this.#loaded = good ?? { problem: 'missing' })
     if (good !== null && good.text === found) return good
-    const loaded = parse(found, env, dateOf(env) ?? this.#now())
+    const loaded = await parse(found, env, dateOf(env) ?? this.#now())
     if ('problem' in loaded) console.error(JSON.stringify({ level: 'error', event: 'config_invalid', kept: good !== null, problem: loaded.problem }))
     return (this.#loaded = 'problem' in loaded && good !== null ? good : loaded)
   }
@@ -69,10 +70,16 @@ async function readText(env: ConfigEnv): Promise<string | null> {
   }
 }
 
-function parse(text: string, env: ConfigEnv, defaultVersion: number): Loaded {
+async function parse(text: string, env: ConfigEnv, defaultVersion: number): Promise<Loaded> {
+  const hashes = new Map<string, string>()
+  const hashOf = (secret: string): string => hashes.get(secret) ?? (hashes.set(secret, secret), secret)
+  const read = () => parseConfigText(text, env as Readonly<Record<string, unknown>>, { defaultVersion, defaultObserveShare: 0.1, listens: false, sha256: hashOf })
   try {
-    const config = parseConfigText(text, env as Readonly<Record<string, unknown>>, { defaultVersion, defaultObserveShare: 0.1, listens: false })
-    return { config, text }
+    const config = read()
+    if (!text.includes('sha256')) return { config, text }
+    // Here hashes come later only: those that this reading asked for are there for the next.
+    for (const secret of hashes.keys()) hashes.set(secret, await sha256(secret))
+    return { config: read(), text }
   } catch (error) {
     if (error instanceof ConfigError) return { problem: error.problems.map(describeProblem).join('; ') }
     return { problem: String(error) }

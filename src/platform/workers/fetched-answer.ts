@@ -1,11 +1,11 @@
 /** An answer on Workers: read in JS as far as somebody must, piped natively from there. */
 import { CUT_AFTER_MS, cutError } from '../../origin/pipe.ts'
 import { PulledAnswer, type AnswerHead, type AnswerLimits } from '../../origin/pulled-answer.ts'
-import { toHeaders } from '../../origin/headers.ts'
+import { pairsOf } from '../../origin/headers.ts'
 import { timers } from '../../origin/timers.ts'
 import { OriginError, type Alarm, type PassEnd, type Reply } from '../../ports.ts'
 import type { EngineWatch } from './engine-watch.ts'
-import type { ReaderSource } from './fetched-source.ts'
+import { unlock, type ReaderSource } from './fetched-source.ts'
 
 export class FetchedAnswer extends PulledAnswer {
   readonly #source: ReaderSource
@@ -33,7 +33,7 @@ export class FetchedAnswer extends PulledAnswer {
     const { readable, writable } = new IdentityTransformStream()
     const work = new NativePipe(this.#source, reply, this.#watch).run(this.held, writable)
     reply.scope.background(work)
-    return new Response(readable, { status: reply.status, headers: toHeaders(reply.headers) })
+    return new Response(readable, { status: reply.status, headers: pairsOf(reply.headers) })
   }
 }
 
@@ -66,7 +66,7 @@ class NativePipe {
       // Not waited for, since each wait costs a turn of JS: a write that fails fails the pipe behind it too.
       writer.write(chunk).catch(() => {})
     }
-    writer.releaseLock()
+    unlock(writer)
     try {
       // Neither end may break the other: only so can it be told which of them did.
       await this.#source.rest().pipeTo(writable, { preventAbort: true, preventCancel: true })

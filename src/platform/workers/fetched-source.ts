@@ -56,8 +56,19 @@ export class ReaderSource implements ByteSource {
 
   /** The rest of the body, for a native pipe. No `read` may follow. */
   rest(): ReadableStream<Uint8Array> {
-    this.#reader?.releaseLock()
+    if (this.#reader !== null) unlock(this.#reader)
     this.#reader = null
     return this.#body!
+  }
+}
+
+/** A lock that is released rejects its `closed` with an error. Nobody reads it, and to write down its stack is most of what it costs. */
+export function unlock(lock: { releaseLock(): void }): void {
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = 0
+  try {
+    lock.releaseLock()
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit
   }
 }

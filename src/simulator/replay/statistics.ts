@@ -67,6 +67,13 @@ export function figuresOf(result: RunResult, slo: Slo): Figures {
   }
 }
 
+/** Sample standard deviation: how far runs with different seeds lie apart. null: of fewer than two. */
+export function deviation(values: readonly number[]): number | null {
+  if (values.length < 2) return null
+  const middle = mean(values)
+  return Math.sqrt(sum(values.map((value) => (value - middle) ** 2)) / (values.length - 1))
+}
+
 function sorted(values: readonly number[]): Float64Array {
   return Float64Array.from(values).sort()
 }

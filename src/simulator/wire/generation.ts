@@ -90,6 +90,7 @@ function specOf(serving: Serving, ask: Ask, { prompt, plan, leg, encodeItems }: 
     outputTokens: plan.tokens.length,
     blocks: blockKeys(all, serving.settings.limits.blockTokens, `${ask.model}\n${salt ?? ''}`),
     ...(serving.settings.kvEvents ? { content: { tokens: all, salt, adapter: ask.model === serving.settings.model ? null : ask.model } } : {}),
+    computesAll: ask.sampling.scoresPrompt,
     remote: leg.kind === 'decode',
     hold: leg.kind === 'prefill' && leg.hold,
     encodeItems,

@@ -13,6 +13,8 @@ export interface Sampling {
   readonly temperature: number
   /** Number of alternatives wanted for each token; null: no logprobs. */
   readonly logprobs: number | null
+  /** The prompt's tokens are to be scored: all of them are computed. */
+  readonly scoresPrompt: boolean
 }
 
 const MOST_LOGPROBS = 20
@@ -41,7 +43,15 @@ export function readSampling(body: Body, maxTokensKeys: readonly string[]): Samp
     stop: readStop(body['stop']),
     temperature,
     logprobs: readLogprobs(body),
+    scoresPrompt: scoresPrompt(body),
   }
+}
+
+/** As vLLM has it: an echo is scored as the answer is, that of a chat with no alternatives at least. */
+function scoresPrompt(body: Body): boolean {
+  const { prompt_logprobs: own, logprobs, messages } = body
+  if (own !== undefined && own !== null) return true
+  return flagOf(body, 'echo') && (messages !== undefined || (logprobs !== undefined && logprobs !== null))
 }
 
 function readStop(stop: unknown): string[] {

@@ -183,6 +183,13 @@ describe('a verdict', () => {
     expect(on({ result: 'lapsed' })).toEqual(['unclear', 'unclear'])
   })
 
+  it('is no word on the end of a stream that nobody saw', () => {
+    expect(verdictOn('w', whole, outcome({ endUnseen: true }))).toBe('begun')
+    expect(on({ endUnseen: true })).toEqual(['success', 'begun'])
+    // Whoever looked or not, these are seen.
+    expect(verdictOn('w', whole, outcome({ endUnseen: true, result: 'engine_refused', status: 400 }))).toBe('success')
+  })
+
   it('tells a stream that was cut from one that never began', () => {
     for (const failure of ['reset', 'idle_timeout', 'malformed'] as const) {
       const end = outcome({ result: 'engine_failed', failure, failedEngine: 'd' })

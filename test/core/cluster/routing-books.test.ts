@@ -231,6 +231,77 @@ describe('blocks of prompts that are measured in bytes', () => {
   })
 })
 
+describe('requests whose prompts are computed whole, whatever is cached', () => {
+  const only = { avoid: ['b', 'c', 'd'], computesAll: true }
+
+  it('say nothing of what their engine keeps: no restart, no alarm, no smaller cache', () => {
+    const { serve, admit, digestOf } = cluster
+    serve(range(0, 100), usage(0, 6401), { avoid: ['b', 'c', 'd'] })
+    for (const turn of range(0, 3)) serve([...range(0, 100), `turn ${turn}`], usage(6400, 6465), { avoid: ['b', 'c', 'd'] })
+    const before = digestOf('a').learned!
+    for (const turn of range(0, 20)) serve([...range(0, 100), `scored ${turn}`], usage(0, 6465), only)
+    expect(digestOf('a').learned).toMatchObject({ restarts: 0, silentMiss: null, cacheBlocks: before.cacheBlocks })
+    expect(admit([...range(0, 100), 'next'], { avoid: ['b', 'c', 'd'] }).decision.predictedCachedTokens).toBe(6400)
+  })
+
+  it('are booked with all of their work and all of their blocks, wherever they go', () => {
+    const { serve, admit, finish, digestOf } = cluster
+    serve(range(0, 100), usage(0, 6401), { avoid: ['b', 'c', 'd'] })
+    const hits = admit(range(0, 100), { avoid: ['b', 'c', 'd'] })
+    const { key, decision } = admit(range(0, 100), { ...only, hints: [hint('a', 6400)] })
+    expect(decision.predictedCachedTokens).toBe(0)
+    expect(decision.candidates[0]!.terms['cached_tokens']).toBe(0)
+    expect(digestOf('a').activeBlocks).toBe(2 * 101)
+    finish(hits.key)
+    finish(key)
+    expect(digestOf('a')).toMatchObject({ activeBlocks: 0, queuedPrefillS: 0 })
+  })
+
+  it('leave their blocks behind for whoever comes after, but not where they failed', () => {
+    const { serve, admit, finish } = cluster
+    serve(range(0, 100), usage(0, 6401), only)
+    expect(admit([...range(0, 100), 'next']).decision.predictedCachedTokens).toBe(6400)
+    finish(admit([...range(0, 100), ...range(500, 600)], only).key, { result: 'engine_failed', failure: 'connect' })
+    expect(admit([...range(0, 100), ...range(500, 600)]).decision.predictedCachedTokens).toBe(6400)
+  })
+})
+
+describe('answers made side by side', () => {
+  const only = { avoid: ['b', 'c', 'd'] }
+  const outputS = () => cluster.admit(['probe'], only).decision.candidates[0]!.terms['decode_s']!
+
+  it('do not make their engine look faster than it is', () => {
+    const { serve } = cluster
+    const tokens = (completionTokens: number) => ({ usage: { promptTokens: 65, completionTokens, cachedTokens: 0 } })
+    for (const at of range(0, 30)) serve([`one ${at}`], tokens(101), only)
+    const before = outputS()
+    for (const at of range(0, 30)) serve([`eight ${at}`], tokens(8 * 101), { ...only, sequences: 8 })
+    expect(outputS()).toBeCloseTo(before, 2)
+  })
+
+  it.each([true, false])('count as so many while nobody reads them (streamed: %s), and end at nothing', (streams) => {
+    const grownBy = (sequences: number): number => {
+      const { admit, state, clock, finish, digestOf } = open({ engines: [engine('a', {})] })
+      const { key } = admit(['prompt'], { sequences, streams })
+      if (streams) state.firstToken(key, {}, clock.now)
+      clock.now += 1000
+      // Whoever shows no first token is taken for prefilled by now.
+      finish(admit(['settles']).key)
+      clock.now += 20_000
+      const { key: probing, decision } = admit(['probe'])
+      const blocks = decision.candidates[0]!.terms['potential_blocks']!
+      finish(probing)
+      finish(key)
+      expect(digestOf('a').activeBlocks).toBe(0)
+      clock.now += 20_000
+      expect(admit(['probe']).decision.candidates[0]!.terms['potential_blocks']).toBe(2)
+      // The two prompts.
+      return blocks - 4
+    }
+    expect(grownBy(4) / grownBy(1)).toBeCloseTo(4, 0)
+  })
+})
+
 describe('an engine described anew', () => {
   const anew = (changes: Partial<EngineSpec>, more: Partial<PoolConfig> = {}) => pool({ policy: predicted, engines: [engine('a', changes), engine('b')], indexEntries: 100_000, ...more })
   const lawOf = (profile: string) => open({ engines: [engine('a', { profile })] }).digestOf('a').learned!.law

@@ -61,3 +61,13 @@ it('forgets what is named and silent, and nothing else; what stays never counts 
     }),
   )
 })
+
+it('times each token of one answer, however many answers were made side by side', () => {
+  const tokenMs = (completionTokens: number, sequences?: number): number => {
+    const rollups = new Rollups()
+    rollups.record(record({ durationMs: 1_000, stages: { ttft: 100 }, usage: { promptTokens: 1, completionTokens, cachedTokens: null }, ...(sequences === undefined ? {} : { sequences }) }))
+    return rollups.groups()[0]!.sketches['output_token']!.sum
+  }
+  expect(tokenMs(4 * 91, 4)).toBeCloseTo(tokenMs(91), 6)
+  expect(tokenMs(91)).toBeCloseTo(10, 6)
+})

@@ -49,6 +49,20 @@ it('merges to what all values together give, in any order', () => {
   )
 })
 
+it('tells what it was when it was asked, whatever is added or merged later', () => {
+  fc.assert(
+    fc.property(fc.array(durations, { minLength: 1, maxLength: 5 }), (batches) => {
+      const sketch = new Sketch()
+      const told = batches.map((values, at) => {
+        if (at % 2 === 0) for (const value of values) sketch.add(value)
+        else sketch.merge(sketchOf(values).data())
+        return sketch.data()
+      })
+      for (const [at, data] of told.entries()) expect(countOf(data)).toBe(batches.slice(0, at + 1).flat().length)
+    }),
+  )
+})
+
 it('outlives a trip over a wire', () => {
   fc.assert(
     fc.property(durations, (values) => {

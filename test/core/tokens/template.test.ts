@@ -61,13 +61,16 @@ describe('chat templates', () => {
     expect(render(chatml, chat(1, parts(4096))).length).toBeGreaterThan(4096)
   })
 
-  it('take no arguments of more than a megabyte in all apart, and leave what is no JSON as it is', () => {
+  it('take no arguments of more than a megabyte or in too many pieces apart, and leave what is no JSON as it is', () => {
     const printed = `{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | length }},{% endfor %}{% endfor %}`
     const call = (args: string): unknown => ({ type: 'function', function: { name: 'f', arguments: args } })
     const said = (...calls: unknown[]): unknown => ({ messages: calls.map((one) => ({ role: 'assistant', tool_calls: [one] })) })
-    const half = `[${'[],'.repeat(174_000)}[]]`
-    expect(render(printed, said(call(half), call(half), call('{"a"')))).toBe('174001,174001,4,')
+    const half = JSON.stringify(['a'.repeat(522_000)])
+    expect(render(printed, said(call(half), call(half), call('{"a"')))).toBe('1,1,4,')
     expect(() => render(printed, said(call(half), call(half), call(half)))).toThrow('more than 1 MB')
+    const crumbs = JSON.stringify(Array.from({ length: 5_000 }, () => ({ a: 1 })))
+    expect(render(printed, said(call(crumbs)))).toBe('5000,')
+    expect(() => render(printed, said(call(crumbs), call(crumbs), call(crumbs)))).toThrow('100,000 pieces')
   })
 
   it('render a Responses and a Messages request as the chat they stand for', () => {
@@ -123,7 +126,22 @@ describe('a pool with a vocabulary', () => {
     expect(endless.tokenSource).toBe('bytes')
     expect(endless.inexact).toContain('without a split')
     const batch = exact.measure(requestOf('completions', { prompt: Array.from({ length: 5 }, () => 'a b '.repeat(250_000)) }))
-    expect(batch).toMatchObject({ tokenSource: 'bytes', inexact: 'the prompt has 5000000 characters, more than 4194304' })
+    expect(batch).toMatchObject({ tokenSource: 'bytes', inexact: 'the prompt has more than 4194304 characters' })
+  })
+
+  it('puts nothing together that is surely too long: it takes as long as counting it', () => {
+    let renderings = 0
+    const counting = meterOf({ tokenizer, template: () => String(renderings++) })
+    const long = '"'.repeat(5_000_000)
+    const tools = [{ type: 'function', function: { name: 'f', parameters: { properties: { a: { description: long } } } } }]
+    for (const body of [{ ...(user('hi') as object), tools }, user(long), user([{ type: 'text', text: long }])]) {
+      const measured = counting.measure(requestOf('chat', body, { bodyBytes: 10_000_000 }))
+      expect(measured).toMatchObject({ tokenSource: 'bytes', inexact: 'the prompt has more than 4194304 characters' })
+      expect(measured.promptBytes).toBeGreaterThan(5_000_000)
+    }
+    expect(renderings).toBe(0)
+    counting.measure(requestOf('chat', user([{ type: 'image_url', image_url: { url: long } }]), { bodyBytes: 10_000_000 }))
+    expect(renderings).toBe(1)
   })
 
   it('keeps its blocks when a conversation grows', () => {

@@ -72,6 +72,9 @@ const MOST_PRESSURE = 8
 /** An engine's own queue against the fleet's: work there delays its own queue, and then everybody's, because others make way. */
 const OWN_SHARE = 0.25
 
+/** A second of work for a copy that siblings will use, where nobody waits: who would be served no sooner makes none. */
+const LEAST_COPY_PRICE = 0.1
+
 /**
  * How many requests a second of new work delays. In a queue with n waiting it costs all of them together
  * dL/dρ = 1/(1 - ρ)² = (1 + n)² seconds, its own one included. Without it a fleet under pressure trades its caches for
@@ -89,9 +92,21 @@ function meanQueued(candidates: readonly Seen[]): number {
   return queued / Math.max(1, candidates.length)
 }
 
+/**
+ * Leading tokens of the prompt that live requests hold, on whichever engine: siblings of it. Where another engine computes
+ * them as well they are no lost work, for the next sibling finds them there; not seen so, a crowd that asks the same thing
+ * would make the queue whose length keeps it together.
+ */
+function liveTokens({ promptTokens, blockTokens }: RouteRequest, candidates: readonly Seen[]): number {
+  let least = Infinity
+  for (const { newActiveBlocks } of candidates) least = Math.min(least, newActiveBlocks)
+  return promptTokens - least * blockTokens
+}
+
 function price(request: RouteRequest, candidates: readonly Seen[], values: Values): void {
   const { costs, terms } = sheet.open(candidates.length)
   const queued = meanQueued(candidates)
+  const live = liveTokens(request, candidates)
   const outputTokens = request.expectedOutputTokens ?? values.expectedOutputTokens
   for (let place = 0; place < candidates.length; place++) {
     const engine = candidates[place]!
@@ -103,7 +118,10 @@ function price(request: RouteRequest, candidates: readonly Seen[], values: Value
     const potential = engine.activeBlocks + engine.newActiveBlocks
     const tokenS = engine.decodeLaw.baseS + engine.decodeLaw.perRequestS * (engine.requests + 1) + engine.decodeLaw.perBlockS * potential
     const decodeS = values.decodeWeight * outputTokens * tokenS
-    const takenS = values.workWeight * pressureOf(queued, engine.queuedPrefills) * prefillS
+    // A copy for siblings delays those who wait on this engine, and nobody else.
+    const own = engine.queuedPrefills
+    const lastingS = live > engine.cachedTokens ? prefillS - prefillSeconds(engine.law, { promptTokens: request.promptTokens, cachedTokens: live }) : 0
+    const takenS = values.workWeight * (pressureOf(queued, own) * (prefillS - lastingS) + (LEAST_COPY_PRICE + pressureOf(own, own)) * lastingS)
     const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
     const recentS = values.recentShare * engine.law.perTokenS * engine.recentWork
     const slowness = 1 + values.slowStart * (1 - engine.warmth)

@@ -1,5 +1,6 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { id } from '../../../config/values.ts'
+import { sha256 } from '../sha256.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { asJson, outputOf } from './files.ts'
 
@@ -24,11 +25,11 @@ async function runKey(args: Args, io: Io): Promise<number> {
   const name = nameOf(args)
   const write = outputOf(args, 'json', { secret: true })
   const secret = PREFIX + randomBytes(RANDOM_BYTES).toString('base64url')
-  const sha256 = createHash('sha256').update(secret).digest('hex')
+  const hash = sha256(secret)
   const env = variableOf(name)
-  write(() => asJson({ name, key: secret, sha256, env }))
+  write(() => asJson({ name, key: secret, sha256: hash, env }))
   io.out(secret)
-  for (const line of guide({ name, sha256, env })) io.out(line)
+  for (const line of guide({ name, hash, env })) io.out(line)
   return 0
 }
 
@@ -49,14 +50,14 @@ function variableOf(name: string): string {
 const inYaml = (name: string): string => (/^(?:\d.*|true|false|null)$/i.test(name) ? JSON.stringify(name) : name)
 
 /** Not the key again: what follows is what one pastes into files. */
-const guide = ({ name, sha256, env }: { readonly name: string; readonly sha256: string; readonly env: string }): string[] => [
+const guide = ({ name, hash, env }: { readonly name: string; readonly hash: string; readonly env: string }): string[] => [
   '',
   `The line above is the key: give it to ${name}, who sends it as "authorization: Bearer KEY". It is shown once and kept nowhere.`,
   '',
   'In the configuration, with its hash, so that the document opens no door:',
   '',
   '  keys:',
-  `    - { name: ${inYaml(name)}, secret: { sha256: ${sha256} } }`,
+  `    - { name: ${inYaml(name)}, secret: { sha256: ${hash} } }`,
   '',
   'Or by the name of a variable that holds it:',
   '',

@@ -33,6 +33,11 @@ export class Reloader {
     this.#running = parts.config
   }
 
+  /** What it runs with now. */
+  get running(): Config {
+    return this.#running
+  }
+
   /** One after the other. What is wrong with the new one is logged, and the one before goes on. */
   readonly reload = (): Promise<void> => {
     this.#last = this.#last.then(() => this.#reload())
@@ -59,7 +64,7 @@ export class Reloader {
       const { config, late } = adoptable(this.#running, read())
       await gateway.adopt(config)
       this.#running = config
-      log.info('configuration_adopted', { version: config.version, ...(late.length === 0 ? {} : { needs_restart: late }) })
+      log[late.length === 0 ? 'info' : 'warn']('configuration_adopted', { version: config.version, ...(late.length === 0 ? {} : { needs_restart: late }) })
     } catch (error) {
       log.error('configuration_refused', { why: error instanceof Error ? error.message : String(error), next: 'The gateway goes on with the one it has.' })
     }

@@ -1,4 +1,4 @@
-import { type Figures } from '../../../simulator/replay/statistics.ts'
+import { deviation, type Figures } from '../../../simulator/replay/statistics.ts'
 import { table } from './text-table.ts'
 
 /** One line of the answer: a policy at a load, over all seeds. Times in the unit of the name. */
@@ -8,6 +8,8 @@ export interface ReplayRow {
   readonly load: number | null
   readonly policy: string
   readonly ttft_mean_ms: number
+  /** Standard deviation over seeds; absent: there is but one. */
+  readonly ttft_mean_sd_ms?: number
   readonly ttft_p50_ms: number
   readonly ttft_p90_ms: number
   readonly ttft_p99_ms: number
@@ -18,12 +20,13 @@ export interface ReplayRow {
   readonly imbalance_work: number
   readonly preemptions: number
   readonly decision_mean_us: number
-  readonly [further: string]: string | number | null
+  readonly [further: string]: string | number | null | undefined
 }
 
-/** Means over the seeds. */
+/** Means over the seeds, and how far their means lie apart where there are several. */
 export function rowOf(policy: string, figures: readonly Figures[], { trace, load }: { readonly trace: string; readonly load: number | null }): ReplayRow {
   const mean = (pick: (one: Figures) => number) => round(figures.reduce((sum, one) => sum + pick(one), 0) / figures.length)
+  const apart = deviation(figures.map((one) => one.ttftMeanMs))
   return {
     trace,
     load,
@@ -32,6 +35,7 @@ export function rowOf(policy: string, figures: readonly Figures[], { trace, load
     requests: figures[0]!.requests,
     refused: mean((one) => one.refused),
     ttft_mean_ms: mean((one) => one.ttftMeanMs),
+    ...(apart === null ? {} : { ttft_mean_sd_ms: round(apart) }),
     ttft_p50_ms: mean((one) => one.ttftP50Ms),
     ttft_p90_ms: mean((one) => one.ttftP90Ms),
     ttft_p99_ms: mean((one) => one.ttftP99Ms),
@@ -54,7 +58,8 @@ const round = (value: number) => Number(value.toPrecision(6))
 export function tableOf(rows: readonly ReplayRow[], published: Readonly<Record<string, string>> = {}): string[] {
   const known = new Set(Object.keys(COLUMNS))
   const further = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((key) => !known.has(key) && !HIDDEN.has(key))
-  const columns: readonly (readonly [string, Column])[] = [...Object.entries(COLUMNS), ...further.map((key) => [key, { head: key, digits: 0 }] as const)]
+  const usual = Object.entries(COLUMNS).filter(([key]) => !OPTIONAL.has(key) || rows.some((row) => row[key] !== undefined))
+  const columns: readonly (readonly [string, Column])[] = [...usual, ...further.map((key) => [key, { head: key, digits: 0 }] as const)]
   const withPublished = Object.keys(published).length > 0
   const head = [...columns.map(([, { head: text }]) => text), ...(withPublished ? ['published_ms'] : [])]
   const sorted = [...rows].sort((one, other) => one.ttft_mean_ms - other.ttft_mean_ms)
@@ -63,7 +68,7 @@ export function tableOf(rows: readonly ReplayRow[], published: Readonly<Record<s
 
 /** The table of one run by engine: the rows as they come, and nothing that only a simulation knows. */
 export function engineTable(rows: readonly ReplayRow[]): string[] {
-  const columns = Object.entries(COLUMNS).filter(([key]) => !SIMULATED.has(key))
+  const columns = Object.entries(COLUMNS).filter(([key]) => !SIMULATED.has(key) && !OPTIONAL.has(key))
   return table([columns.map(([key, { head }]) => (key === 'policy' ? 'engine' : head)), ...rows.map((row) => cellsOf(row, columns))])
 }
 
@@ -77,6 +82,7 @@ interface Column {
 const COLUMNS: Readonly<Record<string, Column>> = {
   policy: { head: 'policy', digits: 0 },
   ttft_mean_ms: { head: 'ttft_mean_ms', digits: 0 },
+  ttft_mean_sd_ms: { head: '±', digits: 0 },
   ttft_p50_ms: { head: 'p50', digits: 0 },
   ttft_p90_ms: { head: 'p90', digits: 0 },
   ttft_p99_ms: { head: 'p99', digits: 0 },
@@ -91,6 +97,9 @@ const COLUMNS: Readonly<Record<string, Column>> = {
 
 /** What a client cannot see of a gateway that runs. */
 export const SIMULATED: ReadonlySet<string> = new Set(['imbalance_requests', 'imbalance_work', 'preemptions', 'decision_mean_us', 'decision_p99_us', 'ttft_error_p50'])
+
+/** Shown where there is something to show. */
+const OPTIONAL: ReadonlySet<string> = new Set(['ttft_mean_sd_ms'])
 
 const HIDDEN = new Set(['trace', 'load', 'seeds', 'requests', 'refused', 'itl_p99_ms', 'decision_p99_us', 'ttft_error_p50'])
 

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import { setImmediate } from 'node:timers/promises'
-import { type FleetPlan, replay as replayOnce, speedOf } from '../../../simulator/replay/plan.ts'
+import { type FleetPlan, replay as replayOnce, speedsOn } from '../../../simulator/replay/plan.ts'
 import { presetNamed, presets } from '../../../simulator/replay/presets.ts'
 import { markKinds, baselineKinds, routerKinds, routerNamed, shippedKinds } from '../../../simulator/replay/routers.ts'
 import type { RouterKind } from '../../../simulator/replay/router.ts'
@@ -77,8 +77,9 @@ async function runReplay(args: Args, io: Io): Promise<number> {
   io.err(`${plan.trace.name}: ${plan.trace.requests.length} requests, ${plan.fleet.engines.length} engines\n`)
   const rows: ReplayRow[] = []
   const series: Series[] = []
+  const speedAt = speedsOn(plan.fleet)
   for (const pace of plan.paces) {
-    const found = await runPace(plan, pace, { io, series })
+    const found = await runPace(plan, pace, { io, series, speedAt })
     if (found === null) return 130
     rows.push(...found)
     for (const line of tableOf(found)) io.out(line)
@@ -104,14 +105,20 @@ function outputsOf(args: Args): (replayed: Replayed) => void {
   }
 }
 
+interface Running {
+  readonly io: Io
+  readonly series: Series[]
+  readonly speedAt: ReturnType<typeof speedsOn>
+}
+
 /** null: told to stop. */
-async function runPace(plan: Plan, pace: Plan['paces'][number], { io, series }: { readonly io: Io; readonly series: Series[] }): Promise<ReplayRow[] | null> {
+async function runPace(plan: Plan, pace: Plan['paces'][number], { io, series, speedAt }: Running): Promise<ReplayRow[] | null> {
   const byPolicy = new Map<string, Figures[]>()
   for (const seed of plan.seeds) {
     const trace = spread(plan.trace, seed)
     const { closedLoop, concurrency, holdAt } = plan
     const fixed = { closedLoop, concurrency, holdAt, seed, clockMs: null }
-    const speed = pace.load === null ? pace.speed : speedOf(pace.load, trace, plan.fleet, fixed)
+    const speed = pace.load === null ? pace.speed : speedAt(pace.load, trace, fixed)
     io.err(`${pace.load === null ? '' : `load ${pace.load}: `}speed x${speed.toPrecision(3)}, ${rateAt(speed, trace).toPrecision(3)} requests/s, seed ${seed}`)
     for (const kind of plan.kinds) {
       await setImmediate()

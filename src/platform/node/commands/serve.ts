@@ -7,7 +7,7 @@ import type { Log } from '../../../ports.ts'
 import { configVariable, loadConfig } from '../load-config.ts'
 import { openLog } from '../log.ts'
 import type { Between } from '../ports.ts'
-import { recordingTo } from '../recorder.ts'
+import { Recording } from '../recorder.ts'
 import { startGateway, type RunningGateway } from '../start-gateway.ts'
 import { threadCount } from '../threads/count.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
@@ -37,32 +37,43 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const asRead = args.on('watch') ? stateOf(from) : null
   const config = withFlags(written, args)
   const log = openLog(config.log.level)
-  const recording = recordingTo(recordOf(config, args, folder), log)
+  const recording = new Recording(recordOf(config, args, folder), log)
   // Heard from now on: else the signal would end the process.
   let reload: (() => void) | null = null
   io.onReload?.(() => reload?.())
-  const gateway = await start(config, log, { folder, between: recording?.between })
+  const gateway = await start(config, log, { folder, between: recording.between })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(config).notes) log.info('note', { note })
-  const reloader = new Reloader({ gateway, config, read: () => withFlags(read().config, args), log })
+  const adopt = async (next: Config): Promise<void> => {
+    const change = recording.adopt(recordOf(next, args, folder))
+    try {
+      await gateway.adopt(next)
+    } catch (error) {
+      change.undo()
+      throw error
+    }
+    change.keep()
+    log.setLevel(next.log.level)
+  }
+  const reloader = new Reloader({ gateway: { adopt }, config, read: () => withFlags(read().config, args), log })
   reload = () => void reloader.reload()
   const stopWatching = asRead === null ? null : reloader.watch(from, asRead)
   await aborted(io.stop)
   stopWatching?.()
-  log.info('draining', { drainMs: config.limits.drainMs })
+  log.info('draining', { drainMs: reloader.running.limits.drainMs })
   const { cut } = await gateway.stop(io.stopNow)
-  recording?.close()
+  recording.close()
   log.info('stopped', { cut })
   return 0
 }
 
-async function start(config: Config, log: Log, { folder, between }: { readonly folder: string; readonly between: Between | undefined }): Promise<RunningGateway> {
+async function start(config: Config, log: Log, { folder, between }: { readonly folder: string; readonly between: Between }): Promise<RunningGateway> {
   const count = threadCount(config.threads)
   if (count === 1) return startGateway(config, log, folder, between)
   log.info('threads', { count })
   // Loaded here: one thread needs nothing of it.
   const { startThreads } = await import('../threads/start.ts')
-  return startThreads(config, log, { count, folder, ...(between === undefined ? {} : { between }) })
+  return startThreads(config, log, { count, folder, between })
 }
 
 /** What the flag and the configuration say together. A flag's file starts at the working folder, as on any command line. */

@@ -76,6 +76,7 @@ export function threadTtft(line: Pick<LineToMain, 'ask'>): Ttft {
     find: (id) => ask('find', id) as ReturnType<Ttft['find']>,
     flush: async (batch) => void (await ask('flush', batch)),
     rollups: () => ask('rollups') as ReturnType<Ttft['rollups']>,
+    counted: (limitsMs) => ask('counted', limitsMs) as ReturnType<NonNullable<Ttft['counted']>>,
     forget: async (names, before) => void (await ask('forget', names, before)),
   }
 }

@@ -49,20 +49,22 @@ export async function startThreads(config: Config, log: Log, { count, folder = '
   hub.threads = threads
   const stopProbing = probeForever({ probe: () => hub.prober.round() }, log)
   let stopStats = statsForever(settled, ports)
+  let { drainMs } = config.limits
   const adopt = async (next: Config) => {
     await vocabulariesOf(next, folder)
-    const taken = { ...next, listen: settled.listen, ttft: settled.ttft }
+    const taken = { ...next, listen: settled.listen, ttft: { ...next.ttft, listen: settled.ttft.listen } }
     ports.adopt(taken)
     hub.adopt(taken)
     await configurePools(taken, ports)
     stopStats()
     stopStats = statsForever(taken, ports)
     await Promise.all(threads.map((thread) => thread.adopt()))
+    drainMs = next.limits.drainMs
   }
   const stop = async (now: AbortSignal) => {
     stopProbing()
     now.addEventListener('abort', () => threads.forEach((thread) => thread.hurry()), { once: true })
-    const ending = threads.map((thread) => thread.stop(config.limits.drainMs + STOP_SLACK_MS))
+    const ending = threads.map((thread) => thread.stop(drainMs + STOP_SLACK_MS))
     if (now.aborted) threads.forEach((thread) => thread.hurry())
     const ends = await Promise.all(ending)
     stopStats()

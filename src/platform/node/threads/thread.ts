@@ -44,6 +44,7 @@ export async function runThread(): Promise<void> {
     const vocabularies = await vocabulariesOf(next, folder)
     numbers.adopt(names)
     gateway.change(next, vocabularies)
+    log.setLevel(next.log.level)
   }
 
   function hear(word: ToThread): unknown {

@@ -1,0 +1,43 @@
+// Hono without what nobody here asks of it: mounting of other frameworks, reading of bodies and queries, answers of its own.
+// They are methods, which no bundler can leave out, and 3 kB of the Worker, gzipped. wrangler.toml puts it in the library's place.
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { build } from 'esbuild'
+
+/** File → members of its class. */
+export const UNASKED = {
+  'hono-base.js': ['mount', 'fire', 'request', 'route', 'basePath', '#clone', 'onError'],
+  'context.js': ['event', 'executionCtx', 'render', 'setLayout', 'getLayout', 'setRenderer', 'header', 'status', 'set', 'get', 'var', 'body', 'json', 'html', 'redirect'],
+  'request.js': [
+    'query', 'queries', 'header', 'parseBody', '#cachedBody', 'json', 'text', 'arrayBuffer', 'bytes', 'blob', 'formData',
+    'addValidatedData', 'valid', 'url', 'method', 'matchedRoutes', 'routePath',
+  ],
+}
+
+/** A module's text without these members of its class. Throws when one is not there: another version, to be looked at anew. */
+export function without(module, members) {
+  return members.reduce((text, name) => {
+    const member = new RegExp(`^\\t(?:(?:async |get )?${name}\\(.*\\) \\{\\n[\\s\\S]*?^\\t\\}|${name} = (?:.*;|.*\\{\\n[\\s\\S]*?^\\t\\};))\\n`, 'm')
+    if (!member.test(text)) throw new Error(`scripts/trim-hono.mjs: this version of Hono has no ${name} where it is looked for`)
+    return text.replace(member, '')
+  }, module)
+}
+
+/** `hono/hono-base` as one module that imports nothing. */
+export async function trimmedHono() {
+  const { outputFiles } = await build({
+    entryPoints: [fileURLToPath(import.meta.resolve('hono/hono-base'))],
+    bundle: true,
+    write: false,
+    format: 'esm',
+    target: 'es2024',
+    plugins: [{ name: 'unasked', setup: leaveOut }],
+  })
+  return outputFiles[0].text
+}
+
+function leaveOut({ onLoad }) {
+  for (const [file, members] of Object.entries(UNASKED)) {
+    onLoad({ filter: new RegExp(`[\\\\/]hono[\\\\/]dist[\\\\/]${file}$`) }, ({ path }) => ({ contents: without(readFileSync(path, 'utf8'), members) }))
+  }
+}

@@ -1,0 +1,21 @@
+// Libraries cut down to what the Worker needs, as files in dist/. wrangler.toml puts them in the libraries' places.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { trimmedHono } from './trim-hono.mjs'
+import { numbered, wordless } from './trim-jinja.mjs'
+import { pictureless, trimmable } from './trim-yaml.mjs'
+
+const textOf = (name) => readFileSync(fileURLToPath(import.meta.resolve(name)), 'utf8')
+
+/** Name to import → the file in dist/, and what makes its text. */
+export const trimmed = {
+  'js-yaml': { file: 'js-yaml.mjs', text: async () => pictureless(trimmable(textOf('js-yaml'))) },
+  '@huggingface/jinja': { file: 'jinja.mjs', text: async () => numbered(wordless(textOf('@huggingface/jinja'))) },
+  'hono/hono-base': { file: 'hono-base.mjs', text: trimmedHono },
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const dist = new URL('../dist/', import.meta.url)
+  mkdirSync(dist, { recursive: true })
+  for (const { file, text } of Object.values(trimmed)) writeFileSync(new URL(file, dist), await text())
+}
