@@ -29,24 +29,42 @@ export interface StepLaw {
   readonly transferTokenMs: number
 }
 
+/** Prompts that an engine has yet to compute, the last of which is asked about. */
+export interface PrefillWork {
+  /** Of all of them, not yet computed or cached. */
+  readonly tokens: number
+  /** Of those tokens and the ones before each, see {@link pairsOf}. */
+  readonly pairs: number
+  /** Of the last prompt, with those that are cached. */
+  readonly promptTokens: number
+}
+
+/** Pairs of a computed token and one before it, in a prompt of `total` tokens whose first `cached` need no computing. */
+export function pairsOf(total: number, cached: number): number {
+  return (total * total - cached * cached) / 2
+}
+
 /**
  * Time to first token on an idle engine, without network, milliseconds.
  * @param promptTokens all of them; @param cachedTokens leading ones found in the prefix cache; @param budgetTokens of one step
  */
 export function idleTtftMs(law: StepLaw, promptTokens: number, cachedTokens: number, budgetTokens: number): number {
-  const fresh = promptTokens - cachedTokens
-  const steps = Math.ceil(fresh / budgetTokens)
-  const lastChunk = fresh - (steps - 1) * budgetTokens
+  return prefillMs(law, { tokens: promptTokens - cachedTokens, pairs: pairsOf(promptTokens, cachedTokens), promptTokens }, budgetTokens, law.stepMs)
+}
+
+/** Time of the steps that compute all of it, milliseconds. @param budgetTokens of one step; @param stepMs of a step without this work in it */
+export function prefillMs(law: StepLaw, { tokens, pairs, promptTokens }: PrefillWork, budgetTokens: number, stepMs: number): number {
+  const steps = Math.ceil(tokens / budgetTokens)
+  const lastChunk = tokens - (steps - 1) * budgetTokens
   // A chunk of one token is a decode step to the engine.
   const single = lastChunk === 1 ? 1 : 0
-  const pairs = (promptTokens - single) ** 2 - cachedTokens ** 2
   return (
     (steps - 1) * expertsReadMs(law, budgetTokens) +
     expertsReadMs(law, lastChunk) +
-    steps * law.stepMs +
+    steps * stepMs +
     (steps - single) * law.prefillStepMs +
-    (fresh - single) * law.prefillTokenMs +
-    (pairs / 2) * law.prefillPairMs +
+    (tokens - single) * law.prefillTokenMs +
+    (pairs - single * pairsOf(promptTokens, promptTokens - 1)) * law.prefillPairMs +
     single * (law.decodeSequenceMs + promptTokens * law.decodeContextTokenMs)
   )
 }
@@ -66,7 +84,7 @@ export function batchMs(law: StepLaw, scheduled: readonly Sequence[]): number {
     }
     prefills = true
     const end = computed + chunk
-    ms += law.prefillTokenMs * chunk + (law.prefillPairMs * (end * end - computed * computed)) / 2
+    ms += law.prefillTokenMs * chunk + law.prefillPairMs * pairsOf(end, computed)
     if (sequence.encodeItemsDue > 0) {
       ms += law.encodeItemMs * sequence.encodeItemsDue
       sequence.encodeItemsDue = 0

@@ -53,19 +53,20 @@ const profile = inBlocksOf(512, profileNamed('agentic'))
 
 test('the exact forecast of an idle engine is what comes true, cold and warm', () => {
   fc.assert(
-    fc.property(fc.integer({ min: 1, max: 60 }), fc.integer({ min: 0, max: 511 }), (count, tail) => {
+    fc.property(fc.integer({ min: 1, max: 60 }), fc.integer({ min: 0, max: 512 }), (count, tail) => {
       let firstAt = -1
       const engine = new VllmEngine(profile, { ...quiet, firstToken: (_, at) => (firstAt = at) })
       const ids = Array.from({ length: count }, (_, at) => at + 1)
       for (const [index, start] of [0, 1e6].entries()) {
-        const one = job(index, ids, { tail: tail + 2 })
+        const one = job(index, ids, { tail: tail + 1 })
         const forecast = engine.exactTtftMs(one, start)
         engine.submit(one, start)
         engine.advance(start + 1e5)
         expect(firstAt - start).toBeCloseTo(forecast, 3)
       }
     }),
-    { numRuns: 25 },
+    // One token left for a step of its own, which costs what a decode step does: of a cold prompt, and of a cached one.
+    { numRuns: 25, examples: [[16, 0], [15, 512], [3, 0]] },
   )
 })
 

@@ -1,6 +1,7 @@
 import { EngineModel, type FetchedFrom } from '../engine-model.ts'
 import type { Profile } from '../profiles.ts'
 import type { Sequence, SequenceSpec } from '../sequence.ts'
+import { pairsOf, prefillMs } from '../step-law.ts'
 import type { EngineGauges, JobListener, ReplayEngine } from './engines.ts'
 import type { Job } from './job.ts'
 
@@ -102,11 +103,10 @@ export class VllmEngine implements ReplayEngine {
       if (sequence.state !== 'running') blocks += Math.ceil((promptTokens + 1 - done) / limits.blockTokens)
     }
     const stepMs = law.stepMs + law.decodeSequenceMs * decoding + law.decodeContextTokenMs * context
-    const steps = Math.ceil(tokens / Math.max(1, limits.maxNumBatchedTokens - decoding))
     const stepEndsAt = this.model.nextEventAt()
     const currentMs = stepEndsAt === Infinity ? 0 : Math.max(0, stepEndsAt - now)
-    const prefillMs = steps * (stepMs + law.prefillStepMs) + law.prefillTokenMs * tokens + law.prefillPairMs * pairs
-    return currentMs + (loading?.ms ?? 0) + prefillMs + roomMs(blocks - pool.freeCount, leaving, stepMs)
+    const workMs = prefillMs(law, { tokens, pairs, promptTokens: job.promptTokens }, Math.max(1, limits.maxNumBatchedTokens - decoding), stepMs)
+    return currentMs + (loading?.ms ?? 0) + workMs + roomMs(blocks - pool.freeCount, leaving, stepMs)
   }
 
   #firstToken(sequence: Sequence, at: number): void {
@@ -128,10 +128,6 @@ export class VllmEngine implements ReplayEngine {
 interface Start {
   readonly cachedTokens: number
   readonly loading: FetchedFrom | null
-}
-
-function pairsOf(total: number, cached: number): number {
-  return (total * total - cached * cached) / 2
 }
 
 function common(one: Uint32Array, other: Uint32Array, most: number): number {
