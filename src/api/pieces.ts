@@ -35,7 +35,7 @@ export function hasMorePieces(bytes: Uint8Array, limit: number): boolean {
 export function piecesLeft(bytes: Uint8Array, limit: number): number {
   const names = new Names(bytes)
   const left = { weight: limit * PIECE }
-  for (let at = 0, text = 0, end = 0; left.weight >= 0; at++) {
+  for (let at = 0, text = 0, end = 0, named = -1; left.weight >= 0; at++) {
     at = plainEnd(bytes, at, left)
     if (at === bytes.length) break
     const byte = bytes[at]!
@@ -48,7 +48,12 @@ export function piecesLeft(bytes: Uint8Array, limit: number): number {
       if (isCrooked(bytes, text, end)) left.weight -= CROOKED
       at = end - 1
     } else if (byte === OPEN_BRACE) names.opened()
-    else if (names.isNew(text, end)) left.weight -= NEW_NAME
+    else {
+      // Nor is one with two colons behind a name, which is read once: each weighs as little as a space.
+      if (text === named) break
+      named = text
+      if (names.isNew(text, end)) left.weight -= NEW_NAME
+    }
   }
   return left.weight / PIECE
 }

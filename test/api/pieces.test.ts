@@ -102,6 +102,20 @@ describe('the pieces of a document', () => {
     for (const space of [undefined, 1]) expect(hasMorePieces(bytesOf(JSON.stringify(body, null, space)), 500_000)).toBe(false)
   })
 
+  it('are not counted behind two colons in a row: that is no JSON, and each had its name read again, 33 MB of them for five seconds', () => {
+    const reads = { of: 0 }
+    const text = `{"${'a'.repeat(64)}"${':'.repeat(10_000)}`
+    const bytes = new Proxy(bytesOf(text), {
+      get(target, name) {
+        if (typeof name === 'string') reads.of += 1
+        const value: unknown = Reflect.get(target, name, target)
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value
+      },
+    })
+    expect(hasMorePieces(bytes, 500)).toBe(false)
+    expect(reads.of).toBeLessThan(10 * text.length)
+  })
+
   it.each(['"a', '["', '"\\"', ']]]]]]', '\u{1f600}'.repeat(9)])('of what is no JSON are no reason to refuse it: %s', (text) => {
     expect(hasMorePieces(bytesOf(text), 5)).toBe(false)
   })
