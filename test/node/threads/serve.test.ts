@@ -9,8 +9,8 @@ import { recorded } from '../../../src/telemetry/recorder.ts'
 import { openEngine, type Engine } from './engine.ts'
 
 const never = new AbortController().signal
-/** So many connections fall on one thread of two once in 30,000 runs. */
-const MANY = 16
+/** So many connections fall on one thread of two once in two thousand million runs. */
+const MANY = 32
 
 let engine: Engine
 let lines: string[]
