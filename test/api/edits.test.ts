@@ -130,7 +130,7 @@ function expected(body: Record<string, unknown>, { model, includeUsage, cacheSal
 }
 
 /** No name above holds a backslash: V8 misread one. The door refuses such a body (`readJson`), and engines read with something else. */
-const isMisread = (json: object): boolean => Object.keys(json).some((name) => name.includes('\\'))
+const isMisread = (json: object): boolean => Object.keys(json).some((key) => key.includes('\\'))
 /** After the first of these V8 takes the second's blank for a backslash. */
 const taught = ['"x":{"taught":1,"\\\\":1}', '"taught":1,"\\u0020":1', '"firstlight":1,"taught":1,"\\u0020":1'].map((raw): [Written, Edits] => [{ text: `{${raw}}`, members: [] }, { ...nothing, cacheSalt: 's' }])
 

@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest'
 
 const run = promisify(execFile)
 
-/** Ports nobody is likely to have, and others for each example. */
-const base = 20_000 + (process.pid % 2000) * 10
+/** Ports nobody is likely to have, below those that Linux deals out to every socket of the other tests (from 32,768 on), and others for each example. */
+const base = 20_000 + (process.pid % 600) * 20
 
 async function example(name: string, port: number): Promise<string> {
   const script = fileURLToPath(new URL(`../../examples/${name}/run.mjs`, import.meta.url))
@@ -23,7 +23,7 @@ describe('the examples of split serving', () => {
   }, 120_000)
 
   it('encode a picture once', async () => {
-    const [, first, second] = (await example('encode-pd', base + 5)).split('curl -iN')
+    const [, first, second] = (await example('encode-pd', base + 10)).split('curl -iN')
     expect(first).toMatch(/encode;dur=/)
     expect(first).toMatch(/"enc_queue_time_ms":[\d.]+,"enc_compute_time_ms":[\d.]+,"emb_cache_transfer_time_ms":[\d.]+,"prefill_queue_time_ms":[\d.]+,"prefill_compute_time_ms":[\d.]+,.*"ttft_ms":[\d.]+/)
     expect(second).toMatch(/x-firstlight-engine: engine-\d/)
