@@ -29,8 +29,8 @@ function meanTtftS(trace: Trace, policy: string): number {
 
 describe('a crowd that asks the same thing', () => {
   it.each([
-    // Who comes while the first copy is computed waits for it, where turns make eight at once: a quarter longer here, not three times as long.
-    ['over three seconds, of a fleet with room', 1.25, { count: 12, size: 40, promptTokens: 12_288, withinMs: 3000, everyMs: 20_000 }],
+    // Who comes while the first copy is computed waits for it, where turns make eight at once: a quarter longer over ten of these, not three times as long.
+    ['over three seconds, of a fleet with room', 1.3, { count: 12, size: 40, promptTokens: 12_288, withinMs: 3000, everyMs: 20_000 }],
     ['at once', 1.1, { count: 12, size: 64, promptTokens: 4096, withinMs: 0, everyMs: 20_000 }],
     ['all the time, of a busy fleet', 1.1, { count: 1, size: 1200, promptTokens: 4096, withinMs: 15_000, everyMs: 1 }],
   ])('%s, waits under `predicted` at most %d times as long as where engines simply take turns', (_name, times, sizes) => {

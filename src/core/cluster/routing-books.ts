@@ -23,7 +23,7 @@ const SHORT_ANSWER_TOKENS = 16
  */
 export class RoutingBooks implements Books {
   readonly answers = [
-    'activeBlocks', 'newActiveBlocks', 'cachedTokens', 'slowTokens', 'lookupTokens',
+    'activeBlocks', 'newActiveBlocks', 'liveTokens', 'cachedTokens', 'slowTokens', 'lookupTokens',
     'queuedPrefills', 'queuedPrefillTokens', 'queuedWork', 'queuedPrefillS', 'capacityBlocks', 'law', 'confidence', 'decodeLaw', 'warmth', 'adapterFit',
   ] as const satisfies readonly Signal[]
   readonly #index = new PrefixIndex(1)

@@ -31,7 +31,7 @@ const NOTHING_CACHED: CachedTokens = { total: 0, ...NO_SLOW_TOKENS }
 const NO_HINT = { device: 0, host: 0, disk: 0, remote: 0 }
 const NO_HINTS: ReadonlyMap<string, typeof NO_HINT> = new Map()
 
-const OF_PROMPT: readonly Signal[] = ['newActiveBlocks', 'cachedTokens', 'slowTokens', 'lookupTokens']
+const OF_PROMPT: readonly Signal[] = ['newActiveBlocks', 'liveTokens', 'cachedTokens', 'slowTokens', 'lookupTokens']
 
 /** Signals for one request at one moment. The prompt is looked up once, for all engines. */
 export class RoutingReading implements Reading {
@@ -107,7 +107,7 @@ export class RoutingReading implements Reading {
   /** What depends on the prompt and its blocks. */
   #fillPrompt(): void {
     const engines = this.#engines
-    const { active, book: of } = this.#sources
+    const { active, index, book: of } = this.#sources
     const { hints, promptTokens } = this.#admission
     const looked = this.#hints.size > 0
     this.#match()
@@ -115,7 +115,9 @@ export class RoutingReading implements Reading {
       const engine = engines[at]!
       const { seat } = engine
       const book = of(engine)
-      seat.newActiveBlocks = active.newBlocks(book.number, this.#shape, this.shares(engine))
+      const shares = this.shares(engine)
+      seat.newActiveBlocks = active.newBlocks(book.number, this.#shape, shares)
+      seat.liveTokens = shares ? this.tokensOf(index.live[book.number]!) : 0
       seat.slowTokens = looked ? this.cached(engine) : NO_SLOW_TOKENS
       seat.lookupTokens = hints === null ? NaN : this.#cached(engine, 0).total
       if (promptTokens === 0) seat.cachedTokens = 0

@@ -20,6 +20,7 @@ export class Seat implements Mutable<Signals> {
   recentWork = NaN
   activeBlocks = NaN
   newActiveBlocks = NaN
+  liveTokens = NaN
   cachedTokens = NaN
   slowTokens = NO_SLOW_TOKENS
   lookupTokens = NaN

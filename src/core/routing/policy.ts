@@ -29,6 +29,8 @@ export interface Signals {
   readonly activeBlocks: number
   /** Blocks of this prompt that no live request on the engine holds. */
   readonly newActiveBlocks: number
+  /** Leading tokens of this prompt in blocks that live requests on the engine hold. */
+  readonly liveTokens: number
   /** Leading tokens of this prompt believed cached there (index and lookup, by maximum). Unknown = 0 = cold. */
   readonly cachedTokens: number
   /** Of `cachedTokens`, those that a lookup saw only in slower tiers: the engine's host memory, its disk, or elsewhere. */

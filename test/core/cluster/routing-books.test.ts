@@ -231,6 +231,23 @@ describe('blocks of prompts that are measured in bytes', () => {
   })
 })
 
+describe('prompts of which no blocks are known, or not for all of their tokens', () => {
+  it.each([
+    ['that cannot be read', [], 10_000],
+    ['of a hundred texts, each with the rest of a block', range(500, 600), 10_000],
+    ['that are longer in tokens than the mean of the pool says', range(500, 600), 30_000],
+  ])('%s, are new work as any other and no copy of what nobody has', (_name, content, promptTokens) => {
+    const { admit, finish } = cluster
+    for (const at of range(0, 12)) admit([`waits ${at}`, ...range(0, 30)])
+    const takenS = (blocks: readonly (string | number)[]): number => {
+      const { key, decision } = admit(blocks, { promptTokens })
+      finish(key)
+      return decision.candidates.find((one) => one.engine === 'a')!.terms['taken_s']!
+    }
+    expect(takenS(content)).toBeCloseTo(takenS(range(1000, 1000 + Math.ceil(promptTokens / BLOCK_TOKENS))), 6)
+  })
+})
+
 describe('requests whose prompts are computed whole, whatever is cached', () => {
   const only = { avoid: ['b', 'c', 'd'], computesAll: true }
 

@@ -13,6 +13,7 @@ const IDLE: Signals = {
   recentWork: 0,
   activeBlocks: 0,
   newActiveBlocks: 0,
+  liveTokens: 0,
   cachedTokens: 0,
   slowTokens: { host: 0, disk: 0, remote: 0 },
   lookupTokens: 0,
@@ -214,7 +215,7 @@ describe('predicted', () => {
 
   it('saves work when the fleet is under pressure: it waits longer for a cache than it would by itself', () => {
     const saved = 1000 * 1e-4 + ((1000 * 1000) / 2) * 1e-9
-    const fleet = (waiting: number) => ({ cold: { newActiveBlocks: 63, queuedPrefills: waiting, queuedPrefillS: 1 }, cached: { newActiveBlocks: 63, cachedTokens: 1000, queuedPrefills: waiting, queuedPrefillS: 1 + 2 * saved } })
+    const fleet = (waiting: number) => ({ cold: { queuedPrefills: waiting, queuedPrefillS: 1 }, cached: { cachedTokens: 1000, queuedPrefills: waiting, queuedPrefillS: 1 + 2 * saved } })
     const values = { ...bare, workWeight: 1 }
     expect(order('predicted', 4000, fleet(0), values)[0]).toBe('cold')
     expect(order('predicted', 4000, fleet(2), values)[0]).toBe('cached')
@@ -223,8 +224,8 @@ describe('predicted', () => {
 
   it('makes another copy of what live requests share where nobody waits, and counts it as lost work only for those who do', () => {
     const values = { ...bare, workWeight: 1 }
-    // All but the last of 63 blocks is held by live requests of `crowded`: nine tenths of the fleet's prompts wait there.
-    const fleet = (live: boolean, waiting: number) => ({ crowded: { newActiveBlocks: live ? 1 : 63, cachedTokens: 3968, queuedPrefills: 9, queuedPrefillS: 0.5 }, other: { newActiveBlocks: 63, queuedPrefills: waiting } })
+    // All but the last 64 tokens are held by live requests of `crowded`: nine tenths of the fleet's prompts wait there.
+    const fleet = (live: boolean, waiting: number) => ({ crowded: { liveTokens: live ? 3936 : 0, cachedTokens: 3968, queuedPrefills: 9, queuedPrefillS: 0.5 }, other: { queuedPrefills: waiting } })
     expect(order('predicted', 4000, fleet(false, 0), values)[0]).toBe('crowded')
     expect(order('predicted', 4000, fleet(true, 0), values)[0]).toBe('other')
     expect(order('predicted', 4000, fleet(true, 2), values)[0]).toBe('crowded')
@@ -237,7 +238,7 @@ describe('predicted', () => {
   it('prices a second of work by the queues there are, (1 + n) squared, its own engine’s a quarter more, and no burst beyond three', () => {
     const coldS = 0.02 + 4000 * 1e-4 + (16e6 / 2) * 1e-9
     const values = { ...bare, workWeight: 1 }
-    const priced = (one: number, other: number) => costs('predicted', 4000, { one: { newActiveBlocks: 63, queuedPrefills: one }, other: { newActiveBlocks: 63, queuedPrefills: other } }, values)
+    const priced = (one: number, other: number) => costs('predicted', 4000, { one: { queuedPrefills: one }, other: { queuedPrefills: other } }, values)
     expect(priced(0, 0)['one']).toBeCloseTo(coldS, 12)
     // Both have one: (1 + 1)² seconds for each of its own.
     expect(priced(1, 1)['one']).toBeCloseTo(4 * coldS, 12)

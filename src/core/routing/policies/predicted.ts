@@ -26,7 +26,7 @@ const options = {
 const LEAST_WEIGHT = 1e-6
 
 type Values = OptionValues<typeof options>
-const needs = ['rttS', 'queuedPrefills', 'queuedPrefillS', 'law', 'confidence', 'cachedTokens', 'slowTokens', 'decodeLaw', 'requests', 'activeBlocks', 'newActiveBlocks', 'capacityBlocks', 'adapterFit', 'recentWork', 'warmth'] as const
+const needs = ['rttS', 'queuedPrefills', 'queuedPrefillS', 'law', 'confidence', 'cachedTokens', 'slowTokens', 'decodeLaw', 'requests', 'activeBlocks', 'newActiveBlocks', 'liveTokens', 'capacityBlocks', 'adapterFit', 'recentWork', 'warmth'] as const
 type Seen = Candidate<(typeof needs)[number]>
 
 const sheet = new Sheet([
@@ -97,16 +97,16 @@ function meanQueued(candidates: readonly Seen[]): number {
  * them as well they are no lost work, for the next sibling finds them there; not seen so, a crowd that asks the same thing
  * would make the queue whose length keeps it together.
  */
-function liveTokens({ promptTokens, blockTokens }: RouteRequest, candidates: readonly Seen[]): number {
-  let least = Infinity
-  for (const { newActiveBlocks } of candidates) least = Math.min(least, newActiveBlocks)
-  return promptTokens - least * blockTokens
+function mostLive(candidates: readonly Seen[]): number {
+  let most = 0
+  for (const { liveTokens } of candidates) most = Math.max(most, liveTokens)
+  return most
 }
 
 function price(request: RouteRequest, candidates: readonly Seen[], values: Values): void {
   const { costs, terms } = sheet.open(candidates.length)
   const queued = meanQueued(candidates)
-  const live = liveTokens(request, candidates)
+  const live = mostLive(candidates)
   const outputTokens = request.expectedOutputTokens ?? values.expectedOutputTokens
   for (let place = 0; place < candidates.length; place++) {
     const engine = candidates[place]!
