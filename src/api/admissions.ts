@@ -84,8 +84,8 @@ export class Admissions {
   }
 
   #wanted(route: PoolRoute): boolean {
-    const { wishes, body } = this.#understood
-    return this.#lookups.wanted(route, wishes.policy ?? null) && !computesAll(body.json)
+    const { wishes } = this.#understood
+    return this.#lookups.wanted(route, wishes.policy ?? null) && !computesAll(sampled(this.#understood))
   }
 
   #share(route: PoolRoute): Share {
@@ -138,12 +138,17 @@ function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMea
     overrides: overridesOf(wishes),
     hints: null,
     unsplittable: unsplittable(understood, route),
-    computesAll: computesAll(body.json),
-    sequences: sequencesOf(body.json),
+    computesAll: computesAll(sampled(understood)),
+    sequences: sequencesOf(sampled(understood)),
     encodeItems: prompt.items,
   }
   return route.pool.split.estimate === 'chars4' ? { ...admission, splitTokens: quarterOfCharacters(body.json) } : admission
 }
+
+const UNSAMPLED: Understood['body']['json'] = {}
+
+/** The body, where engines read of it how many answers they make, and what of the prompt they score. Others ignore those fields. */
+const sampled = ({ endpoint, body }: Understood): Understood['body']['json'] => (endpoint.prompt === 'chat' || endpoint.prompt === 'completions' ? body.json : UNSAMPLED)
 
 /** Why the request cannot be split; null: it can. */
 function unsplittable({ endpoint, body }: Understood, { pool: { split } }: PoolRoute): string | null {

@@ -26,10 +26,13 @@ export function computesAll(json: Json): boolean {
 /** As engines read it: pydantic takes these for true. */
 const isOn = (value: unknown): boolean => value === true || value === 1 || (typeof value === 'string' && /^(?:1|t|true|y|yes|on)$/i.test(value))
 
+/** vLLM's `VLLM_MAX_N_SEQUENCES`. Sums over requests are kept of it, in which a client's 2^53 would drown all others. */
+const MOST_SEQUENCES = 16_384
+
 /** Answers made side by side: `n` of each prompt. */
 export function sequencesOf({ n, prompt }: Json): number {
   const choices = Number(n)
-  return (Number.isSafeInteger(choices) && choices > 1 ? choices : 1) * (severalPrompts(prompt) ? prompt.length : 1)
+  return Math.min(MOST_SEQUENCES, (Number.isSafeInteger(choices) && choices > 1 ? choices : 1) * (severalPrompts(prompt) ? prompt.length : 1))
 }
 
 /** A list of ids is one prompt, a list of texts or of lists is several. */

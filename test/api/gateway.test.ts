@@ -166,6 +166,12 @@ describe('what the cluster is told', () => {
     expect(last(world.admissions)).toMatchObject(expected)
   })
 
+  it.each(['/v1/responses', '/v1/messages', '/v1/embeddings'])('is one answer and a prompt that caches count for at %s, whose engines read no `n` and score no prompts', async (path) => {
+    const { world, post } = open()
+    expect((await post(path, '{"model":"qwen","input":"x","messages":[{"role":"user","content":"x"}],"max_tokens":9,"n":50,"prompt_logprobs":1,"echo":true}')).status).toBe(200)
+    expect(last(world.admissions)).toMatchObject({ sequences: 1, computesAll: false })
+  })
+
   it('is a prompt’s length in tokens and its blocks', async () => {
     const { world, post } = open()
     await post('/v1/completions', { model: 'qwen', prompt: 'word '.repeat(2000) })

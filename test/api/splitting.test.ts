@@ -63,6 +63,9 @@ it.each([
   [3, { prompt: ['a', 'b', 'c'] }],
   [6, { prompt: [[1], [2], [3]], n: 2 }],
   [2, { prompt: [1, 2, 3], n: 2 }],
+  // Sums over requests are kept of it: what no engine makes must not drown those of all others.
+  [16_384, { n: Number.MAX_SAFE_INTEGER }],
+  [16_384, { n: 16_384, prompt: ['a', 'b'] }],
 ])('%d answers are made side by side of %j', (sequences, json) => {
   expect(sequencesOf(json)).toBe(sequences)
 })
