@@ -27,7 +27,8 @@ interface Entry<Note> {
   /** Ids of the request it may be, most exact first; one: it is the request's own. */
   readonly candidates: readonly string[]
   readonly facts: Facts
-  readonly expiresAt: number
+  /** Of its first word. */
+  readonly at: number
   bytes: number
   note: Note | null
 }
@@ -58,7 +59,7 @@ export class ReportStore<Note> {
     this.#noteBytes = noteBytes
   }
 
-  /** What is too much by the new limits goes with the next word; what is here keeps its time. */
+  /** What is too much or too old by the new limits goes with the next word. */
   setLimits(limits: StoreLimits): void {
     this.#limits = limits
   }
@@ -106,7 +107,7 @@ export class ReportStore<Note> {
   /** Forgets what is older than its time. */
   expire(now: number): void {
     for (const entry of this.#entries.values()) {
-      if (entry.expiresAt > now) return
+      if (entry.at + this.#limits.ttlMs > now) return
       this.#forget(entry)
     }
   }
@@ -132,7 +133,7 @@ export class ReportStore<Note> {
     if (candidates.length > 1) for (const candidate of candidates) this.#standIn(candidate, key)
     const known = this.#entries.get(key)
     if (known !== undefined) return known
-    const entry: Entry<Note> = { key, candidates, facts: new Facts(), expiresAt: now + this.#limits.ttlMs, bytes: 0, note: null }
+    const entry: Entry<Note> = { key, candidates, facts: new Facts(), at: now, bytes: 0, note: null }
     this.#entries.set(key, entry)
     return entry
   }

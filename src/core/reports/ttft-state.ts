@@ -145,7 +145,7 @@ export class TtftState {
 
   #alias(id: string, requestId: string): void {
     this.#aliases.set(id, requestId)
-    if (this.#aliases.size > this.#maxAliases) this.#aliases.delete(this.#aliases.keys().next().value!)
+    while (this.#aliases.size > this.#maxAliases) this.#aliases.delete(this.#aliases.keys().next().value!)
   }
 
   /** Once, when both the stages and who served the request are known. */

@@ -168,6 +168,16 @@ describe('bounds', () => {
     expect([kept.size, kept.bytes]).toEqual([0, 0])
   })
 
+  it('forgets by the time that is set now, those that came after it was shortened no later than those before', () => {
+    const kept = store()
+    kept.add(one('before'), 0)
+    kept.setLimits({ ...LIMITS, ttlMs: 60_000 })
+    kept.add(one('after'), 1000)
+    expect(kept.find('after', 60_999)).not.toBeNull()
+    expect(kept.find('after', 61_000)).toBeNull()
+    expect(kept.size).toBe(0)
+  })
+
   it('keeps no more requests than it may, and forgets the oldest first', () => {
     const kept = store({ ...LIMITS, maxRequests: 3 })
     for (const id of ['a', 'b', 'c', 'd']) kept.add(one(id), 0)
