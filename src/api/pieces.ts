@@ -5,10 +5,11 @@ const QUOTE = 0x22
 const COLON = 0x3a
 const BACKSLASH = 0x5c
 const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
 
 /** A piece is about 0.1 us of V8's JSON.parse, at its worst; this is the unit that weights are in. */
 const PIECE = 64
-/** What a name takes besides, unless the same came before it the last time: a row of names that is new is a new kind of object. */
+/** What a name takes besides, unless the same names came before it the last time: a row of names that is new is a new kind of object. */
 const NEW_NAME = 9 * PIECE
 /** And what a short text or name with an escape does: it is put together before it can be looked up. */
 const CROOKED = 5 * PIECE
@@ -48,6 +49,7 @@ export function piecesLeft(bytes: Uint8Array, limit: number): number {
       if (isCrooked(bytes, text, end)) left.weight -= CROOKED
       at = end - 1
     } else if (byte === OPEN_BRACE) names.opened()
+    else if (byte === CLOSE_BRACE) names.closed()
     else {
       // Nor is one with two colons behind a name, which is read once: each weighs as little as a space.
       if (text === named) break
@@ -65,7 +67,7 @@ function plainEnd(bytes: Uint8Array, at: number, left: { weight: number }): numb
   let end = at
   for (; end < size && weight >= 0; end++) {
     const byte = bytes[end]!
-    if (byte === QUOTE || byte === COLON || byte === OPEN_BRACE) break
+    if (byte === QUOTE || byte === COLON || byte === OPEN_BRACE || byte === CLOSE_BRACE) break
     weight -= WEIGHTS[byte]!
   }
   left.weight = weight
@@ -81,37 +83,55 @@ function isCrooked(bytes: Uint8Array, start: number, end: number): boolean {
 /** How many names are remembered: more than requests have in rows, too few to hide new rows of a few names in. */
 const SLOTS = 256
 
-/** The names of a document, each with the one before it. Two in one slot take turns, and are new each time. */
+/** The names of a document, each behind those before it in its mapping. Two in one slot take turns, and are new each time. */
 class Names {
   readonly #bytes: Uint8Array
   /** Where the name stood last. */
   readonly #at = new Uint32Array(SLOTS)
-  /** The slot of the name before it. */
-  readonly #before = new Uint16Array(SLOTS)
-  #last = SLOTS
+  /** Who it is, and who is before it: a name that is new is another one, and so is whoever comes behind it, wherever the hash puts them. */
+  readonly #own = new Uint32Array(SLOTS)
+  readonly #before = new Uint32Array(SLOTS)
+  /** The name before the next: who it is, and its slot. */
+  #last = 0
+  #slot = SLOTS
+  #count = 0
+  /** The same of the mappings around. */
+  readonly #around: number[] = []
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes
   }
 
-  /** No name is before the next. */
   opened(): void {
-    this.#last = SLOTS
+    this.#around.push(this.#last, this.#slot)
+    this.#last = 0
+    this.#slot = SLOTS
   }
 
-  /** Has the name in `[start, end)` not been seen behind the name before it? Takes it in. */
+  closed(): void {
+    this.#slot = this.#around.pop() ?? SLOTS
+    this.#last = this.#around.pop() ?? 0
+  }
+
+  /** Has the name in `[start, end)` not been seen behind the names before it? Takes it in. */
   isNew(start: number, end: number): boolean {
+    if (end - start > LONG_BYTES) {
+      this.#last = ++this.#count
+      return true
+    }
     const bytes = this.#bytes
     const before = this.#last
-    if (end - start > LONG_BYTES) return true
-    let hash = before
+    let hash = this.#slot
     for (let i = start; i < end; i++) hash = Math.imul(hash ^ bytes[i]!, 0x9e3779b1)
     const slot = (hash ^ (hash >>> 15)) & (SLOTS - 1)
-    const seen = this.#at[slot]!
-    const isNew = this.#before[slot] !== before || !same(bytes, seen, start, end)
+    const isNew = this.#before[slot] !== before || !same(bytes, this.#at[slot]!, start, end)
+    if (isNew) {
+      this.#own[slot] = ++this.#count
+      this.#before[slot] = before
+    }
     this.#at[slot] = start
-    this.#before[slot] = before
-    this.#last = slot
+    this.#last = this.#own[slot]!
+    this.#slot = slot
     return isNew
   }
 }
