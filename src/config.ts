@@ -20,6 +20,8 @@ export interface Config {
   readonly admin: { readonly secret: string } | null
   /** What bridges of KV events show; null: the admin key. */
   readonly bridge: { readonly secret: string } | null
+  /** null: no page of another origin may read an answer. */
+  readonly cors: CorsConfig | null
   readonly clusters: readonly ClusterConfig[]
   readonly limits: LimitsConfig
   readonly log: LogConfig
@@ -45,6 +47,12 @@ export interface KeyConfig {
 export interface Sha256 {
   /** 64 hexadecimal digits, lower case. */
   readonly sha256: string
+}
+
+export interface CorsConfig {
+  /** As browsers send them; or `*` alone: all. */
+  readonly origins: readonly string[]
+  readonly maxAgeS: number
 }
 
 export interface ClusterConfig {
@@ -74,6 +82,8 @@ export interface PoolSettings {
   readonly lmcache: LmcacheConfig | null
   readonly limits: PoolLimits
   readonly statsIntervalMs: number
+  /** Node only: how often names of engines are looked up. */
+  readonly discoverIntervalMs: number
   readonly observeShare: number
   readonly session: { readonly header: string; readonly body: string | null }
   readonly leaseMs: number
@@ -124,6 +134,8 @@ export interface EncodeSettings {
 export interface EngineConfig {
   readonly id: string
   readonly url: string
+  /** It is the pattern of an engine for each address that the host of `url` has; null: it is one engine. Node only, and only until `withFound` (`config/discovered.ts`). */
+  readonly discover: 'dns' | null
   readonly role: Role
   readonly models: readonly string[] | null
   readonly labels: Readonly<Record<string, string>>

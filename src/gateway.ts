@@ -36,6 +36,7 @@ export interface Kept {
   readonly held: Holdings
   readonly recent: RecentRequests
   readonly telemetry: Telemetry
+  readonly meters: Meters
   /** ms since the epoch. */
   readonly startedAt: number
 }
@@ -68,7 +69,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     recent: kept?.recent ?? new RecentRequests(RECENT_REQUESTS),
     shared,
     digests,
-    meters: new Meters(() => ports.now(), options.vocabularyOf ?? (() => null)),
+    meters: new Meters(() => ports.now(), options.vocabularyOf ?? (() => null), kept?.meters),
     lookups: new CacheLookups(ports),
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
     startedAt: kept?.startedAt ?? shared?.startedAt ?? ports.now(),

@@ -21,33 +21,46 @@ const readable = (request: PromptRequest): PromptRequest => (inCrumbs(request) ?
 /** One meter a pool: vocabularies, block sizes and learned ratios belong to pools. */
 export class Meters {
   readonly #meters = new Map<PoolSettings, PromptMeter>()
+  /** By cluster and model: what a pool has learned outlives the configuration it learned it under. */
+  readonly #named: Map<string, NamedMeter>
   readonly #now: () => number
   readonly #vocabularyOf: VocabularyOf
 
-  constructor(now: () => number, vocabularyOf: VocabularyOf) {
+  /** @param before those of the gateway that this one takes the place of */
+  constructor(now: () => number, vocabularyOf: VocabularyOf, before: Meters | null = null) {
     this.#now = now
     this.#vocabularyOf = vocabularyOf
+    this.#named = before === null ? new Map() : before.#named
   }
 
-  measure({ pool }: PoolRoute, request: PromptRequest): PromptMeasure {
-    return this.#meter(pool).measure(readable(request))
+  measure(route: PoolRoute, request: PromptRequest): PromptMeasure {
+    return this.#meter(route).measure(readable(request))
   }
 
   /** `own`, or a measure by an engine's own ids where they can be had within the call's budget. Never rejects. */
-  measureByEngine({ pool }: PoolRoute, { request, own }: Omit<Measured, 'meter'>, tokenizer: EngineTokenizer, call: TokenizeCall): Promise<PromptMeasure> {
-    return measureByEngine({ meter: this.#meter(pool), request: readable(request), own }, tokenizer, call)
+  measureByEngine(route: PoolRoute, { request, own }: Omit<Measured, 'meter'>, tokenizer: EngineTokenizer, call: TokenizeCall): Promise<PromptMeasure> {
+    return measureByEngine({ meter: this.#meter(route), request: readable(request), own }, tokenizer, call)
   }
 
   /** Takes in what the engine counted, for the ratio of bytes to tokens. */
-  learn({ pool }: PoolRoute, measure: PromptMeasure, promptTokens: number): void {
-    this.#meter(pool).learn(measure, promptTokens)
+  learn(route: PoolRoute, measure: PromptMeasure, promptTokens: number): void {
+    this.#meter(route).learn(measure, promptTokens)
   }
 
-  #meter(pool: PoolSettings): PromptMeter {
+  #meter({ cluster, pool }: PoolRoute): PromptMeter {
     const known = this.#meters.get(pool)
     if (known !== undefined) return known
+    const name = JSON.stringify([cluster.id, pool.model])
     const vocabulary = this.#vocabularyOf(pool)
-    const meter = new PromptMeter({
+    const named = this.#named.get(name)
+    const meter = named?.blockTokens === pool.blockTokens && named.vocabulary === vocabulary ? named.meter : this.#made(pool, vocabulary)
+    this.#named.set(name, { blockTokens: pool.blockTokens, vocabulary, meter })
+    this.#meters.set(pool, meter)
+    return meter
+  }
+
+  #made(pool: PoolSettings, vocabulary: Vocabulary | null): PromptMeter {
+    return new PromptMeter({
       model: pool.model,
       blockTokens: pool.blockTokens,
       encodeUtf8: (text, into) => utf8.encodeInto(text, into).written,
@@ -55,7 +68,11 @@ export class Meters {
       tokenizer: vocabulary?.tokenizer ?? null,
       template: vocabulary?.template ?? null,
     })
-    this.#meters.set(pool, meter)
-    return meter
   }
+}
+
+interface NamedMeter {
+  readonly blockTokens: number
+  readonly vocabulary: Vocabulary | null
+  readonly meter: PromptMeter
 }

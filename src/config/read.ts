@@ -48,6 +48,7 @@ export class Reader {
       loopback: this.#options.listens && isLoopback(listen.host),
       admin,
       bridge,
+      cors: document.cors === undefined ? null : { origins: document.cors.origins, maxAgeS: document.cors.max_age_s },
       clusters: document.clusters.map((cluster, index) => this.#cluster(cluster, ['clusters', index])),
       limits: {
         bodyBytes: limits.body_bytes,
@@ -138,6 +139,7 @@ export class Reader {
         nativeMs: pool.limits.native_ms,
       },
       statsIntervalMs: pool.stats_interval_ms,
+      discoverIntervalMs: pool.discover_interval_ms,
       observeShare: pool.observe_share ?? this.#options.defaultObserveShare,
       session: { header: pool.session.header.toLowerCase(), body: pool.session.body },
       leaseMs: pool.lease_ms,
@@ -172,6 +174,7 @@ export class Reader {
     return {
       id: engine.id,
       url: withoutSlash(engine.url),
+      discover: engine.discover ?? null,
       role: engine.role,
       models: engine.models ?? null,
       labels: engine.labels,

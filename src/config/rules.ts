@@ -1,6 +1,7 @@
 /** What one key alone cannot say: names that collide, lists that contradict each other, missing keys on an open port. */
 import { renderPath, type Path } from './problem.ts'
 import type { ClusterDocument, ConfigDocument, EngineDocument, PoolDocument } from './schema.ts'
+import { LONGEST_PATTERN_ID } from './discovered.ts'
 import type { Finding } from './issues.ts'
 import { didYouMean } from './suggest.ts'
 import { isLoopback, parseAddress } from './values.ts'
@@ -12,6 +13,7 @@ export function crossCheck(document: ConfigDocument, listens: boolean): Finding[
   for (const [index, cluster] of document.clusters.entries()) checkCluster(found, cluster, ['clusters', index])
   checkKeys(found, document, listens)
   checkHeaders(found, document.traces.headers, ['traces'])
+  for (const { engine, at } of patternsIn(document)) checkPattern(found, engine, at, listens)
   if (!listens && document.record !== undefined) found.push({ path: ['record'], rule: 'needs a disk, and Workers have none: leave it out' })
   return found
 }
@@ -126,14 +128,44 @@ function checkSplit(found: Finding[], { split, engines }: PoolDocument, at: Path
   for (const id of Object.keys(decoders ?? {})) {
     if (!decoding.includes(id)) found.push({ path: [...at, 'lmcache', 'decoders', id], rule: `is no engine of this pool that decodes${didYouMean(id, decoding)}` })
   }
+  for (const [id, { host }] of import.meta.bare ? [] : Object.entries(decoders ?? {})) {
+    const pattern = engines.find((engine) => engine.id === id && engine.discover !== undefined)
+    if (pattern !== undefined && host !== hostOf(pattern.url)) found.push({ path: [...at, 'lmcache', 'decoders', id, 'host'], rule: `must be the host of the engine's url, ${hostOf(pattern.url)}: with \`discover\` each address is a receiver` })
+  }
   if (split.connector !== 'lmcache' || (split.mode ?? defaultMode(engines)) === 'never' || !engines.some(({ role }) => role === 'prefill' || role === 'decode')) return
   if (decoder !== undefined && decoders !== undefined) found.push({ path: [...at, 'lmcache', 'decoder'], rule: 'contradicts `decoders`: leave one of them out' })
+  else if (!import.meta.bare && decoder !== undefined && engines.some((engine) => decodes(engine) && engine.discover !== undefined)) found.push({ path: [...at, 'lmcache', 'decoder'], rule: 'is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`' })
   else if (decoder !== undefined && decoding.length > 1) found.push({ path: [...at, 'lmcache', 'decoder'], rule: `is one receiver for ${decoding.length} decode engines (${decoding.join(', ')}): name each in \`decoders\`` })
   else if (decoder === undefined) {
     const missing = decoding.filter((id) => decoders?.[id] === undefined)
     if (missing.length > 0) found.push({ path: [...at, 'lmcache'], rule: `names no receiver for ${missing.join(', ')}: add it to \`decoders\`` })
   }
 }
+
+const patternsIn = ({ clusters }: ConfigDocument): { readonly engine: EngineDocument; readonly at: Path }[] =>
+  clusters.flatMap(({ pools }, cluster) => pools.flatMap(({ engines }, pool) => engines.map((engine, index) => ({ engine, at: ['clusters', cluster, 'pools', pool, 'engines', index] as Path })))).filter(({ engine }) => engine.discover !== undefined)
+
+/** What stands for several engines can say nothing that only one of them may. */
+function checkPattern(found: Finding[], engine: EngineDocument, at: Path, listens: boolean): void {
+  // Nothing else can be wrong with it on Workers, whose build is without the rest.
+  if (import.meta.bare || !listens) {
+    found.push({ path: [...at, 'discover'], rule: 'is of Node: Workers reach no engine by its address. Name each engine' })
+    return
+  }
+  const fault = (key: keyof EngineDocument, rule: string) => found.push({ path: [...at, key], rule })
+  const host = hostOf(engine.url)
+  if (new URL(engine.url).protocol !== 'http:') fault('url', 'must be http: with `discover` engines are reached by their addresses, which no certificate names')
+  if (isIP(host)) fault('url', 'is an address already: `discover` needs a name')
+  if (engine.id.length > LONGEST_PATTERN_ID) fault('id', `must have at most ${LONGEST_PATTERN_ID} characters: \`discover\` puts an address behind it`)
+  if (engine.lmcache_instance !== undefined) fault('lmcache_instance', 'is of one engine, and `discover` may find several: leave it out, instances are found by host')
+  for (const socket of [engine.kv_events?.endpoint, engine.kv_events?.replay_endpoint]) {
+    if (socket !== undefined && new URL(socket).hostname !== host) fault('kv_events', `must name the host of \`url\`, tcp://${host}:…: with \`discover\` each address publishes its own`)
+  }
+}
+
+const hostOf = (url: string): string => new URL(url).hostname
+
+const isIP = (host: string): boolean => host.startsWith('[') || /^\d+(\.\d+){3}$/.test(host)
 
 /** Headers that belong to the connection or are made by the gateway. */
 const reservedHeaders: ReadonlySet<string> = new Set([

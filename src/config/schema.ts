@@ -4,7 +4,7 @@
  */
 import * as z from 'zod/mini'
 import { policy, defaultPolicy } from './policies.ts'
-import { address, baseUrl, decimal, hardware, headerName, id, label, milliseconds, modelName, oneOf, otherwise, say, secret, secretText, shownSecret, strict, threads, whole, words } from './values.ts'
+import { address, baseUrl, decimal, hardware, headerName, id, label, milliseconds, modelName, oneOf, origins, otherwise, say, secret, secretText, shownSecret, strict, threads, whole, words } from './values.ts'
 
 const key = strict({
   name: say(import.meta.bare || 'Who holds the key: `tenant` in the log.', id),
@@ -25,6 +25,7 @@ const kvEvents = strict({
 const engine = strict({
   id: say(import.meta.bare || 'Name of the engine, unique in its cluster.', id),
   url: say(import.meta.bare || 'Base URL, without `/v1`.', baseUrl),
+  discover: say(import.meta.bare || 'Node only. `dns`: every address that the host of `url` has is an engine, `ID-ADDRESS`, and comes and goes with it. Absent: the URL is one engine.', z.optional(oneOf(['dns']))),
   role: say(import.meta.bare || 'What it may do.', otherwise(oneOf(['any', 'prefill', 'decode', 'encode']), 'any')),
   models: say(import.meta.bare || 'The model and adapters it serves, where it does not serve all of the pool’s.', z.optional(z.array(modelName).check(z.minLength(1)))),
   labels: say(import.meta.bare || 'For people: `firstlight check` shows them. Nothing else reads them.', z.prefault(z.record(id, label), {})),
@@ -123,6 +124,7 @@ const pool = strict({
   lmcache: say(import.meta.bare || 'Where to ask what LMCache holds. Absent: nobody is asked.', z.optional(lmcache)),
   limits: say(import.meta.bare || 'Time limits.', z.prefault(poolLimits, {})),
   stats_interval_ms: say(import.meta.bare || 'How often each engine’s `/health` and `/metrics` are read.', otherwise(milliseconds(100), 10_000)),
+  discover_interval_ms: say(import.meta.bare || 'Node only: how often the names of engines with `discover` are looked up. An address is gone when three answers in a row lack it.', otherwise(milliseconds(100), 5_000)),
   observe_share: say(import.meta.bare || 'Share of streams whose events are read on the way. Default: 1 on Node, 0.1 on Workers, where reading costs more.', z.optional(decimal(0, 1))),
   session: say(import.meta.bare || 'What makes requests one conversation, for policies that keep those together.', z.prefault(session, {})),
   lease_ms: say(import.meta.bare || 'A booking without a sign of life for this long lapses.', otherwise(milliseconds(1000), 60_000)),
@@ -147,6 +149,11 @@ const admin = strict({
 
 const bridge = strict({
   secret: say(import.meta.bare || 'What bridges send as `authorization: Bearer`.', secret),
+})
+
+const cors = strict({
+  origins: say(import.meta.bare || 'Origins of pages, as `https://chat.example.com`, or `*` alone: every page.', origins),
+  max_age_s: say(import.meta.bare || 'How long a browser may remember that it was let in.', otherwise(whole(0, 86_400), 600)),
 })
 
 const gatewayLimits = strict({
@@ -206,6 +213,7 @@ const document = strict({
   keys: say(import.meta.bare || 'Who may call. Absent: anybody on a loopback address, else refused unless `open: true`.', z.optional(z.array(key).check(z.minLength(1)))),
   admin: say(import.meta.bare || 'Access to `/v1/firstlight/*`.', z.optional(admin)),
   bridge: say(import.meta.bare || 'Access to `/v1/firstlight/kv-events` alone, for bridges of KV events. Absent: they need the admin key.', z.optional(bridge)),
+  cors: say(import.meta.bare || 'Pages of other origins that may call the API from a browser (docs/api.md). Absent: none.', z.optional(cors)),
   clusters: say(import.meta.bare || 'Where the engines are.', z.array(cluster).check(z.minLength(1))),
   limits: say(import.meta.bare || 'Limits of the gateway itself.', z.prefault(gatewayLimits, {})),
   log: say(import.meta.bare || 'Structured logs.', z.prefault(log, {})),

@@ -50,13 +50,14 @@ function summariseAdmin({ admin, keys, open, loopback }: Config): string {
 }
 
 /** Where its numbers may be spelled out, and everything else where it was asked for. */
-function gatewaySettings({ threads, limits, log, metrics, bridge, ttft, traces, record }: Config): Record<string, string> {
+function gatewaySettings({ threads, limits, log, metrics, bridge, cors, ttft, traces, record }: Config): Record<string, string> {
   return {
     ...(threads !== 1 && { workers: String(threads) }),
     limits: `body ${limits.bodyBytes} bytes in ${limits.bodyPieces} pieces, heartbeat ${limits.heartbeatMs} ms, drain ${limits.drainMs} ms, ${limits.responseIds} responses`,
     log: [log.level, log.statsIntervalMs > 0 && `statistics every ${log.statsIntervalMs} ms`, log.routing && 'routing lines'].filter((one) => one !== false).join(', '),
     ...(metrics.key !== null && { metrics: 'with their key' }),
     ...(bridge !== null && { bridge: 'with its key' }),
+    ...(cors !== null && { 'pages of': cors.origins.includes('*') ? 'any origin' : cors.origins.join(', ') }),
     ...(ttft.enabled && { reports: reportsText(ttft) }),
     ...(traces.endpoint !== null && { traces: `to ${traces.endpoint} as ${traces.service}, ${traces.sample * 100} %` }),
     ...(record !== null && { record: `${record.file}, ${record.files} files of ${record.maxBytes} bytes${record.salt === null ? '' : ', salted'}` }),
@@ -112,6 +113,7 @@ function lmcacheText({ coordinator, controller, budgetMs, shared }: LmcacheConfi
 
 function summariseEngine(engine: EngineConfig): PoolSummary['engines'][number] {
   const more = [
+    engine.discover === null ? null : 'each address of its name',
     engine.key === null ? null : 'key',
     ...Object.keys(engine.headers),
     engine.binding === null ? null : `binding ${engine.binding}`,
@@ -133,13 +135,14 @@ function notes(config: Config): string[] {
   const found: string[] = []
   if (summariseAdmin(config) === 'nobody') found.push('without `admin`, nobody can drain engines or read decisions.')
   const silent = summariseAdmin(config) === 'nobody' && config.clusters.some(({ pools }) => pools.some(({ lmcache }) => lmcache?.registry === true && lmcache.token === null))
+  if (config.keys === null && config.cors?.origins.includes('*') === true) found.push('`cors` lets in every page, and no key is asked for: whatever page a browser here has open may use the engines.')
   for (const id of ownEngines(config)) found.push(`${id} is where this gateway listens itself: requests would go round and round.`)
   if (reportsShareThePort(config)) found.push('`ttft.listen` is the port of `listen` too: reports need one of their own.')
   if (silent) found.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
   for (const { id, weight, pools } of config.clusters) {
     if (weight === 0) found.push(`${id}: has weight 0.`)
     for (const pool of pools) {
-      const lone = pool.engines.length === 1 && !config.clusters.some((other) => other.id !== id && other.pools.some(({ model }) => model === pool.model))
+      const lone = pool.engines.length === 1 && pool.engines[0]!.discover === null && !config.clusters.some((other) => other.id !== id && other.pools.some(({ model }) => model === pool.model))
       const said = [...(lone ? ['there is one engine, so nothing can take over when it fails.'] : []), ...poolNotes(pool)]
       found.push(...said.map((note) => `${id}, ${pool.model}: ${note}`))
     }

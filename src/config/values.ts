@@ -116,6 +116,19 @@ function urlFault(value: string): string | null {
   return null
 }
 
+const originRule = 'must be "*" alone, or origins as browsers send them, like https://chat.example.com: in lower case, without a path'
+
+/** Where pages come from. */
+export const origins = z
+  .array(z.string({ error: asRule(originRule) }).check(z.refine(isOrigin, { error: originRule })))
+  .check(z.minLength(1), z.refine((all) => all.length === 1 || !all.includes('*'), { error: originRule }))
+
+/** Of extensions and apps the parser of URLs knows no origin. */
+function isOrigin(value: string): boolean {
+  if (/^https?:/.test(value)) return URL.canParse(value) && new URL(value).origin === value && !value.includes('*')
+  return /^(\*|[a-z][a-z\d+.-]*:\/\/[^\s/?#@*,]+)$/.test(value)
+}
+
 export interface Address {
   readonly host: string
   readonly port: number

@@ -53,7 +53,7 @@ export async function openBridgeWorld({ engines = 1, cacheBlocks = 400, publish 
   const config = configFor('127.0.0.1:0')
   let gateway: RunningGateway = await startGateway(config, log)
   const { url } = gateway
-  const found = await Promise.all(enginesIn(config, []).map((engine) => located(engine, log, never)))
+  const found = await Promise.all(enginesIn(config).map((engine) => located(engine, log, never)))
   const bridge = startBridge({ engines: found.filter((one) => one !== null), open: await zmqSockets(2_000), log, gateway: url, key: KEY, flushMs: 0, heartbeatMs: 500, checkMs: 200 })
   const publisher = (engine: number) => fleet.engines[engine]!.events as KvPublisher
   const status = (engine: number) => bridge.status().engines[engine]!

@@ -2,13 +2,15 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { EventStream } from '../../src/core/kv-events/event-stream.ts'
-import type { EngineListener } from '../../src/platform/node/bridge/engine-listener.ts'
+import { parseConfig } from '../../src/config/parse.ts'
+import type { BridgedEngine, EngineListener } from '../../src/platform/node/bridge/engine-listener.ts'
+import { Members } from '../../src/platform/node/bridge/members.ts'
 import { startBridge } from '../../src/platform/node/bridge/bridge.ts'
 import { Poster } from '../../src/platform/node/bridge/poster.ts'
 import type { OpenEventSocket } from '../../src/platform/node/bridge/sockets.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { listenForStatus, statusMetrics } from '../../src/platform/node/bridge/status.ts'
-import { endpointsOf } from '../../src/platform/node/bridge/engines.ts'
+import { endpointsOf, enginesIn } from '../../src/platform/node/bridge/engines.ts'
 import { framed, stored as storedEvent } from '../core/kv-events/events.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
 import { BLOCK_TOKENS, hasZmq, openBridgeWorld, until, type BridgeWorld, type Wish } from './bridge-world.ts'
@@ -290,7 +292,9 @@ it('listens to the engines that answer while it waits for one that does not', as
   const slow = new Promise<ReturnType<typeof engine> | null>((resolve) => (answer = resolve))
   const log = openLog('silent')
   const gateway = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const bridge = startBridge({ engines: [], later: [Promise.resolve(engine('a')), slow], open, log, gateway, key: null, flushMs: 0, heartbeatMs: 100 })
+  const bridge = startBridge({ engines: [], open, log, gateway, key: null, flushMs: 0, heartbeatMs: 100 })
+  bridge.join(Promise.resolve(engine('a')))
+  const leave = bridge.join(slow)
   const status = await listenForStatus({ host: '127.0.0.1', port: 0 }, () => bridge.status())
   const health = async () => (await fetch(`${status.url}/health`)).status
   await until(() => told.includes('a'))
@@ -301,7 +305,46 @@ it('listens to the engines that answer while it waits for one that does not', as
   await until(() => bridge.status().engines.every(({ gateway: taken }) => taken === 'ok'))
   expect(bridge.status().awaited).toBe(0)
   expect(await health()).toBe(200)
+  await leave()
+  expect(bridge.status().engines.map(({ engine: id }) => id)).toEqual(['a'])
+  const tellsOfA = async () => {
+    told.length = 0
+    await until(() => told.filter((id) => id === 'a').length > 1)
+  }
+  // What was on its way then has come.
+  await tellsOfA()
+  await tellsOfA()
+  expect(told).not.toContain('b')
   await status.close()
   await bridge.close()
   server.close()
+})
+
+it('a bridge follows engines that come and go, and asks each once', async () => {
+  const asked = new Map<string, Promise<BridgedEngine | null>>()
+  const left: string[] = []
+  const bridge = {
+    join(sockets: Promise<BridgedEngine | null>) {
+      void sockets.then((engine) => engine !== null && asked.set(engine.id, sockets))
+      return async () => void left.push((await sockets)?.id ?? 'nobody')
+    },
+  }
+  const stop = new AbortController()
+  const members = new Members(bridge, openLog('silent'), stop.signal)
+  const wanted = (...ids: string[]) =>
+    enginesIn(
+      parseConfig(
+        { clusters: [{ id: 'c', pools: [{ model: 'm', engines: ids.map((id) => ({ id, url: `http://${id}`, kv_events: { endpoint: `tcp://${id}:1` } })) }] }] },
+        {},
+        { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+      ),
+    )
+  expect((await members.update(wanted('a', 'b'))).map((engine) => engine?.id)).toEqual(['a', 'b'])
+  expect((await members.update(wanted('b', 'd'))).map((engine) => engine?.id)).toEqual(['d'])
+  await until(() => left.length > 0)
+  expect(left).toEqual(['a'])
+  expect((await members.update(wanted('a'))).map((engine) => engine?.id)).toEqual(['a'])
+  await until(() => left.length === 3)
+  expect(left).toEqual(['a', 'b', 'd'])
+  stop.abort()
 })

@@ -1,6 +1,6 @@
 /** A configuration that changes under a gateway that runs. */
 import { spawn, type ChildProcess } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -9,11 +9,16 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { Config } from '../../src/config.ts'
+import { compileVocabulary } from '../../src/core/tokens/compile.ts'
+import { readTokenizerConfig } from '../../src/core/tokens/tokenizer-config.ts'
 import { adoptable } from '../../src/platform/node/adopt.ts'
-import { Reloader, stateOf } from '../../src/platform/node/commands/reloading.ts'
+import { Reloader } from '../../src/platform/node/commands/reloading.ts'
+import { stateOf } from '../../src/platform/node/file-state.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import { threadCount } from '../../src/platform/node/threads/count.ts'
 import { startThreads } from '../../src/platform/node/threads/start.ts'
+import { vocabulariesIn } from '../../src/platform/node/vocabulary.ts'
+import type { OpenVocabulary } from '../../src/vocabulary.ts'
 import { slowEngine, type SlowEngine } from './slow-engine.ts'
 import { quiet } from './threads/quiet.ts'
 
@@ -34,6 +39,7 @@ afterEach(() => {
   for (const engine of [one, other, third]) engine.close()
 })
 
+const modelFile = (name: string): Record<string, unknown> => JSON.parse(readFileSync(new URL(`../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
 const document = (pools: readonly Pool[], more: object = {}) => ({ listen: '127.0.0.1:0', keys: [{ name: 'k', secret: 'first-key' }], admin: { secret: 'admin-key' }, clusters: [{ id: 'c', pools }], ...more })
 const configOf = (pools: readonly Pool[], more: object = {}): Config => parseConfig(document(pools, more), {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
 const poolOf = (model: string, id: string, { url }: SlowEngine): Pool => ({ model, engines: [{ id, url }] })
@@ -273,9 +279,33 @@ describe('a configuration file that is watched', () => {
     writeFileSync(file, 'another')
     const config = configOf([poolOf('m', 'a', one)])
     const stop = await new Promise<() => void>((taken) => {
-      const reloader = new Reloader({ gateway: { adopt: async () => taken(end) }, config, read: () => config, log: quiet })
+      const reloader = new Reloader({ gateway: { adopt: async () => taken(end) }, written: config, config, discovery: { resolve: async (next) => next, settle: () => undefined }, read: () => config, log: quiet })
       const end = reloader.watch(file, asRead)
     })
     stop()
+  })
+})
+
+describe('vocabularies of one configuration after the other', () => {
+  it('are opened when they are new or changed, and each once', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'firstlight-vocabularies-'))
+    const compiled = compileVocabulary({ tokenizer: modelFile('tokenizer.json'), ...readTokenizerConfig(modelFile('tokenizer_config.json')) })
+    const write = (name: string) => writeFileSync(join(folder, name), compiled)
+    for (const name of ['a.vocab', 'b.vocab']) write(name)
+    const using = (...tokenizers: string[]) => configOf(tokenizers.map((tokenizer, at) => ({ model: `m${at}`, engines: [{ id: `e${at}`, url: `http://e${at}` }], tokenizer })))
+    const opened: OpenVocabulary[] = []
+    const vocabulariesOf = vocabulariesIn(folder, (vocabulary) => (opened.push(vocabulary), vocabulary))
+    const before = await vocabulariesOf(using('a.vocab', 'a.vocab'))
+    expect(opened).toHaveLength(1)
+    const after = await vocabulariesOf(using('a.vocab', 'b.vocab'))
+    expect(opened).toHaveLength(2)
+    expect(after.get('a.vocab')).toBe(before.get('a.vocab'))
+    utimesSync(join(folder, 'a.vocab'), 1, 1)
+    const changed = await vocabulariesOf(using('a.vocab', 'b.vocab'))
+    expect(changed.get('b.vocab')).toBe(after.get('b.vocab'))
+    expect(changed.get('a.vocab')).not.toBe(after.get('a.vocab'))
+    await expect(vocabulariesOf(using('c.vocab'))).rejects.toThrow(/c\.vocab/)
+    expect((await vocabulariesOf(using('a.vocab'))).get('a.vocab')).toBe(changed.get('a.vocab'))
+    rmSync(folder, { recursive: true })
   })
 })

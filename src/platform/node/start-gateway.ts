@@ -11,7 +11,7 @@ import type { Drained } from './drain.ts'
 import { type Between, nodePorts } from './ports.ts'
 import { listenForReports, type ReportListener } from './report-listener.ts'
 import { listen } from './serve.ts'
-import { vocabulariesOf } from './vocabulary.ts'
+import { vocabulariesIn } from './vocabulary.ts'
 import { warmUp } from './warm-up.ts'
 
 export interface RunningGateway {
@@ -29,7 +29,8 @@ export interface RunningGateway {
  * with the system's error when the port cannot be had.
  */
 export async function startGateway(config: Config, log: Log, folder = '.', between?: Between): Promise<RunningGateway> {
-  const vocabularies = await vocabulariesOf(config, folder)
+  const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
+  const vocabularies = await vocabulariesOf(config)
   const ports = nodePorts(config, log, between)
   try {
     const open = await openGateway(config, ports, { vocabularies })
@@ -39,7 +40,7 @@ export async function startGateway(config: Config, log: Log, folder = '.', betwe
       url: open.url,
       reports: open.reports,
       async adopt(next) {
-        const opened = await vocabulariesOf(next, folder)
+        const opened = await vocabulariesOf(next)
         ports.adopt(next)
         open.change(next, opened)
         await configurePools(next, ports)

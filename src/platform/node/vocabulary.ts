@@ -3,9 +3,38 @@ import { resolve } from 'node:path'
 import type { Config } from '../../config.ts'
 import { VocabularyError, type VocabularySource } from '../../core/tokens/vocabulary.ts'
 import { openVocabularies, type OpenVocabulary, tokenizersOf } from '../../vocabulary.ts'
+import { stateOf } from './file-state.ts'
 
 /** What a configuration's pools count with, by name. Rejects as `openVocabularies` does. */
-export const vocabulariesOf = (config: Config, folder: string): Promise<ReadonlyMap<string, OpenVocabulary>> => openVocabularies(tokenizersOf(config), fileVocabularies(folder))
+export type VocabulariesOf<Kept = OpenVocabulary> = (config: Config) => Promise<ReadonlyMap<string, Kept>>
+
+/**
+ * Opens what a configuration names, and of the next one only what it did not: a file that is still what it was keeps its
+ * tokenizer, and the words that one has learned. @param keep what of each is kept from one configuration to the next
+ */
+export function vocabulariesIn<Kept = OpenVocabulary>(folder: string, keep: (opened: OpenVocabulary) => Kept): VocabulariesOf<Kept> {
+  const source = fileVocabularies(folder)
+  let shelf = new Map<string, { readonly state: string | null; readonly kept: Kept }>()
+  return async (config) => {
+    const next: typeof shelf = new Map()
+    for (const name of new Set(tokenizersOf(config))) {
+      const state = stateIfThere(resolve(folder, name))
+      const known = shelf.get(name)
+      if (known !== undefined && state !== null && known.state === state) next.set(name, known)
+      else next.set(name, { state, kept: keep((await openVocabularies([name], source)).get(name)!) })
+    }
+    shelf = next
+    return new Map([...next].map(([name, { kept }]) => [name, kept]))
+  }
+}
+
+function stateIfThere(file: string): string | null {
+  try {
+    return stateOf(file)
+  } catch {
+    return null
+  }
+}
 
 /** Vocabularies as files; names are paths, relative ones from `folder` (where the configuration is). */
 export function fileVocabularies(folder: string): VocabularySource {

@@ -9,11 +9,9 @@ export interface WantedEngine extends Omit<BridgedEngine, 'events'> {
   readonly config: EngineConfig
 }
 
-/** All engines of a configuration, or those named. */
-export function enginesIn(config: Config, named: readonly string[]): WantedEngine[] {
-  return config.clusters.flatMap(({ id: cluster, pools }) =>
-    pools.flatMap((pool) => pool.engines.filter(({ id }) => named.length === 0 || named.includes(id)).map((engine) => wanted(cluster, pool, engine))),
-  )
+/** All engines of a configuration. */
+export function enginesIn(config: Config): WantedEngine[] {
+  return config.clusters.flatMap(({ id: cluster, pools }) => pools.flatMap((pool) => pool.engines.map((engine) => wanted(cluster, pool, engine))))
 }
 
 function wanted(cluster: string, { model, blockTokens }: PoolSettings, config: EngineConfig): WantedEngine {

@@ -80,6 +80,12 @@ export class Poster {
     this.#wake()
   }
 
+  /** Nothing more is told of it; the gateway goes by its own guesses once a heartbeat is missing. */
+  remove(listener: EngineListener): void {
+    const at = this.#lines.findIndex((line) => line.listener === listener)
+    if (at >= 0) this.#lines.splice(at, 1)
+  }
+
   /** Why the gateway takes nothing; null: it does. */
   get problem(): string | null {
     return this.#problem

@@ -1,10 +1,13 @@
 import type { Config } from '../../../config.ts'
+import { namesIn } from '../../../config/discovered.ts'
 import type { Log } from '../../../ports.ts'
-import { type BridgeOptions, type RunningBridge, startBridge } from '../bridge/bridge.ts'
+import { type RunningBridge, startBridge } from '../bridge/bridge.ts'
 import type { BridgedEngine } from '../bridge/engine-listener.ts'
-import { enginesIn, located } from '../bridge/engines.ts'
+import { enginesIn } from '../bridge/engines.ts'
+import { Members } from '../bridge/members.ts'
 import { zmqSockets } from '../bridge/sockets.ts'
 import { listenForStatus } from '../bridge/status.ts'
+import { Discovery, systemLookup } from '../discovery.ts'
 import { loadConfig } from '../load-config.ts'
 import { openLog } from '../log.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
@@ -46,16 +49,45 @@ async function runBridge(args: Args, io: Io): Promise<number> {
   const listen = listenFlag(args, '127.0.0.1:9400')
   const gateway = gatewayFlag(args, 'gateway')
   const paces = { flushMs: args.number('flush-ms', { min: 0, max: 10_000 }) ?? 20, heartbeatMs: args.number('heartbeat-ms', { min: 100, max: 200_000 }) ?? 5_000 }
-  const { key, ...who } = args.text('events') === null ? fromConfig(args, io, log) : { engines: [oneEngine(args)], key: null }
+  const configured = args.text('events') === null ? fromConfig(args, io) : null
+  const engines = configured === null ? [oneEngine(args)] : []
   const open = await zmqSockets()
-  const running = startBridge({ ...who, open, log, gateway, key: args.text('key') ?? io.env['FIRSTLIGHT_BRIDGE_KEY'] ?? key, ...paces })
+  const running = startBridge({ engines, open, log, gateway, key: args.text('key') ?? io.env['FIRSTLIGHT_BRIDGE_KEY'] ?? configured?.key ?? null, ...paces })
+  const followed = configured === null ? null : await follow(configured, running, { log, io })
   try {
     log.info('bridging', { gateway })
-    await Promise.race([until(io.stop, { running, log, listen }), silent(who, io.stop)])
+    await Promise.race([until(io.stop, { running, log, listen }), ...(followed === null ? [] : [silent(followed.found, io.stop)])])
   } finally {
+    followed?.end()
     await running.close()
   }
   return 0
+}
+
+interface Followed {
+  /** What the first engines answered; null: who is there changes, so that nobody need be there yet. */
+  readonly found: Promise<readonly (BridgedEngine | null)[]> | null
+  end(): void
+}
+
+/** Listens to the engines of a configuration, and to those that its names lead to from time to time. */
+async function follow(configured: Configured, running: RunningBridge, { log, io }: { readonly log: Log; readonly io: Io }): Promise<Followed> {
+  const { config } = configured
+  const members = new Members(running, log, io.stop)
+  const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log, now: () => performance.now() })
+  const update = async () => {
+    const there = await discovery.resolve(config)
+    discovery.settle(config)
+    return { asked: members.update(enginesIn(there).filter(({ id }) => isNamed(id, configured))) }
+  }
+  const { asked } = await update()
+  return { found: namesIn(config).size > 0 ? null : asked, end: discovery.watch(() => void update()) }
+}
+
+/** `--engine` names an engine, or the pattern of several. */
+function isNamed(id: string, { config, named }: Configured): boolean {
+  if (named.length === 0 || named.includes(id)) return true
+  return enginesIn(config).some((pattern) => pattern.config.discover !== null && named.includes(pattern.id) && id.startsWith(`${pattern.id}-`))
 }
 
 async function until(stop: AbortSignal, { running, log, listen }: { readonly running: RunningBridge; readonly log: Log; readonly listen: ReturnType<typeof listenFlag> }): Promise<void> {
@@ -69,9 +101,9 @@ async function until(stop: AbortSignal, { running, log, listen }: { readonly run
 }
 
 /** Rejects when every engine has said that it publishes nothing; else it never ends. */
-async function silent({ engines, later = [] }: Who, stop: AbortSignal): Promise<never> {
-  const found = await Promise.all(later)
-  if (engines.length === 0 && found.every((engine) => engine === null) && !stop.aborted) {
+async function silent(asked: Followed['found'], stop: AbortSignal): Promise<never> {
+  const found = await asked
+  if (found?.every((engine) => engine === null) === true && !stop.aborted) {
     throw new UsageError('There is no engine to listen to.', 'Start vLLM with --kv-events-config; docs/kv-events.md has the flags.')
   }
   return new Promise(() => {})
@@ -83,20 +115,26 @@ function logStatus(running: RunningBridge, log: Log): void {
   for (const { cluster, model, ...engine } of engines) log.info('engine', { cluster, model, ...engine })
 }
 
-type Who = Pick<BridgeOptions, 'engines' | 'later'>
-
 /** Secrets of clients and clusters need not be known where the bridge runs: what is not set has no value here. */
 const UNSET = 'not-set-here'
 
-function fromConfig(args: Args, io: Io, log: Log): Who & { readonly key: string | null } {
+interface Configured {
+  readonly config: Config
+  /** Of engines or patterns; none: all. */
+  readonly named: readonly string[]
+  readonly key: string | null
+}
+
+function fromConfig(args: Args, io: Io): Configured {
   const secrets = new Proxy(io.env, { get: (env, name) => env[String(name)] ?? `${UNSET}-${String(name)}` })
   const loose = OF_EVENTS.find((flag) => args.text(flag) !== null)
   if (loose !== undefined) throw new UsageError(`--${loose} goes with --events; a configuration says it by itself.`, 'firstlight bridge --help shows both ways.')
   const { config, from } = loadConfig(args.text('config'), io.env, secrets)
-  const wanted = enginesIn(config, args.texts('engine'))
-  const unknown = args.texts('engine').filter((id) => !wanted.some((engine) => engine.id === id))
+  const written = enginesIn(config)
+  const named = args.texts('engine')
+  const unknown = named.filter((id) => !written.some((engine) => engine.id === id || (engine.config.discover !== null && id.startsWith(`${engine.id}-`))))
   if (unknown.length > 0) throw new UsageError(`${from} has no engine ${unknown.join(', ')}.`, 'Leave --engine out, or name engines of the file.')
-  return { engines: [], later: wanted.map((engine) => located(engine, log, io.stop)), key: keyOf(config) }
+  return { config, named, key: keyOf(config) }
 }
 
 function keyOf({ bridge: own, admin }: Config): string | null {

@@ -1,4 +1,5 @@
 /** What a subcommand of `firstlight` is. One file per command, one line in `table.ts`. */
+import type { Lookup } from '../discovery.ts'
 
 export interface Flag {
   readonly type: 'string' | 'boolean'
@@ -49,6 +50,8 @@ export interface Io {
   readonly stopNow: AbortSignal
   /** Calls it at every SIGUSR2. Absent: nobody sends any. */
   onReload?(reload: () => void): void
+  /** Addresses of names. Absent: as the system says. */
+  readonly lookup?: Lookup
   /** Where `out` writes. Absent: that is a file, a pipe, or a terminal that can only print. */
   readonly terminal?: Terminal
 }

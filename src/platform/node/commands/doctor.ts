@@ -1,3 +1,6 @@
+import type { Config } from '../../../config.ts'
+import { namesIn, withFound } from '../../../config/discovered.ts'
+import { type Lookup, systemLookup } from '../discovery.ts'
 import type { Place } from '../doctor/ask.ts'
 import { examineConfig, type ExamineOptions, examinePlaces } from '../doctor/examine.ts'
 import { countsOf, exitCodeOf, reportJson, reportLines } from '../doctor/report.ts'
@@ -56,14 +59,21 @@ function byUrl(args: Args, io: Io, options: Omit<ExamineOptions, 'folder'>): Ret
   return examinePlaces(args.positionals.map((url) => placeOf(url, headers)), { ...options, folder: '.' })
 }
 
-function byConfig(args: Args, io: Io, options: Omit<ExamineOptions, 'folder'>): ReturnType<typeof examineConfig> {
+async function byConfig(args: Args, io: Io, options: Omit<ExamineOptions, 'folder'>): ReturnType<typeof examineConfig> {
   const file = args.text('config')
   if (file === null && !hasConfig(io.env)) throw new UsageError('Which engines? There is no firstlight.yaml here and no FIRSTLIGHT_CONFIG in the environment.', `Name them: ${doctor.examples[0]}`)
   for (const flag of ['key', 'header']) {
     if (args.texts(flag).length > 0) throw new UsageError(`--${flag} goes with URLs; a configuration has its own keys.`, `Example: ${doctor.examples[0]} --${flag} …`)
   }
   const { config, folder } = loadConfig(file, io.env)
-  return examineConfig(config, { ...options, folder })
+  return examineConfig(await withWhoIsThere(config, io.lookup ?? systemLookup), { ...options, folder })
+}
+
+/** An engine for each address of a name. One that has none is asked by its name, which says what is wrong with it. */
+async function withWhoIsThere(config: Config, lookup: Lookup): Promise<Config> {
+  const found = await Promise.all(Array.from(namesIn(config).keys(), async (name) => [name, await lookup(name).catch(() => [name])] as const))
+  const addresses = new Map(found)
+  return withFound(config, (name) => addresses.get(name)!)
 }
 
 function placeOf(text: string, headers: Readonly<Record<string, string>>): Place {

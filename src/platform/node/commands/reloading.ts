@@ -1,23 +1,22 @@
 /** A gateway that runs comes by a new configuration: at a signal, or when its file changes. */
-import { statSync, type Stats } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import type { Config } from '../../../config.ts'
 import type { Log } from '../../../ports.ts'
 import { adoptable } from '../adopt.ts'
+import type { Discovery } from '../discovery.ts'
+import { stateIn } from '../file-state.ts'
 import type { RunningGateway } from '../start-gateway.ts'
 
 /** How often a file is looked at: events of file systems do not tell of every way to replace one. */
 const LOOK_MS = 1_000
 
-const stateIn = ({ mtimeMs, ino, size }: Stats): string => `${mtimeMs} ${ino} ${size}`
-
-/** Tells a file from what it becomes. Asked for when it is read, so that no change after that is missed. Throws when there is none. */
-export const stateOf = (file: string): string => stateIn(statSync(file))
-
 export interface ReloaderParts {
   readonly gateway: Pick<RunningGateway, 'adopt'>
-  /** What it was started with. */
+  /** What it was started with, as it was read. */
+  readonly written: Config
+  /** The same with the engines that were found. */
   readonly config: Config
+  readonly discovery: Pick<Discovery, 'resolve' | 'settle'>
   /** Throws when there is none, or it is wrong. */
   readonly read: () => Config
   readonly log: Log
@@ -25,11 +24,13 @@ export interface ReloaderParts {
 
 export class Reloader {
   readonly #parts: ReloaderParts
+  #written: Config
   #running: Config
   #last: Promise<void> = Promise.resolve()
 
   constructor(parts: ReloaderParts) {
     this.#parts = parts
+    this.#written = parts.written
     this.#running = parts.config
   }
 
@@ -40,7 +41,13 @@ export class Reloader {
 
   /** One after the other. What is wrong with the new one is logged, and the one before goes on. */
   readonly reload = (): Promise<void> => {
-    this.#last = this.#last.then(() => this.#reload())
+    this.#last = this.#last.then(() => this.#adopt(this.#parts.read, 'configuration_adopted'))
+    return this.#last
+  }
+
+  /** The names of its engines have other addresses: the same document once more. */
+  readonly refresh = (): Promise<void> => {
+    this.#last = this.#last.then(() => this.#adopt(() => this.#written, 'engines_adopted'))
     return this.#last
   }
 
@@ -58,13 +65,16 @@ export class Reloader {
     return () => clearInterval(timer)
   }
 
-  async #reload(): Promise<void> {
-    const { gateway, read, log } = this.#parts
+  async #adopt(read: () => Config, event: string): Promise<void> {
+    const { gateway, discovery, log } = this.#parts
     try {
-      const { config, late } = adoptable(this.#running, read())
+      const written = read()
+      const { config, late } = adoptable(this.#running, await discovery.resolve(written))
       await gateway.adopt(config)
+      this.#written = written
       this.#running = config
-      log[late.length === 0 ? 'info' : 'warn']('configuration_adopted', { version: config.version, ...(late.length === 0 ? {} : { needs_restart: late }) })
+      discovery.settle(written)
+      log[late.length === 0 ? 'info' : 'warn'](event, { version: config.version, ...(late.length === 0 ? {} : { needs_restart: late }) })
     } catch (error) {
       log.error('configuration_refused', { why: error instanceof Error ? error.message : String(error), next: 'The gateway goes on with the one it has.' })
     }

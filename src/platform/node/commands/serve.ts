@@ -4,6 +4,8 @@ import { ownEngines, reportsShareThePort } from '../../../config/own-address.ts'
 import { summarise } from '../../../config/summary.ts'
 import { isLoopback, parseThreads } from '../../../config/values.ts'
 import type { Log } from '../../../ports.ts'
+import { Discovery, systemLookup } from '../discovery.ts'
+import { stateOf } from '../file-state.ts'
 import { configVariable, loadConfig } from '../load-config.ts'
 import { openLog } from '../log.ts'
 import type { Between } from '../ports.ts'
@@ -12,7 +14,7 @@ import { startGateway, type RunningGateway } from '../start-gateway.ts'
 import { threadCount } from '../threads/count.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { levelFlag, listenFlag } from './common-flags.ts'
-import { Reloader, stateOf } from './reloading.ts'
+import { Reloader } from './reloading.ts'
 
 export const serve: Command = {
   name: 'serve',
@@ -35,15 +37,18 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const { config: written, from, folder } = read()
   if (args.on('watch') && from === configVariable) throw new UsageError(`The configuration is in ${configVariable}: --watch needs a file.`, 'Name one with --config FILE.')
   const asRead = args.on('watch') ? stateOf(from) : null
-  const config = withFlags(written, args)
-  const log = openLog(config.log.level)
+  const document = withFlags(written, args)
+  const log = openLog(document.log.level)
+  const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log, now: () => performance.now() })
+  const config = await discovery.resolve(document)
+  discovery.settle(document)
   const recording = new Recording(recordOf(config, args, folder), log)
   // Heard from now on: else the signal would end the process.
   let reload: (() => void) | null = null
   io.onReload?.(() => reload?.())
   const gateway = await start(config, log, { folder, between: recording.between })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
-  for (const note of summarise(config).notes) log.info('note', { note })
+  for (const note of summarise(document).notes) log.info('note', { note })
   const adopt = async (next: Config): Promise<void> => {
     const change = recording.adopt(recordOf(next, args, folder))
     try {
@@ -55,10 +60,12 @@ async function runServe(args: Args, io: Io): Promise<number> {
     change.keep()
     log.setLevel(next.log.level)
   }
-  const reloader = new Reloader({ gateway: { adopt }, config, read: () => withFlags(read().config, args), log })
+  const reloader = new Reloader({ gateway: { adopt }, written: document, config, discovery, read: () => withFlags(read().config, args), log })
   reload = () => void reloader.reload()
   const stopWatching = asRead === null ? null : reloader.watch(from, asRead)
+  const stopLooking = discovery.watch(reloader.refresh)
   await aborted(io.stop)
+  stopLooking()
   stopWatching?.()
   log.info('draining', { drainMs: reloader.running.limits.drainMs })
   const { cut } = await gateway.stop(io.stopNow)

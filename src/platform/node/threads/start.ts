@@ -9,13 +9,13 @@ import { configurePools } from '../adopt.ts'
 import { type Between, nodePorts, type NodePorts } from '../ports.ts'
 import { probeForever } from '../serve.ts'
 import { statsForever, type RunningGateway } from '../start-gateway.ts'
-import { vocabulariesOf } from '../vocabulary.ts'
+import { vocabulariesIn } from '../vocabulary.ts'
 import { BooksHost } from './books-host.ts'
 import { freeAddress } from './free-address.ts'
 import { OneThread, type ThreadParts } from './one-thread.ts'
 import { poolNames } from './ports.ts'
 import type { ThreadStart } from './thread.ts'
-import { within } from './within.ts'
+import { within } from '../within.ts'
 import type { ToMain } from './words.ts'
 
 export interface ThreadsOptions {
@@ -40,8 +40,9 @@ const STOP_SLACK_MS = 10_000
 
 /** Rejects as `startGateway` does. The machine must let threads share a port, as `threadCount` makes sure. */
 export async function startThreads(config: Config, log: Log, { count, folder = '.', between }: ThreadsOptions): Promise<RunningThreads> {
-  // Said here, where the error is still what it was; each thread opens its own.
-  await vocabulariesOf(config, folder)
+  // Said here, where the error is still what it was; each thread opens its own, and this one keeps none.
+  const fit = vocabulariesIn(folder, () => true)
+  await fit(config)
   const settled = await withFreeAddresses(config)
   const ports = nodePorts(settled, log, between)
   const hub = new Hub(settled, ports)
@@ -51,7 +52,7 @@ export async function startThreads(config: Config, log: Log, { count, folder = '
   let stopStats = statsForever(settled, ports)
   let { drainMs } = config.limits
   const adopt = async (next: Config) => {
-    await vocabulariesOf(next, folder)
+    await fit(next)
     const taken = { ...next, listen: settled.listen, ttft: { ...next.ttft, listen: settled.ttft.listen } }
     ports.adopt(taken)
     hub.adopt(taken)

@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import type { Config } from '../../../config.ts'
 import { openLog } from '../log.ts'
 import { openGateway } from '../start-gateway.ts'
-import { vocabulariesOf } from '../vocabulary.ts'
+import { vocabulariesIn } from '../vocabulary.ts'
 import { Line } from './line.ts'
 import { PoolNumbers, sharedByThreads, threadPorts, type LineToMain, type PoolName } from './ports.ts'
 import type { ToMain, ToThread } from './words.ts'
@@ -37,11 +37,12 @@ export async function runThread(): Promise<void> {
   main.on('message', (batch: readonly unknown[]) => line.receive(batch))
   const numbers = new PoolNumbers(pools)
   const ports = threadPorts(numbers, log, line)
-  const gateway = await openGateway(config, ports, { vocabularies: await vocabulariesOf(config, folder), shared: sharedByThreads(numbers, line, startedAt) })
+  const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
+  const gateway = await openGateway(config, ports, { vocabularies: await vocabulariesOf(config), shared: sharedByThreads(numbers, line, startedAt) })
   const now = new AbortController()
 
   async function adopt(next: Config, names: readonly PoolName[]): Promise<void> {
-    const vocabularies = await vocabulariesOf(next, folder)
+    const vocabularies = await vocabulariesOf(next)
     numbers.adopt(names)
     gateway.change(next, vocabularies)
     log.setLevel(next.log.level)

@@ -1,0 +1,69 @@
+/** Engines that are found by name: what stands in the document is the pattern of as many as the name has addresses. */
+import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../config.ts'
+
+/** Longest id of a pattern: an address is put behind it, and ids have 63 characters. */
+export const LONGEST_PATTERN_ID = 23
+
+/** Looked-up name → how often, the shortest of all who want it, milliseconds. */
+export function namesIn({ clusters }: Pick<Config, 'clusters'>): ReadonlyMap<string, number> {
+  const names = new Map<string, number>()
+  for (const { discoverIntervalMs, engines } of clusters.flatMap(({ pools }) => pools)) {
+    for (const { discover, url } of engines) {
+      if (discover === null) continue
+      const name = hostOf(url)
+      names.set(name, Math.min(discoverIntervalMs, names.get(name) ?? Infinity))
+    }
+  }
+  return names
+}
+
+/**
+ * The configuration with an engine for each address in place of each pattern: `ID-ADDRESS`, colons as dashes. An
+ * address that the document names by itself is not taken twice. A name without addresses leaves no engine.
+ * @param addressesOf a name's, without brackets
+ */
+export function withFound(config: Config, addressesOf: (name: string) => readonly string[]): Config {
+  return namesIn(config).size === 0 ? config : { ...config, clusters: config.clusters.map((cluster) => clusterWithFound(cluster, addressesOf)) }
+}
+
+function clusterWithFound(cluster: ClusterConfig, addressesOf: (name: string) => readonly string[]): ClusterConfig {
+  const written = cluster.pools.flatMap(({ engines }) => engines).filter(({ discover }) => discover === null)
+  const taken = new Set(written.flatMap((engine) => [engine.id, placeOf(engine)]))
+  const foundOf = (pattern: EngineConfig): readonly EngineConfig[] =>
+    addressesOf(hostOf(pattern.url))
+      .map((address) => engineAt(pattern, address))
+      .filter((engine) => !taken.has(engine.id) && !taken.has(placeOf(engine)))
+  return { ...cluster, pools: cluster.pools.map((pool) => poolWithFound(pool, foundOf)) }
+}
+
+function poolWithFound(pool: PoolSettings, foundOf: (pattern: EngineConfig) => readonly EngineConfig[]): PoolSettings {
+  const receivers = { ...pool.split.lmcache.receivers }
+  const engines = pool.engines.flatMap((engine) => {
+    if (engine.discover === null) return [engine]
+    const found = foundOf(engine)
+    const receiver = receivers[engine.id]
+    delete receivers[engine.id]
+    if (receiver !== undefined) for (const { id, url } of found) receivers[id] = { ...receiver, host: hostOf(url) }
+    return found
+  })
+  return { ...pool, engines, split: { ...pool.split, lmcache: { ...pool.split.lmcache, receivers } } }
+}
+
+function engineAt(pattern: EngineConfig, address: string): EngineConfig {
+  const { id, url, kvEvents } = pattern
+  const { protocol, port, pathname } = new URL(url)
+  const host = address.includes(':') ? `[${address}]` : address
+  const there = (socket: string): string => socket.replace(/^tcp:\/\/(\[[^\]]*\]|[^:]*)/, `tcp://${host}`)
+  return {
+    ...pattern,
+    id: `${id}-${address.replaceAll(':', '-')}`,
+    url: `${protocol}//${host}${port === '' ? '' : `:${port}`}${pathname.replace(/\/+$/, '')}`,
+    discover: null,
+    kvEvents: kvEvents === null ? null : { ...kvEvents, endpoint: there(kvEvents.endpoint), replayEndpoint: kvEvents.replayEndpoint === null ? null : there(kvEvents.replayEndpoint) },
+  }
+}
+
+/** Headers tell data-parallel ranks behind one address apart. */
+const placeOf = ({ url, headers }: EngineConfig): string => JSON.stringify([new URL(url).href, Object.entries(headers).sort()])
+
+const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, '')

@@ -1,0 +1,109 @@
+import { describe, expect, it } from 'vitest'
+import { namesIn, withFound } from '../../src/config/discovered.ts'
+import { ConfigError, parseConfig } from '../../src/config/parse.ts'
+import { summarise } from '../../src/config/summary.ts'
+
+const pattern = { id: 'e', url: 'http://vllm.default.svc:8000/base', discover: 'dns' }
+const document = (pools: readonly object[]) => ({ clusters: [{ id: 'c', pools }] })
+const poolOf = (engines: readonly object[], more: object = {}) => ({ model: 'm', engines, ...more })
+const read = (pools: readonly object[], listens = true) => parseConfig(document(pools), {}, { defaultVersion: 1, defaultObserveShare: 1, listens })
+const found = (pools: readonly object[], addresses: Readonly<Record<string, readonly string[]>>) => withFound(read(pools), (name) => addresses[name] ?? []).clusters[0]!.pools
+
+function faults(engine: object, { more = {}, listens = true }: { more?: object; listens?: boolean } = {}): string[] {
+  try {
+    read([poolOf([engine], more)], listens)
+    return []
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return error.problems.map(({ path, rule }) => `${path} ${rule}`)
+  }
+}
+
+describe('engines that are found by name', () => {
+  it('are one for each address, with all that was said of the pattern', () => {
+    const [pool] = found([poolOf([{ ...pattern, weight: 2, max_in_flight: 7 }])], { 'vllm.default.svc': ['10.0.0.1', 'fd00::7'] })
+    expect(pool!.engines).toMatchObject([
+      { id: 'e-10.0.0.1', url: 'http://10.0.0.1:8000/base', discover: null, weight: 2, maxInFlight: 7 },
+      { id: 'e-fd00--7', url: 'http://[fd00::7]:8000/base', discover: null, weight: 2, maxInFlight: 7 },
+    ])
+  })
+
+  it('may be none', () => {
+    expect(found([poolOf([pattern])], {})[0]!.engines).toEqual([])
+  })
+
+  it('are not the ones that the document names by itself', () => {
+    const [pool] = found([poolOf([pattern, { id: 'own', url: 'http://10.0.0.1:8000/base/' }, { id: 'e-10.0.0.2', url: 'http://other:1' }])], {
+      'vllm.default.svc': ['10.0.0.1', '10.0.0.2', '10.0.0.3'],
+    })
+    expect(pool!.engines.map(({ id }) => id)).toEqual(['e-10.0.0.3', 'own', 'e-10.0.0.2'])
+  })
+
+  it('are data-parallel ranks too, told apart by their headers', () => {
+    const rank = (at: number) => ({ ...pattern, id: `r${at}`, headers: { 'X-data-parallel-rank': String(at) } })
+    const [pool] = found([poolOf([rank(0), rank(1)])], { 'vllm.default.svc': ['10.0.0.1'] })
+    expect(pool!.engines.map(({ id, url }) => [id, url])).toEqual([['r0-10.0.0.1', 'http://10.0.0.1:8000/base'], ['r1-10.0.0.1', 'http://10.0.0.1:8000/base']])
+  })
+
+  it('publish their own KV events, and receive KV caches for themselves', () => {
+    const decode = { ...pattern, id: 'd', role: 'decode', kv_events: { endpoint: 'tcp://vllm.default.svc:5557', replay_endpoint: 'tcp://vllm.default.svc:5558' } }
+    const [pool] = found(
+      [poolOf([{ id: 'p', url: 'http://prefill:8000', role: 'prefill' }, decode], { split: { connector: 'lmcache', lmcache: { decoders: { d: { host: 'vllm.default.svc', init_ports: [1], alloc_ports: [2] } } } } })],
+      { 'vllm.default.svc': ['10.0.0.1', 'fd00::7'] },
+    )
+    expect(pool!.engines.slice(1).map(({ kvEvents }) => kvEvents)).toEqual([
+      { endpoint: 'tcp://10.0.0.1:5557', replayEndpoint: 'tcp://10.0.0.1:5558', topic: '' },
+      { endpoint: 'tcp://[fd00::7]:5557', replayEndpoint: 'tcp://[fd00::7]:5558', topic: '' },
+    ])
+    expect(pool!.split.lmcache.receivers).toEqual({
+      'd-10.0.0.1': { host: '10.0.0.1', initPorts: [1], allocPorts: [2] },
+      'd-fd00--7': { host: 'fd00::7', initPorts: [1], allocPorts: [2] },
+    })
+  })
+
+  it('have their names looked up as often as the most eager pool asks', () => {
+    const config = read([poolOf([pattern], { discover_interval_ms: 9000 }), { ...poolOf([{ ...pattern, id: 'f', url: 'http://vllm.default.svc:9000' }], { discover_interval_ms: 700 }), model: 'n' }])
+    expect([...namesIn(config)]).toEqual([['vllm.default.svc', 700]])
+  })
+
+  it('leave a configuration that has none as it is', () => {
+    const config = read([poolOf([{ id: 'a', url: 'http://a' }])])
+    expect(withFound(config, () => ['10.0.0.1'])).toBe(config)
+  })
+
+  it('are spoken of as what they are by `firstlight check`', () => {
+    const summary = summarise(read([poolOf([pattern])]))
+    expect(summary.clusters[0]!.pools[0]!.engines[0]!.more).toBe('each address of its name')
+    expect(summary.notes.join()).not.toContain('there is one engine')
+  })
+})
+
+describe('a pattern of engines', () => {
+  const at = 'clusters[0].pools[0].engines[0]'
+  it.each([
+    ['TLS', { ...pattern, url: 'https://vllm' }, `${at}.url must be http: with \`discover\` engines are reached by their addresses, which no certificate names`],
+    ['an address', { ...pattern, url: 'http://10.0.0.1:8000' }, `${at}.url is an address already: \`discover\` needs a name`],
+    ['an address of the other family', { ...pattern, url: 'http://[::1]:8000' }, `${at}.url is an address already: \`discover\` needs a name`],
+    ['a long id', { ...pattern, id: 'x'.repeat(24) }, `${at}.id must have at most 23 characters: \`discover\` puts an address behind it`],
+    ['an LMCache instance', { ...pattern, lmcache_instance: 'i' }, `${at}.lmcache_instance is of one engine, and \`discover\` may find several: leave it out, instances are found by host`],
+    ['another host’s events', { ...pattern, kv_events: { endpoint: 'tcp://elsewhere:5557' } }, `${at}.kv_events must name the host of \`url\`, tcp://vllm.default.svc:…: with \`discover\` each address publishes its own`],
+    ['local events', { ...pattern, kv_events: { endpoint: 'ipc:///tmp/events' } }, `${at}.kv_events must name the host of \`url\`, tcp://vllm.default.svc:…: with \`discover\` each address publishes its own`],
+  ])('cannot have %s', (_what, engine, fault) => {
+    expect(faults(engine)).toEqual([fault])
+  })
+
+  it('cannot be found in another way', () => {
+    expect(faults({ ...pattern, discover: 'k8s' })).toEqual([`${at}.discover must be one of dns`])
+  })
+
+  it('is of Node', () => {
+    expect(faults(pattern, { listens: false })).toEqual([`${at}.discover is of Node: Workers reach no engine by its address. Name each engine`])
+  })
+
+  it.each([
+    ['of one receiver for all', { decoder: { host: 'vllm.default.svc', init_ports: [1], alloc_ports: [2] } }, 'split.lmcache.decoder is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`'],
+    ['of a receiver elsewhere', { decoders: { e: { host: 'elsewhere', init_ports: [1], alloc_ports: [2] } } }, "split.lmcache.decoders.e.host must be the host of the engine's url, vllm.default.svc: with `discover` each address is a receiver"],
+  ])('is no decode engine %s', (_what, lmcache, fault) => {
+    expect(faults({ ...pattern, role: 'decode' }, { more: { split: { mode: 'always', connector: 'lmcache', lmcache } } })).toEqual([`clusters[0].pools[0].${fault}`])
+  })
+})
