@@ -75,6 +75,15 @@ describe('the configuration of a Worker', () => {
     errors.mockRestore()
   })
 
+  it('is one for all requests that come while it is read, also where keys are given as their hashes', async () => {
+    const { open: _, ...closed } = JSON.parse(documentOf('c')) as Record<string, unknown>
+    const env = { FIRSTLIGHT_CONFIG: JSON.stringify({ ...closed, keys: [{ name: 'a', secret: { sha256: '0'.repeat(64) } }] }) }
+    const source = new ConfigSource(() => 0)
+    const [first, ...others] = await Promise.all(Array.from({ length: 4 }, () => source.current(env, () => {})))
+    expect(clusterOf(first!)).toBe('c')
+    for (const other of [...others, await source.current(env, () => {})]) expect(other).toBe(first)
+  })
+
   it('is wrong when a key is given twice, once as its hash, or is the admin key too', async () => {
     const errors = vi.spyOn(console, 'error').mockImplementation(() => {})
     const HASH_OF_S = '043a718774c572bd8a25adbeb1bfcd5c0256ae11cecf9f9c3f925d0e52beaf89'

@@ -54,6 +54,9 @@ export class ConfigSource {
     if (found === null) return (this.#loaded = good ?? { problem: 'missing' })
     if (good !== null && good.text === found) return good
     const loaded = await parse(found, env, dateOf(env) ?? this.#now())
+    const meanwhile = this.#loaded
+    // Hashes take time, and another request was sooner: a second of the same would be a second gateway.
+    if (meanwhile !== null && 'config' in meanwhile && meanwhile.text === found) return meanwhile
     if ('problem' in loaded) console.error(JSON.stringify({ level: 'error', event: 'config_invalid', kept: good !== null, problem: loaded.problem }))
     return (this.#loaded = 'problem' in loaded && good !== null ? good : loaded)
   }
