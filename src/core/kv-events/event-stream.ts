@@ -97,7 +97,9 @@ export class EventStream {
   published(framed: Framed): 'taken' | 'replay' {
     const batch = this.#read(framed)
     if (batch === null) return 'taken'
-    if (framed.seq === this.#seq + 1 && !(this.#doubted && this.#seq !== NONE)) {
+    // Made before the last one: of an earlier life, and waited in a socket, unless a clock was set back in this one.
+    const isLate = this.#replays && batch.atS < this.#atS
+    if (framed.seq === this.#seq + 1 && !isLate && !(this.#doubted && this.#seq !== NONE)) {
       // The first batch of a life: nothing came before it.
       if (framed.seq === 0) this.#complete = true
       this.#take(framed.seq, batch)
@@ -117,7 +119,6 @@ export class EventStream {
    * what was missed: ask from 0 (which `replayFrom` says now).
    */
   replayed(answer: readonly Framed[], from: number): 'done' | 'again' {
-    this.#doubted = false
     if (this.#pastUnasked) this.#forget()
     if (this.#seq !== NONE) {
       const echo = answer[0]
@@ -125,9 +126,12 @@ export class EventStream {
         // A later batch first: it lives on, and what was missed is no longer kept.
         if (echo === undefined || echo.seq <= this.#seq) this.counts.restarts += 1
         this.#forget()
+        this.#doubted = true
         if (from > 0) return 'again'
       }
     }
+    // A life that has published nothing proves nothing: the next batch number 0 may be the old one's, which waited in a socket.
+    if (answer.length > 0) this.#doubted = false
     if (this.#seq === NONE) {
       // Nothing was published yet, or its first batch is there: then all it ever stored is known.
       this.#complete = answer.length === 0 || answer[0]!.seq === 0

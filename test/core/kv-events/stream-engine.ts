@@ -1,0 +1,85 @@
+/** An engine that publishes, and what a host does with its batches. */
+import { EventStream } from '../../../src/core/kv-events/event-stream.ts'
+import type { Framed } from '../../../src/core/kv-events/frames.ts'
+import type { WireEvent } from '../../../src/simulator/kv-event-bytes.ts'
+import { cleared, framed, removed, span, stored } from './events.ts'
+
+export const open = (replays = true) => new EventStream({ pool: { model: 'qwen', blockTokens: 4 }, limits: { stepBlocks: 1000, waitingBlocks: 1000 }, replays })
+
+const prompt = (number: number) => ({ prompt: span(number * 10, 4), blockTokens: 4 })
+
+/** A publisher as vLLM's: numbers from 0 in each life, the last few batches for replays. */
+export class Engine {
+  clockS = 1000
+  buffer: Framed[] = []
+  #seq = 0
+  readonly #keep: number
+  readonly cache = new Set<number>()
+
+  constructor(keep = 1000) {
+    this.#keep = keep
+  }
+
+  publish(events: readonly WireEvent[]): Framed {
+    this.clockS += 1
+    const batch = framed(this.#seq++, events, this.clockS)
+    this.buffer = [...this.buffer, batch].slice(-this.#keep)
+    return batch
+  }
+
+  store(number: number): Framed {
+    this.cache.add(number)
+    return this.publish([stored(prompt(number))])
+  }
+
+  evict(number: number): Framed {
+    this.cache.delete(number)
+    return this.publish([removed(prompt(number), 0)])
+  }
+
+  clear(): Framed {
+    this.cache.clear()
+    return this.publish([cleared])
+  }
+
+  restart(): void {
+    this.clockS += 1
+    this.#seq = 0
+    this.buffer = []
+    this.cache.clear()
+  }
+
+  replay(from: number): Framed[] {
+    return this.buffer.filter(({ seq }) => seq >= from)
+  }
+}
+
+/** What a host does: asks until the stream is content. */
+export function catchUp(stream: EventStream, engine: Engine): void {
+  for (let tries = 0; tries < 3; tries++) {
+    const from = stream.replayFrom
+    if (stream.replayed(engine.replay(from), from) === 'done') return
+  }
+  throw new Error('asked three times and still not content')
+}
+
+export function hear(stream: EventStream, engine: Engine, batch: Framed): void {
+  if (stream.published(batch) === 'taken') return
+  catchUp(stream, engine)
+  if (stream.published(batch) === 'replay') stream.unreplayed(batch)
+}
+
+/** Of one that heard all there is to hear. */
+export function listenerOf(numbers: Iterable<number>): EventStream {
+  const [stream, engine] = [open(), new Engine()]
+  catchUp(stream, engine)
+  for (const number of numbers) hear(stream, engine, engine.store(number))
+  return stream
+}
+
+/** Names of the blocks in the picture. */
+export function heldBy({ log }: EventStream): string[] {
+  log.resync()
+  const words = log.next(true, 0).stored
+  return Array.from({ length: words.length / 2 }, (_, at) => `${words[2 * at]}:${words[2 * at + 1]}`).sort()
+}
