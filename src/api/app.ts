@@ -4,6 +4,7 @@ import type { RequestScope } from '../ports.ts'
 import { Failure } from '../failure.ts'
 import { decision, dryRun, fleet, request, setDraining, watch } from './admin.ts'
 import { dashboardFile, dashboardPage, dashboardSlash } from './dashboard.ts'
+import { corsHeaders, preflight } from './cors.ts'
 import type { Door } from './door.ts'
 import { endpoints } from './endpoints.ts'
 import { answerJson, guarded, Incoming, REGISTRY_PREFIX, type DoorRequest } from './incoming.ts'
@@ -31,6 +32,8 @@ interface Route {
   readonly path: string
   readonly shape: ErrorShape
   readonly handle: Handle
+  /** May pages of other origins be let in (`cors`)? The engines' API; nothing of what operators see. */
+  readonly pages?: true
 }
 
 const get = (path: string, handle: Handle): Route => ({ method: 'GET', path, shape: 'openai', handle })
@@ -38,20 +41,25 @@ const post = (path: string, handle: Handle): Route => ({ method: 'POST', path, s
 
 const MODELS = '/v1/models/'
 
+type Served = Pick<Route, 'shape' | 'pages'>
+
 const serving =
-  (door: Door, shape: ErrorShape, handle: (incoming: Incoming) => Response | Promise<Response>): Serve =>
-  (asked, scope) =>
-    guarded(new Incoming(asked, scope, door.ports, shape), door.ports, handle, door.telemetry.refused)
+  (door: Door, { shape, pages }: Served, handle: (incoming: Incoming) => Response | Promise<Response>): Serve =>
+  (asked, scope) => {
+    const { cors } = door.config
+    const incoming = new Incoming(asked, scope, door.ports, shape)
+    if (cors !== null && pages) incoming.cors = corsHeaders(cors, asked.headers)
+    return guarded(incoming, door.ports, handle, door.telemetry.refused)
+  }
 
 /** What goes to engines, by path, all of it POST. A platform that finds the path by itself may call these without the app. */
 export function enginePosts(door: Door): ReadonlyMap<string, Serve> {
-  return new Map(endpoints.map((endpoint) => [endpoint.path, serving(door, endpoint.shape, (incoming) => proxy(door, endpoint, incoming))]))
+  return new Map(endpoints.map((endpoint) => [endpoint.path, serving(door, { ...endpoint, pages: true }, (incoming) => proxy(door, endpoint, incoming))]))
 }
 
-/** Every other route of the gateway. What is not here is 404: nothing is passed through by accident. */
-function routesOf(door: Door): Route[] {
-  const live = new Live(door)
-  return [
+/** The rest of what clients of engines use. */
+function clientRoutes(door: Door): Route[] {
+  const routes: Route[] = [
     get('/v1/models', (incoming) => listModels(door, incoming)),
     // Names hold slashes, encoded or not.
     get(`${MODELS}*`, (incoming) => oneModel(door, incoming, nameIn(incoming.path.slice(MODELS.length)))),
@@ -59,9 +67,18 @@ function routesOf(door: Door): Route[] {
     { ...get('/v1/responses/:id', (incoming, c) => heldResponse(door, incoming, c.req.param('id'), '')), method: 'DELETE' },
     post('/v1/responses/:id/cancel', (incoming, c) => heldResponse(door, incoming, c.req.param('id'), '/cancel')),
     get('/health', (incoming) => answerJson(incoming, { status: 'ok' })),
+    get('/version', (incoming) => answerJson(incoming, { version: VERSION })),
+  ]
+  return routes.map((route) => ({ ...route, pages: true }))
+}
+
+/** Every other route of the gateway. What is not here is 404: nothing is passed through by accident. */
+function routesOf(door: Door): Route[] {
+  const live = new Live(door)
+  return [
+    ...clientRoutes(door),
     get('/ready', (incoming) => ready(door, incoming)),
     get('/metrics', metricsHandler(door)),
-    get('/version', (incoming) => answerJson(incoming, { version: VERSION })),
     get('/', (incoming) => dashboardPage(door.assets, incoming, 'overview.html')),
     get('/dashboard', (incoming) => dashboardPage(door.assets, incoming, 'index.html')),
     get('/dashboard/', dashboardSlash),
@@ -84,17 +101,18 @@ export function createApp(door: Door, posts: ReadonlyMap<string, Serve>): HonoBa
   mountTtft(app, door)
   const routes = routesOf(door)
   for (const [path, serve] of posts) app.post(path, (c) => serve(c.req.raw, c.env))
-  for (const { method, path, shape, handle } of routes) {
-    app.on(method, path, (c) => serving(door, shape, (incoming) => handle(incoming, c))(c.req.raw, c.env))
+  for (const route of routes) {
+    app.on(route.method, route.path, (c) => serving(door, route, (incoming) => route.handle(incoming, c))(c.req.raw, c.env))
   }
-  const known = [...endpoints.map(({ path, shape }) => ({ path, shape, method: 'POST' as const })), ...routes]
+  const known: readonly Omit<Route, 'handle'>[] = [...endpoints.map(({ path, shape }) => ({ path, shape, method: 'POST' as const, pages: true as const })), ...routes]
   for (const path of new Set(known.map((route) => route.path))) {
     const same = known.filter((route) => route.path === path)
     const allow = allowed(same.map((route) => route.method))
-    const refuse = serving(door, same[0]!.shape, (incoming) => wrongMethod(incoming, allow))
+    const refuse = serving(door, same[0]!, (incoming) => preflight(incoming, door.config.cors, allow) ?? wrongMethod(incoming, allow))
     app.all(path, (c) => refuse(c.req.raw, c.env))
   }
-  const unknown = serving(door, 'openai', unknownRoute)
+  // A page that asked at a wrong address is to read that it did.
+  const unknown = serving(door, { shape: 'openai', pages: true }, (incoming) => preflight(incoming, door.config.cors, 'GET, POST') ?? unknownRoute(incoming))
   app.notFound((c) => unknown(c.req.raw, c.env))
   return app
 }

@@ -63,6 +63,7 @@ export class DoorExchange implements Exchange {
   readonly configVersion: number
   readonly pinned: Exchange['pinned']
   readonly stages: StageTimes
+  readonly cors: readonly string[] | null
   readonly scope: Exchange['scope']
   readonly signal: Exchange['signal']
   readonly lastComment: boolean
@@ -92,6 +93,7 @@ export class DoorExchange implements Exchange {
     this.routes = routes
     this.configVersion = config.version
     this.pinned = understood.pinned
+    this.cors = incoming.cors
     this.scope = incoming.scope
     this.signal = request.signal
     this.lastComment = config.ttft.comment

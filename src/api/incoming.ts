@@ -30,6 +30,8 @@ export class Incoming {
   /** `?…` or ''. */
   readonly query: string
   readonly shape: ErrorShape
+  /** For every answer to it, flat; null: nothing (`cors.ts`). */
+  cors: readonly string[] | null = null
   /** Fields of its one line in the log; handlers add what they learn. Never prompts, never keys. */
   readonly line: Record<string, unknown> = {}
   /** Its line is written when the last byte has passed, by whoever set this. */
@@ -76,7 +78,7 @@ export async function guarded(incoming: Incoming, ports: Ports, handle: (incomin
     else {
       logRequest(incoming, ports, response.status)
       // An answer of ours; an engine's brings its stages along.
-      if (response.headers.has('x-request-id') && !response.headers.has('server-timing')) response.headers.set('server-timing', edgeTiming(incoming))
+      if (response.headers.has('x-request-id') && !response.headers.has('server-timing')) addOwn(response, incoming)
     }
     return response
   } catch (thrown) {
@@ -87,9 +89,16 @@ export async function guarded(incoming: Incoming, ports: Ports, handle: (incomin
     }
     logRequest(incoming, ports, failure.shape.status, failure.reason)
     const response = problemResponse(failure, incoming.shape, incoming.requestId)
-    response.headers.set('server-timing', edgeTiming(incoming))
+    addOwn(response, incoming)
     return response
   }
+}
+
+/** What every answer has that no engine gave. */
+function addOwn({ headers }: Response, incoming: Incoming): void {
+  headers.set('server-timing', edgeTiming(incoming))
+  const { cors } = incoming
+  if (cors !== null) for (let i = 0; i < cors.length; i += 2) headers.append(cors[i]!, cors[i + 1]!)
 }
 
 /** Heartbeats and events of LMCache servers come here every second or so. */

@@ -1,5 +1,6 @@
 import type { Config, KeyConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
+import { letIn } from './cors.ts'
 
 /** Who asks. Without keys everyone is the same caller. */
 export interface Caller {
@@ -61,9 +62,9 @@ export class Keyring<Holder> {
 /** Why requests are let in: by key, because anyone may, because only this machine can ask; or not at all. */
 type Trust = 'keys' | 'open' | 'loopback' | 'unconfigured'
 
-type Access = Pick<Config, 'keys' | 'open' | 'loopback' | 'admin'>
+type Access = Pick<Config, 'keys' | 'open' | 'loopback' | 'admin' | 'cors'>
 
-function trustOf({ keys, open, loopback }: Omit<Access, 'admin'>): Trust {
+function trustOf({ keys, open, loopback }: Omit<Access, 'admin' | 'cors'>): Trust {
   if (keys !== null) return 'keys'
   if (open) return 'open'
   return loopback ? 'loopback' : 'unconfigured'
@@ -74,9 +75,11 @@ export class Doorkeeper {
   readonly trust: Trust
   readonly #callers: Keyring<Caller>
   readonly #admins: Keyring<true> | null
+  readonly #cors: Config['cors']
 
   constructor(config: Access) {
     this.trust = trustOf(config)
+    this.#cors = config.cors
     this.#callers = new Keyring((config.keys ?? []).map((key) => ({ secret: key.secret, holder: callerOf(key) })))
     this.#admins = config.admin === null ? null : new Keyring([{ secret: config.admin.secret, holder: true }])
   }
@@ -87,7 +90,7 @@ export class Doorkeeper {
       throw new Failure('not_configured', 'This gateway has no keys. Set `keys` in its configuration, or `open: true` to serve everyone who can reach it.')
     }
     if (this.trust !== 'keys') {
-      refuseForeignPages(headers)
+      if (letIn(this.#cors, headers) === undefined) refuseForeignPages(headers)
       return ANYONE
     }
     const secret = bearer(headers) ?? (apiKeyHeader ? headers.get('x-api-key') : null)
@@ -138,7 +141,7 @@ function keyFailure(reason: 'key_missing' | 'key_wrong', message: string): Failu
 /** A keyless gateway must not serve whatever page the user's browser has open. Browsers cannot leave this header out. */
 function refuseForeignPages(headers: Fields): void {
   if (headers.get('sec-fetch-site') !== 'cross-site') return
-  throw new Failure('forbidden', 'A page of another site may not use a gateway that runs without keys. Set `keys` in its configuration.')
+  throw new Failure('forbidden', 'A page of another site may not use a gateway that runs without keys. Set `keys` in its configuration, or let the page in by `cors`.')
 }
 
 /** A foreign name that resolves to this machine (DNS rebinding) makes any page look like our own. */

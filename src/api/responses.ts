@@ -70,6 +70,7 @@ function bodiless(door: Door, incoming: Incoming, { holding, caller, path }: Cal
     configVersion: door.config.version,
     pinned: holding,
     stages: { edge: door.ports.now() - incoming.receivedAt },
+    cors: incoming.cors,
     // Without the client's socket nobody writes a body to it.
     scope: isHead ? { ...incoming.scope, client: null } : incoming.scope,
     signal: incoming.request.signal,

@@ -58,6 +58,8 @@ export interface Exchange {
   readonly pinned: { readonly cluster: string; readonly engine: string } | null
   /** Stages the door measured, ms. */
   readonly stages: StageTimes
+  /** For the client, on top of the rest, flat: what lets a page of another origin read the answer. Absent: nothing. */
+  readonly cors?: readonly string[] | null
   readonly scope: RequestScope
   /** Aborted when the client is gone (as far as the runtime can see). */
   readonly signal: GoneSignal

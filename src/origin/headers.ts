@@ -125,12 +125,12 @@ export function headersOfAnswer(raw: readonly string[]): string[] {
   return out
 }
 
-/** An engine's answer as a client may see it: nothing that speaks for the gateway or names the engine's host. */
+/** An engine's answer as a client may see it: nothing that speaks for the gateway, says who may read it (`cors` does) or names the engine's host. */
 export function headersForClient(answer: readonly string[]): string[] {
   const out: string[] = []
   for (let i = 0; i < answer.length; i += 2) {
     const name = answer[i]!
-    if (NOT_FOR_CLIENTS.has(name) || HOP_BY_HOP.has(name) || name.startsWith('x-firstlight-')) continue
+    if (NOT_FOR_CLIENTS.has(name) || HOP_BY_HOP.has(name) || name.startsWith('x-firstlight-') || name.startsWith('access-control-')) continue
     out.push(name, answer[i + 1]!)
   }
   return out

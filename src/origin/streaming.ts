@@ -107,6 +107,7 @@ export class Streaming {
     const notes = this.#notes
     headers.push('x-firstlight-decision', notes.length === 0 ? exchange.id : `${exchange.id}; ${notes.join('; ')}`)
     headers.push('server-timing', serverTiming(stages.snapshot()))
+    if (exchange.cors) headers.push(...exchange.cors)
     return headers
   }
 

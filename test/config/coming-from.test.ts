@@ -22,7 +22,7 @@ function has(node: unknown, [key, ...rest]: readonly string[]): boolean {
 const WHERE: Readonly<Record<string, string>> = { pool: 'clusters.pools', engine: 'clusters.pools.engines' }
 
 describe('what the page for those who come from another router names', () => {
-  const keys = all(/`((?:pool|engine|limits|log|metrics|traces|ttft|keys|listen|clusters)(?:\.[a-z_]+)*)[`:]/g).filter((key) => !['pool.x', 'engine.x'].includes(key))
+  const keys = all(/`((?:pool|engine|limits|log|metrics|traces|ttft|keys|cors|listen|clusters)(?:\.[a-z_]+)*)[`:]/g).filter((key) => !['pool.x', 'engine.x'].includes(key))
 
   it.each(keys)('is a key of the configuration: %s', (key) => {
     const [first, ...rest] = key.split('.')

@@ -110,6 +110,22 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     await response.text()
   })
 
+  it('lets pages in that it names, and no others any more', async () => {
+    const allowed = async () => {
+      const asked = { method: 'OPTIONS', headers: { origin: 'https://chat.example.com', 'access-control-request-method': 'POST' } }
+      const refused = { method: 'POST', headers: { origin: 'https://chat.example.com' }, body: '{}' }
+      const answers = [await fetch(`${gateway.url}/v1/chat/completions`, asked), await fetch(`${gateway.url}/v1/chat/completions`, refused)]
+      return answers.map(({ headers }) => headers.get('access-control-allow-origin'))
+    }
+    const pools = [poolOf('m', 'a', one)]
+    await begin(configOf(pools))
+    expect(await allowed()).toEqual([null, null])
+    await adopt(configOf(pools, { cors: { origins: ['https://chat.example.com'] } }))
+    expect(await allowed()).toEqual(['https://chat.example.com', 'https://chat.example.com'])
+    await adopt(configOf(pools, { cors: { origins: ['https://other.example.com'] } }))
+    expect(await allowed()).toEqual([null, null])
+  })
+
   it('lets streams run at the end as long as it says now', async () => {
     await begin(configOf([poolOf('m', 'a', one)], { limits: { drain_ms: 600_000 } }))
     const stream = await chat(gateway.url, 'm')

@@ -53,6 +53,10 @@ describe('headers of an answer', () => {
     expect(headersForClient(answer)).toEqual(['content-type', 'application/json', 'endpoint-load-metrics', 'JSON {}'])
   })
 
+  it('cannot say which pages may read an answer: that is the gateway’s to say', () => {
+    expect(headersForClient(['access-control-allow-origin', '*', 'access-control-allow-credentials', 'true', 'vary', 'accept-encoding'])).toEqual(['vary', 'accept-encoding'])
+  })
+
   it('are looked up by their first value', () => {
     expect(headerOf(['a', '1', 'b', '2', 'a', '3'], 'a')).toBe('1')
     expect(headerOf(['a', 'b'], 'b')).toBeNull()

@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest'
+import { parseConfig } from '../../src/config/parse.ts'
+import { createGateway } from '../../src/gateway.ts'
+import { corsContract, ours } from '../contracts/cors.ts'
+import { fetchRequest } from '../contracts/door.ts'
+import { configOf, onePool, openWorld, poster } from './fleet.ts'
+
+corsContract('createGateway', async (document) => {
+  const world = openWorld()
+  const gateway = createGateway(parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), world.ports)
+  return { send: (request) => gateway.fetch(fetchRequest('http://gateway.test', request), world.scope) }
+})
+
+describe('a gateway without keys', () => {
+  const world = openWorld()
+  const cors = { origins: [ours], maxAgeS: 600 }
+  const gateway = createGateway({ ...configOf({ clusters: [onePool] }), cors }, world.ports)
+  const post = poster(gateway, world)
+  const hello = { model: 'qwen', messages: [] }
+  const from = (origin: string) => ({ origin, 'sec-fetch-site': 'cross-site' })
+
+  it('serves pages of the origins that were let in, and no others', async () => {
+    expect((await post('/v1/chat/completions', hello, from(ours))).status).toBe(200)
+    expect((await post('/v1/chat/completions', hello, from('https://evil.example.com'))).status).toBe(403)
+    expect((await post('/v1/chat/completions', hello, { 'sec-fetch-site': 'cross-site' })).status).toBe(403)
+  })
+
+  it('keeps its admin surface from them', async () => {
+    const fleet = await gateway.fetch(new Request('http://localhost/v1/firstlight/fleet', { headers: from(ours) }), world.scope)
+    expect([fleet.status, fleet.headers.get('access-control-allow-origin')]).toEqual([403, null])
+  })
+
+  it('logs whom it did not let in', async () => {
+    await gateway.fetch(new Request('http://localhost/v1/chat/completions', { method: 'OPTIONS', headers: { origin: 'https://evil.example.com', 'access-control-request-method': 'POST' } }), world.scope)
+    expect(world.logged.at(-1)).toMatchObject({ event: 'request', fields: { method: 'OPTIONS', status: 204, refused_origin: 'https://evil.example.com' } })
+  })
+})

@@ -1,0 +1,19 @@
+import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { ConfigSource } from '../../src/platform/workers/config-source.ts'
+import { LiveGateway } from '../../src/platform/workers/live-gateway.ts'
+import { corsContract } from '../contracts/cors.ts'
+import { fetchRequest } from '../contracts/door.ts'
+
+corsContract('a gateway on Workers', async (document) => {
+  const live = new LiveGateway(new ConfigSource())
+  const bindings = { ...env, FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) }
+  return {
+    send: async (request) => {
+      const context = createExecutionContext()
+      const response = await live.fetch(fetchRequest('https://gateway.test', request), bindings, context)
+      await waitOnExecutionContext(context)
+      return response
+    },
+  }
+})
