@@ -315,6 +315,15 @@ describe('a trace file', () => {
     expect(readFileSync(at('next.jsonl'), 'utf8')).toBe('')
   })
 
+  it('that is closed twice, as by a signal while a change of it fails, closes nothing of others', () => {
+    const twice = traceFile(at('twice.jsonl'), { maxBytes: 2 ** 20, files: 2, log })
+    twice.close()
+    const other = openSync(at('others.txt'), 'w')
+    twice.close()
+    expect(fstatSync(other).isFile()).toBe(true)
+    closeSync(other)
+  })
+
   it('goes on as it was where a change of it is taken back, and where nothing changes', () => {
     const record = { ...recordTo, file: at('goes-on.jsonl') }
     const one = new Recording(record, log)

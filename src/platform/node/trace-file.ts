@@ -53,6 +53,7 @@ export function traceFile(path: string, { maxBytes, files, log }: TraceFileOptio
       timer ??= setTimeout(flush, FLUSH_MS).unref()
     },
     close() {
+      if (closed) return
       closed = true
       if (timer !== null) clearTimeout(timer)
       flush()
