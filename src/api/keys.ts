@@ -90,7 +90,7 @@ export class Doorkeeper {
       throw new Failure('not_configured', 'This gateway has no keys. Set `keys` in its configuration, or `open: true` to serve everyone who can reach it.')
     }
     if (this.trust !== 'keys') {
-      if (letIn(this.#cors, headers) === undefined) refuseForeignPages(headers)
+      refuseForeignPages(headers, this.#cors)
       return ANYONE
     }
     const secret = bearer(headers) ?? (apiKeyHeader ? headers.get('x-api-key') : null)
@@ -106,7 +106,7 @@ export class Doorkeeper {
       if (this.trust !== 'loopback') {
         throw new Failure('not_configured', 'The admin surface is closed: set admin.secret in the configuration and send it as a bearer token.')
       }
-      refuseForeignPages(headers)
+      refuseForeignPages(headers, null)
       refuseForeignHost(headers)
       return
     }
@@ -139,8 +139,8 @@ function keyFailure(reason: 'key_missing' | 'key_wrong', message: string): Failu
 }
 
 /** A keyless gateway must not serve whatever page the user's browser has open. Browsers cannot leave this header out. */
-function refuseForeignPages(headers: Fields): void {
-  if (headers.get('sec-fetch-site') !== 'cross-site') return
+function refuseForeignPages(headers: Fields, cors: Config['cors']): void {
+  if (headers.get('sec-fetch-site') !== 'cross-site' || letIn(cors, headers) !== undefined) return
   throw new Failure('forbidden', 'A page of another site may not use a gateway that runs without keys. Set `keys` in its configuration, or let the page in by `cors`.')
 }
 
