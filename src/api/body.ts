@@ -6,12 +6,14 @@ import { hasMorePieces } from './pieces.ts'
 /** A JSON document as it came: the bytes to forward, and the same thing parsed, once. */
 export interface JsonBody {
   readonly bytes: Uint8Array
-  /** Long texts of a prompt may be `LongText`, where prompts are read from. */
+  /** Long texts of a prompt may be `LongText`, where prompts are read from. Of a form: its short texts. */
   readonly json: Readonly<Record<string, unknown>>
+  /** Of a form: where its model is named. */
+  readonly model?: { readonly from: number; readonly to: number } | undefined
 }
 
 // Fatal: an engine that decodes other bytes otherwise would see another document than we checked.
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
+export const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 
 /** A body that its platform collects by itself. null: it is longer than the limit. Rejects when the sender breaks off. */
 interface Collected {
@@ -61,16 +63,16 @@ function mayBeMisread(json: unknown): boolean {
   return false
 }
 
-function refuseEncoding(encoding: string | null): void {
+export function refuseEncoding(encoding: string | null): void {
   if (encoding === null || encoding === '' || encoding.trim().toLowerCase() === 'identity') return
   const shown = encoding.slice(0, 40)
-  throw new Failure('unsupported_media', `content-encoding '${shown}' is not supported for requests. Send the JSON uncompressed.`, {
+  throw new Failure('unsupported_media', `content-encoding '${shown}' is not supported for requests. Send the body uncompressed.`, {
     headers: { 'accept-encoding': 'identity' },
   })
 }
 
 /** The sender broke off: nobody is left to tell, but the log is. */
-function unread(error: unknown): never {
+export function unread(error: unknown): never {
   if (error instanceof Failure) throw error
   throw new Failure('client_gone', 'The request body ended before it was complete.', { cause: error })
 }
@@ -115,7 +117,7 @@ const tooLarge = (how: string, limit: string): Failure => new Failure('body_too_
 function parse(bytes: Uint8Array): unknown {
   let text: string
   try {
-    text = utf8.decode(bytes)
+    text = decoder.decode(bytes)
   } catch {
     throw new Failure('bad_json', 'The request body is not valid UTF-8. Send JSON encoded as UTF-8.')
   }

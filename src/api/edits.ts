@@ -30,15 +30,15 @@ const FORBIDDEN = ['kv_transfer_params', 'ec_transfer_params'] as const
 const OWN = 'firstlight'
 const XARGS = 'vllm_xargs'
 
-const utf8 = new TextEncoder()
+export const encoder = new TextEncoder()
 const text = new TextDecoder()
 const USAGE = '"stream_options":{"include_usage":true}'
-const USAGE_IN_FRONT = utf8.encode(`${USAGE},`)
+const USAGE_IN_FRONT = encoder.encode(`${USAGE},`)
 const NO_KEYS: readonly string[] = []
-const json = (value: unknown): Uint8Array => utf8.encode(JSON.stringify(value))
+const json = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value))
 
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
-const isForbidden = (key: string): boolean => key === FORBIDDEN[0] || key === FORBIDDEN[1]
+export const isForbidden = (key: string): boolean => key === FORBIDDEN[0] || key === FORBIDDEN[1]
 const isRemoved = (key: string): boolean => key === OWN || isForbidden(key)
 const removes = ({ leg }: Edits): ((key: string) => boolean) => (leg === undefined || leg.remove.length === 0 ? isRemoved : (key) => isRemoved(key) || leg.remove.includes(key))
 const holdsForbidden = (value: unknown): boolean => isObject(value) && FORBIDDEN.some((name) => Object.hasOwn(value, name))
@@ -97,7 +97,7 @@ function plan(bytes: Uint8Array, body: Json, members: readonly Member[], { edits
     // What is removed of the client's is no place for ours.
     const present = unwanted(name) ? [] : members.filter((member) => member.key === name)
     if (present.length === 0) front.push(`${JSON.stringify(name)}:${value}`)
-    for (const member of present) splices.push({ from: member.valueAt, to: member.valueEnd, put: utf8.encode(value) })
+    for (const member of present) splices.push({ from: member.valueAt, to: member.valueEnd, put: encoder.encode(value) })
   }
   if (edits.model !== null && renames(body, edits)) put('model', JSON.stringify(edits.model))
   if (edits.cacheSalt !== null) put('cache_salt', JSON.stringify(edits.cacheSalt))
@@ -112,7 +112,7 @@ function plan(bytes: Uint8Array, body: Json, members: readonly Member[], { edits
   const removed = removals(members, unwanted)
   if (front.length > 0) {
     const alone = Object.keys(body).every(unwanted)
-    splices.push({ from: open + 1, to: open + 1, put: utf8.encode(front.join(',') + (alone ? '' : ',')) })
+    splices.push({ from: open + 1, to: open + 1, put: encoder.encode(front.join(',') + (alone ? '' : ',')) })
   }
   splices.push(...removed)
   // Stable: the insertion at the front stays before a removal that starts at the same byte.
@@ -127,16 +127,16 @@ function askForUsage(bytes: Uint8Array, body: Json, members: readonly Member[], 
     return true
   }
   if (!isObject(body['stream_options'])) {
-    out.splices.push({ from: member.valueAt, to: member.valueEnd, put: utf8.encode('{"include_usage":true}') })
+    out.splices.push({ from: member.valueAt, to: member.valueEnd, put: encoder.encode('{"include_usage":true}') })
     return true
   }
   const inner = membersOf(bytes, member.valueAt)
   if (inner === null) return false
   const flags = inner.filter(({ key }) => key === 'include_usage')
-  for (const flag of flags) out.splices.push({ from: flag.valueAt, to: flag.valueEnd, put: utf8.encode('true') })
+  for (const flag of flags) out.splices.push({ from: flag.valueAt, to: flag.valueEnd, put: encoder.encode('true') })
   if (flags.length === 0) {
     const at = member.valueAt + 1
-    out.splices.push({ from: at, to: at, put: utf8.encode(`"include_usage":true${inner.length === 0 ? '' : ','}`) })
+    out.splices.push({ from: at, to: at, put: encoder.encode(`"include_usage":true${inner.length === 0 ? '' : ','}`) })
   }
   return true
 }

@@ -6,6 +6,8 @@ export interface Endpoint {
   readonly path: string
   /** How its prompt is read. */
   readonly prompt: PromptEndpoint
+  /** Is its body an upload (`multipart/form-data`), not JSON? */
+  readonly form: boolean
   readonly shape: ErrorShape
   /** May its answer be a stream? */
   readonly streams: boolean
@@ -19,9 +21,11 @@ export interface Endpoint {
   readonly unsplittable: string | null
 }
 
-const plain = { shape: 'openai', streams: false, usageOnRequest: false, salted: false, held: false } as const
+const plain = { shape: 'openai', form: false, streams: false, usageOnRequest: false, salted: false, held: false } as const
 const generates = { ...plain, streams: true, salted: true } as const
 const scores = { ...plain, salted: true, unsplittable: 'nothing is decoded' } as const
+const hears = { ...plain, prompt: 'audio', form: true, streams: true, unsplittable: 'an upload goes to one engine' } as const
+const makes = { ...plain, prompt: 'other', unsplittable: 'no text is decoded' } as const
 const counts = { ...plain, unsplittable: 'nothing is computed' } as const
 
 export const endpoints: readonly Endpoint[] = [
@@ -38,6 +42,10 @@ export const endpoints: readonly Endpoint[] = [
   { ...scores, path: '/v2/rerank', prompt: 'rerank' },
   { ...scores, path: '/score', prompt: 'score' },
   { ...scores, path: '/v1/score', prompt: 'score' },
+  { ...hears, path: '/v1/audio/transcriptions' },
+  { ...hears, path: '/v1/audio/translations' },
+  { ...makes, path: '/v1/audio/speech' },
+  { ...makes, path: '/v1/images/generations' },
   { ...counts, path: '/tokenize', prompt: 'tokenize' },
   { ...counts, path: '/detokenize', prompt: 'other' },
 ]

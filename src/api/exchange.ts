@@ -10,6 +10,7 @@ import type { Door } from './door.ts'
 import { edited, lacksUsage } from './edits.ts'
 import type { Endpoint } from './endpoints.ts'
 import type { Fields, Wishes } from './fields.ts'
+import { renamed } from './form.ts'
 import type { Incoming } from './incoming.ts'
 import type { Caller } from './keys.ts'
 import { Watch } from './watched.ts'
@@ -124,6 +125,7 @@ export class DoorExchange implements Exchange {
   body({ pool }: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {
     const { body, endpoint, caller, fields, model, wishes } = this.#understood
     const name = engineModel(model, pool).model
+    if (endpoint.form) return renamed(body, name)
     const cacheSalt = endpoint.salted ? saltOf(caller, fields) : null
     const { split } = pool
     // A client's own hand-over would name a prefill of somebody else's. NIXL's field is removed for every pool.

@@ -5,6 +5,7 @@ import { refuseDraining, type Door } from './door.ts'
 import type { Endpoint } from './endpoints.ts'
 import { DoorExchange, refuseWishes, type Understood } from './exchange.ts'
 import { readFields, readWishes, type Fields } from './fields.ts'
+import { readForm } from './form.ts'
 import type { Holding } from './held.ts'
 import type { Incoming } from './incoming.ts'
 import type { Caller } from './keys.ts'
@@ -24,9 +25,13 @@ export async function proxy(door: Door, endpoint: Endpoint, incoming: Incoming):
 
 /** Reads and checks a request up to the point where it could be routed. */
 export async function understand(door: Door, endpoint: Endpoint, incoming: Incoming, caller: Caller): Promise<Understood> {
-  const body = await readJson(incoming.request, door.config.limits, door.ports.parseLong)
-  const fields = readFields(body.json)
-  const wishes = readWishes(body.json, incoming.request.headers.get('x-firstlight-options'))
+  const { form } = endpoint
+  const { limits } = door.config
+  const body = form ? await readForm(incoming.request, limits) : await readJson(incoming.request, limits, door.ports.parseLong)
+  const { json } = body
+  // A form's fields are texts: of them only these two are the gateway's.
+  const fields = readFields(form ? { model: json['model'], stream: json['stream'] } : json)
+  const wishes = readWishes(form ? null : json, incoming.request.headers.get('x-firstlight-options'))
   refuseWishes(wishes, caller)
   const holding = endpoint.held ? await holdingOf(door, fields, caller) : null
   const model = modelOf(door, fields, caller, holding)

@@ -24,7 +24,7 @@ export function computesAll(json: Json): boolean {
 }
 
 /** As engines read it: pydantic takes these for true. */
-const isOn = (value: unknown): boolean => value === true || value === 1 || (typeof value === 'string' && /^(?:1|t|true|y|yes|on)$/i.test(value))
+export const isOn = (value: unknown): boolean => value === true || value === 1 || (typeof value === 'string' && /^(?:1|t|true|y|yes|on)$/i.test(value))
 
 /** vLLM's `VLLM_MAX_N_SEQUENCES`. Sums over requests are kept of it, in which a client's 2^53 would drown all others. */
 const MOST_SEQUENCES = 16_384

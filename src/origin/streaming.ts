@@ -155,8 +155,8 @@ const UNSEEN = { endUnseen: true }
 
 const failureOf = ({ failure }: AttemptFailed): AttemptFailure => failure
 
-/** OpenAI's older streams end in `data: [DONE]`; those of responses and messages in events of their own. */
-const DONE_ENDS = /^\/v1\/(?:chat\/)?completions(?:\?|$)/
+/** OpenAI's older streams, and vLLM's of sound, end in `data: [DONE]`; those of responses and messages in events of their own. */
+const DONE_ENDS = /^\/v1\/(?:(?:chat\/)?completions|audio\/trans(?:criptions|lations))(?:\?|$)/
 
 function resultOf(end: PassEnd, status: number): Result {
   if (end.end === 'client_gone' || end.end === 'lapsed') return end.end

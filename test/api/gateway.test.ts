@@ -134,6 +134,41 @@ describe('what an engine gets', () => {
     expect(await reached(chat, '{"model":"qwen","priority":7}')).toBe('{"model":"Qwen/Qwen3-8B","priority":7}')
   })
 
+  it('is a form as it came, but for the name of an alias', async () => {
+    const { world, post } = open()
+    const form = (model: string) => `--B\r\nContent-Disposition: form-data; name="file"; filename="qwen"\r\n\r\nqwen\r\n--B\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--B--\r\n`
+    const type = { 'content-type': 'multipart/form-data; boundary=B' }
+    world.answer = (request) => (request.target.id === 'a' ? { status: 500 } : { headers: ['content-type', 'text/plain; charset=utf-8'], body: 'Hello' })
+    const response = await post('/v1/audio/transcriptions', form('qwen'), type)
+    expect([response.status, response.headers.get('content-type'), await response.text()]).toEqual([200, 'text/plain; charset=utf-8', 'Hello'])
+    expect(world.sent.map(({ body }) => body)).toEqual([form('Qwen/Qwen3-8B'), form('Qwen/Qwen3-8B')])
+    await post('/v1/audio/translations', form('poet'), type)
+    expect(last(world.sent).body).toBe(form('poet'))
+    expect(pair(last(world.sent).request.headers, 'content-type')).toBe('multipart/form-data; boundary=B')
+    expect(last(world.admissions)).toMatchObject({ model: 'poet', adapter: 'poet' })
+  })
+
+  it('is a form whose fields are texts, of which the gateway’s own are the model, the stream and the session', async () => {
+    const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret', cache_salt: 'T' }] })
+    const fields = { stream: 'true', n: '9', user: 'anna', priority: 'high', stream_options: 'x', prompt: 'x', cache_salt: 'mine', firstlight: '{"policy":"x"}', previous_response_id: 'resp_1', model: 'Qwen/Qwen3-8B' }
+    const form = `${Object.entries(fields).map(([name, value]) => `--B\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`).join('')}--B--`
+    const response = await post('/v1/audio/transcriptions', form, { authorization: 'Bearer team-secret', 'content-type': 'multipart/form-data; boundary=B' })
+    expect(response.status).toBe(200)
+    expect(last(world.sent).body).toBe(form)
+    expect(last(world.admissions)).toMatchObject({ streams: true, session: 'anna', priority: 0, promptTokens: 1500, tokenSource: 'bytes', unsplittable: 'an upload goes to one engine', tenant: 'team' })
+    expect(last(world.admissions).blocks).toHaveLength(0)
+  })
+
+  it('is what makes sound and pictures as it came, and so is what was made', async () => {
+    const { world, post } = open()
+    world.answer = () => ({ headers: ['content-type', 'audio/wav'], body: 'RIFF' })
+    for (const path of ['/v1/audio/speech', '/v1/images/generations']) {
+      const response = await post(path, '{"model":"qwen", "input":"Hello"}')
+      expect([response.headers.get('content-type'), await response.text()]).toEqual(['audio/wav', 'RIFF'])
+      expect(last(world.sent).body).toBe('{"model":"Qwen/Qwen3-8B", "input":"Hello"}')
+    }
+  })
+
   it('goes to the next engine when the first one fails, with the same bytes', async () => {
     const { world, post } = open()
     world.answer = (request) => (request.target.id === 'a' ? { status: 500 } : { body: '{}' })

@@ -154,6 +154,35 @@ const routeCases: readonly DoorCase[] = [
   { name: 'cannot go on from it, and says what to do', send: { path: '/v1/responses', body: '{"model":"qwen","input":"x","previous_response_id":"resp_1"}' }, status: 404, headers: final, error: { param: 'previous_response_id' }, message: /`input`/ },
 ]
 
+const hear = '/v1/audio/transcriptions'
+/** A form as clients send it; `fields` in order, `file` as a file. */
+const form = (fields: readonly (readonly [string, string])[], end = '--frontier--\r\n'): string =>
+  fields.map(([name, value]) => `--frontier\r\ncontent-disposition: form-data; name="${name}"${name === 'file' ? '; filename="a.mp3"\r\ncontent-type: audio/mpeg' : ''}\r\n\r\n${value}\r\n`).join('') + end
+const upload = (fields: readonly (readonly [string, string])[], more: Partial<DoorRequest> = {}, end?: string): DoorCase['send'] => ({
+  path: hear,
+  headers: { ...narrow, 'content-type': 'multipart/form-data; boundary=frontier' },
+  body: form(fields, end),
+  ...more,
+})
+
+const uploadCases: readonly DoorCase[] = [
+  { name: 'asks who uploads for a key, before it reads what', send: upload([], { headers: { 'content-type': 'multipart/form-data; boundary=frontier' } }), status: 401, error: { code: 'missing_api_key' } },
+  { name: 'wants an upload as a form', send: { path: hear, body: say() }, status: 415, headers: final, error: { code: 'unsupported_media_type' }, message: /multipart\/form-data.*application\/json/ },
+  { name: 'wants a translation’s as one, too', send: { path: '/v1/audio/translations', body: say() }, status: 415, error: { code: 'unsupported_media_type' } },
+  { name: 'wants a boundary, and knows who has it', send: upload([], { headers: { ...narrow, 'content-type': 'multipart/form-data' } }), status: 415, headers: final, error: { type: 'invalid_request_error', code: 'unsupported_media_type' }, message: /boundary.*HTTP library/ },
+  { name: 'asks an upload for a model', send: upload([['file', 'x']]), status: 400, error: { code: 'missing_model', param: 'model' }, message: /qwen/ },
+  { name: 'wants one model', send: upload([['model', 'qwen'], ['file', 'x'], ['model', 'poet']]), status: 400, error: { code: 'invalid_body', param: 'model' }, message: /model once/ },
+  { name: 'lets a key hear no other model', send: upload([['file', 'x'], ['model', 'poet']]), status: 404, error: { code: 'model_not_found' }, message: /qwen/ },
+  { name: 'wants an upload to its end', send: upload([['model', 'qwen'], ['file', 'x']], {}, ''), status: 400, error: { code: 'invalid_body' }, message: /end with its boundary/ },
+  { name: 'wants another boundary than sound has in it', send: upload([['model', 'qwen'], ['file', 'a\r\n--frontier']]), status: 400, error: { code: 'invalid_body' }, message: /boundary/ },
+  { name: 'refuses an upload over the limit', send: upload([['file', 'x'.repeat(BODY_LIMIT)], ['model', 'qwen']]), status: 413, error: { code: 'body_too_large' }, message: /limits.body_bytes/ },
+  { name: 'refuses an upload that is compressed', send: upload([], { headers: { ...narrow, 'content-type': 'multipart/form-data; boundary=frontier', 'content-encoding': 'gzip' } }), status: 415, error: { code: 'unsupported_media_type' } },
+  { name: 'takes an upload’s wishes from the header alone', send: upload([['model', 'qwen'], ['file', 'x']], { headers: { ...narrow, 'content-type': 'multipart/form-data; boundary=frontier', 'x-firstlight-options': '{"policy":"random"}' } }), status: 403, error: { param: 'firstlight.policy' } },
+  { name: 'passes no transfer parameters of an upload on', send: upload([['model', 'qwen'], ['vllm_xargs', '{"kv_transfer_params":"x"}']]), status: 400, error: { code: 'invalid_value', param: 'vllm_xargs' } },
+  { name: 'says which methods an upload has', send: { path: hear, method: 'GET' }, status: 405, headers: { allow: 'POST' } },
+  { name: 'ranks an upload without sending it', send: upload([['model', 'qwen'], ['file', 'x']], { path: `/v1/firstlight/route?endpoint=${hear}`, headers: { ...admin, 'content-type': 'multipart/form-data; boundary=frontier' } }), status: 200, json: { refusals: expect.any(Array) } },
+]
+
 const labelCases: readonly DoorCase[] = [
   { name: 'echoes a sane request id on errors', send: { path: chat, headers: { ...narrow, 'x-request-id': 'abc-1.2:3=_' }, body: '{' }, status: 400, headers: { 'x-request-id': 'abc-1.2:3=_' } },
   { name: 'replaces one that is not', send: { path: chat, headers: { ...narrow, 'x-request-id': 'a b<script>' }, body: '{' }, status: 400, headers: { 'x-request-id': /^[\w.:=-]{1,128}$/ } },
@@ -193,6 +222,7 @@ export const doorCases: Readonly<Record<string, readonly DoorCase[]>> = {
   'keys: the door': keyCases,
   'bodies: the door': bodyCases,
   'fields: the door': fieldCases,
+  'uploads: the door': uploadCases,
   'routes: the door': routeCases,
   'request ids: the door': labelCases,
   'Anthropic’s shape: the door': anthropicCases,

@@ -154,6 +154,18 @@ describe('both doors of a gateway on Node serve alike:', () => {
     expect((await same({ headers: [key, labelled], body: chat() })).answer.head).toContain('204')
   })
 
+  it.each([false, true])('an upload, every byte of it, under the model’s own name (in chunks: %s)', async (inChunks) => {
+    both.answer = (socket) => void socket.write('HTTP/1.1 200 OK\r\ncontent-type: text/vtt; charset=utf-8\r\ncontent-length: 7\r\n\r\nWEBVTT\n')
+    const sound = Array.from({ length: 50_000 }, (_, i) => String.fromCharCode((i * 7919) >>> 5 & 255)).join('')
+    const form = (model: string) => `--B\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n${sound}\r\n--B\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--B--`
+    const type = ['Content-Type', 'multipart/form-data; boundary="B"'] as const
+    const { answer, asked } = await same({ path: '/v1/audio/transcriptions', headers: [key, labelled, type], body: Buffer.from(form('qwen'), 'latin1'), chunked: inChunks })
+    expect(asked[0]!.slice(asked[0]!.indexOf('\r\n\r\n') + 4)).toBe(form('Qwen/Qwen3-8B'))
+    expect(asked[0]).toContain('content-type: multipart/form-data; boundary="B"\r\n')
+    expect(answer.head).toContain('content-type: text/vtt; charset=utf-8')
+    expect(answer.body).toBe('WEBVTT\n')
+  })
+
   it.each(['/v1/completions', '/v1/responses', '/v1/messages', '/v1/embeddings', '/tokenize'])('%s', async (path) => {
     expect((await same({ path, headers: [key, labelled], body: chat({ input: 'x', prompt: 'x' }) })).answer.head).toContain('200 ok')
   })

@@ -3,7 +3,7 @@ import { readChat, type ChatPrompt } from './chat.ts'
 import { chatOfMessages, chatOfResponses } from './dialects.ts'
 import { isText, type Text } from './text.ts'
 
-/** Endpoints by what their body looks like. `other`: nothing is read. */
+/** Endpoints by what their body looks like. `audio`: an upload, of which only the size counts; `other`: nothing is read. */
 export type PromptEndpoint =
   | 'completions'
   | 'chat'
@@ -13,6 +13,7 @@ export type PromptEndpoint =
   | 'rerank'
   | 'score'
   | 'tokenize'
+  | 'audio'
   | 'other'
 
 export type Prompt =
@@ -52,6 +53,7 @@ export function readPrompt(endpoint: PromptEndpoint, body: unknown): Prompt {
       return together(fields['query'], fields['documents'])
     case 'score':
       return scored(fields)
+    case 'audio':
     case 'other':
       return unreadable
   }

@@ -93,6 +93,16 @@ describe('prompts measured in bytes', () => {
   })
 })
 
+describe('uploads of sound', () => {
+  it('count the windows of 30 seconds that they may be, whatever was learned of texts, and have no blocks', () => {
+    const meter = meterOf()
+    meter.learn({ promptBytes: 8_000, items: 0 }, 1_000)
+    const tokens = (bodyBytes: number) => meter.measure(requestOf('audio', { model: 'm' }, { bodyBytes }))
+    expect([1, 480_000, 480_001, 25_000_000].map((bytes) => tokens(bytes).promptTokens)).toEqual([1_500, 1_500, 3_000, 79_500])
+    expect(tokens(9)).toMatchObject({ tokenSource: 'bytes', promptBytes: null, items: 0, inexact: null, blocks: new Uint32Array(0) })
+  })
+})
+
 describe('prompts given as ids', () => {
   it('are counted exactly, whether or not the pool has a vocabulary', () => {
     const ids = Array.from({ length: 40 }, (_, i) => i)
