@@ -5,6 +5,7 @@ import { APIUserAbortError, AuthenticationError, BadRequestError, InternalServer
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { ownPorts } from '../own-ports.ts'
 
 export interface RunningSubject {
   readonly url: string
@@ -56,7 +57,7 @@ export function clientsContract(name: string, start: (document: Record<string, u
   }
 
   beforeAll(async () => {
-    fleet = await startFleet({ engines: 2, model: 'sim', profile: 'test' })
+    fleet = await startFleet({ engines: 2, model: 'sim', profile: 'test', port: ownPorts(3) })
     subject = await start({
       version: Date.now(),
       keys: [{ name: 'clients', secret: KEY }],

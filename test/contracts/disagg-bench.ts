@@ -3,6 +3,7 @@ import { expect } from 'vitest'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import type { SimulatedEngine } from '../../src/simulator/engine.ts'
 import type { EngineOptions } from '../../src/simulator/engine-options.ts'
+import { ownPorts } from '../own-ports.ts'
 
 export interface SplitGateway {
   readonly url: string
@@ -52,7 +53,7 @@ export class SplitBench {
       return { id, role: roles[id[0]!]!, connector: id.startsWith('e') ? null : connector, ...(connector === 'lmcache' && id.startsWith('d') ? { receiver: { host, initPorts, allocPorts } } : {}) }
     })
     const shared = { model: 'base', adapters: Object.keys(pools), profile: 'test', keepRequests: 64 }
-    const fleet = await startFleet({ ...shared, engines: [...options, { id: 'w' }] })
+    const fleet = await startFleet({ ...shared, engines: [...options, { id: 'w' }], port: ownPorts(options.length + 2) })
     const urlOf = (id: string) => fleet.urls[fleet.engines.findIndex(({ settings }) => settings.id === id)]!
     const clusters = Object.entries(pools).map(([model, { engines, split, limits, more }]) => ({
       id: `c-${model}`,

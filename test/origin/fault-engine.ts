@@ -1,6 +1,7 @@
 /** An engine that can be told to fail in every way an engine does; speaks enough of vLLM's wire to be one. */
 import http from 'node:http'
 import type { Socket } from 'node:net'
+import { ownPorts } from '../own-ports.ts'
 
 export type Mode =
   | 'ok'
@@ -46,8 +47,6 @@ export interface FaultEngine {
   close(): Promise<void>
 }
 
-/** Of this process, and none of those that Linux deals out to whoever asks for any: such a one can be another's when a killed engine comes back. */
-let nextPort = 12_000 + (process.pid % 80) * 100
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms))
 const BUSY = { error: { message: 'The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.', type: 'Service Unavailable', param: null, code: 503 } }
 
@@ -103,7 +102,7 @@ class Engine implements FaultEngine {
     })
     this.#server = server
     do {
-      const port = this.#port || nextPort++
+      const port = this.#port || ownPorts(1)
       const heard = await new Promise<boolean>((resolve, reject) => {
         server.once('error', (error: NodeJS.ErrnoException) => (this.#port === 0 && error.code === 'EADDRINUSE' ? resolve(false) : reject(error)))
         server.listen(port, '127.0.0.1', () => resolve(true))
