@@ -22,6 +22,19 @@ export function fleetByFetch(runtime: string): void {
       expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
     })
 
+    it('writes down what it hears', async () => {
+      const { urls, fetch } = open()
+      const form = new FormData()
+      form.set('file', new File(['x'.repeat(20_000)], 'a.wav'))
+      form.set('max_completion_tokens', '3')
+      const hear = async () => (await fetch(new Request(`${urls[0]!}/v1/audio/transcriptions`, { method: 'POST', body: form }))).text()
+      expect(JSON.parse(await hear())).toEqual({ text: expect.stringMatching(/^( \w+){3}$/), usage: { type: 'duration', seconds: 2 } })
+      form.set('stream', 'true')
+      expect((await hear()).match(/"object":"transcription\.chunk"/g)).toHaveLength(3)
+      form.delete('file')
+      expect(await hear()).toContain("'loc': 'body.file'")
+    })
+
     it('aborts when the reader cancels', async () => {
       const { urls, fetch, engines } = open({ profile: 'demo' })
       const reader = (await fetch(ask(urls[0]!, { stream: true, max_tokens: 5000 }))).body!.getReader()

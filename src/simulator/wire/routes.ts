@@ -7,6 +7,7 @@ import { classify, embeddings, pooling, rerank, score } from './pooling.ts'
 import { cancelResponse, createResponse, getResponse } from './responses.ts'
 import type { Serving } from './serving.ts'
 import { detokenize, tokenize } from './tokens.ts'
+import { transcriptions, translations } from './transcriptions.ts'
 import { internalError, noRoute, wrongMethod, WireError } from './wire-error.ts'
 
 /** What the routes need beyond serving. */
@@ -34,6 +35,8 @@ const general: Table = {
   '/v1/responses': { POST: createResponse },
   '/v1/messages': { POST: messages },
   '/v1/messages/count_tokens': { POST: countTokens },
+  '/v1/audio/transcriptions': { POST: transcriptions },
+  '/v1/audio/translations': { POST: translations },
   '/tokenize': { POST: tokenize },
   '/detokenize': { POST: detokenize },
   '/v1/models': { GET: (engine) => engine.modelList() },

@@ -1,0 +1,29 @@
+import type { Incoming } from '../answer.ts'
+import type { Body } from './sampling.ts'
+import { missing } from './wire-error.ts'
+
+/** A form as engines see it: texts by name, the last of each, and the file. */
+export interface Form {
+  readonly fields: Body
+  readonly file: string
+}
+
+/** The multipart form of a request; bytes that are no text are not told apart. Fails as FastAPI does without a file. */
+export function readForm(incoming: Incoming): Form {
+  const type = incoming.headers.get('content-type') ?? ''
+  const boundary = /^multipart\/form-data;.*boundary="?([^";]+)"?/i.exec(type)?.[1]
+  const fields = new Map<string, string>()
+  let file: string | null = null
+  const parts = boundary === undefined ? [] : `\r\n${incoming.body}`.split(`\r\n--${boundary}`).slice(1, -1)
+  for (const part of parts) {
+    const at = part.indexOf('\r\n\r\n')
+    const head = part.slice(0, at)
+    const value = part.slice(at + 4)
+    const name = /[; ]name="?([^";\r]*)"?/i.exec(head)?.[1] ?? ''
+    if (!/;\s*filename/i.test(head)) fields.set(name, value)
+    else if (name === 'file') file = value
+  }
+  const body = Object.fromEntries(fields)
+  if (file === null) throw missing('file', body)
+  return { fields: body, file }
+}
