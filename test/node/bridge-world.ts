@@ -31,6 +31,8 @@ export interface BridgeWorld {
   /** Until the gateway knows what the engines have published so far. */
   caughtUp(): Promise<void>
   gatewayMetrics(): Promise<string>
+  /** The bridge lets go of the engine, and finds it again. */
+  rejoin(engine: number): Promise<void>
   /** Another gateway process on the same port. */
   restartGateway(): Promise<void>
   close(): Promise<void>
@@ -54,7 +56,10 @@ export async function openBridgeWorld({ engines = 1, cacheBlocks = 400, publish 
   let gateway: RunningGateway = await startGateway(config, log)
   const { url } = gateway
   const found = await Promise.all(enginesIn(config).map((engine) => located(engine, log, never)))
-  const bridge = startBridge({ engines: found.filter((one) => one !== null), open: await zmqSockets(2_000), log, gateway: url, key: KEY, flushMs: 0, heartbeatMs: 500, checkMs: 200 })
+  const bridge = startBridge({ engines: [], open: await zmqSockets(2_000), log, gateway: url, key: KEY, flushMs: 0, heartbeatMs: 500, checkMs: 200 })
+  const join = (engine: number) => bridge.join(Promise.resolve(found[engine]!))
+  const leave = found.map((_, at) => join(at))
+  await until(() => bridge.status().engines.length === engines)
   const publisher = (engine: number) => fleet.engines[engine]!.events as KvPublisher
   const status = (engine: number) => bridge.status().engines[engine]!
   return {
@@ -72,6 +77,11 @@ export async function openBridgeWorld({ engines = 1, cacheBlocks = 400, publish 
         }),
       ),
     gatewayMetrics: async () => (await fetch(`${url}/metrics`)).text(),
+    async rejoin(engine) {
+      await leave[engine]!()
+      leave[engine] = join(engine)
+      await until(() => bridge.status().engines.length === engines)
+    },
     async restartGateway() {
       await gateway.stop(AbortSignal.abort())
       gateway = await startGateway(configFor(new URL(url).host), log)

@@ -1,5 +1,8 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { networkInterfaces, tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { EventStream } from '../../src/core/kv-events/event-stream.ts'
 import { parseConfig } from '../../src/config/parse.ts'
@@ -8,8 +11,10 @@ import { Members } from '../../src/platform/node/bridge/members.ts'
 import { startBridge } from '../../src/platform/node/bridge/bridge.ts'
 import { Poster } from '../../src/platform/node/bridge/poster.ts'
 import type { OpenEventSocket } from '../../src/platform/node/bridge/sockets.ts'
+import { main } from '../../src/platform/node/cli.ts'
 import { openLog } from '../../src/platform/node/log.ts'
-import { listenForStatus, statusMetrics } from '../../src/platform/node/bridge/status.ts'
+import { freeAddress } from '../../src/platform/node/threads/free-address.ts'
+import { type BridgeStatus, listenForStatus, statusMetrics } from '../../src/platform/node/bridge/status.ts'
 import { endpointsOf, enginesIn } from '../../src/platform/node/bridge/engines.ts'
 import { framed, stored as storedEvent } from '../core/kv-events/events.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
@@ -18,7 +23,10 @@ import { firstlight } from './run-cli.ts'
 
 const span = (from: number, count: number): number[] => Array.from({ length: count }, (_, at) => from + at)
 
-describe.skipIf(!(await hasZmq()))('a bridge between engines and a gateway', () => {
+const zmqIsThere = await hasZmq()
+const ipv6IsThere = Object.values(networkInterfaces()).flat().some((one) => one?.address === '::1')
+
+describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
   let world: BridgeWorld
   const open = async (wish: Wish = {}) => {
     world = await openBridgeWorld(wish)
@@ -112,6 +120,21 @@ describe.skipIf(!(await hasZmq()))('a bridge between engines and a gateway', () 
     expect(await world.ask([...span(0, 80), 1])).toMatchObject({ predicted: 80, reported: 80 })
   })
 
+  it('begins anew with an engine that it let go of, of which the gateway knows a longer story', async () => {
+    await open()
+    for (const one of [0, 1, 2, 3, 4, 5]) {
+      await world.ask(span(one * 1000, 80))
+      await world.caughtUp()
+    }
+    await fetch(`${world.fleet.urls[0]}/reset_prefix_cache`, { method: 'POST' })
+    await world.rejoin(0)
+    await world.caughtUp()
+    await world.ask(span(9000, 80))
+    await world.caughtUp()
+    expect(await world.ask([...span(9000, 80), 1])).toMatchObject({ predicted: 80, reported: 80 })
+    expect(await world.ask([...span(1000, 80), 1])).toMatchObject({ predicted: 0, reported: 0 })
+  })
+
   it('says where prompts are not measured in tokens, which nothing can be compared with', async () => {
     await open()
     expect(world.lines.filter((line) => line.includes('prompts are not measured in tokens'))).toHaveLength(1)
@@ -146,6 +169,25 @@ describe('firstlight bridge', () => {
   it('says what one engine by flags still needs', async () => {
     const { code, err } = await firstlight('bridge', '--events', 'tcp://127.0.0.1:5557', '--engine', 'a')
     expect([code, err]).toEqual([2, expect.stringContaining('--events also needs --block-tokens')])
+  })
+
+  it.skipIf(!zmqIsThere || !ipv6IsThere)('hears one engine of a fleet, named by its address, also where that is of IPv6', async () => {
+    const { Publisher } = await import('zeromq')
+    const events = new Publisher({ linger: 0, ipv6: true })
+    await events.bind('tcp://[::1]:*')
+    const folder = mkdtempSync(join(tmpdir(), 'firstlight-bridge-'))
+    const file = join(folder, 'firstlight.yaml')
+    const { port } = new URL(events.lastEndpoint!.replace('tcp:', 'http:'))
+    writeFileSync(file, JSON.stringify({ clusters: [{ id: 'c', pools: [{ model: 'm', engines: [{ id: 'v', url: 'http://fleet.example:8000', discover: 'dns', kv_events: { endpoint: `tcp://fleet.example:${port}` } }] }] }] }))
+    const { port: at } = await freeAddress({ host: '127.0.0.1', port: 0 })
+    const over = new AbortController()
+    const ended = main(['bridge', '--config', file, '--engine', 'v-::1', '--listen', `127.0.0.1:${at}`, '--log-level', 'silent'], { out: () => undefined, err: () => undefined, env: {}, stop: over.signal, stopNow: over.signal, lookup: async () => ['::1', '::2'] })
+    const heard = () => fetch(`http://127.0.0.1:${at}/status`).then(async (answer) => ((await answer.json()) as BridgeStatus).engines.map(({ engine, heard: is }) => [engine, is]), () => null)
+    await expect.poll(heard, { timeout: 5_000 }).toEqual([['v---1', true]])
+    over.abort()
+    expect(await ended).toBe(0)
+    events.close()
+    rmSync(folder, { recursive: true })
   })
 
   it('finds event sockets by what vLLM says of them, seen from outside', () => {

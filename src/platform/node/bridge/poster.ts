@@ -11,7 +11,7 @@ export interface PosterOptions {
   readonly log: Log
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** Names this run of the bridge; a later run has a higher number. */
+  /** Names this run of the bridge; a later run has a higher number. Who is added later has a higher one, too: its steps are counted anew. */
   readonly epoch: number
   /** How long changes wait for company. */
   readonly flushMs: number
@@ -45,6 +45,7 @@ const NEXT: Readonly<Record<Exclude<KvFeedState, 'ok' | 'resync'>, string>> = {
 
 interface Line {
   readonly listener: EngineListener
+  readonly epoch: number
   sentAt: number
   /** Not to be tried before. */
   heldUntil: number
@@ -64,6 +65,7 @@ export class Poster {
   readonly counts: PosterCounts = { posts: 0, failures: 0, resyncs: 0, steps: 0 }
   readonly #options: PosterOptions
   readonly #lines: Line[]
+  #epoch: number
   #wake: () => void = () => undefined
   #backoffMs = 0
   #problem: string | null = null
@@ -71,12 +73,14 @@ export class Poster {
 
   constructor(listeners: readonly EngineListener[], options: PosterOptions) {
     this.#options = options
-    this.#lines = listeners.map(lineOf)
+    this.#epoch = options.epoch
+    this.#lines = listeners.map((listener) => lineOf(listener, options.epoch))
   }
 
   /** One more engine to tell of. */
   add(listener: EngineListener): void {
-    this.#lines.push(lineOf(listener))
+    this.#epoch = Math.max(this.#epoch + 1, this.#options.now())
+    this.#lines.push(lineOf(listener, this.#epoch))
     this.#wake()
   }
 
@@ -202,11 +206,11 @@ export class Poster {
   }
 
   #wire(pool: readonly Step[]): object {
-    const { epoch, heartbeatMs } = this.#options
+    const { heartbeatMs } = this.#options
     const { cluster, pool: blocks } = pool[0]!.line.listener.engine
     const feeds = pool.map(({ line, delta }) => ({
       engine: line.listener.engine.id,
-      epoch,
+      epoch: line.epoch,
       seq: delta.seq,
       reset: delta.reset,
       complete: delta.complete,
@@ -238,7 +242,7 @@ export class Poster {
   }
 }
 
-const lineOf = (listener: EngineListener): Line => ({ listener, sentAt: Number.NEGATIVE_INFINITY, heldUntil: Number.NEGATIVE_INFINITY, state: null })
+const lineOf = (listener: EngineListener, epoch: number): Line => ({ listener, epoch, sentAt: Number.NEGATIVE_INFINITY, heldUntil: Number.NEGATIVE_INFINITY, state: null })
 
 function inPools(steps: readonly Step[]): Step[][] {
   const pools = new Map<string, Step[]>()

@@ -42,7 +42,7 @@ const MOST_RECONNECT_MS = 5_000
 export async function zmqSockets(replayMs = REPLAY_MS): Promise<OpenEventSocket> {
   const zmq = await loadZmq()
   return ({ endpoint, replayEndpoint, topic }, touched) => {
-    const events = new zmq.Subscriber({ receiveHighWaterMark: WAITING_BATCHES, linger: 0, reconnectInterval: RECONNECT_MS, reconnectMaxInterval: MOST_RECONNECT_MS })
+    const events = new zmq.Subscriber({ receiveHighWaterMark: WAITING_BATCHES, linger: 0, reconnectInterval: RECONNECT_MS, reconnectMaxInterval: MOST_RECONNECT_MS, ipv6: isIPv6(endpoint) })
     events.events.on('handshake', () => touched(true))
     events.events.on('disconnect', () => touched(false))
     events.subscribe(topic)
@@ -60,6 +60,9 @@ export async function zmqSockets(replayMs = REPLAY_MS): Promise<OpenEventSocket>
   }
 }
 
+/** ZeroMQ speaks it only when told to, and would then prefer it for names of both. */
+const isIPv6 = (endpoint: string): boolean => endpoint.startsWith('tcp://[')
+
 type Zmq = typeof import('zeromq')
 
 export async function loadZmq(): Promise<Zmq> {
@@ -72,7 +75,7 @@ export async function loadZmq(): Promise<Zmq> {
 
 /** A socket for each question: what a late answer still brings goes with it. */
 async function replayed(zmq: Zmq, endpoint: string, { seq, replayMs }: { readonly seq: number; readonly replayMs: number }): Promise<Framed[] | null> {
-  const dealer = new zmq.Dealer({ linger: 0, sendTimeout: replayMs, receiveTimeout: replayMs, receiveHighWaterMark: 0 })
+  const dealer = new zmq.Dealer({ linger: 0, sendTimeout: replayMs, receiveTimeout: replayMs, receiveHighWaterMark: 0, ipv6: isIPv6(endpoint) })
   try {
     dealer.connect(endpoint)
     await dealer.send(replayRequest(seq))

@@ -131,7 +131,8 @@ function fromConfig(args: Args, io: Io): Configured {
   if (loose !== undefined) throw new UsageError(`--${loose} goes with --events; a configuration says it by itself.`, 'firstlight bridge --help shows both ways.')
   const { config, from } = loadConfig(args.text('config'), io.env, secrets)
   const written = enginesIn(config)
-  const named = args.texts('engine')
+  // A sidecar knows its engine's address, which has no colons in an engine's name.
+  const named = args.texts('engine').map((id) => id.replaceAll(':', '-'))
   const unknown = named.filter((id) => !written.some((engine) => engine.id === id || (engine.config.discover !== null && id.startsWith(`${engine.id}-`))))
   if (unknown.length > 0) throw new UsageError(`${from} has no engine ${unknown.join(', ')}.`, 'Leave --engine out, or name engines of the file.')
   return { config, named, key: keyOf(config) }
