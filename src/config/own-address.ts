@@ -6,16 +6,18 @@ import { isLoopback } from './values.ts'
  * `cluster, engine` of those whose URL is where this process listens, as far as addresses alone can tell: each request would come
  * back to it until no socket is left.
  */
-export function ownEngines({ listen, clusters }: Pick<Config, 'listen' | 'clusters'>): string[] {
-  return clusters.flatMap(({ id, pools }) => pools.flatMap(({ engines }) => engines.filter(({ url }) => isOwn(listen, url)).map((engine) => `${id}, ${engine.id}`)))
+export function ownEngines({ listen, clusters }: Pick<Config, 'listen' | 'clusters'>, here: ReadonlySet<string> = NOWHERE): string[] {
+  return clusters.flatMap(({ id, pools }) => pools.flatMap(({ engines }) => engines.filter(({ url }) => isOwn(listen, url, here)).map((engine) => `${id}, ${engine.id}`)))
 }
 
-function isOwn({ host, port }: Config['listen'], url: string): boolean {
+const NOWHERE: ReadonlySet<string> = new Set()
+
+function isOwn({ host, port }: Config['listen'], url: string, here: ReadonlySet<string>): boolean {
   const { protocol, hostname, port: named } = new URL(url)
   // It speaks no TLS.
   if (protocol !== 'http:' || port !== Number(named === '' ? 80 : named)) return false
   const engine = hostname.replace(/^\[|\]$/g, '')
-  if (isEverywhere(host)) return isLoopback(engine) || isEverywhere(engine)
+  if (isEverywhere(host)) return isLoopback(engine) || isEverywhere(engine) || here.has(engine)
   return isSameHost(engine, host)
 }
 

@@ -1,5 +1,5 @@
 /** A fleet that grows and shrinks behind a name. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -7,6 +7,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { Config } from '../../src/config.ts'
+import { compileVocabulary } from '../../src/core/tokens/compile.ts'
+import { readTokenizerConfig } from '../../src/core/tokens/tokenizer-config.ts'
 import { main } from '../../src/platform/node/cli.ts'
 import { Discovery, systemLookup } from '../../src/platform/node/discovery.ts'
 import { freeAddress } from '../../src/platform/node/threads/free-address.ts'
@@ -113,6 +115,52 @@ describe('the names of engines', () => {
     expect(engineIds(await discovery.resolve(configOf('a', 'slow')))).toContain('slow-10.0.0.5')
   })
 
+  it('tell of news though another name’s server never answers, nor is asked again before it does', async () => {
+    answers['slow'] = () => new Promise(() => undefined)
+    const resolving = discovery.resolve(configOf('slow', 'a'))
+    await vi.advanceTimersByTimeAsync(3_000)
+    await resolving
+    discovery.settle(configOf('slow', 'a'))
+    changes = 0
+    answers['a'] = says('10.0.0.1', '10.0.0.2', '10.0.0.3')
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(changes).toBeGreaterThan(0)
+    expect(asked.filter((name) => name === 'slow')).toHaveLength(1)
+  })
+
+  it('do not lead to the gateway itself', async () => {
+    const warn = vi.fn()
+    const found = new Discovery({ lookup: says('10.0.0.1', '10.0.0.2', 'fd00::1'), log: { ...quiet, warn }, now: () => performance.now(), here: () => new Set(['10.0.0.2', 'fd00::1']) })
+    const listening = (host: string, port: number): Config => ({ ...configOf('a'), listen: { host, port } })
+    expect(engineIds(await found.resolve(listening('0.0.0.0', 80)))).toEqual(['a-10.0.0.1', 'fixed'])
+    await found.resolve(listening('0.0.0.0', 80))
+    expect(warn.mock.calls).toEqual([['found_itself', expect.objectContaining({ engines: ['c, a-10.0.0.2', 'c, a-fd00--1'] })]])
+    expect(engineIds(await found.resolve(listening('10.0.0.1', 80)))).toEqual(['a-10.0.0.2', 'a-fd00--1', 'fixed'])
+    expect(engineIds(await found.resolve(listening('0.0.0.0', 81)))).toHaveLength(4)
+  })
+
+  it('are looked up more often as soon as the configuration says so', async () => {
+    const seldom = { ...configOf('a'), clusters: configOf('a').clusters.map((cluster) => ({ ...cluster, pools: cluster.pools.map((pool) => ({ ...pool, discoverIntervalMs: 3_600_000 })) })) }
+    discovery.settle(seldom)
+    await vi.advanceTimersByTimeAsync(1_100)
+    discovery.settle(configOf('a'))
+    asked.length = 0
+    await vi.advanceTimersByTimeAsync(3_050)
+    expect(asked).toHaveLength(3)
+  })
+
+  it('do not make two engines of one where an answer has its other family alone, until that is so for good', async () => {
+    answers['a'] = says('fd00::1', 'fd00::2')
+    await vi.advanceTimersByTimeAsync(2_300)
+    expect(await now()).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'fixed'])
+    answers['a'] = says('10.0.0.1', '10.0.0.2')
+    await vi.advanceTimersByTimeAsync(1_100)
+    expect(changes).toBe(0)
+    answers['a'] = says('fd00::1', 'fd00::2')
+    await vi.advanceTimersByTimeAsync(3_300)
+    expect(await now()).toEqual(['a-fd00--1', 'a-fd00--2', 'fixed'])
+  })
+
   it('are followed no more when a configuration without them is in use, and not before', async () => {
     answers['b'] = says('10.0.0.7')
     expect(engineIds(await discovery.resolve(configOf('b')))).toEqual(['b-10.0.0.7', 'fixed'])
@@ -129,6 +177,9 @@ it('the system knows where localhost is, in one family', async () => {
   expect([['127.0.0.1'], ['::1']]).toContainEqual(await systemLookup('localhost'))
 })
 
+const modelFile = (name: string): Record<string, unknown> => JSON.parse(readFileSync(new URL(`../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
+const vocabulary = compileVocabulary({ tokenizer: modelFile('tokenizer.json'), ...readTokenizerConfig(modelFile('tokenizer_config.json')) })
+
 describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])('a gateway of %s threads before engines that are found by name', (workers) => {
   let engines: Server
   let addresses: readonly string[]
@@ -140,6 +191,7 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])('a gateway of %s thread
 
   /** One server, as many engines as it has addresses. */
   beforeEach(async () => {
+    addresses = []
     engines = createServer((request, response) => {
       request.resume()
       if (request.method !== 'POST') return void response.end('{}')
@@ -151,7 +203,8 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])('a gateway of %s thread
     folder = mkdtempSync(join(tmpdir(), 'firstlight-discovery-'))
     const file = join(folder, 'firstlight.yaml')
     const { port } = engines.address() as AddressInfo
-    const pool = { model: 'm', policy: 'round_robin', discover_interval_ms: 100, engines: [{ id: 'e', url: `http://engines.example:${port}`, discover: 'dns' }] }
+    writeFileSync(join(folder, 'm.vocab'), vocabulary)
+    const pool = { model: 'm', tokenizer: 'm.vocab', policy: 'round_robin', discover_interval_ms: 100, engines: [{ id: 'e', url: `http://engines.example:${port}`, discover: 'dns' }] }
     writeFileSync(file, JSON.stringify({ admin: { secret: 'admin' }, log: { level: 'silent' }, clusters: [{ id: 'c', pools: [pool] }] }))
     over = new AbortController()
     const at = await freeAddress({ host: '127.0.0.1', port: 0 })
@@ -160,7 +213,6 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])('a gateway of %s thread
     ended = main(['serve', '--config', file, '--listen', `127.0.0.1:${at.port}`, '--workers', workers], io)
     await expect.poll(() => fetch(`${url}/health`).then(({ status }) => status, () => 0), { timeout: 10_000 }).toBe(200)
   })
-  addresses = []
   afterEach(async () => {
     over.abort()
     await ended
@@ -188,6 +240,14 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])('a gateway of %s thread
     expect(fleet.pools.flatMap((pool) => pool.engines.map(({ id }) => id))).toEqual(['e-127.0.0.2', 'e-127.0.0.3'])
     addresses = []
     await expect.poll(ask, { timeout: 10_000 }).toBe(503)
+  })
+
+  it('takes those that come while somebody puts another vocabulary in its place, which nobody asked it to read', async () => {
+    addresses = ['127.0.0.1']
+    await expect.poll(round, { timeout: 10_000 }).toEqual(['127.0.0.1'])
+    rmSync(join(folder, 'm.vocab'))
+    addresses = ['127.0.0.1', '127.0.0.2']
+    await expect.poll(round, { timeout: 5_000 }).toEqual(['127.0.0.1', '127.0.0.2'])
   })
 })
 

@@ -302,6 +302,21 @@ describe('a configuration file that is watched', () => {
   })
 })
 
+it('other engines that are found while a configuration is taken in are taken in after it, together', async () => {
+  const config = configOf([poolOf('m', 'a', one)])
+  const adopted: (boolean | undefined)[] = []
+  let go: () => void = () => undefined
+  const busy = new Promise<void>((resolve) => (go = resolve))
+  const adopt = async (_config: Config, sameFiles?: boolean) => (await busy, void adopted.push(sameFiles))
+  const reloader = new Reloader({ gateway: { adopt }, written: config, config, discovery: { resolve: async (next) => next, settle: () => undefined }, read: () => config, log: quiet })
+  const all = [reloader.reload(), reloader.refresh(), reloader.refresh(), reloader.refresh()]
+  go()
+  await Promise.all(all)
+  expect(adopted).toEqual([false, true])
+  await reloader.refresh()
+  expect(adopted).toEqual([false, true, true])
+})
+
 describe('vocabularies of one configuration after the other', () => {
   it('are opened when they are new or changed, and each once', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'firstlight-vocabularies-'))

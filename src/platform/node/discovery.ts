@@ -1,7 +1,10 @@
 /** Who is behind the names of engines: looked up again and again, so that a fleet may grow and shrink. */
 import * as dns from 'node:dns/promises'
+import { isIPv6 } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import type { Config } from '../../config.ts'
 import { namesIn, withFound } from '../../config/discovered.ts'
+import { ownEngines } from '../../config/own-address.ts'
 import type { Log } from '../../ports.ts'
 import { within } from './within.ts'
 
@@ -15,10 +18,12 @@ export const systemLookup: Lookup = async (name) => {
   return found.filter((one) => one.family === family).map(({ address }) => address)
 }
 
+export const ownAddresses = (): ReadonlySet<string> => new Set(Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address)))
+
 /** Name servers that leave an address out once mean nothing by it; addresses go to others after a while. */
 const MISSES = 3
-/** A start, or a new configuration, waits so long for a first answer. */
-const FIRST_MS = 3_000
+/** A start, a new configuration and the other names wait so long for an answer. */
+const PATIENCE_MS = 3_000
 const TICK_MS = 100
 
 interface Name {
@@ -26,6 +31,8 @@ interface Name {
   dueAt: number
   /** Address → answers in a row without it. */
   readonly addresses: Map<string, number>
+  /** It is being looked up. */
+  asked: boolean
   failing: boolean
 }
 
@@ -33,12 +40,15 @@ export interface DiscoveryParts {
   readonly lookup: Lookup
   readonly log: Log
   readonly now: () => number
+  /** This machine's addresses. */
+  readonly here?: () => ReadonlySet<string>
 }
 
 export class Discovery {
   readonly #parts: DiscoveryParts
   readonly #names = new Map<string, Name>()
   #looking = false
+  #own = ''
   /** Grows with every change of anybody's addresses; what it was when they were last asked for, and last taken. */
   #changes = 0
   #resolved = 0
@@ -52,13 +62,24 @@ export class Discovery {
   async resolve(written: Config): Promise<Config> {
     const wanted = namesIn(written)
     const fresh = [...wanted].filter(([name]) => !this.#names.has(name))
-    for (const [name, everyMs] of fresh) this.#names.set(name, { everyMs, dueAt: this.#parts.now() + everyMs, addresses: new Map(), failing: false })
-    await within(FIRST_MS, Promise.all(fresh.map(([name]) => this.#look(name))))
+    for (const [name, everyMs] of fresh) this.#names.set(name, { everyMs, dueAt: this.#parts.now() + everyMs, addresses: new Map(), asked: false, failing: false })
+    await within(PATIENCE_MS, Promise.all(fresh.map(([name]) => this.#look(name))))
     for (const [name] of fresh) {
       if (this.#names.get(name)?.addresses.size === 0) this.#parts.log.warn('no_engines_found', { name, next: 'It is looked up again; requests for its engines are refused with 503 until it has an address.' })
     }
     this.#resolved = this.#changes
-    return withFound(written, (name) => [...(this.#names.get(name)?.addresses.keys() ?? [])].sort())
+    return this.#withoutSelf(written, withFound(written, (name) => [...(this.#names.get(name)?.addresses.keys() ?? [])].sort()))
+  }
+
+  /** A name that leads here, too, would send requests round and round. */
+  #withoutSelf(written: Config, config: Config): Config {
+    const byHand = new Set(written.clusters.flatMap(({ id, pools }) => pools.flatMap(({ engines }) => engines.map((engine) => `${id}, ${engine.id}`))))
+    const own = config === written ? [] : ownEngines(config, this.#parts.here?.()).filter((engine) => !byHand.has(engine))
+    if (String(own) !== this.#own && own.length > 0) this.#parts.log.warn('found_itself', { engines: own, next: 'They get no requests. Where names of engines lead to gateways too, these need a port or a Service of their own.' })
+    this.#own = String(own)
+    if (own.length === 0) return config
+    const isOther = (cluster: string, engine: string) => !own.includes(`${cluster}, ${engine}`)
+    return { ...config, clusters: config.clusters.map((cluster) => ({ ...cluster, pools: cluster.pools.map((pool) => ({ ...pool, engines: pool.engines.filter(({ id }) => isOther(cluster.id, id)) })) })) }
   }
 
   /** What was resolved last is in use: follows no names but its own from now on. */
@@ -68,7 +89,10 @@ export class Discovery {
     for (const [name, known] of this.#names) {
       const everyMs = wanted.get(name)
       if (everyMs === undefined) this.#names.delete(name)
-      else known.everyMs = everyMs
+      else {
+        known.everyMs = everyMs
+        known.dueAt = Math.min(known.dueAt, this.#parts.now() + everyMs)
+      }
     }
   }
 
@@ -78,27 +102,30 @@ export class Discovery {
     return () => clearInterval(timer)
   }
 
-  /** One after the other: a resolver that hangs must not take all the threads that files are read by, too. */
+  /** One after the other, as far as they answer in time: lookups share few threads with each other and with connections to names. */
   async #round(changed: () => void): Promise<void> {
     if (this.#looking) return
     this.#looking = true
-    let looked = false
     for (const [name, known] of this.#names) {
-      if (known.dueAt > this.#parts.now()) continue
-      looked = true
-      await this.#look(name)
+      if (known.asked || known.dueAt > this.#parts.now()) continue
+      // Told also when it comes late.
+      const looked = this.#look(name).then(() => {
+        if (this.#changes !== this.#settled) changed()
+      })
+      await within(PATIENCE_MS, looked)
       known.dueAt = this.#parts.now() + known.everyMs
     }
     this.#looking = false
-    if (looked && this.#changes !== this.#settled) changed()
   }
 
   /** An error says nothing of its addresses. Never rejects. */
   async #look(name: string): Promise<void> {
     const { lookup, log } = this.#parts
+    const known = this.#names.get(name)!
+    known.asked = true
     const found = await lookup(name).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOTFOUND' ? [] : error))
-    const known = this.#names.get(name)
-    if (known === undefined) return
+    known.asked = false
+    if (this.#names.get(name) !== known) return
     if (found instanceof Error) {
       if (!known.failing) log.warn('lookup_failed', { name, code: (found as NodeJS.ErrnoException).code, next: 'Its engines stay as they are until a name server answers.' })
       known.failing = true
@@ -112,8 +139,12 @@ export class Discovery {
   }
 }
 
-/** Takes in one answer. */
-function update(addresses: Map<string, number>, found: readonly string[]): { readonly added: string[]; readonly gone: string[] } {
+/** Takes in one answer. One of another family is of the same engines, whose own addresses a name server failed to tell, or lost: it counts once those are gone. */
+function update(addresses: Map<string, number>, answer: readonly string[]): { readonly added: string[]; readonly gone: string[] } {
+  const [known] = addresses.keys()
+  const isOther = known !== undefined && answer.length > 0 && isIPv6(known) !== isIPv6(answer[0]!)
+  const isLast = [...addresses.values()].every((misses) => misses + 1 >= MISSES)
+  const found = isOther && !isLast ? [] : answer
   const added = found.filter((address) => !addresses.has(address))
   const gone: string[] = []
   for (const [address, misses] of addresses) {

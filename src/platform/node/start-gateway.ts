@@ -18,8 +18,11 @@ export interface RunningGateway {
   readonly url: string
   /** `host:port` of `ttft.listen`; null: none. */
   readonly reports: string | null
-  /** Of what `adoptable` allows. New requests are served by it when this resolves; rejects with a VocabularyError, and nothing has changed. */
-  adopt(config: Config): Promise<void>
+  /**
+   * Of what `adoptable` allows. New requests are served by it when this resolves; rejects with a VocabularyError, and nothing has changed.
+   * @param sameFiles vocabularies that are open are not read anew: nobody asked for that
+   */
+  adopt(config: Config, sameFiles?: boolean): Promise<void>
   /** Ends in order; `now` cuts the waiting short. */
   stop(now: AbortSignal): Promise<Drained>
 }
@@ -39,8 +42,8 @@ export async function startGateway(config: Config, log: Log, folder = '.', betwe
     return {
       url: open.url,
       reports: open.reports,
-      async adopt(next) {
-        const opened = await vocabulariesOf(next)
+      async adopt(next, sameFiles) {
+        const opened = await vocabulariesOf(next, sameFiles)
         ports.adopt(next)
         open.change(next, opened)
         await configurePools(next, ports)

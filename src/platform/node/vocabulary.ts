@@ -5,8 +5,8 @@ import { VocabularyError, type VocabularySource } from '../../core/tokens/vocabu
 import { openVocabularies, type OpenVocabulary, tokenizersOf } from '../../vocabulary.ts'
 import { stateOf } from './file-state.ts'
 
-/** What a configuration's pools count with, by name. Rejects as `openVocabularies` does. */
-export type VocabulariesOf<Kept = OpenVocabulary> = (config: Config) => Promise<ReadonlyMap<string, Kept>>
+/** What a configuration's pools count with, by name. Rejects as `openVocabularies` does. @param sameFiles what is open stays as it is, whatever has become of its file */
+export type VocabulariesOf<Kept = OpenVocabulary> = (config: Config, sameFiles?: boolean) => Promise<ReadonlyMap<string, Kept>>
 
 /**
  * Opens what a configuration names, and of the next one only what it did not: a file that is still what it was keeps its
@@ -15,12 +15,12 @@ export type VocabulariesOf<Kept = OpenVocabulary> = (config: Config) => Promise<
 export function vocabulariesIn<Kept = OpenVocabulary>(folder: string, keep: (opened: OpenVocabulary) => Kept): VocabulariesOf<Kept> {
   const source = fileVocabularies(folder)
   let shelf = new Map<string, { readonly state: string | null; readonly kept: Kept }>()
-  return async (config) => {
+  return async (config, sameFiles = false) => {
     const next: typeof shelf = new Map()
     for (const name of new Set(tokenizersOf(config))) {
       const state = stateIfThere(resolve(folder, name))
       const known = shelf.get(name)
-      if (known !== undefined && state !== null && known.state === state) next.set(name, known)
+      if (known !== undefined && (sameFiles || (state !== null && known.state === state))) next.set(name, known)
       else next.set(name, { state, kept: keep((await openVocabularies([name], source)).get(name)!) })
     }
     shelf = next

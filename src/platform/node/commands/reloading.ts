@@ -27,6 +27,8 @@ export class Reloader {
   #written: Config
   #running: Config
   #last: Promise<void> = Promise.resolve()
+  /** A refresh waits for its turn. */
+  #refreshes = false
 
   constructor(parts: ReloaderParts) {
     this.#parts = parts
@@ -41,13 +43,18 @@ export class Reloader {
 
   /** One after the other. What is wrong with the new one is logged, and the one before goes on. */
   readonly reload = (): Promise<void> => {
-    this.#last = this.#last.then(() => this.#adopt(this.#parts.read, 'configuration_adopted'))
+    this.#last = this.#last.then(() => this.#adopt(this.#parts.read))
     return this.#last
   }
 
-  /** The names of its engines have other addresses: the same document once more. */
+  /** The names of its engines have other addresses: the same document once more. Asked for again before it begins, it is done once. */
   readonly refresh = (): Promise<void> => {
-    this.#last = this.#last.then(() => this.#adopt(() => this.#written, 'engines_adopted'))
+    if (this.#refreshes) return this.#last
+    this.#refreshes = true
+    this.#last = this.#last.then(() => {
+      this.#refreshes = false
+      return this.#adopt(null)
+    })
     return this.#last
   }
 
@@ -65,16 +72,17 @@ export class Reloader {
     return () => clearInterval(timer)
   }
 
-  async #adopt(read: () => Config, event: string): Promise<void> {
+  /** @param read null: what was read stays */
+  async #adopt(read: (() => Config) | null): Promise<void> {
     const { gateway, discovery, log } = this.#parts
     try {
-      const written = read()
+      const written = read === null ? this.#written : read()
       const { config, late } = adoptable(this.#running, await discovery.resolve(written))
-      await gateway.adopt(config)
+      await gateway.adopt(config, read === null)
       this.#written = written
       this.#running = config
       discovery.settle(written)
-      log[late.length === 0 ? 'info' : 'warn'](event, { version: config.version, ...(late.length === 0 ? {} : { needs_restart: late }) })
+      log[late.length === 0 ? 'info' : 'warn'](read === null ? 'engines_adopted' : 'configuration_adopted', { version: config.version, ...(late.length === 0 ? {} : { needs_restart: late }) })
     } catch (error) {
       log.error('configuration_refused', { why: error instanceof Error ? error.message : String(error), next: 'The gateway goes on with the one it has.' })
     }

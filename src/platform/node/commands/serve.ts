@@ -4,7 +4,7 @@ import { ownEngines, reportsShareThePort } from '../../../config/own-address.ts'
 import { summarise } from '../../../config/summary.ts'
 import { isLoopback, parseThreads } from '../../../config/values.ts'
 import type { Log } from '../../../ports.ts'
-import { Discovery, systemLookup } from '../discovery.ts'
+import { Discovery, ownAddresses, systemLookup } from '../discovery.ts'
 import { stateOf } from '../file-state.ts'
 import { configVariable, loadConfig } from '../load-config.ts'
 import { openLog } from '../log.ts'
@@ -39,7 +39,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const asRead = args.on('watch') ? stateOf(from) : null
   const document = withFlags(written, args)
   const log = openLog(document.log.level)
-  const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log, now: () => performance.now() })
+  const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log, now: () => performance.now(), here: ownAddresses })
   const config = await discovery.resolve(document)
   discovery.settle(document)
   const recording = new Recording(recordOf(config, args, folder), log)
@@ -49,10 +49,10 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const gateway = await start(config, log, { folder, between: recording.between })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(document).notes) log.info('note', { note })
-  const adopt = async (next: Config): Promise<void> => {
+  const adopt = async (next: Config, sameFiles?: boolean): Promise<void> => {
     const change = recording.adopt(recordOf(next, args, folder))
     try {
-      await gateway.adopt(next)
+      await gateway.adopt(next, sameFiles)
     } catch (error) {
       change.undo()
       throw error

@@ -79,11 +79,11 @@ export class OneThread {
   }
 
   /** It takes what it would be started with now. Where it does not listen yet it will, once it does. */
-  async adopt(): Promise<void> {
+  async adopt(sameFiles = false): Promise<void> {
     const { config, pools, number: thread } = this.#parts.start()
     const life = this.#life
     if (life?.listens !== true) return
-    await life.line.ask(['adopt', config, pools]).catch((error: unknown) => {
+    await life.line.ask(['adopt', config, pools, sameFiles]).catch((error: unknown) => {
       // Where it is gone, the one that takes its place begins with it.
       if (life === this.#life) this.#parts.log.error('configuration_refused', { thread, error })
     })

@@ -51,15 +51,15 @@ export async function startThreads(config: Config, log: Log, { count, folder = '
   const stopProbing = probeForever({ probe: () => hub.prober.round() }, log)
   let stopStats = statsForever(settled, ports)
   let { drainMs } = config.limits
-  const adopt = async (next: Config) => {
-    await fit(next)
+  const adopt = async (next: Config, sameFiles = false) => {
+    await fit(next, sameFiles)
     const taken = { ...next, listen: settled.listen, ttft: { ...next.ttft, listen: settled.ttft.listen } }
     ports.adopt(taken)
     hub.adopt(taken)
     await configurePools(taken, ports)
     stopStats()
     stopStats = statsForever(taken, ports)
-    await Promise.all(threads.map((thread) => thread.adopt()))
+    await Promise.all(threads.map((thread) => thread.adopt(sameFiles)))
     drainMs = next.limits.drainMs
   }
   const stop = async (now: AbortSignal) => {

@@ -41,8 +41,8 @@ export async function runThread(): Promise<void> {
   const gateway = await openGateway(config, ports, { vocabularies: await vocabulariesOf(config), shared: sharedByThreads(numbers, line, startedAt) })
   const now = new AbortController()
 
-  async function adopt(next: Config, names: readonly PoolName[]): Promise<void> {
-    const vocabularies = await vocabulariesOf(next)
+  async function adopt(next: Config, names: readonly PoolName[], sameFiles: boolean): Promise<void> {
+    const vocabularies = await vocabulariesOf(next, sameFiles)
     numbers.adopt(names)
     gateway.change(next, vocabularies)
     log.setLevel(next.log.level)
@@ -51,7 +51,7 @@ export async function runThread(): Promise<void> {
   function hear(word: ToThread): unknown {
     switch (word[0]) {
       case 'adopt':
-        return adopt(word[1], word[2])
+        return adopt(word[1], word[2], word[3])
       case 'fellow':
         return gateway.answer(word[1])
       case 'stop':

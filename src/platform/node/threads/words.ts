@@ -42,7 +42,7 @@ export type ToMain =
 /** What the main thread says to an I/O thread. */
 export type ToThread =
   /** Another configuration. Answered when new requests are served by it. */
-  | readonly [said: 'adopt', config: Config, pools: readonly PoolName[]]
+  | readonly [said: 'adopt', config: Config, pools: readonly PoolName[], sameFiles: boolean]
   | readonly [said: 'fellow', question: FellowQuestion]
   /** Answered with `Drained` when everything has ended. */
   | readonly [said: 'stop']
