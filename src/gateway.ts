@@ -37,6 +37,8 @@ export interface Kept {
   readonly recent: RecentRequests
   readonly telemetry: Telemetry
   readonly meters: Meters
+  /** Of its probe. */
+  readonly dueAt: FleetProbe['dueAt']
   /** ms since the epoch. */
   readonly startedAt: number
 }
@@ -59,7 +61,8 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
   const catalog = new Catalog(config)
   const digests = new DigestCache({ ports })
   const { shared = null, kept } = options
-  const prober = shared?.prober ?? new FleetProbe(catalog.routes, ports)
+  const dueAt = kept?.dueAt ?? new Map()
+  const prober = shared?.prober ?? new FleetProbe(catalog.routes, ports, dueAt)
   const door: Door = {
     config,
     ports,
@@ -95,6 +98,6 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     retire: () => {
       door.retired = true
     },
-    kept: door,
+    kept: { ...door, dueAt },
   }
 }

@@ -54,12 +54,16 @@ export class FleetProbe {
   readonly #ports: Ports
   readonly #probe: Probe
   /** Engine (by pool) → when it is due; Infinity while it is being asked. Absent: now. */
-  readonly #dueAt = new Map<string, number>()
+  readonly dueAt: Map<string, number>
 
-  constructor(routes: readonly PoolRoute[], ports: Ports) {
+  /** @param dueAt of the one before it: under a new configuration, which every change of addresses is, only who is new is due */
+  constructor(routes: readonly PoolRoute[], ports: Ports, dueAt: Map<string, number> = new Map()) {
     this.#routes = routes
     this.#ports = ports
     this.#probe = engineProbe(ports.origin, ports.log)
+    this.dueAt = dueAt
+    const keys = new Set(routes.flatMap((route) => Array.from(route.targets.values(), (target) => keyOf(route, target))))
+    for (const key of dueAt.keys()) if (!keys.has(key)) dueAt.delete(key)
   }
 
   /** Probes the engines that are due: each once every `statsIntervalMs`, sick ones sooner. Never rejects. */
@@ -75,7 +79,7 @@ export class FleetProbe {
   /** A request failed on this engine: what it is worth is to be known by the next round. */
   suspect(route: PoolRoute, target: EngineTarget): void {
     const key = keyOf(route, target)
-    if (this.#dueAt.get(key) !== Infinity) this.#dueAt.set(key, 0)
+    if (this.dueAt.get(key) !== Infinity) this.dueAt.set(key, 0)
   }
 
   /** Those that are due, and from now on being asked. */
@@ -85,8 +89,8 @@ export class FleetProbe {
     for (const route of this.#routes) {
       for (const target of route.targets.values()) {
         const key = keyOf(route, target)
-        if ((this.#dueAt.get(key) ?? 0) > soon) continue
-        this.#dueAt.set(key, Infinity)
+        if ((this.dueAt.get(key) ?? 0) > soon) continue
+        this.dueAt.set(key, Infinity)
         due.push({ route, target })
       }
     }
@@ -100,7 +104,8 @@ export class FleetProbe {
     const startedAt = this.#ports.now()
     const signal = await this.#probe(target, () => this.#ports.now())
     const sick = signal.kind === 'probe' && !signal.healthy
-    this.#dueAt.set(key, startedAt + (sick ? Math.min(SICK_EVERY_MS, pool.statsIntervalMs) : pool.statsIntervalMs))
+    // It may be gone by now.
+    if (this.dueAt.has(key)) this.dueAt.set(key, startedAt + (sick ? Math.min(SICK_EVERY_MS, pool.statsIntervalMs) : pool.statsIntervalMs))
     try {
       await this.#ports.cluster(cluster.id, pool.model).observe([signal])
     } catch (error) {
@@ -109,7 +114,7 @@ export class FleetProbe {
   }
 }
 
-const keyOf = ({ cluster, pool }: PoolRoute, { id }: EngineTarget): string => JSON.stringify([cluster.id, pool.model, id])
+const keyOf = ({ cluster, pool }: PoolRoute, target: EngineTarget): string => JSON.stringify([cluster.id, pool.model, pool.statsIntervalMs, target])
 
 /** What answers at all is up, unless it says that it failed: an engine without the route, or behind a key, serves nonetheless. */
 async function isHealthy(origin: Origin, target: EngineTarget, log: Log): Promise<boolean> {

@@ -6,22 +6,27 @@ import { OriginError, type Cluster, type OriginAnswer, type OriginRequest, type 
 
 type Answers = Readonly<Record<string, { readonly status: number; readonly body?: string } | 'refuses'>>
 
+function routeOf(engines: readonly string[], statsIntervalMs = 10_000): PoolRoute {
+  const targets = new Map(engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
+  return { cluster: { id: 'c' }, pool: { model: 'm', statsIntervalMs }, targets } as unknown as PoolRoute
+}
+
 /** A fleet of two engines (or those named) whose answers a test sets, and a clock it moves. */
 class Bench {
   now = 0
   answers: Answers = {}
   readonly asked: string[] = []
   readonly told: EngineSignal[] = []
-  readonly fleet: FleetProbe
-  readonly route: PoolRoute
+  fleet: FleetProbe
+  route: PoolRoute
+  readonly #ports: Ports
 
   /** Questions that were asked by each turn that others were given. */
   readonly byTurn: number[] = []
 
   constructor(engines: readonly string[] = ['a', 'b']) {
-    const targets = new Map(engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
-    this.route = { cluster: { id: 'c' }, pool: { model: 'm', statsIntervalMs: 10_000 }, targets } as unknown as PoolRoute
-    const ports: Ports = {
+    this.route = routeOf(engines)
+    this.#ports = {
       cluster: () => ({ observe: async (signals: readonly EngineSignal[]) => void this.told.push(...signals) }) as Partial<Cluster> as Cluster,
       origin: { send: (request) => this.#send(request) },
       now: () => this.now,
@@ -30,7 +35,13 @@ class Bench {
       turn: async () => void this.byTurn.push(this.asked.length),
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     }
-    this.fleet = new FleetProbe([this.route], ports)
+    this.fleet = new FleetProbe([this.route], this.#ports)
+  }
+
+  /** Another configuration; the probe before it may still have answers to come. */
+  adopt(engines: readonly string[], statsIntervalMs?: number): void {
+    this.route = routeOf(engines, statsIntervalMs)
+    this.fleet = new FleetProbe([this.route], this.#ports, this.fleet.dueAt)
   }
 
   /** What the round asked, and what it told of each engine. */
@@ -49,6 +60,30 @@ class Bench {
 }
 
 describe('probes of a fleet', () => {
+  it('go on under another configuration: who is new, is back or is to be asked more often is asked at once, nobody else', async () => {
+    const bench = new Bench(['a', 'b'])
+    const health = async () => (await bench.round()).asked.filter((path) => path.endsWith('/health'))
+    await bench.round()
+    const before = bench.fleet
+    bench.adopt(['a', 'c'])
+    expect(await health()).toEqual(['c/health'])
+    before.suspect(bench.route, bench.route.targets.get('a')!)
+    expect(await health()).toEqual(['a/health'])
+    bench.adopt(['a', 'b', 'c'])
+    expect(await health()).toEqual(['b/health'])
+    bench.adopt(['a', 'b', 'c'], 5_000)
+    expect(await health()).toHaveLength(3)
+    expect(bench.fleet.dueAt.size).toBe(3)
+  })
+
+  it('forget an engine that is gone before it has answered', async () => {
+    const bench = new Bench(['a', 'b'])
+    const round = bench.fleet.round()
+    bench.adopt(['a'])
+    await round
+    expect(bench.fleet.dueAt.size).toBe(1)
+  })
+
   it('ask every engine for its health and its metrics, once an interval', async () => {
     const bench = new Bench()
     expect(await bench.round()).toEqual({ asked: ['a/health', 'a/is_paused', 'a/metrics', 'b/health', 'b/is_paused', 'b/metrics'], told: { a: true, b: true } })

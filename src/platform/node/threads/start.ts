@@ -111,7 +111,7 @@ class Hub {
     this.#start = { ...this.#start, config, pools: poolNames(config, this.#start.pools) }
     const catalog = new Catalog(config)
     this.#pools = this.#poolsOf(catalog)
-    this.prober = new FleetProbe(catalog.routes, this.#ports)
+    this.prober = new FleetProbe(catalog.routes, this.#ports, this.prober.dueAt)
   }
 
   partsOf(number: number, folder: string): ThreadParts {
