@@ -7,20 +7,28 @@ interface Pool {
   readonly pool: string
 }
 
+interface Count {
+  readonly at: number
+  readonly total: number
+}
+
 /** Remembers the last counts, so that it can say requests a second. */
 export class StatsLines {
-  readonly #pools: readonly Pool[]
+  pools: readonly Pool[] = []
   readonly #ports: Pick<Ports, 'cluster' | 'now'> & { readonly log: Log }
-  readonly #last = new Map<string, { readonly at: number; readonly total: number }>()
+  /** As of the last line of each engine that is there. */
+  #last = new Map<string, Count>()
+  #before: ReadonlyMap<string, Count> = new Map()
 
-  constructor(pools: readonly Pool[], ports: Pick<Ports, 'cluster' | 'now' | 'log'>) {
-    this.#pools = pools
+  constructor(ports: Pick<Ports, 'cluster' | 'now' | 'log'>) {
     this.#ports = ports
   }
 
   /** Writes the lines now. Never rejects: a pool that does not answer is named. */
   async write(): Promise<void> {
-    await Promise.all(this.#pools.map((pool) => this.#pool(pool)))
+    this.#before = this.#last
+    this.#last = new Map()
+    await Promise.all(this.pools.map((pool) => this.#pool(pool)))
   }
 
   async #pool({ cluster, pool }: Pool): Promise<void> {
@@ -40,7 +48,7 @@ export class StatsLines {
   /** null: the first line. A count that fell began anew. */
   #qps(key: string, { requestsTotal }: EngineDigest): number | null {
     const at = this.#ports.now()
-    const last = this.#last.get(key)
+    const last = this.#before.get(key)
     this.#last.set(key, { at, total: requestsTotal })
     if (last === undefined || at <= last.at || requestsTotal < last.total) return null
     return rounded((requestsTotal - last.total) / ((at - last.at) / 1000))

@@ -15,7 +15,8 @@ function open(totals: readonly (number | null)[]) {
     const engine = { id: 'a', requests: 2, activeBlocks: 7, queuedPrefillS: 0.1234567, hitRate: 0.5, ttftMs: 80.00004, requestsTotal: value, available: true, circuit: 'closed' }
     return { cluster: 'c', pool: 'm', engines: [engine] } as unknown as ClusterDigest
   }
-  const stats = new StatsLines([{ cluster: 'c', pool: 'm' }], { cluster: () => ({ digest }) as unknown as Cluster, now: () => (at += 2_000), log })
+  const stats = new StatsLines({ cluster: () => ({ digest }) as unknown as Cluster, now: () => (at += 2_000), log })
+  stats.pools = [{ cluster: 'c', pool: 'm' }]
   return { stats, lines }
 }
 

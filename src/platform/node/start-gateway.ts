@@ -38,7 +38,7 @@ export async function startGateway(config: Config, log: Log, folder = '.', betwe
   try {
     const open = await openGateway(config, ports, { vocabularies })
     if (open.reports !== null) log.info('takes_reports', { address: open.reports })
-    let stopStats = statsForever(config, ports)
+    const stats = statsForever(config, ports)
     return {
       url: open.url,
       reports: open.reports,
@@ -47,12 +47,11 @@ export async function startGateway(config: Config, log: Log, folder = '.', betwe
         ports.adopt(next)
         open.change(next, opened)
         await configurePools(next, ports)
-        stopStats()
-        stopStats = statsForever(next, ports)
+        stats.adopt(next)
       },
       async stop(now) {
         const drained = await open.stop(now)
-        stopStats()
+        stats.stop()
         ports.close()
         return drained
       },
@@ -121,12 +120,18 @@ async function openReports(gateway: Pick<Gateway, 'fetch'>, { ttft: { enabled, l
   return enabled && at !== null ? listenForReports(gateway, { ...at, reusePort }) : null
 }
 
-/** `log.stats_interval_s`. The answer ends it. */
-export function statsForever(config: Config, ports: Ports): () => void {
-  const { statsIntervalMs } = config.log
-  if (statsIntervalMs === 0) return () => undefined
-  const stats = new StatsLines(config.clusters.flatMap(({ id, pools }) => pools.map(({ model }) => ({ cluster: id, pool: model }))), ports)
-  const timer = setInterval(() => void stats.write(), statsIntervalMs)
-  timer.unref()
-  return () => clearInterval(timer)
+/** `log.stats_interval_s`. A configuration that says the same of it puts off no line. */
+export function statsForever(config: Config, ports: Ports): { adopt(next: Config): void; stop(): void } {
+  const stats = new StatsLines(ports)
+  let everyMs = 0
+  let timer: NodeJS.Timeout | undefined
+  const adopt = ({ log, clusters }: Config): void => {
+    stats.pools = clusters.flatMap(({ id, pools }) => pools.map(({ model }) => ({ cluster: id, pool: model })))
+    if (log.statsIntervalMs === everyMs) return
+    everyMs = log.statsIntervalMs
+    clearInterval(timer)
+    if (everyMs > 0) timer = setInterval(() => void stats.write(), everyMs).unref()
+  }
+  adopt(config)
+  return { adopt, stop: () => clearInterval(timer) }
 }

@@ -49,7 +49,7 @@ export async function startThreads(config: Config, log: Log, { count, folder = '
   const threads = Array.from({ length: count }, (_, at) => new OneThread(hub.partsOf(at + 1, folder)))
   hub.threads = threads
   const stopProbing = probeForever({ probe: () => hub.prober.round() }, log)
-  let stopStats = statsForever(settled, ports)
+  const stats = statsForever(settled, ports)
   let { drainMs } = config.limits
   const adopt = async (next: Config, sameFiles = false) => {
     await fit(next, sameFiles)
@@ -57,8 +57,7 @@ export async function startThreads(config: Config, log: Log, { count, folder = '
     ports.adopt(taken)
     hub.adopt(taken)
     await configurePools(taken, ports)
-    stopStats()
-    stopStats = statsForever(taken, ports)
+    stats.adopt(taken)
     await Promise.all(threads.map((thread) => thread.adopt(sameFiles)))
     drainMs = next.limits.drainMs
   }
@@ -68,7 +67,7 @@ export async function startThreads(config: Config, log: Log, { count, folder = '
     const ending = threads.map((thread) => thread.stop(drainMs + STOP_SLACK_MS))
     if (now.aborted) threads.forEach((thread) => thread.hurry())
     const ends = await Promise.all(ending)
-    stopStats()
+    stats.stop()
     ports.close()
     return { cut: ends.some(({ cut }) => cut) }
   }
