@@ -16,6 +16,8 @@ export interface NodeOriginOptions {
 }
 
 export interface NodeOrigin extends Origin {
+  /** Engines it remembers. */
+  readonly size: number
   /** Drops the connections nobody uses. */
   close(): void
 }
@@ -24,18 +26,24 @@ export interface NodeOrigin extends Origin {
 export const IDLE_MS = 4_000
 const MAX_IDLE = 256
 const SWEEP_MS = 1_000
+/** An engine without a connection that nobody has asked for so long is forgotten: where they come and go there is no end of them. */
+const FORGET_MS = 60_000
 
 interface Engine {
   readonly url: URL
   readonly basePath: string
   readonly connections: EngineConnections
+  askedAt: number
 }
 
 export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
   const now = options.now ?? Date.now
   const engines = new Map<string, Engine>()
   const sweeper = setInterval(() => {
-    for (const engine of engines.values()) engine.connections.sweep()
+    for (const [base, { connections, askedAt }] of engines) {
+      connections.sweep()
+      if (connections.open === 0 && now() - askedAt > FORGET_MS) engines.delete(base)
+    }
   }, SWEEP_MS)
   sweeper.unref()
   const engineOf = (base: string): Engine => {
@@ -43,9 +51,10 @@ export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
     if (engine === undefined) {
       const url = new URL(base)
       const limits = { idleMs: options.idleSocketMs ?? IDLE_MS, maxIdle: options.maxIdleSockets ?? MAX_IDLE, now, ca: options.ca }
-      engine = { url, basePath: url.pathname.replace(/\/$/, ''), connections: new EngineConnections(url, limits) }
+      engine = { url, basePath: url.pathname.replace(/\/$/, ''), connections: new EngineConnections(url, limits), askedAt: 0 }
       engines.set(base, engine)
     }
+    engine.askedAt = now()
     return engine
   }
   const begin = (request: OriginRequest, beginning: Beginning): void => {
@@ -59,6 +68,9 @@ export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
   }
   return {
     begin,
+    get size() {
+      return engines.size
+    },
     send(request: OriginRequest): Promise<OriginAnswer> {
       return new Promise((resolve, reject) => begin(request, new HeadOnly(resolve, reject)))
     },
