@@ -39,7 +39,7 @@ const REFUSED_MS = 15_000
 
 const NEXT: Readonly<Record<Exclude<KvFeedState, 'ok' | 'resync'>, string>> = {
   stale: 'another bridge feeds this engine; end one of the two',
-  unknown: 'the gateway has no such engine in that cluster and model; compare the two configurations',
+  unknown: 'the gateway has no such engine in that cluster and model: compare the two configurations; one that is found by name it may have yet to look up',
   block_tokens: 'the gateway’s pool has another block_tokens; start the bridge with the gateway’s configuration',
 }
 
