@@ -1,6 +1,7 @@
 import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
 import { joined } from '../origin/bytes.ts'
+import { mayBeMisread } from '../origin/misread.ts'
 import { hasMorePieces } from './pieces.ts'
 
 /** A JSON document as it came: the bytes to forward, and the same thing parsed, once. */
@@ -51,16 +52,6 @@ export async function readJson(request: BodySource, { bodyBytes, bodyPieces = In
 
 function refusePieces(bytes: Uint8Array, limit: number): void {
   if (hasMorePieces(bytes, limit)) throw tooLarge(`is in more than ${limit} pieces (names, mappings, lists, texts, numbers)`, 'limits.body_pieces')
-}
-
-/**
- * The V8 of Node 24 to 26 (13.6 to 14.6) compares a name with the one that came next in earlier documents before it decodes it: after
- * `"\\\\u006dod"`, `"\\u006dodel"` is that again, to us and to no engine. What comes of it always holds the backslash of the escape.
- */
-function mayBeMisread(json: unknown): boolean {
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) return false
-  for (const name in json) if (name.includes('\\')) return true
-  return false
 }
 
 export function refuseEncoding(encoding: string | null): void {

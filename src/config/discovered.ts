@@ -1,5 +1,6 @@
 /** Engines that are found by name: what stands in the document is the pattern of as many as the name has addresses. */
 import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../config.ts'
+import { bareHost, placeOf } from './place.ts'
 
 /** Longest id of a pattern: an address is put behind it, and ids have 63 characters. */
 export const LONGEST_PATTERN_ID = 23
@@ -63,7 +64,4 @@ function engineAt(pattern: EngineConfig, address: string): EngineConfig {
   }
 }
 
-/** Headers tell data-parallel ranks behind one address apart. */
-const placeOf = ({ url, headers }: EngineConfig): string => JSON.stringify([new URL(url).href, Object.entries(headers).sort()])
-
-const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, '')
+const hostOf = (url: string): string => bareHost(new URL(url))

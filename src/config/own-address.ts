@@ -1,5 +1,6 @@
 /** What cannot be where the gateway listens. */
 import type { Config } from '../config.ts'
+import { bareHost } from './place.ts'
 import { isLoopback } from './values.ts'
 
 /**
@@ -13,10 +14,10 @@ export function ownEngines({ listen, clusters }: Pick<Config, 'listen' | 'cluste
 const NOWHERE: ReadonlySet<string> = new Set()
 
 function isOwn({ host, port }: Config['listen'], url: string, here: ReadonlySet<string>): boolean {
-  const { protocol, hostname, port: named } = new URL(url)
+  const at = new URL(url)
   // It speaks no TLS.
-  if (protocol !== 'http:' || port !== Number(named === '' ? 80 : named)) return false
-  const engine = hostname.replace(/^\[|\]$/g, '')
+  if (at.protocol !== 'http:' || port !== Number(at.port === '' ? 80 : at.port)) return false
+  const engine = bareHost(at)
   if (isEverywhere(host)) return isLoopback(engine) || isEverywhere(engine) || here.has(engine)
   return isSameHost(engine, host)
 }

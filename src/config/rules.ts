@@ -1,4 +1,5 @@
 /** What one key alone cannot say: names that collide, lists that contradict each other, missing keys on an open port. */
+import { bareHost, placeOf } from './place.ts'
 import { renderPath, type Path } from './problem.ts'
 import type { ClusterDocument, ConfigDocument, EngineDocument, PoolDocument } from './schema.ts'
 import { LONGEST_PATTERN_ID } from './discovered.ts'
@@ -64,7 +65,7 @@ function checkCluster(found: Finding[], cluster: ClusterDocument, at: Path): voi
     for (const [entry, engine] of pool.engines.entries()) {
       const enginePath = [...path, 'engines', entry]
       engineIds.push([engine.id, [...enginePath, 'id']])
-      places.push([placeOf(engine), [...enginePath, 'url']])
+      places.push([placeOf(engine, engine.binding), [...enginePath, 'url']])
     }
     checkPool(found, pool, path)
   }
@@ -72,11 +73,6 @@ function checkCluster(found: Finding[], cluster: ClusterDocument, at: Path): voi
   duplicates(found, engineIds)
   // Two ids for one server would book its work twice. Headers tell data-parallel ranks behind one address apart.
   duplicates(found, places)
-}
-
-function placeOf(engine: EngineDocument): string {
-  const url = new URL(engine.url)
-  return JSON.stringify([url.href.replace(/\/+$/, ''), engine.binding ?? null, Object.entries(engine.headers).sort()])
 }
 
 function checkPool(found: Finding[], pool: PoolDocument, at: Path): void {
@@ -159,13 +155,13 @@ function checkPattern(found: Finding[], engine: EngineDocument, at: Path, listen
   if (engine.id.length > LONGEST_PATTERN_ID) fault('id', `must have at most ${LONGEST_PATTERN_ID} characters: \`discover\` puts an address behind it`)
   if (engine.lmcache_instance !== undefined) fault('lmcache_instance', 'is of one engine, and `discover` may find several: leave it out, instances are found by host')
   for (const socket of [engine.kv_events?.endpoint, engine.kv_events?.replay_endpoint]) {
-    if (socket !== undefined && new URL(socket).hostname !== host) fault('kv_events', `must name the host of \`url\`, tcp://${host}:…: with \`discover\` each address publishes its own`)
+    if (socket !== undefined && hostOf(socket) !== host) fault('kv_events', `must name the host of \`url\`, tcp://${host}:…: with \`discover\` each address publishes its own`)
   }
 }
 
-const hostOf = (url: string): string => new URL(url).hostname
+const hostOf = (url: string): string => bareHost(new URL(url))
 
-const isIP = (host: string): boolean => host.startsWith('[') || /^\d+(\.\d+){3}$/.test(host)
+const isIP = (host: string): boolean => host.includes(':') || /^\d+(\.\d+){3}$/.test(host)
 
 /** Headers that belong to the connection or are made by the gateway. */
 const reservedHeaders: ReadonlySet<string> = new Set([

@@ -43,14 +43,16 @@ const EARLY_MS = 50
 /** Probes that begin in one turn: all the refusals of a fleet that is down would come in one, too, and hold up everybody else. */
 const AT_ONCE = 10
 
-interface Due {
+interface Probed {
+  /** Of `dueAt`. */
+  readonly key: string
   readonly route: PoolRoute
   readonly target: EngineTarget
 }
 
 /** Keeps the cluster objects told of their engines' health. Whoever owns a timer calls `round`. */
 export class FleetProbe {
-  readonly #routes: readonly PoolRoute[]
+  readonly #engines: readonly Probed[]
   readonly #ports: Ports
   readonly #probe: Probe
   /** Engine (by pool) → when it is due; Infinity while it is being asked. Absent: now. */
@@ -58,20 +60,20 @@ export class FleetProbe {
 
   /** @param dueAt of the one before it: under a new configuration, which every change of addresses is, only who is new is due */
   constructor(routes: readonly PoolRoute[], ports: Ports, dueAt: Map<string, number> = new Map()) {
-    this.#routes = routes
+    this.#engines = routes.flatMap((route) => Array.from(route.targets.values(), (target) => ({ key: keyOf(route, target), route, target })))
     this.#ports = ports
     this.#probe = engineProbe(ports.origin, ports.log)
     this.dueAt = dueAt
-    const keys = new Set(routes.flatMap((route) => Array.from(route.targets.values(), (target) => keyOf(route, target))))
+    const keys = new Set(this.#engines.map(({ key }) => key))
     for (const key of dueAt.keys()) if (!keys.has(key)) dueAt.delete(key)
   }
 
   /** Probes the engines that are due: each once every `statsIntervalMs`, sick ones sooner. Never rejects. */
   async round(): Promise<void> {
     const asked: Promise<void>[] = []
-    for (const { route, target } of this.#takeDue()) {
+    for (const engine of this.#takeDue()) {
       if (asked.length > 0 && asked.length % AT_ONCE === 0) await this.#ports.turn?.()
-      asked.push(this.#engine(route, target))
+      asked.push(this.#ask(engine))
     }
     await Promise.all(asked)
   }
@@ -83,24 +85,16 @@ export class FleetProbe {
   }
 
   /** Those that are due, and from now on being asked. */
-  #takeDue(): Due[] {
+  #takeDue(): readonly Probed[] {
     const soon = this.#ports.now() + EARLY_MS
-    const due: Due[] = []
-    for (const route of this.#routes) {
-      for (const target of route.targets.values()) {
-        const key = keyOf(route, target)
-        if ((this.dueAt.get(key) ?? 0) > soon) continue
-        this.dueAt.set(key, Infinity)
-        due.push({ route, target })
-      }
-    }
+    const due = this.#engines.filter(({ key }) => (this.dueAt.get(key) ?? 0) <= soon)
+    for (const { key } of due) this.dueAt.set(key, Infinity)
     return due
   }
 
   /** Told as soon as it is known: an engine that hangs must not hold back the news of the others. */
-  async #engine(route: PoolRoute, target: EngineTarget): Promise<void> {
+  async #ask({ key, route, target }: Probed): Promise<void> {
     const { cluster, pool } = route
-    const key = keyOf(route, target)
     const startedAt = this.#ports.now()
     const signal = await this.#probe(target, () => this.#ports.now())
     const sick = signal.kind === 'probe' && !signal.healthy

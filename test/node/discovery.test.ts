@@ -40,7 +40,7 @@ describe('the names of engines', () => {
     asked = []
     changes = 0
     answers = { a: says('10.0.0.2', '10.0.0.1') }
-    discovery = new Discovery({ lookup: (name) => (asked.push(name), answers[name]!()), log: quiet, now: () => performance.now() })
+    discovery = new Discovery({ lookup: (name) => (asked.push(name), answers[name]!()), log: quiet })
     expect(await now()).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'fixed'])
     discovery.settle(configOf('a'))
     stop = discovery.watch(() => (changes += 1))
@@ -130,7 +130,7 @@ describe('the names of engines', () => {
 
   it('do not lead to the gateway itself', async () => {
     const warn = vi.fn()
-    const found = new Discovery({ lookup: says('10.0.0.1', '10.0.0.2', 'fd00::1'), log: { ...quiet, warn }, now: () => performance.now(), here: () => new Set(['10.0.0.2', 'fd00::1']) })
+    const found = new Discovery({ lookup: says('10.0.0.1', '10.0.0.2', 'fd00::1'), log: { ...quiet, warn }, here: () => new Set(['10.0.0.2', 'fd00::1']) })
     const listening = (host: string, port: number): Config => ({ ...configOf('a'), listen: { host, port } })
     expect(engineIds(await found.resolve(listening('0.0.0.0', 80)))).toEqual(['a-10.0.0.1', 'fixed'])
     await found.resolve(listening('0.0.0.0', 80))

@@ -6,6 +6,7 @@ import type { LmcacheReceiver } from '../../config.ts'
 import { OriginError, type EngineTarget } from '../../ports.ts'
 import type { Deal } from '../attempt-failed.ts'
 import { joined } from '../bytes.ts'
+import { mayBeMisread } from '../misread.ts'
 import { changeOf } from './first-token.ts'
 import { wholeLeg, type HandOver } from './last-leg.ts'
 import { askLeg, type LegEnd } from './leg.ts'
@@ -37,7 +38,7 @@ export async function lmcacheLeg(deal: Deal, prefill: EngineTarget): Promise<Han
   if (receiver === undefined) throw new Error(`no lmcache receiver is configured for ${placed.engine.id}`)
   const json = edited(deal)
   // V8 may misread a name here that it read right at the door (`readJson`). Without it a leg had another model or no salt; the bytes are right.
-  if (Object.keys(json).some((name) => name.includes('\\'))) return { last: wholeLeg(deal, ['handover=misread']) }
+  if (mayBeMisread(json)) return { last: wholeLeg(deal, ['handover=misread']) }
   const split: Split = { deal, prefill, receiver, json, transferId: ports.newId() }
   const startedAt = ports.now()
   const ids = await promptIds(split)

@@ -39,7 +39,6 @@ interface Name {
 export interface DiscoveryParts {
   readonly lookup: Lookup
   readonly log: Log
-  readonly now: () => number
   /** This machine's addresses. */
   readonly here?: () => ReadonlySet<string>
 }
@@ -62,7 +61,7 @@ export class Discovery {
   async resolve(written: Config): Promise<Config> {
     const wanted = namesIn(written)
     const fresh = [...wanted].filter(([name]) => !this.#names.has(name))
-    for (const [name, everyMs] of fresh) this.#names.set(name, { everyMs, dueAt: this.#parts.now() + everyMs, addresses: new Map(), asked: false, failing: false })
+    for (const [name, everyMs] of fresh) this.#names.set(name, { everyMs, dueAt: performance.now() + everyMs, addresses: new Map(), asked: false, failing: false })
     await within(PATIENCE_MS, Promise.all(fresh.map(([name]) => this.#look(name))))
     for (const [name] of fresh) {
       if (this.#names.get(name)?.addresses.size === 0) this.#parts.log.warn('no_engines_found', { name, next: 'It is looked up again; requests for its engines are refused with 503 until it has an address.' })
@@ -91,7 +90,7 @@ export class Discovery {
       if (everyMs === undefined) this.#names.delete(name)
       else {
         known.everyMs = everyMs
-        known.dueAt = Math.min(known.dueAt, this.#parts.now() + everyMs)
+        known.dueAt = Math.min(known.dueAt, performance.now() + everyMs)
       }
     }
   }
@@ -107,13 +106,13 @@ export class Discovery {
     if (this.#looking) return
     this.#looking = true
     for (const [name, known] of this.#names) {
-      if (known.asked || known.dueAt > this.#parts.now()) continue
+      if (known.asked || known.dueAt > performance.now()) continue
       // Told also when it comes late.
       const looked = this.#look(name).then(() => {
         if (this.#changes !== this.#settled) changed()
       })
       await within(PATIENCE_MS, looked)
-      known.dueAt = this.#parts.now() + known.everyMs
+      known.dueAt = performance.now() + known.everyMs
     }
     this.#looking = false
   }

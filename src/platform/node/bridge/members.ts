@@ -19,7 +19,11 @@ export class Members {
   /** Lets go of who is gone, and asks who is new for its sockets. Resolves when those have answered, each with null where there is nothing to hear. */
   update(wanted: readonly WantedEngine[]): Promise<readonly (BridgedEngine | null)[]> {
     const named = new Map(wanted.map((engine) => [JSON.stringify([engine.cluster, engine.id]), engine]))
-    for (const [name, leave] of this.#members) if (!named.has(name)) this.#remove(name, leave)
+    for (const [name, leave] of this.#members) {
+      if (named.has(name)) continue
+      this.#members.delete(name)
+      leave()
+    }
     const asked = [...named].flatMap(([name, engine]) => (this.#members.has(name) ? [] : [this.#join(name, engine)]))
     return Promise.all(asked)
   }
@@ -33,10 +37,5 @@ export class Members {
       void leave()
     })
     return asked
-  }
-
-  #remove(name: string, leave: () => void): void {
-    this.#members.delete(name)
-    leave()
   }
 }

@@ -74,7 +74,7 @@ interface Followed {
 async function follow(configured: Configured, running: RunningBridge, { log, io }: { readonly log: Log; readonly io: Io }): Promise<Followed> {
   const { config } = configured
   const members = new Members(running, log, io.stop)
-  const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log, now: () => performance.now() })
+  const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log })
   const update = async () => {
     const there = await discovery.resolve(config)
     discovery.settle(config)

@@ -1,4 +1,5 @@
 /** From where an address can be reached, as far as it shows. */
+import { bareHost } from '../../../config/place.ts'
 import { isLoopback } from '../../../config/values.ts'
 
 export type Reach = 'loopback' | 'private' | 'public'
@@ -7,7 +8,7 @@ export type Reach = 'loopback' | 'private' | 'public'
 const INSIDE = /^[^.]+$|\.(local|internal|lan|home|svc|cluster\.local|localdomain)$/
 
 export function reachOf(url: string): Reach {
-  const host = new URL(url).hostname.replace(/^\[|\]$/g, '').toLowerCase()
+  const host = bareHost(new URL(url)).toLowerCase()
   if (isLoopback(host)) return 'loopback'
   return isPrivateAddress(host) || (!host.includes(':') && INSIDE.test(host)) ? 'private' : 'public'
 }

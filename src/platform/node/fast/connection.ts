@@ -1,6 +1,7 @@
 /** One HTTP/1.1 connection to an engine: one request at a time, heads parsed, body bytes handed over as they came. */
 import net from 'node:net'
 import tls from 'node:tls'
+import { bareHost } from '../../../config/place.ts'
 import { writeTogether } from '../write-together.ts'
 import { parseAnswerHead, type ParsedHead } from './answer-head.ts'
 
@@ -193,8 +194,4 @@ function readHead(text: string): ParsedHead | null {
     lastText = text
   }
   return lastHead
-}
-
-export function bareHost(url: URL): string {
-  return url.hostname.replace(/^\[|\]$/g, '')
 }
