@@ -28,7 +28,7 @@ export class BookingCourse {
     if (booking.firstTokenSeen || booking.legsDone.includes(done.part)) return
     booking.legsDone = [...booking.legsDone, done.part]
     this.#books.legDone(booking, done, now)
-    for (const { engine, part } of booking.legs) if (part === done.part) this.#fleet.judge(engine, 'success', { key: booking.key, now })
+    for (const { engine, part } of booking.legs) if (part === done.part) this.#fleet.judge(engine, 'success', { key: booking.key, elsewhere: booking.elsewhere, now })
   }
 
   firstToken(booking: Booking, stages: StageTimes, now: number): void {
@@ -42,8 +42,8 @@ export class BookingCourse {
     for (const { engine, part } of booking.legs) {
       const isEarly = endsAtFirstToken(part)
       // Now, not at the end: a trial on a two-hour stream would keep everyone else out.
-      if (!isEarly) this.#fleet.judge(engine, 'begun', { key: booking.key, now })
-      else if (!booking.legsDone.includes(part)) this.#fleet.judge(engine, 'success', { key: booking.key, now })
+      if (!isEarly) this.#fleet.judge(engine, 'begun', { key: booking.key, elsewhere: booking.elsewhere, now })
+      else if (!booking.legsDone.includes(part)) this.#fleet.judge(engine, 'success', { key: booking.key, elsewhere: booking.elsewhere, now })
       if (ttftMs !== null && (part === 'whole' || (isEarly && isFirst))) engine.sawTtft(ttftMs)
     }
   }
@@ -70,7 +70,7 @@ export class BookingCourse {
       // Once, however many items of the request it had to encode.
       const isFirst = booking.legs.findIndex((leg) => leg.engine === engine) === at
       const isJudged = isOver(booking, part) && outcome.failedEngine !== engine.spec.id
-      if (isFirst && !isJudged) this.#fleet.judge(engine, verdictOn(engine.spec.id, booking, outcome), { key: booking.key, now })
+      if (isFirst && !isJudged) this.#fleet.judge(engine, verdictOn(engine.spec.id, booking, outcome), { key: booking.key, elsewhere: booking.elsewhere, now })
       this.#fleet.left(engine)
     }
   }

@@ -23,6 +23,8 @@ export interface Booking extends Booked {
   readonly placement: Placement
   readonly legs: readonly (Leg & { readonly engine: EngineRecord })[]
   readonly bookedAt: number
+  /** Others chose its engines, and count it. */
+  readonly elsewhere: boolean
   /** Last sign of life. */
   seenAt: number
   /** Lapses after this moment without a sign of life. */

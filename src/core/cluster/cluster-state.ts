@@ -42,6 +42,7 @@ interface Terms {
   readonly leaseMs: number
   /** Of the choice that is booked; absent: chosen long ago. */
   readonly reading?: PoolReading
+  readonly elsewhere?: boolean
 }
 
 export interface ClusterStateParts {
@@ -170,12 +171,13 @@ export class ClusterState {
   }
 
   /** Books again, without ranking, what was forgotten; harmless for what is known or was released. */
-  resume({ admission, placement, firstTokenSeen, legsDone = [], outputBlocks }: Resume, now: number): Held | { readonly refusal: Refusal } {
+  resume({ admission, placement, firstTokenSeen, legsDone = [], outputBlocks, elsewhere }: Resume, now: number): Held | { readonly refusal: Refusal } {
     if (this.#configured === null) return { refusal: unconfigured }
     const key = bookingKey(admission)
     const known = this.#alive(key, now)
     if (known === undefined && this.#ended.has(key)) return { key }
-    const booking = known ?? this.#book(admission, placement, { now, leaseMs: this.#leaseMs })
+    const terms = { now, leaseMs: this.#leaseMs, elsewhere: elsewhere !== undefined }
+    const booking = known ?? this.#book(admission, placement, elsewhere === 'now' ? { ...terms, reading: this.#read(admission, now).started() } : terms)
     this.#course.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)
     return { key }
   }
@@ -262,10 +264,10 @@ export class ClusterState {
     return { key, placement, policy: decision?.policy ?? '', predictedTtftMs: decision?.predictedTtftMs ?? null }
   }
 
-  #book(admission: Admission, placement: Placement, { now, leaseMs, reading }: Terms): Booking {
+  #book(admission: Admission, placement: Placement, { now, leaseMs, reading, elsewhere = false }: Terms): Booking {
     const key = bookingKey(admission)
     const legs = legsOf(placement, this.#fleet.engines)
-    const booking = this.#bookings.add({ key, admission, placement, legs, bookedAt: now }, leaseMs)
+    const booking = this.#bookings.add({ key, admission, placement, legs, bookedAt: now, elsewhere }, leaseMs)
     for (const { engine } of legs) this.#fleet.joined(engine)
     this.#books.book(booking, now, reading)
     return booking

@@ -363,4 +363,6 @@ export interface Resume {
   /** Legs that answered before the first token. Absent from older edges. */
   readonly legsDone?: readonly ('encode' | 'prefill')[]
   readonly outputBlocks: number
+  /** Others who keep books of the same engines chose this, and count it: `now`, or `before` they were heard of. Absent: it was chosen here, and forgotten. */
+  readonly elsewhere?: 'now' | 'before'
 }

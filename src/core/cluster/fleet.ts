@@ -6,6 +6,14 @@ import { type EngineRecord, Engines } from './engine-record.ts'
 import type { PoolBooks } from './pool-books.ts'
 import type { EngineSnapshot } from './snapshot.ts'
 
+interface Attempt {
+  /** Booking key. */
+  readonly key: string
+  readonly now: number
+  /** Others count it. */
+  readonly elsewhere?: boolean
+}
+
 /** The engines of a pool: who there is, how they are, and when one that was removed may be forgotten. */
 export class Fleet {
   readonly engines = new Engines()
@@ -82,8 +90,8 @@ export class Fleet {
     engine.bookings += 1
   }
 
-  judge(engine: EngineRecord, verdict: Verdict, attempt: { readonly key: string; readonly now: number }): void {
-    if (verdict === 'failure' || verdict === 'cut' || verdict === 'hung') engine.failuresTotal += 1
+  judge(engine: EngineRecord, verdict: Verdict, { elsewhere = false, ...attempt }: Attempt): void {
+    if (!elsewhere && (verdict === 'failure' || verdict === 'cut' || verdict === 'hung')) engine.failuresTotal += 1
     engine.circuit = judged(engine.circuit, verdict, { ...attempt, settings: this.#circuit })
   }
 

@@ -108,6 +108,12 @@ export class PoolReading {
     return { ttftMs: null, cachedTokens: null }
   }
 
+  /** For a choice that others made: all that is known is read now. */
+  started(): this {
+    for (let books = 0; books < this.#all.length; books++) this.#reading(books)
+    return this
+  }
+
   /** What the books at that place of the list read, if anybody asked them. */
   startedBy(books: number): Reading | undefined {
     return this.#started[books]

@@ -1,0 +1,142 @@
+/** Two sets of books of the same engines that tell each other what they chose. */
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { bookingKey } from '../../../src/core/cluster/bookings.ts'
+import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
+import type { Admission, ClusterDigest, Outcome, PoolConfig } from '../../../src/core/cluster/contract.ts'
+import { admission, failed, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+
+const START = 1_800_000_000_000
+const blocks = (from: number, count: number) => Uint32Array.from({ length: 2 * count }, (_, at) => from + at)
+
+class Pair {
+  now = START
+  readonly states: readonly [ClusterState, ClusterState]
+
+  constructor(changes: Partial<PoolConfig> = {}) {
+    const opened = () => {
+      const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+      state.configure(1, pool({ policy: { name: 'predicted', options: {} }, ...changes }), this.now)
+      return state
+    }
+    this.states = [opened(), opened()]
+  }
+
+  /** Chosen by one, told to the other at once. */
+  admit(by: 0 | 1, asked: Admission): string {
+    const admitted = this.states[by].admit(asked, this.now)
+    if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
+    this.states[1 - by]!.resume({ admission: asked, placement: admitted.placement, firstTokenSeen: false, outputBlocks: 0, elsewhere: 'now' }, this.now)
+    return admitted.placement.kind === 'whole' ? admitted.placement.engine : ''
+  }
+
+  firstToken(asked: Admission, ttft: number): void {
+    for (const state of this.states) state.firstToken(bookingKey(asked), { ttft }, this.now)
+  }
+
+  release(asked: Admission, how: Outcome): void {
+    for (const state of this.states) state.release(bookingKey(asked), how, this.now)
+  }
+
+  get digests(): readonly [ClusterDigest, ClusterDigest] {
+    return [this.states[0].digest(this.now), this.states[1].digest(this.now)]
+  }
+}
+
+const loadOf = ({ bookings, engines }: ClusterDigest) => ({ bookings, engines: engines.map(({ id, requests, activeBlocks, queuedPrefillTokens, cachedBlocks, learned }) => ({ id, requests, activeBlocks, queuedPrefillTokens, cachedBlocks, learned })) })
+
+describe('a choice made elsewhere', () => {
+  it('is load and cache here as if it had been made here', () => {
+    const pair = new Pair()
+    const asked = admission({ blocks: blocks(1, 10) })
+    const chosen = pair.admit(0, asked)
+    const [own, other] = pair.digests
+    expect(loadOf(other)).toEqual(loadOf(own))
+    expect(other.engines.find(({ id }) => id === chosen)).toMatchObject({ requests: 1, activeBlocks: 10, queuedPrefillTokens: 640 })
+  })
+
+  it('is followed by the same prompt asked for here', () => {
+    const pair = new Pair()
+    for (let request = 0; request < 8; request++) {
+      const asked = admission({ blocks: blocks(1 + 1000 * request, 100), promptTokens: 6400 })
+      const chosen = pair.admit(0, asked)
+      pair.now += 500
+      pair.firstToken(asked, 500)
+      pair.release(asked, outcome({ usage: { promptTokens: 6400, completionTokens: 2, cachedTokens: 0 } }))
+      const again = admission({ blocks: blocks(1 + 1000 * request, 100), promptTokens: 6400 })
+      expect(pair.admit(1, again)).toBe(chosen)
+      pair.release(again, outcome())
+    }
+  })
+
+  it('teaches here what it teaches there', () => {
+    const pair = new Pair()
+    for (let request = 0; request < 30; request++) {
+      const asked = admission({ blocks: blocks(1 + 1000 * request, 50), promptTokens: 3200, streams: true })
+      pair.admit(0, asked)
+      pair.now += 700
+      pair.firstToken(asked, 700)
+      pair.now += 100
+      pair.release(asked, outcome({ usage: { promptTokens: 3200, completionTokens: 20, cachedTokens: 0 }, stages: { ttft: 700 } }))
+    }
+    const [own, other] = pair.digests
+    expect(other.engines[0]!.learned).toEqual(own.engines[0]!.learned)
+    expect(other.engines[0]!.learned).not.toEqual(new Pair().digests[0].engines[0]!.learned)
+  })
+
+  it('is counted there alone, also when its engine fails; its circuit opens on both', () => {
+    const pair = new Pair()
+    for (let request = 0; request < 3; request++) {
+      const asked = admission({ avoid: ['b'] })
+      pair.admit(0, asked)
+      pair.release(asked, failed)
+    }
+    const [own, other] = pair.digests.map(({ engines }) => engines.find(({ id }) => id === 'a')!)
+    expect(own).toMatchObject({ requestsTotal: 3, failuresTotal: 3, circuit: 'open' })
+    expect(other).toMatchObject({ requestsTotal: 0, failuresTotal: 0, circuit: 'open' })
+  })
+
+  it('is forgotten like any other when nobody speaks of it', () => {
+    const pair = new Pair()
+    pair.admit(0, admission())
+    pair.now += 60_001
+    expect(pair.states[1].expire(pair.now)).toBe(1)
+    expect(pair.digests[1].bookings).toBe(0)
+  })
+
+  it('that was made before it was told of takes its place without teaching', () => {
+    const pair = new Pair()
+    const asked = admission({ blocks: blocks(1, 10) })
+    pair.states[0].admit(asked, pair.now)
+    pair.states[1].resume({ admission: asked, placement: { kind: 'whole', engine: 'a', runnersUp: [] }, firstTokenSeen: true, outputBlocks: 4, elsewhere: 'before' }, pair.now)
+    expect(pair.digests[1].engines[0]).toMatchObject({ requests: 1, queuedPrefillTokens: 0 })
+    pair.now += 30_000
+    pair.release(asked, outcome({ usage: { promptTokens: 640, completionTokens: 9, cachedTokens: 0 } }))
+    expect(loadOf(pair.digests[1]).engines[0]!.learned).toEqual(loadOf(new Pair().digests[1]).engines[0]!.learned)
+  })
+
+  it('leaves nothing behind, whoever chose, in whatever order things end', () => {
+    const act = fc.record({ by: fc.constantFrom<0 | 1>(0, 1), tokens: fc.nat(4_000), from: fc.nat(3), ends: fc.constantFrom<Outcome['result']>('complete', 'client_gone', 'engine_failed', 'abandoned'), first: fc.boolean(), hold: fc.nat(5) })
+    fc.assert(
+      fc.property(fc.array(act, { maxLength: 40 }), (acts) => {
+        const pair = new Pair()
+        const open: { readonly asked: Admission; readonly until: number; readonly how: Outcome }[] = []
+        for (const [at, { by, tokens, from, ends, first, hold }] of acts.entries()) {
+          const asked = admission({ promptTokens: tokens, blocks: blocks(1 + 500 * from, tokens >> 6) })
+          pair.admit(by, asked)
+          pair.now += 10
+          if (first) pair.firstToken(asked, 10)
+          open.push({ asked, until: at + hold, how: outcome({ result: ends }) })
+          for (const one of open.filter(({ until }) => until === at)) pair.release(one.asked, one.how)
+          const [own, other] = pair.digests
+          expect(other.engines.map(({ requests, activeBlocks }) => [requests, activeBlocks])).toEqual(own.engines.map(({ requests, activeBlocks }) => [requests, activeBlocks]))
+        }
+        for (const { asked, how } of open) pair.release(asked, how)
+        for (const { bookings, engines } of pair.digests) {
+          expect(bookings).toBe(0)
+          for (const engine of engines) expect(engine).toMatchObject({ requests: 0, activeBlocks: 0, queuedPrefillTokens: 0 })
+        }
+      }),
+    )
+  })
+})
