@@ -106,6 +106,14 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     expect(await page.locator('.pool').allInnerTexts()).toEqual([expect.stringContaining('3 of 3 engines up'), expect.stringContaining('2 of 2 engines up')])
   })
 
+  it('draws its charts where the browser calls its language by no name that Intl knows', async () => {
+    const { page } = await open(world.url)
+    await page.addInitScript("Object.defineProperty(Navigator.prototype, 'language', { get: () => 'en-US@posix', configurable: true })")
+    await page.goto(`${world.url}/dashboard`)
+    await isLive(page)
+    await page.locator('figure canvas').first().waitFor(slow)
+  })
+
   it('follows the traffic without being loaded again', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
