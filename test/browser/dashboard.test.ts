@@ -79,10 +79,11 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
   let world: World
 
   beforeAll(async () => {
-    world = await startWorld([
+    const clusters = [
       { id: 'paris', region: 'eu-west', engines: ids(3) },
-      { id: 'tokyo', engines: [{ id: 'prefill', role: 'prefill' }, { id: 'decode', role: 'decode' }] },
-    ])
+      { id: 'tokyo', engines: [{ id: 'prefill', role: 'prefill' as const }, { id: 'decode', role: 'decode' as const }] },
+    ]
+    world = await startWorld(clusters, { faults: true })
     await world.chat(30)
   })
 

@@ -6,6 +6,7 @@ import { openLog } from '../../src/platform/node/log.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import type { EngineOptions } from '../../src/simulator/engine-options.ts'
+import { ownPorts } from '../own-ports.ts'
 
 export const adminKey = 'admin-secret'
 
@@ -31,16 +32,20 @@ export interface WorldOptions {
   /** The admin surface asks for a key. */
   readonly locked?: boolean
   readonly statsIntervalMs?: number
+  /** Its engines are told to refuse, and to come back. */
+  readonly faults?: boolean
 }
 
 /** Every cluster serves `sim`. */
 export async function startWorld(clusters: readonly Cluster[], options: WorldOptions = {}): Promise<World> {
-  const fleet = await startFleet({ engines: clusters.flatMap(({ engines }) => engines), model: 'sim' })
+  const engines = clusters.flatMap((cluster) => cluster.engines)
+  const fleet = await startFleet({ engines, model: 'sim', port: options.faults === true ? ownPorts(engines.length + 1) : 0 })
   let gateway: RunningGateway
   const config = configOf(clusters, fleet, options)
-  const start = (port: number) => startGateway({ ...config, listen: { host: '127.0.0.1', port } }, openLog('error'))
+  const listen = { host: '127.0.0.1', port: ownPorts(1) }
+  const start = () => startGateway({ ...config, listen }, openLog('error'))
   try {
-    gateway = await start(0)
+    gateway = await start()
   } catch (error) {
     await fleet.close()
     throw error
@@ -52,7 +57,7 @@ export async function startWorld(clusters: readonly Cluster[], options: WorldOpt
     admin: async (path) => (await fetch(`${url}/v1/firstlight/${path}`, { headers: { authorization: `Bearer ${adminKey}` } })).json(),
     chat: (requests, atOnce = 4) => chat(url, requests, atOnce),
     stopGateway: async () => void (await gateway.stop(AbortSignal.abort())),
-    startGateway: async () => void (gateway = await start(Number(new URL(url).port))),
+    startGateway: async () => void (gateway = await start()),
     close: async () => {
       await gateway.stop(AbortSignal.abort())
       await fleet.close()

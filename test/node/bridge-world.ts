@@ -8,6 +8,7 @@ import { KvPublisher, type KvPublisherOptions } from '../../src/platform/node/kv
 import { openLog } from '../../src/platform/node/log.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
+import { ownPorts } from '../own-ports.ts'
 
 export const never = new AbortController().signal
 export const BLOCK_TOKENS = 16
@@ -39,20 +40,18 @@ export interface BridgeWorld {
 }
 
 export async function openBridgeWorld({ engines = 1, cacheBlocks = 400, publish = {}, pool = {} }: Wish = {}): Promise<BridgeWorld> {
-  const fleet = await startFleet({ engines, kvEvents: true, publish, law: { stepMs: 0 }, limits: { blockTokens: BLOCK_TOKENS, cacheBlocks, maxModelLen: 4096 } })
+  const fleet = await startFleet({ engines, port: ownPorts(engines + 1), kvEvents: true, publish, law: { stepMs: 0 }, limits: { blockTokens: BLOCK_TOKENS, cacheBlocks, maxModelLen: 4096 } })
   const lines: string[] = []
   const log = openLog('debug', { write: (line) => void lines.push(line) })
-  const configFor = (listen: string) =>
-    parseConfig(
-      {
-        listen,
-        bridge: { secret: KEY },
-        clusters: [{ id: 'one', pools: [{ model: 'sim', block_tokens: BLOCK_TOKENS, engines: fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at] })), ...pool }] }],
-      },
-      {},
-      { defaultVersion: 1, defaultObserveShare: 1, listens: true },
-    )
-  const config = configFor('127.0.0.1:0')
+  const config = parseConfig(
+    {
+      listen: `127.0.0.1:${ownPorts(1)}`,
+      bridge: { secret: KEY },
+      clusters: [{ id: 'one', pools: [{ model: 'sim', block_tokens: BLOCK_TOKENS, engines: fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at] })), ...pool }] }],
+    },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
   let gateway: RunningGateway = await startGateway(config, log)
   const { url } = gateway
   const found = await Promise.all(enginesIn(config).map((engine) => located(engine, log, never)))
@@ -84,7 +83,7 @@ export async function openBridgeWorld({ engines = 1, cacheBlocks = 400, publish 
     },
     async restartGateway() {
       await gateway.stop(AbortSignal.abort())
-      gateway = await startGateway(configFor(new URL(url).host), log)
+      gateway = await startGateway(config, log)
     },
     async close() {
       await bridge.close()

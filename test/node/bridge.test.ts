@@ -13,11 +13,11 @@ import { Poster } from '../../src/platform/node/bridge/poster.ts'
 import type { OpenEventSocket } from '../../src/platform/node/bridge/sockets.ts'
 import { main } from '../../src/platform/node/cli.ts'
 import { openLog } from '../../src/platform/node/log.ts'
-import { freeAddress } from '../../src/platform/node/threads/free-address.ts'
 import { type BridgeStatus, listenForStatus, statusMetrics } from '../../src/platform/node/bridge/status.ts'
 import { endpointsOf, enginesIn } from '../../src/platform/node/bridge/engines.ts'
 import { framed, stored as storedEvent } from '../core/kv-events/events.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
+import { ownPorts } from '../own-ports.ts'
 import { BLOCK_TOKENS, hasZmq, openBridgeWorld, until, type BridgeWorld, type Wish } from './bridge-world.ts'
 import { firstlight } from './run-cli.ts'
 
@@ -179,7 +179,7 @@ describe('firstlight bridge', () => {
     const file = join(folder, 'firstlight.yaml')
     const { port } = new URL(events.lastEndpoint!.replace('tcp:', 'http:'))
     writeFileSync(file, JSON.stringify({ clusters: [{ id: 'c', pools: [{ model: 'm', engines: [{ id: 'v', url: 'http://fleet.example:8000', discover: 'dns', kv_events: { endpoint: `tcp://fleet.example:${port}` } }] }] }] }))
-    const { port: at } = await freeAddress({ host: '127.0.0.1', port: 0 })
+    const at = ownPorts(1)
     const over = new AbortController()
     const ended = main(['bridge', '--config', file, '--engine', 'v-::1', '--listen', `127.0.0.1:${at}`, '--log-level', 'silent'], { out: () => undefined, err: () => undefined, env: {}, stop: over.signal, stopNow: over.signal, lookup: async () => ['::1', '::2'] })
     const heard = () => fetch(`http://127.0.0.1:${at}/status`).then(async (answer) => ((await answer.json()) as BridgeStatus).engines.map(({ engine, heard: is }) => [engine, is]), () => null)

@@ -11,8 +11,8 @@ import { compileVocabulary } from '../../src/core/tokens/compile.ts'
 import { readTokenizerConfig } from '../../src/core/tokens/tokenizer-config.ts'
 import { main } from '../../src/platform/node/cli.ts'
 import { Discovery, systemLookup } from '../../src/platform/node/discovery.ts'
-import { freeAddress } from '../../src/platform/node/threads/free-address.ts'
 import { threadCount } from '../../src/platform/node/threads/count.ts'
+import { ownPorts } from '../own-ports.ts'
 import { firstlightIn } from './run-cli.ts'
 import { quiet } from './threads/quiet.ts'
 
@@ -207,10 +207,10 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])('a gateway of %s thread
     const pool = { model: 'm', tokenizer: 'm.vocab', policy: 'round_robin', discover_interval_ms: 100, engines: [{ id: 'e', url: `http://engines.example:${port}`, discover: 'dns' }] }
     writeFileSync(file, JSON.stringify({ admin: { secret: 'admin' }, log: { level: 'silent' }, clusters: [{ id: 'c', pools: [pool] }] }))
     over = new AbortController()
-    const at = await freeAddress({ host: '127.0.0.1', port: 0 })
-    url = `http://127.0.0.1:${at.port}`
+    const listen = `127.0.0.1:${ownPorts(1)}`
+    url = `http://${listen}`
     const io = { out: () => undefined, err: () => undefined, env: {}, stop: over.signal, stopNow: over.signal, lookup: async () => addresses }
-    ended = main(['serve', '--config', file, '--listen', `127.0.0.1:${at.port}`, '--workers', workers], io)
+    ended = main(['serve', '--config', file, '--listen', listen, '--workers', workers], io)
     await expect.poll(() => fetch(`${url}/health`).then(({ status }) => status, () => 0), { timeout: 10_000 }).toBe(200)
   })
   afterEach(async () => {
@@ -254,7 +254,7 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])('a gateway of %s thread
 it('the doctor examines each of them, and says what is wrong with a name that has none', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-discovery-'))
   const file = join(folder, 'firstlight.yaml')
-  const { port } = await freeAddress({ host: '127.0.0.1', port: 0 })
+  const port = ownPorts(1)
   writeFileSync(file, JSON.stringify({ clusters: [{ id: 'c', pools: [{ model: 'm', engines: ['there', 'nowhere'].map((id) => ({ id, url: `http://${id}.invalid:${port}`, discover: 'dns' })) }] }] }))
   const { code, out } = await firstlightIn({ lookup: (name) => (name === 'there.invalid' ? Promise.resolve(['127.0.0.1', '127.0.0.2']) : nobody()) }, 'doctor', '--config', file, '--idle-s', '0')
   rmSync(folder, { recursive: true })

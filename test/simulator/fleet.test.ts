@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { startFleet, type HostOptions, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { ownPorts } from '../own-ports.ts'
 
 let fleet: RunningFleet | undefined
 afterEach(async () => {
@@ -150,7 +151,7 @@ describe('faults', () => {
     fetch(`${running.controlUrl}/_sim/engines/engine-0/fault`, rule === null ? { method: 'DELETE' } : { method: 'PUT', body: JSON.stringify(rule) })
 
   it('refuses connections and listens again on the same port', async () => {
-    const running = await start()
+    const running = await start({ engines: 1, port: ownPorts(2) })
     await control(running, { kind: 'refuse' })
     await expect(fetch(`${running.urls[0]}/health`)).rejects.toMatchObject({ cause: { code: 'ECONNREFUSED' } })
     await control(running, null)
@@ -246,7 +247,7 @@ describe('faults', () => {
   })
 
   it('loses its cache when it is killed and restarted', async () => {
-    const running = await start()
+    const running = await start({ engines: 1, port: ownPorts(2) })
     const [engine] = running.engines
     await chat(running.urls[0]!, { messages: [{ role: 'user', content: 'y'.repeat(500) }] })
     engine!.kill()

@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { main } from '../../../src/platform/node/cli.ts'
 import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
 import { follow } from '../../../src/platform/node/top/follow.ts'
+import { ownPorts } from '../../own-ports.ts'
 import { startSilent, type SilentGateway } from '../silent-gateway.ts'
 import { FakeTerminal } from './fake-terminal.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
@@ -91,9 +92,7 @@ describe('firstlight top, once', () => {
   })
 
   it('says that nobody listens there', async () => {
-    const server = createServer()
-    const url = await listen(server)
-    server.close()
+    const url = `http://127.0.0.1:${ownPorts(1)}`
     const { ended, err } = run(['--url', url])
     expect(await ended).toBe(1)
     expect(err).toEqual([`There is nothing to see at ${url}: nobody listens on ${url.slice(7)}.`, 'Is the gateway running, and is this its address? --url names another.'])
@@ -245,7 +244,7 @@ afterEach(() => {
   }
 })
 
-const listen = (server: Server, port = 0) => new Promise<string>((resolve) => server.listen(port, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)))
+const listen = (server: Server) => new Promise<string>((resolve) => server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)))
 
 /** Something that answers in a gateway's place. */
 async function pretend(answer: (response: ServerResponse) => unknown): Promise<string> {
