@@ -3,7 +3,7 @@ import type { StageTimes, TokenSource } from '../cluster/contract.ts'
 import { chainBlocks, chainSeed, type ChainState } from './block-hash.ts'
 import { BytesPerToken } from './bytes-per-token.ts'
 import { chatPieces } from './chat-text.ts'
-import type { ChatPrompt } from './chat.ts'
+import type { ChatMessage, ChatPrompt } from './chat.ts'
 import { IdBuffer } from './id-buffer.ts'
 import { readPrompt, type Prompt, type PromptEndpoint } from './prompt.ts'
 import { isLonger } from './text.ts'
@@ -143,7 +143,7 @@ export class PromptMeter {
 
   #exactly(request: PromptRequest, prompt: Exclude<Readable, { form: 'ids' }>, tokenizer: ExactTokenizer): Measured {
     // Before a template puts all of it together, which takes as long again as reading it.
-    if (request.bodyBytes > MAX_EXACT_CHARS) refuseLonger(prompt.form === 'texts' ? prompt.texts : [prompt.messages, prompt.tools])
+    if (request.bodyBytes > MAX_EXACT_CHARS) refuseLonger(prompt.form === 'texts' ? prompt.texts : [prompt.messages.map(printed), prompt.tools])
     const texts = prompt.form === 'texts' ? prompt.texts.map(String) : [this.#render(prompt)]
     refuseLonger(texts)
     this.#ids.clear()
@@ -224,6 +224,9 @@ export class PromptMeter {
 
 /** The door's one call: what `meter` makes of a request's prompt. Never throws, never waits. */
 export const measurePrompt = (meter: PromptMeter, request: PromptRequest): PromptMeasure => meter.measure(request)
+
+/** Reasoning has two names, for templates of either kind; none prints it twice. */
+const printed = ({ parts, extra }: ChatMessage) => [parts, { ...extra, reasoning_content: null }]
 
 function refuseLonger(texts: unknown): void {
   if (isLonger(texts, MAX_EXACT_CHARS)) throw new Error(`the prompt has more than ${MAX_EXACT_CHARS} characters`)

@@ -142,6 +142,10 @@ describe('a pool with a vocabulary', () => {
     expect(renderings).toBe(0)
     counting.measure(requestOf('chat', user([{ type: 'image_url', image_url: { url: long } }]), { bodyBytes: 10_000_000 }))
     expect(renderings).toBe(1)
+    const thought = { role: 'assistant', content: 'so', reasoning: '"'.repeat(3_000_000) }
+    expect(counting.measure(requestOf('chat', { messages: [thought] }, { bodyBytes: 10_000_000 })).tokenSource).toBe('exact')
+    expect(counting.measure(requestOf('chat', { messages: [thought, thought] }, { bodyBytes: 10_000_000 })).tokenSource).toBe('bytes')
+    expect(renderings).toBe(2)
   })
 
   it('keeps its blocks when a conversation grows', () => {
