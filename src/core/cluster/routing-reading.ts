@@ -117,7 +117,7 @@ export class RoutingReading implements Reading {
       const book = of(engine)
       const shares = this.shares(engine)
       seat.newActiveBlocks = active.newBlocks(book.number, this.#shape, shares)
-      seat.liveTokens = shares ? this.tokensOf(index.live[book.number]!) : 0
+      seat.liveTokens = shares && !book.feedback.silentMiss ? this.tokensOf(index.live[book.number]!) : -1
       seat.slowTokens = looked ? this.cached(engine) : NO_SLOW_TOKENS
       seat.lookupTokens = hints === null ? NaN : this.#cached(engine, 0).total
       if (promptTokens === 0) seat.cachedTokens = 0

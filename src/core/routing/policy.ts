@@ -29,7 +29,7 @@ export interface Signals {
   readonly activeBlocks: number
   /** Blocks of this prompt that no live request on the engine holds. */
   readonly newActiveBlocks: number
-  /** Leading tokens of this prompt in blocks that live requests on the engine hold. */
+  /** Leading tokens of this prompt in blocks that live requests on the engine hold; -1 where it keeps nothing that others could use. */
   readonly liveTokens: number
   /** Leading tokens of this prompt believed cached there (index and lookup, by maximum). Unknown = 0 = cold. */
   readonly cachedTokens: number

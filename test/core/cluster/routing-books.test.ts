@@ -162,6 +162,15 @@ describe('engines that share nothing', () => {
     expect(digestOf('a').activeBlocks).toBe(202)
   })
 
+  it('pay in full for a copy that others are to use, which finds nobody there', () => {
+    const { admit } = open({ engines: [engine('a'), engine('b', { prefixCaching: 'off' }), engine('c')] })
+    admit(range(0, 100), { avoid: ['b', 'c'] })
+    const { candidates } = admit(range(0, 100)).decision
+    const taken = (id: string) => candidates.find((one) => one.engine === id)!.terms['taken_s']!
+    expect(taken('c')).toBeGreaterThan(0)
+    expect(taken('b')).toBeGreaterThan(3 * taken('c'))
+  })
+
   it('are found out by what they report of themselves', () => {
     const { state, serve, admit, clock } = open({ engines: [engine('a')] })
     serve(range(0, 100))

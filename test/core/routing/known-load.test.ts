@@ -233,6 +233,9 @@ describe('predicted', () => {
     const [wholeS, restS] = [0, 4000 - 64].map((cached) => 0.02 + (4000 - cached) * 1e-4 + ((16e6 - cached * cached) / 2) * 1e-9)
     const { other } = costs('predicted', 4000, fleet(true, 1), values)
     expect(other).toBeCloseTo(wholeS! + 8 * restS! + 3.1 * (wholeS! - restS!), 12)
+    // Where nothing is kept the next of them finds no copy.
+    const { forgetful } = costs('predicted', 4000, { crowded: fleet(true, 0).crowded, forgetful: { liveTokens: -1, queuedPrefills: 1 } }, values)
+    expect(forgetful).toBeCloseTo(9 * wholeS!, 12)
   })
 
   it('prices a second of work by the queues there are, (1 + n) squared, its own engine’s a quarter more, and no burst beyond three', () => {

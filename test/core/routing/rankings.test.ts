@@ -84,7 +84,7 @@ describe('a ranking', () => {
 const small = fc.nat(9)
 const seconds = fc.double({ min: 0, max: 2, noNaN: true })
 const candidate: fc.Arbitrary<Omit<Candidate, 'id'>> = fc.record({
-  weight: fc.constantFrom(1, 1, 2, 0.5), requests: small, arrivals: small, turn: small, recentWork: small, activeBlocks: small, newActiveBlocks: small, liveTokens: fc.nat(1000), cachedTokens: fc.nat(1000),
+  weight: fc.constantFrom(1, 1, 2, 0.5), requests: small, arrivals: small, turn: small, recentWork: small, activeBlocks: small, newActiveBlocks: small, liveTokens: fc.integer({ min: -1, max: 1000 }), cachedTokens: fc.nat(1000),
   slowTokens: fc.record({ host: fc.nat(300), disk: fc.nat(300), remote: fc.nat(300) }), lookupTokens: fc.nat(1000), queuedPrefills: small, queuedPrefillTokens: small, queuedWork: small,
   queuedPrefillS: seconds, reportedQueue: small, capacityBlocks: fc.constantFrom(Infinity, 10, 100), rttS: seconds, law: fc.record({ fixedS: seconds, perTokenS: seconds, perPairS: seconds }), confidence: share,
   decodeLaw: fc.record({ baseS: seconds, perRequestS: seconds, perBlockS: seconds }), warmth: share, adapterFit: fc.constantFrom(-1, 0, 1),

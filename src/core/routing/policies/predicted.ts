@@ -120,7 +120,7 @@ function price(request: RouteRequest, candidates: readonly Seen[], values: Value
     const decodeS = values.decodeWeight * outputTokens * tokenS
     // A copy for siblings delays those who wait on this engine, and nobody else.
     const own = engine.queuedPrefills
-    const lastingS = live > engine.cachedTokens ? prefillS - prefillSeconds(engine.law, { promptTokens: request.promptTokens, cachedTokens: live }) : 0
+    const lastingS = engine.liveTokens >= 0 && live > engine.cachedTokens ? prefillS - prefillSeconds(engine.law, { promptTokens: request.promptTokens, cachedTokens: live }) : 0
     const takenS = values.workWeight * (pressureOf(queued, own) * (prefillS - lastingS) + (LEAST_COPY_PRICE + pressureOf(own, own)) * lastingS)
     const barrierS = values.barrierS * barrier(potential / engine.capacityBlocks)
     const recentS = values.recentShare * engine.law.perTokenS * engine.recentWork
