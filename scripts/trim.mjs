@@ -3,13 +3,13 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { trimmedHono } from './trim-hono.mjs'
 import { numbered, wordless } from './trim-jinja.mjs'
-import { pictureless, trimmable } from './trim-yaml.mjs'
+import { numbered as numberedYaml, pictureless, readOnly, trimmable } from './trim-yaml.mjs'
 
 const textOf = (name) => readFileSync(fileURLToPath(import.meta.resolve(name)), 'utf8')
 
 /** Name to import → the file in dist/, and what makes its text. */
 export const trimmed = {
-  'js-yaml': { file: 'js-yaml.mjs', text: async () => pictureless(trimmable(textOf('js-yaml'))) },
+  'js-yaml': { file: 'js-yaml.mjs', text: async () => numberedYaml(readOnly(pictureless(trimmable(textOf('js-yaml'))))) },
   '@huggingface/jinja': { file: 'jinja.mjs', text: async () => numbered(wordless(textOf('@huggingface/jinja'))) },
   'hono/hono-base': { file: 'hono-base.mjs', text: trimmedHono },
 }

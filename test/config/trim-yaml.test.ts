@@ -5,7 +5,7 @@ import { build } from 'esbuild'
 import { expect, it } from 'vitest'
 
 const script = new URL('../../scripts/trim-yaml.mjs', import.meta.url).href
-const { pictureless, trimmable } = (await import(/* @vite-ignore */ script)) as Record<'pictureless' | 'trimmable', (module: string) => string>
+const { numbered, pictureless, readOnly, trimmable } = (await import(/* @vite-ignore */ script)) as Record<'numbered' | 'pictureless' | 'readOnly' | 'trimmable', (module: string) => string>
 const own = readFileSync(fileURLToPath(import.meta.resolve('js-yaml')), 'utf8')
 
 it('what a bundler may leave out of js-yaml changes nothing of what it says', async () => {
@@ -43,4 +43,34 @@ it('a fault is told by the same words at the same place without its picture', as
     expect(after).toEqual({ ...(before as object), picture: undefined })
   }
   expect(() => pictureless('')).toThrow('draws its pictures elsewhere')
+})
+
+/** Every kind of scalar and collection, tags, anchors, merges; and what is wrong in as many ways. */
+const TEXTS = [
+  'a: &x {k: 1, "l": \'two\\\'}\nb: *x\nc:\n  <<: *x\n  m: !!str 3\n',
+  '- |-\n  kept\n   lines\n- >+\n  folded\n  text\n\n- "\\u00e9\\x41\\\n  b"\n- plain\n  over lines\n',
+  '%YAML 1.2\n%TAG ! tag:yaml.org,2002:\n---\n!map {? !seq [1, 0x1f, 0o17, -.inf, .nan, 1e3, ~, yes, True] : null}\n...\n',
+  '? complex\n: - a\n  - b: 1\n    c: 2\n',
+  '{"json": [true, false, null, -0.5], "deep": {"er": {}}}',
+  '', 'a: 1\na: 2', '[1, 2', '- a\n b', '&a &b c', '!<x', 'a: !!int x', '*gone', '\t- a', '"\\xZZ"', '{[a]: 1}', '--- a\n--- b\n',
+]
+
+it('what only reads, by numbers, reads the same and fails the same', async () => {
+  const module = readOnly(pictureless(trimmable(own)))
+  const trimmed = (await import(/* @vite-ignore */ `data:text/javascript,${encodeURIComponent(numbered(module))}`)) as typeof yaml
+  const read = ({ parseEvents, constructFromEvents, CORE_SCHEMA, mergeTag }: typeof yaml, text: string): unknown => {
+    try {
+      const events = parseEvents(text, {})
+      return { events, values: constructFromEvents(events, { source: text, schema: CORE_SCHEMA.withTags(mergeTag), maxAliases: 100 }) }
+    } catch (error) {
+      const { reason, mark } = error as yaml.YAMLException
+      return { reason, line: mark?.line }
+    }
+  }
+  for (const text of TEXTS) expect(read(trimmed, text), text).toEqual(read(yaml, text))
+  expect(trimmed.EVENT_ID).toEqual(yaml.EVENT_ID)
+  expect(module).not.toContain('identify: Array.isArray')
+  expect(numbered(module)).not.toMatch(/EVENT_ID\.|SCALAR_STYLE\.|=== NO_RANGE/)
+  expect(() => readOnly('')).toThrow('writes its tags elsewhere')
+  expect(() => numbered('')).toThrow('keeps its kinds elsewhere')
 })
