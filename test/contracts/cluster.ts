@@ -493,6 +493,16 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect(Object.keys(await requests())).toEqual(['b'])
     })
 
+    it('goes on draining one that comes back before its requests have ended, and takes one that was forgotten for a new one', async () => {
+      const { lease } = await admit({ avoid: ['b'] })
+      await opened.cluster.observe([{ kind: 'drain', engine: 'a', draining: true }])
+      for (const [version, ids] of [[2, ['b']], [3, ['a', 'b']]] as const) await opened.cluster.configure(version, pool({ engines: engines(...ids) }))
+      expect(await availability()).toEqual({ a: false, b: true })
+      await lease.release(outcome())
+      for (const [version, ids] of [[4, ['b']], [5, ['a', 'b']]] as const) await opened.cluster.configure(version, pool({ engines: engines(...ids) }))
+      expect(await availability()).toEqual({ a: true, b: true })
+    })
+
     it('keeps the books of an engine that is described anew', async () => {
       const { lease } = await admit({ avoid: ['b'] })
       await opened.cluster.configure(2, pool({ engines: [engine('a', { weight: 3 }), engine('b')] }))
