@@ -317,6 +317,21 @@ it('other engines that are found while a configuration is taken in are taken in 
   expect(adopted).toEqual([false, true, true])
 })
 
+it('what has to wait for a restart is said of the configuration that asks for it, and not of each engine that comes after', async () => {
+  const config = configOf([poolOf('m', 'a', one)])
+  const lines: unknown[] = []
+  const keep = (level: string) => (event: string, fields: Readonly<Record<string, unknown>> = {}) => void lines.push([level, event, fields['needs_restart']])
+  const log = { debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') }
+  const read = () => configOf([poolOf('m', 'a', one)], { workers: 3 })
+  const reloader = new Reloader({ gateway: { adopt: async () => undefined }, written: config, config, discovery: { resolve: async (next) => next, settle: () => undefined }, read, log })
+  await reloader.reload()
+  await reloader.refresh()
+  expect(lines).toEqual([
+    ['warn', 'configuration_adopted', ['workers']],
+    ['info', 'engines_adopted', undefined],
+  ])
+})
+
 describe('vocabularies of one configuration after the other', () => {
   it('are opened when they are new or changed, and each once', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'firstlight-vocabularies-'))

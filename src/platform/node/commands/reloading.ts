@@ -82,7 +82,9 @@ export class Reloader {
       this.#written = written
       this.#running = config
       discovery.settle(written)
-      log[late.length === 0 ? 'info' : 'warn'](read === null ? 'engines_adopted' : 'configuration_adopted', { version: config.version, ...(late.length === 0 ? {} : { needs_restart: late }) })
+      // What waits for a restart was said when it was read.
+      if (read === null) log.info('engines_adopted', { version: config.version })
+      else log[late.length === 0 ? 'info' : 'warn']('configuration_adopted', { version: config.version, ...(late.length === 0 ? {} : { needs_restart: late }) })
     } catch (error) {
       log.error('configuration_refused', { why: error instanceof Error ? error.message : String(error), next: 'The gateway goes on with the one it has.' })
     }
