@@ -7,7 +7,7 @@ export interface CacheOutcome {
    * their absence says nothing.
    */
   readonly uncertainTokens: number
-  /** Tokens of one block: engines that draft tokens (EAGLE, MTP) compute the last one found anew, all do where it ends the prompt. */
+  /** Tokens of one block, which may be computed anew though it is there. */
   readonly blockTokens: number
   /** How many requests had ended, on any engine, since the predicted was last used. */
   readonly idleEnds: number
@@ -50,6 +50,8 @@ const GOOD_SHARE = 0.9
 const RESTART_AFTER = 3
 /** Misses in a row, without one hit ever, that raise the alarm. */
 const SILENT_AFTER = 8
+/** Answers in a row without the last block that was there: engines that draft tokens (EAGLE, MTP) compute it anew. */
+const REDONE_AFTER = 8
 const DECAY = 0.05
 
 export const SILENT_MISS_CAUSES = [
@@ -74,6 +76,7 @@ export class CacheFeedback {
   #sawHit = false
   #silent = false
   #restarts = 0
+  #redone = 0
 
   get report(): CacheReport {
     return {
@@ -88,6 +91,18 @@ export class CacheFeedback {
 
   get silentMiss(): boolean {
     return this.#silent
+  }
+
+  /** It computes the last block it finds anew. */
+  get redoesLast(): boolean {
+    return this.#redone >= REDONE_AFTER
+  }
+
+  /** @param tokens in its own blocks of so many tokens, surely there and not all of the prompt */
+  found(actualTokens: number, tokens: number, ofBlock: number): void {
+    if (tokens <= ofBlock) return
+    if (actualTokens >= tokens) this.#redone = 0
+    else if (actualTokens === tokens - ofBlock) this.#redone++
   }
 
   /** Some engines leave the count out when it is zero: once it has been seen, its absence is a zero. */

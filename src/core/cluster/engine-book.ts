@@ -139,6 +139,11 @@ export class EngineBook {
     return spec.prefixCaching === 'auto' ? this.#reportsCaching !== false : spec.prefixCaching === 'on'
   }
 
+  /** Of so many tokens, those in whole blocks of the engine, as it cuts them. */
+  wholeBlocks(tokens: number): number {
+    return tokens - (tokens % this.engineBlockTokens)
+  }
+
   restarted(now: number): void {
     this.#warmSince = now
   }

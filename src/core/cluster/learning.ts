@@ -59,9 +59,10 @@ function learnCache(leg: LegBook, outcome: Outcome, { now, index, blockTokens, p
   const actualTokens = said === null ? null : Math.min(said, usage.promptTokens)
   if (actualTokens === null || !judges || !book.caches(leg.engine.spec)) return actualTokens
   const inIndex = believed.indexBlocks * blockTokens
-  const predictedTokens = Math.max(believed.cached.total, inIndex - (inIndex % book.engineBlockTokens))
+  const predictedTokens = Math.max(believed.cached.total, book.wholeBlocks(inIndex))
   const uncertainTokens = Math.min(predictedTokens, believed.uncertainTokens)
   const engine = book.number
+  if (uncertainTokens === 0) book.feedback.found(actualTokens, book.wholeBlocks(Math.min(inIndex, usage.promptTokens - 1)), book.engineBlockTokens)
   const verdict = book.feedback.judge({ predictedTokens, actualTokens, uncertainTokens, blockTokens: Math.max(blockTokens, book.engineBlockTokens), idleEnds: (believed.stamp - believed.usedStamp) | 0, beforeAway: book.wasAwayAfter(believed.usedStamp) })
   // Its events tell of restarts and evictions themselves.
   if (book.feed.isExact(now)) return actualTokens

@@ -170,10 +170,11 @@ export class RoutingReading implements Reading {
     return Math.max(0, this.#admission.promptTokens - 1)
   }
 
-  /** Of what it holds itself it reuses whole blocks only, as it cuts them. */
+  /** Of what it holds itself it reuses whole blocks only. */
   #reused(engine: EngineRef, tokens: number): number {
-    const most = Math.min(this.#mostTokens, tokens)
-    return most - (most % this.#sources.book(engine).engineBlockTokens)
+    const book = this.#sources.book(engine)
+    const whole = book.wholeBlocks(Math.min(this.#mostTokens, tokens))
+    return book.feedback.redoesLast ? Math.max(0, whole - book.engineBlockTokens) : whole
   }
 
   #cached(engine: EngineRef, indexTokens: number): CachedTokens {

@@ -257,6 +257,30 @@ describe('prompts of which no blocks are known, or not for all of their tokens',
   })
 })
 
+describe('an engine that computes the last block it finds anew, since it drafts tokens', () => {
+  /** Conversations, each asked twice; the engine finds all but so many tokens of what it has. */
+  const talk = (known: Pick<ReturnType<typeof open>, 'serve'>, { turns, lost }: { readonly turns: number; readonly lost: number }) =>
+    range(0, turns).map((at) => {
+      const begin = [`talk ${lost} ${at}`, ...range(0, 9)]
+      known.serve(begin, usage(0, 641))
+      return known.serve([...begin, 'next'], usage(640 - lost, 705)).decision.predictedCachedTokens
+    })
+
+  it('is believed after some answers, until it finds it', () => {
+    const known = open({ engines: engines('a') })
+    known.state.observe([probe('a', 0, { stats: stats({ blockTokens: 64 }) })], 0)
+    expect(talk(known, { turns: 20, lost: 64 })).toEqual([...Array.from({ length: 8 }, () => 640), ...Array.from({ length: 12 }, () => 576)])
+    expect(known.digestOf('a').learned).toMatchObject({ restarts: 0, silentMiss: null, cacheBlocks: null })
+    expect(talk(known, { turns: 3, lost: 0 })).toEqual([576, 640, 640])
+  })
+
+  it('is not taken for one that evicts', () => {
+    const known = open({ engines: engines('a') })
+    known.state.observe([probe('a', 0, { stats: stats({ blockTokens: 64 }) })], 0)
+    expect(new Set(talk(known, { turns: 20, lost: 128 }))).toEqual(new Set([640]))
+  })
+})
+
 describe('requests whose prompts are computed whole, whatever is cached', () => {
   const only = { avoid: ['b', 'c', 'd'], computesAll: true }
 
