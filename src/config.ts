@@ -23,6 +23,8 @@ export interface Config {
   /** null: no page of another origin may read an answer. */
   readonly cors: CorsConfig | null
   readonly clusters: readonly ClusterConfig[]
+  /** What this deployment adds to `via`. */
+  readonly via: string
   readonly limits: LimitsConfig
   readonly log: LogConfig
   readonly ttft: TtftConfig
@@ -30,6 +32,17 @@ export interface Config {
   readonly traces: TracesConfig
   /** Node only: where traffic is written as a trace; null: nowhere. */
   readonly record: RecordConfig | null
+  /** Node only: other gateways with books of the same engines; null: there are none. */
+  readonly replicas: ReplicasConfig | null
+}
+
+export interface ReplicasConfig {
+  /** Where the others read what this one books. */
+  readonly listen: { readonly host: string; readonly port: number }
+  /** Every address of each host is a replica, but this one's own. */
+  readonly peers: readonly { readonly host: string; readonly port: number }[]
+  /** What replicas show each other; null: nothing. */
+  readonly secret: string | null
 }
 
 export interface KeyConfig {

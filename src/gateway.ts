@@ -2,7 +2,7 @@ import { createApp, enginePosts, type Serve } from './api/app.ts'
 import { Catalog } from './api/catalog.ts'
 import type { Door } from './api/door.ts'
 import { answerFellow, type FellowQuestion, type Shared } from './api/fellows.ts'
-import { HeldResponses, type Holdings } from './api/held.ts'
+import { HeldResponses } from './api/held.ts'
 import { split } from './api/incoming.ts'
 import { Doorkeeper } from './api/keys.ts'
 import { Meters, type VocabularyOf } from './api/prompt.ts'
@@ -12,7 +12,7 @@ import { DigestCache } from './origin/digests.ts'
 import { forward } from './origin/forward.ts'
 import { CacheLookups } from './origin/lmcache/lookups.ts'
 import { FleetProbe } from './origin/probe.ts'
-import type { AssetFiles, Ports, RequestScope } from './ports.ts'
+import type { AssetFiles, Holdings, Ports, RequestScope } from './ports.ts'
 import { Telemetry } from './telemetry/telemetry.ts'
 
 /** The product as one fetch function. */
@@ -68,7 +68,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     ports,
     catalog,
     keeper: new Doorkeeper(config),
-    held: kept?.held ?? shared?.held ?? new HeldResponses(config.limits.responseIds),
+    held: kept?.held ?? shared?.held ?? ports.held ?? new HeldResponses(config.limits.responseIds),
     recent: kept?.recent ?? new RecentRequests(RECENT_REQUESTS),
     shared,
     digests,

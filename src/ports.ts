@@ -285,6 +285,25 @@ export interface Ttft {
   forget(names: readonly string[], before: number): Promise<void>
 }
 
+/** Where an answer lives that an engine keeps for later calls (`/v1/responses`). */
+export interface Holding {
+  readonly tenant: string
+  readonly cluster: string
+  readonly pool: string
+  readonly engine: string
+  /** Name the client asked for. */
+  readonly model: string
+}
+
+/** Who holds which response. In another thread's memory every call is a question. */
+export interface Holdings {
+  /** null for an id nobody told us, that was forgotten, or that belongs to another tenant. */
+  find(id: string, tenant: string): Holding | null | Promise<Holding | null>
+  /** An id stays with its first tenant: engines let clients choose ids, and nobody may take over another's. */
+  keep(id: string, holding: Holding): void
+  forget(id: string): void
+}
+
 export interface Log {
   /** Is a line of this level written? Asked before one is put together that every request has. Absent: yes. */
   writes?(level: 'info'): boolean
@@ -307,6 +326,8 @@ export interface Ports {
   readonly log: Log
   /** Absent: this runtime keeps no reports and no rollups while `ttft` is off. */
   readonly ttft?: Ttft
+  /** Who holds which response, where others are told of it. Absent: it stays in this gateway. */
+  readonly held?: Holdings
   /** Absent: timers of the runtime. */
   readonly alarms?: Alarms
   /** Resolves when everything else that waits has had its turn: asked for within long work. Absent: work is done in one go. */

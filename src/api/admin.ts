@@ -22,8 +22,9 @@ async function admitAdmin(door: Door, incoming: Incoming): Promise<void> {
 export async function fleet(door: Door, incoming: Incoming): Promise<Response> {
   await admitAdmin(door, incoming)
   const { lookups } = await countedByAll(door)
-  const pools = await poolViews(door, await digestsOf(door))
-  return answerJson(incoming, { ...gatewayView(door), pools: pools.map((pool, at) => ({ ...pool, lookups: lookups[at] })) })
+  const digests = await digestsOf(door)
+  const pools = await poolViews(door, digests)
+  return answerJson(incoming, { ...gatewayView(door, digests), pools: pools.map((pool, at) => ({ ...pool, lookups: lookups[at] })) })
 }
 
 /** The same, and more, as it changes: for the dashboard. */

@@ -5,7 +5,7 @@
 import type { LookupCounts } from '../origin/lmcache/pool-lookup.ts'
 import type { FleetProbe } from '../origin/probe.ts'
 import type { Door } from './door.ts'
-import type { Holdings } from './held.ts'
+import type { Holdings } from '../ports.ts'
 import type { RecentRequest } from './recent.ts'
 
 /** `counts`: answered with Counted. `request`: with a RecentRequest, or null. */

@@ -24,7 +24,7 @@ export async function glance(door: Watched): Promise<unknown> {
     if (seen !== null) decisions = [...decisions, ...seen.decisions].sort((a, b) => b.at - a.at).slice(0, DECISIONS)
     return seen && seen.digest
   })
-  return { ...gatewayView(door), at: ports.now(), pools: await poolViews(door, digests, brief), decisions: decisions.map(summary) }
+  return { ...gatewayView(door, digests), at: ports.now(), pools: await poolViews(door, digests, brief), decisions: decisions.map(summary) }
 }
 
 async function glanceAt({ ports }: Watched, { cluster, pool }: PoolRoute): Promise<ClusterGlance | null> {

@@ -1,21 +1,4 @@
-/** Where an answer lives that an engine keeps for later calls (`/v1/responses`). */
-export interface Holding {
-  readonly tenant: string
-  readonly cluster: string
-  readonly pool: string
-  readonly engine: string
-  /** Name the client asked for. */
-  readonly model: string
-}
-
-/** Who holds which response. In another thread's memory every call is a question. */
-export interface Holdings {
-  /** null for an id nobody told us, that was forgotten, or that belongs to another tenant. */
-  find(id: string, tenant: string): Holding | null | Promise<Holding | null>
-  /** An id stays with its first tenant: engines let clients choose ids, and nobody may take over another's. */
-  keep(id: string, holding: Holding): void
-  forget(id: string): void
-}
+import type { Holding, Holdings } from '../ports.ts'
 
 /**
  * Response id → the engine that holds it: bounded, least recently used goes first. It lives in this gateway's memory;
@@ -49,5 +32,10 @@ export class HeldResponses implements Holdings {
 
   forget(id: string): void {
     this.#holdings.delete(id)
+  }
+
+  /** Least recently used first. */
+  entries(): Iterable<readonly [id: string, holding: Holding]> {
+    return this.#holdings
   }
 }

@@ -45,7 +45,7 @@ async function exposed(door: Door): Promise<Exposed> {
       draining: door.draining,
       silentEngines: engines.filter(({ learned }) => learned !== undefined && learned.silentMiss !== null).length,
       unreachablePools: digests.length - answered.length,
-      own: import.meta.bare ? null : { ...counted, lookups: totalsOf(counted.lookups) },
+      own: import.meta.bare ? null : { ...counted, lookups: totalsOf(counted.lookups), replicas: answered[0]?.replicas },
     },
   }
 }

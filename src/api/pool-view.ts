@@ -33,10 +33,11 @@ function poolView({ cluster, pool }: PoolRoute, digest: ClusterDigest | null, wi
   return { ...view, reachable: true, bookings, at, seq, config_version: configVersion, engines: wired.splice(0, engines.length) }
 }
 
-/** What is true of the gateway itself. */
-export const gatewayView = (door: Pick<Door, 'config' | 'startedAt' | 'draining'>) => ({
+/** What is true of the gateway itself. All pools know the same of its replicas. */
+export const gatewayView = (door: Pick<Door, 'config' | 'startedAt' | 'draining'>, digests: readonly (ClusterDigest | null)[]) => ({
   version: VERSION,
   config_version: door.config.version,
   started_at: door.startedAt,
   draining: door.draining,
+  ...(import.meta.bare ? {} : { replicas: digests.find((digest) => digest !== null)?.replicas }),
 })

@@ -6,7 +6,7 @@ import type { Endpoint } from './endpoints.ts'
 import { DoorExchange, refuseWishes, type Understood } from './exchange.ts'
 import { readFields, readWishes, type Fields } from './fields.ts'
 import { readForm } from './form.ts'
-import type { Holding } from './held.ts'
+import type { Holding } from '../ports.ts'
 import type { Incoming } from './incoming.ts'
 import type { Caller } from './keys.ts'
 

@@ -4,7 +4,7 @@ import { headersForEngine } from '../origin/headers.ts'
 import { Failure } from '../failure.ts'
 import { engineModel } from './catalog.ts'
 import { refuseDraining, type Door } from './door.ts'
-import type { Holding } from './held.ts'
+import type { Holding } from '../ports.ts'
 import { idParam, type Incoming } from './incoming.ts'
 import type { Caller } from './keys.ts'
 import { routeOf } from './proxy.ts'
@@ -43,7 +43,7 @@ function bodiless(door: Door, incoming: Incoming, { holding, caller, path }: Cal
     receivedAt: incoming.receivedAt,
     method: isHead ? 'GET' : (incoming.request.method as Exchange['method']),
     path: path + incoming.query,
-    headers: headersForEngine(incoming.request.headers, incoming.requestId),
+    headers: headersForEngine(incoming.request.headers, incoming.requestId, door.config.via),
     body: () => null,
     stream,
     observe: !stream,

@@ -2,6 +2,7 @@
 import type { ClusterConfig, Config, EngineConfig, KeyConfig, KvEventsConfig, LmcacheConfig, LmcacheReceiver, PoolSettings, Sha256 } from '../config.ts'
 import type { PolicyConfig } from '../core/cluster/contract.ts'
 import type { OptionSpec } from '../core/routing/options.ts'
+import { viaOf } from '../origin/via.ts'
 import type { Finding } from './issues.ts'
 import { camel, type PolicyDocument } from './policies.ts'
 import type { Path } from './problem.ts'
@@ -39,6 +40,7 @@ export class Reader {
     const listen = parseAddress(document.listen)!
     const admin = document.admin === undefined ? null : { secret: this.#secret(document.admin.secret, ['admin', 'secret']) }
     const bridge = document.bridge === undefined ? null : { secret: this.#secret(document.bridge.secret, ['bridge', 'secret']) }
+    const clusters = document.clusters.map((cluster, index) => this.#cluster(cluster, ['clusters', index]))
     return {
       version: document.version ?? this.#options.defaultVersion,
       listen,
@@ -49,7 +51,8 @@ export class Reader {
       admin,
       bridge,
       cors: document.cors === undefined ? null : { origins: document.cors.origins, maxAgeS: document.cors.max_age_s },
-      clusters: document.clusters.map((cluster, index) => this.#cluster(cluster, ['clusters', index])),
+      clusters,
+      via: viaOf(clusters),
       limits: {
         bodyBytes: limits.body_bytes,
         bodyPieces: limits.body_pieces,
@@ -77,7 +80,13 @@ export class Reader {
         service: document.traces.service,
       },
       record: this.#record(document.record),
+      replicas: this.#replicas(document.replicas),
     }
+  }
+
+  #replicas(replicas: ConfigDocument['replicas']): Config['replicas'] {
+    if (import.meta.bare || replicas === undefined) return null
+    return { listen: parseAddress(replicas.listen)!, peers: replicas.peers.map((peer) => parseAddress(peer)!), secret: this.#optionalSecret(replicas.secret, ['replicas', 'secret']) }
   }
 
   #record(record: ConfigDocument['record']): Config['record'] {

@@ -16,7 +16,16 @@ export function crossCheck(document: ConfigDocument, listens: boolean): Finding[
   checkHeaders(found, document.traces.headers, ['traces'])
   for (const { engine, at } of patternsIn(document)) checkPattern(found, engine, at, listens)
   if (!listens && document.record !== undefined) found.push({ path: ['record'], rule: 'needs a disk, and Workers have none: leave it out' })
+  checkReplicas(found, document, listens)
   return found
+}
+
+function checkReplicas(found: Finding[], { replicas }: ConfigDocument, listens: boolean): void {
+  if (replicas === undefined) return
+  if (!listens) found.push({ path: ['replicas'], rule: 'is for Node: on Workers one object keeps the books for all; leave it out' })
+  else if (!import.meta.bare && replicas.secret === undefined && !isLoopback(parseAddress(replicas.listen)!.host)) {
+    found.push({ path: ['replicas', 'listen'], rule: 'can be reached from other machines: give all replicas the same `secret`' })
+  }
 }
 
 type Named = readonly [name: string, path: Path]

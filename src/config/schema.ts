@@ -205,6 +205,12 @@ const record = strict({
   salt: say(import.meta.bare || 'Mixed into every hash: with the same salt, recordings of several gateways or starts share their blocks. Absent: a new one at each start.', z.optional(secretText)),
 })
 
+const replicas = strict({
+  listen: say(import.meta.bare || 'HOST:PORT where the others read what this one books, in plain HTTP: for a private network.', address),
+  peers: say(import.meta.bare || 'HOST:PORT of the others. Every address of a name is one, looked up every 5 s; this gateway itself among them does no harm, so that all replicas can have the same document.', z.array(address).check(z.minLength(1))),
+  secret: say(import.meta.bare || 'What they show each other. Required where other machines reach `replicas.listen`.', z.optional(secret)),
+})
+
 const document = strict({
   version: say(import.meta.bare || 'Raise it with every change: cluster objects adopt only newer ones. Default: the file’s time of change on Node, the deployment’s on Workers.', z.optional(whole(1, Number.MAX_SAFE_INTEGER))),
   listen: say(import.meta.bare || 'Node only: HOST:PORT.', otherwise(address, '127.0.0.1:8080')),
@@ -221,6 +227,7 @@ const document = strict({
   metrics: say(import.meta.bare || 'Prometheus metrics at `/metrics`.', z.prefault(metrics, {})),
   traces: say(import.meta.bare || 'Spans of requests, by OTLP over HTTP.', z.prefault(traces, {})),
   record: say(import.meta.bare || 'Node only: the traffic as a trace for `firstlight replay`, in times, lengths and salted hashes; no text. Absent: nothing is written.', z.optional(record)),
+  replicas: say(import.meta.bare || 'Node only: other gateways in front of the same engines, which tell each other what they book (docs/replicas.md). Absent: none.', z.optional(replicas)),
 })
 
 /** Nobody on Workers reads what a schema says of itself. */

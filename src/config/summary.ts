@@ -50,7 +50,7 @@ function summariseAdmin({ admin, keys, open, loopback }: Config): string {
 }
 
 /** Where its numbers may be spelled out, and everything else where it was asked for. */
-function gatewaySettings({ threads, limits, log, metrics, bridge, cors, ttft, traces, record }: Config): Record<string, string> {
+function gatewaySettings({ threads, limits, log, metrics, bridge, cors, ttft, traces, record, replicas }: Config): Record<string, string> {
   return {
     ...(threads !== 1 && { workers: String(threads) }),
     limits: `body ${limits.bodyBytes} bytes in ${limits.bodyPieces} pieces, heartbeat ${limits.heartbeatMs} ms, drain ${limits.drainMs} ms, ${limits.responseIds} responses`,
@@ -60,6 +60,7 @@ function gatewaySettings({ threads, limits, log, metrics, bridge, cors, ttft, tr
     ...(cors !== null && { 'pages of': cors.origins.includes('*') ? 'any origin' : cors.origins.join(', ') }),
     ...(ttft.enabled && { reports: reportsText(ttft) }),
     ...(traces.endpoint !== null && { traces: `to ${traces.endpoint} as ${traces.service}, ${traces.sample * 100} %` }),
+    ...(replicas !== null && { replicas: `heard at ${addressText(replicas.listen)}, heard of at ${replicas.peers.map(addressText).join(', ')}` }),
     ...(record !== null && { record: `${record.file}, ${record.files} files of ${record.maxBytes} bytes${record.salt === null ? '' : ', salted'}` }),
   }
 }

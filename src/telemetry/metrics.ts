@@ -5,6 +5,7 @@
  */
 import type { EngineDigest } from '../core/cluster/contract.ts'
 import type { DecisionCount } from '../core/cluster/decision-count.ts'
+import type { ReplicaDigest } from '../core/cluster/replica-digest.ts'
 import type { Words } from '../core/routing/options.ts'
 
 interface Common {
@@ -87,6 +88,8 @@ export interface OwnCounts {
   readonly refusals: Readonly<Record<string, number>>
   /** How lookups of what LMCache holds ended, over all pools. */
   readonly lookups: { readonly made: number; readonly late: number; readonly failed: number }
+  /** Absent: there are none. */
+  readonly replicas?: readonly ReplicaDigest[] | undefined
 }
 
 export type Metric = EngineMetric | StateMetric | DecisionMetric | CountMetric | DurationMetric | GatewayMetric | GatewayCountsMetric
@@ -106,6 +109,9 @@ export const OWN_COUNTS: readonly Metric[] = import.meta.bare
       { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_total', help: 'Lookups of what LMCache holds, however they ended.', value: (g) => g.own?.lookups.made },
       { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_late_total', help: 'Lookups given up when their budget was spent.', value: (g) => g.own?.lookups.late },
       { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_failed_total', help: 'Lookups that failed, or were not made because others had.', value: (g) => g.own?.lookups.failed },
+      { from: 'gateway', type: 'gauge', name: 'firstlight_replicas_following', help: 'Other gateways whose bookings are known here. No sample: none are configured.', value: (g) => g.own?.replicas?.filter(({ state }) => state === 'following').length, panel: 'Health' },
+      { from: 'gateway', type: 'gauge', name: 'firstlight_replicas_away', help: 'Other gateways that cannot be heard: they and this one choose without knowing of each other.', value: (g) => g.own?.replicas?.filter(({ state }) => state === 'away').length, panel: 'Health' },
+      { from: 'gateway', type: 'gauge', name: 'firstlight_replicas_bookings', help: 'Live bookings of other gateways, which `firstlight_engine_num_requests` counts too.', value: (g) => g.own?.replicas?.reduce((sum, { bookings }) => sum + bookings, 0) },
       { from: 'gateway', type: 'counter', name: 'firstlight_dropped_records_total', help: 'Records of requests that nobody took in time.', value: (g) => g.own?.droppedRecords },
       { from: 'gateway', type: 'counter', name: 'firstlight_dropped_spans_total', help: 'Requests whose spans the collector did not take.', value: (g) => g.own?.droppedSpans },
     ]

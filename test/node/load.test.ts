@@ -30,7 +30,7 @@ beforeAll(async () => {
   const engines = fleet.urls.map((url, index) => ({ id: `e${index}`, url }))
   const document = { listen: '127.0.0.1:0', clusters: [{ id: 'c', pools: [{ model: 'sim', block_tokens: 16, engines }] }] }
   recording = new Recording({ ...recordTo, file: at('recorded.jsonl') }, log)
-  gateway = await startGateway(parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), log, '.', recording.between)
+  gateway = await startGateway(parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), log, '.', { between: recording.between })
 })
 
 afterAll(async () => {

@@ -7,7 +7,9 @@ import { METRICS } from '../../src/telemetry/metrics.ts'
 import { record } from '../contracts/ttft.ts'
 import { parseExposition } from './parse-exposition.ts'
 
-const gateway = { draining: false, silentEngines: 0, unreachablePools: 0, own: { droppedRecords: 0, droppedSpans: 2, refusals: { key_wrong: 2 }, lookups: { made: 3, late: 1, failed: 0 } } }
+const replica = { address: '10.0.0.2:8090', id: 'r' }
+const replicas = [{ ...replica, state: 'following', bookings: 3 }, { ...replica, state: 'following', bookings: 4 }, { ...replica, state: 'away', bookings: 1 }] as const
+const gateway = { draining: false, silentEngines: 0, unreachablePools: 0, own: { droppedRecords: 0, droppedSpans: 2, refusals: { key_wrong: 2 }, lookups: { made: 3, late: 1, failed: 0 }, replicas } }
 
 const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
   id: 'a', role: 'any', weight: 1, available: true, healthy: true, draining: false, asleep: false, circuit: 'open',
@@ -53,6 +55,13 @@ describe('the text of /metrics', () => {
     expect(value('firstlight_engine_silent_miss')).toEqual([1])
     expect(value('firstlight_engine_circuit', { state: 'open' })).toEqual([1])
     expect(value('firstlight_engine_circuit', { state: 'closed' })).toEqual([0])
+  })
+
+  it('says which other gateways are heard, and nothing of them where there are none', () => {
+    expect(value('firstlight_replicas_following')).toEqual([2])
+    expect(value('firstlight_replicas_away')).toEqual([1])
+    expect(value('firstlight_replicas_bookings')).toEqual([8])
+    expect(exposition({ digests: [], rollups: [], gateway: { ...gateway, own: { ...gateway.own, replicas: undefined } } })).not.toMatch(/firstlight_replicas_\w+ \d/)
   })
 
   it('counts what was unusual about a choice, as the client was told it', () => {

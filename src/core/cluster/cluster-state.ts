@@ -175,7 +175,8 @@ export class ClusterState {
     if (this.#configured === null) return { refusal: unconfigured }
     const key = bookingKey(admission)
     const known = this.#alive(key, now)
-    if (known === undefined && this.#ended.has(key)) return { key }
+    // What others tell comes in order; what an edge tells may have been overtaken by its end.
+    if (known === undefined && elsewhere === undefined && this.#ended.has(key)) return { key }
     const terms = { now, leaseMs: this.#leaseMs, elsewhere: elsewhere !== undefined }
     const booking = known ?? this.#book(admission, placement, elsewhere === 'now' ? { ...terms, reading: this.#read(admission, now).started() } : terms)
     this.#course.catchUp(booking, { firstTokenSeen, legsDone, outputBlocks }, now)

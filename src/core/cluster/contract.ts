@@ -5,8 +5,11 @@
 
 import type { EngineLearned } from './engine-learned.ts'
 import type { DecisionCount } from './decision-count.ts'
+import type { ExclusionReason, RefusalReason } from './reasons.ts'
+import type { ReplicaDigest } from './replica-digest.ts'
 import type { StageTimes } from './stage.ts'
 
+export type { ExclusionReason, RefusalReason } from './reasons.ts'
 export type { Stage, StageTimes } from './stage.ts'
 
 import type { ShadowChoice } from '../routing/shadow.ts'
@@ -157,17 +160,6 @@ export interface ExcludedEngine {
   readonly reason: ExclusionReason
 }
 
-export type ExclusionReason =
-  | 'unhealthy'
-  | 'circuit_open'
-  | 'draining'
-  | 'asleep'
-  | 'role'
-  | 'model'
-  | 'full'
-  | 'avoided'
-  | 'signal_missing'
-
 /** The why of one choice, kept for `explain`. */
 export interface Decision {
   readonly id: string
@@ -201,15 +193,6 @@ export interface Decision {
   } | null
 }
 
-export type RefusalReason =
-  | 'unconfigured'
-  | 'no_engine'
-  | 'engines_unavailable'
-  | 'engines_full'
-  | 'role_empty'
-  | 'retry_budget'
-  | 'overloaded'
-
 export interface Refusal {
   readonly reason: RefusalReason
   /** Operators' detail, free of addresses. */
@@ -229,6 +212,8 @@ export type AttemptFailure =
   | 'idle_timeout'
   | 'status_5xx'
   | 'busy'
+  /** Its address leads back to a gateway that the request has passed. */
+  | 'loop'
 
 export interface Usage {
   readonly promptTokens: number
@@ -346,6 +331,8 @@ export interface ClusterDigest {
   readonly engines: readonly EngineDigest[]
   /** Absent from older objects. */
   readonly decisions?: readonly DecisionCount[]
+  /** Absent where there are none. */
+  readonly replicas?: readonly ReplicaDigest[]
 }
 
 /** For an operator's eye: a digest with the last TTFTs of each engine, and the last decisions. */

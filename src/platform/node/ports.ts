@@ -1,19 +1,22 @@
 /** The product's outside, made of one Node process. */
 import { randomUUID } from 'node:crypto'
 import type { Config } from '../../config.ts'
+import { HeldResponses } from '../../api/held.ts'
 import { toPoolConfig } from '../../config/pool.ts'
 import type { PoolSource } from '../../origin/configured.ts'
-import type { Cluster, Log, Ports } from '../../ports.ts'
+import type { Cluster, Holdings, Log, Ports } from '../../ports.ts'
 import { wheelAlarms } from './alarms.ts'
 import { memoryClusters } from './clusters.ts'
 import { socketOrigin } from './fast/origin.ts'
 import { parseLong } from './long-json.ts'
+import type { Replicas } from './replicas/replicas.ts'
 import { steadyNow } from './steady-clock.ts'
 import { nextTurn } from './turn.ts'
 import { memoryTtft } from './ttft.ts'
 import { relayed } from './ttft-relay.ts'
 
 export interface NodePorts extends Ports {
+  readonly held: Holdings
   /** From now on pools are as this configuration has them. */
   adopt(config: Config): void
   /** Lets go of timers and idle sockets. */
@@ -37,19 +40,30 @@ export function machinePorts(log: Log) {
 /** Stands between the gateway and one of its clusters, e.g. to write down what passes. */
 export type Between = (cluster: Cluster, pool: PoolSource['pool']) => Cluster
 
-export function nodePorts(config: Config, log: Log, between?: Between): NodePorts {
+/** What outlives a configuration and wants to see what passes. */
+export interface Standing {
+  readonly between?: Between
+  readonly replicas?: Pick<Replicas, 'join' | 'cluster' | 'holdings'> | null
+}
+
+export function nodePorts(config: Config, log: Log, { between, replicas = null }: Standing = {}): NodePorts {
   let sources = sourcesOf(config)
-  const clusters = memoryClusters({ source: (clusterId, pool) => sources.get(JSON.stringify([clusterId, pool])) ?? null, now: steadyNow })
+  const source = (clusterId: string, pool: string) => sources.get(JSON.stringify([clusterId, pool])) ?? null
+  const clusters = memoryClusters({ source, now: steadyNow })
+  const held = new HeldResponses(config.limits.responseIds)
+  replicas?.join({ cluster: clusters.cluster, pool: (...name) => source(...name)?.pool ?? null, held })
   const machine = machinePorts(log)
   const kept = memoryTtft({ store: config.ttft.enabled ? config.ttft : null, now: steadyNow })
   let { relay } = config.ttft
   return {
     ...machine,
     cluster(clusterId, pool) {
-      const cluster = clusters.cluster(clusterId, pool)
-      const source = sources.get(JSON.stringify([clusterId, pool]))
-      return between === undefined || source === undefined ? cluster : between(cluster, source.pool)
+      const books = clusters.cluster(clusterId, pool)
+      const cluster = replicas === null ? books : replicas.cluster(books, [clusterId, pool])
+      const settings = between === undefined ? null : source(clusterId, pool)
+      return between === undefined || settings === null ? cluster : between(cluster, settings.pool)
     },
+    held: replicas?.holdings ?? held,
     ttft: config.ttft.enabled ? relayed(kept, () => relay, { post, now: steadyNow, log }) : kept,
     adopt(next) {
       sources = sourcesOf(next)

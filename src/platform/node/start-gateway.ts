@@ -8,7 +8,7 @@ import type { OpenVocabulary } from '../../vocabulary.ts'
 import { ChangingGateway, configurePools } from './adopt.ts'
 import { diskAssets } from './assets.ts'
 import type { Drained } from './drain.ts'
-import { type Between, nodePorts } from './ports.ts'
+import { nodePorts, type Standing } from './ports.ts'
 import { listenForReports, type ReportListener } from './report-listener.ts'
 import { listen } from './serve.ts'
 import { vocabulariesIn } from './vocabulary.ts'
@@ -31,10 +31,10 @@ export interface RunningGateway {
  * One thread for everything. `folder`: where relative names of vocabularies start. Rejects with a VocabularyError, or
  * with the system's error when the port cannot be had.
  */
-export async function startGateway(config: Config, log: Log, folder = '.', between?: Between): Promise<RunningGateway> {
+export async function startGateway(config: Config, log: Log, folder = '.', standing?: Standing): Promise<RunningGateway> {
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
   const vocabularies = await vocabulariesOf(config)
-  const ports = nodePorts(config, log, between)
+  const ports = nodePorts(config, log, standing)
   try {
     const open = await openGateway(config, ports, { vocabularies })
     if (open.reports !== null) log.info('takes_reports', { address: open.reports })

@@ -104,6 +104,15 @@ describe('a choice made elsewhere', () => {
     expect(pair.digests[1].bookings).toBe(0)
   })
 
+  it('that lapsed there and was taken up again is taken up here', () => {
+    const pair = new Pair()
+    const asked = admission()
+    pair.admit(0, asked)
+    pair.release(asked, outcome({ result: 'lapsed' }))
+    for (const state of pair.states) state.resume({ admission: asked, placement: { kind: 'whole', engine: 'a', runnersUp: [] }, firstTokenSeen: false, outputBlocks: 0, elsewhere: 'before' }, pair.now)
+    expect(pair.digests[1].bookings).toBe(1)
+  })
+
   it('that was made before it was told of takes its place without teaching', () => {
     const pair = new Pair()
     const asked = admission({ blocks: blocks(1, 10) })

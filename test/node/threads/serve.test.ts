@@ -99,7 +99,7 @@ describe('a gateway on two threads', { timeout: 60_000 }, () => {
   it('writes down what all threads admit, once each', async () => {
     await gateway.stop(never)
     const written: string[] = []
-    gateway = await start({}, { between: (cluster, { blockTokens }) => recorded(cluster, { salt: 1, blockTokens, now: () => Date.now(), write: (line) => written.push(line) }) })
+    gateway = await start({}, { standing: { between: (cluster, { blockTokens }) => recorded(cluster, { salt: 1, blockTokens, now: () => Date.now(), write: (line) => written.push(line) }) } })
     await many(() => plain())
     await gateway.stop(never)
     expect(written.map((line) => (JSON.parse(line) as { input_length: number }).input_length)).toEqual(Array(MANY).fill(4))

@@ -8,9 +8,11 @@ import { Discovery, ownAddresses, systemLookup } from '../discovery.ts'
 import { stateOf } from '../file-state.ts'
 import { configVariable, loadConfig } from '../load-config.ts'
 import { openLog } from '../log.ts'
-import type { Between } from '../ports.ts'
+import type { Standing } from '../ports.ts'
 import { Recording } from '../recorder.ts'
+import { Replicas } from '../replicas/replicas.ts'
 import { startGateway, type RunningGateway } from '../start-gateway.ts'
+import { steadyNow } from '../steady-clock.ts'
 import { threadCount } from '../threads/count.ts'
 import { UsageError, type Args, type Command, type Io } from './command.ts'
 import { levelFlag, listenFlag } from './common-flags.ts'
@@ -46,7 +48,12 @@ async function runServe(args: Args, io: Io): Promise<number> {
   // Heard from now on: else the signal would end the process.
   let reload: (() => void) | null = null
   io.onReload?.(() => reload?.())
-  const gateway = await start(config, log, { folder, between: recording.between })
+  const replicas = config.replicas === null ? null : new Replicas(config.replicas, { lookup: io.lookup ?? systemLookup, log, now: steadyNow })
+  const gateway = await start(config, log, { folder, standing: { between: recording.between, replicas } })
+  await replicas?.open().catch(async (error: unknown) => {
+    await gateway.stop(AbortSignal.abort())
+    throw error
+  })
   log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
   for (const note of summarise(document).notes) log.info('note', { note })
   const adopt = async (next: Config, sameFiles?: boolean): Promise<void> => {
@@ -69,18 +76,19 @@ async function runServe(args: Args, io: Io): Promise<number> {
   stopWatching?.()
   log.info('draining', { drainMs: reloader.running.limits.drainMs })
   const { cut } = await gateway.stop(io.stopNow)
+  await replicas?.close()
   recording.close()
   log.info('stopped', { cut })
   return 0
 }
 
-async function start(config: Config, log: Log, { folder, between }: { readonly folder: string; readonly between: Between }): Promise<RunningGateway> {
+async function start(config: Config, log: Log, { folder, standing }: { readonly folder: string; readonly standing: Standing }): Promise<RunningGateway> {
   const count = threadCount(config.threads)
-  if (count === 1) return startGateway(config, log, folder, between)
+  if (count === 1) return startGateway(config, log, folder, standing)
   log.info('threads', { count })
   // Loaded here: one thread needs nothing of it.
   const { startThreads } = await import('../threads/start.ts')
-  return startThreads(config, log, { count, folder, between })
+  return startThreads(config, log, { count, folder, standing })
 }
 
 /** What the flag and the configuration say together. A flag's file starts at the working folder, as on any command line. */

@@ -1,8 +1,7 @@
 /** The outside of an I/O thread: its own sockets, and for the rest the main thread. */
 import type { Shared } from '../../../api/fellows.ts'
-import type { Holdings } from '../../../api/held.ts'
 import type { Config } from '../../../config.ts'
-import type { Log, Ttft } from '../../../ports.ts'
+import type { Holdings, Log, Ttft } from '../../../ports.ts'
 import { machinePorts, type NodePorts } from '../ports.ts'
 import { threadClusters } from './books-edge.ts'
 import type { Line } from './line.ts'
@@ -44,7 +43,7 @@ export class PoolNumbers {
 
 const numbered = (names: readonly PoolName[]): ReadonlyMap<string, number> => new Map(names.map((name, number) => [JSON.stringify(name), number]))
 
-export function threadPorts(numbers: PoolNumbers, log: Log, line: LineToMain): Omit<NodePorts, 'adopt'> {
+export function threadPorts(numbers: PoolNumbers, log: Log, line: LineToMain): Omit<NodePorts, 'adopt' | 'held'> {
   const machine = machinePorts(log)
   return {
     ...machine,

@@ -1,12 +1,11 @@
 /** A gateway on several threads: I/O threads carry the requests, this one keeps the books. See docs/scale.md. */
 import { Catalog } from '../../../api/catalog.ts'
-import { HeldResponses } from '../../../api/held.ts'
 import type { Config } from '../../../config.ts'
 import { FleetProbe } from '../../../origin/probe.ts'
 import type { PoolRoute } from '../../../origin/exchange.ts'
-import type { Cluster, Log } from '../../../ports.ts'
+import type { Cluster, Holdings, Log } from '../../../ports.ts'
 import { configurePools } from '../adopt.ts'
-import { type Between, nodePorts, type NodePorts } from '../ports.ts'
+import { nodePorts, type NodePorts, type Standing } from '../ports.ts'
 import { probeForever } from '../serve.ts'
 import { statsForever, type RunningGateway } from '../start-gateway.ts'
 import { vocabulariesIn } from '../vocabulary.ts'
@@ -23,7 +22,7 @@ export interface ThreadsOptions {
   readonly count: number
   /** Where relative names of vocabularies start. */
   readonly folder?: string
-  readonly between?: Between
+  readonly standing?: Standing
 }
 
 export interface RunningThreads extends RunningGateway {
@@ -39,12 +38,12 @@ const FELLOW_MS = 1_000
 const STOP_SLACK_MS = 10_000
 
 /** Rejects as `startGateway` does. The machine must let threads share a port, as `threadCount` makes sure. */
-export async function startThreads(config: Config, log: Log, { count, folder = '.', between }: ThreadsOptions): Promise<RunningThreads> {
+export async function startThreads(config: Config, log: Log, { count, folder = '.', standing }: ThreadsOptions): Promise<RunningThreads> {
   // Said here, where the error is still what it was; each thread opens its own, and this one keeps none.
   const fit = vocabulariesIn(folder, () => true)
   await fit(config)
   const settled = await withFreeAddresses(config)
-  const ports = nodePorts(settled, log, between)
+  const ports = nodePorts(settled, log, standing)
   const hub = new Hub(settled, ports)
   const threads = Array.from({ length: count }, (_, at) => new OneThread(hub.partsOf(at + 1, folder)))
   hub.threads = threads
@@ -95,11 +94,11 @@ class Hub {
   #start: Omit<ThreadStart, 'number' | 'folder'>
   readonly #ports: NodePorts & Required<Pick<NodePorts, 'ttft'>>
   #pools: readonly { readonly cluster: Cluster; readonly route: PoolRoute | null }[]
-  readonly #held: HeldResponses
+  readonly #held: Holdings
 
   constructor(config: Config, ports: NodePorts) {
     this.#ports = ports as NodePorts & Required<Pick<NodePorts, 'ttft'>>
-    this.#held = new HeldResponses(config.limits.responseIds)
+    this.#held = ports.held
     this.#start = { firstlight: 'thread', config, pools: poolNames(config), startedAt: Date.now() }
     const catalog = new Catalog(config)
     this.#pools = this.#poolsOf(catalog)

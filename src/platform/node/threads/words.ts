@@ -1,10 +1,9 @@
 /** What the threads say to each other. Plain data: it is cloned on the way. */
 import type { FellowQuestion } from '../../../api/fellows.ts'
-import type { Holding } from '../../../api/held.ts'
 import type { Config } from '../../../config.ts'
 import type { EarlyPart } from '../../../core/cluster/books.ts'
 import type { Admission, Outcome, Placement, Refusal, Resume, StageTimes, Usage } from '../../../core/cluster/contract.ts'
-import type { Cluster, Ttft } from '../../../ports.ts'
+import type { Cluster, Holding, Ttft } from '../../../ports.ts'
 import type { PoolName } from './ports.ts'
 
 /** Questions about a whole pool, which go to its Cluster as they are. */

@@ -1,0 +1,98 @@
+/** Where other replicas read what this one books: an endless answer to one GET. */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { addressText } from '../../../config/values.ts'
+import type { Log } from '../../../ports.ts'
+import type { Journal } from './journal.ts'
+
+export const LOG_PATH = '/replica/log'
+
+/** What one reader has not taken yet; beyond it, he is to begin anew. */
+const MOST_WAITING_BYTES = 64 * 2 ** 20
+/** Often enough for leases of a second, the shortest there are. */
+const BEAT_MS = 200
+const GOODBYE_MS = 1_000
+const HEAD_MS = 5_000
+/** Replicas of a service, many times over. */
+const MOST_READERS = 64
+
+export interface LogServer {
+  /** `host:port`. */
+  readonly address: string
+  /** After the last word. */
+  close(): Promise<void>
+}
+
+export interface LogServerOptions {
+  readonly host: string
+  readonly port: number
+  /** null: anybody who can reach it. */
+  readonly secret: string | null
+  readonly log: Log
+}
+
+/** Rejects with the system's error when the port cannot be had. */
+export async function serveLog(journal: Journal, { host, port, secret, log }: LogServerOptions): Promise<LogServer> {
+  const readers = new Set<ServerResponse>()
+  const server = createServer({ headersTimeout: HEAD_MS, requestTimeout: HEAD_MS, maxHeaderSize: 8_192, connectionsCheckingInterval: HEAD_MS }, (request, response) => {
+    const refusal = refusalOf(request, secret) ?? (readers.size >= MOST_READERS ? 503 : null)
+    if (refusal !== null) {
+      response.writeHead(refusal, { connection: 'close' }).end()
+      return
+    }
+    readers.add(response)
+    const leave = read(journal, response, log)
+    response.on('close', () => {
+      leave()
+      readers.delete(response)
+    })
+  })
+  server.on('clientError', (_error, socket) => socket.destroy())
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host, port }, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+  const beating = setInterval(() => journal.beat(), BEAT_MS)
+  beating.unref()
+  const { port: bound } = server.address() as AddressInfo
+  return {
+    address: addressText({ host, port: bound }),
+    async close() {
+      clearInterval(beating)
+      journal.close()
+      for (const response of readers) response.end()
+      await new Promise<void>((resolve) => {
+        server.close(() => resolve())
+        // Who does not take the goodbye is not waited for.
+        setTimeout(() => server.closeAllConnections(), GOODBYE_MS).unref()
+      })
+    },
+  }
+}
+
+function refusalOf({ url, method, headers }: IncomingMessage, secret: string | null): number | null {
+  if (url !== LOG_PATH) return 404
+  if (method !== 'GET') return 405
+  return secret === null || isSame(headers.authorization ?? '', `Bearer ${secret}`) ? null : 401
+}
+
+function read(journal: Journal, response: ServerResponse, log: Log): () => void {
+  response.writeHead(200, { 'content-type': 'application/x-ndjson' })
+  response.socket?.setNoDelay(true)
+  return journal.join({
+    write(lines) {
+      if (response.destroyed) return
+      if (response.writableLength > MOST_WAITING_BYTES) {
+        log.warn('replica_too_slow', { bytes: response.writableLength, next: 'It is cut off and begins anew.' })
+        response.destroy()
+      } else response.write(lines)
+    },
+  })
+}
+
+const hashOf = (text: string): Buffer => createHash('sha256').update(text).digest()
+const isSame = (one: string, other: string): boolean => timingSafeEqual(hashOf(one), hashOf(other))

@@ -1,0 +1,143 @@
+/** The other gateways in front of the same engines: each reads what the others book. See docs/replicas.md. */
+import { randomUUID } from 'node:crypto'
+import type { HeldResponses } from '../../../api/held.ts'
+import { VERSION } from '../../../api/version.ts'
+import type { ReplicasConfig } from '../../../config.ts'
+import { type Address, addressText } from '../../../config/values.ts'
+import type { PoolConfig } from '../../../core/cluster/contract.ts'
+import type { ReplicaDigest } from '../../../core/cluster/replica-digest.ts'
+import type { Cluster, Holdings, Log } from '../../../ports.ts'
+import type { Lookup } from '../discovery.ts'
+import { within } from '../within.ts'
+import { Follower } from './follower.ts'
+import { Journal } from './journal.ts'
+import { type LogServer, serveLog } from './log-server.ts'
+import { ReplicatedCluster, ReplicatedHoldings } from './replicated.ts'
+import type { PoolName } from './words.ts'
+
+const LOOK_MS = 5_000
+const PATIENCE_MS = 3_000
+
+export interface ReplicasParts {
+  readonly lookup: Lookup
+  readonly log: Log
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+}
+
+/** What this gateway keeps itself. */
+export interface OwnBooks {
+  readonly cluster: (...name: PoolName) => Cluster
+  /** As it is configured now; null: there is no such pool. */
+  readonly pool: (...name: PoolName) => PoolConfig | null
+  readonly held: HeldResponses
+}
+
+export class Replicas {
+  readonly #config: ReplicasConfig
+  readonly #parts: ReplicasParts
+  readonly #journal: Journal
+  /** By address. */
+  readonly #followers = new Map<string, Follower>()
+  /** What the names of peers last had. */
+  readonly #known = new Map<string, readonly Address[]>()
+  readonly #clusters = new WeakMap<Cluster, ReplicatedCluster>()
+  #own: OwnBooks | null = null
+  #holdings: Holdings | null = null
+  #server: LogServer | null = null
+  #looking: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(config: ReplicasConfig, parts: ReplicasParts) {
+    this.#config = config
+    this.#parts = parts
+    this.#journal = new Journal({ id: randomUUID(), version: VERSION, now: parts.now, held: () => this.#own?.held.entries() ?? [] })
+  }
+
+  /** Before anything is asked of it. */
+  join(own: OwnBooks): void {
+    this.#own = own
+    this.#holdings = new ReplicatedHoldings(own.held, this.#journal)
+  }
+
+  get holdings(): Holdings {
+    return this.#holdings!
+  }
+
+  /** The books of a pool, which the others learn of. */
+  cluster(books: Cluster, name: PoolName): Cluster {
+    const known = this.#clusters.get(books)
+    if (known !== undefined) return known
+    const told = new ReplicatedCluster(books, name, { journal: this.#journal, replicas: () => this.digests, pool: () => this.#own!.pool(...name) })
+    this.#clusters.set(books, told)
+    return told
+  }
+
+  get digests(): readonly ReplicaDigest[] {
+    return [...this.#followers.values()].map(({ digest }) => digest).filter((digest) => digest !== null)
+  }
+
+  /** Where the others read; null: not open. */
+  get address(): string | null {
+    return this.#server?.address ?? null
+  }
+
+  /** Rejects with the system's error when the port cannot be had. */
+  async open(): Promise<void> {
+    const { log } = this.#parts
+    this.#server = await serveLog(this.#journal, { ...this.#config.listen, secret: this.#config.secret, log })
+    log.info('tells_replicas', { address: this.#server.address, replica: this.#journal.id })
+    await this.#look()
+    this.#looking = setInterval(() => void this.#look(), LOOK_MS).unref()
+  }
+
+  /** After the last request. */
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#looking)
+    for (const follower of this.#followers.values()) follower.close()
+    await this.#server?.close()
+  }
+
+  /** Never rejects. */
+  async #look(): Promise<void> {
+    const found = await Promise.all(this.#config.peers.map((peer) => this.#addressesOf(peer)))
+    if (this.#closed) return
+    const wanted = new Map(found.flat().map((address) => [addressText(address), address]))
+    for (const [text, follower] of this.#followers) {
+      if (wanted.has(text)) follower.stay()
+      // Taken out of the name before its streams have ended: it is followed until it goes.
+      else if (!follower.leave()) this.#followers.delete(text)
+    }
+    for (const [text, address] of wanted) if (!this.#followers.has(text)) this.#followers.set(text, this.#follow(address))
+  }
+
+  /** A name server that is away, or late, changes nothing. */
+  async #addressesOf({ host, port }: Address): Promise<readonly Address[]> {
+    const asked = this.#parts.lookup(host).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOTFOUND' ? [] : null))
+    const answer = await within(PATIENCE_MS, asked)
+    if (answer === null || answer.value === null) return this.#known.get(`${host}:${port}`) ?? []
+    const addresses = answer.value.map((address) => ({ host: address, port }))
+    this.#known.set(`${host}:${port}`, addresses)
+    return addresses
+  }
+
+  #follow(address: Address): Follower {
+    const own = this.#own!
+    return new Follower(
+      { ...address, address: addressText(address) },
+      {
+        id: this.#journal.id,
+        secret: this.#config.secret,
+        log: this.#parts.log,
+        isFollowed: (id, by) => [...this.#followers.values()].some((other) => other !== by && other.id === id),
+        books: (...name) => {
+          const pool = own.pool(...name)
+          return pool === null ? null : { cluster: own.cluster(...name), blockTokens: pool.blockTokens, leaseMs: pool.leaseMs }
+        },
+        held: own.held,
+        heard: (pool, signal) => this.#journal.heard(pool, signal),
+      },
+    )
+  }
+}

@@ -1,0 +1,154 @@
+/** A pool's books that tell the other replicas what they book. */
+import type { EarlyPart } from '../../../core/cluster/books.ts'
+import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes, Usage } from '../../../core/cluster/contract.ts'
+import type { ReplicaDigest } from '../../../core/cluster/replica-digest.ts'
+import type { KvFeed } from '../../../core/kv-events/feed.ts'
+import type { RegistryCall } from '../../../core/lmcache/registry-call.ts'
+import type { Admitted, Cluster, Holding, Holdings, Lease } from '../../../ports.ts'
+import type { Journal, Made } from './journal.ts'
+import type { PoolName } from './words.ts'
+
+export interface Shared {
+  readonly journal: Journal
+  /** The others, as they are now. */
+  readonly replicas: () => readonly ReplicaDigest[]
+  /** The pool as it is configured now. */
+  readonly pool: () => Pick<PoolConfig, 'blockTokens' | 'leaseMs'> | null
+}
+
+export class ReplicatedCluster implements Cluster {
+  readonly #books: Cluster
+  readonly #name: PoolName
+  readonly #shared: Shared
+
+  constructor(books: Cluster, name: PoolName, shared: Shared) {
+    this.#books = books
+    this.#name = name
+    this.#shared = shared
+  }
+
+  configure(version: number, pool: PoolConfig): Promise<void> {
+    return this.#books.configure(version, pool)
+  }
+
+  async admit(admission: Admission): Promise<Admitted> {
+    return this.#told(admission, await this.#books.admit(admission))
+  }
+
+  admitNow(admission: Admission): Admitted | null {
+    const admitted = this.#books.admitNow?.(admission) ?? null
+    return admitted === null ? null : this.#told(admission, admitted)
+  }
+
+  async resume(booking: Resume): Promise<Lease> {
+    const lease = await this.#books.resume(booking)
+    const { admission, placement } = booking
+    const told = this.#lease(lease, { admission, placement }, true)
+    if (booking.firstTokenSeen) this.#shared.journal.firstToken(['first_token', told.key, {}])
+    return told
+  }
+
+  rank(admission: Admission) {
+    return this.#books.rank(admission)
+  }
+
+  async observe(signals: readonly EngineSignal[]): Promise<void> {
+    for (const signal of signals) this.#shared.journal.signalled(this.#name, signal)
+    await this.#books.observe(signals)
+  }
+
+  registry(call: RegistryCall) {
+    return this.#books.registry!(call)
+  }
+
+  feed(feeds: readonly KvFeed[]) {
+    return this.#books.feed!(feeds)
+  }
+
+  async digest() {
+    return { ...(await this.#books.digest()), replicas: this.#shared.replicas() }
+  }
+
+  explain(id: string) {
+    return this.#books.explain(id)
+  }
+
+  async glance(decisions: number) {
+    const { digest, ...rest } = await this.#books.glance!(decisions)
+    return { ...rest, digest: { ...digest, replicas: this.#shared.replicas() } }
+  }
+
+  #told(admission: Admission, admitted: Admitted): Admitted {
+    return 'refusal' in admitted ? admitted : { ...admitted, lease: this.#lease(admitted.lease, { admission, placement: admitted.placement }) }
+  }
+
+  #lease(lease: Lease, booking: Pick<Made, 'admission' | 'placement'>, again = false): ToldLease {
+    const { blockTokens, leaseMs } = this.#shared.pool() ?? { blockTokens: 0, leaseMs: 60_000 }
+    const { journal } = this.#shared
+    return new ToldLease(lease, journal, journal.made({ ...booking, pool: this.#name, blockTokens, leaseMs }, again))
+  }
+}
+
+class ToldLease implements Lease {
+  readonly inProcess: boolean
+  readonly key: string
+  readonly #lease: Lease
+  readonly #journal: Journal
+
+  constructor(lease: Lease, journal: Journal, key: string) {
+    this.#lease = lease
+    this.#journal = journal
+    this.key = key
+    this.inProcess = lease.inProcess ?? false
+  }
+
+  legDone(part: EarlyPart, stages: StageTimes, usage: Usage | null = null): Promise<void> {
+    this.#journal.legDone(['leg_done', this.key, part, stages, usage])
+    return this.#lease.legDone!(part, stages, usage)
+  }
+
+  firstToken(stages: StageTimes): Promise<void> {
+    this.#journal.firstToken(['first_token', this.key, stages])
+    return this.#lease.firstToken(stages)
+  }
+
+  progress(outputBlocks: number): Promise<void> {
+    this.#journal.progress(this.key, outputBlocks)
+    return this.#lease.progress(outputBlocks)
+  }
+
+  renew(): Promise<void> {
+    this.#journal.renewed(this.key)
+    return this.#lease.renew()
+  }
+
+  release(outcome: Outcome): Promise<void> {
+    this.#journal.released(['release', this.key, outcome])
+    return this.#lease.release(outcome)
+  }
+}
+
+/** Who holds which response, known to all replicas: the next call may come to any of them. */
+export class ReplicatedHoldings implements Holdings {
+  readonly #own: Holdings
+  readonly #journal: Journal
+
+  constructor(own: Holdings, journal: Journal) {
+    this.#own = own
+    this.#journal = journal
+  }
+
+  find(id: string, tenant: string) {
+    return this.#own.find(id, tenant)
+  }
+
+  keep(id: string, holding: Holding): void {
+    this.#own.keep(id, holding)
+    this.#journal.kept(id, holding)
+  }
+
+  forget(id: string): void {
+    this.#own.forget(id)
+    this.#journal.forgotten(id)
+  }
+}

@@ -1,0 +1,40 @@
+/** What a replica says of its bookings to those who read its log: a line of JSON, a list of words, for each turn of its loop. */
+import type { Holding } from '../../../ports.ts'
+import type { Admission, EngineSignal, Placement, Resume } from '../../../core/cluster/contract.ts'
+import type { Notice } from '../../../core/cluster/notice.ts'
+import { readAdmission } from '../../../core/cluster/payload.ts'
+
+/** Raise it when older readers would take words for what they are not. */
+export const WIRE_VERSION = 1
+
+/** How a booking has come along that was made before its reader joined. */
+export type Course = Pick<Resume, 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>
+
+export type Word =
+  | readonly [said: 'hello', hello: { readonly wire: number; readonly id: string; readonly version: string }]
+  | readonly [said: 'book', pool: PoolName, blockTokens: number, asked: SentAdmission, placement: Placement, course?: Course]
+  | Notice
+  | readonly [said: 'signal', pool: PoolName, signal: EngineSignal]
+  | readonly [said: 'held', id: string, holding: Holding]
+  | readonly [said: 'forgotten', id: string]
+  /** All that lives was told: what was known before and not told again has ended. */
+  | readonly [said: 'all']
+  /** It ends in order, and its bookings with it. */
+  | readonly [said: 'bye']
+
+export type PoolName = readonly [clusterId: string, pool: string]
+
+/** As much of an admission as books are kept of: neither who asked nor what was said. */
+export type SentAdmission = Omit<Admission, 'blocks' | 'tenant' | 'session' | 'overrides' | 'unsplittable' | 'avoid' | 'chunks'> & {
+  /** Base64 of little-endian 32-bit lanes, two a block. */
+  readonly blocks: string
+}
+
+export function sent({ blocks, tenant: _tenant, session: _session, overrides: _overrides, unsplittable: _unsplittable, avoid: _avoid, chunks: _chunks, ...kept }: Admission): SentAdmission {
+  return { ...kept, blocks: Buffer.from(blocks.buffer, blocks.byteOffset, blocks.byteLength).toString('base64') }
+}
+
+export function received({ blocks, ...kept }: SentAdmission): Admission {
+  const bytes = Uint8Array.from(Buffer.from(blocks, 'base64'))
+  return readAdmission({ ...kept, blocks: new Uint32Array(bytes.buffer, 0, (bytes.length >> 3) * 2) })
+}

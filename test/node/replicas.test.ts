@@ -1,0 +1,184 @@
+/** Gateways in front of the same engines, which tell each other what they book. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { parseConfig } from '../../src/config/parse.ts'
+import { openLog } from '../../src/platform/node/log.ts'
+import { Replicas } from '../../src/platform/node/replicas/replicas.ts'
+import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
+import { startThreads } from '../../src/platform/node/threads/start.ts'
+import { ownPorts } from '../own-ports.ts'
+import { slowEngine, type SlowEngine } from './slow-engine.ts'
+
+const now = () => Date.now()
+const never = new AbortController().signal
+
+interface EngineView {
+  readonly id: string
+  readonly requests: number
+  readonly draining: boolean
+}
+interface PoolView {
+  readonly bookings: number
+  readonly engines: readonly EngineView[]
+}
+interface FleetView {
+  readonly pools: readonly PoolView[]
+  readonly replicas: readonly { readonly state: string; readonly bookings: number }[]
+}
+
+class Replica {
+  readonly lines: Record<string, unknown>[] = []
+  gateway!: RunningGateway
+  replicas!: Replicas
+
+  async start(engines: readonly SlowEngine[], port: number, { peers, secret = 'hush-replica', threads = 1, pool = {} }: Changes): Promise<this> {
+    const config = parseConfig(
+      {
+        listen: '127.0.0.1:0',
+        clusters: [{ id: 'one', pools: [{ model: 'm', policy: 'least_loaded', lease_ms: 20_000, ...pool, engines: engines.map(({ url }, at) => ({ id: 'abc'[at], url })) }] }],
+        replicas: { listen: `127.0.0.1:${port}`, peers, secret },
+      },
+      {},
+      { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+    )
+    const log = openLog('debug', { write: (line) => void this.lines.push(JSON.parse(line) as Record<string, unknown>) })
+    this.replicas = new Replicas(config.replicas!, { lookup: async (name) => [name], log, now })
+    const standing = { replicas: this.replicas }
+    this.gateway = threads === 1 ? await startGateway(config, log, '.', standing) : await startThreads(config, log, { count: threads, standing })
+    await this.replicas.open()
+    return this
+  }
+
+  async fleet(): Promise<FleetView> {
+    const response = await fetch(`${this.gateway.url}/v1/firstlight/fleet`)
+    return (await response.json()) as FleetView
+  }
+
+  async pool(): Promise<PoolView> {
+    return (await this.fleet()).pools[0]!
+  }
+
+  async requests(): Promise<Record<string, number>> {
+    return Object.fromEntries((await this.pool()).engines.map(({ id, requests }) => [id, requests]))
+  }
+
+  chat(signal: AbortSignal = never): Promise<Response> {
+    return fetch(`${this.gateway.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }] }), signal })
+  }
+
+  async stop(): Promise<void> {
+    await this.gateway.stop(AbortSignal.abort())
+    await this.replicas.close()
+  }
+}
+
+interface Changes {
+  readonly peers: readonly string[]
+  readonly secret?: string
+  readonly threads?: number
+  readonly pool?: object
+}
+
+async function until(truth: () => Promise<boolean> | boolean): Promise<void> {
+  while (!(await truth())) await new Promise((resolve) => setTimeout(resolve, 10))
+}
+
+describe('two replicas', () => {
+  let engines: SlowEngine[]
+  let ports: number
+  let peers: string[]
+  let one: Replica
+  let other: Replica
+  const open: Replica[] = []
+  const start = async (at: number, changes: Partial<Changes> = {}): Promise<Replica> => {
+    const replica = new Replica()
+    open.push(replica)
+    return replica.start(engines, ports + at, { peers, ...changes })
+  }
+  const joined = (replica: Replica, others = 1) => until(async () => (await replica.fleet()).replicas.filter(({ state }) => state === 'following').length === others)
+
+  beforeEach(async () => {
+    engines = [await slowEngine(), await slowEngine()]
+    ports = ownPorts(3)
+    // Each has its own address among them, as behind one name.
+    peers = [`127.0.0.1:${ports}`, `127.0.0.1:${ports + 1}`]
+    one = await start(0)
+    other = await start(1)
+    await Promise.all([joined(one), joined(other)])
+  })
+  afterEach(async () => {
+    for (const engine of engines) engine.finish()
+    for (const replica of open.splice(0)) await replica.stop()
+    for (const engine of engines) engine.close()
+  })
+
+  it('leave themselves out', async () => {
+    expect((await one.fleet()).replicas).toHaveLength(1)
+    expect((await other.fleet()).replicas).toHaveLength(1)
+  })
+
+  it('see what the other carries, and nothing when it has ended', async () => {
+    const answers = [await one.chat(), await one.chat(), await other.chat(), await other.chat()]
+    for (const replica of [one, other]) await until(async () => JSON.stringify(await replica.requests()) === '{"a":2,"b":2}')
+    expect(engines.map((engine) => engine.open.length)).toEqual([2, 2])
+    expect((await one.fleet()).replicas[0]).toMatchObject({ bookings: 2 })
+    for (const engine of engines) engine.finish()
+    for (const answer of answers) await answer.text()
+    for (const replica of [one, other]) await until(async () => (await replica.pool()).bookings === 0)
+    expect((await one.fleet()).replicas[0]).toMatchObject({ bookings: 0 })
+  })
+
+  it('choose around what the other carries', async () => {
+    // Each by itself would begin with the same engine.
+    for (let turn = 0; turn < 4; turn++) {
+      const before = engines.map((engine) => engine.open.length)
+      await one.chat()
+      await until(async () => (await other.pool()).bookings === 2 * turn + 1)
+      await other.chat()
+      await until(async () => (await one.pool()).bookings === 2 * turn + 2)
+      expect(engines.map((engine, at) => engine.open.length - before[at]!)).toEqual([1, 1])
+    }
+  })
+
+  it('give back what a client left on the other', async () => {
+    const leaving = new AbortController()
+    const answer = await one.chat(leaving.signal)
+    await until(async () => (await other.pool()).bookings === 1)
+    leaving.abort()
+    await answer.text().catch(() => '')
+    await until(async () => (await other.pool()).bookings === 0)
+  })
+
+  it('take an engine out of the choice on both when either is told to', async () => {
+    await fetch(`${one.gateway.url}/v1/firstlight/engines/a/drain`, { method: 'POST' })
+    await until(async () => (await other.pool()).engines.some(({ id, draining }) => id === 'a' && draining))
+    const third = await start(2, { peers: [...peers, `127.0.0.1:${ports + 2}`] })
+    await until(async () => (await third.pool()).engines.some(({ id, draining }) => id === 'a' && draining))
+    await fetch(`${other.gateway.url}/v1/firstlight/engines/a/undrain`, { method: 'POST' })
+    await until(async () => (await one.pool()).engines.every(({ draining }) => !draining))
+  })
+
+  it('tell a third one what lives when it comes', async () => {
+    await one.chat()
+    await other.chat()
+    const third = await start(2, { peers: [...peers, `127.0.0.1:${ports + 2}`] })
+    await joined(third, 2)
+    await until(async () => JSON.stringify(await third.requests()) === '{"a":1,"b":1}')
+  })
+
+  it('forget the bookings of one that ends, at once', async () => {
+    await one.chat()
+    await until(async () => (await other.pool()).bookings === 1)
+    open.splice(open.indexOf(one), 1)
+    await one.stop()
+    await until(async () => (await other.pool()).bookings === 0)
+    expect(other.lines.some(({ event, msg }) => (event ?? msg) === 'replica_left')).toBe(true)
+  })
+
+  it('keep books with threads as with one', async () => {
+    const third = await start(2, { peers: [...peers, `127.0.0.1:${ports + 2}`], threads: 2 })
+    // The two know two peers only: they do not hear the third, which hears them.
+    await joined(third, 2)
+    await one.chat()
+    await until(async () => (await third.pool()).bookings === 1)
+  }, 60_000)
+})
