@@ -20,8 +20,6 @@ const PROMPT_INDEX = /-\d{1,4}$/
 /** A tail is taken off only behind a known prefix: without one nobody has added a tail. */
 export function readReportId(id: string): ReportId {
   const { rest, prefix } = withoutPrefix(id)
-  const child = CHILD.exec(rest)
-  if (child !== null) return { candidates: [withoutPrefix(child[1]!).rest], child: Number(child[2]) }
   if (prefix === '') return { candidates: [rest], child: null }
   const candidates = [rest]
   const bare = rest.replace(TAIL, '')
@@ -29,6 +27,12 @@ export function readReportId(id: string): ReportId {
   const request = prefix === 'cmpl-' ? bare.replace(PROMPT_INDEX, '') : bare
   if (request !== bare && request !== '') candidates.push(request)
   return { candidates, child: null }
+}
+
+/** As an encoder's word, who is sent items alone; null: it names none. A client may give its requests such ids, too. */
+export function readItemId(id: string): ReportId | null {
+  const child = CHILD.exec(withoutPrefix(id).rest)
+  return child === null ? null : { candidates: [withoutPrefix(child[1]!).rest], child: Number(child[2]) }
 }
 
 /** All prefixes in front: an engine adds its own to whatever it was sent. */
@@ -49,7 +53,8 @@ function withoutPrefix(id: string): { readonly rest: string; readonly prefix: ''
  */
 export function homeOf(id: string): string {
   const { rest, prefix } = withoutPrefix(id)
-  const child = CHILD.exec(rest)
-  const request = (child === null ? rest : withoutPrefix(child[1]!).rest).replace(TAIL, '')
+  let parent = rest
+  for (let child = CHILD.exec(rest); child !== null; child = CHILD.exec(parent)) parent = withoutPrefix(child[1]!).rest
+  const request = parent.replace(TAIL, '')
   return prefix === 'cmpl-' ? request.replace(PROMPT_INDEX, '') : request
 }

@@ -1,7 +1,7 @@
 /** Reports of many requests, bounded in number, bytes and time. */
 import { combine, type TtftReport } from './combine.ts'
 import { Facts } from './facts.ts'
-import { readReportId, type ReportId } from './ids.ts'
+import { readItemId, readReportId, type ReportId } from './ids.ts'
 import type { ReportPartial } from './partial.ts'
 
 export interface StoreLimits {
@@ -99,7 +99,12 @@ export class ReportStore<Note> {
   /** By the request's own id, or by any that an engine made of it. */
   find(id: string, now: number): (Reported & { readonly note: Note | null }) | null {
     this.expire(now)
-    const key = this.#resolve(readReportId(id).candidates)
+    const item = readItemId(id)
+    return this.#find(readReportId(id)) ?? (item === null ? null : this.#find(item))
+  }
+
+  #find({ candidates }: ReportId): (Reported & { readonly note: Note | null }) | null {
+    const key = this.#resolve(candidates)
     const report = this.#read(key)
     return report === null ? null : { id: key, ...report, note: this.#entries.get(exactKey(key))?.note ?? null }
   }
@@ -180,7 +185,7 @@ const exactKey = (id: string): string => `=${id}`
 
 /** Gateways and proxies, who speak as `meta`, know a request by its own id: nothing was added to it. */
 function idOf({ role, id }: ReportPartial): ReportId {
-  const read = readReportId(id)
+  const read = (role === 'encoder' ? readItemId(id) : null) ?? readReportId(id)
   return role === 'meta' ? { ...read, candidates: [read.candidates[0]!] } : read
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { homeOf, readReportId } from '../../../src/core/reports/ids.ts'
+import { homeOf, readItemId, readReportId } from '../../../src/core/reports/ids.ts'
 
 const hex = (length: number) => fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: length, maxLength: length })
 const own = fc.oneof(fc.uuid(), fc.stringMatching(/^[a-z][a-z0-9_.]{0,30}(-[a-z0-9]{1,7})?$/))
@@ -8,7 +8,7 @@ const own = fc.oneof(fc.uuid(), fc.stringMatching(/^[a-z][a-z0-9_.]{0,30}(-[a-z0
 it('all that engines and proxies make of an id is kept in the same place', () => {
   fc.assert(
     fc.property(own, hex(8), hex(6), fc.nat(99), (id, tail, key, index) => {
-      const made = [`chatcmpl-${id}`, `chatcmpl-${id}-${tail}`, `${id}:${index}:${key}`, `chatcmpl-${id}:${index}:${key}-${tail}`, `cmpl-${id}-${index}`, `cmpl-${id}-${index}-${tail}`]
+      const made = [`chatcmpl-${id}`, `chatcmpl-${id}:1:ab:${index}:${key}-${tail}`, `chatcmpl-${id}-${tail}`, `${id}:${index}:${key}`, `chatcmpl-${id}:${index}:${key}-${tail}`, `cmpl-${id}-${index}`, `cmpl-${id}-${index}-${tail}`]
       for (const one of made) expect([one, homeOf(one)]).toEqual([one, homeOf(id)])
     }),
   )
@@ -17,9 +17,11 @@ it('all that engines and proxies make of an id is kept in the same place', () =>
 it('the id of a request is always among what its spellings may stand for', () => {
   fc.assert(
     fc.property(own, hex(8), fc.nat(99), (id, tail, index) => {
-      for (const one of [id, `chatcmpl-${id}`, `chatcmpl-${id}-${tail}`, `cmpl-${id}-${index}`, `cmpl-${id}-${index}-${tail}`, `${id}:${index}:${tail}`]) {
+      for (const one of [id, `chatcmpl-${id}`, `chatcmpl-${id}-${tail}`, `cmpl-${id}-${index}`, `cmpl-${id}-${index}-${tail}`]) {
         expect(readReportId(one).candidates).toContain(id)
       }
+      expect(readItemId(`chatcmpl-${id}:${index}:${tail}`)).toEqual({ candidates: [id], child: index })
+      expect(readItemId(id)).toBeNull()
     }),
   )
 })

@@ -89,6 +89,19 @@ describe('ids', () => {
     expect(combinedOf([spelling('job-1a2b3c4d')], 'job-1a2b3c4d')?.prefill_queue_time_ms).toBe(4)
   })
 
+  it('is an encoder’s item by an encoder’s word alone: whoever calls a request so has it told apart from its neighbours', () => {
+    const alike = ['trace:1:0aff', 'trace:2:0bff'].map((id, at) => ({ role: 'pd', request_id: `chatcmpl-${id}-1a2b3c4d`, prefill_queue_time_ms: 4 + at }))
+    const own = { role: 'meta', request_id: 'trace:1:0aff', t_request_ingress_ns: 7 }
+    for (const reports of [[own, ...alike], [...alike, own]]) {
+      expect(combinedOf(reports, 'trace:1:0aff')).toMatchObject({ prefill_queue_time_ms: 4, t_request_ingress_ns: 7 })
+      expect(combinedOf(reports, 'trace:2:0bff')).toMatchObject({ prefill_queue_time_ms: 5, t_request_ingress_ns: null })
+      expect(combinedOf(reports, 'trace')).toBeNull()
+    }
+    const item = { role: 'encoder', request_id: 'chatcmpl-trace:1:0aff:0:77-1a2b3c4d', enc_queue_time_ms: 9 }
+    expect(combinedOf([...alike, item], 'trace:1:0aff')).toMatchObject({ prefill_queue_time_ms: 4, enc_queue_time_ms: 9 })
+    expect(combinedOf([spelling('a'), { ...item, request_id: 'a:0:77' }], 'a:0:77')).toMatchObject({ prefill_queue_time_ms: 4, enc_queue_time_ms: 9 })
+  })
+
   it('is read with the last of many that may stand for it, so that one label for all requests makes no report dear', () => {
     const kept = store()
     const lengthened = (at: number) => `chatcmpl-same-${at.toString(16).padStart(8, '0')}`
