@@ -49,8 +49,16 @@ export async function attempt(deal: Deal): Promise<Response | AttemptFailed> {
 }
 
 function giveUp(deal: Deal, failed: AttemptFailed): AttemptFailed {
+  tellAnswered(deal, failed)
   release(deal, 'engine_failed', failed)
   return failed
+}
+
+/** What came without any answer has been told with its cause. Busy is no news: a full fleet says it to each request. */
+function tellAnswered({ exchange, ports, placed }: Deal, { engine, failure, status }: AttemptFailed): void {
+  if (status === null) return
+  const next = status === 401 ? { next: "It does not take the gateway's key: give the engine its `key`." } : {}
+  ports.log[failure === 'busy' ? 'debug' : 'warn']('attempt_failed', { id: exchange.id, cluster: placed.route.cluster.id, engine: engine.id, failure, status, ...next })
 }
 
 function release({ exchange, placed, stages }: Deal, result: Result, failed: AttemptFailed | null): void {

@@ -2,6 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Failure } from '../../src/failure.ts'
 import { forward } from '../../src/origin/forward.ts'
+import { OriginError } from '../../src/ports.ts'
 import { World, type Meeting } from './world.ts'
 
 async function failureOf(work: Promise<unknown>): Promise<Failure> {
@@ -52,8 +53,19 @@ describe('a request that engines take turns to fail', () => {
       expect(thrown.message).not.toMatch(/10\.0|http/)
       await world.settled()
       expect(world.books.map(({ outcomes }) => outcomes.map((outcome) => outcome.failure))).toEqual([[failure], [failure]])
+      // Busy is no news: a full fleet says it to each request.
+      const told = world.told.filter((fields) => (fields as { engine?: string }).engine !== undefined)
+      const status = 'status' in meeting ? { status: meeting.status } : { error: expect.any(OriginError) as unknown }
+      expect(told).toMatchObject(failure === 'busy' ? [] : ['c-a', 'c-b'].map((engine) => ({ id: 'id-1', cluster: 'c', engine, failure, ...status })))
+      expect(world.logged.filter((event) => event === 'attempt_failed')).toHaveLength(told.length)
     })
   }
+
+  it('says what to set when an engine does not take the gateway’s key', async () => {
+    const world = new World({ 'c-a': [{ status: 401 }], 'c-b': [{ status: 200 }] })
+    await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
+    expect(world.told).toMatchObject([{ engine: 'c-a', status: 401, next: expect.stringMatching(/`key`/) as unknown }])
+  })
 
   for (const status of [400, 404, 422, 429, 501]) {
     it(`ends with the engine’s own ${status}, as the engine sent it`, async () => {

@@ -24,6 +24,8 @@ export class World {
   readonly replies: Reply[] = []
   readonly background: Promise<unknown>[] = []
   readonly logged: string[] = []
+  /** Fields of the warnings. */
+  readonly told: unknown[] = []
   /** What was said of engines, with the cluster it was said to. */
   readonly signals: (EngineSignal & { readonly cluster: string })[] = []
   readonly client = new AbortController()
@@ -87,7 +89,15 @@ export class World {
     now: () => this.clock,
     random: () => 0.5,
     newId: () => 'new',
-    log: { debug: () => {}, info: () => {}, warn: (event) => void this.logged.push(event), error: (event) => void this.logged.push(event) },
+    log: {
+      debug: () => {},
+      info: () => {},
+      warn: (event, fields) => {
+        this.logged.push(event)
+        this.told.push(fields)
+      },
+      error: (event) => void this.logged.push(event),
+    },
   }
 
   #cluster(clusterId: string): Cluster {
