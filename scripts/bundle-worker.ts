@@ -7,7 +7,7 @@ const { trimmed } = (await import(script)) as { readonly trimmed: Readonly<Recor
 
 /** The module's text, to be run by workerd. */
 export async function bundleWorker(entry: URL): Promise<string> {
-  const { outputFiles } = await build({
+  const { outputFiles, warnings } = await build({
     entryPoints: [fileURLToPath(entry)],
     bundle: true,
     write: false,
@@ -19,6 +19,8 @@ export async function bundleWorker(entry: URL): Promise<string> {
     plugins: [trimming],
     logLevel: 'silent',
   })
+  // A name that a library was cut down without is a warning, and undefined when it is called.
+  if (warnings.length > 0) throw new Error(warnings.map(({ text, location }) => `${location?.file}: ${text}`).join('\n'))
   return outputFiles[0]!.text
 }
 

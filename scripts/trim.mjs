@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { trimmedHono } from './trim-hono.mjs'
 import { numbered, wordless } from './trim-jinja.mjs'
 import { numbered as numberedYaml, pictureless, readOnly, trimmable } from './trim-yaml.mjs'
+import { trimmedZod } from './trim-zod.mjs'
 
 const textOf = (name) => readFileSync(fileURLToPath(import.meta.resolve(name)), 'utf8')
 
@@ -11,6 +12,7 @@ const textOf = (name) => readFileSync(fileURLToPath(import.meta.resolve(name)), 
 export const trimmed = {
   'js-yaml': { file: 'js-yaml.mjs', text: async () => numberedYaml(readOnly(pictureless(trimmable(textOf('js-yaml'))))) },
   '@huggingface/jinja': { file: 'jinja.mjs', text: async () => numbered(wordless(textOf('@huggingface/jinja'))) },
+  'zod/mini': { file: 'zod.mjs', text: trimmedZod },
   'hono/hono-base': { file: 'hono-base.mjs', text: trimmedHono },
 }
 
