@@ -21,19 +21,27 @@ export function namesIn({ clusters }: Pick<Config, 'clusters'>): ReadonlyMap<str
 /**
  * The configuration with an engine for each address in place of each pattern: `ID-ADDRESS`, colons as dashes. An
  * address that the document names by itself is not taken twice. A name without addresses leaves no engine.
- * @param addressesOf a name's, without brackets
+ * @param addressesOf a name's, without brackets; @param leftOut is told of those whose id or place another engine of the cluster has
  */
-export function withFound(config: Config, addressesOf: (name: string) => readonly string[]): Config {
-  return namesIn(config).size === 0 ? config : { ...config, clusters: config.clusters.map((cluster) => clusterWithFound(cluster, addressesOf)) }
+export function withFound(config: Config, addressesOf: (name: string) => readonly string[], leftOut: (engine: string) => void = () => undefined): Config {
+  return namesIn(config).size === 0 ? config : { ...config, clusters: config.clusters.map((cluster) => clusterWithFound(cluster, addressesOf, leftOut)) }
 }
 
-function clusterWithFound(cluster: ClusterConfig, addressesOf: (name: string) => readonly string[]): ClusterConfig {
+function clusterWithFound(cluster: ClusterConfig, addressesOf: (name: string) => readonly string[], leftOut: (engine: string) => void): ClusterConfig {
   const written = cluster.pools.flatMap(({ engines }) => engines).filter(({ discover }) => discover === null)
-  const taken = new Set(written.flatMap((engine) => [engine.id, placeOf(engine)]))
+  const named = new Set(written.map((engine) => placeOf(engine)))
+  const taken = new Set(written.map(({ id }) => id))
+  /** Two names may lead to one server, and `a-fd00` at 1::2 is called as `a` at fd00:1::2 is. */
+  const isNew = (engine: EngineConfig): boolean => {
+    const place = placeOf(engine)
+    if (named.has(place)) return false
+    const isOther = taken.has(engine.id) || taken.has(place)
+    if (isOther) leftOut(`${cluster.id}, ${engine.id} at ${engine.url}`)
+    else taken.add(engine.id).add(place)
+    return !isOther
+  }
   const foundOf = (pattern: EngineConfig): readonly EngineConfig[] =>
-    addressesOf(hostOf(pattern.url))
-      .map((address) => engineAt(pattern, address))
-      .filter((engine) => !taken.has(engine.id) && !taken.has(placeOf(engine)))
+    [...new Set(addressesOf(hostOf(pattern.url)))].map((address) => engineAt(pattern, address)).filter(isNew)
   return { ...cluster, pools: cluster.pools.map((pool) => poolWithFound(pool, foundOf)) }
 }
 

@@ -39,6 +39,18 @@ describe('engines that are found by name', () => {
     expect(pool!.engines.map(({ id }) => id)).toEqual(['e-10.0.0.3', 'own', 'e-10.0.0.2'])
   })
 
+  it('are each one engine, by name and by place: who would be a second of either is left out, and told of', () => {
+    const left: string[] = []
+    const config = read([poolOf([{ ...pattern, id: 'a', url: 'http://one' }, { ...pattern, id: 'a-fd00', url: 'http://two' }, { id: 'a-fd00--9', url: 'http://own' }, { id: 'there', url: 'http://[fd00::8]' }]), { ...poolOf([{ ...pattern, id: 'b', url: 'http://three' }]), model: 'n' }])
+    const addresses: Readonly<Record<string, readonly string[]>> = { one: ['fd00:1::2', 'fd00::8', 'fd00::9'], two: ['1::2', '1::3'], three: ['1::3', '1::4', '1::4'] }
+    const pools = withFound(config, (name) => addresses[name]!, (engine) => left.push(engine)).clusters[0]!.pools
+    expect(pools.map(({ engines }) => engines.map(({ id, url }) => [id, url]))).toEqual([
+      [['a-fd00-1--2', 'http://[fd00:1::2]'], ['a-fd00-1--3', 'http://[1::3]'], ['a-fd00--9', 'http://own'], ['there', 'http://[fd00::8]']],
+      [['b-1--4', 'http://[1::4]']],
+    ])
+    expect(left).toEqual(['c, a-fd00--9 at http://[fd00::9]', 'c, a-fd00-1--2 at http://[1::2]', 'c, b-1--3 at http://[1::3]'])
+  })
+
   it('are data-parallel ranks too, told apart by their headers', () => {
     const rank = (at: number) => ({ ...pattern, id: `r${at}`, headers: { 'X-data-parallel-rank': String(at) } })
     const [pool] = found([poolOf([rank(0), rank(1)])], { 'vllm.default.svc': ['10.0.0.1'] })

@@ -139,6 +139,16 @@ describe('the names of engines', () => {
     expect(engineIds(await found.resolve(listening('0.0.0.0', 81)))).toHaveLength(4)
   })
 
+  it('lead to none that another leads to, which is said once', async () => {
+    const warn = vi.fn()
+    const found = new Discovery({ lookup: says('10.0.0.1'), log: { ...quiet, warn } })
+    for (let at = 0; at < 2; at += 1) expect(engineIds(await found.resolve(configOf('a', 'b')))).toEqual(['a-10.0.0.1', 'fixed'])
+    expect(warn.mock.calls).toEqual([['engines_left_out', expect.objectContaining({ engines: ['c, b-10.0.0.1 at http://10.0.0.1'] })]])
+    await found.resolve(configOf('b'))
+    await found.resolve(configOf('a', 'b'))
+    expect(warn).toHaveBeenCalledTimes(2)
+  })
+
   it('are looked up more often as soon as the configuration says so', async () => {
     const seldom = { ...configOf('a'), clusters: configOf('a').clusters.map((cluster) => ({ ...cluster, pools: cluster.pools.map((pool) => ({ ...pool, discoverIntervalMs: 3_600_000 })) })) }
     discovery.settle(seldom)

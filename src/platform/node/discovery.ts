@@ -48,6 +48,7 @@ export class Discovery {
   readonly #names = new Map<string, Name>()
   #looking = false
   #own = ''
+  #left = ''
   /** Grows with every change of anybody's addresses; what it was when they were last asked for, and last taken. */
   #changes = 0
   #resolved = 0
@@ -67,7 +68,11 @@ export class Discovery {
       if (this.#names.get(name)?.addresses.size === 0) this.#parts.log.warn('no_engines_found', { name, next: 'It is looked up again; requests for its engines are refused with 503 until it has an address.' })
     }
     this.#resolved = this.#changes
-    return this.#withoutSelf(written, withFound(written, (name) => [...(this.#names.get(name)?.addresses.keys() ?? [])].sort()))
+    const left: string[] = []
+    const config = withFound(written, (name) => [...(this.#names.get(name)?.addresses.keys() ?? [])].sort(), (engine) => left.push(engine))
+    if (String(left) !== this.#left && left.length > 0) this.#parts.log.warn('engines_left_out', { engines: left, next: 'They get no requests, having the id or the address of another engine of their cluster: give each pattern an id and a name of its own.' })
+    this.#left = String(left)
+    return this.#withoutSelf(written, config)
   }
 
   /** A name that leads here, too, would send requests round and round. */
