@@ -3,8 +3,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { Replicas } from '../../src/platform/node/replicas/replicas.ts'
+import { received, receivedCall, sent, sentCall } from '../../src/platform/node/replicas/words.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import { startThreads } from '../../src/platform/node/threads/start.ts'
+import { admission } from '../contracts/cluster-fixtures.ts'
 import { ownPorts } from '../own-ports.ts'
 import { slowEngine, type SlowEngine } from './slow-engine.ts'
 
@@ -34,7 +36,7 @@ class Replica {
     const config = parseConfig(
       {
         listen: '127.0.0.1:0',
-        clusters: [{ id: 'one', pools: [{ model: 'm', policy: 'least_loaded', lease_ms: 20_000, ...pool, engines: engines.map(({ url }, at) => ({ id: 'abc'[at], url })) }] }],
+        clusters: [{ id: 'one', pools: [{ model: 'm', policy: 'least_loaded', lease_ms: 20_000, ...pool, engines: engines.map(({ url }, at) => ({ id: 'abc'[at], url, lmcache_instance: `i${at}` })) }] }],
         replicas: { listen: `127.0.0.1:${port}`, peers, secret },
       },
       {},
@@ -81,6 +83,21 @@ interface Changes {
 async function until(truth: () => Promise<boolean> | boolean): Promise<void> {
   while (!(await truth())) await new Promise((resolve) => setTimeout(resolve, 10))
 }
+
+describe('words', () => {
+  it('carry what LMCache servers say unharmed', () => {
+    const batch = { instance: 'i', incarnation: 1, seq: 2, kind: 'store', level: 'l1', backend: 'b', shared: false, worldSize: 1, keys: Uint32Array.of(1, 2 ** 32 - 1, 3, 4), ranks: Uint8Array.of(0, 255) } as const
+    const call = { kind: 'events', batches: [batch] } as const
+    expect(receivedCall(JSON.parse(JSON.stringify(sentCall(call))) as never)).toEqual(call)
+  })
+
+  it('say neither who asked nor what was said', () => {
+    const asked = admission({ tenant: 'team-a', session: 'session-1', avoid: ['a'], blocks: Uint32Array.of(5, 6).subarray(0, 2) })
+    const text = JSON.stringify(sent(asked))
+    expect(text).not.toMatch(/team-a|session-1/)
+    expect(received(JSON.parse(text) as ReturnType<typeof sent>)).toEqual({ ...asked, tenant: '', session: null, avoid: [] })
+  })
+})
 
 describe('two replicas', () => {
   let engines: SlowEngine[]
@@ -172,6 +189,37 @@ describe('two replicas', () => {
     await one.stop()
     await until(async () => (await other.pool()).bookings === 0)
     expect(other.lines.some(({ event, msg }) => (event ?? msg) === 'replica_left')).toBe(true)
+  })
+
+  it('explain each other\'s choices, and know each other\'s stored responses', async () => {
+    const answer = await one.chat()
+    const explained = await fetch(`${other.gateway.url}/v1/firstlight/decisions/${answer.headers.get('x-request-id')}`)
+    expect(explained.status).toBe(200)
+    expect(await explained.json()).toMatchObject({ placement: { engine: answer.headers.get('x-firstlight-engine') } })
+    expect((await fetch(`${other.gateway.url}/v1/firstlight/decisions/nobodys`)).status).toBe(404)
+    expect((await fetch(`http://127.0.0.1:${ports}/replica/decision?cluster=one&pool=m&id=x`)).status).toBe(401)
+    expect((await fetch(`http://127.0.0.1:${ports}//`)).status).toBe(404)
+    const holding = { tenant: 't', cluster: 'one', pool: 'm', engine: 'a', model: 'm' }
+    one.replicas.holdings.keep('resp_1', holding)
+    await until(() => other.replicas.holdings.find('resp_1', 't') !== null)
+    expect(other.replicas.holdings.find('resp_1', 'somebody')).toBeNull()
+    const third = await start(2, { peers: [...peers, `127.0.0.1:${ports + 2}`] })
+    await until(() => third.replicas.holdings.find('resp_1', 't') !== null)
+    other.replicas.holdings.forget('resp_1')
+    await until(() => one.replicas.holdings.find('resp_1', 't') === null)
+  })
+
+  it('pass on what LMCache servers report to the registry of either', async () => {
+    for (const replica of [one, other]) await replica.stop()
+    open.splice(0)
+    const pool = { lmcache: { registry: true, chunk_tokens: 256 } }
+    one = await start(0, { pool })
+    other = await start(1, { pool })
+    await Promise.all([joined(one), joined(other)])
+    const instance = { instance_id: 'i0', ip: '127.0.0.1', http_port: 1234, metadata: {}, p2p_advertise_url: '', mq_port: 1 }
+    const registered = await fetch(`${one.gateway.url}/lmcache/one/instances`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(instance) })
+    expect(registered.status).toBe(200)
+    await until(async () => JSON.stringify(await (await fetch(`${other.gateway.url}/lmcache/one/instances`)).json()).includes('"i0"'))
   })
 
   it('keep books with threads as with one', async () => {

@@ -2,7 +2,7 @@ import { endedAs, type EngineSignal, type Result } from '../../../core/cluster/c
 import { readOutcome, readResume } from '../../../core/cluster/payload.ts'
 import { bookingKey } from '../../../core/cluster/bookings.ts'
 import type { Cluster, Holdings, Lease } from '../../../ports.ts'
-import { type PoolName, received, type Word } from './words.ts'
+import { type PoolName, received, receivedCall, type Word } from './words.ts'
 
 const NO_BLOCKS = new Uint32Array(0)
 
@@ -61,6 +61,8 @@ export class Adopted {
       case 'signal':
         this.#to.heard(word[1], word[2])
         return void this.#to.books(...word[1])?.cluster.observe([word[2]]).catch(ignored)
+      case 'registry':
+        return void this.#to.books(...word[1])?.cluster.registry?.(receivedCall(word[2])).catch(ignored)
       case 'held':
         return this.#to.held.keep(word[1], word[2])
       case 'forgotten':

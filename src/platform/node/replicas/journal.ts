@@ -3,7 +3,7 @@ import { bookingKey } from '../../../core/cluster/bookings.ts'
 import type { EarlyPart } from '../../../core/cluster/books.ts'
 import { type Admission, endedAs, type EngineSignal, type Placement } from '../../../core/cluster/contract.ts'
 import type { Notice } from '../../../core/cluster/notice.ts'
-import { type PoolName, sent, type Word, WIRE_VERSION } from './words.ts'
+import { type PoolName, sent, sentCall, type Told, type Word, WIRE_VERSION } from './words.ts'
 
 /** How far outputs have come may be this old. */
 const PROGRESS_MS = 100
@@ -132,6 +132,11 @@ export class Journal {
     const name = JSON.stringify([pool, signal.engine])
     if (signal.draining) this.#drained.set(name, ['signal', pool, signal])
     else this.#drained.delete(name)
+  }
+
+  /** By an LMCache server, whose next call may come to any replica. */
+  reported(pool: PoolName, call: Told): void {
+    this.#say(() => ['registry', pool, sentCall(call)])
   }
 
   kept(id: string, holding: Holding): void {

@@ -3,10 +3,13 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { addressText } from '../../../config/values.ts'
+import type { Decision } from '../../../core/cluster/contract.ts'
 import type { Log } from '../../../ports.ts'
 import type { Journal } from './journal.ts'
+import type { PoolName } from './words.ts'
 
 export const LOG_PATH = '/replica/log'
+export const DECISION_PATH = '/replica/decision'
 
 /** What one reader has not taken yet; beyond it, he is to begin anew. */
 const MOST_WAITING_BYTES = 64 * 2 ** 20
@@ -29,16 +32,28 @@ export interface LogServerOptions {
   readonly port: number
   /** null: anybody who can reach it. */
   readonly secret: string | null
+  /** A choice of this replica's. */
+  readonly explain: (pool: PoolName, id: string) => Promise<Decision | null>
   readonly log: Log
 }
 
 /** Rejects with the system's error when the port cannot be had. */
-export async function serveLog(journal: Journal, { host, port, secret, log }: LogServerOptions): Promise<LogServer> {
+export async function serveLog(journal: Journal, { host, port, secret, explain, log }: LogServerOptions): Promise<LogServer> {
   const readers = new Set<ServerResponse>()
   const server = createServer({ headersTimeout: HEAD_MS, requestTimeout: HEAD_MS, maxHeaderSize: 8_192, connectionsCheckingInterval: HEAD_MS }, (request, response) => {
-    const refusal = refusalOf(request, secret) ?? (readers.size >= MOST_READERS ? 503 : null)
+    // Not every target is a URL.
+    const [path = '', query] = request.url!.split('?')
+    const refusal = refusalOf(request, path, secret) ?? (path === LOG_PATH && readers.size >= MOST_READERS ? 503 : null)
     if (refusal !== null) {
       response.writeHead(refusal, { connection: 'close' }).end()
+      return
+    }
+    if (path === DECISION_PATH) {
+      const asked = new URLSearchParams(query)
+      const [cluster = '', pool = '', id = ''] = ['cluster', 'pool', 'id'].map((name) => asked.get(name) ?? '')
+      void explain([cluster, pool], id)
+        .catch(() => null)
+        .then((decision) => response.writeHead(200, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(decision)))
       return
     }
     readers.add(response)
@@ -74,8 +89,8 @@ export async function serveLog(journal: Journal, { host, port, secret, log }: Lo
   }
 }
 
-function refusalOf({ url, method, headers }: IncomingMessage, secret: string | null): number | null {
-  if (url !== LOG_PATH) return 404
+function refusalOf({ method, headers }: IncomingMessage, path: string, secret: string | null): number | null {
+  if (path !== LOG_PATH && path !== DECISION_PATH) return 404
   if (method !== 'GET') return 405
   return secret === null || isSame(headers.authorization ?? '', `Bearer ${secret}`) ? null : 401
 }

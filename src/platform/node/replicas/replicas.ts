@@ -4,19 +4,21 @@ import type { HeldResponses } from '../../../api/held.ts'
 import { VERSION } from '../../../api/version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
 import { type Address, addressText } from '../../../config/values.ts'
-import type { PoolConfig } from '../../../core/cluster/contract.ts'
+import type { Decision, PoolConfig } from '../../../core/cluster/contract.ts'
 import type { ReplicaDigest } from '../../../core/cluster/replica-digest.ts'
 import type { Cluster, Holdings, Log } from '../../../ports.ts'
 import type { Lookup } from '../discovery.ts'
 import { within } from '../within.ts'
 import { Follower } from './follower.ts'
 import { Journal } from './journal.ts'
-import { type LogServer, serveLog } from './log-server.ts'
+import { DECISION_PATH, type LogServer, serveLog } from './log-server.ts'
 import { ReplicatedCluster, ReplicatedHoldings } from './replicated.ts'
 import type { PoolName } from './words.ts'
 
 const LOOK_MS = 5_000
 const PATIENCE_MS = 3_000
+/** Of an operator's question. */
+const ANSWER_MS = 1_000
 
 export interface ReplicasParts {
   readonly lookup: Lookup
@@ -68,7 +70,7 @@ export class Replicas {
   cluster(books: Cluster, name: PoolName): Cluster {
     const known = this.#clusters.get(books)
     if (known !== undefined) return known
-    const told = new ReplicatedCluster(books, name, { journal: this.#journal, replicas: () => this.digests, pool: () => this.#own!.pool(...name) })
+    const told = new ReplicatedCluster(books, name, { journal: this.#journal, replicas: () => this.digests, explainedElsewhere: (pool, id) => this.#explainedElsewhere(pool, id), pool: () => this.#own!.pool(...name) })
     this.#clusters.set(books, told)
     return told
   }
@@ -85,7 +87,7 @@ export class Replicas {
   /** Rejects with the system's error when the port cannot be had. */
   async open(): Promise<void> {
     const { log } = this.#parts
-    this.#server = await serveLog(this.#journal, { ...this.#config.listen, secret: this.#config.secret, log })
+    this.#server = await serveLog(this.#journal, { ...this.#config.listen, secret: this.#config.secret, explain: (name, id) => this.#explain(name, id), log })
     log.info('tells_replicas', { address: this.#server.address, replica: this.#journal.id })
     await this.#look()
     this.#looking = setInterval(() => void this.#look(), LOOK_MS).unref()
@@ -97,6 +99,23 @@ export class Replicas {
     clearInterval(this.#looking)
     for (const follower of this.#followers.values()) follower.close()
     await this.#server?.close()
+  }
+
+  async #explain(name: PoolName, id: string): Promise<Decision | null> {
+    return this.#own?.pool(...name) == null ? null : this.#own.cluster(...name).explain(id)
+  }
+
+  /** Never rejects: who does not answer in time has made none. */
+  async #explainedElsewhere([cluster, pool]: PoolName, id: string): Promise<Decision | null> {
+    const { secret } = this.#config
+    const query = new URLSearchParams({ cluster, pool, id })
+    const ask = async ({ address }: ReplicaDigest): Promise<Decision | null> => {
+      const answer = await fetch(`http://${address}${DECISION_PATH}?${query}`, { headers: secret === null ? {} : { authorization: `Bearer ${secret}` }, signal: AbortSignal.timeout(ANSWER_MS) })
+      return answer.ok ? ((await answer.json()) as Decision | null) : null
+    }
+    const following = this.digests.filter(({ state }) => state === 'following')
+    const answers = await Promise.all(following.map((one) => ask(one).catch(() => null)))
+    return answers.find((answer) => answer !== null) ?? null
   }
 
   /** Never rejects. */

@@ -1,6 +1,6 @@
 /** A pool's books that tell the other replicas what they book. */
 import type { EarlyPart } from '../../../core/cluster/books.ts'
-import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes, Usage } from '../../../core/cluster/contract.ts'
+import type { Admission, Decision, EngineSignal, Outcome, PoolConfig, Resume, StageTimes, Usage } from '../../../core/cluster/contract.ts'
 import type { ReplicaDigest } from '../../../core/cluster/replica-digest.ts'
 import type { KvFeed } from '../../../core/kv-events/feed.ts'
 import type { RegistryCall } from '../../../core/lmcache/registry-call.ts'
@@ -12,6 +12,8 @@ export interface Shared {
   readonly journal: Journal
   /** The others, as they are now. */
   readonly replicas: () => readonly ReplicaDigest[]
+  /** A choice that one of the others made. */
+  readonly explainedElsewhere: (pool: PoolName, id: string) => Promise<Decision | null>
   /** The pool as it is configured now. */
   readonly pool: () => Pick<PoolConfig, 'blockTokens' | 'leaseMs'> | null
 }
@@ -58,6 +60,7 @@ export class ReplicatedCluster implements Cluster {
   }
 
   registry(call: RegistryCall) {
+    if (call.kind !== 'list' && call.kind !== 'lookup') this.#shared.journal.reported(this.#name, call)
     return this.#books.registry!(call)
   }
 
@@ -69,8 +72,8 @@ export class ReplicatedCluster implements Cluster {
     return { ...(await this.#books.digest()), replicas: this.#shared.replicas() }
   }
 
-  explain(id: string) {
-    return this.#books.explain(id)
+  async explain(id: string) {
+    return (await this.#books.explain(id)) ?? this.#shared.explainedElsewhere(this.#name, id)
   }
 
   async glance(decisions: number) {
