@@ -32,6 +32,7 @@ export const failures = {
   no_engine: { status: 503, type: 'server_error', code: 'no_engine_available', retry: true },
   engines_full: { status: 429, type: 'rate_limit_error', code: 'engines_full', retry: true },
   role_empty: { status: 503, type: 'server_error', code: 'role_empty', retry: true },
+  loop: { status: 508, type: 'server_error', code: 'loop_detected', retry: false },
   draining: { status: 503, type: 'server_error', code: 'draining', retry: true },
   engine_unreachable: { status: 502, type: 'server_error', code: 'engine_unreachable', retry: true },
   engine_timeout: { status: 504, type: 'server_error', code: 'engine_timeout', retry: true },

@@ -2,6 +2,7 @@ import { HonoBase } from 'hono/hono-base'
 import type { Context } from 'hono'
 import type { RequestScope } from '../ports.ts'
 import { Failure } from '../failure.ts'
+import { hasPassed, loopFailure } from '../origin/via.ts'
 import { decision, dryRun, fleet, request, setDraining, watch } from './admin.ts'
 import { dashboardFile, dashboardPage, dashboardSlash } from './dashboard.ts'
 import { corsHeaders, preflight } from './cors.ts'
@@ -46,10 +47,10 @@ type Served = Pick<Route, 'shape' | 'pages'>
 const serving =
   (door: Door, { shape, pages }: Served, handle: (incoming: Incoming) => Response | Promise<Response>): Serve =>
   (asked, scope) => {
-    const { cors } = door.config
+    const { cors, via } = door.config
     const incoming = new Incoming(asked, scope, door.ports, shape)
     if (cors !== null && pages) incoming.cors = corsHeaders(cors, asked.headers)
-    return guarded(incoming, door.ports, handle, door.telemetry.refused)
+    return guarded(incoming, door.ports, hasPassed(asked.headers.get('via'), via) ? refuseLoop : handle, door.telemetry.refused)
   }
 
 /** What goes to engines, by path, all of it POST. A platform that finds the path by itself may call these without the app. */
@@ -115,6 +116,10 @@ export function createApp(door: Door, posts: ReadonlyMap<string, Serve>): HonoBa
   const unknown = serving(door, { shape: 'openai', pages: true }, (incoming) => preflight(incoming, door.config.cors, 'GET, POST') ?? unknownRoute(incoming))
   app.notFound((c) => unknown(c.req.raw, c.env))
   return app
+}
+
+const refuseLoop = (): never => {
+  throw loopFailure()
 }
 
 const allowed = (methods: readonly Method[]): string => methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')

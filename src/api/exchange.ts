@@ -104,7 +104,7 @@ export class DoorExchange implements Exchange {
     this.stages = { edge, tokens: incoming.elapsedMs() - edge }
     this.#watch = new Watch(door, understood)
     const { trace } = this.#watch
-    const headers = headersForEngine(request.headers, requestId)
+    const headers = headersForEngine(request.headers, requestId, config.via)
     this.headers = trace === null ? headers : withTrace(headers, trace)
   }
 

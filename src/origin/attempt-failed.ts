@@ -92,7 +92,7 @@ export async function rejected(answer: OriginAnswer, engine: EngineTarget): Prom
   }
   if (status !== 503) {
     answer.discard()
-    return { engine, failure: 'status_5xx', status }
+    return { engine, failure: status === 508 ? 'loop' : 'status_5xx', status }
   }
   const body = utf8.decode(await answer.read(BUSY_BODY_BYTES))
   return { engine, failure: body.includes(BUSY_WORDS) ? 'busy' : 'status_5xx', status }

@@ -7,7 +7,9 @@ import { failedInside, type AttemptFailed, type Deal } from './attempt-failed.ts
 import { blamed } from './disagg/blame.ts'
 import { handOver } from './disagg/hand-over.ts'
 import { wholeLeg } from './disagg/last-leg.ts'
+import { headerOf } from './headers.ts'
 import { Streaming } from './streaming.ts'
+import { passedOthers } from './via.ts'
 
 /**
  * Resolves with the answer to pass on, or with why another engine should try. Throws only when nobody should. The booking
@@ -49,8 +51,9 @@ export async function attempt(deal: Deal): Promise<Response | AttemptFailed> {
 }
 
 function giveUp(deal: Deal, failed: AttemptFailed): AttemptFailed {
-  tellAnswered(deal, failed)
-  release(deal, 'engine_failed', failed)
+  const isExcused = failed.failure === 'loop' && metAgain(deal, failed)
+  if (failed.failure !== 'loop') tellAnswered(deal, failed)
+  release(deal, isExcused ? 'abandoned' : 'engine_failed', isExcused ? null : failed)
   return failed
 }
 
@@ -59,6 +62,15 @@ function tellAnswered({ exchange, ports, placed }: Deal, { engine, failure, stat
   if (status === null) return
   const next = status === 401 ? { next: "It does not take the gateway's key: give the engine its `key`." } : {}
   ports.log[failure === 'busy' ? 'debug' : 'warn']('attempt_failed', { id: exchange.id, cluster: placed.route.cluster.id, engine: engine.id, failure, status, ...next })
+}
+
+/**
+ * Says whose address it is. true: the request had passed other gateways before this one, or a client says so. What it met may be
+ * one of those, and the engine well for all who come here first: no circuit counts it. Who has passed none would not be served either.
+ */
+function metAgain({ exchange, ports, placed }: Deal, { engine: { id, url } }: AttemptFailed): boolean {
+  ports.log.warn('loop_found', { id: exchange.id, cluster: placed.route.cluster.id, engine: id, url, next: 'It leads back to a gateway that the request has passed. Configure the address of the engine itself.' })
+  return passedOthers(headerOf(exchange.headers, 'via'))
 }
 
 function release({ exchange, placed, stages }: Deal, result: Result, failed: AttemptFailed | null): void {

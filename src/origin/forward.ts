@@ -1,6 +1,6 @@
 /** Walks a request through engines until one answers: before the first byte a failure costs an attempt, after it the stream. */
 import { bookingKey } from '../core/cluster/bookings.ts'
-import type { AttemptFailure } from '../core/cluster/contract.ts'
+import type { AttemptFailure, Refusal } from '../core/cluster/contract.ts'
 import { Failure } from '../failure.ts'
 import type { EngineTarget, Ports } from '../ports.ts'
 import type { AttemptFailed } from './attempt-failed.ts'
@@ -8,6 +8,7 @@ import { attempt } from './attempt.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import { failureOf, place, type Digests } from './place.ts'
 import { Stages } from './stages.ts'
+import { loopFailure } from './via.ts'
 
 /** A backstop: the object's retry budget and the engines left end the walk long before. */
 const MAX_ATTEMPTS = 16
@@ -67,7 +68,7 @@ async function walk(exchange: Exchange, way: Walk): Promise<Response> {
     const placed = await place(exchange, ports, digests, { attempt: failed.length, avoid, stages })
     if ('refused' in placed) {
       way.isCutShort = placed.refused.reason === 'retry_budget'
-      if (orphaned === null) throw failed.length === 0 ? failureOf(placed.refused) : failureOfAttempts(failed)
+      if (orphaned === null) throw failureOfAll(exchange, failed, placed.refused)
       // Nobody else decodes: it is asked once more, after another prefill or alone.
       const { cluster, decode, prefill } = orphaned
       avoid.set(cluster, [...avoid.get(cluster)!.filter((id) => id !== decode), prefill])
@@ -85,7 +86,15 @@ async function walk(exchange: Exchange, way: Walk): Promise<Response> {
     if (!isLastWord && prefill !== null && engine !== prefill && outcome.failure === 'status_5xx') orphaned = { cluster, decode: engine, prefill }
     avoid.set(cluster, [...(avoid.get(cluster) ?? []), engine])
   }
-  throw failureOfAttempts(failed)
+  throw failureOfAll(exchange, failed, null)
+}
+
+/** Engines that lead back are as if they were not there, as long as there are others. `refusal`: why nobody else was asked. */
+function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], refusal: Refusal | null): Failure {
+  const others = failed.filter(({ failure }) => failure !== 'loop')
+  if (others.length > 0) return failureOfAttempts(others)
+  const isLast = failed.length === routes.reduce((sum, { targets }) => sum + targets.size, 0)
+  return refusal === null || (isLast && failed.length > 0) ? loopFailure() : failureOf(refusal)
 }
 
 /**

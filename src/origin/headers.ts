@@ -1,5 +1,6 @@
 /** The rules for headers at a proxy (RFC 9110, section 7.6). Everywhere headers are flat lists of name, value with lower-case names. */
 import type { EngineTarget } from '../ports.ts'
+import { withVia } from './via.ts'
 
 /** Speak of one connection only: never passed on, in either direction. */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
@@ -26,6 +27,7 @@ const NOT_FOR_ENGINES: ReadonlySet<string> = new Set([
   'api-key',
   'accept-encoding',
   'x-request-id',
+  'via',
   // A browser's origin would make an engine add its own CORS headers to ours.
   'origin',
   'referer',
@@ -33,7 +35,6 @@ const NOT_FOR_ENGINES: ReadonlySet<string> = new Set([
   'x-data-parallel-rank',
   // Anyone can write these. Engines have no use for the client's address.
   'forwarded',
-  'via',
   'x-real-ip',
   'true-client-ip',
 ])
@@ -87,15 +88,15 @@ function goesToEngines(name: string): boolean {
 
 /**
  * The client's headers as an engine may see them: no hop-by-hop header, no credential, no claim about addresses,
- * no compression (a compressed stream cannot be watched); the request id added.
+ * no compression (a compressed stream cannot be watched); the request id added, and `own` behind those the request has passed.
  */
-export function headersForEngine(incoming: HeaderSource, requestId: string): string[] {
+export function headersForEngine(incoming: HeaderSource, requestId: string, own: string): string[] {
   const named = namedByConnection(incoming.get('connection'))
   const out: string[] = []
   incoming.forEach((value, name) => {
     if (goesToEngines(name) && !named?.has(name)) out.push(name, value)
   })
-  out.push('accept-encoding', 'identity', 'x-request-id', requestId)
+  out.push('accept-encoding', 'identity', 'x-request-id', requestId, 'via', withVia(incoming.get('via'), own))
   return out
 }
 

@@ -50,7 +50,8 @@ export function disaggContract(name: string, runtime: SplitRuntime): void {
         expect(bench.engine('d0').kv!.decodeLegs).toBe(before + 1)
         for (const id of onePair) {
           expect(Object.values(bench.engine(id).kv!.violations)).toEqual([0, 0, 0, 0, 0, 0, 0])
-          expect(bench.engine(id).log.recent.at(-1)!.headers['x-request-id']).toBe(`both-${at}`)
+          const { headers } = bench.engine(id).log.recent.at(-1)!
+          expect([headers['x-request-id'], headers['via']]).toEqual([`both-${at}`, expect.stringMatching(/^1\.1 firstlight-[0-9a-f]{8}$/)])
         }
         expect((await bench.decision(split)).split).toEqual({ taken: true, why: 'always' })
         await bench.quiet()
@@ -437,6 +438,7 @@ function plans(name: string, runtime: SplitRuntime): void {
       const { body, headers } = bench.engine('e0').log.recent.find((seen) => seen.body.includes('"images"'))!
       expect(JSON.parse(body)).toEqual({ model: 'images', messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: expect.stringMatching(/^data:image/) } }] }], max_tokens: 1, stream: false })
       expect(headers['x-request-id']).toMatch(/^parent:\d:[0-9a-f]{6}$/)
+      expect(headers['via']).toMatch(/^1\.1 firstlight-[0-9a-f]{8}$/)
       expect((await ask()).headers.get('server-timing')).not.toMatch(/encode/)
       await ask([{ type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }])
       expect(counts()[0]! + counts()[1]!).toBe(4)

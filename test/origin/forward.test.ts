@@ -55,7 +55,7 @@ describe('a request that engines take turns to fail', () => {
       expect(world.books.map(({ outcomes }) => outcomes.map((outcome) => outcome.failure))).toEqual([[failure], [failure]])
       // Busy is no news: a full fleet says it to each request.
       const told = world.told.filter((fields) => (fields as { engine?: string }).engine !== undefined)
-      const status = 'status' in meeting ? { status: meeting.status } : { error: expect.any(OriginError) as unknown }
+      const status = meeting !== 'hangs' && 'status' in meeting ? { status: meeting.status } : { error: expect.any(OriginError) as unknown }
       expect(told).toMatchObject(failure === 'busy' ? [] : ['c-a', 'c-b'].map((engine) => ({ id: 'id-1', cluster: 'c', engine, failure, ...status })))
       expect(world.logged.filter((event) => event === 'attempt_failed')).toHaveLength(told.length)
     })
@@ -88,6 +88,66 @@ describe('a request that engines take turns to fail', () => {
     expect(world.books.map(({ outcomes }) => outcomes)).toMatchObject([[{ result: 'engine_failed', failure: 'reset', outputEvents: 4 }]])
     const event = (path: string) => new TextDecoder().decode(world.replies[0]!.cutEvent('reset')).includes(path)
     expect(event('engine_stream_cut')).toBe(true)
+  })
+})
+
+describe('a request that comes round', () => {
+  const round: Meeting = { status: 508, body: '{"error":{"code":"loop_detected"}}' }
+  const ended = (world: World) => world.books.map(({ engine, outcomes }) => [engine, ...outcomes.map(({ result, failure }) => `${result} ${failure}`)])
+  const came = { headers: ['via', '1.1 firstlight-00000001, 1.1 firstlight-00000002'] }
+
+  it('goes to another engine, and that the first one leads back is told to the log, which names its address, and to its circuit', async () => {
+    const world = new World({ 'c-a': [round], 'c-b': [] })
+    const response = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])], { headers: ['via', '1.1 google, 1.1 firstlight-00000001'] }), world.ports, world.digests)
+    expect(response.headers.get('x-firstlight-engine')).toBe('c-b')
+    await world.settled()
+    expect(ended(world)).toEqual([['c-a', 'engine_failed loop'], ['c-b', 'complete null']])
+    expect(world.logged).toEqual(['loop_found'])
+    expect(world.told).toMatchObject([{ id: 'id-1', cluster: 'c', engine: 'c-a', url: 'http://c-a' }])
+  })
+
+  it('says nothing against an engine where it had passed another gateway before, or its client says so', async () => {
+    const world = new World({ 'c-a': [round], 'c-b': [] })
+    const response = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])], came), world.ports, world.digests)
+    expect(response.headers.get('x-firstlight-engine')).toBe('c-b')
+    await world.settled()
+    expect(ended(world)).toEqual([['c-a', 'abandoned null'], ['c-b', 'complete null']])
+    expect(world.signals).toEqual([])
+  })
+
+  it('ends as a loop where every engine leads back: no retry would help', async () => {
+    for (const changes of [{}, came]) {
+      const world = new World({ 'c1-a': [round], 'c1-b': [round], 'c2-a': [round] })
+      const thrown = await failureOf(forward(world.exchange([world.route('c1', ['c1-a', 'c1-b']), world.route('c2', ['c2-a'])], changes), world.ports, world.digests))
+      expect([thrown.reason, thrown.shape.status, thrown.shape.retry]).toEqual(['loop', 508, false])
+      expect(thrown.message).not.toMatch(/c1|http/)
+      await world.settled()
+      expect(world.open).toBe(0)
+      // What leads back is no request's fault, however many agree.
+      expect(world.signals).toEqual([])
+      expect(world.logged).toEqual(['loop_found', 'loop_found', 'loop_found'])
+    }
+  })
+
+  it('ends as if that engine were not there where others are full, away or broken', async () => {
+    const full = new World({ 'c1-a': [round] })
+    full.refusals.set('c2', 'engines_full')
+    expect((await failureOf(forward(full.exchange([full.route('c1', ['c1-a']), full.route('c2', ['c2-a'])], came), full.ports, full.digests))).reason).toBe('engines_full')
+    const away = new World({ 'c-a': [round] })
+    expect((await failureOf(forward(away.exchange([away.route('c', ['c-a', 'c-b'])]), away.ports, away.digests))).reason).toBe('no_engine')
+    for (const [other, reason] of [[dead, 'no_engine'], [{ status: 500 }, 'engine_unreachable'], [{ fails: 'first_byte_timeout' }, 'engine_timeout']] as const) {
+      for (const order of [[round, other], [other, round]]) {
+        const world = new World({ 'c-a': [order[0]!], 'c-b': [order[1]!] })
+        expect((await failureOf(forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests))).reason).toBe(reason)
+      }
+    }
+  })
+
+  it('ends after so many attempts, however many engines lead back', async () => {
+    const ids = Array.from({ length: 40 }, (_, at) => `c-${at}`)
+    const world = new World(Object.fromEntries(ids.map((id) => [id, [round]])))
+    expect((await failureOf(forward(world.exchange([world.route('c', ids)]), world.ports, world.digests))).reason).toBe('loop')
+    expect(world.sent).toHaveLength(16)
   })
 })
 

@@ -21,18 +21,19 @@ describe('headers for an engine', () => {
         'Proxy-Authorization': 'x',
       }),
       'r1',
+      '1.1 us',
     )
-    expect(flat).toEqual(['accept-encoding', 'identity', 'x-request-id', 'r1'])
+    expect(flat).toEqual(['accept-encoding', 'identity', 'x-request-id', 'r1', 'via', '1.1 us'])
   })
 
   it('leave out what anyone can write about addresses, engines and us', () => {
-    const forged = { 'X-Forwarded-For': '1.2.3.4', Forwarded: 'for=x', Via: 'x', 'CF-Connecting-IP': 'x', 'X-Firstlight-Options': '{}', 'X-Data-Parallel-Rank': '3', Origin: 'https://evil', 'Sec-Fetch-Mode': 'cors' }
-    expect(names(headersForEngine(new Headers(forged), 'r'))).toEqual(['accept-encoding', 'x-request-id'])
+    const forged = { 'X-Forwarded-For': '1.2.3.4', Forwarded: 'for=x', 'CF-Connecting-IP': 'x', 'X-Firstlight-Options': '{}', 'X-Data-Parallel-Rank': '3', Origin: 'https://evil', 'Sec-Fetch-Mode': 'cors' }
+    expect(names(headersForEngine(new Headers(forged), 'r', '1.1 us'))).toEqual(['accept-encoding', 'x-request-id', 'via'])
   })
 
   it('pass what belongs to the request, and our id instead of the client’s', () => {
-    const flat = headersForEngine(new Headers({ 'Content-Type': 'application/json', traceparent: '00-a-b-01', tracestate: 'x=y', 'x-session-id': 's', 'X-Request-Id': 'theirs', 'Accept-Encoding': 'gzip' }), 'ours')
-    expect(flat).toEqual(['content-type', 'application/json', 'traceparent', '00-a-b-01', 'tracestate', 'x=y', 'x-session-id', 's', 'accept-encoding', 'identity', 'x-request-id', 'ours'])
+    const flat = headersForEngine(new Headers({ 'Content-Type': 'application/json', traceparent: '00-a-b-01', tracestate: 'x=y', 'x-session-id': 's', 'X-Request-Id': 'theirs', 'Accept-Encoding': 'gzip', 'CDN-Loop': 'a.example; loops=1' }), 'ours', '1.1 us')
+    expect(flat).toEqual(['cdn-loop', 'a.example; loops=1', 'content-type', 'application/json', 'traceparent', '00-a-b-01', 'tracestate', 'x=y', 'x-session-id', 's', 'accept-encoding', 'identity', 'x-request-id', 'ours', 'via', '1.1 us'])
   })
 
   it('are overruled by what an operator set for the engine', () => {

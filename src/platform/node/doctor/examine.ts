@@ -46,7 +46,7 @@ export async function examinePlaces(places: readonly Place[], options: ExamineOp
 export async function examineConfig(config: Config, options: ExamineOptions): Promise<Subject[]> {
   const prefix = (cluster: ClusterConfig): string => (config.clusters.length > 1 ? `${cluster.id}/` : '')
   const wanted = config.clusters.flatMap((cluster) => cluster.pools.flatMap((pool) => pool.engines.map((engine) => ({ name: prefix(cluster) + engine.id, expected: { pool, engine } }))))
-  const examined = await inTurn(wanted, options, ({ name, expected }) => examineConfigured(name, expected, options))
+  const examined = await inTurn(wanted, options, ({ name, expected }) => examineConfigured(name, expected, { ...options, via: config.via }))
   const byPool = Map.groupBy(examined.map((one, at) => ({ ...one, ...wanted[at]! })), ({ expected }) => expected.pool)
   const subjects: Subject[] = []
   for (const cluster of config.clusters) {
@@ -61,7 +61,7 @@ export async function examineConfig(config: Config, options: ExamineOptions): Pr
   return subjects
 }
 
-async function examineConfigured(name: string, expected: Expected, options: ExamineOptions): Promise<Examined> {
+async function examineConfigured(name: string, expected: Expected, { via, ...options }: ExamineOptions & Pick<Config, 'via'>): Promise<Examined> {
   const { pool, engine } = expected
   if (engine.binding !== null) {
     const found = new Findings()
@@ -71,7 +71,8 @@ async function examineConfigured(name: string, expected: Expected, options: Exam
   const { url, headers } = toTargets({ ...pool, engines: [engine] }).get(engine.id)!
   const pairs = Array.from({ length: headers.length / 2 }, (_, at) => [headers[2 * at]!, headers[2 * at + 1]!])
   const generate = options.generate && engine.role !== 'encode'
-  return examineEngine(name, { url, headers: Object.fromEntries(pairs) as Record<string, string> }, expected, { ...options, generate, model: pool.model })
+  // As the gateway's requests say it: where they would come round, so does this.
+  return examineEngine(name, { url, headers: { via, ...(Object.fromEntries(pairs) as Record<string, string>) } }, expected, { ...options, generate, model: pool.model })
 }
 
 /** The coordinator or controller of a pool. A registry is the gateway itself. */

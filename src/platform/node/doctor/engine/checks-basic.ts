@@ -15,9 +15,14 @@ export interface Expected {
 /** Beyond this its clock is not merely a little off. */
 const SKEWED_MS = 2_000
 
+/** What a gateway says to a request that has passed it (`via`). */
+export const CAME_ROUND = 508
+
 export function checkHealth({ health, switches, metrics }: EngineFacts, found: Findings): void {
   const took = `${health.tookMs.toFixed(0)} ms`
-  if (health.status >= 500) {
+  if (health.status === CAME_ROUND) {
+    found.problem('health', 'its address leads back to the gateway of this configuration', { costs: 'Requests that are sent here come round and are refused (508); those that no other engine can take get no answer.', next: 'Configure the address of the engine itself.' })
+  } else if (health.status >= 500) {
     found.problem('health', `/health says ${health.status}`, { costs: 'The gateway sends it nothing.', next: 'See its log: vLLM answers so when its core has died or is still starting.' })
   } else if (health.status >= 300 && health.status < 400) {
     found.problem('health', `it redirects to ${health.headers.location ?? 'somewhere'}`, { costs: 'Redirects are not followed: they would move prompts to an address nobody configured.', next: 'Configure the address it redirects to.' })

@@ -1,0 +1,216 @@
+/**
+ * Requests that come round, wherever the gateway runs: what `via` says to engines, which requests are refused for it, and what
+ * becomes of an engine whose address is that of a balancer before this very gateway.
+ */
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { RunningSubject } from './clients.ts'
+
+const ADMIN = 'admin-key-1'
+const CHAT = '/v1/chat/completions'
+const OWN = /^1\.1 firstlight-[0-9a-f]{8}$/
+const SOMEBODY = '1.1 firstlight-00000000'
+const PAIR = { kv_transfer_params: { remote_engine_id: 'p', remote_block_ids: [1], remote_host: '127.0.0.1', remote_port: 1 } }
+
+export interface ViaWay {
+  readonly start: (document: Record<string, unknown>) => Promise<RunningSubject>
+  /** Sent as `host`; absent: the gateway's own. */
+  readonly host?: string
+  /** Of the pools. */
+  readonly observeShare: number
+}
+
+interface Told {
+  readonly status: number
+  readonly headers: http.IncomingHttpHeaders
+  readonly body: string
+}
+
+interface Asked {
+  readonly path?: string
+  readonly method?: string
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>
+  readonly more?: object
+}
+
+interface Site {
+  readonly url: string
+  readonly server: http.Server
+}
+
+function listen(handle: (request: http.IncomingMessage, response: http.ServerResponse) => Promise<void>): Promise<Site> {
+  const server = http.createServer((request, response) => void handle(request, response).catch(() => response.destroy()))
+  return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server })))
+}
+
+export function viaContract(name: string, { start, host, observeShare }: ViaWay): void {
+  /** Heads of POSTs, and of what is asked of kept responses, as the engine got them. */
+  const heads: http.IncomingHttpHeaders[] = []
+  /** POSTs that took the way round. */
+  let rounds = 0
+  let sites: Site[] = []
+  let subject: RunningSubject
+
+  const answerLikeAnEngine = async (request: http.IncomingMessage, response: http.ServerResponse): Promise<void> => {
+    if (request.method === 'GET' && !request.url!.includes('/v1/responses/')) return void response.end()
+    heads.push(request.headers)
+    const { stream } = JSON.parse((await text(request)) || '{}') as { stream?: boolean }
+    if (request.headers.via?.includes(SOMEBODY) && request.headers['x-meets'] === 'somebody') return void response.writeHead(508).end('{"error":{}}')
+    if (stream === true) return void response.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n')
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ id: 'resp_1', choices: [{ text: 'a' }], ...PAIR }))
+  }
+
+  /** A balancer that knows of one backend: the gateway itself. It looks well, as the gateway is. */
+  const leadBack = async (request: http.IncomingMessage, response: http.ServerResponse): Promise<void> => {
+    if (request.method === 'POST') rounds++
+    const { hostname, port } = new URL(subject.url)
+    const onward = http.request({ hostname, port, method: request.method, path: request.url!.replace(/^\/r\d?/, ''), headers: { ...request.headers, ...(host === undefined ? {} : { host }), connection: 'close' } }, (answer) => {
+      response.writeHead(answer.statusCode!, answer.headers)
+      answer.pipe(response)
+    })
+    onward.on('error', () => response.destroy())
+    request.pipe(onward)
+  }
+
+  function ask({ path = CHAT, method = 'POST', headers = {}, more = {} }: Asked = {}): Promise<Told> {
+    const sent = method === 'POST' ? JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x' }], ...more }) : ''
+    return new Promise((resolve, reject) => {
+      const all = { connection: 'close', ...(host === undefined ? {} : { host }), ...(sent === '' ? {} : { 'content-type': 'application/json', 'content-length': sent.length }), ...headers }
+      const request = http.request(subject.url + path, { method, headers: all as http.OutgoingHttpHeaders }, (response) => {
+        void text(response).then((body) => resolve({ status: response.statusCode!, headers: response.headers, body }), reject)
+      })
+      request.on('error', reject)
+      request.end(sent)
+    })
+  }
+
+  /** What the engine is told by whom this request came, one value a leg. */
+  async function vias(asked: Asked = {}): Promise<(string | undefined)[]> {
+    heads.length = 0
+    const { status, body } = await ask(asked)
+    expect(status, body).toBe(200)
+    return heads.map(({ via }) => via)
+  }
+
+  const circuits = async (model: string): Promise<Record<string, string>> => {
+    const response = await fetch(`${subject.url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
+    const { pools } = (await response.json()) as { pools: readonly { model: string; engines: readonly { id: string; circuit: string }[] }[] }
+    return Object.fromEntries(pools.find((pool) => pool.model === model)!.engines.map(({ id, circuit }) => [id, circuit]))
+  }
+
+  let own: string
+  beforeAll(async () => {
+    sites = await Promise.all([answerLikeAnEngine, answerLikeAnEngine, leadBack].map(listen))
+    const [one, two, balancer] = sites.map(({ url }) => url)
+    const at = (id: string, url: string | undefined) => ({ id, url: `${url}/${id}` })
+    const common = { policy: 'round_robin', observe_share: observeShare, retry: { share: 1, min_per_s: 1000 }, circuit: { failures: 3, open_ms: 60_000 } }
+    subject = await start({
+      version: 1,
+      open: true,
+      admin: { secret: ADMIN },
+      clusters: [
+        {
+          id: 'c',
+          pools: [
+            { ...common, model: 'm', engines: [at('a', one)] },
+            { ...common, model: 'two', engines: [at('a2', one), at('b2', two)] },
+            { ...common, model: 'split', split: { connector: 'nixl', mode: 'always' }, engines: [{ ...at('p', one), role: 'prefill' }, { ...at('d', two), role: 'decode' }] },
+            { ...common, model: 'round', circuit: { failures: 1000, open_ms: 1000 }, engines: [at('r', balancer)] },
+            { ...common, model: 'mixed', engines: [at('r3', balancer), at('a3', one)] },
+          ],
+        },
+      ],
+    })
+    own = (await vias())[0]!
+  })
+  beforeEach(() => {
+    rounds = 0
+  })
+  afterAll(async () => {
+    await subject.close()
+    for (const { server } of sites) {
+      server.closeAllConnections()
+      server.close()
+    }
+  })
+
+  describe(`a request through ${name}`, () => {
+    it('tells the engine whose it is, on every leg, and the same each time', async () => {
+      expect(own).toMatch(OWN)
+      expect(await vias({ more: { stream: true } })).toEqual([own])
+      expect(await vias({ path: '/v1/messages', more: { max_tokens: 1 } })).toEqual([own])
+      expect(await vias({ more: { model: 'split' } })).toEqual([own, own])
+    })
+
+    it('tells it also where only the engine that holds a response can answer', async () => {
+      expect(await vias({ path: '/v1/responses', more: { input: 'x' } })).toEqual([own])
+      expect(await vias({ path: '/v1/responses/resp_1', method: 'GET' })).toEqual([own])
+    })
+
+    it('keeps what others wrote before, in its order, and what is theirs alone', async () => {
+      expect(await vias({ headers: { via: '1.0 a, 1.1 b (c, d)' } })).toEqual([`1.0 a, 1.1 b (c, d), ${own}`])
+      expect(await vias({ headers: { via: ['1.0 a', 'HTTP/2 b'] } })).toEqual([`1.0 a, HTTP/2 b, ${own}`])
+      expect(await vias({ headers: { via: SOMEBODY, 'cdn-loop': 'a.example; loops=1, b' } })).toEqual([`${SOMEBODY}, ${own}`])
+      expect(heads[0]!['cdn-loop']).toBe('a.example; loops=1, b')
+    })
+
+    it('does not carry on what is longer than any way', async () => {
+      for (const via of ['x'.repeat(6_000), '1.1 a,'.repeat(1_000), '('.repeat(6_000), '1.1 a (b'.repeat(700)]) expect(await vias({ headers: { via } })).toEqual([own])
+    })
+
+    it.each([
+      ['alone', (via: string) => via],
+      ['in other letters', (via: string) => via.toUpperCase()],
+      ['between others', (via: string) => `1.0 a (b), ${via} (here), 1.1 c`],
+      ['behind thousands', (via: string) => `${'1.1 a,'.repeat(1_000)} ${via}`],
+      ['behind a comment that never ends', (via: string) => `1.1 a (b, ${via}, 1.1 c (d)`],
+    ])('that has been here is refused, whoever sends it and however it is said: %s', async (_, said) => {
+      heads.length = 0
+      const refused = await ask({ headers: { via: said(own) }, more: { padding: 'x'.repeat(300_000) } })
+      expect([refused.status, refused.headers['x-should-retry'], refused.headers['retry-after']]).toEqual([508, 'false', undefined])
+      expect(JSON.parse(refused.body)).toEqual({ error: { message: expect.stringContaining('come round'), type: 'server_error', param: null, code: 'loop_detected' } })
+      expect(refused.body).not.toMatch(/127\.0|firstlight-/)
+      expect(heads).toEqual([])
+    })
+
+    it('is refused in its own dialect, and so is whatever else is asked on that way', async () => {
+      const message = await ask({ path: '/v1/messages', headers: { via: own }, more: { max_tokens: 1 } })
+      expect([message.status, JSON.parse(message.body)]).toMatchObject([508, { type: 'error', error: { type: 'api_error' } }])
+      for (const path of ['/v1/models', '/health', '/v1/responses/resp_1', '/nowhere']) expect((await ask({ path, method: 'GET', headers: { via: own } })).status, path).toBe(508)
+    })
+
+    it('is let in where it is merely talked of, or another is meant', async () => {
+      for (const via of [`1.1 a (${own})`, `${own}0`, `${own}.example`, `${own.slice(4)} 1.1`, SOMEBODY]) expect(await vias({ headers: { via } })).toEqual([`${via}, ${own}`])
+    })
+  })
+
+  describe(`an engine that is a balancer before ${name}`, () => {
+    it('ends a request that nobody else could answer, after one round', async () => {
+      for (const more of [{}, { stream: true }]) {
+        rounds = 0
+        const answer = await ask({ more: { model: 'round', ...more } })
+        expect([answer.status, answer.headers['x-should-retry'], JSON.parse(answer.body)]).toMatchObject([508, 'false', { error: { code: 'loop_detected' } }])
+        expect(answer.body).not.toContain('127.0')
+        expect(rounds).toBe(1)
+      }
+    })
+
+    it('costs no client an answer where there is another engine, and is soon asked no more', async () => {
+      for (let i = 0; i < 12; i++) {
+        const answer = await ask({ more: { model: 'mixed' } })
+        expect([answer.status, answer.headers['x-firstlight-engine']]).toEqual([200, 'a3'])
+      }
+      expect(rounds).toBe(3)
+      expect(await circuits('mixed')).toEqual({ r3: 'open', a3: 'closed' })
+    })
+
+    it('is not seen in an engine that refuses a client’s own word of a way: no circuit opens, and others are served', async () => {
+      for (let i = 0; i < 12; i++) expect((await ask({ more: { model: 'two' }, headers: { via: SOMEBODY, 'x-meets': 'somebody' } })).status).toBe(508)
+      expect(await circuits('two')).toEqual({ a2: 'closed', b2: 'closed' })
+      const engines = await Promise.all(Array.from({ length: 4 }, () => ask({ more: { model: 'two' } })))
+      expect(new Set(engines.map(({ headers }) => headers['x-firstlight-engine']))).toEqual(new Set(['a2', 'b2']))
+    })
+  })
+}
