@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { trimmedHono } from './trim-hono.mjs'
-import { numbered, wordless } from './trim-jinja.mjs'
+import { kindless, numbered, trimmable as trimmableJinja, wordless } from './trim-jinja.mjs'
 import { numbered as numberedYaml, pictureless, readOnly, trimmable } from './trim-yaml.mjs'
 import { trimmedZod } from './trim-zod.mjs'
 
@@ -11,7 +11,7 @@ const textOf = (name) => readFileSync(fileURLToPath(import.meta.resolve(name)), 
 /** Name to import → the file in dist/, and what makes its text. */
 export const trimmed = {
   'js-yaml': { file: 'js-yaml.mjs', text: async () => numberedYaml(readOnly(pictureless(trimmable(textOf('js-yaml'))))) },
-  '@huggingface/jinja': { file: 'jinja.mjs', text: async () => numbered(wordless(textOf('@huggingface/jinja'))) },
+  '@huggingface/jinja': { file: 'jinja.mjs', text: async () => kindless(numbered(wordless(trimmableJinja(textOf('@huggingface/jinja'))))) },
   'zod/mini': { file: 'zod.mjs', text: trimmedZod },
   'hono/hono-base': { file: 'hono-base.mjs', text: trimmedHono },
 }

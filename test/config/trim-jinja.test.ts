@@ -4,9 +4,9 @@ import * as jinja from '@huggingface/jinja'
 import { expect, it } from 'vitest'
 
 const script = new URL('../../scripts/trim-jinja.mjs', import.meta.url).href
-const { numbered, wordless } = (await import(/* @vite-ignore */ script)) as Record<'numbered' | 'wordless', (module: string) => string>
+const { kindless, numbered, trimmable, wordless } = (await import(/* @vite-ignore */ script)) as Record<'kindless' | 'numbered' | 'trimmable' | 'wordless', (module: string) => string>
 const own = readFileSync(fileURLToPath(import.meta.resolve('@huggingface/jinja')), 'utf8')
-const trimmed = (await import(/* @vite-ignore */ `data:text/javascript,${encodeURIComponent(numbered(wordless(own)))}`)) as typeof jinja
+const trimmed = (await import(/* @vite-ignore */ `data:text/javascript,${encodeURIComponent(kindless(numbered(wordless(trimmable(own)))))}`)) as typeof jinja
 
 const rendered = ({ Template }: typeof jinja, text: string): string => new Template(text).render({ messages: [{ role: 'user', content: ' hi ' }, { role: 'assistant', content: '{}' }], tools: null })
 
@@ -39,15 +39,42 @@ const ALL = `{# c #}{% set a = [1, 2.5, -3] %}{% set b = {'k': a[0], "l": a[1:2]
 {{ a[0] + 1 * 2 ** 3 // 4 % 5 ~ 'x' }}{% elif b is mapping %}{{ b['l'] if a else none }}{% else %}no{% endif %}{% for x in a if x > 0 %}{{ loop.index }}{% break %}{% else %}e{% endfor %}
 {% macro m(p, q=1) %}{{ p(q=q, *a, **b) }}{% endmacro %}{% call(u) m(1) %}{{ u }}{% endcall %}{% filter upper %}f{% endfilter %}{% generation %}g{% endgeneration %}`
 
-it('a template is read as what it is without the names of tokens', () => {
+it('a template is read as what it is without the names of tokens and nodes', () => {
+  const kinds = Array.from(own.matchAll(/^ {2}type = "(\w+)";$/gm), ([, name]) => name)
   // Of the token of an operator only the formatter, which is not in the Worker, looks at more than its text.
-  const plain = (key: string, value: unknown) => (key === 'operator' ? (value as { readonly value: string }).value : value)
+  const plain = (key: string, value: unknown) => (key === 'operator' ? (value as { readonly value: string }).value : key === 'type' && typeof value === 'number' ? kinds[value - 1] : value)
   const tree = ({ parse, tokenize }: typeof jinja) => JSON.stringify(parse(tokenize(ALL, { lstrip_blocks: true, trim_blocks: true })), plain)
   expect(tree(jinja).length).toBeGreaterThan(2_000)
   expect(tree(trimmed)).toBe(tree(jinja))
 })
 
+const THINGS = ['none', 'nowhere', 'true', '0', '-2', '1.0', '2.5', "''", "' a b '", "'3x'", "'<é\"'", '[]', "['b', 'A', 'b']", '[1, 2.5, true]', '(1, 2)', '{}', "{'b': [1], 'a': none}", 'namespace(a=1)', 'range(3)', 'range', "[{'a': 1}, {'a': 2, 'b': 'x'}]"]
+const ASKED = [
+  ...['abs', 'bool', 'capitalize', 'first', 'float', 'int', 'items', 'join', 'last', 'length', 'list', 'lower', 'reverse', 'safe', 'sort', 'string', 'title', 'tojson', 'trim', 'unique', 'upper', 'indent', 'keys', 'values', 'get'].map((name) => `X | ${name}`),
+  ...["default('d')", "default('d', true)", "join('-')", 'indent(2, true)', "replace('b', 'c')", 'sort(true)', "sort(attribute='a')", "selectattr('b')", "rejectattr('a', 'equalto', '1')", "map(attribute='b', default=0)", 'tojson(indent=1)', "tojson(separators=(',', ':'), sort_keys=true)", 'int(7)', "get('a', 2)"].map((call) => `X | ${call}`),
+  ...['boolean', 'callable', 'odd', 'even', 'false', 'true', 'none', 'string', 'number', 'integer', 'iterable', 'mapping', 'sequence', 'lower', 'upper', 'defined', 'not defined', 'undefined'].map((test) => `X is ${test}`),
+  'X.a', 'X[0]', 'X[-1]', 'X[1:]', 'X[::-1]', "X['a']", 'X.upper()', 'X.split()', "X.split('b', 1)", "X.startswith(' a')", "X.replace(' ', '', 1)", 'X.items()', "X.get('b')", 'X(2)', 'not X', '-X', 'X if X else 1', 'X and 1', 'X ~ 1', 'X + X', 'X + 1', 'X * 2', 'X ** 2', 'X // 2', 'X % 2', 'X < 2', 'X == X', "'a' in X", "X in ['', 1]", 'X not in {}',
+]
+
+it('a value is what it is without the names of values', () => {
+  const outcome = (module: typeof jinja, text: string): string => {
+    try {
+      return rendered(module, text)
+    } catch {
+      return 'an error'
+    }
+  }
+  for (const thing of THINGS) {
+    for (const asked of [...ASKED.map((one) => `{{ ${one.replaceAll('X', thing)} }}`), `{% for a, b in ${thing} %}{{ a }}{{ loop.last }}{% else %}e{% endfor %}`, `{% for a in ${thing} if a %}{{ a }}{% endfor %}`, `{% set a, b = ${thing} %}{{ a }}`, `{% set n = ${thing} %}{% set n.b = 1 %}{{ n.b }}`]) {
+      expect([asked, outcome(trimmed, asked)]).toEqual([asked, outcome(jinja, asked)])
+    }
+  }
+})
+
 it('another version of the library is not cut blindly', () => {
+  expect(() => kindless('')).toThrow('kinds of nodes elsewhere')
+  expect(() => kindless('  type = "If";\nif (["If"].includes(a.type)) {}')).toThrow('something else asks for If')
+  expect(() => trimmable('')).toThrow('has no')
   expect(() => numbered('')).toThrow('kinds of tokens elsewhere')
   expect(() => numbered('var TOKEN_TYPES = Object.freeze({\n  Text: "Text"\n});\nif (a === TOKEN_TYPES.Word) {}')).toThrow('what kind of token Word is')
   expect(numbered(own)).not.toContain('TOKEN_TYPES')
