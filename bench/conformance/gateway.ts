@@ -29,6 +29,8 @@ export interface GatewayOptions {
   readonly each: object
   /** Added to the pool's configuration, in place of what stands there. */
   readonly pool: object
+  /** Added to the whole. */
+  readonly document: object
 }
 
 export const gatewayKey = 'client-secret'
@@ -41,7 +43,7 @@ const vocabulary = join(cacheFolder, 'tiny.vocab')
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
 /** Round robin, so that both engines get work; health looked at twice a second. */
-function configFor({ engines, kind, each, pool: more }: GatewayOptions, port: number): object {
+function configFor({ engines, kind, each, pool: more, document }: GatewayOptions, port: number): object {
   // On Workers a vocabulary is a value in KV; there is none here.
   const tokenizer = kind === 'node' ? { tokenizer: vocabulary } : {}
   const pool = {
@@ -63,6 +65,7 @@ function configFor({ engines, kind, each, pool: more }: GatewayOptions, port: nu
     keys: [{ name: 'lab', secret: gatewayKey, allow_overrides: true }],
     admin: { secret: adminKey },
     clusters: [{ id: 'lab', pools: [pool] }],
+    ...document,
   }
 }
 

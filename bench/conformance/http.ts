@@ -7,10 +7,10 @@ import type { ClientRequest, IncomingMessage } from 'node:http'
 export interface Ask {
   /** Base URL. */
   readonly url: string
-  readonly method: 'GET' | 'POST' | 'DELETE' | 'PUT'
+  readonly method: 'GET' | 'POST' | 'DELETE' | 'PUT' | 'OPTIONS'
   readonly path: string
   readonly headers?: Readonly<Record<string, string>>
-  /** An object is sent as JSON; a string as it is. */
+  /** An object is sent as JSON; strings and bytes as they are. */
   readonly body?: unknown
   readonly limitMs?: number
 }
@@ -32,7 +32,7 @@ export async function send(ask: Ask): Promise<Answer> {
 /** Resolves with the head; the caller reads the body, or destroys the request to hang up. */
 export function open(ask: Ask): Promise<{ readonly sent: ClientRequest; readonly response: IncomingMessage }> {
   return new Promise((resolve, reject) => {
-    const body = ask.body === undefined ? null : typeof ask.body === 'string' ? ask.body : JSON.stringify(ask.body)
+    const body = ask.body === undefined ? null : written(ask.body)
     const headers: Record<string, string> = { ...(body === null ? {} : { 'content-type': 'application/json' }), ...ask.headers }
     const sent = request({ ...place(ask), method: ask.method, headers, agent: false, signal: AbortSignal.timeout(ask.limitMs ?? 60_000) })
     sent.once('error', reject)
@@ -43,13 +43,14 @@ export function open(ask: Ask): Promise<{ readonly sent: ClientRequest; readonly
 
 /** Sends without waiting for an answer; `destroy()` the result to hang up. */
 export function dispatch(ask: Ask): ClientRequest {
-  const body = typeof ask.body === 'string' ? ask.body : JSON.stringify(ask.body)
   const sent = request({ ...place(ask), method: ask.method, headers: { 'content-type': 'application/json', ...ask.headers }, agent: false })
   sent.on('error', () => {})
   sent.on('response', (response) => response.on('error', () => {}).resume())
-  sent.end(body)
+  sent.end(written(ask.body))
   return sent
 }
+
+const written = (body: unknown): string | Uint8Array => (typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body))
 
 /** The path as it was written: dots and double slashes are not resolved. */
 function place({ url, path }: Ask): { host: string; port: string; path: string } {

@@ -94,7 +94,7 @@ export function createLab({ environment, processes, note, attached }: LabOptions
           const target = await engine(name)
           targets.push(name === spec.relayed ? { ...target, url: (await relay(name)).url } : target)
         }
-        return startGateway({ kind, name: key, processes, note, engines: targets, each: spec.each ?? {}, pool: (await spec.pool?.(lmcache)) ?? {} })
+        return startGateway({ kind, name: key, processes, note, engines: targets, each: spec.each ?? {}, document: spec.document ?? {}, pool: (await spec.pool?.(lmcache)) ?? {} })
       }
       const running = make()
       gateways.set(key, { fleet, running })

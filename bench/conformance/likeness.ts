@@ -97,8 +97,8 @@ function compareStreams(real: string, other: string, { tolerance, found }: Compa
 
 /** What an event between first and last of a choice carries; null for all others. */
 function middle({ data }: StreamEvent): string | null {
-  const choice = (data as { choices?: { finish_reason: unknown; text?: unknown; delta?: Fields }[] }).choices?.[0]
-  if (choice === undefined || choice.finish_reason !== null || choice.delta?.['role'] !== undefined) return null
+  const choice = (data as { choices?: { finish_reason?: unknown; text?: unknown; delta?: Fields }[] }).choices?.[0]
+  if (choice === undefined || (choice.finish_reason ?? null) !== null || choice.delta?.['role'] !== undefined) return null
   if (choice.text !== undefined) return 'text'
   return choice.delta?.['tool_calls'] === undefined ? 'content' : 'tool_calls'
 }

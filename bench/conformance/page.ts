@@ -72,6 +72,10 @@ What these engines do that one would not expect:
 - NIXL's parameters can be used twice. Of a prompt it fetched, a decode engine reports 0 cached tokens, also when it has the blocks itself by then.
 - Prompts that wait together are prefilled in one step, and all get their first token at its end: a short one may have to wait for a long one that came after it.
 - An LMCache server whose heartbeat is answered 404 registers again at once: the coordinator may be replaced while engines run. What was stored before is not reported again.
+- A Whisper told to \`--enable-prefix-caching\` starts, and **ends at its first request** ("CrossAttentionManager does not support caching"); left to itself it keeps no prefixes.
+- Speech: \`response_format=text\` is answered as JSON, \`srt\` and \`vtt\` with 400; a form without a \`model\` is written down by whatever there is; audio wants \`soundfile\`, which comes with \`vllm[audio]\` alone.
+- vLLM 0.32 lets no page read its answers unless \`--allowed-origins\` says which; earlier ones let all.
+- On shared cores an engine in the middle of a stream may take five seconds to answer \`/metrics\`.
 `
 }
 

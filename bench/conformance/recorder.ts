@@ -2,20 +2,21 @@
 import { engineKey } from './engine.ts'
 import { send } from './http.ts'
 import { normalise, rules } from './normaliser.ts'
-import { encodeBody, keptOf, requestText } from './vector.ts'
+import { formType } from './form.ts'
+import { encodeBody, keptOf, requestBody } from './vector.ts'
 import type { Exchange, RecordedRequest, VectorFile } from './vector.ts'
 
 /** The request id is the exchange's name, so that ids which the engine derives from it stay the same. */
 export async function record(url: string, name: string, request: RecordedRequest, key = engineKey): Promise<Exchange> {
   const authorization = request.key === 'none' ? {} : { authorization: `Bearer ${request.key === 'wrong' ? 'other' : key}` }
-  const headers = { 'x-request-id': name, ...request.headers }
-  const text = requestText(request)
+  const headers = { 'x-request-id': name, ...(request.form === undefined ? {} : { 'content-type': formType }), ...request.headers }
+  const sent = requestBody(request)
   const answer = await send({
     url,
     method: request.method,
     path: request.path,
     headers: { ...authorization, ...headers },
-    ...(text === null ? {} : { body: text }),
+    ...(sent === null ? {} : { body: sent }),
   })
   const body = normalise(answer.body.toString('utf8'))
   return {

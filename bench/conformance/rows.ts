@@ -2,6 +2,7 @@
 import type { Row } from './row.ts'
 import { busyRows } from './rows/busy.ts'
 import { clientRows } from './rows/clients.ts'
+import { corsRow } from './rows/cors.ts'
 import { nixlRecording, splitRows } from './rows/disaggregation.ts'
 import { splitFaultRows } from './rows/disagg-faults.ts'
 import { splitEndpointRow } from './rows/split-endpoints.ts'
@@ -18,6 +19,7 @@ import { policyRow, routingRows } from './rows/routing.ts'
 import { streamRows } from './rows/streams.ts'
 import { tokenRows } from './rows/tokens.ts'
 import { ttftRows } from './rows/ttft.ts'
+import { uploadRecording, uploadRows } from './rows/uploads.ts'
 
 export const rows: readonly Row[] = [
   ...recordings, ...streamRows, ...tokenRows, ...eventRows,
@@ -26,6 +28,7 @@ export const rows: readonly Row[] = [
   // Those that kill engines come last: a gateway does not trust one at once that is back.
   nixlRecording, splitEndpointRow('node'), ...splitRows('node'), ...splitFaultRows('node'), splitEndpointRow('worker'), ...splitRows('worker'), ...splitFaultRows('worker'),
   lmcacheRecording, ...lmcacheRows('node'), ...lmcacheRows('worker'),
+  uploadRecording, ...uploadRows('node'), corsRow('node'), ...uploadRows('worker'), corsRow('worker'),
   ...feedbackRows, eventsFeedback('node'), eventsFeedback('worker'), ...ttftRows, policyRow,
 ]
 

@@ -1,4 +1,6 @@
 /** Recorded exchanges with a real engine: how they are written down, and how their bytes come back. */
+import { formBytes } from './form.ts'
+import type { Form } from './form.ts'
 
 /** One request and what the engine answered. */
 export interface Exchange {
@@ -17,6 +19,8 @@ export interface RecordedRequest {
   readonly json?: unknown
   /** A body that is not JSON, or whose bytes matter. */
   readonly text?: string
+  /** A form, in order; its bytes are made by `form.ts`. */
+  readonly form?: Form
 }
 
 /** Exactly one of `json`, `sse` and `text` gives the body; see `bodyText`. */
@@ -67,6 +71,11 @@ export function bodyText(response: Pick<RecordedResponse, 'json' | 'sse' | 'text
 }
 
 /** The request's body as it was sent; null without one. */
+export function requestBody(request: RecordedRequest): string | Uint8Array | null {
+  return request.form === undefined ? requestText(request) : formBytes(request.form)
+}
+
+/** As `requestBody`, for what is no form. */
 export function requestText(request: RecordedRequest): string | null {
   if (request.text !== undefined) return request.text
   return request.json === undefined ? null : JSON.stringify(request.json)

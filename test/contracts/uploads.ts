@@ -80,13 +80,9 @@ export function uploadsContract(name: string, start: (document: Record<string, u
       expect(chunks[0]?.object).toBe('translation.chunk')
     })
 
-    it('comes back as subtitles and with its segments', async () => {
-      const file = await sound(40)
-      expect(await client.audio.transcriptions.create({ file, model: 'ear', response_format: 'srt' })).toMatch(/^1\n00:00:00,000 --> 00:00:30,000\n\w[^]*\n\n2\n00:00:30,000 --> 00:00:40,000\n/)
-      const vtt = await upload({ response_format: 'vtt' })
-      expect(vtt.headers.get('content-type')).toMatch(/^text\/plain/)
-      expect(await vtt.text()).toMatch(/^WEBVTT\n\n00:00:00\.000 --> 00:00:01\.000\n/)
-      expect((await client.audio.transcriptions.create({ file, model: 'ear', response_format: 'verbose_json' })).segments).toHaveLength(2)
+    it('comes back with its segments', async () => {
+      const verbose = await client.audio.transcriptions.create({ file: await sound(40), model: 'ear', response_format: 'verbose_json' })
+      expect(verbose).toMatchObject({ duration: 40, segments: [{ id: 0, start: 0, end: 30 }, { id: 1, start: 30, end: 40 }] })
     })
 
     it('tells whom it was heard by, and is a stream of the pool’s own model to its engine', async () => {
@@ -153,7 +149,7 @@ export function uploadsContract(name: string, start: (document: Record<string, u
     })
 
     it('is refused by its engine in the engine’s words', async () => {
-      const response = await upload({ response_format: 'xml' })
+      const response = await upload({ response_format: 'srt' })
       expect(response.status).toBe(400)
       expect(await response.text()).toContain('Currently only support response_format')
     })

@@ -1,6 +1,6 @@
 import type { Incoming } from '../answer.ts'
 import type { Body } from './sampling.ts'
-import { missing } from './wire-error.ts'
+import { missing, WireError } from './wire-error.ts'
 
 /** A form as engines see it: texts by name, the last of each, and the file. */
 export interface Form {
@@ -8,8 +8,8 @@ export interface Form {
   readonly file: string
 }
 
-/** The multipart form of a request; bytes that are no text are not told apart. Fails as FastAPI does without a file. */
-export function readForm(incoming: Incoming): Form {
+/** The multipart form of a request; bytes that are no text are not told apart. Fails as FastAPI does without a file, and counts fields that are `preset` with those it got. */
+export function readForm(incoming: Incoming, preset: readonly string[]): Form {
   const type = incoming.headers.get('content-type') ?? ''
   const boundary = /^multipart\/form-data;.*boundary="?([^";]+)"?/i.exec(type)?.[1]
   const fields = new Map<string, string>()
@@ -24,6 +24,7 @@ export function readForm(incoming: Incoming): Form {
     else if (name === 'file') file = value
   }
   const body = Object.fromEntries(fields)
-  if (file === null) throw missing('file', body)
-  return { fields: body, file }
+  if (file !== null) return { fields: body, file }
+  if (fields.has('file')) throw new WireError(422, 'Unprocessable Entity', "Expected 'file' to be a file-like object, not 'str'.")
+  throw missing('file', { ...Object.fromEntries(preset.map((name) => [name, null])), ...body })
 }

@@ -9,16 +9,20 @@ import { flagOf, readSampling } from './sampling.ts'
 import type { Serving } from './serving.ts'
 import { data, DONE, eventStream } from './sse.ts'
 import type { StreamOptions } from './stream-options.ts'
-import { runningUsage } from './usage.ts'
-import { badRequest } from './wire-error.ts'
+import { badRequest, invalidBody, type Finding } from './wire-error.ts'
 
 /** Nothing is decoded: a file is taken for sound of 128 kbit/s. */
 const BYTES_A_SECOND = 16_000
 /** What an encoder of speech reads at a time, and the positions it makes of that. */
 const WINDOW_S = 30
 const WINDOW_TOKENS = 1500
-const FORMATS = ['json', 'text', 'verbose_json', 'srt', 'vtt'] as const
+/** What is answered, and what vLLM knows by name and refuses. */
+const FORMATS = ['json', 'text', 'verbose_json'] as const
+const KNOWN = [...FORMATS, 'srt', 'vtt', 'diarized_json'] as const
 type Format = (typeof FORMATS)[number]
+/** Fields that have a value also where a client gives none. */
+const PRESET = ['prompt', 'response_format', 'stream', 'stream_include_usage', 'stream_continuous_usage_stats', 'use_beam_search', 'n', 'length_penalty', 'include_stop_str_in_output', 'temperature', 'frequency_penalty', 'presence_penalty']
+const PRESETS = { transcribe: [...PRESET, 'timestamp_granularities[]'], translate: PRESET }
 
 interface Heard extends Reply {
   readonly task: 'transcribe' | 'translate'
@@ -32,14 +36,15 @@ export const transcriptions = (serving: Serving, incoming: Incoming): Promise<An
 export const translations = (serving: Serving, incoming: Incoming): Promise<Answer> => hear(serving, incoming, 'translate')
 
 async function hear(serving: Serving, incoming: Incoming, task: Heard['task']): Promise<Answer> {
-  const { fields, file } = readForm(incoming)
+  const { fields, file } = readForm(incoming, PRESETS[task])
   const model = modelOf(serving, fields)
   const format = formatOf(fields)
   const options = optionsOf(fields)
-  if (options.stream && format !== 'json' && format !== 'text') throw badRequest(`${format} format doesn't support streaming case`)
+  checkSeed(fields)
+  if (options.stream && format === 'verbose_json') throw badRequest(`${format} format doesn't support streaming case`)
   // Each window is a request of its own to the engine, as in vLLM.
   const ask = { body: fields, model, prompts: windowsOf(file), items: [], sampling: readSampling(fields, ['max_completion_tokens']), reasoning: false, tool: null }
-  const reply: Heard = { ...(await openReply(serving, incoming, ask, { prefix: `${task}-`, options })), task, format, seconds: Math.max(1, Math.ceil(file.length / BYTES_A_SECOND)) }
+  const reply: Heard = { ...(await openReply(serving, incoming, ask, { prefix: `${task}-`, options })), task, format, seconds: file.length / BYTES_A_SECOND }
   if (options.stream) return eventStream((sink) => new Windows(reply, sink).run())
   const { sequences } = await runWhole(reply, incoming)
   return written(reply, sequences)
@@ -48,8 +53,16 @@ async function hear(serving: Serving, incoming: Incoming, task: Heard['task']): 
 function formatOf(fields: Form['fields']): Format {
   const wanted = fields['response_format'] ?? 'json'
   const format = FORMATS.find((one) => one === wanted)
-  if (format === undefined) throw badRequest(`Currently only support response_format: ${FORMATS.map((one) => `\`${one}\``).join(', ')}`)
-  return format
+  if (format !== undefined) return format
+  if (KNOWN.some((one) => one === wanted)) throw badRequest('Currently only support response_format: `text`, `json`, `verbose_json` or `diarized_json`')
+  // Two lists of names, as vLLM has them.
+  const unlike = (expected: string): Finding => ({ type: 'literal_error', loc: 'body.response_format', message: `Input should be ${expected}`, input: wanted, expected })
+  throw invalidBody(unlike("'json', 'text', 'srt', 'verbose_json' or 'vtt'"), unlike("'diarized_json'"))
+}
+
+function checkSeed({ seed }: Form['fields']): void {
+  if (seed === undefined || /^\s*[+-]?\d+\s*$/.test(String(seed))) return
+  throw invalidBody({ type: 'int_parsing', loc: 'body.seed', message: 'Input should be a valid integer, unable to parse string as an integer', input: seed })
 }
 
 function optionsOf(fields: Form['fields']): StreamOptions {
@@ -76,17 +89,15 @@ function written(reply: Heard, sequences: readonly Sequence[]): Answer {
   const { format, seconds, task } = reply
   const texts = reply.choices.map((choice, at) => textOf(choice, sequences[at]!))
   const text = texts.join('')
-  const segments = texts.map((one, id) => ({ id, seek: id * WINDOW_S, start: id * WINDOW_S, end: Math.min(seconds, (id + 1) * WINDOW_S), temperature: reply.ask.sampling.temperature, text: one }))
-  if (format === 'verbose_json') return json(200, { duration: String(seconds), language: reply.ask.body['language'] ?? 'en', text, segments, words: null })
-  if (format === 'srt' || format === 'vtt') return { status: 200, headers: { 'content-type': 'text/plain; charset=utf-8' }, body: subtitles(format, segments) }
-  return json(200, task === 'transcribe' ? { text, usage: { type: 'duration', seconds } } : { text })
+  if (format === 'verbose_json') return json(200, { duration: seconds, language: reply.ask.body['language'] ?? 'en', text, segments: texts.map((one, at) => segmentOf(reply, one, at)), words: null })
+  return json(200, task === 'transcribe' ? { text, usage: { type: 'duration', seconds: Math.max(1, Math.ceil(seconds)) } } : { text })
 }
 
-function subtitles(format: 'srt' | 'vtt', segments: readonly { readonly start: number; readonly end: number; readonly text: string }[]): string {
-  const mark = format === 'srt' ? ',' : '.'
-  const time = (seconds: number): string => `${[seconds / 3600, (seconds / 60) % 60, seconds % 60].map((part) => String(Math.floor(part)).padStart(2, '0')).join(':')}${mark}000`
-  const parts = segments.map(({ start, end, text }, at) => `${format === 'srt' ? `${at + 1}\n` : ''}${time(start)} --> ${time(end)}\n${text.trim()}`)
-  return `${[...(format === 'vtt' ? ['WEBVTT'] : []), ...parts].join('\n\n')}\n`
+/** One for each window, where real ones are as long as the model says. */
+function segmentOf({ ask, choices, seconds }: Heard, text: string, at: number): object {
+  const end = Math.min(seconds, (at + 1) * WINDOW_S)
+  const scores = { avg_logprob: -0.5, compression_ratio: 1, end, no_speech_prob: null }
+  return { id: at, ...scores, seek: at * WINDOW_S, start: at * WINDOW_S, temperature: ask.sampling.temperature, text, tokens: [...choices[at]!.plan.tokens] }
 }
 
 /** A stream of windows: they are computed side by side, and told one after the other. */
@@ -142,7 +153,9 @@ class Windows {
   }
 
   #write(choice: object): void {
-    const { continuousUsage } = this.#reply.options
-    this.#sink.write(data({ ...this.#head([choice]), ...(continuousUsage ? { usage: runningUsage(this.#reply.ask.prompts.length * WINDOW_TOKENS, this.#all) } : {}) }))
+    const { options, ask } = this.#reply
+    const prompt = ask.prompts.length * WINDOW_TOKENS
+    const usage = { prompt_tokens: prompt, total_tokens: prompt + this.#all, completion_tokens: this.#all }
+    this.#sink.write(data({ ...this.#head([choice]), ...(options.continuousUsage ? { usage } : {}) }))
   }
 }

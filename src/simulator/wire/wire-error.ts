@@ -36,13 +36,15 @@ export interface Finding {
   readonly message: string
   readonly input: unknown
   readonly context?: string
+  /** Of a `literal_error`: what would have been right. */
+  readonly expected?: string
 }
 
 /** What FastAPI answers to a body that is not what it should be. */
 export function invalidBody(...findings: readonly [Finding, ...Finding[]]): WireError {
-  const lines = findings.slice(0, 10).map(({ type, loc, message, input, context }) => {
-    const extra = context === undefined ? '' : `, 'ctx': {'error': ${quoted(context)}}`
-    return `  {'type': '${type}', 'loc': '${loc}', 'msg': '${message}', 'input': ${shown(input)}${extra}}`
+  const lines = findings.slice(0, 10).map(({ type, loc, message, input, context, expected }) => {
+    const extra = context !== undefined ? `, 'ctx': {'error': ${quoted(context)}}` : expected === undefined ? '' : `, 'ctx': {'expected': ${quoted(expected)}}`
+    return `  {'type': '${type}', 'loc': '${loc}', 'msg': ${quoted(message)}, 'input': ${shown(input)}${extra}}`
   })
   if (findings.length > 10) lines.push(`  ...and ${findings.length - 10} more errors`)
   const count = `${findings.length} validation error${findings.length === 1 ? '' : 's'}`
