@@ -4,8 +4,8 @@ import { bareHost } from './place.ts'
 import { isLoopback } from './values.ts'
 
 /**
- * `cluster, engine` of those whose URL is where this process listens, as far as addresses alone can tell: each request would come
- * back to it until no socket is left.
+ * `cluster, engine` of those whose URL is where this process listens, as far as addresses alone can tell: each request would
+ * only come back to it.
  */
 export function ownEngines({ listen, clusters }: Pick<Config, 'listen' | 'clusters'>, here: ReadonlySet<string> = NOWHERE): string[] {
   return clusters.flatMap(({ id, pools }) => pools.flatMap(({ engines }) => engines.filter(({ url }) => isOwn(listen, url, here)).map((engine) => `${id}, ${engine.id}`)))

@@ -137,7 +137,7 @@ function notes(config: Config): string[] {
   if (summariseAdmin(config) === 'nobody') found.push('without `admin`, nobody can drain engines or read decisions.')
   const silent = summariseAdmin(config) === 'nobody' && config.clusters.some(({ pools }) => pools.some(({ lmcache }) => lmcache?.registry === true && lmcache.token === null))
   if (config.keys === null && config.cors?.origins.includes('*') === true) found.push('`cors` lets in every page, and no key is asked for: whatever page a browser here has open may use the engines.')
-  for (const id of ownEngines(config)) found.push(`${id} is where this gateway listens itself: requests would go round and round.`)
+  for (const id of ownEngines(config)) found.push(`${id} is where this gateway listens itself: requests would only come back.`)
   if (reportsShareThePort(config)) found.push('`ttft.listen` is the port of `listen` too: reports need one of their own.')
   if (silent) found.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
   for (const { id, weight, pools } of config.clusters) {

@@ -75,7 +75,7 @@ export class Discovery {
     return this.#withoutSelf(written, config)
   }
 
-  /** A name that leads here, too, would send requests round and round. */
+  /** A name that leads here, too, would have requests come back. */
   #withoutSelf(written: Config, config: Config): Config {
     const byHand = new Set(written.clusters.flatMap(({ id, pools }) => pools.flatMap(({ engines }) => engines.map((engine) => `${id}, ${engine.id}`))))
     const own = config === written ? [] : ownEngines(config, this.#parts.here?.()).filter((engine) => !byHand.has(engine))

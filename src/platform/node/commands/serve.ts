@@ -74,7 +74,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   await aborted(io.stop)
   stopLooking()
   stopWatching?.()
-  log.info('draining', { drainMs: reloader.running.limits.drainMs })
+  log.info('draining', { drain_ms: reloader.running.limits.drainMs })
   const { cut } = await gateway.stop(io.stopNow)
   await replicas?.close()
   recording.close()
@@ -114,7 +114,7 @@ export function withFlags(config: Config, args: Args): Config {
     throw new UsageError(`${args.text('listen')} can be reached from other machines, and the configuration has no keys.`, 'Add `keys` to it, or say `open: true`.')
   }
   const [own] = ownEngines(moved)
-  if (own !== undefined) throw new UsageError(`The engine ${own} is where this gateway listens itself: requests would go round and round.`, 'Mend its url, or listen elsewhere: --listen 127.0.0.1:9000')
+  if (own !== undefined) throw new UsageError(`The engine ${own} is where this gateway listens itself: requests would only come back.`, 'Mend its url, or listen elsewhere: --listen 127.0.0.1:9000')
   if (reportsShareThePort(moved)) throw new UsageError('`ttft.listen` is the port of `listen` too: reports need one of their own.', 'Give it another, such as 127.0.0.1:28886, or leave it out: /ttft_report is on the main port.')
   const threaded = { ...moved, threads: threadsFlag(args) ?? moved.threads }
   return level === null ? threaded : { ...threaded, log: { ...threaded.log, level } }
