@@ -107,7 +107,7 @@ export async function setDraining(door: Door, incoming: Incoming, id: string | u
   const engine = idParam(id, 'engine')
   const wanted = new URLSearchParams(incoming.query).get('cluster')
   const routes = door.catalog.routes.filter(({ cluster, targets }) => targets.has(engine) && (wanted === null || cluster.id === wanted))
-  if (routes.length === 0) throw new Failure('not_found', `There is no engine '${engine}'. GET /v1/firstlight/fleet lists them.`)
+  if (routes.length === 0) throw new Failure('not_found', `There is no engine '${engine}'${wanted === null ? '' : ` in a cluster '${wanted}'`}. GET /v1/firstlight/fleet lists them.`)
   const clusters = [...new Set(routes.map(({ cluster }) => cluster.id))]
   if (clusters.length > 1) {
     throw new Failure('bad_value', `The clusters ${clusters.join(', ')} all have an engine '${engine}'. Say which with ?cluster=.`, { param: 'cluster' })

@@ -27,10 +27,13 @@ export function corsHeaders(cors: CorsConfig, headers: Fields): readonly string[
  * No key is asked for: browsers send none, and nothing is told that is not in the documents.
  */
 export function preflight({ request: { method, headers: asked }, cors: own, line, requestId }: Incoming, cors: CorsConfig | null, methods: string): Response | null {
-  if (method !== 'OPTIONS' || cors === null || own === null || !asked.get('access-control-request-method')) return null
+  const origin = asked.get('origin')
+  if (method !== 'OPTIONS' || origin === null || !asked.get('access-control-request-method')) return null
+  const isIn = own !== null && letIn(cors, asked) !== undefined
+  if (!isIn) line['refused_origin'] = origin.slice(0, 200)
+  if (cors === null || own === null) return null
   const headers = new Headers({ 'x-request-id': requestId })
-  if (letIn(cors, asked) === undefined) line['refused_origin'] = asked.get('origin')!.slice(0, 200)
-  else {
+  if (isIn) {
     const names = asked.get('access-control-request-headers') ?? ''
     headers.set('access-control-allow-methods', methods)
     headers.set('access-control-max-age', String(cors.maxAgeS))

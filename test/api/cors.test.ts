@@ -34,4 +34,12 @@ describe('a gateway without keys', () => {
     await gateway.fetch(new Request('http://localhost/v1/chat/completions', { method: 'OPTIONS', headers: { origin: 'https://evil.example.com', 'access-control-request-method': 'POST' } }), world.scope)
     expect(world.logged.at(-1)).toMatchObject({ event: 'request', fields: { method: 'OPTIONS', status: 204, refused_origin: 'https://evil.example.com' } })
   })
+
+  it('logs them where no page is let in at all, by the document or at this path', async () => {
+    const silent = createGateway(configOf({ clusters: [onePool] }), world.ports)
+    for (const [asked, path] of [[silent, '/v1/chat/completions'], [gateway, '/v1/firstlight/fleet']] as const) {
+      await asked.fetch(new Request(`http://localhost${path}`, { method: 'OPTIONS', headers: { origin: ours, 'access-control-request-method': 'POST' } }), world.scope)
+      expect(world.logged.at(-1)).toMatchObject({ event: 'request', fields: { method: 'OPTIONS', status: 405, refused_origin: ours } })
+    }
+  })
 })

@@ -407,6 +407,11 @@ describe('the admin surface', () => {
     expect((await post('/v1/firstlight/engines/a/drain?cluster=rome', '')).status).toBe(200)
   })
 
+  it('says that it is the cluster which has no such engine, where one was named', async () => {
+    const { post } = open()
+    expect(await (await post('/v1/firstlight/engines/a/drain?cluster=pairs', '')).text()).toContain("There is no engine 'a' in a cluster 'pairs'.")
+  })
+
   it('explains a request by the client’s label, without its prompt', async () => {
     const { post, get } = open()
     await post(chat, hello, { 'x-request-id': 'mine-1' })

@@ -73,7 +73,9 @@ describe('firstlight', () => {
     [['bridge', '--config', secretConfig, '--engine', 'a', '--engine', 'b'], 'has no engine b'],
     [['check', 'a.yaml', 'b.yaml'], 'takes one file'],
     [['check', 'a.yaml', '--config', 'b.yaml'], 'takes one file'],
-    [['serve', 'x.yaml'], 'takes no argument "x.yaml"'],
+    [['serve', 'x.yaml'], 'takes no argument "x.yaml"; did you mean --config x.yaml?'],
+    [['key', 'a', 'b'], 'makes one key at a time'],
+    [['demo', 'x.yaml'], 'takes no argument "x.yaml".'],
     [['serve', '--config', '/nowhere/f.yaml'], 'no file /nowhere/f.yaml'],
   ])('%j ends with 2, a reason and a next step', async (argv, reason) => {
     const { code, out, err } = await run(argv)

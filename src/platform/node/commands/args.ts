@@ -9,7 +9,8 @@ type Values = Readonly<Record<string, string | boolean | (string | boolean)[] | 
 export function readArgs(command: Command, argv: readonly string[]): Args & { readonly help: boolean } {
   const { values, positionals } = parse(command, argv)
   if (command.positionals === null && positionals[0] !== undefined) {
-    throw new UsageError(`firstlight ${command.name} takes no argument "${positionals[0]}".`, helpLine(command))
+    const hint = 'config' in command.flags ? `; did you mean --config ${positionals[0]}?` : '.'
+    throw new UsageError(`firstlight ${command.name} takes no argument "${positionals[0]}"${hint}`, helpLine(command))
   }
   const help = values['help'] === true
   if (!help) refuseIdle(command, values)
