@@ -10,12 +10,13 @@ import type { Admission, PoolConfig } from '../src/core/cluster/contract.ts'
 import { LoadBooks } from '../src/core/cluster/load-books.ts'
 import { readAdmission, readEngine, readOutcome, readPool } from '../src/core/cluster/payload.ts'
 import { RoutingBooks } from '../src/core/cluster/routing-books.ts'
+import { chance } from '../src/simulator/replay/chance.ts'
+import { Conversations } from './conversations.ts'
 import type { Bench, BenchRow } from './result.ts'
 
 const BLOCK_TOKENS = 64
 const WARM_UP = 300
 const MEASURED = 5000
-const TAIL_SHARE = 0.1
 const RUNNING = 50
 
 interface Case {
@@ -156,52 +157,6 @@ function pool(engines: number, indexEntries: number, policy: string): PoolConfig
     indexEntries,
     engines: ids.map((id) => readEngine({ id, cacheBlocks: 1_000_000, rttMs: 1 })),
   })
-}
-
-/** Prompts of about one length that share prefixes as conversations do. */
-class Conversations {
-  readonly #length: number
-  readonly #kept: Uint32Array[] = []
-  readonly #most: number
-  readonly #random = chance(7)
-
-  constructor(length: number, entries: number) {
-    this.#length = length
-    this.#most = Math.max(20, Math.ceil((1.5 * entries) / length))
-  }
-
-  next(): Uint32Array {
-    const draw = this.#random()
-    const old = this.#kept[Math.floor(this.#random() * this.#kept.length)]
-    if (old === undefined || this.#kept.length < this.#most || draw < 0.1) return this.#keep(this.#grown(new Uint32Array(0), this.#length))
-    if (draw < 0.2) return old
-    if (draw < 0.4) return this.#keep(this.#grown(old.subarray(0, old.length & ~3 >> 1), this.#length))
-    const tail = Math.max(1, Math.round(this.#length * TAIL_SHARE))
-    return this.#keep(this.#grown(old.subarray(0, 2 * (this.#length - tail)), this.#length))
-  }
-
-  #keep(blocks: Uint32Array): Uint32Array {
-    if (this.#kept.length < this.#most) this.#kept.push(blocks)
-    else this.#kept[Math.floor(this.#random() * this.#most)] = blocks
-    return blocks
-  }
-
-  #grown(prefix: Uint32Array, length: number): Uint32Array {
-    const blocks = new Uint32Array(length * 2)
-    blocks.set(prefix)
-    for (let word = prefix.length; word < blocks.length; word++) blocks[word] = this.#random() * 2 ** 32
-    return blocks
-  }
-}
-
-function chance(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let word = Math.imul(state ^ (state >>> 15), 1 | state)
-    word = (word + Math.imul(word ^ (word >>> 7), 61 | word)) ^ word
-    return ((word ^ (word >>> 14)) >>> 0) / 2 ** 32
-  }
 }
 
 /** Median of the hundred admits in a row that other work on the machine disturbed least: what a core to itself would show. */

@@ -4,20 +4,16 @@
  * the first N requests (1500) of traces, before engines that keep a fraction of what is asked for; or generated workloads,
  * `rounds_250,prefixes` unless named: long conversations, and prompts that share a few beginnings.
  */
-import { readFileSync } from 'node:fs'
-import { basename } from 'node:path'
-import { profileNamed } from '../src/simulator/profiles.ts'
-import { type FleetPlan, fleetOf, replay, speedsOn, withCacheTokens } from '../src/simulator/replay/plan.ts'
+import { type FleetPlan, replay, speedsOn } from '../src/simulator/replay/plan.ts'
 import { routerKinds, routerNamed, shippedKinds } from '../src/simulator/replay/routers.ts'
 import type { RouterKind } from '../src/simulator/replay/router.ts'
 import { deviation, type Figures, figuresOf } from '../src/simulator/replay/statistics.ts'
-import { readTrace, spread, type Trace } from '../src/simulator/replay/trace.ts'
-import { type Workload, workloadNamed } from './policies/workloads.ts'
+import { spread, type Trace } from '../src/simulator/replay/trace.ts'
+import { type Workload, workloadIn, workloadNamed } from './policies/workloads.ts'
 import type { Bench, BenchRow } from './result.ts'
 
 const LOADS = [0.3, 0.7, 0.95]
 const SLO = { ttftMs: 5000, itlMs: 100 }
-const ENGINES = 8
 
 const bench: Bench = async ({ flags, args, note }) => {
   const count = Number(flags['requests'] ?? 1500)
@@ -47,17 +43,8 @@ function kindsOf(flag: string | true | undefined): readonly RouterKind[] {
 }
 
 function workloadsOf(files: readonly string[], names: string | true | undefined, count: number): Workload[] {
-  if (files.length > 0) return files.map((file) => readTrace(basename(file), readFileSync(file, 'utf8'), { limit: count })).map((trace) => ({ trace, fleet: fleetFor(trace) }))
+  if (files.length > 0) return files.map((file) => workloadIn(file, count))
   return (typeof names === 'string' ? names : 'rounds_250,prefixes').split(',').map(workloadNamed)
-}
-
-/** Caches hold a twelfth of the trace's prompts, but four of the longest at least, so that what is kept matters. */
-function fleetFor({ requests }: Trace): FleetPlan {
-  const asked = requests.reduce((sum, { promptTokens }) => sum + promptTokens, 0)
-  const longest = requests.reduce((most, { promptTokens, outputTokens }) => Math.max(most, promptTokens + outputTokens), 0)
-  const profile = profileNamed('agentic')
-  const own = profile.limits.cacheBlocks * profile.limits.blockTokens
-  return fleetOf(ENGINES, { kind: 'vllm', profile: withCacheTokens(profile, Math.max(4 * longest, Math.min(own, asked / 12))) })
 }
 
 interface Cell {

@@ -1,7 +1,10 @@
 /** Traffic that anybody can generate again, with the engines it is meant for. docs/replay.md has its figures. */
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { profileNamed } from '../../src/simulator/profiles.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
 import { engineProfile, fleetOf, type FleetPlan, withCacheTokens } from '../../src/simulator/replay/plan.ts'
-import type { Trace } from '../../src/simulator/replay/trace.ts'
+import { readTrace, type Trace } from '../../src/simulator/replay/trace.ts'
 import { multiRound, type RoundsWorkload, sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
 
 export interface Workload {
@@ -32,6 +35,21 @@ export function workloadNamed(name: string): Workload {
   const make = Object.hasOwn(makers, name) ? makers[name] : undefined
   if (make === undefined) throw new RangeError(`no workload is called "${name}": choose among ${Object.keys(makers).join(', ')}`)
   return make()
+}
+
+/** The first `limit` requests of a trace. */
+export function workloadIn(file: string, limit: number): Workload {
+  const trace = readTrace(basename(file), readFileSync(file, 'utf8'), { limit })
+  return { trace, fleet: fleetFor(trace) }
+}
+
+/** Caches hold a twelfth of the trace's prompts, but four of the longest at least, so that what is kept matters. */
+function fleetFor({ requests }: Trace): FleetPlan {
+  const asked = requests.reduce((sum, { promptTokens }) => sum + promptTokens, 0)
+  const longest = requests.reduce((most, { promptTokens, outputTokens }) => Math.max(most, promptTokens + outputTokens), 0)
+  const profile = profileNamed('agentic')
+  const own = profile.limits.cacheBlocks * profile.limits.blockTokens
+  return fleetOf(ENGINES, { kind: 'vllm', profile: withCacheTokens(profile, Math.max(4 * longest, Math.min(own, asked / 12))) })
 }
 
 function on(trace: Trace, profile = 'agentic', cacheTokens: number | null = null): Workload {

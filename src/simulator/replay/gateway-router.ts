@@ -1,5 +1,5 @@
 import { ClusterState } from '../../core/cluster/cluster-state.ts'
-import { type Admission, type CacheHint, type EngineSignal, type EngineSpec, PAYLOAD_VERSION, type Placement, type PolicyConfig, type PoolConfig } from '../../core/cluster/contract.ts'
+import { type Admission, type CacheHint, endedAs, type EngineSignal, type EngineSpec, PAYLOAD_VERSION, type Placement, type PolicyConfig, type PoolConfig } from '../../core/cluster/contract.ts'
 import { readAdmission, readEngine } from '../../core/cluster/payload.ts'
 import type { ReplayEngine } from './engines.ts'
 import type { Job } from './job.ts'
@@ -13,10 +13,19 @@ export interface GatewayOptions {
   readonly lookup?: boolean
   /** Milliseconds between the choice and its booking; others may choose in between. 0: one step, as it ships. */
   readonly bookAfterMs?: number
+  /** Told of every choice it makes and books. */
+  readonly chose?: (choice: Choice, now: number) => void
+}
+
+/** What others need to know to book a choice as their own. */
+export interface Choice {
+  readonly job: Job
+  readonly admission: Admission
+  readonly placement: Placement
 }
 
 const NEVER_MS = 1e12
-const STATS_INTERVAL_MS = 10_000
+export const STATS_INTERVAL_MS = 10_000
 const POOL = 'replay'
 
 /** The gateway's own state machine, the code that ships, with the replay's clock and chance. */
@@ -29,8 +38,7 @@ export class GatewayRouter implements ReplayRouter {
   readonly #keys = new Map<Job, string>()
   readonly #places = new Map<string, number>()
   /** Chosen, not yet booked. */
-  readonly #later: { readonly at: number; readonly job: Job; readonly admission: Admission; readonly placement: Placement }[] = []
-  #admitted = 0
+  readonly #later: (Choice & { readonly at: number })[] = []
 
   constructor(options: GatewayOptions, context: RouterContext) {
     this.name = options.name
@@ -49,13 +57,14 @@ export class GatewayRouter implements ReplayRouter {
     const admitted = this.state.admit(admission, now)
     if ('refusal' in admitted) return null
     this.#keys.set(job, admitted.key)
+    this.#options.chose?.({ job, admission, placement: admitted.placement }, now)
     return this.#routeOf(admitted.placement, admitted.predictedTtftMs)
   }
 
   firstToken(job: Job, now: number): void {
     this.#bookDue(now)
     const key = this.#keys.get(job)
-    if (key !== undefined) this.state.firstToken(key, { ttft: now - job.sentAt }, now)
+    if (key !== undefined) this.state.firstToken(key, { ttft: job.firstTokenAt - job.sentAt }, now)
   }
 
   progress(job: Job, outputBlocks: number, now: number): void {
@@ -71,6 +80,21 @@ export class GatewayRouter implements ReplayRouter {
     const usage = { promptTokens: job.promptTokens, completionTokens: job.outputTokens, cachedTokens: job.cachedTokens }
     const stages = { ttft: job.firstTokenAt - job.sentAt }
     this.state.release(key, { version: PAYLOAD_VERSION, result: 'complete', failure: null, status: 200, usage, outputEvents: job.outputTokens, stages }, now)
+  }
+
+  /** Takes in what another gateway before the same engines chose: just now, or before it was heard of, with the output so far. */
+  hear({ job, admission, placement }: Choice, told: 'now' | { readonly outputBlocks: number }, now: number): void {
+    const elsewhere = told === 'now' ? 'now' : 'before'
+    const held = this.state.resume({ admission, placement, elsewhere, firstTokenSeen: told !== 'now' && job.firstTokenAt >= 0, outputBlocks: told === 'now' ? 0 : told.outputBlocks }, now)
+    if ('key' in held) this.#keys.set(job, held.key)
+  }
+
+  /** Nobody has spoken of it for a lease. */
+  lapse(job: Job, now: number): void {
+    const key = this.#keys.get(job)
+    if (key === undefined) return
+    this.#keys.delete(job)
+    this.state.release(key, endedAs('lapsed'), now)
   }
 
   scrape(now: number): void {
@@ -102,9 +126,8 @@ export class GatewayRouter implements ReplayRouter {
   }
 
   #admissionOf(job: Job, now: number): Admission {
-    this.#admitted += 1
     return readAdmission({
-      id: `r${this.#admitted}`,
+      id: `r${job.index}`,
       configVersion: 1,
       model: POOL,
       promptTokens: job.promptTokens,

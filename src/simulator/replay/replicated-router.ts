@@ -1,0 +1,176 @@
+import type { PolicyConfig } from '../../core/cluster/contract.ts'
+import { chance } from './chance.ts'
+import { Events } from './events.ts'
+import { type Choice, GatewayRouter, STATS_INTERVAL_MS } from './gateway-router.ts'
+import type { Job } from './job.ts'
+import type { ReplayRouter, Route, RouterContext } from './router.ts'
+
+/** How the load balancer deals requests to replicas. `client`: all of a session to one. */
+export type Deal = 'random' | 'turn' | 'client'
+
+/** What becomes of the last replica in the middle of a run. */
+export type Upset =
+  /** It falls silent; what it had sent runs on unheard of, and lapses after so long. */
+  | { readonly kind: 'dies'; readonly lapseMs: number }
+  /** A fresh one takes its place, while the old one goes on with what it had. */
+  | { readonly kind: 'restarts'; readonly knows: Known }
+
+/** What the newcomer is told by another: nothing; bookings that are open; also what was learned of engines; also the latest prompts. */
+export type Known = 'nothing' | 'bookings' | 'learned' | 'prompts'
+
+const PROMPTS_KEPT = 1000
+
+export interface ReplicasOptions {
+  readonly name: string
+  readonly policy: PolicyConfig
+  readonly replicas: number
+  readonly deal: Deal
+  readonly dealSeed: number
+  /** From a replica's choice to the others' books; null: they know nothing of each other. */
+  readonly delayMs: number | null
+  /** `at`: before the request that comes after so many. */
+  readonly upset?: Upset & { readonly at: number }
+}
+
+interface Open {
+  readonly by: GatewayRouter
+  readonly choice: Choice
+  outputBlocks: number
+}
+
+type Word = (gateway: GatewayRouter, at: number) => void
+
+/** Several gateways before the same engines behind one load balancer, each with books of its own, that tell each other what they chose and what became of it. */
+export class ReplicatedRouter implements ReplayRouter {
+  readonly name: string
+  /** They were not started together: each scrapes when it is its turn. */
+  readonly scrapeMs: number
+  readonly #context: RouterContext
+  readonly #options: ReplicasOptions
+  readonly #gateways: GatewayRouter[]
+  readonly #dead = new Set<GatewayRouter>()
+  readonly #words = new Events()
+  readonly #open = new Map<Job, Open>()
+  /** The latest to end, for newcomers. */
+  readonly #past: Choice[] = []
+  readonly #dealt: () => number
+  readonly #clients = new Map<string, number>()
+  #routed = 0
+  #scraped = -1
+
+  constructor(options: ReplicasOptions, context: RouterContext) {
+    this.name = options.name
+    this.scrapeMs = STATS_INTERVAL_MS / options.replicas
+    this.#options = options
+    this.#context = context
+    this.#dealt = chance(options.dealSeed)
+    this.#gateways = Array.from({ length: options.replicas }, () => this.#start())
+  }
+
+  /** Open in each one's books. */
+  get bookings(): readonly number[] {
+    return this.#gateways.map(({ state }) => state.bookings)
+  }
+
+  route(job: Job, now: number): Route | null {
+    this.#words.run(now)
+    if (this.#options.upset?.at === this.#routed) this.#upset(this.#options.upset, now)
+    const gateway = this.#gateways[this.#deal(job)]!
+    this.#routed += 1
+    return gateway.route(job, now)
+  }
+
+  firstToken(job: Job, now: number): void {
+    this.#spoken(job, now, (gateway, at) => gateway.firstToken(job, at))
+  }
+
+  progress(job: Job, outputBlocks: number, now: number): void {
+    const open = this.#open.get(job)
+    if (open !== undefined) open.outputBlocks = outputBlocks
+    this.#spoken(job, now, (gateway, at) => gateway.progress(job, outputBlocks, at))
+  }
+
+  ended(job: Job, now: number): void {
+    this.#spoken(job, now, (gateway, at) => gateway.ended(job, at))
+    const open = this.#open.get(job)
+    this.#open.delete(job)
+    if (this.#options.upset?.kind !== 'restarts' || open === undefined) return
+    this.#past.push(open.choice)
+    if (this.#past.length > PROMPTS_KEPT) this.#past.shift()
+  }
+
+  scrape(now: number): void {
+    this.#words.run(now)
+    if (this.#scraped === -1) for (const gateway of this.#gateways) gateway.scrape(now)
+    else this.#gateways[this.#scraped % this.#gateways.length]!.scrape(now)
+    this.#scraped += 1
+  }
+
+  #start(): GatewayRouter {
+    const { name, policy } = this.#options
+    const gateway: GatewayRouter = new GatewayRouter({ name, policy, chose: (choice, now) => this.#chose(gateway, choice, now) }, this.#context)
+    return gateway
+  }
+
+  #chose(by: GatewayRouter, choice: Choice, now: number): void {
+    this.#open.set(choice.job, { by, choice, outputBlocks: 0 })
+    this.#tell(by, now, (gateway, at) => gateway.hear(choice, 'now', at))
+  }
+
+  /** Its own gateway sees it; the others are told. */
+  #spoken(job: Job, now: number, word: Word): void {
+    this.#words.run(now)
+    const by = this.#open.get(job)?.by
+    if (by === undefined || this.#dead.has(by)) return
+    word(by, now)
+    this.#tell(by, now, word)
+  }
+
+  #tell(by: GatewayRouter, now: number, word: Word): void {
+    const { delayMs } = this.#options
+    if (delayMs === null) return
+    this.#words.add(now + delayMs, (at) => {
+      for (const gateway of this.#gateways) if (gateway !== by) word(gateway, at)
+    })
+  }
+
+  #deal({ request, index }: Job): number {
+    const count = this.#gateways.length
+    const { deal } = this.#options
+    if (deal === 'turn') return this.#routed % count
+    const drawn = Math.floor(this.#dealt() * count)
+    if (deal === 'random') return drawn
+    const client = request.chain ?? String(index)
+    const known = this.#clients.get(client) ?? drawn
+    this.#clients.set(client, known)
+    return known % count
+  }
+
+  #upset(upset: Upset, now: number): void {
+    const old = this.#gateways.pop()!
+    if (upset.kind === 'restarts') {
+      this.#gateways.push(this.#successor(upset.knows, now))
+      return
+    }
+    this.#dead.add(old)
+    const orphans = [...this.#open.values()].filter(({ by }) => by === old)
+    this.#words.add(now + upset.lapseMs, (at) => {
+      for (const { choice } of orphans) for (const gateway of this.#gateways) gateway.lapse(choice.job, at)
+    })
+  }
+
+  #successor(knows: Known, now: number): GatewayRouter {
+    const fresh = this.#start()
+    const learned = this.#gateways[0]!.state.snapshot(now)
+    if (learned !== null && (knows === 'learned' || knows === 'prompts')) fresh.state.restore({ ...learned, configVersion: learned.configVersion + 1, bookings: [] }, now)
+    if (knows === 'prompts') {
+      for (const choice of this.#past) {
+        fresh.hear(choice, { outputBlocks: 0 }, now)
+        fresh.ended(choice.job, now)
+      }
+    }
+    if (knows !== 'nothing') for (const { choice, outputBlocks } of this.#open.values()) fresh.hear(choice, { outputBlocks }, now)
+    fresh.scrape(now)
+    return fresh
+  }
+}
