@@ -184,9 +184,9 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
 describe('what a process takes of a new configuration', () => {
   it('is all but what it was started with, which it names', () => {
     const before = configOf([poolOf('m', 'a', one)])
-    const next = configOf([poolOf('m', 'b', other)], { listen: '0.0.0.0:9', workers: 3, log: { level: 'debug' }, limits: { body_bytes: 4096, drain_ms: 7, response_ids: 9 }, ttft: { enabled: true, listen: '127.0.0.1:9', token: 't', ttl_s: 3 } })
+    const next = configOf([poolOf('m', 'b', other)], { listen: '0.0.0.0:9', workers: 3, log: { level: 'debug' }, replicas: { listen: '127.0.0.1:7', peers: ['127.0.0.1:8'] }, limits: { body_bytes: 4096, drain_ms: 7, response_ids: 9 }, ttft: { enabled: true, listen: '127.0.0.1:9', token: 't', ttl_s: 3 } })
     const { config, late } = adoptable(before, next)
-    expect(late).toEqual(['listen', 'workers', 'ttft.enabled', 'ttft.listen', 'limits.response_ids'])
+    expect(late).toEqual(['listen', 'workers', 'replicas', 'ttft.enabled', 'ttft.listen', 'limits.response_ids'])
     expect(config).toMatchObject({ listen: before.listen, threads: before.threads, log: next.log, loopback: true, version: 2, limits: { bodyBytes: 4096, drainMs: 7, responseIds: before.limits.responseIds } })
     expect(config.ttft).toEqual({ ...next.ttft, enabled: false, listen: null })
     expect(config.clusters).toEqual(next.clusters)
