@@ -63,12 +63,14 @@ it('nothing that is left out is asked for', () => {
     .filter((source) => source.includes("from 'hono"))
   const asked = users.flatMap((source) => [...source.matchAll(/\b(?:app|c|context)(?:\.req)?\.(\w+)/g)].map(([, name]) => name!))
   expect(asked).toEqual(expect.arrayContaining(['on', 'all', 'notFound', 'raw', 'param', 'env']))
-  // `app.get` is another one than the `get` of a context.
-  expect(asked.filter((name) => (members.has(name) && name !== 'get') || name === 'use')).toEqual([])
+  // `app.get` and `app.notFound` are others than those of a context.
+  expect(asked.filter((name) => (members.has(name) && name !== 'get' && name !== 'notFound') || name === 'use')).toEqual([])
+  // Nor is anything put before the paths of routes.
+  expect(users.flatMap((source) => [...source.matchAll(/\bapp\.(?:get|post|all)\('([^/].*?)'/g)])).toEqual([])
 })
 
 it('another version of Hono is not cut blindly', () => {
   expect(() => without('class Hono {\n\tmount2() {\n\t}\n}\n', ['mount'])).toThrow('has no mount')
   expect(without('class Hono {\n\tmount() {\n\t\treturn 1;\n\t}\n\ta = 1;\n}\n', ['mount'])).toBe('class Hono {\n\ta = 1;\n}\n')
-  expect(text).not.toMatch(/createMountedRequest|parseBody|getQueryParam|compose|newResponse/)
+  expect(text).not.toMatch(/createMountedRequest|parseBody|getQueryParam|compose|newResponse|mergePath|finalized/)
 })
