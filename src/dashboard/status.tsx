@@ -10,8 +10,12 @@ interface StatusProps {
   readonly onForget: (() => void) | null
 }
 
+const replicasOf = (view: View | null, wanted: 'following' | 'away') => (view?.replicas ?? []).filter(({ state }) => state === wanted)
+const heard = (view: View): number => replicasOf(view, 'following').length
+
 /** The page's head: whose fleet this is, and whether what is shown is true now. */
 export function Status({ link, view, onForget }: StatusProps) {
+  const away = replicasOf(view, 'away').map(({ address }) => address).join(', ')
   return (
     <header>
       <div class="title">
@@ -24,6 +28,7 @@ export function Status({ link, view, onForget }: StatusProps) {
         {view !== null && (
           <span class="dim">
             {view.version} · configuration {view.config_version}
+            {heard(view) > 0 && ` · hears ${heard(view)} other gateway${heard(view) === 1 ? '' : 's'}`}
           </span>
         )}
         <a href=".">Overview</a>
@@ -36,6 +41,11 @@ export function Status({ link, view, onForget }: StatusProps) {
       {link.state === 'lost' && (
         <p class="notice" role="alert">
           {link.message} Trying again …{view !== null && ' What you see is the last that was known.'}
+        </p>
+      )}
+      {away !== '' && (
+        <p class="notice" role="alert">
+          Not heard: {away}. That gateway and this one choose without knowing of each other’s requests.
         </p>
       )}
       {view?.draining === true && (

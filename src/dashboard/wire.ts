@@ -1,5 +1,6 @@
 /** What the gateway sends, derived from what it keeps: on the wire every key is snake_case. */
 import type { Decision as KeptDecision, EngineDigest, Stage } from '../core/cluster/contract.ts'
+import type { ReplicaDigest } from '../core/cluster/replica-digest.ts'
 
 type Snake<Name extends string> = Name extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${Snake<Rest>}`
@@ -41,6 +42,8 @@ export interface View {
   readonly config_version: number
   readonly started_at: number
   readonly draining: boolean
+  /** Absent where there are none. */
+  readonly replicas?: readonly Wire<ReplicaDigest>[]
   readonly at: number
   readonly pools: readonly Pool[]
   readonly decisions: readonly Decision[]

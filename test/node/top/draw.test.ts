@@ -30,6 +30,12 @@ describe('the drawing of a fleet', () => {
     expect(line(lines, 'idle')).toEqual(['idle', 'up', '0', '–', '0', '0 s', '–', '–', '0', '0/512', '–', '–', '0', '0'])
   })
 
+  it('says first which other gateway is not heard, and nothing of those that are', () => {
+    const replica = { address: '10.0.0.6:8090', id: 'r', state: 'following', bookings: 3 } as const
+    expect(report(frameOf(viewOf([], { replicas: [replica] })))[0]).toMatch(/^Firstlight 1\.2\.3/)
+    expect(report(frameOf(viewOf([], { replicas: [replica, { ...replica, address: '10.0.0.7:8090', state: 'away' }] })))[0]).toMatch(/^does not hear 10\.0\.0\.7:8090 ·/)
+  })
+
   it('says of a pool whose object is out of reach that it is, and nothing else', () => {
     const dark = { ...poolOf([{ id: 'a', role: 'any', available: null }]), reachable: false, bookings: null }
     const lines = report(frameOf(viewOf([dark])))

@@ -85,18 +85,23 @@ export function reportOf(frame: Frame, cells: number): Line[] {
 }
 
 function headOf({ seen: { view, fleet, engines }, wish, url, stale }: Frame): Line[] {
-  const says = view.draining ? 'shutting down, takes no new requests' : null
   const running: Line = [
     { text: `${fleet.up} of ${plural(fleet.engines, 'engine')} up`, tone: fleet.up === fleet.engines ? 'good' : engines.some(({ state }) => isGrave(state)) ? 'bad' : 'warn' },
     { text: ` · ${count(fleet.running)} running · ${rate(fleet.requestsPerS)} requests/s · longest queue ${seconds(fleet.longestS)}` },
     { text: wish.only === '' ? '' : ` · only: ${wish.only}`, tone: 'warn' },
   ]
-  const trouble = stale ?? says
+  const trouble = stale ?? troubleOf(view)
   const whose: Line = [
     { text: `Firstlight ${view.version}`, tone: 'strong' },
     { text: ` ${url} · up ${age(view.at - view.started_at)} · ${clock(view.at)}` },
   ]
   return [trouble === null ? whose : [{ text: trouble, tone: 'bad' }, { text: ` · ${url} · ${clock(view.at)}` }], running]
+}
+
+function troubleOf({ draining, replicas = [] }: View): string | null {
+  const away = replicas.filter(({ state }) => state === 'away').map(({ address }) => address)
+  if (draining) return 'shutting down, takes no new requests'
+  return away.length > 0 ? `does not hear ${away.join(', ')}` : null
 }
 
 function footOf({ sort, reversed }: Wish): Line {

@@ -42,7 +42,9 @@ const pool = z.looseObject({
   engines: z.array(engine),
 })
 
-const view = z.looseObject({ version: z.string(), started_at: z.number(), draining: z.boolean(), at: z.number(), pools: z.array(pool) })
+const replica = z.looseObject({ address: z.string(), state: z.string() })
+
+const view = z.looseObject({ version: z.string(), started_at: z.number(), draining: z.boolean(), at: z.number(), pools: z.array(pool), replicas: z.optional(z.array(replica)) })
 
 /** Throws an Error that names the first place that is not as it should be. */
 export function readView(value: unknown): View {

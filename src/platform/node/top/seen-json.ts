@@ -3,10 +3,10 @@ import { type Seen, sorted, type Wish } from './draw.ts'
 import type { EngineFigures, PoolFigures } from './figures.ts'
 
 export function seenJson(seen: Seen, { url, wish }: { readonly url: string; readonly wish: Wish }) {
-  const { version, config_version, started_at, at, draining } = seen.view
+  const { version, config_version, started_at, at, draining, replicas = [] } = seen.view
   return {
     name: 'top',
-    gateway: { url, version, config_version, started_at, at, draining },
+    gateway: { url, version, config_version, started_at, at, draining, replicas },
     all: poolJson(seen.fleet),
     pools: seen.pools.map((figures) => ({ cluster: figures.pool?.cluster, model: figures.pool?.model, policy: figures.pool?.policy, reachable: figures.pool?.reachable, ...poolJson(figures) })),
     engines: sorted(seen, wish).map(engineJson),
