@@ -11,8 +11,8 @@ export interface Adopting {
   /** The books themselves; null: there is no such pool here. */
   readonly books: (...name: PoolName) => { readonly cluster: Cluster; readonly blockTokens: number; readonly leaseMs: number } | null
   readonly held: Holdings
-  /** An operator's word reached the other first. */
-  readonly heard: (pool: PoolName, signal: EngineSignal) => void
+  /** What was said to the other. false: it holds no longer. */
+  readonly heard: (pool: PoolName, signal: EngineSignal, at: number) => boolean
 }
 
 /** The bookings of one other replica, in this one's books. Its words may come twice or late, and may be those of another version. */
@@ -59,7 +59,7 @@ export class Adopted {
       case 'release':
         return this.#release(word[1], readOutcome(word[2]))
       case 'signal':
-        this.#to.heard(word[1], word[2])
+        if (!this.#to.heard(word[1], word[2], word[3])) return
         return void this.#to.books(...word[1])?.cluster.observe([word[2]]).catch(ignored)
       case 'registry':
         return void this.#to.books(...word[1])?.cluster.registry?.(receivedCall(word[2])).catch(ignored)

@@ -4,6 +4,7 @@ import type { ReplicaDigest } from '../../../core/cluster/replica-digest.ts'
 import type { Log } from '../../../ports.ts'
 import { Adopted, type Adopting } from './adopted.ts'
 import { LOG_PATH } from './log-server.ts'
+import { Lines } from './lines.ts'
 import { type Word, WIRE_VERSION } from './words.ts'
 
 /** It says something five times a second. */
@@ -15,8 +16,6 @@ const LONGEST_WAIT_MS = 5_000
 const SELF_WAIT_MS = 60_000
 /** Its bookings have lapsed by then, however long leases are made. */
 const LOST_MS = 600_000
-/** A line holds a hundred words, and the largest of them the blocks of one prompt. */
-const LONGEST_LINE_BYTES = 256 * 2 ** 20
 
 export interface FollowerParts extends Adopting {
   /** Of this process: whoever answers by it is this process. */
@@ -200,30 +199,4 @@ const ADVICE: Readonly<Record<string, string>> = {
   status_404: 'Something else listens there: `replicas.peers` must name the ports of `replicas.listen`.',
   status_503: 'It has too many readers.',
   other_version: 'Its version speaks of its bookings in another way. It is tried again; run the same version everywhere.',
-}
-
-/** Bytes in, whole lines out. */
-class Lines {
-  #parts: Buffer[] = []
-  #bytes = 0
-
-  take(chunk: Buffer): string[] {
-    const last = chunk.lastIndexOf(10)
-    if (last < 0) {
-      this.#keep(chunk)
-      return []
-    }
-    const whole = Buffer.concat([...this.#parts, chunk.subarray(0, last)]).toString('utf8')
-    this.#parts = []
-    this.#bytes = 0
-    this.#keep(chunk.subarray(last + 1))
-    return whole.split('\n')
-  }
-
-  #keep(rest: Buffer): void {
-    if (rest.length === 0) return
-    this.#bytes += rest.length
-    if (this.#bytes > LONGEST_LINE_BYTES) throw new Error('a line without an end')
-    this.#parts.push(rest)
-  }
 }

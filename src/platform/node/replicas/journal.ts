@@ -3,17 +3,17 @@ import { bookingKey } from '../../../core/cluster/bookings.ts'
 import type { EarlyPart } from '../../../core/cluster/books.ts'
 import { type Admission, endedAs, type EngineSignal, type Placement } from '../../../core/cluster/contract.ts'
 import type { Notice } from '../../../core/cluster/notice.ts'
-import { type PoolName, sent, sentCall, type Told, type Word, WIRE_VERSION } from './words.ts'
+import { type Course, type PoolName, sent, sentCall, type Told, type Word, WIRE_VERSION } from './words.ts'
 
 /** How far outputs have come may be this old. */
 const PROGRESS_MS = 100
-/** Words of a snapshot in one line. */
-const LINE_WORDS = 100
+/** A line ends behind the word that reaches it. */
+const LINE_CHARS = 65_536
 
 /** Who reads along. */
 export interface Reader {
-  /** Takes lines, with their ends. Never throws. */
-  write(lines: string): void
+  /** Takes lines, with their ends. Never throws. `taken`: they are on their way, and more of what is long may follow. */
+  write(lines: string, taken?: () => void): void
 }
 
 export interface JournalParts {
@@ -26,7 +26,9 @@ export interface JournalParts {
   readonly held: () => Iterable<readonly [id: string, holding: Holding]>
 }
 
-interface Open {
+/** What lives, as it is told. */
+export interface Open {
+  readonly key: string
   readonly pool: PoolName
   readonly blockTokens: number
   readonly leaseMs: number
@@ -48,8 +50,8 @@ export class Journal {
   readonly id: string
   readonly #parts: JournalParts
   readonly #open = new Map<string, Open>()
-  /** What operators took out of the choice, by whomever they said it to. */
-  readonly #drained = new Map<string, Word>()
+  /** What operators said last of each engine, to whichever replica. */
+  readonly #orders = new Map<string, Order>()
   readonly #readers = new Set<Reader>()
   #words: Word[] = []
   readonly #progress = new Map<string, number>()
@@ -66,51 +68,58 @@ export class Journal {
     return this.#open.size
   }
 
-  /** It is told what lives, and then what happens. The answer ends it. */
+  /** It is told what lives, beside what happens, as fast as it takes it. The answer ends it. */
   join(reader: Reader): () => void {
     // What happened in this turn is in the snapshot.
     this.#flush()
-    for (const line of this.#snapshot()) reader.write(line)
+    const lines = linesOf(this.#snapshot([...this.#open.keys()]))
+    const { id, version } = this.#parts
+    const next = (): void => {
+      const line = this.#readers.has(reader) ? lines.next() : { done: true as const }
+      // Not in one turn: streams of all others would wait for it.
+      if (line.done !== true) reader.write(line.value, () => setImmediate(next))
+    }
     this.#readers.add(reader)
+    reader.write(`${JSON.stringify([['hello', { wire: WIRE_VERSION, id, version }]])}\n`, () => setImmediate(next))
     return () => this.#readers.delete(reader)
   }
 
-  /** @param again the books had forgotten it */
-  made(made: Made, again = false): string {
+  /** @param course the books had forgotten it: how far it had come */
+  made(made: Made, course: Course | null = null): Open {
     const key = bookingKey(made.admission)
+    const { firstTokenSeen, legsDone = [], outputBlocks } = course ?? NEW
     const known = this.#open.get(key)
-    const open = known ?? { ...made, firstTokenSeen: false, legsDone: [], outputBlocks: 0, seenAt: 0 }
+    const open = known ?? { ...made, key, firstTokenSeen, legsDone, outputBlocks, seenAt: 0 }
     open.seenAt = this.#parts.now()
     this.#open.set(key, open)
-    if (known === undefined) this.#say(() => booked(open, again))
-    return key
+    if (known === undefined) this.#say(() => booked(open, course !== null))
+    return open
   }
 
-  legDone(notice: Extract<Notice, readonly ['leg_done', ...unknown[]]>): void {
-    const open = this.#alive(notice[1])
-    if (open === undefined) return
+  legDone(open: Open, notice: Extract<Notice, readonly ['leg_done', ...unknown[]]>): void {
     open.legsDone = [...open.legsDone, notice[2]]
-    this.#say(() => notice)
+    if (this.#isAlive(open)) this.#say(() => notice)
   }
 
-  firstToken(notice: Extract<Notice, readonly ['first_token', ...unknown[]]>): void {
-    const open = this.#alive(notice[1])
-    if (open === undefined || open.firstTokenSeen) return
+  firstToken(open: Open, notice: Extract<Notice, readonly ['first_token', ...unknown[]]>): void {
+    const isFirst = !open.firstTokenSeen
     open.firstTokenSeen = true
-    this.#say(() => notice)
+    if (this.#isAlive(open) && isFirst) this.#say(() => notice)
   }
 
-  progress(key: string, outputBlocks: number): void {
-    const open = this.#alive(key)
-    if (open === undefined) return
+  progress(open: Open, outputBlocks: number): void {
     open.outputBlocks = outputBlocks
-    if (this.#readers.size === 0) return
-    this.#progress.set(key, outputBlocks)
+    if (!this.#isAlive(open) || this.#readers.size === 0) return
+    this.#progress.set(open.key, outputBlocks)
     this.#progressing ??= setTimeout(() => this.#sayProgress(), PROGRESS_MS).unref()
   }
 
-  renewed(key: string): void {
-    this.#alive(key)
+  /** The books know it: then the others are to know it, too. */
+  renewed(open: Open): void {
+    if (this.#isAlive(open)) return
+    open.seenAt = this.#parts.now()
+    this.#open.set(open.key, open)
+    this.#say(() => booked(open, true))
   }
 
   released(notice: Extract<Notice, readonly ['release', ...unknown[]]>): void {
@@ -122,16 +131,24 @@ export class Journal {
   /** Said here, of an engine. Probes are made by everybody. */
   signalled(pool: PoolName, signal: EngineSignal): void {
     if (signal.kind === 'probe') return
-    this.heard(pool, signal)
-    this.#say(() => ['signal', pool, signal])
+    const at = Math.max(this.#parts.now(), 1 + (this.#orders.get(orderOf(pool, signal))?.at ?? 0))
+    this.heard(pool, signal, at)
+    this.#say(() => ['signal', pool, signal, at])
   }
 
-  /** Said to another replica. */
-  heard(pool: PoolName, signal: EngineSignal): void {
-    if (signal.kind !== 'drain') return
-    const name = JSON.stringify([pool, signal.engine])
-    if (signal.draining) this.#drained.set(name, ['signal', pool, signal])
-    else this.#drained.delete(name)
+  /** Said to another replica. false: it is old, and what was said since holds. */
+  heard(pool: PoolName, signal: EngineSignal, at: number): boolean {
+    if (signal.kind !== 'drain') return true
+    const known = this.#orders.get(orderOf(pool, signal))
+    // Two at once: both take the one.
+    if (known !== undefined && (at < known.at || (at === known.at && !signal.draining))) return false
+    this.#orders.set(orderOf(pool, signal), { pool, signal, at })
+    return true
+  }
+
+  /** What leaves is another one when it comes back. */
+  configured(pool: PoolName, engines: readonly string[]): void {
+    for (const [name, order] of this.#orders) if (isSamePool(order.pool, pool) && !engines.includes(order.signal.engine)) this.#orders.delete(name)
   }
 
   /** By an LMCache server, whose next call may come to any replica. */
@@ -162,10 +179,11 @@ export class Journal {
     this.#readers.clear()
   }
 
-  #alive(key: string): Open | undefined {
+  /** Told to the others, and not ended. Whoever asks speaks of it. */
+  #isAlive({ key }: Open): boolean {
     const open = this.#open.get(key)
     if (open !== undefined) open.seenAt = this.#parts.now()
-    return open
+    return open !== undefined
   }
 
   #say(word: () => Word): void {
@@ -184,31 +202,44 @@ export class Journal {
     if (this.#flushing !== null) clearImmediate(this.#flushing)
     this.#flushing = null
     if (this.#words.length === 0) return
-    const line = lineOf(this.#words)
+    const words = this.#words
     this.#words = []
-    for (const reader of this.#readers) reader.write(line)
+    for (const line of linesOf(words)) for (const reader of this.#readers) reader.write(line)
   }
 
-  *#snapshot(): Generator<string> {
-    const { id, version, held } = this.#parts
-    let words: Word[] = [['hello', { wire: WIRE_VERSION, id, version }]]
-    const rest = function* (open: Iterable<Open>, drained: Iterable<Word>): Generator<Word> {
-      for (const one of open) yield booked(one, true)
-      yield* drained
-      for (const [response, holding] of held()) yield ['held', response, holding]
-      yield ['all']
+  /** As it is when it is written: what ends meanwhile is not told any more, and what begins is told at once. */
+  *#snapshot(keys: readonly string[]): Generator<Word> {
+    for (const key of keys) {
+      const open = this.#open.get(key)
+      if (open !== undefined) yield booked(open, true)
     }
-    for (const word of rest(this.#open.values(), this.#drained.values())) {
-      words.push(word)
-      if (words.length < LINE_WORDS) continue
-      yield lineOf(words)
-      words = []
-    }
-    if (words.length > 0) yield lineOf(words)
+    for (const { pool, signal, at } of this.#orders.values()) yield ['signal', pool, signal, at]
+    for (const [response, holding] of this.#parts.held()) yield ['held', response, holding]
+    yield ['all']
   }
 }
 
-const lineOf = (words: readonly Word[]): string => `${JSON.stringify(words)}\n`
+/** An operator's. */
+interface Order {
+  readonly pool: PoolName
+  readonly signal: Extract<EngineSignal, { readonly kind: 'drain' }>
+  readonly at: number
+}
+
+const NEW: Course = { firstTokenSeen: false, outputBlocks: 0 }
+const orderOf = (pool: PoolName, { engine }: EngineSignal): string => JSON.stringify([pool, engine])
+const isSamePool = (one: PoolName, other: PoolName): boolean => one[0] === other[0] && one[1] === other[1]
+
+function* linesOf(words: Iterable<Word>): Generator<string> {
+  let line = ''
+  for (const word of words) {
+    line += `${line === '' ? '[' : ','}${JSON.stringify(word)}`
+    if (line.length < LINE_CHARS) continue
+    yield `${line}]\n`
+    line = ''
+  }
+  if (line !== '') yield `${line}]\n`
+}
 
 function booked({ pool, blockTokens, admission, placement, firstTokenSeen, legsDone, outputBlocks }: Open, before: boolean): Word {
   const word = ['book', pool, blockTokens, sent(admission), placement] as const

@@ -99,12 +99,12 @@ function read(journal: Journal, response: ServerResponse, log: Log): () => void 
   response.writeHead(200, { 'content-type': 'application/x-ndjson' })
   response.socket?.setNoDelay(true)
   return journal.join({
-    write(lines) {
+    write(lines, taken) {
       if (response.destroyed) return
       if (response.writableLength > MOST_WAITING_BYTES) {
         log.warn('replica_too_slow', { bytes: response.writableLength, next: 'It is cut off and begins anew.' })
         response.destroy()
-      } else response.write(lines)
+      } else response.write(lines, taken)
     },
   })
 }

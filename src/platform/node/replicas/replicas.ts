@@ -155,7 +155,7 @@ export class Replicas {
           return pool === null ? null : { cluster: own.cluster(...name), blockTokens: pool.blockTokens, leaseMs: pool.leaseMs }
         },
         held: own.held,
-        heard: (pool, signal) => this.#journal.heard(pool, signal),
+        heard: (pool, signal, at) => own.pool(...pool)?.engines.some(({ id }) => id === signal.engine) === true && this.#journal.heard(pool, signal, at),
       },
     )
   }

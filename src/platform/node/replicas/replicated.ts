@@ -5,8 +5,8 @@ import type { ReplicaDigest } from '../../../core/cluster/replica-digest.ts'
 import type { KvFeed } from '../../../core/kv-events/feed.ts'
 import type { RegistryCall } from '../../../core/lmcache/registry-call.ts'
 import type { Admitted, Cluster, Holding, Holdings, Lease } from '../../../ports.ts'
-import type { Journal, Made } from './journal.ts'
-import type { PoolName } from './words.ts'
+import type { Journal, Made, Open } from './journal.ts'
+import type { Course, PoolName } from './words.ts'
 
 export interface Shared {
   readonly journal: Journal
@@ -30,6 +30,7 @@ export class ReplicatedCluster implements Cluster {
   }
 
   configure(version: number, pool: PoolConfig): Promise<void> {
+    this.#shared.journal.configured(this.#name, pool.engines.map(({ id }) => id))
     return this.#books.configure(version, pool)
   }
 
@@ -44,10 +45,9 @@ export class ReplicatedCluster implements Cluster {
 
   async resume(booking: Resume): Promise<Lease> {
     const lease = await this.#books.resume(booking)
-    const { admission, placement } = booking
-    const told = this.#lease(lease, { admission, placement }, true)
-    if (booking.firstTokenSeen) this.#shared.journal.firstToken(['first_token', told.key, {}])
-    return told
+    // It may have ended: then they book nothing, and the others have nothing to hear.
+    const isBooked = await lease.renew().then(() => true, () => false)
+    return isBooked ? this.#lease(lease, booking, booking) : lease
   }
 
   rank(admission: Admission) {
@@ -85,48 +85,48 @@ export class ReplicatedCluster implements Cluster {
     return 'refusal' in admitted ? admitted : { ...admitted, lease: this.#lease(admitted.lease, { admission, placement: admitted.placement }) }
   }
 
-  #lease(lease: Lease, booking: Pick<Made, 'admission' | 'placement'>, again = false): ToldLease {
+  #lease(lease: Lease, { admission, placement }: Pick<Made, 'admission' | 'placement'>, course: Course | null = null): ToldLease {
     const { blockTokens, leaseMs } = this.#shared.pool() ?? { blockTokens: 0, leaseMs: 60_000 }
     const { journal } = this.#shared
-    return new ToldLease(lease, journal, journal.made({ ...booking, pool: this.#name, blockTokens, leaseMs }, again))
+    return new ToldLease(lease, journal, journal.made({ admission, placement, pool: this.#name, blockTokens, leaseMs }, course))
   }
 }
 
 class ToldLease implements Lease {
   readonly inProcess: boolean
-  readonly key: string
   readonly #lease: Lease
   readonly #journal: Journal
+  readonly #open: Open
 
-  constructor(lease: Lease, journal: Journal, key: string) {
+  constructor(lease: Lease, journal: Journal, open: Open) {
     this.#lease = lease
     this.#journal = journal
-    this.key = key
+    this.#open = open
     this.inProcess = lease.inProcess ?? false
   }
 
   legDone(part: EarlyPart, stages: StageTimes, usage: Usage | null = null): Promise<void> {
-    this.#journal.legDone(['leg_done', this.key, part, stages, usage])
+    this.#journal.legDone(this.#open, ['leg_done', this.#open.key, part, stages, usage])
     return this.#lease.legDone!(part, stages, usage)
   }
 
   firstToken(stages: StageTimes): Promise<void> {
-    this.#journal.firstToken(['first_token', this.key, stages])
+    this.#journal.firstToken(this.#open, ['first_token', this.#open.key, stages])
     return this.#lease.firstToken(stages)
   }
 
   progress(outputBlocks: number): Promise<void> {
-    this.#journal.progress(this.key, outputBlocks)
+    this.#journal.progress(this.#open, outputBlocks)
     return this.#lease.progress(outputBlocks)
   }
 
-  renew(): Promise<void> {
-    this.#journal.renewed(this.key)
-    return this.#lease.renew()
+  async renew(): Promise<void> {
+    await this.#lease.renew()
+    this.#journal.renewed(this.#open)
   }
 
   release(outcome: Outcome): Promise<void> {
-    this.#journal.released(['release', this.key, outcome])
+    this.#journal.released(['release', this.#open.key, outcome])
     return this.#lease.release(outcome)
   }
 }

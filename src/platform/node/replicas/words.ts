@@ -15,7 +15,8 @@ export type Word =
   | readonly [said: 'hello', hello: { readonly wire: number; readonly id: string; readonly version: string }]
   | readonly [said: 'book', pool: PoolName, blockTokens: number, asked: SentAdmission, placement: Placement, course?: Course]
   | Notice
-  | readonly [said: 'signal', pool: PoolName, signal: EngineSignal]
+  /** `at`: of two that an operator said of one engine the later holds. */
+  | readonly [said: 'signal', pool: PoolName, signal: EngineSignal, at: number]
   /** What an LMCache server told this one's registry. */
   | readonly [said: 'registry', pool: PoolName, call: SentCall]
   | readonly [said: 'held', id: string, holding: Holding]
