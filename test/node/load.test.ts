@@ -87,10 +87,27 @@ describe('firstlight load', () => {
   it('answers for what goes wrong: counts it, and ends with 1', async () => {
     const { code, out } = await firstlight('load', '--url', gateway.url, '--model', 'nobody', '--num-users', '2', '--num-rounds', '2', '--qps', '100')
     expect(code).toBe(1)
-    expect(out).toContain('4 x status 404')
+    expect(out).toContain("4 x status 404: The model 'nobody' does not exist or this key may not use it. Models for this key: sim.")
     expect(out).toContain('0 answered, 4 not')
+    // A row of zeros would be figures of nobody.
+    expect(out).not.toContain('engine')
     const nobody = await firstlight('load', '--url', 'http://127.0.0.1:2', '--model', 'm', '--num-users', '1', '--num-rounds', '1')
     expect(nobody.out).toContain('1 x nobody listens on 127.0.0.1:2')
+  })
+
+  it('tells engines of several clusters apart that have one name', async () => {
+    let asked = 0
+    const two = createServer((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream', 'x-firstlight-engine': 'a', 'x-firstlight-cluster': ['paris', 'rome'][asked++ % 2]! })
+      response.end('data: {"choices":[{"text":"x"}]}\n\ndata: [DONE]\n\n')
+    })
+    await new Promise<void>((resolve) => two.listen(0, '127.0.0.1', resolve))
+    const url = `http://127.0.0.1:${(two.address() as AddressInfo).port}`
+    const { out } = await firstlight('load', '--url', url, '--model', 'm', '--num-users', '2', '--num-rounds', '1', '--qps', '100')
+    const names = out.split('\n').slice(1, 4).map((line) => line.split(/ {2,}/)[0])
+    expect(names).toEqual(['all', 'paris/a', 'rome/a'])
+    two.closeAllConnections()
+    two.close()
   })
 
   it('tells what a signal cut off from what it never sent, and still writes its figures', async () => {

@@ -65,10 +65,11 @@ async function runLoad(args: Args, io: Io): Promise<number> {
   })
   bar.clear()
   const rows = rowsOf(trace, driven, sloOf(args))
-  for (const line of engineTable(rows)) io.out(line)
+  const answered = rows[0]!['requests']
+  if (answered !== 0) io.out(`${engineTable(rows).join('\n')}\n`)
   const unsent = driven.unsent === 0 ? '' : `, ${driven.unsent} not sent`
-  io.out(`\n${rows[0]!['requests']} answered, ${driven.result.refused - driven.unsent} not${unsent}; sent ${driven.lateP99Ms.toFixed(1)} ms late at the 99th percentile`)
-  for (const [problem, count] of driven.problems) io.out(`${count} x ${problem}`)
+  io.out(`${answered} answered, ${driven.result.refused - driven.unsent} not${unsent}; sent ${driven.lateP99Ms.toFixed(1)} ms late at the 99th percentile`)
+  for (const [problem, count] of driven.problems) io.out([`${count} x ${problem}`, driven.details.get(problem) ?? []].flat().join(': '))
   outputs.json(() => asJson({ name: 'load', rows, problems: Object.fromEntries(driven.problems) }))
   outputs.html(() => reportPage({ title: trace.name, rows, series: [seriesOf(driven.result, null)], from: 'load' }))
   return driven.problems.size === 0 ? 0 : 1

@@ -27,6 +27,8 @@ export interface Driven {
   readonly engines: readonly string[]
   /** How often what went wrong. */
   readonly problems: ReadonlyMap<string, number>
+  /** What the first answer said of it. */
+  readonly details: ReadonlyMap<string, string>
   /** Requests that were never sent: the time was up, or a signal came. */
   readonly unsent: number
   /** Milliseconds by which the 99th percentile of requests were begun late; a load generator out of breath. */
@@ -44,8 +46,9 @@ class Drive {
   readonly #trace: Trace
   readonly #options: DriveOptions
   readonly #jobs: Job[]
-  readonly #engines: string[] = []
+  readonly #engines: { readonly cluster: string; readonly engine: string }[] = []
   readonly #problems = new Map<string, number>()
+  readonly #details = new Map<string, string>()
   readonly #late: number[] = []
   readonly #queue: { readonly job: Job; readonly start: () => void }[] = []
   readonly #startedAt = performance.now()
@@ -74,8 +77,9 @@ class Drive {
     const late = this.#late.sort((one, other) => one - other)
     return {
       result: { router: 'gateway', jobs: this.#jobs, refused: this.#jobs.length - answered.length, computedTokens, decisionsMs: new Float64Array(0), spanMs: performance.now() - this.#startedAt },
-      engines: this.#engines,
+      engines: this.#names(),
       problems: this.#problems,
+      details: this.#details,
       unsent: this.#jobs.length - this.#done,
       lateP99Ms: late[Math.floor(late.length * 0.99)] ?? 0,
     }
@@ -110,14 +114,25 @@ class Drive {
     if (answer.problem !== null) {
       const problem = this.#options.signal.aborted ? 'stopped before its answer was there' : answer.problem
       this.#problems.set(problem, (this.#problems.get(problem) ?? 0) + 1)
+      if (answer.detail !== null && !this.#details.has(problem)) this.#details.set(problem, answer.detail)
       return
     }
     job.firstTokenAt = answer.firstTokenAt - this.#startedAt
     job.endedAt = answer.endedAt - this.#startedAt
     job.longestGapMs = answer.longestGapMs
     job.cachedTokens = answer.cachedTokens
-    if (!this.#engines.includes(answer.engine)) this.#engines.push(answer.engine)
-    job.engine = this.#engines.indexOf(answer.engine)
+    job.engine = this.#indexOf(answer)
+  }
+
+  #indexOf({ cluster, engine }: Answered): number {
+    const at = this.#engines.findIndex((known) => known.cluster === cluster && known.engine === engine)
+    return at < 0 ? this.#engines.push({ cluster, engine }) - 1 : at
+  }
+
+  /** Engines of several clusters may have one name. */
+  #names(): string[] {
+    const isOne = this.#engines.every(({ cluster }) => cluster === this.#engines[0]!.cluster)
+    return this.#engines.map(({ cluster, engine }) => (isOne ? engine : `${cluster}/${engine}`))
   }
 
   /** Resolves when it is the job's turn under the limit. */

@@ -15,10 +15,13 @@ export interface Answered {
   readonly longestGapMs: number
   readonly outputTokens: number
   readonly cachedTokens: number
-  /** As the gateway names it; "-" where nobody does. */
+  /** As the gateway names them; "-" where nobody does. */
   readonly engine: string
+  readonly cluster: string
   /** null: it went well. */
   readonly problem: string | null
+  /** What the answer says of it. */
+  readonly detail: string | null
 }
 
 interface Event {
@@ -29,13 +32,14 @@ interface Event {
 
 /** One streamed completion. Never rejects: what went wrong is in the answer. */
 export async function send(target: Target, request: { readonly prompt: readonly number[]; readonly outputTokens: number; readonly session: string | null }, signal: AbortSignal): Promise<Answered> {
-  const seen = { firstTokenAt: -1, endedAt: -1, longestGapMs: 0, outputTokens: 0, cachedTokens: 0, engine: '-', problem: null as string | null }
+  const seen = { firstTokenAt: -1, endedAt: -1, longestGapMs: 0, outputTokens: 0, cachedTokens: 0, engine: '-', cluster: '-', problem: null as string | null, detail: null as string | null }
   try {
     const answer = await fetch(`${target.url}/v1/completions`, { method: 'POST', signal, headers: headersOf(target, request.session), body: bodyOf(target.model, request) })
     seen.engine = answer.headers.get('x-firstlight-engine') ?? '-'
+    seen.cluster = answer.headers.get('x-firstlight-cluster') ?? '-'
     if (!answer.ok || answer.body === null) {
       seen.problem = `status ${answer.status}`
-      await answer.body?.cancel()
+      seen.detail = detailIn(await answer.text())
       return seen
     }
     let lastAt = -1
@@ -58,6 +62,17 @@ export async function send(target: Target, request: { readonly prompt: readonly 
     seen.endedAt = performance.now()
   }
   return seen
+}
+
+/** An error's words, in OpenAI's shape or FastAPI's, on one line. */
+function detailIn(text: string): string | null {
+  try {
+    const { error, detail } = JSON.parse(text) as { readonly error?: { readonly message?: unknown }; readonly detail?: unknown }
+    const words = error?.message ?? detail
+    return typeof words === 'string' ? words.replaceAll(/\s+/g, ' ').slice(0, 300) : null
+  } catch {
+    return null
+  }
 }
 
 function headersOf({ key }: Target, session: string | null): Record<string, string> {
