@@ -22,6 +22,8 @@ const MOST_HEADER_BYTES = 4096
 /** Longer texts are not read. */
 const MOST_TEXT_BYTES = 16_384
 const CR = 13
+const LF = 10
+const DASH = 45
 
 /** What the gateway acts on: it must be readable, and stand there once. */
 const READ = /^(?:model|stream|vllm_xargs)$/
@@ -95,15 +97,16 @@ function standsAt(bytes: Uint8Array, mark: Uint8Array, at: number): boolean {
 }
 
 /**
- * Where `mark` is; -1: nowhere. Only its first byte is a CR, so nothing that was compared is compared again. Few bytes of sound
- * are one: most of it is passed by a search that takes as long to begin as some sixteen bytes, which bodies made of CRs pay once.
+ * Where `mark` is; -1: nowhere. It begins with CR LF - -, so that one byte in four tells where it may begin, and there
+ * alone is it compared, from its end: from CR to CR the search took half a second for 33 MB of them, in which nobody else is heard.
  */
 function placeOf(bytes: Uint8Array, mark: Uint8Array, from: number): number {
-  for (let at = from, near = from; at < bytes.length; at++) {
-    if (bytes[at] === CR) {
-      if (bytes[at + 2] === mark[2] && standsAt(bytes, mark, at)) return at
-      near = at + 16
-    } else if (at > near && (at = bytes.indexOf(CR, at) - 1) < 0) break
+  const last = mark.length - 1
+  for (let at = from + 3; at < bytes.length; at += 4) {
+    const byte = bytes[at]
+    if (byte !== DASH && byte !== CR && byte !== LF) continue
+    const start = byte === CR ? at : byte === LF ? at - 1 : bytes[at - 1] === LF ? at - 2 : at - 3
+    if (bytes[start + last] === mark[last] && standsAt(bytes, mark, start)) return start
   }
   return -1
 }
