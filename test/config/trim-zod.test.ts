@@ -106,11 +106,21 @@ it('every fault of a document is found as Zod itself finds it', async () => {
   expect(refused).toBeGreaterThan(100)
 })
 
+/** The Worker's own modules. */
+async function sources(): Promise<string[]> {
+  const { metafile } = await build({ entryPoints: [fileURLToPath(new URL('../../src/worker.ts', import.meta.url))], bundle: true, format: 'esm', write: false, metafile: true, packages: 'external', external: ['cloudflare:*', 'node:*'], logLevel: 'silent' })
+  return Object.keys(metafile.inputs).filter((file) => /^src\/.*\.ts$/.test(file))
+}
+
 it('whoever asks a cut library for more hears of it', async () => {
   await expect(bundleWorker(new URL('../../src/worker.ts', import.meta.url))).resolves.toContain('fetch')
   expect(Object.keys(trimmed).toSorted()).toEqual([...ASKED].toSorted())
   const one = trimmed.string() as unknown as Record<string, unknown>
   for (const member of ['parse', 'parseAsync', 'safeParseAsync', '~standard', 'register', 'brand', 'with', 'apply']) expect([member, member in one]).toEqual([member, false])
+  // Types have them still: only the text tells who asks.
+  const files = await sources()
+  expect(files).toContain('src/origin/lmcache/facts.ts')
+  for (const file of files) expect([file, /(?<!\b(?:JSON|Date|URL))\.(?:parse|parseAsync|safeParseAsync|register|brand)\(/.exec(readFileSync(file, 'utf8'))?.[0]]).toEqual([file, undefined])
   expect(() => trimmed.record(trimmed.enum(['a']), trimmed.int()).safeParse({ a: 1 })).toThrow('listed keys')
   expect(text).not.toMatch(/Promise|memo\b|backward|globalThis/)
 })

@@ -4,21 +4,34 @@ import { startFleet } from '../../src/platform/node/simulator-host.ts'
 import { lmcacheRegistryContract } from '../contracts/lmcache-registry.ts'
 import { overridesContract } from '../contracts/overrides.ts'
 import { lmcacheContract, lmcacheDocument, MODEL_PATH, type LmcacheWorld, type OpenLmcache } from '../contracts/lmcache.ts'
+import { startBuiltWorker, type BuiltWorker } from '../origin/built-worker.ts'
 import { startSilent } from './silent-gateway.ts'
 
+const open = openOn(startNode)
 lmcacheContract('Node', open)
 lmcacheRegistryContract('Node', open)
 overridesContract('Node', open)
+// With the libraries as its bundle has them.
+lmcacheContract('the built Worker', openOn((document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })))
 
-async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<LmcacheWorld> {
+async function startNode(document: Record<string, unknown>): Promise<BuiltWorker> {
+  const { url, stop } = await startSilent(document)
+  return { url, close: () => stop(AbortSignal.abort()) }
+}
+
+function openOn(start: (document: Record<string, unknown>) => Promise<BuiltWorker>): OpenLmcache {
+  return async ({ service, pool }) => openWorld(start, { service, pool })
+}
+
+async function openWorld(start: (document: Record<string, unknown>) => Promise<BuiltWorker>, { service, pool }: Parameters<OpenLmcache>[0]): Promise<LmcacheWorld> {
   const fleet = await startFleet({ engines: 3, profile: 'test', modelPath: MODEL_PATH })
   const beside = await serve(service)
-  const gateway = await startSilent(lmcacheDocument(pool(beside.url), fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]! }))))
+  const gateway = await start(lmcacheDocument(pool(beside.url), fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]! }))))
   return {
     fleet,
     send: (path, init) => fetch(`${gateway.url}${path}`, init),
     async close() {
-      await gateway.stop(AbortSignal.abort())
+      await gateway.close()
       await fleet.close()
       await beside.close()
     },

@@ -1,4 +1,5 @@
 /** One JSON call to a service beside the engines. */
+import type * as z from 'zod/mini'
 import type { EngineTarget, Origin } from '../../ports.ts'
 
 export interface Ask {
@@ -30,4 +31,12 @@ export async function askJson(origin: Origin, target: EngineTarget, { method, pa
     throw new Error(`${method} ${path} answered ${answer.status}`)
   }
   return JSON.parse(new TextDecoder().decode(await answer.read(ANSWER_BYTES)))
+}
+
+/** What an answer says. Throws where it has another shape. Not by `schema.parse`: the Worker's Zod has none. */
+export function readAs<Shape>(schema: z.ZodMiniType<Shape>, answer: unknown): Shape {
+  const { data, error } = schema.safeParse(answer)
+  if (error === undefined) return data
+  const { path, message } = error.issues[0]!
+  throw new Error(`not as expected at ${path.join('.')}: ${message}`)
 }

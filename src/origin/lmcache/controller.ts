@@ -3,7 +3,7 @@ import * as z from 'zod/mini'
 import type { Holders, Reach } from '../../core/lmcache/holders.ts'
 import type { ListedInstance } from '../../core/lmcache/instance-map.ts'
 import type { EngineTarget, Origin } from '../../ports.ts'
-import { askJson } from './ask.ts'
+import { askJson, readAs } from './ask.ts'
 import type { CachedPrompt, CacheSource, Call } from './source.ts'
 
 /** Location and end of each holder, as a list of two. One holder today; every holder of a contiguous prefix once LMCache#4471 is in. */
@@ -27,7 +27,7 @@ export class Controller implements CacheSource {
 
   async holders({ tokens }: CachedPrompt, call: Call): Promise<Holders> {
     const answer = await askJson(this.#origin, this.#target, { method: 'POST', path: '/lookup', body: { tokens: Array.from(tokens) }, ...call })
-    const { layout_info: layout } = lookupAnswer.parse(answer)
+    const { layout_info: layout } = readAs(lookupAnswer, answer)
     return { instances: new Map(Object.entries(layout).map(([instance, [location, end]]) => [instance, reachOf(String(location), Number(end) || 0)])), shared: 0 }
   }
 

@@ -2,7 +2,7 @@
 import * as z from 'zod/mini'
 import { InstanceMap } from '../../core/lmcache/instance-map.ts'
 import type { EngineTarget, Ports } from '../../ports.ts'
-import { askJson } from './ask.ts'
+import { askJson, readAs } from './ask.ts'
 import type { Call, CacheSource } from './source.ts'
 
 export interface FactsOptions {
@@ -106,7 +106,7 @@ export class CacheFacts {
     for (const target of targets.values()) {
       try {
         const signal = AbortSignal.timeout(CALL_MS)
-        const { data } = modelList.parse(await askJson(ports.origin, target, { method: 'GET', path: '/v1/models', signal, budgetMs: CALL_MS }))
+        const { data } = readAs(modelList, await askJson(ports.origin, target, { method: 'GET', path: '/v1/models', signal, budgetMs: CALL_MS }))
         const card = data.find(({ id }) => id === servedModel) ?? data[0]
         if (card !== undefined) return card.root ?? card.id
       } catch (error) {
