@@ -15,8 +15,8 @@ export const translations = '/v1/audio/translations'
 
 const post = (path: string, form: Form): RecordedRequest => ({ method: 'POST', path, form })
 const fieldsOf = (fields: Fields): Form => Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]))
-const hear = (more: Fields = {}, file = second) => post(transcriptions, [...fieldsOf({ model, ...drawn, ...more }), ['file', file]])
-const translate = (more: Fields = {}, file = second) => post(translations, [...fieldsOf({ model, ...drawn, ...more }), ['file', file]])
+const hear = (more: Fields = {}, file: FormFile = second) => post(transcriptions, [...fieldsOf({ model, ...drawn, ...more }), ['file', file]])
+const translate = (more: Fields = {}, file: FormFile = second) => post(translations, [...fieldsOf({ model, ...drawn, ...more }), ['file', file]])
 const usage = { stream: 'true', stream_include_usage: 'true' }
 
 export const speech: Requests = {

@@ -16,7 +16,7 @@ lmcacheContract('the built Worker', openOn((document) => startBuiltWorker({ FIRS
 
 async function startNode(document: Record<string, unknown>): Promise<BuiltWorker> {
   const { url, stop } = await startSilent(document)
-  return { url, close: () => stop(AbortSignal.abort()) }
+  return { url, close: async () => void (await stop(AbortSignal.abort())) }
 }
 
 function openOn(start: (document: Record<string, unknown>) => Promise<BuiltWorker>): OpenLmcache {
