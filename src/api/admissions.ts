@@ -85,7 +85,7 @@ export class Admissions {
 
   #wanted(route: PoolRoute): boolean {
     const { wishes } = this.#understood
-    return this.#lookups.wanted(route, wishes.policy ?? null) && !computesAll(sampled(this.#understood))
+    return this.#lookups.wanted(route, wishes.policy ?? null) && !readsNoCache(this.#understood)
   }
 
   #share(route: PoolRoute): Share {
@@ -138,7 +138,7 @@ function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMea
     overrides: overridesOf(wishes),
     hints: null,
     unsplittable: unsplittable(understood, route),
-    computesAll: computesAll(sampled(understood)),
+    computesAll: readsNoCache(understood),
     sequences: sequencesOf(sampled(understood)),
     encodeItems: prompt.items,
   }
@@ -149,6 +149,12 @@ const UNSAMPLED: Understood['body']['json'] = {}
 
 /** The body, where engines read of it how many answers they make, and what of the prompt they score. Others ignore those fields. */
 const sampled = ({ endpoint, body }: Understood): Understood['body']['json'] => (endpoint.prompt === 'chat' || endpoint.prompt === 'completions' ? body.json : UNSAMPLED)
+
+/** Where there is an answer for each token, vLLM computes them all. What a model's own task is, where none is named, nobody says. */
+function readsNoCache(understood: Understood): boolean {
+  const { task } = understood.body.json
+  return understood.endpoint.path === '/pooling' ? task === 'token_embed' || task === 'token_classify' : computesAll(sampled(understood))
+}
 
 /** Why the request cannot be split; null: it can. */
 function unsplittable({ endpoint, body }: Understood, { pool: { split } }: PoolRoute): string | null {

@@ -207,6 +207,18 @@ describe('what the cluster is told', () => {
     expect(last(world.admissions)).toMatchObject({ sequences: 1, computesAll: false })
   })
 
+  it.each([
+    ['/pooling', 'token_embed', true],
+    ['/pooling', 'token_classify', true],
+    ['/pooling', 'embed', false],
+    ['/pooling', null, false],
+    ['/classify', 'token_classify', false],
+  ])('is at %s, for task %s, whether vLLM reads no cache: %s', async (path, task, computesAll) => {
+    const { world, post } = open()
+    expect((await post(path, { model: 'qwen', input: 'x', task })).status).toBe(200)
+    expect(last(world.admissions)).toMatchObject({ computesAll })
+  })
+
   it('is a prompt’s length in tokens and its blocks', async () => {
     const { world, post } = open()
     await post('/v1/completions', { model: 'qwen', prompt: 'word '.repeat(2000) })
