@@ -24,11 +24,14 @@ export async function bundleWorker(entry: URL): Promise<string> {
   return outputFiles[0]!.text
 }
 
+/** What a library is in the Worker. */
+export const workerText = async (name: string): Promise<string> => trimmed[name]!.text()
+
 /** What `[alias]` of wrangler.toml does, without files: tests run side by side. */
 const trimming: Plugin = {
   name: 'trimming',
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /./ }, ({ path }) => (path in trimmed ? { path, namespace: 'trimmed' } : null))
-    onLoad({ filter: /./, namespace: 'trimmed' }, async ({ path }) => ({ contents: await trimmed[path]!.text() }))
+    onLoad({ filter: /./, namespace: 'trimmed' }, async ({ path }) => ({ contents: await workerText(path) }))
   },
 }

@@ -41,3 +41,11 @@ export function numbered(module) {
   if (numbers.size === 0) throw new Error('scripts/trim-yaml.mjs: this version of js-yaml keeps its kinds elsewhere')
   return module.replace(/(?<!^var )\b[A-Z][A-Z_]*(?:\$\d|\.[A-Z_]+)?(?![\w$.])/gm, (said) => numbers.get(said) ?? said)
 }
+
+/** What its reader keeps in mind, and its tags and events say of themselves, by names that nobody outside says: 0.4 kB. */
+export const OWN_NAMES = [
+  'addItem', 'addPair', 'aliasCount', 'anchorEnd', 'carrierIsResult', 'chomping', 'defaultScalarTag', 'documents', 'eventIndex', 'eventsLength', 'firstTabInLine', 'frames',
+  'hasKey', 'implicitFirstChars', 'implicitScalarAnyFirstChar', 'implicitScalarByFirstChar', 'implicitScalarTags', 'isValueFinal', 'keyIsMerge', 'keyPosition', 'lineIndent',
+  'lineStart', 'lookupMappingTag', 'lookupScalarTag', 'lookupSequenceTag', 'matchByTagPrefix', 'nodeKind', 'nodeTags', 'overridable', 'position', 'resolveImplicitScalarTag',
+  'tagEnd', 'tagHandlers', 'totalMergeKeys',
+]
