@@ -45,6 +45,10 @@ const INSTEAD = {
     [/^ {12}let unrecognized;\n/gm, ''],
     [/^ {12}if \(unrecognized && unrecognized\.length > 0\) \{\n[\s\S]*?^ {12}\}\n/gm, ''],
     [/^ {4}util\.defineLazyInternal\(inst, "values", \(zod\) => (?:\{\n[\s\S]*?^ {4}\}|.*)\);\n/gm, ''],
+    // What is no schema is told on Node, and no shape has symbols.
+    [/^ {4}for \(const k of allKeys\) \{\n[\s\S]*?^ {4}\}\n/m, ''],
+    [/^ +const ownSymbols = .*\n.*\n.*\n +const allKeys = .*\n/m, ''],
+    [/^ +allKeys,\n +symbolKeys,\n/m, 'allKeys: keys,\n'],
     [/^ +const okeys = .*\n/m, ''],
     [/^ +numKeys: keys\.length,\n +optionalKeys: .*\n/m, ''],
     [/, core\.config\(\)\)/g, ')'],
@@ -62,6 +66,7 @@ const INSTEAD = {
   ],
   'core/util.js': [
     [/^ +unwrapMessage\(config\.(?:customError|localeError)\?\.\(iss\)\) \?\?\n/gm, ''],
+    [/^ +if \(params\?\.error !== undefined\)\n +throw new Error\("Cannot specify both .*\n/m, ''],
     [/(?<=^export const captureStackTrace = )\(.*\);$/m, 'null;'],
   ],
   // Of numbers with a format, whole ones; of texts with a format, those with a pattern.
@@ -86,6 +91,7 @@ const INSTEAD = {
     [/^(export const safeParse = .*)\berrors\.\$ZodRealError\b/m, '$1'],
   ],
   'mini/schemas.js': [
+    [/^ +if \(!inst\._zod\)\n +throw new Error\("Uninitialized .*\n/m, ''],
     [/^ +get with\(\) \{\n.*\n +\},\n +set with\(.*\n.*\n +\},\n/m, ''],
     [/^ +parse\(data, params\) \{\n.*\n +\},\n/m, ''],
     [/^ +parseAsync\(data, params\) \{\n.*\n +\},\n/m, ''],
