@@ -5,10 +5,10 @@ import { describe, expect, it } from 'vitest'
 const signals = new URL('../../src/platform/node/signals.ts', import.meta.url).href
 /** Says what it was told, and ends when it is told a second time. */
 const script = `
-const { watchSignals } = await import(${JSON.stringify(signals)})
+const { endedBy, watchSignals } = await import(${JSON.stringify(signals)})
 const { stop, stopNow } = watchSignals()
 const alive = setInterval(() => {}, 1000)
-stop.addEventListener('abort', () => console.log('stop'))
+stop.addEventListener('abort', () => console.log('stop', JSON.stringify(endedBy(stop))))
 stopNow.addEventListener('abort', () => { console.log('now'); clearInterval(alive); process.exit(0) })
 console.log('ready')`
 
@@ -29,6 +29,8 @@ describe('a process that serves', () => {
     await new Promise((resolve) => setTimeout(resolve, 350))
     child.kill('SIGTERM')
     expect(await exited).toEqual([0, null])
-    expect(said).toBe('ready\nstop\nnow\n')
+    // Who knows SIGHUP as a reload from other servers is told how that is done here.
+    const next = signal === 'SIGHUP' ? ',"next":"SIGUSR2 takes a new configuration and goes on."' : ''
+    expect(said).toBe(`ready\nstop {"signal":"${signal}"${next}}\nnow\n`)
   })
 })

@@ -15,19 +15,25 @@ export function watchSignals(): Stop {
   const stop = new AbortController()
   const stopNow = new AbortController()
   let last = Number.NEGATIVE_INFINITY
-  const onSignal = () => {
+  const onSignal = (signal: string) => {
     const now = performance.now()
     if (now - last < sameWishMs) return
     last = now
     if (stopNow.signal.aborted) process.exit(130)
     if (stop.signal.aborted) stopNow.abort()
-    else stop.abort()
+    else stop.abort(new DOMException(signal, 'AbortError'))
   }
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
   process.on('SIGHUP', onSignal)
   if (process.env['npm_lifecycle_event'] !== undefined) stopWithParent(stop)
   return { stop: stop.signal, stopNow: stopNow.signal }
+}
+
+/** For the log: the signal that ended it, and what its sender may have meant. */
+export function endedBy({ reason }: AbortSignal): { readonly signal?: string; readonly next?: string } {
+  if (!(reason instanceof DOMException) || !reason.message.startsWith('SIG')) return {}
+  return { signal: reason.message, ...(reason.message === 'SIGHUP' ? { next: 'SIGUSR2 takes a new configuration and goes on.' } : {}) }
 }
 
 /** Windows has no such signal. */

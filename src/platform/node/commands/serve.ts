@@ -11,6 +11,7 @@ import { openLog } from '../log.ts'
 import type { Standing } from '../ports.ts'
 import { Recording } from '../recorder.ts'
 import { Replicas } from '../replicas/replicas.ts'
+import { endedBy } from '../signals.ts'
 import { startGateway, type RunningGateway } from '../start-gateway.ts'
 import { steadyNow } from '../steady-clock.ts'
 import { threadCount } from '../threads/count.ts'
@@ -74,7 +75,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   await aborted(io.stop)
   stopLooking()
   stopWatching?.()
-  log.info('draining', { drain_ms: reloader.running.limits.drainMs })
+  log.info('draining', { drain_ms: reloader.running.limits.drainMs, ...endedBy(io.stop) })
   const { cut } = await gateway.stop(io.stopNow)
   await replicas?.close()
   recording.close()
