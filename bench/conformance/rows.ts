@@ -19,7 +19,7 @@ import { policyRow, routingRows } from './rows/routing.ts'
 import { streamRows } from './rows/streams.ts'
 import { tokenRows } from './rows/tokens.ts'
 import { ttftRows } from './rows/ttft.ts'
-import { uploadRecording, uploadRows } from './rows/uploads.ts'
+import { earDoctor, uploadRecording, uploadRows } from './rows/uploads.ts'
 
 export const rows: readonly Row[] = [
   ...recordings, ...streamRows, ...tokenRows, ...eventRows,
@@ -28,7 +28,7 @@ export const rows: readonly Row[] = [
   // Those that kill engines come last: a gateway does not trust one at once that is back.
   nixlRecording, splitEndpointRow('node'), ...splitRows('node'), ...splitFaultRows('node'), splitEndpointRow('worker'), ...splitRows('worker'), ...splitFaultRows('worker'),
   lmcacheRecording, ...lmcacheRows('node'), ...lmcacheRows('worker'),
-  uploadRecording, ...uploadRows('node'), corsRow('node'), ...uploadRows('worker'), corsRow('worker'),
+  uploadRecording, earDoctor, ...uploadRows('node'), corsRow('node'), ...uploadRows('worker'), corsRow('worker'),
   ...feedbackRows, eventsFeedback('node'), eventsFeedback('worker'), ...ttftRows, policyRow,
 ]
 

@@ -1,6 +1,7 @@
 /** Speech: uploads to an engine that hears, past the gateway and through it. */
+import { fileURLToPath } from 'node:url'
 import OpenAI, { BadRequestError, NotFoundError, toFile } from 'openai'
-import { engineFlags, servedModel } from '../engine.ts'
+import { engineFlags, engineKey, servedModel } from '../engine.ts'
 import { earFlags } from '../fleets.ts'
 import { fileBytes, formBytes, formType } from '../form.ts'
 import { alias, gatewayKey } from '../gateway.ts'
@@ -16,6 +17,8 @@ import { bodyText, writeVectors } from '../vector.ts'
 import type { RecordedRequest } from '../vector.ts'
 import { withKey } from './asks.ts'
 
+const firstlight = fileURLToPath(new URL('../../../bin/firstlight.mjs', import.meta.url))
+
 export const uploadRecording: Row = {
   name: 'record-uploads',
   says: 'Speech is written down and translated, whole and streamed; forms that are wrong are answered with a status and a body that say what is.',
@@ -27,6 +30,17 @@ export const uploadRecording: Row = {
     const wrong = await recordAll(url, speechMistakes)
     const text = writeVectors(vectorFile('What vLLM answers to uploads of sound, to a Whisper with made-up weights.', lab.environment.versions.vllm ?? 'unknown', [...engineFlags, ...earFlags], [...right, ...wrong]))
     return `${right.length + wrong.length} exchanges, ${lab.writeVector('uploads.json', text)}; ${wrong.filter(({ response }) => response.status >= 400).length} of ${wrong.length} mistakes refused`
+  },
+}
+
+export const earDoctor: Row = {
+  name: 'doctor-ear',
+  says: 'firstlight doctor finds no fault with an engine that hears, and asks for no flag that would end it.',
+  run: async (lab) => {
+    const { url } = await lab.engine('ear')
+    const report = await lab.processes.output([process.execPath, firstlight, 'doctor', url, '--key', engineKey])
+    check(/prefix caching +off, as it has to be/.test(report) && !/--enable-prefix-caching|kv-events-config|✗/.test(report), report)
+    return report.split('\n').at(-1)!
   },
 }
 

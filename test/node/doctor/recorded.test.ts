@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { visit } from './ask.ts'
+import { visit, visitPool } from './ask.ts'
 import { closeStubs, jsonOf, realVllm, recorded, stub, type Table } from './stub.ts'
 
 afterEach(closeStubs)
@@ -110,6 +110,31 @@ describe('firstlight doctor before answers of a real vLLM', () => {
   it('says that a connection does not outlive its answer', async () => {
     const seen = await examine({ 'GET /health': { headers: { connection: 'close' } } }, '--idle-s', '1')
     expect(seen.find('keep_alive')).toMatchObject({ mark: 'warning', says: 'every answer ends its connection' })
+  })
+})
+
+describe('firstlight doctor before a Whisper, which only hears', () => {
+  const { 'POST /v1/completions': _, ...rest } = realVllm
+  const ear: Table = { ...rest, 'GET /v1/audio/transcriptions': { status: 405, body: { detail: 'Method Not Allowed' } }, 'GET /kv_event_sources': { body: {} } }
+  const uncached = { body: recorded.metrics.replaceAll(/enable_prefix_caching="\w+"/g, 'enable_prefix_caching="False"') }
+
+  it('asks nothing of it that would end it', async () => {
+    const { url } = await stub({ ...ear, 'GET /metrics': uncached })
+    const seen = await visit(url)
+    expect(seen.find('prefix_caching')).toMatchObject({ mark: 'ok', says: 'off, as it has to be for a model that only hears' })
+    expect(seen.find('completion')).toMatchObject({ mark: 'ok', says: 'none: it hears (/v1/audio/transcriptions)' })
+    expect(seen.json).not.toMatch(/--enable-prefix-caching|--kv-events-config|kv_events/)
+    expect((await visitPool({ model: 'tiny', engines: [{ id: 'ear', url }] })).json).not.toContain('vocab compile')
+  })
+
+  it('says that it will end, where it was told to keep prefixes', async () => {
+    const { url } = await stub(ear)
+    expect((await visit(url, '--no-generate')).find('prefix_caching')).toMatchObject({ mark: 'warning', next: expect.stringContaining('--no-enable-prefix-caching') })
+  })
+
+  it('takes a model that has chats, too, for any other', async () => {
+    const seen = await examine({ 'GET /v1/audio/transcriptions': { status: 405 }, 'GET /v1/chat/completions': { status: 405 }, 'GET /metrics': uncached })
+    expect(seen.find('prefix_caching')).toMatchObject({ mark: 'warning', next: expect.stringContaining('--enable-prefix-caching') })
   })
 })
 

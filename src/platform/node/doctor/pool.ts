@@ -62,6 +62,8 @@ interface Folder {
 
 async function checkVocabulary(pool: PoolSettings, members: readonly Member[], { folder, found }: Folder): Promise<void> {
   if (pool.tokenizer === null) {
+    // Sound is counted by its size.
+    if (members.length > 0 && members.every(({ facts }) => facts.switches.onlyHears)) return
     return found.note('vocabulary', 'none: prompts are counted from bytes', {
       costs: 'Counts are off by some percent, and blocks are not the engines’: less is recognised as cached.',
       next: `firstlight vocab compile MODEL_FOLDER -o model.vocab, and \`tokenizer: model.vocab\` in pool ${pool.model}.`,

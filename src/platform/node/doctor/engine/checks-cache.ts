@@ -24,13 +24,20 @@ export function checkMetrics({ metrics }: EngineFacts, found: Findings): boolean
 export function checkCache(facts: EngineFacts, expected: Expected | null, found: Findings): void {
   const stats = facts.metrics.scraped?.stats
   if (stats === undefined) return
-  checkPrefixCaching(stats.prefixCaching, facts.metrics.cacheConfig.get('prefix_caching_hash_algo'), expected, found)
+  if (facts.switches.onlyHears) checkNoPrefixes(stats.prefixCaching, found)
+  else checkPrefixCaching(stats.prefixCaching, facts.metrics.cacheConfig.get('prefix_caching_hash_algo'), expected, found)
   const { blockTokens, cacheBlocks } = stats
   if (blockTokens === null || cacheBlocks === null) {
     return found.note('cache_size', 'not in its metrics', { costs: 'It is learned from what it reports as cached.', next: 'cache_blocks of the engine says it at once.' })
   }
   found.ok('cache_size', `${cacheBlocks} blocks of ${blockTokens} tokens: ${(cacheBlocks * blockTokens).toLocaleString('en')} tokens`)
   if (expected !== null) checkSizes({ blockTokens, cacheBlocks }, expected, found)
+}
+
+/** What an encoder made of the sound has no prefixes, and vLLM 0.32 ends where it looks for some. */
+function checkNoPrefixes(on: boolean | null, found: Findings): void {
+  if (on !== true) return found.ok('prefix_caching', 'off, as it has to be for a model that only hears')
+  found.warn('prefix_caching', 'on, for a model that only hears', { costs: 'vLLM 0.32 ends at the first request ("CrossAttentionManager does not support caching").', next: 'Start it with --no-enable-prefix-caching, or without a word of it.' })
 }
 
 function checkPrefixCaching(on: boolean | null, algorithm: string | undefined, expected: Expected | null, found: Findings): void {

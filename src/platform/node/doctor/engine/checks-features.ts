@@ -17,6 +17,7 @@ export function checkAnswers(facts: EngineFacts, expected: Expected | null, foun
   }
   if (generated.kind === 'no_route') {
     if (expected?.engine.role === 'encode') return found.ok('completion', 'none: it encodes')
+    if (facts.switches.onlyHears) return found.ok('completion', 'none: it hears (/v1/audio/transcriptions)')
     return found.note('completion', 'it has neither completions nor chats: a model for embeddings, scores or ranks')
   }
   found.ok('completion', `one token in ${generated.tookMs.toFixed(0)} ms`)
@@ -44,8 +45,10 @@ export function checkRequestIds({ health, tokens }: EngineFacts, found: Findings
   })
 }
 
-export function checkEvents({ events }: EngineFacts, found: Findings): void {
+export function checkEvents({ events, switches }: EngineFacts, found: Findings): void {
   const on = events?.filter(({ enabled }) => enabled) ?? []
+  // They tell of prefixes, and it keeps none.
+  if (switches.onlyHears && on.length === 0) return
   if (events === null) {
     return found.note('kv_events', 'it does not say (/kv_event_sources is missing)', { next: 'firstlight bridge tries its sockets, where they are known.' })
   }

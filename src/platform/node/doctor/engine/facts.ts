@@ -83,6 +83,8 @@ export interface Switches {
   readonly loadsAdapters: boolean
   /** Its profiler can be started over HTTP. */
   readonly profiles: boolean
+  /** It writes down speech and has no chats: a Whisper. */
+  readonly onlyHears: boolean
 }
 
 /** Dev mode is on: only then these routes exist. */

@@ -109,12 +109,13 @@ function readEvents(asked: Asked): EventSources {
 const exists = (asked: Asked): boolean => answered(asked) && asked.status === 405
 
 async function readSwitches(asks: (path: string) => Promise<Asked>): Promise<Switches> {
-  const [paused, sleeping, adapters, profiler] = await Promise.all(['/is_paused', '/is_sleeping', '/v1/load_lora_adapter', '/start_profile'].map(asks))
+  const [paused, sleeping, adapters, profiler, speech, chats] = await Promise.all(['/is_paused', '/is_sleeping', '/v1/load_lora_adapter', '/start_profile', '/v1/audio/transcriptions', '/v1/chat/completions'].map(asks))
   return {
     paused: readFlag(paused!, 'is_paused'),
     sleeping: readFlag(sleeping!, 'is_sleeping'),
     loadsAdapters: exists(adapters!),
     profiles: exists(profiler!),
+    onlyHears: exists(speech!) && answered(chats!) && chats!.status === 404,
   }
 }
 
