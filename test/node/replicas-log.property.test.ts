@@ -9,7 +9,8 @@ import { Adopted } from '../../src/platform/node/replicas/adopted.ts'
 import { Journal } from '../../src/platform/node/replicas/journal.ts'
 import { Lines } from '../../src/platform/node/replicas/lines.ts'
 import { ReplicatedCluster, ReplicatedHoldings } from '../../src/platform/node/replicas/replicated.ts'
-import type { PoolName, Word } from '../../src/platform/node/replicas/words.ts'
+import { readLine } from '../../src/platform/node/replicas/shape.ts'
+import type { PoolName } from '../../src/platform/node/replicas/words.ts'
 import type { Alarms, Cluster, Log } from '../../src/ports.ts'
 import { admission, engine, engines, pool } from '../contracts/cluster-fixtures.ts'
 
@@ -147,7 +148,7 @@ class Wire {
     this.#pending = this.#pending.subarray(bytes)
     if (chunk.length === 0) return
     for (const line of this.#lines.take(chunk)) {
-      for (const word of JSON.parse(line) as Word[]) {
+      for (const word of readLine(line)) {
         if (word[0] !== 'hello') adopted.hear(word)
         else {
           if (this.#heard !== null && this.#heard !== word[1].id) adopted.end('abandoned')

@@ -26,6 +26,7 @@ export class Adopted {
   readonly unknownPools = new Set<string>()
   /** Of all pools it has booked in. */
   #shortestLeaseMs = Infinity
+  #longestLeaseMs = 0
 
   constructor(to: Adopting) {
     this.#to = to
@@ -40,12 +41,16 @@ export class Adopted {
     return this.#shortestLeaseMs / 4
   }
 
+  /** What it books lapses so long after it was renewed last. */
+  get longestLeaseMs(): number {
+    return this.#longestLeaseMs
+  }
+
   /** It tells anew what lives. */
   begin(): void {
     this.#seen = new Set()
   }
 
-  /** Throws at what is no word of this kind. */
   hear(word: Word): void {
     switch (word[0]) {
       case 'book':
@@ -94,6 +99,7 @@ export class Adopted {
       return
     }
     this.#shortestLeaseMs = Math.min(this.#shortestLeaseMs, known.leaseMs)
+    this.#longestLeaseMs = Math.max(this.#longestLeaseMs, known.leaseMs)
     const admission = received(asked)
     // Blocks of another size have other hashes; it is load all the same.
     const fitting = blockTokens === known.blockTokens ? admission : { ...admission, blocks: NO_BLOCKS }

@@ -1,21 +1,23 @@
 import { type ClientRequest, get, type IncomingMessage } from 'node:http'
-import type { Result } from '../../../core/cluster/contract.ts'
 import type { ReplicaDigest } from '../../../core/cluster/replica-digest.ts'
 import type { Log } from '../../../ports.ts'
 import { Adopted, type Adopting } from './adopted.ts'
-import { LOG_PATH } from './log-server.ts'
+import { Complaints } from './complaints.ts'
 import { Lines } from './lines.ts'
+import { LOG_PATH, LOG_TYPE } from './log-server.ts'
+import { readLine } from './shape.ts'
 import { type Word, WIRE_VERSION } from './words.ts'
 
 /** It says something five times a second. */
 const SILENT_MS = 5_000
+/** Until it has said who it is. */
 const CONNECT_MS = 3_000
 const FIRST_WAIT_MS = 100
 const LONGEST_WAIT_MS = 5_000
+/** Who is lost sooner is not there again, but comes and goes. */
+const STEADY_MS = 5_000
 /** An address of our own stays one while it is there. */
 const SELF_WAIT_MS = 60_000
-/** Its bookings have lapsed by then, however long leases are made. */
-const LOST_MS = 600_000
 
 export interface FollowerParts extends Adopting {
   /** Of this process: whoever answers by it is this process. */
@@ -24,6 +26,10 @@ export interface FollowerParts extends Adopting {
   readonly log: Log
   /** Is another one following the replica of this id? */
   readonly isFollowed: (id: string, by: Follower) => boolean
+  /** Its bookings, if another one followed it; from now on they are `by`'s to end. */
+  readonly handedOver: (id: string, by: Follower) => Adopted | null
+  /** Tests: all waits are so many times shorter. */
+  readonly haste: number
 }
 
 /** Reads the log of the replica at one address, for as long as the address is one. */
@@ -32,7 +38,8 @@ export class Follower {
   readonly #host: string
   readonly #port: number
   readonly #parts: FollowerParts
-  readonly #adopted: Adopted
+  readonly #complaints: Complaints
+  #adopted: Adopted
   #id: string | null = null
   #following = false
   /** Who answers is followed elsewhere, or is this process. */
@@ -43,14 +50,15 @@ export class Follower {
   #silence: NodeJS.Timeout | undefined
   #waitMs = FIRST_WAIT_MS
   #renewedAt = 0
+  #greetedAt = 0
   #lostAt = 0
-  #complained = ''
 
   constructor({ host, port, address }: { readonly host: string; readonly port: number; readonly address: string }, parts: FollowerParts) {
     this.address = address
     this.#host = host
     this.#port = port
     this.#parts = parts
+    this.#complaints = new Complaints(parts.log, address)
     this.#adopted = new Adopted(parts)
     this.#connect()
   }
@@ -64,6 +72,16 @@ export class Follower {
     return this.#following ? this.#id : null
   }
 
+  /** What was here answers at another address now. null: it was not here, or still is. */
+  handOver(id: string): Adopted | null {
+    if (this.#id !== id || this.#following) return null
+    const adopted = this.#adopted
+    this.#adopted = new Adopted(this.#parts)
+    this.#id = null
+    this.#isNobody = true
+    return adopted
+  }
+
   /** The address is no replica's any more; what is there may yet end in order. false: nothing is left to follow. */
   leave(): boolean {
     this.#leaving = true
@@ -74,11 +92,13 @@ export class Follower {
   /** It is one again. */
   stay(): void {
     this.#leaving = false
+    if (this.#request === null && this.#timer === undefined) this.#connect()
   }
 
   close(): void {
     clearTimeout(this.#timer)
     clearTimeout(this.#silence)
+    this.#timer = undefined
     this.#leaving = true
     this.#request?.destroy()
     this.#request = null
@@ -87,6 +107,7 @@ export class Follower {
   }
 
   #connect(): void {
+    this.#timer = undefined
     const { secret } = this.#parts
     const request = get({ host: this.#host, port: this.#port, path: LOG_PATH, agent: false, headers: secret === null ? {} : { authorization: `Bearer ${secret}` } })
     this.#request = request
@@ -100,103 +121,101 @@ export class Follower {
   #answered(answer: IncomingMessage): void {
     const request = this.#request
     if (request === null) return
-    if (answer.statusCode !== 200) {
+    const refusal = refusalIn(answer)
+    if (refusal !== null) {
       answer.resume()
-      return this.#away(request, answer.statusCode === 401 ? 'wrong_secret' : `status_${answer.statusCode}`)
+      return this.#away(request, refusal)
     }
     const lines = new Lines()
-    answer.on('data', (chunk: Buffer) => {
-      if (this.#request !== request) return
-      try {
-        this.#expect(SILENT_MS)
-        for (const line of lines.take(chunk)) this.#line(JSON.parse(line) as readonly Word[])
-        this.#renew()
-      } catch (error) {
-        this.#parts.log.error('replica_unreadable', { address: this.address, error })
-        this.#away(request, 'unreadable')
-      }
-    })
+    answer.on('data', (chunk: Buffer) => this.#read(request, lines, chunk))
     answer.on('close', () => this.#away(request, 'closed'))
   }
 
-  #line(words: readonly Word[]): void {
-    for (const word of words) {
-      if (word[0] === 'hello') this.#greeted(word[1])
-      else if (word[0] === 'bye') this.#left()
-      else if (this.#following) this.#adopted.hear(word)
+  #read(request: ClientRequest, lines: Lines, chunk: Buffer): void {
+    try {
+      for (const line of lines.take(chunk)) {
+        for (const word of readLine(line)) if (this.#request === request) this.#hear(word)
+      }
+    } catch (error) {
+      return this.#away(request, 'unreadable', error)
     }
+    if (!this.#following) return
+    this.#expect(SILENT_MS)
+    this.#renew()
+    if (this.#isSteady) this.#complaints.over(this.#id)
+  }
+
+  #hear(word: Word): void {
+    if (word[0] === 'hello') this.#greeted(word[1])
+    else if (!this.#following) throw new Error('it does not say who it is')
+    else if (word[0] === 'bye') this.#left()
+    else this.#adopted.hear(word)
   }
 
   #greeted({ wire, id, version }: Extract<Word, readonly ['hello', unknown]>[1]): void {
-    const { log, isFollowed } = this.#parts
+    const { isFollowed, handedOver } = this.#parts
     if (wire !== WIRE_VERSION) return this.#away(this.#request, 'other_version')
     const isSelf = id === this.#parts.id
     this.#isNobody = isSelf || isFollowed(id, this)
     if (this.#isNobody) return this.#away(this.#request, isSelf ? 'self' : 'twice')
     // A new life has none of the old one's streams.
-    if (this.#id !== null && this.#id !== id) this.#end('abandoned')
+    if (this.#id !== id) this.#adopted.end('abandoned')
+    this.#adopted = handedOver(id, this) ?? this.#adopted
     this.#id = id
     this.#following = true
-    this.#complained = ''
-    this.#waitMs = FIRST_WAIT_MS
+    this.#greetedAt = performance.now()
     this.#adopted.begin()
-    log.info('replica_joined', { address: this.address, replica: id, version })
+    this.#complaints.joined(id, version)
   }
 
   #left(): void {
-    const bookings = this.#end('abandoned')
+    const bookings = this.#adopted.end('abandoned')
     this.#parts.log.info('replica_left', { address: this.address, replica: this.#id, bookings })
     this.#id = null
-  }
-
-  #end(result: Result): number {
-    return this.#adopted.end(result)
   }
 
   #renew(): void {
     const now = performance.now()
     if (now - this.#renewedAt < this.#adopted.renewMs) return
     this.#renewedAt = now
+    const request = this.#request
     void this.#adopted.renew().then((known) => {
       // Forgotten here while this process slept: told again from the start.
-      if (!known && this.#following) this.#away(this.#request, 'forgotten')
+      if (!known && this.#following) this.#away(request, 'forgotten')
     })
   }
 
   /** Not reached, or lost. Its bookings stay for as long as their leases: it may be the network. */
-  #away(request: ClientRequest | null, why: string): void {
+  #away(request: ClientRequest | null, why: string, error?: unknown): void {
     if (request === null || request !== this.#request) return
     this.#request = null
     request.destroy()
     clearTimeout(this.#silence)
     if (this.#following) this.#lostAt = performance.now()
+    if (this.#following && this.#isSteady) this.#waitMs = FIRST_WAIT_MS
     this.#following = false
     if (this.#leaving) return this.close()
-    // Nobody listens there: its process is gone, and its streams with it.
-    if (why === 'ECONNREFUSED' || performance.now() - this.#lostAt > LOST_MS) this.#end('abandoned')
-    this.#complain(why)
-    const waitMs = why === 'self' ? SELF_WAIT_MS : this.#waitMs
+    // Nobody listens there: its process is gone, and its streams with it. Or its bookings have lapsed.
+    if (why === 'ECONNREFUSED' || performance.now() - this.#lostAt > this.#adopted.longestLeaseMs) this.#adopted.end('abandoned')
+    // In order: it said goodbye.
+    if (!this.#isNobody && (why !== 'closed' || this.#id !== null)) this.#complaints.away(why, this.#id, error)
+    this.#timer = setTimeout(() => this.#connect(), (why === 'self' ? SELF_WAIT_MS : this.#waitMs) / this.#parts.haste).unref()
     this.#waitMs = Math.min(LONGEST_WAIT_MS, this.#waitMs * 2)
-    this.#timer = setTimeout(() => this.#connect(), waitMs).unref()
   }
 
-  #complain(why: string): void {
-    if (this.#isNobody || why === this.#complained || (why === 'closed' && this.#id === null)) return
-    this.#complained = why
-    const next = ADVICE[why] ?? 'It is tried again. Until it is back its work is not known here, and it chooses without knowing of ours.'
-    this.#parts.log.warn('replica_away', { address: this.address, replica: this.#id, why, next })
+  get #isSteady(): boolean {
+    return performance.now() - this.#greetedAt > STEADY_MS / this.#parts.haste
   }
 
   #expect(ms: number): void {
     clearTimeout(this.#silence)
     const request = this.#request
-    this.#silence = setTimeout(() => this.#away(request, 'silent'), ms).unref()
+    this.#silence = setTimeout(() => this.#away(request, 'silent'), ms / this.#parts.haste).unref()
   }
 }
 
-const ADVICE: Readonly<Record<string, string>> = {
-  wrong_secret: 'Give all replicas the same `replicas.secret`.',
-  status_404: 'Something else listens there: `replicas.peers` must name the ports of `replicas.listen`.',
-  status_503: 'It has too many readers.',
-  other_version: 'Its version speaks of its bookings in another way. It is tried again; run the same version everywhere.',
+function refusalIn({ statusCode, headers }: IncomingMessage): string | null {
+  if (statusCode === 401) return 'wrong_secret'
+  if (statusCode !== 200) return `status_${statusCode}`
+  return headers['content-type'] === LOG_TYPE ? null : 'no_replica'
 }

@@ -1,5 +1,5 @@
-/** A line holds a hundred words, and the largest of them the blocks of one prompt. */
-const LONGEST_LINE_BYTES = 256 * 2 ** 20
+/** A line holds some words, and the largest of them the blocks of one prompt. */
+const LONGEST_LINE_BYTES = 64 * 2 ** 20
 
 /** Bytes in, whole lines out. */
 export class Lines {

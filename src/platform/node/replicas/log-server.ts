@@ -9,6 +9,8 @@ import type { Journal } from './journal.ts'
 import type { PoolName } from './words.ts'
 
 export const LOG_PATH = '/replica/log'
+/** Whoever answers otherwise is none. */
+export const LOG_TYPE = 'application/x-ndjson'
 export const DECISION_PATH = '/replica/decision'
 
 /** What one reader has not taken yet; beyond it, he is to begin anew. */
@@ -19,6 +21,8 @@ const GOODBYE_MS = 1_000
 const HEAD_MS = 5_000
 /** Replicas of a service, many times over. */
 const MOST_READERS = 64
+/** Strangers take no more of this process's sockets. */
+const MOST_CONNECTIONS = 512
 
 export interface LogServer {
   /** `host:port`. */
@@ -63,11 +67,14 @@ export async function serveLog(journal: Journal, { host, port, secret, explain, 
       readers.delete(response)
     })
   })
+  server.maxConnections = MOST_CONNECTIONS
   server.on('clientError', (_error, socket) => socket.destroy())
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen({ host, port }, () => {
       server.off('error', reject)
+      // No file descriptors are left, say: whoever came comes again.
+      server.on('error', (error) => log.warn('replica_not_taken', { error }))
       resolve()
     })
   })
@@ -96,7 +103,7 @@ function refusalOf({ method, headers }: IncomingMessage, path: string, secret: s
 }
 
 function read(journal: Journal, response: ServerResponse, log: Log): () => void {
-  response.writeHead(200, { 'content-type': 'application/x-ndjson' })
+  response.writeHead(200, { 'content-type': LOG_TYPE })
   response.socket?.setNoDelay(true)
   return journal.join({
     write(lines, taken) {

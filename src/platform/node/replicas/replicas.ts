@@ -25,6 +25,8 @@ export interface ReplicasParts {
   readonly log: Log
   /** Milliseconds since the epoch. */
   readonly now: () => number
+  /** Tests: all waits are so many times shorter. */
+  readonly haste?: number
 }
 
 /** What this gateway keeps itself. */
@@ -90,7 +92,7 @@ export class Replicas {
     this.#server = await serveLog(this.#journal, { ...this.#config.listen, secret: this.#config.secret, explain: (name, id) => this.#explain(name, id), log })
     log.info('tells_replicas', { address: this.#server.address, replica: this.#journal.id })
     await this.#look()
-    this.#looking = setInterval(() => void this.#look(), LOOK_MS).unref()
+    this.#looking = setInterval(() => void this.#look(), LOOK_MS / (this.#parts.haste ?? 1)).unref()
   }
 
   /** After the last request. */
@@ -149,6 +151,8 @@ export class Replicas {
         id: this.#journal.id,
         secret: this.#config.secret,
         log: this.#parts.log,
+        haste: this.#parts.haste ?? 1,
+        handedOver: (id, by) => [...this.#followers.values()].map((other) => (other === by ? null : other.handOver(id))).find((adopted) => adopted !== null) ?? null,
         isFollowed: (id, by) => [...this.#followers.values()].some((other) => other !== by && other.id === id),
         books: (...name) => {
           const pool = own.pool(...name)

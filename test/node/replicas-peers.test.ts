@@ -1,0 +1,399 @@
+/** What stands where another replica is expected, and what comes to where one listens. */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { connect, createServer as createTcpServer, type Server, type Socket } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { HeldResponses } from '../../src/api/held.ts'
+import { openLog } from '../../src/platform/node/log.ts'
+import { memoryClusters, type MemoryClusters } from '../../src/platform/node/clusters.ts'
+import { Lines } from '../../src/platform/node/replicas/lines.ts'
+import { Replicas } from '../../src/platform/node/replicas/replicas.ts'
+import type { Cluster } from '../../src/ports.ts'
+import { admission, outcome, pool } from '../contracts/cluster-fixtures.ts'
+import { ownPorts } from '../own-ports.ts'
+
+const HASTE = 10
+const SECRET = 'hush-replica'
+const NAME = ['one', 'm'] as const
+
+type Lookup = (name: string) => Promise<readonly string[]>
+
+class Replica {
+  readonly lines: Record<string, unknown>[] = []
+  readonly replicas: Replicas
+  readonly books: MemoryClusters
+  readonly held = new HeldResponses(1000)
+  readonly cluster: Cluster
+
+  constructor(port: number, peers: readonly (readonly [host: string, port: number])[], { lookup = async (name) => [name], secret = SECRET, host = '127.0.0.1' }: { readonly lookup?: Lookup; readonly secret?: string; readonly host?: string } = {}) {
+    const log = openLog('debug', { write: (line) => void this.lines.push(JSON.parse(line) as Record<string, unknown>) })
+    const settings = pool({ cluster: 'one', pool: 'm', leaseMs: 20_000 })
+    this.books = memoryClusters({ source: () => ({ version: 1, pool: settings }) })
+    this.replicas = new Replicas({ listen: { host, port }, peers: peers.map(([name, at]) => ({ host: name, port: at })), secret }, { lookup, log, now: () => Date.now(), haste: HASTE })
+    this.replicas.join({ cluster: (...name) => this.books.cluster(...name), pool: (...name) => (name[1] === 'm' ? settings : null), held: this.held })
+    this.cluster = this.replicas.cluster(this.books.cluster(...NAME), NAME)
+    open.push(this)
+  }
+
+  async open(): Promise<this> {
+    await this.replicas.open()
+    return this
+  }
+
+  said(event: string): Record<string, unknown>[] {
+    return this.lines.filter((line) => line['event'] === event)
+  }
+
+  get following(): number {
+    return this.replicas.digests.filter(({ state }) => state === 'following').length
+  }
+
+  async bookings(): Promise<number> {
+    return (await this.books.cluster(...NAME).digest()).bookings
+  }
+
+  async admit(changes: Parameters<typeof admission>[0] = {}) {
+    const admitted = await this.cluster.admit(admission(changes))
+    if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
+    return admitted.lease
+  }
+
+  async close(): Promise<void> {
+    this.books.close()
+    await this.replicas.close()
+  }
+}
+
+const open: Replica[] = []
+const servers: { close(): void; closeAllConnections?(): void }[] = []
+const sockets = new Set<Socket>()
+
+afterEach(async () => {
+  for (const socket of sockets) socket.destroy()
+  sockets.clear()
+  for (const replica of open.splice(0)) await replica.close()
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections?.()
+    server.close()
+  }
+})
+
+async function until(truth: () => Promise<boolean> | boolean): Promise<void> {
+  while (!(await truth())) await new Promise((resolve) => setTimeout(resolve, 5))
+}
+
+async function listening(server: Server, port: number): Promise<void> {
+  servers.push(server)
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.on('error', () => undefined)
+    socket.on('close', () => sockets.delete(socket))
+  })
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+}
+
+/** Answers like a replica, as far as it goes. */
+async function peer(port: number, answer: (response: ServerResponse, request: IncomingMessage) => void): Promise<{ readonly asked: () => number }> {
+  let asked = 0
+  const server = createServer((request, response) => {
+    asked += 1
+    answer(response, request)
+  })
+  await listening(server, port)
+  return { asked: () => asked }
+}
+
+const hello = (id = 'other') => `${JSON.stringify([['hello', { wire: 1, id, version: '0' }]])}\n`
+const says = (...lines: readonly string[]) => (response: ServerResponse) => {
+  response.writeHead(200, { 'content-type': 'application/x-ndjson' })
+  response.write(hello())
+  for (const line of lines) response.write(`${line}\n`)
+}
+const asked = (changes: object = {}) => ({ version: 1, id: 'r', attempt: 0, model: 'm', adapter: null, promptTokens: 640, tokenSource: 'exact', blocks: '', priority: 0, expectedOutputTokens: null, hints: null, encodeItems: 0, ...changes })
+const book = (changes: object = {}, placement: object = { kind: 'whole', engine: 'a', runnersUp: [] }) => ['book', NAME, 64, asked(changes), placement]
+
+const NO_PEERS: Readonly<Record<string, (response: ServerResponse) => void>> = {
+  'a web site': (response) => void response.writeHead(200, { 'content-type': 'text/html' }).end('<html>'),
+  'one that knows no such path': (response) => void response.writeHead(404).end(),
+  'one with another secret': (response) => void response.writeHead(401).end(),
+  'one that sends elsewhere': (response) => void response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
+  'one that never answers': () => undefined,
+  'one that never says who it is': (response) => void response.writeHead(200, { 'content-type': 'application/x-ndjson' }).write('[]\n'),
+  'one that does not speak JSON': says('nonsense'),
+  'one that says no words': says('{"a":1}'),
+  'one whose words have no name': says('[[1,2]]'),
+  'one that says nothing at all': says('null'),
+  'one with very deep words': says(`${'['.repeat(1_000_000)}`),
+  'one of another version': (response) => void response.writeHead(200, { 'content-type': 'application/x-ndjson' }).write('[["hello",{"wire":99,"id":"x","version":"9"}]]\n'),
+  'one that hangs up': (response) => void response.socket!.destroy(),
+  'one that comes and goes': (response) => {
+    says('[]')(response)
+    setTimeout(() => response.destroy(), 5)
+  },
+}
+
+const WRONG: Readonly<Record<string, unknown>> = {
+  'a booking of nothing': ['book'],
+  'a prompt of no length': book({ promptTokens: 'many' }),
+  'a prompt without end': book({ promptTokens: 1e308 }),
+  'less than no prompt': book({ promptTokens: -5 }),
+  'blocks that are none': book({ blocks: 7 }),
+  'a placement of no kind': book({}, { kind: 'constructor' }),
+  'a placement nowhere': book({}, { kind: 'staged', encode: 5, prefill: null, decode: 'a' }),
+  'hints of nobody': book({ hints: [null] }),
+  'no answers side by side': book({ sequences: 0 }),
+  'a pool that is no name': ['book', null, 64, asked(), { kind: 'whole', engine: 'a' }],
+  'a course that is none': [...book(), { firstTokenSeen: true, outputBlocks: 'far' }],
+  'output without end': ['progress', 'r#0', 1e300],
+  'stages that are none': ['first_token', 'r#0', null],
+  'a time that is none': ['first_token', 'r#0', { ttft: 'soon' }],
+  'an end without an outcome': ['release', 'r#0'],
+  'an end of no kind': ['release', 'r#0', { result: 'whatever' }],
+  'usage that is none': ['release', 'r#0', { result: 'complete', usage: { promptTokens: 1, completionTokens: 'x' } }],
+  'a leg of no part': ['leg_done', 'r#0', 'decode', {}, null],
+  'a signal of nobody': ['signal', NAME, { kind: 'probe', engine: 'a', at: 0, healthy: false, asleep: false, stats: null }, 1],
+  'a drain of no time': ['signal', NAME, { kind: 'drain', engine: 'a', draining: true }, 'now'],
+  'what nobody holds': ['held', 'resp_1', null],
+  'a registry without words': ['registry', NAME, null],
+}
+
+describe('a replica', () => {
+  for (const [what, answer] of Object.entries(NO_PEERS)) {
+    it(`goes on beside ${what}, and says so once`, async () => {
+      const ports = ownPorts(2)
+      const { asked: count } = await peer(ports + 1, answer)
+      const replica = await new Replica(ports, [['127.0.0.1', ports + 1]]).open()
+      await until(() => count() >= 5)
+      const away = replica.said('replica_away')
+      expect(away[0]).toMatchObject({ level: 'warn', next: expect.any(String) as string })
+      // A machine under load may find it silent for once, too.
+      const reasons = away.map(({ why }) => why)
+      expect(reasons).toEqual([...new Set(reasons)])
+      expect(replica.said('replica_joined').length).toBeLessThan(3)
+      expect(replica.lines.length).toBeLessThan(6)
+      expect(replica.replicas.digests).toHaveLength(1)
+      expect(await replica.bookings()).toBe(0)
+      await replica.admit()
+    }, 30_000)
+  }
+
+  it('goes on beside what speaks no HTTP, or never stops', async () => {
+    const ports = ownPorts(3)
+    const greeting = createTcpServer((socket) => void socket.write('220 mail.example.com\r\n'))
+    await listening(greeting, ports + 1)
+    let sent = 0
+    await peer(ports + 2, (response) => {
+      response.writeHead(200, { 'content-type': 'application/x-ndjson' })
+      const more = () => {
+        while (!response.destroyed && response.write('x'.repeat(1_000_000))) sent += 1
+      }
+      response.on('drain', more)
+      more()
+    })
+    const replica = await new Replica(ports, [['127.0.0.1', ports + 1], ['127.0.0.1', ports + 2]]).open()
+    await until(() => replica.said('replica_away').length >= 2)
+    expect(replica.said('replica_away').map(({ why }) => why)).toEqual(expect.arrayContaining([expect.stringMatching(/^HPE_/), expect.stringMatching(/^(?:unreadable|silent)$/)]))
+    expect(sent).toBeLessThan(300)
+  }, 30_000)
+
+  for (const [what, word] of Object.entries(WRONG)) {
+    it(`takes ${what} into no books`, async () => {
+      const ports = ownPorts(2)
+      const { asked: count } = await peer(ports + 1, says(JSON.stringify([book()]), JSON.stringify([word])))
+      const replica = await new Replica(ports, [['127.0.0.1', ports + 1]]).open()
+      await until(() => count() > 1)
+      expect(replica.said('replica_away')).toMatchObject([{ why: 'unreadable' }])
+      open.splice(0)
+      await replica.close()
+      const { bookings, engines } = await replica.books.cluster(...NAME).digest()
+      expect(bookings).toBe(0)
+      for (const engine of engines) expect(engine).toMatchObject({ requests: 0, activeBlocks: 0, queuedPrefillTokens: 0, draining: false })
+      await replica.admit()
+      expect(JSON.stringify(await replica.books.cluster(...NAME).digest())).not.toMatch(/"(?:activeBlocks|queuedPrefillS|requests)":(?:null|")/)
+    })
+  }
+
+  it('counts bookings on engines that it does not know, and leaves out words it does not know', async () => {
+    const ports = ownPorts(2)
+    let hang: ServerResponse
+    await peer(ports + 1, (response) => {
+      says(JSON.stringify([['sung', 'x'], ['toString', 1], book({}, { kind: 'whole', engine: 'nobody', runnersUp: [] }), ['all']]))(response)
+      hang = response
+    })
+    const replica = await new Replica(ports, [['127.0.0.1', ports + 1]]).open()
+    await until(async () => (await replica.bookings()) === 1)
+    expect((await replica.books.cluster(...NAME).digest()).engines.every(({ requests }) => requests === 0)).toBe(true)
+    hang!.end('[["bye"]]\n')
+    await until(async () => (await replica.bookings()) === 0)
+    expect(replica.replicas.digests[0]!.bookings).toBe(0)
+  })
+})
+
+/** A client of `replicas.listen`. */
+function raw(port: number, head: string): Socket {
+  const socket = connect(port, '127.0.0.1')
+  sockets.add(socket)
+  socket.on('error', () => undefined)
+  socket.on('close', () => sockets.delete(socket))
+  socket.write(head)
+  return socket
+}
+const reading = (secret = SECRET) => `GET /replica/log HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${secret}\r\n\r\n`
+const closed = (socket: Socket) => new Promise<void>((resolve) => void socket.resume().on('close', () => resolve()))
+
+describe('the log of a replica', () => {
+  it('is kept waiting for the end of a line only so long', () => {
+    const lines = new Lines()
+    const piece = Buffer.alloc(2 ** 20, 'x')
+    expect(() => {
+      for (let count = 0; count < 70; count++) lines.take(piece)
+    }).toThrow()
+  })
+
+  it('is cut off from who does not read it, and others go on', async () => {
+    const ports = ownPorts(2)
+    const one = await new Replica(ports, []).open()
+    const other = await new Replica(ports + 1, [['127.0.0.1', ports]]).open()
+    const slow = raw(ports, reading())
+    await new Promise((resolve) => slow.once('data', resolve))
+    slow.pause()
+    await until(() => other.following === 1)
+    const blocks = new Uint32Array(100_000)
+    for (let count = 0; count < 200; count++) {
+      const lease = await one.admit({ promptTokens: 3_200_000, blocks })
+      await lease.release(outcome())
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    await until(() => one.said('replica_too_slow').length === 1)
+    await closed(slow)
+    await one.admit()
+    await until(async () => (await other.bookings()) === 1)
+    expect(other.said('replica_away')).toEqual([])
+  }, 30_000)
+
+  it('has room for its readers whoever else comes', async () => {
+    const ports = ownPorts(2)
+    const one = await new Replica(ports, []).open()
+    const rude = [
+      ...Array.from({ length: 100 }, () => 'HEAD /replica/log HTTP/1.1\r\nhost: x\r\n\r\n'),
+      ...Array.from({ length: 100 }, () => reading('guess')),
+      `GET /replica/log HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(100_000)}\r\n\r\n`,
+      'POST /replica/log HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n',
+      'CONNECT a:1 HTTP/1.1\r\nhost: x\r\n\r\n',
+      'GET /replica/log HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n',
+      'GET //[ HTTP/1.1\r\nhost: x\r\n\r\n',
+      '\u0016\u0003\u0001 TLS',
+    ].map((head) => raw(ports, head))
+    await Promise.all(rude.map(closed))
+    // They say nothing, or not all of it.
+    for (let count = 0; count < 200; count++) raw(ports, count % 2 === 0 ? '' : 'GET /replica/log HT')
+    const readers = Array.from({ length: 70 }, () => raw(ports, reading()))
+    const answers = await Promise.all(readers.map((socket) => new Promise<string>((resolve) => socket.once('data', (bytes: Buffer) => resolve(String(bytes).slice(9, 12))))))
+    expect([answers.filter((status) => status === '200').length, answers.filter((status) => status === '503').length]).toEqual([64, 6])
+    for (const reader of readers) reader.destroy()
+    const other = await new Replica(ports + 1, [['127.0.0.1', ports]]).open()
+    await until(() => other.following === 1)
+    expect(one.lines).toHaveLength(1)
+  }, 30_000)
+})
+
+describe('names of replicas', () => {
+  it('may be of IPv6', async () => {
+    const ports = ownPorts(2)
+    const one = await new Replica(ports, [['::1', ports + 1]], { host: '::1' }).open()
+    const other = await new Replica(ports + 1, [['::1', ports]], { host: '::1' }).open()
+    await until(() => one.following + other.following === 2)
+    expect(one.replicas.digests[0]!.address).toBe(`[::1]:${ports + 1}`)
+  })
+
+  it('may lead to this one, by as many addresses as they like', async () => {
+    const ports = ownPorts(1)
+    const lookup = async () => ['127.0.0.1', '127.0.0.2']
+    const one = await new Replica(ports, [['gateways', ports], ['localhost', ports]], { lookup, host: '0.0.0.0' }).open()
+    await until(() => one.replicas.digests.length === 0)
+    expect(one.said('replica_away')).toEqual([])
+    expect(one.said('replica_joined')).toEqual([])
+  })
+
+  it('of one replica are one, and the second takes over its bookings when the first is gone', async () => {
+    const ports = ownPorts(2)
+    const at = (host: string) => new Promise<Server>((resolve) => {
+      // The way to it by this address.
+      const way = createTcpServer((socket) => {
+        const on = connect(ports, '127.0.0.9')
+        for (const [from, to] of [[socket, on], [on, socket]] as const) {
+          sockets.add(from)
+          from.on('error', () => to.destroy()).on('close', () => to.destroy())
+        }
+        socket.pipe(on).pipe(socket)
+      })
+      servers.push(way)
+      way.listen(ports, host, () => resolve(way))
+    })
+    const one = await new Replica(ports, [], { host: '127.0.0.9' }).open()
+    const way = await at('127.0.0.1')
+    const other = await new Replica(ports + 1, [['127.0.0.1', ports], ['127.0.0.2', ports]]).open()
+    await until(() => other.following === 1)
+    await at('127.0.0.2')
+    const lease = await one.admit()
+    await until(async () => (await other.bookings()) === 1)
+    await until(() => other.replicas.digests.length === 1)
+    way.close()
+    for (const socket of sockets) if (socket.localAddress === '127.0.0.1' && socket.localPort === ports) socket.destroy()
+    await until(() => other.replicas.digests.some((digest) => digest.address.startsWith('127.0.0.2:') && digest.state === 'following'))
+    // The first is refused by now, and tried again and again.
+    for (let look = 0; look < 30; look++) {
+      expect(await other.bookings()).toBe(1)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    expect(other.replicas.digests).toHaveLength(1)
+    await lease.release(outcome())
+    await until(async () => (await other.bookings()) === 0)
+  }, 20_000)
+
+  it('may lose an address and have it again, though what was there has gone meanwhile', async () => {
+    const ports = ownPorts(2)
+    let addresses = ['127.0.0.1']
+    let looks = 0
+    const lookup = async () => {
+      looks += 1
+      return addresses
+    }
+    const one = await new Replica(ports, []).open()
+    const other = await new Replica(ports + 1, [['gateways', ports]], { lookup }).open()
+    await until(() => other.following === 1)
+    addresses = []
+    const before = looks
+    await until(() => looks > before + 1)
+    // It is followed until it goes.
+    expect(other.following).toBe(1)
+    // Between two looks.
+    const seen = looks
+    await until(() => looks > seen)
+    addresses = ['127.0.0.1']
+    open.splice(open.indexOf(one), 1)
+    await one.close()
+    const again = await new Replica(ports, []).open()
+    await again.admit()
+    await until(async () => other.following === 1 && (await other.bookings()) === 1)
+  }, 20_000)
+
+  it('whose name server answers nothing are as they were', async () => {
+    const ports = ownPorts(2)
+    let fails = false
+    let looks = 0
+    const lookup: Lookup = async () => {
+      looks += 1
+      if (fails) throw Object.assign(new Error('no'), { code: 'EAI_AGAIN' })
+      return ['127.0.0.1']
+    }
+    const one = await new Replica(ports, []).open()
+    const other = await new Replica(ports + 1, [['gateways', ports]], { lookup }).open()
+    await until(() => other.following === 1)
+    fails = true
+    const before = looks
+    await until(() => looks > before + 2)
+    await one.admit()
+    await until(async () => (await other.bookings()) === 1)
+    expect(other.replicas.digests).toHaveLength(1)
+  }, 20_000)
+})
