@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import * as jinja from '@huggingface/jinja'
 import { expect, it } from 'vitest'
-import { workerText } from '../../scripts/bundle-worker.ts'
+import { bundleWorker, workerText } from '../../scripts/bundle-worker.ts'
+import * as rendering from '../../src/jinja.ts'
 
 const script = new URL('../../scripts/trim-jinja.mjs', import.meta.url).href
 const { kindless, numbered, trimmable, wordless } = (await import(/* @vite-ignore */ script)) as Record<'kindless' | 'numbered' | 'trimmable' | 'wordless', (module: string) => string>
@@ -71,6 +72,21 @@ it('a value is what it is without the names of values', () => {
     for (const asked of [...ASKED.map((one) => `{{ ${one.replaceAll('X', thing)} }}`), `{% for a, b in ${thing} %}{{ a }}{{ loop.last }}{% else %}e{% endfor %}`, `{% for a in ${thing} if a %}{{ a }}{% endfor %}`, `{% set a, b = ${thing} %}{{ a }}`, `{% set n = ${thing} %}{% set n.b = 1 %}{{ n.b }}`]) {
       expect([asked, outcome(trimmed, asked)]).toEqual([asked, outcome(jinja, asked)])
     }
+  }
+})
+
+it('the Worker asks the library for nothing that it is cut down without', async () => {
+  const built = (await loaded(await bundleWorker(new URL('../../src/jinja.ts', import.meta.url)))) as unknown as typeof rendering
+  const text = "{% for m in messages if m.role != 'tool' %}{{ loop.index }}{{ m.content | tojson }}{% else %}none{% endfor %}{{ range(2) | join }}{{ strftime_now('%d %B') }}{{ raise_exception('no') if not messages }}"
+  for (const messages of [[{ role: 'user', content: 'é' }, { role: 'tool', content: { a: [1, 2.5] } }], []]) {
+    const [own, cut] = [rendering, built].map(({ jinja: compile }) => {
+      try {
+        return compile(text, () => 0)({ messages })
+      } catch (error) {
+        return (error as Error).message
+      }
+    })
+    expect(cut).toBe(own)
   }
 })
 
