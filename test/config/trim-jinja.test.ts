@@ -79,14 +79,14 @@ it('the Worker asks the library for nothing that it is cut down without', async 
   const built = (await loaded(await bundleWorker(new URL('../../src/jinja.ts', import.meta.url)))) as unknown as typeof rendering
   const text = "{% for m in messages if m.role != 'tool' %}{{ loop.index }}{{ m.content | tojson }}{% else %}none{% endfor %}{{ range(2) | join }}{{ strftime_now('%d %B') }}{{ raise_exception('no') if not messages }}"
   for (const messages of [[{ role: 'user', content: 'é' }, { role: 'tool', content: { a: [1, 2.5] } }], []]) {
-    const [own, cut] = [rendering, built].map(({ jinja: compile }) => {
+    const [whole, cut] = [rendering, built].map(({ jinja: compile }) => {
       try {
         return compile(text, () => 0)({ messages })
       } catch (error) {
         return (error as Error).message
       }
     })
-    expect(cut).toBe(own)
+    expect(cut).toBe(whole)
   }
 })
 
