@@ -24,8 +24,19 @@ function isOwn({ host, port }: Config['listen'], url: string, here: ReadonlySet<
 
 /** Do reports come in on the port of everybody else? Threads share ports: each listener would get half of both. */
 export function reportsShareThePort({ listen, ttft }: Pick<Config, 'listen' | 'ttft'>): boolean {
-  if (!ttft.enabled || ttft.listen === null || listen.port === 0 || listen.port !== ttft.listen.port) return false
-  return [listen.host, ttft.listen.host].some(isEverywhere) || isSameHost(listen.host, ttft.listen.host)
+  return ttft.enabled && ttft.listen !== null && isSamePort(listen, ttft.listen)
+}
+
+/** What else listens where replicas read; null: nothing. */
+export function sharedWithReplicas({ listen, ttft, replicas }: Pick<Config, 'listen' | 'ttft' | 'replicas'>): 'listen' | 'ttft.listen' | null {
+  if (replicas === null) return null
+  if (isSamePort(listen, replicas.listen)) return 'listen'
+  return ttft.enabled && ttft.listen !== null && isSamePort(ttft.listen, replicas.listen) ? 'ttft.listen' : null
+}
+
+function isSamePort(one: Config['listen'], other: Config['listen']): boolean {
+  if (one.port === 0 || one.port !== other.port) return false
+  return [one.host, other.host].some(isEverywhere) || isSameHost(one.host, other.host)
 }
 
 const isEverywhere = (host: string): boolean => host === '0.0.0.0' || host === '::'

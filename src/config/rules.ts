@@ -23,8 +23,14 @@ export function crossCheck(document: ConfigDocument, listens: boolean): Finding[
 function checkReplicas(found: Finding[], { replicas }: ConfigDocument, listens: boolean): void {
   if (replicas === undefined) return
   if (!listens) found.push({ path: ['replicas'], rule: 'is for Node: on Workers one object keeps the books for all; leave it out' })
-  else if (!import.meta.bare && replicas.secret === undefined && !isLoopback(parseAddress(replicas.listen)!.host)) {
-    found.push({ path: ['replicas', 'listen'], rule: 'can be reached from other machines: give all replicas the same `secret`' })
+  else if (!import.meta.bare) {
+    const { host, port } = parseAddress(replicas.listen)!
+    if (replicas.secret === undefined && !isLoopback(host)) found.push({ path: ['replicas', 'listen'], rule: 'can be reached from other machines: give all replicas the same `secret`' })
+    if (port === 0) found.push({ path: ['replicas', 'listen'], rule: 'must have a port that the others can name' })
+    for (const [index, peer] of replicas.peers.entries()) {
+      const at = parseAddress(peer)!
+      if (at.port === 0 || at.host === '0.0.0.0' || at.host === '::') found.push({ path: ['replicas', 'peers', index], rule: 'must be the name or address of a machine, and a port' })
+    }
   }
 }
 

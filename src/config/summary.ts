@@ -1,7 +1,7 @@
 /** What was understood, for people: no secret in it; the defaults that matter spelled out, and everything that is not one. */
 import type { ClusterConfig, Config, EngineConfig, LmcacheConfig, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/cluster/contract.ts'
-import { ownEngines, reportsShareThePort } from './own-address.ts'
+import { ownEngines, reportsShareThePort, sharedWithReplicas } from './own-address.ts'
 import { addressText } from './values.ts'
 
 export interface Summary {
@@ -139,6 +139,8 @@ function notes(config: Config): string[] {
   if (config.keys === null && config.cors?.origins.includes('*') === true) found.push('`cors` lets in every page, and no key is asked for: whatever page a browser here has open may use the engines.')
   for (const id of ownEngines(config)) found.push(`${id} is where this gateway listens itself: requests would only come back.`)
   if (reportsShareThePort(config)) found.push('`ttft.listen` is the port of `listen` too: reports need one of their own.')
+  const shared = sharedWithReplicas(config)
+  if (shared !== null) found.push(`\`replicas.listen\` is the port of \`${shared}\` too: replicas need one of their own.`)
   if (silent) found.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
   for (const { id, weight, pools } of config.clusters) {
     if (weight === 0) found.push(`${id}: has weight 0.`)

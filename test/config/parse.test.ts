@@ -334,3 +334,34 @@ describe('the recorder', () => {
     expect(only(document({ record: { file: 't.jsonl' } }), {}, workers)).toEqual(['record', null, 'needs a disk, and Workers have none: leave it out'])
   })
 })
+
+describe('replicas', () => {
+  const replicas = (changes: object) => document({ replicas: { listen: '127.0.0.1:7', peers: ['gateways:7'], ...changes } })
+
+  it('are none unless they are named, and then wherever they are', () => {
+    expect(parseConfig(document(), {}, node).replicas).toBeNull()
+    expect(parseConfig(replicas({ listen: ':7', peers: ['gateways:7', '[::1]:7', '10.0.0.1:7'], secret: { env: 'SECRET' } }), { SECRET: 'hush' }, node).replicas).toEqual({
+      listen: { host: '0.0.0.0', port: 7 },
+      peers: [{ host: 'gateways', port: 7 }, { host: '::1', port: 7 }, { host: '10.0.0.1', port: 7 }],
+      secret: 'hush',
+    })
+  })
+
+  it.each([
+    [{ listen: ':7' }, 'replicas.listen', ':7', 'can be reached from other machines: give all replicas the same `secret`'],
+    [{ listen: '127.0.0.1:0' }, 'replicas.listen', '127.0.0.1:0', 'must have a port that the others can name'],
+    [{ peers: ['a:1', ':7'] }, 'replicas.peers[1]', ':7', 'must be the name or address of a machine, and a port'],
+    [{ peers: ['[::]:7'] }, 'replicas.peers[0]', '[::]:7', 'must be the name or address of a machine, and a port'],
+    [{ peers: ['gateways:0'] }, 'replicas.peers[0]', 'gateways:0', 'must be the name or address of a machine, and a port'],
+  ])('are found: %j', (changes, path, value, rule) => {
+    expect(only(replicas(changes))).toEqual([path, JSON.stringify(value), rule])
+  })
+
+  it.each([[{ peers: [] }], [{ peers: ['gateways'] }], [{ peers: 'gateways:7' }], [{ listen: 7 }], [{ secret: 'with blanks' }], [{ secret: '$SECRET' }], [{ peer: 'a:1' }]])('are written as they are to be: %j', (changes) => {
+    expect(problems(replicas(changes)).length).toBeGreaterThan(0)
+  })
+
+  it('are refused where one object keeps the books for all', () => {
+    expect(only(replicas({}), {}, workers)).toEqual(['replicas', null, 'is for Node: on Workers one object keeps the books for all; leave it out'])
+  })
+})

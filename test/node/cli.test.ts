@@ -220,6 +220,19 @@ describe('firstlight serve', () => {
   })
 
   it.each([
+    ['127.0.0.1:7001', '127.0.0.1:7001', 'listen'],
+    [':7001', '127.0.0.1:7001', 'listen'],
+    ['127.0.0.1:7000', '127.0.0.1:7002', 'ttft.listen'],
+    ['127.0.0.1:7000', '127.0.0.1:7001', 'listen', '--listen', 'localhost:7001'],
+  ])('refuses to tell replicas where something else listens: %s, %s', async (listen, replicas, shared, ...flags) => {
+    const document = `listen: ${listen}\nopen: true\nttft: { enabled: true, listen: "127.0.0.1:7002" }\nreplicas: { listen: "${replicas}", peers: ["h:1"] }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h" }] }] }]\n`
+    expect(await run(['serve', ...flags], { FIRSTLIGHT_CONFIG: document })).toMatchObject({ code: 2, err: expect.stringContaining(`\`replicas.listen\`, ${replicas}, is the port of \`${shared}\` too`) as string })
+    const { out } = await run(['check'], { FIRSTLIGHT_CONFIG: document })
+    expect(out).toMatch(/^replicas +heard at .*, heard of at h:1$/m)
+    if (flags.length === 0) expect(out).toContain(`note: \`replicas.listen\` is the port of \`${shared}\` too`)
+  })
+
+  it.each([
     ['listen: 127.0.0.1:8080', 'http://127.0.0.1:8080', '--listen', '127.0.0.1:0'],
     ['listen: 127.0.0.1:0', 'http://127.0.0.2:8080'],
   ])('serves an engine on another address: %s, %s', async (listen, url, ...flags) => {

@@ -1,8 +1,8 @@
 import { resolve as pathFrom } from 'node:path'
 import type { Config, RecordConfig } from '../../../config.ts'
-import { ownEngines, reportsShareThePort } from '../../../config/own-address.ts'
+import { ownEngines, reportsShareThePort, sharedWithReplicas } from '../../../config/own-address.ts'
 import { summarise } from '../../../config/summary.ts'
-import { isLoopback, parseThreads } from '../../../config/values.ts'
+import { addressText, isLoopback, parseThreads } from '../../../config/values.ts'
 import type { Log } from '../../../ports.ts'
 import { Discovery, ownAddresses, systemLookup } from '../discovery.ts'
 import { stateOf } from '../file-state.ts'
@@ -117,6 +117,8 @@ export function withFlags(config: Config, args: Args): Config {
   const [own] = ownEngines(moved)
   if (own !== undefined) throw new UsageError(`The engine ${own} is where this gateway listens itself: requests would only come back.`, 'Mend its url, or listen elsewhere: --listen 127.0.0.1:9000')
   if (reportsShareThePort(moved)) throw new UsageError('`ttft.listen` is the port of `listen` too: reports need one of their own.', 'Give it another, such as 127.0.0.1:28886, or leave it out: /ttft_report is on the main port.')
+  const shared = sharedWithReplicas(moved)
+  if (shared !== null) throw new UsageError(`\`replicas.listen\`, ${addressText(moved.replicas!.listen)}, is the port of \`${shared}\` too: replicas need one of their own.`, 'Give it another, such as :7070, and name that one in `replicas.peers`.')
   const threaded = { ...moved, threads: threadsFlag(args) ?? moved.threads }
   return level === null ? threaded : { ...threaded, log: { ...threaded.log, level } }
 }
