@@ -1,6 +1,6 @@
 /** What stands where another replica is expected, and what comes to where one listens. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { connect, createServer as createTcpServer, type Server, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer as createTcpServer, type Server, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { HeldResponses } from '../../src/api/held.ts'
 import { openLog } from '../../src/platform/node/log.ts'
@@ -43,6 +43,11 @@ class Replica {
     return this.lines.filter((line) => line['event'] === event)
   }
 
+  /** Where it can be read. */
+  get port(): number {
+    return Number(this.replicas.address!.split(':').at(-1))
+  }
+
   get following(): number {
     return this.replicas.digests.filter(({ state }) => state === 'following').length
   }
@@ -81,25 +86,26 @@ async function until(truth: () => Promise<boolean> | boolean): Promise<void> {
   while (!(await truth())) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
-async function listening(server: Server, port: number): Promise<void> {
+async function listening(server: Server): Promise<number> {
   servers.push(server)
   server.on('connection', (socket: Socket) => {
     sockets.add(socket)
     socket.on('error', () => undefined)
     socket.on('close', () => sockets.delete(socket))
   })
-  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return (server.address() as AddressInfo).port
 }
 
 /** Answers like a replica, as far as it goes. */
-async function peer(port: number, answer: (response: ServerResponse, request: IncomingMessage) => void): Promise<{ readonly asked: () => number }> {
+async function peer(answer: (response: ServerResponse, request: IncomingMessage) => void): Promise<{ readonly port: number; readonly asked: () => number }> {
   let asked = 0
   const server = createServer((request, response) => {
     asked += 1
     answer(response, request)
   })
-  await listening(server, port)
-  return { asked: () => asked }
+  const port = await listening(server)
+  return { port, asked: () => asked }
 }
 
 const hello = (id = 'other') => `${JSON.stringify([['hello', { wire: 1, id, version: '0' }]])}\n`
@@ -114,7 +120,7 @@ const book = (changes: object = {}, placement: object = { kind: 'whole', engine:
 const NO_PEERS: Readonly<Record<string, (response: ServerResponse) => void>> = {
   'a web site': (response) => void response.writeHead(200, { 'content-type': 'text/html' }).end('<html>'),
   'one that knows no such path': (response) => void response.writeHead(404).end(),
-  'one with another secret': (response) => void response.writeHead(401).end(),
+  'a door that wants a key': (response) => void response.writeHead(401).end(),
   'one that sends elsewhere': (response) => void response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
   'one that never answers': () => undefined,
   'one that never says who it is': (response) => void response.writeHead(200, { 'content-type': 'application/x-ndjson' }).write('[]\n'),
@@ -159,9 +165,8 @@ const WRONG: Readonly<Record<string, unknown>> = {
 describe('a replica', () => {
   for (const [what, answer] of Object.entries(NO_PEERS)) {
     it(`goes on beside ${what}, and says so once`, async () => {
-      const ports = ownPorts(2)
-      const { asked: count } = await peer(ports + 1, answer)
-      const replica = await new Replica(ports, [['127.0.0.1', ports + 1]]).open()
+      const { port, asked: count } = await peer(answer)
+      const replica = await new Replica(0, [['127.0.0.1', port]]).open()
       await until(() => count() >= 5)
       const away = replica.said('replica_away')
       expect(away[0]).toMatchObject({ level: 'warn', next: expect.any(String) as string })
@@ -176,12 +181,20 @@ describe('a replica', () => {
     }, 30_000)
   }
 
+  it('says whose secret is another, and what is no replica at all', async () => {
+    const other = await new Replica(0, [], { secret: 'another' }).open()
+    const { port } = await peer((response) => void response.writeHead(401, { 'content-type': 'application/json' }).end('{}'))
+    const replica = await new Replica(0, [['127.0.0.1', other.port], ['127.0.0.1', port]]).open()
+    await until(() => replica.said('replica_away').length === 2)
+    const said = new Map(replica.said('replica_away').map(({ address, why }) => [address, why]))
+    expect([said.get(`127.0.0.1:${other.port}`), said.get(`127.0.0.1:${port}`)]).toEqual(['wrong_secret', 'no_replica'])
+    expect(JSON.stringify(replica.lines)).not.toMatch(/hush|another/)
+  })
+
   it('goes on beside what speaks no HTTP, or never stops', async () => {
-    const ports = ownPorts(3)
-    const greeting = createTcpServer((socket) => void socket.write('220 mail.example.com\r\n'))
-    await listening(greeting, ports + 1)
+    const greeting = await listening(createTcpServer((socket) => void socket.write('220 mail.example.com\r\n')))
     let sent = 0
-    await peer(ports + 2, (response) => {
+    const { port } = await peer((response) => {
       response.writeHead(200, { 'content-type': 'application/x-ndjson' })
       const more = () => {
         while (!response.destroyed && response.write('x'.repeat(1_000_000))) sent += 1
@@ -189,7 +202,7 @@ describe('a replica', () => {
       response.on('drain', more)
       more()
     })
-    const replica = await new Replica(ports, [['127.0.0.1', ports + 1], ['127.0.0.1', ports + 2]]).open()
+    const replica = await new Replica(0, [['127.0.0.1', greeting], ['127.0.0.1', port]]).open()
     await until(() => replica.said('replica_away').length >= 2)
     expect(replica.said('replica_away').map(({ why }) => why)).toEqual(expect.arrayContaining([expect.stringMatching(/^HPE_/), expect.stringMatching(/^(?:unreadable|silent)$/)]))
     expect(sent).toBeLessThan(300)
@@ -197,9 +210,8 @@ describe('a replica', () => {
 
   for (const [what, word] of Object.entries(WRONG)) {
     it(`takes ${what} into no books`, async () => {
-      const ports = ownPorts(2)
-      const { asked: count } = await peer(ports + 1, says(JSON.stringify([book()]), JSON.stringify([word])))
-      const replica = await new Replica(ports, [['127.0.0.1', ports + 1]]).open()
+      const { port, asked: count } = await peer(says(JSON.stringify([book()]), JSON.stringify([word])))
+      const replica = await new Replica(0, [['127.0.0.1', port]]).open()
       await until(() => count() > 1)
       expect(replica.said('replica_away')).toMatchObject([{ why: 'unreadable' }])
       open.splice(0)
@@ -213,13 +225,12 @@ describe('a replica', () => {
   }
 
   it('counts bookings on engines that it does not know, and leaves out words it does not know', async () => {
-    const ports = ownPorts(2)
     let hang: ServerResponse
-    await peer(ports + 1, (response) => {
+    const { port } = await peer((response) => {
       says(JSON.stringify([['sung', 'x'], ['toString', 1], book({}, { kind: 'whole', engine: 'nobody', runnersUp: [] }), ['all']]))(response)
       hang = response
     })
-    const replica = await new Replica(ports, [['127.0.0.1', ports + 1]]).open()
+    const replica = await new Replica(0, [['127.0.0.1', port]]).open()
     await until(async () => (await replica.bookings()) === 1)
     expect((await replica.books.cluster(...NAME).digest()).engines.every(({ requests }) => requests === 0)).toBe(true)
     hang!.end('[["bye"]]\n')
@@ -250,10 +261,9 @@ describe('the log of a replica', () => {
   })
 
   it('is cut off from who does not read it, and others go on', async () => {
-    const ports = ownPorts(2)
-    const one = await new Replica(ports, []).open()
-    const other = await new Replica(ports + 1, [['127.0.0.1', ports]]).open()
-    const slow = raw(ports, reading())
+    const one = await new Replica(0, []).open()
+    const other = await new Replica(0, [['127.0.0.1', one.port]]).open()
+    const slow = raw(one.port, reading())
     await new Promise((resolve) => slow.once('data', resolve))
     slow.pause()
     await until(() => other.following === 1)
@@ -271,8 +281,8 @@ describe('the log of a replica', () => {
   }, 30_000)
 
   it('has room for its readers whoever else comes', async () => {
-    const ports = ownPorts(2)
-    const one = await new Replica(ports, []).open()
+    const one = await new Replica(0, []).open()
+    const { port } = one
     const rude = [
       ...Array.from({ length: 100 }, () => 'HEAD /replica/log HTTP/1.1\r\nhost: x\r\n\r\n'),
       ...Array.from({ length: 100 }, () => reading('guess')),
@@ -282,15 +292,15 @@ describe('the log of a replica', () => {
       'GET /replica/log HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n',
       'GET //[ HTTP/1.1\r\nhost: x\r\n\r\n',
       '\u0016\u0003\u0001 TLS',
-    ].map((head) => raw(ports, head))
+    ].map((head) => raw(port, head))
     await Promise.all(rude.map(closed))
     // They say nothing, or not all of it.
-    for (let count = 0; count < 200; count++) raw(ports, count % 2 === 0 ? '' : 'GET /replica/log HT')
-    const readers = Array.from({ length: 70 }, () => raw(ports, reading()))
+    for (let count = 0; count < 200; count++) raw(port, count % 2 === 0 ? '' : 'GET /replica/log HT')
+    const readers = Array.from({ length: 70 }, () => raw(port, reading()))
     const answers = await Promise.all(readers.map((socket) => new Promise<string>((resolve) => socket.once('data', (bytes: Buffer) => resolve(String(bytes).slice(9, 12))))))
     expect([answers.filter((status) => status === '200').length, answers.filter((status) => status === '503').length]).toEqual([64, 6])
     for (const reader of readers) reader.destroy()
-    const other = await new Replica(ports + 1, [['127.0.0.1', ports]]).open()
+    const other = await new Replica(0, [['127.0.0.1', port]]).open()
     await until(() => other.following === 1)
     expect(one.lines).toHaveLength(1)
   }, 30_000)
@@ -331,7 +341,7 @@ describe('names of replicas', () => {
     })
     const one = await new Replica(ports, [], { host: '127.0.0.9' }).open()
     const way = await at('127.0.0.1')
-    const other = await new Replica(ports + 1, [['127.0.0.1', ports], ['127.0.0.2', ports]]).open()
+    const other = await new Replica(0, [['127.0.0.1', ports], ['127.0.0.2', ports]]).open()
     await until(() => other.following === 1)
     await at('127.0.0.2')
     const lease = await one.admit()
@@ -359,7 +369,7 @@ describe('names of replicas', () => {
       return addresses
     }
     const one = await new Replica(ports, []).open()
-    const other = await new Replica(ports + 1, [['gateways', ports]], { lookup }).open()
+    const other = await new Replica(0, [['gateways', ports]], { lookup }).open()
     await until(() => other.following === 1)
     addresses = []
     const before = looks
@@ -387,7 +397,7 @@ describe('names of replicas', () => {
       return ['127.0.0.1']
     }
     const one = await new Replica(ports, []).open()
-    const other = await new Replica(ports + 1, [['gateways', ports]], { lookup }).open()
+    const other = await new Replica(0, [['gateways', ports]], { lookup }).open()
     await until(() => other.following === 1)
     fails = true
     const before = looks

@@ -4,7 +4,6 @@ const NO_REPLICA = 'Something else listens there: `replicas.peers` must name the
 const ADVICE: Readonly<Record<string, string>> = {
   wrong_secret: 'Give all replicas the same `replicas.secret`.',
   no_replica: NO_REPLICA,
-  status_404: NO_REPLICA,
   status_503: 'It has too many readers.',
   other_version: 'Its version speaks of its bookings in another way. It is tried again; run the same version everywhere.',
   unreadable: 'It says what is not understood here. It is tried again; run the same version everywhere.',

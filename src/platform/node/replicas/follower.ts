@@ -215,7 +215,7 @@ export class Follower {
 }
 
 function refusalIn({ statusCode, headers }: IncomingMessage): string | null {
+  if (headers['content-type'] !== LOG_TYPE) return 'no_replica'
   if (statusCode === 401) return 'wrong_secret'
-  if (statusCode !== 200) return `status_${statusCode}`
-  return headers['content-type'] === LOG_TYPE ? null : 'no_replica'
+  return statusCode === 200 ? null : `status_${statusCode}`
 }

@@ -49,7 +49,7 @@ export async function serveLog(journal: Journal, { host, port, secret, explain, 
     const [path = '', query] = request.url!.split('?')
     const refusal = refusalOf(request, path, secret) ?? (path === LOG_PATH && readers.size >= MOST_READERS ? 503 : null)
     if (refusal !== null) {
-      response.writeHead(refusal, { connection: 'close' }).end()
+      response.writeHead(refusal, { 'content-type': LOG_TYPE, connection: 'close' }).end()
       return
     }
     if (path === DECISION_PATH) {
