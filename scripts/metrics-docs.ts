@@ -5,7 +5,7 @@ const head = `# Metrics
 
 <!-- Made from src/telemetry/metrics.ts by \`npm run docs\`; edit it there. -->
 
-\`GET /metrics\` answers in the Prometheus text format, the same on both runtimes. It needs \`metrics.key\` as
+\`GET /metrics\` answers in the Prometheus text format, the same on both runtimes but for the lines of help, which Workers leave out. It needs \`metrics.key\` as
 \`authorization: Bearer\`, or the admin key, or nothing where only this machine can ask.
 
 \`\`\`yaml

@@ -153,10 +153,16 @@ function notes(config: Config): string[] {
   return found
 }
 
+/** What `split.threshold_tokens` is where nobody says. */
+const SOME_TOKENS = 2048
+
 function poolNotes({ engines, split, lmcache, policy, tokenizer }: PoolSettings): string[] {
   const found: string[] = []
   if (engines.every((engine) => engine.weight === 0)) found.push('every engine has weight 0.')
   if (split.mode === 'never' && engines.some(({ role }) => role === 'prefill')) found.push('`split.mode` is never: prefill engines get nothing.')
+  if (split.thresholdTokens !== SOME_TOKENS && split.mode !== 'threshold' && split.mode !== 'uncached') {
+    found.push(`\`split.threshold_tokens\` means nothing while \`split.mode\` is ${split.mode}: say \`mode: threshold\` or \`uncached\`.`)
+  }
   if (tokenizer === null && engines.some(({ kvEvents }) => kvEvents !== null)) {
     found.push('without `tokenizer` prompts are measured in bytes: no block of a KV event is ever found in them.')
   }

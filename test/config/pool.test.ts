@@ -44,6 +44,9 @@ describe('what the core gets', () => {
     expect(modeOf({ mode: 'never' })).toBe('never')
     expect(summarise(read({})).notes.join()).not.toContain('prefill engines get nothing')
     expect(summarise(read({ mode: 'never' })).notes.join()).toContain('prefill engines get nothing')
+    // A threshold alone looks as if it were one.
+    expect(summarise(read({ threshold_tokens: 4096 })).notes.join()).toContain('`split.threshold_tokens` means nothing while `split.mode` is always: say `mode: threshold` or `uncached`.')
+    for (const mode of ['threshold', 'uncached']) expect(summarise(read({ mode, threshold_tokens: 4096 })).notes.join()).not.toContain('threshold_tokens')
   })
 
   it('holds neither addresses nor secrets', () => {
