@@ -1,6 +1,7 @@
 import { json, type Answer, type Incoming } from './answer.ts'
 import type { SimulatedEngine } from './engine.ts'
-import { faultKinds, type FaultRule } from './faults.ts'
+import { readFault } from './fault-wire.ts'
+import type { FaultRule } from './faults.ts'
 import type { Fleet } from './fleet.ts'
 
 const bad = (message: string): Answer => json(400, { error: message })
@@ -31,20 +32,13 @@ function setFaults(engines: readonly SimulatedEngine[], incoming: Incoming): Ans
   let rule: FaultRule | null = null
   if (incoming.method !== 'DELETE') {
     try {
-      rule = readFault(JSON.parse(incoming.body) as FaultRule)
-    } catch {
-      return bad('the body must be a fault as JSON, such as {"kind":"refuse"}')
+      rule = readFault(incoming.body)
+    } catch (error) {
+      return bad((error as Error).message)
     }
-    if (!faultKinds.includes(rule.kind)) return bad(`no fault is called ${JSON.stringify(rule.kind)}: one of ${faultKinds.join(', ')}`)
   }
   for (const engine of engines) engine.setFault(rule)
   return json(200, engines.map(summary))
-}
-
-/** On the wire names are snake_case. */
-function readFault(value: { delay_ms?: number } & FaultRule): FaultRule {
-  const { delay_ms: delayMs, ...rest } = value
-  return (delayMs === undefined ? rest : { ...rest, delayMs }) as FaultRule
 }
 
 /** What tests and people look at. */
@@ -58,7 +52,7 @@ export function summary(engine: SimulatedEngine): object {
     model: settings.model,
     profile: settings.profile,
     listening: engine.listening,
-    fault: engine.fault,
+    fault: engine.fault === null ? null : snakeKeys(engine.fault),
     requests: log.requests,
     inference: log.inference,
     open: log.running,

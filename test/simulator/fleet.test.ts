@@ -159,6 +159,27 @@ describe('faults', () => {
     expect((await fetch(`${running.urls[0]}/health`)).status).toBe(200)
   })
 
+  it.each([
+    [{ kind: 'boom' }, 'no fault is called "boom"'],
+    [{ kind: 'slow', factr: 2 }, 'slow has no "factr"; did you mean "factor"? It takes factor, delay_ms, share, count, scope'],
+    [{ kind: 'slow', delayMs: 2 }, 'did you mean "delay_ms"?'],
+    [{ kind: 'refuse', after: 2 }, 'refuse has no "after"'],
+    [{ kind: 'hang', where: 'nowhere' }, 'where of hang must be one of head, body, middle, got "nowhere"'],
+    [{ kind: 'hang' }, 'hang needs where: one of head, body, middle'],
+    [{ kind: 'status' }, 'status needs status: a whole number from 200 to 599'],
+    [{ kind: 'status', status: 7 }, 'status of status must be a whole number from 200 to 599, got 7'],
+    [{ kind: 'reset', share: 2 }, 'share of reset must be a number from 0 to 1, got 2'],
+    [{ kind: 'cut', after: '3' }, 'after of cut must be a whole number from 0, got "3"'],
+    [['refuse'], 'the body must be a fault as JSON'],
+    [null, 'the body must be a fault as JSON'],
+  ])('refuses %j, which would do something else than it says', async (rule, why) => {
+    const running = await start({ engines: 1 })
+    const answer = await fetch(`${running.controlUrl}/_sim/engines/engine-0/fault`, { method: 'PUT', body: JSON.stringify(rule) })
+    expect(answer.status).toBe(400)
+    expect(((await answer.json()) as { error: string }).error).toContain(why)
+    expect(running.engines[0]!.fault).toBeNull()
+  })
+
   it('resets in the middle of a stream', async () => {
     const running = await start()
     await control(running, { kind: 'reset', after: 3 })
