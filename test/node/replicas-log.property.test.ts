@@ -403,6 +403,23 @@ describe('two replicas that hear each other in pieces', () => {
     expect([one.journal.size, other.adopted.size]).toEqual([0, 0])
   })
 
+  it('renew what ends meanwhile without asking for everything anew', async () => {
+    const { sides: [one, { adopted }], wires: [, wire] } = new World()
+    wire.join()
+    const admitted = await one.clusters['whole']!.admit(admission())
+    if ('refusal' in admitted) throw new Error('refused')
+    await turn()
+    wire.take(Infinity)
+    await settled()
+    await admitted.lease.release(endedAs('complete'))
+    await turn()
+    const renewed = adopted.renew()
+    // The rest of what one read from the socket brought: no promise has been kept since.
+    wire.take(Infinity)
+    expect(adopted.size).toBe(0)
+    expect(await renewed).toBe(true)
+  })
+
   it('tell of as many bookings as there are, a piece at a time, and begin to tell of new ones before that', async () => {
     const { sides: [one] } = new World()
     const blocks = new Uint32Array(20_000)

@@ -79,8 +79,12 @@ export class Adopted {
 
   /** It lives, and all its bookings with it. false: one of them was forgotten here, so that it must be told again. */
   async renew(): Promise<boolean> {
-    const renewals = [...this.#leases.values()].map(async (lease) => (await lease).renew())
-    return (await Promise.allSettled(renewals)).every(({ status }) => status === 'fulfilled')
+    const renewals = Array.from(this.#leases, async ([key, told]) => {
+      const lease = await told
+      // It may end before it is renewed: more words may come before any promise is kept.
+      return lease.renew().then(() => true, () => this.#leases.get(key) !== lease)
+    })
+    return (await Promise.allSettled(renewals)).every((renewal) => renewal.status === 'fulfilled' && renewal.value)
   }
 
   /** It is gone, and its streams with it. */
