@@ -63,8 +63,13 @@ class Replica {
     return Object.fromEntries((await this.pool()).engines.map(({ id, requests }) => [id, requests]))
   }
 
-  chat(signal: AbortSignal = never): Promise<Response> {
-    return fetch(`${this.gateway.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }] }), signal })
+  /** Kept: an answer that nobody holds any more is given up when garbage is collected. */
+  readonly answers: Response[] = []
+
+  async chat(signal: AbortSignal = never): Promise<Response> {
+    const answer = await fetch(`${this.gateway.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }] }), signal })
+    this.answers.push(answer)
+    return answer
   }
 
   async stop(): Promise<void> {
