@@ -117,12 +117,17 @@ export class Doorkeeper {
 
 }
 
-/** Lets in whoever shows this secret, and whom the admin surface lets in. null: there is no such secret. */
-export function keyOrAdmin(keeper: Doorkeeper, secret: string | null): (headers: Fields) => Promise<void> {
+/** Lets in whoever shows this secret, and whom the admin surface lets in. null: there is no such secret. `name`: its key in the document. */
+export function keyOrAdmin(keeper: Doorkeeper, secret: string | null, name: string): (headers: Fields) => Promise<void> {
   const ring = new Keyring(secret === null ? [] : [{ secret, holder: true }])
   return async (headers) => {
     const shown = bearer(headers)
-    if (shown === null || (await ring.find(shown)) === null) await keeper.admin(headers)
+    if (shown !== null && (await ring.find(shown)) !== null) return
+    await keeper.admin(headers).catch((error: unknown) => {
+      if (!(error instanceof Failure && error.reason === 'not_configured')) throw error
+      if (secret === null) throw new Failure('not_configured', `This is closed: set ${name} or admin.secret in the configuration and send it as a bearer token.`)
+      throw shown === null ? keyFailure('key_missing', `No key was given. Send ${name} as \`authorization: Bearer <key>\`.`) : keyFailure('key_wrong', `This is not ${name} of this gateway.`)
+    })
   }
 }
 

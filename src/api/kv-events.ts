@@ -15,7 +15,7 @@ const MOST_VALID_MS = 600_000
 
 /** Handles it. Needs `bridge.secret` or the admin key. */
 export function kvEventsHandler(door: Door): (incoming: Incoming) => Promise<Response> {
-  const admit = keyOrAdmin(door.keeper, door.config.bridge?.secret ?? null)
+  const admit = keyOrAdmin(door.keeper, door.config.bridge?.secret ?? null, 'bridge.secret')
   return async (incoming) => {
     await admit(incoming.request.headers)
     const { json } = await readJson(incoming.request, { bodyBytes: door.config.limits.bodyBytes })

@@ -11,7 +11,7 @@ import { digestsOf } from './pool-view.ts'
 
 /** Handles `GET /metrics`. Needs `metrics.key` or the admin key, or nothing where only this machine can ask. */
 export function metricsHandler(door: Door): (incoming: Incoming) => Promise<Response> {
-  const admit = keyOrAdmin(door.keeper, door.config.metrics.key)
+  const admit = keyOrAdmin(door.keeper, door.config.metrics.key, 'metrics.key')
   return async (incoming) => {
     await admit(incoming.request.headers)
     return new Response(textOf(await exposed(door), door.ports.turn), { headers: { 'content-type': EXPOSITION_TYPE, 'cache-control': 'no-store', 'x-request-id': incoming.requestId } })

@@ -1,5 +1,7 @@
-import { expect, it, vi } from 'vitest'
-import { Keyring } from '../../src/api/keys.ts'
+import { describe, expect, it, vi } from 'vitest'
+import { Doorkeeper, keyOrAdmin, Keyring } from '../../src/api/keys.ts'
+import type { Failure } from '../../src/failure.ts'
+import { configOf } from './fleet.ts'
 
 it('a keyring remembers a right secret and no wrong one, so that guesses fill no memory', async () => {
   const hashing = vi.spyOn(crypto.subtle, 'digest')
@@ -23,4 +25,30 @@ it('a keyring that knows only the hash of a secret lets in whoever has the secre
   const ring = new Keyring([{ secret: { sha256: SHA256 }, holder: 'team' }, { secret: 'other', holder: 'others' }])
   const found = await Promise.all(['right', 'other', SHA256, `sha256:${SHA256}`, 'Right', 'right\n', ''].map((secret) => ring.find(secret)))
   expect(found).toEqual(['team', 'others', null, null, null, null, null])
+})
+
+describe('a key of its own beside the admin key', () => {
+  const keys = [{ name: 'a', secret: 'client-secret-1' }]
+  const said = async (admin: string | undefined, secret: string | null, shown: string | null): Promise<string> => {
+    const keeper = new Doorkeeper(configOf({ keys, ...(admin === undefined ? {} : { admin }) }))
+    const headers = new Headers(shown === null ? {} : { authorization: `Bearer ${shown}` })
+    return keyOrAdmin(keeper, secret, 'metrics.key')(headers).then(
+      () => 'in',
+      (error: unknown) => `${(error as Failure).reason}: ${(error as Failure).message}`,
+    )
+  }
+
+  it('opens alone, and so does the admin key', async () => {
+    expect(await said(undefined, 'scraper-secret', 'scraper-secret')).toBe('in')
+    expect(await said('admin-secret', 'scraper-secret', 'admin-secret')).toBe('in')
+  })
+
+  it('is what is wrong or missing where no admin key is configured', async () => {
+    expect(await said(undefined, 'scraper-secret', 'other')).toBe('key_wrong: This is not metrics.key of this gateway.')
+    expect(await said(undefined, 'scraper-secret', null)).toBe('key_missing: No key was given. Send metrics.key as `authorization: Bearer <key>`.')
+  })
+
+  it('is named where neither is configured', async () => {
+    expect(await said(undefined, null, 'other')).toBe('not_configured: This is closed: set metrics.key or admin.secret in the configuration and send it as a bearer token.')
+  })
 })
