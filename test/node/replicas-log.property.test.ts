@@ -420,6 +420,26 @@ describe('two replicas that hear each other in pieces', () => {
     expect(await renewed).toBe(true)
   })
 
+  it('ask for everything anew once when a lease has passed, however late they are told', async () => {
+    const { sides: [one, other], wires: [, wire] } = new World()
+    wire.join()
+    await one.clusters['whole']!.admit(admission())
+    await turn()
+    wire.take(Infinity)
+    await settled()
+    one.world.now += LEASE_MS + 1
+    other.books.sweep()
+    expect(await other.adopted.renew()).toBe(false)
+    wire.join()
+    // Who it is, and nothing else yet.
+    wire.take(Infinity)
+    expect(await other.adopted.renew()).toBe(true)
+    await turn()
+    wire.take(Infinity)
+    expect(await other.adopted.renew()).toBe(true)
+    expect(other.adopted.size).toBe(1)
+  })
+
   it('tell of as many bookings as there are, a piece at a time, and begin to tell of new ones before that', async () => {
     const { sides: [one] } = new World()
     const blocks = new Uint32Array(20_000)

@@ -84,7 +84,9 @@ export class Adopted {
       // It may end before it is renewed: more words may come before any promise is kept.
       return lease.renew().then(() => true, () => this.#leases.get(key) !== lease)
     })
-    return (await Promise.allSettled(renewals)).every((renewal) => renewal.status === 'fulfilled' && renewal.value)
+    // Told anew at this moment: what was forgotten comes, or has ended.
+    const isTold = this.#seen !== null
+    return (await Promise.allSettled(renewals)).every((renewal) => isTold || (renewal.status === 'fulfilled' && renewal.value))
   }
 
   /** It is gone, and its streams with it. */
