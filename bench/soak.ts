@@ -7,13 +7,15 @@
  * --concurrency 48 · --seed 1 · --upheavals 0: so many times, spread over the load, the gateway itself is changed under
  * way. On Node threads are killed and processes replaced (SIGTERM) by ones with other engines, pools, policies, limits and
  * keys; on Workers two edges learn of such configurations at different times, and their object is evicted, loses its
- * alarms, and has its clock set forward and back.
+ * alarms, and has its clock set forward and back. · --replicas 3: on Node alone, so many gateways that tell each other what
+ * they book; upheavals kill one and start it again, end it in order, or let it sleep for longer than a lease.
  */
 import http from 'node:http'
 import { startFleet, type RunningFleet } from '../src/platform/node/simulator-host.ts'
 import { MODEL, POOLS } from './soak/document.ts'
 import { exchange, pick, seeded, type Outcomes } from './soak/mix.ts'
 import { asked, type Ledger } from './soak/ledger.ts'
+import { Replicas } from './soak/replicas.ts'
 import { NodeUpheavals } from './soak/node-upheavals.ts'
 import { nodeSubject, workersSubject, type Subject } from './soak/subjects.ts'
 import { WorkersUpheavals } from './soak/workers-upheavals.ts'
@@ -39,13 +41,14 @@ const TOLD = FAULTS.filter((fault) => fault?.kind !== 'cut')
 
 export default async function soak({ flags, note }: BenchOptions): Promise<BenchResult> {
   const requests = Number(flags.requests ?? 20_000)
-  const runtimes = flags.runtime === undefined || flags.runtime === 'both' ? ['node', 'workers'] : [String(flags.runtime)]
+  const replicas = Number(flags.replicas ?? 1)
+  const runtimes = replicas > 1 ? ['node'] : flags.runtime === undefined || flags.runtime === 'both' ? ['node', 'workers'] : [String(flags.runtime)]
   const rows: BenchRow[] = []
   for (const runtime of runtimes) {
     const plan = { requests, concurrency: Number(flags.concurrency ?? 48), seed: Number(flags.seed ?? 1), upheavals: Number(flags.upheavals ?? 0) }
     // Two more roads through the same engines, for configurations that take them.
     const fleet = await startFleet({ engines: 4, model: MODEL, adapters: POOLS.slice(1), connector: 'nixl', profile: 'test' } as Parameters<typeof startFleet>[0])
-    const subject = await subjectOf(runtime, { ...plan, urls: fleet.urls, workers: Number(flags.workers ?? 1) })
+    const subject = await subjectOf(runtime, { ...plan, urls: fleet.urls, workers: Number(flags.workers ?? 1), replicas })
     let stopped = false
     try {
       const row = await run(subject, fleet, plan, (line) => note(`${runtime}: ${line}`))
@@ -75,7 +78,8 @@ interface Plan {
   readonly upheavals: number
 }
 
-function subjectOf(runtime: string, { urls, workers, seed, upheavals }: Plan & { readonly urls: readonly string[]; readonly workers: number }): Promise<Subject> {
+function subjectOf(runtime: string, { urls, workers, replicas, seed, upheavals }: Plan & { readonly urls: readonly string[]; readonly workers: number; readonly replicas: number }): Promise<Subject> {
+  if (replicas > 1) return Replicas.start(urls, replicas, seeded(seed))
   if (upheavals === 0) return runtime === 'node' ? nodeSubject(urls, workers) : workersSubject(urls)
   const random = seeded(seed)
   return runtime === 'node' ? NodeUpheavals.start(urls, workers, random) : WorkersUpheavals.start(urls, random)
