@@ -82,8 +82,8 @@ export function createLab({ environment, processes, note, attached }: LabOptions
     restart,
     lmcache,
     relay,
-    gateway: (kind, fleet = 'plain') => {
-      const key = `${kind}-${fleet}`
+    gateway: (kind, fleet = 'plain', own = '') => {
+      const key = `${kind}-${fleet}${own}`
       const known = gateways.get(key)
       if (known !== undefined) return known.running
       const spec: Fleet = fleets[fleet]

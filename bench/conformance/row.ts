@@ -42,8 +42,8 @@ export interface Lab {
   engine(name: EngineName): Promise<RealEngine>
   /** Ends it and starts it again, at the same address. */
   restart(name: EngineName): Promise<RealEngine>
-  /** With the configuration of `gateway.ts`. */
-  gateway(kind: GatewayKind, fleet?: FleetName): Promise<RunningGateway>
+  /** With the configuration of `gateway.ts`. `own`: one of that name beside the others before these engines. */
+  gateway(kind: GatewayKind, fleet?: FleetName, own?: string): Promise<RunningGateway>
   /** Stands before an engine in the fleets that say so. */
   relay(name: EngineName): Promise<Relay>
   /** Beside `left` and `right`. */

@@ -47,6 +47,8 @@ export const policyRow: Row = {
 /** One policy's own copy of the conversations: under a salt of its own and of this run, so that it finds nothing that another left. */
 interface Talk {
   readonly policy: string
+  /** Whose books know of no other policy's choices. */
+  readonly gateway: RunningGateway
   readonly salt: string
   readonly histories: History[]
   readonly told: Told[]
@@ -60,13 +62,13 @@ type History = { role: string; content: string }[]
 
 async function comparePolicies(lab: Lab): Promise<Finding> {
   const engines = [await lab.engine('slow-a'), await lab.engine('slow-b')]
-  const gateway = await lab.gateway('node', 'slow-pair')
-  await warmUp(gateway, engines)
-  const talks: Talk[] = policies.map((policy) => ({ policy, salt: `${policy}-${Date.now()}`, histories: begin(conversations, 41, historyWords), told: [], cached: 0, asked: 0, moves: 0 }))
+  const talks: Talk[] = []
+  for (const policy of policies) talks.push({ policy, gateway: await lab.gateway('node', 'slow-pair', `-${policy}`), salt: `${policy}-${Date.now()}`, histories: begin(conversations, 41, historyWords), told: [], cached: 0, asked: 0, moves: 0 })
+  for (const { gateway } of talks) await warmUp(gateway, engines)
   const last = new Map<History, string>()
   for (let turn = 0; turn < turns; turn++) {
     // Another one is first in each turn, so that all meet the machine in the same moods.
-    for (let at = 0; at < talks.length; at++) await takeTurn({ gateway, engines, last, turn }, talks[(turn + at) % talks.length]!)
+    for (let at = 0; at < talks.length; at++) await takeTurn({ engines, last, turn }, talks[(turn + at) % talks.length]!)
     lab.note(`  … turn ${turn + 1} of ${turns}`)
   }
   const share = ({ cached, asked }: Talk): number => cached / asked
@@ -88,14 +90,13 @@ async function comparePolicies(lab: Lab): Promise<Finding> {
 }
 
 interface Turn {
-  readonly gateway: RunningGateway
   readonly engines: readonly RealEngine[]
   /** Who answered last. */
   readonly last: Map<History, string>
   readonly turn: number
 }
 
-async function takeTurn({ gateway, engines, last, turn }: Turn, talk: Talk): Promise<void> {
+async function takeTurn({ engines, last, turn }: Turn, talk: Talk): Promise<void> {
   const [hits, queries] = [await total(engines, 'vllm:prefix_cache_hits_total'), await total(engines, 'vllm:prefix_cache_queries_total')]
   const random = generator(1000 + turn)
   for (const history of talk.histories) history.push({ role: 'user', content: words(random, 25) })
@@ -103,7 +104,7 @@ async function takeTurn({ gateway, engines, last, turn }: Turn, talk: Talk): Pro
   const waiting = shuffled(talk.histories, random)
   const speak = async (): Promise<void> => {
     for (let history = waiting.shift(); history !== undefined; history = waiting.shift()) {
-      const told = await say(gateway, history, { policy: talk.policy, salt: talk.salt })
+      const told = await say(talk.gateway, history, { policy: talk.policy, salt: talk.salt })
       if (last.has(history) && last.get(history) !== told.engine) talk.moves++
       last.set(history, told.engine)
       talk.told.push(told)
