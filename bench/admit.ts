@@ -6,15 +6,13 @@
  * half way, one repeats one whole, one is new. Every tenth request goes on while fifty like it begin.
  */
 import { ClusterState } from '../src/core/cluster/cluster-state.ts'
-import type { Admission, PoolConfig } from '../src/core/cluster/contract.ts'
 import { LoadBooks } from '../src/core/cluster/load-books.ts'
-import { readAdmission, readEngine, readOutcome, readPool } from '../src/core/cluster/payload.ts'
+import { readOutcome } from '../src/core/cluster/payload.ts'
 import { RoutingBooks } from '../src/core/cluster/routing-books.ts'
 import { chance } from '../src/simulator/replay/chance.ts'
-import { Conversations } from './conversations.ts'
+import { admissionOf, BLOCK_TOKENS, Conversations, poolOf } from './conversations.ts'
 import type { Bench, BenchRow } from './result.ts'
 
-const BLOCK_TOKENS = 64
 const WARM_UP = 300
 const MEASURED = 5000
 const RUNNING = 50
@@ -55,9 +53,9 @@ function measure({ engines, promptTokens, indexEntries }: Case, policy: string):
   const talks = new Conversations(Math.ceil(promptTokens / BLOCK_TOKENS), indexEntries)
   const server = new Server(state)
   // Who fills the index does not matter, so something cheap does.
-  state.configure(1, pool(engines, indexEntries, 'round_robin'), 0)
+  state.configure(1, poolOf(engines, indexEntries, 'round_robin'), 0)
   while (routing.indexSize.entries < indexEntries * 0.97) server.serve(talks.next(), true)
-  state.configure(2, pool(engines, indexEntries, policy), 0)
+  state.configure(2, poolOf(engines, indexEntries, policy), 0)
   for (let at = 0; at < WARM_UP; at++) server.serve(talks.next(), at % 10 !== 0)
   const admits = new Float64Array(MEASURED)
   const uninterrupted: number[] = []
@@ -137,26 +135,6 @@ class Server {
     this.#state.release(ending, outcome, this.#now)
     return (performance.now() - before) * 1000
   }
-}
-
-let lastId = 0
-
-function admissionOf(blocks: Uint32Array): Admission {
-  return readAdmission({ id: `request-${++lastId}`, configVersion: 1, model: 'm', promptTokens: (blocks.length / 2) * BLOCK_TOKENS + 7, tokenSource: 'exact', blocks, tenant: 't' })
-}
-
-function pool(engines: number, indexEntries: number, policy: string): PoolConfig {
-  const ids = Array.from({ length: engines }, (_, at) => `engine-${at}`)
-  return readPool({
-    cluster: 'bench',
-    pool: 'm',
-    blockTokens: BLOCK_TOKENS,
-    policy: { name: policy, options: {} },
-    split: { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
-    leaseMs: 1e9,
-    indexEntries,
-    engines: ids.map((id) => readEngine({ id, cacheBlocks: 1_000_000, rttMs: 1 })),
-  })
 }
 
 /** Median of the hundred admits in a row that other work on the machine disturbed least: what a core to itself would show. */

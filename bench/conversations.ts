@@ -1,3 +1,6 @@
+/** Conversations as prompts, and the pool that is asked them. */
+import type { Admission, PoolConfig } from '../src/core/cluster/contract.ts'
+import { readAdmission, readEngine, readPool } from '../src/core/cluster/payload.ts'
 import { chance } from '../src/simulator/replay/chance.ts'
 
 const TAIL_SHARE = 0.1
@@ -36,4 +39,28 @@ export class Conversations {
     for (let word = prefix.length; word < blocks.length; word++) blocks[word] = this.#random() * 2 ** 32
     return blocks
   }
+}
+
+/** Tokens of a block of theirs. */
+export const BLOCK_TOKENS = 64
+
+let lastId = 0
+
+/** One of them asked for, and a few tokens more than its blocks. */
+export function admissionOf(blocks: Uint32Array): Admission {
+  return readAdmission({ id: `request-${++lastId}`, configVersion: 1, model: 'm', promptTokens: (blocks.length / 2) * BLOCK_TOKENS + 7, tokenSource: 'exact', blocks, tenant: 't' })
+}
+
+/** Engines with room for all of them, and nothing that lapses. */
+export function poolOf(engines: number, indexEntries: number, policy: string): PoolConfig {
+  return readPool({
+    cluster: 'bench',
+    pool: 'm',
+    blockTokens: BLOCK_TOKENS,
+    policy: { name: policy, options: {} },
+    split: { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
+    leaseMs: 1e9,
+    indexEntries,
+    engines: Array.from({ length: engines }, (_, at) => readEngine({ id: `engine-${at}`, cacheBlocks: 1_000_000, rttMs: 1 })),
+  })
 }

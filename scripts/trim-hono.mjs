@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
+import { changed } from './trim-changes.mjs'
 
 /** File → members of its class. */
 export const UNASKED = {
@@ -40,13 +41,6 @@ export function without(module, members) {
   }, module)
 }
 
-function changed(module, changes) {
-  return changes.reduce((text, [there, instead]) => {
-    if (text.search(there) < 0) throw new Error(`scripts/trim-hono.mjs: this version of Hono has no ${there} where it is looked for`)
-    return text.replace(there, instead)
-  }, module)
-}
-
 /** `hono/hono-base` as one module that imports nothing. */
 export async function trimmedHono() {
   const { outputFiles } = await build({
@@ -62,6 +56,6 @@ export async function trimmedHono() {
 
 function leaveOut({ onLoad }) {
   for (const [file, members] of Object.entries(UNASKED)) {
-    onLoad({ filter: new RegExp(`[\\\\/]hono[\\\\/]dist[\\\\/]${file}$`) }, ({ path }) => ({ contents: changed(without(readFileSync(path, 'utf8'), members), INSTEAD[file] ?? []) }))
+    onLoad({ filter: new RegExp(`[\\\\/]hono[\\\\/]dist[\\\\/]${file}$`) }, ({ path }) => ({ contents: changed(without(readFileSync(path, 'utf8'), members), INSTEAD[file] ?? [], 'scripts/trim-hono.mjs: this version of Hono') }))
   }
 }

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
+import { changed } from './trim-changes.mjs'
 
 /** All that a module of the Worker may import. */
 export const ASKED = [
@@ -102,14 +103,6 @@ const INSTEAD = {
   ],
 }
 
-/** A module's text with its changes. Throws when what is to be changed is not there: another version, to be looked at anew. */
-export function changed(module, changes) {
-  return changes.reduce((text, [there, instead]) => {
-    if (text.search(there) < 0) throw new Error(`scripts/trim-zod.mjs: this version of Zod has no ${there} where it is looked for`)
-    return text.replace(there, instead)
-  }, module)
-}
-
 /** `zod/mini` as one module that imports nothing. */
 export async function trimmedZod() {
   const { outputFiles } = await build({
@@ -126,6 +119,6 @@ export async function trimmedZod() {
 
 function leaveOut({ onLoad }) {
   for (const [file, changes] of Object.entries(INSTEAD)) {
-    onLoad({ filter: new RegExp(`[\\\\/]zod[\\\\/]v4[\\\\/]${file.replace('/', '[\\\\/]')}$`) }, ({ path }) => ({ contents: changed(readFileSync(path, 'utf8'), changes) }))
+    onLoad({ filter: new RegExp(`[\\\\/]zod[\\\\/]v4[\\\\/]${file.replace('/', '[\\\\/]')}$`) }, ({ path }) => ({ contents: changed(readFileSync(path, 'utf8'), changes, 'scripts/trim-zod.mjs: this version of Zod') }))
   }
 }

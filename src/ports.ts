@@ -313,6 +313,9 @@ export interface Log {
   error(event: string, fields?: Readonly<Record<string, unknown>>): void
 }
 
+/** A pool, as `Ports.cluster` is asked for it. */
+export type PoolName = readonly [clusterId: string, pool: string]
+
 export interface Ports {
   /** The object of one cluster's pool; the same object for the same names. */
   cluster(clusterId: string, pool: string): Cluster

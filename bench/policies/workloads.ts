@@ -27,7 +27,7 @@ const makers: Readonly<Record<string, () => Workload>> = {
   rounds_varied_tight: () => on(varied(multiRound({ ...conversations, name: 'rounds_varied_tight' })), 'agentic', TIGHT_TOKENS),
   qa: () => on(multiRound({ ...questions, name: 'qa' }), 'l40s-8b', 64_000),
   qa_varied: () => on(varied(multiRound({ ...questions, name: 'qa_varied' })), 'l40s-8b', 64_000),
-  prefixes: () => on(arriving(sharedPrefixes({ name: 'prefixes', requests: 1500, promptTokens: 7000, outputTokens: 200, prefixes: 40, prefixShare: 0.5, varyPrompt: 0.8, varyOutput: 0.8, blockTokens: 512, seed: 1 }), 3)),
+  prefixes: () => on(arriving(sharedPrefixes({ name: 'prefixes', requests: 1500, promptTokens: 7000, outputTokens: 200, prefixes: 40, prefixShare: 0.5, varyPrompt: 0.8, varyOutput: 0.8, blockTokens: 512, seed: 1 }), 3, chance(11))),
 }
 
 /** Throws a RangeError that lists what there is. */
@@ -65,8 +65,8 @@ function varied(trace: Trace): Trace {
 }
 
 /** Requests a second, by chance as such arrivals are. */
-function arriving(trace: Trace, perS: number): Trace {
-  const random = chance(11)
+/** With as many arrivals a second, by chance. */
+export function arriving(trace: Trace, perS: number, random: () => number): Trace {
   let atMs = 0
   return { ...trace, requests: trace.requests.map((request) => ({ ...request, atMs: (atMs += (-Math.log(1 - random()) * 1000) / perS) })) }
 }

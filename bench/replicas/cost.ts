@@ -4,15 +4,14 @@
  */
 import { bookingKey } from '../../src/core/cluster/bookings.ts'
 import { ClusterState } from '../../src/core/cluster/cluster-state.ts'
-import type { Admission, Outcome, Placement, PoolConfig } from '../../src/core/cluster/contract.ts'
+import type { Admission, Outcome, Placement } from '../../src/core/cluster/contract.ts'
 import { LoadBooks } from '../../src/core/cluster/load-books.ts'
-import { readAdmission, readEngine, readOutcome, readPool } from '../../src/core/cluster/payload.ts'
+import { readOutcome } from '../../src/core/cluster/payload.ts'
 import { RoutingBooks } from '../../src/core/cluster/routing-books.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
-import { Conversations } from '../conversations.ts'
+import { admissionOf, BLOCK_TOKENS, Conversations, poolOf } from '../conversations.ts'
 import type { BenchRow } from '../result.ts'
 
-const BLOCK_TOKENS = 64
 const INDEX_ENTRIES = 1_000_000
 /** One set of books does so many, then the other. */
 const BATCH = 50
@@ -44,7 +43,7 @@ function costRow(engines: number, promptTokens: number): BenchRow {
   const [own, other] = [new Books(engines), new Books(engines)]
   const talks = new Conversations(Math.ceil(promptTokens / BLOCK_TOKENS), INDEX_ENTRIES)
   const step = (): { readonly ownUs: number; readonly otherUs: number } => {
-    const asked = Array.from({ length: BATCH }, () => admissionOf(talks.next()))
+    const asked = Array.from({ length: BATCH }, () => ({ ...admissionOf(talks.next()), streams: true }))
     const made: Made[] = []
     const ownUs = cpuUs(() => own.serve(asked, (admission, now) => made.push(own.admit(admission, now))))
     const otherUs = cpuUs(() => other.serve(made.map(({ admission }) => admission), (_, now, at) => other.hear(made[at]!, now)))
@@ -89,7 +88,7 @@ class Books {
 
   configure(policy: string): void {
     this.#version += 1
-    this.#state.configure(this.#version, poolOf(this.#engines, policy), this.#now)
+    this.#state.configure(this.#version, poolOf(this.#engines, INDEX_ENTRIES, policy), this.#now)
   }
 
   admit(admission: Admission, now: number): Made {
@@ -116,27 +115,8 @@ class Books {
   }
 }
 
-let lastId = 0
-
-function admissionOf(blocks: Uint32Array): Admission {
-  return readAdmission({ id: `request-${++lastId}`, configVersion: 1, model: 'm', promptTokens: (blocks.length / 2) * BLOCK_TOKENS + 7, tokenSource: 'exact', blocks, tenant: 't', streams: true })
-}
-
 function outcomeOf({ promptTokens }: Admission): Outcome {
   return readOutcome({ result: 'complete', status: 200, usage: { promptTokens, completionTokens: 100, cachedTokens: null }, outputEvents: 100, stages: { ttft: 20 * PREFILLING } })
-}
-
-function poolOf(engines: number, policy: string): PoolConfig {
-  return readPool({
-    cluster: 'bench',
-    pool: 'm',
-    blockTokens: BLOCK_TOKENS,
-    policy: { name: policy, options: {} },
-    split: { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
-    leaseMs: 1e9,
-    indexEntries: INDEX_ENTRIES,
-    engines: Array.from({ length: engines }, (_, at) => readEngine({ id: `engine-${at}`, cacheBlocks: 1_000_000, rttMs: 1 })),
-  })
 }
 
 function cpuUs(work: () => void): number {

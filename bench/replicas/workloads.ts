@@ -3,7 +3,7 @@ import { chance } from '../../src/simulator/replay/chance.ts'
 import { engineProfile, type FleetPlan, fleetOf } from '../../src/simulator/replay/plan.ts'
 import { keysOf, spread, type Trace, type TraceRequest } from '../../src/simulator/replay/trace.ts'
 import { sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
-import { type Workload, workloadIn, workloadNamed } from '../policies/workloads.ts'
+import { arriving, type Workload, workloadIn, workloadNamed } from '../policies/workloads.ts'
 
 export interface Seeded {
   readonly name: string
@@ -18,7 +18,7 @@ const makers: Readonly<Record<string, () => Seeded>> = {
   prefixes_64: () => ({
     name: 'prefixes_64',
     fleet: fleetOf(64, { kind: 'vllm', profile: engineProfile('h100-8b') }),
-    traceOf: (seed) => arriving(sharedPrefixes({ name: 'prefixes_64', requests: 6000, promptTokens: 7000, outputTokens: 200, prefixes: 320, prefixShare: 0.5, varyPrompt: 0.8, varyOutput: 0.8, blockTokens: BLOCK_TOKENS, seed }), 100, seed),
+    traceOf: (seed) => arriving(sharedPrefixes({ name: 'prefixes_64', requests: 6000, promptTokens: 7000, outputTokens: 200, prefixes: 320, prefixShare: 0.5, varyPrompt: 0.8, varyOutput: 0.8, blockTokens: BLOCK_TOKENS, seed }), 100, chance(seed + 1000)),
   }),
 }
 
@@ -51,10 +51,4 @@ function fanOut(seed: number): Trace {
     })
   })
   return { name: 'fan_out', blockTokens: BLOCK_TOKENS, requests: requests.flat().sort((one, other) => one.atMs - other.atMs) }
-}
-
-function arriving(trace: Trace, perS: number, seed: number): Trace {
-  const random = chance(seed + 1000)
-  let atMs = 0
-  return { ...trace, requests: trace.requests.map((request) => ({ ...request, atMs: (atMs += (-Math.log(1 - random()) * 1000) / perS) })) }
 }

@@ -64,9 +64,12 @@ const encode = strict({
   limit_ms: say(import.meta.bare || 'For one item.', otherwise(milliseconds(), 60_000)),
 })
 
+/** Of `split.threshold_tokens`, where nobody says. */
+export const THRESHOLD_TOKENS = 2048
+
 const split = strict({
   mode: say(import.meta.bare || 'When prefill and decode go to different engines. Default: `always` when the pool has prefill engines, else `never`.', z.optional(oneOf(['always', 'never', 'threshold', 'uncached', 'adaptive']))),
-  threshold_tokens: say(import.meta.bare || '`threshold`: prompts of this length and more are split; 0 or less: all. `uncached`: the same of the tokens that are not cached.', otherwise(whole(-100_000_000, 100_000_000), 2048)),
+  threshold_tokens: say(import.meta.bare || '`threshold`: prompts of this length and more are split; 0 or less: all. `uncached`: the same of the tokens that are not cached.', otherwise(whole(-100_000_000, 100_000_000), THRESHOLD_TOKENS)),
   estimate: say(import.meta.bare || 'How `threshold` counts: `tokens`, the gateway’s own count, or `chars4`, a quarter of the characters.', otherwise(oneOf(['tokens', 'chars4']), 'tokens')),
   connector: say(import.meta.bare || 'How the KV cache travels.', otherwise(oneOf(['nixl', 'lmcache', 'response']), 'nixl')),
   fallback: say(import.meta.bare || 'When no prefill engine can be had.', otherwise(oneOf(['decode_only', 'fail']), 'decode_only')),

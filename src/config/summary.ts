@@ -2,6 +2,7 @@
 import type { ClusterConfig, Config, EngineConfig, LmcacheConfig, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/cluster/contract.ts'
 import { ownEngines, reportsShareThePort, sharedWithReplicas } from './own-address.ts'
+import { THRESHOLD_TOKENS } from './schema.ts'
 import { addressText } from './values.ts'
 
 export interface Summary {
@@ -153,14 +154,11 @@ function notes(config: Config): string[] {
   return found
 }
 
-/** What `split.threshold_tokens` is where nobody says. */
-const SOME_TOKENS = 2048
-
 function poolNotes({ engines, split, lmcache, policy, tokenizer }: PoolSettings): string[] {
   const found: string[] = []
   if (engines.every((engine) => engine.weight === 0)) found.push('every engine has weight 0.')
   if (split.mode === 'never' && engines.some(({ role }) => role === 'prefill')) found.push('`split.mode` is never: prefill engines get nothing.')
-  if (split.thresholdTokens !== SOME_TOKENS && split.mode !== 'threshold' && split.mode !== 'uncached') {
+  if (split.thresholdTokens !== THRESHOLD_TOKENS && split.mode !== 'threshold' && split.mode !== 'uncached') {
     found.push(`\`split.threshold_tokens\` means nothing while \`split.mode\` is ${split.mode}: say \`mode: threshold\` or \`uncached\`.`)
   }
   if (tokenizer === null && engines.some(({ kvEvents }) => kvEvents !== null)) {

@@ -1,5 +1,6 @@
 /** What an attempt is made of, and what tells a failed one: the same for an answer and for a leg before it. */
 import type { AttemptFailure } from '../core/cluster/contract.ts'
+import { failures } from '../failure.ts'
 import type { EngineTarget, OriginAnswer, Ports } from '../ports.ts'
 import type { Exchange } from './exchange.ts'
 import type { Placed } from './place.ts'
@@ -92,7 +93,7 @@ export async function rejected(answer: OriginAnswer, engine: EngineTarget): Prom
   }
   if (status !== 503) {
     answer.discard()
-    return { engine, failure: status === 508 ? 'loop' : 'status_5xx', status }
+    return { engine, failure: status === failures.loop.status ? 'loop' : 'status_5xx', status }
   }
   const body = utf8.decode(await answer.read(BUSY_BODY_BYTES))
   return { engine, failure: body.includes(BUSY_WORDS) ? 'busy' : 'status_5xx', status }

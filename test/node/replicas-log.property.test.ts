@@ -10,8 +10,7 @@ import { Journal } from '../../src/platform/node/replicas/journal.ts'
 import { Lines } from '../../src/platform/node/replicas/lines.ts'
 import { ReplicatedCluster, ReplicatedHoldings } from '../../src/platform/node/replicas/replicated.ts'
 import { readLine } from '../../src/platform/node/replicas/shape.ts'
-import type { PoolName } from '../../src/platform/node/replicas/words.ts'
-import type { Alarms, Cluster, Log } from '../../src/ports.ts'
+import type { Alarms, Cluster, Log, PoolName } from '../../src/ports.ts'
 import { admission, engine, engines, pool } from '../contracts/cluster-fixtures.ts'
 
 const LEASE_MS = 6_000

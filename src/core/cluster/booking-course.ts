@@ -1,7 +1,9 @@
 import type { Booking } from './bookings.ts'
 import { endsAtFirstToken, type LegDone, type Part } from './books.ts'
+import type { Verdict } from './circuit.ts'
 import type { Outcome, StageTimes } from './contract.ts'
 import type { Decisions } from './decisions.ts'
+import type { EngineRecord } from './engine-record.ts'
 import type { Fleet } from './fleet.ts'
 import type { PoolBooks } from './pool-books.ts'
 import { verdictOn } from './verdict.ts'
@@ -28,7 +30,7 @@ export class BookingCourse {
     if (booking.firstTokenSeen || booking.legsDone.includes(done.part)) return
     booking.legsDone = [...booking.legsDone, done.part]
     this.#books.legDone(booking, done, now)
-    for (const { engine, part } of booking.legs) if (part === done.part) this.#fleet.judge(engine, 'success', { key: booking.key, elsewhere: booking.elsewhere, now })
+    for (const { engine, part } of booking.legs) if (part === done.part) this.#judge(engine, 'success', booking, now)
   }
 
   firstToken(booking: Booking, stages: StageTimes, now: number): void {
@@ -42,8 +44,8 @@ export class BookingCourse {
     for (const { engine, part } of booking.legs) {
       const isEarly = endsAtFirstToken(part)
       // Now, not at the end: a trial on a two-hour stream would keep everyone else out.
-      if (!isEarly) this.#fleet.judge(engine, 'begun', { key: booking.key, elsewhere: booking.elsewhere, now })
-      else if (!booking.legsDone.includes(part)) this.#fleet.judge(engine, 'success', { key: booking.key, elsewhere: booking.elsewhere, now })
+      if (!isEarly) this.#judge(engine, 'begun', booking, now)
+      else if (!booking.legsDone.includes(part)) this.#judge(engine, 'success', booking, now)
       if (ttftMs !== null && (part === 'whole' || (isEarly && isFirst))) engine.sawTtft(ttftMs)
     }
   }
@@ -70,9 +72,13 @@ export class BookingCourse {
       // Once, however many items of the request it had to encode.
       const isFirst = booking.legs.findIndex((leg) => leg.engine === engine) === at
       const isJudged = isOver(booking, part) && outcome.failedEngine !== engine.spec.id
-      if (isFirst && !isJudged) this.#fleet.judge(engine, verdictOn(engine.spec.id, booking, outcome), { key: booking.key, elsewhere: booking.elsewhere, now })
+      if (isFirst && !isJudged) this.#judge(engine, verdictOn(engine.spec.id, booking, outcome), booking, now)
       this.#fleet.left(engine)
     }
+  }
+
+  #judge(engine: EngineRecord, verdict: Verdict, { key, elsewhere }: Booking, now: number): void {
+    this.#fleet.judge(engine, verdict, { key, elsewhere, now })
   }
 }
 

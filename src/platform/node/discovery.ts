@@ -11,6 +11,9 @@ import { within } from './within.ts'
 /** Addresses of a name. Rejects with the system's error; with code ENOTFOUND where it has none. */
 export type Lookup = (name: string) => Promise<readonly string[]>
 
+/** A name that is unknown has no address; any other error says nothing of its addresses. Never rejects. */
+export const lookedUp = (lookup: Lookup, name: string): Promise<readonly string[] | NodeJS.ErrnoException> => lookup(name).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOTFOUND' ? [] : error))
+
 /** As connections are made: /etc/hosts and search domains count. An engine with addresses of both families is one engine. */
 export const systemLookup: Lookup = async (name) => {
   const found = await dns.lookup(name, { all: true })
@@ -127,7 +130,7 @@ export class Discovery {
     const { lookup, log } = this.#parts
     const known = this.#names.get(name)!
     known.asked = true
-    const found = await lookup(name).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOTFOUND' ? [] : error))
+    const found = await lookedUp(lookup, name)
     known.asked = false
     if (this.#names.get(name) !== known) return
     if (found instanceof Error) {

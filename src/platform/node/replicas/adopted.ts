@@ -1,8 +1,8 @@
 import { endedAs, type EngineSignal, type Result } from '../../../core/cluster/contract.ts'
-import { readOutcome, readResume } from '../../../core/cluster/payload.ts'
+import { readOutcome } from '../../../core/cluster/payload.ts'
 import { bookingKey } from '../../../core/cluster/bookings.ts'
-import type { Cluster, Holdings, Lease } from '../../../ports.ts'
-import { type PoolName, received, receivedCall, type Word } from './words.ts'
+import type { Cluster, Holdings, Lease, PoolName } from '../../../ports.ts'
+import { JUST_MADE, received, receivedCall, type Word } from './words.ts'
 
 const NO_BLOCKS = new Uint32Array(0)
 
@@ -22,8 +22,6 @@ export class Adopted {
   readonly #leases = new Map<string, Lease | Promise<Lease>>()
   /** Told again since `begin`; null: all was told. */
   #seen: Set<string> | null = null
-  /** Pools that it has and this replica has not. */
-  readonly unknownPools = new Set<string>()
   /** Of all pools it has booked in. */
   #shortestLeaseMs = Infinity
   #longestLeaseMs = 0
@@ -100,16 +98,13 @@ export class Adopted {
     const key = bookingKey(asked)
     this.#seen?.add(key)
     const known = this.#to.books(...pool)
-    if (known === null) {
-      this.unknownPools.add(pool.join('/'))
-      return
-    }
+    if (known === null) return
     this.#shortestLeaseMs = Math.min(this.#shortestLeaseMs, known.leaseMs)
     this.#longestLeaseMs = Math.max(this.#longestLeaseMs, known.leaseMs)
     const admission = received(asked)
     // Blocks of another size have other hashes; it is load all the same.
     const fitting = blockTokens === known.blockTokens ? admission : { ...admission, blocks: NO_BLOCKS }
-    const booked = known.cluster.resume(readResume({ admission: fitting, placement, ...course, elsewhere: course === undefined ? 'now' : 'before' }))
+    const booked = known.cluster.resume({ admission: fitting, placement, ...(course ?? JUST_MADE), elsewhere: course === undefined ? 'now' : 'before' })
     this.#leases.set(key, booked)
     booked.then(
       (lease) => this.#leases.get(key) === booked && this.#leases.set(key, lease),

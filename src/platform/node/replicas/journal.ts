@@ -1,9 +1,9 @@
-import type { Holding } from '../../../ports.ts'
+import type { Holding, PoolName } from '../../../ports.ts'
 import { bookingKey } from '../../../core/cluster/bookings.ts'
 import type { EarlyPart } from '../../../core/cluster/books.ts'
 import { type Admission, endedAs, type EngineSignal, type Placement } from '../../../core/cluster/contract.ts'
 import type { Notice } from '../../../core/cluster/notice.ts'
-import { type Course, type PoolName, sent, sentCall, type Told, type Word, WIRE_VERSION } from './words.ts'
+import { type Course, JUST_MADE, sent, sentCall, type Told, type Word, WIRE_VERSION } from './words.ts'
 
 /** How far outputs have come may be this old. */
 const PROGRESS_MS = 100
@@ -87,7 +87,7 @@ export class Journal {
   /** @param course the books had forgotten it: how far it had come */
   made(made: Made, course: Course | null = null): Open {
     const key = bookingKey(made.admission)
-    const { firstTokenSeen, legsDone = [], outputBlocks } = course ?? NEW
+    const { firstTokenSeen, legsDone = [], outputBlocks } = course ?? JUST_MADE
     const known = this.#open.get(key)
     const open = known ?? { ...made, key, firstTokenSeen, legsDone, outputBlocks, seenAt: 0 }
     open.seenAt = this.#parts.now()
@@ -226,7 +226,6 @@ interface Order {
   readonly at: number
 }
 
-const NEW: Course = { firstTokenSeen: false, outputBlocks: 0 }
 const orderOf = (pool: PoolName, { engine }: EngineSignal): string => JSON.stringify([pool, engine])
 const isSamePool = (one: PoolName, other: PoolName): boolean => one[0] === other[0] && one[1] === other[1]
 

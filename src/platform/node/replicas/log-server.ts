@@ -1,12 +1,12 @@
 /** Where other replicas read what this one books: an endless answer to one GET. */
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { addressText } from '../../../config/values.ts'
 import type { Decision } from '../../../core/cluster/contract.ts'
-import type { Log } from '../../../ports.ts'
+import type { Log, PoolName } from '../../../ports.ts'
+import { sha256 } from '../sha256.ts'
 import type { Journal } from './journal.ts'
-import type { PoolName } from './words.ts'
 
 export const LOG_PATH = '/replica/log'
 /** Whoever answers otherwise is none. */
@@ -116,5 +116,4 @@ function read(journal: Journal, response: ServerResponse, log: Log): () => void 
   })
 }
 
-const hashOf = (text: string): Buffer => createHash('sha256').update(text).digest()
-const isSame = (one: string, other: string): boolean => timingSafeEqual(hashOf(one), hashOf(other))
+const isSame = (one: string, other: string): boolean => timingSafeEqual(Buffer.from(sha256(one)), Buffer.from(sha256(other)))

@@ -6,14 +6,13 @@ import type { ReplicasConfig } from '../../../config.ts'
 import { type Address, addressText } from '../../../config/values.ts'
 import type { Decision, PoolConfig } from '../../../core/cluster/contract.ts'
 import type { ReplicaDigest } from '../../../core/cluster/replica-digest.ts'
-import type { Cluster, Holdings, Log } from '../../../ports.ts'
-import type { Lookup } from '../discovery.ts'
+import type { Cluster, Holdings, Log, PoolName } from '../../../ports.ts'
+import { lookedUp, type Lookup } from '../discovery.ts'
 import { within } from '../within.ts'
 import { Follower } from './follower.ts'
 import { Journal } from './journal.ts'
 import { DECISION_PATH, type LogServer, serveLog } from './log-server.ts'
 import { ReplicatedCluster, ReplicatedHoldings } from './replicated.ts'
-import type { PoolName } from './words.ts'
 
 const LOOK_MS = 5_000
 const PATIENCE_MS = 3_000
@@ -135,9 +134,8 @@ export class Replicas {
 
   /** A name server that is away, or late, changes nothing. */
   async #addressesOf({ host, port }: Address): Promise<readonly Address[]> {
-    const asked = this.#parts.lookup(host).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOTFOUND' ? [] : null))
-    const answer = await within(PATIENCE_MS, asked)
-    if (answer === null || answer.value === null) return this.#known.get(`${host}:${port}`) ?? []
+    const answer = await within(PATIENCE_MS, lookedUp(this.#parts.lookup, host))
+    if (answer === null || answer.value instanceof Error) return this.#known.get(`${host}:${port}`) ?? []
     const addresses = answer.value.map((address) => ({ host: address, port }))
     this.#known.set(`${host}:${port}`, addresses)
     return addresses

@@ -4,9 +4,9 @@ import type { Admission, Decision, EngineSignal, Outcome, PoolConfig, Resume, St
 import type { ReplicaDigest } from '../../../core/cluster/replica-digest.ts'
 import type { KvFeed } from '../../../core/kv-events/feed.ts'
 import type { RegistryCall } from '../../../core/lmcache/registry-call.ts'
-import type { Admitted, Cluster, Holding, Holdings, Lease } from '../../../ports.ts'
+import type { Admitted, Cluster, Holding, Holdings, Lease, PoolName } from '../../../ports.ts'
 import type { Journal, Made, Open } from './journal.ts'
-import type { Course, PoolName } from './words.ts'
+import type { Course } from './words.ts'
 
 export interface Shared {
   readonly journal: Journal

@@ -1,5 +1,5 @@
 /** What a replica says of its bookings to those who read its log: a line of JSON, a list of words, for each turn of its loop. */
-import type { Holding } from '../../../ports.ts'
+import type { Holding, PoolName } from '../../../ports.ts'
 import type { Admission, EngineSignal, Placement, Resume } from '../../../core/cluster/contract.ts'
 import type { Notice } from '../../../core/cluster/notice.ts'
 import type { CacheEvents, RegistryCall } from '../../../core/lmcache/registry-call.ts'
@@ -10,6 +10,8 @@ export const WIRE_VERSION = 1
 
 /** How a booking has come along that was made before its reader joined. */
 export type Course = Pick<Resume, 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>
+
+export const JUST_MADE: Course = { firstTokenSeen: false, outputBlocks: 0 }
 
 export type Word =
   | readonly [said: 'hello', hello: { readonly wire: number; readonly id: string; readonly version: string }]
@@ -25,8 +27,6 @@ export type Word =
   | readonly [said: 'all']
   /** It ends in order, and its bookings with it. */
   | readonly [said: 'bye']
-
-export type PoolName = readonly [clusterId: string, pool: string]
 
 /** As much of an admission as books are kept of: neither who asked nor what was said. */
 export type SentAdmission = Omit<Admission, 'blocks' | 'tenant' | 'session' | 'overrides' | 'unsplittable' | 'avoid' | 'chunks'> & {

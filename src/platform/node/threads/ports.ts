@@ -1,7 +1,7 @@
 /** The outside of an I/O thread: its own sockets, and for the rest the main thread. */
 import type { Shared } from '../../../api/fellows.ts'
 import type { Config } from '../../../config.ts'
-import type { Holdings, Log, Ttft } from '../../../ports.ts'
+import type { Holdings, Log, PoolName, Ttft } from '../../../ports.ts'
 import { machinePorts, type NodePorts } from '../ports.ts'
 import { threadClusters } from './books-edge.ts'
 import type { Line } from './line.ts'
@@ -11,8 +11,6 @@ export type LineToMain = Line<ToMain, ToThread>
 
 /** Records wait this long for company on their way to the main thread. */
 const RECORDS_MS = 100
-
-export type PoolName = readonly [clusterId: string, pool: string]
 
 /** Pools in the order that both ends count them in. Those of earlier configurations keep their place: words about them may be on their way. */
 export function poolNames({ clusters }: Pick<Config, 'clusters'>, before: readonly PoolName[] = []): readonly PoolName[] {

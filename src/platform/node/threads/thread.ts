@@ -5,7 +5,8 @@ import { openLog } from '../log.ts'
 import { openGateway } from '../start-gateway.ts'
 import { vocabulariesIn } from '../vocabulary.ts'
 import { Line } from './line.ts'
-import { PoolNumbers, sharedByThreads, threadPorts, type LineToMain, type PoolName } from './ports.ts'
+import type { PoolName } from '../../../ports.ts'
+import { PoolNumbers, sharedByThreads, threadPorts, type LineToMain } from './ports.ts'
 import type { ToMain, ToThread } from './words.ts'
 
 /** What a thread is started with. */

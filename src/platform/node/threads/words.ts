@@ -3,8 +3,7 @@ import type { FellowQuestion } from '../../../api/fellows.ts'
 import type { Config } from '../../../config.ts'
 import type { EarlyPart } from '../../../core/cluster/books.ts'
 import type { Admission, Outcome, Placement, Refusal, Resume, StageTimes, Usage } from '../../../core/cluster/contract.ts'
-import type { Cluster, Holding, Ttft } from '../../../ports.ts'
-import type { PoolName } from './ports.ts'
+import type { Cluster, Holding, PoolName, Ttft } from '../../../ports.ts'
 
 /** Questions about a whole pool, which go to its Cluster as they are. */
 export type PoolQuestion = Exclude<keyof Cluster, 'admit' | 'admitNow' | 'resume'>

@@ -1,6 +1,7 @@
 /** Does it answer, as whom, and which models? */
 import type { EngineConfig, PoolSettings } from '../../../../config.ts'
 import { didYouMean } from '../../../../config/suggest.ts'
+import { failures } from '../../../../failure.ts'
 import { answered, inShort } from '../ask.ts'
 import type { Findings } from '../finding.ts'
 import { baseCard, type EngineFacts, type ModelCard } from './facts.ts'
@@ -16,7 +17,7 @@ export interface Expected {
 const SKEWED_MS = 2_000
 
 /** What a gateway says to a request that has passed it (`via`). */
-export const CAME_ROUND = 508
+export const CAME_ROUND = failures.loop.status
 
 export function checkHealth({ health, switches, metrics }: EngineFacts, found: Findings): void {
   const took = `${health.tookMs.toFixed(0)} ms`
