@@ -1,4 +1,5 @@
 import { PrefillStretch, type StretchStart, type Teach } from './prefill-stretch.ts'
+import { RunningSums } from './running-sums.ts'
 
 /**
  * Attention work of a prompt's prefill, in query-key pairs: the sum of i for i in C+1..P (vllm production-stack#670).
@@ -30,8 +31,13 @@ export interface QueuedPrefill extends Prefill {
   readonly order: number
   previous: QueuedPrefill | null
   next: QueuedPrefill | null
+  /** Its place in the queue's sums. */
+  place: number
   /** Nothing was believed left to do when it came: those before it had been prefilled, unless one of them shows otherwise. */
   isFresh: boolean
+  /** Those that are fresh, too. */
+  previousFresh: QueuedPrefill | null
+  nextFresh: QueuedPrefill | null
   /** It is still waited for: neither ended nor, where it shows no first token, taken for prefilled by now. */
   counts: boolean
   /** When it was taken for prefilled; null: it was not. */
@@ -56,6 +62,8 @@ const OVERDUE_MICROS = 5e6
  *
  * Engines prefill first come first served, so a first token says more than its own end: nobody before it is still in
  * the way, and whoever comes next has just begun. That keeps `seconds` right where a prediction was wrong.
+ *
+ * Tens of thousands may wait, and end together when their engine dies, so nobody's end looks at all others.
  */
 export class PrefillQueue {
   #length = 0
@@ -66,11 +74,16 @@ export class PrefillQueue {
   #asOf = 0
   /** Micros of all that count. */
   #pendingMicros = 0
+  /** The same up to each, by `place`. */
+  readonly #micros = new RunningSums()
   /** The first that counts, and since when the engine is believed to be at it. */
   #head: QueuedPrefill | null = null
   #headSince = 0
   #first: QueuedPrefill | null = null
   #last: QueuedPrefill | null = null
+  #lastFresh: QueuedPrefill | null = null
+  /** Whoever was booked before this and shows no first token is taken for prefilled. */
+  #presumedBefore = 0
   #lastFirstTokenAt = 0
   #booked = 0
   readonly #teach: Teach
@@ -97,6 +110,14 @@ export class PrefillQueue {
       if (this.#left(now) > this.#pendingMicros - head.micros) return
       this.#presume(head, now)
     }
+  }
+
+  /** Engines prefill in order: whoever before it shows none has been prefilled. */
+  #presumeBefore(queued: QueuedPrefill, now: number): void {
+    for (let earlier = queued.previous; earlier !== null && earlier.order >= this.#presumedBefore; earlier = earlier.previous) {
+      if (earlier.shows === false) this.#presume(earlier, now)
+    }
+    this.#presumedBefore = Math.max(this.#presumedBefore, queued.order)
   }
 
   #presume(silent: QueuedPrefill, now: number): void {
@@ -153,7 +174,10 @@ export class PrefillQueue {
       order: this.#booked,
       previous: this.#last,
       next: null,
-      isFresh: waitMicros === 0,
+      place: 0,
+      isFresh: false,
+      previousFresh: null,
+      nextFresh: null,
       counts: true,
       presumedAt: null,
       ended: false,
@@ -161,7 +185,9 @@ export class PrefillQueue {
     if (this.#last === null) this.#first = queued
     else this.#last.next = queued
     this.#last = queued
+    if (waitMicros === 0) this.#freshen(queued)
     if (this.#head === null) this.#setHead(queued, now)
+    this.#place(queued)
     this.#booked += 1
     this.#pendingMicros += micros
     this.#length += 1
@@ -179,10 +205,9 @@ export class PrefillQueue {
     if (long && now - this.#lastFirstTokenAt > SAME_STEP_MS) this.#begin({ at: this.#lastFirstTokenAt, from: this.#stretch.next, atBooking: false })
     const stretch = this.#stretch
     stretch.add(queued.order, queued.newTokens)
-    setStale(queued, now)
-    // Engines prefill in order: whoever before it shows none has been prefilled.
-    for (let earlier = queued.previous; earlier !== null; earlier = earlier.previous) if (earlier.shows === false) this.#presume(earlier, now)
-    this.#setLeft(microsAfter(queued), now)
+    this.#setStale(queued, now)
+    this.#presumeBefore(queued, now)
+    this.#setLeft(this.#microsAfter(queued), now)
     this.#lastFirstTokenAt = now
     this.#remove(queued, now)
     this.#headSince = now
@@ -193,10 +218,10 @@ export class PrefillQueue {
   /** It ended without a first token we saw, prefilled or not. Harmless after `firstToken`. */
   abandon(queued: QueuedPrefill, now: number, wasPrefilled = false): void {
     if (queued.ended) return
-    if (!wasPrefilled) setStale(queued, now)
+    if (!wasPrefilled) this.#setStale(queued, now)
     const left = this.#left(now)
     // Of what is left, those behind it come last and it comes just before them.
-    const own = queued.counts ? Math.min(queued.micros, Math.max(0, left - microsAfter(queued))) : 0
+    const own = queued.counts ? Math.min(queued.micros, Math.max(0, left - this.#microsAfter(queued))) : 0
     this.#setLeft(left - own, now)
     this.#remove(queued, now)
   }
@@ -206,8 +231,8 @@ export class PrefillQueue {
    * long prefilled, so begins a stretch. That the engine is slower than believed looks the same while they are booked.
    */
   #leaveSilent(queued: QueuedPrefill): void {
-    let fresh: QueuedPrefill | null = queued
-    while (fresh !== null && fresh.order > this.#stretch.from && !fresh.isFresh) fresh = fresh.previous
+    let fresh = this.#lastFresh
+    while (fresh !== null && fresh.order > queued.order) fresh = fresh.previousFresh
     if (fresh !== null && fresh.order > this.#stretch.from) this.#begin({ at: fresh.bookedAt, from: fresh.order, atBooking: true })
   }
 
@@ -228,6 +253,7 @@ export class PrefillQueue {
 
   #remove(queued: QueuedPrefill, now: number): void {
     this.#uncount(queued, now)
+    this.#unfreshen(queued)
     queued.ended = true
     if (queued.previous === null) this.#first = queued.next
     else queued.previous.next = queued.next
@@ -236,6 +262,7 @@ export class PrefillQueue {
     // Who asked for it keeps it until its request ends, and would keep everyone after it.
     queued.previous = null
     queued.next = null
+    if (this.#first === null) this.#micros.emptied()
   }
 
   /** It is waited for no more. */
@@ -246,6 +273,7 @@ export class PrefillQueue {
     this.#newTokens -= queued.newTokens
     this.#work -= queued.work
     this.#pendingMicros -= queued.micros
+    this.#micros.change(queued.place, -queued.micros)
     if (queued !== this.#head) return
     let next = queued.next
     while (next !== null && !next.counts) next = next.next
@@ -257,17 +285,49 @@ export class PrefillQueue {
     this.#head = head
     this.#headSince = now
   }
-}
 
-/** It was not prefilled before this moment: those who came after it, until then, found the engine at work. */
-function setStale(queued: QueuedPrefill, now: number): void {
-  for (let later = queued.next; later !== null && later.bookedAt < now; later = later.next) later.isFresh = false
-}
+  /** At the end of the sums, which leave out whoever has ended each time they are full. */
+  #place(queued: QueuedPrefill): void {
+    if (!this.#micros.isFull) {
+      queued.place = this.#micros.append(queued.micros)
+      return
+    }
+    let count = 0
+    for (let one = this.#first; one !== null; one = one.next) count += 1
+    this.#micros.begin(count)
+    for (let one = this.#first; one !== null; one = one.next) one.place = this.#micros.append(one.counts ? one.micros : 0)
+  }
 
-function microsAfter(queued: QueuedPrefill): number {
-  let micros = 0
-  for (let later = queued.next; later !== null; later = later.next) if (later.counts) micros += later.micros
-  return micros
+  /** Of all that count and come after it. */
+  #microsAfter(queued: QueuedPrefill): number {
+    return this.#pendingMicros - this.#micros.upTo(queued.place)
+  }
+
+  #freshen(last: QueuedPrefill): void {
+    last.isFresh = true
+    last.previousFresh = this.#lastFresh
+    if (this.#lastFresh !== null) this.#lastFresh.nextFresh = last
+    this.#lastFresh = last
+  }
+
+  /** It was not prefilled before this moment: those who came after it, until then, found the engine at work. */
+  #setStale(queued: QueuedPrefill, now: number): void {
+    for (let later = this.#lastFresh; later !== null && later.order > queued.order; ) {
+      const before: QueuedPrefill | null = later.previousFresh
+      if (later.bookedAt < now) this.#unfreshen(later)
+      later = before
+    }
+  }
+
+  #unfreshen(queued: QueuedPrefill): void {
+    if (!queued.isFresh) return
+    queued.isFresh = false
+    if (queued.previousFresh !== null) queued.previousFresh.nextFresh = queued.nextFresh
+    if (queued.nextFresh === null) this.#lastFresh = queued.previousFresh
+    else queued.nextFresh.previousFresh = queued.previousFresh
+    queued.previousFresh = null
+    queued.nextFresh = null
+  }
 }
 
 /** Of the first that counts, and of those that may come out of the same step of the engine. */
