@@ -1,5 +1,5 @@
 import { PrefillStretch, type StretchStart, type Teach } from './prefill-stretch.ts'
-import { RunningSums } from './running-sums.ts'
+import { addAt, sumTo } from './running-sums.ts'
 
 /**
  * Attention work of a prompt's prefill, in query-key pairs: the sum of i for i in C+1..P (vllm production-stack#670).
@@ -33,11 +33,6 @@ export interface QueuedPrefill extends Prefill {
   next: QueuedPrefill | null
   /** Its place in the queue's sums. */
   place: number
-  /** Nothing was believed left to do when it came: those before it had been prefilled, unless one of them shows otherwise. */
-  isFresh: boolean
-  /** Those that are fresh, too. */
-  previousFresh: QueuedPrefill | null
-  nextFresh: QueuedPrefill | null
   /** It is still waited for: neither ended nor, where it shows no first token, taken for prefilled by now. */
   counts: boolean
   /** When it was taken for prefilled; null: it was not. */
@@ -55,6 +50,8 @@ const STRETCH_TOKENS = 8192
  */
 const OVERDUE_TIMES = 4
 const OVERDUE_MICROS = 5e6
+/** So many are booked at least before the others' places are given out anew. */
+const FREE_PLACES = 64
 
 /**
  * Prefill work booked on one engine whose first token has not come. Sums are whole numbers, so that adding and
@@ -74,14 +71,19 @@ export class PrefillQueue {
   #asOf = 0
   /** Micros of all that count. */
   #pendingMicros = 0
-  /** The same up to each, by `place`. */
-  readonly #micros = new RunningSums()
+  /** The same up to each, by `place`, and how many places are taken. */
+  #micros = new Float64Array(1)
+  #placed = 0
   /** The first that counts, and since when the engine is believed to be at it. */
   #head: QueuedPrefill | null = null
   #headSince = 0
   #first: QueuedPrefill | null = null
   #last: QueuedPrefill | null = null
-  #lastFresh: QueuedPrefill | null = null
+  /**
+   * Nothing was believed left to do when they came: those before them had been prefilled, unless one of them shows
+   * otherwise. In the order in which they came.
+   */
+  readonly #fresh: QueuedPrefill[] = []
   /** Whoever was booked before this and shows no first token is taken for prefilled. */
   #presumedBefore = 0
   #lastFirstTokenAt = 0
@@ -175,9 +177,6 @@ export class PrefillQueue {
       previous: this.#last,
       next: null,
       place: 0,
-      isFresh: false,
-      previousFresh: null,
-      nextFresh: null,
       counts: true,
       presumedAt: null,
       ended: false,
@@ -185,7 +184,7 @@ export class PrefillQueue {
     if (this.#last === null) this.#first = queued
     else this.#last.next = queued
     this.#last = queued
-    if (waitMicros === 0) this.#freshen(queued)
+    if (waitMicros === 0) this.#fresh.push(queued)
     if (this.#head === null) this.#setHead(queued, now)
     this.#place(queued)
     this.#booked += 1
@@ -231,9 +230,8 @@ export class PrefillQueue {
    * long prefilled, so begins a stretch. That the engine is slower than believed looks the same while they are booked.
    */
   #leaveSilent(queued: QueuedPrefill): void {
-    let fresh = this.#lastFresh
-    while (fresh !== null && fresh.order > queued.order) fresh = fresh.previousFresh
-    if (fresh !== null && fresh.order > this.#stretch.from) this.#begin({ at: fresh.bookedAt, from: fresh.order, atBooking: true })
+    const fresh = this.#fresh.findLast(({ order }) => order <= queued.order)
+    if (fresh !== undefined && fresh.order > this.#stretch.from) this.#begin({ at: fresh.bookedAt, from: fresh.order, atBooking: true })
   }
 
   /** Whoever has shown a first token by now belongs to the stretch before. */
@@ -253,7 +251,8 @@ export class PrefillQueue {
 
   #remove(queued: QueuedPrefill, now: number): void {
     this.#uncount(queued, now)
-    this.#unfreshen(queued)
+    const fresh = this.#fresh.lastIndexOf(queued)
+    if (fresh >= 0) this.#fresh.splice(fresh, 1)
     queued.ended = true
     if (queued.previous === null) this.#first = queued.next
     else queued.previous.next = queued.next
@@ -262,7 +261,6 @@ export class PrefillQueue {
     // Who asked for it keeps it until its request ends, and would keep everyone after it.
     queued.previous = null
     queued.next = null
-    if (this.#first === null) this.#micros.emptied()
   }
 
   /** It is waited for no more. */
@@ -273,7 +271,7 @@ export class PrefillQueue {
     this.#newTokens -= queued.newTokens
     this.#work -= queued.work
     this.#pendingMicros -= queued.micros
-    this.#micros.change(queued.place, -queued.micros)
+    addAt(queued.place, -queued.micros, this.#micros)
     if (queued !== this.#head) return
     let next = queued.next
     while (next !== null && !next.counts) next = next.next
@@ -286,47 +284,28 @@ export class PrefillQueue {
     this.#headSince = now
   }
 
-  /** At the end of the sums, which leave out whoever has ended each time they are full. */
+  /** It has the place after the last one; where none is left, those who have ended give up theirs. */
   #place(queued: QueuedPrefill): void {
-    if (!this.#micros.isFull) {
-      queued.place = this.#micros.append(queued.micros)
-      return
+    if (this.#placed + 1 === this.#micros.length) {
+      let length = FREE_PLACES
+      for (let one: QueuedPrefill | null = queued; one !== null; one = one.previous) length += 2
+      this.#micros = new Float64Array(length)
+      this.#placed = 0
+      for (let one = this.#first!; one !== queued; one = one.next!) this.#place(one)
     }
-    let count = 0
-    for (let one = this.#first; one !== null; one = one.next) count += 1
-    this.#micros.begin(count)
-    for (let one = this.#first; one !== null; one = one.next) one.place = this.#micros.append(one.counts ? one.micros : 0)
+    queued.place = ++this.#placed
+    if (queued.counts) addAt(queued.place, queued.micros, this.#micros)
   }
 
   /** Of all that count and come after it. */
   #microsAfter(queued: QueuedPrefill): number {
-    return this.#pendingMicros - this.#micros.upTo(queued.place)
-  }
-
-  #freshen(last: QueuedPrefill): void {
-    last.isFresh = true
-    last.previousFresh = this.#lastFresh
-    if (this.#lastFresh !== null) this.#lastFresh.nextFresh = last
-    this.#lastFresh = last
+    return this.#pendingMicros - sumTo(queued.place, this.#micros)
   }
 
   /** It was not prefilled before this moment: those who came after it, until then, found the engine at work. */
   #setStale(queued: QueuedPrefill, now: number): void {
-    for (let later = this.#lastFresh; later !== null && later.order > queued.order; ) {
-      const before: QueuedPrefill | null = later.previousFresh
-      if (later.bookedAt < now) this.#unfreshen(later)
-      later = before
-    }
-  }
-
-  #unfreshen(queued: QueuedPrefill): void {
-    if (!queued.isFresh) return
-    queued.isFresh = false
-    if (queued.previousFresh !== null) queued.previousFresh.nextFresh = queued.nextFresh
-    if (queued.nextFresh === null) this.#lastFresh = queued.previousFresh
-    else queued.nextFresh.previousFresh = queued.previousFresh
-    queued.previousFresh = null
-    queued.nextFresh = null
+    const later = this.#fresh.splice(this.#fresh.findLastIndex(({ order }) => order <= queued.order) + 1)
+    for (const one of later) if (one.bookedAt >= now) this.#fresh.push(one)
   }
 }
 

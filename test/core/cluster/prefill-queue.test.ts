@@ -74,7 +74,7 @@ class Twins {
 
   answers(of: 'fast' | 'naive', now: number): unknown {
     const { queue, said } = this[of]
-    const entries = this.pending.map((pair) => [pair[of].counts, pair[of].presumedAt, pair[of].ended, !pair[of].ended && pair[of].isFresh])
+    const entries = this.pending.map((pair) => [pair[of].counts, pair[of].presumedAt, pair[of].ended])
     return [queue.length, queue.newTokens, queue.work, queue.isEmpty, queue.seconds(now), queue.seconds(now + 17_000), queue.seconds(now + 900_000), entries, said]
   }
 }
@@ -115,17 +115,17 @@ describe('PrefillQueue', () => {
   })
 })
 
-/** Each time somebody goes on from it to its neighbours, that counts. */
+/** Each time somebody looks where it stands, or goes on from it to its neighbours, that counts. */
 function counted(queued: QueuedPrefill, looks: { count: number }): QueuedPrefill {
-  for (const side of ['previous', 'next', 'previousFresh', 'nextFresh'] as const) {
-    let neighbour = queued[side]
-    Object.defineProperty(queued, side, {
+  for (const name of ['previous', 'next', 'order', 'bookedAt'] as const) {
+    let value: unknown = queued[name]
+    Object.defineProperty(queued, name, {
       get: () => {
         looks.count += 1
-        return neighbour
+        return value
       },
-      set: (value: QueuedPrefill | null) => {
-        neighbour = value
+      set: (other: unknown) => {
+        value = other
       },
     })
   }
