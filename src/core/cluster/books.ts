@@ -76,6 +76,8 @@ export interface Books {
   release(booking: Booked, outcome: Outcome, now: number): void
   /** Starts reading for one request, and for these engines; what can be shared by all of them is computed once, on first use. */
   read(admission: Admission, now: number, engines: readonly EngineRef[]): Reading
+  /** Low lanes of blocks of prompts that engines hold, as `packFilter` takes them. Absent: no blocks are kept here. */
+  sample?(limit: number): Uint32Array
   /** What the digest says of the engine. Fields left out are another's or unknown. */
   digest(engine: EngineRef, now: number): Partial<EngineDigest>
   /** Learned values worth keeping over an eviction, small and structured-cloneable. Absent: there is nothing. Bookings are kept elsewhere. */

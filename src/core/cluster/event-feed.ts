@@ -78,9 +78,10 @@ export class EventFeed {
   }
 
   /** A request has ended: its prompt is believed cached until an event says so, and then no more. @param prefilled false: no event will come of it */
-  ended(blocks: Uint32Array, stamp: number, prefilled: boolean): void {
+  ended(blocks: Uint32Array, index: PrefixIndex, prefilled: boolean): void {
     if (this.#epoch < 0 || blocks.length === 0) return
-    this.#untold.push({ lo: blocks.at(-2)!, hi: blocks.at(-1)!, stamp, waitUntil: prefilled ? null : 0 })
+    if (prefilled) index.ended(blocks)
+    this.#untold.push({ lo: blocks.at(-2)!, hi: blocks.at(-1)!, stamp: index.stamp, waitUntil: prefilled ? null : 0 })
     if (this.#untold.length > MOST_UNTOLD) this.#untold.shift()
   }
 

@@ -42,6 +42,12 @@ export class ExactBlocks {
     return engine >>> 5 < this.#wordsPerSlot && (this.#holders[this.#slot(lo, hi) * this.#wordsPerSlot + (engine >>> 5)]! & (1 << (engine & 31))) !== 0
   }
 
+  /** Does any engine hold it? */
+  isAnywhere(lo: number, hi: number): boolean {
+    const slot = this.#slot(lo, hi) * this.#wordsPerSlot
+    return this.#holders.subarray(slot, slot + this.#wordsPerSlot).some(Boolean)
+  }
+
   /** Harmless when it is so already. */
   set(engine: number, lo: number, hi: number, isHeld: boolean): void {
     if (isHeld) this.#makeRoom(engine)

@@ -5,6 +5,9 @@ import type { PrefixIndex } from './prefix-index.ts'
 import type { LegBook, RequestBook } from './request-book.ts'
 import { tokensOfBlock } from './routing-reading.ts'
 
+/** So short that most of the time to the answer was its prefill. */
+const SHORT_ANSWER_TOKENS = 16
+
 export interface LearningContext {
   readonly now: number
   readonly index: PrefixIndex
@@ -26,6 +29,19 @@ export function prefillEnded(leg: LegBook, stages: StageTimes, now: number): voi
   leg.prefillMs = stages.prefill ?? null
   // Without its own end, a prefill leg's first token is the answer's, which came later.
   leg.blurred = leg.part === 'prefill' && stages.prefill_leg === undefined
+}
+
+/** An answer that is no stream shows no first token; a short one ended soon after it. */
+export function endUnstreamed(request: RequestBook, { result, usage }: Outcome, { now, blockTokens }: LearningContext): void {
+  if (result !== 'complete' || usage === null) return
+  const tokens = usage.completionTokens / (request.sequences ?? 1)
+  if (tokens > SHORT_ANSWER_TOKENS) return
+  for (const leg of request.legs) {
+    const { queued, part, book } = leg
+    if (queued === null || part !== 'whole') continue
+    const decodeS = Math.max(0, tokens - 1) * tokenSeconds(book.decodeLaw(blockTokens, now), book.requests, 0)
+    leg.stretch = book.queue.firstToken(queued, now - decodeS * 1000)
+  }
 }
 
 /** What an ended request teaches about the engines it was on. */

@@ -64,6 +64,11 @@ export class PoolBooks {
     return new PoolReading(this.#all, this.#answerer, { admission, now, engines })
   }
 
+  /** As the first that keeps blocks answers. */
+  sample(limit: number): Uint32Array {
+    return this.#all.find((books) => books.sample !== undefined)?.sample?.(limit) ?? new Uint32Array(0)
+  }
+
   digest(engine: EngineRef, now: number): Partial<EngineDigest> {
     return Object.assign({}, ...this.#all.map((books) => books.digest(engine, now)))
   }

@@ -1,8 +1,9 @@
 import { MAX_RUN } from './block-arena.ts'
 import { BlockTree, HOLDERS, HOLDING, LIVE_HOLDERS, NODE_STRIDE } from './block-tree.ts'
 import { ExactBlocks } from './exact-blocks.ts'
-import { ENGINE, HELD, HOLDING_STRIDE, Holdings, LIVE, NODE, NONE, PARENT_HOLDING, SIBLING, STAMP } from './holdings.ts'
-import { lastUsed, usedSince } from './recency.ts'
+import { ENGINE, HELD, HOLDING_STRIDE, Holdings, LIVE, NODE, NONE, PARENT_HOLDING, SIBLING } from './holdings.ts'
+import { samplePrefixes, ToldPrefixes } from './prefix-sample.ts'
+import { lastUsed, leastRecent, usedSince } from './recency.ts'
 
 /** What the design allows a (block, engine) entry to take, all tables counted. */
 export const BYTES_PER_ENTRY = 40
@@ -28,6 +29,7 @@ export class PrefixIndex {
   readonly #holdings = new Holdings(this.#tree)
   /** What engines told of themselves. */
   readonly exact = new ExactBlocks()
+  readonly #told = new ToldPrefixes()
   #maxEntries = 0
   #maxBytes = 0
   readonly #capacity: number[] = []
@@ -112,6 +114,21 @@ export class PrefixIndex {
   /** Believes no more what was let go up to that moment: the engine tells itself whether it is there. */
   sweep(engine: number, stamp: number): void {
     this.#holdings.sweep(engine, stamp)
+  }
+
+  /** A prompt has ended on an engine that tells of its cache itself: by it, `sample` finds what was told. */
+  ended(blocks: Uint32Array): void {
+    this.#told.ended(blocks)
+  }
+
+  /**
+   * Low lanes of blocks at sampled depths, as `packFilter` takes them: of prompts that some engine holds, what is used
+   * now or was used last. A hint: an engine that tells of its cache may have lost what is said of it here.
+   */
+  sample(limit: number): Uint32Array {
+    const lanes = samplePrefixes(this.#holdings, limit)
+    this.#told.addTo(lanes, limit, this.exact)
+    return Uint32Array.from(lanes)
   }
 
   /** Fills `cached` and `live` for the first `count` blocks. */
@@ -291,7 +308,7 @@ export class PrefixIndex {
   #enforceCap(): void {
     const holdings = this.#holdings
     while (holdings.entries > this.#maxEntries || this.usedBytes > this.#maxBytes) {
-      const oldest = this.#oldest()
+      const oldest = leastRecent(holdings)
       if (oldest === NONE) return
       const excess = holdings.entries - this.#maxEntries
       this.#evict(oldest, excess > 0 ? excess : Infinity)
@@ -302,18 +319,6 @@ export class PrefixIndex {
     const held = this.#holdings.records.words[holding * HOLDING_STRIDE + HELD]!
     if (held <= excess) this.#holdings.drop(holding, false)
     else this.#holdings.lower(holding, held - excess)
-  }
-
-  /** The last run of the engine that was let go longest ago. */
-  #oldest(): number {
-    const words = this.#holdings.records.words
-    let oldest = NONE
-    for (const { last } of this.#holdings.shares) {
-      if (last === NONE) continue
-      // The stamp wraps around: compare by difference.
-      if (oldest === NONE || ((words[last * HOLDING_STRIDE + STAMP]! - words[oldest * HOLDING_STRIDE + STAMP]!) | 0) < 0) oldest = last
-    }
-    return oldest
   }
 
   /** Bytes that what is known needs: what the cap counts. */

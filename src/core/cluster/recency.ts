@@ -12,6 +12,17 @@ export function lastUsed(holdings: Holdings, engine: number): number | null {
   return null
 }
 
+/** Of what engines let go, the last run of the one whose last was let go longest ago. */
+export function leastRecent(holdings: Holdings): number {
+  const { words } = holdings.records
+  let oldest = NONE
+  for (const { last } of holdings.shares) {
+    if (last === NONE) continue
+    if (oldest === NONE || ((words[last * HOLDING_STRIDE + STAMP]! - words[oldest * HOLDING_STRIDE + STAMP]!) | 0) < 0) oldest = last
+  }
+  return oldest
+}
+
 /** Blocks of the engine that are live or were let go after that moment. Takes as many steps as they lie in runs. */
 export function usedSince(holdings: Holdings, engine: number, stamp: number): number {
   const { words } = holdings.records

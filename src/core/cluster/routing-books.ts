@@ -1,4 +1,3 @@
-import { tokenSeconds } from '../latency/decode.ts'
 import { newTokens, queueSeconds, type Law } from '../latency/law.ts'
 import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
 import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
@@ -7,15 +6,12 @@ import { ActiveBlocks } from './active-blocks.ts'
 import { type Booked, type Books, endsAtFirstToken, type EngineRef, type Leg, type LegDone, type Reading } from './books.ts'
 import type { Admission, EngineDigest, EngineSpec, EngineStats, Outcome, PoolConfig, StageTimes } from './contract.ts'
 import { EngineBook, EngineKind } from './engine-book.ts'
-import { judgeForecast, learn, prefillEnded } from './learning.ts'
+import { endUnstreamed, judgeForecast, learn, prefillEnded } from './learning.ts'
 import { engineDigestOf, LEARNED_VERSION, learnedOf, readLearned, relearn } from './learned.ts'
 import { prefillWork } from './prefill-work.ts'
 import { PrefixIndex } from './prefix-index.ts'
 import { endPresumed, type LegBook, type RequestBook } from './request-book.ts'
 import { RoutingReading, type Sources, tokensOfBlock } from './routing-reading.ts'
-
-/** So short that most of the time to the answer was its prefill. */
-const SHORT_ANSWER_TOKENS = 16
 
 /**
  * The books behind the routing core: blocks live and cached, prefill work queued, and what each engine's answers
@@ -143,19 +139,24 @@ export class RoutingBooks implements Books {
     // Who never got to prefill leaves no new blocks behind. A lapsed request's engine has most likely gone on.
     const prefilled = request.firstTokenAt !== null || outcome.result === 'complete' || outcome.result === 'lapsed'
     this.#markSeen(request)
-    if (request.firstTokenAt === null) this.#endUnstreamed(request, outcome, now)
+    const context = { now, index: this.#index, blockTokens: this.#blockTokens }
+    if (request.firstTokenAt === null) endUnstreamed(request, outcome, context)
     for (const leg of request.legs) {
       if (leg.queued !== null) leg.book.queue.abandon(leg.queued, now, outcome.result === 'complete')
       endPresumed(leg)
       this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.believed.indexBlocks)
     }
     for (const { book } of request.legs) if (book.learner.samples === 0) book.learner.setPrior(book.law(now))
-    learn(request, booking.admission, outcome, { now, index: this.#index, blockTokens: this.#blockTokens })
+    learn(request, booking.admission, outcome, context)
     for (const { book } of request.legs) book.kind.learned(book)
   }
 
   read(admission: Admission, now: number, engines: readonly EngineRef[]): RoutingReading {
     return new RoutingReading(this.#sources, admission, { now, engines })
+  }
+
+  sample(limit: number): Uint32Array {
+    return this.#index.sample(limit)
   }
 
   digest(engine: EngineRef, now: number): Partial<EngineDigest> {
@@ -236,23 +237,10 @@ export class RoutingBooks implements Books {
     if (leg.live.pin === null && keepBlocks === Infinity && leg.book.caches(leg.engine.spec)) {
       this.#index.release(this.#index.pin(leg.book.number, admission.blocks, admission.blocks.length >> 1))
     }
-    leg.book.feed.ended(admission.blocks, this.#index.stamp, keepBlocks === Infinity)
+    leg.book.feed.ended(admission.blocks, this.#index, keepBlocks === Infinity)
     leg.live = null
     leg.book.requests -= 1
     if (admission.adapter !== null) leg.book.adapters.end(admission.adapter)
-  }
-
-  /** An answer that is no stream shows no first token; a short one ended soon after it. */
-  #endUnstreamed(request: RequestBook, { result, usage }: Outcome, now: number): void {
-    if (result !== 'complete' || usage === null) return
-    const tokens = usage.completionTokens / (request.sequences ?? 1)
-    if (tokens > SHORT_ANSWER_TOKENS) return
-    for (const leg of request.legs) {
-      const { queued, part, book } = leg
-      if (queued === null || part !== 'whole') continue
-      const decodeS = Math.max(0, tokens - 1) * tokenSeconds(book.decodeLaw(this.#blockTokens, now), book.requests, 0)
-      leg.stretch = book.queue.firstToken(queued, now - decodeS * 1000)
-    }
   }
 
   /** Its output need not be estimated any more. */

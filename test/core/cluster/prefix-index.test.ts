@@ -2,6 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Pin, PrefixIndex } from '../../../src/core/cluster/prefix-index.ts'
 import { chain, range } from './chains.ts'
+import { anyPrompt, apply, step } from './index-steps.ts'
 import { NaiveIndex, type NaivePin } from './naive-index.ts'
 
 const match = (index: PrefixIndex, content: readonly (string | number)[], engine: number) => {
@@ -135,43 +136,10 @@ describe('PrefixIndex', () => {
   })
 })
 
-type Step =
-  | { readonly do: 'pin'; readonly engine: number; readonly content: readonly number[] }
-  | { readonly do: 'release'; readonly which: number }
-  | { readonly do: 'flush'; readonly engine: number }
-  | { readonly do: 'capacity'; readonly engine: number; readonly blocks: number }
-
-const engineNumber = fc.integer({ min: 0, max: 2 })
-/** Few words, so prompts share prefixes and fork anywhere; long runs of one word, so runs are longer than a block. */
-const prompt = fc
-  .array(fc.tuple(fc.integer({ min: 0, max: 2 }), fc.integer({ min: 1, max: 6 })), { maxLength: 5 })
-  .map((parts) => parts.flatMap(([word, times]) => Array.from({ length: times }, () => word)))
-const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('pin' as const), engine: engineNumber, content: prompt }) },
-  { weight: 5, arbitrary: fc.record({ do: fc.constant('release' as const), which: fc.nat() }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('flush' as const), engine: engineNumber }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('capacity' as const), engine: engineNumber, blocks: fc.integer({ min: 0, max: 40 }) }) },
-)
-
-function apply(one: Step, index: PrefixIndex, naive: NaiveIndex, pins: [Pin, NaivePin][]): void {
-  if (one.do === 'pin') pins.push([pin(index, one.engine, one.content), naive.pin(one.engine, one.content)])
-  else if (one.do === 'flush') {
-    index.flush(one.engine)
-    naive.flush(one.engine)
-  } else if (one.do === 'capacity') {
-    index.setCapacity(one.engine, one.blocks)
-    naive.setCapacity(one.engine, one.blocks)
-  } else if (pins.length > 0) {
-    const [[own, theirs]] = pins.splice(one.which % pins.length, 1) as [[Pin, NaivePin]]
-    index.release(own)
-    naive.release(theirs)
-  }
-}
-
 describe('PrefixIndex against a naive model', () => {
   it('agrees on matches, counts, ages, eviction order and caps after any history, and ends empty', () => {
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 60 }), fc.array(prompt, { minLength: 4, maxLength: 8 }), fc.integer({ min: 20, max: 120 }), (steps, probes, cap) => {
+      fc.property(fc.array(step, { maxLength: 60 }), fc.array(anyPrompt, { minLength: 4, maxLength: 8 }), fc.integer({ min: 20, max: 120 }), (steps, probes, cap) => {
         const index = new PrefixIndex(cap, Infinity)
         const naive = new NaiveIndex(cap)
         for (const capacity of [Infinity, 30, 12]) {
