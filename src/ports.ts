@@ -223,6 +223,8 @@ export interface RequestScope {
   readonly client: unknown
   /** Address of the client for logs and limits; null when unknown. */
   readonly remoteAddress: string | null
+  /** Does the gateway end now, and cut what still runs? Then it is not the client who goes. Absent: it never does. */
+  readonly isCut?: () => boolean
   /** The request's own, where a clock may not be shared; absent: those of the ports. */
   readonly alarms?: Alarms
 }

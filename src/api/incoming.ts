@@ -1,5 +1,6 @@
 import type { GoneSignal, Log, Ports, RequestScope } from '../ports.ts'
 import { Failure, type FailureReason } from '../failure.ts'
+import { goneAs } from '../origin/gone.ts'
 import type { HeaderSource } from '../origin/headers.ts'
 import type { BodySource } from './body.ts'
 import { asFailure, isOurs, problemResponse, type ErrorShape } from './problem.ts'
@@ -82,7 +83,7 @@ export async function guarded(incoming: Incoming, ports: Ports, handle: (incomin
     }
     return response
   } catch (thrown) {
-    const failure = asFailure(thrown)
+    const failure = import.meta.bare ? asFailure(thrown) : cutOff(asFailure(thrown), incoming)
     if (!incoming.endsLater) refused(failure.reason)
     if (failure.cause !== undefined && isOurs(failure.reason)) {
       ports.log.error('request failed', { request_id: incoming.requestId, id: incoming.id, reason: failure.reason, error: failure.cause })
@@ -93,6 +94,9 @@ export async function guarded(incoming: Incoming, ports: Ports, handle: (incomin
     return response
   }
 }
+
+/** A body that breaks off because the gateway cuts it: the client is no more to blame than where an answer does. */
+const cutOff = (failure: Failure, { scope }: Incoming): Failure => (failure.reason === 'client_gone' && goneAs(scope) === 'abandoned' ? new Failure('draining', failure.message) : failure)
 
 /** What every answer has that no engine gave. */
 function addOwn({ headers }: Response, incoming: Incoming): void {

@@ -7,6 +7,7 @@ import { failedInside, type AttemptFailed, type Deal } from './attempt-failed.ts
 import { blamed } from './disagg/blame.ts'
 import { handOver } from './disagg/hand-over.ts'
 import { wholeLeg } from './disagg/last-leg.ts'
+import { goneAs } from './gone.ts'
 import { headerOf } from './headers.ts'
 import { Streaming } from './streaming.ts'
 import { passedOthers } from './via.ts'
@@ -38,7 +39,9 @@ export async function attempt(deal: Deal): Promise<Response | AttemptFailed> {
   } catch (error) {
     refusal?.discard()
     if (exchange.signal.aborted) {
-      release(deal, 'client_gone', null)
+      const result = import.meta.bare ? 'client_gone' : goneAs(exchange.scope)
+      release(deal, result, null)
+      if (!import.meta.bare && result === 'abandoned') throw new Failure('draining', 'This gateway is shutting down.')
       throw new Failure('client_gone', 'The client closed the request.', { cause: error })
     }
     if (error instanceof OriginError) {

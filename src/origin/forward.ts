@@ -6,6 +6,7 @@ import type { EngineTarget, Ports } from '../ports.ts'
 import type { AttemptFailed } from './attempt-failed.ts'
 import { attempt } from './attempt.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
+import { goneAs } from './gone.ts'
 import { failureOf, place, type Digests } from './place.ts'
 import { Stages } from './stages.ts'
 import { loopFailure } from './via.ts'
@@ -29,7 +30,7 @@ export async function forward(exchange: Exchange, ports: Ports, digests: Digests
   try {
     return await walk(exchange, way)
   } catch (error) {
-    const result = exchange.signal.aborted ? 'client_gone' : 'refused'
+    const result = exchange.signal.aborted ? (import.meta.bare ? 'client_gone' : goneAs(exchange.scope)) : 'refused'
     if (result === 'refused') excuse(exchange, way)
     const status = error instanceof Failure ? error.shape.status : null
     exchange.onEnd?.({ served: null, status, result, usage: null, failedAttempts: failed.map(({ failure }) => failure), stages: stages.snapshot() })

@@ -6,6 +6,7 @@ import { cutEvent } from './cut-event.ts'
 import { passChanged, type AnswerChange } from './disagg/change.ts'
 import type { LastLeg } from './disagg/last-leg.ts'
 import type { ExchangeEnd } from './exchange.ts'
+import { goneAs } from './gone.ts'
 import { headersForClient } from './headers.ts'
 import { withLastComment } from './last-comment.ts'
 import { serverTiming } from './stages.ts'
@@ -136,7 +137,8 @@ export class Streaming {
   #settled(end: PassEnd): void {
     const { exchange, ports, placed, stages } = this.#deal
     const { status } = this.#answer
-    const result = resultOf(end, status)
+    const ended = resultOf(end, status)
+    const result = !import.meta.bare && ended === 'client_gone' ? goneAs(exchange.scope) : ended
     const failedEngine = end.failure === null && status < 300 ? null : this.#engine.id
     const usage = end.usage === null || this.#change === null ? end.usage : this.#change.usage(end.usage)
     const ending = { result, failure: end.failure, failedEngine, status, usage, outputEvents: end.events, stages: stages.snapshot(), ...(result === 'complete' && this.#endUnseen ? UNSEEN : {}) }

@@ -47,6 +47,8 @@ const chat = (prompt = 'hi', signal: AbortSignal = never) =>
     signal,
   })
 
+const requests = () => lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ event }) => event === 'request')
+
 async function until(truth: () => boolean): Promise<void> {
   while (!truth()) await new Promise((resolve) => setTimeout(resolve, 5))
 }
@@ -132,6 +134,39 @@ describe('a gateway that is told to stop', () => {
     expect(await stopping).toEqual({ cut: true })
     await expect(response.text()).rejects.toThrow()
     await until(() => engine.aborted() === 1)
+  })
+
+  // A name in capitals goes through node:http, any other past it.
+  it.each(['gateway.test', 'Gateway.Test'])('says of those it cut that it was ending, and not that their clients had gone, asked as %s', async (host) => {
+    const { hostname, port } = new URL(gateway.url)
+    const ask = (said: object, length?: number) => {
+      const body = JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }], ...said })
+      const socket = connect(Number(port), hostname).on('error', () => {})
+      socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer hush-key\r\ncontent-type: application/json\r\ncontent-length: ${length ?? body.length}\r\n\r\n${body}`)
+      return socket
+    }
+    const left = ask({ user: 'left' })
+    await Promise.race([once(left, 'data'), once(left, 'close')])
+    left.destroy()
+    await until(() => requests().length === 1)
+    const begun = ask({})
+    await once(begun, 'data')
+    ask({ user: 'silent' })
+    await until(() => engine.silent() === 1)
+    ask({}, 10_000)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    const now = new AbortController()
+    const stopping = gateway.stop(now.signal)
+    now.abort()
+    await stopping
+    await until(() => requests().length === 4)
+    expect(requests().map(({ status, result, reason }) => [status, result ?? null, reason ?? null]).sort()).toEqual([
+      [200, 'abandoned', 'draining'],
+      [200, 'client_gone', null],
+      [503, null, 'draining'],
+      [503, 'abandoned', 'draining'],
+    ])
+    expect(lines.join('')).not.toContain('request failed')
   })
 
   it('stops at once when nothing runs, though clients keep connections open', async () => {

@@ -8,6 +8,8 @@ export interface SlowEngine {
   readonly open: ServerResponse[]
   /** Clients that went away before the end. */
   readonly aborted: () => number
+  /** Requests of the user `silent`, which get no answer. */
+  readonly silent: () => number
   finish(): void
   close(): void
 }
@@ -17,24 +19,33 @@ const event = (text: string) => `data: ${JSON.stringify({ object: 'chat.completi
 export async function slowEngine(): Promise<SlowEngine> {
   const open: ServerResponse[] = []
   let aborted = 0
+  let silent = 0
   const server = createServer((request, response) => {
-    request.resume()
+    let asked = ''
+    request.on('data', (data) => (asked += String(data)))
     if (request.url !== '/v1/chat/completions') {
       response.end('{}')
       return
     }
-    response.writeHead(200, { 'content-type': 'text/event-stream' })
-    response.write(event('hello'))
     response.on('close', () => {
       if (!response.writableFinished) aborted += 1
     })
-    open.push(response)
+    request.on('end', () => {
+      if (asked.includes('"user":"silent"')) {
+        silent += 1
+        return
+      }
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(event('hello'))
+      open.push(response)
+    })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     open,
     aborted: () => aborted,
+    silent: () => silent,
     finish: () => {
       for (const response of open.splice(0)) response.end(`${event(' world')}data: [DONE]\n\n`)
     },

@@ -45,10 +45,12 @@ export interface Draining {
   /** Connections the server does not know of. */
   readonly door: PlainDoor
   readonly background: Background
+  /** Told before connections are cut. */
+  readonly cutting: () => void
 }
 
 /** Closes the listener, waits for what runs, cuts what does not end, then waits for its releases. */
-export async function drainServer({ server, door, background }: Draining, options: DrainOptions): Promise<Drained> {
+export async function drainServer({ server, door, background, cutting }: Draining, options: DrainOptions): Promise<Drained> {
   // Whoever stands at the listener, and was not let in yet, would be reset with it.
   await letIn(server)
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
@@ -58,6 +60,7 @@ export async function drainServer({ server, door, background }: Draining, option
   const inTime = await within(closed, options.drainMs, options.now)
   clearInterval(sweep)
   if (!inTime) {
+    cutting()
     server.closeAllConnections()
     door.destroyAll()
     await closed

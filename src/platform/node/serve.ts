@@ -50,7 +50,9 @@ const probeTickMs = 250
 export async function listen(gateway: Omit<Gateway, 'retire'>, options: ListenOptions): Promise<Listening> {
   const { log } = options
   const background = new Background((error) => log.error('background_failed', { error }))
-  const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({ background: (work) => background.add(work), client, remoteAddress: remoteAddress ?? null })
+  let cut = false
+  const isCut = (): boolean => cut
+  const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({ background: (work) => background.add(work), client, remoteAddress: remoteAddress ?? null, isCut })
   const answer = getRequestListener((request: Request, client: unknown) => gateway.fetch(request, scopeOf(client, (client as NodeClient).incoming.socket)), { errorHandler: refuseTarget })
   let ended: Promise<Drained> | null = null
   const server = createServer(serverOptions, (incoming, outgoing) => {
@@ -70,7 +72,7 @@ export async function listen(gateway: Omit<Gateway, 'retire'>, options: ListenOp
     stop: (now) => {
       gateway.drain()
       stopProbing()
-      ended ??= drainServer({ server, door, background }, { drainMs: options.drainMs, settleMs, now })
+      ended ??= drainServer({ server, door, background, cutting: () => void (cut = true) }, { drainMs: options.drainMs, settleMs, now })
       return ended
     },
   }
