@@ -2,7 +2,7 @@
 import { OriginError, type OriginAnswer, type PassEnd, type Reply } from '../ports.ts'
 import { joined } from './bytes.ts'
 import { Prelude } from './events.ts'
-import { headerOf, pairsOf } from './headers.ts'
+import { headerOf, headersInit } from './headers.ts'
 import { openPipe, type Pipe } from './pipe.ts'
 
 /** Where an answer's bytes come from. The platform writes it. */
@@ -106,7 +106,7 @@ export class PulledAnswer implements OriginAnswer {
     if (!this.bodied || (this.ended && this.held.length === 0)) {
       this.source.stop(new OriginError('malformed', 'a body where none may be'))
       tracked.settled(completeEnd(0))
-      return new Response(null, { status: reply.status, headers: pairsOf(reply.headers) })
+      return new Response(null, { status: reply.status, headers: headersInit(reply.headers) })
     }
     this.#pipe = openPipe({
       reply: tracked,
@@ -117,7 +117,7 @@ export class PulledAnswer implements OriginAnswer {
       next: () => this.next(),
       stop: (reason) => this.source.stop(reason),
     })
-    return new Response(this.#pipe.stream, { status: reply.status, headers: pairsOf(reply.headers) })
+    return new Response(this.#pipe.stream, { status: reply.status, headers: headersInit(reply.headers) })
   }
 
   discard(): void {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { headerOf, headersForClient, headersForEngine, headersForTarget, headersOfAnswer } from '../../src/origin/headers.ts'
+import { headerOf, headersForClient, headersForEngine, headersForTarget, headersInit, headersOfAnswer } from '../../src/origin/headers.ts'
 
 const names = (flat: readonly string[]) => flat.filter((_, i) => i % 2 === 0)
 
@@ -61,5 +61,14 @@ describe('headers of an answer', () => {
   it('are looked up by their first value', () => {
     expect(headerOf(['a', '1', 'b', '2', 'a', '3'], 'a')).toBe('1')
     expect(headerOf(['a', 'b'], 'b')).toBeNull()
+  })
+
+  it.each([
+    ['each once', ['content-type', 'text/plain', 'x-a', '1'], [['content-type', 'text/plain'], ['x-a', '1']]],
+    ['one said twice', ['x-a', '1', 'x-b', '2', 'x-a', '3'], [['x-a', '1, 3'], ['x-b', '2']]],
+    ['those named as what every object has', ['__proto__', '1', 'constructor', '2'], [['__proto__', '1'], ['constructor', '2']]],
+    ['none', [], []],
+  ])('reach `Response` whole: %s', (_, flat, seen) => {
+    expect([...new Response(null, { headers: headersInit(flat) }).headers]).toEqual(seen)
   })
 })

@@ -1,7 +1,7 @@
 /** An answer on Workers: read in JS as far as somebody must, piped natively from there. */
 import { CUT_AFTER_MS, cutError } from '../../origin/pipe.ts'
 import { PulledAnswer, type AnswerHead, type AnswerLimits } from '../../origin/pulled-answer.ts'
-import { pairsOf } from '../../origin/headers.ts'
+import { headersInit } from '../../origin/headers.ts'
 import { timers } from '../../origin/timers.ts'
 import { OriginError, type Alarm, type PassEnd, type Reply } from '../../ports.ts'
 import type { EngineWatch } from './engine-watch.ts'
@@ -33,7 +33,7 @@ export class FetchedAnswer extends PulledAnswer {
     const { readable, writable } = new IdentityTransformStream()
     const work = new NativePipe(this.#source, reply, this.#watch).run(this.held, writable)
     reply.scope.background(work)
-    return new Response(readable, { status: reply.status, headers: pairsOf(reply.headers) })
+    return new Response(readable, { status: reply.status, headers: headersInit(reply.headers) })
   }
 }
 

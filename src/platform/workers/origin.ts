@@ -1,5 +1,5 @@
 /** Engines over fetch: bytes pass natively unless somebody must read them. */
-import { headersForTarget, headersOfAnswer, pairsOf } from '../../origin/headers.ts'
+import { headersForTarget, headersInit, headersOfAnswer } from '../../origin/headers.ts'
 import { OriginError, type EngineTarget, type Origin, type OriginAnswer, type OriginRequest } from '../../ports.ts'
 import { EngineWatch } from './engine-watch.ts'
 import { FetchedAnswer } from './fetched-answer.ts'
@@ -60,7 +60,7 @@ async function send({ request, ask, now }: Call): Promise<OriginAnswer> {
   try {
     const response = await ask(request.target.url + request.path, {
       method: request.method,
-      headers: pairsOf(headersForTarget(request.headers, request.target)),
+      headers: headersInit(headersForTarget(request.headers, request.target)),
       body: bodyOf(request),
       // An engine that redirects would move the client's prompt to an address nobody configured.
       redirect: 'manual',
