@@ -24,11 +24,11 @@ class Replica {
   readonly held = new HeldResponses(1000)
   readonly cluster: Cluster
 
-  constructor(port: number, peers: readonly (readonly [host: string, port: number])[], { lookup = async (name) => [name], secret = SECRET, host = '127.0.0.1' }: { readonly lookup?: Lookup; readonly secret?: string; readonly host?: string } = {}) {
+  constructor(port: number, peers: readonly (readonly [host: string, port: number])[], { lookup = async (name) => [name], secret = SECRET, host = '127.0.0.1', haste = HASTE }: { readonly lookup?: Lookup; readonly secret?: string; readonly host?: string; readonly haste?: number } = {}) {
     const log = openLog('debug', { write: (line) => void this.lines.push(JSON.parse(line) as Record<string, unknown>) })
     const settings = pool({ cluster: 'one', pool: 'm', leaseMs: 20_000 })
     this.books = memoryClusters({ source: () => ({ version: 1, pool: settings }) })
-    this.replicas = new Replicas({ listen: { host, port }, peers: peers.map(([name, at]) => ({ host: name, port: at })), secret }, { lookup, log, now: () => Date.now(), haste: HASTE })
+    this.replicas = new Replicas({ listen: { host, port }, peers: peers.map(([name, at]) => ({ host: name, port: at })), secret }, { lookup, log, now: () => Date.now(), haste })
     this.replicas.join({ cluster: (...name) => this.books.cluster(...name), pool: (...name) => (name[1] === 'm' ? settings : null), held: this.held })
     this.cluster = this.replicas.cluster(this.books.cluster(...NAME), NAME)
     open.push(this)
@@ -236,6 +236,35 @@ describe('a replica', () => {
     hang!.end('[["bye"]]\n')
     await until(async () => (await replica.bookings()) === 0)
     expect(replica.replicas.digests[0]!.bookings).toBe(0)
+  })
+
+  it('that ended in order is missed when it stays away for long, and no sooner', async () => {
+    let answer = (response: ServerResponse): void => {
+      says('[["bye"]]')(response)
+      response.end()
+      answer = ({ socket }) => void socket!.destroy()
+    }
+    const { port, asked: count } = await peer((response) => answer(response))
+    const replica = await new Replica(0, [['127.0.0.1', port]], { haste: 20 }).open()
+    await until(() => count() >= 5)
+    expect(replica.said('replica_left')).toMatchObject([{ level: 'info', replica: 'other' }])
+    expect(replica.said('replica_away')).toEqual([])
+    await until(() => replica.said('replica_away').length > 0)
+    const tried = count()
+    await until(() => count() >= tried + 3)
+    expect(replica.said('replica_away')).toMatchObject([{ level: 'warn', next: expect.stringContaining('has not come back') as string }])
+  }, 30_000)
+
+  it('that ended in order is told of at once where another answers in its place, or it is back', async () => {
+    const answers = [says('[["bye"]]'), NO_PEERS['a web site']!, says('[]')]
+    const { port, asked: count } = await peer((response) => {
+      const next = answers.shift()
+      next?.(response)
+      if (answers.length > 0) response.end()
+    })
+    const replica = await new Replica(0, [['127.0.0.1', port]]).open()
+    await until(() => count() >= 3 && replica.said('replica_joined').length === 2)
+    expect(replica.said('replica_away')).toMatchObject([{ why: 'no_replica' }])
   })
 })
 

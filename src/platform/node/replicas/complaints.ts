@@ -1,6 +1,8 @@
 import type { Log } from '../../../ports.ts'
 
 const NO_REPLICA = 'Something else listens there: `replicas.peers` must name the ports of `replicas.listen`.'
+/** Who ended in order is back by then, or missed: a restart takes seconds. */
+const MISSED_MS = 60_000
 const ADVICE: Readonly<Record<string, string>> = {
   wrong_secret: 'Give all replicas the same `replicas.secret`.',
   no_replica: NO_REPLICA,
@@ -17,23 +19,45 @@ export class Complaints {
   /** It came, went and came again: whether it stays is to be seen. */
   #pending: { readonly version: string } | null = null
   #joins = 0
+  /** It ended in order, and nobody has been there since. */
+  #left: { readonly replica: string | null; readonly at: number } | null = null
+  readonly #missedMs: number
 
-  constructor(log: Log, address: string) {
+  /** @param haste all waits are so many times shorter */
+  constructor(log: Log, address: string, haste: number) {
     this.#log = log
     this.#address = address
+    this.#missedMs = MISSED_MS / haste
   }
 
   joined(replica: string, version: string): void {
+    this.#left = null
     if (++this.#joins > 2) this.#pending = { version }
     else this.#log.info('replica_joined', { address: this.#address, replica, version })
   }
 
+  left(replica: string | null, bookings: number): void {
+    this.#log.info('replica_left', { address: this.#address, replica, bookings })
+    this.#left = { replica, at: performance.now() }
+  }
+
   away(why: string, replica: string | null, error?: unknown): void {
     this.#pending = null
-    if (this.#said.has(why)) return
-    this.#said.add(why)
-    const next = ADVICE[why] ?? (why.startsWith('HPE_') ? NO_REPLICA : 'It is tried again. Until it is back its work is not known here, and it chooses without knowing of ours.')
-    this.#log.warn('replica_away', { address: this.#address, replica, why, next, ...(error === undefined ? {} : { error }) })
+    const advice = ADVICE[why] ?? (why.startsWith('HPE_') ? NO_REPLICA : null)
+    if (advice === null && this.#left !== null) return this.#missed(this.#left, why)
+    const next = advice ?? 'It is tried again. Until it is back its work is not known here, and it chooses without knowing of ours.'
+    this.#once(why, { replica, why, next, ...(error === undefined ? {} : { error }) })
+  }
+
+  #missed({ replica, at }: { readonly replica: string | null; readonly at: number }, why: string): void {
+    if (performance.now() - at < this.#missedMs) return
+    this.#once('left', { replica, why, next: 'It ended in order and has not come back. It is tried again; where it is to stay away, take it out of `replicas.peers`.' })
+  }
+
+  #once(what: string, fields: Readonly<Record<string, unknown>>): void {
+    if (this.#said.has(what)) return
+    this.#said.add(what)
+    this.#log.warn('replica_away', { address: this.#address, ...fields })
   }
 
   /** It has stayed. */

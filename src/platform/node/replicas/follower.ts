@@ -58,7 +58,7 @@ export class Follower {
     this.#host = host
     this.#port = port
     this.#parts = parts
-    this.#complaints = new Complaints(parts.log, address)
+    this.#complaints = new Complaints(parts.log, address, parts.haste)
     this.#adopted = new Adopted(parts)
     this.#connect()
   }
@@ -169,8 +169,7 @@ export class Follower {
   }
 
   #left(): void {
-    const bookings = this.#adopted.end('abandoned')
-    this.#parts.log.info('replica_left', { address: this.address, replica: this.#id, bookings })
+    this.#complaints.left(this.#id, this.#adopted.end('abandoned'))
     this.#id = null
   }
 
