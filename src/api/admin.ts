@@ -113,6 +113,6 @@ export async function setDraining(door: Door, incoming: Incoming, id: string | u
     throw new Failure('bad_value', `The clusters ${clusters.join(', ')} all have an engine '${engine}'. Say which with ?cluster=.`, { param: 'cluster' })
   }
   await Promise.all(routes.map(({ cluster, pool }) => door.ports.cluster(cluster.id, pool.model).observe([{ kind: 'drain', engine, draining }])))
-  door.ports.log.info(draining ? 'engine drains' : 'engine is back', { cluster: clusters[0], engine })
+  door.ports.log.info(draining ? 'engine_drains' : 'engine_is_back', { cluster: clusters[0], engine })
   return answerJson(incoming, { cluster: clusters[0], engine, draining })
 }

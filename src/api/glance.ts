@@ -32,7 +32,7 @@ async function glanceAt({ ports }: Watched, { cluster, pool }: PoolRoute): Promi
   try {
     return await inTime(object.glance === undefined ? object.digest().then((digest) => ({ digest, decisions: [] })) : object.glance(DECISIONS))
   } catch (error) {
-    ports.log.warn('glance failed', { cluster: cluster.id, pool: pool.model, error })
+    ports.log.warn('glance_failed', { cluster: cluster.id, pool: pool.model, error })
     return null
   }
 }

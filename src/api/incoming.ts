@@ -86,7 +86,7 @@ export async function guarded(incoming: Incoming, ports: Ports, handle: (incomin
     const failure = import.meta.bare ? asFailure(thrown) : cutOff(asFailure(thrown), incoming)
     if (!incoming.endsLater) refused(failure.reason)
     if (failure.cause !== undefined && isOurs(failure.reason)) {
-      ports.log.error('request failed', { request_id: incoming.requestId, id: incoming.id, reason: failure.reason, error: failure.cause })
+      ports.log.error('request_failed', { request_id: incoming.requestId, id: incoming.id, reason: failure.reason, error: failure.cause })
     }
     logRequest(incoming, ports, failure.shape.status, failure.reason)
     const response = problemResponse(failure, incoming.shape, incoming.requestId)

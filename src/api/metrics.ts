@@ -80,7 +80,7 @@ async function rollupsOf({ ports }: Door): Promise<readonly CountedGroup[]> {
     if (silent.length > 0) await ports.ttft.forget(silent, forgottenBefore)
     return groups.filter(({ at }) => at! >= shownSince)
   } catch (error) {
-    ports.log.warn('rollups failed', { error })
+    ports.log.warn('rollups_failed', { error })
     return []
   }
 }

@@ -11,7 +11,7 @@ export function digestsOf({ ports, catalog }: Pick<Door, 'ports' | 'catalog'>): 
     try {
       return await ports.cluster(cluster.id, pool.model).digest()
     } catch (error) {
-      ports.log.warn('digest failed', { cluster: cluster.id, pool: pool.model, error })
+      ports.log.warn('digest_unreachable', { cluster: cluster.id, pool: pool.model, error })
       return null
     }
   })

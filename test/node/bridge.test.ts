@@ -137,13 +137,13 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
 
   it('says where prompts are not measured in tokens, which nothing can be compared with', async () => {
     await open()
-    expect(world.lines.filter((line) => line.includes('prompts are not measured in tokens'))).toHaveLength(1)
+    expect(world.lines.filter((line) => line.includes('prompts_in_bytes'))).toHaveLength(1)
   })
 
   it('keeps its hands off a pool whose blocks the engine’s do not fill', async () => {
     world = await openBridgeWorld({ pool: { block_tokens: 24 } })
     await world.ask(span(0, 80))
-    await until(() => world.lines.some((line) => line.includes('block sizes do not fit')))
+    await until(() => world.lines.some((line) => line.includes('block_sizes_unfit')))
     expect(world.status(0)).toMatchObject({ complete: false, engine_block_tokens: BLOCK_TOKENS })
   })
 
@@ -285,7 +285,7 @@ describe('what a gateway answers a bridge', () => {
     close()
     expect(sent).toHaveLength(2)
     expect(poster.stateOf(listener)).toBe('stale')
-    expect(lines.filter(({ event }) => event === 'gateway refuses the feed').map(({ fields }) => fields['next'])).toEqual([expect.stringContaining('another bridge')])
+    expect(lines.filter(({ event }) => event === 'feed_refused').map(({ fields }) => fields['next'])).toEqual([expect.stringContaining('another bridge')])
   })
 
   it('is asked for no more once an engine began anew with blocks that do not fit, but for the end of what was told', async () => {

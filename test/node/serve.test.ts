@@ -166,7 +166,7 @@ describe('a gateway that is told to stop', () => {
       [503, null, 'draining'],
       [503, 'abandoned', 'draining'],
     ])
-    expect(lines.join('')).not.toContain('request failed')
+    expect(lines.join('')).not.toContain('request_failed')
   })
 
   it('stops at once when nothing runs, though clients keep connections open', async () => {

@@ -52,7 +52,7 @@ export class EngineListener {
     this.#socket = parts.open(engine.events, (connected) => this.#touched(connected))
     this.#timer = setInterval(() => this.#inTurn(() => this.#checkIfSilent()), parts.checkMs)
     this.#inTurn(() => this.#catchUp())
-    this.#listen().catch((error: unknown) => parts.log.error('listening ended', { engine: engine.id, error }))
+    this.#listen().catch((error: unknown) => parts.log.error('listening_ended', { engine: engine.id, error }))
   }
 
   /** Can it be heard? Without, nothing is known of its cache, and no sign of life may be sent for it. */
@@ -108,14 +108,14 @@ export class EngineListener {
   #isHeardNow(): void {
     const { id } = this.engine
     const { log } = this.#parts
-    if (!this.isHeard) log.info('engine heard', { engine: id, complete: this.stream.isComplete })
+    if (!this.isHeard) log.info('engine_heard', { engine: id, complete: this.stream.isComplete })
     this.#heardAt = this.#parts.now()
     this.#missedChecks = 0
     if (!this.stream.fits && !this.#toldUnfit) {
-      log.error('block sizes do not fit', { engine: id, engineBlockTokens: this.stream.engineBlockTokens, blockTokens: this.engine.pool.blockTokens, next: 'set block_tokens of the pool to a multiple of the engine’s block size' })
+      log.error('block_sizes_unfit', { engine: id, engine_block_tokens: this.stream.engineBlockTokens, block_tokens: this.engine.pool.blockTokens, next: 'set block_tokens of the pool to a multiple of the engine’s block size' })
     }
     this.#toldUnfit = !this.stream.fits
-    if (this.#wasComplete && !this.stream.isComplete) log.warn('events lost', { engine: id, next: 'the cache is known in part until it is cleared or the engine restarts; a larger buffer_steps in --kv-events-config keeps more for replays' })
+    if (this.#wasComplete && !this.stream.isComplete) log.warn('events_lost', { engine: id, next: 'the cache is known in part until it is cleared or the engine restarts; a larger buffer_steps in --kv-events-config keeps more for replays' })
     this.#wasComplete = this.stream.isComplete
     this.#parts.changed()
   }
@@ -123,7 +123,7 @@ export class EngineListener {
   #missedCheck(): void {
     this.stream.doubt()
     this.#missedChecks += 1
-    if (this.#missedChecks === MISSED_CHECKS) this.#parts.log.warn('engine not heard', { engine: this.engine.id, next: 'is it up, and are its event and replay ports open to this machine?' })
+    if (this.#missedChecks === MISSED_CHECKS) this.#parts.log.warn('engine_not_heard', { engine: this.engine.id, next: 'is it up, and are its event and replay ports open to this machine?' })
   }
 
   #touched(connected: boolean): void {
@@ -138,7 +138,7 @@ export class EngineListener {
       try {
         await work()
       } catch (error) {
-        this.#parts.log.error('listening failed', { engine: this.engine.id, error })
+        this.#parts.log.error('listening_failed', { engine: this.engine.id, error })
       }
     })
     return this.#turn

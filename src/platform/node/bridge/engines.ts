@@ -36,11 +36,11 @@ export async function located({ config, ...engine }: WantedEngine, log: Log, sig
   for (let tries = 0; !signal.aborted; tries++) {
     const asked = await ask(config)
     if (asked === 'none' || asked === 'ranks') {
-      log.warn(asked === 'none' ? 'engine publishes no KV events' : 'engine has a cache for each of its data-parallel ranks', { engine: engine.id, next: NEXT[asked] })
+      log.warn(asked === 'none' ? 'no_kv_events' : 'cache_of_each_rank', { engine: engine.id, next: NEXT[asked] })
       return null
     }
     if (asked !== 'away') return { ...engine, events: asked }
-    if (tries === 0) log.info('engine cannot be asked for its event sockets yet', { engine: engine.id })
+    if (tries === 0) log.info('engine_awaited', { engine: engine.id })
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, AGAIN_MS)
       signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true })

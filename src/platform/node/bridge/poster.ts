@@ -164,7 +164,7 @@ export class Poster {
         if (exactTokens === false) this.#tellBytes(pool[0]!)
         for (const [index, step] of pool.entries()) this.#settle(step, states[index] ?? 'unknown', now)
       }
-      if (this.#problem !== null) this.#options.log.info('gateway takes events again', {})
+      if (this.#problem !== null) this.#options.log.info('gateway_takes_events', {})
       this.#problem = null
       this.#backoffMs = 0
     } catch (error) {
@@ -184,7 +184,7 @@ export class Poster {
       if (state === 'resync') this.counts.resyncs += 1
       else {
         line.heldUntil = now + REFUSED_MS
-        if (line.state !== state) this.#options.log.error('gateway refuses the feed', { engine: engine.id, cluster: engine.cluster, model: engine.pool.model, state, next: NEXT[state] })
+        if (line.state !== state) this.#options.log.error('feed_refused', { engine: engine.id, cluster: engine.cluster, model: engine.pool.model, state, next: NEXT[state] })
       }
     }
     line.state = state
@@ -193,7 +193,7 @@ export class Poster {
   #failed(error: unknown): void {
     const message = error instanceof Error ? error.message : String(error)
     this.counts.failures += 1
-    if (this.#problem !== message) this.#options.log.warn('gateway takes no events', { error: message })
+    if (this.#problem !== message) this.#options.log.warn('gateway_takes_no_events', { error: message })
     this.#problem = message
     this.#backoffMs = Math.min(MOST_BACKOFF_MS, Math.max(FIRST_BACKOFF_MS, this.#backoffMs * 2))
   }
@@ -202,7 +202,7 @@ export class Poster {
     if (this.#toldBytes) return
     this.#toldBytes = true
     const next = 'set `tokenizer` of the pool (firstlight vocab compile): without it prompts are measured in bytes, which no engine’s tokens can be compared with; only prompts sent as token ids profit'
-    this.#options.log.warn('prompts are not measured in tokens', { model: line.listener.engine.pool.model, next })
+    this.#options.log.warn('prompts_in_bytes', { model: line.listener.engine.pool.model, next })
   }
 
   #wire(pool: readonly Step[]): object {
