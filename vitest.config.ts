@@ -26,7 +26,7 @@ export default defineConfig({
         },
       },
       {
-        plugins: [cloudflareTest({ remoteBindings: false, wrangler: { configPath: './wrangler.toml' } })],
+        plugins: [cloudflareTest({ main: './src/worker.ts', remoteBindings: false, wrangler: { configPath: './wrangler.toml' } })],
         test: {
           name: 'workers',
           include: ['test/workers/**/*.test.ts'],

@@ -2,6 +2,7 @@ import { DurableObject } from 'cloudflare:workers'
 import { ClusterState } from '../src/core/cluster/cluster-state.ts'
 import type { Admission, ClusterDigest, ClusterGlance, Decision, EngineSignal, Outcome, Placement, PoolConfig, Refusal, Resume } from '../src/core/cluster/contract.ts'
 import { hear, type Notice } from '../src/core/cluster/notice.ts'
+import type { Outlook } from '../src/core/cluster/outlook.ts'
 import { readAdmission, readPool, readResume } from '../src/core/cluster/payload.ts'
 import { bookingKey } from '../src/core/cluster/bookings.ts'
 import type { KvFeed, KvFeedState } from '../src/core/kv-events/feed.ts'
@@ -104,6 +105,10 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
   async digest(): Promise<ClusterDigest> {
     this.#alarm.setIfLost()
     return this.#state.digest(this.now())
+  }
+
+  async outlook(): Promise<Outlook> {
+    return this.#state.outlook(this.now())
   }
 
   async explain(id: string): Promise<Decision | null> {

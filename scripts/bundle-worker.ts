@@ -1,37 +1,15 @@
-/** A Worker bundled from the sources as they are now, as wrangler does it. */
-import { fileURLToPath } from 'node:url'
-import { build, type Plugin } from 'esbuild'
+/** A Worker bundled from the sources as they are now, as it is deployed but for the short names. */
+const script = new URL('./build-worker.mjs', import.meta.url).href
 
-const script = new URL('./trim.mjs', import.meta.url).href
-const { trimmed } = (await import(script)) as { readonly trimmed: Readonly<Record<string, { text(): Promise<string> }>> }
+interface Builder {
+  bundleWorker(entry: URL): Promise<{ readonly code: string }>
+  workerText(library: string): Promise<string>
+}
+
+const builder = (await import(script)) as Builder
 
 /** The module's text, to be run by workerd. */
-export async function bundleWorker(entry: URL): Promise<string> {
-  const { outputFiles, warnings } = await build({
-    entryPoints: [fileURLToPath(entry)],
-    bundle: true,
-    write: false,
-    format: 'esm',
-    target: 'es2024',
-    conditions: ['workerd', 'worker', 'browser'],
-    external: ['cloudflare:*'],
-    define: { 'import.meta.bare': 'true' },
-    plugins: [trimming],
-    logLevel: 'silent',
-  })
-  // A name that a library was cut down without is a warning, and undefined when it is called.
-  if (warnings.length > 0) throw new Error(warnings.map(({ text, location }) => `${location?.file}: ${text}`).join('\n'))
-  return outputFiles[0]!.text
-}
+export const bundleWorker = async (entry: URL): Promise<string> => (await builder.bundleWorker(entry)).code
 
 /** What a library is in the Worker. */
-export const workerText = async (name: string): Promise<string> => trimmed[name]!.text()
-
-/** What `[alias]` of wrangler.toml does, without files: tests run side by side. */
-const trimming: Plugin = {
-  name: 'trimming',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /./ }, ({ path }) => (path in trimmed ? { path, namespace: 'trimmed' } : null))
-    onLoad({ filter: /./, namespace: 'trimmed' }, async ({ path }) => ({ contents: await workerText(path) }))
-  },
-}
+export const { workerText } = builder

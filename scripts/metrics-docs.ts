@@ -1,5 +1,5 @@
 /** docs/metrics.md and the Grafana dashboard, made from the one table of metrics. */
-import { BUCKETS_S, METRICS, NAMED_STAGES, OWN_COUNTS, type Metric } from '../src/telemetry/metrics.ts'
+import { BUCKETS_S, METRICS, NAMED_STAGES, OWN_COUNTS, REGION_METRICS, type Metric } from '../src/telemetry/metrics.ts'
 
 const head = `# Metrics
 
@@ -21,6 +21,7 @@ scrape_configs:
 * **On Node** one process counts its own requests. **On Workers** the text is made of what the objects know, so every isolate shows the same:
   what comes from ended requests needs \`ttft: { enabled: true }\` there and is up to some seconds late; the rest is there without it. Counts that
   only a gateway itself could tell (${OWN_COUNTS.map(({ name }) => `\`${name}\``).join(', ')}) are not: each isolate would tell of its own.
+  Nor is what other gateways tell (\`${REGION_METRICS[0]!.name}\` and its like): scrape [the regions](regions.md) themselves.
 * **After a restart** counters begin at zero, as Prometheus expects; on Workers those of ended requests outlast an eviction.
 * **Names are bounded.** More than 5,000 engines share the name \`other\`. Once there are more than 1,000 names, those that served nothing for a day are not
   shown, and forgotten after another; an engine that comes back then begins at zero. No counter ever falls while it is shown.
@@ -59,6 +60,8 @@ export function labelsOf(metric: Metric): string[] {
       return metric.label === undefined ? engine : [...engine, metric.label]
     case 'duration':
       return metric.stage === null ? [...engine, 'stage'] : ['gen_ai_request_model', 'cluster', 'engine']
+    case 'region':
+      return ['model', 'cluster']
     case 'gateway_counts':
       return [metric.label]
     case 'gateway':
@@ -66,7 +69,7 @@ export function labelsOf(metric: Metric): string[] {
   }
 }
 
-const ROWS = ['TTFT', 'Load', 'Requests', 'Cache', 'Prediction', 'Decisions', 'Learned', 'Health']
+const ROWS = ['TTFT', 'Load', 'Requests', 'Cache', 'Prediction', 'Decisions', 'Learned', 'Regions', 'Health']
 const DATASOURCE = { type: 'prometheus', uid: '${datasource}' }
 
 /** A choice above the panels. */
@@ -127,6 +130,8 @@ function queries(metric: Metric): { readonly expr: string; readonly legend: stri
       const by = metric.stage === null ? 'stage' : 'cluster'
       return ['0.5', '0.95', '0.99'].slice(0, metric.stage === null ? 1 : 3).map((q) => ({ expr: `histogram_quantile(${q}, sum by (le, ${by}) (rate(${name}_bucket${filter}[5m])))`, legend: `{{${by}}} p${Math.round(Number(q) * 100)}` }))
     }
+    case 'region':
+      return [{ expr: `${name}{cluster=~"$cluster"}`, legend: '{{cluster}} {{model}}' }]
     case 'gateway_counts':
       return [{ expr: `sum by (${metric.label}) (rate(${name}[5m]))`, legend: `{{${metric.label}}}` }]
     case 'gateway':

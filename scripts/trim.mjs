@@ -1,5 +1,5 @@
-// Libraries cut down to what the Worker needs, as files in dist/. wrangler.toml puts them in the libraries' places.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+// Libraries cut down to what the Worker needs. scripts/build-worker.mjs puts them in the libraries' places.
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { trimmedHono } from './trim-hono.mjs'
 import { kindless, numbered, OWN_NAMES as JINJA_NAMES, trimmable as trimmableJinja, wordless } from './trim-jinja.mjs'
@@ -9,16 +9,10 @@ import { trimmedZod } from './trim-zod.mjs'
 
 const textOf = (name) => readFileSync(fileURLToPath(import.meta.resolve(name)), 'utf8')
 
-/** Name to import → the file in dist/, and what makes its text. */
+/** Name to import → what makes its text. */
 export const trimmed = {
-  'js-yaml': { file: 'js-yaml.mjs', text: async () => shortened(numberedYaml(readOnly(pictureless(trimmable(textOf('js-yaml'))))), YAML_NAMES) },
-  '@huggingface/jinja': { file: 'jinja.mjs', text: async () => shortened(kindless(numbered(wordless(trimmableJinja(textOf('@huggingface/jinja'))))), JINJA_NAMES) },
-  'zod/mini': { file: 'zod.mjs', text: trimmedZod },
-  'hono/hono-base': { file: 'hono-base.mjs', text: trimmedHono },
-}
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const dist = new URL('../dist/', import.meta.url)
-  mkdirSync(dist, { recursive: true })
-  for (const { file, text } of Object.values(trimmed)) writeFileSync(new URL(file, dist), await text())
+  'js-yaml': async () => shortened(numberedYaml(readOnly(pictureless(trimmable(textOf('js-yaml'))))), YAML_NAMES),
+  '@huggingface/jinja': async () => shortened(kindless(numbered(wordless(trimmableJinja(textOf('@huggingface/jinja'))))), JINJA_NAMES),
+  'zod/mini': trimmedZod,
+  'hono/hono-base': trimmedHono,
 }

@@ -8,6 +8,6 @@ const gzipBytes = gzipSync(bytes).length
 const kB = (count) => `${(count / 1000).toFixed(1)} kB`
 console.log(`Worker bundle: ${kB(bytes.length)}, ${kB(gzipBytes)} gzipped (limit ${kB(limitBytes)})`)
 if (gzipBytes > limitBytes) {
-  console.error('The Worker bundle is over its limit. "npx esbuild src/worker.ts --bundle --analyze ..." shows what is in it.')
+  console.error('The Worker bundle is over its limit. dist/edge/worker.js.map says what is in it.')
   process.exitCode = 1
 }

@@ -53,6 +53,8 @@ export interface KeyConfig {
   readonly models: readonly string[] | null
   /** May requests set policy, weights and the like for themselves? */
   readonly allowOverrides: boolean
+  /** It is another Firstlight's, which may read what is expected here. */
+  readonly edge: boolean
   /** Set as the engine's `cache_salt` and mixed into our hashes, so tenants share no cache. null: shared. */
   readonly cacheSalt: string | null
 }
@@ -76,7 +78,17 @@ export interface ClusterConfig {
   /** Part of the object's name: raise it to move the object. */
   readonly generation: number
   readonly weight: number
+  /** Another Firstlight has the engines: the one engine of each pool stands for it. Absent: they are its own. */
+  readonly gateway?: RegionalGateway
   readonly pools: readonly PoolSettings[]
+}
+
+/** What a cluster behind another gateway says besides what its pools do. */
+export interface RegionalGateway {
+  /** null: measured. */
+  readonly rttMs: number | null
+  /** What it expects is asked for when it is older than this. */
+  readonly outlookMs: number
 }
 
 /** One pool as configured. `PoolConfig` (core) is what its ClusterState gets. */

@@ -5,6 +5,7 @@ import { answerFellow, type FellowQuestion, type Shared } from './api/fellows.ts
 import { HeldResponses } from './api/held.ts'
 import { split } from './api/incoming.ts'
 import { Doorkeeper } from './api/keys.ts'
+import { cutsOf } from './api/outlook.ts'
 import { Meters, type VocabularyOf } from './api/prompt.ts'
 import { RecentRequests } from './api/recent.ts'
 import type { Config } from './config.ts'
@@ -59,10 +60,12 @@ const RECENT_REQUESTS = 1000
 
 export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
   const catalog = new Catalog(config)
-  const digests = new DigestCache({ ports })
   const { shared = null, kept } = options
+  const meters = new Meters(() => ports.now(), options.vocabularyOf ?? (() => null), kept?.meters)
+  const cutOf = cutsOf(meters)
+  const digests = new DigestCache({ ports, via: config.via, cutOf })
   const dueAt = kept?.dueAt ?? new Map()
-  const prober = shared?.prober ?? new FleetProbe(catalog.routes, ports, dueAt)
+  const prober = shared?.prober ?? new FleetProbe(catalog.routes, ports, { digests, dueAt })
   const door: Door = {
     config,
     ports,
@@ -72,7 +75,8 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     recent: kept?.recent ?? new RecentRequests(RECENT_REQUESTS),
     shared,
     digests,
-    meters: new Meters(() => ports.now(), options.vocabularyOf ?? (() => null), kept?.meters),
+    cutOf,
+    meters,
     lookups: new CacheLookups(ports),
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
     startedAt: kept?.startedAt ?? shared?.startedAt ?? ports.now(),

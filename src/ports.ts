@@ -15,6 +15,7 @@ import type {
   AttemptFailure,
   Usage,
 } from './core/cluster/contract.ts'
+import type { Outlook } from './core/cluster/outlook.ts'
 import type { KvFeed, KvFeedState } from './core/kv-events/feed.ts'
 import type { RegistryAnswer, RegistryCall } from './core/lmcache/registry-call.ts'
 import type { ReportPartial } from './core/reports/partial.ts'
@@ -44,6 +45,8 @@ export interface Cluster {
   /** What engines' own KV events say of their caches; one answer each. Absent where none are taken. */
   feed?(feeds: readonly KvFeed[]): Promise<readonly KvFeedState[]>
   digest(): Promise<ClusterDigest>
+  /** What a new prompt may expect there, for those who choose among clusters. */
+  outlook(): Promise<Outlook>
   explain(id: string): Promise<Decision | null>
   /** A digest for the eye, with the last decisions, newest first. Absent: the digest has to do. */
   glance?(decisions: number): Promise<ClusterGlance>
@@ -78,6 +81,8 @@ export interface EngineTarget {
   readonly headers: readonly string[]
   /** Workers: name of a binding to fetch through, for private networks. */
   readonly binding: string | null
+  /** It is another Firstlight, with engines of its own. */
+  readonly isGateway?: boolean
 }
 
 export interface OriginRequest {

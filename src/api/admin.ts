@@ -7,7 +7,7 @@ import { endpoints, type Endpoint } from './endpoints.ts'
 import { countedByAll, flushAll, recentOfAll } from './fellows.ts'
 import { answerJson, idParam, type Incoming } from './incoming.ts'
 import type { Live } from './live.ts'
-import { digestsOf, gatewayView, poolViews } from './pool-view.ts'
+import { digestsOf, gatewayView, poolViews, regionsOf } from './pool-view.ts'
 import { understand } from './proxy.ts'
 import { reportView } from './ttft.ts'
 import { toWire } from './wire.ts'
@@ -22,8 +22,8 @@ async function admitAdmin(door: Door, incoming: Incoming): Promise<void> {
 export async function fleet(door: Door, incoming: Incoming): Promise<Response> {
   await admitAdmin(door, incoming)
   const { lookups } = await countedByAll(door)
-  const digests = await digestsOf(door)
-  const pools = await poolViews(door, digests)
+  const [digests, regions] = await Promise.all([digestsOf(door), regionsOf(door, true)])
+  const pools = await poolViews(door, { digests, regions })
   return answerJson(incoming, { ...gatewayView(door, digests), pools: pools.map((pool, at) => ({ ...pool, lookups: lookups[at] })) })
 }
 
@@ -39,7 +39,7 @@ export async function dryRun(door: Door, incoming: Incoming): Promise<Response> 
   await admitAdmin(door, incoming)
   refuseDraining(door)
   const endpoint = dryEndpoint(new URLSearchParams(incoming.query).get('endpoint'))
-  const everyone = { tenant: 'admin', models: null, allowOverrides: true, cacheSalt: null }
+  const everyone = { tenant: 'admin', models: null, allowOverrides: true, edge: false, cacheSalt: null }
   const understood = await understand(door, endpoint, incoming, everyone)
   const admissions = new Admissions(understood, door)
   const admission = (route: PoolRoute) => admissions.of(route)

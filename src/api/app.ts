@@ -2,6 +2,7 @@ import { HonoBase } from 'hono/hono-base'
 import type { Context } from 'hono'
 import type { RequestScope } from '../ports.ts'
 import { Failure } from '../failure.ts'
+import { OUTLOOK_PATH } from '../origin/regions/ask.ts'
 import { hasPassed, loopFailure } from '../origin/via.ts'
 import { decision, dryRun, fleet, request, setDraining, watch } from './admin.ts'
 import { dashboardFile, dashboardPage, dashboardSlash } from './dashboard.ts'
@@ -14,6 +15,7 @@ import { kvEventsHandler } from './kv-events.ts'
 import { lmcacheRegistry } from './lmcache/registry.ts'
 import { metricsHandler } from './metrics.ts'
 import { listModels, oneModel } from './models.ts'
+import { outlook } from './outlook.ts'
 import type { ErrorShape } from './problem.ts'
 import { proxy } from './proxy.ts'
 import { heldResponse } from './responses.ts'
@@ -88,6 +90,7 @@ function routesOf(door: Door): Route[] {
     ...(['GET', 'POST', 'PUT', 'DELETE'] as const).map((method): Route => ({ method, path: `${REGISTRY_PREFIX}*`, shape: 'openai', handle: (incoming) => lmcacheRegistry(door, incoming) })),
     post('/v1/firstlight/kv-events', kvEventsHandler(door)),
     post('/v1/firstlight/route', (incoming) => dryRun(door, incoming)),
+    get(OUTLOOK_PATH, (incoming) => outlook(door, incoming)),
     get('/v1/firstlight/fleet', (incoming) => fleet(door, incoming)),
     get('/v1/firstlight/decisions/:id', (incoming, c) => decision(door, incoming, c.req.param('id'))),
     get('/v1/firstlight/requests/:id', (incoming, c) => request(door, incoming, c.req.param('id'))),

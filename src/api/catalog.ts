@@ -26,7 +26,7 @@ export class Catalog {
 
   constructor(config: Pick<Config, 'clusters'>) {
     this.routes = config.clusters.flatMap((cluster) =>
-      cluster.pools.map((pool): PoolRoute => ({ cluster, pool, targets: toTargets(pool) })),
+      cluster.pools.map((pool): PoolRoute => ({ cluster, pool, targets: toTargets(pool, cluster) })),
     )
     this.#offers = offersOf(this.routes)
   }

@@ -1,4 +1,5 @@
 import type { Config } from '../config.ts'
+import type { PoolRoute } from '../origin/exchange.ts'
 import type { DigestCache } from '../origin/digests.ts'
 import type { Exchange } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'
@@ -22,7 +23,9 @@ export interface Door {
   /** null: this gateway is the only one of its process. */
   readonly shared: Shared | null
   /** What is known of clusters without asking them. */
-  readonly digests: Pick<DigestCache, 'order'>
+  readonly digests: Pick<DigestCache, 'order' | 'outlooks' | 'seen'>
+  /** How a pool's prompts are cut into blocks: the same number where they are cut alike. null: not at all. */
+  readonly cutOf: (route: PoolRoute) => number | null
   readonly meters: Meters
   readonly lookups: CacheLookups
   readonly forward: (exchange: Exchange) => Promise<Response>

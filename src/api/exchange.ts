@@ -151,6 +151,12 @@ export class DoorExchange implements Exchange {
     return this.#admissions.of(route)
   }
 
+  /** What the request says to the gateway is for whoever chooses its engine. */
+  get forGateway(): readonly string[] {
+    const { wishes } = this.#understood
+    return Object.keys(wishes).length === 0 ? [] : ['x-firstlight-options', JSON.stringify(wishes)]
+  }
+
   hints(route: PoolRoute): Promise<StageTimes> | null {
     return this.#admissions.hints(route)
   }

@@ -1,12 +1,12 @@
 import type { ClusterGlance, Decision } from '../core/cluster/contract.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
 import type { Door } from './door.ts'
-import { gatewayView, poolViews } from './pool-view.ts'
+import { asShown, gatewayView, poolViews, regionsOf } from './pool-view.ts'
 import { inTurns } from './turns.ts'
 import { toWire } from './wire.ts'
 
 /** What of the gateway is looked at. */
-export type Watched = Pick<Door, 'ports' | 'catalog' | 'config' | 'startedAt' | 'draining' | 'retired'>
+export type Watched = Pick<Door, 'ports' | 'catalog' | 'digests' | 'config' | 'startedAt' | 'draining' | 'retired'>
 
 const DECISIONS = 60
 /** An object that does not answer in this time is shown as out of reach, and holds up nobody's view. */
@@ -22,9 +22,11 @@ export async function glance(door: Watched): Promise<unknown> {
   const digests = await inTurns(ports.turn, catalog.routes, async (route) => {
     const seen = await glanceAt(door, route)
     if (seen !== null) decisions = [...decisions, ...seen.decisions].sort((a, b) => b.at - a.at).slice(0, DECISIONS)
-    return seen && seen.digest
+    return seen && asShown(route, seen.digest)
   })
-  return { ...gatewayView(door, digests), at: ports.now(), pools: await poolViews(door, digests, brief), decisions: decisions.map(summary) }
+  // The next view has what is asked for behind this one.
+  const regions = await regionsOf(door, false)
+  return { ...gatewayView(door, digests), at: ports.now(), pools: await poolViews(door, { digests, regions }, brief), decisions: decisions.map(summary) }
 }
 
 async function glanceAt({ ports }: Watched, { cluster, pool }: PoolRoute): Promise<ClusterGlance | null> {

@@ -2,6 +2,7 @@ import type { GoneSignal, Log, Ports, RequestScope } from '../ports.ts'
 import { Failure, type FailureReason } from '../failure.ts'
 import { goneAs } from '../origin/gone.ts'
 import type { HeaderSource } from '../origin/headers.ts'
+import { OUTLOOK_PATH } from '../origin/regions/ask.ts'
 import type { BodySource } from './body.ts'
 import { asFailure, isOurs, problemResponse, type ErrorShape } from './problem.ts'
 
@@ -108,7 +109,7 @@ function addOwn({ headers }: Response, incoming: Incoming): void {
 /** Heartbeats and events of LMCache servers come here every second or so. */
 export const REGISTRY_PREFIX = '/lmcache/'
 /** Asked every few seconds by machines and by the overview page. */
-const QUIET: ReadonlySet<string> = new Set(['/health', '/ready', '/metrics', '/v1/firstlight/fleet', '/v1/firstlight/kv-events'])
+const QUIET: ReadonlySet<string> = new Set(['/health', '/ready', '/metrics', '/v1/firstlight/fleet', '/v1/firstlight/kv-events', OUTLOOK_PATH])
 
 /** Is it worth putting a line together? Most of a busy gateway's stay below its level. */
 export const writesRequests = (log: Log): boolean => log.writes?.('info') ?? true

@@ -8,13 +8,15 @@ export interface Caller {
   readonly tenant: string
   readonly models: readonly string[] | null
   readonly allowOverrides: boolean
+  /** May it read what this gateway expects? */
+  readonly edge: boolean
   readonly cacheSalt: string | null
 }
 
 /** Of a request's headers, what is asked here. */
 type Fields = Pick<Headers, 'get'>
 
-const ANYONE: Caller = { tenant: 'open', models: null, allowOverrides: true, cacheSalt: null }
+const ANYONE: Caller = { tenant: 'open', models: null, allowOverrides: true, edge: true, cacheSalt: null }
 
 const utf8 = new TextEncoder()
 
@@ -131,7 +133,7 @@ export function keyOrAdmin(keeper: Doorkeeper, secret: string | null, name: stri
   }
 }
 
-const callerOf = ({ name, models, allowOverrides, cacheSalt }: KeyConfig): Caller => ({ tenant: name, models, allowOverrides, cacheSalt })
+const callerOf = ({ name, models, allowOverrides, edge, cacheSalt }: KeyConfig): Caller => ({ tenant: name, models, allowOverrides, edge, cacheSalt })
 
 /** null: no bearer token was sent. */
 export function bearer(headers: Fields): string | null {

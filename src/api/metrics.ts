@@ -1,13 +1,13 @@
 /** `/metrics`: what the cluster objects and the reports say, as Prometheus reads it. The same on both runtimes. */
 import { countedUpTo, type CountedGroup, groupName, Rollups } from '../core/reports/rollups.ts'
 import type { Ports, Ttft } from '../ports.ts'
-import { type Exposed, EXPOSITION_TYPE, exposition, expositionParts, LIMITS_MS } from '../telemetry/exposition.ts'
+import { type Exposed, EXPOSITION_TYPE, exposition, expositionParts, LIMITS_MS, type RegionExposed } from '../telemetry/exposition.ts'
 import type { OwnCounts } from '../telemetry/metrics.ts'
 import type { Door } from './door.ts'
 import { type Counted, countedByAll } from './fellows.ts'
 import type { Incoming } from './incoming.ts'
 import { keyOrAdmin } from './keys.ts'
-import { digestsOf } from './pool-view.ts'
+import { digestsOf, regionsOf } from './pool-view.ts'
 
 /** Handles `GET /metrics`. Needs `metrics.key` or the admin key, or nothing where only this machine can ask. */
 export function metricsHandler(door: Door): (incoming: Incoming) => Promise<Response> {
@@ -40,6 +40,7 @@ async function exposed(door: Door): Promise<Exposed> {
   const counted = await countedByAll(door)
   return {
     digests: answered,
+    ...(import.meta.bare ? {} : { regions: await regionsExposed(door) }),
     rollups: await rollupsOf(door),
     gateway: {
       draining: door.draining,
@@ -48,6 +49,11 @@ async function exposed(door: Door): Promise<Exposed> {
       own: import.meta.bare ? null : { ...counted, lookups: totalsOf(counted.lookups), replicas: answered[0]?.replicas },
     },
   }
+}
+
+async function regionsExposed(door: Door): Promise<RegionExposed[]> {
+  const regions = await regionsOf(door, true)
+  return door.catalog.routes.flatMap(({ cluster, pool }, at) => (regions[at] ? [{ cluster: cluster.id, model: pool.model, seen: regions[at] }] : []))
 }
 
 /** Of all pools, in fewer words. */

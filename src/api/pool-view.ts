@@ -1,5 +1,6 @@
-import type { ClusterDigest } from '../core/cluster/contract.ts'
+import type { ClusterDigest, EngineDigest } from '../core/cluster/contract.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
+import type { RegionSeen } from '../origin/regions/seen.ts'
 import type { Door } from './door.ts'
 import { inTurns } from './turns.ts'
 import { VERSION } from './version.ts'
@@ -7,9 +8,10 @@ import { toWire } from './wire.ts'
 
 /** What every cluster object says now, in the order of the routes; null: it could not be reached, and the log says why. */
 export function digestsOf({ ports, catalog }: Pick<Door, 'ports' | 'catalog'>): Promise<(ClusterDigest | null)[]> {
-  return inTurns(ports.turn, catalog.routes, async ({ cluster, pool }) => {
+  return inTurns(ports.turn, catalog.routes, async (route) => {
+    const { cluster, pool } = route
     try {
-      return await ports.cluster(cluster.id, pool.model).digest()
+      return asShown(route, await ports.cluster(cluster.id, pool.model).digest())
     } catch (error) {
       ports.log.warn('digest_unreachable', { cluster: cluster.id, pool: pool.model, error })
       return null
@@ -17,10 +19,32 @@ export function digestsOf({ ports, catalog }: Pick<Door, 'ports' | 'catalog'>): 
   })
 }
 
-/** Pools as operators see them: `digests` in the order of the routes. `shown` as in `toWire`. */
-export async function poolViews({ ports, catalog }: Pick<Door, 'ports' | 'catalog'>, digests: readonly (ClusterDigest | null)[], shown?: Parameters<typeof toWire>[1]): Promise<object[]> {
+/** What these books know of another gateway is what was sent there: they know no queue and no cache of its engines, and say nothing of them. */
+export function asShown({ cluster }: PoolRoute, digest: ClusterDigest): ClusterDigest {
+  return cluster.gateway === undefined ? digest : { ...digest, engines: digest.engines.map(ownSide) }
+}
+
+function ownSide({ id, role, weight, available, healthy, draining, asleep, circuit, requests, ttftMs, requestsTotal, failuresTotal, countedBefore, recentTtftMs, hitRate }: EngineDigest): EngineDigest {
+  const known = { id, role, weight, available, healthy, draining, asleep, circuit, requests, ttftMs, requestsTotal, failuresTotal, countedBefore, recentTtftMs, hitRate }
+  // As of an older object that does not say more.
+  return known as Partial<EngineDigest> as EngineDigest
+}
+
+/** What is known of the gateways of clusters, in the order of the routes. */
+export function regionsOf({ ports, catalog, digests }: Pick<Door, 'ports' | 'catalog' | 'digests'>, waits: boolean): Promise<(RegionSeen | null)[]> {
+  return inTurns(ports.turn, catalog.routes, (route) => digests.seen(route, waits))
+}
+
+export interface PoolsSeen {
+  /** Both in the order of the routes. */
+  readonly digests: readonly (ClusterDigest | null)[]
+  readonly regions: readonly (RegionSeen | null)[]
+}
+
+/** Pools as operators see them. `shown` as in `toWire`. */
+export async function poolViews({ ports, catalog }: Pick<Door, 'ports' | 'catalog'>, { digests, regions }: PoolsSeen, shown?: Parameters<typeof toWire>[1]): Promise<object[]> {
   const all = await inTurns(ports.turn, digests.flatMap((digest) => digest?.engines ?? []), (engine) => toWire(engine, shown))
-  return catalog.routes.map((route, at) => poolView(route, digests[at]!, all))
+  return catalog.routes.map((route, at) => ({ ...poolView(route, digests[at]!, all), ...(route.cluster.gateway === undefined ? {} : { gateway: toWire(regions[at], shown) }) }))
 }
 
 /** `wired`: begins with the pool's engines, which are taken off it. */

@@ -5,10 +5,11 @@ import { isLoopback } from './values.ts'
 
 /**
  * `cluster, engine` of those whose URL is where this process listens, as far as addresses alone can tell: each request would
- * only come back to it.
+ * only come back to it. Of a cluster behind a gateway, its name.
  */
 export function ownEngines({ listen, clusters }: Pick<Config, 'listen' | 'clusters'>, here: ReadonlySet<string> = NOWHERE): string[] {
-  return clusters.flatMap(({ id, pools }) => pools.flatMap(({ engines }) => engines.filter(({ url }) => isOwn(listen, url, here)).map((engine) => `${id}, ${engine.id}`)))
+  const own = clusters.flatMap(({ id, gateway, pools }) => pools.flatMap(({ engines }) => engines.filter(({ url }) => isOwn(listen, url, here)).map((engine) => (gateway === undefined ? `${id}, ${engine.id}` : id))))
+  return [...new Set(own)]
 }
 
 const NOWHERE: ReadonlySet<string> = new Set()

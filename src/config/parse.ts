@@ -3,8 +3,8 @@ import type { Config } from '../config.ts'
 import { findings, ruleOf, type Finding } from './issues.ts'
 import { ConfigError, renderPath, renderValue, type Path, type Problem } from './problem.ts'
 import { Reader, type Env, type ParseOptions } from './read.ts'
-import { crossCheck } from './rules.ts'
-import { documentSchema } from './schema.ts'
+import { checkForms, crossCheck } from './rules.ts'
+import { documentSchema, withPools } from './schema.ts'
 import { parseYaml, YamlError } from './yaml.ts'
 
 export type { Env, ParseOptions } from './read.ts'
@@ -36,8 +36,9 @@ function parse(document: unknown, env: Env, options: ParseOptions, line: LineOf)
   const result = documentSchema.safeParse(document, { error: ruleOf, reportInput: true })
   if (!result.success) throw new ConfigError(problems(document, findings(result.error.issues), line))
   const reader = new Reader(env, options)
-  const config = reader.config(result.data)
-  const found = [...crossCheck(result.data, options.listens), ...reader.findings]
+  const read = withPools(result.data)
+  const config = reader.config(read)
+  const found = [...checkForms(result.data), ...crossCheck(read, options.listens), ...reader.findings]
   if (found.length > 0) throw new ConfigError(problems(document, found, line))
   return config
 }

@@ -28,8 +28,9 @@ function toEngineSpec(engine: EngineConfig): EngineSpec {
 }
 
 /** Engine id → where it is and what it wants to be told. */
-export function toTargets(pool: PoolSettings): ReadonlyMap<string, EngineTarget> {
-  return new Map(pool.engines.map((engine) => [engine.id, toTarget(engine)]))
+export function toTargets(pool: PoolSettings, { gateway }: Pick<ClusterConfig, 'gateway'> = {}): ReadonlyMap<string, EngineTarget> {
+  const more = gateway === undefined ? {} : { isGateway: true }
+  return new Map(pool.engines.map((engine) => [engine.id, { ...toTarget(engine), ...more }]))
 }
 
 function toTarget(engine: EngineConfig): EngineTarget {

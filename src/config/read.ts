@@ -113,6 +113,7 @@ export class Reader {
         secret: sha256 === undefined ? secret : { sha256 },
         models: key.models ?? null,
         allowOverrides: key.allow_overrides,
+        edge: key.edge,
         cacheSalt: this.#optionalSecret(key.cache_salt, [...at, 'cache_salt'], HEADER_TEXT),
       }
     })
@@ -125,6 +126,7 @@ export class Reader {
       locationHint: cluster.location_hint ?? null,
       generation: cluster.generation,
       weight: cluster.weight,
+      ...(cluster.gateway === undefined ? {} : { gateway: { rttMs: cluster.gateway.rtt_ms ?? null, outlookMs: cluster.gateway.outlook_ms } }),
       pools: cluster.pools.map((pool, index) => this.#pool(pool, [...at, 'pools', index])),
     }
   }

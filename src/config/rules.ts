@@ -1,7 +1,7 @@
 /** What one key alone cannot say: names that collide, lists that contradict each other, missing keys on an open port. */
 import { bareHost, placeOf } from './place.ts'
 import { renderPath, type Path } from './problem.ts'
-import type { ClusterDocument, ConfigDocument, EngineDocument, PoolDocument } from './schema.ts'
+import type { ClusterDocument, ConfigDocument, EngineDocument, GatewayDocument, PoolDocument, WrittenDocument } from './schema.ts'
 import { LONGEST_PATTERN_ID } from './discovered.ts'
 import type { Finding } from './issues.ts'
 import { didYouMean } from './suggest.ts'
@@ -18,6 +18,11 @@ export function crossCheck(document: ConfigDocument, listens: boolean): Finding[
   if (!listens && document.record !== undefined) found.push({ path: ['record'], rule: 'needs a disk, and Workers have none: leave it out' })
   checkReplicas(found, document, listens)
   return found
+}
+
+/** What stands behind a cluster, before anything is made of it. */
+export function checkForms({ clusters }: WrittenDocument): Finding[] {
+  return clusters.flatMap(({ pools, gateway }, index) => ((pools === undefined) === (gateway === undefined) ? [{ path: ['clusters', index], rule: 'must have either `pools` of engines or a `gateway`' }] : []))
 }
 
 function checkReplicas(found: Finding[], { replicas }: ConfigDocument, listens: boolean): void {
@@ -68,15 +73,13 @@ function namesOf(pool: PoolDocument): string[] {
 }
 
 function checkCluster(found: Finding[], cluster: ClusterDocument, at: Path): void {
+  if (cluster.gateway !== undefined) return checkGateway(found, cluster.gateway, [...at, 'gateway'])
   const names: Named[] = []
   const engineIds: Named[] = []
   const places: Named[] = []
   for (const [index, pool] of cluster.pools.entries()) {
     const path = [...at, 'pools', index]
-    names.push([pool.model, [...path, 'model']])
-    for (const list of ['aliases', 'adapters'] as const) {
-      for (const [entry, name] of pool[list].entries()) names.push([name, [...path, list, entry]])
-    }
+    names.push(...namedIn(pool, path))
     for (const [entry, engine] of pool.engines.entries()) {
       const enginePath = [...path, 'engines', entry]
       engineIds.push([engine.id, [...enginePath, 'id']])
@@ -88,6 +91,18 @@ function checkCluster(found: Finding[], cluster: ClusterDocument, at: Path): voi
   duplicates(found, engineIds)
   // Two ids for one server would book its work twice. Headers tell data-parallel ranks behind one address apart.
   duplicates(found, places)
+}
+
+function checkGateway(found: Finding[], gateway: GatewayDocument, at: Path): void {
+  const models = gateway.models.map((one, index) => [one, [...at, 'models', index]] as const)
+  duplicates(found, models.flatMap(([one, path]) => namedIn(one, path)))
+  checkEngine(found, gateway, at)
+}
+
+/** The names of one pool, and where they stand. */
+function namedIn({ model, ...lists }: Pick<PoolDocument, 'model' | 'aliases' | 'adapters'>, path: Path): Named[] {
+  const others = (['aliases', 'adapters'] as const).flatMap((list) => lists[list].map((name, entry): Named => [name, [...path, list, entry]]))
+  return [[model, [...path, 'model']], ...others]
 }
 
 function checkPool(found: Finding[], pool: PoolDocument, at: Path): void {
@@ -191,7 +206,7 @@ function checkHeaders(found: Finding[], headers: EngineDocument['headers'], at: 
   }
 }
 
-function checkEngine(found: Finding[], { key, headers }: EngineDocument, at: Path): void {
+function checkEngine(found: Finding[], { key, headers }: Pick<EngineDocument, 'key' | 'headers'>, at: Path): void {
   checkHeaders(found, headers, at)
   if (key !== undefined && Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')) {
     found.push({ path: [...at, 'key'], rule: 'contradicts the header `authorization`: leave one of them out' })

@@ -11,6 +11,7 @@ const key = strict({
   secret: say(import.meta.bare || 'What clients send as `authorization: Bearer`.', shownSecret),
   models: say(import.meta.bare || 'Models and aliases the key may use. Absent: all.', z.optional(z.array(modelName).check(z.minLength(1)))),
   allow_overrides: say(import.meta.bare || 'May its requests choose the policy and its weights for themselves?', otherwise(z.boolean(), false)),
+  edge: say(import.meta.bare || 'Another Firstlight before this one has the key: it may read what this one expects, `/v1/firstlight/outlook`.', otherwise(z.boolean(), false)),
   cache_salt: say(import.meta.bare || 'Keeps this key’s cached prefixes apart from everybody else’s, in the gateway and in the engines. Absent: shared.', z.optional(secretText)),
 })
 
@@ -137,13 +138,40 @@ const pool = strict({
   engines: say(import.meta.bare || 'The model servers.', z.array(engine).check(z.minLength(1))),
 })
 
+/** As a pool's, of what an edge decides itself. */
+const regionalModel = strict({
+  model: pool.shape.model,
+  aliases: pool.shape.aliases,
+  adapters: pool.shape.adapters,
+  block_tokens: say(import.meta.bare || 'As the region has it: prompts that are cut alike are known again there.', pool.shape.block_tokens),
+  tokenizer: say(import.meta.bare || 'As the region has it. Absent: bytes with a learned ratio.', pool.shape.tokenizer),
+  limits: pool.shape.limits,
+  observe_share: pool.shape.observe_share,
+  session: pool.shape.session,
+  lease_ms: pool.shape.lease_ms,
+  retry: pool.shape.retry,
+  circuit: pool.shape.circuit,
+})
+
+const regional = strict({
+  url: say(import.meta.bare || 'Its base URL, without `/v1`.', baseUrl),
+  key: say(import.meta.bare || 'Its key for this gateway, sent as `authorization: Bearer`; over there it has `edge: true`.', z.optional(secret)),
+  headers: engine.shape.headers,
+  binding: say(import.meta.bare || 'Workers only: fetch through this binding, for gateways in a private network.', engine.shape.binding),
+  max_in_flight: say(import.meta.bare || 'Requests this gateway lets it hold at once. Absent: no limit of ours.', engine.shape.max_in_flight),
+  rtt_ms: say(import.meta.bare || 'Network round trip to it. Absent: measured.', z.optional(decimal(0, 10_000))),
+  outlook_ms: say(import.meta.bare || 'How old what it expects may get before it is asked again, behind a response.', otherwise(milliseconds(100), 2_000)),
+  models: say(import.meta.bare || 'What it serves.', z.array(regionalModel).check(z.minLength(1))),
+})
+
 const cluster = strict({
   id: say(import.meta.bare || 'Name of the cluster.', id),
   region: say(import.meta.bare || 'Where it is, for people: `eu-west`.', z.optional(id)),
   location_hint: say(import.meta.bare || 'Workers only: where Cloudflare should keep the cluster’s books.', z.optional(oneOf(['wnam', 'enam', 'sam', 'weur', 'eeur', 'apac', 'oc', 'afr', 'me']))),
   generation: say(import.meta.bare || 'Part of the names of the cluster’s objects: raise it to move them.', otherwise(whole(1, 1_000_000), 1)),
   weight: say(import.meta.bare || 'Share of traffic relative to other clusters with the same model.', otherwise(decimal(0, 1000), 1)),
-  pools: say(import.meta.bare || 'One per base model.', z.array(pool).check(z.minLength(1))),
+  pools: say(import.meta.bare || 'One per base model. Absent: the cluster is behind a `gateway`.', z.optional(z.array(pool).check(z.minLength(1)))),
+  gateway: say(import.meta.bare || 'Another Firstlight, beside the engines: it chooses among them, and this one chooses among clusters (docs/regions.md). In place of `pools`.', z.optional(regional)),
 })
 
 const admin = strict({
@@ -236,7 +264,20 @@ const document = strict({
 /** Nobody on Workers reads what a schema says of itself. */
 export const documentSchema = import.meta.bare ? document : document.check(z.meta({ title: 'Firstlight configuration' }))
 
-export type ConfigDocument = z.output<typeof documentSchema>
-export type ClusterDocument = z.output<typeof cluster>
+export type WrittenDocument = z.output<typeof documentSchema>
 export type PoolDocument = z.output<typeof pool>
+export type GatewayDocument = z.output<typeof regional>
+
+/** `pools` of a gateway's cluster are made of its models. */
+export type ClusterDocument = Omit<WrittenDocument['clusters'][number], 'pools'> & { readonly pools: readonly PoolDocument[] }
+export type ConfigDocument = Omit<WrittenDocument, 'clusters'> & { readonly clusters: readonly ClusterDocument[] }
+
+/** Every cluster with pools: of what is behind a gateway, each with that gateway as its only engine. */
+export const withPools = (written: WrittenDocument): ConfigDocument => ({ ...written, clusters: written.clusters.map((one) => ({ ...one, pools: one.gateway === undefined ? (one.pools ?? []) : poolsOf(one.id, one.gateway) })) })
+
+/** Everything that is not said there is as in a pool of which nothing is said; an edge keeps no index of what a region holds. */
+function poolsOf(name: string, { url, outlook_ms, models, ...place }: GatewayDocument): PoolDocument[] {
+  const bare = pool.safeParse({ model: name, policy: 'least_loaded', index_entries: 1000, stats_interval_ms: outlook_ms, engines: [{ id: name, url }] }).data!
+  return models.map((model) => ({ ...bare, ...model, engines: [{ ...bare.engines[0]!, key: place.key, headers: place.headers, binding: place.binding, max_in_flight: place.max_in_flight }] }))
+}
 export type EngineDocument = z.output<typeof engine>

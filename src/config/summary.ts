@@ -2,6 +2,7 @@
 import type { ClusterConfig, Config, EngineConfig, LmcacheConfig, PoolSettings } from '../config.ts'
 import type { PolicyConfig } from '../core/cluster/contract.ts'
 import { ownEngines, reportsShareThePort, sharedWithReplicas } from './own-address.ts'
+import { regionalNotes, regionalSettings } from './regional-summary.ts'
 import { THRESHOLD_TOKENS } from './schema.ts'
 import { addressText } from './values.ts'
 
@@ -16,6 +17,8 @@ export interface Summary {
     readonly id: string
     readonly region: string | null
     readonly settings: Readonly<Record<string, string>>
+    /** Where the engines are, if not in `pools`: another Firstlight. */
+    readonly gateway?: { readonly url: string; readonly more: string }
     readonly pools: readonly PoolSummary[]
   }[]
   /** Nothing wrong, but worth knowing. */
@@ -42,7 +45,7 @@ export function summarise(config: Config): Summary {
 
 function callers({ keys, open, loopback }: Config): string {
   if (keys === null) return open ? 'anybody who can reach it' : loopback ? 'anybody on this machine' : 'nobody'
-  return keys.map((key) => `${key.name} (${key.models === null ? 'all models' : key.models.join(', ')}${key.allowOverrides ? '; may override' : ''})`).join(', ')
+  return keys.map((key) => `${key.name} (${key.models === null ? 'all models' : key.models.join(', ')}${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''})`).join(', ')
 }
 
 function summariseAdmin({ admin, keys, open, loopback }: Config): string {
@@ -71,13 +74,21 @@ function reportsText({ listen, token, relay, ttlMs, maxRequests }: Config['ttft'
   return `${where}${listen === null ? '' : `, also at ${addressText(listen)}`}${token === null ? ', from anybody' : ''}`
 }
 
-function summariseCluster({ id, region, weight, generation, locationHint, pools }: ClusterConfig): Summary['clusters'][number] {
+function summariseCluster({ id, region, weight, generation, locationHint, gateway, pools }: ClusterConfig): Summary['clusters'][number] {
   const settings = {
     ...(weight !== 1 && { weight: String(weight) }),
     ...(locationHint !== null && { 'location hint': locationHint }),
     ...(generation !== 1 && { generation: String(generation) }),
   }
-  return { id, region, settings, pools: pools.map(summarisePool) }
+  if (gateway === undefined) return { id, region, settings, pools: pools.map(summarisePool) }
+  const { url, more } = summariseEngine(pools[0]!.engines[0]!)
+  return { id, region, settings: { ...settings, ...regionalSettings(gateway) }, gateway: { url, more }, pools: pools.map(summariseRegional) }
+}
+
+/** Another gateway's pool: what chooses among its engines is said over there. */
+function summariseRegional(pool: PoolSettings): PoolSummary {
+  const { policy: _policy, probes: _probes, ...settings } = summarisePool(pool).settings
+  return { model: pool.model, settings, engines: [] }
 }
 
 function summarisePool(pool: PoolSettings): PoolSummary {
@@ -143,8 +154,10 @@ function notes(config: Config): string[] {
   const shared = sharedWithReplicas(config)
   if (shared !== null) found.push(`\`replicas.listen\` is the port of \`${shared}\` too: replicas need one of their own.`)
   if (silent) found.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
-  for (const { id, weight, pools } of config.clusters) {
+  found.push(...regionalNotes(config))
+  for (const { id, weight, gateway, pools } of config.clusters) {
     if (weight === 0) found.push(`${id}: has weight 0.`)
+    if (gateway !== undefined) continue
     for (const pool of pools) {
       const lone = pool.engines.length === 1 && pool.engines[0]!.discover === null && !config.clusters.some((other) => other.id !== id && other.pools.some(({ model }) => model === pool.model))
       const said = [...(lone ? ['there is one engine, so nothing can take over when it fails.'] : []), ...poolNotes(pool)]

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import type { Line } from './engine-state.ts'
+import { type Line, roleOf } from './engine-state.ts'
 import { count, ms, percent, seconds } from './format.ts'
 import { call } from './gateway.ts'
 import { Sparkline } from './sparkline.tsx'
@@ -18,7 +18,7 @@ export function EngineRow({ line }: { readonly line: Line }) {
           {pool.cluster} <span class="dim model">{pool.model}</span>
         </span>
       </Cell>
-      <Cell label="role">{engine.role}</Cell>
+      <Cell label="role">{roleOf(line)}</Cell>
       <Cell label="state">
         <span class={`state ${state}`}>{says}</span>
       </Cell>

@@ -11,10 +11,24 @@ export interface Line {
 }
 
 export const linesOf = (pools: readonly Pool[]): Line[] =>
-  pools.flatMap((pool) => pool.engines.map((engine) => ({ pool, engine, ...stateOf(engine) })))
+  pools.flatMap((pool) => pool.engines.map((engine) => ({ pool, engine, ...(darkOf(pool) ?? stateOf(engine)) })))
+
+export const isGateway = ({ gateway }: Pick<Pool, 'gateway'>): boolean => gateway !== undefined
+
+/** What it is, for people: a gateway has engines of all roles. */
+export const roleOf = ({ pool, engine }: Pick<Line, 'pool' | 'engine'>): string => (isGateway(pool) ? 'gateway' : engine.role)
+
+type Stated = Pick<Line, 'state' | 'says'>
+
+/** What is wrong with another gateway, by what it told itself; null: nothing. */
+function darkOf({ gateway }: Pool): Stated | null {
+  if (!gateway) return null
+  if (!gateway.reachable) return { state: 'unhealthy', says: 'unhealthy' }
+  return gateway.engines === 0 ? { state: 'full', says: 'no engine' } : null
+}
 
 /** The first reason why it is not chosen, the gravest first. */
-function stateOf(engine: Engine): { readonly state: EngineState; readonly says: string } {
+function stateOf(engine: Engine): Stated {
   if (engine.available === null) return { state: 'unknown', says: 'unknown' }
   if (engine.healthy === false) return { state: 'unhealthy', says: 'unhealthy' }
   if (engine.circuit !== undefined && engine.circuit !== 'closed') return { state: 'circuit', says: `circuit ${engine.circuit}` }
@@ -26,7 +40,7 @@ function stateOf(engine: Engine): { readonly state: EngineState; readonly says: 
 export const columns = {
   engine: ({ engine }: Line) => engine.id,
   cluster: ({ pool }: Line) => `${pool.cluster} ${pool.model}`,
-  role: ({ engine }: Line) => engine.role,
+  role: (line: Line) => roleOf(line),
   state: ({ says }: Line) => says,
   running: ({ engine }: Line) => engine.requests,
   blocks: ({ engine }: Line) => engine.active_blocks,
@@ -51,7 +65,7 @@ export interface Wish {
 export function chosen<Of extends Line>(lines: readonly Of[], { text, state, column, descending }: Wish): Of[] {
   const words = text.toLowerCase().split(/\s+/).filter((word) => word !== '')
   const fits = (line: Line) => {
-    const own = `${line.engine.id} ${line.pool.cluster} ${line.pool.model} ${line.engine.role} ${line.says}`.toLowerCase()
+    const own = `${line.engine.id} ${line.pool.cluster} ${line.pool.model} ${roleOf(line)} ${line.says}`.toLowerCase()
     return words.every((word) => own.includes(word)) && (state === 'all' || (state === 'trouble' ? line.state !== 'up' : line.state === state))
   }
   const value = columns[column]

@@ -1,6 +1,6 @@
 /** The page at `/`: what runs, live, and how to point the gateway at one's own engines. */
 import { curlOf } from './curl.ts'
-import { linesOf, type EngineState, type Line } from './engine-state.ts'
+import { linesOf, roleOf, type EngineState, type Line } from './engine-state.ts'
 import { call, Refused, savedKey, saveKey } from './gateway.ts'
 import type { Pool } from './wire.ts'
 import './overview.css'
@@ -32,7 +32,7 @@ const toneOf = (state: EngineState) => (state === 'unhealthy' || state === 'circ
 function row({ pool, engine, state, says }: Line): HTMLTableRowElement {
   const tr = document.createElement('tr')
   tr.append(
-    ...[engine.id, pool.cluster, pool.model, engine.role].map((text) => cell(text)),
+    ...[engine.id, pool.cluster, pool.model, roleOf({ pool, engine })].map((text) => cell(text)),
     cell(says, toneOf(state)),
     number(engine.requests),
     number(engine.queued_prefill_s, ' s'),

@@ -1,5 +1,6 @@
-import { linesOf } from './engine-state.ts'
+import { isGateway, linesOf } from './engine-state.ts'
 import { plural } from './format.ts'
+import { regionSays } from './region.ts'
 import type { Pool } from './wire.ts'
 
 /** One card a pool: what it serves, and every engine of it as a dot. */
@@ -38,8 +39,8 @@ function PoolCard({ pool }: { readonly pool: Pool }) {
         ))}
       </p>
       <p class="dim">
-        {up} of {plural(lines.length, 'engine')} up · {pool.policy}
-        {pool.bookings !== null && ` · ${plural(pool.bookings, 'booking')}`}
+        {isGateway(pool) ? ['another gateway', ...regionSays(pool)].join(' · ') : `${up} of ${plural(lines.length, 'engine')} up · ${pool.policy}`}
+        {pool.bookings !== null && ` · ${plural(pool.bookings, 'booking')}${isGateway(pool) ? ' of ours' : ''}`}
       </p>
       {!pool.reachable && <p class="wrong">Its object cannot be reached. Requests fall back to what is known; look into the gateway’s log.</p>}
     </li>

@@ -6,25 +6,30 @@ import type { Decision } from './wire.ts'
 interface TilesProps {
   readonly lines: readonly Line[]
   readonly decisions: readonly Decision[]
+  /** Of those, the ones that predictions placed. */
+  readonly predicted: readonly Decision[]
 }
 
 /** Nobody wanted this; draining and sleep, somebody did. */
 const GRAVE: ReadonlySet<EngineState> = new Set(['unhealthy', 'circuit', 'unknown'])
 
+const sum = (values: readonly number[]): number | null => (values.length === 0 ? null : values.reduce((total, value) => total + value))
+
 /** The fleet in a few numbers; TTFTs are those of the decisions that are shown. */
-export function Tiles({ lines, decisions }: TilesProps) {
+export function Tiles({ lines, decisions, predicted }: TilesProps) {
   const up = lines.filter(({ state }) => state === 'up').length
-  const sum = (value: (line: Line) => number | undefined) => lines.reduce((total, line) => total + (value(line) ?? 0), 0)
-  const queues = lines.map(({ engine }) => engine.queued_prefill_s ?? 0)
+  // Of engines behind another gateway neither blocks nor queues are known here.
+  const known = (value: (line: Line) => number | undefined) => lines.flatMap((line) => value(line) ?? [])
+  const queues = known(({ engine }) => engine.queued_prefill_s)
   const rates = lines.flatMap(({ engine }) => engine.hit_rate ?? [])
-  const errors = decisions.flatMap(ttftError)
+  const errors = predicted.flatMap(ttftError)
   const ttfts = decisions.flatMap(({ actual }) => actual?.ttft_ms ?? [])
   return (
     <dl class="tiles">
       <Tile name="engines up" value={`${count(up)} of ${count(lines.length)}`} tone={up === lines.length ? 'good' : lines.some(({ state }) => GRAVE.has(state)) ? 'bad' : 'warn'} />
-      <Tile name="running" value={count(sum(({ engine }) => engine.requests))} />
-      <Tile name="active blocks" value={count(sum(({ engine }) => engine.active_blocks))} />
-      <Tile name="longest queue" value={seconds(Math.max(0, ...queues))} />
+      <Tile name="running" value={count(sum(known(({ engine }) => engine.requests)))} />
+      <Tile name="active blocks" value={count(sum(known(({ engine }) => engine.active_blocks)))} />
+      <Tile name="longest queue" value={seconds(queues.length === 0 ? null : Math.max(...queues))} />
       <Tile name="hit rate" value={percent(rates.length === 0 ? null : rates.reduce((a, b) => a + b, 0) / rates.length)} />
       <Tile name="TTFT p50" value={ms(quantile(ttfts, 0.5))} />
       <Tile name="TTFT p95" value={ms(quantile(ttfts, 0.95))} />

@@ -1,6 +1,7 @@
 /** What the gateway sends, derived from what it keeps: on the wire every key is snake_case. */
 import type { Decision as KeptDecision, EngineDigest, Stage } from '../core/cluster/contract.ts'
 import type { ReplicaDigest } from '../core/cluster/replica-digest.ts'
+import type { RegionSeen } from '../origin/regions/seen.ts'
 
 type Snake<Name extends string> = Name extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${Snake<Rest>}`
@@ -27,6 +28,8 @@ export interface Pool {
   readonly bookings: number | null
   /** Epoch milliseconds at which its object looked; absent: it is out of reach. */
   readonly at?: number
+  /** What the one engine stands for: another gateway, with engines of its own. null: nothing was heard of it yet; absent: there is none. */
+  readonly gateway?: Wire<RegionSeen> | null
   readonly engines: readonly Engine[]
 }
 

@@ -20,7 +20,8 @@ export function ask(deal: Deal, last: LastLeg, begun: Begun): Promise<Response |
 
 function requestOf({ exchange, ports, placed }: Deal, { target, path, body }: LastLeg): OriginRequest {
   const { connectMs, firstByteMs } = placed.route.pool.limits
-  return { target, method: exchange.method, path, headers: exchange.headers, body, connectMs, firstByteMs, signal: exchange.signal, alarms: exchange.scope.alarms ?? ports.alarms }
+  const headers = target.isGateway === true && exchange.forGateway !== undefined ? [...exchange.headers, ...exchange.forGateway] : exchange.headers
+  return { target, method: exchange.method, path, headers, body, connectMs, firstByteMs, signal: exchange.signal, alarms: exchange.scope.alarms ?? ports.alarms }
 }
 
 interface WaitingParts {
@@ -45,7 +46,7 @@ class Waiting implements Beginning {
   head(answer: OriginAnswer): boolean {
     const { deal, engine, resolve, reject } = this.#parts
     noteHead(deal, answer, this.#dispatchedAt)
-    if (isAnswer(answer.status)) return true
+    if (isAnswer(answer.status, engine)) return true
     // No status that is an answer: there is always a failure in it.
     rejected(answer, engine).then((failed) => resolve(failed!), (error: unknown) => giveUp(answer, error, reject))
     return false

@@ -78,14 +78,20 @@ function statusOf(event: string): number | null {
 const BUSY_WORDS = 'currently busy'
 
 /** For the client, whatever it says. 501 is about the request; 401 and 407 are about the gateway, whose key the engine does not take. */
-export function isAnswer(status: number): boolean {
+export function isAnswer(status: number, { isGateway = false }: Pick<EngineTarget, 'isGateway'> = {}): boolean {
+  if (isGateway && status === failures.engines_full.status) return false
   return (status >= 200 && status < 300) || (status >= 400 && status < 500 && status !== 401 && status !== 407) || status === 501
 }
 
 /** null: an answer that is for the client. Else the engine failed, or is full. */
 export async function rejected(answer: OriginAnswer, engine: EngineTarget): Promise<AttemptFailed | null> {
   const { status } = answer
-  if (isAnswer(status)) return null
+  if (isAnswer(status, engine)) return null
+  // Another gateway has asked its engines already: it is well, and they are not to be had now.
+  if (engine.isGateway === true && (status === failures.engines_full.status || status === failures.no_engine.status)) {
+    answer.discard()
+    return { engine, failure: 'busy', status }
+  }
   // A redirect would send the client past the gateway: no engine has reason to answer with one.
   if (status < 500) {
     answer.discard()

@@ -78,6 +78,7 @@ export function configured(cluster: Cluster, source: () => PoolSource | null): C
       await cluster.observe(signals)
     },
     ...(cluster.feed === undefined ? {} : { feed: (feeds) => feedTo(cluster, feeds, configure) }),
+    outlook: () => upToDate(() => cluster.outlook(), ({ configVersion }) => configVersion),
     digest: () => upToDate(() => cluster.digest(), ({ configVersion }) => configVersion),
     glance: (decisions) => upToDate(() => glanceAt(cluster, decisions), ({ digest }) => digest.configVersion),
   }

@@ -1,12 +1,20 @@
 import type { Admission, ClusterDigest, Placement } from '../core/cluster/contract.ts'
+import type { Outlook } from '../core/cluster/outlook.ts'
 import { type ClusterView, rankClusters } from '../core/routing/clusters.ts'
 import { fallbackPlacement, placementKey } from '../core/routing/fallback.ts'
 import type { Ports, RequestScope } from '../ports.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import type { Digests } from './place.ts'
+import { askOutlooks, NotTold, type Told } from './regions/ask.ts'
+import { Expectations } from './regions/expectations.ts'
+import { type RegionSeen, seenOf } from './regions/seen.ts'
 
 export interface DigestCacheOptions {
-  readonly ports: Pick<Ports, 'cluster' | 'now' | 'random' | 'log'>
+  readonly ports: Pick<Ports, 'cluster' | 'now' | 'random' | 'log' | 'origin'>
+  /** What this gateway adds to `via`. */
+  readonly via?: string
+  /** How a pool's prompts are cut here: the same number where they are cut alike. Absent: nobody chooses by it. */
+  readonly cutOf?: (route: PoolRoute) => number | null
   /** A digest older than this is asked for again, in the background. */
   readonly freshMs?: number
   /** Pools remembered; the one asked for longest ago goes first. */
@@ -20,102 +28,192 @@ const LOST_AFTER_MS = 10_000
 /** A cluster whose object did not answer is tried last for this long. */
 const DARK_MS = 10_000
 
-interface Entry {
-  digest: ClusterDigest | null
-  /** When the digest came, by our own clock: the object's may differ. */
-  receivedAt: number
-  askedAt: number | null
-  failedAt: number | null
+class Entry {
+  digest: ClusterDigest | null = null
+  /** What is to be expected there; null: nobody chooses between this pool and another. */
+  expectations: Expectations | null = null
+  /** When it came, by our own clock: the object's may differ. */
+  receivedAt = 0
+  askedAt: number | null = null
+  failedAt: number | null = null
+  /** That its prompts are cut otherwise has been said. */
+  isCutTold = false
 }
 
 /**
- * What this isolate or process last heard of each cluster's pool. Never on a request's path: a stale digest is used
- * while a newer one is fetched behind the response; with none at all a cluster counts as neutral.
+ * What this isolate or process last heard of each cluster's pool. Never on a request's path: what is stale is used
+ * while something newer is fetched behind the response; with nothing at all a cluster counts as neutral.
  */
 export class DigestCache implements Digests {
+  readonly #options: DigestCacheOptions
   readonly #ports: DigestCacheOptions['ports']
-  readonly #freshMs: number
-  readonly #limit: number
   readonly #entries = new Map<string, Entry>()
   /** The name behind the last entry. */
   #newest: string | null = null
 
-  constructor({ ports, freshMs = FRESH_MS, limit = LIMIT }: DigestCacheOptions) {
-    this.#ports = ports
-    this.#freshMs = freshMs
-    this.#limit = limit
+  constructor(options: DigestCacheOptions) {
+    this.#options = options
+    this.#ports = options.ports
   }
 
   order(exchange: Pick<Exchange, 'routes' | 'scope' | 'admission'>): readonly PoolRoute[] {
     const { routes } = exchange
-    for (const route of routes) this.#refresh(route, exchange.scope)
     const [first] = routes
-    if (first === undefined || routes.length === 1) return routes
-    const byId = new Map(routes.map((route) => [nameOf(route.cluster.id, route.pool.model), route]))
+    const isChoice = routes.length > 1
+    for (const route of routes) this.#refresh(route, exchange.scope, isChoice)
+    if (first === undefined || !isChoice) return routes
+    const byId = new Map(routes.map((route) => [nameOf(route), route]))
+    const admission = exchange.admission(first)
     const ranks = rankClusters(
-      [...byId].map(([id, route]) => this.#view(id, route)),
-      placementKey(exchange.admission(first)),
+      // A prompt that is cut alike is measured once.
+      [...byId].map(([id, route]) => this.#view(id, route, isCutAlike(first, route) ? admission : exchange.admission(route))),
+      placementKey(admission),
       () => this.#ports.random(),
     )
     return ranks.map(({ id }) => byId.get(id)!)
   }
 
-  latest(cluster: string, pool: string): ClusterDigest | null {
-    return this.#entries.get(nameOf(cluster, pool))?.digest ?? null
+  latest(route: PoolRoute): ClusterDigest | null {
+    return this.#entries.get(nameOf(route))?.digest ?? null
   }
 
-  fallback(admission: Admission, { cluster, pool }: PoolRoute): Placement | null {
-    this.failed(cluster.id, pool.model)
-    return fallbackPlacement(admission, pool.engines, this.latest(cluster.id, pool.model))
+  fallback(admission: Admission, route: PoolRoute): Placement | null {
+    this.failed(route)
+    return fallbackPlacement(admission, route.pool.engines, this.latest(route))
   }
 
   /** The object could not be reached: for a while others are tried first. */
-  failed(cluster: string, pool: string): void {
-    this.#entry(nameOf(cluster, pool)).failedAt = this.#ports.now()
+  failed(route: PoolRoute): void {
+    this.#entry(route).failedAt = this.#ports.now()
   }
 
-  #view(id: string, route: PoolRoute): ClusterView {
-    const { digest, receivedAt, failedAt } = this.#entry(id)
+  sent(route: PoolRoute, admission: Admission): void {
+    this.#entries.get(nameOf(route))?.expectations?.sent(admission, route.pool.blockTokens)
+  }
+
+  /** What another gateway told last, for who stands before this one: as seen from here. Behind the scope it is asked again. */
+  outlooks(route: PoolRoute, scope: RequestScope): readonly Outlook[] {
+    this.#refresh(route, scope, true)
+    const { expectations } = this.#entry(route)
+    const wayS = (route.cluster.gateway?.rttMs ?? expectations?.rttMs ?? 0) / 1000
+    const from = (prospect: Outlook['usual']) => prospect && { ...prospect, waitS: prospect.waitS + wayS }
+    return (expectations?.outlooks ?? []).map((outlook) => ({ ...outlook, soonest: from(outlook.soonest), usual: from(outlook.usual) }))
+  }
+
+  /** For operators: what is known of the gateway a cluster is behind. null: nothing yet, or there is none. @param waits may what is stale be asked for first? */
+  async seen(route: PoolRoute, waits: boolean): Promise<RegionSeen | null> {
+    const { gateway } = route.cluster
+    if (gateway === undefined) return null
+    let asked: Promise<unknown> | null = null
+    this.#refresh(route, { background: (work) => (asked = work) }, true)
+    if (waits) await asked
+    const { expectations, digest, failedAt, receivedAt } = this.#entry(route)
+    if (!expectations || digest === null) return null
+    const { outlooks, rttMs, isCutAlike: cutAlike } = expectations
+    return seenOf(outlooks, { reachable: failedAt === null, ageMs: this.#ports.now() - receivedAt, rttMs: gateway.rttMs ?? rttMs, cutAlike })
+  }
+
+  /** Asks now; for those who have a timer. Does it answer? */
+  async renew(route: PoolRoute): Promise<boolean> {
+    await this.#fetch(route, this.#asking(route, true))
+    return this.#entry(route).failedAt === null
+  }
+
+  #view(id: string, { cluster, pool }: PoolRoute, admission: Pick<Admission, 'promptTokens' | 'blocks' | 'tokenSource'>): ClusterView {
+    const { digest, receivedAt, failedAt, expectations } = this.#entries.get(id)!
     const now = this.#ports.now()
-    return { id, weight: route.cluster.weight, digest, ageMs: now - receivedAt, unreachable: failedAt !== null && now - failedAt < DARK_MS }
+    const isUnreachable = failedAt !== null && now - failedAt < DARK_MS
+    const told = digest === null ? null : expectations
+    return {
+      id,
+      weight: cluster.weight,
+      digest,
+      expected: told?.of(admission, pool.blockTokens, cluster.gateway?.rttMs ?? null) ?? null,
+      ageMs: now - receivedAt,
+      unreachable: isUnreachable || told?.isDark === true,
+    }
   }
 
-  #refresh({ cluster, pool }: PoolRoute, scope: RequestScope): void {
-    const entry = this.#entry(nameOf(cluster.id, pool.model))
+  /** `isChoice`: it is to be compared with others. */
+  #refresh(route: PoolRoute, scope: Pick<RequestScope, 'background'>, isChoice: boolean): void {
+    const entry = this.#entry(route)
     const now = this.#ports.now()
     const isAsked = entry.askedAt !== null && now - entry.askedAt < LOST_AFTER_MS
-    if (isAsked || (entry.digest !== null && now - entry.receivedAt < this.#freshMs)) return
-    entry.askedAt = now
-    scope.background(this.#fetch(cluster.id, pool.model, entry))
+    const freshMs = route.cluster.gateway?.outlookMs ?? this.#options.freshMs ?? FRESH_MS
+    const isKnown = entry.digest !== null && (entry.expectations !== null || !isChoice)
+    if (isAsked || (isKnown && now - entry.receivedAt < freshMs)) return
+    scope.background(this.#fetch(route, this.#asking(route, isChoice)))
   }
 
-  async #fetch(cluster: string, pool: string, entry: Entry): Promise<void> {
+  #asking(route: PoolRoute, isChoice: boolean): Entry {
+    const entry = this.#entry(route)
+    entry.askedAt = this.#ports.now()
+    if (isChoice) entry.expectations ??= new Expectations()
+    return entry
+  }
+
+  async #fetch(route: PoolRoute, entry: Entry): Promise<void> {
+    const startedAt = this.#ports.now()
+    const { expectations } = entry
     try {
-      const digest = await this.#ports.cluster(cluster, pool).digest()
+      expectations?.asked()
+      const [digest, told] = await Promise.all([this.#cluster(route).digest(), expectations && this.#told(route)])
       entry.askedAt = null
       entry.failedAt = null
-      if (!isNewer(digest, entry.digest)) return
+      if (told && expectations) expectations.heard(told, { tookMs: this.#ports.now() - startedAt, isCutAlike: this.#isKnownCut(route, entry, told) })
+      if (!told && !isNewer(digest, entry.digest)) return
       entry.digest = digest
       entry.receivedAt = this.#ports.now()
     } catch (error) {
       // `askedAt` stays: an object that does not answer is asked again only after a pause.
       entry.failedAt = this.#ports.now()
-      this.#ports.log.warn('digest_unreachable', { cluster, pool, error: String(error) })
+      const { cluster, pool } = route
+      const next = error instanceof NotTold && error.next !== null ? { next: error.next } : {}
+      this.#ports.log.warn('digest_unreachable', { cluster: cluster.id, pool: pool.model, error: String(error), ...next })
     }
   }
 
+  /** null: an object that does not say. */
+  async #told(route: PoolRoute): Promise<Told | null> {
+    if (route.cluster.gateway !== undefined) return askOutlooks(this.#ports.origin, route, this.#options.via ?? '')
+    try {
+      return { cut: null, outlooks: [await this.#cluster(route).outlook()] }
+    } catch {
+      return null
+    }
+  }
+
+  /** Says so, once, where prompts are cut otherwise. */
+  #isKnownCut(route: PoolRoute, entry: Entry, { cut, outlooks }: Told): boolean {
+    // Who was given no way to tell chooses nothing by it.
+    if (route.cluster.gateway === undefined || this.#options.cutOf === undefined || (cut !== null && cut === this.#options.cutOf(route))) return true
+    if (!entry.isCutTold && outlooks.length > 0) {
+      const { cluster, pool } = route
+      this.#ports.log.warn('outlook_cut_otherwise', { cluster: cluster.id, pool: pool.model, next: 'Prompts known there are not known again here: give the model the same block_tokens and tokenizer in both gateways.' })
+    }
+    entry.isCutTold = true
+    return false
+  }
+
+  #cluster({ cluster, pool }: PoolRoute) {
+    return this.#ports.cluster(cluster.id, pool.model)
+  }
+
   /** Also marks it as the latest asked for. */
-  #entry(id: string): Entry {
+  #entry(route: PoolRoute): Entry {
+    const id = nameOf(route)
     // Asked for again and again where there is one pool.
     if (id === this.#newest) return this.#entries.get(id)!
     this.#newest = id
-    const entry = this.#entries.get(id) ?? { digest: null, receivedAt: 0, askedAt: null, failedAt: null }
+    const entry = this.#entries.get(id) ?? new Entry()
     this.#entries.delete(id)
     this.#entries.set(id, entry)
-    if (this.#entries.size > this.#limit) this.#entries.delete(this.#entries.keys().next().value!)
+    if (this.#entries.size > (this.#options.limit ?? LIMIT)) this.#entries.delete(this.#entries.keys().next().value!)
     return entry
   }
 }
+
+const isCutAlike = ({ pool: one }: PoolRoute, { pool: other }: PoolRoute): boolean => one.blockTokens === other.blockTokens && one.tokenizer === other.tokenizer && one.model === other.model
 
 /** Answers may overtake each other; another epoch is another incarnation, whose numbers start anew. */
 function isNewer(digest: ClusterDigest, known: ClusterDigest | null): boolean {
@@ -124,6 +222,6 @@ function isNewer(digest: ClusterDigest, known: ClusterDigest | null): boolean {
 }
 
 /** Neither name may hold a line break. */
-function nameOf(cluster: string, pool: string): string {
-  return `${cluster}\n${pool}`
+function nameOf({ cluster, pool }: PoolRoute): string {
+  return `${cluster.id}\n${pool.model}`
 }

@@ -30,6 +30,8 @@ export interface Exchange {
   readonly path: string
   /** For the engine: flat, lower-case, proxy rules applied, without credentials. */
   readonly headers: readonly string[]
+  /** For another gateway besides, in the same form. Absent: nothing. */
+  readonly forGateway?: readonly string[]
   /** The body for this pool: the original bytes with the closed list of edits applied; null without a body. */
   body(route: PoolRoute, edit?: BodyEdit): readonly Uint8Array[] | null
   /** The same body, parsed; absent: there is none that could be split. */

@@ -53,6 +53,8 @@ interface Failed extends AttemptFailed {
   readonly route: PoolRoute
 }
 
+const isMoved = ({ engine, failure }: Failed): boolean => engine.isGateway === true && failure === 'busy'
+
 /** A decode engine that failed on what a prefill engine left for it: that one may have died, and it may be well. */
 interface Orphaned {
   readonly cluster: string
@@ -66,7 +68,7 @@ async function walk(exchange: Exchange, way: Walk): Promise<Response> {
   let orphaned: Orphaned | null = null
   let isLastWord = false
   while (failed.length < MAX_ATTEMPTS) {
-    const placed = await place(exchange, ports, digests, { attempt: failed.length, avoid, stages })
+    const placed = await place(exchange, ports, digests, { attempt: failed.length, moved: failed.length > 0 && failed.every(isMoved), avoid, stages })
     if ('refused' in placed) {
       way.isCutShort = placed.refused.reason === 'retry_budget'
       if (orphaned === null) throw failureOfAll(exchange, failed, placed.refused)

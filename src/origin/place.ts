@@ -14,7 +14,9 @@ export interface Digests {
   /** The pools in the order they are to be tried. */
   order(exchange: Exchange): readonly PoolRoute[]
   /** The last digest seen of a cluster's pool; null: none. */
-  latest(cluster: string, pool: string): ClusterDigest | null
+  latest(route: PoolRoute): ClusterDigest | null
+  /** A prompt goes there: whoever chooses next is to know. */
+  sent(route: PoolRoute, admission: Admission): void
   /** A choice without the object: rendezvous with bounded load. null: no engine is left. */
   fallback(admission: Admission, route: PoolRoute): Placement | null
 }
@@ -34,6 +36,8 @@ export interface Placed {
 /** What earlier attempts of the same request have taught. */
 export interface Past {
   readonly attempt: number
+  /** They were gateways, and full. */
+  readonly moved: boolean
   /** Cluster id → engines that failed this request. */
   readonly avoid: ReadonlyMap<string, readonly string[]>
   /** Where the time that lookups and admits take is noted. */
@@ -70,6 +74,7 @@ export async function place(exchange: Exchange, ports: Ports, digests: Digests, 
         break
       }
       const engine = targetOf(route, found.placement)
+      if (engine !== null && routes.length > 1) digests.sent(route, admission)
       if (engine !== null) return { route, engine, placement: found.placement, policy: found.policy, predictedTtftMs: found.predictedTtftMs, booking: found.booking, notes: [...notes, ...found.notes] }
       void found.booking.release(endedAs('abandoned'))
       ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: found.placement })
@@ -143,6 +148,7 @@ function admissionFor(exchange: Exchange, route: PoolRoute, past: Past, stranger
     ...admission,
     configVersion: exchange.configVersion,
     attempt: past.attempt,
+    ...(past.moved ? { moved: true } : {}),
     avoid: [...failed, ...others, ...strangers],
     unsplittable: pinned === null ? admission.unsplittable : 'it is bound to one engine',
     encodeItems: admission.encodeItems > 0 ? itemsToEncode(exchange, route) : 0,

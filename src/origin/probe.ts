@@ -1,6 +1,7 @@
 /** Asks engines how they are: `/health`, then `/metrics`, and `/is_paused` of those that have it. */
 import type { EngineSignal } from '../core/cluster/contract.ts'
 import type { EngineTarget, Log, Origin, OriginAnswer, Ports, Probe } from '../ports.ts'
+import type { DigestCache } from './digests.ts'
 import type { PoolRoute } from './exchange.ts'
 import { readEngineMetrics, type ScrapedEngine } from './metrics-text.ts'
 
@@ -50,18 +51,26 @@ interface Probed {
   readonly target: EngineTarget
 }
 
+export interface FleetProbeOptions {
+  /** What other gateways expect is asked anew. */
+  readonly digests: Pick<DigestCache, 'renew'>
+  /** Of the one before it: under a new configuration, which every change of addresses is, only who is new is due. */
+  readonly dueAt?: Map<string, number>
+}
+
 /** Keeps the cluster objects told of their engines' health. Whoever owns a timer calls `round`. */
 export class FleetProbe {
   readonly #engines: readonly Probed[]
   readonly #ports: Ports
+  readonly #digests: FleetProbeOptions['digests']
   readonly #probe: Probe
   /** Engine (by pool) → when it is due; Infinity while it is being asked. Absent: now. */
   readonly dueAt: Map<string, number>
 
-  /** @param dueAt of the one before it: under a new configuration, which every change of addresses is, only who is new is due */
-  constructor(routes: readonly PoolRoute[], ports: Ports, dueAt: Map<string, number> = new Map()) {
+  constructor(routes: readonly PoolRoute[], ports: Ports, { digests, dueAt = new Map() }: FleetProbeOptions) {
     this.#engines = routes.flatMap((route) => Array.from(route.targets.values(), (target) => ({ key: keyOf(route, target), route, target })))
     this.#ports = ports
+    this.#digests = digests
     this.#probe = engineProbe(ports.origin, ports.log)
     this.dueAt = dueAt
     const keys = new Set(this.#engines.map(({ key }) => key))
@@ -92,11 +101,19 @@ export class FleetProbe {
     return due
   }
 
+  /** A gateway says of its engines what it expects of them; of itself, that it answers. */
+  async #signalOf(route: PoolRoute, target: EngineTarget): Promise<EngineSignal> {
+    const now = () => this.#ports.now()
+    if (target.isGateway !== true) return this.#probe(target, now)
+    const healthy = await this.#digests.renew(route)
+    return { kind: 'probe', engine: target.id, at: now(), healthy, asleep: false, stats: null }
+  }
+
   /** Told as soon as it is known: an engine that hangs must not hold back the news of the others. */
   async #ask({ key, route, target }: Probed): Promise<void> {
     const { cluster, pool } = route
     const startedAt = this.#ports.now()
-    const signal = await this.#probe(target, () => this.#ports.now())
+    const signal = await this.#signalOf(route, target)
     const sick = signal.kind === 'probe' && !signal.healthy
     // It may be gone by now.
     if (this.dueAt.has(key)) this.dueAt.set(key, startedAt + (sick ? Math.min(SICK_EVERY_MS, pool.statsIntervalMs) : pool.statsIntervalMs))

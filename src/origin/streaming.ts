@@ -7,7 +7,7 @@ import { passChanged, type AnswerChange } from './disagg/change.ts'
 import type { LastLeg } from './disagg/last-leg.ts'
 import type { ExchangeEnd } from './exchange.ts'
 import { goneAs } from './gone.ts'
-import { headersForClient } from './headers.ts'
+import { headerOf, headersForClient } from './headers.ts'
 import { withLastComment } from './last-comment.ts'
 import { serverTiming } from './stages.ts'
 
@@ -100,11 +100,14 @@ export class Streaming {
   #headers(): string[] {
     const { exchange, placed, stages } = this.#deal
     const { placement } = placed
-    const headers = headersForClient(this.#answer.headers)
-    headers.push('x-request-id', exchange.requestId, 'x-firstlight-engine', this.#engine.id)
+    const { headers: told } = this.#answer
+    // Another gateway knows which of its engines it was, and why.
+    const of = (name: string): string | null => (this.#engine.isGateway === true ? headerOf(told, name) : null)
+    const headers = headersForClient(told)
+    headers.push('x-request-id', exchange.requestId, 'x-firstlight-engine', of('x-firstlight-engine') ?? this.#engine.id)
     // Who prefilled, where that was not the engine that answers.
     if (placement.kind !== 'whole' && placement.prefill !== null) headers.push('x-firstlight-prefill', placement.prefill)
-    headers.push('x-firstlight-cluster', placed.route.cluster.id, 'x-firstlight-policy', placed.policy)
+    headers.push('x-firstlight-cluster', placed.route.cluster.id, 'x-firstlight-policy', of('x-firstlight-policy') ?? placed.policy)
     const notes = this.#notes
     headers.push('x-firstlight-decision', notes.length === 0 ? exchange.id : `${exchange.id}; ${notes.join('; ')}`)
     headers.push('server-timing', serverTiming(stages.snapshot()))

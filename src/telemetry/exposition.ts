@@ -1,11 +1,20 @@
 /** The Prometheus text format, version 0.0.4. https://prometheus.io/docs/instrumenting/exposition_formats/ */
 import type { ClusterDigest, EngineDigest } from '../core/cluster/contract.ts'
 import type { CountedGroup } from '../core/reports/rollups.ts'
+import type { RegionSeen } from '../origin/regions/seen.ts'
 import { BUCKETS_S, METRICS, NAMED_STAGES, type CountMetric, type DecisionMetric, type DurationMetric, type EngineMetric, type GatewayFacts, type Metric, type StateMetric } from './metrics.ts'
+
+export interface RegionExposed {
+  readonly cluster: string
+  readonly model: string
+  readonly seen: RegionSeen
+}
 
 export interface Exposed {
   /** Of every pool that answered. */
   readonly digests: readonly ClusterDigest[]
+  /** Of every pool behind another gateway that has told something. Absent: there are none. */
+  readonly regions?: readonly RegionExposed[]
   /** Merged: one group an engine. Counted up to `LIMITS_MS`. */
   readonly rollups: readonly CountedGroup[]
   readonly gateway: GatewayFacts
@@ -45,13 +54,16 @@ export function* expositionParts(exposed: Exposed): Generator<string> {
 const line = (name: string, labels: string, value: number): string => `${name}${labels} ${value}\n`
 
 /** The lines of one engine, or one pool, at a time; '': it has none. */
-function* samplesOf(metric: Metric, { digests, rollups, gateway }: Exposed): Generator<string> {
+function* samplesOf(metric: Metric, { digests, rollups, gateway, regions = [] }: Exposed): Generator<string> {
   switch (metric.from) {
     case 'gateway':
       yield lineOf(metric.name, '', metric.value(gateway))
       return
     case 'gateway_counts':
       for (const [name, count] of Object.entries(metric.counts(gateway) ?? {})) yield line(metric.name, labelled({ [metric.label]: name }), count)
+      return
+    case 'region':
+      for (const { cluster, model, seen } of regions) yield lineOf(metric.name, labelled({ model, cluster }), metric.value(seen))
       return
     case 'engine':
     case 'state':

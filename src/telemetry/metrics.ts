@@ -7,6 +7,7 @@ import type { EngineDigest } from '../core/cluster/contract.ts'
 import type { DecisionCount } from '../core/cluster/decision-count.ts'
 import type { ReplicaDigest } from '../core/cluster/replica-digest.ts'
 import type { Words } from '../core/routing/options.ts'
+import type { RegionSeen } from '../origin/regions/seen.ts'
 
 interface Common {
   readonly name: string
@@ -72,6 +73,13 @@ export interface GatewayCountsMetric extends Common {
   readonly counts: (gateway: GatewayFacts) => Readonly<Record<string, number>> | undefined
 }
 
+/** One value a pool behind another gateway, from what that one told; null: no sample. */
+export interface RegionMetric extends Common {
+  readonly from: 'region'
+  readonly type: 'gauge'
+  readonly value: (region: RegionSeen) => number | null
+}
+
 export interface GatewayFacts {
   readonly draining: boolean
   readonly silentEngines: number
@@ -92,7 +100,7 @@ export interface OwnCounts {
   readonly replicas?: readonly ReplicaDigest[] | undefined
 }
 
-export type Metric = EngineMetric | StateMetric | DecisionMetric | CountMetric | DurationMetric | GatewayMetric | GatewayCountsMetric
+export type Metric = EngineMetric | StateMetric | DecisionMetric | CountMetric | DurationMetric | GatewayMetric | GatewayCountsMetric | RegionMetric
 
 /** Seconds; those of vLLM's `time_to_first_token_seconds`. */
 export const BUCKETS_S = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560] as const
@@ -114,6 +122,22 @@ export const OWN_COUNTS: readonly Metric[] = import.meta.bare
       { from: 'gateway', type: 'gauge', name: 'firstlight_replicas_bookings', help: 'Live bookings of other gateways, which `firstlight_engine_num_requests` counts too.', value: (g) => g.own?.replicas?.reduce((sum, { bookings }) => sum + bookings, 0) },
       { from: 'gateway', type: 'counter', name: 'firstlight_dropped_records_total', help: 'Records of requests that nobody took in time.', value: (g) => g.own?.droppedRecords },
       { from: 'gateway', type: 'counter', name: 'firstlight_dropped_spans_total', help: 'Requests whose spans the collector did not take.', value: (g) => g.own?.droppedSpans },
+    ]
+
+const region = (name: string, help: string, value: RegionMetric['value'], panel?: string): RegionMetric => ({ from: 'region', type: 'gauge', name: `firstlight_region_${name}`, help, value, ...(panel === undefined ? {} : { panel }) })
+
+/** Of clusters behind another gateway. The Worker's build has none of it: that gateway can be asked for its own metrics. */
+export const REGION_METRICS: readonly RegionMetric[] = import.meta.bare
+  ? []
+  : [
+      region('engines', 'Engines behind the gateway of a cluster that may be given a prompt now. No sample of any of these: nothing was heard yet, or the engines are this gateway’s own.', (r) => r.engines, 'Regions'),
+      region('requests', 'Requests booked there, whoever sent them.', (r) => r.requests, 'Regions'),
+      region('queued_prompts', 'Of those, prompts whose first token has not come.', (r) => r.queued, 'Regions'),
+      region('expected_time_to_first_token_seconds', 'Until the first token of a prompt of 1,024 tokens that nobody there holds, the way included. No sample: nobody there may be given one.', (r) => (r.expectedTtftMs === null ? null : r.expectedTtftMs / 1000), 'Regions'),
+      region('rtt_seconds', 'The way there and back: as configured, or the least of the last eight measured.', (r) => r.rttMs / 1000, 'Regions'),
+      region('outlook_age_seconds', 'How old what it told last is.', (r) => r.ageMs / 1000, 'Regions'),
+      region('reachable', 'Did it tell when it was last asked?', (r) => flag(r.reachable)),
+      region('cut_alike', 'Are prompts cut into blocks there as they are here? 0: what its engines hold is not known here.', (r) => flag(r.cutAlike)),
     ]
 
 /** Stages with a metric of their own; all others are in `firstlight_stage_seconds`. */
@@ -171,6 +195,7 @@ export const METRICS: readonly Metric[] = [
   { from: 'gateway', type: 'gauge', name: 'firstlight_draining', help: import.meta.bare || 'Is this gateway shutting down?', value: (g) => flag(g.draining) },
   { from: 'gateway', type: 'gauge', name: 'firstlight_unreachable_pools', help: import.meta.bare || 'Pools whose cluster object did not answer this scrape.', value: (g) => g.unreachablePools },
   { from: 'gateway', type: 'gauge', name: 'firstlight_silent_miss_engines', help: import.meta.bare || 'Engines with the silent-miss alarm.', value: (g) => g.silentEngines },
+  ...REGION_METRICS,
   ...OWN_COUNTS,
 ]
 

@@ -39,6 +39,7 @@ function bound(cluster: Cluster): Cluster {
     observe: (signals) => cluster.observe(signals),
     digest: () => cluster.digest(),
     explain: (id) => cluster.explain(id),
+    outlook: () => cluster.outlook(),
     ...(cluster.registry === undefined ? {} : { registry: (call) => cluster.registry!(call) }),
     ...(cluster.feed === undefined ? {} : { feed: (feeds) => cluster.feed!(feeds) }),
     ...(cluster.glance === undefined ? {} : { glance: (decisions: number) => cluster.glance!(decisions) }),

@@ -53,7 +53,7 @@ const twoPools = parseConfig({ version: 7, clusters: [onePool, { ...onePool, id:
 
 function watch(options: LiveOptions = {}) {
   const world = openWorld()
-  const door = { ports: { ...world.ports, now: () => performance.now() }, config: twoPools, catalog: new Catalog(twoPools), startedAt: 1, draining: false, retired: false }
+  const door = { ports: { ...world.ports, now: () => performance.now() }, config: twoPools, catalog: new Catalog(twoPools), digests: { order: () => [], outlooks: () => [], seen: async () => null }, startedAt: 1, draining: false, retired: false }
   const asked: string[] = []
   const { cluster } = world.ports
   let dark = ''

@@ -93,6 +93,7 @@ export function openWorld(): World {
     rank: async (admission) => (world.refusal === null ? { decision: decisionOf(admission) } : { refusal: world.refusal }),
     observe: async (signals) => void world.signals.push(...signals),
     digest: async () => digest,
+    outlook: async () => ({ version: 1, cluster: 'local', pool: 'qwen', configVersion: 1, engines: 0, requests: 0, queued: 0, confidence: 0, soonest: null, usual: null, prefixes: '' }),
     explain: async (id) => {
       const admission = world.admissions.find((one) => one.id === id)
       return admission === undefined ? null : decisionOf(admission)

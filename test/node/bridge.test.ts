@@ -166,6 +166,11 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
 })
 
 describe('firstlight bridge', () => {
+  it('listens to no engine behind another gateway, which has a bridge of its own', () => {
+    const clusters = [{ id: 'paris', gateway: { url: 'http://paris', models: [{ model: 'm' }] } }, { id: 'own', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }] }] }]
+    expect(enginesIn(parseConfig({ clusters }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })).map(({ cluster, id }) => [cluster, id])).toEqual([['own', 'a']])
+  })
+
   it('says what one engine by flags still needs', async () => {
     const { code, err } = await firstlight('bridge', '--events', 'tcp://127.0.0.1:5557', '--engine', 'a')
     expect([code, err]).toEqual([2, expect.stringContaining('--events also needs --block-tokens')])

@@ -19,6 +19,7 @@ const scope: RequestScope = { client: null, remoteAddress: null, background: (wo
 
 function open(limit = 256): DigestCache {
   const ports = {
+    origin: { send: () => Promise.reject(new Error('nobody is asked')) },
     now: () => now,
     random: () => 0.5,
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
@@ -50,7 +51,7 @@ async function answer(index: number, told: ClusterDigest): Promise<void> {
 it('keeps no request waiting: it orders at once and asks behind the response', () => {
   const cache = open()
   expect(cache.order(exchange('paris', 'tokyo'))).toHaveLength(2)
-  expect(cache.latest('paris', 'qwen')).toBeNull()
+  expect(cache.latest(route('paris'))).toBeNull()
   expect(asked.map(({ cluster }) => cluster)).toEqual(['paris', 'tokyo'])
   expect(background).toHaveLength(2)
 })
@@ -66,7 +67,7 @@ it('asks once however many requests come meanwhile, and again when the answer ha
   now += 1
   cache.order(exchange('paris'))
   expect(asked).toHaveLength(2)
-  expect(cache.latest('paris', 'qwen')?.seq).toBe(1)
+  expect(cache.latest(route('paris'))?.seq).toBe(1)
 })
 
 it('asks again when a question was lost with its request', () => {
@@ -88,7 +89,7 @@ it('never goes back to an older digest', async () => {
   asked[1]!.resolve(digest(7))
   await background[1]
   await answer(0, digest(6))
-  expect(cache.latest('paris', 'qwen')?.seq).toBe(7)
+  expect(cache.latest(route('paris'))?.seq).toBe(7)
 })
 
 it('takes the first digest of a new incarnation, whose numbers start anew', async () => {
@@ -98,7 +99,7 @@ it('takes the first digest of a new incarnation, whose numbers start anew', asyn
   now += 2_000
   cache.order(exchange('paris'))
   await answer(1, digest(1, { epoch: 'f', at: 99 }))
-  expect(cache.latest('paris', 'qwen')).toMatchObject({ seq: 1, epoch: 'f' })
+  expect(cache.latest(route('paris'))).toMatchObject({ seq: 1, epoch: 'f' })
 })
 
 it('tries a cluster last while its object does not answer, and takes it back after a while', async () => {
@@ -118,7 +119,7 @@ it('remembers no more pools than it may', async () => {
     cache.order(exchange(id))
     await answer(asked.length - 1, digest(1))
   }
-  expect(['paris', 'tokyo', 'rome'].map((id) => cache.latest(id, 'qwen') !== null)).toEqual([false, true, true])
+  expect(['paris', 'tokyo', 'rome'].map((id) => cache.latest(route(id)) !== null)).toEqual([false, true, true])
 })
 
 it('places without the object, and then tries its cluster last', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { EngineSignal } from '../../src/core/cluster/contract.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
+import { DigestCache } from '../../src/origin/digests.ts'
 import { FleetProbe } from '../../src/origin/probe.ts'
 import { OriginError, type Cluster, type OriginAnswer, type OriginRequest, type Ports } from '../../src/ports.ts'
 
@@ -35,13 +36,13 @@ class Bench {
       turn: async () => void this.byTurn.push(this.asked.length),
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     }
-    this.fleet = new FleetProbe([this.route], this.#ports)
+    this.fleet = new FleetProbe([this.route], this.#ports, { digests: new DigestCache({ ports: this.#ports }) })
   }
 
   /** Another configuration; the probe before it may still have answers to come. */
   adopt(engines: readonly string[], statsIntervalMs?: number): void {
     this.route = routeOf(engines, statsIntervalMs)
-    this.fleet = new FleetProbe([this.route], this.#ports, this.fleet.dueAt)
+    this.fleet = new FleetProbe([this.route], this.#ports, { digests: new DigestCache({ ports: this.#ports }), dueAt: this.fleet.dueAt })
   }
 
   /** What the round asked, and what it told of each engine. */

@@ -11,6 +11,8 @@ const replica = { address: '10.0.0.2:8090', id: 'r' }
 const replicas = [{ ...replica, state: 'following', bookings: 3 }, { ...replica, state: 'following', bookings: 4 }, { ...replica, state: 'away', bookings: 1 }] as const
 const gateway = { draining: false, silentEngines: 0, unreachablePools: 0, own: { droppedRecords: 0, droppedSpans: 2, refusals: { key_wrong: 2 }, lookups: { made: 3, late: 1, failed: 0 }, replicas } }
 
+const regions = [{ cluster: 'tokyo', model: 'qwen', seen: { reachable: true, ageMs: 700, rttMs: 30, cutAlike: false, engines: 4, requests: 9, queued: 2, expectedTtftMs: 250 } }]
+
 const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
   id: 'a', role: 'any', weight: 1, available: true, healthy: true, draining: false, asleep: false, circuit: 'open',
   requests: 3, activeBlocks: 40, queuedPrefillS: 0.5, queuedPrefillTokens: 900, cachedBlocks: 100, cacheBlocks: 1000,
@@ -39,9 +41,21 @@ const rollupsOf = (records: readonly ReturnType<typeof record>[]) => {
 }
 
 describe('the text of /metrics', () => {
-  const families = parseExposition(exposition({ digests: [digest()], rollups: rollupsOf([record(), record({ failedAttempts: ['busy'], notes: ['failover=lyon:no_engine', 'fallback=object_unreachable'] })]), gateway }))
+  const families = parseExposition(exposition({ digests: [digest()], rollups: rollupsOf([record(), record({ failedAttempts: ['busy'], notes: ['failover=lyon:no_engine', 'fallback=object_unreachable'] })]), gateway, regions }))
   const value = (name: string, labels: Record<string, string> = {}) =>
     families.get(name)?.samples.filter((sample) => Object.entries(labels).every(([label, one]) => sample.labels[label] === one)).map((sample) => sample.value)
+
+  it('says in seconds what another gateway tells to expect, and nothing where nobody there may be given a prompt', () => {
+    const labels = { model: 'qwen', cluster: 'tokyo' }
+    expect(value('firstlight_region_expected_time_to_first_token_seconds', labels)).toEqual([0.25])
+    expect(value('firstlight_region_rtt_seconds', labels)).toEqual([0.03])
+    expect(value('firstlight_region_outlook_age_seconds', labels)).toEqual([0.7])
+    expect(value('firstlight_region_cut_alike', labels)).toEqual([0])
+    const dark = regions.map((one) => ({ ...one, seen: { ...one.seen, engines: 0, expectedTtftMs: null } }))
+    const text = exposition({ digests: [], rollups: [], gateway, regions: dark })
+    expect(text).toContain('firstlight_region_engines{model="qwen",cluster="tokyo"} 0')
+    expect(text).not.toContain('firstlight_region_expected_time_to_first_token_seconds{')
+  })
 
   it('has a sample of every metric of the table', () => {
     expect([...families.keys()].sort()).toEqual(METRICS.map(({ name }) => name).sort())

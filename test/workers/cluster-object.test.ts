@@ -30,7 +30,7 @@ function open(changes: Partial<PoolConfig> = {}) {
   generation += 1
   const here = generation
   const source = { version: 1, pool: pool(changes) }
-  const cluster = durableClusters(env.CLUSTER, { source: () => ({ ...source, generation: here, locationHint: 'weur' }) })('paris', 'qwen')
+  const cluster = durableClusters(env.CLUSTER, { source: () => ({ ...source, isRegional: false, generation: here, locationHint: 'weur' }) })('paris', 'qwen')
   return { cluster, source, stub: env.CLUSTER.getByName(objectName('paris', 'qwen', here)) }
 }
 

@@ -13,7 +13,7 @@ let generation = 0
 async function open(source: Source): Promise<OpenCluster> {
   // Two suites open theirs before each test: each keeps its own.
   const own = (generation += 1)
-  const place = () => ({ ...source, generation: own, locationHint: null })
+  const place = () => ({ ...source, isRegional: false, generation: own, locationHint: null })
   const cluster = durableClusters(env.CLUSTER, { source: place })('paris', 'qwen')
   const stub = env.CLUSTER.getByName(objectName('paris', 'qwen', own))
   return {

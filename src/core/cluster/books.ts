@@ -6,6 +6,7 @@
 import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
 import type { Signal } from '../routing/policy.ts'
 import type { Admission, EngineDigest, EngineSpec, EngineStats, Outcome, Placement, PoolConfig, StageTimes, Usage } from './contract.ts'
+import type { Prospect } from './outlook.ts'
 import type { Seat } from './seat.ts'
 
 /** An engine as the books see it. `slot` is a small number of its own while the books know the engine, then reused. */
@@ -76,6 +77,8 @@ export interface Books {
   release(booking: Booked, outcome: Outcome, now: number): void
   /** Starts reading for one request, and for these engines; what can be shared by all of them is computed once, on first use. */
   read(admission: Admission, now: number, engines: readonly EngineRef[]): Reading
+  /** What a new prompt meets on the engine. Absent: it is not known here. */
+  prospect?(engine: EngineRef, now: number): Prospect
   /** Low lanes of blocks of prompts that engines hold, as `packFilter` takes them. Absent: no blocks are kept here. */
   sample?(limit: number): Uint32Array
   /** What the digest says of the engine. Fields left out are another's or unknown. */

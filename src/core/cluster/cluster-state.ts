@@ -1,4 +1,5 @@
 import { CacheRegistry } from '../lmcache/registry.ts'
+import { packFilter } from '../routing/prefix-filter.ts'
 import type { Random } from '../routing/policy.ts'
 import { SpareRankings } from '../routing/ranked.ts'
 import { allBooks } from './all-books.ts'
@@ -11,6 +12,7 @@ import { DecisionCounts } from './decision-counts.ts'
 import { Decisions, told } from './decisions.ts'
 import { emptyDigest } from './digest.ts'
 import { Fleet } from './fleet.ts'
+import { type Outlook, outlookOf } from './outlook.ts'
 import { PolicyChains } from './policy-chain.ts'
 import { PoolBooks, type PoolReading } from './pool-books.ts'
 import { RecentKeys } from './recent-keys.ts'
@@ -19,6 +21,10 @@ import { RetryBudget } from './retry-budget.ts'
 import { type BookingSnapshot, type ClusterSnapshot, SNAPSHOT_VERSION } from './snapshot.ts'
 
 const DECISIONS_KEPT = 1000
+/** Depths of prompts that an outlook tells of: some 20 KB of text. */
+const PREFIXES_TOLD = 8192
+/** However many ask. */
+const PREFIXES_FRESH_MS = 1_000
 /** Enough that a renewal under way when its booking ended does not bring the booking back. */
 const ENDED_KEYS_KEPT = 4096
 /** A live edge renews every third of a lease, so half a lease without a word after an eviction means it is gone. */
@@ -72,6 +78,7 @@ export class ClusterState {
   readonly #ended = new RecentKeys(ENDED_KEYS_KEPT)
   readonly #budget = new RetryBudget()
   #configured: { readonly version: number; readonly pool: PoolConfig; readonly chains: PolicyChains } | null = null
+  #prefixes = { at: NaN, text: '' }
   #rotation = 0
   #seq = 0
 
@@ -114,13 +121,14 @@ export class ClusterState {
     const admission = this.registry.hinted(asked, now)
     if (this.#isBehind(admission)) return { refusal: unconfigured }
     const { retry, leaseMs } = this.#configured!.pool
-    if (admission.attempt === 0) this.#budget.request(now)
+    const isRetry = admission.attempt > 0 && admission.moved !== true
+    if (!isRetry) this.#budget.request(now)
     else if (!this.#budget.allows(now, retry)) return { refusal: retryBudgetSpent }
     const reading = this.#read(admission, now)
     const chosen = this.#choose(admission, reading, now)
     this.#counts.add(chosen, admission.attempt)
     if ('refusal' in chosen) return chosen
-    if (admission.attempt > 0) this.#budget.retry(now)
+    if (isRetry) this.#budget.retry(now)
     this.#rotation += 1
     const { decision } = chosen
     this.#decisions.add(chosen)
@@ -194,6 +202,14 @@ export class ClusterState {
 
   digest(now: number): ClusterDigest {
     return this.#digestOf(() => this.#fleet.digest(now), now)
+  }
+
+  /** What a new prompt may expect here. */
+  outlook(now: number): Outlook {
+    if (!(now - this.#prefixes.at < PREFIXES_FRESH_MS)) this.#prefixes = { at: now, text: packFilter(this.#books.sample(PREFIXES_TOLD)) }
+    const { version = 0, pool = null } = this.#configured ?? {}
+    const facts = { cluster: pool?.cluster ?? '', pool: pool?.pool ?? '', configVersion: version, requests: this.#bookings.size, prefixes: this.#prefixes.text }
+    return outlookOf(this.#fleet.prospects(now), facts)
   }
 
   /** @param decisions how many of the last ones */

@@ -131,6 +131,8 @@ export interface Admission {
   readonly encodeItems: number
   /** 0 for the first attempt; later ones draw on the retry budget. */
   readonly attempt: number
+  /** Only gateways that are full were asked before: nobody has worked for it, so this is no retry. Absent: it is one, unless it is the first. */
+  readonly moved?: boolean
   /** Engines that failed this request already. */
   readonly avoid: readonly string[]
 }

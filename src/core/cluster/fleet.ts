@@ -2,7 +2,9 @@ import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
 import { booked, excused, judged, revived, type Verdict } from './circuit.ts'
 import type { EngineDigest, EngineSignal, PoolConfig } from './contract.ts'
 import { engineDigest } from './digest.ts'
+import { mayDo, unavailability } from './eligible.ts'
 import { type EngineRecord, Engines } from './engine-record.ts'
+import type { Prospect } from './outlook.ts'
 import type { PoolBooks } from './pool-books.ts'
 import type { EngineSnapshot } from './snapshot.ts'
 
@@ -108,6 +110,14 @@ export class Fleet {
 
   digest(now: number): EngineDigest[] {
     return this.engines.all().map((engine) => engineDigest(engine, this.#books, now))
+  }
+
+  /** What a new prompt meets on each engine that it may be given to now. */
+  prospects(now: number): Prospect[] {
+    return this.engines.all().flatMap((engine) => {
+      const prospect = mayDo(engine.spec.role, 'prefill') && unavailability(engine, this.#books.digest(engine, now).requests ?? 0, now) === null ? this.#books.prospect(engine, now) : null
+      return prospect === null ? [] : [prospect]
+    })
   }
 
   snapshot(): EngineSnapshot[] {

@@ -1,6 +1,7 @@
 import type { KvFeed, KvFeedState } from '../kv-events/feed.ts'
 import type { Signal } from '../routing/policy.ts'
 import type { Booked, Books, EngineRef, Forecast, LegDone, Reading } from './books.ts'
+import type { Prospect } from './outlook.ts'
 import type { Admission, EngineDigest, EngineStats, Outcome, PoolConfig, StageTimes } from './contract.ts'
 
 /** All books of a pool as one: tells each what happened and asks the one that knows. */
@@ -62,6 +63,15 @@ export class PoolBooks {
 
   read(admission: Admission, now: number, engines: readonly EngineRef[]): PoolReading {
     return new PoolReading(this.#all, this.#answerer, { admission, now, engines })
+  }
+
+  /** As the one who knows its queue answers; null: nobody does. */
+  prospect(engine: EngineRef, now: number): Prospect | null {
+    for (const books of this.#all) {
+      const found = books.prospect?.(engine, now)
+      if (found !== undefined) return found
+    }
+    return null
   }
 
   /** As the first that keeps blocks answers. */

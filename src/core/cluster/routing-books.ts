@@ -8,6 +8,7 @@ import type { Admission, EngineDigest, EngineSpec, EngineStats, Outcome, PoolCon
 import { EngineBook, EngineKind } from './engine-book.ts'
 import { endUnstreamed, judgeForecast, learn, prefillEnded } from './learning.ts'
 import { engineDigestOf, LEARNED_VERSION, learnedOf, readLearned, relearn } from './learned.ts'
+import type { Prospect } from './outlook.ts'
 import { prefillWork } from './prefill-work.ts'
 import { PrefixIndex } from './prefix-index.ts'
 import { endPresumed, type LegBook, type RequestBook } from './request-book.ts'
@@ -153,6 +154,13 @@ export class RoutingBooks implements Books {
 
   read(admission: Admission, now: number, engines: readonly EngineRef[]): RoutingReading {
     return new RoutingReading(this.#sources, admission, { now, engines })
+  }
+
+  prospect(engine: EngineRef, now: number): Prospect {
+    const book = this.#book(engine)
+    const { queue } = book
+    queue.settle(now)
+    return { waitS: engine.spec.rttMs / 1000 + queue.seconds(now), queued: queue.length, law: book.law(now), confidence: book.learner.confidence }
   }
 
   sample(limit: number): Uint32Array {

@@ -1,11 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { ClusterState, type Held } from '../../core/cluster/cluster-state.ts'
-import type { EarlyPart } from '../../core/cluster/books.ts'
-import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes, Usage } from '../../core/cluster/contract.ts'
-import type { KvFeed } from '../../core/kv-events/feed.ts'
-import type { RegistryCall } from '../../core/lmcache/registry-call.ts'
+import { ClusterState } from '../../core/cluster/cluster-state.ts'
 import { configured, type PoolSource } from '../../origin/configured.ts'
-import type { Admitted, Cluster, Lease } from '../../ports.ts'
+import { MemoryCluster } from '../../origin/memory-cluster.ts'
+import type { Cluster } from '../../ports.ts'
 
 /** How often bookings that nobody renews are looked for; a lease is many times longer. */
 const SWEEP_MS = 1_000
@@ -48,105 +45,5 @@ export function memoryClusters({ source, now = Date.now, random = Math.random }:
     },
     sweep,
     close: () => clearInterval(timer),
-  }
-}
-
-/** A ClusterState behind the port, with no wire in between. */
-class MemoryCluster implements Cluster {
-  readonly #state: ClusterState
-  readonly #now: () => number
-
-  constructor(state: ClusterState, now: () => number) {
-    this.#state = state
-    this.#now = now
-  }
-
-  async configure(version: number, pool: PoolConfig): Promise<void> {
-    this.#state.configure(version, pool, this.#now())
-  }
-
-  async admit(admission: Admission): Promise<Admitted> {
-    return this.admitNow(admission)
-  }
-
-  admitNow(admission: Admission): Admitted {
-    const admitted = this.#state.admit(admission, this.#now())
-    if ('refusal' in admitted) return admitted
-    const { placement, policy, predictedTtftMs } = admitted
-    return { lease: new MemoryLease(this.#state, this.#now, admitted), placement, policy, predictedTtftMs }
-  }
-
-  async resume(booking: Resume): Promise<Lease> {
-    const held = this.#state.resume(booking, this.#now())
-    if ('refusal' in held) throw new Error(held.refusal.detail)
-    return new MemoryLease(this.#state, this.#now, held)
-  }
-
-  async rank(admission: Admission) {
-    return this.#state.rank(admission, this.#now())
-  }
-
-  async observe(signals: readonly EngineSignal[]): Promise<void> {
-    this.#state.observe(signals, this.#now())
-  }
-
-  async registry(call: RegistryCall) {
-    return this.#state.registry.call(call, this.#now())
-  }
-
-  async feed(feeds: readonly KvFeed[]) {
-    return this.#state.feed(feeds, this.#now())
-  }
-
-  async digest() {
-    return this.#state.digest(this.#now())
-  }
-
-  async explain(id: string) {
-    return this.#state.explain(id)
-  }
-
-  async glance(decisions: number) {
-    return this.#state.glance(decisions, this.#now())
-  }
-}
-
-/** All that is said has been done when the call returns: one promise serves for every answer. */
-const done = Promise.resolve()
-
-class MemoryLease implements Lease {
-  readonly inProcess = true
-  readonly #state: ClusterState
-  readonly #now: () => number
-  readonly #key: string
-
-  constructor(state: ClusterState, now: () => number, { key }: Held) {
-    this.#state = state
-    this.#now = now
-    this.#key = key
-  }
-
-  legDone(part: EarlyPart, stages: StageTimes, usage: Usage | null = null): Promise<void> {
-    this.#state.legDone(this.#key, { part, stages, usage }, this.#now())
-    return done
-  }
-
-  firstToken(stages: StageTimes): Promise<void> {
-    this.#state.firstToken(this.#key, stages, this.#now())
-    return done
-  }
-
-  progress(outputBlocks: number): Promise<void> {
-    this.#state.progress(this.#key, outputBlocks, this.#now())
-    return done
-  }
-
-  async renew(): Promise<void> {
-    if (!this.#state.renew(this.#key, this.#now())) throw new Error('the booking is not known here any more: resume it')
-  }
-
-  release(outcome: Outcome): Promise<void> {
-    this.#state.release(this.#key, outcome, this.#now())
-    return done
   }
 }

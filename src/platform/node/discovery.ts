@@ -80,7 +80,7 @@ export class Discovery {
 
   /** A name that leads here, too, would have requests come back. */
   #withoutSelf(written: Config, config: Config): Config {
-    const byHand = new Set(written.clusters.flatMap(({ id, pools }) => pools.flatMap(({ engines }) => engines.map((engine) => `${id}, ${engine.id}`))))
+    const byHand = new Set(written.clusters.flatMap(({ id, pools }) => [id, ...pools.flatMap(({ engines }) => engines.map((engine) => `${id}, ${engine.id}`))]))
     const own = config === written ? [] : ownEngines(config, this.#parts.here?.()).filter((engine) => !byHand.has(engine))
     if (String(own) !== this.#own && own.length > 0) this.#parts.log.warn('found_itself', { engines: own, next: 'They get no requests. Where names of engines lead to gateways too, these need a port or a Service of their own.' })
     this.#own = String(own)

@@ -1,10 +1,14 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
+import { ClusterState } from '../../core/cluster/cluster-state.ts'
 import { configured, type PoolSource } from '../../origin/configured.ts'
+import { MemoryCluster } from '../../origin/memory-cluster.ts'
 import type { Cluster } from '../../ports.ts'
 import { RemoteCluster } from './remote-cluster.ts'
 
 /** Where the object of a pool is to live, and what it is to know. */
 export interface PoolPlace extends PoolSource {
+  /** Another gateway has the engines: what is sent there is counted here, and no object is asked. */
+  readonly isRegional: boolean
   /** Part of the object's name: raise it to move the object. */
   readonly generation: number
   /** Counts only for the object's first request ever. */
@@ -34,10 +38,29 @@ export function durableClusters(namespace: DurableObjectNamespace<ClusterObject>
       if (at?.name !== name) at = { name, id: namespace.idFromName(name) }
       return namespace.get(at.id, hint)
     }
-    const cluster = configured(new RemoteCluster(open), () => source(clusterId, pool))
+    const books = source(clusterId, pool)?.isRegional === true ? isolateCluster() : new RemoteCluster(open)
+    const cluster = configured(books, () => source(clusterId, pool))
     clusters.set(key, cluster)
     return cluster
   }
+}
+
+/** How often bookings that nobody renews are looked for; a lease is many times longer. */
+const SWEEP_MS = 1_000
+
+/** Books of what this isolate sends to another gateway. Nothing wakes an isolate: a request ends what has lapsed. */
+function isolateCluster(): Cluster {
+  const state = new ClusterState({ random: Math.random, epoch: crypto.randomUUID() })
+  let sweptAt = 0
+  const now = () => {
+    const at = Date.now()
+    if (at - sweptAt >= SWEEP_MS) {
+      sweptAt = at
+      state.expire(at)
+    }
+    return at
+  }
+  return new MemoryCluster(state, now)
 }
 
 /** The name fixes where an object lives for good; a new generation is a new object. */

@@ -47,7 +47,7 @@ function placesOf(config: Config): ReadonlyMap<string, PoolPlace> {
   for (const cluster of config.clusters) {
     const { generation, locationHint } = cluster
     for (const pool of cluster.pools) {
-      places.set(nameOf(cluster.id, pool.model), { version: config.version, pool: toPoolConfig(cluster, pool), generation, locationHint })
+      places.set(nameOf(cluster.id, pool.model), { version: config.version, pool: toPoolConfig(cluster, pool), isRegional: cluster.gateway !== undefined, generation, locationHint })
     }
   }
   return places

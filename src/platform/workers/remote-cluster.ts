@@ -76,6 +76,10 @@ export class RemoteCluster implements Cluster {
     return this.#call(async (stub) => stub.digest())
   }
 
+  outlook() {
+    return this.#call(async (stub) => stub.outlook())
+  }
+
   explain(id: string) {
     return this.#call(async (stub) => stub.explain(id))
   }

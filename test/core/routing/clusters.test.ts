@@ -62,8 +62,8 @@ describe('ranking clusters', () => {
     const halfDown = view('paris', { digest: digest(told('x', { requests: 4 }), told('y', { available: false, requests: 0 })) })
     const whole = view('tokyo', { digest: digest(told('x', { requests: 4 }), told('y', { requests: 0 })) })
     const ranks = rankClusters([halfDown, whole], 1, () => 0)
-    expect(ranks.find(({ id }) => id === 'paris')?.load).toBe(4)
-    expect(ranks.find(({ id }) => id === 'tokyo')?.load).toBe(2)
+    expect(ranks.find(({ id }) => id === 'paris')?.cost).toBe(4)
+    expect(ranks.find(({ id }) => id === 'tokyo')?.cost).toBe(2)
   })
 
   it('believes old news less', () => {

@@ -44,6 +44,23 @@ describe('the drawing of a fleet', () => {
     expect(lines[1]).toContain('0 of 1 engine up')
   })
 
+  it('says of a pool behind another gateway what that one told, and dashes for what only an engine knows', () => {
+    const { role, id, weight, available, healthy, draining, circuit, requests, requests_total, failures_total } = engineOf('paris', { requests: 2 })
+    const gateway = { reachable: true, age_ms: 400, rtt_ms: 31, cut_alike: true, engines: 4, requests: 17, queued: 2, expected_ttft_ms: 120 }
+    const behind = (more: object | null) => poolOf([{ role, id, weight, available, healthy, draining, circuit, requests, requests_total, failures_total } as Engine], { bookings: 2, policy: 'least_loaded', gateway: more === null ? null : { ...gateway, ...more } })
+    const of = (more: object | null) => line(report(frameOf(viewOf([behind(more)]))), 'paris qwen').at(-1)
+    const lines = report(frameOf(viewOf([behind({}), poolOf([engineOf('a')], { cluster: 'own' })])))
+    expect(line(lines, 'POOL').at(-1)).toBe('BEHIND ITS GATEWAY')
+    expect(of({})).toBe('4 engines there, 17 running, 2 waiting, first token in 120 ms, 31 ms away, heard just now')
+    expect(of({ reachable: false, age_ms: 12_000 })).toContain('does not answer, 4 engines there')
+    expect(of({ cut_alike: false })).toContain('prompts cut otherwise')
+    expect(of(null)).toBe('nothing heard of it yet')
+    expect(line(lines, 'paris ')).not.toContain('least_loaded')
+    const [row] = lines.filter((text) => /^paris +paris qwen/.test(text))
+    expect(row!.split(/ {2,}/).slice(0, 8)).toEqual(['paris', 'paris qwen', 'gateway', 'up', '2', '–', '–', '–'])
+    for (const [more, says] of [[{ engines: 0, expected_ttft_ms: null }, 'no engine'], [{ reachable: false }, 'unhealthy']] as const) expect(line(report(frameOf(viewOf([behind(more)]))), 'paris  ')).toContain(says)
+  })
+
   it('puts the pool with most engines down first, and of engines the gravest', () => {
     const sick = [engineOf('ok'), engineOf('asleep', { asleep: true, available: false }), engineOf('drains', { draining: true, available: false }), engineOf('open', { circuit: 'open', available: false }), engineOf('ill', { healthy: false, available: false }), engineOf('full', { available: false })]
     const seen = seenIn(viewOf([poolOf([engineOf('z'), engineOf('a')], { cluster: 'oslo' }), poolOf(sick)]), new Pace())

@@ -9,9 +9,10 @@ export interface WantedEngine extends Omit<BridgedEngine, 'events'> {
   readonly config: EngineConfig
 }
 
-/** All engines of a configuration. */
+/** All engines of a configuration. Those behind another gateway are that one's. */
 export function enginesIn(config: Config): WantedEngine[] {
-  return config.clusters.flatMap(({ id: cluster, pools }) => pools.flatMap((pool) => pool.engines.map((engine) => wanted(cluster, pool, engine))))
+  const own = config.clusters.filter(({ gateway }) => gateway === undefined)
+  return own.flatMap(({ id: cluster, pools }) => pools.flatMap((pool) => pool.engines.map((engine) => wanted(cluster, pool, engine))))
 }
 
 function wanted(cluster: string, { model, blockTokens }: PoolSettings, config: EngineConfig): WantedEngine {

@@ -53,11 +53,12 @@ function describe(summary: Summary): string[] {
     ...Object.entries(summary.settings),
   ])
   for (const cluster of summary.clusters) {
-    lines.push('', `cluster ${cluster.id}${cluster.region === null ? '' : ` (${cluster.region})`}`, ...table(Object.entries(cluster.settings).map(([name, value]) => [`  ${name}`, value])))
+    const behind = Object.entries(cluster.gateway === undefined ? {} : { gateway: [cluster.gateway.url, cluster.gateway.more].filter((part) => part !== '').join(', ') })
+    lines.push('', `cluster ${cluster.id}${cluster.region === null ? '' : ` (${cluster.region})`}`, ...table([...behind, ...Object.entries(cluster.settings)].map(([name, value]) => [`  ${name}`, value])))
     for (const pool of cluster.pools) {
       lines.push(`  pool ${pool.model}`)
       lines.push(...table(Object.entries(pool.settings).map(([name, value]) => [`    ${name}`, value])))
-      lines.push(...table([['    engine', 'role', 'url', ''], ...pool.engines.map(({ id, role, url, more }) => [`    ${id}`, role, url, more])]))
+      if (cluster.gateway === undefined) lines.push(...table([['    engine', 'role', 'url', ''], ...pool.engines.map(({ id, role, url, more }) => [`    ${id}`, role, url, more])]))
     }
   }
   return lines

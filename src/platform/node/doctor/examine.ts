@@ -1,5 +1,5 @@
 /** Everything at once: what is named on the command line, or what a configuration names. */
-import type { ClusterConfig, Config, PoolSettings } from '../../../config.ts'
+import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../../../config.ts'
 import { toTargets } from '../../../config/pool.ts'
 import type { Place } from './ask.ts'
 import type { Expected } from './engine/checks-basic.ts'
@@ -14,6 +14,7 @@ import { examineCoordinator } from './lmcache/coordinator.ts'
 import type { LmcacheExpected } from './lmcache/expected.ts'
 import { examineLmcacheServer } from './lmcache/servers.ts'
 import { examinePool, type Member } from './pool.ts'
+import { examineRegion } from './region.ts'
 
 export interface ExamineOptions extends Omit<ReadOptions, 'model'> {
   /** Where relative names of vocabularies start. */
@@ -45,12 +46,14 @@ export async function examinePlaces(places: readonly Place[], options: ExamineOp
 
 export async function examineConfig(config: Config, options: ExamineOptions): Promise<Subject[]> {
   const prefix = (cluster: ClusterConfig): string => (config.clusters.length > 1 ? `${cluster.id}/` : '')
-  const wanted = config.clusters.flatMap((cluster) => cluster.pools.flatMap((pool) => pool.engines.map((engine) => ({ name: prefix(cluster) + engine.id, expected: { pool, engine } }))))
+  const own = config.clusters.filter(({ gateway }) => gateway === undefined)
+  const wanted = own.flatMap((cluster) => cluster.pools.flatMap((pool) => pool.engines.map((engine) => ({ name: prefix(cluster) + engine.id, expected: { pool, engine } }))))
   const examined = await inTurn(wanted, options, ({ name, expected }) => examineConfigured(name, expected, { ...options, via: config.via }))
   const byPool = Map.groupBy(examined.map((one, at) => ({ ...one, ...wanted[at]! })), ({ expected }) => expected.pool)
   const subjects: Subject[] = []
   for (const cluster of config.clusters) {
-    for (const pool of cluster.pools) {
+    if (cluster.gateway !== undefined) subjects.push(await examineRegional(cluster, { ...options, via: config.via }))
+    else for (const pool of cluster.pools) {
       const engines = byPool.get(pool) ?? []
       const members = engines.flatMap(({ expected, facts }) => (facts === null ? [] : [{ id: expected.engine.id, facts }]))
       subjects.push(...engines.map(({ subject }) => subject))
@@ -61,18 +64,33 @@ export async function examineConfig(config: Config, options: ExamineOptions): Pr
   return subjects
 }
 
-async function examineConfigured(name: string, expected: Expected, { via, ...options }: ExamineOptions & Pick<Config, 'via'>): Promise<Examined> {
-  const { pool, engine } = expected
-  if (engine.binding !== null) {
-    const found = new Findings()
-    found.note('reachable', `reached through the binding ${engine.binding}, which only the Worker has`, { next: 'Examine it by its address, from a machine in its network.' })
-    return { subject: { kind: 'engine', name, url: engine.url, is: '', findings: found.list }, facts: null }
-  }
+type ExamineConfigured = ExamineOptions & Pick<Config, 'via'>
+
+async function examineRegional(cluster: ClusterConfig, { via, ...options }: ExamineConfigured): Promise<Subject> {
+  const [pool] = cluster.pools
+  const { binding, url } = pool!.engines[0]!
+  if (binding === null) return examineRegion(cluster, placeOf(pool!, pool!.engines[0]!, via), options)
+  return { kind: 'gateway', name: cluster.id, url, is: '', findings: boundOnly(binding) }
+}
+
+function boundOnly(binding: string): Subject['findings'] {
+  const found = new Findings()
+  found.note('reachable', `reached through the binding ${binding}, which only the Worker has`, { next: 'Examine it by its address, from a machine in its network.' })
+  return found.list
+}
+
+/** As the gateway's requests say it: where they would come round, so does this. */
+function placeOf(pool: PoolSettings, engine: EngineConfig, via: string): Place {
   const { url, headers } = toTargets({ ...pool, engines: [engine] }).get(engine.id)!
   const pairs = Array.from({ length: headers.length / 2 }, (_, at) => [headers[2 * at]!, headers[2 * at + 1]!])
+  return { url, headers: { via, ...(Object.fromEntries(pairs) as Record<string, string>) } }
+}
+
+async function examineConfigured(name: string, expected: Expected, { via, ...options }: ExamineConfigured): Promise<Examined> {
+  const { pool, engine } = expected
+  if (engine.binding !== null) return { subject: { kind: 'engine', name, url: engine.url, is: '', findings: boundOnly(engine.binding) }, facts: null }
   const generate = options.generate && engine.role !== 'encode'
-  // As the gateway's requests say it: where they would come round, so does this.
-  return examineEngine(name, { url, headers: { via, ...(Object.fromEntries(pairs) as Record<string, string>) } }, expected, { ...options, generate, model: pool.model })
+  return examineEngine(name, placeOf(pool, engine, via), expected, { ...options, generate, model: pool.model })
 }
 
 /** The coordinator or controller of a pool. A registry is the gateway itself. */

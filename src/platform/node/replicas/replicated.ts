@@ -72,6 +72,10 @@ export class ReplicatedCluster implements Cluster {
     return { ...(await this.#books.digest()), replicas: this.#shared.replicas() }
   }
 
+  outlook() {
+    return this.#books.outlook()
+  }
+
   async explain(id: string) {
     return (await this.#books.explain(id)) ?? this.#shared.explainedElsewhere(this.#name, id)
   }

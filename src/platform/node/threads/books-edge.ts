@@ -72,6 +72,10 @@ class ThreadCluster implements Cluster {
     return this.#ask('digest', []) as ReturnType<Cluster['digest']>
   }
 
+  outlook() {
+    return this.#ask('outlook', []) as ReturnType<Cluster['outlook']>
+  }
+
   explain(id: string) {
     return this.#ask('explain', [id]) as ReturnType<Cluster['explain']>
   }

@@ -1,6 +1,7 @@
 /** A gateway on several threads: I/O threads carry the requests, this one keeps the books. See docs/scale.md. */
 import { Catalog } from '../../../api/catalog.ts'
 import type { Config } from '../../../config.ts'
+import { DigestCache } from '../../../origin/digests.ts'
 import { FleetProbe } from '../../../origin/probe.ts'
 import type { PoolRoute } from '../../../origin/exchange.ts'
 import type { Cluster, Holdings, Log } from '../../../ports.ts'
@@ -102,14 +103,14 @@ class Hub {
     this.#start = { firstlight: 'thread', config, pools: poolNames(config), startedAt: Date.now() }
     const catalog = new Catalog(config)
     this.#pools = this.#poolsOf(catalog)
-    this.prober = new FleetProbe(catalog.routes, ports)
+    this.prober = new FleetProbe(catalog.routes, ports, { digests: new DigestCache({ ports, via: config.via }) })
   }
 
   adopt(config: Config): void {
     this.#start = { ...this.#start, config, pools: poolNames(config, this.#start.pools) }
     const catalog = new Catalog(config)
     this.#pools = this.#poolsOf(catalog)
-    this.prober = new FleetProbe(catalog.routes, this.#ports, this.prober.dueAt)
+    this.prober = new FleetProbe(catalog.routes, this.#ports, { digests: new DigestCache({ ports: this.#ports, via: config.via }), dueAt: this.prober.dueAt })
   }
 
   partsOf(number: number, folder: string): ThreadParts {

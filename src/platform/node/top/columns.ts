@@ -1,6 +1,8 @@
 /** The two tables: pools, and engines. What is not known is a dash, never a zero. */
 import type { EngineState } from '../../../dashboard/engine-state.ts'
 import { count, ms, number, percent, seconds } from '../../../dashboard/format.ts'
+import { isGateway, roleOf } from '../../../dashboard/engine-state.ts'
+import { regionSays } from '../../../dashboard/region.ts'
 import { isGrave, type EngineFigures, type PoolFigures } from './figures.ts'
 import type { Tone } from './spans.ts'
 import type { Column } from './table.ts'
@@ -9,7 +11,7 @@ export const poolName = ({ cluster, model }: { readonly cluster: string; readonl
 
 const plain = (text: string) => ({ text })
 
-export const poolColumns: readonly Column<PoolFigures>[] = [
+const POOL_COLUMNS: readonly Column<PoolFigures>[] = [
   { head: 'POOL', rank: 0, least: 10, left: true, of: ({ pool }) => plain(pool === null ? 'all' : poolName(pool)) },
   { head: 'UP', rank: 0, least: 5, of: upOf },
   { head: 'RUNNING', rank: 0, least: 7, of: ({ running }) => plain(count(running)) },
@@ -20,8 +22,19 @@ export const poolColumns: readonly Column<PoolFigures>[] = [
   { head: 'TTFT P50', rank: 1, least: 8, of: ({ ttftP50Ms }) => plain(ms(ttftP50Ms)) },
   { head: 'P99', rank: 1, least: 7, of: ({ ttftP99Ms }) => plain(ms(ttftP99Ms)) },
   { head: 'OF LAST', rank: 6, least: 7, of: ({ ttfts }) => plain(count(ttfts)) },
-  { head: 'POLICY', rank: 5, least: 9, left: true, of: ({ pool }) => plain(pool?.policy ?? '') },
+  { head: 'POLICY', rank: 5, least: 9, left: true, of: ({ pool }) => plain(pool === null || isGateway(pool) ? '' : pool.policy) },
 ]
+
+const BEHIND: Column<PoolFigures> = { head: 'BEHIND ITS GATEWAY', rank: 2, least: 0, left: true, rest: true, of: behindOf }
+
+/** `regional`: of clusters behind other gateways, too. */
+export const poolColumns = ({ regional }: { readonly regional: boolean }): readonly Column<PoolFigures>[] => (regional ? [...POOL_COLUMNS, BEHIND] : POOL_COLUMNS)
+
+function behindOf({ pool }: PoolFigures) {
+  if (pool === null || !isGateway(pool)) return plain('')
+  const isWell = pool.gateway?.reachable === true && pool.gateway.cut_alike
+  return { text: regionSays(pool).join(', '), tone: isWell ? null : ('warn' as const) }
+}
 
 function upOf({ pool, up, engines }: PoolFigures) {
   if (pool?.reachable === false) return { text: 'out of reach', tone: 'bad' as const }
@@ -33,7 +46,7 @@ export function engineColumns({ many, split }: { readonly many: boolean; readonl
   const all: readonly (Column<EngineFigures> & { readonly when?: boolean })[] = [
     { head: 'ENGINE', rank: 0, least: 10, left: true, of: ({ engine, state }) => ({ text: engine.id, tone: state === 'up' ? null : 'strong' }) },
     { head: 'POOL', rank: 4, least: 8, left: true, of: ({ pool }) => plain(poolName(pool)), when: many },
-    { head: 'ROLE', rank: 8, least: 7, left: true, of: ({ engine }) => plain(engine.role), when: split },
+    { head: 'ROLE', rank: 8, least: 7, left: true, of: (line) => plain(roleOf(line)), when: split },
     { head: 'STATE', rank: 0, least: 9, left: true, of: ({ state, says }) => ({ text: says, tone: toneOf(state) }) },
     { head: 'RUN', rank: 0, least: 3, of: ({ engine }) => plain(count(engine.requests)) },
     { head: 'REQ/S', rank: 5, least: 5, of: ({ grown }) => plain(rate(grown?.requestsPerS)) },

@@ -1,5 +1,5 @@
 /** A view as lines for a screen of any size, or for no screen at all. */
-import { chosen, type Column as Key } from '../../../dashboard/engine-state.ts'
+import { chosen, type Column as Key, isGateway } from '../../../dashboard/engine-state.ts'
 import { clock, count, plural, seconds } from '../../../dashboard/format.ts'
 import type { View } from '../../../dashboard/wire.ts'
 import { engineColumns, poolColumns, rate } from './columns.ts'
@@ -70,7 +70,7 @@ export function screenOf(frame: Frame, { rows, cells }: { readonly rows: number;
   // Of the room half at most, unless the engines leave more: they are what one came for.
   const room = rows - lines.length - HEADS_AND_FOOT
   const pools = limited(seen.pools, { most: Math.max(1, Math.floor(room / 2), room - wanted.length), skipped: 0 })
-  lines.push(...tableOf(poolColumns, pools.shown, cells), ...moreLine(pools.more, 'pool'), [])
+  lines.push(...tableOf(poolColumns(kindsOf(seen)), pools.shown, cells), ...moreLine(pools.more, 'pool'), [])
   const most = Math.max(1, rows - lines.length - 2)
   const engines = limited(wanted, { most, skipped: frame.skipped })
   lines.push(...tableOf(engineColumns(kindsOf(seen)), engines.shown, cells), ...moreLine(engines.more, 'engine', engines.above))
@@ -81,7 +81,7 @@ export function screenOf(frame: Frame, { rows, cells }: { readonly rows: number;
 /** All there is, for a pipe or a look in passing. */
 export function reportOf(frame: Frame, cells: number): Line[] {
   const { seen, wish } = frame
-  return [...headOf(frame), [], ...tableOf(poolColumns, seen.pools, cells), [], ...tableOf(engineColumns(kindsOf(seen)), sorted(seen, wish), cells)]
+  return [...headOf(frame), [], ...tableOf(poolColumns(kindsOf(seen)), seen.pools, cells), [], ...tableOf(engineColumns(kindsOf(seen)), sorted(seen, wish), cells)]
 }
 
 function headOf({ seen: { view, fleet, engines }, wish, url, stale }: Frame): Line[] {
@@ -128,8 +128,9 @@ function limited<Item>(items: readonly Item[], { most, skipped }: { readonly mos
   return { shown: items.slice(above, above + room), above, more: items.length - above - room }
 }
 
-function kindsOf({ engines, pools }: Seen): { readonly many: boolean; readonly split: boolean } {
-  return { many: pools.length > 1, split: engines.some(({ engine }) => engine.role !== 'any') }
+function kindsOf({ engines, pools, view }: Seen): { readonly many: boolean; readonly split: boolean; readonly regional: boolean } {
+  const regional = view.pools.some(isGateway)
+  return { many: pools.length > 1, split: engines.some(({ engine }) => engine.role !== 'any') || (regional && !view.pools.every(isGateway)), regional }
 }
 
 /** Two units, the finer one where it matters. */

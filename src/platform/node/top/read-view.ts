@@ -32,6 +32,17 @@ const engine = z.looseObject({
   recent_ttft_ms: z.optional(z.array(z.number())),
 })
 
+const region = z.looseObject({
+  reachable: z.boolean(),
+  age_ms: z.number(),
+  rtt_ms: z.number(),
+  cut_alike: z.boolean(),
+  engines: z.number(),
+  requests: z.number(),
+  queued: z.number(),
+  expected_ttft_ms: z.nullable(z.number()),
+})
+
 const pool = z.looseObject({
   cluster: z.string(),
   model: z.string(),
@@ -39,6 +50,7 @@ const pool = z.looseObject({
   reachable: z.boolean(),
   bookings: z.nullable(z.number()),
   at: maybe,
+  gateway: z.nullish(region),
   engines: z.array(engine),
 })
 

@@ -1,5 +1,6 @@
 /** What was shown, as data. Names as on the gateway's wire, units in them. */
 import { type Seen, sorted, type Wish } from './draw.ts'
+import { roleOf } from '../../../dashboard/engine-state.ts'
 import type { EngineFigures, PoolFigures } from './figures.ts'
 
 export function seenJson(seen: Seen, { url, wish }: { readonly url: string; readonly wish: Wish }) {
@@ -8,7 +9,7 @@ export function seenJson(seen: Seen, { url, wish }: { readonly url: string; read
     name: 'top',
     gateway: { url, version, config_version, started_at, at, draining, replicas },
     all: poolJson(seen.fleet),
-    pools: seen.pools.map((figures) => ({ cluster: figures.pool?.cluster, model: figures.pool?.model, policy: figures.pool?.policy, reachable: figures.pool?.reachable, ...poolJson(figures) })),
+    pools: seen.pools.map((figures) => ({ cluster: figures.pool?.cluster, model: figures.pool?.model, policy: figures.pool?.policy, reachable: figures.pool?.reachable, gateway: figures.pool?.gateway, ...poolJson(figures) })),
     engines: sorted(seen, wish).map(engineJson),
   }
 }
@@ -30,7 +31,7 @@ const engineJson = ({ pool, engine, says, grown, notes }: EngineFigures) => ({
   cluster: pool.cluster,
   model: pool.model,
   id: engine.id,
-  role: engine.role,
+  role: roleOf({ pool, engine }),
   state: says,
   requests: engine.requests ?? null,
   requests_per_s: grown?.requestsPerS ?? null,

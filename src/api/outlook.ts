@@ -1,0 +1,62 @@
+/** `GET /v1/firstlight/outlook?model=NAME`: what a gateway before this one is told, so that it can choose among regions. */
+import type { Outlook } from '../core/cluster/outlook.ts'
+import { Failure } from '../failure.ts'
+import type { PoolRoute } from '../origin/exchange.ts'
+import type { Door } from './door.ts'
+import { answerJson, type Incoming } from './incoming.ts'
+import type { Meters } from './prompt.ts'
+import { toWire } from './wire.ts'
+
+/** Needs a key with `edge: true`, where there are keys. */
+export async function outlook(door: Door, incoming: Incoming): Promise<Response> {
+  const caller = await door.keeper.caller(incoming.request.headers, false)
+  if (!caller.edge) throw new Failure('forbidden', 'This key may not read what the gateway expects. If it is that of another Firstlight, its operator sets `edge: true` on it.')
+  incoming.line['tenant'] = caller.tenant
+  const model = new URLSearchParams(incoming.query).get('model')
+  if (model === null) throw new Failure('bad_value', 'Say which model: ?model=NAME.', { param: 'model' })
+  const { routes } = door.catalog.offer(model, caller)
+  // What one number says is true of all: where others cut otherwise, their prompts are not told of.
+  const cut = door.cutOf(routes[0]!)
+  const outlooks = (await Promise.all(routes.map((route) => outlooksOf(door, incoming, { route, cut })))).flat()
+  return answerJson(incoming, toWire({ cut, outlooks: door.draining ? outlooks.map(closed) : outlooks }))
+}
+
+/** A cluster that cannot be reached promises nothing, and is no reason to say nothing of the others. */
+async function outlooksOf({ ports, digests, cutOf }: Door, incoming: Incoming, { route, cut }: { readonly route: PoolRoute; readonly cut: number | null }): Promise<readonly Outlook[]> {
+  const { cluster, pool } = route
+  if (cluster.gateway !== undefined) return digests.outlooks(route, incoming.scope)
+  try {
+    const found = await ports.cluster(cluster.id, pool.model).outlook()
+    return [cutOf(route) === cut ? found : { ...found, prefixes: '' }]
+  } catch (error) {
+    ports.log.warn('outlook_failed', { cluster: cluster.id, pool: pool.model, error })
+    return []
+  }
+}
+
+/** It takes no new requests: who asks is to turn elsewhere before they come. */
+const closed = (one: Outlook): Outlook => ({ ...one, engines: 0, soonest: null, usual: null })
+
+/** So many words are cut into blocks by any tokenizer: each is a token at least, and about three bytes. */
+const WORDS_PER_BLOCK_TOKEN = 3
+
+/**
+ * How a pool's prompts are cut: what a certain text becomes. Chained hashes put the vocabulary, the template, the block size
+ * and this gateway's own ways into one number.
+ */
+export function cutsOf(meters: Meters): (route: PoolRoute) => number | null {
+  const known = new WeakMap<PoolRoute['pool'], number | null>()
+  return (route) => {
+    const { pool } = route
+    let cut = known.get(pool)
+    if (cut === undefined) known.set(pool, (cut = markOf(meters, route)))
+    return cut
+  }
+}
+
+function markOf(meters: Meters, route: PoolRoute): number | null {
+  const content = Array.from({ length: route.pool.blockTokens * WORDS_PER_BLOCK_TOKEN }, (_, at) => at.toString(36)).join(' ')
+  const body = { messages: [{ role: 'user', content }] }
+  const { blocks } = meters.measure(route, { endpoint: 'chat', body, bodyBytes: content.length, adapter: null, salts: [], tenant: null, withIds: false })
+  return blocks.at(-2) ?? null
+}

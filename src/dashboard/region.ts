@@ -1,0 +1,18 @@
+import { count, ms, plural } from './format.ts'
+import type { Pool } from './wire.ts'
+
+/** What is known of the gateway behind which a pool's engines are, in parts of a line. */
+export function regionSays({ gateway }: Pool): readonly string[] {
+  if (gateway === null || gateway === undefined) return ['nothing heard of it yet']
+  const { reachable, engines, requests, queued, expected_ttft_ms: ttft, rtt_ms: rtt, age_ms: age, cut_alike: alike } = gateway
+  return [
+    ...(reachable ? [] : ['does not answer']),
+    `${plural(engines, 'engine')} there`,
+    `${count(requests)} running`,
+    `${count(queued)} waiting`,
+    ...(ttft === null ? [] : [`first token in ${ms(ttft)}`]),
+    `${ms(rtt)} away`,
+    `heard ${age < 1000 ? 'just now' : `${Math.round(age / 1000)} s ago`}`,
+    ...(alike ? [] : ['prompts cut otherwise']),
+  ]
+}

@@ -1,0 +1,102 @@
+import { hopeOf, type Outlook } from '../../core/cluster/outlook.ts'
+import type { Admission } from '../../core/cluster/contract.ts'
+import { tokensOfBlock } from '../../core/cluster/routing-reading.ts'
+import type { Expected } from '../../core/routing/clusters.ts'
+import { openFilter, type PrefixFilter } from '../../core/routing/prefix-filter.ts'
+import type { Told } from './ask.ts'
+
+/** A connection is made anew, a collector runs: the least of so many is the way there and back. */
+const WAYS_KEPT = 8
+
+/** Beyond a queue of two stands a burst, which ends, and not a load that stays. */
+const MOST_PRESSURE = 8
+
+type Prompt = Pick<Admission, 'promptTokens' | 'blocks' | 'tokenSource'>
+
+interface Place {
+  readonly outlook: Outlook
+  /** null: its prompts are cut otherwise than ours. */
+  readonly filter: PrefixFilter | null
+}
+
+/** What one prompt after another may expect of a cluster, by what was heard of it last and what we sent there since. */
+export class Expectations {
+  /** null: nothing was heard yet. */
+  #places: readonly Place[] | null = null
+  #waysMs: readonly number[] = []
+  /** Seconds of prefill that we sent there since it was asked for what it told last. */
+  #sentS = 0
+  /** The same since it was last asked. */
+  #sentSinceAskedS = 0
+
+  /** Nobody there may be given a prompt. */
+  get isDark(): boolean {
+    return this.#places?.every(({ outlook }) => outlook.engines === 0) ?? false
+  }
+
+  /** Are prompts cut there as they are here, wherever they may go? */
+  get isCutAlike(): boolean {
+    return this.#places?.every(({ filter }) => filter !== null) ?? false
+  }
+
+  /** As it was told, for who asks us. */
+  get outlooks(): readonly Outlook[] {
+    return this.#places?.map(({ outlook }) => outlook) ?? []
+  }
+
+  /** The way there and back. */
+  get rttMs(): number {
+    return this.#waysMs.length === 0 ? 0 : Math.min(...this.#waysMs)
+  }
+
+  asked(): void {
+    this.#sentSinceAskedS = 0
+  }
+
+  /** @param isCutAlike are prompts cut there as they are here? */
+  heard({ outlooks }: Told, { tookMs, isCutAlike }: { readonly tookMs: number; readonly isCutAlike: boolean }): void {
+    this.#places = outlooks.map((outlook, at) => ({ outlook, filter: isCutAlike ? this.#filterOf(outlook.prefixes, at) : null }))
+    this.#waysMs = [tookMs, ...this.#waysMs].slice(0, WAYS_KEPT)
+    this.#sentS = this.#sentSinceAskedS
+  }
+
+  /** Seconds of the prompt there; null: nobody may be given it. @param rttMs as configured; null: as measured */
+  of(prompt: Prompt, blockTokens: number, rttMs: number | null): Expected | null {
+    const found = this.#best(prompt, blockTokens)
+    if (found === null) return null
+    const { hope, outlook } = found
+    const taken = 1 + Math.min(MOST_PRESSURE, (1 + outlook.queued) ** 2 - 1)
+    return {
+      waitS: hope.waitS + this.#sentS / outlook.engines,
+      wayS: (rttMs ?? this.rttMs) / 1000,
+      workS: hope.prefillS * taken,
+      anewS: hope.anewS * taken,
+      confidence: outlook.confidence,
+    }
+  }
+
+  /** The prompt goes there: until more is heard, those who come later wait for it. */
+  sent(prompt: Prompt, blockTokens: number): void {
+    const prefillS = this.#best(prompt, blockTokens)?.hope.prefillS ?? 0
+    this.#sentS += prefillS
+    this.#sentSinceAskedS += prefillS
+  }
+
+  #best(prompt: Prompt, blockTokens: number) {
+    let best = null
+    let bestS = Infinity
+    for (const { outlook, filter } of this.#places ?? []) {
+      const cached = filter === null ? 0 : Math.floor(filter.blocksOf(prompt.blocks) * tokensOfBlock(prompt, blockTokens))
+      const hope = hopeOf(outlook, prompt.promptTokens, cached)
+      if (hope === null || hope.waitS + hope.prefillS >= bestS) continue
+      best = { outlook, hope }
+      bestS = hope.waitS + hope.prefillS
+    }
+    return best
+  }
+
+  #filterOf(text: string, at: number): PrefixFilter | null {
+    const known = this.#places?.[at]
+    return known !== undefined && known.filter !== null && known.outlook.prefixes === text ? known.filter : openFilter(text)
+  }
+}

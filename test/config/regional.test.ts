@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest'
+import { ownEngines } from '../../src/config/own-address.ts'
+import { parseConfig } from '../../src/config/parse.ts'
+import { summarise } from '../../src/config/summary.ts'
+
+const gateway = (more: object = {}) => ({ url: 'https://paris.example.com', key: 'hush', models: [{ model: 'm', aliases: ['n'] }, { model: 'other' }], ...more })
+const paris = (more: object = {}) => ({ id: 'paris', region: 'eu-west', gateway: gateway(more) })
+const tokyo = { id: 'tokyo', gateway: gateway({ url: 'https://tokyo.example.com' }) }
+const read = (clusters: readonly object[], document: object = {}) => parseConfig({ listen: '127.0.0.1:8080', clusters, ...document }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+const notes = (clusters: readonly object[]) => summarise(read(clusters)).notes.filter((note) => /^(paris|tokyo)/.test(note))
+
+describe('what is said of a cluster behind another gateway', () => {
+  it('is that gateway, and no engine, role or policy of ours', () => {
+    const [cluster] = summarise(read([paris({ headers: { 'X-Token': 'hush2' }, max_in_flight: 9, rtt_ms: 40, outlook_ms: 500 }), tokyo])).clusters
+    expect(cluster).toMatchObject({ id: 'paris', region: 'eu-west', gateway: { url: 'https://paris.example.com', more: 'key, X-Token, at most 9 requests' }, settings: { 'round trip': '40 ms', outlook: 'at most 500 ms old' } })
+    expect(cluster!.pools.map(({ model, engines }) => [model, engines])).toEqual([['m', []], ['other', []]])
+    expect(cluster!.pools[0]!.settings).toMatchObject({ aliases: 'n', tokens: 'from bytes, ratio learned; blocks of 64' })
+    for (const setting of ['policy', 'probes', 'split']) expect(cluster!.pools[0]!.settings[setting]).toBeUndefined()
+    expect(JSON.stringify(cluster)).not.toContain('hush')
+  })
+
+  it('is that its round trip is measured, where nobody says how long it is', () => {
+    expect(summarise(read([paris(), tokyo])).clusters[0]!.settings['round trip']).toBe('measured')
+  })
+
+  it('is noted where no other cluster has a model of it', () => {
+    expect(notes([paris(), tokyo])).toEqual([])
+    expect(notes([paris()])).toEqual([expect.stringContaining('paris: no other cluster has m, other: what this one expects decides nothing')])
+    const engines = { id: 'here', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }] }] }
+    expect(notes([paris(), engines])).toEqual([expect.stringContaining('paris: no other cluster has other:')])
+  })
+
+  it('is noted where a key goes over the network in the clear, and not where it does not leave the machine or goes through a binding', () => {
+    const clear = 'paris: its key goes over http: in the clear'
+    expect(notes([paris({ url: 'http://paris.internal:8080' }), tokyo])).toEqual([expect.stringContaining(clear)])
+    for (const more of [{ url: 'http://127.0.0.1:9000' }, { url: 'http://paris.internal', binding: 'VPC' }]) expect(notes([paris(more), tokyo])).toEqual([])
+  })
+
+  it('is noted where there is no key', () => {
+    expect(notes([paris({ key: undefined }), tokyo])).toEqual([expect.stringContaining('paris: has no `key`')])
+    expect(notes([paris({ key: undefined, headers: { authorization: 'Bearer hush' } }), tokyo])).toEqual([])
+  })
+
+  it('is said once where its address is this gateway’s own', () => {
+    expect(ownEngines(read([paris({ url: 'http://localhost:8080' }), tokyo]))).toEqual(['paris'])
+    expect(notes([paris({ url: 'http://localhost:8080' }), tokyo])).toEqual(['paris is where this gateway listens itself: requests would only come back.'])
+  })
+})
+
+describe('a key of another gateway', () => {
+  it('is said to be one', () => {
+    expect(summarise(read([paris()], { keys: [{ name: 'edge', secret: 'hush', edge: true }] })).callers).toBe('edge (all models; another gateway)')
+  })
+})

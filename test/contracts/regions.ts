@@ -1,0 +1,238 @@
+/**
+ * An edge before regional gateways, wherever they run: which region a prompt goes to, what becomes of it when one is full,
+ * drains or dies, and what is told to whom.
+ */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readTold } from '../../src/origin/regions/ask.ts'
+import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import type { RunningSubject } from './clients.ts'
+
+const CLIENT = 'client-key-1'
+const EDGE = 'edge-key-2'
+const PLAIN = 'plain-key-3'
+const ADMIN = 'admin-key-4'
+const CHAT = '/v1/chat/completions'
+const OUTLOOK = '/v1/firstlight/outlook'
+const OUTLOOK_MS = 200
+const NAMES = ['paris', 'tokyo'] as const
+type Name = (typeof NAMES)[number]
+
+export interface RegionsWay {
+  readonly start: (document: Record<string, unknown>) => Promise<RunningSubject>
+  /** Of the edge's pools. */
+  readonly observeShare: number
+}
+
+interface Region {
+  readonly fleet: RunningFleet
+  gateway: RunningSubject
+}
+
+interface PoolView {
+  readonly cluster: string
+  readonly bookings: number
+  readonly engines: readonly { readonly id: string; readonly requests_total: number; readonly draining: boolean; readonly circuit: string }[]
+}
+
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+/** Of its own from the first word on: no two begin alike. */
+let written = 0
+const promptOf = (words: number): string => {
+  const own = ++written
+  return Array.from({ length: words }, (_, at) => ((at * 2_654_435_761 + own * 40_503) >>> 0).toString(36)).join(' ')
+}
+
+export function regionsContract(name: string, { start, observeShare }: RegionsWay): void {
+  const regions = {} as Record<Name, Region>
+  let edge: RunningSubject
+  let version = 1
+
+  const regional = (fleet: RunningFleet) => ({
+    version: ++version,
+    keys: [
+      { name: 'edge', secret: EDGE, edge: true, allow_overrides: true },
+      { name: 'plain', secret: PLAIN },
+    ],
+    admin: { secret: ADMIN },
+    clusters: [{ id: 'here', generation: version, pools: [{ model: 'sim', stats_interval_ms: 200, engines: fleet.urls.map((url, i) => ({ id: `e${i}`, url, max_in_flight: 4 })) }] }],
+  })
+
+  const edged = (urls: Record<Name, string>) => ({
+    version: ++version,
+    keys: [{ name: 'clients', secret: CLIENT, allow_overrides: true }],
+    admin: { secret: ADMIN },
+    clusters: NAMES.map((id) => ({
+      id,
+      region: id,
+      gateway: { url: urls[id], key: EDGE, rtt_ms: 5, outlook_ms: OUTLOOK_MS, models: [{ model: 'sim', aliases: ['a-name'], observe_share: observeShare, circuit: { open_ms: 300 } }] },
+    })),
+  })
+
+  const urls = (): Record<Name, string> => ({ paris: regions.paris.gateway.url, tokyo: regions.tokyo.gateway.url })
+
+  const send = (base: string, path: string, { key = CLIENT, body, headers = {} }: { readonly key?: string; readonly body?: object; readonly headers?: Readonly<Record<string, string>> } = {}) =>
+    fetch(base + path, { method: body === undefined ? 'GET' : 'POST', headers: { ...bearer(key), 'content-type': 'application/json', ...headers }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+
+  const chat = (prompt: string, more: object = {}) => ({ model: 'sim', max_tokens: 4, messages: [{ role: 'user', content: prompt }], ...more })
+
+  /** By the edge; where it went. */
+  async function ask(prompt: string, more: object = {}): Promise<{ readonly status: number; readonly cluster: Name; readonly headers: Headers; readonly text: string }> {
+    const response = await send(edge.url, CHAT, { body: chat(prompt, more) })
+    const text = await response.text()
+    return { status: response.status, cluster: response.headers.get('x-firstlight-cluster') as Name, headers: response.headers, text }
+  }
+
+  /** Behind some requests the edge has heard what there is to hear. */
+  async function heard(): Promise<void> {
+    for (let i = 0; i < 3; i++) {
+      await ask(promptOf(2))
+      await pause(OUTLOOK_MS + 50)
+    }
+  }
+
+  const pools = async (base: string): Promise<readonly PoolView[]> => ((await (await send(base, '/v1/firstlight/fleet', { key: ADMIN })).json()) as { pools: readonly PoolView[] }).pools
+
+  /** Until nobody has anything booked. */
+  async function idle(): Promise<void> {
+    for (const base of [edge.url, ...Object.values(urls())]) {
+      for (let tries = 0; (await pools(base)).some(({ bookings }) => bookings > 0); tries++) {
+        expect(tries, `bookings at ${base}`).toBeLessThan(100)
+        await pause(50)
+      }
+    }
+  }
+
+  const outlooks = async () => JSON.stringify(await Promise.all(NAMES.map(async (one) => (await send(urls()[one], `${OUTLOOK}?model=sim`, { key: EDGE })).json())))
+
+  beforeAll(async () => {
+    for (const one of NAMES) {
+      const fleet = await startFleet({ engines: 2, model: 'sim', profile: 'demo' })
+      regions[one] = { fleet, gateway: await start(regional(fleet)) }
+    }
+    edge = await start(edged(urls()))
+    await heard()
+  }, 60_000)
+
+  afterAll(async () => {
+    await edge.close()
+    for (const { gateway, fleet } of Object.values(regions)) {
+      await gateway.close()
+      await fleet.close()
+    }
+  })
+
+  describe(`regions and ${name}`, () => {
+    it('answer through the edge, and say which region and which of its engines it was', async () => {
+      const { status, cluster, headers, text } = await ask('Hello', { model: 'a-name' })
+      expect(status).toBe(200)
+      expect(JSON.parse(text)).toMatchObject({ usage: { completion_tokens: 4 } })
+      expect(NAMES).toContain(cluster)
+      expect(headers.get('x-firstlight-engine')).toMatch(/^e[01]$/)
+      expect(headers.get('x-firstlight-policy')).toBe('predicted')
+    })
+
+    it('stream', async () => {
+      const { text } = await ask('Hello', { stream: true })
+      expect(text).toContain('"delta"')
+      expect(text.trimEnd().endsWith('data: [DONE]')).toBe(true)
+      expect(text.match(/\[DONE\]/g)).toHaveLength(1)
+    })
+
+    it('send a prompt where its beginning is held, whoever brought it there', async () => {
+      for (const holder of NAMES) {
+        const prompt = promptOf(1_200)
+        expect((await send(regions[holder].gateway.url, CHAT, { key: EDGE, body: chat(prompt) })).status).toBe(200)
+        // A sample of what is held is made once a second, however many ask.
+        await pause(1_100)
+        await heard()
+        for (let i = 0; i < 3; i++) expect((await ask(`${prompt} And ${i}?`)).cluster, await outlooks()).toBe(holder)
+      }
+    })
+
+    it('pass on what a request says to the gateway', async () => {
+      expect((await ask('Hello', { firstlight: { policy: 'round_robin' } })).headers.get('x-firstlight-policy')).toBe('round_robin')
+    })
+
+    it('know a request by the edge’s id', async () => {
+      const { headers, cluster } = await ask('Hello')
+      const id = headers.get('x-request-id')!
+      const known = await send(regions[cluster].gateway.url, `/v1/firstlight/requests/${id}`, { key: ADMIN })
+      expect(known.status).toBe(200)
+      expect(await known.text()).toContain(id)
+    })
+
+    it('tell what they expect to who has a key for it, and to nobody else', async () => {
+      const { url } = regions.paris.gateway
+      const told = readTold(await (await send(url, `${OUTLOOK}?model=sim`, { key: EDGE })).json())
+      expect(told).toMatchObject({ cut: expect.any(Number), outlooks: [{ cluster: 'here', pool: 'sim', engines: 2, soonest: { waitS: expect.any(Number) } }] })
+      expect((await send(url, `${OUTLOOK}?model=sim`, { key: PLAIN })).status).toBe(403)
+      expect((await send(url, `${OUTLOOK}?model=sim`, { key: 'wrong' })).status).toBe(401)
+      expect((await send(url, `${OUTLOOK}?model=other`, { key: EDGE })).status).toBe(404)
+      const unsaid = await send(url, OUTLOOK, { key: EDGE })
+      expect(unsaid.status).toBe(400)
+      expect(await unsaid.json()).toMatchObject({ error: { param: 'model' } })
+    })
+
+    it('never see a client’s key', async () => {
+      // A region that knew no other key than the client's would refuse: it knows the edge's alone.
+      expect((await send(regions.paris.gateway.url, CHAT, { key: CLIENT, body: chat('Hello') })).status).toBe(401)
+      expect((await ask('Hello')).status).toBe(200)
+    })
+
+    it('take over from each other when one is full, and say so when all are', async () => {
+      const long = { stream: true, max_tokens: 4_000 }
+      const gone = new AbortController()
+      const running = await Promise.all(
+        Array.from({ length: 16 }, async () => {
+          const response = await fetch(edge.url + CHAT, { method: 'POST', headers: { ...bearer(CLIENT), 'content-type': 'application/json' }, body: JSON.stringify(chat(promptOf(3), long)), signal: gone.signal })
+          return response
+        }),
+      )
+      expect(running.map(({ status }) => status).filter((status) => status !== 200)).toEqual([])
+      const byRegion = NAMES.map((one) => running.filter(({ headers }) => headers.get('x-firstlight-cluster') === one).length)
+      expect(byRegion).toEqual([8, 8])
+      const refused = await ask('one more')
+      expect(refused.status).toBe(429)
+      expect(refused.headers.get('retry-after')).not.toBeNull()
+      expect(JSON.parse(refused.text)).toMatchObject({ error: { code: 'engines_full' } })
+      expect(refused.text).not.toContain('127.0.0.1')
+      gone.abort()
+      await Promise.allSettled(running.map((response) => response.text()))
+      await idle()
+    })
+
+    it('keep what they stored: a later call goes to the region that holds it', async () => {
+      const made = await send(edge.url, '/v1/responses', { body: { model: 'sim', input: 'Hello', max_output_tokens: 4 } })
+      const { id } = (await made.json()) as { id: string }
+      const found = await send(edge.url, `/v1/responses/${id}`)
+      expect({ status: found.status, cluster: found.headers.get('x-firstlight-cluster') }).toEqual({ status: 200, cluster: made.headers.get('x-firstlight-cluster') })
+    })
+
+    it('leave nothing booked behind', async () => {
+      await ask('Hello')
+      await idle()
+    })
+
+    it('are spared by the edge once they are gone', async () => {
+      await regions.tokyo.gateway.close()
+      const answers = []
+      for (let i = 0; i < 12; i++) answers.push(await ask(promptOf(3)))
+      expect(answers.map(({ status, cluster }) => `${status} ${cluster}`).filter((one) => one !== '200 paris')).toEqual([])
+      regions.tokyo.gateway = await start(regional(regions.tokyo.fleet))
+      await edge.close()
+      edge = await start(edged(urls()))
+      await heard()
+    })
+
+    it('are told apart by what they say of themselves: whose engines are all out is asked last', async () => {
+      for (const [one, other] of [NAMES, NAMES.toReversed()] as [Name, Name][]) {
+        for (const engine of ['e0', 'e1']) expect((await send(regions[one].gateway.url, `/v1/firstlight/engines/${engine}/drain`, { key: ADMIN, body: {} })).status).toBe(200)
+        await heard()
+        for (let i = 0; i < 6; i++) expect(await ask(promptOf(3))).toMatchObject({ status: 200, cluster: other })
+        for (const engine of ['e0', 'e1']) await send(regions[one].gateway.url, `/v1/firstlight/engines/${engine}/undrain`, { key: ADMIN, body: {} })
+      }
+    })
+  })
+}
