@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Pool, View } from '../../src/dashboard/wire.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
+import { startBuiltWorker } from '../origin/built-worker.ts'
 import { startSilent, type SilentGateway } from './silent-gateway.ts'
 
 const OUTLOOK_MS = 100
@@ -97,6 +98,23 @@ describe('a cluster behind another gateway', () => {
     for (const name of ['requests', 'queued_prompts', 'expected_time_to_first_token_seconds', 'rtt_seconds', 'outlook_age_seconds', 'reachable']) expect(of(`firstlight_region_${name}`)).toHaveLength(2)
     expect(of('firstlight_engine_available')!.map(([cluster]) => cluster)).toEqual(['paris', 'gone', 'coarse', 'own'])
     for (const name of ['pending_prefill_seconds', 'cached_blocks', 'active_blocks', 'silent_miss']) expect(of(`firstlight_engine_${name}`)?.map(([cluster]) => cluster)).toEqual(['own'])
+  })
+
+  it('shows in the fleet of a Worker, too, which drains no gateway: no isolate can tell all others', async () => {
+    const bearer = { authorization: 'Bearer a' }
+    const document = { open: true, admin: { secret: 'a' }, log: { level: 'silent' }, clusters: [{ id: 'paris', gateway: { url: paris.url, models: [{ model: 'sim' }] } }] }
+    const worker = await startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })
+    try {
+      const { pools } = (await (await fetch(`${worker.url}/v1/firstlight/fleet`, { headers: bearer })).json()) as { pools: Pool[] }
+      expect(pools[0]!.gateway).toMatchObject({ reachable: true, cut_alike: true, engines: 3 })
+      expect(engineKeys(pools[0]!)).not.toContain('cached_blocks')
+      const drained = await fetch(`${worker.url}/v1/firstlight/engines/paris/drain`, { method: 'POST', headers: bearer })
+      expect(drained.status).toBe(400)
+      expect(await drained.text()).toContain('weight: 0')
+      expect(await (await fetch(`${worker.url}/metrics`, { headers: bearer })).text()).not.toContain('firstlight_region')
+    } finally {
+      await worker.close()
+    }
   })
 
   it('says how old what it told is once it is gone', async () => {

@@ -6,7 +6,7 @@ export interface RegionSeen {
   readonly reachable: boolean
   /** Of what it told last. */
   readonly ageMs: number
-  /** There and back, as measured: the least of the last few. */
+  /** There and back: as configured, or the least of the last few measured. */
   readonly rttMs: number
   /** Prompts are cut there as they are here: what its engines hold is known. */
   readonly cutAlike: boolean
