@@ -259,7 +259,7 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       fake.instead = (request) => (request.url.endsWith(LOOKUP) ? answer() : null)
       const { status, decision } = await complete(ids(1100))
       expect(status).toBe(200)
-      expect(decision).toMatchObject({ policy: 'qps', fallback: { from: 'kv_aware', reason: expect.stringContaining('lookupTokens') } })
+      expect(decision).toMatchObject({ policy: 'qps', fallback: { from: 'kv_aware', reason: expect.stringContaining('no LMCache lookup') } })
     })
 
     it.each(['kv_aware', { name: 'ttft', cache: 'lookup' }])('leave a session’s request to its session: %s', async (policy) => {

@@ -61,7 +61,7 @@ export function rankField(input: Pick<RouteInput, 'request' | 'chain' | 'random'
     const candidates = field.candidates(policy.needs)
     const sheet = policy.rank(input.request, candidates, input.random)
     if (sheet.ranked === 0) {
-      reason ||= candidates.length === 0 ? `no engine has all signals it needs (${policy.needs.join(', ')})` : 'it ranked no engine'
+      reason ||= candidates.length > 0 ? 'it ranked no engine' : policy.needs.includes('lookupTokens') ? 'no LMCache lookup told what engines hold of the prompt' : 'what it goes by is known of no engine'
       continue
     }
     const ranked = input.spare.next().take(sheet, candidates)

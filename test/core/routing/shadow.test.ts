@@ -57,7 +57,7 @@ describe('a policy that lives on lookups', () => {
   ] as const)('%s %o leaves a request without one to its fallback: session %s, %s', (name, options, session, fallback) => {
     const state = open({ policy: { name, options } })
     const chosen = state.rank(admission({ hints: null, session }), 0)
-    expect('decision' in chosen && chosen.decision).toMatchObject({ policy: fallback, fallback: { from: name, reason: expect.stringContaining('lookupTokens') } })
+    expect('decision' in chosen && chosen.decision).toMatchObject({ policy: fallback, fallback: { from: name, reason: 'no LMCache lookup told what engines hold of the prompt' } })
   })
 
   it('ttft goes by the gateway’s own index when a lookup fails', () => {
