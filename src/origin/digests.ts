@@ -38,6 +38,8 @@ class Entry {
   failedAt: number | null = null
   /** That its prompts are cut otherwise has been said. */
   isCutTold = false
+  /** That it does not say what to expect has been said. */
+  isMuteTold = false
 }
 
 /**
@@ -108,7 +110,7 @@ export class DigestCache implements Digests {
     this.#refresh(route, { background: (work) => (asked = work) }, true)
     if (waits) await asked
     const { expectations, digest, failedAt, receivedAt } = this.#entry(route)
-    if (!expectations || digest === null) return null
+    if (!expectations?.isTold || digest === null) return null
     const { outlooks, rttMs, isCutAlike: cutAlike } = expectations
     return seenOf(outlooks, { reachable: failedAt === null, ageMs: this.#ports.now() - receivedAt, rttMs: gateway.rttMs ?? rttMs, cutAlike })
   }
@@ -157,7 +159,7 @@ export class DigestCache implements Digests {
     const { expectations } = entry
     try {
       expectations?.asked()
-      const [digest, told] = await Promise.all([this.#cluster(route).digest(), expectations && this.#told(route)])
+      const [digest, told] = await Promise.all([this.#cluster(route).digest(), expectations && this.#told(route, entry)])
       entry.askedAt = null
       entry.failedAt = null
       if (told && expectations) expectations.heard(told, { tookMs: this.#ports.now() - startedAt, isCutAlike: this.#isKnownCut(route, entry, told) })
@@ -166,21 +168,33 @@ export class DigestCache implements Digests {
       entry.receivedAt = this.#ports.now()
     } catch (error) {
       // `askedAt` stays: an object that does not answer is asked again only after a pause.
+      const isNew = entry.failedAt === null
       entry.failedAt = this.#ports.now()
-      const { cluster, pool } = route
-      const next = error instanceof NotTold && error.next !== null ? { next: error.next } : {}
-      this.#ports.log.warn('digest_unreachable', { cluster: cluster.id, pool: pool.model, error: String(error), ...next })
+      // Who is away is asked every second.
+      if (isNew) this.#warn('digest_unreachable', route, error)
     }
   }
 
-  /** null: an object that does not say. */
-  async #told(route: PoolRoute): Promise<Told | null> {
-    if (route.cluster.gateway !== undefined) return askOutlooks(this.#ports.origin, route, this.#options.via ?? '')
+  /** null: it does not say, and is there. */
+  async #told(route: PoolRoute, entry: Entry): Promise<Told | null> {
     try {
-      return { cut: null, outlooks: [await this.#cluster(route).outlook()] }
-    } catch {
+      if (route.cluster.gateway === undefined) return { cut: null, outlooks: [await this.#cluster(route).outlook()] }
+      const told = await askOutlooks(this.#ports.origin, route, this.#options.via ?? '')
+      entry.isMuteTold = false
+      return told
+    } catch (error) {
+      if (route.cluster.gateway === undefined) return null
+      if (!(error instanceof NotTold && error.isThere)) throw error
+      if (!entry.isMuteTold) this.#warn('outlook_refused', route, error)
+      entry.isMuteTold = true
+      entry.expectations = new Expectations()
       return null
     }
+  }
+
+  #warn(event: string, { cluster, pool }: PoolRoute, error: unknown): void {
+    const next = error instanceof NotTold && error.next !== null ? { next: error.next } : {}
+    this.#ports.log.warn(event, { cluster: cluster.id, pool: pool.model, error: String(error), ...next })
   }
 
   /** Says so, once, where prompts are cut otherwise. */

@@ -174,14 +174,14 @@ describe('an edge', () => {
   })
 
   it.each([
-    [401, /`key`/],
-    [403, /edge: true/],
-    [404, /does not serve this model/],
-    [508, /leads back/],
-  ])('says what to do about a %i', async (status, next) => {
+    [401, /`key`/, 'digest_unreachable'],
+    [403, /edge: true/, 'outlook_refused'],
+    [404, /does not serve this model/, 'digest_unreachable'],
+    [508, /leads back/, 'digest_unreachable'],
+  ])('says what to do about a %i', async (status, next, event) => {
     regions.tokyo.status = status
     await order()
-    expect(warned).toEqual([['digest_unreachable', expect.objectContaining({ cluster: 'tokyo', error: expect.stringContaining(String(status)), next: expect.stringMatching(next) })]])
+    expect(warned).toEqual([[event, expect.objectContaining({ cluster: 'tokyo', error: expect.stringContaining(String(status)), next: expect.stringMatching(next) })]])
   })
 
   it('believes old news less', async () => {

@@ -14,11 +14,14 @@ export interface Told {
 /** Why nothing was told, and what an operator may do about it. */
 export class NotTold extends Error {
   readonly next: string | null
+  /** It would serve requests all the same. */
+  readonly isThere: boolean
 
-  constructor(message: string, next: string | null = null) {
+  constructor(message: string, next: string | null, isThere: boolean) {
     super(message)
     this.name = 'NotTold'
     this.next = next
+    this.isThere = isThere
   }
 }
 
@@ -44,14 +47,14 @@ export async function askOutlooks(origin: Ports['origin'], { pool, targets }: Po
     signal: new AbortController().signal,
   })
   const told = readTold(await jsonOf(answer))
-  if (told === null) throw new NotTold('its answer is no outlook', 'Both gateways must be of versions that know each other.')
+  if (told === null) throw new NotTold('its answer is no outlook', 'Both gateways must be of versions that know each other.', true)
   return told
 }
 
 async function jsonOf(answer: OriginAnswer): Promise<unknown> {
   const { status } = answer
   const body = await answer.read(ANSWER_BYTES)
-  if (status !== 200) throw new NotTold(`it answered ${status}`, NEXT[status] ?? null)
+  if (status !== 200) throw new NotTold(`it answered ${status}`, NEXT[status] ?? null, status === 403)
   try {
     return JSON.parse(new TextDecoder().decode(body))
   } catch {

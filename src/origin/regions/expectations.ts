@@ -29,6 +29,11 @@ export class Expectations {
   /** The same since it was last asked. */
   #sentSinceAskedS = 0
 
+  /** Something was heard. */
+  get isTold(): boolean {
+    return this.#places !== null
+  }
+
   /** Nobody there may be given a prompt. */
   get isDark(): boolean {
     return this.#places?.every(({ outlook }) => outlook.engines === 0) ?? false

@@ -107,7 +107,7 @@ async function checkOutlook(asking: Asking, route: PoolRoute, isOneOfSeveral: bo
   const { found } = asking
   const answer = await asks(asking, `${OUTLOOK_PATH}?model=${encodeURIComponent(route.pool.model)}`)
   const of = isOneOfSeveral ? ` for ${route.pool.model}` : ''
-  const blind = 'It is chosen by what this gateway sends there itself, as if its queue were empty and it knew no prompt.'
+  const blind = 'Its share of requests is that of a region like the others: neither its queue nor the prompts it knows count.'
   if (!answered(answer)) return found.problem('outlook', `it does not say what it expects${of}: ${answer.says}`, { costs: blind, next: answer.next })
   if (answer.status === 403) return found.problem('outlook', `its key may not read what it expects${of}`, { costs: blind, next: 'Over there: `edge: true` on the key.' })
   // A model it does not serve is a finding already.
