@@ -20,9 +20,13 @@ export async function heldResponse(door: Door, incoming: Incoming, id: string | 
     throw new Failure('not_found', `This gateway does not know response '${responseId}': it was never served here, is forgotten, or belongs to another key. Create it again with POST /v1/responses.`)
   }
   const response = await door.forward(bodiless(door, incoming, { holding, caller, path: `/v1/responses/${responseId}${action}` }))
-  // The engine was asked as by GET: Hono keeps the head of its answer.
-  if (incoming.request.method === 'HEAD') await response.body?.cancel()
-  if (incoming.request.method === 'DELETE' && response.ok) door.held.forget(responseId)
+  const { method } = incoming.request
+  const cannot = method === 'DELETE' && response.status === 405
+  // Asked by HEAD, the engine was asked as by GET: Hono keeps the head of its answer.
+  if (cannot || method === 'HEAD') await response.body?.cancel()
+  // vLLM has no such route.
+  if (cannot) throw new Failure('method_not_allowed', 'The engine that holds this response cannot delete stored responses.', { headers: { allow: 'GET, HEAD' } })
+  if (method === 'DELETE' && response.ok) door.held.forget(responseId)
   return response
 }
 
@@ -71,8 +75,8 @@ function bodiless(door: Door, incoming: Incoming, { holding, caller, path }: Cal
     pinned: holding,
     stages: { edge: door.ports.now() - incoming.receivedAt },
     cors: incoming.cors,
-    // Without the client's socket nobody writes a body to it.
-    scope: isHead ? { ...incoming.scope, client: null } : incoming.scope,
+    // Without the client's socket nobody writes an answer to it that is to be looked at.
+    scope: stream ? incoming.scope : { ...incoming.scope, client: null },
     signal: incoming.request.signal,
   }
 }

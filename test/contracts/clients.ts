@@ -1,7 +1,7 @@
 /** What the official clients get from a gateway, wherever it runs: streams, tools, aborts, error classes and retries. */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { APICallError, generateText, streamText, tool } from 'ai'
-import { APIUserAbortError, AuthenticationError, BadRequestError, InternalServerError, NotFoundError, OpenAI } from 'openai'
+import { type APIError, APIUserAbortError, AuthenticationError, BadRequestError, InternalServerError, NotFoundError, OpenAI } from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
@@ -124,6 +124,15 @@ export function clientsContract(name: string, start: (document: Record<string, u
         expect(await answer.text()).toBe('')
       }
       expect((await head('resp_nobody')).status).toBe(404)
+      await idle()
+    })
+
+    it('are told in OpenAI’s words where an engine has no way to delete a response, which it then still holds', async () => {
+      const { id } = await client.responses.create({ model: 'sim', input: 'Hello', max_output_tokens: 3 })
+      const refused = await client.responses.delete(id).then(() => null, (error: unknown) => error as APIError)
+      expect(refused).toMatchObject({ status: 405, code: 'method_not_allowed', type: 'invalid_request_error', message: expect.stringMatching(/engine.* cannot delete stored responses/) as string })
+      expect(refused?.headers?.get('allow')).toBe('GET, HEAD')
+      expect((await client.responses.retrieve(id)).id).toBe(id)
       await idle()
     })
 
