@@ -57,7 +57,8 @@ variables that are not set stop the start; every problem is named at once, with 
 
 ## Examples
 
-[examples/firstlight.yaml](../examples/firstlight.yaml) is the smallest, [examples/production.yaml](../examples/production.yaml) has keys, two clusters and private engines.
+[examples/firstlight.yaml](../examples/firstlight.yaml) is the smallest, [examples/production.yaml](../examples/production.yaml) has keys, two clusters and private engines;
+[examples/regions-edge.yaml](../examples/regions-edge.yaml) and [examples/regions-paris.yaml](../examples/regions-paris.yaml) are an edge and one of its [regions](regions.md).
 
 ## Keys
 `

@@ -203,7 +203,7 @@ export class DigestCache implements Digests {
     if (route.cluster.gateway === undefined || this.#options.cutOf === undefined || (cut !== null && cut === this.#options.cutOf(route))) return true
     if (!entry.isCutTold && outlooks.length > 0) {
       const { cluster, pool } = route
-      this.#ports.log.warn('outlook_cut_otherwise', { cluster: cluster.id, pool: pool.model, next: 'Prompts known there are not known again here: give the model the same block_tokens and tokenizer in both gateways.' })
+      this.#ports.log.warn('outlook_cut_otherwise', { cluster: cluster.id, pool: pool.model, next: 'Prompts known there are not known again here: give the model the same name, block_tokens and tokenizer in both gateways.' })
     }
     entry.isCutTold = true
     return false

@@ -61,7 +61,7 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     ['may not tell what it expects', { key: { edge: false } }, {}, { outlook: 'problem' }, 'edge: true'],
     ['does not serve the model', {}, { models: [{ model: 'simm' }] }, { models: 'problem' }, 'Mend the name'],
     ['may not serve it to this key', { key: { models: ['small'] } }, {}, { models: 'problem' }, '`models` of the key'],
-    ['cuts prompts otherwise', { pool: { block_tokens: 32 } }, {}, { cut: 'warning' }, '`block_tokens` and `tokenizer`'],
+    ['cuts prompts otherwise', { pool: { block_tokens: 32 } }, {}, { cut: 'warning' }, 'the same name, `block_tokens` and `tokenizer`'],
     ['lets everybody in', { document: { keys: undefined } }, {}, { key: 'note' }, 'edge: true'],
     ['is elsewhere than the configuration says', {}, { rtt_ms: 80 }, { round_trip: 'note' }, 'Leave `rtt_ms` out'],
   ])('says that it %s, and the next step', async (_, there, here, marks, next) => {

@@ -132,7 +132,7 @@ async function checkCut({ folder, found }: Asking, route: PoolRoute, { told, of 
     const opened = await openVocabularies(tokenizer === null ? [] : [tokenizer], fileVocabularies(folder))
     const own = cutsOf(new Meters(() => 0, () => (tokenizer === null ? null : (opened.get(tokenizer) ?? null))))(route)
     if (told.cut !== null && told.cut === own) return found.ok('cut', `prompts${of} are cut alike: what is cached there is known here`)
-    found.warn('cut', `prompts${of} are cut otherwise there`, { costs: 'Prompts whose beginning its engines hold are not told from others: conversations stay by chance.', next: 'Give the model the same `block_tokens` and `tokenizer` in both configurations.' })
+    found.warn('cut', `prompts${of} are cut otherwise there`, { costs: 'Prompts whose beginning its engines hold are not told from others: conversations stay by chance.', next: 'Give the model the same name, `block_tokens` and `tokenizer` in both configurations.' })
   } catch (error) {
     found.problem('vocabulary', error instanceof Error ? error.message : String(error), { costs: 'The gateway on Node does not start with it.', next: 'On Workers it is a key, not a file: ignore this where only they serve.' })
   }
