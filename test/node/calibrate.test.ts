@@ -84,7 +84,7 @@ describe('firstlight calibrate', () => {
     writeFileSync(at('bad.jsonl'), '{"input_toks":5,"output_toks":1,"queued_ts":2,"first_token_ts":1,"last_token_ts":3}')
     const { code, err } = await firstlight('calibrate', '--requests', at('bad.jsonl'))
     expect(code).toBe(2)
-    expect(err).toContain('line 1 of the trace has times out of order')
+    expect(err).toContain(`--requests: line 1 of ${at('bad.jsonl')} has times out of order`)
   })
 })
 

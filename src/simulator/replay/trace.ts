@@ -26,9 +26,14 @@ export interface Trace {
 
 /** A line cannot be what it should be. Names the line and what is wrong with it. */
 export class TraceError extends Error {
+  readonly line: number
+  readonly problem: string
+
   constructor(line: number, problem: string) {
     super(`line ${line} of the trace ${problem}`)
     this.name = 'TraceError'
+    this.line = line
+    this.problem = problem
   }
 }
 

@@ -92,9 +92,9 @@ function measuredOf(file: string): Measured[] {
   try {
     const measured = readMeasured(text)
     if (measured.length >= 20) return measured
-    throw new UsageError(`${file} holds ${measured.length} requests; a fit needs at least 20.`, 'Record a longer run.')
+    throw new UsageError(`--requests: ${file} holds ${measured.length} requests; a fit needs at least 20.`, 'Record a longer run.')
   } catch (error) {
-    throw error instanceof TraceError ? new UsageError(`${file}: ${error.message}.`, 'docs/calibrate.md describes the file.') : error
+    throw error instanceof TraceError ? new UsageError(`--requests: line ${error.line} of ${file} ${error.problem}.`, 'docs/calibrate.md describes the file.') : error
   }
 }
 
