@@ -67,6 +67,13 @@ describe('firstlight replay', () => {
     expect(both.ttft_mean_sd_ms).toBeCloseTo(Math.abs(one.ttft_mean_ms - two.ttft_mean_ms) / Math.SQRT2, 2)
   })
 
+  it('does not take a gateway of a configuration for an engine', async () => {
+    writeFileSync(at('edge.yaml'), 'clusters: [{ id: paris, gateway: { url: "https://paris", models: [{ model: m }] } }]')
+    const { code, err } = await firstlight('replay', '--trace', writeTrace('g.jsonl'), '--config', at('edge.yaml'), '--policies', 'predicted')
+    expect(code).not.toBe(0)
+    expect(err).toContain('has no pool with engines')
+  })
+
   it('takes engines, network and profile from a configuration', async () => {
     writeFileSync(at('fleet.yaml'), 'clusters:\n  - id: one\n    pools:\n      - model: m\n        block_tokens: 64\n        engines:\n          - { id: a, url: "http://a", profile: h100-8b, rtt_ms: 500 }\n          - { id: b, url: "http://b", key: { env: NOT_SET } }\n')
     const { code, err } = await firstlight('replay', '--trace', writeTrace('c.jsonl'), '--config', at('fleet.yaml'), '--policies', 'predicted', '--json', at('c.json'))

@@ -10,7 +10,7 @@ import { admission, engine } from '../contracts/cluster-fixtures.ts'
 const outlook = { version: OUTLOOK_VERSION, cluster: 'c', pool: 'm', config_version: 1, engines: 2, requests: 5, queued: 0, confidence: 1, prefixes: '', soonest: { wait_s: 0, law: { fixed_s: 0.01, per_token_s: 0, per_pair_s: 0 } }, usual: { wait_s: 0, law: { fixed_s: 0.01, per_token_s: 0, per_pair_s: 0 } } }
 type Said = { readonly status: number; readonly body?: object } | 'away'
 
-function open() {
+function open(cutOf: { cutOf?: () => number } = { cutOf: () => 1 }) {
   let now = 1_000_000
   let seq = 0
   const world = { said: { status: 200, body: { cut: 1, outlooks: [outlook] } } as Said, warned: [] as string[], pass: (ms: number) => (now += ms) }
@@ -27,7 +27,7 @@ function open() {
     log: { debug: () => {}, info: () => {}, warn: (event: string) => void world.warned.push(event), error: () => {} },
     cluster: () => ({ digest }) as Partial<Cluster> as Cluster,
   }
-  const cache = new DigestCache({ ports, cutOf: () => 1 })
+  const cache = new DigestCache({ ports, ...cutOf })
   return { world, cache }
 }
 
@@ -35,6 +35,16 @@ const route = (id: string): PoolRoute => ({ cluster: { id, weight: 1, gateway: {
 const scope: RequestScope = { client: null, remoteAddress: null, background: () => {} }
 
 describe('a region', () => {
+  it('is not said to cut prompts otherwise by who cuts none, as the thread that probes for others', async () => {
+    const { world, cache } = open({})
+    expect(await cache.renew(route('paris'))).toBe(true)
+    expect(world.warned).toEqual([])
+    const other = open({ cutOf: () => 2 })
+    await other.cache.renew(route('paris'))
+    expect(other.world.warned).toEqual(['outlook_cut_otherwise'])
+    expect(await other.cache.seen(route('paris'), false)).toMatchObject({ cutAlike: false })
+  })
+
   it.each<[string, Said]>([
     ['does not let the key ask what it expects', { status: 403 }],
     ['tells in words of another version', { status: 200, body: { cut: 1, outlooks: [{ ...outlook, version: OUTLOOK_VERSION + 1 }] } }],

@@ -90,6 +90,7 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     const nobody = await visitEdge('http://127.0.0.1:9')
     expect(nobody.marks).toEqual(['reachable: unreachable'])
     expect(nobody.code).toBe(2)
+    expect(nobody.find('reachable').next).not.toContain('vllm')
     expect((await visitEdge('http://paris.internal', { binding: 'VPC' })).marks).toEqual(['reachable: note'])
   })
 })

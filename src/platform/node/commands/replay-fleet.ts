@@ -92,7 +92,8 @@ function fileProfile(file: string): Profile {
 
 function poolOf(file: string, model: string | null, env: Env): PoolSettings {
   const { config } = loadConfig(file, env, anySecret)
-  const pools = config.clusters.flatMap((cluster) => cluster.pools)
+  // Of engines behind another gateway nothing is known here.
+  const pools = config.clusters.flatMap(({ gateway, pools: own }) => (gateway === undefined ? own : []))
   const pool = model === null ? pools[0] : pools.find((one) => one.model === model || one.aliases.includes(model))
   if (pool !== undefined && pool.engines.length > 0) return pool
   const known = pools.filter(({ engines }) => engines.length > 0).map((one) => one.model)

@@ -50,7 +50,8 @@ async function whatItIs(asking: Asking): Promise<string | null> {
   const { found } = asking
   const [ready, version] = await Promise.all([asks(asking, '/ready'), asks(asking, '/version')])
   if (!answered(ready)) {
-    found.add('unreachable', 'reachable', ready.says, { costs: 'Its requests go to other clusters.', next: ready.next })
+    const next = ready.code === 'ECONNREFUSED' ? 'Is it running, and is this its port?' : ready.next
+    found.add('unreachable', 'reachable', ready.says, { costs: 'Its requests go to other clusters.', next })
     return null
   }
   if (ready.status === failures.loop.status) {
