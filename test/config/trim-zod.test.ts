@@ -127,6 +127,46 @@ it('whoever asks a cut library for more hears of it', async () => {
   expect(text).not.toMatch(/Promise|memo\b|backward|globalThis/)
 })
 
+/** What follows the `(` of a call, up to its `)`. */
+function argumentsAt(source: string, from: number): string {
+  let depth = 1
+  let to = from
+  while (depth > 0 && to < source.length) {
+    if (source[to] === '(') depth += 1
+    else if (source[to] === ')') depth -= 1
+    to += 1
+  }
+  return source.slice(from, to - 1)
+}
+
+/** Checks of schemas that answer by a promise, which is true whatever it will say. */
+function waiting(texts: readonly string[]): string[] {
+  const later = new Set(texts.flatMap(waitsIn))
+  return texts.flatMap((source) => {
+    const imported = [...source.matchAll(/^import \{([^}]*)\}/gm)].flatMap(([, names]) => names!.match(/\w+/g) ?? [])
+    const waits = new Set([...waitsIn(source), ...imported.filter((name) => later.has(name))])
+    const checks = [...source.matchAll(/\b(?:refine|check)\(/g)].map(({ 0: call, index }) => argumentsAt(source, index + call.length))
+    return checks.filter((check) => /\b(?:async|await|Promise)\b|\.then\(/.test(check) || [...check.matchAll(/\w+/g)].some(([word]) => waits.has(word)))
+  })
+}
+
+/** Names of a module's functions that answer by a promise. */
+const waitsIn = (source: string): string[] => [...source.matchAll(/\basync function\*? (\w+)|\b(\w+)(?:: [^=\n]+)? = async\b/g)].map(([, one, other]) => one ?? other!)
+
+it('no check of a schema waits for a promise: a cut Zod would take it for a yes', async () => {
+  const texts = (await sources()).map((file) => readFileSync(file, 'utf8'))
+  expect(waiting(texts)).toEqual([])
+  expect(texts.join('').match(/\brefine\(/g)!.length).toBeGreaterThan(5)
+  const known = 'export async function known(name: string) {}\nexport const there = async (name) => true\nexport const here = (name) => true'
+  const using = (check: string) => [known, `import { known, there, here } from './known.ts'\n${check}`]
+  for (const check of ['z.refine(async (name) => name)', 'z.refine(known, { error })', 'a.check((context) => void there(context.value))', 'z.refine((name) => look(name).then(Boolean))']) expect(waiting(using(check))).toHaveLength(1)
+  for (const check of ['z.refine(here, { error })', 'z.refine((name) => names.has(name))', 'z.string().check(z.minLength(1))']) expect(waiting(using(check))).toEqual([])
+  // That is why.
+  const never = trimmed.string().check(trimmed.refine(async () => false))
+  expect(never.safeParse('x').success).toBe(true)
+  expect(() => zod.string().check(zod.refine(async () => false)).safeParse('x')).toThrow(zod.core.$ZodAsyncError)
+})
+
 it('another version of Zod is not cut blindly', () => {
   expect(() => changed('const a = 1', [[/const b/, '']], 'this version')).toThrow('has no /const b/')
   expect(changed('const a = 1', [[/const a/, 'let a']], 'this version')).toBe('let a = 1')
