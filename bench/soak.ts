@@ -9,12 +9,14 @@
  * keys; on Workers two edges learn of such configurations at different times, and their object is evicted, loses its
  * alarms, and has its clock set forward and back. · --replicas 3: on Node alone, so many gateways that tell each other what
  * they book; upheavals kill one and start it again, end it in order, or let it sleep for longer than a lease.
+ * · --regions 2: an edge before so many regional gateways, which share the engines; upheavals do the same to those.
  */
 import http from 'node:http'
 import { startFleet, type RunningFleet } from '../src/platform/node/simulator-host.ts'
 import { MODEL, POOLS } from './soak/document.ts'
 import { exchange, pick, seeded, type Outcomes } from './soak/mix.ts'
 import { asked, type Ledger } from './soak/ledger.ts'
+import { Regions } from './soak/regions.ts'
 import { Replicas } from './soak/replicas.ts'
 import { NodeUpheavals } from './soak/node-upheavals.ts'
 import { nodeSubject, workersSubject, type Subject } from './soak/subjects.ts'
@@ -48,7 +50,7 @@ export default async function soak({ flags, note }: BenchOptions): Promise<Bench
     const plan = { requests, concurrency: Number(flags.concurrency ?? 48), seed: Number(flags.seed ?? 1), upheavals: Number(flags.upheavals ?? 0) }
     // Two more roads through the same engines, for configurations that take them.
     const fleet = await startFleet({ engines: 4, model: MODEL, adapters: POOLS.slice(1), connector: 'nixl', profile: 'test' } as Parameters<typeof startFleet>[0])
-    const subject = await subjectOf(runtime, { ...plan, urls: fleet.urls, workers: Number(flags.workers ?? 1), replicas })
+    const subject = await subjectOf(runtime, { ...plan, urls: fleet.urls, workers: Number(flags.workers ?? 1), replicas, regions: Number(flags.regions ?? 0) })
     let stopped = false
     try {
       const row = await run(subject, fleet, plan, (line) => note(`${runtime}: ${line}`))
@@ -78,8 +80,9 @@ interface Plan {
   readonly upheavals: number
 }
 
-function subjectOf(runtime: string, { urls, workers, replicas, seed, upheavals }: Plan & { readonly urls: readonly string[]; readonly workers: number; readonly replicas: number }): Promise<Subject> {
+function subjectOf(runtime: string, { urls, workers, replicas, regions, seed, upheavals }: Plan & { readonly urls: readonly string[]; readonly workers: number; readonly replicas: number; readonly regions: number }): Promise<Subject> {
   if (replicas > 1) return Replicas.start(urls, replicas, seeded(seed))
+  if (regions > 0) return Regions.start(urls, regions, runtime)
   if (upheavals === 0) return runtime === 'node' ? nodeSubject(urls, workers) : workersSubject(urls)
   const random = seeded(seed)
   return runtime === 'node' ? NodeUpheavals.start(urls, workers, random) : WorkersUpheavals.start(urls, random)

@@ -29,6 +29,12 @@ export function plainDocument(urls: readonly string[]): object {
   return documentWith({ model: MODEL, stats_interval_ms: 1000, limits, engines }, { open: true, version: Date.now(), log: { level: 'silent' } })
 }
 
+/** What stands before regions, which share the engines. */
+export function edgeDocument(urls: readonly string[], key: string): object {
+  const models = [{ model: MODEL, limits: { ...limits, connect_ms: 500 }, lease_ms: 3000, circuit: { open_ms: 500 } }]
+  return { ...plainDocument(['http://127.0.0.1:1']), clusters: urls.map((url, i) => ({ id: `r${i}`, gateway: { url, key, outlook_ms: 500, models } })) }
+}
+
 /** Configuration number `turn`: engines are gone or back, the pool has another name, policy, limits and roles, and the keys have moved on. */
 export function changedDocument(urls: readonly string[], turn: number, random: () => number): object {
   const split = random() < 0.3

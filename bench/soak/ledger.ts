@@ -7,8 +7,9 @@ export interface Ledger {
   readonly prefillS: number
 }
 
+/** What stands for another gateway has no blocks and no queue. */
 interface FleetView {
-  readonly pools: readonly { readonly bookings: number | null; readonly engines: readonly { readonly requests: number; readonly active_blocks: number; readonly queued_prefill_s: number }[] }[]
+  readonly pools: readonly { readonly bookings: number | null; readonly engines: readonly { readonly requests: number; readonly active_blocks?: number; readonly queued_prefill_s?: number }[] }[]
 }
 
 export const asked = (url: string): Promise<Response> => fetch(url, { headers: { authorization: `Bearer ${ADMIN_KEY}` } })
@@ -19,8 +20,8 @@ export async function fleetLedger(url: string): Promise<Ledger> {
   return added(
     pools.map(({ bookings, engines }) => ({
       bookings: (bookings ?? NaN) + sum(engines, ({ requests }) => requests),
-      blocks: sum(engines, (engine) => engine.active_blocks),
-      prefillS: sum(engines, (engine) => engine.queued_prefill_s),
+      blocks: sum(engines, (engine) => engine.active_blocks ?? 0),
+      prefillS: sum(engines, (engine) => engine.queued_prefill_s ?? 0),
     })),
   )
 }

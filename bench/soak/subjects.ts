@@ -22,10 +22,10 @@ export interface Subject {
   stop(): Promise<void>
 }
 
-export async function nodeSubject(urls: readonly string[], workers: number): Promise<Subject> {
+export async function nodeSubject(urls: readonly string[], workers: number, document = plainDocument(urls)): Promise<Subject> {
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-soak-'))
   const file = join(folder, 'firstlight.yaml')
-  writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', workers, ...plainDocument(urls) }))
+  writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', workers, ...document }))
   const started = await startServed(file)
   const stop = async () => {
     started.stop()
@@ -34,8 +34,8 @@ export async function nodeSubject(urls: readonly string[], workers: number): Pro
   return steady(`http://127.0.0.1:${started.port}`, () => rssBytes(started.pid), stop)
 }
 
-export async function workersSubject(urls: readonly string[]): Promise<Subject> {
-  const { url, stop } = await startEdge({ port: 0, bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(plainDocument(urls)) } })
+export async function workersSubject(urls: readonly string[], document = plainDocument(urls)): Promise<Subject> {
+  const { url, stop } = await startEdge({ port: 0, bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(document) } })
   // workerd is a child of this process.
   return steady(url, () => rssBytes(process.pid) - process.memoryUsage.rss(), stop)
 }

@@ -18,7 +18,7 @@ export function toPoolConfig(cluster: ClusterConfig, pool: PoolSettings): PoolCo
     circuit: pool.circuit,
     statsIntervalMs: pool.statsIntervalMs,
     indexEntries: pool.indexEntries,
-    engines: pool.engines.map(toEngineSpec),
+    engines: pool.engines.map((engine) => (cluster.gateway === undefined ? toEngineSpec(engine) : { ...toEngineSpec(engine), isGateway: true })),
   }
 }
 

@@ -53,7 +53,7 @@ interface Failed extends AttemptFailed {
   readonly route: PoolRoute
 }
 
-const isMoved = ({ engine, failure }: Failed): boolean => engine.isGateway === true && failure === 'busy'
+const isMoved = ({ engine, failure }: Failed): boolean => engine.isGateway === true && (failure === 'busy' || unreached.has(failure))
 
 /** A decode engine that failed on what a prefill engine left for it: that one may have died, and it may be well. */
 interface Orphaned {

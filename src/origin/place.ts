@@ -36,7 +36,7 @@ export interface Placed {
 /** What earlier attempts of the same request have taught. */
 export interface Past {
   readonly attempt: number
-  /** They were gateways, and full. */
+  /** They were gateways, full or out of reach. */
   readonly moved: boolean
   /** Cluster id → engines that failed this request. */
   readonly avoid: ReadonlyMap<string, readonly string[]>

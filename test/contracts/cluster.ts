@@ -459,6 +459,9 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       // 10 % of 30 and 0.2 a second over ten seconds.
       for (let index = 0; index < 5; index++) await admit({ attempt: 1 })
       expect((await refusal({ attempt: 1 })).reason).toBe('retry_budget')
+      // Nobody has worked for it yet.
+      await admit({ attempt: 1, moved: true })
+      expect((await refusal({ attempt: 1 })).reason).toBe('retry_budget')
       await opened.advance(11_000)
       await admit({ attempt: 1 })
       await admit({ attempt: 2 })

@@ -6,7 +6,7 @@ import type { Decisions } from './decisions.ts'
 import type { EngineRecord } from './engine-record.ts'
 import type { Fleet } from './fleet.ts'
 import type { PoolBooks } from './pool-books.ts'
-import { verdictOn } from './verdict.ts'
+import { verdictOn, verdictOnGateway } from './verdict.ts'
 
 interface Told {
   readonly books: PoolBooks
@@ -72,7 +72,8 @@ export class BookingCourse {
       // Once, however many items of the request it had to encode.
       const isFirst = booking.legs.findIndex((leg) => leg.engine === engine) === at
       const isJudged = isOver(booking, part) && outcome.failedEngine !== engine.spec.id
-      if (isFirst && !isJudged) this.#judge(engine, verdictOn(engine.spec.id, booking, outcome), booking, now)
+      const verdict = engine.spec.isGateway === true ? verdictOnGateway : verdictOn
+      if (isFirst && !isJudged) this.#judge(engine, verdict(engine.spec.id, booking, outcome), booking, now)
       this.#fleet.left(engine)
     }
   }

@@ -39,6 +39,8 @@ export interface EngineSpec {
   readonly profile: string | null
   /** LMCache instance it reads from; null or absent: not configured. */
   readonly lmcacheInstance?: string | null
+  /** It is another gateway, with engines of its own. Absent: it is not. */
+  readonly isGateway?: boolean
 }
 
 export interface PolicyConfig {
@@ -131,7 +133,7 @@ export interface Admission {
   readonly encodeItems: number
   /** 0 for the first attempt; later ones draw on the retry budget. */
   readonly attempt: number
-  /** Only gateways that are full were asked before: nobody has worked for it, so this is no retry. Absent: it is one, unless it is the first. */
+  /** Only gateways that are full or out of reach were asked before: nobody has worked for it, so this is no retry. Absent: it is one, unless it is the first. */
   readonly moved?: boolean
   /** Engines that failed this request already. */
   readonly avoid: readonly string[]

@@ -17,3 +17,13 @@ export function verdictOn(engine: string, { placement, firstTokenSeen }: Pick<Bo
   if (failure === 'first_byte_timeout' || failure === 'connect_timeout') return 'hung'
   return firstTokenSeen ? 'cut' : 'failure'
 }
+
+/**
+ * The same of a gateway with engines of its own: what becomes of a request there is theirs. It is ill when nothing comes of
+ * it at all, several times in a row; one request that waits too long may wait for one of many engines.
+ */
+export function verdictOnGateway(engine: string, booking: Pick<Booking, 'placement' | 'firstTokenSeen'>, outcome: Outcome): Verdict {
+  const verdict = verdictOn(engine, booking, outcome)
+  if (verdict === 'cut' || verdict === 'begun' || (verdict === 'failure' && outcome.failure === 'status_5xx')) return 'success'
+  return verdict === 'hung' ? 'failure' : verdict
+}

@@ -7,7 +7,7 @@ import { SpareRankings } from '../../../src/core/routing/ranked.ts'
 import { RetryBudget } from '../../../src/core/cluster/retry-budget.ts'
 import { SlidingCount } from '../../../src/core/cluster/sliding-count.ts'
 import type { Decision, Outcome } from '../../../src/core/cluster/contract.ts'
-import { verdictOn } from '../../../src/core/cluster/verdict.ts'
+import { verdictOn, verdictOnGateway } from '../../../src/core/cluster/verdict.ts'
 import { outcome } from '../../contracts/cluster-fixtures.ts'
 
 describe('a circuit', () => {
@@ -201,6 +201,20 @@ describe('a verdict', () => {
     for (const [end, verdict] of [[{ result: 'engine_failed', failure: 'reset' }, 'failure'], [{ result: 'engine_failed', failure: 'busy' }, 'success'], [{ result: 'engine_refused', status: 400 }, 'success'], [{ result: 'abandoned' }, 'unclear']] as const) {
       expect(verdictOn('w', whole, outcome(end))).toBe(verdict)
     }
+  })
+})
+
+describe('a verdict on a gateway', () => {
+  const asked = { firstTokenSeen: false, placement: { kind: 'whole', engine: 'w', runnersUp: [] } } as const
+  const on = (end: Partial<Outcome>, firstTokenSeen = false) => verdictOnGateway('w', { ...asked, firstTokenSeen }, outcome({ result: 'engine_failed', failedEngine: 'w', ...end }))
+
+  it('is that it lives, whatever its engines did', () => {
+    expect([on({ failure: 'status_5xx' }), on({ failure: 'busy' }), on({ failure: 'reset' }, true), on({ result: 'complete', failure: null, endUnseen: true }), on({ result: 'engine_refused', failure: null, status: 400 })]).toEqual(Array(5).fill('success'))
+  })
+
+  it('is a failure where nothing came, and no more than one where it was long in coming', () => {
+    expect([on({ failure: 'connect' }), on({ failure: 'reset' }), on({ failure: 'loop' }), on({ failure: 'connect_timeout' }), on({ failure: 'first_byte_timeout' })]).toEqual(Array(5).fill('failure'))
+    expect(on({ result: 'client_gone', failure: null })).toBe('unclear')
   })
 })
 

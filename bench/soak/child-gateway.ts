@@ -1,0 +1,86 @@
+/** One gateway on Node as a child process, which says what it should never have said. */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { servingEnv, servingFlags } from '../../bin/serving-flags.mjs'
+import { guard, rssBytes } from '../proxy/processes.ts'
+
+/** What faults of engines come to, and gateways that slept. */
+const EXPECTED = /"reason":"(?:no_engine|engines_full|engine_unreachable|engine_timeout)"/
+
+export interface ChildOptions {
+  /** In complaints. */
+  readonly name: string
+  /** Where the document is written. */
+  readonly file: string
+  readonly document: object
+  /** May stand in no line. */
+  readonly secret: string
+  complain(what: string): void
+}
+
+/** How a gateway may go for a while. */
+export type Absence = 'killed' | 'ended' | 'asleep'
+
+export class ChildGateway {
+  readonly url: string
+  readonly #process: ChildProcess
+  readonly #stop: () => void
+  readonly #options: ChildOptions
+
+  static async start(options: ChildOptions): Promise<ChildGateway> {
+    const { name, file, document, secret, complain } = options
+    writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', ...document }))
+    const child = spawn(process.execPath, [...servingFlags, fileURLToPath(new URL('../../src/node.ts', import.meta.url)), 'serve', '--config', file], { stdio: ['ignore', 'pipe', 'pipe'], env: servingEnv(process.env) })
+    const stop = guard(child)
+    child.stderr.on('data', (bytes) => complain(`${name}: ${String(bytes)}`))
+    const url = await new Promise<string>((resolve, reject) => {
+      createInterface(child.stdout).on('line', (line) => {
+        const said = JSON.parse(line) as Record<string, unknown>
+        if (said['event'] === 'listening') resolve(String(said['url']))
+        if ((said['level'] === 'error' && !EXPECTED.test(line)) || line.includes(secret)) complain(`${name}: ${line}`)
+      })
+      child.once('exit', (code) => reject(new Error(`${name} ended with ${code} before it listened`)))
+    })
+    return new ChildGateway(options, { url, process: child, stop })
+  }
+
+  private constructor(options: ChildOptions, { url, process: child, stop }: { readonly url: string; readonly process: ChildProcess; readonly stop: () => void }) {
+    this.#options = options
+    this.url = url
+    this.#process = child
+    this.#stop = stop
+  }
+
+  get rss(): number {
+    return rssBytes(this.#process.pid!)
+  }
+
+  /** Until it is back. @param awayMs for how long it is gone or asleep @returns the one that is there then */
+  async leave(how: Absence, awayMs: number, changes: object = {}): Promise<ChildGateway> {
+    if (how === 'asleep') {
+      this.#process.kill('SIGSTOP')
+      await sleep(awayMs)
+      this.#process.kill('SIGCONT')
+      return this
+    }
+    if (how === 'ended') await this.end()
+    else {
+      const gone = once(this.#process, 'exit')
+      this.#process.kill('SIGKILL')
+      await gone
+    }
+    await sleep(awayMs)
+    return ChildGateway.start({ ...this.#options, document: { ...this.#options.document, ...changes } })
+  }
+
+  async end(): Promise<void> {
+    const gone = once(this.#process, 'exit')
+    this.#stop()
+    const [code, signal] = await gone
+    if (code !== 0) this.#options.complain(`${this.#options.name} ended with ${code ?? signal}`)
+  }
+}

@@ -1,0 +1,75 @@
+/** An edge, on Node or under workerd, before regional gateways that share out the engines; they are killed, end in order, fall asleep, and come back. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { until } from '../conformance/until.ts'
+import { ChildGateway, type Absence } from './child-gateway.ts'
+import { edgeDocument, plainDocument } from './document.ts'
+import { added, asked, fleetLedger, type Ledger } from './ledger.ts'
+import { nodeSubject, workersSubject, type Subject } from './subjects.ts'
+
+const HOW: readonly Absence[] = ['killed', 'ended', 'asleep']
+const EDGE_KEY = 'soak-edge-key-of-no-use-elsewhere'
+/** Long enough that the edge gives up on what it asks, and short enough that it does not forget the region. */
+const ASLEEP_MS = 5_000
+/** None of those that Linux deals out. A region that comes back is found where it was. */
+const FIRST_PORT = 24_000 + (process.pid % 300) * 10
+
+export class Regions implements Subject {
+  readonly complaints: string[] = []
+  readonly key = null
+  readonly #folder = mkdtempSync(join(tmpdir(), 'firstlight-soak-'))
+  #regions: ChildGateway[] = []
+  #edge!: Subject
+  #upheavals = 0
+
+  static async start(urls: readonly string[], count: number, runtime: string): Promise<Regions> {
+    const subject = new Regions()
+    // The engine without faults is everybody's: whoever is away, there is one to ask.
+    const [whole, ...others] = urls
+    for (let at = 0; at < count; at++) subject.#regions.push(await subject.#region(at, [whole!, ...others.filter((_, i) => i % count === at)]))
+    const document = edgeDocument(subject.#regions.map(({ url }) => url), EDGE_KEY)
+    subject.#edge = await (runtime === 'node' ? nodeSubject([], 1, document) : workersSubject([], document))
+    return subject
+  }
+
+  target(): string {
+    return this.#edge.target()
+  }
+
+  rss(): number {
+    return this.#edge.rss()
+  }
+
+  async upheave(random: () => number): Promise<string> {
+    const how = HOW[this.#upheavals++ % HOW.length]!
+    const at = Math.floor(random() * this.#regions.length)
+    this.#regions[at] = await this.#regions[at]!.leave(how, how === 'asleep' ? ASLEEP_MS : random() * 3_000, { version: Date.now() })
+    // One at a time is away: then nobody need be refused.
+    await until(async () => this.#isWhole(), 'the edge to know that all regions are back')
+    return `region ${at} ${how}`
+  }
+
+  /** Of the edge, and of each region. */
+  async ledger(): Promise<Ledger> {
+    return added([await this.#edge.ledger(), ...(await Promise.all(this.#regions.map(({ url }) => fleetLedger(url))))])
+  }
+
+  async stop(): Promise<void> {
+    await this.#edge.stop()
+    await Promise.all(this.#regions.map((one) => one.end()))
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  async #isWhole(): Promise<boolean> {
+    const answer = await asked(`${this.#edge.target()}/v1/firstlight/fleet`).catch(() => null)
+    if (answer === null || !answer.ok) return false
+    const { pools } = (await answer.json()) as { readonly pools: readonly { readonly engines: readonly { readonly available: boolean }[]; readonly gateway: { readonly reachable: boolean } | null }[] }
+    return pools.every(({ engines, gateway }) => gateway?.reachable === true && engines.every(({ available }) => available))
+  }
+
+  #region(at: number, urls: readonly string[]): Promise<ChildGateway> {
+    const document = { ...plainDocument(urls), listen: `127.0.0.1:${FIRST_PORT + at}`, open: false, keys: [{ name: 'edge', secret: EDGE_KEY, edge: true, allow_overrides: true }], log: { level: 'info' } }
+    return ChildGateway.start({ name: `region ${at}`, file: join(this.#folder, `region-${at}.yaml`), document, secret: EDGE_KEY, complain: (what) => this.complaints.push(what) })
+  }
+}
