@@ -1,7 +1,8 @@
 import type { Admission, ClusterDigest, Placement } from '../core/cluster/contract.ts'
 import type { Outlook } from '../core/cluster/outlook.ts'
 import { type ClusterView, rankClusters } from '../core/routing/clusters.ts'
-import { fallbackPlacement, placementKey } from '../core/routing/fallback.ts'
+import { fallbackPlacement } from '../core/routing/fallback.ts'
+import { Homes } from '../core/routing/homes.ts'
 import type { Ports, RequestScope } from '../ports.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import type { Digests } from './place.ts'
@@ -32,6 +33,8 @@ class Entry {
   digest: ClusterDigest | null = null
   /** What is to be expected there; null: nobody chooses between this pool and another. */
   expectations: Expectations | null = null
+  /** Of the prompts that this pool or another gets; null: there was no choice, or it is not the first of them. */
+  homes: Homes | null = null
   /** When it came, by our own clock: the object's may differ. */
   receivedAt = 0
   askedAt: number | null = null
@@ -69,7 +72,7 @@ export class DigestCache implements Digests {
     const ranks = rankClusters(
       // A prompt that is cut alike is measured once.
       [...byId].map(([id, route]) => this.#view(id, route, isCutAlike(first, route) ? admission : exchange.admission(route))),
-      placementKey(admission),
+      (this.#entry(first).homes ??= new Homes()).keyOf(admission),
       () => this.#ports.random(),
     )
     return ranks.map(({ id }) => byId.get(id)!)
@@ -89,8 +92,8 @@ export class DigestCache implements Digests {
     this.#entry(route).failedAt = this.#ports.now()
   }
 
-  sent(route: PoolRoute, admission: Admission): void {
-    this.#entries.get(nameOf(route))?.expectations?.sent(admission, route.pool.blockTokens)
+  sent(route: PoolRoute, admission: Admission): number | null {
+    return this.#entries.get(nameOf(route))?.expectations?.sent(admission, route.pool.blockTokens, route.cluster.gateway?.rttMs ?? null) ?? null
   }
 
   /** What another gateway told last, for who stands before this one: as seen from here. Behind the scope it is asked again. */

@@ -15,8 +15,8 @@ export interface Digests {
   order(exchange: Exchange): readonly PoolRoute[]
   /** The last digest seen of a cluster's pool; null: none. */
   latest(route: PoolRoute): ClusterDigest | null
-  /** A prompt goes there: whoever chooses next is to know. */
-  sent(route: PoolRoute, admission: Admission): void
+  /** A prompt goes there: whoever chooses next is to know. When its first token is expected, ms; null: not known. */
+  sent(route: PoolRoute, admission: Admission): number | null
   /** A choice without the object: rendezvous with bounded load. null: no engine is left. */
   fallback(admission: Admission, route: PoolRoute): Placement | null
 }
@@ -74,8 +74,11 @@ export async function place(exchange: Exchange, ports: Ports, digests: Digests, 
         break
       }
       const engine = targetOf(route, found.placement)
-      if (engine !== null && routes.length > 1) digests.sent(route, admission)
-      if (engine !== null) return { route, engine, placement: found.placement, policy: found.policy, predictedTtftMs: found.predictedTtftMs, booking: found.booking, notes: [...notes, ...found.notes] }
+      const isGateway = engine?.isGateway === true
+      const expectedMs = engine !== null && (isGateway || routes.length > 1) ? digests.sent(route, admission) : null
+      // Our books of another gateway take its engines for one.
+      const predictedTtftMs = isGateway ? expectedMs : found.predictedTtftMs
+      if (engine !== null) return { route, engine, placement: found.placement, policy: found.policy, predictedTtftMs, booking: found.booking, notes: [...notes, ...found.notes] }
       void found.booking.release(endedAs('abandoned'))
       ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: found.placement })
       strangers = [...strangers, ...namesIn(found.placement).filter((id) => !route.targets.has(id))]

@@ -106,7 +106,8 @@ export class Streaming {
     const headers = headersForClient(told)
     headers.push('x-request-id', exchange.requestId, 'x-firstlight-engine', of('x-firstlight-engine') ?? this.#engine.id)
     // Who prefilled, where that was not the engine that answers.
-    if (placement.kind !== 'whole' && placement.prefill !== null) headers.push('x-firstlight-prefill', placement.prefill)
+    const prefill = placement.kind === 'whole' ? of('x-firstlight-prefill') : placement.prefill
+    if (prefill !== null) headers.push('x-firstlight-prefill', prefill)
     headers.push('x-firstlight-cluster', placed.route.cluster.id, 'x-firstlight-policy', of('x-firstlight-policy') ?? placed.policy)
     const notes = this.#notes
     headers.push('x-firstlight-decision', notes.length === 0 ? exchange.id : `${exchange.id}; ${notes.join('; ')}`)

@@ -80,7 +80,7 @@ export class World {
   readonly digests: Digests = {
     order: ({ routes }) => routes,
     latest: () => null,
-    sent: () => {},
+    sent: () => null,
     fallback: (admission, route) => placement([...route.targets.keys()].filter((id) => !admission.avoid.includes(id))),
   }
 

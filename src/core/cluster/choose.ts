@@ -12,7 +12,7 @@ import type { PoolReading } from './pool-books.ts'
 import { type Excluded, refuse } from './refusals.ts'
 
 /** Affinity without an index looks at this many leading blocks. */
-const PREFIX_KEY_BLOCKS = 4
+export const PREFIX_KEY_BLOCKS = 4
 
 export interface Choosing {
   readonly pool: PoolConfig
@@ -143,7 +143,8 @@ function excludedIn(ranking: Ranking, eligible: readonly EngineRecord[], exclude
 
 function forecastOf(engineId: string, { engines, reading }: Choosing): ReturnType<RouteInput['forecast']> {
   const engine = engines.get(engineId)
-  return engine === undefined ? { ttftMs: null, cachedTokens: null } : reading.forecast(engine)
+  // Behind a gateway are many.
+  return engine === undefined || engine.spec.isGateway === true ? { ttftMs: null, cachedTokens: null } : reading.forecast(engine)
 }
 
 function requestOf(admission: Admission, blockTokens: number): RouteRequest {

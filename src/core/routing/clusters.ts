@@ -52,7 +52,7 @@ const HALF_TRUST_MS = 10_000
 const LOAD_POWER = 2
 /** Where a first token is expected later by this much, and by this share of the least, the appeal is e times less. */
 const SLACK_S = 0.01
-const SLACK_SHARE = 0.1
+const SLACK_SHARE = 0.2
 
 const TWO_TO_32 = 2 ** 32
 

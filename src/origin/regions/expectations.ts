@@ -10,6 +10,8 @@ const WAYS_KEPT = 8
 
 /** Beyond a queue of two stands a burst, which ends, and not a load that stays. */
 const MOST_PRESSURE = 8
+/** News are seconds old, and all edges have the same: asked in full, the price sends everybody from one region to the next. */
+const PRESSURE_SHARE = 0.25
 
 type Prompt = Pick<Admission, 'promptTokens' | 'blocks' | 'tokenSource'>
 
@@ -70,7 +72,7 @@ export class Expectations {
     const found = this.#best(prompt, blockTokens)
     if (found === null) return null
     const { hope, outlook } = found
-    const taken = 1 + Math.min(MOST_PRESSURE, (1 + outlook.queued) ** 2 - 1)
+    const taken = 1 + PRESSURE_SHARE * Math.min(MOST_PRESSURE, (1 + outlook.queued) ** 2 - 1)
     return {
       waitS: hope.waitS + this.#sentS / outlook.engines,
       wayS: (rttMs ?? this.rttMs) / 1000,
@@ -80,11 +82,15 @@ export class Expectations {
     }
   }
 
-  /** The prompt goes there: until more is heard, those who come later wait for it. */
-  sent(prompt: Prompt, blockTokens: number): void {
-    const prefillS = this.#best(prompt, blockTokens)?.hope.prefillS ?? 0
+  /** The prompt goes there: until more is heard, those who come later wait for it. When its first token is expected, ms; null: not known. */
+  sent(prompt: Prompt, blockTokens: number, rttMs: number | null): number | null {
+    const expected = this.of(prompt, blockTokens, rttMs)
+    const found = this.#best(prompt, blockTokens)
+    if (expected === null || found === null) return null
+    const { prefillS } = found.hope
     this.#sentS += prefillS
     this.#sentSinceAskedS += prefillS
+    return (expected.waitS + expected.wayS + prefillS) * 1000
   }
 
   #best(prompt: Prompt, blockTokens: number) {

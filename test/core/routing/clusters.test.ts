@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { ClusterDigest, EngineDigest } from '../../../src/core/cluster/contract.ts'
 import { type ClusterView, rankClusters } from '../../../src/core/routing/clusters.ts'
 import { fallbackPlacement } from '../../../src/core/routing/fallback.ts'
+import { Homes } from '../../../src/core/routing/homes.ts'
 import { admission, engine } from '../../contracts/cluster-fixtures.ts'
 
 function told(id: string, changes: Partial<EngineDigest> = {}): EngineDigest {
@@ -91,6 +92,24 @@ describe('ranking clusters', () => {
       const again = rankClusters(views.toReversed(), key, () => 0)
       expect(rankClusters(views, key, () => 0)[0]).toEqual(again[0])
     }
+  })
+
+  it('does not rush all from what is expected a tenth later: every edge has the same old news', () => {
+    const expected = (waitS: number) => ({ waitS, wayS: 0, workS: 1, anewS: 1, confidence: 1 })
+    const { paris, tokyo } = shares([view('paris', { expected: expected(0) }), view('tokyo', { expected: expected(0.1) })])
+    expect(tokyo).toBeGreaterThan(0.33)
+    expect(paris).toBeGreaterThan(0.55)
+  })
+
+  it('does not send all to one of those that are alike because all have the same system prompt', () => {
+    const homes = new Homes()
+    const views = [view('paris'), view('tokyo')]
+    const firsts = Array.from({ length: 600 }, (_, talk) => {
+      const blocks = Uint32Array.from({ length: 40 }, (__, at) => Math.imul((at < 20 ? 0 : talk) * 65_537 + at + 1, 0x9e3779b1))
+      return rankClusters(views, homes.keyOf({ id: `${talk}`, blocks, session: null }), () => 0)[0]!.id
+    })
+    const late = firsts.slice(300)
+    expect(late.filter((id) => id === 'paris').length / late.length).toBeCloseTo(0.5, 1)
   })
 
   it('goes by chance without a key', () => {

@@ -63,7 +63,7 @@ export class SplitWorld {
       newId: () => 'new',
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     } as Partial<Ports> as Ports
-    const digests = { order: ({ routes }: Exchange) => routes, latest: () => null, sent: () => {}, fallback: () => null }
+    const digests = { order: ({ routes }: Exchange) => routes, latest: () => null, sent: () => null, fallback: () => null }
     try {
       return await forward(this.#exchange(images), ports, digests)
     } catch (error) {
