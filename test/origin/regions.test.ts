@@ -106,6 +106,16 @@ describe('an edge', () => {
     expect(await share()).toBeCloseTo(0.5, 0)
   })
 
+  it('shares conversations that nobody names, though all have one system prompt', async () => {
+    let paris = 0
+    for (let talk = 0; talk < 400; talk++) {
+      const blocks = Uint32Array.from({ length: 40 }, (_, at) => Math.imul((at < 20 ? 0 : talk) * 65_537 + at + 1, 0x9e3779b1))
+      if ((await order(prompt({ session: null, blocks })))[0] === 'paris' && talk >= 200) paris++
+    }
+    expect(paris / 200).toBeCloseTo(0.5, 0)
+    expect(paris / 200).toBeGreaterThan(0.3)
+  })
+
   it('leaves the region where prompts wait', async () => {
     regions.paris.outlooks = [outlook(waiting(0.5))]
     expect(await share()).toBeLessThan(0.05)

@@ -1,0 +1,209 @@
+import type { Admission, ClusterDigest, PolicyConfig } from '../../src/core/cluster/contract.ts'
+import { readAdmission } from '../../src/core/cluster/payload.ts'
+import { type ClusterView, rankClusters } from '../../src/core/routing/clusters.ts'
+import { Homes } from '../../src/core/routing/homes.ts'
+import { Expectations } from '../../src/origin/regions/expectations.ts'
+import { Events } from '../../src/simulator/replay/events.ts'
+import { GatewayRouter, STATS_INTERVAL_MS } from '../../src/simulator/replay/gateway-router.ts'
+import type { Job } from '../../src/simulator/replay/job.ts'
+import type { ReplayRouter, Route } from '../../src/simulator/replay/router.ts'
+import { homeOf, type Places, rttMsBetween } from './places.ts'
+import type { Region, Trip } from './region.ts'
+
+/** What an edge knows of regions when it chooses one. */
+export type Knowing =
+  /** Where it stands. */
+  | { readonly kind: 'nearest' }
+  /** That there are several. */
+  | { readonly kind: 'weights' }
+  /** Their digests, every so often. */
+  | { readonly kind: 'load'; readonly everyMs: number }
+  /** Their outlooks; 0: exact and at once. `prefixes`: what they tell of prompts is read. */
+  | { readonly kind: 'outlook'; readonly everyMs: number; readonly prefixes: boolean }
+
+/** How finely the time of news is cut. */
+const TICK_MS = 5
+
+export interface EdgesOptions {
+  readonly places: Places
+  readonly knowing: Knowing
+  /** The edge each request comes by. */
+  readonly entries: Uint8Array
+  readonly trips: Map<Job, Trip>
+  readonly blockTokens: number
+  readonly random: () => number
+}
+
+/** Gateways that choose a region each, with the code that ships. */
+export class Edges implements ReplayRouter {
+  readonly name: string
+  readonly scrapeMs = TICK_MS
+  readonly #options: EdgesOptions
+  readonly #regions: readonly Region[]
+  readonly #edges: readonly Edge[]
+  readonly #words = new Events()
+
+  constructor(options: EdgesOptions, regions: readonly Region[]) {
+    this.name = options.knowing.kind
+    this.#options = options
+    this.#regions = regions
+    this.#edges = Array.from({ length: options.places.edges }, (_, at) => new Edge(at, options))
+    regions.forEach((region) => this.#every(STATS_INTERVAL_MS, 0, (now) => region.scrape(now)))
+    const { knowing } = options
+    if (!('everyMs' in knowing) || knowing.everyMs === 0) return
+    for (const edge of this.#edges) regions.forEach((_, at) => this.#every(knowing.everyMs, options.random() * knowing.everyMs, (now) => this.#ask(edge, at, now)))
+  }
+
+  route(job: Job, now: number): Route {
+    const edge = this.#edges[this.#options.entries[job.index]!]!
+    const { knowing, trips } = this.#options
+    if ('everyMs' in knowing && knowing.everyMs === 0) this.#regions.forEach((region, at) => edge.tell(at, region, now))
+    const region = edge.choose(job, now)
+    trips.set(job, { wayMs: edge.rttMs(region) / 2, engine: null })
+    return { engine: region }
+  }
+
+  firstToken(): void {}
+
+  ended(job: Job): void {
+    this.#options.trips.delete(job)
+  }
+
+  scrape(now: number): void {
+    this.#words.run(now)
+  }
+
+  #every(ms: number, at: number, happen: (now: number) => void): void {
+    this.#words.add(at, (now) => {
+      happen(now)
+      this.#every(ms, now + ms, happen)
+    })
+  }
+
+  #ask(edge: Edge, at: number, now: number): void {
+    const wayMs = edge.rttMs(at) / 2
+    edge.asked(at)
+    this.#words.add(now + wayMs, (there) => {
+      const told = edge.told(this.#regions[at]!, there)
+      this.#words.add(there + wayMs, (back) => edge.heard(at, told, back))
+    })
+  }
+}
+
+type Told = Pick<View, 'digest'> & { readonly outlooks: Parameters<Expectations['heard']>[0]['outlooks'] }
+
+interface View {
+  readonly expectations: Expectations | null
+  digest: ClusterDigest | null
+  heardAt: number
+}
+
+class Edge {
+  readonly #at: number
+  readonly #options: EdgesOptions
+  readonly #views: readonly View[]
+  readonly #homes = new Homes()
+
+  constructor(at: number, options: EdgesOptions) {
+    this.#at = at
+    this.#options = options
+    const expects = options.knowing.kind === 'outlook'
+    this.#views = Array.from({ length: options.places.regions }, () => ({ expectations: expects ? new Expectations() : null, digest: null, heardAt: 0 }))
+  }
+
+  rttMs(region: number): number {
+    return rttMsBetween(this.#options.places, this.#at, region)
+  }
+
+  asked(region: number): void {
+    this.#views[region]!.expectations?.asked()
+  }
+
+  told(region: Region, now: number): Told {
+    return this.#options.knowing.kind === 'load' ? { digest: region.digest(now), outlooks: [] } : { digest: null, outlooks: [region.outlook(now)] }
+  }
+
+  heard(region: number, { digest, outlooks }: Told, now: number): void {
+    const { knowing } = this.#options
+    const view = this.#views[region]!
+    view.digest = digest
+    view.heardAt = now
+    view.expectations?.heard({ cut: 1, outlooks }, { tookMs: this.rttMs(region), isCutAlike: knowing.kind === 'outlook' && knowing.prefixes })
+  }
+
+  tell(at: number, region: Region, now: number): void {
+    this.asked(at)
+    this.heard(at, this.told(region, now), now)
+  }
+
+  choose(job: Job, now: number): number {
+    const { places, knowing, blockTokens, random } = this.#options
+    if (knowing.kind === 'nearest') return homeOf(places, this.#at)
+    const admission = admissionOf(job)
+    const views = this.#views.map((view, region): ClusterView => ({
+      id: `region-${region}`,
+      weight: 1,
+      digest: view.digest,
+      expected: view.expectations?.of(admission, blockTokens, null) ?? null,
+      ageMs: now - view.heardAt,
+      unreachable: false,
+    }))
+    const [first] = rankClusters(views, this.#homes.keyOf(admission), random)
+    const region = views.findIndex(({ id }) => id === first!.id)
+    this.#views[region]!.expectations?.sent(admission, blockTokens, null)
+    return region
+  }
+}
+
+function admissionOf({ index, promptTokens, blocks, request: { session } }: Job): Admission {
+  return readAdmission({ id: `r${index}`, promptTokens, tokenSource: 'exact', blocks, session })
+}
+
+/** The mark: whoever is asked has the books of all engines, and knows how far each is from the client. */
+export class Everywhere implements ReplayRouter {
+  readonly name = 'global'
+  readonly scrapeMs = STATS_INTERVAL_MS
+  readonly #options: Omit<EdgesOptions, 'knowing'>
+  readonly #each: number
+  readonly #gateway: GatewayRouter
+
+  constructor(options: Omit<EdgesOptions, 'knowing'> & { readonly policy: PolicyConfig }, regions: readonly Region[]) {
+    this.#options = options
+    this.#each = regions[0]!.engines.length
+    const { policy, blockTokens, random } = options
+    this.#gateway = new GatewayRouter({ name: 'global', policy }, { engines: regions.flatMap(({ engines }) => engines), blockTokens, random, rttMs: 0 })
+  }
+
+  route(job: Job, now: number): Route {
+    const { places, entries, trips } = this.#options
+    const chosen = this.#seenFrom(job).route(job, now)!.engine
+    const region = Math.floor(chosen / this.#each)
+    trips.set(job, { wayMs: rttMsBetween(places, entries[job.index]!, region) / 2, engine: chosen % this.#each })
+    return { engine: region }
+  }
+
+  firstToken(job: Job, now: number): void {
+    this.#seenFrom(job).firstToken(job, now)
+  }
+
+  progress(job: Job, outputBlocks: number, now: number): void {
+    this.#seenFrom(job).progress(job, outputBlocks, now)
+  }
+
+  ended(job: Job, now: number): void {
+    this.#seenFrom(job).ended(job, now)
+    this.#options.trips.delete(job)
+  }
+
+  scrape(now: number): void {
+    this.#gateway.scrape(now)
+  }
+
+  /** How far engines are depends on who asks. */
+  #seenFrom({ index }: Job): GatewayRouter {
+    const { places, entries } = this.#options
+    const specs: readonly { rttMs: number }[] = this.#gateway.state.pool!.engines
+    specs.forEach((spec, at) => (spec.rttMs = rttMsBetween(places, entries[index]!, Math.floor(at / this.#each))))
+    return this.#gateway
+  }
+}

@@ -1,0 +1,65 @@
+/** Ways to choose among regions, and a run by one of them. */
+import { chance } from '../../src/simulator/replay/chance.ts'
+import type { Job } from '../../src/simulator/replay/job.ts'
+import { type FleetPlan, inBlocksOf, type Pace } from '../../src/simulator/replay/plan.ts'
+import { run, type RunResult } from '../../src/simulator/replay/run.ts'
+import type { Trace } from '../../src/simulator/replay/trace.ts'
+import { VllmEngine } from '../../src/simulator/replay/vllm-engine.ts'
+import { Edges, Everywhere, type Knowing } from './edges.ts'
+import type { Places } from './places.ts'
+import { Region, type Trip } from './region.ts'
+
+export interface Way {
+  readonly name: string
+  /** null: there are no news. */
+  readonly everyMs: number | null
+  readonly knowing: Knowing | 'all'
+}
+
+const POLICY = { name: 'predicted', options: {} }
+
+/** @param everyMs from one question for news to the next */
+export function waysIn(names: readonly string[], everyMs: readonly number[]): Way[] {
+  const each = (name: string, knowing: (everyMs: number) => Knowing) => everyMs.map((ms) => ({ name, everyMs: ms, knowing: knowing(ms) }))
+  const makers: Readonly<Record<string, () => Way[]>> = {
+    global: () => [{ name: 'global', everyMs: null, knowing: 'all' }],
+    nearest: () => [{ name: 'nearest', everyMs: null, knowing: { kind: 'nearest' } }],
+    weights: () => [{ name: 'weights', everyMs: null, knowing: { kind: 'weights' } }],
+    load: () => each('load', (ms) => ({ kind: 'load', everyMs: ms })),
+    outlook: () => each('outlook', (ms) => ({ kind: 'outlook', everyMs: ms, prefixes: true })),
+    outlook_blind: () => each('outlook_blind', (ms) => ({ kind: 'outlook', everyMs: ms, prefixes: false })),
+  }
+  return names.flatMap((name) => {
+    if (!Object.hasOwn(makers, name)) throw new RangeError(`no way is called "${name}": choose among ${Object.keys(makers).join(', ')}`)
+    return makers[name]!()
+  })
+}
+
+export interface RegionalRun {
+  readonly places: Places
+  readonly entries: Uint8Array
+  readonly way: Way
+  readonly seed: number
+  readonly pace: Omit<Pace, 'seed'>
+}
+
+/** A job's `engine` is the region that served it. */
+export function replayIn(trace: Trace, fleet: FleetPlan, { places, entries, way: { knowing }, seed, pace }: RegionalRun): RunResult {
+  const { blockTokens } = trace
+  const trips = new Map<Job, Trip>()
+  const each = fleet.engines.length / places.regions
+  const { model } = fleet.engines[0]!
+  if (model.kind !== 'vllm') throw new Error('regions have engines of one kind')
+  const profile = inBlocksOf(blockTokens, model.profile)
+  const options = { places, entries, trips, blockTokens, random: chance(seed) }
+  return run(trace, {
+    ...pace,
+    rttMs: 0,
+    engines: places.regions,
+    makeEngine: (at, listener) => new Region({ engines: each, makeEngine: (inner) => new VllmEngine(profile, inner), policy: POLICY, blockTokens, random: chance(seed + 10 + at), tripOf: (job) => trips.get(job)! }, listener),
+    makeRouter: (engines) => {
+      const regions = engines as readonly Region[]
+      return knowing === 'all' ? new Everywhere({ ...options, policy: POLICY }, regions) : new Edges({ ...options, knowing }, regions)
+    },
+  })
+}
