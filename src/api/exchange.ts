@@ -43,6 +43,9 @@ export function refuseWishes(wishes: Wishes, caller: Caller): void {
   })
 }
 
+/** A header takes no other signs, and a request whose header cannot be sent would be its region's failure. */
+const headerJson = (value: object): string => JSON.stringify(value).replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+
 const NO_BODY: JsonBody = { bytes: new Uint8Array(0), json: {} }
 
 /**
@@ -154,7 +157,7 @@ export class DoorExchange implements Exchange {
   /** What the request says to the gateway is for whoever chooses its engine. */
   get forGateway(): readonly string[] {
     const { wishes } = this.#understood
-    return Object.keys(wishes).length === 0 ? [] : ['x-firstlight-options', JSON.stringify(wishes)]
+    return Object.keys(wishes).length === 0 ? [] : ['x-firstlight-options', headerJson(wishes)]
   }
 
   hints(route: PoolRoute): Promise<StageTimes> | null {

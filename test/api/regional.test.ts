@@ -1,0 +1,20 @@
+/** What goes from an edge to a region, and what is told to an edge. */
+import { describe, expect, it } from 'vitest'
+import { createGateway } from '../../src/gateway.ts'
+import { configOf, openWorld, poster } from './fleet.ts'
+
+const regional = { id: 'a', gateway: { url: 'https://paris.test', models: [{ model: 'qwen' }] } }
+
+describe('a region', () => {
+  it('is told what a request says to the gateway in signs that a header may have, whatever it says', async () => {
+    const world = openWorld()
+    const post = poster(createGateway(configOf({ clusters: [regional] }), world.ports), world)
+    for (const session of ['plain', '日本 é', '\u007f\u0000\r\n', '\ud800', '😀"\\']) {
+      expect((await post('/v1/chat/completions', { model: 'qwen', messages: [], firstlight: { session } })).status).toBe(200)
+      const { headers } = world.sent.at(-1)!.request
+      const said = headers[headers.indexOf('x-firstlight-options') + 1]!
+      expect(said).toMatch(/^[ -~]+$/)
+      expect(JSON.parse(said)).toEqual({ session })
+    }
+  })
+})
