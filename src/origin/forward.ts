@@ -1,7 +1,7 @@
 /** Walks a request through engines until one answers: before the first byte a failure costs an attempt, after it the stream. */
 import { bookingKey } from '../core/cluster/bookings.ts'
 import type { AttemptFailure, Refusal } from '../core/cluster/contract.ts'
-import { Failure } from '../failure.ts'
+import { Failure, failures } from '../failure.ts'
 import type { EngineTarget, Ports } from '../ports.ts'
 import type { AttemptFailed } from './attempt-failed.ts'
 import { attempt } from './attempt.ts'
@@ -53,7 +53,7 @@ interface Failed extends AttemptFailed {
   readonly route: PoolRoute
 }
 
-const isMoved = ({ engine, failure }: Failed): boolean => engine.isGateway === true && (failure === 'busy' || unreached.has(failure))
+const isMoved = ({ engine, failure }: Failed): boolean => engine.isGateway === true && (failure === 'busy' || failure === 'loop' || unreached.has(failure))
 
 /** A decode engine that failed on what a prefill engine left for it: that one may have died, and it may be well. */
 interface Orphaned {
@@ -125,7 +125,7 @@ function failureOfAttempts(failed: readonly AttemptFailed[]): Failure {
   const tried = failed.length === 1 ? 'The engine' : `${failed.length} engines`
   const cause = failed.map(({ failure, status }) => (status === null ? failure : `${failure} ${status}`)).join(', ')
   const options = { cause, retryAfterMs: RETRY_AFTER_MS }
-  if (failed.every(({ failure }) => unreached.has(failure))) return new Failure('no_engine', 'No engine is available for this model right now.', options)
+  if (failed.every((one) => unreached.has(one.failure) || isBare(one))) return new Failure('no_engine', 'No engine is available for this model right now.', options)
   if (failed.every(({ failure }) => failure === 'busy' || unreached.has(failure))) {
     return new Failure('engines_full', 'All engines for this model are busy. Try again shortly.', options)
   }
@@ -134,6 +134,9 @@ function failureOfAttempts(failed: readonly AttemptFailed[]): Failure {
   if (last.status !== null) return new Failure('engine_unreachable', `${tried} failed to answer (last status ${last.status}).`, options)
   return new Failure('engine_unreachable', `${tried} gave no usable answer.`, options)
 }
+
+/** A gateway that has nobody: others may be full, but this is no matter of load. */
+const isBare = ({ engine, failure, status }: AttemptFailed): boolean => engine.isGateway === true && failure === 'busy' && status === failures.no_engine.status
 
 /** No answer was begun. workerd cannot tell a refused connection from one that broke, so neither do we. */
 const unreached: ReadonlySet<AttemptFailure> = new Set(['connect', 'connect_timeout', 'reset'])
