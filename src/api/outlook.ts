@@ -17,7 +17,8 @@ export async function outlook(door: Door, incoming: Incoming): Promise<Response>
   const { routes } = door.catalog.offer(model, caller)
   // What one number says is true of all: where others cut otherwise, their prompts are not told of.
   const cut = door.cutOf(routes[0]!)
-  const outlooks = (await Promise.all(routes.map((route) => outlooksOf(door, incoming, { route, cut })))).flat()
+  const all = await Promise.all(routes.map((route) => outlooksOf(door, incoming, { route, cut })))
+  const outlooks = all.flat().map((one) => ({ ...one, via: [...(one.via ?? []), door.config.via] }))
   return answerJson(incoming, toWire({ cut, outlooks: door.draining ? outlooks.map(closed) : outlooks }))
 }
 

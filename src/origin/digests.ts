@@ -6,9 +6,11 @@ import { Homes } from '../core/routing/homes.ts'
 import type { Ports, RequestScope } from '../ports.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import type { Digests } from './place.ts'
+import { headerOf } from './headers.ts'
 import { askOutlooks, NotTold, type Told } from './regions/ask.ts'
 import { Expectations } from './regions/expectations.ts'
 import { type RegionSeen, seenOf } from './regions/seen.ts'
+import { hasPassed } from './via.ts'
 
 export interface DigestCacheOptions {
   readonly ports: Pick<Ports, 'cluster' | 'now' | 'random' | 'log' | 'origin'>
@@ -23,7 +25,8 @@ export interface DigestCacheOptions {
 }
 
 const FRESH_MS = 2_000
-const LIMIT = 256
+/** Of an isolate, which forgets what it has no requests for. On Node all are asked in turn: there are as many as are configured. */
+const LIMIT = import.meta.bare ? 256 : Infinity
 /** On Workers a request's context may die with its question: the answer is then waited for no longer. */
 const LOST_AFTER_MS = 10_000
 /** A cluster whose object did not answer is tried last for this long. */
@@ -61,7 +64,7 @@ export class DigestCache implements Digests {
     this.#ports = options.ports
   }
 
-  order(exchange: Pick<Exchange, 'routes' | 'scope' | 'admission'>): readonly PoolRoute[] {
+  order(exchange: Pick<Exchange, 'routes' | 'scope' | 'admission'> & Partial<Pick<Exchange, 'headers'>>): readonly PoolRoute[] {
     const { routes } = exchange
     const [first] = routes
     const isChoice = routes.length > 1
@@ -69,9 +72,10 @@ export class DigestCache implements Digests {
     if (first === undefined || !isChoice) return routes
     const byId = new Map(routes.map((route) => [nameOf(route), route]))
     const admission = exchange.admission(first)
+    const via = headerOf(exchange.headers ?? [], 'via')
     const ranks = rankClusters(
       // A prompt that is cut alike is measured once.
-      [...byId].map(([id, route]) => this.#view(id, route, isCutAlike(first, route) ? admission : exchange.admission(route))),
+      [...byId].map(([id, route]) => this.#view(id, route, isCutAlike(first, route) ? admission : exchange.admission(route), via)),
       (this.#entry(first).homes ??= new Homes()).keyOf(admission),
       () => this.#ports.random(),
     )
@@ -124,7 +128,7 @@ export class DigestCache implements Digests {
     return this.#entry(route).failedAt === null
   }
 
-  #view(id: string, { cluster, pool }: PoolRoute, admission: Pick<Admission, 'promptTokens' | 'blocks' | 'tokenSource'>): ClusterView {
+  #view(id: string, { cluster, pool }: PoolRoute, prompt: Pick<Admission, 'promptTokens' | 'blocks' | 'tokenSource'>, via: string | null): ClusterView {
     const { digest, receivedAt, failedAt, expectations } = this.#entries.get(id)!
     const now = this.#ports.now()
     const isUnreachable = failedAt !== null && now - failedAt < DARK_MS
@@ -133,9 +137,10 @@ export class DigestCache implements Digests {
       id,
       weight: cluster.weight,
       digest,
-      expected: told?.of(admission, pool.blockTokens, cluster.gateway?.rttMs ?? null) ?? null,
+      expected: told?.of(prompt, pool.blockTokens, cluster.gateway?.rttMs ?? null) ?? null,
       ageMs: now - receivedAt,
-      unreachable: isUnreachable || told?.isDark === true,
+      // Back where it came from it would only come round.
+      unreachable: isUnreachable || told?.isDark === true || (told?.name != null && hasPassed(via, told.name)),
     }
   }
 
@@ -165,7 +170,7 @@ export class DigestCache implements Digests {
       const [digest, told] = await Promise.all([this.#cluster(route).digest(), expectations && this.#told(route, entry)])
       entry.askedAt = null
       entry.failedAt = null
-      if (told && expectations) expectations.heard(told, { tookMs: this.#ports.now() - startedAt, isCutAlike: this.#isKnownCut(route, entry, told) })
+      if (told && expectations) expectations.heard(told, { tookMs: Math.max(0, this.#ports.now() - startedAt), isCutAlike: this.#isKnownCut(route, entry, told) })
       if (!told && !isNewer(digest, entry.digest)) return
       entry.digest = digest
       entry.receivedAt = this.#ports.now()

@@ -33,6 +33,8 @@ export interface Outlook {
   readonly usual: Pick<Prospect, 'waitS' | 'law'> | null
   /** Prompts that an engine holds the beginning of, as `PrefixFilter` reads them. */
   readonly prefixes: string
+  /** Names of the gateways it has come through, who has the engines first. Absent: nobody has told it yet. */
+  readonly via?: readonly string[]
 }
 
 export const OUTLOOK_VERSION = 1

@@ -11,6 +11,10 @@ export interface Told {
   readonly outlooks: readonly Outlook[]
 }
 
+/** So long a name no gateway has, and through so many no request goes. */
+const LONGEST_NAME = 64
+const MOST_NAMES = 16
+
 /** Why nothing was told, and what an operator may do about it. */
 export class NotTold extends Error {
   readonly next: string | null
@@ -34,13 +38,13 @@ const MOST_OUTLOOKS = 64
 export const OUTLOOK_PATH = '/v1/firstlight/outlook'
 
 /** Rejects with NotTold, or as the origin does. */
-export async function askOutlooks(origin: Ports['origin'], { pool, targets }: PoolRoute, via: string): Promise<Told> {
+export async function askOutlooks(origin: Ports['origin'], { pool, targets }: PoolRoute, own: string): Promise<Told> {
   const [target] = targets.values()
   const answer = await origin.send({
     target: target!,
     method: 'GET',
     path: `${OUTLOOK_PATH}?model=${encodeURIComponent(pool.model)}`,
-    headers: ['accept-encoding', 'identity', 'via', via],
+    headers: ['accept-encoding', 'identity', 'via', own],
     body: null,
     connectMs: CONNECT_MS,
     firstByteMs: ANSWER_MS,
@@ -48,7 +52,10 @@ export async function askOutlooks(origin: Ports['origin'], { pool, targets }: Po
   })
   const told = readTold(await jsonOf(answer))
   if (told === null) throw new NotTold('its answer is no outlook', 'Both gateways must be of versions that know each other.', true)
-  return told
+  // Two gateways that name each other would tell each other more and more of themselves.
+  const outlooks = told.outlooks.filter(({ via = [] }) => !via.includes(own) && via.length < MOST_NAMES)
+  if (outlooks.length === 0 && told.outlooks.length > 0) throw new NotTold('all that it knows of leads back here', NEXT[508]!, false)
+  return { ...told, outlooks }
 }
 
 async function jsonOf(answer: OriginAnswer): Promise<unknown> {
@@ -82,11 +89,14 @@ export function readTold(given: unknown): Told | null {
 
 function readOutlook(given: unknown): Outlook | null {
   if (!isFields(given) || given['version'] !== OUTLOOK_VERSION) return null
-  const { engines, requests, queued, confidence, prefixes, soonest, usual } = given
-  if (!isAmount(engines) || !isAmount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > 1 || typeof prefixes !== 'string') return null
+  const { cluster, pool, engines, requests, queued, confidence, prefixes, soonest, usual, via } = given
+  if (typeof cluster !== 'string' || typeof pool !== 'string' || typeof prefixes !== 'string' || !isNames(via)) return null
+  if (!isCount(engines) || !isCount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > 1) return null
   const read = { soonest: readProspect(soonest), usual: readProspect(usual) }
-  if (engines > 0 && (read.soonest === null || read.usual === null)) return null
-  return { version: OUTLOOK_VERSION, cluster: String(given['cluster']), pool: String(given['pool']), configVersion: Number(given['config_version']) || 0, engines, requests, queued, confidence, prefixes, ...read }
+  // Where there is an engine, there is one that is free soonest.
+  if (engines > 0 !== (read.soonest !== null) || engines > 0 !== (read.usual !== null)) return null
+  const configVersion = isAmount(given['config_version']) ? given['config_version'] : 0
+  return { version: OUTLOOK_VERSION, cluster, pool, configVersion, engines, requests, queued, confidence, prefixes, ...read, ...(via === undefined ? {} : { via }) }
 }
 
 function readProspect(given: unknown): Pick<Prospect, 'waitS' | 'law'> | null {
@@ -97,4 +107,6 @@ function readProspect(given: unknown): Pick<Prospect, 'waitS' | 'law'> | null {
 }
 
 const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isNames = (value: unknown): value is readonly string[] | undefined => value === undefined || (Array.isArray(value) && value.length <= 2 * MOST_NAMES && value.every((one) => typeof one === 'string' && one.length <= LONGEST_NAME))
+const isCount = (value: unknown): value is number => isAmount(value) && Number.isInteger(value)
 const isAmount = (value: unknown): value is number => typeof value === 'number' && value >= 0 && value < 1e9

@@ -38,7 +38,7 @@ export class Expectations {
 
   /** Nobody there may be given a prompt. */
   get isDark(): boolean {
-    return this.#places?.every(({ outlook }) => outlook.engines === 0) ?? false
+    return this.#places !== null && this.#places.length > 0 && this.#places.every(({ outlook }) => outlook.engines === 0)
   }
 
   /** Are prompts cut there as they are here, wherever they may go? */
@@ -46,9 +46,14 @@ export class Expectations {
     return this.#places?.every(({ filter }) => filter !== null) ?? false
   }
 
-  /** As it was told, for who asks us. */
+  /** As it was told, for who asks us: our own cut is said of all, so prompts that are cut otherwise are left out. */
   get outlooks(): readonly Outlook[] {
-    return this.#places?.map(({ outlook }) => outlook) ?? []
+    return this.#places?.map(({ outlook, filter }) => (filter === null ? { ...outlook, prefixes: '' } : outlook)) ?? []
+  }
+
+  /** What it is called in `via`; null: it has not said. */
+  get name(): string | null {
+    return this.#places?.[0]?.outlook.via?.at(-1) ?? null
   }
 
   /** The way there and back. */

@@ -1,0 +1,63 @@
+/** Two gateways with engines of their own, each of which names the other: what is too much for one goes to the other, and comes back to neither. */
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { parseConfig } from '../../src/config/parse.ts'
+import { readTold } from '../../src/origin/regions/ask.ts'
+import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
+import { startSilent, type SilentGateway } from './silent-gateway.ts'
+
+const KEY = 'a-key-of-the-other-1'
+const OUTLOOK_MS = 100
+const NAMES = ['paris', 'tokyo'] as const
+type Name = (typeof NAMES)[number]
+const other = (name: Name): Name => (name === 'paris' ? 'tokyo' : 'paris')
+
+const fleets = {} as Record<Name, RunningFleet>
+const gateways = {} as Record<Name, SilentGateway>
+
+const own = (name: Name) => ({ id: name, pools: [{ model: 'sim', engines: fleets[name].urls.map((url, at) => ({ id: `${name}-${at}`, url, max_in_flight: 2 })) }] })
+const document = (name: Name, more: readonly object[]) => ({ keys: [{ name: 'all', secret: KEY, edge: true, allow_overrides: true }], clusters: [own(name), ...more] })
+
+const ask = (name: Name, path: string, body?: object) => fetch(gateways[name].url + path, { method: body === undefined ? 'GET' : 'POST', headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+const told = async (name: Name) => readTold(await (await ask(name, '/v1/firstlight/outlook?model=sim')).json())!
+const chat = (content: string) => ({ model: 'sim', max_tokens: 200, stream: true, messages: [{ role: 'user', content }] })
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+beforeAll(async () => {
+  for (const name of NAMES) {
+    fleets[name] = await startFleet({ engines: 1, model: 'sim', profile: 'demo' })
+    gateways[name] = await startSilent(document(name, []))
+  }
+  for (const name of NAMES) {
+    const behind = { id: other(name), gateway: { url: gateways[other(name)].url, key: KEY, outlook_ms: OUTLOOK_MS, models: [{ model: 'sim' }] } }
+    await gateways[name].adopt(parseConfig({ ...document(name, [behind]), version: 2, listen: '127.0.0.1:0' }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }))
+  }
+})
+
+afterAll(async () => {
+  for (const name of NAMES) {
+    await gateways[name].close()
+    await fleets[name].close()
+  }
+})
+
+it('tell of each engine once, however often they ask each other', async () => {
+  for (let tries = 0; (await told('paris')).outlooks.length < 2; tries++) {
+    expect(tries).toBeLessThan(100)
+    await pause(50)
+  }
+  for (let i = 0; i < 10; i++) {
+    await pause(OUTLOOK_MS)
+    expect((await told('paris')).outlooks.map(({ cluster, engines }) => [cluster, engines])).toEqual([['paris', 1], ['tokyo', 1]])
+  }
+  expect((await told('tokyo')).outlooks.map(({ via }) => via!.length)).toEqual([1, 2])
+})
+
+it('take from each other what is too much for one, and refuse when both are full', async () => {
+  const answers = []
+  for (let i = 0; i < 4; i++) answers.push(await ask('paris', '/v1/chat/completions', chat(`What is known of ${i}?`)))
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+  expect(answers.map(({ headers }) => headers.get('x-firstlight-engine')).toSorted()).toEqual(['paris-0', 'paris-0', 'tokyo-0', 'tokyo-0'])
+  const refused = await ask('paris', '/v1/chat/completions', chat('And of all this?'))
+  expect([refused.status, ((await refused.json()) as { error: { code: string } }).error.code]).toEqual([429, 'engines_full'])
+  expect(await Promise.all(answers.map(async (answer) => (await answer.text()).includes('[DONE]')))).toEqual([true, true, true, true])
+})
