@@ -7,7 +7,8 @@ import type { Finding } from './issues.ts'
 import { camel, type PolicyDocument } from './policies.ts'
 import type { Path } from './problem.ts'
 import { decodes, defaultMode } from './rules.ts'
-import type { ClusterDocument, ConfigDocument, EngineDocument, PoolDocument } from './schema.ts'
+import type { EngineDocument, PoolDocument } from './pool-schema.ts'
+import type { ClusterDocument, ConfigDocument } from './schema.ts'
 import { BEARER_TEXT, HEADER_TEXT, isLoopback, parseAddress, type Secret, textRule } from './values.ts'
 
 export type Env = Readonly<Record<string, unknown>>

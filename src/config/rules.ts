@@ -1,7 +1,8 @@
 /** What one key alone cannot say: names that collide, lists that contradict each other, missing keys on an open port. */
 import { bareHost, placeOf } from './place.ts'
 import { renderPath, type Path } from './problem.ts'
-import type { ClusterDocument, ConfigDocument, EngineDocument, GatewayDocument, PoolDocument, WrittenDocument } from './schema.ts'
+import type { EngineDocument, PoolDocument } from './pool-schema.ts'
+import type { ClusterDocument, ConfigDocument, GatewayDocument, WrittenDocument } from './schema.ts'
 import { LONGEST_PATTERN_ID } from './discovered.ts'
 import type { Finding } from './issues.ts'
 import { didYouMean } from './suggest.ts'

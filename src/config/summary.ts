@@ -3,7 +3,7 @@ import type { ClusterConfig, Config, EngineConfig, LmcacheConfig, PoolSettings }
 import type { PolicyConfig } from '../core/cluster/contract.ts'
 import { ownEngines, reportsShareThePort, sharedWithReplicas } from './own-address.ts'
 import { regionalNotes, regionalSettings } from './regional-summary.ts'
-import { THRESHOLD_TOKENS } from './schema.ts'
+import { THRESHOLD_TOKENS } from './pool-schema.ts'
 import { addressText } from './values.ts'
 
 export interface Summary {
