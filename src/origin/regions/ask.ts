@@ -52,10 +52,15 @@ export async function askOutlooks(origin: Ports['origin'], { pool, targets }: Po
   })
   const told = readTold(await jsonOf(answer))
   if (told === null) throw new NotTold('its answer is no outlook', 'Both gateways must be of versions that know each other.', true)
-  // Two gateways that name each other would tell each other more and more of themselves.
+  const others = othersIn(told, own)
+  if (others === null) throw new NotTold('all that it knows of leads back here', NEXT[508]!, false)
+  return others
+}
+
+/** Without what was told by us: two gateways that name each other would tell each other more and more of themselves. null: there is nothing else. */
+export function othersIn(told: Told, own: string): Told | null {
   const outlooks = told.outlooks.filter(({ via = [] }) => !via.includes(own) && via.length < MOST_NAMES)
-  if (outlooks.length === 0 && told.outlooks.length > 0) throw new NotTold('all that it knows of leads back here', NEXT[508]!, false)
-  return { ...told, outlooks }
+  return outlooks.length === 0 && told.outlooks.length > 0 ? null : { ...told, outlooks }
 }
 
 async function jsonOf(answer: OriginAnswer): Promise<unknown> {

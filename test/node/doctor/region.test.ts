@@ -81,6 +81,20 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     expect(seen.find('outlook').mark).toBe('warning')
   })
 
+  it('does not count our own engines, of which it was told by us, and says where it has no others', async () => {
+    const law = { fixed_s: 0, per_token_s: 0, per_pair_s: 0 }
+    const outlook = { version: 1, cluster: 'c', pool: 'sim', engines: 3, requests: 0, queued: 0, confidence: 0, prefixes: '', soonest: { wait_s: 0, law }, usual: { wait_s: 0, law } }
+    const others = [{ ...outlook, via: ['1.1 firstlight-00000000'] }]
+    const told = (here: readonly object[]): Parameters<typeof stub>[0] => ({
+      'GET /ready': { body: { status: 'ready' } },
+      'GET /version': { body: { version: '0.0.0' } },
+      'GET /v1/models': ({ headers }) => (headers.authorization === undefined ? { status: 401 } : { body: { data: [{ id: 'sim' }] } }),
+      'GET /v1/firstlight/outlook': ({ headers }) => ({ body: { cut: 1, outlooks: [...here, { ...outlook, via: [headers.via, '1.1 firstlight-00000000'] }] } }),
+    })
+    expect((await visitEdge((await stub(told(others))).url)).find('outlook').says).toMatch(/^3 engines, 0/)
+    expect((await visitEdge((await stub(told([]))).url)).find('outlook')).toMatchObject({ mark: 'problem', says: expect.stringContaining('leads back') as unknown })
+  })
+
   it('takes no engine for it', async () => {
     const { url } = await stub(realVllm)
     expect((await visitEdge(url)).find('firstlight')).toMatchObject({ mark: 'problem', next: expect.stringContaining('`pools`') })

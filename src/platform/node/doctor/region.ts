@@ -8,7 +8,7 @@ import type { ClusterConfig } from '../../../config.ts'
 import { didYouMean } from '../../../config/suggest.ts'
 import { failures } from '../../../failure.ts'
 import type { PoolRoute } from '../../../origin/exchange.ts'
-import { OUTLOOK_PATH, readTold, type Told } from '../../../origin/regions/ask.ts'
+import { othersIn, OUTLOOK_PATH, readTold, type Told } from '../../../origin/regions/ask.ts'
 import { openVocabularies } from '../../../vocabulary.ts'
 import { fileVocabularies } from '../vocabulary.ts'
 import { answered, ask, inShort, jsonOf, type Place } from './ask.ts'
@@ -113,8 +113,10 @@ async function checkOutlook(asking: Asking, route: PoolRoute, isOneOfSeveral: bo
   if (answer.status === 403) return found.problem('outlook', `its key may not read what it expects${of}`, { costs: blind, next: 'Over there: `edge: true` on the key.' })
   // A model it does not serve is a finding already.
   if (answer.status === 404 && answer.text.includes(failures.model_unknown.code)) return
-  const told = answer.status === 200 ? readTold(jsonOf(answer)) : null
-  if (told === null) return found.problem('outlook', `it does not say what it expects${of} (${answer.status === 200 ? 'in words of another version' : inShort(answer)})`, { costs: blind, next: 'Bring both gateways to the same version.' })
+  const all = answer.status === 200 ? readTold(jsonOf(answer)) : null
+  if (all === null) return found.problem('outlook', `it does not say what it expects${of} (${answer.status === 200 ? 'in words of another version' : inShort(answer)})`, { costs: blind, next: 'Bring both gateways to the same version.' })
+  const told = othersIn(all, asking.place.headers['via'] ?? '')
+  if (told === null) return found.problem('outlook', `all that it knows of leads back here${of}`, { costs: 'Its requests go to other clusters.', next: 'Engines of its own belong in its `clusters`; leave the model out here if it has none.' })
   checkEngines(told, found, of)
   await checkCut(asking, route, { told, of })
 }
