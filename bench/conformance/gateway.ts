@@ -1,6 +1,6 @@
 /** The gateway as a user runs it, before real engines: on Node, or the built Worker in workerd. */
 import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { engineKey, servedModel } from './engine.ts'
@@ -31,6 +31,8 @@ export interface GatewayOptions {
   readonly pool: object
   /** Added to the whole. */
   readonly document: object
+  /** Absent: any free one. */
+  readonly port?: number
 }
 
 export const gatewayKey = 'client-secret'
@@ -40,11 +42,13 @@ export const alias = 'small-talk'
 
 const workerFolder = join(cacheFolder, 'worker')
 const vocabulary = join(cacheFolder, 'tiny.vocab')
+/** As a pool names the models' vocabulary: a file on Node, a key of the KV namespace on Workers. */
+export const vocabularyOf: Readonly<Record<GatewayKind, string>> = { node: vocabulary, worker: basename(vocabulary) }
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
 /** Round robin, so that both engines get work; health looked at twice a second. */
 function configFor({ engines, kind, each, pool: more, document }: GatewayOptions, port: number): object {
-  // On Workers a vocabulary is a value in KV; there is none here.
+  // Workers count in bytes here.
   const tokenizer = kind === 'node' ? { tokenizer: vocabulary } : {}
   const pool = {
     model: servedModel,
@@ -73,11 +77,11 @@ const firstlight = [process.execPath, 'bin/firstlight.mjs']
 
 export async function startGateway(options: GatewayOptions): Promise<RunningGateway> {
   const { kind, name, processes, note } = options
-  const [port] = await freePorts(1)
+  const port = options.port ?? (await freePorts(1))[0]!
   const file = join(cacheFolder, `gateway-${name}.json`)
-  writeFileSync(file, `${JSON.stringify(configFor(options, port!), null, 1)}\n`)
-  const command = kind === 'node' ? [...firstlight, 'serve', '--config', file] : [process.execPath, 'bench/conformance/worker-host.ts', join(workerFolder, 'worker.js'), file, String(port)]
-  await (made[kind] ??= make(kind, processes))
+  writeFileSync(file, `${JSON.stringify(configFor(options, port), null, 1)}\n`)
+  const command = kind === 'node' ? [...firstlight, 'serve', '--config', file] : [process.execPath, 'bench/conformance/worker-host.ts', join(workerFolder, 'worker.js'), file, String(port), vocabulary]
+  for (const part of kind === 'node' ? parts.slice(0, 1) : parts) await (made[part] ??= make(part, processes))
   const running = processes.start({ what: `gateway ${name}`, command, folder: root })
   const gateway = { kind, url: `http://127.0.0.1:${port}`, process: running, stop: () => running.stop() }
   await up(gateway)
@@ -86,11 +90,14 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
 }
 
 /** Once in a run: what is tested does not change under way. */
-const made: { [kind in GatewayKind]?: Promise<void> } = {}
+const made: { [part in Part]?: Promise<void> } = {}
 
-/** What a gateway needs besides its configuration: on Node the compiled vocabulary, on Workers the bundle. */
-function make(kind: GatewayKind, processes: Processes): Promise<void> {
-  if (kind === 'node') return processes.finish({ what: 'compile the vocabulary', command: [...firstlight, 'vocab', 'compile', join(cacheFolder, 'models/tiny'), '--out', vocabulary], folder: root, limitS: 60 })
+/** What gateways need besides their configuration; the bundle is for Workers. */
+const parts = ['vocabulary', 'bundle'] as const
+type Part = (typeof parts)[number]
+
+function make(part: Part, processes: Processes): Promise<void> {
+  if (part === 'vocabulary') return processes.finish({ what: 'compile the vocabulary', command: [...firstlight, 'vocab', 'compile', join(cacheFolder, 'models/tiny'), '--out', vocabulary], folder: root, limitS: 60 })
   return processes.finish({ what: 'build the Worker', command: [process.execPath, 'node_modules/wrangler/bin/wrangler.js', 'deploy', '--dry-run', '--outdir', workerFolder], folder: root, limitS: 180 })
 }
 

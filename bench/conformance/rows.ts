@@ -15,6 +15,7 @@ import { forwardingRows } from './rows/forwarding.ts'
 import { lmcacheRows } from './rows/lmcache.ts'
 import { lmcacheRecording } from './rows/record-lmcache.ts'
 import { recordings } from './rows/recordings.ts'
+import { regionAnswers, regionRows } from './rows/regions.ts'
 import { policyRow, routingRows } from './rows/routing.ts'
 import { streamRows } from './rows/streams.ts'
 import { tokenRows } from './rows/tokens.ts'
@@ -23,13 +24,13 @@ import { earDoctor, uploadRecording, uploadRows } from './rows/uploads.ts'
 
 export const rows: readonly Row[] = [
   ...recordings, ...streamRows, ...tokenRows, ...eventRows,
-  ...gatewayRows('node'), ...routingRows, ...gatewayRows('worker'),
+  ...gatewayRows('node'), ...routingRows, ...gatewayRows('worker'), regionAnswers('node'), regionAnswers('worker'),
   hostileRow('node'), hostileRow('worker'), engineDies('node'),
   // Those that kill engines come last: a gateway does not trust one at once that is back.
   nixlRecording, splitEndpointRow('node'), ...splitRows('node'), ...splitFaultRows('node'), splitEndpointRow('worker'), ...splitRows('worker'), ...splitFaultRows('worker'),
   lmcacheRecording, ...lmcacheRows('node'), ...lmcacheRows('worker'),
   uploadRecording, earDoctor, ...uploadRows('node'), corsRow('node'), ...uploadRows('worker'), corsRow('worker'),
-  ...feedbackRows, eventsFeedback('node'), eventsFeedback('worker'), ...ttftRows, policyRow,
+  ...feedbackRows, eventsFeedback('node'), eventsFeedback('worker'), ...ttftRows, ...regionRows('node'), ...regionRows('worker'), policyRow,
 ]
 
 function gatewayRows(kind: 'node' | 'worker'): readonly Row[] {

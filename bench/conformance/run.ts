@@ -27,6 +27,8 @@ Writes docs/conformance.md and test/vectors. A row is named in full or by its be
 
 /** Told to: what rows see from now on says nothing. */
 let stopping = false
+/** Servers that were asked to go on keep this awake. */
+let keeping: NodeJS.Timeout | undefined
 
 const { flags, name, args } = parseArgs(process.argv.slice(2).map(bareFlag))
 const asked = [...(name === null ? [] : [name]), ...args]
@@ -67,6 +69,7 @@ async function main(picked: readonly Row[]): Promise<number> {
     return 1
   } finally {
     note('stopping what was started …')
+    clearInterval(keeping)
     await processes.stopAll()
   }
 }
@@ -89,7 +92,8 @@ async function work(picked: readonly Row[], processes: Processes): Promise<numbe
   console.log(`conformance: ${results.length - failed} of ${results.length} rows passed; docs/conformance.md is written`)
   if (flags.keep !== undefined) {
     note('the servers go on until Ctrl-C')
-    await new Promise(() => setInterval(() => {}, 60_000))
+    keeping = setInterval(() => {}, 60_000)
+    await new Promise(() => {})
   }
   return failed === 0 ? 0 : 1
 }

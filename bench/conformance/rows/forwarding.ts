@@ -31,20 +31,18 @@ export function forwardingRows(kind: GatewayKind): Row[] {
       name: `${kind}-same-answers`,
       says: `Through the gateway (${kind}) every endpoint answers as the engine does: status, fields, text, usage.`,
       run: async (lab) => {
-        const requests = pick(surface, (name, { path }) => !closed.includes(path) && !['health', 'version', 'models', 'chat-load-report'].includes(name))
-        const unlike = await compareWithEngine(lab, kind, requests, { made: false, counted: true })
+        const unlike = await compareWithEngine(lab, (await lab.gateway(kind)).url, passed.answers)
         check(unlike.length === 0, unlike.join('; '))
-        return `${Object.keys(requests).length} exchanges alike`
+        return `${Object.keys(passed.answers).length} exchanges alike`
       },
     },
     {
       name: `${kind}-same-errors`,
       says: `An engine's error arrives through the gateway (${kind}) with its status and body, to the byte.`,
       run: async (lab) => {
-        const requests = pick(mistakes, (name) => ownAnswers[name] === undefined && !name.includes('response-unknown'))
-        const unlike = await compareWithEngine(lab, kind, requests, { made: false, counted: true })
+        const unlike = await compareWithEngine(lab, (await lab.gateway(kind)).url, passed.errors)
         check(unlike.length === 0, unlike.join('; '))
-        return `${Object.keys(requests).length} exchanges alike`
+        return `${Object.keys(passed.errors).length} exchanges alike`
       },
     },
     {
@@ -115,21 +113,27 @@ export function forwardingRows(kind: GatewayKind): Row[] {
 
 const completionBody = { model: servedModel, prompt: 'hello', max_tokens: 4, temperature: 0, ignore_eos: true }
 
+/** What reaches an engine, and whose answers go back as they are. */
+export const passed = {
+  answers: pick(surface, (name, { path }) => !closed.includes(path) && !['health', 'version', 'models', 'chat-load-report'].includes(name)),
+  errors: pick(mistakes, (name) => ownAnswers[name] === undefined && !name.includes('response-unknown')),
+}
+
 function pick(requests: Requests, wanted: (name: string, request: RecordedRequest) => boolean): Requests {
   return Object.fromEntries(Object.entries(requests).filter(([name, request]) => wanted(name, request)))
 }
 
-async function compareWithEngine(lab: Lab, kind: GatewayKind, requests: Requests, tolerance: { made: boolean; counted: boolean }): Promise<string[]> {
-  const gateway = await lab.gateway(kind)
+/** Where what comes from `url` is unlike what engine a answers itself. */
+export async function compareWithEngine(lab: Lab, url: string, requests: Requests): Promise<string[]> {
   const engine = await lab.engine('a')
   const unlike: string[] = []
   for (const [name, request] of Object.entries(requests)) {
     const began = performance.now()
     const direct = await record(engine.url, name, request)
-    const through = await record(gateway.url, name, request, gatewayKey)
+    const through = await record(url, name, request, gatewayKey)
     const seconds = (performance.now() - began) / 1000
     if (seconds > 3) lab.note(`  ${name} took ${seconds.toFixed(1)} s`)
-    for (const difference of differences(direct.response, through.response, tolerance)) unlike.push(`${name}: ${difference}`)
+    for (const difference of differences(direct.response, through.response, { made: false, counted: true })) unlike.push(`${name}: ${difference}`)
   }
   return unlike
 }

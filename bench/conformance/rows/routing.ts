@@ -134,7 +134,7 @@ function begin(count: number, seed: number, historyLength: number): History[] {
 }
 
 /** About four tokens each. */
-function words(random: () => number, count: number): string {
+export function words(random: () => number, count: number): string {
   return Array.from({ length: count }, () => Math.floor(random() * 1e6).toString(36)).join(' ')
 }
 

@@ -1,0 +1,60 @@
+/** Two regions, each a gateway on Node before one engine, and the edge before both. */
+import { servedModel } from '../engine.ts'
+import type { RealEngine } from '../engine.ts'
+import type { EngineName } from '../fleets.ts'
+import { alias, gatewayKey, startGateway, vocabularyOf } from '../gateway.ts'
+import type { GatewayKind, GatewayOptions, RunningGateway } from '../gateway.ts'
+import type { Lab } from '../row.ts'
+
+export type RegionName = 'paris' | 'oregon'
+
+export interface Regions {
+  readonly edge: RunningGateway
+  readonly gateways: Readonly<Record<RegionName, RunningGateway>>
+  readonly engines: Readonly<Record<RegionName, RealEngine>>
+  /** At the address it had. */
+  startAgain(name: RegionName): Promise<void>
+  stop(): Promise<void>
+}
+
+/** What the edge says to a region: clients there have another one. */
+const edgeKey = 'edge-secret'
+
+export interface RegionsSetting {
+  readonly lab: Lab
+  /** Of the edge. */
+  readonly kind: GatewayKind
+  /** Paris has the first, Oregon the second. */
+  readonly pair: readonly [EngineName, EngineName]
+}
+
+/** Made for one row, which may kill them. */
+export async function startRegions({ lab, kind, pair }: RegionsSetting): Promise<Regions> {
+  const engines = { paris: await lab.engine(pair[0]), oregon: await lab.engine(pair[1]) }
+  const started: RunningGateway[] = []
+  const start = async (options: Pick<GatewayOptions, 'kind' | 'name' | 'engines' | 'document' | 'port'>): Promise<RunningGateway> => {
+    const gateway = await startGateway({ processes: lab.processes, note: lab.note, each: {}, pool: {}, ...options })
+    started.push(gateway)
+    return gateway
+  }
+  const stop = async () => void (await Promise.all(started.map((gateway) => gateway.stop())))
+  const keys = [{ name: 'edge', secret: edgeKey, edge: true, allow_overrides: true }, { name: 'lab', secret: gatewayKey, allow_overrides: true }]
+  const region = (name: RegionName, port?: number) => start({ kind: 'node', name: `region-${name}`, engines: [engines[name]], document: { keys }, ...(port === undefined ? {} : { port }) })
+  try {
+    const gateways: Record<RegionName, RunningGateway> = { paris: await region('paris'), oregon: await region('oregon') }
+    // Cut alike, by the same vocabulary; an edge on Workers has it in its KV namespace.
+    const models = [{ model: servedModel, aliases: [alias], block_tokens: 32, tokenizer: vocabularyOf[kind] }]
+    const clusters = Object.entries(gateways).map(([id, { url }]) => ({ id, region: `${id}-region`, gateway: { url, key: edgeKey, models } }))
+    const edge = await start({ kind, name: `edge-${kind}`, engines: [], document: { clusters } })
+    return {
+      edge,
+      gateways,
+      engines,
+      startAgain: async (name) => void (gateways[name] = await region(name, Number(new URL(gateways[name].url).port))),
+      stop,
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
