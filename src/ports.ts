@@ -263,8 +263,10 @@ export interface Deadline {
 
 /** Asks an engine how it is. Platform timers and alarms call it. */
 export interface Probe {
-  (target: EngineTarget, now: () => number): Promise<EngineSignal>
+  (target: EngineTarget, now: () => number): Promise<ProbeSignal>
 }
+
+export type ProbeSignal = Extract<EngineSignal, { readonly kind: 'probe' }>
 
 /** Built files of the dashboard, by plain name. null: there is none, or nothing was built. Rejects when it cannot be read. */
 export interface AssetFiles {

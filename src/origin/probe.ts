@@ -1,6 +1,5 @@
 /** Asks engines how they are: `/health`, then `/metrics`, and `/is_paused` of those that have it. */
-import type { EngineSignal } from '../core/cluster/contract.ts'
-import type { EngineTarget, Log, Origin, OriginAnswer, Ports, Probe } from '../ports.ts'
+import type { EngineTarget, Log, Origin, OriginAnswer, Ports, Probe, ProbeSignal } from '../ports.ts'
 import type { DigestCache } from './digests.ts'
 import type { PoolRoute } from './exchange.ts'
 import { readEngineMetrics, type ScrapedEngine } from './metrics-text.ts'
@@ -24,7 +23,7 @@ export function engineProbe(origin: Origin, log: Log, unpausable = new Set<strin
     const healthy = await isHealthy(origin, target, log)
     if (!healthy) unpausable.delete(target.url)
     const [scraped, paused] = healthy ? await Promise.all([scrape(origin, target, log), isPaused(origin, target, unpausable)]) : [null, false]
-    const signal: EngineSignal = {
+    const signal: ProbeSignal = {
       kind: 'probe',
       engine: target.id,
       at: now(),
@@ -43,6 +42,9 @@ const EARLY_MS = 50
 
 /** Probes that begin in one turn: all the refusals of a fleet that is down would come in one, too, and hold up everybody else. */
 const AT_ONCE = 10
+
+/** A gateway that does not say so many times in a row what it expects is given no requests: there may be nobody else, and it may be well. */
+const MISSES = 3
 
 interface Probed {
   /** Of `dueAt`. */
@@ -64,6 +66,8 @@ export class FleetProbe {
   readonly #ports: Ports
   readonly #digests: FleetProbeOptions['digests']
   readonly #probe: Probe
+  /** Gateway → questions in a row that it did not answer. */
+  readonly #missed = new Map<string, number>()
   /** Engine (by pool) → when it is due; Infinity while it is being asked. Absent: now. */
   readonly dueAt: Map<string, number>
 
@@ -101,24 +105,31 @@ export class FleetProbe {
     return due
   }
 
-  /** A gateway says of its engines what it expects of them; of itself, that it answers. */
-  async #signalOf(route: PoolRoute, target: EngineTarget): Promise<EngineSignal> {
+  /** A gateway says of its engines what it expects of them; of itself, that it answers. Empty: it did not, which says nothing yet. */
+  async #signalsOf({ key, route, target }: Probed): Promise<readonly ProbeSignal[]> {
     const now = () => this.#ports.now()
-    if (target.isGateway !== true) return this.#probe(target, now)
-    const healthy = await this.#digests.renew(route)
-    return { kind: 'probe', engine: target.id, at: now(), healthy, asleep: false, stats: null }
+    if (target.isGateway !== true) return [await this.#probe(target, now)]
+    const answers = await this.#digests.renew(route)
+    const before = this.#missed.get(key) ?? 0
+    this.#missed.set(key, answers ? 0 : before + 1)
+    if (!answers && before + 1 < MISSES) return []
+    const signal: ProbeSignal = { kind: 'probe', engine: target.id, at: now(), healthy: answers, asleep: false, stats: null }
+    // Its circuit may have opened for what it was away.
+    return answers && before > 0 ? [{ ...signal, healthy: false }, signal] : [signal]
   }
 
   /** Told as soon as it is known: an engine that hangs must not hold back the news of the others. */
-  async #ask({ key, route, target }: Probed): Promise<void> {
+  async #ask(engine: Probed): Promise<void> {
+    const { key, route } = engine
     const { cluster, pool } = route
     const startedAt = this.#ports.now()
-    const signal = await this.#signalOf(route, target)
-    const sick = signal.kind === 'probe' && !signal.healthy
+    const signals = await this.#signalsOf(engine)
+    const sick = signals.at(-1)?.healthy !== true
     // It may be gone by now.
     if (this.dueAt.has(key)) this.dueAt.set(key, startedAt + (sick ? Math.min(SICK_EVERY_MS, pool.statsIntervalMs) : pool.statsIntervalMs))
+    if (signals.length === 0) return
     try {
-      await this.#ports.cluster(cluster.id, pool.model).observe([signal])
+      await this.#ports.cluster(cluster.id, pool.model).observe(signals)
     } catch (error) {
       this.#ports.log.warn('observe_failed', { cluster: cluster.id, pool: pool.model, error })
     }

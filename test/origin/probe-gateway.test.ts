@@ -1,0 +1,68 @@
+/** What the prober says of a gateway, by whether it tells what it expects. */
+import { describe, expect, it } from 'vitest'
+import { ClusterState } from '../../src/core/cluster/cluster-state.ts'
+import type { EngineSignal } from '../../src/core/cluster/contract.ts'
+import type { PoolRoute } from '../../src/origin/exchange.ts'
+import { FleetProbe } from '../../src/origin/probe.ts'
+import type { Cluster, Ports } from '../../src/ports.ts'
+import { admission, engine, failed, pool } from '../contracts/cluster-fixtures.ts'
+
+function open() {
+  const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
+  const world = { now: 1_000_000, answers: true, told: [] as EngineSignal[], asked: 0 }
+  state.configure(1, pool({ engines: [engine('paris', { isGateway: true })], circuit: { failures: 3, openMs: 60_000 } }), world.now)
+  const ports = {
+    cluster: () => ({
+      observe: async (signals: readonly EngineSignal[]) => {
+        world.told.push(...signals)
+        state.observe(signals, world.now)
+      },
+    }) as Partial<Cluster> as Cluster,
+    now: () => world.now,
+    log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+  } as Partial<Ports> as Ports
+  const digests = { renew: async () => (world.asked++, world.answers) }
+  const route = { cluster: { id: 'paris', gateway: {} }, pool: { model: 'qwen', statsIntervalMs: 2_000 }, targets: new Map([['paris', { id: 'paris', url: 'http://r', headers: [], binding: null, isGateway: true }]]) } as unknown as PoolRoute
+  const probe = new FleetProbe([route], ports, { digests })
+  /** A second later. Is it given requests? */
+  const round = async (answers: boolean): Promise<boolean> => {
+    world.now += 1_000
+    world.answers = answers
+    await probe.round()
+    return isGiven()
+  }
+  const isGiven = () => state.digest(world.now).engines[0]!.available
+  const fail = () => {
+    const booked = state.admit(admission(), world.now)
+    if ('refusal' in booked) throw new Error(booked.refusal.detail)
+    state.release(booked.key, { ...failed, failedEngine: 'paris' }, world.now)
+  }
+  return { world, round, isGiven, fail }
+}
+
+describe('a gateway', () => {
+  it('that does not tell once is given requests all the same: nobody else may be left, and it may be well', async () => {
+    const { round } = open()
+    await round(true)
+    for (let i = 0; i < 10; i++) expect(await round(i % 3 === 2)).toBe(true)
+  })
+
+  it('that does not tell three times in a row is given none until it does, and is asked each second meanwhile', async () => {
+    const { round, world } = open()
+    const given = []
+    for (const answers of [true, true, false, false, false, false, true, true]) given.push(await round(answers))
+    // The second round of those that answer asks nobody: it is not due.
+    expect(given).toEqual([true, true, true, true, false, false, true, true])
+    expect(world.asked).toBe(6)
+  })
+
+  it('that was away for a moment is given requests as soon as it tells again, whatever failed meanwhile', async () => {
+    const { round, isGiven, fail } = open()
+    await round(true)
+    await round(true)
+    for (let i = 0; i < 3; i++) fail()
+    expect(isGiven()).toBe(false)
+    expect(await round(false)).toBe(false)
+    expect(await round(true)).toBe(true)
+  })
+})
