@@ -2,7 +2,7 @@ import type { Admission, ClusterDigest, PolicyConfig } from '../../src/core/clus
 import { readAdmission } from '../../src/core/cluster/payload.ts'
 import { type ClusterView, rankClusters } from '../../src/core/routing/clusters.ts'
 import { Homes } from '../../src/core/routing/homes.ts'
-import { Expectations } from '../../src/origin/regions/expectations.ts'
+import { Expectations, type Sent } from '../../src/origin/regions/expectations.ts'
 import { Events } from '../../src/simulator/replay/events.ts'
 import { GatewayRouter, STATS_INTERVAL_MS } from '../../src/simulator/replay/gateway-router.ts'
 import type { Job } from '../../src/simulator/replay/job.ts'
@@ -42,6 +42,7 @@ export class Edges implements ReplayRouter {
   readonly #regions: readonly Region[]
   readonly #edges: readonly Edge[]
   readonly #words = new Events()
+  readonly #sent = new Map<Job, Sent>()
 
   constructor(options: EdgesOptions, regions: readonly Region[]) {
     this.name = options.knowing.kind
@@ -58,19 +59,29 @@ export class Edges implements ReplayRouter {
     const edge = this.#edges[this.#options.entries[job.index]!]!
     const { knowing, trips } = this.#options
     if ('everyMs' in knowing && knowing.everyMs === 0) this.#regions.forEach((region, at) => edge.tell(at, region, now))
-    const region = edge.choose(job, now)
+    const { region, sent } = edge.choose(job, now)
+    if (sent !== null) this.#sent.set(job, sent)
     trips.set(job, { wayMs: edge.rttMs(region) / 2, engine: null })
     return { engine: region }
   }
 
-  firstToken(): void {}
+  firstToken(job: Job, now: number): void {
+    const trip = this.#options.trips.get(job)
+    this.#words.add(now + (trip?.wayMs ?? 0), () => this.#over(job))
+  }
 
   ended(job: Job): void {
+    this.#over(job)
     this.#options.trips.delete(job)
   }
 
   scrape(now: number): void {
     this.#words.run(now)
+  }
+
+  #over(job: Job): void {
+    this.#sent.get(job)?.over()
+    this.#sent.delete(job)
   }
 
   #every(ms: number, at: number, happen: (now: number) => void): void {
@@ -136,9 +147,9 @@ class Edge {
     this.heard(at, this.told(region, now), now)
   }
 
-  choose(job: Job, now: number): number {
+  choose(job: Job, now: number): { readonly region: number; readonly sent: Sent | null } {
     const { places, knowing, blockTokens, random } = this.#options
-    if (knowing.kind === 'nearest') return homeOf(places, this.#at)
+    if (knowing.kind === 'nearest') return { region: homeOf(places, this.#at), sent: null }
     const admission = admissionOf(job)
     const views = this.#views.map((view, region): ClusterView => ({
       id: `region-${region}`,
@@ -150,8 +161,7 @@ class Edge {
     }))
     const [first] = rankClusters(views, this.#homes.keyOf(admission), random)
     const region = views.findIndex(({ id }) => id === first!.id)
-    this.#views[region]!.expectations?.sent(admission, blockTokens, null)
-    return region
+    return { region, sent: this.#views[region]!.expectations?.sent(admission, blockTokens, null) ?? null }
   }
 }
 

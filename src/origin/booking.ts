@@ -2,6 +2,7 @@
 import type { EarlyPart } from '../core/cluster/books.ts'
 import { PAYLOAD_VERSION, type Admission, type Outcome, type Placement, type Resume, type StageTimes, type Usage } from '../core/cluster/contract.ts'
 import type { Alarm, Alarms, Cluster, Lease, Log, RequestScope } from '../ports.ts'
+import type { Sent } from './regions/expectations.ts'
 import { timers } from './timers.ts'
 
 export interface BookingParts {
@@ -41,12 +42,18 @@ export class Booking {
   #outputBlocks = 0
   #progressQueued = false
   #released = false
+  #sent: Pick<Sent, 'over'> | null = null
 
   constructor(parts: BookingParts) {
     this.#parts = parts
     this.#lease = parts.lease
     this.#known = parts.lease !== null
     this.#renewal = this.#renewLater()
+  }
+
+  /** Whoever chooses a cluster counts with the prompt until its first token, or its end. */
+  sent(sent: Pick<Sent, 'over'>): void {
+    this.#sent = sent
   }
 
   /** The legs of this part have answered. Has effect once a part. */
@@ -60,6 +67,7 @@ export class Booking {
   firstToken(stages: StageTimes): void {
     if (this.#firstTokenSeen || this.#released) return
     this.#firstTokenSeen = true
+    this.#arrived()
     if (this.#lease !== null) this.#say((lease) => lease.firstToken(stages))
   }
 
@@ -82,12 +90,18 @@ export class Booking {
   release(ending: Ending): Promise<void> | null {
     if (!this.#released) {
       this.#released = true
+      this.#arrived()
       this.#renewal.cancel()
       if (this.#known || this.#lease !== null || this.#queued > 0) {
         this.#say((lease) => lease.release({ version: PAYLOAD_VERSION, ...ending }))
       }
     }
     return this.#queued === 0 ? null : this.#tail
+  }
+
+  #arrived(): void {
+    this.#sent?.over()
+    this.#sent = null
   }
 
   #renewLater(): Alarm {

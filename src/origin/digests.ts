@@ -8,7 +8,7 @@ import type { Exchange, PoolRoute } from './exchange.ts'
 import type { Digests } from './place.ts'
 import { headerOf } from './headers.ts'
 import { askOutlooks, NotTold, type Told } from './regions/ask.ts'
-import { Expectations } from './regions/expectations.ts'
+import { Expectations, type Sent } from './regions/expectations.ts'
 import { type RegionSeen, seenOf } from './regions/seen.ts'
 import { hasPassed } from './via.ts'
 
@@ -96,7 +96,7 @@ export class DigestCache implements Digests {
     this.#entry(route).failedAt = this.#ports.now()
   }
 
-  sent(route: PoolRoute, admission: Admission): number | null {
+  sent(route: PoolRoute, admission: Admission): Sent | null {
     return this.#entries.get(nameOf(route))?.expectations?.sent(admission, route.pool.blockTokens, route.cluster.gateway?.rttMs ?? null) ?? null
   }
 

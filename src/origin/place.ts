@@ -6,6 +6,7 @@ import type { Admitted, Alarms, EngineTarget, Ports } from '../ports.ts'
 import { Booking, type BookingParts } from './booking.ts'
 import { itemsToEncode } from './disagg/encode.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
+import type { Sent } from './regions/expectations.ts'
 import type { Stages } from './stages.ts'
 import { timers } from './timers.ts'
 
@@ -15,8 +16,8 @@ export interface Digests {
   order(exchange: Exchange): readonly PoolRoute[]
   /** The last digest seen of a cluster's pool; null: none. */
   latest(route: PoolRoute): ClusterDigest | null
-  /** A prompt goes there: whoever chooses next is to know. When its first token is expected, ms; null: not known. */
-  sent(route: PoolRoute, admission: Admission): number | null
+  /** A prompt goes there: whoever chooses next is to know. null: nothing is expected there. */
+  sent(route: PoolRoute, admission: Admission): Sent | null
   /** A choice without the object: rendezvous with bounded load. null: no engine is left. */
   fallback(admission: Admission, route: PoolRoute): Placement | null
 }
@@ -75,9 +76,10 @@ export async function place(exchange: Exchange, ports: Ports, digests: Digests, 
       }
       const engine = targetOf(route, found.placement)
       const isGateway = engine?.isGateway === true
-      const expectedMs = engine !== null && (isGateway || routes.length > 1) ? digests.sent(route, admission) : null
+      const sent = engine !== null && (isGateway || routes.length > 1) ? digests.sent(route, admission) : null
+      if (sent !== null) found.booking.sent(sent)
       // Our books of another gateway take its engines for one.
-      const predictedTtftMs = isGateway ? expectedMs : found.predictedTtftMs
+      const predictedTtftMs = isGateway ? (sent?.expectedMs ?? null) : found.predictedTtftMs
       if (engine !== null) return { route, engine, placement: found.placement, policy: found.policy, predictedTtftMs, booking: found.booking, notes: [...notes, ...found.notes] }
       void found.booking.release(endedAs('abandoned'))
       ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: found.placement })

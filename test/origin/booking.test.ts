@@ -90,6 +90,19 @@ describe('a booking whose books are in this process', () => {
     expect(heard).toEqual(['first token', 'progress 2', 'release complete'])
   })
 
+  it('is on its way until its first token, or its end', () => {
+    let arrived = 0
+    const [streamed, refused] = [opened(), opened()]
+    for (const booking of [streamed, refused]) booking.sent({ over: () => void arrived++ })
+    streamed.firstToken({})
+    expect(arrived).toBe(1)
+    void streamed.release(ending)
+    expect(arrived).toBe(1)
+    void refused.release({ ...ending, result: 'engine_failed' })
+    void refused.release(ending)
+    expect(arrived).toBe(2)
+  })
+
   it('is booked again when it is not known there any more, and what follows waits for that', async () => {
     const booking = opened()
     fails = 'progress'

@@ -167,13 +167,35 @@ describe('an edge', () => {
     await order()
     const session = 's1'
     const first = (await order(prompt({ session })))[0]!
-    const expected = Array.from({ length: 4 }, () => cache.sent(route(first), prompt())!)
+    const expected = Array.from({ length: 4 }, () => cache.sent(route(first), prompt())!.expectedMs)
     // 5 ms of way and 650 of work; each is half a wait for the next one, since there are two engines.
     expect(expected).toEqual([655, 980, 1305, 1630].map((ms) => expect.closeTo(ms)))
     expect((await order(prompt({ session })))[0]).not.toBe(first)
     now += 2_001
     await order()
     expect((await order(prompt({ session })))[0]).toBe(first)
+  })
+
+  it('waits no more for prompts that have got their first token, whenever it heard of the region', async () => {
+    await order()
+    const alone = cache.sent(route('paris'), prompt())!
+    alone.over()
+    // One after another, nobody waits for those before.
+    for (let i = 0; i < 3; i++) {
+      const next = cache.sent(route('paris'), prompt())!
+      expect(next.expectedMs).toBeCloseTo(alone.expectedMs)
+      next.over()
+    }
+    const early = cache.sent(route('paris'), prompt())!
+    now += 2_001
+    await order()
+    // What it told since is without it already.
+    early.over()
+    const [first, second] = [cache.sent(route('paris'), prompt())!, cache.sent(route('paris'), prompt())!]
+    expect([first.expectedMs, second.expectedMs]).toEqual([expect.closeTo(655), expect.closeTo(980)])
+    first.over()
+    second.over()
+    expect(cache.sent(route('paris'), prompt())!.expectedMs).toBeCloseTo(655)
   })
 
   it('asks a region without engines last, and one that cannot be heard', async () => {

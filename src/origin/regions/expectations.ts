@@ -21,6 +21,14 @@ interface Place {
   readonly filter: PrefixFilter | null
 }
 
+/** A prompt on its way. */
+export interface Sent {
+  /** When its first token is expected, ms from now. */
+  readonly expectedMs: number
+  /** Its first token has come, or never will: nobody waits for it any more. To be said once. */
+  over(): void
+}
+
 /** What one prompt after another may expect of a cluster, by what was heard of it last and what we sent there since. */
 export class Expectations {
   /** null: nothing was heard yet. */
@@ -30,6 +38,9 @@ export class Expectations {
   #sentS = 0
   /** The same since it was last asked. */
   #sentSinceAskedS = 0
+  /** How often it was asked, and at which of those times for what it told last. */
+  #asks = 0
+  #heardOf = 0
 
   /** Something was heard. */
   get isTold(): boolean {
@@ -62,6 +73,7 @@ export class Expectations {
   }
 
   asked(): void {
+    this.#asks += 1
     this.#sentSinceAskedS = 0
   }
 
@@ -70,6 +82,7 @@ export class Expectations {
     this.#places = outlooks.map((outlook, at) => ({ outlook, filter: isCutAlike ? this.#filterOf(outlook.prefixes, at) : null }))
     this.#waysMs = [tookMs, ...this.#waysMs].slice(0, WAYS_KEPT)
     this.#sentS = this.#sentSinceAskedS
+    this.#heardOf = this.#asks
   }
 
   /** Seconds of the prompt there; null: nobody may be given it. @param rttMs as configured; null: as measured */
@@ -87,15 +100,22 @@ export class Expectations {
     }
   }
 
-  /** The prompt goes there: until more is heard, those who come later wait for it. When its first token is expected, ms; null: not known. */
-  sent(prompt: Prompt, blockTokens: number, rttMs: number | null): number | null {
+  /** The prompt goes there: until its first token comes, or more is heard, those who come later wait for it. null: nothing is known. */
+  sent(prompt: Prompt, blockTokens: number, rttMs: number | null): Sent | null {
     const expected = this.of(prompt, blockTokens, rttMs)
     const found = this.#best(prompt, blockTokens)
     if (expected === null || found === null) return null
     const { prefillS } = found.hope
-    this.#sentS += prefillS
-    this.#sentSinceAskedS += prefillS
-    return (expected.waitS + expected.wayS + prefillS) * 1000
+    this.#count(prefillS, this.#asks)
+    const { waitS, wayS } = expected
+    const at = this.#asks
+    return { expectedMs: (waitS + wayS + prefillS) * 1000, over: () => this.#count(-prefillS, at) }
+  }
+
+  /** What was sent before it was last asked is part of what it tells, or is over. */
+  #count(prefillS: number, asks: number): void {
+    if (asks >= this.#heardOf) this.#sentS = Math.max(0, this.#sentS + prefillS)
+    if (asks === this.#asks) this.#sentSinceAskedS = Math.max(0, this.#sentSinceAskedS + prefillS)
   }
 
   #best(prompt: Prompt, blockTokens: number) {
