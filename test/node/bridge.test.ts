@@ -344,7 +344,8 @@ it('listens to the engines that answer while it waits for one that does not', as
   const leave = bridge.join(slow)
   const status = await listenForStatus({ host: '127.0.0.1', port: 0 }, () => bridge.status())
   const health = async () => (await fetch(`${status.url}/health`)).status
-  await until(() => told.includes('a'))
+  // Told, and answered.
+  await until(() => told.includes('a') && bridge.status().engines[0]?.gateway === 'ok')
   expect(bridge.status()).toMatchObject({ awaited: 1, engines: [{ engine: 'a', gateway: 'ok' }] })
   expect(await health()).toBe(503)
   answer(engine('b'))
