@@ -5,7 +5,7 @@ import type { OptionSpec } from '../core/routing/options.ts'
 import { viaOf } from '../origin/via.ts'
 import type { Finding } from './issues.ts'
 import { camel, type PolicyDocument } from './policies.ts'
-import type { Path } from './problem.ts'
+import { type Path, renderPath } from './problem.ts'
 import { decodes, defaultMode } from './rules.ts'
 import type { EngineDocument, PoolDocument } from './pool-schema.ts'
 import type { ClusterDocument, ConfigDocument } from './schema.ts'
@@ -128,11 +128,12 @@ export class Reader {
       generation: cluster.generation,
       weight: cluster.weight,
       ...(cluster.gateway === undefined ? {} : { gateway: { rttMs: cluster.gateway.rtt_ms ?? null, outlookMs: cluster.gateway.outlook_ms } }),
-      pools: cluster.pools.map((pool, index) => this.#pool(pool, [...at, 'pools', index])),
+      // Each model of a gateway has it for its engine: what is wrong with it is said of it, by the first of them.
+      pools: cluster.pools.map((pool, index) => (cluster.gateway === undefined ? this.#pool(pool, [...at, 'pools', index]) : this.#pool(pool, [...at, 'gateway', 'models', index], [...at, 'gateway']))),
     }
   }
 
-  #pool(pool: PoolDocument, at: Path): PoolSettings {
+  #pool(pool: PoolDocument, at: Path, gatewayAt: Path | null = null): PoolSettings {
     return {
       model: pool.model,
       aliases: pool.aliases,
@@ -158,7 +159,7 @@ export class Reader {
       retry: { share: pool.retry.share, minPerS: pool.retry.min_per_s },
       circuit: { failures: pool.circuit.failures, openMs: pool.circuit.open_ms },
       indexEntries: pool.index_entries,
-      engines: pool.engines.map((engine, index) => this.#engine(engine, [...at, 'engines', index])),
+      engines: pool.engines.map((engine, index) => this.#engine(engine, gatewayAt ?? [...at, 'engines', index])),
     }
   }
 
@@ -213,7 +214,8 @@ export class Reader {
     const value = this.#env[secret.env]
     if (typeof value === 'string' && pattern.test(value)) return value
     const fault = typeof value === 'string' && value !== '' ? `whose value is not ${textRule(pattern)}` : 'which is not set in the environment'
-    this.findings.push({ path: [...at, 'env'], rule: `names ${secret.env}, ${fault}` })
+    const path = [...at, 'env']
+    if (!this.findings.some((one) => renderPath(one.path) === renderPath(path))) this.findings.push({ path, rule: `names ${secret.env}, ${fault}` })
     return ''
   }
 }

@@ -52,3 +52,18 @@ describe('a key of another gateway', () => {
     expect(summarise(read([paris()], { keys: [{ name: 'edge', secret: 'hush', edge: true }] })).callers).toBe('edge (all models; another gateway)')
   })
 })
+
+it('is complained of where it stands, once, however many models it has', () => {
+  const found = () => read([paris({ key: { env: 'NOBODY_SET_THIS' }, headers: { 'X-Token': { env: 'NOR_THIS' } } }), tokyo])
+  expect(found).toThrow(expect.objectContaining({ problems: [
+    expect.objectContaining({ path: 'clusters[0].gateway.key.env' }),
+    expect.objectContaining({ path: 'clusters[0].gateway.headers.X-Token.env' }),
+  ] }))
+})
+
+it('has either pools or a gateway, with names that are its own', () => {
+  const either = { problems: [expect.objectContaining({ path: 'clusters[0]', rule: 'must have either `pools` of engines or a `gateway`' })] }
+  for (const cluster of [{ id: 'paris' }, { ...paris(), pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }] }] }]) expect(() => read([cluster])).toThrow(expect.objectContaining(either))
+  const taken = { problems: [expect.objectContaining({ path: 'clusters[0].gateway.models[1].aliases[0]', rule: 'is taken already by clusters[0].gateway.models[0].model' })] }
+  expect(() => read([paris({ models: [{ model: 'm' }, { model: 'o', aliases: ['m'] }] })])).toThrow(expect.objectContaining(taken))
+})
