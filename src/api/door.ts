@@ -1,7 +1,6 @@
 import type { Config } from '../config.ts'
-import type { PoolRoute } from '../origin/exchange.ts'
 import type { DigestCache } from '../origin/digests.ts'
-import type { Exchange } from '../origin/exchange.ts'
+import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'
 import type { AssetFiles, Holdings, Ports } from '../ports.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Decisions } from './decisions.tsx'
 import { Engines } from './engines.tsx'
-import { isGateway, linesOf } from './engine-state.ts'
+import { linesOf } from './engine-state.ts'
 import { Feed, type Link } from './feed.ts'
 import { saveKey, savedKey } from './gateway.ts'
 import { remembered } from './history.ts'
@@ -54,16 +54,13 @@ function Waiting({ link }: { readonly link: Link }) {
 
 function Fleet({ view, decisions }: Shown) {
   const lines = linesOf(view.pools)
-  // What is predicted of another gateway places nothing: that gateway predicts for its engines itself.
-  const elsewhere = new Set(view.pools.filter(isGateway).map(({ cluster }) => cluster))
-  const predicted = decisions.filter(({ cluster }) => !elsewhere.has(cluster))
   return (
     <>
-      <Tiles lines={lines} decisions={decisions} predicted={predicted} />
+      <Tiles lines={lines} decisions={decisions} />
       <Pools pools={view.pools} />
       <Engines lines={lines} />
       <Waterfall decisions={decisions} />
-      <Prediction decisions={predicted} />
+      <Prediction decisions={decisions} />
       <Decisions decisions={decisions} />
     </>
   )

@@ -6,8 +6,6 @@ import type { Decision } from './wire.ts'
 interface TilesProps {
   readonly lines: readonly Line[]
   readonly decisions: readonly Decision[]
-  /** Of those, the ones that predictions placed. */
-  readonly predicted: readonly Decision[]
 }
 
 /** Nobody wanted this; draining and sleep, somebody did. */
@@ -16,13 +14,13 @@ const GRAVE: ReadonlySet<EngineState> = new Set(['unhealthy', 'circuit', 'unknow
 const sum = (values: readonly number[]): number | null => (values.length === 0 ? null : values.reduce((total, value) => total + value))
 
 /** The fleet in a few numbers; TTFTs are those of the decisions that are shown. */
-export function Tiles({ lines, decisions, predicted }: TilesProps) {
+export function Tiles({ lines, decisions }: TilesProps) {
   const up = lines.filter(({ state }) => state === 'up').length
   // Of engines behind another gateway neither blocks nor queues are known here.
   const known = (value: (line: Line) => number | undefined) => lines.flatMap((line) => value(line) ?? [])
   const queues = known(({ engine }) => engine.queued_prefill_s)
   const rates = lines.flatMap(({ engine }) => engine.hit_rate ?? [])
-  const errors = predicted.flatMap(ttftError)
+  const errors = decisions.flatMap(ttftError)
   const ttfts = decisions.flatMap(({ actual }) => actual?.ttft_ms ?? [])
   return (
     <dl class="tiles">

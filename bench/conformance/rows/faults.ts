@@ -10,6 +10,7 @@ import type { Lab, Row } from '../row.ts'
 import { until } from '../until.ts'
 import { brief, direct, endless, engines, through, total } from './asks.ts'
 import { shortened, writeCorpus } from './streams.ts'
+import { readAll } from '../read-all.ts'
 
 /** How long after its client left an engine may still work for it. On Workers a heartbeat has to fail first. */
 const freedWithinMs: Record<GatewayKind, number> = { node: 100, worker: 2000 }
@@ -146,16 +147,6 @@ async function die(lab: Lab, kind: GatewayKind): Promise<string> {
   const seen = answers.map(({ status, headers }) => `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'}`).join(', ')
   check(answers.every(({ status, headers }) => status === 200 && headers['x-firstlight-engine'] === 'a'), seen)
   return `the stream ended in ${JSON.stringify(text.trimEnd().split('\n\n').slice(-2).join(' ').slice(0, 120))}; then 6 of 6 by a`
-}
-
-async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
-  let text = ''
-  try {
-    for await (const piece of stream) text += String(piece)
-  } catch {
-    // Broken off: what came is what counts.
-  }
-  return text
 }
 
 function ms(value: number): string {

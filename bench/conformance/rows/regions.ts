@@ -14,6 +14,7 @@ import { compareWithEngine, passed } from './forwarding.ts'
 import { startRegions } from './regions-world.ts'
 import type { Regions, RegionsSetting } from './regions-world.ts'
 import { words } from './routing.ts'
+import { readAll } from '../read-all.ts'
 
 const talks = 10
 /** Of about four tokens. Where they are not cached the model of 8 layers takes seconds: a tiny one is done before a stall of this machine is over, and either region is as good. */
@@ -149,16 +150,6 @@ async function dies(regions: Regions): Promise<string> {
   const random = generator(52)
   const back = await until(async () => (await chat(edge, [{ role: 'user', content: words(random, 40) }])).cluster === 'oregon', 'oregon to be sent something again', { limitMs: 60_000 })
   return `the stream ended in ${JSON.stringify(text.trimEnd().split('\n\n').at(-1)!.slice(0, 90))}; ${after.length} of ${after.length} by paris, in ${Math.round(Math.max(...after.map(({ ms }) => ms)))} ms at most; sent to oregon ${(back / 1000).toFixed(1)} s after it was back`
-}
-
-async function readAll(stream: NodeJS.ReadableStream): Promise<string> {
-  let text = ''
-  try {
-    for await (const piece of stream) text += String(piece)
-  } catch {
-    // Broken off: what came is what counts.
-  }
-  return text
 }
 
 interface Seen {

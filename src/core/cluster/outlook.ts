@@ -39,8 +39,9 @@ export interface Outlook {
 
 export const OUTLOOK_VERSION = 1
 
-/** By what engines are compared: a prompt of this many new tokens. */
-const PROBE = { promptTokens: 1024, cachedTokens: 0 }
+/** By what engines are compared, and what operators are told of: a prompt of this many new tokens. */
+export const TYPICAL_TOKENS = 1024
+const PROBE = { promptTokens: TYPICAL_TOKENS, cachedTokens: 0 }
 
 type Facts = Pick<Outlook, 'cluster' | 'pool' | 'configVersion' | 'requests' | 'prefixes'>
 

@@ -1,4 +1,4 @@
-import { hopeOf, type Outlook } from '../../core/cluster/outlook.ts'
+import { type Hope, hopeOf, type Outlook } from '../../core/cluster/outlook.ts'
 import type { Admission } from '../../core/cluster/contract.ts'
 import { tokensOfBlock } from '../../core/cluster/routing-reading.ts'
 import type { Expected } from '../../core/routing/clusters.ts'
@@ -19,6 +19,12 @@ interface Place {
   readonly outlook: Outlook
   /** null: its prompts are cut otherwise than ours. */
   readonly filter: PrefixFilter | null
+}
+
+/** Of the places where a prompt may go, the one that has its first token soonest. */
+interface Best {
+  readonly outlook: Outlook
+  readonly hope: Hope
 }
 
 /** A prompt on its way. */
@@ -92,7 +98,7 @@ export class Expectations {
     const { hope, outlook } = found
     const taken = 1 + PRESSURE_SHARE * Math.min(MOST_PRESSURE, (1 + outlook.queued) ** 2 - 1)
     return {
-      waitS: hope.waitS + this.#sentS / outlook.engines,
+      waitS: this.#waitS(found),
       wayS: (rttMs ?? this.rttMs) / 1000,
       workS: hope.prefillS * taken,
       anewS: hope.anewS * taken,
@@ -102,14 +108,18 @@ export class Expectations {
 
   /** The prompt goes there: until its first token comes, or more is heard, those who come later wait for it. null: nothing is known. */
   sent(prompt: Prompt, blockTokens: number, rttMs: number | null): Sent | null {
-    const expected = this.of(prompt, blockTokens, rttMs)
     const found = this.#best(prompt, blockTokens)
-    if (expected === null || found === null) return null
+    if (found === null) return null
     const { prefillS } = found.hope
-    this.#count(prefillS, this.#asks)
-    const { waitS, wayS } = expected
+    const expectedMs = (this.#waitS(found) + prefillS) * 1000 + (rttMs ?? this.rttMs)
     const at = this.#asks
-    return { expectedMs: (waitS + wayS + prefillS) * 1000, over: () => this.#count(-prefillS, at) }
+    this.#count(prefillS, at)
+    return { expectedMs, over: () => this.#count(-prefillS, at) }
+  }
+
+  /** For what was booked there, and for what we sent. */
+  #waitS({ hope, outlook }: Best): number {
+    return hope.waitS + this.#sentS / outlook.engines
   }
 
   /** What was sent before it was last asked is part of what it tells, or is over. */
@@ -118,8 +128,8 @@ export class Expectations {
     if (asks === this.#asks) this.#sentSinceAskedS = Math.max(0, this.#sentSinceAskedS + prefillS)
   }
 
-  #best(prompt: Prompt, blockTokens: number) {
-    let best = null
+  #best(prompt: Prompt, blockTokens: number): Best | null {
+    let best: Best | null = null
     let bestS = Infinity
     for (const { outlook, filter } of this.#places ?? []) {
       const cached = filter === null ? 0 : Math.floor(filter.blocksOf(prompt.blocks) * tokensOfBlock(prompt, blockTokens))

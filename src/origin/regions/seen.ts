@@ -1,4 +1,4 @@
-import { hopeOf, type Outlook } from '../../core/cluster/outlook.ts'
+import { hopeOf, type Outlook, TYPICAL_TOKENS } from '../../core/cluster/outlook.ts'
 
 /** What is known of another gateway, for its operators. */
 export interface RegionSeen {
@@ -19,8 +19,6 @@ export interface RegionSeen {
   /** Until the first token of `TYPICAL_TOKENS` that nobody there holds; null: nobody there may be given a prompt. */
   readonly expectedTtftMs: number | null
 }
-
-export const TYPICAL_TOKENS = 1024
 
 type Way = Pick<RegionSeen, 'reachable' | 'ageMs' | 'rttMs' | 'cutAlike'>
 
