@@ -20,13 +20,14 @@ export default defineConfig({
           name: 'node',
           environment: 'node',
           include: ['test/**/*.test.ts'],
+          globalSetup: ['test/setup/built-worker.ts'],
           exclude: ['test/workers/**'],
           testTimeout: 20_000,
           hookTimeout: 60_000,
         },
       },
       {
-        plugins: [cloudflareTest({ main: './src/worker.ts', remoteBindings: false, wrangler: { configPath: './wrangler.toml' } })],
+        plugins: [cloudflareTest({ remoteBindings: false, wrangler: { configPath: './wrangler.toml' } })],
         test: {
           name: 'workers',
           include: ['test/workers/**/*.test.ts'],

@@ -3,7 +3,9 @@
  * one run over the same stub engines. Needs `npm run build:worker`.
  *
  * Flags: --repeats 3 · --seconds 3 · --warm-seconds 2 (before the first repeat) · --quick
+ * --cold (cold starts only) · --baseline FILE (bundle to compare cold starts with)
  */
+import { coldStart } from './edge/cold-start.ts'
 import { longPrompts, type Start } from './edge/long-prompts.ts'
 import { median } from './median.ts'
 import { rssBytes, runLoad, startScript, type LoadPlan, type LoadResult, type Started } from './proxy/processes.ts'
@@ -37,6 +39,8 @@ export default async function edge({ flags, note }: BenchOptions): Promise<Bench
   try {
     const urls: string[] = []
     for (let i = 0; i < ENGINES; i++) urls.push(`http://127.0.0.1:${(await start('stub-engine.ts', ['0'])).port}`)
+    const cold = await coldStart(urls, note, typeof flags['baseline'] === 'string' ? flags['baseline'] : undefined)
+    if (flags['cold'] === true) return { rows: [], headline: { ...cold } }
     const subjects: [EdgeSubject, Started][] = []
     for (const name of SUBJECTS) subjects.push([name, await start('../edge/host.ts', [name, ...urls])])
     const runs = new Map<string, LoadResult[]>()
@@ -53,7 +57,7 @@ export default async function edge({ flags, note }: BenchOptions): Promise<Bench
     note('tokens …')
     const tokens = await longPrompts(start, urls)
     const rss = subjects.map(([name, { pid }]) => [`rss_mb_${name.replace(' + ', '_')}`, Math.round(rssBytes(pid) / 2 ** 20)] as const)
-    return { rows, headline: { ...headlineOf(rows), ...tokens, ...Object.fromEntries(rss) } }
+    return { rows, headline: { ...headlineOf(rows), ...cold, ...tokens, ...Object.fromEntries(rss) } }
   } finally {
     for (const one of started) one.stop()
   }

@@ -1,17 +1,15 @@
 // `npm run dev:edge`: builds the Worker and runs it under workerd on this machine, with the demo's engines behind it.
-import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { demoDocument, demoGuide, startDemoFleet } from '../src/platform/node/demo.ts'
 import { watchSignals } from '../src/platform/node/signals.ts'
+import { buildWorker } from './build-worker.ts'
 import { startEdge } from './edge.ts'
 
 const { values } = parseArgs({ options: { port: { type: 'string', default: '8787' }, engines: { type: 'string', default: '4' } } })
 
 console.log('Building the Worker …')
-const build = ['node_modules/wrangler/bin/wrangler.js', 'deploy', '--dry-run', '--outdir', 'dist/worker']
-const quiet = { WRANGLER_SEND_METRICS: 'false', WRANGLER_SEND_ERROR_REPORTS: 'false', WRANGLER_WRITE_LOGS: 'false', WRANGLER_HIDE_BANNER: 'true' }
-execFileSync(process.execPath, build, { cwd: fileURLToPath(new URL('..', import.meta.url)), stdio: ['ignore', 'ignore', 'inherit'], env: { ...process.env, ...quiet } })
+await buildWorker(fileURLToPath(new URL('../dist/worker', import.meta.url)))
 
 // A Worker has no loopback to trust, so it is told: anybody may call, and the overview wants a key.
 const adminKey = 'demo'

@@ -1,5 +1,5 @@
 /** docs/metrics.md and the Grafana dashboard, made from the one table of metrics. */
-import { BUCKETS_S, METRICS, NAMED_STAGES, OWN_COUNTS, REGION_METRICS, type Metric } from '../src/telemetry/metrics.ts'
+import { BUCKETS_S, METRICS, NAMED_STAGES, OWN_COUNTS, type Metric } from '../src/telemetry/metrics.ts'
 
 const head = `# Metrics
 
@@ -18,10 +18,9 @@ scrape_configs:
 
 * **Labels** are names of your configuration (model, cluster, engine) and of closed lists. No address, no key and nothing a client sent is in them.
 * **What is not known has no sample**, rather than a zero.
-* **On Node** one process counts its own requests. **On Workers** the text is made of what the objects know, so every isolate shows the same:
-  what comes from ended requests needs \`ttft: { enabled: true }\` there and is up to some seconds late; the rest is there without it. Counts that
-  only a gateway itself could tell (${OWN_COUNTS.map(({ name }) => `\`${name}\``).join(', ')}) are not: each isolate would tell of its own.
-  Nor is what other gateways tell (\`${REGION_METRICS[0]!.name}\` and its like): scrape [the regions](regions.md) themselves.
+* **On Node** one process counts its own requests. **On Workers** most metrics come from the Durable Objects and are the same in every isolate.
+  Metrics of completed requests need \`ttft: { enabled: true }\` there and are some seconds late. Counters of the gateway itself
+  (${OWN_COUNTS.map(({ name }) => `\`${name}\``).join(', ')}) and \`firstlight_region_*\` are those of the isolate that answers the scrape.
 * **After a restart** counters begin at zero, as Prometheus expects; on Workers those of ended requests outlast an eviction.
 * **Names are bounded.** More than 5,000 engines share the name \`other\`. Once there are more than 1,000 names, those that served nothing for a day are not
   shown, and forgotten after another; an engine that comes back then begins at zero. No counter ever falls while it is shown.
@@ -107,7 +106,7 @@ export function grafanaDashboard(): string {
 function panel(metric: Metric, id: number, gridPos: object): object {
   const targets = queries(metric).map(({ expr, legend }, at) => ({ refId: String.fromCodePoint(65 + at), datasource: DATASOURCE, expr, legendFormat: legend }))
   const unit = metric.name.includes('_seconds') ? 's' : metric.name.endsWith('_ratio') ? 'percentunit' : 'short'
-  return { id, type: 'timeseries', title: metric.name, description: String(metric.help), datasource: DATASOURCE, gridPos, fieldConfig: { defaults: { unit, custom: { fillOpacity: 8, lineWidth: 1 } }, overrides: [] }, options: { legend: { displayMode: 'list', placement: 'bottom' }, tooltip: { mode: 'multi' } }, targets }
+  return { id, type: 'timeseries', title: metric.name, description: metric.help, datasource: DATASOURCE, gridPos, fieldConfig: { defaults: { unit, custom: { fillOpacity: 8, lineWidth: 1 } }, overrides: [] }, options: { legend: { displayMode: 'list', placement: 'bottom' }, tooltip: { mode: 'multi' } }, targets }
 }
 
 function queries(metric: Metric): { readonly expr: string; readonly legend: string }[] {

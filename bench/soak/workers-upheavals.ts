@@ -1,7 +1,8 @@
 /** The gateway on Workers that does not stay as it is: two edges with one object, which is evicted, loses its alarms and is told wrong times. */
 import { readFileSync } from 'node:fs'
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
-import { bundleWorker } from '../../scripts/bundle-worker.ts'
+import { fileURLToPath } from 'node:url'
+import { buildWorker } from '../../scripts/build-worker.ts'
 import type { ClusterDigest } from '../../src/core/cluster/contract.ts'
 import { rssBytes } from '../proxy/processes.ts'
 import { changedDocument, keyOf, POOLS } from './document.ts'
@@ -18,6 +19,9 @@ const OBJECTS = POOLS.map((pool) => `cluster:soak:${pool}:g1`)
 /** The first looks for a configuration every half second, the other every two: between, they differ. */
 const HASTE = { firstlight: '60', other: '15' } as const
 
+const ENTRY = fileURLToPath(new URL('worker.ts', import.meta.url))
+const OUTDIR = fileURLToPath(new URL('../../dist/soak-worker', import.meta.url))
+
 export class WorkersUpheavals implements Subject {
   readonly complaints: string[] = []
   readonly #urls: readonly string[]
@@ -27,7 +31,7 @@ export class WorkersUpheavals implements Subject {
   #turn = 0
 
   static async start(urls: readonly string[], random: () => number): Promise<WorkersUpheavals> {
-    const subject = new WorkersUpheavals(urls, await bundleWorker(new URL('worker.ts', import.meta.url)))
+    const subject = new WorkersUpheavals(urls, await buildWorker(OUTDIR, ENTRY))
     await subject.#open(random)
     return subject
   }

@@ -112,10 +112,6 @@ export async function setDraining(door: Door, incoming: Incoming, id: string | u
   if (clusters.length > 1) {
     throw new Failure('bad_value', `The clusters ${clusters.join(', ')} all have an engine '${engine}'. Say which with ?cluster=.`, { param: 'cluster' })
   }
-  // No object keeps its books, and no isolate can tell all others.
-  if (import.meta.bare && routes[0]!.cluster.gateway !== undefined) {
-    throw new Failure('bad_value', `'${engine}' is another gateway, and on Workers none can be drained. Give its cluster \`weight: 0\`, or drain it over there.`, { param: 'engine' })
-  }
   await Promise.all(routes.map(({ cluster, pool }) => door.ports.cluster(cluster.id, pool.model).observe([{ kind: 'drain', engine, draining }])))
   door.ports.log.info(draining ? 'engine_drains' : 'engine_is_back', { cluster: clusters[0], engine })
   return answerJson(incoming, { cluster: clusters[0], engine, draining })

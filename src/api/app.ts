@@ -1,5 +1,4 @@
-import { HonoBase } from 'hono/hono-base'
-import type { Context } from 'hono'
+import { type Context, Hono } from 'hono'
 import type { RequestScope } from '../ports.ts'
 import { Failure } from '../failure.ts'
 import { OUTLOOK_PATH } from '../origin/regions/ask.ts'
@@ -20,7 +19,6 @@ import type { ErrorShape } from './problem.ts'
 import { proxy } from './proxy.ts'
 import { heldResponse } from './responses.ts'
 import { mountTtft } from './ttft.ts'
-import { StaticRouter } from './static-router.ts'
 import { VERSION } from './version.ts'
 
 type Env = { Bindings: RequestScope }
@@ -100,8 +98,8 @@ function routesOf(door: Door): Route[] {
 }
 
 /** The HTTP surface. Hono finds the handler; everything a handler throws becomes an answer in `guarded`. */
-export function createApp(door: Door, posts: ReadonlyMap<string, Serve>): HonoBase<Env> {
-  const app = new HonoBase<Env>({ router: new StaticRouter() })
+export function createApp(door: Door, posts: ReadonlyMap<string, Serve>): Hono<Env> {
+  const app = new Hono<Env>()
   mountTtft(app, door)
   const routes = routesOf(door)
   for (const [path, serve] of posts) app.post(path, (c) => serve(c.req.raw, c.env))

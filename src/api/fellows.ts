@@ -45,8 +45,6 @@ export async function answerFellow(door: Asked, question: FellowQuestion): Promi
 /** The counts of this gateway and all its fellows. */
 export async function countedByAll(door: Asked): Promise<Counted> {
   const own = answerFellow(door, { about: 'counts' }) as Promise<Counted>
-  // A Worker has none.
-  if (import.meta.bare) return own
   const others = (door.shared?.ask({ about: 'counts' }) ?? []) as readonly Counted[] | Promise<readonly Counted[]>
   return (await others).reduce(sum, await own)
 }

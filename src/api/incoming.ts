@@ -84,7 +84,7 @@ export async function guarded(incoming: Incoming, ports: Ports, handle: (incomin
     }
     return response
   } catch (thrown) {
-    const failure = import.meta.bare ? asFailure(thrown) : cutOff(asFailure(thrown), incoming)
+    const failure = cutOff(asFailure(thrown), incoming)
     if (!incoming.endsLater) refused(failure.reason)
     if (failure.cause !== undefined && isOurs(failure.reason)) {
       ports.log.error('request_failed', { request_id: incoming.requestId, id: incoming.id, reason: failure.reason, error: failure.cause })

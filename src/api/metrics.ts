@@ -20,7 +20,7 @@ export function metricsHandler(door: Door): (incoming: Incoming) => Promise<Resp
 
 /** In parts, each when there is room for it, where that keeps nobody else waiting: the text of 200 engines may have ten megabytes. */
 function textOf(all: Exposed, turn: Ports['turn']): string | ReadableStream<Uint8Array> {
-  if (import.meta.bare || turn === undefined) return exposition(all)
+  if (turn === undefined) return exposition(all)
   const parts = expositionParts(all)
   const utf8 = new TextEncoder()
   const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
@@ -40,13 +40,13 @@ async function exposed(door: Door): Promise<Exposed> {
   const counted = await countedByAll(door)
   return {
     digests: answered,
-    ...(import.meta.bare ? {} : { regions: await regionsExposed(door) }),
+    regions: await regionsExposed(door),
     rollups: await rollupsOf(door),
     gateway: {
       draining: door.draining,
       silentEngines: engines.filter(({ learned }) => learned !== undefined && learned.silentMiss !== null).length,
       unreachablePools: digests.length - answered.length,
-      own: import.meta.bare ? null : { ...counted, lookups: totalsOf(counted.lookups), replicas: answered[0]?.replicas },
+      own: { ...counted, lookups: totalsOf(counted.lookups), replicas: answered[0]?.replicas },
     },
   }
 }
@@ -77,7 +77,7 @@ const SILENT_MS = 86_400_000
 async function rollupsOf({ ports }: Door): Promise<readonly CountedGroup[]> {
   if (ports.ttft === undefined) return []
   try {
-    const groups = await (import.meta.bare || ports.ttft.counted === undefined ? merged(ports.ttft) : ports.ttft.counted(LIMITS_MS))
+    const groups = await (ports.ttft.counted === undefined ? merged(ports.ttft) : ports.ttft.counted(LIMITS_MS))
     if (groups.length <= MANY_NAMES) return groups
     const shownSince = ports.now() - SILENT_MS
     // Shown no more before they are forgotten: were one shard to forget earlier than another, what both count would fall.

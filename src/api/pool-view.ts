@@ -63,5 +63,5 @@ export const gatewayView = (door: Pick<Door, 'config' | 'startedAt' | 'draining'
   config_version: door.config.version,
   started_at: door.startedAt,
   draining: door.draining,
-  ...(import.meta.bare ? {} : { replicas: digests.find((digest) => digest !== null)?.replicas }),
+  replicas: digests.find((digest) => digest !== null)?.replicas,
 })

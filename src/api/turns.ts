@@ -9,7 +9,7 @@ const AT_ONCE = 25
  */
 export async function inTurns<Item, Result>(turn: Ports['turn'], items: readonly Item[], work: (item: Item, index: number) => Result | Promise<Result>): Promise<Result[]> {
   // Workers count the time that is spent, not who waits.
-  if (import.meta.bare || turn === undefined) return Promise.all(items.map(work))
+  if (turn === undefined) return Promise.all(items.map(work))
   const done: Result[] = []
   for (let at = 0; at < items.length; at += AT_ONCE) {
     if (at > 0) await turn()

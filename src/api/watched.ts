@@ -37,7 +37,7 @@ export class Watch {
     if (writesRequests(ports.log)) Object.assign(incoming.line, fieldsOf(record))
     if (end.served === null) return
     if (config.log.routing) for (const engine of [record.prefillEngine, record.engine]) if (engine !== null) ports.log.info(routingLine(this.#understood, exchange, { ...record, engine }))
-    logRequest(incoming, ports, record.status, !import.meta.bare && end.result === 'abandoned' ? 'draining' : undefined)
+    logRequest(incoming, ports, record.status, end.result === 'abandoned' ? 'draining' : undefined)
   }
 }
 

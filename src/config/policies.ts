@@ -21,7 +21,7 @@ function schemaOf({ name, doc, options }: PolicyKind) {
   const shape: Record<string, z.ZodMiniOptional<z.ZodMiniType<number | string | boolean>>> = {}
   for (const [option, spec] of Object.entries(options)) {
     const schema = z.optional(optionSchema(spec))
-    shape[snake(option)] = import.meta.bare ? schema : schema.check(z.meta({ ...(spec.doc === true ? {} : { description: spec.doc }), default: spec.default }))
+    shape[snake(option)] = schema.check(z.meta({ description: spec.doc, default: spec.default }))
   }
   return say(doc, strict({ ...shape, name: z.enum([name], { error: (issue) => unknownPolicy(issue.input) }) }))
 }

@@ -86,13 +86,13 @@ export class Reader {
   }
 
   #replicas(replicas: ConfigDocument['replicas']): Config['replicas'] {
-    if (import.meta.bare || replicas === undefined) return null
+    if (replicas === undefined) return null
     return { listen: parseAddress(replicas.listen)!, peers: replicas.peers.map((peer) => parseAddress(peer)!), secret: this.#optionalSecret(replicas.secret, ['replicas', 'secret']) }
   }
 
   #record(record: ConfigDocument['record']): Config['record'] {
     // Workers refuse it, and their build need not read it.
-    if (import.meta.bare || record === undefined) return null
+    if (record === undefined) return null
     return { file: record.file, maxBytes: record.max_bytes, files: record.files, salt: this.#optionalSecret(record.salt, ['record', 'salt'], HEADER_TEXT) }
   }
 

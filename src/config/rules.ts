@@ -29,7 +29,7 @@ export function checkForms({ clusters }: WrittenDocument): Finding[] {
 function checkReplicas(found: Finding[], { replicas }: ConfigDocument, listens: boolean): void {
   if (replicas === undefined) return
   if (!listens) found.push({ path: ['replicas'], rule: 'is for Node: on Workers one object keeps the books for all; leave it out' })
-  else if (!import.meta.bare) {
+  else {
     const { host, port } = parseAddress(replicas.listen)!
     if (replicas.secret === undefined && !isLoopback(host)) found.push({ path: ['replicas', 'listen'], rule: 'can be reached from other machines: give all replicas the same `secret`' })
     if (port === 0) found.push({ path: ['replicas', 'listen'], rule: 'must have a port that the others can name' })
@@ -155,13 +155,13 @@ function checkSplit(found: Finding[], { split, engines }: PoolDocument, at: Path
   for (const id of Object.keys(decoders ?? {})) {
     if (!decoding.includes(id)) found.push({ path: [...at, 'lmcache', 'decoders', id], rule: `is no engine of this pool that decodes${didYouMean(id, decoding)}` })
   }
-  for (const [id, { host }] of import.meta.bare ? [] : Object.entries(decoders ?? {})) {
+  for (const [id, { host }] of Object.entries(decoders ?? {})) {
     const pattern = engines.find((engine) => engine.id === id && engine.discover !== undefined)
     if (pattern !== undefined && host !== hostOf(pattern.url)) found.push({ path: [...at, 'lmcache', 'decoders', id, 'host'], rule: `must be the host of the engine's url, ${hostOf(pattern.url)}: with \`discover\` each address is a receiver` })
   }
   if (split.connector !== 'lmcache' || (split.mode ?? defaultMode(engines)) === 'never' || !engines.some(({ role }) => role === 'prefill' || role === 'decode')) return
   if (decoder !== undefined && decoders !== undefined) found.push({ path: [...at, 'lmcache', 'decoder'], rule: 'contradicts `decoders`: leave one of them out' })
-  else if (!import.meta.bare && decoder !== undefined && engines.some((engine) => decodes(engine) && engine.discover !== undefined)) found.push({ path: [...at, 'lmcache', 'decoder'], rule: 'is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`' })
+  else if (decoder !== undefined && engines.some((engine) => decodes(engine) && engine.discover !== undefined)) found.push({ path: [...at, 'lmcache', 'decoder'], rule: 'is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`' })
   else if (decoder !== undefined && decoding.length > 1) found.push({ path: [...at, 'lmcache', 'decoder'], rule: `is one receiver for ${decoding.length} decode engines (${decoding.join(', ')}): name each in \`decoders\`` })
   else if (decoder === undefined) {
     const missing = decoding.filter((id) => decoders?.[id] === undefined)
@@ -175,7 +175,7 @@ const patternsIn = ({ clusters }: ConfigDocument): { readonly engine: EngineDocu
 /** What stands for several engines can say nothing that only one of them may. */
 function checkPattern(found: Finding[], engine: EngineDocument, at: Path, listens: boolean): void {
   // Nothing else can be wrong with it on Workers, whose build is without the rest.
-  if (import.meta.bare || !listens) {
+  if (!listens) {
     found.push({ path: [...at, 'discover'], rule: 'is of Node: Workers reach no engine by its address. Name each engine' })
     return
   }

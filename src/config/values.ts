@@ -2,7 +2,6 @@
 // The functional form of zod: on Workers the other one would cost 20 kB gzipped.
 import * as z from 'zod/mini'
 import { profile, profileNames } from '../core/latency/profiles.ts'
-import type { Words } from '../core/routing/options.ts'
 import { didYouMean } from './suggest.ts'
 
 /** The value of a key that is not there. */
@@ -27,9 +26,9 @@ export function oneOf<const Choices extends readonly [string, ...string[]]>(word
   })
 }
 
-/** What a key means, for the docs and for editors; `import.meta.bare || '…'` keeps it out of the Worker. */
-export function say<Schema extends z.ZodMiniType>(description: Words, schema: Schema): Schema {
-  return import.meta.bare || description === true ? schema : schema.check(z.describe(description))
+/** A schema with its meaning, for the generated documentation and for editors. */
+export function say<Schema extends z.ZodMiniType>(description: string, schema: Schema): Schema {
+  return schema.check(z.describe(description))
 }
 
 export const whole = (min: number, max: number) => z.int().check(z.gte(min), z.lte(max))
@@ -77,10 +76,10 @@ const written = (pattern: RegExp) =>
   )
 
 const env = say(
-  import.meta.bare || 'Environment variable (Node), or secret or variable of the Worker, that holds the value.',
+  'Environment variable (Node), or secret or variable of the Worker, that holds the value.',
   text(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be the name of an environment variable'),
 )
-const sha256 = say(import.meta.bare || 'SHA-256 of the value, as `firstlight key` prints it: the document then holds nothing that opens a door.', text(/^[0-9a-f]{64}$/, 'must be 64 digits of 0-9a-f'))
+const sha256 = say('SHA-256 of the value, as `firstlight key` prints it: the document then holds nothing that opens a door.', text(/^[0-9a-f]{64}$/, 'must be 64 digits of 0-9a-f'))
 
 /** A secret is written out, or (better) named: `{ env: NAME }`. */
 const secretOf = (pattern: RegExp) => z.union([written(pattern), strict({ env })])

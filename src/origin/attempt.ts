@@ -39,9 +39,9 @@ export async function attempt(deal: Deal): Promise<Response | AttemptFailed> {
   } catch (error) {
     refusal?.discard()
     if (exchange.signal.aborted) {
-      const result = import.meta.bare ? 'client_gone' : goneAs(exchange.scope)
+      const result = goneAs(exchange.scope)
       release(deal, result, null)
-      if (!import.meta.bare && result === 'abandoned') throw new Failure('draining', 'This gateway is shutting down.')
+      if (result === 'abandoned') throw new Failure('draining', 'This gateway is shutting down.')
       throw new Failure('client_gone', 'The client closed the request.', { cause: error })
     }
     if (error instanceof OriginError) {

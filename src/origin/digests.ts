@@ -20,13 +20,9 @@ export interface DigestCacheOptions {
   readonly cutOf?: (route: PoolRoute) => number | null
   /** A digest older than this is asked for again, in the background. */
   readonly freshMs?: number
-  /** Pools remembered; the one asked for longest ago goes first. */
-  readonly limit?: number
 }
 
 const FRESH_MS = 2_000
-/** Of an isolate, which forgets what it has no requests for. On Node all are asked in turn: there are as many as are configured. */
-const LIMIT = import.meta.bare ? 256 : Infinity
 /** On Workers a request's context may die with its question: the answer is then waited for no longer. */
 const LOST_AFTER_MS = 10_000
 /** A cluster whose object did not answer is tried last for this long. */
@@ -228,9 +224,7 @@ export class DigestCache implements Digests {
     if (id === this.#newest) return this.#entries.get(id)!
     this.#newest = id
     const entry = this.#entries.get(id) ?? new Entry()
-    this.#entries.delete(id)
     this.#entries.set(id, entry)
-    if (this.#entries.size > (this.#options.limit ?? LIMIT)) this.#entries.delete(this.#entries.keys().next().value!)
     return entry
   }
 }

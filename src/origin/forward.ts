@@ -30,7 +30,7 @@ export async function forward(exchange: Exchange, ports: Ports, digests: Digests
   try {
     return await walk(exchange, way)
   } catch (error) {
-    const result = exchange.signal.aborted ? (import.meta.bare ? 'client_gone' : goneAs(exchange.scope)) : 'refused'
+    const result = exchange.signal.aborted ? goneAs(exchange.scope) : 'refused'
     if (result === 'refused') excuse(exchange, way)
     const status = error instanceof Failure ? error.shape.status : null
     exchange.onEnd?.({ served: null, status, result, usage: null, failedAttempts: failed.map(({ failure }) => failure), stages: stages.snapshot() })

@@ -1,4 +1,4 @@
 import type { RequestScope } from '../ports.ts'
 
-/** Nobody is left to answer: the client has gone, or its request is cut because the gateway ends, which a Worker never does (`import.meta.bare`). */
+/** The reason a request without a client ended: the client disconnected, or the gateway aborted it while shutting down (`isCut`, Node only). */
 export const goneAs = ({ isCut }: RequestScope): 'client_gone' | 'abandoned' => (isCut?.() === true ? 'abandoned' : 'client_gone')

@@ -142,7 +142,7 @@ export class Streaming {
     const { exchange, ports, placed, stages } = this.#deal
     const { status } = this.#answer
     const ended = resultOf(end, status)
-    const result = !import.meta.bare && ended === 'client_gone' ? goneAs(exchange.scope) : ended
+    const result = ended === 'client_gone' ? goneAs(exchange.scope) : ended
     const failedEngine = end.failure === null && status < 300 ? null : this.#engine.id
     const usage = end.usage === null || this.#change === null ? end.usage : this.#change.usage(end.usage)
     const ending = { result, failure: end.failure, failedEngine, status, usage, outputEvents: end.events, stages: stages.snapshot(), ...(result === 'complete' && this.#endUnseen ? UNSEEN : {}) }

@@ -37,7 +37,7 @@ export function* expositionParts(exposed: Exposed): Generator<string> {
   let part = ''
   for (const metric of METRICS) {
     const { name, type, help } = metric
-    let head = `${help === true ? '' : `# HELP ${name} ${escapeHelp(help)}\n`}# TYPE ${name} ${type}\n`
+    let head = `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`
     for (const samples of samplesOf(metric, exposed)) {
       if (samples === '') continue
       part += head + samples

@@ -3,8 +3,7 @@ import { startBuiltWorker } from '../origin/built-worker.ts'
 import { startSilent } from './silent-gateway.ts'
 
 metricsContract('a gateway on Node', {
-  isOne: true,
   start: startSilent,
 })
 
-metricsContract('the built Worker', { isOne: false, start: (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }) })
+metricsContract('the built Worker', { start: (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }) })

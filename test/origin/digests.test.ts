@@ -17,7 +17,7 @@ beforeEach(() => {
 
 const scope: RequestScope = { client: null, remoteAddress: null, background: (work) => background.push(work) }
 
-function open(limit = 256): DigestCache {
+function open(): DigestCache {
   const ports = {
     origin: { send: () => Promise.reject(new Error('nobody is asked')) },
     now: () => now,
@@ -28,7 +28,7 @@ function open(limit = 256): DigestCache {
       return { digest: () => (asked.push({ cluster, resolve, reject }), promise) } as Partial<Cluster> as Cluster
     },
   }
-  return new DigestCache({ ports, limit, freshMs: 2_000 })
+  return new DigestCache({ ports, freshMs: 2_000 })
 }
 
 function route(id: string): PoolRoute {
@@ -111,15 +111,6 @@ it('tries a cluster last while its object does not answer, and takes it back aft
   expect(cache.order(exchange('paris', 'tokyo'))[0]!.cluster.id).not.toBe(first)
   now += 10_000
   expect(cache.order(exchange('paris', 'tokyo'))[0]!.cluster.id).toBe(first)
-})
-
-it('remembers no more pools than it may', async () => {
-  const cache = open(2)
-  for (const id of ['paris', 'tokyo', 'rome']) {
-    cache.order(exchange(id))
-    await answer(asked.length - 1, digest(1))
-  }
-  expect(['paris', 'tokyo', 'rome'].map((id) => cache.latest(route(id)) !== null)).toEqual([false, true, true])
 })
 
 it('places without the object, and then tries its cluster last', () => {

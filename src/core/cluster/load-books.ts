@@ -132,7 +132,7 @@ export class LoadBooks implements Books {
 
   #load(engine: EngineRef): EngineLoad {
     const load = this.#loads[engine.slot]
-    if (load === undefined) throw new Error(import.meta.bare ? undefined : `engine "${engine.spec.id}" is in no books; engineAdded comes first`)
+    if (load === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
     return load
   }
 }

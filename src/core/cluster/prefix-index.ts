@@ -47,7 +47,7 @@ export class PrefixIndex {
 
   /** Changes the cap; evicts at once what no longer fits. */
   limit(maxEntries: number, maxBytes = maxEntries * BYTES_PER_ENTRY): void {
-    if (!(maxEntries >= 1)) throw new RangeError(import.meta.bare ? undefined : `The prefix index needs room for at least one entry, got ${maxEntries}`)
+    if (!(maxEntries >= 1)) throw new RangeError(`The prefix index needs room for at least one entry, got ${maxEntries}`)
     this.#maxEntries = maxEntries
     this.#maxBytes = maxBytes
     this.#enforceCap()
@@ -66,7 +66,7 @@ export class PrefixIndex {
 
   /** The engine is gone and nothing lives on it: forgets what it held. Its number will be used again. */
   removeEngine(engine: number): void {
-    if (this.liveBlocks(engine) > 0) throw new Error(import.meta.bare ? undefined : `engine ${engine} still has live blocks in the prefix index`)
+    if (this.liveBlocks(engine) > 0) throw new Error(`engine ${engine} still has live blocks in the prefix index`)
     this.flush(engine)
     this.#freeNumbers.push(engine)
   }

@@ -271,7 +271,7 @@ export class RoutingBooks implements Books {
 
   #book(engine: EngineRef): EngineBook {
     const book = this.#engines[engine.slot]?.book
-    if (book === undefined) throw new Error(import.meta.bare ? undefined : `engine "${engine.spec.id}" is in no books; engineAdded comes first`)
+    if (book === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
     return book
   }
 }

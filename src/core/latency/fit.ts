@@ -25,7 +25,7 @@ export class Observations {
   sorted = new Float64Array(256)
 
   add(newTokens: number, pairs: number, seconds: number, weight: number): void {
-    if (this.count === this.weight.length) throw new RangeError(import.meta.bare ? undefined : `A fit takes at most ${this.weight.length} observations`)
+    if (this.count === this.weight.length) throw new RangeError(`A fit takes at most ${this.weight.length} observations`)
     this.newTokens[this.count] = newTokens
     this.pairs[this.count] = pairs
     this.seconds[this.count] = seconds

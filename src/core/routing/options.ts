@@ -1,16 +1,6 @@
 import type { PolicyConfig } from '../cluster/contract.ts'
 import type { Policy, Signal } from './policy.ts'
 
-declare global {
-  interface ImportMeta {
-    /** Set by the Worker's build alone (`define` in wrangler.toml): words that nobody reads there are left out. */
-    readonly bare?: true
-  }
-}
-
-/** Written as `import.meta.bare || '…'`. */
-export type Words = string | true
-
 /** One option of a policy: enough for the config schema to check it and for the docs to print it. */
 export interface OptionSpec<Value extends number | string | boolean = number | string | boolean> {
   readonly default: Value
@@ -20,7 +10,7 @@ export interface OptionSpec<Value extends number | string | boolean = number | s
   /** Strings only: what it may be. */
   readonly values?: readonly string[]
   /** One line for people. */
-  readonly doc: Words
+  readonly doc: string
 }
 
 /** camelCase names; the config document spells them in snake_case. */
@@ -33,9 +23,9 @@ export type OptionValues<Table extends OptionTable> = { readonly [Name in keyof 
 export interface PolicyKind {
   readonly name: string
   /** One line for people. */
-  readonly doc: Words
+  readonly doc: string
   /** Where the rule comes from. */
-  readonly source: Words
+  readonly source: string
   readonly options: OptionTable
   /** Throws a RangeError for an unknown option or a value out of range. */
   create(options: PolicyConfig['options']): Policy<Signal>

@@ -1,7 +1,9 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
 import { ClusterState } from '../../core/cluster/cluster-state.ts'
+import type { EngineSignal } from '../../core/cluster/contract.ts'
 import { configured, type PoolSource } from '../../origin/configured.ts'
 import { MemoryCluster } from '../../origin/memory-cluster.ts'
+import { Failure } from '../../failure.ts'
 import type { Cluster } from '../../ports.ts'
 import { RemoteCluster } from './remote-cluster.ts'
 
@@ -60,7 +62,22 @@ function isolateCluster(): Cluster {
     }
     return at
   }
-  return new MemoryCluster(state, now)
+  return new IsolateCluster(state, now)
+}
+
+/** The state of a region as one isolate sees it. A drain is refused: it would reach this isolate only. */
+class IsolateCluster extends MemoryCluster {
+  override async observe(signals: readonly EngineSignal[]): Promise<void> {
+    const drain = signals.find(({ kind }) => kind === 'drain')
+    if (drain !== undefined) {
+      throw new Failure(
+        'bad_value',
+        `'${drain.engine}' is another gateway, and on Workers a gateway cannot be drained. Set \`weight: 0\` on its cluster, or drain it there.`,
+        { param: 'engine' },
+      )
+    }
+    return super.observe(signals)
+  }
 }
 
 /** The name fixes where an object lives for good; a new generation is a new object. */

@@ -4,15 +4,15 @@ import { Sheet } from '../sheet.ts'
 import { softmax } from '../softmax.ts'
 
 const options = {
-  overlapWeight: { default: 1, min: 0, max: 100, doc: import.meta.bare || 'What an uncached prompt block costs against an active one. 0: load alone decides.' },
-  temperature: { default: 0, min: 0, max: 10, doc: import.meta.bare || 'Softmax temperature. 0: the cheapest engine.' },
-  rule: { default: 'pull_request', values: ['pull_request', 'today'], doc: import.meta.bare || 'The cost of the pull request, or today’s with the options below.' },
-  overlapCredit: { default: 1, min: 0, max: 10, doc: import.meta.bare || 'today: credit of a block cached on the GPU.' },
-  hostCredit: { default: 0.75, min: 0, max: 10, doc: import.meta.bare || 'today: credit of a block cached in host memory.' },
-  diskCredit: { default: 0.25, min: 0, max: 10, doc: import.meta.bare || 'today: credit of a block cached on disk.' },
-  sharedCredit: { default: 0, min: 0, max: 10, doc: import.meta.bare || 'today: credit of a block cached elsewhere.' },
-  creditDecay: { default: 0, min: 0, max: 100, doc: import.meta.bare || 'today: how fast GPU credit fades as the engine’s queue grows past the shortest one.' },
-  requestWeight: { default: 0, min: 0, max: 10_000, doc: import.meta.bare || 'today: blocks that a live request counts for by itself.' },
+  overlapWeight: { default: 1, min: 0, max: 100, doc: 'What an uncached prompt block costs against an active one. 0: load alone decides.' },
+  temperature: { default: 0, min: 0, max: 10, doc: 'Softmax temperature. 0: the cheapest engine.' },
+  rule: { default: 'pull_request', values: ['pull_request', 'today'], doc: 'The cost of the pull request, or today’s with the options below.' },
+  overlapCredit: { default: 1, min: 0, max: 10, doc: 'today: credit of a block cached on the GPU.' },
+  hostCredit: { default: 0.75, min: 0, max: 10, doc: 'today: credit of a block cached in host memory.' },
+  diskCredit: { default: 0.25, min: 0, max: 10, doc: 'today: credit of a block cached on disk.' },
+  sharedCredit: { default: 0, min: 0, max: 10, doc: 'today: credit of a block cached elsewhere.' },
+  creditDecay: { default: 0, min: 0, max: 100, doc: 'today: how fast GPU credit fades as the engine’s queue grows past the shortest one.' },
+  requestWeight: { default: 0, min: 0, max: 10_000, doc: 'today: blocks that a live request counts for by itself.' },
 } as const
 
 type Options = OptionValues<typeof options>
@@ -24,8 +24,8 @@ const todaysSheet = new Sheet(['prefill_blocks', 'potential_blocks', 'credit_blo
 /** Uncached prompt blocks plus the blocks the engine would then hold for live requests. */
 export const activeBlocks: PolicyKind = {
   name: 'active_blocks',
-  doc: import.meta.bare || 'Overlap-weighted uncached blocks plus potential active blocks; optionally a softmax draw.',
-  source: import.meta.bare || 'ai-dynamo/dynamo#1731 (`rule: pull_request`); ai-dynamo/dynamo, 2026 (`rule: today`)',
+  doc: 'Overlap-weighted uncached blocks plus potential active blocks; optionally a softmax draw.',
+  source: 'ai-dynamo/dynamo#1731 (`rule: pull_request`); ai-dynamo/dynamo, 2026 (`rule: today`)',
   options,
   create(given) {
     const values = readOptions(options, given)

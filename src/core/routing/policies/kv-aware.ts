@@ -3,7 +3,7 @@ import { definePolicy } from '../policy.ts'
 import { Sheet } from '../sheet.ts'
 
 const options = {
-  threshold: { default: 2000, min: 0, max: 1e9, doc: import.meta.bare || 'Uncached tokens tolerated on the best engine; beyond, the fallback decides. 0 asks for a full match.' },
+  threshold: { default: 2000, min: 0, max: 1e9, doc: 'Uncached tokens tolerated on the best engine; beyond, the fallback decides. 0 asks for a full match.' },
 } as const
 
 const sheet = new Sheet(['matched_tokens'])
@@ -11,8 +11,8 @@ const sheet = new Sheet(['matched_tokens'])
 /** Longest match of the LMCache lookup. Ranks nobody, so that the fallback decides, when the match is too short. */
 export const kvAware: PolicyKind = {
   name: 'kv_aware',
-  doc: import.meta.bare || 'Longest LMCache match; session, then qps, when more than `threshold` tokens would stay uncached.',
-  source: import.meta.bare || 'vllm production-stack, kvaware: falls back when matched < max(prompt - threshold, 0)',
+  doc: 'Longest LMCache match; session, then qps, when more than `threshold` tokens would stay uncached.',
+  source: 'vllm production-stack, kvaware: falls back when matched < max(prompt - threshold, 0)',
   options,
   create(given) {
     const { threshold } = readOptions(options, given)

@@ -3,7 +3,7 @@ import { definePolicy } from '../policy.ts'
 import { Sheet } from '../sheet.ts'
 
 const options = {
-  queued: { default: true, doc: import.meta.bare || 'Count the prefill tokens already queued there with the prompt’s own.' },
+  queued: { default: true, doc: 'Count the prefill tokens already queued there with the prompt’s own.' },
 } as const
 
 const sheet = new Sheet(['new_tokens', 'queued_tokens', 'requests'])
@@ -11,8 +11,8 @@ const sheet = new Sheet(['new_tokens', 'queued_tokens', 'requests'])
 /** New prefill tokens times batch size: two factors, no weights. Plus one each, so that neither zero hides the other. */
 export const lmetric: PolicyKind = {
   name: 'lmetric',
-  doc: import.meta.bare || 'New prefill tokens x (live requests + 1).',
-  source: import.meta.bare || 'LMetric, arXiv 2603.15202',
+  doc: 'New prefill tokens x (live requests + 1).',
+  source: 'LMetric, arXiv 2603.15202',
   options,
   create(given) {
     const { queued } = readOptions(options, given)

@@ -7,19 +7,19 @@ import { Sheet } from '../sheet.ts'
 import { softmax } from '../softmax.ts'
 
 const options = {
-  decodeWeight: { default: 0.05, min: 0, max: 10, doc: import.meta.bare || 'What a second of the answer’s own decode time counts against a second before its first token.' },
-  expectedOutputTokens: { default: 256, min: 0, max: 1e6, doc: import.meta.bare || 'Output expected of a request that does not say.' },
-  workWeight: { default: 1, min: 0, max: 10, doc: import.meta.bare || 'What new prefill work costs those who come later, against the request’s own wait; grows with the queues, so that a full fleet saves work.' },
-  barrierS: { default: 0.1, min: 0, max: 60, doc: import.meta.bare || 'Seconds x k/(1-k), k being the share of KV memory live blocks would take: keeps engines from filling up.' },
-  recentShare: { default: 0.05, min: 0, max: 1, doc: import.meta.bare || 'Share of the engine’s recent work that still counts, so that an idle fleet takes turns.' },
-  hostTokenUs: { default: TIER_TOKEN_US.host, min: 0, max: 1e6, doc: import.meta.bare || 'Microseconds to load one cached token from host memory.' },
-  diskTokenUs: { default: TIER_TOKEN_US.disk, min: 0, max: 1e6, doc: import.meta.bare || 'Microseconds to load one cached token from disk.' },
-  remoteTokenUs: { default: TIER_TOKEN_US.remote, min: 0, max: 1e6, doc: import.meta.bare || 'Microseconds to load one cached token from elsewhere.' },
-  adapterLoadS: { default: 0.5, min: 0, max: 600, doc: import.meta.bare || 'Seconds to load an adapter the engine does not hold.' },
-  adapterFullS: { default: 5, min: 0, max: 600, doc: import.meta.bare || 'Seconds to wait for room when the engine already runs as many adapters as it may.' },
-  slowStart: { default: 1, min: 0, max: 100, doc: import.meta.bare || 'A new engine’s prefill is taken to last this much longer at first (1: doubled), fading while it warms up.' },
-  indifferenceS: { default: 0.005, min: 0, max: 10, doc: import.meta.bare || 'Engines whose cost is no more than this above the best, and that hold as much of the prompt, take turns: a learned difference nobody feels must not starve one of them.' },
-  temperature: { default: 0, min: 0, max: 10, doc: import.meta.bare || 'Softmax temperature over the range of costs. 0: the cheapest engine.' },
+  decodeWeight: { default: 0.05, min: 0, max: 10, doc: 'What a second of the answer’s own decode time counts against a second before its first token.' },
+  expectedOutputTokens: { default: 256, min: 0, max: 1e6, doc: 'Output expected of a request that does not say.' },
+  workWeight: { default: 1, min: 0, max: 10, doc: 'What new prefill work costs those who come later, against the request’s own wait; grows with the queues, so that a full fleet saves work.' },
+  barrierS: { default: 0.1, min: 0, max: 60, doc: 'Seconds x k/(1-k), k being the share of KV memory live blocks would take: keeps engines from filling up.' },
+  recentShare: { default: 0.05, min: 0, max: 1, doc: 'Share of the engine’s recent work that still counts, so that an idle fleet takes turns.' },
+  hostTokenUs: { default: TIER_TOKEN_US.host, min: 0, max: 1e6, doc: 'Microseconds to load one cached token from host memory.' },
+  diskTokenUs: { default: TIER_TOKEN_US.disk, min: 0, max: 1e6, doc: 'Microseconds to load one cached token from disk.' },
+  remoteTokenUs: { default: TIER_TOKEN_US.remote, min: 0, max: 1e6, doc: 'Microseconds to load one cached token from elsewhere.' },
+  adapterLoadS: { default: 0.5, min: 0, max: 600, doc: 'Seconds to load an adapter the engine does not hold.' },
+  adapterFullS: { default: 5, min: 0, max: 600, doc: 'Seconds to wait for room when the engine already runs as many adapters as it may.' },
+  slowStart: { default: 1, min: 0, max: 100, doc: 'A new engine’s prefill is taken to last this much longer at first (1: doubled), fading while it warms up.' },
+  indifferenceS: { default: 0.005, min: 0, max: 10, doc: 'Engines whose cost is no more than this above the best, and that hold as much of the prompt, take turns: a learned difference nobody feels must not starve one of them.' },
+  temperature: { default: 0, min: 0, max: 10, doc: 'Softmax temperature over the range of costs. 0: the cheapest engine.' },
 } as const
 
 /** An engine of weight 0 is the last resort, not a division by zero. */
@@ -36,8 +36,8 @@ const sheet = new Sheet([
 /** Where the first token is expected soonest, in seconds: the network, the queue, the prompt's own prefill, and what it disturbs. */
 export const predicted: PolicyKind = {
   name: 'predicted',
-  doc: import.meta.bare || 'Least expected seconds: network, queued and new prefill work by the engine’s learned law, loads from slower tiers, decode interference, memory pressure.',
-  source: import.meta.bare || 'Firstlight; terms after GORGO (2602.11688), smetric and least_load of vllm-router and SMG',
+  doc: 'Least expected seconds: network, queued and new prefill work by the engine’s learned law, loads from slower tiers, decode interference, memory pressure.',
+  source: 'Firstlight; terms after GORGO (2602.11688), smetric and least_load of vllm-router and SMG',
   options,
   create(given) {
     const values = readOptions(options, given)

@@ -4,9 +4,9 @@ import { Sheet } from '../sheet.ts'
 import { sortPlaces } from '../sort-places.ts'
 
 const options = {
-  minMatch: { default: 0.3, min: 0, max: 1, doc: import.meta.bare || 'Share of the prompt that must be cached somewhere for the cache to decide.' },
-  imbalanceAbs: { default: 64, min: 0, max: 100_000, doc: import.meta.bare || 'Load is out of balance when the busiest engine has this many more live requests than the idlest …' },
-  imbalanceRel: { default: 1.5, min: 1, max: 1000, doc: import.meta.bare || '… and this many times as many.' },
+  minMatch: { default: 0.3, min: 0, max: 1, doc: 'Share of the prompt that must be cached somewhere for the cache to decide.' },
+  imbalanceAbs: { default: 64, min: 0, max: 100_000, doc: 'Load is out of balance when the busiest engine has this many more live requests than the idlest …' },
+  imbalanceRel: { default: 1.5, min: 1, max: 1000, doc: '… and this many times as many.' },
 } as const
 
 const sheet = new Sheet(['cached_tokens', 'requests', 'by_cache'])
@@ -14,8 +14,8 @@ const sheet = new Sheet(['cached_tokens', 'requests', 'by_cache'])
 /** Longest cached prefix, unless requests are out of balance or nobody has enough of it: then fewest live requests. */
 export const prefix: PolicyKind = {
   name: 'prefix',
-  doc: import.meta.bare || 'Longest cached prefix, unless load is out of balance: then fewest live requests.',
-  source: import.meta.bare || 'cache_aware of the SGLang gateway and vllm-router; a miss goes to the least loaded, not to the smallest tree',
+  doc: 'Longest cached prefix, unless load is out of balance: then fewest live requests.',
+  source: 'cache_aware of the SGLang gateway and vllm-router; a miss goes to the least loaded, not to the smallest tree',
   options,
   create(given) {
     const { minMatch, imbalanceAbs, imbalanceRel } = readOptions(options, given)

@@ -1,4 +1,4 @@
-import { type PolicyKind, readOptions, type Words } from '../options.ts'
+import { type PolicyKind, readOptions } from '../options.ts'
 import type { Policy } from '../policy.ts'
 import { leastLoaded } from './least-loaded.ts'
 import { powerOfTwo } from './power-of-two.ts'
@@ -9,15 +9,15 @@ import { session } from './session.ts'
 
 /** The policies without options. */
 export const simplePolicies: readonly PolicyKind[] = [
-  withoutOptions(roundRobin, import.meta.bare || 'Every engine in turn, by weight.', import.meta.bare || 'as everywhere'),
-  withoutOptions(random, import.meta.bare || 'Any engine, by weight.', import.meta.bare || 'as everywhere'),
-  withoutOptions(session, import.meta.bare || 'Consistent hash of the session with bounded load; without a session, the least loaded.', import.meta.bare || 'production-stack; Mirrokni et al. 2016'),
-  withoutOptions(qps, import.meta.bare || 'Fewest arrivals in a sliding 60 s window.', import.meta.bare || 'production-stack'),
-  withoutOptions(leastLoaded, import.meta.bare || 'Fewest live requests.', import.meta.bare || 'as everywhere'),
-  withoutOptions(powerOfTwo, import.meta.bare || 'The less loaded of two engines drawn at random.', import.meta.bare || 'vllm-router; Mitzenmacher 2001'),
+  withoutOptions(roundRobin, 'Every engine in turn, by weight.', 'as everywhere'),
+  withoutOptions(random, 'Any engine, by weight.', 'as everywhere'),
+  withoutOptions(session, 'Consistent hash of the session with bounded load; without a session, the least loaded.', 'production-stack; Mirrokni et al. 2016'),
+  withoutOptions(qps, 'Fewest arrivals in a sliding 60 s window.', 'production-stack'),
+  withoutOptions(leastLoaded, 'Fewest live requests.', 'as everywhere'),
+  withoutOptions(powerOfTwo, 'The less loaded of two engines drawn at random.', 'vllm-router; Mitzenmacher 2001'),
 ]
 
-function withoutOptions(policy: Policy, doc: Words, source: Words): PolicyKind {
+function withoutOptions(policy: Policy, doc: string, source: string): PolicyKind {
   const create: PolicyKind['create'] = (options) => {
     readOptions({}, options)
     return policy

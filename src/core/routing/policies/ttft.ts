@@ -4,8 +4,8 @@ import { type Candidate, definePolicy } from '../policy.ts'
 import { Sheet } from '../sheet.ts'
 
 const options = {
-  sharedCache: { default: false, doc: import.meta.bare || 'All engines load from one cache: the best match counts for each of them.' },
-  cache: { default: 'any', values: ['any', 'lookup'], doc: import.meta.bare || 'What is believed of caches: index and lookup, whichever knows more, or the lookup alone (no lookup: the fallback decides).' },
+  sharedCache: { default: false, doc: 'All engines load from one cache: the best match counts for each of them.' },
+  cache: { default: 'any', values: ['any', 'lookup'], doc: 'What is believed of caches: index and lookup, whichever knows more, or the lookup alone (no lookup: the fallback decides).' },
 } as const
 
 const sheet = new Sheet(['queued_work', 'new_work', 'cached_tokens'])
@@ -13,8 +13,8 @@ const sheet = new Sheet(['queued_work', 'new_work', 'cached_tokens'])
 /** Least queued plus new prefill work by the trapezoid formula. */
 export const ttft: PolicyKind = {
   name: 'ttft',
-  doc: import.meta.bare || 'Least pending plus new prefill work, in query-key pairs.',
-  source: import.meta.bare || 'vllm production-stack#670, with the cached count clamped and ties by least recent work',
+  doc: 'Least pending plus new prefill work, in query-key pairs.',
+  source: 'vllm production-stack#670, with the cached count clamped and ties by least recent work',
   options,
   create(given) {
     const { sharedCache, cache } = readOptions(options, given)

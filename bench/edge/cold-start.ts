@@ -1,0 +1,58 @@
+/**
+ * Time to the first response of a cold isolate: from the start of workerd, which compiles and evaluates the Worker, to the
+ * end of its first completion. The same time of a Worker that only passes requests on is the baseline of the same run.
+ */
+import { readFileSync } from 'node:fs'
+import { startEdge } from '../../scripts/edge.ts'
+import { median } from '../median.ts'
+import type { BenchOptions } from '../result.ts'
+
+const REPEATS = 9
+
+export interface ColdStart {
+  readonly cold_first_response_ms: number
+  readonly cold_first_response_ms_pass: number
+  /** Only with `--baseline FILE`: this Worker's time divided by the time of that bundle. */
+  readonly cold_first_response_ratio?: number
+}
+
+/** @param baseline path of another bundle (a `worker.js` of an earlier version) to compare with */
+export async function coldStart(engines: readonly string[], note: BenchOptions['note'], baseline?: string): Promise<ColdStart> {
+  const scripts = new Map([['native', readFileSync(new URL('../../dist/worker/worker.js', import.meta.url), 'utf8')]])
+  scripts.set('pass', readFileSync(new URL('./pass-through.mjs', import.meta.url), 'utf8'))
+  if (baseline !== undefined) scripts.set('baseline', readFileSync(baseline, 'utf8'))
+  const timesMs = new Map<string, number[]>([...scripts.keys()].map((name) => [name, []]))
+  // The first round warms the file cache and is not counted.
+  for (let round = 0; round <= REPEATS; round++) {
+    note(`cold start ${round}/${REPEATS}`)
+    for (const [name, script] of scripts) {
+      const ms = await firstResponseMs(script, engines)
+      if (round > 0) timesMs.get(name)!.push(ms)
+    }
+  }
+  const native = median(timesMs.get('native')!)
+  const other = timesMs.get('baseline')
+  return {
+    cold_first_response_ms: native,
+    cold_first_response_ms_pass: median(timesMs.get('pass')!),
+    ...(other === undefined ? {} : { cold_first_response_ratio: native / median(other) }),
+  }
+}
+
+async function firstResponseMs(script: string, engines: readonly string[]): Promise<number> {
+  const pool = { model: 'fake', engines: engines.map((url, i) => ({ id: `e${i}`, url })) }
+  const document = { open: true, version: 1, log: { level: 'silent' }, clusters: [{ id: 'bench', pools: [pool] }] }
+  const bindings = { FIRSTLIGHT_CONFIG: JSON.stringify(document), ENGINES: engines.join(' '), OBJECT: 'no' }
+  const startedAt = performance.now()
+  const edge = await startEdge({ port: 0, bindings, script, direct: true, quiet: true })
+  try {
+    const body = JSON.stringify({ model: 'fake', stream: true, messages: [{ role: 'user', content: 'Hello' }] })
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body }
+    const response = await fetch(`${edge.url}/v1/chat/completions`, init)
+    await response.text()
+    if (response.status !== 200) throw new Error(`the first request returned status ${response.status}`)
+    return performance.now() - startedAt
+  } finally {
+    await edge.stop()
+  }
+}
