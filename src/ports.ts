@@ -194,8 +194,11 @@ export interface Reply {
   readonly idleMs: number
   /** A stream that nobody reads on its way counts as `lapsed` after this; absent: never. It goes on, but is settled. */
   readonly nativeMs?: number
-  /** Look for the `resp_…` id of a stored response in what passes (observed replies only). */
-  readonly findResponseId?: boolean
+  /**
+   * Called once with the `resp_…` id of a stored response, before the client can read the id: the client may send it to
+   * another thread at once. Absent: nobody looks for an id.
+   */
+  onResponseId?(id: string): void
   /** Call `onEvents` each time this many more data events have passed; 0: never. */
   readonly eventStep: number
   onEvents(events: number): void
@@ -216,8 +219,6 @@ export interface PassEnd {
   readonly events: number
   readonly usage: Usage | null
   readonly bytes: number
-  /** Set when `findResponseId` was asked for and one was seen. */
-  readonly responseId?: string | null
 }
 
 /** What belongs to one incoming request. Made by the entry. */
@@ -310,7 +311,8 @@ export interface Holdings {
   find(id: string, tenant: string): Holding | null | Promise<Holding | null>
   /** An id stays with its first tenant: engines let clients choose ids, and nobody may take over another's. */
   keep(id: string, holding: Holding): void
-  forget(id: string): void
+  /** Resolves when no thread finds the id any more. */
+  forget(id: string): void | Promise<void>
 }
 
 export interface Log {

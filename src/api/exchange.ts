@@ -71,7 +71,7 @@ export class DoorExchange implements Exchange {
   readonly scope: Exchange['scope']
   readonly signal: Exchange['signal']
   readonly lastComment: boolean
-  onServed?: NonNullable<Exchange['onServed']>
+  onResponseId?: NonNullable<Exchange['onResponseId']>
   readonly #understood: Understood
   readonly #admissions: Admissions
   readonly #watch: Watch

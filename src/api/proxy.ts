@@ -17,7 +17,7 @@ export async function proxy(door: Door, endpoint: Endpoint, incoming: Incoming):
   refuseDraining(door)
   const understood = await understand(door, endpoint, incoming, caller)
   const exchange = new DoorExchange(door, understood, door.ports.random())
-  if (endpoint.held) exchange.onServed = holder(door, understood)
+  if (endpoint.held) exchange.onResponseId = keepResponse(door, understood)
   incoming.line['model'] = understood.model
   incoming.line['stream'] = exchange.stream
   return door.forward(exchange)
@@ -64,12 +64,10 @@ export function routeOf(door: Door, holding: Holding): PoolRoute {
   throw new Failure('not_found', 'The engine that held this response is no longer part of the fleet. Send the conversation again in `input`.')
 }
 
-function holder(door: Door, { caller, model, routes }: Understood): NonNullable<Exchange['onServed']> {
-  return (served, responseId) => {
-    if (responseId === null) return
-    const route = routes.find(({ cluster, targets }) => cluster.id === served.cluster && targets.has(served.engine))
+function keepResponse(door: Door, { caller, model, routes }: Understood): NonNullable<Exchange['onResponseId']> {
+  return ({ cluster, engine }, id) => {
+    const route = routes.find((one) => one.cluster.id === cluster && one.targets.has(engine))
     if (route === undefined) return
-    const { cluster, engine } = served
-    door.held.keep(responseId, { tenant: caller.tenant, cluster, pool: route.pool.model, engine, model })
+    door.held.keep(id, { tenant: caller.tenant, cluster, pool: route.pool.model, engine, model })
   }
 }

@@ -26,7 +26,7 @@ export async function heldResponse(door: Door, incoming: Incoming, id: string | 
   if (cannot || method === 'HEAD') await response.body?.cancel()
   // vLLM has no such route.
   if (cannot) throw new Failure('method_not_allowed', 'The engine that holds this response cannot delete stored responses.', { headers: { allow: 'GET, HEAD' } })
-  if (method === 'DELETE' && response.ok) door.held.forget(responseId)
+  if (method === 'DELETE' && response.ok) await door.held.forget(responseId)
   return response
 }
 

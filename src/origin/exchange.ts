@@ -70,8 +70,8 @@ export interface Exchange {
    * anybody still read the bytes of a body that was given out.
    */
   begun?(written: boolean): void
-  /** Told which engine holds the answer, for stateful endpoints; `responseId` when the gateway saw it. */
-  onServed?(engine: { readonly cluster: string; readonly engine: string }, responseId: string | null): void
+  /** Called with the engine that holds the response `id`, before the client can read the id. For stateful endpoints. */
+  onResponseId?(holder: { readonly cluster: string; readonly engine: string }, id: string): void
   /** Told what the engine counted, where it said so: teaches the ratio of bytes to tokens. */
   onUsage?(route: PoolRoute, usage: Usage): void
   /** The known stages go to the client as a last SSE comment, where its stream is read on the way. */

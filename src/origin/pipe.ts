@@ -63,7 +63,7 @@ class Pump {
     const { reply } = parts
     this.#parts = parts
     this.#tap = openTap(parts.sse, reply.hideUsage)
-    this.#finder = reply.findResponseId === true ? new ResponseIdFinder() : null
+    this.#finder = ResponseIdFinder.for(reply.onResponseId)
     this.#out = []
     this.#emit = (piece) => void this.#out.push(piece)
     this.#started = parts.ended || parts.held.some((chunk) => !parts.sse || this.#prelude.hasContent(chunk))
@@ -174,8 +174,7 @@ class Pump {
     this.#idle.stop()
     this.#heartbeat.stop()
     const { events } = this.#tap
-    const responseId = this.#finder?.id ?? null
-    this.#parts.reply.settled({ end, failure, events, usage: this.#tap.usage(), bytes: this.#bytes, responseId })
+    this.#parts.reply.settled({ end, failure, events, usage: this.#tap.usage(), bytes: this.#bytes })
   }
 
   #error(error: unknown): void {

@@ -88,13 +88,19 @@ export class Streaming {
       idleMs: pool.limits.idleMs,
       nativeMs: pool.limits.nativeMs,
       endsWithDone: this.#endsWithDone,
-      findResponseId: exchange.onServed !== undefined,
+      ...this.#watchId(),
       eventStep: pool.blockTokens,
       onEvents: (events) => placed.booking.progress(Math.floor(events / pool.blockTokens)),
       onFirstByte: () => this.#firstByte(),
       cutEvent: (failure) => cutEvent(exchange.path, failure),
       settled: (end) => this.#settled(end),
     }
+  }
+
+  #watchId(): Pick<Reply, 'onResponseId'> {
+    const { exchange, placed } = this.#deal
+    if (exchange.onResponseId === undefined || this.#answer.status >= 300) return {}
+    return { onResponseId: (id) => exchange.onResponseId?.({ cluster: placed.route.cluster.id, engine: placed.engine.id }, id) }
   }
 
   #headers(): string[] {
@@ -153,7 +159,6 @@ export class Streaming {
     }
     if (usage !== null) exchange.onUsage?.(placed.route, usage)
     exchange.onEnd?.({ ...ending, served: this.#served(), failedAttempts: this.#deal.earlier.map(failureOf) })
-    if (status < 300) exchange.onServed?.({ cluster: placed.route.cluster.id, engine: placed.engine.id }, end.responseId ?? null)
   }
 }
 

@@ -2,7 +2,7 @@
 import type { Config } from '../../src/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { Admission, ClusterDigest, Decision, EngineSignal, Refusal, Usage } from '../../src/core/cluster/contract.ts'
-import type { Cluster, Lease, Log, OriginAnswer, OriginRequest, PassEnd, Ports, Reply, RequestScope } from '../../src/ports.ts'
+import type { Cluster, Lease, Log, OriginAnswer, OriginRequest, Ports, Reply, RequestScope } from '../../src/ports.ts'
 
 const decoder = new TextDecoder()
 
@@ -149,16 +149,17 @@ function answerOf(world: World, request: OriginRequest): OriginAnswer {
     sse: (answer.headers ?? []).includes('text/event-stream'),
     firstByte: async () => undefined,
     read: async () => bytes,
-    pass: (reply) => pass(reply, bytes, { responseId: answer.responseId ?? null, usage: answer.usage ?? null }),
+    pass: (reply) => pass(reply, bytes, answer),
     begun: () => new Uint8Array(),
     discard: () => undefined,
   }
 }
 
-function pass(reply: Reply, bytes: Uint8Array<ArrayBuffer>, seen: Pick<PassEnd, 'usage' | 'responseId'>): Response {
+function pass(reply: Reply, bytes: Uint8Array<ArrayBuffer>, seen: ReturnType<Answerer>): Response {
   const headers = new Headers()
   for (let i = 0; i < reply.headers.length; i += 2) headers.append(reply.headers[i]!, reply.headers[i + 1]!)
-  reply.settled({ end: 'complete', failure: null, events: 0, bytes: bytes.length, ...seen })
+  if (seen.responseId !== undefined) reply.onResponseId?.(seen.responseId)
+  reply.settled({ end: 'complete', failure: null, events: 0, bytes: bytes.length, usage: seen.usage ?? null })
   return new Response(bytes, { status: reply.status, headers })
 }
 

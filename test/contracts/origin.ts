@@ -173,7 +173,6 @@ export function originContract(name: string, contract: OriginContract): void {
             events: 5,
             usage: { promptTokens: 15, completionTokens: 3, cachedTokens: 8 },
             bytes: corpus.length,
-            responseId: null,
           })
         })
 
@@ -205,14 +204,31 @@ export function originContract(name: string, contract: OriginContract): void {
         expect((await passed.ended).usage).toEqual({ promptTokens: 7, completionTokens: 2, cachedTokens: null })
       })
 
-      test('finds the id of a stored response when asked to', async () => {
-        const { send } = open([{ send: json('{"id":"resp_0a1b","object":"response"}') }])
-        const answer = await send()
-        await answer.firstByte()
-        const passed = pass(answer, { findResponseId: true })
-        await drain(passed.response)
-        expect((await passed.ended).responseId).toBe('resp_0a1b')
-      })
+      for (const of of [1, 7, 100_000]) {
+        test(`reports the id of a stored response once, in pieces of ${of}`, async () => {
+          const { send } = open([{ slices: json('{"id":"resp_0a1b","object":"response"}'), of }])
+          const answer = await send()
+          await answer.firstByte()
+          const ids: string[] = []
+          const passed = pass(answer, { onResponseId: (id) => void ids.push(id) })
+          await drain(passed.response)
+          expect(ids).toEqual(['resp_0a1b'])
+        })
+      }
+
+      for (const observe of [true, false]) {
+        // The client may send the id to another thread or another gateway at once.
+        test(`reports the id of a stored response before the client can read it (observe: ${observe})`, async () => {
+          const { send } = open([...sse('data: {"response":{"id":"resp_0a1b"}}\n\n'), { hang: true }])
+          const answer = await send()
+          await answer.firstByte()
+          const ids: string[] = []
+          const reader = pass(answer, { observe, onResponseId: (id) => void ids.push(id) }).response.body!.getReader()
+          expect(latin1((await reader.read()).value!)).toContain('resp_0a1b')
+          expect(ids).toEqual(['resp_0a1b'])
+          await reader.cancel()
+        })
+      }
 
       test('skips 100 and 103 on the way to the answer', async () => {
         const { send } = open([{ send: 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n' }, { send: json('{"a":1}') }])

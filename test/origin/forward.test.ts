@@ -265,13 +265,15 @@ describe('an answer', () => {
     expect(world.replies[0]!.observe).toBe(true)
   })
 
-  it('tells who holds it', async () => {
-    const served: unknown[] = []
-    const world = new World({ 'c-a': [{ status: 200 }] })
-    await forward(world.exchange([world.route('c', ['c-a'])], { onServed: (...told) => served.push(told) }), world.ports, world.digests)
+  it.each([
+    [200, [[{ cluster: 'c', engine: 'c-a' }, 'resp_1']]],
+    [400, []],
+  ])('with status %i reports the engine that holds the response: %j', async (status, expected) => {
+    const held: unknown[] = []
+    const world = new World({ 'c-a': [{ status }] })
+    await forward(world.exchange([world.route('c', ['c-a'])], { onResponseId: (...told) => void held.push(told) }), world.ports, world.digests)
     await world.settled()
-    expect(world.replies[0]!.findResponseId).toBe(true)
-    expect(served).toEqual([[{ cluster: 'c', engine: 'c-a' }, 'resp_1']])
+    expect(held).toEqual(expected)
   })
 })
 

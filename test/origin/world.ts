@@ -155,7 +155,8 @@ export class World {
       read: async () => new TextEncoder().encode(body),
       pass: (reply) => {
         this.replies.push(reply)
-        const settle = () => reply.settled({ end, failure: end === 'engine_cut' ? 'reset' : null, events: 4, usage: null, bytes: body.length, responseId: 'resp_1' })
+        const settle = () => reply.settled({ end, failure: end === 'engine_cut' ? 'reset' : null, events: 4, usage: null, bytes: body.length })
+        reply.onResponseId?.('resp_1')
         queueMicrotask(settle)
         return new Response(body, { status: reply.status, headers: Object.fromEntries(pairs(reply.headers)) })
       },

@@ -2,6 +2,7 @@
 import { CUT_AFTER_MS, cutError } from '../../origin/pipe.ts'
 import { PulledAnswer, type AnswerHead, type AnswerLimits } from '../../origin/pulled-answer.ts'
 import { headersInit } from '../../origin/headers.ts'
+import { ResponseIdFinder } from '../../origin/response-id.ts'
 import { timers } from '../../origin/timers.ts'
 import { OriginError, type Alarm, type PassEnd, type Reply } from '../../ports.ts'
 import type { EngineWatch } from './engine-watch.ts'
@@ -29,12 +30,22 @@ export class FetchedAnswer extends PulledAnswer {
   override pass(reply: Reply): Response {
     // Before the first byte somebody must watch for it and send heartbeats; that is the pulled pipe's work.
     const native = this.sse && !reply.observe && !reply.hideUsage && this.held.length > 0 && !this.ended && this.bodied
-    if (!native) return super.pass(reply)
+    if (!native || !foundIn(this.held, reply.onResponseId)) return super.pass(reply)
     const { readable, writable } = new IdentityTransformStream()
     const work = new NativePipe(this.#source, reply, this.#watch).run(this.held, writable)
     reply.scope.background(work)
     return new Response(readable, { status: reply.status, headers: headersInit(reply.headers) })
   }
+}
+
+/** Reports the id of a stored response in `held`. false: it may come later, so the bytes behind must be read. */
+function foundIn(held: readonly Uint8Array[], onResponseId: Reply['onResponseId']): boolean {
+  if (onResponseId === undefined) return true
+  let found: string | null = null
+  const finder = new ResponseIdFinder((id) => (found = id))
+  for (const chunk of held) finder.take(chunk)
+  if (found !== null) onResponseId(found)
+  return !finder.looks
 }
 
 /** A blank line: ends an event, says nothing between two. */

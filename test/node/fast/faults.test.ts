@@ -1,6 +1,6 @@
 import net from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ask, chunked, openWire, rawEngine, requestText, type RawEngine, type Wire, type WireOptions } from './wire.ts'
+import { ask, chunked, openWire, parseRaw, rawEngine, requestText, type RawEngine, type Wire, type WireOptions } from './wire.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
 const EVENT = 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
@@ -218,12 +218,18 @@ it('writes comments while the engine is silent, between events only', async () =
   expect(wire.ends[0]).toMatchObject({ end: 'complete', events: 1 })
 })
 
-it('finds the id of a stored response as it passes', async () => {
-  await open((socket) => void socket.write(HEAD + chunk('data: {"response":{"id":"resp_') + chunk('0a1b"}}\n\n') + '0\r\n\r\n'), { findResponseId: true })
-  await ask(wire.port)
-  await settledOnce()
-  expect(wire.ends[0]).toMatchObject({ end: 'complete', responseId: 'resp_0a1b' })
+it('reports the id of a stored response before the client can read it', async () => {
+  const ids: string[] = []
+  await open((socket) => void socket.write(HEAD + chunk('data: {"response":{"id":"resp_') + chunk('0a1b"}}\n\n')), { onResponseId: (id) => void ids.push(id) })
+  const client = net.connect(wire.port, '127.0.0.1')
+  client.write(requestText())
+  let read = ''
+  for await (const bytes of client) {
+    read += (bytes as Buffer).toString('latin1')
+    if (parseRaw(read).body.includes('"resp_0a1b"')) break
+  }
+  expect(ids).toEqual(['resp_0a1b'])
   engine.answer = (socket) => void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 24\r\n\r\n{"id":"resp_2","x":12345}')
   await ask(wire.port)
-  expect(wire.ends[1]).toMatchObject({ responseId: 'resp_2' })
+  expect(ids).toEqual(['resp_0a1b', 'resp_2'])
 })

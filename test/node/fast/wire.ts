@@ -59,7 +59,7 @@ export async function rawEngine(answer: RawEngine['answer'], secure?: tls.TlsOpt
 export interface WireOptions {
   hideUsage?: boolean
   endsWithDone?: boolean
-  findResponseId?: boolean
+  onResponseId?: (id: string) => void
   firstByteMs?: number
   idleMs?: number
   heartbeatMs?: number
@@ -115,7 +115,7 @@ export async function openWire(engine: RawEngine, options: WireOptions = {}): Pr
             observe: true,
             hideUsage: options.hideUsage ?? false,
             endsWithDone: options.endsWithDone ?? false,
-            findResponseId: options.findResponseId ?? false,
+            ...(options.onResponseId === undefined ? {} : { onResponseId: options.onResponseId }),
             heartbeatMs: options.heartbeatMs ?? 0,
             idleMs: options.idleMs ?? 5000,
             eventStep: 0,

@@ -53,7 +53,7 @@ export class RawPass implements BodySink {
     // What has a length is passed whole: the client was told it.
     this.#tap = openTap(parts.sse, reply.hideUsage && call.framing!.kind !== 'length')
     this.#observed = reply.observe || reply.hideUsage
-    this.#finder = reply.findResponseId === true ? new ResponseIdFinder() : null
+    this.#finder = ResponseIdFinder.for(reply.onResponseId)
   }
 
   get holds(): boolean {
@@ -232,7 +232,7 @@ export class RawPass implements BodySink {
       reply.onFirstByte()
     }
     // A copy: the connection reads on into the same memory.
-    this.#finder?.take(new Uint8Array(payload.subarray(from, to)))
+    if (this.#finder?.looks === true) this.#finder.take(new Uint8Array(payload.subarray(from, to)))
     const { eventStep } = reply
     if (eventStep <= 0 || this.#tap.events < (this.#steps + 1) * eventStep) return
     this.#steps = Math.floor(this.#tap.events / eventStep)
@@ -244,6 +244,6 @@ export class RawPass implements BodySink {
     this.#over = true
     const { call, reply } = this.#parts
     call.release()
-    reply.settled({ end, failure, events: this.#tap.events, usage: this.#tap.usage(), bytes: this.#bytes, responseId: this.#finder?.id ?? null })
+    reply.settled({ end, failure, events: this.#tap.events, usage: this.#tap.usage(), bytes: this.#bytes })
   }
 }

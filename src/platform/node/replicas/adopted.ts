@@ -69,7 +69,7 @@ export class Adopted {
       case 'held':
         return this.#to.held.keep(word[1], word[2])
       case 'forgotten':
-        return this.#to.held.forget(word[1])
+        return void this.#to.held.forget(word[1])
       case 'all':
         return this.#endUnseen()
     }

@@ -83,9 +83,9 @@ function threadHoldings(line: LineToMain): Holdings {
     find: (id, tenant) => line.ask(['held_find', id, tenant]) as Promise<Awaited<ReturnType<Holdings['find']>>>,
     keep: (id, holding) => {
       line.tell(['held_keep', id, holding])
-      // At once: its client may name it on another connection as soon as it has read the answer.
+      // Posted before the bytes with the id are written, so that `sync` finds it posted.
       line.flush()
     },
-    forget: (id) => line.tell(['held_forget', id]),
+    forget: async (id) => void (await line.ask(['held_forget', id])),
   }
 }

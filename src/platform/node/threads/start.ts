@@ -4,7 +4,7 @@ import type { Config } from '../../../config.ts'
 import { DigestCache } from '../../../origin/digests.ts'
 import { FleetProbe } from '../../../origin/probe.ts'
 import type { PoolRoute } from '../../../origin/exchange.ts'
-import type { Cluster, Holdings, Log } from '../../../ports.ts'
+import type { Cluster, Log } from '../../../ports.ts'
 import { configurePools } from '../adopt.ts'
 import { nodePorts, type NodePorts, type Standing } from '../ports.ts'
 import { probeForever } from '../serve.ts'
@@ -14,6 +14,7 @@ import { BooksHost } from './books-host.ts'
 import { freeAddress } from './free-address.ts'
 import { OneThread, type ThreadParts } from './one-thread.ts'
 import { poolNames } from './ports.ts'
+import { StoredResponses } from './stored-responses.ts'
 import type { ThreadStart } from './thread.ts'
 import { within } from '../within.ts'
 import type { ToMain } from './words.ts'
@@ -35,6 +36,8 @@ export interface RunningThreads extends RunningGateway {
 const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './entry.ts' : import.meta.url, import.meta.url)
 /** Fellows that answer later are left out. */
 const FELLOW_MS = 1_000
+/** A lookup of a stored response waits this long for a thread: a 404 would be wrong, and a thread that ended rejects at once. */
+const LOOKUP_MS = 10_000
 /** Beyond the time that exchanges and then their releases have. */
 const STOP_SLACK_MS = 10_000
 
@@ -95,11 +98,11 @@ class Hub {
   #start: Omit<ThreadStart, 'number' | 'folder'>
   readonly #ports: NodePorts & Required<Pick<NodePorts, 'ttft'>>
   #pools: readonly { readonly cluster: Cluster; readonly route: PoolRoute | null }[]
-  readonly #held: Holdings
+  readonly #responses: StoredResponses
 
   constructor(config: Config, ports: NodePorts) {
     this.#ports = ports as NodePorts & Required<Pick<NodePorts, 'ttft'>>
-    this.#held = ports.held
+    this.#responses = new StoredResponses(ports.held, (from) => this.#othersThan(from), LOOKUP_MS)
     this.#start = { firstlight: 'thread', config, pools: poolNames(config), startedAt: Date.now() }
     const catalog = new Catalog(config)
     this.#pools = this.#poolsOf(catalog)
@@ -139,11 +142,9 @@ class Hub {
       case 'ttft':
         return this.#reports(word)
       case 'held_find':
-        return this.#held.find(word[1], word[2])
       case 'held_keep':
-        return this.#held.keep(word[1], word[2])
       case 'held_forget':
-        return this.#held.forget(word[1])
+        return this.#responses.hear(from, word)
       case 'suspect':
         return this.#suspect(word[1], word[2])
       case 'fellows':
@@ -163,9 +164,12 @@ class Hub {
     if (route !== null && target !== undefined) this.prober.suspect(route, target)
   }
 
+  #othersThan(from: number): readonly OneThread[] {
+    return this.threads.filter((_, at) => at + 1 !== from)
+  }
+
   async #askOthers(from: number, question: Extract<ToMain, readonly ['fellows', unknown]>[1]): Promise<readonly unknown[]> {
-    const others = this.threads.filter((_, at) => at + 1 !== from)
-    const answers = await Promise.all(others.map((thread) => within(FELLOW_MS, thread.ask(['fellow', question]))))
+    const answers = await Promise.all(this.#othersThan(from).map((thread) => within(FELLOW_MS, thread.ask(['fellow', question]))))
     return answers.flatMap((answer) => (answer === null ? [] : [answer.value]))
   }
 }

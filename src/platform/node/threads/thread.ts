@@ -55,6 +55,8 @@ export async function runThread(): Promise<void> {
         return adopt(word[1], word[2], word[3])
       case 'fellow':
         return gateway.answer(word[1])
+      case 'sync':
+        return null
       case 'stop':
         return gateway.stop(now.signal).finally(() => ports.close())
       case 'stop_now':

@@ -42,6 +42,8 @@ export type ToThread =
   /** Another configuration. Answered when new requests are served by it. */
   | readonly [said: 'adopt', config: Config, pools: readonly PoolName[], sameFiles: boolean]
   | readonly [said: 'fellow', question: FellowQuestion]
+  /** Answered at once, behind every message that was posted before. */
+  | readonly [said: 'sync']
   /** Answered with `Drained` when everything has ended. */
   | readonly [said: 'stop']
   | readonly [said: 'stop_now']
