@@ -27,8 +27,8 @@ const doorOf = (patience: Patience): PlainDoor => new PlainDoor({
   gateway,
   patience,
   scopeOf,
-  refuseLate: (socket) => {
-    late.push('late')
+  refuse: (reason, socket) => {
+    late.push(reason)
     socket.end('HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n')
   },
   log: openLog('info', { write: (line) => void lines.push(line) }),

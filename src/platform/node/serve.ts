@@ -2,12 +2,15 @@
 import { getRequestListener, RequestError } from '@hono/node-server'
 import { createServer, type Server, type ServerOptions } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { addressText } from '../../config/values.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Log, RequestScope } from '../../ports.ts'
 import { Background, drainServer, type Drained } from './drain.ts'
 import type { NodeClient } from './inbound/client-line.ts'
+import { errorBody, HttpErrors, JSON_TYPE } from './inbound/http-errors.ts'
 import { PlainDoor } from './inbound/plain-door.ts'
+import { steadyNow } from './steady-clock.ts'
 
 export interface ListenOptions {
   readonly host: string
@@ -53,17 +56,23 @@ export async function listen(gateway: Omit<Gateway, 'retire'>, options: ListenOp
   let cut = false
   const isCut = (): boolean => cut
   const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({ background: (work) => background.add(work), client, remoteAddress: remoteAddress ?? null, isCut })
-  const answer = getRequestListener((request: Request, client: unknown) => gateway.fetch(request, scopeOf(client, (client as NodeClient).incoming.socket)), { errorHandler: refuseTarget })
+  const errors = new HttpErrors({ count: (reason) => gateway.kept.telemetry.refused(reason), log, now: steadyNow })
+  const answer = getRequestListener((request: Request, client: unknown) => gateway.fetch(request, scopeOf(client, (client as NodeClient).incoming.socket)), {
+    errorHandler: (error) => refuseTarget(error, errors),
+  })
   let ended: Promise<Drained> | null = null
   const server = createServer(serverOptions, (incoming, outgoing) => {
     // Load balancers check in HTTP/1.0, which knows no Host.
     if (incoming.httpVersion === '1.0') incoming.headers.host ??= 'localhost'
     if (ended !== null) outgoing.shouldKeepAlive = false
+    errors.watch(incoming, outgoing)
+    // Parsers accept `gzip, chunked`, and then take compressed bytes for the body (RFC 9112, 6.1).
+    if (!isChunkedOrNone(incoming.headers['transfer-encoding'])) return errors.refuse('transfer_encoding', { incoming, outgoing })
     return answer(incoming, outgoing)
   })
-  server.on('checkExpectation', (_request, response) => response.writeHead(417, { ...JSON_TYPE, connection: 'close' }).end(problem('The one expectation that is met is 100-continue.')))
-  server.on('clientError', refuseMalformed)
-  const door = new PlainDoor({ gateway, patience: { headMs, requestMs, idleMs }, scopeOf, refuseLate: (socket) => refuseMalformed(LATE, socket), log })
+  server.on('checkExpectation', (incoming, outgoing) => errors.refuse('expectation_unmet', { incoming, outgoing }))
+  server.on('clientError', errors.onClientError as (error: Error, socket: Duplex) => void)
+  const door = new PlainDoor({ gateway, patience: { headMs, requestMs, idleMs }, scopeOf, refuse: (reason, socket) => errors.end(reason, socket), log })
   door.before(server)
   await open(server, options)
   const stopProbing = probeForever(gateway, log)
@@ -99,33 +108,14 @@ export function probeForever(gateway: Pick<Gateway, 'probe'>, log: Log): () => v
   return () => clearInterval(timer)
 }
 
-const malformed: Readonly<Record<string, readonly [status: string, message: string]>> = {
-  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'The request headers are too large.'],
-  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request did not arrive in time.'],
-}
+const isChunkedOrNone = (encoding: string | undefined): boolean => encoding === undefined || encoding.trim().toLowerCase() === 'chunked'
 
-const LATE = Object.assign(new Error('the request did not come in time'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
-
-const JSON_TYPE = { 'content-type': 'application/json' }
-const problem = (message: string): string => JSON.stringify({ error: { message, type: 'invalid_request_error', param: null, code: 'bad_request' } })
-
-/** HTTP, but of no URL: no Host, or a target that is no path, such as `*`. */
-function refuseTarget(error: unknown): Response {
+/** Handles a request that is valid HTTP and names no URL: no Host, or a target that is no path, such as `*`. */
+function refuseTarget(error: unknown, errors: HttpErrors): Response {
   // The gateway itself never rejects.
   if (!(error instanceof RequestError)) return new Response(null, { status: 500 })
-  return new Response(problem('The request names no URL of this gateway: it needs a Host header, and a path.'), { status: 400, headers: JSON_TYPE })
-}
-
-/** What is not even HTTP gets an answer in the shape of all other errors. */
-function refuseMalformed(error: Error & { readonly code?: string }, socket: Socket): void {
-  if (!socket.writable || error.code === 'ECONNRESET') {
-    socket.destroy()
-    return
-  }
-  const [status, message] = malformed[error.code ?? ''] ?? ['400 Bad Request', 'The request is not valid HTTP.']
-  const body = problem(message)
-  const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n`
-  socket.end(head + body)
+  errors.note('bad_http', null)
+  return new Response(errorBody('bad_http', 'The request names no URL of this gateway. Send a Host header and a path.'), { status: 400, headers: JSON_TYPE })
 }
 
 function urlOf({ address, port }: AddressInfo): string {

@@ -5,6 +5,7 @@
 import type { Socket } from 'node:net'
 import { cancelDeadline, setDeadline } from '../alarms.ts'
 import { Deadline } from '../timer-wheel.ts'
+import type { HttpErrorReason } from './http-errors.ts'
 import { PLAIN_START, plainHead, type PlainHead } from './plain-head.ts'
 import { type LineOwner, PlainLine } from './plain-line.ts'
 import { PlainRequest } from './plain-request.ts'
@@ -26,12 +27,13 @@ export interface PlainConnectionParts {
   readonly serve: (request: PlainRequest, line: PlainLine) => void
   /** Takes a connection that is not plain; what was read of it is in the socket again. */
   readonly leave: () => void
-  /** A request did not come in time. */
-  readonly refuseLate: (socket: Socket) => void
+  /** Answers a request that cannot be served. */
+  readonly refuse: (reason: HttpErrorReason) => void
   readonly closed: () => void
 }
 
 const HEAD_END = '\r\n\r\n'
+const BARE_LF = /(?<!\r)\n/
 const START = Buffer.from(PLAIN_START)
 /** A plain head is no longer. */
 const HEAD_BYTES = 16 * 1024
@@ -126,7 +128,8 @@ export class PlainConnection implements LineOwner {
     const end = all.indexOf(HEAD_END, 0, 'latin1')
     if (end < 0) {
       const shown = Math.min(all.length, START.length)
-      const may = all.length <= HEAD_BYTES && ++this.#pieces < HEAD_PIECES && all.compare(START, 0, shown, 0, shown) === 0
+      // Without the check for bare line feeds a complete but malformed head would wait for its end until it is late.
+      const may = all.length <= HEAD_BYTES && !BARE_LF.test(all.toString('latin1')) && ++this.#pieces < HEAD_PIECES && all.compare(START, 0, shown, 0, shown) === 0
       if (!may) return this.#leave(all)
       if (this.#pieces === 1) setDeadline(this.#deadline, this.#parts.patience.headMs)
       this.#ahead = all
@@ -213,10 +216,10 @@ export class PlainConnection implements LineOwner {
   }
 
   #late(): void {
-    const { socket, refuseLate } = this.#parts
+    const { socket, refuse } = this.#parts
     const answering = this.#request !== null && (this.#line === null || this.#line.begun)
     if (this.#ending || this.#idle || answering) return void socket.destroy()
-    refuseLate(socket)
+    refuse('request_timeout')
     this.#linger()
     this.#request?.leave()
   }

@@ -7,6 +7,7 @@ import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Gateway } from '../../../gateway.ts'
 import type { Log, RequestScope } from '../../../ports.ts'
+import type { HttpErrorReason } from './http-errors.ts'
 import { type Patience, PlainConnection } from './plain-connection.ts'
 import type { PlainLine } from './plain-line.ts'
 import type { PlainRequest } from './plain-request.ts'
@@ -16,8 +17,8 @@ export interface PlainDoorParts {
   readonly gateway: Pick<Gateway, 'posts'>
   readonly patience: Patience
   readonly scopeOf: (line: PlainLine, socket: Socket) => RequestScope
-  /** Answers a request that did not come in time, and ends the connection. */
-  readonly refuseLate: (socket: Socket) => void
+  /** Answers a request that cannot be served, and ends the connection. */
+  readonly refuse: (reason: HttpErrorReason, socket: Socket) => void
   readonly log: Log
 }
 
@@ -46,7 +47,7 @@ export class PlainDoor {
   }
 
   #open(socket: Socket, toHttp: (socket: Socket) => void): void {
-    const { gateway, patience, refuseLate } = this.#parts
+    const { gateway, patience, refuse } = this.#parts
     const connection = new PlainConnection({
       socket,
       patience,
@@ -56,7 +57,7 @@ export class PlainDoor {
         this.#connections.delete(connection)
         toHttp(socket)
       },
-      refuseLate,
+      refuse: (reason) => refuse(reason, socket),
       closed: () => this.#connections.delete(connection),
     })
     this.#connections.add(connection)
