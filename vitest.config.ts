@@ -1,4 +1,5 @@
 import { cloudflareTest } from '@cloudflare/vitest-plugin'
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
 // Nothing in the tests may look outside this machine.
@@ -22,6 +23,11 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           globalSetup: ['test/setup/built-worker.ts'],
           exclude: ['test/workers/**'],
+          setupFiles: ['test/setup/reset-fixtures.ts'],
+          // Files share a process: starting one and loading the modules costs more than most files take.
+          isolate: false,
+          // Many files wait most of the time.
+          maxWorkers: Math.max(4, availableParallelism()),
           testTimeout: 20_000,
           hookTimeout: 60_000,
         },

@@ -1,13 +1,37 @@
 /**
- * Ports for what has to say its port before it listens, or stops listening for a while and is to find it again. They are of
- * this test file alone, and none of those that Linux deals out to whoever asks for any (from 32,768 on): such a one can be
- * another's by then.
+ * Ports for a server that must name its port before it listens, or that stops listening and must find its port free again.
+ * They are below those that Linux hands out for port 0 (from 32,768 on). A block belongs to one process, also beside other
+ * test runs on this machine: whoever listens on its first port has it.
  */
-let next = 12_000 + ((process.ppid + Number(process.env['VITEST_WORKER_ID'] ?? 0)) % 40) * 200
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 
-/** @returns the first of so many */
+const FIRST_PORT = 12_000
+const BLOCK_PORTS = 500
+const BLOCKS = 40
+
+const block = await freeBlock()
+let used = 1
+
+/** Returns the first of `count` ports in a row. After a few hundred, ports of earlier tests come again. */
 export function ownPorts(count: number): number {
-  const first = next
-  next += count
-  return first
+  if (used + count > BLOCK_PORTS) used = 1
+  used += count
+  return block + used - count
+}
+
+async function freeBlock(): Promise<number> {
+  for (let tries = 0; tries < BLOCKS; tries++) {
+    const first = FIRST_PORT + ((process.pid + tries) % BLOCKS) * BLOCK_PORTS
+    if (await lock(first)) return first
+  }
+  throw new Error(`No block of ports is free between ${FIRST_PORT} and ${FIRST_PORT + BLOCKS * BLOCK_PORTS}. End test runs that hang.`)
+}
+
+async function lock(port: number): Promise<boolean> {
+  const server = createServer().listen({ port, host: '127.0.0.1', exclusive: true }).unref()
+  return once(server, 'listening').then(
+    () => true,
+    () => false,
+  )
 }

@@ -15,6 +15,11 @@ export function pool(changes: Partial<PoolConfig> = {}): PoolConfig {
 
 let made = 0
 
+/** The next admission is the first again. Choices by hash depend on the id. */
+export function resetAdmissions(): void {
+  made = 0
+}
+
 export function admission(changes: Partial<Admission> = {}): Admission {
   made += 1
   return readAdmission({ id: `request-${made}`, configVersion: 1, model: 'qwen', promptTokens: 640, tokenSource: 'exact', tenant: 'team-a', ...changes })

@@ -284,7 +284,9 @@ describe('a trace file', () => {
     const lines = files.flatMap((name) => readFileSync(at(name), 'utf8').split('\n').filter((line) => line !== ''))
     const written = ['a', 'b', 'c'].flatMap((who) => Array.from({ length: 80 }, (_, n) => `{"timestamp":"${who}${n}","some":"thing"}`))
     expect(lines.toSorted()).toEqual(written.toSorted())
-    expect(files.length).toBeGreaterThan(10)
+    // How often depends on who comes when: no file is put aside twice, or before it is full.
+    expect(files.length).toBeGreaterThan(1)
+    for (const name of files) if (name !== 'race.jsonl') expect(readFileSync(at(name)).length).toBeGreaterThan(100 - written[0]!.length - 4)
     expect(files).not.toContain('race.jsonl.lock')
   })
 

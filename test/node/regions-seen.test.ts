@@ -111,7 +111,7 @@ describe('a cluster behind another gateway', () => {
       const drained = await fetch(`${worker.url}/v1/firstlight/engines/paris/drain`, { method: 'POST', headers: bearer })
       expect(drained.status).toBe(400)
       expect(await drained.text()).toContain('weight: 0')
-      expect(await (await fetch(`${worker.url}/metrics`, { headers: bearer })).text()).not.toContain('firstlight_region')
+      expect(await (await fetch(`${worker.url}/metrics`, { headers: bearer })).text()).toMatch(/^firstlight_region_reachable\{.*cluster="paris"\} 1$/m)
     } finally {
       await worker.close()
     }

@@ -9,8 +9,9 @@ export interface LogTarget {
 const WAITING_BYTES = 2 ** 20
 /** A pipe holds 64 KB: as often as this, a busy log still gets out. */
 const RETRY_MS = 5
-/** At the end of the process a slow reader has this long. */
-const LAST_MS = 250
+/** At the end of the process a reader may pause this long between two lines, and has this long for all. */
+const LAST_PAUSE_MS = 1_000
+const LAST_MS = 5_000
 
 let output: StandardOutput | null = null
 
@@ -72,9 +73,13 @@ class StandardOutput implements LogTarget {
   /** Nothing is run any more: waiting is all there is. */
   #end(): void {
     const clock = new Int32Array(new SharedArrayBuffer(4))
-    for (let waitedMs = 0; this.#waiting.length > 0; waitedMs += 10) {
+    const from = performance.now()
+    for (let takenAt = from; this.#waiting.length > 0; ) {
+      const before = this.#bytes
       this.#flush()
-      if (this.#failing || waitedMs >= LAST_MS) return
+      const now = performance.now()
+      if (this.#bytes < before) takenAt = now
+      if (this.#failing || now - takenAt >= LAST_PAUSE_MS || now - from >= LAST_MS) return
       Atomics.wait(clock, 0, 0, 10)
     }
   }
