@@ -266,6 +266,15 @@ export function doorContract(name: string, send: SendDoor, skip: Readonly<Record
       }
     })
   }
+
+  it(`reports of TTFT are neither taken nor shown by ${name} unless the configuration enables them`, async () => {
+    const answers = [
+      await send(requestOf({ path: '/ttft_report', headers: {}, body: '{"role":"pd","request_id":"a","prefill_queue_time_ms":1}' })),
+      await send(requestOf({ path: '/ttft_report/a', method: 'GET', headers: {} })),
+    ]
+    expect(answers.map(({ status }) => status)).toEqual([404, 404])
+    for (const answer of answers) expect(await answer.text()).not.toContain('combined')
+  })
 }
 
 async function holds(expected: Expectation, response: Response): Promise<void> {

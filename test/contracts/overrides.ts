@@ -75,6 +75,26 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
       expect(costs[1]! - costs[0]!).toBeCloseTo(2 * BLOCKS)
     })
 
+    it.each([0, 1])('a temperature lets dearer engines win, and none lets them (way %i)', async (way) => {
+      await start({ policy: 'active_blocks' })
+      const { headers } = await decided({})
+      const cached = headers.get('x-firstlight-engine')
+      const dryRun = async (temperature: number): Promise<string> => {
+        const [more, wishes] = ways({ temperature })[way]!
+        const response = await world!.send('/v1/firstlight/route?endpoint=/v1/completions', {
+          method: 'POST',
+          headers: { authorization: `Bearer ${lmcacheKeys.admin}`, 'content-type': 'application/json', ...wishes },
+          body: JSON.stringify({ model: 'sim', prompt: PROMPT, ...more }),
+        })
+        return ((await response.json()) as { decision: SeenDecision }).decision.placement.engine
+      }
+      for (let at = 0; at < 8; at++) expect(await dryRun(0)).toBe(cached)
+      // Nearly every third draw is the cached engine's: that all of them are has a chance of 1 in 10^20.
+      const drawn = new Set<string>()
+      for (let at = 0; at < 50 && drawn.size < 2; at++) drawn.add(await dryRun(10))
+      expect(drawn.size).toBe(2)
+    })
+
     it('a session keeps its engine, for every key', async () => {
       await start({ policy: 'session' })
       const engines = []

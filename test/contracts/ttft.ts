@@ -78,6 +78,14 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       expect(await ttft.find('nobody')).toBeNull()
     })
 
+    it('keeps the first value of a stage that is reported twice, under whatever id the second comes', async () => {
+      await ttft.report([partial(PD)])
+      const [again] = await ttft.report([partial({ ...PD, prefill_queue_time_ms: 7, prefill_compute_time_ms: 1_000 })])
+      expect(again?.combined).toMatchObject({ prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 })
+      await ttft.report([partial({ ...PD, request_id: 'chatcmpl-gw-1', prefill_queue_time_ms: 9 })])
+      expect((await ttft.find('gw-1'))?.combined).toMatchObject({ prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 })
+    })
+
     it('counts a batch once, however often it comes', async () => {
       await ttft.flush(batch(1, [record()]))
       await ttft.flush(batch(1, [record()]))

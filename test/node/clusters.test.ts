@@ -1,14 +1,17 @@
 import { memoryClusters } from '../../src/platform/node/clusters.ts'
 import type { Cluster } from '../../src/ports.ts'
-import { clusterContract, type OpenCluster, type Source } from '../contracts/cluster.ts'
+import { clusterContract, type Source } from '../contracts/cluster.ts'
 import { kvFeedContract } from '../contracts/kv-feed.ts'
+import { policiesContract, type OpenPolicies } from '../contracts/policies.ts'
 
 clusterContract('memoryClusters', open)
 kvFeedContract('memoryClusters', open)
+policiesContract('memoryClusters', open)
 
-async function open(source: Source): Promise<OpenCluster> {
+async function open(source: Source): Promise<OpenPolicies> {
   let now = 1_800_000_000_000
-  const start = () => memoryClusters({ source: () => source, now: () => now, random: () => 0.5 })
+  let draw = 0.5
+  const start = () => memoryClusters({ source: () => source, now: () => now, random: () => draw })
   let clusters = start()
   return {
     get cluster(): Cluster {
@@ -22,6 +25,9 @@ async function open(source: Source): Promise<OpenCluster> {
     async forget() {
       clusters.close()
       clusters = start()
+    },
+    draw(value) {
+      draw = value
     },
     async close() {
       clusters.close()

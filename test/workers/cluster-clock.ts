@@ -11,4 +11,14 @@ export const clock = {
   },
 }
 
+let nextDraw: number | null = null
+
+/** Random draws of every ClusterObject in the tests. null: Math.random. */
+export const draws = {
+  set(value: number | null) {
+    nextDraw = value
+  },
+}
+
 Object.defineProperty(ClusterObject.prototype, 'now', { value: clock.now })
+Object.defineProperty(ClusterObject.prototype, 'random', { value: () => nextDraw ?? Math.random() })

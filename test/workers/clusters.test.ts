@@ -1,16 +1,18 @@
 import { abortAllDurableObjects, runDurableObjectAlarm } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { durableClusters, objectName } from '../../src/platform/workers/clusters.ts'
-import { clusterContract, type OpenCluster, type Source } from '../contracts/cluster.ts'
+import { clusterContract, type Source } from '../contracts/cluster.ts'
 import { kvFeedContract } from '../contracts/kv-feed.ts'
-import { clock } from './cluster-clock.ts'
+import { policiesContract, type OpenPolicies } from '../contracts/policies.ts'
+import { clock, draws } from './cluster-clock.ts'
 
 clusterContract('durableClusters', open)
 kvFeedContract('durableClusters', open)
+policiesContract('durableClusters', open)
 
 let generation = 0
 
-async function open(source: Source): Promise<OpenCluster> {
+async function open(source: Source): Promise<OpenPolicies> {
   // Two suites open theirs before each test: each keeps its own.
   const own = (generation += 1)
   const place = () => ({ ...source, isRegional: false, generation: own, locationHint: null })
@@ -26,6 +28,9 @@ async function open(source: Source): Promise<OpenCluster> {
     async forget() {
       await abortAllDurableObjects()
     },
-    async close() {},
+    draw: draws.set,
+    async close() {
+      draws.set(null)
+    },
   }
 }

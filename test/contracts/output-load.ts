@@ -1,0 +1,119 @@
+/** Load of one streamed request as the gateway shows and prices it, from the client's request to the last byte. One suite for every runtime. */
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+
+const KEY = 'admin-key-of-the-load-suite'
+const BLOCK_TOKENS = 16
+/** Long enough that the estimate of its prefill, which counts down, is not over before it is read. */
+const PROMPT_BLOCKS = 6_000
+const EVENT = `data: ${JSON.stringify({ id: 'c', object: 'text_completion', choices: [{ index: 0, text: 'a' }] })}\n\n`
+
+interface FleetEngine {
+  readonly active_blocks: number
+  readonly queued_prefill_tokens: number
+  readonly queued_prefill_s: number
+}
+
+/** An engine whose output a test sends. */
+class HeldEngine {
+  readonly #server = http.createServer((request, response) => {
+    if (request.method !== 'POST') return void response.end('{}')
+    request.resume()
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.flushHeaders()
+    this.#stream = response
+    this.#arrived.resolve()
+  })
+  readonly #arrived = Promise.withResolvers<void>()
+  #stream: http.ServerResponse | null = null
+
+  get arrived(): Promise<void> {
+    return this.#arrived.promise
+  }
+
+  async open(): Promise<string> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve))
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  tokens(count: number): void {
+    this.#stream!.write(EVENT.repeat(count))
+  }
+
+  end(): void {
+    this.#stream!.end('data: [DONE]\n\n')
+  }
+
+  close(): void {
+    this.#server.closeAllConnections()
+    this.#server.close()
+  }
+}
+
+export function outputLoadContract(name: string, start: (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>): void {
+  describe(`load of a stream on ${name}`, () => {
+    const engine = new HeldEngine()
+    let gateway: Awaited<ReturnType<typeof start>>
+
+    beforeAll(async () => {
+      const url = await engine.open()
+      gateway = await start({
+        open: true,
+        admin: { secret: KEY },
+        log: { level: 'silent' },
+        clusters: [{ id: 'c', pools: [{ model: 'm', policy: 'active_blocks', block_tokens: BLOCK_TOKENS, observe_share: 1, engines: [{ id: 'e', url }] }] }],
+      })
+    })
+    afterAll(async () => {
+      await gateway.close()
+      engine.close()
+    })
+
+    const admin = (init: RequestInit = {}): RequestInit => ({ ...init, headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' } })
+    const load = async (): Promise<FleetEngine> => {
+      const fleet = (await (await fetch(`${gateway.url}/v1/firstlight/fleet`, admin())).json()) as { pools: readonly { engines: readonly FleetEngine[] }[] }
+      return fleet.pools[0]!.engines[0]!
+    }
+    /** What another prompt of one block would find on the engine. */
+    const priced = async (): Promise<number> => {
+      const prompt = Array.from({ length: BLOCK_TOKENS }, (_, at) => 900 + at)
+      const response = await fetch(`${gateway.url}/v1/firstlight/route?endpoint=/v1/completions`, admin({ method: 'POST', body: JSON.stringify({ model: 'm', prompt }) }))
+      const { decision } = (await response.json()) as { decision: { candidates: readonly { terms: Readonly<Record<string, number>> }[] } }
+      return decision.candidates[0]!.terms['potential_blocks']!
+    }
+    const metric = async (metricName: string): Promise<number> => {
+      const text = await (await fetch(`${gateway.url}/metrics`, admin())).text()
+      return Number(new RegExp(`^firstlight_engine_${metricName}\\{.*\\} (\\S+)$`, 'm').exec(text)?.[1])
+    }
+
+    it('counts its prompt as pending until its first token, then its output in blocks, then nothing', async () => {
+      const prompt = Array.from({ length: PROMPT_BLOCKS * BLOCK_TOKENS }, (_, at) => at)
+      const answer = fetch(`${gateway.url}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'm', prompt, stream: true }) })
+      answer.catch(() => {})
+      await engine.arrived
+      expect(await load()).toMatchObject({ active_blocks: PROMPT_BLOCKS, queued_prefill_tokens: prompt.length })
+      expect((await load()).queued_prefill_s).toBeGreaterThan(0)
+      expect(await metric('uncomputed_prefix_tokens')).toBe(prompt.length)
+      expect(await metric('pending_prefill_seconds')).toBeGreaterThan(0)
+
+      engine.tokens(2 * BLOCK_TOKENS)
+      const reader = (await answer).body!.getReader()
+      await reader.read()
+      await expect.poll(async () => (await load()).active_blocks).toBe(PROMPT_BLOCKS + 2)
+      expect(await load()).toMatchObject({ queued_prefill_tokens: 0, queued_prefill_s: 0 })
+      expect(await metric('uncomputed_prefix_tokens')).toBe(0)
+      expect(await metric('pending_prefill_seconds')).toBe(0)
+
+      engine.tokens(3 * BLOCK_TOKENS)
+      await expect.poll(async () => (await load()).active_blocks).toBe(PROMPT_BLOCKS + 5)
+      expect(await metric('active_blocks')).toBe(PROMPT_BLOCKS + 5)
+      expect(await priced()).toBe(PROMPT_BLOCKS + 5 + 1)
+
+      engine.end()
+      while (!(await reader.read()).done);
+      await expect.poll(async () => (await load()).active_blocks).toBe(0)
+      expect(await priced()).toBe(1)
+    })
+  })
+}

@@ -1,0 +1,160 @@
+/** Costs and load that decide placements, computed by whatever object serves the Cluster port. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Admission, Decision, PoolConfig } from '../../src/core/cluster/contract.ts'
+import { chain, range } from '../core/cluster/chains.ts'
+import { admitted, type OpenCluster, type Source } from './cluster.ts'
+import { admission, engines, outcome, pool } from './cluster-fixtures.ts'
+
+/** A cluster object whose random draws a test sets. */
+export interface OpenPolicies extends OpenCluster {
+  /** Every later draw is `value`, from 0 up to 1. */
+  draw(value: number): void
+}
+
+const BLOCK_TOKENS = 64
+const ACTIVE_BLOCKS = { name: 'active_blocks', options: {} } as const
+
+export function policiesContract(name: string, open: (source: Source) => Promise<OpenPolicies>): void {
+  let opened: OpenPolicies
+
+  const restart = async (changes: Partial<PoolConfig>): Promise<void> => {
+    await opened.close()
+    opened = await open({ version: 1, pool: pool({ policy: { name: 'ttft', options: {} }, engines: engines('a', 'b'), ...changes }) })
+  }
+  const admit = (changes: Partial<Admission> = {}) => admitted(opened.cluster.admit(admission(changes)))
+  const rank = async (changes: Partial<Admission> = {}): Promise<Decision> => {
+    const ranked = await opened.cluster.rank(admission(changes))
+    if ('refusal' in ranked) throw new Error(ranked.refusal.detail)
+    return ranked.decision
+  }
+  const terms = async (term: string, changes: Partial<Admission> = {}): Promise<Record<string, number | undefined>> =>
+    Object.fromEntries((await rank(changes)).candidates.map((one) => [one.engine, one.terms[term]]))
+  const chosen = async (changes: Partial<Admission> = {}): Promise<string> => {
+    const { placement } = await rank(changes)
+    return placement.kind === 'whole' ? placement.engine : placement.kind
+  }
+  const shown = async (id: string) => (await opened.cluster.digest()).engines.find((one) => one.id === id)!
+  const prompt = (blocks: number): Partial<Admission> => ({ blocks: chain(range(0, blocks)), promptTokens: blocks * BLOCK_TOKENS + 1 })
+  /** The prompt's blocks are cached on engine a afterwards. */
+  const serveOnA = async (changes: Partial<Admission>): Promise<void> => {
+    const { lease } = await admit({ ...changes, avoid: ['b'] })
+    await lease.firstToken({ ttft: 100 })
+    await lease.release(outcome())
+  }
+
+  beforeEach(async () => {
+    opened = await open({ version: 1, pool: pool({ policy: { name: 'ttft', options: {} }, engines: engines('a', 'b') }) })
+  })
+  afterEach(() => opened.close())
+
+  describe(`${name}: the ttft policy`, () => {
+    it('prices a prompt at one query-key pair for each token and each token before it, cached ones left out', async () => {
+      expect(await terms('new_work', { promptTokens: 10 })).toEqual({ a: 55, b: 55 })
+      await serveOnA(prompt(2))
+      // 128 of 129 tokens are cached: the last one attends to 129.
+      expect(await terms('new_work', prompt(2))).toEqual({ a: 129, b: (129 * 130) / 2 })
+    })
+
+    it('adds the work queued on an engine until its first token, and prefers the engine without any', async () => {
+      const { lease } = await admit({ promptTokens: 10, avoid: ['b'] })
+      expect(await terms('queued_work', { promptTokens: 4 })).toEqual({ a: 55, b: 0 })
+      // A short prompt is cheaper than the queue, wherever turns would send it.
+      for (let at = 0; at < 4; at++) {
+        const { engine, lease: short } = await admit({ promptTokens: 4 })
+        expect(engine).toBe('b')
+        await short.release(outcome({ result: 'client_gone' }))
+      }
+      await lease.firstToken({ ttft: 20 })
+      expect(await terms('queued_work', { promptTokens: 4 })).toEqual({ a: 0, b: 0 })
+      await lease.release(outcome())
+    })
+
+    it('takes queued work back when a request ends without a first token', async () => {
+      const { lease } = await admit({ promptTokens: 10, avoid: ['b'] })
+      await lease.release(outcome({ result: 'client_gone' }))
+      expect(await terms('queued_work')).toEqual({ a: 0, b: 0 })
+    })
+  })
+
+  describe(`${name}: pending prefill in the digest`, () => {
+    it('is the uncached tokens of prompts without a first token', async () => {
+      await serveOnA(prompt(2))
+      const { lease } = await admit({ ...prompt(3), avoid: ['b'] })
+      expect((await shown('a')).queuedPrefillTokens).toBe(BLOCK_TOKENS + 1)
+      expect((await shown('a')).queuedPrefillS).toBeGreaterThan(0)
+      expect(await shown('b')).toMatchObject({ queuedPrefillTokens: 0, queuedPrefillS: 0 })
+      await lease.firstToken({ ttft: 20 })
+      expect(await shown('a')).toMatchObject({ queuedPrefillTokens: 0, queuedPrefillS: 0 })
+    })
+  })
+
+  describe(`${name}: active blocks`, () => {
+    beforeEach(() => restart({ policy: ACTIVE_BLOCKS }))
+
+    it('grow by the output that is reported, cost that much, and are zero after the end', async () => {
+      const asked = { blocks: chain(range(0, 3)), promptTokens: 3 * BLOCK_TOKENS }
+      const { lease } = await admit({ ...asked, avoid: ['b'] })
+      expect((await shown('a')).activeBlocks).toBe(3)
+      await lease.firstToken({ ttft: 20 })
+      await lease.progress(2)
+      await lease.progress(5)
+      // An earlier total that arrives late takes nothing back.
+      await lease.progress(4)
+      expect((await shown('a')).activeBlocks).toBe(8)
+      expect(await terms('potential_blocks', { promptTokens: BLOCK_TOKENS, blocks: chain([9]) })).toEqual({ a: 9, b: 1 })
+      await lease.release(outcome())
+      expect((await shown('a')).activeBlocks).toBe(0)
+    })
+
+    it('of two requests with one prompt count once', async () => {
+      const first = await admit({ ...prompt(3), avoid: ['b'] })
+      const second = await admit({ ...prompt(3), avoid: ['b'] })
+      // Three shared blocks, and for each request the block that its last token begins.
+      expect((await shown('a')).activeBlocks).toBe(5)
+      await first.lease.release(outcome())
+      expect((await shown('a')).activeBlocks).toBe(4)
+      await second.lease.release(outcome())
+      expect((await shown('a')).activeBlocks).toBe(0)
+    })
+  })
+
+  describe(`${name}: temperature`, () => {
+    /** The cheapest engine first, as long as the draw is 0. */
+    const costs = async (): Promise<number[]> => (await rank(prompt(3))).candidates.map(({ cost }) => cost)
+    /** Probability of the cheapest of two engines: exp(-cost / (largest cost * temperature)), normalised. */
+    const share = ([cheap, dear]: readonly number[], temperature: number): number => 1 / (1 + Math.exp(-(dear! - cheap!) / (dear! * temperature)))
+
+    it('0 takes the cheapest engine whatever is drawn', async () => {
+      await restart({ policy: ACTIVE_BLOCKS })
+      await serveOnA(prompt(3))
+      for (const value of [0, 0.5, 0.999999]) {
+        opened.draw(value)
+        expect(await chosen(prompt(3))).toBe('a')
+      }
+    })
+
+    it.each([0.2, 1, 10])('%d of the pool draws by the softmax of cost over the largest cost', async (temperature) => {
+      await restart({ policy: { name: 'active_blocks', options: { temperature } } })
+      await serveOnA(prompt(3))
+      opened.draw(0)
+      const cheapest = share(await costs(), temperature)
+      expect(cheapest).toBeGreaterThan(0.5)
+      opened.draw(cheapest - 1e-6)
+      expect(await chosen(prompt(3))).toBe('a')
+      opened.draw(cheapest + 1e-6)
+      expect(await chosen(prompt(3))).toBe('b')
+    })
+
+    it('of a request takes the place of the pool’s, both ways', async () => {
+      await restart({ policy: ACTIVE_BLOCKS })
+      await serveOnA(prompt(3))
+      opened.draw(0.999999)
+      expect(await chosen({ ...prompt(3), overrides: { temperature: 10 } })).toBe('b')
+      await restart({ policy: { name: 'active_blocks', options: { temperature: 10 } } })
+      await serveOnA(prompt(3))
+      opened.draw(0.999999)
+      expect(await chosen(prompt(3))).toBe('b')
+      expect(await chosen({ ...prompt(3), overrides: { temperature: 0 } })).toBe('a')
+    })
+  })
+}
