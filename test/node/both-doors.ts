@@ -29,7 +29,8 @@ const HEALTHY = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'
 const WHOLE = '{"choices":[{"text":"x"}],"usage":{"prompt_tokens":2,"completion_tokens":1}}'
 export const jsonAnswer = (body = WHOLE, status = '200 OK'): string => `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
 
-export async function openBothDoors(): Promise<BothDoors> {
+/** `limits` take the place of those of `doorDocument`. */
+export async function openBothDoors(limits: Readonly<Record<string, unknown>> = {}): Promise<BothDoors> {
   const asked: string[] = []
   const lines: string[] = []
   const engine = await rawEngine((socket, request) => {
@@ -37,7 +38,8 @@ export async function openBothDoors(): Promise<BothDoors> {
     asked.push(request)
     both.answer(socket, request)
   })
-  const document = { ...doorDocument([engine.url]), listen: '127.0.0.1:0' }
+  const base = doorDocument([engine.url])
+  const document = { ...base, limits: { ...(base['limits'] as object), ...limits }, listen: '127.0.0.1:0' }
   const gateway: RunningGateway = await startGateway(
     parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
     openLog('info', { write: (line) => void lines.push(line) }),

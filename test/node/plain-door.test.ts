@@ -73,7 +73,7 @@ describe('the plain door', () => {
     ['another method', `GET /v1/chat/completions HTTP/1.1\r\n${host}${end}`],
     ['a host that must be judged', `${start}host: User@a\r\n${end}`],
     ['no host', `POST /v1/chat/completions HTTP/1.0\r\n${end}`],
-    ['a body in chunks', `${start}${host}transfer-encoding: chunked\r\nconnection: close\r\n\r\n0\r\n\r\n`],
+    ['another transfer encoding', `${start}${host}transfer-encoding: gzip, chunked\r\nconnection: close\r\n\r\n0\r\n\r\n`],
     ['no length', `${start}${host}connection: close\r\n\r\n`],
     ['a header twice', `${start}${host}accept: a\r\naccept: b\r\n${end}`],
     ['a connection with wishes', `${start}${host}content-length: 2\r\nconnection: close, x-hop\r\n\r\n{}`],
@@ -94,6 +94,21 @@ describe('the plain door', () => {
     ['a NUL', `${start}${host}x-a: b\0\r\n${end}`],
   ])('never serves %s', async (_, request) => {
     expect((await connect().send(request).answer()).body).not.toMatch(/^plain/)
+  })
+
+  it.each([
+    ['a body in chunks', 'chunked', '3\r\nabc\r\n1;a="b"\r\nd\r\n0\r\n\r\n', 'plain 4'],
+    ['chunks in capitals', 'CHUNKED', '00A\r\n0123456789\r\n0\r\nx-trailer: 1\r\n\r\n', 'plain 10'],
+    ['no chunk but the last', 'chunked', '0\r\n\r\n', 'plain 0'],
+  ])('takes %s', async (_, encoding, body, answer) => {
+    expect(await first(`${start}${host}transfer-encoding: ${encoding}\r\nconnection: close\r\n\r\n${body}`)).toBe(answer)
+  })
+
+  it('serves what stands behind the last chunk after the answer', async () => {
+    const chunks = `${start}${host}transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`
+    const client = connect().send(chunks + chunks + plain('{ }'))
+    const bodies = [(await client.answer()).body, (await client.answer()).body, (await client.answer()).body]
+    expect(bodies).toEqual(['plain 2', 'plain 2', 'plain 3'])
   })
 
   it('takes a head in pieces, and the body behind it', async () => {

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { split } from '../../api/incoming.ts'
 import { addressText } from '../../config/values.ts'
 import type { Gateway } from '../../gateway.ts'
+import { collecting, NodeBody } from './inbound/node-body.ts'
 import type { ListenOptions } from './serve.ts'
 
 export interface ReportListener {
@@ -23,7 +24,7 @@ export async function listenForReports(gateway: Pick<Gateway, 'fetch'>, { host, 
       const { incoming } = env as HttpBindings
       // The path that the gateway will see: the adapter has taken `..` out of what was sent.
       if (!/^\/ttft_report(?:\/|$)/.test(split(request.url).path)) return new Response('{"detail":"not found"}', { status: 404, headers: { 'content-type': 'application/json' } })
-      return gateway.fetch(request, { background: (work) => void work.catch(() => {}), client: env, remoteAddress: incoming.socket.remoteAddress ?? null })
+      return gateway.fetch(collecting(request, new NodeBody(incoming)), { background: (work) => void work.catch(() => {}), client: env, remoteAddress: incoming.socket.remoteAddress ?? null })
     },
     serverOptions: { headersTimeout: headMs, requestTimeout: headMs, keepAliveTimeout: idleMs, maxHeaderSize: 16_384 },
   }) as Server

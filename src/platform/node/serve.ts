@@ -9,6 +9,7 @@ import type { Log, RequestScope } from '../../ports.ts'
 import { Background, drainServer, type Drained } from './drain.ts'
 import type { NodeClient } from './inbound/client-line.ts'
 import { errorBody, HttpErrors, JSON_TYPE } from './inbound/http-errors.ts'
+import { collecting, NodeBody } from './inbound/node-body.ts'
 import { PlainDoor } from './inbound/plain-door.ts'
 import { steadyNow } from './steady-clock.ts'
 
@@ -57,9 +58,11 @@ export async function listen(gateway: Omit<Gateway, 'retire'>, options: ListenOp
   const isCut = (): boolean => cut
   const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({ background: (work) => background.add(work), client, remoteAddress: remoteAddress ?? null, isCut })
   const errors = new HttpErrors({ count: (reason) => gateway.kept.telemetry.refused(reason), log, now: steadyNow })
-  const answer = getRequestListener((request: Request, client: unknown) => gateway.fetch(request, scopeOf(client, (client as NodeClient).incoming.socket)), {
-    errorHandler: (error) => refuseTarget(error, errors),
-  })
+  const serve = (request: Request, client: unknown): Promise<Response> => {
+    const { incoming } = client as NodeClient
+    return gateway.fetch(collecting(request, new NodeBody(incoming)), scopeOf(client, incoming.socket))
+  }
+  const answer = getRequestListener(serve, { errorHandler: (error) => refuseTarget(error, errors) })
   let ended: Promise<Drained> | null = null
   const server = createServer(serverOptions, (incoming, outgoing) => {
     // Load balancers check in HTTP/1.0, which knows no Host.

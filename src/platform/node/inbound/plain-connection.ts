@@ -100,12 +100,22 @@ export class PlainConnection implements LineOwner {
     if (this.#ending) return
     const request = this.#request
     if (request === null) return this.#takeHead(bytes)
+    if (request.malformed) return
     const taken = request.take(bytes)
+    if (request.malformed) return this.#malformed()
     if (taken < bytes.length) this.#keepAhead(taken === 0 ? bytes : bytes.subarray(taken))
+    if (this.#line === null && request.skipped > SKIP_BYTES) return this.#end(Infinity)
     if (taken === 0 || request.missing > 0) return
     cancelDeadline(this.#deadline)
     // It was answered before it was whole.
     if (this.#line === null) this.#next()
+  }
+
+  /** Nothing behind a malformed body can be read: the connection ends with the answer. */
+  #malformed(): void {
+    this.#last = true
+    cancelDeadline(this.#deadline)
+    if (this.#line === null) this.#end(Infinity)
   }
 
   readonly #onEnd = (): void => {
@@ -137,10 +147,10 @@ export class PlainConnection implements LineOwner {
     }
     this.#pieces = 0
     const head = end > HEAD_BYTES ? null : plainHead(all.toString('latin1', 0, end))
-    const rest = all.length - end - HEAD_END.length
+    const bodyAt = end + HEAD_END.length
     // Who sends more than a request at a time wants them answered so.
-    if (head === null || rest > head.length || !this.#parts.takes(head.url)) return this.#leave(all)
-    this.#begin(head, rest === 0 ? null : all.subarray(end + HEAD_END.length))
+    if (head === null || (head.length !== null && all.length - bodyAt > head.length) || !this.#parts.takes(head.url)) return this.#leave(all)
+    this.#begin(head, all.length === bodyAt ? null : all.subarray(bodyAt))
   }
 
   #begin(head: PlainHead, body: Buffer | null): void {
@@ -150,15 +160,19 @@ export class PlainConnection implements LineOwner {
     const line = new PlainLine(this)
     this.#request = request
     this.#line = line
-    if (body !== null) request.take(body)
-    if (request.missing > 0) setDeadline(this.#deadline, patience.requestMs)
+    const taken = body === null ? 0 : request.take(body)
+    if (request.malformed) this.#last = true
+    // Only the last chunk tells where the body ends.
+    else if (body !== null && taken < body.length) this.#keepAhead(body.subarray(taken))
+    if (request.missing > 0 && !request.malformed) setDeadline(this.#deadline, patience.requestMs)
     else cancelDeadline(this.#deadline)
     serve(request, line)
   }
 
   lasts(): boolean {
     const request = this.#request!
-    return !this.#last && !request.close && request.missing <= SKIP_BYTES
+    // How much of a body in chunks is to come shows only as it comes.
+    return !this.#last && !request.close && (request.isChunked || request.missing <= SKIP_BYTES)
   }
 
   answered(lasts: boolean): void {
@@ -185,9 +199,10 @@ export class PlainConnection implements LineOwner {
   /** `unread`: bytes the client may still send. */
   #end(unread: number): void {
     const { socket } = this.#parts
+    const isRead = unread === 0 && this.#ahead === null
     this.#request = null
     this.#ahead = null
-    if (unread === 0) socket.destroySoon()
+    if (isRead) socket.destroySoon()
     else this.#linger()
   }
 

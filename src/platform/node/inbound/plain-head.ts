@@ -1,6 +1,6 @@
 /**
- * The head of a request in the one form that is read here: `POST`, HTTP/1.1, a path, a body of a declared length, every
- * header once. Whatever else HTTP allows, and whatever it forbids, is left to node:http (RFC 9112, 2.2, 5 and 6.3).
+ * The head of a request in the one form that is read here: `POST`, HTTP/1.1, a path, a body of a declared length or in
+ * chunks, every header once. Whatever else HTTP allows, and whatever it forbids, is left to node:http (RFC 9112, 2.2, 5 and 6.3).
  */
 import type { HeaderSource } from '../../../origin/headers.ts'
 import { readHeadFields } from '../head-fields.ts'
@@ -9,8 +9,8 @@ export interface PlainHead {
   /** Path and query, as sent. */
   readonly url: string
   readonly headers: HeaderSource
-  /** Bytes of the body. */
-  readonly length: number
+  /** Bytes of the body; null: it is in chunks. */
+  readonly length: number | null
   /** The client wants no further request on this connection. */
   readonly close: boolean
 }
@@ -24,7 +24,7 @@ const TARGET = /^[\x21-\x7e]+$/
 /** Hosts that mean what they say. Others are judged, and some refused, by the adapter. */
 const PLAIN_HOST = /^[a-z0-9._-]+(?::(?:[1-5]\d{3,4}|[6-9]\d{3}))?$/
 /** They change what the body is, or what happens before it: not plain. */
-const ODD: ReadonlySet<string> = new Set(['transfer-encoding', 'expect', 'upgrade', 'trailer', 'te', 'http2-settings'])
+const ODD: ReadonlySet<string> = new Set(['expect', 'upgrade', 'trailer', 'te', 'http2-settings'])
 
 /** `text` is the head without its closing blank line, in Latin-1. null: not plain. */
 export function plainHead(text: string): PlainHead | null {
@@ -33,10 +33,18 @@ export function plainHead(text: string): PlainHead | null {
   const url = text.slice(PLAIN_START.length - 1, at - VERSION.length)
   const headers = new PlainHeaders()
   if (!readHeadFields(text, (name, value) => !ODD.has(name) && headers.add(name, value))) return null
-  const length = headers.get('content-length') ?? ''
+  const length = lengthOf(headers)
   const close = closeOf(headers.get('connection'))
-  if (!TARGET.test(url) || !/^\d{1,15}$/.test(length) || close === null || !PLAIN_HOST.test(headers.get('host') ?? '')) return null
-  return { url, headers, length: Number(length), close }
+  if (!TARGET.test(url) || length === undefined || close === null || !PLAIN_HOST.test(headers.get('host') ?? '')) return null
+  return { url, headers, length, close }
+}
+
+/** null: chunks. undefined: neither, or both, which two parsers could read differently. */
+function lengthOf(headers: PlainHeaders): number | null | undefined {
+  const length = headers.get('content-length')
+  const encoding = headers.get('transfer-encoding')
+  if (encoding !== null) return length === null && encoding.toLowerCase() === 'chunked' ? null : undefined
+  return length !== null && /^\d{1,15}$/.test(length) ? Number(length) : undefined
 }
 
 /** Few enough to look through. */

@@ -1,12 +1,15 @@
 /** A request of a plain connection as the door reads it, without the web objects that would be made for it. */
 import type { HeaderSource } from '../../../origin/headers.ts'
 import type { GoneSignal } from '../../../ports.ts'
+import { Failure } from '../../../failure.ts'
+import { BodyBuffer, giveBack } from './body-buffer.ts'
+import { ChunkedDecoder } from './chunked-decoder.ts'
 import type { PlainHead } from './plain-head.ts'
 
-/** Memory for a body before its first byte has come; it grows from there. */
+/** Memory for a body of a known length with its first byte: a length that was declared costs no more before it comes. */
 const FIRST_BYTES = 256 * 1024
-/** Memory from this size on is given back once nobody reads it any more: for less it does not pay. */
-const GIVEN_BACK_BYTES = 16 * 1024
+/** The same for a body in chunks. */
+const FIRST_CHUNKED_BYTES = 4 * 1024
 const NO_BYTES = Buffer.alloc(0)
 const BROKEN_OFF = 'the client closed the connection before its request was complete'
 
@@ -43,47 +46,68 @@ export class PlainRequest {
   readonly headers: HeaderSource
   readonly signal = new ClientGone()
   readonly #head: PlainHead
-  /** Bytes of the body still to come. */
-  missing: number
-  #body: Buffer = NO_BYTES
-  #filled = 0
-  /** The body lies in memory made for it alone; null: in the one read it came in, as others may. */
-  #own: Buffer | null = null
+  /** null: the length was declared. */
+  readonly #chunks: ChunkedDecoder | null
+  /** Of the body, as far as is known: infinite until the last chunk. */
+  #missing: number
+  readonly #buffer: BodyBuffer
+  /** The body where it came in one read, with or without other things: it stays there. */
+  #whole: Buffer | null = null
   /** Nobody wants the body: what comes of it is let go. */
   #unwanted = false
+  /** Largest body that is collected; not known before `collect`. */
+  #limitBytes = Infinity
+  #failure: Failure | null = null
   #collected: { resolve(body: Uint8Array | null): void; reject(error: Error): void } | null = null
 
   constructor(head: PlainHead) {
     this.#head = head
     this.url = head.url
     this.headers = head.headers
-    this.missing = head.length
+    this.#chunks = head.length === null ? new ChunkedDecoder() : null
+    this.#missing = head.length ?? Infinity
+    this.#buffer = head.length === null ? new BodyBuffer(FIRST_CHUNKED_BYTES, Infinity) : new BodyBuffer(FIRST_BYTES, head.length)
+  }
+
+  get isChunked(): boolean {
+    return this.#chunks !== null
   }
 
   get close(): boolean {
     return this.#head.close
   }
 
-  /** Bytes that came. Answers with how many of them were the body's. Reads are fresh memory each: it may be kept, or is given back. */
+  /** Bytes of the body still to come; infinite where it cannot be known, as in chunks or behind malformed ones. */
+  get missing(): number {
+    return this.#missing
+  }
+
+  /** The end of the body cannot be found: nothing on this connection can be read any more. */
+  get malformed(): boolean {
+    return this.#chunks?.malformed === true
+  }
+
+  /** Bytes of a body in chunks that came after its answer. */
+  skipped = 0
+
+  /** Bytes that came. Returns how many of them were the body's. Reads are fresh memory each: it may be kept, changed, or given back. */
   take(bytes: Buffer): number {
-    const taken = Math.min(bytes.length, this.missing)
-    if (taken === 0) return 0
-    if (!this.#unwanted) this.#put(taken === bytes.length ? bytes : bytes.subarray(0, taken))
-    this.missing -= taken
-    if (this.missing === 0) this.#settle()
-    return taken
+    if (this.#missing === 0 || this.malformed) return 0
+    return this.#chunks === null ? this.#takePlain(bytes) : this.#takeChunks(bytes, this.#chunks)
   }
 
   /** null: it is longer than that; what is left of it stays unread. Rejects when the client breaks off. */
   collect(limitBytes: number): Promise<Uint8Array | null> {
-    if (this.#head.length > limitBytes) {
+    this.#limitBytes = limitBytes
+    if ((this.#head.length ?? this.#buffer.length) > limitBytes) {
       this.letGo()
       return Promise.resolve(null)
     }
     return new Promise((resolve, reject) => {
       this.#collected = { resolve, reject }
       if (this.signal.aborted) reject(new Error(BROKEN_OFF))
-      else if (this.missing === 0) this.#settle()
+      else if (this.#failure !== null) reject(this.#failure)
+      else if (this.#missing === 0) this.#settle()
     })
   }
 
@@ -98,48 +122,57 @@ export class PlainRequest {
   /** Nobody reads on. */
   letGo(): void {
     this.#unwanted = true
-    this.#body = NO_BYTES
+    this.#whole = null
     this.#collected = null
   }
 
   giveBack(): void {
-    if (this.#own !== null) giveBack(this.#own)
-    this.#own = null
+    this.#buffer.free()
   }
 
-  #put(bytes: Buffer): void {
-    const { length } = bytes
-    if (this.#filled === 0 && length === this.#head.length) this.#body = bytes
-    else {
-      if (this.#filled + length > this.#body.length) this.#grow(this.#filled + length)
-      bytes.copy(this.#body, this.#filled)
-      giveBack(bytes)
+  #takePlain(bytes: Buffer): number {
+    const taken = Math.min(bytes.length, this.#missing)
+    const body = taken === bytes.length ? bytes : bytes.subarray(0, taken)
+    if (!this.#unwanted && taken > 0) {
+      if (taken === this.#head.length) this.#whole = body
+      else {
+        this.#buffer.put(body)
+        giveBack(body)
+      }
     }
-    this.#filled += length
+    this.#missing -= taken
+    if (this.#missing === 0) this.#settle()
+    return taken
   }
 
-  /** A length that was declared costs nothing before it comes. */
-  #grow(needed: number): void {
-    const grown = Buffer.allocUnsafeSlow(Math.min(this.#head.length, Math.max(FIRST_BYTES, needed, 2 * this.#body.length)))
-    this.#body.copy(grown, 0, 0, this.#filled)
-    this.giveBack()
-    this.#body = this.#own = grown
+  #takeChunks(bytes: Buffer, chunks: ChunkedDecoder): number {
+    const length = chunks.take(bytes)
+    const { taken, done, malformed } = chunks
+    if (done) this.#missing = 0
+    if (!this.#unwanted && length > 0) this.#buffer.put(bytes.subarray(0, length))
+    if (this.#unwanted) this.skipped += taken
+    if (taken === bytes.length) giveBack(bytes)
+    if (this.#buffer.length > this.#limitBytes) {
+      this.#collected?.resolve(null)
+      this.letGo()
+      this.giveBack()
+    } else if (malformed) this.#fail(new Failure('bad_http', 'The chunks of the request body are malformed.'))
+    else if (done) this.#settle()
+    return taken
+  }
+
+  #fail(failure: Failure): void {
+    this.#failure = failure
+    this.#collected?.reject(failure)
+    this.#collected = null
   }
 
   #settle(): void {
     const collected = this.#collected
     if (collected === null) return
     this.#collected = null
-    const body = this.#body
-    this.#body = NO_BYTES
+    const body = this.#whole ?? (this.#buffer.length === 0 ? NO_BYTES : this.#buffer.bytes)
+    this.#whole = null
     collected.resolve(body)
   }
-}
-
-/**
- * Ends bytes that nobody will look at any more: their memory goes now, not with the next collection. V8 counts what lies
- * outside its heap, and for every 64 MB of it collects everything, which takes as long as ten requests.
- */
-function giveBack({ buffer, length }: Buffer): void {
-  if (length >= GIVEN_BACK_BYTES && length === buffer.byteLength) (buffer as ArrayBuffer).transfer(0)
 }

@@ -1,0 +1,61 @@
+/** Memory of one request body: grows by doubling, so a body takes at most twice its bytes, however it is cut. */
+
+/** Memory from this size on is given back once nobody reads it any more: for less it does not pay. */
+const GIVEN_BACK_BYTES = 16 * 1024
+const NO_BYTES = Buffer.alloc(0)
+
+export class BodyBuffer {
+  readonly #firstBytes: number
+  readonly #maxBytes: number
+  #memory: Buffer = NO_BYTES
+  #length = 0
+
+  /**
+   * @param firstBytes memory taken with the first byte
+   * @param maxBytes the body is no longer, so no more memory is taken
+   */
+  constructor(firstBytes: number, maxBytes: number) {
+    this.#firstBytes = firstBytes
+    this.#maxBytes = maxBytes
+  }
+
+  get length(): number {
+    return this.#length
+  }
+
+  /** The bytes put in so far, in place. */
+  get bytes(): Buffer {
+    return this.#length === this.#memory.length ? this.#memory : this.#memory.subarray(0, this.#length)
+  }
+
+  /** Copies. */
+  put(bytes: Uint8Array): void {
+    const needed = this.#length + bytes.length
+    if (needed > this.#memory.length) this.#grow(needed)
+    this.#memory.set(bytes, this.#length)
+    this.#length = needed
+  }
+
+  /** Frees the memory now. Views of it are empty from here on. */
+  free(): void {
+    giveBack(this.#memory)
+    this.#memory = NO_BYTES
+    this.#length = 0
+  }
+
+  #grow(needed: number): void {
+    const size = Math.max(this.#firstBytes, needed, 2 * this.#memory.length)
+    const grown = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.#maxBytes, size)))
+    this.#memory.copy(grown, 0, 0, this.#length)
+    giveBack(this.#memory)
+    this.#memory = grown
+  }
+}
+
+/**
+ * Ends bytes that nobody will look at any more: their memory goes now, not with the next collection. V8 counts what lies
+ * outside its heap, and for every 64 MB of it collects everything, which takes as long as ten requests.
+ */
+export function giveBack({ buffer, length }: Buffer): void {
+  if (length >= GIVEN_BACK_BYTES && length === buffer.byteLength) (buffer as ArrayBuffer).transfer(0)
+}

@@ -1,0 +1,165 @@
+/** Bodies in chunks of a few bytes: they cost neither other clients their turn nor the gateway its memory. */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import fc from 'fast-check'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { BodyBuffer } from '../../src/platform/node/inbound/body-buffer.ts'
+import { NodeBody } from '../../src/platform/node/inbound/node-body.ts'
+import { doorKeys } from '../contracts/door.ts'
+import { chatBody, doors, jsonAnswer, openBothDoors, RawClient, requestText, until, type BothDoors } from '../node/both-doors.ts'
+
+const CHUNKED = 'transfer-encoding: chunked'
+const LONG = 300_000
+
+let both: BothDoors
+let clients: RawClient[] = []
+
+beforeAll(async () => {
+  both = await openBothDoors({ body_bytes: 1_000_000, body_pieces: 1_000_000 })
+})
+afterAll(() => both.close())
+afterEach(async () => {
+  vi.restoreAllMocks()
+  for (const client of clients) await client.close()
+  clients = []
+  both.answer = (socket) => void socket.write(jsonAnswer())
+  both.asked.length = 0
+  both.lines.length = 0
+})
+
+function connect(): RawClient {
+  const client = new RawClient(both.port)
+  clients.push(client)
+  return client
+}
+
+const inChunks = (text: string, size: number): string => {
+  const chunks: string[] = []
+  for (let at = 0; at < text.length; at += size) chunks.push(`${Math.min(size, text.length - at).toString(16)}\r\n${text.slice(at, at + size)}\r\n`)
+  return `${chunks.join('')}0\r\n\r\n`
+}
+const bodyOf = (request: string): string => request.slice(request.indexOf('\r\n\r\n') + 4)
+const chunkedRequest = (host: string, body: string, size: number): string => requestText(host, { body: inChunks(body, size), framing: CHUNKED })
+
+describe('a body of which each byte is a chunk', () => {
+  const body = chatBody('x'.repeat(LONG))
+
+  it('reaches the engine as it is, and is copied once a read, not once a chunk', async () => {
+    const put = vi.spyOn(BodyBuffer.prototype, 'put')
+    const answer = await connect().send(chunkedRequest(doors.plain, body, 1)).answer()
+    expect(answer.head).toContain(' 200 ')
+    expect(bodyOf(both.asked[0]!)).toBe(body)
+    // 1.8 MB on the wire: a read is 64 KiB at most, and rarely below 1 KiB.
+    expect(put.mock.calls.length).toBeLessThan(LONG / 100)
+  })
+
+  it('is refused where node:http has to parse it', async () => {
+    const answer = await connect().send(chunkedRequest(doors.adapter, body, 1)).answer()
+    expect(answer.head).toContain(' 413 ')
+    expect(JSON.parse(answer.body)).toMatchObject({ error: { code: 'body_too_large', message: expect.stringContaining('more than 10000 chunks of less than 32 bytes') } })
+    expect(both.asked).toHaveLength(0)
+  })
+
+  it('is refused there too where nobody reads it', async () => {
+    const client = connect().send(requestText(doors.adapter, { headers: '', body: inChunks(body, 1), framing: CHUNKED }))
+    expect((await client.answer()).head).toContain(' 401 ')
+    await until(() => client.closed)
+  })
+
+  it('is refused as any other beyond the limit', async () => {
+    const client = connect().send(chunkedRequest(doors.plain, 'x'.repeat(1_200_000), 1))
+    const answer = await client.answer()
+    expect(answer.head).toContain(' 413 ')
+    expect(answer.body).toContain('1000000 bytes')
+    await until(() => client.closed)
+  })
+})
+
+describe.each(Object.entries(doors))('at the %s door', (_, host) => {
+  it.each([[5_000, 1], [LONG, 40]])('a body of %i bytes in chunks of %i is served', async (length, size) => {
+    const body = chatBody('x'.repeat(length))
+    const answer = await connect().send(chunkedRequest(host, body, size)).answer()
+    expect(answer.head).toContain(' 200 ')
+    expect(bodyOf(both.asked[0]!)).toBe(body)
+  })
+
+  it('chunks that are malformed, or never end, reach no engine', async () => {
+    const broken = connect().send(requestText(host, { body: `${inChunks(chatBody(), 1).slice(0, 60)}x`, framing: CHUNKED }))
+    expect((await broken.answer()).head).toContain(' 400 ')
+    await until(() => broken.closed)
+    const left = connect().send(requestText(host, { body: inChunks(chatBody(), 1).slice(0, 60), framing: CHUNKED }))
+    await until(() => left.socket.bytesWritten > 0 && !left.socket.connecting)
+    both.lines.length = 0
+    await left.close()
+    await until(() => both.lines.some((line) => line.includes('"client_gone"')))
+    expect(both.asked).toHaveLength(0)
+  })
+
+  it('garbage behind the last chunk gets its 400 after the request has its answer', async () => {
+    const client = connect().send(`${chunkedRequest(host, chatBody(), 1)}\0garbage\r\n\r\n`)
+    expect((await client.answer()).head).toContain(' 200 ')
+    expect((await client.answer()).head).toContain(' 400 ')
+    await until(() => client.closed)
+  })
+
+  it('a request behind the last chunk is ignored where the first closes the connection', async () => {
+    const headers = `authorization: Bearer ${doorKeys.broad}\r\nconnection: close\r\n`
+    const client = connect().send(requestText(host, { headers, body: inChunks(chatBody(), 1), framing: CHUNKED }) + requestText(host))
+    expect((await client.answer()).head).toContain(' 200 ')
+    await until(() => client.closed)
+    expect(client.pending).toBe('')
+    expect(both.asked).toHaveLength(1)
+  })
+})
+
+describe('memory of a body', () => {
+  it('is at most twice its bytes, however it is cut', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 1, maxLength: 50 }), fc.integer({ min: 1, max: 4_096 }), (sizes, first) => {
+        const buffer = new BodyBuffer(first, Infinity)
+        for (const [i, size] of sizes.entries()) {
+          buffer.put(Buffer.alloc(size, i))
+          expect(buffer.bytes.buffer.byteLength).toBeLessThanOrEqual(Math.max(first, 2 * buffer.length))
+        }
+        expect(Buffer.concat(sizes.map((size, i) => Buffer.alloc(size, i))).equals(buffer.bytes)).toBe(true)
+      }),
+    )
+  })
+
+  it('is freed when a body is refused', async () => {
+    const free = vi.spyOn(BodyBuffer.prototype, 'free')
+    for (const host of Object.values(doors)) {
+      free.mockClear()
+      await connect().send(chunkedRequest(host, 'x'.repeat(1_000_001), 1_000)).answer()
+      expect(free).toHaveBeenCalled()
+    }
+  })
+})
+
+describe('node:http', () => {
+  it('is kept from parsing more than some reads of small chunks in one turn of the event loop', async () => {
+    let chunks = 0
+    let most = 0
+    let ended = false
+    const turn = (): void => {
+      most = Math.max(most, chunks)
+      chunks = 0
+      if (!ended) setImmediate(turn)
+    }
+    const server = createServer((incoming, outgoing) => {
+      const body = new NodeBody(incoming)
+      incoming.on('data', () => chunks++)
+      turn()
+      void body.collect(10_000_000).then((bytes) => outgoing.end(String(bytes?.length)))
+    })
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const client = new RawClient((server.address() as AddressInfo).port)
+    const answer = await client.send(requestText('a', { body: inChunks('x'.repeat(4_000_000), 40), framing: CHUNKED })).answer()
+    ended = true
+    expect(answer.body).toBe('4000000')
+    expect(most).toBeLessThan(4_000)
+    await client.close()
+    server.close()
+  })
+})
