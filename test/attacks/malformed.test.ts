@@ -4,7 +4,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { HttpErrors } from '../../src/platform/node/inbound/http-errors.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { doorKeys } from '../contracts/door.ts'
-import { chatBody, doors, jsonAnswer, openBothDoors, RawClient, requestText, until, type BothDoors } from '../node/both-doors.ts'
+import { chatBody, doors, jsonAnswer, openBothDoors, RawClient, requestText, type BothDoors } from '../node/both-doors.ts'
+import { until } from '../wait.ts'
 
 let both: BothDoors
 let clients: RawClient[] = []
@@ -71,7 +72,7 @@ describe('a client that sends', () => {
     const answer = await connect().send(text).answer()
     expect(answer.head).toContain(' 400 ')
     expect(both.asked).toHaveLength(0)
-  }, 10_000)
+  })
 })
 
 describe.each(Object.entries(doors))('behind a request in the same write, at the %s door', (_, name) => {

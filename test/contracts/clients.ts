@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { ownPorts } from '../own-ports.ts'
+import { until } from '../wait.ts'
 
 export interface RunningSubject {
   readonly url: string
@@ -49,11 +50,10 @@ export function clientsContract(name: string, start: (document: Record<string, u
 
   /** Until no request is booked: releases follow the last byte. */
   async function idle(): Promise<FleetView> {
-    for (;;) {
+    return until(async () => {
       const seen = await view()
-      if (seen.pools.every(({ bookings }) => bookings === 0)) return seen
-      await new Promise((resolve) => setTimeout(resolve, 50))
-    }
+      return seen.pools.every(({ bookings }) => bookings === 0) && seen
+    })
   }
 
   beforeAll(async () => {
@@ -204,6 +204,6 @@ export function clientsContract(name: string, start: (document: Record<string, u
       for (const engine of fleet.engines) engine.setFault(null)
       const answer = await client.chat.completions.create(hello, { maxRetries: 12 })
       expect(answer.choices).toHaveLength(1)
-    }, 60_000)
+    })
   })
 }

@@ -174,7 +174,7 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await requests())[live.engine]).toBe(1)
       await live.lease.release(outcome())
       expect(await bookings()).toBe(0)
-    }, 60_000)
+    })
 
     it('takes output for a sign of life', async () => {
       const { lease } = await admit()

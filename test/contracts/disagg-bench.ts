@@ -116,7 +116,7 @@ export class SplitBench {
       const held = pools.flatMap(({ engines }) => engines.map((one) => one.requests + one.active_blocks + one.queued_prefill_s))
       return { bookings: pools.reduce((sum, one) => sum + one.bookings, 0), held: held.reduce((sum, one) => sum + one, 0), running: this.fleet.engines.reduce((sum, { log }) => sum + log.running, 0) }
     }
-    await expect.poll(state, { timeout: 10_000, interval: 50 }).toEqual({ bookings: 0, held: 0, running: 0 })
+    await expect.poll(state, { interval: 50 }).toEqual({ bookings: 0, held: 0, running: 0 })
   }
 
   #admin(path: string): Promise<Response> {

@@ -6,6 +6,7 @@ import { METRICS } from '../../src/telemetry/metrics.ts'
 import { startFaultEngine, type FaultEngine, type Mode } from '../origin/fault-engine.ts'
 import { labelsOf, metricsMarkdown } from '../../scripts/metrics-docs.ts'
 import { type Family, parseExposition } from '../telemetry/parse-exposition.ts'
+import { until } from '../wait.ts'
 
 export interface Scraped {
   readonly url: string
@@ -61,7 +62,7 @@ const LEFT = STORY.left.count + 1
 const PASSED = LEFT + STORY.streams.count + STORY.long.count + STORY.whole.count + STORY.broken.count + STORY.refused.count + STORY.full.count
 
 export function metricsContract(name: string, { start }: MetricsSubject): void {
-  describe(`metrics of ${name}`, { timeout: 60_000 }, () => {
+  describe(`metrics of ${name}`, () => {
     let engines: FaultEngine[]
     let gateway: Scraped
     let families: Families
@@ -119,10 +120,10 @@ export function metricsContract(name: string, { start }: MetricsSubject): void {
         for (let times = 0; times < 2; times++) expect((await fetch(`${gateway.url}/ttft_report`, { method: 'POST', body: JSON.stringify(partial) })).status).toBe(200)
       }
       // Records travel behind the answers; what never comes ends in the limit of this hook.
-      do {
-        await new Promise((resolve) => setTimeout(resolve, 100))
+      await until(async () => {
         families = await scrape()
-      } while (sum(families, 'firstlight_requests_total') < PASSED || sum(families, 'firstlight_stage_seconds_count', { stage: 'reported_ttft' }) < reported.length)
+        return sum(families, 'firstlight_requests_total') >= PASSED && sum(families, 'firstlight_stage_seconds_count', { stage: 'reported_ttft' }) >= reported.length
+      }, 100)
       const { unknown: _, ...passed } = STORY
       for (const [kind, { count }] of [...Object.entries(passed), ['held', { count: 1 }] as const]) {
         for (let at = 0; at < count; at++) {
@@ -130,7 +131,7 @@ export function metricsContract(name: string, { start }: MetricsSubject): void {
           records.push({ durationMs: about.record.duration_ms, stages: about.stages_ms })
         }
       }
-    }, 60_000)
+    })
 
     afterAll(async () => {
       await gateway.close()

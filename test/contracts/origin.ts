@@ -1,6 +1,6 @@
 /** What every Origin must do, driven by an engine that is told what to send byte by byte. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { OriginError, type Origin, type OriginAnswer, type OriginRequest, type PassEnd, type Reply } from '../../src/ports.ts'
+import { type Alarms, OriginError, type Origin, type OriginAnswer, type OriginRequest, type PassEnd, type Reply } from '../../src/ports.ts'
 import { chunk, DONE_EVENT, json, LAST_CHUNK, SSE_HEAD, token, USAGE_EVENT, utf8, type RunReport, type Step } from './script.ts'
 
 export interface OriginWorld {
@@ -495,10 +495,18 @@ export function originContract(name: string, contract: OriginContract): void {
         const { send } = open([...sse(token('a'), DONE_EVENT), { send: LAST_CHUNK }])
         const answer = await send()
         await answer.firstByte()
-        const passed = pass(answer, { observe: false, nativeMs: 60 })
+        const rings = new Set<() => void>()
+        const alarms: Alarms = {
+          set: (_ms, ring) => {
+            rings.add(ring)
+            return { cancel: () => void rings.delete(ring) }
+          },
+        }
+        const background: Promise<unknown>[] = []
+        const passed = pass(answer, { observe: false, nativeMs: 60, scope: { background: (work) => void background.push(work), client: null, remoteAddress: null, alarms } })
         await drain(passed.response)
-        await Promise.all(passed.background)
-        await new Promise((resolve) => setTimeout(resolve, 100))
+        await Promise.all(background)
+        for (const ring of rings) ring()
         expect(await passed.ended).toMatchObject({ end: 'complete' })
         expect(passed.settledTimes()).toBe(1)
       })

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { ownPorts } from '../own-ports.ts'
 import type { RunningSubject } from './clients.ts'
+import { until } from '../wait.ts'
 
 const KEY = 'client-key-1'
 const ADMIN = 'admin-key-2'
@@ -36,12 +37,11 @@ export function uploadsContract(name: string, start: (document: Record<string, u
 
   /** Until no request is booked. */
   async function idle(): Promise<void> {
-    for (let booked = 1; booked > 0; ) {
+    await until(async () => {
       const view = await fetch(`${subject.url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
       const { pools } = (await view.json()) as { pools: readonly { bookings: number }[] }
-      booked = pools.reduce((sum, { bookings }) => sum + bookings, 0)
-      if (booked > 0) await new Promise((resolve) => setTimeout(resolve, 20))
-    }
+      return pools.every(({ bookings }) => bookings === 0)
+    })
   }
 
   beforeAll(async () => {

@@ -122,6 +122,3 @@ export class RawClient {
   }
 }
 
-export async function until(truth: () => boolean): Promise<void> {
-  while (!truth()) await new Promise((resolve) => setTimeout(resolve, 5))
-}

@@ -9,6 +9,7 @@ import { openLog } from '../../src/platform/node/log.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import { ownPorts } from '../own-ports.ts'
+import { until } from '../wait.ts'
 
 export const never = new AbortController().signal
 export const BLOCK_TOKENS = 16
@@ -68,13 +69,13 @@ export async function openBridgeWorld({ engines = 1, cacheBlocks = 400, publish 
     publisher,
     status,
     ask: (prompt, more = {}) => ask(url, prompt, more),
-    caughtUp: () =>
-      until(() =>
+    caughtUp: async () =>
+      void (await until(() =>
         fleet.engines.every((_, at) => {
           const { last_batch: last, waiting, heard, gateway: taken } = status(at)
           return heard && waiting === 0 && last === publisher(at).published - 1 && taken === 'ok'
         }),
-      ),
+      )),
     gatewayMetrics: async () => (await fetch(`${url}/metrics`)).text(),
     async rejoin(engine) {
       await leave[engine]!()
@@ -100,10 +101,6 @@ async function ask(url: string, prompt: readonly number[], more: Readonly<Record
   const id = response.headers.get('x-firstlight-decision')?.split(';')[0] ?? ''
   const decision = (await (await fetch(`${url}/v1/firstlight/decisions/${id}`)).json()) as { predicted_cached_tokens: number; placement: { engine: string } }
   return { engine: decision.placement.engine, predicted: decision.predicted_cached_tokens, reported: usage.prompt_tokens_details.cached_tokens, output: usage.completion_tokens }
-}
-
-export async function until(truth: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await truth())) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
 /** Is the optional package there? */

@@ -18,8 +18,9 @@ import { endpointsOf, enginesIn } from '../../src/platform/node/bridge/engines.t
 import { framed, stored as storedEvent } from '../core/kv-events/events.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
 import { ownPorts } from '../own-ports.ts'
-import { BLOCK_TOKENS, hasZmq, openBridgeWorld, until, type BridgeWorld, type Wish } from './bridge-world.ts'
+import { BLOCK_TOKENS, hasZmq, openBridgeWorld, type BridgeWorld, type Wish } from './bridge-world.ts'
 import { firstlight } from './run-cli.ts'
+import { until } from '../wait.ts'
 
 const span = (from: number, count: number): number[] => Array.from({ length: count }, (_, at) => from + at)
 
@@ -188,7 +189,7 @@ describe('firstlight bridge', () => {
     const over = new AbortController()
     const ended = main(['bridge', '--config', file, '--engine', 'v-::1', '--listen', `127.0.0.1:${at}`, '--log-level', 'silent'], { out: () => undefined, err: () => undefined, env: {}, stop: over.signal, stopNow: over.signal, lookup: async () => ['::1', '::2'] })
     const heard = () => fetch(`http://127.0.0.1:${at}/status`).then(async (answer) => ((await answer.json()) as BridgeStatus).engines.map(({ engine, heard: is }) => [engine, is]), () => null)
-    await expect.poll(heard, { timeout: 5_000 }).toEqual([['v---1', true]])
+    await expect.poll(heard).toEqual([['v---1', true]])
     over.abort()
     expect(await ended).toBe(0)
     events.close()

@@ -67,7 +67,7 @@ describe('firstlight calibrate', () => {
       await Promise.all(loads)
       await fleet.close()
     }
-  }, 60_000)
+  })
 
   it.each([
     [[], 'needs either --requests or --metrics'],

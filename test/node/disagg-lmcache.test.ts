@@ -235,6 +235,6 @@ describe('prefill and decode by lmcache', () => {
     const response = await fetch(`${bench.gateway.url}${chat}`, { method: 'POST', signal: client.signal, headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'wire', messages, max_tokens: 50, stream: true }) })
     await response.body!.getReader().read()
     client.abort()
-    await bench.quiet()
+    await expect(bench.quiet()).resolves.toBeUndefined()
   })
 })

@@ -57,7 +57,7 @@ async function serveGateway(pools: readonly object[]): Promise<string> {
   const io = { out: () => undefined, err: () => undefined, env: {}, stop: over.signal, stopNow: over.signal, lookup: async (name: string) => addresses[name] ?? [] }
   const ended = main(['serve', '--config', file, '--listen', listen, '--workers', '1'], io)
   ends.push(() => (over.abort(), ended))
-  await expect.poll(() => fetch(`http://${listen}/health`).then(({ status }) => status, () => 0), { timeout: 10_000 }).toBe(200)
+  await expect.poll(() => fetch(`http://${listen}/health`).then(({ status }) => status, () => 0)).toBe(200)
   return `http://${listen}`
 }
 
@@ -84,7 +84,7 @@ it('prefill and decode engines behind two names share each request, also those t
   expect(asked[0]!.body).toMatchObject({ max_tokens: 1, kv_transfer_params: { do_remote_decode: true } })
   expect(asked[1]!.body['kv_transfer_params']).toMatchObject({ do_remote_prefill: true, remote_host: '127.0.0.1' })
   addresses = { ...addresses, 'decode.example': ['127.0.0.3'] }
-  await expect.poll(() => round(url, 'm'), { timeout: 10_000 }).toEqual([`127.0.0.1:${port}`, `127.0.0.3:${port}`])
+  await expect.poll(() => round(url, 'm')).toEqual([`127.0.0.1:${port}`, `127.0.0.3:${port}`])
   const legs = asked.map(({ address, body }) => [address, (body['kv_transfer_params'] as Asked['body'])['remote_host'] ?? null])
   expect(legs).toEqual(Array.from({ length: 6 }, () => [['127.0.0.1', null], ['127.0.0.3', '127.0.0.1']]).flat())
 })
@@ -97,6 +97,6 @@ it('one name is of both pools that have it, each with a port of its own, and the
   expect(await round(url, 'm')).toEqual([`127.0.0.1:${one}`, `127.0.0.2:${one}`])
   expect(await round(url, 'n')).toEqual([`127.0.0.1:${other}`, `127.0.0.2:${other}`])
   addresses = { 'engines.example': ['127.0.0.2', '127.0.0.3'] }
-  await expect.poll(() => round(url, 'm'), { timeout: 10_000 }).toEqual([`127.0.0.2:${one}`, `127.0.0.3:${one}`])
+  await expect.poll(() => round(url, 'm')).toEqual([`127.0.0.2:${one}`, `127.0.0.3:${one}`])
   expect(await round(url, 'n')).toEqual([`127.0.0.2:${other}`, `127.0.0.3:${other}`])
 })

@@ -221,7 +221,7 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])('a gateway of %s thread
     url = `http://${listen}`
     const io = { out: () => undefined, err: () => undefined, env: {}, stop: over.signal, stopNow: over.signal, lookup: async () => addresses }
     ended = main(['serve', '--config', file, '--listen', listen, '--workers', workers], io)
-    await expect.poll(() => fetch(`${url}/health`).then(({ status }) => status, () => 0), { timeout: 10_000 }).toBe(200)
+    await expect.poll(() => fetch(`${url}/health`).then(({ status }) => status, () => 0)).toBe(200)
   })
   afterEach(async () => {
     over.abort()
@@ -243,21 +243,21 @@ describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])('a gateway of %s thread
   it('has none at first, then serves with those that come, and with those that stay', async () => {
     expect(await ask()).toBe(503)
     addresses = ['127.0.0.1', '127.0.0.2']
-    await expect.poll(round, { timeout: 10_000 }).toEqual(['127.0.0.1', '127.0.0.2'])
+    await expect.poll(round).toEqual(['127.0.0.1', '127.0.0.2'])
     addresses = ['127.0.0.2', '127.0.0.3']
-    await expect.poll(round, { timeout: 10_000 }).toEqual(['127.0.0.2', '127.0.0.3'])
+    await expect.poll(round).toEqual(['127.0.0.2', '127.0.0.3'])
     const fleet = (await (await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: 'Bearer admin' } })).json()) as { pools: { engines: { id: string }[] }[] }
     expect(fleet.pools.flatMap((pool) => pool.engines.map(({ id }) => id))).toEqual(['e-127.0.0.2', 'e-127.0.0.3'])
     addresses = []
-    await expect.poll(ask, { timeout: 10_000 }).toBe(503)
+    await expect.poll(ask).toBe(503)
   })
 
   it('takes those that come while somebody puts another vocabulary in its place, which nobody asked it to read', async () => {
     addresses = ['127.0.0.1']
-    await expect.poll(round, { timeout: 10_000 }).toEqual(['127.0.0.1'])
+    await expect.poll(round).toEqual(['127.0.0.1'])
     rmSync(join(folder, 'm.vocab'))
     addresses = ['127.0.0.1', '127.0.0.2']
-    await expect.poll(round, { timeout: 5_000 }).toEqual(['127.0.0.1', '127.0.0.2'])
+    await expect.poll(round).toEqual(['127.0.0.1', '127.0.0.2'])
   })
 })
 

@@ -50,11 +50,17 @@ afterEach(async () => {
   await gateway.close()
 })
 
-const ask = async (content: string): Promise<string> => {
+/** `begun` is called when the first bytes of the answer are here. */
+const ask = async (content: string, begun = (): void => {}): Promise<string> => {
   const body = JSON.stringify({ model: 'm', stream: true, stream_options: { include_usage: true }, messages: [{ role: 'user', content }] })
   const answer = await fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
   expect(answer.status).toBe(200)
-  return answer.text()
+  let text = ''
+  for await (const piece of answer.body!.pipeThrough(new TextDecoderStream())) {
+    begun()
+    text += piece
+  }
+  return text
 }
 
 describe('the memory of a long body', () => {
@@ -71,15 +77,16 @@ describe('the memory of a long body', () => {
 
   it('is left alone while an engine that answers early has not read it all', async () => {
     let got = ''
+    const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
     engine = async (socket, read) => {
       socket.write(HEAD + FIRST)
-      // The first event is at the client by now, and most of the body is still the gateway's.
-      await new Promise((resolve) => setTimeout(resolve, 300))
+      // Most of the body is still the gateway's.
+      await begun
       got = await read()
       socket.write(LAST)
     }
     const content = 'abcdefghij'.repeat(LONG / 10)
-    expect(await ask(content)).toContain('[DONE]')
+    expect(await ask(content, begin)).toContain('[DONE]')
     expect((JSON.parse(got) as { messages: { content: string }[] }).messages[0]!.content === content).toBe(true)
   })
 })

@@ -1,7 +1,9 @@
 /** How requests may come in on a connection, and what becomes of the connection: the same at both doors. */
+import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { chatBody, doors, jsonAnswer, key, openBothDoors, RawClient, requestText, until, type BothDoors } from './both-doors.ts'
+import { chatBody, doors, jsonAnswer, key, openBothDoors, RawClient, requestText, type BothDoors } from './both-doors.ts'
 import { chunked } from './fast/wire.ts'
+import { turns, until } from '../wait.ts'
 
 const LIMIT = 65_536
 
@@ -67,7 +69,8 @@ describe.each(Object.entries(doors))('a client at the %s door', (_, host) => {
 
   it('that breaks off its body reaches no engine, and is told from a failure of ours', async () => {
     const client = connect().send(ask({ body: chatBody().slice(0, 20), framing: 'content-length: 500' }))
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await once(client.socket, 'connect')
+    await turns()
     await client.close()
     await until(() => both.lines.some((line) => line.includes('"request"')))
     expect(JSON.parse(both.lines.at(-1)!)).toMatchObject({ event: 'request', status: 499, reason: 'client_gone' })

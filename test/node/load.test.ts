@@ -16,6 +16,7 @@ import { startFleet, type RunningFleet } from '../../src/platform/node/simulator
 import { type RunningGateway, startGateway } from '../../src/platform/node/start-gateway.ts'
 import { traceFile } from '../../src/platform/node/trace-file.ts'
 import { keysOf, readTrace } from '../../src/simulator/replay/trace.ts'
+import { until } from '../wait.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'load-'))
 const at = (name: string): string => join(folder, name)
@@ -202,7 +203,7 @@ describe('a trace file', () => {
     const file = traceFile(path, { maxBytes: 30, files: 2, log: { warn: (event) => void warned.push(event) } })
     const told = async (line: string, isThere: () => boolean): Promise<void> => {
       file.write(line)
-      while (!isThere()) await new Promise((resolve) => setTimeout(resolve, 20))
+      await until(isThere)
     }
     await told('{"run":0,"some":"thing"}', () => readFileSync(path, 'utf8') !== '')
     // Nothing can take the place of a folder that holds something.

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { openLog } from '../../src/platform/node/log.ts'
+import { until } from '../wait.ts'
 
 function logged(fields: Readonly<Record<string, unknown>>, level: 'debug' | 'warn' = 'debug'): Record<string, unknown>[] {
   const lines: string[] = []
@@ -56,7 +57,7 @@ ${body}`
     return {
       child,
       async heard(word) {
-        while (!said.includes(word) && child.exitCode === null) await new Promise((resolve) => setTimeout(resolve, 10))
+        await until(() => said.includes(word) || child.exitCode !== null)
         return said
       },
     }
@@ -73,11 +74,11 @@ process.stdin.on('data', () => log.info('late')).on('end', () => process.exit(0)
     let text = ''
     child.stdout!.setEncoding('utf8').on('data', (piece: string) => (text += piece))
     let asked = 0
-    while (!text.includes('log_dropped')) {
+    await until(() => {
       child.stdin!.write('.')
       asked += 1
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
+      return text.includes('log_dropped')
+    }, 20)
     child.stdin!.end()
     await once(child, 'close')
     const lines = text.trimEnd().split('\n').map((line) => JSON.parse(line) as { event: string; n?: number; lines?: number })

@@ -35,6 +35,6 @@ it('a client that leaves a native stream whose engine hangs leaves no booking be
   expect(new TextDecoder().decode(value)).toBe(EVENT)
   expect(await bookings()).toBe(1)
   leave.abort()
-  await expect.poll(bookings, { timeout: 10_000 }).toBe(0)
-  await expect.poll(() => read('/metrics'), { timeout: 10_000 }).toMatch(/^firstlight_requests_total\{.*result="lapsed"\} 1$/m)
+  await expect.poll(bookings).toBe(0)
+  await expect.poll(() => read('/metrics')).toMatch(/^firstlight_requests_total\{.*result="lapsed"\} 1$/m)
 })

@@ -10,7 +10,8 @@ import { plainHead } from '../../src/platform/node/inbound/plain-head.ts'
 import { PlainRequest } from '../../src/platform/node/inbound/plain-request.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import type { RequestScope } from '../../src/ports.ts'
-import { RawClient, until } from './both-doors.ts'
+import { RawClient } from './both-doors.ts'
+import { turns, until } from '../wait.ts'
 
 type Serve = (request: PlainRequest) => Promise<Response>
 
@@ -22,6 +23,8 @@ const lines: string[] = []
 const late: string[] = []
 const gateway = { posts: new Map([['/v1/chat/completions', (request: unknown) => serve(request as PlainRequest)]]) }
 const server = createServer({ maxHeaderSize: 32_768 }, (_, outgoing) => outgoing.end('node:http'))
+/** Its limits are short. */
+const impatient = createServer()
 const scopeOf = (client: unknown): RequestScope => ({ background: () => {}, client, remoteAddress: null })
 const doorOf = (patience: Patience): PlainDoor => new PlainDoor({
   gateway,
@@ -36,10 +39,14 @@ const doorOf = (patience: Patience): PlainDoor => new PlainDoor({
 let clients: RawClient[] = []
 
 beforeAll(async () => {
-  doorOf({ headMs: 150, requestMs: 400, idleMs: 200 }).before(server)
-  await once(server.listen(0, '127.0.0.1'), 'listening')
+  doorOf({ headMs: 600_000, requestMs: 600_000, idleMs: 600_000 }).before(server)
+  doorOf({ headMs: 150, requestMs: 400, idleMs: 200 }).before(impatient)
+  for (const one of [server, impatient]) await once(one.listen(0, '127.0.0.1'), 'listening')
 })
-afterAll(() => void server.close())
+afterAll(() => {
+  server.close()
+  impatient.close()
+})
 afterEach(async () => {
   for (const client of clients) await client.close()
   clients = []
@@ -53,7 +60,6 @@ function connect(to = server): RawClient {
   return client
 }
 
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 const start = 'POST /v1/chat/completions HTTP/1.1\r\n'
 const host = 'host: gateway.test\r\n'
 const end = 'content-length: 2\r\nconnection: close\r\n\r\n{}'
@@ -115,7 +121,7 @@ describe('the plain door', () => {
     const client = connect()
     for (const piece of [start.slice(0, 3), start.slice(3), host, end.slice(0, 5), end.slice(5)]) {
       client.send(piece)
-      await pause(2)
+      await turns()
     }
     expect((await client.answer()).body).toBe('plain 2')
   })
@@ -136,7 +142,7 @@ describe('the plain door', () => {
           const size = cuts[i % cuts.length]!
           client.send(text.slice(at, at + size))
           at += size
-          await new Promise((resolve) => setImmediate(resolve))
+          await turns(1)
         }
         for (const size of sizes) expect((await client.answer()).body).toMatch(new RegExp(`^(?:plain ${size}|node:http)$`))
         await client.close()
@@ -146,20 +152,23 @@ describe('the plain door', () => {
   })
 
   it('answers what is sent ahead in order, one at a time', async () => {
+    const { promise: sent, resolve: release } = Promise.withResolvers<void>()
     let running = 0
     let most = 0
     serve = async (request) => {
       most = Math.max(most, ++running)
       const size = (await request.collect(1_000))!.length
-      await pause(5)
+      await sent
       running--
       return new Response(String(size))
     }
     const client = connect().send(plain('{}'))
     await until(() => running === 1)
     client.send(plain('{ }').slice(0, 20))
-    await pause(2)
+    await turns(2)
     client.send(plain('{ }').slice(20))
+    await turns()
+    release()
     const bodies = [(await client.answer()).body, (await client.answer()).body]
     expect({ bodies, most }).toEqual({ bodies: ['2', '3'], most: 1 })
   })
@@ -188,13 +197,15 @@ describe('a connection of the plain door', () => {
 
   it('tells a handler of a client that broke off its body, once', async () => {
     const seen: unknown[] = []
+    let begun = false
     serve = async (request) => {
+      begun = true
       request.signal.addEventListener('abort', () => seen.push('gone'))
       await request.collect(1_000).catch((error: Error) => seen.push(error.message))
       return new Response('late')
     }
     const client = connect().send(plain('{', 100))
-    await pause(20)
+    await until(() => begun)
     await client.close()
     await until(() => seen.length === 2)
     expect(seen).toEqual(['gone', 'the client closed the connection before its request was complete'])
@@ -202,17 +213,21 @@ describe('a connection of the plain door', () => {
   })
 
   it('tells a handler of a client that leaves before its answer', async () => {
+    let begun = false
     let gone = false
-    serve = (request) => new Promise((resolve) => request.signal.addEventListener('abort', () => resolve(new Response(String((gone = true))))))
+    serve = (request) => {
+      begun = true
+      return new Promise((resolve) => request.signal.addEventListener('abort', () => resolve(new Response(String((gone = true))))))
+    }
     const client = connect().send(plain())
-    await pause(20)
+    await until(() => begun)
     await client.close()
     await until(() => gone)
   })
 
   it('is closed when nothing comes, and when nothing comes any more', async () => {
-    const silent = connect()
-    const served = connect().send(plain())
+    const silent = connect(impatient)
+    const served = connect(impatient).send(plain())
     expect((await served.answer()).body).toBe('plain 2')
     await until(() => silent.closed)
     await until(() => served.closed)
@@ -220,23 +235,26 @@ describe('a connection of the plain door', () => {
   })
 
   it('whose request does not come in time is told so', async () => {
-    const half = connect().send(start)
-    const body = connect().send(plain('{', 100))
+    const half = connect(impatient).send(start)
+    const body = connect(impatient).send(plain('{', 100))
     expect((await half.answer()).head).toContain('408')
     expect((await body.answer()).head).toContain('408')
     await until(() => half.closed && body.closed)
   })
 
   it('may wait for its answer longer than for its request', async () => {
+    const { promise: later, resolve: answer } = Promise.withResolvers<void>()
     serve = async (request) => {
       const bytes = await request.collect(100)
-      await pause(700)
+      // One that came after this one, and never sent its body, has run into the limit by then.
+      if (bytes!.length === 3) await connect(impatient).send(plain('{', 2)).answer()
+      answer()
       return new Response(`plain ${bytes!.length}`)
     }
-    const client = connect().send(plain('{', 3))
-    await pause(20)
-    expect((await client.send(' }').answer()).body).toBe('plain 3')
-    expect(late).toEqual([])
+    const client = connect(impatient).send(plain('{ }'))
+    await later
+    expect((await client.answer()).body).toBe('plain 3')
+    expect(late).toHaveLength(1)
   })
 
   it('is given as long for a second head as for a first', async () => {
@@ -262,12 +280,14 @@ describe('a connection of the plain door', () => {
   })
 
   it('lets go of a stream whose client left', async () => {
+    let pulls = 0
     let cancelled = false
     serve = async () =>
       new Response(
         new ReadableStream({
           pull: async (controller) => {
-            await pause(1)
+            pulls++
+            await turns(1)
             controller.enqueue(Buffer.alloc(65_536))
           },
           cancel: () => void (cancelled = true),
@@ -275,7 +295,7 @@ describe('a connection of the plain door', () => {
       )
     const client = connect().send(plain())
     client.socket.pause()
-    await pause(30)
+    await until(() => pulls > 2)
     await client.close()
     await until(() => cancelled)
   })

@@ -8,6 +8,7 @@ import { openLog } from '../../src/platform/node/log.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import type { EngineOptions } from '../../src/simulator/engine-options.ts'
+import { until } from '../wait.ts'
 
 const model = 'facebook/opt-125m'
 
@@ -61,14 +62,13 @@ interface Routed {
 /** The lines of these requests in the order of the log, read as `test-routing.py` reads them. */
 async function routed(ids: readonly string[], each = 1): Promise<Routed[]> {
   const wanted = new Set(ids)
-  for (;;) {
+  return until(() => {
     const found = world!.lines.flatMap((line) => {
       const match = /Routing request (\S+) with session id (\S+) to (\S+) at ([\d.]+), process time = ([\d.]+)/.exec(line)
       return match === null || !wanted.has(match[1]!) ? [] : [{ id: match[1]!, session: match[2]!, url: match[3]! }]
     })
-    if (found.length >= ids.length * each) return found
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
+    return found.length >= ids.length * each && found
+  })
 }
 
 const urlsOf = (list: readonly Routed[]): string[] => list.map(({ url }) => url)

@@ -5,6 +5,7 @@ import { startFleet, type RunningFleet } from '../../src/platform/node/simulator
 import { parseExposition } from '../telemetry/parse-exposition.ts'
 import { startBuiltWorker } from '../origin/built-worker.ts'
 import { startSilent, type SilentGateway } from './silent-gateway.ts'
+import { until } from '../wait.ts'
 
 const OUTLOOK_MS = 100
 const engineKeys = (pool: Pool) => Object.keys(pool.engines[0]!)
@@ -29,15 +30,6 @@ async function view(): Promise<View> {
   for await (const part of feed.pipeThrough(new TextDecoderStream())) if ((text += part).includes('\n\n')) break
   leaves.abort()
   return JSON.parse(/^data: (.*)$/m.exec(text)![1]!) as View
-}
-
-async function until<Found>(look: () => Promise<Found | null | undefined | false>): Promise<Found> {
-  for (let tries = 0; tries < 100; tries++) {
-    const found = await look()
-    if (found) return found
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-  throw new Error('it did not come about')
 }
 
 beforeAll(async () => {

@@ -161,7 +161,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
       await adopt(configOf([poolOf('m', 'a', one)], { ttft: { enabled: true, relay: { url, token: 'pass' } }, traces: { endpoint: url, sample: 1, service: 'turned-on' } }))
       await ask()
       expect((await report('after')).status).toBe(200)
-      await expect.poll(() => heard.map((post) => post.url).sort(), { timeout: 10_000 }).toEqual(['/ttft_report', '/v1/traces'])
+      await expect.poll(() => heard.map((post) => post.url).sort()).toEqual(['/ttft_report', '/v1/traces'])
       expect(heard.find((post) => post.url === '/v1/traces')!.body).toContain('turned-on')
       expect(heard.find((post) => post.url === '/ttft_report')).toMatchObject({ body: expect.stringContaining('"after"'), key: 'Bearer pass' })
       expect(heard.find((post) => post.url === '/ttft_report')!.body).not.toContain('"before"')
@@ -217,7 +217,7 @@ describe('firstlight serve', () => {
       .filter((text) => text.includes(`"event":"${event}"`))
       .map((text) => JSON.parse(text) as Record<string, unknown>)[nth - 1]
   const heard = async (event: string, nth = 1): Promise<Record<string, unknown>> => {
-    await expect.poll(() => line(event, nth), { timeout: 20_000 }).toBeDefined()
+    await expect.poll(() => line(event, nth)).toBeDefined()
     return line(event, nth)!
   }
   async function serve(...flags: string[]): Promise<string> {
@@ -294,11 +294,16 @@ describe('a configuration file that is watched', () => {
     const asRead = stateOf(file)
     writeFileSync(file, 'another')
     const config = configOf([poolOf('m', 'a', one)])
-    const stop = await new Promise<() => void>((taken) => {
-      const reloader = new Reloader({ gateway: { adopt: async () => taken(end) }, written: config, config, discovery: { resolve: async (next) => next, settle: () => undefined }, read: () => config, log: quiet })
-      const end = reloader.watch(file, asRead)
+    const next = configOf([poolOf('m', 'b', one)])
+    const adopted = await new Promise<Config>((taken) => {
+      const adopt = async (taking: Config): Promise<void> => {
+        stop()
+        taken(taking)
+      }
+      const reloader = new Reloader({ gateway: { adopt }, written: config, config, discovery: { resolve: async (found) => found, settle: () => undefined }, read: () => next, log: quiet })
+      const stop = reloader.watch(file, asRead)
     })
-    stop()
+    expect(adopted.clusters).toEqual(next.clusters)
   })
 })
 

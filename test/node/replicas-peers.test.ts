@@ -10,6 +10,7 @@ import { Replicas } from '../../src/platform/node/replicas/replicas.ts'
 import type { Cluster } from '../../src/ports.ts'
 import { admission, outcome, pool } from '../contracts/cluster-fixtures.ts'
 import { ownPorts } from '../own-ports.ts'
+import { until } from '../wait.ts'
 
 const HASTE = 10
 const SECRET = 'hush-replica'
@@ -81,10 +82,6 @@ afterEach(async () => {
     server.close()
   }
 })
-
-async function until(truth: () => Promise<boolean> | boolean): Promise<void> {
-  while (!(await truth())) await new Promise((resolve) => setTimeout(resolve, 5))
-}
 
 async function listening(server: Server): Promise<number> {
   servers.push(server)
@@ -178,7 +175,7 @@ describe('a replica', () => {
       expect(replica.replicas.digests).toHaveLength(1)
       expect(await replica.bookings()).toBe(0)
       await replica.admit()
-    }, 30_000)
+    })
   }
 
   it('says whose secret is another, and what is no replica at all', async () => {
@@ -206,7 +203,7 @@ describe('a replica', () => {
     await until(() => replica.said('replica_away').length >= 2)
     expect(replica.said('replica_away').map(({ why }) => why)).toEqual(expect.arrayContaining([expect.stringMatching(/^HPE_/), expect.stringMatching(/^(?:unreadable|silent)$/)]))
     expect(sent).toBeLessThan(300)
-  }, 30_000)
+  })
 
   for (const [what, word] of Object.entries(WRONG)) {
     it(`takes ${what} into no books`, async () => {
@@ -253,7 +250,7 @@ describe('a replica', () => {
     const tried = count()
     await until(() => count() >= tried + 3)
     expect(replica.said('replica_away')).toMatchObject([{ level: 'warn', next: expect.stringContaining('has not come back') as string }])
-  }, 30_000)
+  })
 
   it('that ended in order is told of at once where another answers in its place, or it is back', async () => {
     const answers = [says('[["bye"]]'), NO_PEERS['a web site']!, says('[]')]
@@ -307,7 +304,7 @@ describe('the log of a replica', () => {
     await one.admit()
     await until(async () => (await other.bookings()) === 1)
     expect(other.said('replica_away')).toEqual([])
-  }, 30_000)
+  })
 
   it('has room for its readers whoever else comes', async () => {
     const one = await new Replica(0, []).open()
@@ -332,7 +329,7 @@ describe('the log of a replica', () => {
     const other = await new Replica(0, [['127.0.0.1', port]]).open()
     await until(() => other.following === 1)
     expect(one.lines).toHaveLength(1)
-  }, 30_000)
+  })
 })
 
 describe('names of replicas', () => {
@@ -370,7 +367,8 @@ describe('names of replicas', () => {
     })
     const one = await new Replica(ports, [], { host: '127.0.0.9' }).open()
     const way = await at('127.0.0.1')
-    const other = await new Replica(0, [['127.0.0.1', ports], ['127.0.0.2', ports]]).open()
+    let looks = 0
+    const other = await new Replica(0, [['127.0.0.1', ports], ['127.0.0.2', ports]], { lookup: async (name) => (looks++, [name]) }).open()
     await until(() => other.following === 1)
     await at('127.0.0.2')
     const lease = await one.admit()
@@ -380,14 +378,15 @@ describe('names of replicas', () => {
     for (const socket of sockets) if (socket.localAddress === '127.0.0.1' && socket.localPort === ports) socket.destroy()
     await until(() => other.replicas.digests.some((digest) => digest.address.startsWith('127.0.0.2:') && digest.state === 'following'))
     // The first is refused by now, and tried again and again.
-    for (let look = 0; look < 30; look++) {
+    const before = looks
+    await until(async () => {
       expect(await other.bookings()).toBe(1)
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
+      return looks > before + 5
+    })
     expect(other.replicas.digests).toHaveLength(1)
     await lease.release(outcome())
     await until(async () => (await other.bookings()) === 0)
-  }, 20_000)
+  })
 
   it('may lose an address and have it again, though what was there has gone meanwhile', async () => {
     const ports = ownPorts(2)
@@ -414,7 +413,7 @@ describe('names of replicas', () => {
     const again = await new Replica(ports, []).open()
     await again.admit()
     await until(async () => other.following === 1 && (await other.bookings()) === 1)
-  }, 20_000)
+  })
 
   it('whose name server answers nothing are as they were', async () => {
     const ports = ownPorts(2)
@@ -434,5 +433,5 @@ describe('names of replicas', () => {
     await one.admit()
     await until(async () => (await other.bookings()) === 1)
     expect(other.replicas.digests).toHaveLength(1)
-  }, 20_000)
+  })
 })

@@ -9,6 +9,7 @@ import { startThreads } from '../../src/platform/node/threads/start.ts'
 import { admission } from '../contracts/cluster-fixtures.ts'
 import { ownPorts } from '../own-ports.ts'
 import { slowEngine, type SlowEngine } from './slow-engine.ts'
+import { until } from '../wait.ts'
 
 const now = () => Date.now()
 const never = new AbortController().signal
@@ -83,10 +84,6 @@ interface Changes {
   readonly secret?: string
   readonly threads?: number
   readonly pool?: object
-}
-
-async function until(truth: () => Promise<boolean> | boolean): Promise<void> {
-  while (!(await truth())) await new Promise((resolve) => setTimeout(resolve, 10))
 }
 
 describe('words', () => {
@@ -232,6 +229,6 @@ describe('two replicas', () => {
     // The two know two peers only: they do not hear the third, which hears them.
     await joined(third, 2)
     await one.chat()
-    await until(async () => (await third.pool()).bookings === 1)
-  }, 60_000)
+    expect(await until(async () => (await third.pool()).bookings)).toBe(1)
+  })
 })

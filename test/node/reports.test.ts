@@ -10,6 +10,7 @@ import { startGateway, type RunningGateway } from '../../src/platform/node/start
 import { rawReports } from '../../src/platform/node/ttft-socket.ts'
 import { reportUrl } from '../../src/simulator/ttft-reporter.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
+import { until } from '../wait.ts'
 
 const OPTIONS = { defaultVersion: 1, defaultObserveShare: 1, listens: true }
 const lines: Record<string, unknown>[] = []
@@ -36,14 +37,6 @@ async function rawGet(address: string, path: string): Promise<string> {
   let text = ''
   for await (const bytes of socket) text += String(bytes)
   return text
-}
-
-async function until<Value>(look: () => Promise<Value | null>): Promise<Value> {
-  for (;;) {
-    const found = await look()
-    if (found !== null) return found
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
 }
 
 interface Report {

@@ -4,6 +4,7 @@ import { endpoints } from '../../src/api/endpoints.ts'
 import { doorCases, doorKeys, requestOf } from '../contracts/door.ts'
 import { doors, jsonAnswer, openBothDoors, RawClient, type BothDoors, type DoorName } from './both-doors.ts'
 import { chunked, type RawAnswer } from './fast/wire.ts'
+import { until } from '../wait.ts'
 
 let both: BothDoors
 beforeAll(async () => {
@@ -38,8 +39,7 @@ async function ask(door: DoorName, { path = '/v1/chat/completions', headers, bod
   else client.send(bytes)
   const answer = await client.answer()
   await client.close()
-  while (!both.lines.some((line) => line.includes('"event":"request"'))) await new Promise((resolve) => setTimeout(resolve, 1))
-  const line = JSON.parse(both.lines.find((one) => one.includes('"event":"request"'))!) as Record<string, unknown>
+  const line = JSON.parse(await until(() => both.lines.find((one) => one.includes('"event":"request"')), 1)) as Record<string, unknown>
   return { answer, asked: [...both.asked], line }
 }
 

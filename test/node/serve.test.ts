@@ -6,6 +6,7 @@ import { openLog } from '../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import { explainSystemError } from '../../src/platform/node/system-errors.ts'
 import { slowEngine, type SlowEngine } from './slow-engine.ts'
+import { turns, until } from '../wait.ts'
 
 const never = new AbortController().signal
 
@@ -49,10 +50,6 @@ const chat = (prompt = 'hi', signal: AbortSignal = never) =>
 
 const requests = () => lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ event }) => event === 'request')
 
-async function until(truth: () => boolean): Promise<void> {
-  while (!truth()) await new Promise((resolve) => setTimeout(resolve, 5))
-}
-
 describe('a gateway that is told to stop', () => {
   it('lets a running stream finish, and takes nobody new', async () => {
     const response = await chat()
@@ -67,13 +64,14 @@ describe('a gateway that is told to stop', () => {
 
   it('refuses on connections that are still open, with a word about trying again', async () => {
     const response = await chat()
-    // A kept-alive socket that sent half of its head before the end was announced.
+    // A kept-alive socket that sent half of its next head before the end was announced.
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
     let received = ''
     socket.on('data', (data) => (received += data.toString()))
-    socket.write('POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\n')
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    socket.write('GET /health HTTP/1.1\r\nhost: h\r\n\r\nPOST /v1/chat/completions HTTP/1.1\r\nhost: h\r\n')
+    await until(() => received.endsWith('}'))
+    received = ''
     const stopping = gateway.stop(never)
     socket.write('authorization: Bearer hush-key\r\ncontent-length: 2\r\n\r\n{}')
     await until(() => received.includes('draining'))
@@ -153,8 +151,8 @@ describe('a gateway that is told to stop', () => {
     await once(begun, 'data')
     ask({ user: 'silent' })
     await until(() => engine.silent() === 1)
-    ask({}, 10_000)
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await once(ask({}, 10_000), 'connect')
+    await turns()
     const now = new AbortController()
     const stopping = gateway.stop(now.signal)
     now.abort()

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
+import { until } from '../wait.ts'
 
 const signals = new URL('../../src/platform/node/signals.ts', import.meta.url).href
 /** Says what it was told, and ends when it is told a second time. */
@@ -19,15 +20,12 @@ describe('a process that serves', () => {
     let said = ''
     child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text))
     const exited = once(child, 'exit')
-    const until = async (word: string): Promise<void> => {
-      while (!said.includes(word) && child.exitCode === null && child.signalCode === null) await new Promise((resolve) => setTimeout(resolve, 10))
-    }
-    await until('ready')
+    const ended = (): boolean => child.exitCode !== null || child.signalCode !== null
+    await until(() => said.includes('ready') || ended())
     child.kill(signal)
-    await until('stop')
-    // Closer together they are one wish.
-    await new Promise((resolve) => setTimeout(resolve, 350))
-    child.kill('SIGTERM')
+    await until(() => said.includes('stop') || ended())
+    // Signals closer together than 300 ms count as one.
+    await until(() => ended() || (child.kill('SIGTERM') && said.includes('now')), 100)
     expect(await exited).toEqual([0, null])
     // Who knows SIGHUP as a reload from other servers is told how that is done here.
     const next = signal === 'SIGHUP' ? ',"next":"SIGUSR2 takes a new configuration and goes on."' : ''

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startBuiltWorker } from '../origin/built-worker.ts'
 import { startSilent } from './silent-gateway.ts'
+import { until } from '../wait.ts'
 
 interface Open {
   readonly url: string
@@ -65,7 +66,7 @@ describe.each([['Node', startSilent], ['the built Worker', onWorkers]] as const)
     await ask({ traceparent: `00-${TRACE.replaceAll('0', '1')}-${PARENT}-00`, tracestate: 'c=d' })
     await ask({ tracestate: 'stray=1' })
     // Batches leave behind the answers; this one is the last.
-    while (spans.filter(({ kind }) => kind === 2).length < 2) await new Promise((resolve) => setTimeout(resolve, 50))
+    await until(() => spans.filter(({ kind }) => kind === 2).length === 2)
 
     const told = seen.map(({ traceparent }) => /^00-([0-9a-f]{32})-([0-9a-f]{16})-(0[01])$/.exec(String(traceparent))!.slice(1))
     expect(told.map(([trace, , flags]) => [trace, flags])).toEqual([[TRACE, '01'], [TRACE.replaceAll('0', '1'), '00'], [expect.stringMatching(/[1-9a-f]/), '01']])

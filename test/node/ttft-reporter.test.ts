@@ -2,6 +2,7 @@ import type { AddressInfo, Server } from 'node:net'
 import { expect, it } from 'vitest'
 import { startFleet } from '../../src/platform/node/simulator-host.ts'
 import { startSilent } from './silent-gateway.ts'
+import { until } from '../wait.ts'
 
 const reporter = (await import(new URL('../../examples/ttft-reporter/reporter.mjs', import.meta.url).href)) as {
   metricsIn(text: string): unknown
@@ -27,11 +28,11 @@ it.each([true, false])('reports what stock vLLM says of its requests (stream: %s
     body: JSON.stringify({ model: 'sim', stream, max_tokens: 4, messages: [{ role: 'user', content: 'hi' }] }),
   })
   await answer.text()
-  for (;;) {
-    const found = (await (await fetch(`${keeper.url}/ttft_report/stock-1`)).json()) as { combined?: { ttft_ms: number | null } }
-    if (found.combined !== undefined && found.combined.ttft_ms !== null) break
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
+  const ttftMs = await until(async () => {
+    const { combined } = (await (await fetch(`${keeper.url}/ttft_report/stock-1`)).json()) as { combined?: { ttft_ms: number | null } }
+    return combined?.ttft_ms
+  })
+  expect(ttftMs).toBeGreaterThan(0)
   await Promise.all([gateway.stop(AbortSignal.abort()), keeper.stop(AbortSignal.abort())])
   beside.close()
   await fleet.close()

@@ -1,10 +1,20 @@
 import { describe, expect, it } from 'vitest'
 import type { Admission, Outcome, Resume } from '../../src/core/cluster/contract.ts'
 import { Booking, type Ending } from '../../src/origin/booking.ts'
-import type { Cluster, Lease } from '../../src/ports.ts'
+import type { Alarms, Cluster, Lease } from '../../src/ports.ts'
+import { timers } from '../../src/origin/timers.ts'
+import { turns } from '../wait.ts'
 
 const ending: Ending = { result: 'complete', failure: null, status: 200, usage: null, outputEvents: 3, stages: {} }
 const placement = { kind: 'whole', engine: 'a', runnersUp: [] } as const
+
+/** Alarms that ring when a test takes them out of `rings` and calls them. */
+const alarmsIn = (rings: (() => void)[]): Alarms => ({
+  set: (_ms, ring) => {
+    rings.push(ring)
+    return { cancel: () => void rings.splice(rings.indexOf(ring), 1) }
+  },
+})
 
 /** An object that can forget, be out of reach, and be slow. */
 class Books {
@@ -17,7 +27,7 @@ class Books {
 
   readonly lease: Lease = this.#lease()
 
-  booking(lease: Lease | null = this.lease, leaseMs = 60_000): Booking {
+  booking(lease: Lease | null = this.lease, alarms: Alarms = timers): Booking {
     const cluster = {
       resume: async (booking: Resume) => {
         if (!this.reachable) throw new Error('out of reach')
@@ -27,7 +37,7 @@ class Books {
       },
     } as Partial<Cluster> as Cluster
     const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-    return new Booking({ cluster, lease, admission: { id: 'x' } as Admission, placement, leaseMs, log })
+    return new Booking({ cluster, lease, admission: { id: 'x' } as Admission, placement, leaseMs: 60_000, log, alarms })
   }
 
   renewed(): Promise<void> {
@@ -76,8 +86,7 @@ describe('a booking whose books are in this process', () => {
       },
     } as Partial<Cluster> as Cluster
     const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-    const alarms = { set: (_ms: number, ring: () => void) => ({ cancel: () => void rings.splice(rings.indexOf(ring), 1), ring: rings.push(ring) }) }
-    return new Booking({ cluster, lease, admission: { id: 'x' } as Admission, placement, leaseMs: 60_000, log, alarms })
+    return new Booking({ cluster, lease, admission: { id: 'x' } as Admission, placement, leaseMs: 60_000, log, alarms: alarmsIn(rings) })
   }
 
   it('says everything at once, and leaves nothing to wait for', () => {
@@ -154,14 +163,17 @@ describe('a booking', () => {
 
   it('gives signs of life while it lives, and none after', async () => {
     const books = new Books()
-    const booking = books.booking(books.lease, 30)
-    await books.renewed()
-    await books.renewed()
+    const rings: (() => void)[] = []
+    const booking = books.booking(books.lease, alarmsIn(rings))
+    for (const _ of [1, 2]) {
+      const renewed = books.renewed()
+      rings.splice(0)[0]!()
+      await renewed
+      await turns()
+    }
     await booking.release(ending)
-    const heard = books.heard.length
-    await new Promise((turn) => setTimeout(turn, 40))
-    expect(books.heard.length).toBe(heard)
-    expect(books.heard.at(-1)).toBe('release complete')
+    expect(rings).toEqual([])
+    expect(books.heard).toEqual(['renew', 'renew', 'release complete'])
   })
 
   it('is booked again, as far as it had come, when the object forgot it', async () => {
@@ -187,9 +199,12 @@ describe('a booking', () => {
 
   it('made without the object is told to it as soon as it is back', async () => {
     const books = new Books()
-    const booking = books.booking(null, 30)
+    const rings: (() => void)[] = []
+    const booking = books.booking(null, alarmsIn(rings))
     booking.firstToken({})
-    await books.renewed()
+    const renewed = books.renewed()
+    rings.splice(0)[0]!()
+    await renewed
     expect(books.resumes).toMatchObject([{ firstTokenSeen: true }])
     await booking.release(ending)
     expect(books.heard.at(-1)).toBe('release complete')

@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import type { Clock } from '../../src/simulator/clock.ts'
 import { createFleet, type Fleet, type FleetOptions } from '../../src/simulator/fleet.ts'
+import { turns } from '../wait.ts'
 
 /** A clock that jumps to whatever is next, so that five seconds or a lease take no time. */
 function jumpingClock(): Clock & { pass(ms: number): Promise<void> } {
   let now = 1_000_000
   let due: { at: number; run: () => void }[] = []
   const settle = async (): Promise<void> => {
-    for (let turns = 0; turns < 20; turns += 1) await Promise.resolve()
+    for (let at = 0; at < 20; at += 1) await Promise.resolve()
   }
   return {
     now: () => now,
@@ -53,7 +54,7 @@ function open(options: FleetOptions = {}): { fleet: Fleet; clock: ReturnType<typ
     const answer = fleet.fetch(request).then(async (response) => ({ status: response.status, json: (await response.json()) as Answer }))
     answer.catch(() => undefined)
     // Reading the request's body takes real turns of the event loop.
-    for (let turns = 0; turns < 5; turns += 1) await new Promise((resolve) => setTimeout(resolve, 0))
+    await turns()
     await clock.pass(2000)
     return answer
   }
@@ -118,7 +119,7 @@ describe('prefill on one engine, decode on another', () => {
     const { json } = await ask('p', { max_tokens: 1, kv_transfer_params: empty })
     const started = clock.now()
     const answer = ask('d', { kv_transfer_params: { ...json.kv_transfer_params, remote_engine_id: 'nobody' } })
-    await new Promise((resolve) => setTimeout(resolve, 30))
+    await turns()
     await clock.pass(5000)
     expect((await answer).status).toBe(500)
     expect(clock.now() - started).toBeGreaterThan(5100)

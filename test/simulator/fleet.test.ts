@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { startFleet, type HostOptions, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { ownPorts } from '../own-ports.ts'
+import { until } from '../wait.ts'
 
 let fleet: RunningFleet | undefined
 afterEach(async () => {
@@ -25,12 +26,6 @@ interface Chat {
 }
 
 const chat = async (url: string, body: object): Promise<Chat> => (await (await ask(url, body)).json()) as Chat
-
-/** Waits for something that another socket brings about. */
-async function until(condition: () => boolean): Promise<void> {
-  for (let tries = 0; tries < 2000 && !condition(); tries += 1) await new Promise((resolve) => setTimeout(resolve, 2))
-  expect(condition()).toBe(true)
-}
 
 const records = (text: string): unknown[] =>
   text

@@ -63,7 +63,7 @@ describe('compiling a vocabulary', () => {
     const file = compile(familyJson('qwen2'))
     const textBytes = Array.from({ length: new Vocabulary(file).size }, (_, id) => new Vocabulary(file).bytesOf(id).length).reduce((a, b) => a + b)
     expect(file.length).toBeLessThan(textBytes + 3 * new Vocabulary(file).size + unicodeClasses.runs.length + 1000)
-  }, 60_000)
+  })
 
   it('is read back only whole', () => {
     const file = compile(familyJson('qwen2'))

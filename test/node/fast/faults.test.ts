@@ -1,6 +1,7 @@
 import net from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ask, chunked, openWire, parseRaw, rawEngine, requestText, type RawEngine, type Wire, type WireOptions } from './wire.ts'
+import { turns, until } from '../../wait.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
 const EVENT = 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
@@ -22,12 +23,7 @@ async function open(answer: RawEngine['answer'], options: WireOptions = {}): Pro
   wire = await openWire(engine, options)
 }
 
-async function until(condition: () => boolean): Promise<void> {
-  for (let i = 0; i < 400 && !condition(); i++) await new Promise((resolve) => setTimeout(resolve, 5))
-  expect(condition()).toBe(true)
-}
-
-const settledOnce = (): Promise<void> => until(() => wire.ends.length === 1)
+const settledOnce = (): Promise<boolean> => until(() => wire.ends.length === 1)
 
 describe('heads that two parsers could read differently are refused, and nothing of them is forwarded', () => {
   const bad: Record<string, string> = {
@@ -141,9 +137,10 @@ describe('a client that leaves frees its engine', () => {
     client.on('error', () => {})
     client.write(requestText())
     await until(() => engine.sockets.size === 1)
-    await new Promise((resolve) => setTimeout(resolve, 30))
+    await turns()
     client.destroy()
     await until(() => engine.sockets.size === 0)
+    expect(wire.ends.every(({ end }) => end === 'client_gone')).toBe(true)
   })
 })
 
@@ -164,9 +161,12 @@ it('holds a fast engine back for a slow reader, and loses nothing', async () => 
   const client = net.connect(wire.port, '127.0.0.1')
   client.pause()
   client.write(requestText())
-  await new Promise((resolve) => setTimeout(resolve, 300))
-  const whilePaused = sent
-  expect(whilePaused).toBeLessThan(300)
+  await until(async () => {
+    const before = sent
+    await turns(50)
+    return sent > 0 && sent === before
+  })
+  expect(sent).toBeLessThan(300)
   let bytes = 0
   client.on('data', (data) => (bytes += data.length))
   client.resume()

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ask, chunked, openWire, rawEngine, requestText, type RawEngine, type Wire } from './wire.ts'
+import { turns } from '../../wait.ts'
 
 const EVENTS = [
   'data: {"id":"1","choices":[{"delta":{"role":"assistant","content":""}}]}\n\n',
@@ -85,7 +86,7 @@ describe.each(Object.entries(SHAPES))('a stream framed as %s', (_name, body) => 
 it('passes chunks on as the engine framed them when nothing is hidden', async () => {
   engine.answer = async (socket) => {
     socket.write(HEAD + chunked([EVENTS[0]!]).slice(0, -5), 'latin1')
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await turns()
     socket.write(chunked(EVENTS.slice(1), ';engine=1'), 'latin1')
   }
   const answer = await ask(shown.port)

@@ -63,7 +63,7 @@ it('a client behind TLS gets the same bytes', async () => {
   let raw = ''
   socket.on('data', (bytes: Buffer) => (raw += bytes.toString('latin1')))
   socket.write(requestText())
-  await expect.poll(() => parseRaw(raw).whole, { timeout: 10_000 }).toBe(true)
+  await expect.poll(() => parseRaw(raw).whole).toBe(true)
   expect(parseRaw(raw).body).toBe(SHOWN)
   socket.destroy()
 })

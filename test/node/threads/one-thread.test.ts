@@ -8,6 +8,7 @@ import { poolNames } from '../../../src/platform/node/threads/ports.ts'
 import type { ThreadStart } from '../../../src/platform/node/threads/thread.ts'
 import type { Cluster } from '../../../src/ports.ts'
 import { pool } from '../../contracts/cluster-fixtures.ts'
+import { until } from '../../wait.ts'
 
 const config = parseConfig({ clusters: [{ id: 'c', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://127.0.0.1:9' }] }] }] }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
 
@@ -43,11 +44,7 @@ afterEach(async () => {
 
 const said = (event: string) => lines.find((line) => line['event'] === event)
 
-async function until(truth: () => boolean): Promise<void> {
-  while (!truth()) await new Promise((resolve) => setTimeout(resolve, 5))
-}
-
-describe('one thread', { timeout: 30_000 }, () => {
+describe('one thread', () => {
   it('is started again after a fault, with its old bookings given back', async () => {
     thread = open(7)
     expect(await thread.start()).toEqual({ url: 'http://127.0.0.1:1', reports: null })

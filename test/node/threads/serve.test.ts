@@ -7,6 +7,7 @@ import { startThreads, type RunningThreads, type ThreadsOptions } from '../../..
 import { explainSystemError } from '../../../src/platform/node/system-errors.ts'
 import { recorded } from '../../../src/telemetry/recorder.ts'
 import { openEngine, type Engine } from './engine.ts'
+import { until } from '../../wait.ts'
 
 const never = new AbortController().signal
 /** So many connections fall on one thread of two once in two thousand million runs. */
@@ -44,7 +45,7 @@ function start(more: object = {}, options: Partial<ThreadsOptions> = {}): Promis
   return startThreads(config, openLog('debug', { write: (line) => void lines.push(line) }), { count: 2, ...options })
 }
 
-describe('a gateway on two threads', { timeout: 60_000 }, () => {
+describe('a gateway on two threads', () => {
   it('answers on both, with one set of books', async () => {
     const streams = await many(() => stream())
     expect(streams.map(({ status }) => status)).toEqual(Array(MANY).fill(200))
@@ -122,7 +123,7 @@ describe('a gateway on two threads', { timeout: 60_000 }, () => {
   })
 })
 
-describe('a thread that dies', { timeout: 60_000 }, () => {
+describe('a thread that dies', () => {
   it('loses its own streams and their bookings, at once, and nothing else', async () => {
     const streams = await many(() => stream())
     const ends = streams.map(({ text }) => text.then(() => 'whole', () => 'broken'))
@@ -142,7 +143,7 @@ describe('a thread that dies', { timeout: 60_000 }, () => {
   })
 })
 
-describe('two threads that are told to stop', { timeout: 60_000 }, () => {
+describe('two threads that are told to stop', () => {
   it('let all streams end whole, and take nobody new', async () => {
     const streams = await many(() => stream())
     const stopping = gateway.stop(never)
@@ -162,7 +163,7 @@ describe('two threads that are told to stop', { timeout: 60_000 }, () => {
   })
 })
 
-describe('a start that fails', { timeout: 60_000 }, () => {
+describe('a start that fails', () => {
   it('says that the port is taken, also by a gateway that would share it', async () => {
     const error: unknown = await start({ listen: new URL(gateway.url).host }).catch((reason: unknown) => reason)
     expect(explainSystemError(error)).toMatch(/^Something else listens on 127\.0\.0\.1:\d+ already/)
@@ -175,10 +176,6 @@ describe('a start that fails', { timeout: 60_000 }, () => {
 })
 
 const many = <Answer>(ask: (at: number) => Promise<Answer>): Promise<Answer[]> => Promise.all(Array.from({ length: MANY }, (_, at) => ask(at)))
-
-async function until(truth: () => Promise<boolean>): Promise<void> {
-  while (!(await truth())) await new Promise((resolve) => setTimeout(resolve, 10))
-}
 
 interface Begun {
   readonly status: number

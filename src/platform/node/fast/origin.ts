@@ -7,6 +7,8 @@ import { EngineConnections } from './engine-connections.ts'
 export interface NodeOriginOptions {
   /** Epoch milliseconds. */
   readonly now?: () => number
+  /** How often idle connections and engines that nobody asks any more are looked for; absent: every second. */
+  readonly sweepMs?: number
   /** Idle connections are dropped after this long: before vLLM (uvicorn, 5 s) does it in the middle of our next request. */
   readonly idleSocketMs?: number
   /** Idle connections kept to one engine. */
@@ -44,7 +46,7 @@ export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
       connections.sweep()
       if (connections.open === 0 && now() - askedAt > FORGET_MS) engines.delete(base)
     }
-  }, SWEEP_MS)
+  }, options.sweepMs ?? SWEEP_MS)
   sweeper.unref()
   const engineOf = (base: string): Engine => {
     let engine = engines.get(base)
