@@ -7,7 +7,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { BodyBuffer } from '../../src/platform/node/inbound/body-buffer.ts'
 import { NodeBody } from '../../src/platform/node/inbound/node-body.ts'
 import { doorKeys } from '../contracts/door.ts'
-import { chatBody, doors, jsonAnswer, openBothDoors, RawClient, requestText, until, type BothDoors } from '../node/both-doors.ts'
+import { chatBody, doors, jsonAnswer, openBothDoors, RawClient, requestText, type BothDoors } from '../node/both-doors.ts'
+import { until } from '../wait.ts'
 
 const CHUNKED = 'transfer-encoding: chunked'
 const LONG = 300_000
