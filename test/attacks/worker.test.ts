@@ -1,0 +1,8 @@
+import { startBuiltWorker } from '../origin/built-worker.ts'
+import { attackSuite } from '../contracts/attacks/suite.ts'
+
+attackSuite('the built Worker', {
+  hosts: ['gateway.test'],
+  isWorker: true,
+  start: (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
+})

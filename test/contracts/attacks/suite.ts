@@ -1,0 +1,32 @@
+/** The attacks on one gateway, on whatever runtime serves it. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { bodies } from './bodies.ts'
+import { engines } from './engines.ts'
+import { framings } from './framings.ts'
+import { keys } from './keys.ts'
+import { paths } from './paths.ts'
+import { chat, openAttackWorld, post, type AttackTable, type AttackWorld } from './world.ts'
+
+const ATTACKS = {
+  'framings of requests': framings,
+  'paths of engines': paths,
+  'bodies that are read in two ways': bodies,
+  'keys that are none': keys,
+  'engines that turn on the gateway': engines,
+}
+
+export function attackSuite(name: string, table: AttackTable): void {
+  let opened: AttackWorld
+  beforeAll(async () => {
+    opened = await openAttackWorld(table)
+  })
+  afterAll(() => opened.close())
+
+  for (const [subject, attack] of Object.entries(ATTACKS))
+    describe(`${subject}, on ${name}`, () => attack(() => opened, table))
+
+  it(`${name} serves as before when all is over`, async () => {
+    const response = await post(opened, '/v1/chat/completions', chat())
+    expect([response.status, await response.text()]).toEqual([200, expect.stringContaining('WELL')])
+  })
+}

@@ -1,0 +1,217 @@
+/**
+ * A gateway under attack: one engine that records the exact bytes it receives, one that answers whatever a test tells it,
+ * and raw clients. Every request of a test has the header `x-attack`, which the gateway passes on: so the requests that
+ * reach an engine are told from the gateway's own probes.
+ */
+import { once } from 'node:events'
+import net from 'node:net'
+import type { AddressInfo } from 'node:net'
+
+export interface AttackedGateway {
+  readonly url: string
+  close(): Promise<void>
+}
+
+export interface AttackTable {
+  start(document: Record<string, unknown>): Promise<AttackedGateway>
+  /** Host headers to send: on Node each one is another way in (see test/node/both-doors.ts). */
+  readonly hosts: readonly string[]
+  /** workerd parses heads and bodies itself, before any code of the gateway runs. */
+  readonly isWorker: boolean
+}
+
+export const attackKeys = {
+  client: 'attack-client-secret-1',
+  salted: 'attack-salted-secret-2',
+  admin: 'attack-admin-secret-3',
+  engine: 'attack-engine-secret-4',
+} as const
+export const SALT = 'attack-salt-5'
+/** As engines name it, as clients name it, and a model of the hostile engine alone. */
+export const MODEL = 'base/model'
+export const ALIAS = 'alias'
+export const HOSTILE = 'hostile'
+/** The hostile engine and a healthy one. */
+export const MIXED = 'mixed'
+
+export interface EngineRequest {
+  readonly target: string
+  /** Head as it came, without the blank line. */
+  readonly head: string
+  /** In Latin-1. */
+  readonly body: string
+}
+
+/** Answers a request by writing to the socket. */
+type Respond = (socket: net.Socket, request: EngineRequest) => void
+
+export class RawEngine {
+  url = ''
+  readonly asked: EngineRequest[] = []
+  respond: Respond
+  readonly #sockets = new Set<net.Socket>()
+  readonly #server = net.createServer((socket) => this.#serve(socket))
+
+  constructor(respond: Respond) {
+    this.respond = respond
+  }
+
+  async open(): Promise<this> {
+    await once(this.#server.listen(0, '127.0.0.1'), 'listening')
+    this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    return this
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy()
+    this.#server.close()
+    await once(this.#server, 'close')
+  }
+
+  #serve(socket: net.Socket): void {
+    this.#sockets.add(socket)
+    socket.on('error', () => {}).on('close', () => this.#sockets.delete(socket))
+    let text = ''
+    socket.on('data', (bytes: Buffer) => {
+      text += bytes.toString('latin1')
+      for (;;) {
+        const end = text.indexOf('\r\n\r\n')
+        if (end < 0) return
+        const head = text.slice(0, end)
+        const length = Number(/^content-length: (\d+)$/im.exec(head)?.[1] ?? 0)
+        if (text.length < end + 4 + length) return
+        const request = { target: head.split(' ')[1]!, head, body: text.slice(end + 4, end + 4 + length) }
+        text = text.slice(end + 4 + length)
+        if (!/^x-attack: /im.test(head)) socket.write(HEALTHY)
+        else {
+          this.asked.push(request)
+          this.respond(socket, request)
+        }
+      }
+    })
+  }
+}
+
+const HEALTHY = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'
+const WHOLE = JSON.stringify({
+  id: 'x',
+  choices: [{ text: 'WELL' }],
+  usage: { prompt_tokens: 2, completion_tokens: 1 },
+})
+export const wellAnswered: Respond = (socket) =>
+  void socket.write(
+    `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${WHOLE.length}\r\n\r\n${WHOLE}`,
+  )
+
+export interface AttackWorld {
+  readonly gateway: AttackedGateway
+  readonly table: AttackTable
+  readonly engine: RawEngine
+  readonly hostile: RawEngine
+  close(): Promise<void>
+}
+
+export async function openAttackWorld(table: AttackTable): Promise<AttackWorld> {
+  const engine = await new RawEngine(wellAnswered).open()
+  const hostile = await new RawEngine(wellAnswered).open()
+  const well = { id: 'well', url: engine.url, key: attackKeys.engine }
+  const ill = { id: 'ill', url: hostile.url }
+  // A test of one answer says nothing of the next one: no circuit stays open, no retry is refused.
+  const rest = { policy: 'round_robin', circuit: { failures: 1000, open_ms: 1 }, retry: { share: 1, min_per_s: 1000 } }
+  const limits = { connect_ms: 2_000, first_byte_ms: 1_500, idle_ms: 1_500 }
+  const gateway = await table.start({
+    version: Date.now(),
+    keys: [
+      { name: 'client', secret: attackKeys.client },
+      { name: 'salted', secret: attackKeys.salted, cache_salt: SALT },
+    ],
+    admin: { secret: attackKeys.admin },
+    log: { level: 'silent' },
+    limits: { heartbeat_ms: 0 },
+    clusters: [
+      { id: 'good', pools: [{ model: MODEL, aliases: [ALIAS], ...rest, limits, engines: [well] }] },
+      { id: 'bad', pools: [{ model: HOSTILE, ...rest, limits, engines: [ill] }] },
+      { id: 'both', pools: [{ model: MIXED, ...rest, limits, engines: [ill, { ...well, id: 'well-2' }] }] },
+    ],
+  })
+  const close = async (): Promise<void> => {
+    await gateway.close()
+    await Promise.all([engine.close(), hostile.close()])
+  }
+  return { gateway, table, engine, hostile, close }
+}
+
+export interface RawAnswer {
+  /** Of the first answer; 0: the connection closed without one. */
+  readonly status: number
+  /** All that came, in Latin-1. */
+  readonly text: string
+  readonly closed: boolean
+}
+
+const QUIET_MS = 5_000
+
+/** Sends bytes on a new connection and reads until a whole first answer has come, or the connection has closed. */
+export async function sendRaw({ gateway }: AttackWorld, text: string | Buffer): Promise<RawAnswer> {
+  const { hostname, port } = new URL(gateway.url)
+  const socket = net.connect(Number(port), hostname)
+  let received = ''
+  let closed = false
+  await new Promise<void>((resolve) => {
+    const limit = setTimeout(resolve, QUIET_MS)
+    const done = (): void => {
+      clearTimeout(limit)
+      resolve()
+    }
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      closed = true
+      done()
+    })
+    socket.on('data', (bytes: Buffer) => {
+      received += bytes.toString('latin1')
+      // Answers of the gateway to malformed requests end with the connection, which tests look for.
+      if (isWhole(received) && !/^connection: close\r?$/im.test(received)) done()
+    })
+    socket.write(typeof text === 'string' ? Buffer.from(text, 'latin1') : text)
+  })
+  socket.destroy()
+  return { status: Number(/^HTTP\/1\.[01] (\d{3})/.exec(received)?.[1] ?? 0), text: received, closed }
+}
+
+function isWhole(text: string): boolean {
+  const end = text.indexOf('\r\n\r\n')
+  if (end < 0) return false
+  const length = /^content-length: (\d+)\r?$/im.exec(text.slice(0, end))
+  return length === null ? text.endsWith('0\r\n\r\n') : text.length >= end + 4 + Number(length[1])
+}
+
+export const keyLine = (key: string = attackKeys.client): string => `authorization: Bearer ${key}\r\n`
+
+/** A chat, with `content-length` unless the framing is given. */
+export function rawRequest(
+  host: string,
+  body: string,
+  {
+    framing,
+    path = '/v1/chat/completions',
+    headers = keyLine(),
+  }: { readonly framing?: string; readonly path?: string; readonly headers?: string } = {},
+): string {
+  const lines = framing ?? `content-length: ${Buffer.byteLength(body, 'latin1')}\r\n`
+  return `POST ${path} HTTP/1.1\r\nhost: ${host}\r\nx-attack: 1\r\ncontent-type: application/json\r\n${headers}${lines}\r\n${body}`
+}
+
+export const chat = (more: object = {}, model: string = MODEL): string =>
+  JSON.stringify({ model, messages: [{ role: 'user', content: 'hi' }], ...more })
+
+/** Sends a body with fetch. */
+export function post(
+  { gateway }: AttackWorld,
+  path: string,
+  body: string | Uint8Array<ArrayBuffer>,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Response> {
+  const own = { 'content-type': 'application/json', 'x-attack': '1', authorization: `Bearer ${attackKeys.client}` }
+  return fetch(gateway.url + path, { method: 'POST', headers: { ...own, ...headers }, body, redirect: 'manual' })
+}
