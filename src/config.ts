@@ -221,6 +221,8 @@ export interface PoolLimits {
 
 export interface LimitsConfig {
   readonly bodyBytes: number
+  /** Largest sum of request bodies held at once, in bytes; of the process, or of the isolate. */
+  readonly bufferedBytes: number
   /** Most lists, mappings and texts in a client's body; sixteen numbers count as one. */
   readonly bodyPieces: number
   /** SSE comments while an engine is silent; 0: none. */

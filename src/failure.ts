@@ -36,6 +36,7 @@ export const failures = {
   not_configured: { status: 503, type: 'server_error', code: 'not_configured', retry: false },
   no_engine: { status: 503, type: 'server_error', code: 'no_engine_available', retry: true },
   engines_full: { status: 429, type: 'rate_limit_error', code: 'engines_full', retry: true },
+  buffers_full: { status: 503, type: 'server_error', code: 'request_buffers_full', retry: true },
   role_empty: { status: 503, type: 'server_error', code: 'role_empty', retry: true },
   loop: { status: 508, type: 'server_error', code: 'loop_detected', retry: false },
   draining: { status: 503, type: 'server_error', code: 'draining', retry: true },

@@ -1,4 +1,5 @@
 import { createApp, enginePosts, type Serve } from './api/app.ts'
+import { BodyMemory, countIn } from './api/body-memory.ts'
 import { Catalog } from './api/catalog.ts'
 import type { Door } from './api/door.ts'
 import { answerFellow, type FellowQuestion, type Shared } from './api/fellows.ts'
@@ -38,6 +39,7 @@ export interface Kept {
   readonly recent: RecentRequests
   readonly telemetry: Telemetry
   readonly meters: Meters
+  readonly bodyMemory: BodyMemory
   /** Of its probe. */
   readonly dueAt: FleetProbe['dueAt']
   /** ms since the epoch. */
@@ -66,6 +68,8 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
   const digests = new DigestCache({ ports, via: config.via, cutOf })
   const dueAt = kept?.dueAt ?? new Map()
   const prober = shared?.prober ?? new FleetProbe(catalog.routes, ports, { digests, dueAt })
+  const bodyMemory = kept?.bodyMemory ?? new BodyMemory(config.limits, ports.bodyCount ?? countIn(new Int32Array(1)))
+  bodyMemory.adopt(config.limits)
   const door: Door = {
     config,
     ports,
@@ -77,6 +81,7 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     digests,
     cutOf,
     meters,
+    bodyMemory,
     lookups: new CacheLookups(ports),
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
     startedAt: kept?.startedAt ?? shared?.startedAt ?? ports.now(),

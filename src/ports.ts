@@ -324,6 +324,12 @@ export interface Log {
   error(event: string, fields?: Readonly<Record<string, unknown>>): void
 }
 
+/** A count of KiB that all threads of a process share. */
+export interface KibCount {
+  add(kib: number): void
+  total(): number
+}
+
 /** A pool, as `Ports.cluster` is asked for it. */
 export type PoolName = readonly [clusterId: string, pool: string]
 
@@ -342,6 +348,8 @@ export interface Ports {
   readonly ttft?: Ttft
   /** Who holds which response, where others are told of it. Absent: it stays in this gateway. */
   readonly held?: Holdings
+  /** Of request bodies. Absent: the gateway is the only one of its process and counts for itself. */
+  readonly bodyCount?: KibCount
   /** Absent: timers of the runtime. */
   readonly alarms?: Alarms
   /** Resolves when everything else that waits has had its turn: asked for within long work. Absent: work is done in one go. */

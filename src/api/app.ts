@@ -49,6 +49,7 @@ const serving =
   (asked, scope) => {
     const { cors, via } = door.config
     const incoming = new Incoming(asked, scope, door.ports, shape)
+    incoming.memory = door.bodyMemory.open()
     if (cors !== null && pages) incoming.cors = corsHeaders(cors, asked.headers)
     return guarded(incoming, door.ports, hasPassed(asked.headers.get('via'), via) ? refuseLoop : handle, door.telemetry.refused)
   }

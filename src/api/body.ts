@@ -1,7 +1,7 @@
 import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
-import { joined } from '../origin/bytes.ts'
 import { mayBeMisread } from '../origin/misread.ts'
+import type { HeldBytes } from './body-memory.ts'
 import { hasMorePieces } from './pieces.ts'
 
 /** A JSON document as it came: the bytes to forward, and the same thing parsed, once. */
@@ -16,9 +16,9 @@ export interface JsonBody {
 // Fatal: an engine that decodes other bytes otherwise would see another document than we checked.
 export const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 
-/** A body that its platform collects by itself. null: it is longer than the limit. Rejects when the sender breaks off. */
+/** A body that its platform collects by itself. null: it is longer than the limit. Rejects when the sender breaks off, or with a Failure. */
 interface Collected {
-  collect(limitBytes: number): Promise<Uint8Array | null>
+  collect(limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array | null>
   /** What was collected is nobody's any more, and its memory may be taken: whoever looks at it from here on finds it empty. */
   giveBack(): void
 }
@@ -29,10 +29,17 @@ export type BodySource = { readonly headers: Pick<Headers, 'get'> } & (Collected
 /** Without `bodyPieces` only its size is bounded. */
 type BodyLimits = Pick<LimitsConfig, 'bodyBytes'> & Partial<Pick<LimitsConfig, 'bodyPieces'>>
 
-/** Reads and parses a JSON object; `parseLong` as in `Ports`. Fails with `unsupported_media`, `body_too_large`, `bad_json` or `bad_body`. */
-export async function readJson(request: BodySource, { bodyBytes, bodyPieces = Infinity }: BodyLimits, parseLong?: (bytes: Uint8Array) => object | null): Promise<JsonBody> {
+export interface ReadOptions {
+  /** As in `Ports`. */
+  readonly parseLong?: ((bytes: Uint8Array) => object | null) | undefined
+  /** What the body counts towards. Absent: nothing. */
+  readonly memory?: HeldBytes | null
+}
+
+/** Reads and parses a JSON object. Fails with `unsupported_media`, `body_too_large`, `buffers_full`, `bad_json` or `bad_body`. */
+export async function readJson(request: BodySource, { bodyBytes, bodyPieces = Infinity }: BodyLimits, { parseLong, memory }: ReadOptions = {}): Promise<JsonBody> {
   refuseEncoding(request.headers.get('content-encoding'))
-  const bytes = await readBounded(request, bodyBytes).catch(unread)
+  const bytes = await readBounded(request, bodyBytes, memory).catch(unread)
   if (bytes.length === 0) throw new Failure('bad_json', 'The request has no body. Send a JSON object.')
   // Up to here what is left of a document without its long texts is short enough not to be counted.
   const isShort = bytes.length <= bodyPieces
@@ -69,36 +76,48 @@ export function unread(error: unknown): never {
 }
 
 /** A declared length is checked before a byte is read; HTTP framing holds the sender to it. Else we count while reading. */
-export async function readBounded(request: BodySource, limitBytes: number): Promise<Uint8Array> {
+export async function readBounded(request: BodySource, limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array> {
   const declared = request.headers.get('content-length')
   const length = declared !== null && /^\d+$/.test(declared) ? Number(declared) : null
   if (length !== null && length > limitBytes) throw tooLong(limitBytes)
   if ('collect' in request) {
-    const bytes = await request.collect(limitBytes)
+    const bytes = await request.collect(limitBytes, memory)
     if (bytes === null) throw tooLong(limitBytes)
     return bytes
   }
-  if (length !== null) return new Uint8Array(await request.arrayBuffer())
+  if (length !== null) {
+    memory?.grow(length)
+    return new Uint8Array(await request.arrayBuffer())
+  }
   if (request.body === null) return new Uint8Array(0)
-  return collect(request.body, limitBytes)
+  return collect(request.body, limitBytes, memory)
 }
 
-async function collect(body: ReadableStream<Uint8Array>, limitBytes: number): Promise<Uint8Array> {
+/** For requests that no platform made: small pieces are copied together as they come, or each would stay an object of its own. */
+async function collect(body: ReadableStream<Uint8Array>, limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array> {
   const reader = body.getReader()
-  const parts: Uint8Array[] = []
+  let buffer = new Uint8Array(0)
   let total = 0
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) break
-    total += value.byteLength
-    if (total > limitBytes) {
-      // Not awaited: a sender that never stops must not hold the answer back.
-      reader.cancel().catch(() => undefined)
-      throw tooLong(limitBytes)
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return buffer.subarray(0, total)
+      const { byteLength } = value
+      if (total + byteLength > limitBytes) throw tooLong(limitBytes)
+      memory?.grow(byteLength)
+      if (total + byteLength > buffer.length) {
+        const grown = new Uint8Array(Math.max(total + byteLength, 2 * buffer.length))
+        grown.set(buffer.subarray(0, total))
+        buffer = grown
+      }
+      buffer.set(value, total)
+      total += byteLength
     }
-    parts.push(value)
+  } catch (error) {
+    // Not awaited: a sender that never stops must not hold the answer back.
+    reader.cancel().catch(() => undefined)
+    throw error
   }
-  return joined(parts, total)
 }
 
 const tooLong = (limitBytes: number): Failure => tooLarge(`is larger than ${limitBytes} bytes`, 'limits.body_bytes')

@@ -5,6 +5,7 @@ import type { CacheLookups } from '../origin/lmcache/lookups.ts'
 import type { AssetFiles, Holdings, Ports } from '../ports.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import { Failure } from '../failure.ts'
+import type { BodyMemory } from './body-memory.ts'
 import type { Catalog } from './catalog.ts'
 import type { Shared } from './fellows.ts'
 import type { Doorkeeper } from './keys.ts'
@@ -26,6 +27,7 @@ export interface Door {
   /** How a pool's prompts are cut into blocks: the same number where they are cut alike. null: not at all. */
   readonly cutOf: (route: PoolRoute) => number | null
   readonly meters: Meters
+  readonly bodyMemory: BodyMemory
   readonly lookups: CacheLookups
   readonly forward: (exchange: Exchange) => Promise<Response>
   /** When this gateway was made, ms since the epoch. */

@@ -117,7 +117,8 @@ export class DoorExchange implements Exchange {
 
   /** A stream may go on for hours: it does not hold on to its prompt. */
   begun(written: boolean): void {
-    const { request } = this.#understood.incoming
+    const { request, memory } = this.#understood.incoming
+    memory?.release()
     this.#understood.body = NO_BODY
     this.#made = []
     this.#madeFor = null
@@ -169,6 +170,7 @@ export class DoorExchange implements Exchange {
   }
 
   onEnd(end: ExchangeEnd): void {
+    this.#understood.incoming.memory?.release()
     this.#watch.ended(this, end)
   }
 }

@@ -4,6 +4,7 @@
  */
 import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
+import type { HeldBytes } from './body-memory.ts'
 import { decoder, readBounded, refuseEncoding, unread, type BodySource, type JsonBody } from './body.ts'
 import { encoder, isForbidden } from './edits.ts'
 import { isOn } from './splitting.ts'
@@ -28,11 +29,11 @@ const DASH = 45
 /** What the gateway acts on: it must be readable, and stand there once. */
 const READ = /^(?:model|stream|vllm_xargs)$/
 
-/** Reads a form, and keeps it as it came. Fails with `unsupported_media`, `body_too_large`, `bad_body` or `bad_value`. */
-export async function readForm(request: BodySource, { bodyBytes }: Pick<LimitsConfig, 'bodyBytes'>): Promise<JsonBody> {
+/** Reads a form, and keeps it as it came. Fails with `unsupported_media`, `body_too_large`, `buffers_full`, `bad_body` or `bad_value`. */
+export async function readForm(request: BodySource, { bodyBytes }: Pick<LimitsConfig, 'bodyBytes'>, memory?: HeldBytes | null): Promise<JsonBody> {
   const boundary = boundaryOf(request.headers.get('content-type') ?? '')
   refuseEncoding(request.headers.get('content-encoding'))
-  const bytes = await readBounded(request, bodyBytes).catch(unread)
+  const bytes = await readBounded(request, bodyBytes, memory).catch(unread)
   const json = new Map<string, unknown>()
   let model: Part | undefined
   for (const part of partsOf(bytes, boundary)) {

@@ -3,6 +3,7 @@ import { Failure, type FailureReason } from '../failure.ts'
 import { goneAs } from '../origin/gone.ts'
 import type { HeaderSource } from '../origin/headers.ts'
 import { OUTLOOK_PATH } from '../origin/regions/ask.ts'
+import type { HeldBytes } from './body-memory.ts'
 import type { BodySource } from './body.ts'
 import { asFailure, isOurs, problemResponse, type ErrorShape } from './problem.ts'
 
@@ -36,6 +37,8 @@ export class Incoming {
   cors: readonly string[] | null = null
   /** Fields of its one line in the log; handlers add what they learn. Never prompts, never keys. */
   readonly line: Record<string, unknown> = {}
+  /** Its body, as it counts towards `limits.buffered_bytes`. Who sets `endsLater` releases it; else it goes with the response. */
+  memory: HeldBytes | null = null
   /** Its line is written when the last byte has passed, by whoever set this. */
   endsLater = false
   readonly #ports: Ports
@@ -78,12 +81,14 @@ export async function guarded(incoming: Incoming, ports: Ports, handle: (incomin
     const response = await handle(incoming)
     if (incoming.endsLater) incoming.line['head_ms'] ??= rounded(incoming.elapsedMs())
     else {
+      incoming.memory?.release()
       logRequest(incoming, ports, response.status)
       // An answer of ours; an engine's brings its stages along.
       if (response.headers.has('x-request-id') && !response.headers.has('server-timing')) addOwn(response, incoming)
     }
     return response
   } catch (thrown) {
+    incoming.memory?.release()
     const failure = cutOff(asFailure(thrown), incoming)
     if (!incoming.endsLater) refused(failure.reason)
     if (failure.cause !== undefined && isOurs(failure.reason)) {

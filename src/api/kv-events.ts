@@ -18,7 +18,7 @@ export function kvEventsHandler(door: Door): (incoming: Incoming) => Promise<Res
   const admit = keyOrAdmin(door.keeper, door.config.bridge?.secret ?? null, 'bridge.secret')
   return async (incoming) => {
     await admit(incoming.request.headers)
-    const { json } = await readJson(incoming.request, { bodyBytes: door.config.limits.bodyBytes })
+    const { json } = await readJson(incoming.request, { bodyBytes: door.config.limits.bodyBytes }, { memory: incoming.memory })
     return answerJson(incoming, { pools: await Promise.all(listOf(json['pools']).map((pool) => taken(door, pool))) })
   }
 }

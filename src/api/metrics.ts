@@ -46,7 +46,7 @@ async function exposed(door: Door): Promise<Exposed> {
       draining: door.draining,
       silentEngines: engines.filter(({ learned }) => learned !== undefined && learned.silentMiss !== null).length,
       unreachablePools: digests.length - answered.length,
-      own: { ...counted, lookups: totalsOf(counted.lookups), replicas: answered[0]?.replicas },
+      own: { ...counted, bufferedBytes: door.bodyMemory.bytes, lookups: totalsOf(counted.lookups), replicas: answered[0]?.replicas },
     },
   }
 }

@@ -27,7 +27,8 @@ export async function proxy(door: Door, endpoint: Endpoint, incoming: Incoming):
 export async function understand(door: Door, endpoint: Endpoint, incoming: Incoming, caller: Caller): Promise<Understood> {
   const { form } = endpoint
   const { limits } = door.config
-  const body = form ? await readForm(incoming.request, limits) : await readJson(incoming.request, limits, door.ports.parseLong)
+  const { request, memory } = incoming
+  const body = form ? await readForm(request, limits, memory) : await readJson(request, limits, { parseLong: door.ports.parseLong, memory })
   const { json } = body
   // A form's fields are texts: of them only these two are the gateway's.
   const fields = readFields(form ? { model: json['model'], stream: json['stream'] } : json)

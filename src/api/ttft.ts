@@ -46,10 +46,19 @@ class Reports {
 
   async post(request: Request, token: string | null): Promise<Response> {
     if (!(await this.#mayReport(request, token))) return json({ detail: 'the token is missing or wrong' }, 401)
-    const body = await readBounded(request, BODY_BYTES)
-    const given = parse(body)
+    const given = await this.#read(request)
     if (given === undefined) return json({ detail: 'the body is not JSON (NaN and Infinity are not JSON either)' }, 400)
     return Array.isArray(given) ? this.#batch(given) : this.#one(given)
+  }
+
+  /** What was sent, parsed; undefined: no JSON. */
+  async #read(request: Request): Promise<unknown> {
+    const memory = this.#door.bodyMemory.open()
+    try {
+      return parse(await readBounded(request, BODY_BYTES, memory))
+    } finally {
+      memory.release()
+    }
   }
 
   async get(request: Request, id: string, token: string | null): Promise<Response> {

@@ -19,11 +19,15 @@ export interface ParseOptions {
   readonly defaultVersion: number
   /** `observe_share` of pools that name none. */
   readonly defaultObserveShare: number
+  /** `limits.buffered_bytes` of a document without one. Absent: 256 MiB. */
+  readonly defaultBufferedBytes?: number
   /** This process opens `listen` itself, so loopback means private. Workers never do. */
   readonly listens: boolean
   /** 64 hexadecimal digits, lower case. Absent, or the text itself: a key that is given both plainly and as its hash is not noticed. */
   readonly sha256?: (text: string) => string
 }
+
+const DEFAULT_BUFFERED_BYTES = 256 * 1024 * 1024
 
 /** Maps a document that passed the schema, and collects what its secrets lack. */
 export class Reader {
@@ -56,6 +60,7 @@ export class Reader {
       via: viaOf(clusters),
       limits: {
         bodyBytes: limits.body_bytes,
+        bufferedBytes: limits.buffered_bytes ?? Math.max(this.#options.defaultBufferedBytes ?? DEFAULT_BUFFERED_BYTES, limits.body_bytes),
         bodyPieces: limits.body_pieces,
         heartbeatMs: limits.heartbeat_ms,
         drainMs: limits.drain_ms,

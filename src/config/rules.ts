@@ -13,6 +13,7 @@ export function crossCheck(document: ConfigDocument, listens: boolean): Finding[
   const found: Finding[] = []
   duplicates(found, document.clusters.map((one, index) => [one.id, ['clusters', index, 'id']]))
   for (const [index, cluster] of document.clusters.entries()) checkCluster(found, cluster, ['clusters', index])
+  checkLimits(found, document)
   checkKeys(found, document, listens)
   checkHeaders(found, document.traces.headers, ['traces'])
   for (const { engine, at } of patternsIn(document)) checkPattern(found, engine, at, listens)
@@ -24,6 +25,12 @@ export function crossCheck(document: ConfigDocument, listens: boolean): Finding[
 /** What stands behind a cluster, before anything is made of it. */
 export function checkForms({ clusters }: WrittenDocument): Finding[] {
   return clusters.flatMap(({ pools, gateway }, index) => ((pools === undefined) === (gateway === undefined) ? [{ path: ['clusters', index], rule: 'must have either `pools` of engines or a `gateway`' }] : []))
+}
+
+function checkLimits(found: Finding[], { limits }: ConfigDocument): void {
+  const { body_bytes: bodyBytes, buffered_bytes: bufferedBytes } = limits
+  if (bufferedBytes === undefined || bufferedBytes >= bodyBytes) return
+  found.push({ path: ['limits', 'buffered_bytes'], rule: `must be at least limits.body_bytes, ${bodyBytes}: a body of that size would always be refused` })
 }
 
 function checkReplicas(found: Finding[], { replicas }: ConfigDocument, listens: boolean): void {

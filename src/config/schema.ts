@@ -66,6 +66,7 @@ const cors = strict({
 
 const gatewayLimits = strict({
   body_bytes: say('Largest request body.', otherwise(whole(1024, 1_073_741_824), 33_554_432)),
+  buffered_bytes: say('Largest sum of request bodies held at once, until their engines answer: of the process, on Workers of the isolate. Beyond it 503 `request_buffers_full`; bodies over 1 MiB leave the last quarter to smaller ones. At least `body_bytes`. Default: 256 MiB on Node, 64 MiB on Workers, or `body_bytes` if that is more.', z.optional(whole(1024, 1_099_511_627_776))),
   body_pieces: say('What a request body may take to parse, in steps of about 0.1 µs: a text or a known name counts 3, a new name 12, a mapping 6 besides its names, a list 2, a token id about a third; the length of texts does not count. More would hold up everybody else.', otherwise(whole(1024, 1_073_741_824), 500_000)),
   heartbeat_ms: say('SSE comments to the client while an engine is silent for this long. 0: none.', otherwise(whole(0, 3_600_000), 15_000)),
   drain_ms: say('How long running streams may finish after SIGTERM.', otherwise(whole(0, 3_600_000), 25_000)),

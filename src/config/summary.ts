@@ -57,7 +57,7 @@ function summariseAdmin({ admin, keys, open, loopback }: Config): string {
 function gatewaySettings({ threads, limits, log, metrics, bridge, cors, ttft, traces, record, replicas }: Config): Record<string, string> {
   return {
     ...(threads !== 1 && { workers: String(threads) }),
-    limits: `body ${limits.bodyBytes} bytes in ${limits.bodyPieces} pieces, heartbeat ${limits.heartbeatMs} ms, drain ${limits.drainMs} ms, ${limits.responseIds} responses`,
+    limits: `body ${limits.bodyBytes} bytes in ${limits.bodyPieces} pieces, bodies together ${limits.bufferedBytes} bytes, heartbeat ${limits.heartbeatMs} ms, drain ${limits.drainMs} ms, ${limits.responseIds} responses`,
     log: [log.level, log.statsIntervalMs > 0 && `statistics every ${log.statsIntervalMs} ms`, log.routing && 'routing lines'].filter((one) => one !== false).join(', '),
     ...(metrics.key !== null && { metrics: 'with their key' }),
     ...(bridge !== null && { bridge: 'with its key' }),

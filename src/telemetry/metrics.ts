@@ -91,6 +91,8 @@ export interface GatewayFacts {
 export interface OwnCounts {
   readonly droppedRecords: number
   readonly droppedSpans: number
+  /** Request bodies held now: of the process, or of the isolate. */
+  readonly bufferedBytes: number
   /** Why requests were refused before any engine was chosen. */
   readonly refusals: Readonly<Record<string, number>>
   /** How lookups of what LMCache holds ended, over all pools. */
@@ -111,6 +113,7 @@ const total = (name: string, help: string, value: EngineMetric['value'], panel?:
 /** Counters of this gateway (`GatewayFacts.own`). On Workers each isolate counts its own requests. */
 export const OWN_COUNTS: readonly Metric[] = [
   { from: 'gateway_counts', type: 'counter', name: 'firstlight_door_refusals_total', help: 'Requests refused before any engine was chosen, by reason: wrong keys, unknown models, invalid bodies; on Node also malformed HTTP (`bad_http`, `request_timeout`, `expectation_unmet`, `head_too_large`, `transfer_encoding`).', label: 'reason', counts: (g) => g.own?.refusals, panel: 'Requests' },
+  { from: 'gateway', type: 'gauge', name: 'firstlight_buffered_bytes', help: 'Request bodies held until their engines answer, of at most `limits.buffered_bytes`. Beyond it requests are refused: `firstlight_door_refusals_total{reason="buffers_full"}`.', value: (g) => g.own?.bufferedBytes, panel: 'Health' },
   { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_total', help: 'Lookups of what LMCache holds, however they ended.', value: (g) => g.own?.lookups.made },
   { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_late_total', help: 'Lookups given up when their budget was spent.', value: (g) => g.own?.lookups.late },
   { from: 'gateway', type: 'counter', name: 'firstlight_lmcache_lookups_failed_total', help: 'Lookups that failed, or were not made because others had.', value: (g) => g.own?.lookups.failed },

@@ -167,6 +167,7 @@ describe('a wrong value', () => {
     ['a header’s value that ends in a space', withEngine({ headers: { 'x-a': 'b ' } }), 'clusters[0].pools[0].engines[0].headers.x-a', null, 'without spaces at its ends'],
     ['a model the pool has not', withEngine({ models: ['org/n'] }), 'clusters[0].pools[0].engines[0].models[0]', '"org/n"', 'did you mean "org/m"?'],
     ['a key for a model nobody serves', document({ keys: [{ name: 'k', secret: 's', models: ['org/n'] }] }), 'keys[0].models[0]', '"org/n"', 'is served by no pool'],
+    ['less room for all bodies than for one', document({ limits: { body_bytes: 10_000, buffered_bytes: 5_000 } }), 'limits.buffered_bytes', '5000', 'at least limits.body_bytes, 10000'],
     ['open and keys', document({ open: true, keys: [{ name: 'k', secret: 's' }] }), 'open', 'true', 'contradicts `keys`'],
     ['a document that is no mapping', [], '', null, 'must be a mapping'],
   ])('is refused: %s', (_, input, path, value, rule) => {
@@ -201,6 +202,17 @@ describe('a name taken twice', () => {
 
 /** Of `right`. */
 const HASH = '27042f4e6eca7d0b2a7ee4026df2ecfa51d3339e6d122aa099118ecd8563bad9'
+
+describe('the sum of bodies', () => {
+  const bytes = (limits: object, options: ParseOptions = node) => parseConfig(document({ limits }), {}, options).limits.bufferedBytes
+
+  it('is what the document says, else what the runtime has room for, and never less than one body', () => {
+    expect(bytes({ buffered_bytes: 40_000_000 })).toBe(40_000_000)
+    expect(bytes({})).toBe(268_435_456)
+    expect(bytes({}, { ...workers, defaultBufferedBytes: 67_108_864 })).toBe(67_108_864)
+    expect(bytes({ body_bytes: 300_000_000 })).toBe(300_000_000)
+  })
+})
 
 describe('a secret', () => {
   it('comes from the environment, for keys, engines and headers alike', () => {

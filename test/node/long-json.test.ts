@@ -159,13 +159,13 @@ describe('a document is parsed whole', () => {
     ['a text alone', `"${text}"`, /must be a JSON object, not a string/],
   ])('to say what is wrong with %s', async (_, json, message) => {
     const source = new Request('http://x', { method: 'POST', body: json })
-    await expect(readJson(source, { bodyBytes: 10_000_000 }, parseLong)).rejects.toThrow(message)
+    await expect(readJson(source, { bodyBytes: 10_000_000 }, { parseLong })).rejects.toThrow(message)
   })
 
   it('to say that its bytes are no UTF-8', async () => {
     const body = bytesOf(`{"prompt":"${text}"}`)
     body[500] = 0xff
-    await expect(readJson(new Request('http://x', { method: 'POST', body }), { bodyBytes: 10_000_000 }, parseLong)).rejects.toThrow('not valid UTF-8')
+    await expect(readJson(new Request('http://x', { method: 'POST', body }), { bodyBytes: 10_000_000 }, { parseLong })).rejects.toThrow('not valid UTF-8')
   })
 })
 

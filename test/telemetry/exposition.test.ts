@@ -9,7 +9,7 @@ import { parseExposition } from './parse-exposition.ts'
 
 const replica = { address: '10.0.0.2:8090', id: 'r' }
 const replicas = [{ ...replica, state: 'following', bookings: 3 }, { ...replica, state: 'following', bookings: 4 }, { ...replica, state: 'away', bookings: 1 }] as const
-const gateway = { draining: false, silentEngines: 0, unreachablePools: 0, own: { droppedRecords: 0, droppedSpans: 2, refusals: { key_wrong: 2 }, lookups: { made: 3, late: 1, failed: 0 }, replicas } }
+const gateway = { draining: false, silentEngines: 0, unreachablePools: 0, own: { droppedRecords: 0, droppedSpans: 2, bufferedBytes: 2048, refusals: { key_wrong: 2 }, lookups: { made: 3, late: 1, failed: 0 }, replicas } }
 
 const regions = [{ cluster: 'tokyo', model: 'qwen', seen: { reachable: true, ageMs: 700, rttMs: 30, cutAlike: false, engines: 4, requests: 9, queued: 2, expectedTtftMs: 250 } }]
 

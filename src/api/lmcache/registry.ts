@@ -155,7 +155,8 @@ type Body<Value> = { readonly value: Value } | { readonly wrong: Response }
 
 /** Fails as any body does; what is JSON of another shape is answered with 422, as the coordinator does. */
 async function read<Value>(visit: Visit, schema: z.ZodMiniType<Value>): Promise<Body<Value>> {
-  const { json } = await readJson(visit.incoming.request, { bodyBytes: visit.door.config.limits.bodyBytes })
+  const { request, memory } = visit.incoming
+  const { json } = await readJson(request, { bodyBytes: visit.door.config.limits.bodyBytes }, { memory })
   const parsed = schema.safeParse(json)
   if (parsed.success) return { value: parsed.data }
   const issue = parsed.error.issues[0]

@@ -16,6 +16,8 @@ export interface ConfigEnv {
 export const CONFIG_KEY = 'firstlight.yaml'
 /** KV serves a colo's copy for this long; asking more often is in vain. */
 const KV_TTL_S = 60
+/** Half of an isolate's 128 MB: parsing a body takes about as much again. */
+const BUFFERED_BYTES = 64 * 1024 * 1024
 /** A document from KV older than this is asked for again, behind a response. */
 const FRESH_MS = 30_000
 
@@ -76,7 +78,7 @@ async function readText(env: ConfigEnv): Promise<string | null> {
 async function parse(text: string, env: ConfigEnv, defaultVersion: number): Promise<Loaded> {
   const hashes = new Map<string, string>()
   const hashOf = (secret: string): string => hashes.get(secret) ?? (hashes.set(secret, secret), secret)
-  const read = () => parseConfigText(text, env as Readonly<Record<string, unknown>>, { defaultVersion, defaultObserveShare: 0.1, listens: false, sha256: hashOf })
+  const read = () => parseConfigText(text, env as Readonly<Record<string, unknown>>, { defaultVersion, defaultObserveShare: 0.1, defaultBufferedBytes: BUFFERED_BYTES, listens: false, sha256: hashOf })
   try {
     const config = read()
     if (!text.includes('sha256')) return { config, text }

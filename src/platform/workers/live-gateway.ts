@@ -9,6 +9,7 @@ import { boundAssets } from './assets.ts'
 import { CONFIG_KEY, ConfigSource, type ConfigEnv } from './config-source.ts'
 import { workersLog } from './log.ts'
 import { workersPorts, type PortsEnv } from './ports.ts'
+import { collecting } from './request-body.ts'
 import { RequestAlarms } from './request-alarms.ts'
 import { vocabularySource, type VocabularyEnv } from './vocabulary.ts'
 
@@ -39,7 +40,7 @@ export class LiveGateway {
       if ('problem' in loaded) return refuse(loaded.problem === 'missing' ? MISSING : INVALID)
       const gateway = await this.#gatewayOf(loaded.config, env)
       if (gateway === null) return refuse(NO_VOCABULARY)
-      const answer = gateway.fetch(request, scopeOf(request, ctx))
+      const answer = gateway.fetch(collecting(request), scopeOf(request, ctx))
       // A client that leaves would take the request's JS with it, and the word that its booking has ended.
       ctx.waitUntil(answer)
       return await answer

@@ -19,7 +19,7 @@ let thread: OneThread
 
 function open(number: number, entry: () => URL = () => new URL('./faulty-thread.ts', import.meta.url)): OneThread {
   const log = openLog('debug', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
-  const start: ThreadStart = { firstlight: 'thread', number, config, pools: poolNames(config), folder: '.', startedAt: 0 }
+  const start: ThreadStart = { firstlight: 'thread', number, config, pools: poolNames(config), folder: '.', bodyKib: new SharedArrayBuffer(4 * number), startedAt: 0 }
   return new OneThread({
     start: () => start,
     get entry() {

@@ -4,6 +4,7 @@
  * reads, and bodies in chunks of a few bytes are refused here. `PlainRequest` reads them at no such cost.
  */
 import type { IncomingMessage } from 'node:http'
+import type { HeldBytes } from '../../../api/body-memory.ts'
 import { Failure } from '../../../failure.ts'
 import { BodyBuffer } from './body-buffer.ts'
 
@@ -33,7 +34,7 @@ export class NodeBody {
   }
 
   /** null: it is longer than that. Rejects when the client breaks off, or with a Failure. */
-  collect(limitBytes: number): Promise<Uint8Array | null> {
+  collect(limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array | null> {
     const incoming = this.#incoming
     return new Promise((resolve, reject) => {
       const onData = (bytes: Buffer): void => {
@@ -41,6 +42,13 @@ export class NodeBody {
           end()
           this.giveBack()
           return resolve(null)
+        }
+        try {
+          memory?.grow(bytes.length)
+        } catch (failure) {
+          end()
+          this.giveBack()
+          return reject(failure as Error)
         }
         this.#buffer.put(bytes)
       }
@@ -104,7 +112,7 @@ export class NodeBody {
 /** The request, which collects its body by itself from now on. */
 export function collecting(request: Request, body: NodeBody): Request {
   return Object.defineProperties(request, {
-    collect: { value: (limitBytes: number) => body.collect(limitBytes) },
+    collect: { value: (limitBytes: number, memory?: HeldBytes | null) => body.collect(limitBytes, memory) },
     giveBack: { value: () => body.giveBack() },
   })
 }

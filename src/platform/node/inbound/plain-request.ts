@@ -1,6 +1,7 @@
 /** A request of a plain connection as the door reads it, without the web objects that would be made for it. */
 import type { HeaderSource } from '../../../origin/headers.ts'
 import type { GoneSignal } from '../../../ports.ts'
+import type { HeldBytes } from '../../../api/body-memory.ts'
 import { Failure } from '../../../failure.ts'
 import { BodyBuffer, giveBack } from './body-buffer.ts'
 import { ChunkedDecoder } from './chunked-decoder.ts'
@@ -57,7 +58,8 @@ export class PlainRequest {
   #unwanted = false
   /** Largest body that is collected; not known before `collect`. */
   #limitBytes = Infinity
-  #failure: Failure | null = null
+  #memory: HeldBytes | null = null
+  #failure: Error | null = null
   #collected: { resolve(body: Uint8Array | null): void; reject(error: Error): void } | null = null
 
   constructor(head: PlainHead) {
@@ -96,9 +98,11 @@ export class PlainRequest {
     return this.#chunks === null ? this.#takePlain(bytes) : this.#takeChunks(bytes, this.#chunks)
   }
 
-  /** null: it is longer than that; what is left of it stays unread. Rejects when the client breaks off. */
-  collect(limitBytes: number): Promise<Uint8Array | null> {
+  /** null: it is longer than that; what is left of it stays unread. Rejects when the client breaks off, or with a Failure. */
+  collect(limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array | null> {
     this.#limitBytes = limitBytes
+    this.#memory = memory ?? null
+    this.#hold(this.#whole?.length ?? this.#buffer.length)
     if ((this.#head.length ?? this.#buffer.length) > limitBytes) {
       this.letGo()
       return Promise.resolve(null)
@@ -133,7 +137,7 @@ export class PlainRequest {
   #takePlain(bytes: Buffer): number {
     const taken = Math.min(bytes.length, this.#missing)
     const body = taken === bytes.length ? bytes : bytes.subarray(0, taken)
-    if (!this.#unwanted && taken > 0) {
+    if (!this.#unwanted && taken > 0 && this.#hold(taken)) {
       if (taken === this.#head.length) this.#whole = body
       else {
         this.#buffer.put(body)
@@ -149,7 +153,7 @@ export class PlainRequest {
     const length = chunks.take(bytes)
     const { taken, done, malformed } = chunks
     if (done) this.#missing = 0
-    if (!this.#unwanted && length > 0) this.#buffer.put(bytes.subarray(0, length))
+    if (!this.#unwanted && length > 0 && this.#hold(length)) this.#buffer.put(bytes.subarray(0, length))
     if (this.#unwanted) this.skipped += taken
     if (taken === bytes.length) giveBack(bytes)
     if (this.#buffer.length > this.#limitBytes) {
@@ -161,7 +165,20 @@ export class PlainRequest {
     return taken
   }
 
-  #fail(failure: Failure): void {
+  /** Counts bytes of the body, once somebody collects it. false: there is no room for them, and nobody wants the rest. */
+  #hold(bytes: number): boolean {
+    try {
+      this.#memory?.grow(bytes)
+      return true
+    } catch (failure) {
+      this.#fail(failure as Error)
+      this.letGo()
+      this.giveBack()
+      return false
+    }
+  }
+
+  #fail(failure: Error): void {
     this.#failure = failure
     this.#collected?.reject(failure)
     this.#collected = null

@@ -48,7 +48,7 @@ export async function startThreads(config: Config, log: Log, { count, folder = '
   await fit(config)
   const settled = await withFreeAddresses(config)
   const ports = nodePorts(settled, log, standing)
-  const hub = new Hub(settled, ports)
+  const hub = new Hub(settled, ports, count)
   const threads = Array.from({ length: count }, (_, at) => new OneThread(hub.partsOf(at + 1, folder)))
   hub.threads = threads
   const stopProbing = probeForever({ probe: () => hub.prober.round() }, log)
@@ -100,10 +100,10 @@ class Hub {
   #pools: readonly { readonly cluster: Cluster; readonly route: PoolRoute | null }[]
   readonly #responses: StoredResponses
 
-  constructor(config: Config, ports: NodePorts) {
+  constructor(config: Config, ports: NodePorts, count: number) {
     this.#ports = ports as NodePorts & Required<Pick<NodePorts, 'ttft'>>
     this.#responses = new StoredResponses(ports.held, (from) => this.#othersThan(from), LOOKUP_MS)
-    this.#start = { firstlight: 'thread', config, pools: poolNames(config), startedAt: Date.now() }
+    this.#start = { firstlight: 'thread', config, pools: poolNames(config), bodyKib: new SharedArrayBuffer(count * Int32Array.BYTES_PER_ELEMENT), startedAt: Date.now() }
     const catalog = new Catalog(config)
     this.#pools = this.#poolsOf(catalog)
     this.prober = new FleetProbe(catalog.routes, ports, { digests: new DigestCache({ ports, via: config.via }) })

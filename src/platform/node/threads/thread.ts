@@ -1,5 +1,6 @@
 /** An I/O thread: a gateway of its own on the port that all share, whose books are with the main thread. */
 import { parentPort, workerData } from 'node:worker_threads'
+import { countIn } from '../../../api/body-memory.ts'
 import type { Config } from '../../../config.ts'
 import { openLog } from '../log.ts'
 import { openGateway } from '../start-gateway.ts'
@@ -20,6 +21,8 @@ export interface ThreadStart {
   readonly pools: readonly PoolName[]
   /** Where relative names of vocabularies start. */
   readonly folder: string
+  /** Request bodies that threads hold, in KiB: an Int32 for each thread, by its number. */
+  readonly bodyKib: SharedArrayBuffer
   /** When the process was started, ms since the epoch. */
   readonly startedAt: number
 }
@@ -31,13 +34,16 @@ export function startedAsThread(): boolean {
 
 /** Serves until it is told to stop. Rejects when it cannot begin, which ends the thread with that error. */
 export async function runThread(): Promise<void> {
-  const { config, pools, folder, number, startedAt } = workerData as ThreadStart
+  const { config, pools, folder, number, bodyKib, startedAt } = workerData as ThreadStart
   const log = openLog(config.log.level, undefined, { thread: number })
   const main = parentPort!
   const line: LineToMain = new Line<ToMain, ToThread>(main, (word) => hear(word))
   main.on('message', (batch: readonly unknown[]) => line.receive(batch))
   const numbers = new PoolNumbers(pools)
-  const ports = threadPorts(numbers, log, line)
+  const slots = new Int32Array(bodyKib)
+  // What the thread held before it failed is gone with it.
+  Atomics.store(slots, number - 1, 0)
+  const ports = { ...threadPorts(numbers, log, line), bodyCount: countIn(slots, number - 1) }
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
   const gateway = await openGateway(config, ports, { vocabularies: await vocabulariesOf(config), shared: sharedByThreads(numbers, line, startedAt) })
   const now = new AbortController()

@@ -1,0 +1,99 @@
+/** Bounds what all request bodies of a process take together (`limits.buffered_bytes`). */
+import type { LimitsConfig } from '../config.ts'
+import { Failure } from '../failure.ts'
+import type { KibCount } from '../ports.ts'
+
+const KIB = 1024
+/** Bodies up to this size may use the whole limit; larger ones leave a quarter of it to them. */
+const SMALL_BYTES = 1024 * 1024
+const RETRY_AFTER_MS = 1_000
+
+type MemoryLimits = Pick<LimitsConfig, 'bodyBytes' | 'bufferedBytes'>
+
+/** Bytes of one request's body. */
+export interface HeldBytes {
+  /** Takes in bytes that were read. Fails with `buffers_full`, and then holds what it held before. */
+  grow(bytes: number): void
+  /** Has effect exactly once: what comes later is not counted. */
+  release(): void
+}
+
+export class BodyMemory {
+  readonly #count: KibCount
+  #limitKib = 0
+  #largeLimitKib = 0
+
+  constructor(limits: MemoryLimits, count: KibCount) {
+    this.#count = count
+    this.adopt(limits)
+  }
+
+  /** Counts for bodies that are read from now on. */
+  adopt({ bodyBytes, bufferedBytes }: MemoryLimits): void {
+    // One body of the largest size must fit into an idle gateway.
+    const reserveBytes = Math.max(0, Math.min(bufferedBytes / 4, bufferedBytes - bodyBytes))
+    this.#limitKib = Math.ceil(bufferedBytes / KIB)
+    this.#largeLimitKib = Math.ceil((bufferedBytes - reserveBytes) / KIB)
+  }
+
+  /** Held now, over all threads of the process, rounded up to KiB per body. */
+  get bytes(): number {
+    return this.#count.total() * KIB
+  }
+
+  open(): HeldBytes {
+    return new Held(this)
+  }
+
+  /** false: there is no room. `heldBytes`: what the body has with it. */
+  take(kib: number, heldBytes: number): boolean {
+    this.#count.add(kib)
+    if (this.#count.total() <= (heldBytes > SMALL_BYTES ? this.#largeLimitKib : this.#limitKib)) return true
+    this.#count.add(-kib)
+    return false
+  }
+
+  giveBack(kib: number): void {
+    this.#count.add(-kib)
+  }
+}
+
+class Held implements HeldBytes {
+  readonly #memory: BodyMemory
+  #bytes = 0
+  #kib = 0
+  #isReleased = false
+
+  constructor(memory: BodyMemory) {
+    this.#memory = memory
+  }
+
+  grow(bytes: number): void {
+    if (this.#isReleased) return
+    const held = this.#bytes + bytes
+    const kib = Math.ceil(held / KIB) - this.#kib
+    if (kib > 0 && !this.#memory.take(kib, held)) {
+      throw new Failure('buffers_full', 'The gateway holds as many bytes of request bodies as limits.buffered_bytes allows. Try again shortly.', { retryAfterMs: RETRY_AFTER_MS })
+    }
+    this.#bytes = held
+    this.#kib += kib
+  }
+
+  release(): void {
+    this.#isReleased = true
+    if (this.#kib > 0) this.#memory.giveBack(this.#kib)
+    this.#bytes = this.#kib = 0
+  }
+}
+
+/** Counts in one slot for each thread of a process: a thread that dies takes only its own slot along. */
+export function countIn(slots: Int32Array, own = 0): KibCount {
+  return {
+    add: (kib) => void Atomics.add(slots, own, kib),
+    total: () => {
+      let sum = 0
+      for (let i = 0; i < slots.length; i++) sum += Atomics.load(slots, i)
+      return sum
+    },
+  }
+}
