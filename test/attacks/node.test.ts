@@ -14,6 +14,6 @@ attackSuite('Node', {
       { defaultVersion: 1, defaultObserveShare: 1, listens: true },
     )
     const gateway = await startGateway(config, openLog('silent', { write: () => {} }))
-    return { url: gateway.url, close: () => gateway.stop(AbortSignal.abort()) }
+    return { url: gateway.url, close: async () => void (await gateway.stop(AbortSignal.abort())) }
   },
 })
