@@ -1,11 +1,11 @@
 /** What the plain door takes, what it leaves to node:http, and what becomes of a connection in between. */
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { PlainDoor } from '../../src/platform/node/inbound/plain-door.ts'
-import type { Patience } from '../../src/platform/node/inbound/plain-connection.ts'
+import { type Patience, PlainConnection } from '../../src/platform/node/inbound/plain-connection.ts'
 import { plainHead } from '../../src/platform/node/inbound/plain-head.ts'
 import { PlainRequest } from '../../src/platform/node/inbound/plain-request.ts'
 import { openLog } from '../../src/platform/node/log.ts'
@@ -314,6 +314,41 @@ describe('a connection of the plain door', () => {
     const client = connect().send(plain())
     await until(() => client.closed)
     expect(client.pending).toBe('')
+  })
+})
+
+describe('a connection that sends a body in chunks', () => {
+  it('lets others have their turn after 256 KiB, however much has arrived', async () => {
+    const reads = Array.from({ length: 33 }, () => Buffer.from('1\r\na\r\n'.repeat(10_000)))
+    reads.push(Buffer.from('0\r\n\r\n'))
+    const socket = Object.assign(new EventEmitter(), {
+      paused: false,
+      pause: () => (socket.paused = true),
+      resume: () => (socket.paused = false),
+    }) as EventEmitter & { paused: boolean; pause(): boolean; resume(): boolean }
+    let at = 0
+    /** As libuv does: on and on, until it is told to stop. Bytes read. */
+    const readOn = (): number => {
+      let bytes = 0
+      while (!socket.paused && at < reads.length) {
+        const read = reads[at++]!
+        bytes += read.length
+        socket.emit('data', read)
+      }
+      return bytes
+    }
+    const collected = new Promise<Uint8Array | null>((resolve) => {
+      const serves = (request: PlainRequest): void => void request.collect(10_000_000).then(resolve)
+      const patience = { headMs: 600_000, requestMs: 600_000, idleMs: 600_000 }
+      void new PlainConnection({ socket: socket as unknown as Socket, patience, serve: serves, takes: () => true, leave: () => {}, refuse: () => {}, closed: () => {} })
+    })
+    socket.emit('data', Buffer.from(`${start}${host}transfer-encoding: chunked\r\n\r\n`))
+    while (at < reads.length) {
+      expect(readOn()).toBeLessThan(256 * 1024 + 65_536)
+      await turns(1)
+    }
+    expect(await collected).toHaveLength(330_000)
+    socket.emit('close')
   })
 })
 

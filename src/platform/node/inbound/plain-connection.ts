@@ -43,6 +43,11 @@ const HEAD_PIECES = 8
 const AHEAD_BYTES = 64 * 1024
 /** The rest of a body nobody wanted is read and let go up to this size; beyond it the connection ends. */
 const SKIP_BYTES = 256 * 1024
+/**
+ * Of a chunked body, what one connection may send before others get their turn: some 3 ms of decoding. libuv reads up to
+ * 2 MiB at once.
+ */
+const TURN_BYTES = 256 * 1024
 /** How long a client may still send what nobody reads: closed at once, it would lose its answer to a reset. */
 const LINGER_MS = 2_000
 /** A client that asks just before its time is up must not meet a closing door. */
@@ -62,6 +67,10 @@ export class PlainConnection implements LineOwner {
   #fresh = true
   /** Nothing it says counts any more. */
   #ending = false
+  /** Bytes of chunked bodies read in this turn of the event loop. */
+  #turnBytes = 0
+  /** Reading stopped because of them. */
+  #yielded = false
   readonly #deadline: Deadline = new Deadline(() => this.#late())
 
   constructor(parts: PlainConnectionParts) {
@@ -101,6 +110,7 @@ export class PlainConnection implements LineOwner {
     const request = this.#request
     if (request === null) return this.#takeHead(bytes)
     if (request.malformed) return
+    if (request.isChunked) this.#countTurn(bytes.length)
     const taken = request.take(bytes)
     if (request.malformed) return this.#malformed()
     if (taken < bytes.length) this.#keepAhead(taken === 0 ? bytes : bytes.subarray(taken))
@@ -109,6 +119,26 @@ export class PlainConnection implements LineOwner {
     cancelDeadline(this.#deadline)
     // It was answered before it was whole.
     if (this.#line === null) this.#next()
+  }
+
+  #countTurn(bytes: number): void {
+    if (this.#turnBytes === 0) setImmediate(this.#onTurn)
+    this.#turnBytes += bytes
+    if (this.#turnBytes < TURN_BYTES) return
+    this.#yielded = true
+    this.#parts.socket.pause()
+  }
+
+  readonly #onTurn = (): void => {
+    const yielded = this.#yielded
+    this.#turnBytes = 0
+    this.#yielded = false
+    if (yielded && !this.#isAheadFull) this.#parts.socket.resume()
+  }
+
+  /** What was sent ahead has to be served before more is read. */
+  get #isAheadFull(): boolean {
+    return this.#ahead !== null && this.#ahead.length > AHEAD_BYTES
   }
 
   /** Nothing behind a malformed body can be read: the connection ends with the answer. */
@@ -217,11 +247,13 @@ export class PlainConnection implements LineOwner {
 
   #keepAhead(bytes: Buffer): void {
     this.#ahead = this.#ahead === null ? bytes : Buffer.concat([this.#ahead, bytes])
-    if (this.#ahead.length > AHEAD_BYTES) this.#parts.socket.pause()
+    if (this.#isAheadFull) this.#parts.socket.pause()
   }
 
   #leave(read: Buffer): void {
     const { socket, leave } = this.#parts
+    // From here on node:http says when it reads.
+    this.#yielded = false
     cancelDeadline(this.#deadline)
     socket.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose).off('error', onError).off('drain', this.#onDrain)
     socket.pause()
