@@ -1,0 +1,32 @@
+import { abortAllDurableObjects, runDurableObjectAlarm } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { durableClusters, objectName } from '../../src/platform/workers/clusters.ts'
+import type { Source } from '../contracts/cluster.ts'
+import type { OpenPolicies } from '../contracts/policies.ts'
+import { clock, draws } from './cluster-clock.ts'
+
+let generation = 0
+
+/** The books of a pool in an object of its own, with a clock and draws that a test sets. */
+export async function openCluster(source: Source): Promise<OpenPolicies> {
+  // Two suites open theirs before each test: each keeps its own.
+  const own = (generation += 1)
+  const place = () => ({ ...source, isRegional: false, generation: own, locationHint: null })
+  const cluster = durableClusters(env.CLUSTER, { source: place })('paris', 'qwen')
+  const stub = env.CLUSTER.getByName(objectName('paris', 'qwen', own))
+  return {
+    cluster,
+    now: clock.now,
+    async advance(ms) {
+      clock.advance(ms)
+      await runDurableObjectAlarm(stub)
+    },
+    async forget() {
+      await abortAllDurableObjects()
+    },
+    draw: draws.set,
+    async close() {
+      draws.set(null)
+    },
+  }
+}
