@@ -5,10 +5,10 @@
  * Prompts are conversations: of ten, six go on where one was (all of it cached on some engine, a tail new), two fork one
  * half way, one repeats one whole, one is new. Every tenth request goes on while fifty like it begin.
  */
-import { ClusterState } from '../src/core/cluster/cluster-state.ts'
-import { LoadBooks } from '../src/core/cluster/load-books.ts'
-import { readOutcome } from '../src/core/cluster/payload.ts'
-import { RoutingBooks } from '../src/core/cluster/routing-books.ts'
+import { ClusterState } from '../src/core/pool/pool-state.ts'
+import { LoadStats } from '../src/core/pool/load-stats.ts'
+import { readOutcome } from '../src/core/contract/decode.ts'
+import { PoolLedger } from '../src/core/pool/ledger.ts'
 import { chance } from '../src/simulator/replay/chance.ts'
 import { admissionOf, BLOCK_TOKENS, Conversations, poolOf } from './conversations.ts'
 import type { Bench, BenchRow } from './result.ts'
@@ -40,16 +40,20 @@ const bench: Bench = async ({ flags, note }) => {
     note(`${one.engines} engines, ${one.promptTokens} tokens, ${one.indexEntries} entries …`)
     rows.push(measure(one, policy))
   }
-  note('quiet_p50_us: median of the hundred admits in a row that other work on this machine disturbed least. whole_p99_us: of the admits during which the system did not take the core away; cpu_mean_us: of this thread alone.')
-  const headline = ['p50_us', 'p99_us', 'quiet_p50_us', 'whole_p99_us', 'index_bytes_per_entry'].map((name) => [name, Number(rows[0]![name])] as const)
+  note(
+    'quiet_p50_us: median of the hundred admits in a row that other work on this machine disturbed least. whole_p99_us: of the admits during which the system did not take the core away; cpu_mean_us: of this thread alone.',
+  )
+  const headline = ['p50_us', 'p99_us', 'quiet_p50_us', 'whole_p99_us', 'index_bytes_per_entry'].map(
+    (name) => [name, Number(rows[0]![name])] as const,
+  )
   return { rows, headline: Object.fromEntries(headline) }
 }
 
 export default bench
 
 function measure({ engines, promptTokens, indexEntries }: Case, policy: string): BenchRow {
-  const routing = new RoutingBooks()
-  const state = new ClusterState({ random: chance(1), epoch: 'bench', books: [new LoadBooks(), routing] })
+  const routing = new PoolLedger()
+  const state = new ClusterState({ random: chance(1), epoch: 'bench', books: [new LoadStats(), routing] })
   const talks = new Conversations(Math.ceil(promptTokens / BLOCK_TOKENS), indexEntries)
   const server = new Server(state)
   // Who fills the index does not matter, so something cheap does.
@@ -123,14 +127,24 @@ class Server {
     if ('refusal' in admitted) throw new Error(`refused: ${admitted.refusal.detail}`)
     this.#now += 5
     this.#state.firstToken(admitted.key, { ttft: 200 }, this.#now)
-    return { admitUs, interrupted, cpuUs: cpu.user + cpu.system, releaseUs: this.#release(admitted.key, ends, admission.promptTokens) }
+    return {
+      admitUs,
+      interrupted,
+      cpuUs: cpu.user + cpu.system,
+      releaseUs: this.#release(admitted.key, ends, admission.promptTokens),
+    }
   }
 
   #release(key: string, ends: boolean, promptTokens: number): number {
     if (!ends) this.#running.push(key)
     const ending = ends ? key : this.#running.length > RUNNING ? this.#running.shift()! : null
     if (ending === null) return 0
-    const outcome = readOutcome({ result: 'complete', status: 200, usage: { promptTokens, completionTokens: 100, cachedTokens: null }, outputEvents: 100 })
+    const outcome = readOutcome({
+      result: 'complete',
+      status: 200,
+      usage: { promptTokens, completionTokens: 100, cachedTokens: null },
+      outputEvents: 100,
+    })
     const before = performance.now()
     this.#state.release(ending, outcome, this.#now)
     return (performance.now() - before) * 1000
@@ -140,9 +154,11 @@ class Server {
 /** Median of the hundred admits in a row that other work on the machine disturbed least: what a core to itself would show. */
 function quietest(inOrder: Float64Array): number {
   let least = Infinity
-  for (let from = 0; from + 100 <= inOrder.length; from += 100) least = Math.min(least, at(inOrder.slice(from, from + 100).sort(), 0.5))
+  for (let from = 0; from + 100 <= inOrder.length; from += 100)
+    least = Math.min(least, at(inOrder.slice(from, from + 100).sort(), 0.5))
   return least
 }
 
-const at = (sorted: Float64Array, share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]!
+const at = (sorted: Float64Array, share: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]!
 const round = (value: number): number => Math.round(value * 10) / 10

@@ -1,6 +1,6 @@
 /** Conversations as prompts, and the pool that is asked them. */
-import type { Admission, PoolConfig } from '../src/core/cluster/contract.ts'
-import { readAdmission, readEngine, readPool } from '../src/core/cluster/payload.ts'
+import type { Admission, PoolConfig } from '../src/core/contract/contract.ts'
+import { readAdmission, readEngine, readPool } from '../src/core/contract/decode.ts'
 import { chance } from '../src/simulator/replay/chance.ts'
 
 const TAIL_SHARE = 0.1
@@ -20,9 +20,10 @@ export class Conversations {
   next(): Uint32Array {
     const draw = this.#random()
     const old = this.#kept[Math.floor(this.#random() * this.#kept.length)]
-    if (old === undefined || this.#kept.length < this.#most || draw < 0.1) return this.#keep(this.#grown(new Uint32Array(0), this.#length))
+    if (old === undefined || this.#kept.length < this.#most || draw < 0.1)
+      return this.#keep(this.#grown(new Uint32Array(0), this.#length))
     if (draw < 0.2) return old
-    if (draw < 0.4) return this.#keep(this.#grown(old.subarray(0, old.length & ~3 >> 1), this.#length))
+    if (draw < 0.4) return this.#keep(this.#grown(old.subarray(0, old.length & (~3 >> 1)), this.#length))
     const tail = Math.max(1, Math.round(this.#length * TAIL_SHARE))
     return this.#keep(this.#grown(old.subarray(0, 2 * (this.#length - tail)), this.#length))
   }
@@ -48,7 +49,15 @@ let lastId = 0
 
 /** One of them asked for, and a few tokens more than its blocks. */
 export function admissionOf(blocks: Uint32Array): Admission {
-  return readAdmission({ id: `request-${++lastId}`, configVersion: 1, model: 'm', promptTokens: (blocks.length / 2) * BLOCK_TOKENS + 7, tokenSource: 'exact', blocks, tenant: 't' })
+  return readAdmission({
+    id: `request-${++lastId}`,
+    configVersion: 1,
+    model: 'm',
+    promptTokens: (blocks.length / 2) * BLOCK_TOKENS + 7,
+    tokenSource: 'exact',
+    blocks,
+    tenant: 't',
+  })
 }
 
 /** Engines with room for all of them, and nothing that lapses. */
@@ -61,6 +70,8 @@ export function poolOf(engines: number, indexEntries: number, policy: string): P
     split: { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
     leaseMs: 1e9,
     indexEntries,
-    engines: Array.from({ length: engines }, (_, at) => readEngine({ id: `engine-${at}`, cacheBlocks: 1_000_000, rttMs: 1 })),
+    engines: Array.from({ length: engines }, (_, at) =>
+      readEngine({ id: `engine-${at}`, cacheBlocks: 1_000_000, rttMs: 1 }),
+    ),
   })
 }

@@ -8,9 +8,9 @@
  *
  * `--profile NAME` (agentic), `--requests N` (120), `--load SHARE` of what all engines together can do (0.3), `--threshold TOKENS` (2048)
  */
-import type { SplitConfig } from '../src/core/cluster/contract.ts'
+import type { SplitConfig } from '../src/core/contract/contract.ts'
 import { profileNamed, type Profile } from '../src/simulator/profiles.ts'
-import { idleTtftMs } from '../src/simulator/step-law.ts'
+import { idleTtftMs } from '../src/simulator/step-cost.ts'
 import { SplitFleet, type Ask, type Served, type Shape } from './disagg/fleet.ts'
 import type { Bench, BenchRow } from './result.ts'
 
@@ -47,12 +47,22 @@ type Figures = Readonly<Record<(typeof MEASURES)[number], number>>
 const MEASURES = ['ttft_ms', 'ttft_p99_ms', 'itl_ms', 'stall_p99_ms', 'end_to_end_ms', 'output_tokens_per_s'] as const
 
 const bench: Bench = async ({ flags, note }) => {
-  const splitBy = (mode: SplitConfig['mode']): SplitConfig => ({ mode, thresholdTokens: Number(flags.threshold ?? 2048), fallback: 'decode_only' })
+  const splitBy = (mode: SplitConfig['mode']): SplitConfig => ({
+    mode,
+    thresholdTokens: Number(flags.threshold ?? 2048),
+    fallback: 'decode_only',
+  })
   const settings: Settings = {
     profile: profileNamed(String(flags.profile ?? 'agentic')),
     requests: Number(flags.requests ?? 120),
     load: Number(flags.load ?? 0.3),
-    modes: { whole: null, decode_only: splitBy('never'), split: splitBy('always'), threshold: splitBy('threshold'), adaptive: splitBy('adaptive') },
+    modes: {
+      whole: null,
+      decode_only: splitBy('never'),
+      split: splitBy('always'),
+      threshold: splitBy('threshold'),
+      adaptive: splitBy('adaptive'),
+    },
   }
   const rows: BenchRow[] = []
   const crossings: Record<string, number> = {}
@@ -95,7 +105,10 @@ function measure(one: Case, { profile, requests, load, modes }: Settings): Reado
     const fleet = new SplitFleet(profile, one.shape, split, chance(7))
     fleet.run(asks)
     const counted = [...fleet.served].sort((a, b) => a.endedAt - b.endedAt).slice(Math.floor(requests * WARM_UP_SHARE))
-    measured[name] = { figures: figuresOf(counted), splitShare: counted.filter((served) => served.split).length / counted.length }
+    measured[name] = {
+      figures: figuresOf(counted),
+      splitShare: counted.filter((served) => served.split).length / counted.length,
+    }
   }
   return measured
 }
@@ -134,12 +147,20 @@ function regressions(figures: Figures, whole: Figures): string {
 }
 
 /** Arrivals by chance, at a share of what all engines could prefill and decode; the leading blocks of a group are alike. */
-function asksOf({ shape, promptTokens, cached }: Case, profile: Profile, { requests, load }: Pick<Settings, 'requests' | 'load'>): Ask[] {
+function asksOf(
+  { shape, promptTokens, cached }: Case,
+  profile: Profile,
+  { requests, load }: Pick<Settings, 'requests' | 'load'>,
+): Ask[] {
   const random = chance(promptTokens + cached * 10)
   const { blockTokens, maxNumBatchedTokens } = profile.limits
   const sharedBlocks = Math.floor((promptTokens * cached) / blockTokens)
-  const prefillMs = idleTtftMs(profile.law, promptTokens, sharedBlocks * blockTokens, maxNumBatchedTokens)
-  const decodeMs = OUTPUT_TOKENS * (profile.law.stepMs / 32 + profile.law.decodeSequenceMs + promptTokens * profile.law.decodeContextTokenMs)
+  const prefillMs = idleTtftMs(profile.costModel, promptTokens, sharedBlocks * blockTokens, maxNumBatchedTokens)
+  const decodeMs =
+    OUTPUT_TOKENS *
+    (profile.costModel.stepMs / 32 +
+      profile.costModel.decodeSequenceMs +
+      promptTokens * profile.costModel.decodeContextTokenMs)
   const gapMs = (prefillMs + decodeMs) / (shape.prefill + shape.decode) / load
   let at = 0
   return Array.from({ length: requests }, (_, index) => {
@@ -155,7 +176,8 @@ function asksOf({ shape, promptTokens, cached }: Case, profile: Profile, { reque
 }
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
-const p99 = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1]!
+const p99 = (values: readonly number[]): number =>
+  [...values].sort((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1]!
 
 /** Numbers in [0, 1), the same for the same seed (mulberry32). */
 function chance(seed: number): () => number {

@@ -18,7 +18,13 @@ import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
  */
 export type EdgeSubject = 'pass' | 'pass + object' | 'pass + books' | 'native' | 'observed' | 'exact'
 
-const SUBJECTS = ['pass', 'pass + object', 'pass + books', 'native', 'observed'] as const satisfies readonly EdgeSubject[]
+const SUBJECTS = [
+  'pass',
+  'pass + object',
+  'pass + books',
+  'native',
+  'observed',
+] as const satisfies readonly EdgeSubject[]
 const SCENARIOS: readonly (Pick<LoadPlan, 'connections' | 'bytes' | 'pace'> & { readonly name: string })[] = [
   { name: '1k burst c16', connections: 16, bytes: 1024, pace: [0, 0] },
   { name: '1k paced c32', connections: 32, bytes: 1024, pace: [20, 5] },
@@ -56,7 +62,9 @@ export default async function edge({ flags, note }: BenchOptions): Promise<Bench
     const rows = rowsOf(runs)
     note('tokens …')
     const tokens = await longPrompts(start, urls)
-    const rss = subjects.map(([name, { pid }]) => [`rss_mb_${name.replace(' + ', '_')}`, Math.round(rssBytes(pid) / 2 ** 20)] as const)
+    const rss = subjects.map(
+      ([name, { pid }]) => [`rss_mb_${name.replace(' + ', '_')}`, Math.round(rssBytes(pid) / 2 ** 20)] as const,
+    )
     return { rows, headline: { ...headlineOf(rows), ...cold, ...tokens, ...Object.fromEntries(rss) } }
   } finally {
     for (const one of started) one.stop()
@@ -83,7 +91,8 @@ function rowsOf(runs: ReadonlyMap<string, readonly LoadResult[]>): BenchRow[] {
 }
 
 function headlineOf(rows: readonly BenchRow[]): Record<string, number> {
-  const ratio = (scenario: string, subject: EdgeSubject) => rows.find((row) => row['scenario'] === scenario && row['subject'] === subject)!['cpu_ratio_vs_pass'] as number
+  const ratio = (scenario: string, subject: EdgeSubject) =>
+    rows.find((row) => row['scenario'] === scenario && row['subject'] === subject)!['cpu_ratio_vs_pass'] as number
   return {
     native_ratio_burst: ratio('1k burst c16', 'native'),
     native_ratio_paced: ratio('1k paced c32', 'native'),

@@ -41,11 +41,16 @@ function refuseStale(all: readonly Mutation[]): void {
   const names = new Set<string>()
   const problems: string[] = []
   for (const mutation of all) {
-    const problem = names.has(mutation.name) ? 'another break has the same name' : misplaced(mutation, sourceText(mutation.file))
+    const problem = names.has(mutation.name)
+      ? 'another break has the same name'
+      : misplaced(mutation, sourceText(mutation.file))
     names.add(mutation.name)
     if (problem !== null) problems.push(`${mutation.name}: ${problem}: ${mutation.file}`)
   }
-  if (problems.length > 0) throw new Error(`${problems.length} breaks do not fit the source. Update them in bench/mutations:\n${problems.join('\n')}`)
+  if (problems.length > 0)
+    throw new Error(
+      `${problems.length} breaks do not fit the source. Update them in bench/mutations:\n${problems.join('\n')}`,
+    )
 }
 
 async function runAll(scratch: Scratch, chosen: readonly Mutation[], note: (line: string) => void): Promise<Result[]> {
@@ -56,7 +61,8 @@ async function runAll(scratch: Scratch, chosen: readonly Mutation[], note: (line
     const verdicts: (readonly [Runtime, Verdict])[] = []
     for (const [runtime, files] of testsOf(mutation)) {
       const before = await withoutBreak(scratch, unbroken, runtime, files)
-      const verdict = before.kind === 'passed' ? await scratch.broken(mutation, () => runTests(scratch, runtime, files)) : before
+      const verdict =
+        before.kind === 'passed' ? await scratch.broken(mutation, () => runTests(scratch, runtime, files)) : before
       verdicts.push([runtime, verdict])
       note(`${at + 1}/${chosen.length} ${mutation.name} on ${runtime}: ${told(verdict)}`)
     }
@@ -66,7 +72,12 @@ async function runAll(scratch: Scratch, chosen: readonly Mutation[], note: (line
 }
 
 /** Without the break the tests have to pass, or their failure shows nothing. Run once for each set of tests. */
-async function withoutBreak(scratch: Scratch, known: Map<string, Verdict>, runtime: Runtime, files: readonly string[]): Promise<Verdict> {
+async function withoutBreak(
+  scratch: Scratch,
+  known: Map<string, Verdict>,
+  runtime: Runtime,
+  files: readonly string[],
+): Promise<Verdict> {
   const name = `${runtime} ${files.join(' ')}`
   const verdict = known.get(name) ?? (await runTests(scratch, runtime, files))
   known.set(name, verdict)
@@ -74,10 +85,13 @@ async function withoutBreak(scratch: Scratch, known: Map<string, Verdict>, runti
   return { kind: 'useless', by: `the tests fail without the break: ${verdict.by}` }
 }
 
-const testsOf = ({ tests }: Mutation) => RUNTIMES.flatMap((runtime) => (tests[runtime] === undefined ? [] : [[runtime, tests[runtime]] as const]))
+const testsOf = ({ tests }: Mutation) =>
+  RUNTIMES.flatMap((runtime) => (tests[runtime] === undefined ? [] : [[runtime, tests[runtime]] as const]))
 
 function told(verdict: Verdict): string {
-  return verdict.kind === 'passed' ? `all ${verdict.tests} tests pass` : `${verdict.kind} by ${verdict.by.replaceAll(/\s+/g, ' ').slice(0, 160)}`
+  return verdict.kind === 'passed'
+    ? `all ${verdict.tests} tests pass`
+    : `${verdict.kind} by ${verdict.by.replaceAll(/\s+/g, ' ').slice(0, 160)}`
 }
 
 /** Caught: by a test on every runtime that has to notice. */
@@ -85,17 +99,40 @@ const isCaught = ({ verdicts }: Result): boolean => verdicts.every(([, { kind }]
 
 function report(results: readonly Result[]): { rows: BenchRow[]; headline: Record<string, number> } {
   const unloadable = results.filter(({ verdicts }) => verdicts.some(([, { kind }]) => kind === 'unloadable'))
-  if (unloadable.length > 0) throw new Error(`breaks that do not load test nothing: ${unloadable.map(({ mutation }) => mutation.name).join(', ')}`)
-  const wrong = results.filter(({ mutation, verdicts }) => mutation.equivalent !== undefined && verdicts.some(([, { kind }]) => kind === 'failed'))
-  if (wrong.length > 0) throw new Error(`a test notices breaks that are listed as equivalent: ${wrong.map(({ mutation }) => mutation.name).join(', ')}`)
+  if (unloadable.length > 0)
+    throw new Error(
+      `breaks that do not load test nothing: ${unloadable.map(({ mutation }) => mutation.name).join(', ')}`,
+    )
+  const wrong = results.filter(
+    ({ mutation, verdicts }) => mutation.equivalent !== undefined && verdicts.some(([, { kind }]) => kind === 'failed'),
+  )
+  if (wrong.length > 0)
+    throw new Error(
+      `a test notices breaks that are listed as equivalent: ${wrong.map(({ mutation }) => mutation.name).join(', ')}`,
+    )
   const judged = results.filter(({ mutation }) => mutation.equivalent === undefined)
   const caught = judged.filter(isCaught).length
-  return { rows: results.map(rowOf), headline: { mutants: judged.length, caught, caught_share: judged.length === 0 ? 1 : caught / judged.length, survivors: judged.length - caught } }
+  return {
+    rows: results.map(rowOf),
+    headline: {
+      mutants: judged.length,
+      caught,
+      caught_share: judged.length === 0 ? 1 : caught / judged.length,
+      survivors: judged.length - caught,
+    },
+  }
 }
 
 function rowOf({ mutation, verdicts }: Result): BenchRow {
   const survived = verdicts.filter(([, { kind }]) => kind === 'passed').map(([runtime]) => runtime)
   const useless = verdicts.flatMap(([, verdict]) => (verdict.kind === 'useless' ? [verdict.by] : []))[0]
-  const state = mutation.equivalent !== undefined ? `equivalent: ${mutation.equivalent}` : useless !== undefined ? `NOT TESTED: ${useless}` : survived.length === 0 ? 'caught' : `SURVIVED on ${survived.join(', ')}`
+  const state =
+    mutation.equivalent !== undefined
+      ? `equivalent: ${mutation.equivalent}`
+      : useless !== undefined
+        ? `NOT TESTED: ${useless}`
+        : survived.length === 0
+          ? 'caught'
+          : `SURVIVED on ${survived.join(', ')}`
   return { break: mutation.name, file: mutation.file, result: state, why: mutation.why }
 }

@@ -27,9 +27,14 @@ const bench: Bench = async ({ flags, args, note }) => {
       const figures = new Map<string, Figures[]>()
       for (let seed = 1; seed <= seeds; seed += 1) {
         note(`${trace.name}, load ${load}, seed ${seed} …`)
-        for (const one of runAll({ trace: spread(trace, seed), fleet, kinds, load, seed, speedAt })) figures.set(one.policy, [...(figures.get(one.policy) ?? []), one])
+        for (const one of runAll({ trace: spread(trace, seed), fleet, kinds, load, seed, speedAt }))
+          figures.set(one.policy, [...(figures.get(one.policy) ?? []), one])
       }
-      rows.push(...[...figures].map(([policy, found]) => rowOf(trace.name, load, policy, found)).sort((one, other) => Number(one['ttft_mean_ms']) - Number(other['ttft_mean_ms'])))
+      rows.push(
+        ...[...figures]
+          .map(([policy, found]) => rowOf(trace.name, load, policy, found))
+          .sort((one, other) => Number(one['ttft_mean_ms']) - Number(other['ttft_mean_ms'])),
+      )
     }
   }
   return { rows, headline: headlineOf(rows) }
@@ -38,7 +43,14 @@ const bench: Bench = async ({ flags, args, note }) => {
 export default bench
 
 function kindsOf(flag: string | true | undefined): readonly RouterKind[] {
-  if (flag === undefined || flag === true) return [...shippedKinds, routerNamed('cache_aware'), routerNamed('llm_d'), routerNamed('dynamo_today'), routerNamed('exact')]
+  if (flag === undefined || flag === true)
+    return [
+      ...shippedKinds,
+      routerNamed('cache_aware'),
+      routerNamed('llm_d'),
+      routerNamed('dynamo_today'),
+      routerNamed('exact'),
+    ]
   return flag === 'all' ? routerKinds : flag.split(',').map(routerNamed)
 }
 
@@ -85,14 +97,20 @@ function headlineOf(rows: readonly BenchRow[]): Record<string, number> {
   const ratios = (figure: string, against: (rest: readonly BenchRow[]) => readonly BenchRow[]) =>
     rows.flatMap((row) => {
       if (row['policy'] !== 'predicted') return []
-      const rest = against(rows.filter((other) => other !== row && other['trace'] === row['trace'] && other['load'] === row['load']))
+      const rest = against(
+        rows.filter((other) => other !== row && other['trace'] === row['trace'] && other['load'] === row['load']),
+      )
       return rest.length === 0 ? [] : [Number(row[figure]) / Math.min(...rest.map((other) => Number(other[figure])))]
     })
   const others = (rest: readonly BenchRow[]) => rest.filter((row) => !marks.has(String(row['policy'])))
   const figures = {
     predicted_mean_vs_best: ratios('ttft_mean_ms', others),
     predicted_p99_vs_best: ratios('ttft_p99_ms', others),
-    predicted_mean_vs_exact_at_70: ratios('ttft_mean_ms', (rest) => rest.filter((row) => row['policy'] === 'exact' && row['load'] === 0.7)),
+    predicted_mean_vs_exact_at_70: ratios('ttft_mean_ms', (rest) =>
+      rest.filter((row) => row['policy'] === 'exact' && row['load'] === 0.7),
+    ),
   }
-  return Object.fromEntries(Object.entries(figures).flatMap(([name, values]) => (values.length === 0 ? [] : [[name, Math.max(...values)]])))
+  return Object.fromEntries(
+    Object.entries(figures).flatMap(([name, values]) => (values.length === 0 ? [] : [[name, Math.max(...values)]])),
+  )
 }

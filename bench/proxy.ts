@@ -12,7 +12,15 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { median } from './median.ts'
 import { startPeer, type StartedPeer } from './proxy/peers.ts'
-import { rssBytes, runLoad, startServed, startScript, type LoadPlan, type LoadResult, type Started } from './proxy/processes.ts'
+import {
+  rssBytes,
+  runLoad,
+  startServed,
+  startScript,
+  type LoadPlan,
+  type LoadResult,
+  type Started,
+} from './proxy/processes.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
 
 interface Scenario {
@@ -57,7 +65,13 @@ export default async function proxy({ flags, note }: BenchOptions): Promise<Benc
       for (const scenario of scenarios) {
         for (const { name, started: subject } of subjects) {
           note(`${repeat + 1}/${repeats} ${scenario.name} ${name}`)
-          const plan: LoadPlan = { ...scenario, port: subject.port, ms, warmMs: repeat === 0 ? warmMs : 500, head: 'head' in subject ? subject.head : '' }
+          const plan: LoadPlan = {
+            ...scenario,
+            port: subject.port,
+            ms,
+            warmMs: repeat === 0 ? warmMs : 500,
+            head: 'head' in subject ? subject.head : '',
+          }
           const result = await runLoad(plan, name === 'engine' ? null : subject.pid)
           const key = `${scenario.name}|${name}`
           runs.set(key, [...(runs.get(key) ?? []), result])
@@ -84,8 +98,14 @@ async function* gateways({ folder, urls, flags, note }: Site): AsyncGenerator<Su
   const policy = String(flags['policy'] ?? 'predicted')
   yield { name: 'pipe', started: await startScript('http-pipe.ts', urls) }
   yield { name: 'firstlight', started: await startGateway(folder, urls, { policy, vocabulary: null }) }
-  if (typeof flags['vocab'] === 'string') yield { name: 'firstlight exact', started: await startGateway(folder, urls, { policy, vocabulary: resolve(flags['vocab']) }) }
-  for (const name of String(flags['peers'] ?? '').split(',').filter((word) => word !== '')) {
+  if (typeof flags['vocab'] === 'string')
+    yield {
+      name: 'firstlight exact',
+      started: await startGateway(folder, urls, { policy, vocabulary: resolve(flags['vocab']) }),
+    }
+  for (const name of String(flags['peers'] ?? '')
+    .split(',')
+    .filter((word) => word !== '')) {
     note(`starting ${name} …`)
     yield { name, started: await startPeer(name, urls, folder) }
   }
@@ -97,14 +117,30 @@ interface Gateway {
   readonly vocabulary: string | null
 }
 
-async function startGateway(folder: string, urls: readonly string[], { policy, vocabulary }: Gateway): Promise<Started> {
+async function startGateway(
+  folder: string,
+  urls: readonly string[],
+  { policy, vocabulary }: Gateway,
+): Promise<Started> {
   const file = join(folder, `firstlight-${vocabulary === null ? 'bytes' : 'exact'}.json`)
-  const pool = { model: 'fake', policy, ...(vocabulary === null ? {} : { tokenizer: vocabulary }), engines: urls.map((url, i) => ({ id: `e${i}`, url })) }
-  writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', log: { level: 'warn' }, clusters: [{ id: 'bench', pools: [pool] }] }))
+  const pool = {
+    model: 'fake',
+    policy,
+    ...(vocabulary === null ? {} : { tokenizer: vocabulary }),
+    engines: urls.map((url, i) => ({ id: `e${i}`, url })),
+  }
+  writeFileSync(
+    file,
+    JSON.stringify({ listen: '127.0.0.1:0', log: { level: 'warn' }, clusters: [{ id: 'bench', pools: [pool] }] }),
+  )
   return startServed(file)
 }
 
-function rowsOf(runs: ReadonlyMap<string, readonly LoadResult[]>, subjects: readonly Subject[], rss: ReadonlyMap<string, number>): BenchRow[] {
+function rowsOf(
+  runs: ReadonlyMap<string, readonly LoadResult[]>,
+  subjects: readonly Subject[],
+  rss: ReadonlyMap<string, number>,
+): BenchRow[] {
   return SCENARIOS.filter(({ name }) => runs.has(`${name}|engine`)).flatMap(({ name }) => {
     const bare = runs.get(`${name}|engine`)!
     const pipe = runs.get(`${name}|pipe`)!
@@ -134,8 +170,13 @@ function headlineOf(rows: readonly BenchRow[]): Record<string, number> {
     ['ttfb_added_ms_p99', '1k c1', 'ttfb_added_ms_p99'],
     ['ttfb_added_ms_p50_220k', '220k c1', 'ttfb_added_ms_p50'],
   ] as const
-  const found = figures.map(([figure, scenario, column]) => [figure, rows.find((row) => row['scenario'] === scenario && row['subject'] === 'firstlight')?.[column]] as const)
-  return Object.fromEntries(found.filter((entry): entry is readonly [(typeof figures)[number][0], number] => typeof entry[1] === 'number'))
+  const found = figures.map(
+    ([figure, scenario, column]) =>
+      [figure, rows.find((row) => row['scenario'] === scenario && row['subject'] === 'firstlight')?.[column]] as const,
+  )
+  return Object.fromEntries(
+    found.filter((entry): entry is readonly [(typeof figures)[number][0], number] => typeof entry[1] === 'number'),
+  )
 }
 
 /** Against a run saved earlier on the same machine: the pipe's own drift is taken out. */
@@ -145,7 +186,9 @@ function compare(file: string, rows: readonly BenchRow[], note: (line: string) =
     const before = saved.find((other) => other.scenario === row.scenario && other.subject === row.subject)
     if (row.subject !== 'firstlight' || before === undefined) continue
     const change = (row.cpu_ratio_vs_pipe as number) / (before.cpu_ratio_vs_pipe as number)
-    note(`${row.scenario}: CPU ratio ${(before.cpu_ratio_vs_pipe as number).toFixed(2)} -> ${(row.cpu_ratio_vs_pipe as number).toFixed(2)} (x${change.toFixed(2)})`)
+    note(
+      `${row.scenario}: CPU ratio ${(before.cpu_ratio_vs_pipe as number).toFixed(2)} -> ${(row.cpu_ratio_vs_pipe as number).toFixed(2)} (x${change.toFixed(2)})`,
+    )
     if (change > 1.25) process.exitCode = 1
   }
 }

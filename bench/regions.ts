@@ -48,11 +48,19 @@ function planOf({ flags, args }: BenchOptions): Plan {
   const engines = regions * number('engines', 4)
   const [near, far, farthest] = words('rtts', '5,80,140').map(Number)
   return {
-    workloads: args.length > 0 ? args.map((file) => regionalIn(file, number('requests', 2500), engines)) : words('workloads', 'rounds_varied_tight,prefixes').map((name) => regionalNamed(name, engines)),
-    clients: words('clients', '60/30/10').map((name) => (name === 'day' ? byDay(regions) : unevenly(name.split('/').map(Number)))),
+    workloads:
+      args.length > 0
+        ? args.map((file) => regionalIn(file, number('requests', 2500), engines))
+        : words('workloads', 'rounds_varied_tight,prefixes').map((name) => regionalNamed(name, engines)),
+    clients: words('clients', '60/30/10').map((name) =>
+      name === 'day' ? byDay(regions) : unevenly(name.split('/').map(Number)),
+    ),
     loads: words('loads', '0.3,0.5,0.7,0.9').map(Number),
     places: { regions, edges: number('edges', regions), rttsMs: [near!, far!, farthest!] },
-    ways: waysIn(words('ways', 'global,nearest,weights,load,outlook,outlook_blind'), words('every', '2000').map(Number)),
+    ways: waysIn(
+      words('ways', 'global,nearest,weights,load,outlook,outlook_blind'),
+      words('every', '2000').map(Number),
+    ),
     roam: number('roam', 0.1),
     seeds: number('seeds', 3),
   }
@@ -82,12 +90,32 @@ function cellRows({ workload, clients, load, speedAt }: Cell, plan: Plan, note: 
     const pace = { closedLoop, concurrency: Infinity, holdAt: null, clockMs: null }
     // What they sustain takes twenty runs to find, and seeds do not differ by much.
     const speed = speedAt(load, trace, { ...pace, seed: 1 })
-    const entries = entriesOf(trace, places, { clients, roam, seed: seed + 100, ...(workload.groupOf === undefined ? {} : { groupOf: workload.groupOf }) })
-    for (const [at, way] of ways.entries()) felt[at]!.push(feltOf(replayIn(trace, workload.fleet, { places, entries, way, seed, pace: { ...pace, speed } }), entries, places))
+    const entries = entriesOf(trace, places, {
+      clients,
+      roam,
+      seed: seed + 100,
+      ...(workload.groupOf === undefined ? {} : { groupOf: workload.groupOf }),
+    })
+    for (const [at, way] of ways.entries())
+      felt[at]!.push(
+        feltOf(
+          replayIn(trace, workload.fleet, { places, entries, way, seed, pace: { ...pace, speed } }),
+          entries,
+          places,
+        ),
+      )
   }
   const mark = felt[ways.findIndex(({ knowing }) => knowing === 'all')]
   const nearest = felt[ways.findIndex(({ name }) => name === 'nearest')]
-  return ways.map((way, at) => ({ workload: workload.name, clients: clients.name, load, edges: places.edges, way: way.name, every_ms: way.everyMs, ...figuresIn(felt[at]!, mark, nearest) }))
+  return ways.map((way, at) => ({
+    workload: workload.name,
+    clients: clients.name,
+    load,
+    edges: places.edges,
+    way: way.name,
+    every_ms: way.everyMs,
+    ...figuresIn(felt[at]!, mark, nearest),
+  }))
 }
 
 function feltOf(result: ReturnType<typeof replayIn>, entries: Uint8Array, places: Places): Felt {
@@ -96,9 +124,14 @@ function feltOf(result: ReturnType<typeof replayIn>, entries: Uint8Array, places
   return { meanMs: ttftMeanMs, p99Ms: ttftP99Ms, hit, near: near / result.jobs.length }
 }
 
-function figuresIn(felt: readonly Felt[], mark: readonly Felt[] | undefined, nearest: readonly Felt[] | undefined): BenchRow {
+function figuresIn(
+  felt: readonly Felt[],
+  mark: readonly Felt[] | undefined,
+  nearest: readonly Felt[] | undefined,
+): BenchRow {
   const middle = (pick: (one: Felt, at: number) => number) => median(felt.map(pick))
-  const against = (others: readonly Felt[] | undefined) => (others === undefined ? null : ratio(middle(({ meanMs }, at) => meanMs / others[at]!.meanMs)))
+  const against = (others: readonly Felt[] | undefined) =>
+    others === undefined ? null : ratio(middle(({ meanMs }, at) => meanMs / others[at]!.meanMs))
   return {
     ttft_mean_ms: Math.round(middle(({ meanMs }) => meanMs)),
     ttft_p99_ms: Math.round(middle(({ p99Ms }) => p99Ms)),
@@ -114,8 +147,12 @@ const ratio = (value: number): number => Number(value.toFixed(3))
 /** Over workloads, clients and loads: the geometric mean of the ratios to the mark, and the worst. */
 function headlineOf(rows: readonly BenchRow[]): Record<string, number> {
   const figures: Record<string, number> = {}
-  for (const name of new Set(rows.map(({ way, every_ms: everyMs }) => (everyMs === null ? String(way) : `${way}_${everyMs}ms`)))) {
-    const ratios = rows.flatMap(({ way, every_ms: everyMs, vs_global: against }) => (against !== null && name === (everyMs === null ? way : `${way}_${everyMs}ms`) ? [Number(against)] : []))
+  for (const name of new Set(
+    rows.map(({ way, every_ms: everyMs }) => (everyMs === null ? String(way) : `${way}_${everyMs}ms`)),
+  )) {
+    const ratios = rows.flatMap(({ way, every_ms: everyMs, vs_global: against }) =>
+      against !== null && name === (everyMs === null ? way : `${way}_${everyMs}ms`) ? [Number(against)] : [],
+    )
     if (ratios.length === 0 || name === 'global') continue
     figures[`${name}_vs_global`] = ratio(Math.exp(ratios.reduce((sum, one) => sum + Math.log(one), 0) / ratios.length))
     figures[`${name}_worst`] = Math.max(...ratios)

@@ -30,7 +30,8 @@ const bench: Bench = async (options) => {
   for (const workload of plan.workloads) {
     const speedAt = speedsOn(workload.fleet)
     for (const load of plan.loads) {
-      for (const policy of plan.policies) rows.push(...cellRows({ workload, load, policy, speedAt }, plan, options.note))
+      for (const policy of plan.policies)
+        rows.push(...cellRows({ workload, load, policy, speedAt }, plan, options.note))
     }
   }
   return { rows, headline: headlineOf(rows) }
@@ -45,7 +46,7 @@ interface Plan {
   readonly replicas: readonly number[]
   readonly delaysMs: readonly number[]
   readonly kinds: readonly string[]
-  readonly deal: Deal
+  readonly attempt: Deal
   readonly seeds: number
 }
 
@@ -53,13 +54,16 @@ function planOf({ flags, args }: BenchOptions): Plan {
   const words = (flag: string, otherwise: string) => String(flags[flag] ?? otherwise).split(',')
   const count = Number(flags['requests'] ?? 1500)
   return {
-    workloads: args.length > 0 ? args.map((file) => seededIn(file, count)) : words('workloads', 'prefixes,fan_out,rounds_varied_tight').map(seededNamed),
+    workloads:
+      args.length > 0
+        ? args.map((file) => seededIn(file, count))
+        : words('workloads', 'prefixes,fan_out,rounds_varied_tight').map(seededNamed),
     loads: words('loads', '0.7').map(Number),
     policies: words('policies', 'predicted'),
     replicas: words('replicas', '4').map(Number),
     delaysMs: words('delays', '0,0.3,1,5,20,100').map(Number),
     kinds: words('arrangements', ['leader', ...KINDS].join(',')),
-    deal: words('deal', 'random')[0] as Deal,
+    attempt: words('deal', 'random')[0] as Deal,
     seeds: Number(flags['seeds'] ?? 3),
   }
 }
@@ -88,35 +92,76 @@ function cellRows({ workload, load, policy, speedAt }: Cell, plan: Plan, note: (
     const closedLoop = trace.requests.some(({ chain }) => chain !== null)
     const pace = { closedLoop, concurrency: Infinity, holdAt: null, seed, clockMs: null }
     const speed = speedAt(load, trace, pace)
-    for (const [at, one] of arrangements.entries()) felt[at]!.push(feltOf(replay(trace, workload.fleet, kindOf(one, { policy, deal: plan.deal, seed }), { ...pace, speed })))
+    for (const [at, one] of arrangements.entries())
+      felt[at]!.push(
+        feltOf(replay(trace, workload.fleet, kindOf(one, { policy, attempt: plan.attempt, seed }), { ...pace, speed })),
+      )
   }
-  const cell = { workload: workload.name, load, policy, deal: plan.deal }
-  const rows = arrangements.map((one, at) => ({ ...cell, replicas: one.replicas, arrangement: one.name, delay_ms: one.delayMs, unseen: unseenBy(one, felt[0]!), ...figuresIn(felt[at]!, felt[0]!) }))
-  const leader = plan.kinds.includes('leader') ? ROUND_TRIPS_MS.map((ms) => ({ ...cell, replicas: null, arrangement: 'leader', delay_ms: ms, unseen: 0, ...figuresIn(later(felt[0]!, ms), felt[0]!) })) : []
+  const cell = { workload: workload.name, load, policy, attempt: plan.attempt }
+  const rows = arrangements.map((one, at) => ({
+    ...cell,
+    replicas: one.replicas,
+    arrangement: one.name,
+    delay_ms: one.delayMs,
+    unseen: unseenBy(one, felt[0]!),
+    ...figuresIn(felt[at]!, felt[0]!),
+  }))
+  const leader = plan.kinds.includes('leader')
+    ? ROUND_TRIPS_MS.map((ms) => ({
+        ...cell,
+        replicas: null,
+        arrangement: 'leader',
+        delay_ms: ms,
+        unseen: 0,
+        ...figuresIn(later(felt[0]!, ms), felt[0]!),
+      }))
+    : []
   return [rows[0]!, ...leader, ...rows.slice(1)]
 }
 
 function arrangementsIn({ replicas, kinds, delaysMs }: Plan, middle: number): Arrangement[] {
-  return replicas.flatMap((count) => KINDS.flatMap((kind) => (kinds.includes(kind) ? arrangementsOf(kind, { replicas: count, delaysMs, middle }) : [])))
+  return replicas.flatMap((count) =>
+    KINDS.flatMap((kind) => (kinds.includes(kind) ? arrangementsOf(kind, { replicas: count, delaysMs, middle }) : [])),
+  )
 }
 
-function kindOf({ name, replicas, delayMs, upset }: Arrangement, { policy, deal, seed }: { readonly policy: string; readonly deal: Deal; readonly seed: number }): RouterKind {
-  const options = { name, replicas, deal, delayMs, dealSeed: seed + 100, policy: { name: policy, options: {} }, ...(upset === undefined ? {} : { upset }) }
+function kindOf(
+  { name, replicas, delayMs, upset }: Arrangement,
+  { policy, attempt, seed }: { readonly policy: string; readonly attempt: Deal; readonly seed: number },
+): RouterKind {
+  const options = {
+    name,
+    replicas,
+    attempt,
+    delayMs,
+    dealSeed: seed + 100,
+    policy: { name: policy, options: {} },
+    ...(upset === undefined ? {} : { upset }),
+  }
   return { name, doc: '', source: '', create: (context) => new ReplicatedRouter(options, context) }
 }
 
 function feltOf(result: RunResult): Felt {
   const { ttftMeanMs, ttftP99Ms, hit } = figuresOf(result, SLO)
   const late = result.jobs.toSorted((one, other) => one.sentAt - other.sentAt).slice(result.jobs.length >> 1)
-  return { meanMs: ttftMeanMs, p99Ms: ttftP99Ms, hit, perS: (1000 * result.jobs.length) / result.spanMs, lateMeanMs: figuresOf({ ...result, jobs: late }, SLO).ttftMeanMs }
+  return {
+    meanMs: ttftMeanMs,
+    p99Ms: ttftP99Ms,
+    hit,
+    perS: (1000 * result.jobs.length) / result.spanMs,
+    lateMeanMs: figuresOf({ ...result, jobs: late }, SLO).ttftMeanMs,
+  }
 }
 
 /** Who asks a leader gets the choice of the one that has all the books, a round trip later. */
-const later = (felt: readonly Felt[], ms: number): Felt[] => felt.map((one) => ({ ...one, meanMs: one.meanMs + ms, p99Ms: one.p99Ms + ms, lateMeanMs: one.lateMeanMs + ms }))
+const later = (felt: readonly Felt[], ms: number): Felt[] =>
+  felt.map((one) => ({ ...one, meanMs: one.meanMs + ms, p99Ms: one.p99Ms + ms, lateMeanMs: one.lateMeanMs + ms }))
 
 /** Choices that others make, on average, in the time a choice takes to reach them. */
 function unseenBy({ replicas, delayMs }: Arrangement, mark: readonly Felt[]): number | null {
-  return delayMs === null ? null : ratio((((median(mark.map(({ perS }) => perS)) * delayMs) / 1000) * (replicas - 1)) / replicas)
+  return delayMs === null
+    ? null
+    : ratio((((median(mark.map(({ perS }) => perS)) * delayMs) / 1000) * (replicas - 1)) / replicas)
 }
 
 const ratio = (value: number): number => Number(value.toFixed(3))
@@ -134,7 +179,27 @@ function figuresIn(felt: readonly Felt[], mark: readonly Felt[]): BenchRow {
 
 /** The worst ratio of `predicted` over workloads, loads and numbers of replicas; 1: as one gateway. */
 function headlineOf(rows: readonly BenchRow[]): Record<string, number> {
-  const worst = (named: string, delayMs?: number) => rows.flatMap((row) => (row['policy'] === 'predicted' && row['arrangement'] === named && (delayMs === undefined || row['delay_ms'] === delayMs) ? [Number(row['ratio_vs_one'])] : []))
-  const figures = { alone: worst('alone'), log_0ms: worst('log', 0), log_1ms: worst('log', 1), log_20ms: worst('log', 20), log_100ms: worst('log', 100), leader_1ms: worst('leader', 1), dies: worst('dies_60s'), restarts: worst('restarts_nothing') }
-  return Object.fromEntries(Object.entries(figures).flatMap(([name, ratios]) => (ratios.length === 0 ? [] : [[`${name}_vs_one`, Math.max(...ratios)]])))
+  const worst = (named: string, delayMs?: number) =>
+    rows.flatMap((row) =>
+      row['policy'] === 'predicted' &&
+      row['arrangement'] === named &&
+      (delayMs === undefined || row['delay_ms'] === delayMs)
+        ? [Number(row['ratio_vs_one'])]
+        : [],
+    )
+  const figures = {
+    alone: worst('alone'),
+    log_0ms: worst('log', 0),
+    log_1ms: worst('log', 1),
+    log_20ms: worst('log', 20),
+    log_100ms: worst('log', 100),
+    leader_1ms: worst('leader', 1),
+    dies: worst('dies_60s'),
+    restarts: worst('restarts_nothing'),
+  }
+  return Object.fromEntries(
+    Object.entries(figures).flatMap(([name, ratios]) =>
+      ratios.length === 0 ? [] : [[`${name}_vs_one`, Math.max(...ratios)]],
+    ),
+  )
 }

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { readPartial, type ReportPartial } from '../src/core/reports/partial.ts'
-import type { RequestRecord } from '../src/core/reports/record.ts'
+import type { RequestRecord } from '../src/core/reports/combine.ts'
 import { ReportStore } from '../src/core/reports/report-store.ts'
 import { TtftState } from '../src/core/reports/ttft-state.ts'
 import { cpuSeconds, startServed } from './proxy/processes.ts'
@@ -30,7 +30,10 @@ const bench: Bench = async ({ flags, note }) => {
   const rows: BenchRow[] = [inMemory()]
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-reports-'))
   const file = join(folder, 'firstlight.yaml')
-  writeFileSync(file, 'listen: 127.0.0.1:0\nlog: { level: warn }\nttft: { enabled: true, max_requests: 200000, max_bytes: 1073741824 }\nclusters: [{ id: bench, pools: [{ model: m, engines: [{ id: e, url: "http://127.0.0.1:9" }] }] }]\n')
+  writeFileSync(
+    file,
+    'listen: 127.0.0.1:0\nlog: { level: warn }\nttft: { enabled: true, max_requests: 200000, max_bytes: 1073741824 }\nclusters: [{ id: bench, pools: [{ model: m, engines: [{ id: e, url: "http://127.0.0.1:9" }] }] }]\n',
+  )
   const gateway = await startServed(file)
   try {
     for (const [name, send] of WAYS) {
@@ -38,7 +41,11 @@ const bench: Bench = async ({ flags, note }) => {
       await send(gateway.port, 0.5)
       const cpu = cpuSeconds(gateway.pid)
       const { partials, wallS } = await send(gateway.port, seconds)
-      rows.push({ way: name, partials_per_s: partials / wallS, partials_per_core_s: partials / (cpuSeconds(gateway.pid) - cpu) })
+      rows.push({
+        way: name,
+        partials_per_s: partials / wallS,
+        partials_per_core_s: partials / (cpuSeconds(gateway.pid) - cpu),
+      })
     }
   } finally {
     gateway.stop()
@@ -46,16 +53,31 @@ const bench: Bench = async ({ flags, note }) => {
   }
   const bytes = liveBytes()
   const flush = flushCost()
-  rows.push({ way: 'memory of a live request, bytes', value: bytes.measured }, { way: 'the same as the store counts it, bytes', value: bytes.counted }, { way: 'flush of 500 records, us a record', value: flush })
+  rows.push(
+    { way: 'memory of a live request, bytes', value: bytes.measured },
+    { way: 'the same as the store counts it, bytes', value: bytes.counted },
+    { way: 'flush of 500 records, us a record', value: flush },
+  )
   const perCore = (way: string): number => Number(rows.find((row) => row['way'] === way)!['partials_per_core_s'])
-  return { rows, headline: { partials_per_s: perCore('batches of 500, kept alive'), single_partials_per_s: perCore('one a request, kept alive'), raw_partials_per_s: perCore('one a connection'), bytes_per_request: bytes.measured, flush_us_per_record: flush } }
+  return {
+    rows,
+    headline: {
+      partials_per_s: perCore('batches of 500, kept alive'),
+      single_partials_per_s: perCore('one a request, kept alive'),
+      raw_partials_per_s: perCore('one a connection'),
+      bytes_per_request: bytes.measured,
+      flush_us_per_record: flush,
+    },
+  }
 }
 
 export default bench
 
 function inMemory(): BenchRow {
   const store = new ReportStore(LIMITS)
-  const partials = Array.from({ length: 50_000 }, (_, at) => partialsOf(at)).flat().map((one) => readPartial(one) as ReportPartial)
+  const partials = Array.from({ length: 50_000 }, (_, at) => partialsOf(at))
+    .flat()
+    .map((one) => readPartial(one) as ReportPartial)
   const from = process.cpuUsage()
   for (const partial of partials) store.add(partial, 0)
   const perS = partials.length / (cpuUsSince(from) / 1e6)
@@ -67,7 +89,8 @@ function liveBytes(): { readonly measured: number; readonly counted: number } {
   const store = new ReportStore(LIMITS)
   globalThis.gc?.()
   const before = process.memoryUsage().heapUsed
-  for (let at = 0; at < requests; at++) for (const one of partialsOf(at)) store.add(readPartial(one) as ReportPartial, 0)
+  for (let at = 0; at < requests; at++)
+    for (const one of partialsOf(at)) store.add(readPartial(one) as ReportPartial, 0)
   globalThis.gc?.()
   return { measured: (process.memoryUsage().heapUsed - before) / requests, counted: store.bytes / requests }
 }
@@ -81,7 +104,12 @@ const recordOf = (at: number): RequestRecord => ({
 /** Into a state that holds reports already, as an object or a process does. */
 function flushCost(): number {
   const state = new TtftState({ store: LIMITS })
-  const batches = Array.from({ length: 60 }, (_, seq) => ({ source: 's', epoch: 1, seq: seq + 1, records: Array.from({ length: BATCH }, (__, at) => recordOf(seq * BATCH + at)) }))
+  const batches = Array.from({ length: 60 }, (_, seq) => ({
+    source: 's',
+    epoch: 1,
+    seq: seq + 1,
+    records: Array.from({ length: BATCH }, (__, at) => recordOf(seq * BATCH + at)),
+  }))
   for (const batch of batches.slice(0, 10)) state.flush(batch, 0)
   const from = process.cpuUsage()
   for (const batch of batches.slice(10)) state.flush(batch, 0)
@@ -103,7 +131,8 @@ type Way = (port: number, seconds: number) => Promise<Sent>
 
 let next = 0
 
-const post = (body: string, more = ''): string => `POST /ttft_report HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${more}\r\n${body}`
+const post = (body: string, more = ''): string =>
+  `POST /ttft_report HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${more}\r\n${body}`
 
 /** On each connection the next request follows the last answer. */
 function keptAlive(make: () => { readonly text: string; readonly partials: number }): Way {

@@ -9,9 +9,13 @@ const folder = new URL('./', import.meta.url)
 const { name, flags, args } = parseArgs(process.argv.slice(2))
 
 if (name === null || !isBench(name)) {
-  const known = readdirSync(folder).flatMap((file) => (file.endsWith('.ts') ? [file.slice(0, -3)] : [])).filter(isBench)
+  const known = readdirSync(folder)
+    .flatMap((file) => (file.endsWith('.ts') ? [file.slice(0, -3)] : []))
+    .filter(isBench)
   if (name !== null) console.error(`There is no benchmark named '${name}'.`)
-  console.error(`Usage: npm run bench -- NAME [--json FILE] [flags]\nBenchmarks: ${known.sort().join(', ') || '(none)'}`)
+  console.error(
+    `Usage: npm run bench -- NAME [--json FILE] [flags]\nBenchmarks: ${known.sort().join(', ') || '(none)'}`,
+  )
   process.exit(name === null ? 0 : 2)
 }
 

@@ -44,13 +44,35 @@ const TOLD = FAULTS.filter((fault) => fault?.kind !== 'cut')
 export default async function soak({ flags, note }: BenchOptions): Promise<BenchResult> {
   const requests = Number(flags.requests ?? 20_000)
   const replicas = Number(flags.replicas ?? 1)
-  const runtimes = replicas > 1 ? ['node'] : flags.runtime === undefined || flags.runtime === 'both' ? ['node', 'workers'] : [String(flags.runtime)]
+  const runtimes =
+    replicas > 1
+      ? ['node']
+      : flags.runtime === undefined || flags.runtime === 'both'
+        ? ['node', 'workers']
+        : [String(flags.runtime)]
   const rows: BenchRow[] = []
   for (const runtime of runtimes) {
-    const plan = { requests, concurrency: Number(flags.concurrency ?? 48), seed: Number(flags.seed ?? 1), upheavals: Number(flags.upheavals ?? 0) }
+    const plan = {
+      requests,
+      concurrency: Number(flags.concurrency ?? 48),
+      seed: Number(flags.seed ?? 1),
+      upheavals: Number(flags.upheavals ?? 0),
+    }
     // Two more roads through the same engines, for configurations that take them.
-    const fleet = await startFleet({ engines: 4, model: MODEL, adapters: POOLS.slice(1), connector: 'nixl', profile: 'test' } as Parameters<typeof startFleet>[0])
-    const subject = await subjectOf(runtime, { ...plan, urls: fleet.urls, workers: Number(flags.workers ?? 1), replicas, regions: Number(flags.regions ?? 0) })
+    const fleet = await startFleet({
+      engines: 4,
+      model: MODEL,
+      adapters: POOLS.slice(1),
+      connector: 'nixl',
+      profile: 'test',
+    } as Parameters<typeof startFleet>[0])
+    const subject = await subjectOf(runtime, {
+      ...plan,
+      urls: fleet.urls,
+      workers: Number(flags.workers ?? 1),
+      replicas,
+      regions: Number(flags.regions ?? 0),
+    })
     let stopped = false
     try {
       const row = await run(subject, fleet, plan, (line) => note(`${runtime}: ${line}`))
@@ -69,7 +91,11 @@ export default async function soak({ flags, note }: BenchOptions): Promise<Bench
   if (leaked !== 0 || sum('complaints') !== 0 || sum('engines_busy') !== 0) process.exitCode = 1
   return {
     rows,
-    headline: { requests: sum('requests'), leaked_bookings: leaked, rss_growth_bytes: Math.max(...rows.map((row) => Number(row['rss_growth_bytes']))) },
+    headline: {
+      requests: sum('requests'),
+      leaked_bookings: leaked,
+      rss_growth_bytes: Math.max(...rows.map((row) => Number(row['rss_growth_bytes']))),
+    },
   }
 }
 
@@ -80,7 +106,22 @@ interface Plan {
   readonly upheavals: number
 }
 
-function subjectOf(runtime: string, { urls, workers, replicas, regions, seed, upheavals }: Plan & { readonly urls: readonly string[]; readonly workers: number; readonly replicas: number; readonly regions: number }): Promise<Subject> {
+function subjectOf(
+  runtime: string,
+  {
+    urls,
+    workers,
+    replicas,
+    regions,
+    seed,
+    upheavals,
+  }: Plan & {
+    readonly urls: readonly string[]
+    readonly workers: number
+    readonly replicas: number
+    readonly regions: number
+  },
+): Promise<Subject> {
   if (replicas > 1) return Replicas.start(urls, replicas, seeded(seed))
   if (regions > 0) return Regions.start(urls, regions, runtime)
   if (upheavals === 0) return runtime === 'node' ? nodeSubject(urls, workers) : workersSubject(urls)
@@ -108,7 +149,8 @@ async function run(subject: Subject, fleet: RunningFleet, plan: Plan, note: (lin
       outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
     }
   }
-  const drive = (upTo: number): Promise<unknown> => Promise.all(Array.from({ length: plan.concurrency }, () => client(upTo)))
+  const drive = (upTo: number): Promise<unknown> =>
+    Promise.all(Array.from({ length: plan.concurrency }, () => client(upTo)))
   // A third warms up code, pools and rings to their bounds; growth is counted after it.
   await drive(Math.floor(plan.requests / 3))
   const before = subject.rss()
@@ -187,5 +229,8 @@ async function zero(subject: Subject): Promise<Zero> {
 /** Bookings that a limit ended, since nobody could see an end of their streams. */
 async function lapsed(url: string): Promise<number> {
   const text = await (await asked(`${url}/metrics`)).text()
-  return [...text.matchAll(/^firstlight_requests_total\{.*result="lapsed".*\} (\d+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0)
+  return [...text.matchAll(/^firstlight_requests_total\{.*result="lapsed".*\} (\d+)$/gm)].reduce(
+    (sum, [, count]) => sum + Number(count),
+    0,
+  )
 }

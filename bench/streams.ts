@@ -112,7 +112,10 @@ function configFile(folder: string, ports: readonly number[]): string {
   const file = join(folder, 'firstlight.yaml')
   const engines = ports.map((port, i) => `          - { id: e${i}, url: "http://127.0.0.1:${port}" }`).join('\n')
   const limits = 'limits: { first_byte_ms: 120000, idle_ms: 600000 }'
-  writeFileSync(file, `listen: 127.0.0.1:0\nlog: { level: warn }\nclusters:\n  - id: bench\n    pools:\n      - model: fake\n        ${limits}\n        engines:\n${engines}\n`)
+  writeFileSync(
+    file,
+    `listen: 127.0.0.1:0\nlog: { level: warn }\nclusters:\n  - id: bench\n    pools:\n      - model: fake\n        ${limits}\n        engines:\n${engines}\n`,
+  )
   return file
 }
 

@@ -10,11 +10,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import type { EngineSpec, PoolConfig } from '../src/core/cluster/contract.ts'
+import type { EngineSpec, PoolConfig } from '../src/core/contract/contract.ts'
 import { memoryClusters, type MemoryClusters } from '../src/platform/node/clusters.ts'
-import { BooksHost } from '../src/platform/node/threads/books-host.ts'
-import { Line } from '../src/platform/node/threads/line.ts'
-import type { ToBooks } from '../src/platform/node/threads/words.ts'
+import { ThreadClusterHost } from '../src/platform/node/threads/cluster-host.ts'
+import { RpcChannel, type ToBooks } from '../src/platform/node/threads/rpc.ts'
 import { rssBytes, runLoad, startServed, startScript, type LoadResult, type Started } from './proxy/processes.ts'
 import { median } from './median.ts'
 import type { BenchOptions, BenchResult, BenchRow } from './result.ts'
@@ -25,7 +24,17 @@ export default async function threads({ flags, note }: BenchOptions): Promise<Be
   const ms = Number(flags.seconds ?? 2) * 1000
   const rows: BenchRow[] = []
   if (part !== 'gateway') rows.push(...(await booksRows(ms, note)))
-  if (part !== 'books') rows.push(...(await gatewayRows({ counts: String(flags.workers ?? '1,2').split(',').map(Number), repeats: Number(flags.repeats ?? 3), ms, note })))
+  if (part !== 'books')
+    rows.push(
+      ...(await gatewayRows({
+        counts: String(flags.workers ?? '1,2')
+          .split(',')
+          .map(Number),
+        repeats: Number(flags.repeats ?? 3),
+        ms,
+        note,
+      })),
+    )
   return { rows, headline: {} }
 }
 
@@ -64,11 +73,15 @@ async function booksRows(ms: number, note: Note): Promise<BenchRow[]> {
 /** This thread keeps the books, as the main thread of a gateway does. */
 async function fromThreads(clusters: MemoryClusters, edges: number, plan: EdgePlan): Promise<BenchRow> {
   const cluster = clusters.cluster('bench', 'm')
-  const workers = Array.from({ length: edges }, (_, number) => new Worker(new URL('./threads/edge.ts', import.meta.url), { workerData: { bench: 'edge', number } }))
-  const run = (runPlan: EdgePlan): Promise<EdgeResult[]> => Promise.all(workers.map((worker) => resultOf(worker, runPlan)))
+  const workers = Array.from(
+    { length: edges },
+    (_, number) => new Worker(new URL('./threads/edge.ts', import.meta.url), { workerData: { bench: 'edge', number } }),
+  )
+  const run = (runPlan: EdgePlan): Promise<EdgeResult[]> =>
+    Promise.all(workers.map((worker) => resultOf(worker, runPlan)))
   for (const worker of workers) {
-    const host = new BooksHost(() => cluster, console as never)
-    const line: Line<never, ToBooks> = new Line<never, ToBooks>(worker, (word) => host.hear(word))
+    const host = new ThreadClusterHost(() => cluster, console as never)
+    const line: RpcChannel<never, ToBooks> = new RpcChannel<never, ToBooks>(worker, (word) => host.receive(word))
     worker.on('message', (message: readonly unknown[] | object) => {
       if (Array.isArray(message)) line.receive(message)
     })
@@ -80,17 +93,21 @@ async function fromThreads(clusters: MemoryClusters, edges: number, plan: EdgePl
   await Promise.all(workers.map((worker) => worker.terminate()))
   const requests = results.reduce((sum, result) => sum + result.requests, 0)
   const edgeUs = results.reduce((sum, result) => sum + result.cpuUs, 0) / requests
-  return figures((user + system) / requests, edgeUs, results.flatMap(({ admitMs }) => admitMs))
+  return figures(
+    (user + system) / requests,
+    edgeUs,
+    results.flatMap(({ admitMs }) => admitMs),
+  )
 }
 
 function resultOf(worker: Worker, plan: EdgePlan): Promise<EdgeResult> {
   return new Promise((resolve) => {
-    const hear = (message: readonly unknown[] | { readonly result: EdgeResult }): void => {
+    const onMessage = (message: readonly unknown[] | { readonly result: EdgeResult }): void => {
       if (!('result' in message)) return
-      worker.off('message', hear)
+      worker.off('message', onMessage)
       resolve(message.result)
     }
-    worker.on('message', hear)
+    worker.on('message', onMessage)
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, no window
     worker.postMessage({ plan })
   })
@@ -108,7 +125,18 @@ function figures(booksUs: number, edgeUs: number | null, admitMs: readonly numbe
 }
 
 function poolOf(count: number): PoolConfig {
-  const engines = Array.from({ length: count }, (_, at): EngineSpec => ({ id: `e${at}`, role: 'any', models: null, labels: {}, weight: 1, maxInFlight: null, prefixCaching: 'auto', cacheBlocks: null, rttMs: 0, profile: null }))
+  const engines = Array.from({ length: count }, (_, at): EngineSpec => ({
+    id: `e${at}`,
+    role: 'any',
+    models: null,
+    labels: {},
+    weight: 1,
+    maxInFlight: null,
+    prefixCaching: 'auto',
+    cacheBlocks: null,
+    rttMs: 0,
+    profile: null,
+  }))
   return {
     cluster: 'bench', pool: 'm', blockTokens: 64, policy: { name: 'predicted', options: {} }, shadow: null, split: { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' },
     leaseMs: 60_000, retry: { share: 0.2, minPerS: 1 }, circuit: { failures: 5, openMs: 10_000 }, statsIntervalMs: 10_000, indexEntries: 1_000_000, engines,
@@ -122,7 +150,17 @@ const SCENARIOS = [
 ] as const
 const ENGINES = 4
 
-async function gatewayRows({ counts, repeats, ms, note }: { readonly counts: readonly number[]; readonly repeats: number; readonly ms: number; readonly note: Note }): Promise<BenchRow[]> {
+async function gatewayRows({
+  counts,
+  repeats,
+  ms,
+  note,
+}: {
+  readonly counts: readonly number[]
+  readonly repeats: number
+  readonly ms: number
+  readonly note: Note
+}): Promise<BenchRow[]> {
   const engines: Started[] = []
   for (let at = 0; at < ENGINES; at++) engines.push(await startScript('stub-engine.ts', ['0']))
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-bench-'))
@@ -135,18 +173,35 @@ async function gatewayRows({ counts, repeats, ms, note }: { readonly counts: rea
         for (const [count, { port, pid }] of repeat % 2 === 0 ? gateways : [...gateways].reverse()) {
           note(`gateway ${repeat + 1}/${repeats}: ${scenario.name}, ${count}`)
           const key = `${scenario.name}|${count}`
-          runs.set(key, [...(runs.get(key) ?? []), await runLoad({ ...scenario, port, ms, warmMs: repeat === 0 ? 2000 : 500 }, pid)])
+          runs.set(key, [
+            ...(runs.get(key) ?? []),
+            await runLoad({ ...scenario, port, ms, warmMs: repeat === 0 ? 2000 : 500 }, pid),
+          ])
         }
       }
     }
-    return SCENARIOS.flatMap(({ name }) => counts.map((count) => gatewayRow({ name, count, ms, runs, rssMb: rssBytes(gateways.get(count)!.pid) / 2 ** 20 })))
+    return SCENARIOS.flatMap(({ name }) =>
+      counts.map((count) => gatewayRow({ name, count, ms, runs, rssMb: rssBytes(gateways.get(count)!.pid) / 2 ** 20 })),
+    )
   } finally {
     for (const started of [...gateways.values(), ...engines]) started.stop()
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-function gatewayRow({ name, count, ms, runs, rssMb }: { readonly name: string; readonly count: number; readonly ms: number; readonly runs: ReadonlyMap<string, readonly LoadResult[]>; readonly rssMb: number }): BenchRow {
+function gatewayRow({
+  name,
+  count,
+  ms,
+  runs,
+  rssMb,
+}: {
+  readonly name: string
+  readonly count: number
+  readonly ms: number
+  readonly runs: ReadonlyMap<string, readonly LoadResult[]>
+  readonly rssMb: number
+}): BenchRow {
   const results = runs.get(`${name}|${count}`)!
   return {
     part: 'gateway',
@@ -163,8 +218,20 @@ function gatewayRow({ name, count, ms, runs, rssMb }: { readonly name: string; r
 
 async function startGateway(folder: string, engines: readonly Started[], workers: number): Promise<Started> {
   const file = join(folder, `firstlight-${workers}.json`)
-  const pool = { model: 'fake', policy: 'predicted', engines: engines.map(({ port }, at) => ({ id: `e${at}`, url: `http://127.0.0.1:${port}` })) }
-  writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', workers, log: { level: 'warn' }, clusters: [{ id: 'bench', pools: [pool] }] }))
+  const pool = {
+    model: 'fake',
+    policy: 'predicted',
+    engines: engines.map(({ port }, at) => ({ id: `e${at}`, url: `http://127.0.0.1:${port}` })),
+  }
+  writeFileSync(
+    file,
+    JSON.stringify({
+      listen: '127.0.0.1:0',
+      workers,
+      log: { level: 'warn' },
+      clusters: [{ id: 'bench', pools: [pool] }],
+    }),
+  )
   return startServed(file)
 }
 

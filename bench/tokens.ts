@@ -11,7 +11,7 @@ import { Tokenizer } from '@huggingface/tokenizers'
 import { BpeTokenizer } from '../src/core/tokens/bpe-tokenizer.ts'
 import { compileVocabulary } from '../src/core/tokens/compile.ts'
 import { IdBuffer } from '../src/core/tokens/id-buffer.ts'
-import { measurePrompt, PromptMeter } from '../src/core/tokens/measure.ts'
+import { measurePrompt, PromptAnalyzer } from '../src/core/tokens/prompt-analyzer.ts'
 import { Vocabulary } from '../src/core/tokens/vocabulary.ts'
 import { compileTemplate } from '../src/template.ts'
 import { median } from './median.ts'
@@ -23,12 +23,16 @@ const CHARS = 450_000
 const MERGES = 40_000
 const utf8 = new TextEncoder()
 const encodeUtf8 = (text: string, into: Uint8Array): number => utf8.encodeInto(text, into).written
-const chatml = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+const chatml =
+  "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 
 const bench: Bench = async ({ flags, note }) => {
   const corpus = readCorpus(new URL('../node_modules/', import.meta.url), CHARS)
   if (flags.vocab === undefined) note(`training ${MERGES} merges …`)
-  const json = typeof flags.vocab === 'string' ? (JSON.parse(readFileSync(flags.vocab, 'utf8')) as unknown) : trainTokenizer(corpus.training, MERGES)
+  const json =
+    typeof flags.vocab === 'string'
+      ? (JSON.parse(readFileSync(flags.vocab, 'utf8')) as unknown)
+      : trainTokenizer(corpus.training, MERGES)
   const compiled = compileVocabulary({ tokenizer: json, template: null, specials: {} })
   const vocabulary = new Vocabulary(compiled)
   note('first calls, each in a process of its own …')
@@ -43,7 +47,10 @@ const bench: Bench = async ({ flags, note }) => {
     ...warm.rows,
     ...conversation(vocabulary, corpus.heldOut),
     ...withoutSplit(vocabulary),
-    { what: `compiled vocabulary, ${vocabulary.size} ids, gzipped bytes`, ours: gzipSync(compiled, { level: 9 }).length },
+    {
+      what: `compiled vocabulary, ${vocabulary.size} ids, gzipped bytes`,
+      ours: gzipSync(compiled, { level: 9 }).length,
+    },
   ]
   return { rows, headline: { ms_per_100k: first.msPer100k, speedup_vs_hf: warm.speedup, mismatches } }
 }
@@ -53,7 +60,12 @@ const ms = (value: number): number => Math.round(value * 100) / 100
 
 function firstCalls(json: unknown, compiled: Uint8Array, text: string): { rows: BenchRow[]; msPer100k: number } {
   const folder = mkdtempSync(join(tmpdir(), 'tokens-'))
-  const files = { ours: join(folder, 'compiled.vocab'), unwarmed: join(folder, 'compiled.vocab'), theirs: join(folder, 'tokenizer.json'), text: join(folder, 'text') }
+  const files = {
+    ours: join(folder, 'compiled.vocab'),
+    unwarmed: join(folder, 'compiled.vocab'),
+    theirs: join(folder, 'tokenizer.json'),
+    text: join(folder, 'text'),
+  }
   writeFileSync(files.ours, gzipSync(compiled, { level: 9 }))
   writeFileSync(files.theirs, JSON.stringify(json))
   writeFileSync(files.text, text)
@@ -65,7 +77,12 @@ function firstCalls(json: unknown, compiled: Uint8Array, text: string): { rows: 
     const unwarmed = Array.from({ length: 5 }, () => run('unwarmed'))
     const theirs = Array.from({ length: 3 }, () => run('theirs'))
     const per100k = (runs: typeof ours): number => median(runs.map((one) => (one.encode_ms / one.tokens) * 1e5))
-    const row = (what: string, of: (runs: typeof ours) => number): BenchRow => ({ what, ours: ms(of(ours)), hf: ms(of(theirs)), ratio: ms(of(theirs) / of(ours)) })
+    const row = (what: string, of: (runs: typeof ours) => number): BenchRow => ({
+      what,
+      ours: ms(of(ours)),
+      hf: ms(of(theirs)),
+      ratio: ms(of(theirs) / of(ours)),
+    })
     return {
       rows: [
         row('load, ms (ours: with the warm-up that Node has)', (runs) => median(runs.map((one) => one.load_ms))),
@@ -92,7 +109,17 @@ function warmCalls(vocabulary: Vocabulary, reference: Tokenizer, text: string): 
   }
   const scale = 1e5 / out.length
   const speedup = ms(median(theirs) / median(ours))
-  return { rows: [{ what: 'warm code, empty caches, ms per 100k tokens', ours: ms(median(ours) * scale), hf: ms(median(theirs) * scale), ratio: speedup }], speedup }
+  return {
+    rows: [
+      {
+        what: 'warm code, empty caches, ms per 100k tokens',
+        ours: ms(median(ours) * scale),
+        hf: ms(median(theirs) * scale),
+        ratio: speedup,
+      },
+    ],
+    speedup,
+  }
 }
 
 function timed(work: () => unknown): number {
@@ -104,7 +131,9 @@ function timed(work: () => unknown): number {
 function compareIds(vocabulary: Vocabulary, reference: Tokenizer, text: string): number {
   const tokenizer = new BpeTokenizer({ vocabulary, encodeUtf8 })
   const out = new IdBuffer()
-  const stretches = Array.from({ length: Math.ceil(text.length / 5000) }, (_, i) => text.slice(i * 5000, (i + 1) * 5000).replace(/[\ufeff\ud800-\udfff]/g, ''))
+  const stretches = Array.from({ length: Math.ceil(text.length / 5000) }, (_, i) =>
+    text.slice(i * 5000, (i + 1) * 5000).replace(/[\ufeff\ud800-\udfff]/g, ''),
+  )
   let mismatches = 0
   for (const sample of [...stretches, ...oddStrings(5000)]) {
     out.clear()
@@ -117,19 +146,36 @@ function compareIds(vocabulary: Vocabulary, reference: Tokenizer, text: string):
 
 /** The turns of a long conversation: each request brings it whole, and only the last message is new. */
 function conversation(vocabulary: Vocabulary, text: string): BenchRow[] {
-  const messages = Array.from({ length: 100 }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: text.slice(i * 4400, (i + 1) * 4400) }))
+  const messages = Array.from({ length: 100 }, (_, i) => ({
+    role: i % 2 === 0 ? 'user' : 'assistant',
+    content: text.slice(i * 4400, (i + 1) * 4400),
+  }))
   const options = { model: 'm', blockTokens: 64, encodeUtf8, now: () => performance.now() }
-  const meters = {
-    exact: new PromptMeter({ ...options, tokenizer: new BpeTokenizer({ vocabulary, encodeUtf8 }), template: compileTemplate(chatml, {}) }),
-    bytes: new PromptMeter({ ...options, tokenizer: null, template: null }),
+  const measurers = {
+    exact: new PromptAnalyzer({
+      ...options,
+      tokenizer: new BpeTokenizer({ vocabulary, encodeUtf8 }),
+      template: compileTemplate(chatml, {}),
+    }),
+    bytes: new PromptAnalyzer({ ...options, tokenizer: null, template: null }),
   }
   return (['exact', 'bytes'] as const).map((how) => {
     const times = Array.from({ length: 50 }, (_, turn) => {
       const body = JSON.stringify({ messages: messages.slice(0, 50 + turn) })
-      const request = { endpoint: 'chat', body: JSON.parse(body) as unknown, bodyBytes: body.length, adapter: null, salts: [], tenant: null } as const
-      return timed(() => measurePrompt(meters[how], request))
+      const request = {
+        endpoint: 'chat',
+        body: JSON.parse(body) as unknown,
+        bodyBytes: body.length,
+        adapter: null,
+        salts: [],
+        tenant: null,
+      } as const
+      return timed(() => measurePrompt(measurers[how], request))
     })
-    return { what: `turn of a 50 to 100 message conversation (${how}: template, ids or bytes, hashes), ms`, ours: ms(median(times.slice(10))) }
+    return {
+      what: `turn of a 50 to 100 message conversation (${how}: template, ids or bytes, hashes), ms`,
+      ours: ms(median(times.slice(10))),
+    }
   })
 }
 
@@ -146,7 +192,11 @@ function withoutSplit(vocabulary: Vocabulary): BenchRow[] {
   }
   return Object.entries(kinds).map(([kind, text]) => {
     const out = new IdBuffer()
-    const time = median(Array.from({ length: 3 }, () => timed(() => new BpeTokenizer({ vocabulary, encodeUtf8 }).encode(text, false, out))))
+    const time = median(
+      Array.from({ length: 3 }, () =>
+        timed(() => new BpeTokenizer({ vocabulary, encodeUtf8 }).encode(text, false, out)),
+      ),
+    )
     return { what: `20,000 characters without a split, ${kind}, ms`, ours: ms(time) }
   })
 }

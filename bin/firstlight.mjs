@@ -22,13 +22,20 @@ if (!existsSync(source) || isFresh(bundle)) {
   // An installed package has nothing else: Node strips no types below node_modules.
   if (Number(process.versions.node.split('.')[0]) >= 22) await run(bundle)
   else if (existsSync(localNode)) restart()
-  else fail(`firstlight needs Node 22 or newer; this is ${process.version}.`, 'Install a newer Node from https://nodejs.org and try again.')
+  else
+    fail(
+      `firstlight needs Node 22 or newer; this is ${process.version}.`,
+      'Install a newer Node from https://nodejs.org and try again.',
+    )
 } else if (process.features.typescript) {
   await run(source)
 } else if (existsSync(localNode)) {
   restart()
 } else {
-  fail(`Node ${process.version} cannot run TypeScript sources.`, 'Run "npm ci" in this folder: it installs the Node that can, beside the other packages.')
+  fail(
+    `Node ${process.version} cannot run TypeScript sources.`,
+    'Run "npm ci" in this folder: it installs the Node that can, beside the other packages.',
+  )
 }
 
 /** Is it made of the sources as they are? It starts in a third of their time, and with two thirds of their memory. */
@@ -37,7 +44,9 @@ function isFresh(file) {
   const made = statSync(file).mtimeMs
   // Of folders too: a file that is gone changes nothing else.
   const parts = readdirSync(path('../src'), { recursive: true }).map((name) => `../src/${name}`)
-  return ['../package-lock.json', './serving-flags.mjs', '../src', ...parts].every((name) => statSync(path(name)).mtimeMs < made)
+  return ['../package-lock.json', './serving-flags.mjs', '../src', ...parts].every(
+    (name) => statSync(path(name)).mtimeMs < made,
+  )
 }
 
 /** Flags of the engine count from its start only: where this process can be replaced by one that has them, it is. */
@@ -51,7 +60,8 @@ async function run(entry) {
 /** The same command line on the Node that npm installed here. Signals and exit code pass through. */
 function restart() {
   const child = spawn(localNode, [...flags, fileURLToPath(import.meta.url), ...argv], { stdio: 'inherit', env })
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', ...(process.platform === 'win32' ? [] : ['SIGUSR2'])]) process.on(signal, () => child.kill(signal))
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', ...(process.platform === 'win32' ? [] : ['SIGUSR2'])])
+    process.on(signal, () => child.kill(signal))
   child.on('error', (error) => fail(`Cannot start ${localNode}: ${error.message}`, 'Run "npm ci" again.'))
   child.on('exit', (code, signal) => {
     process.exitCode = signal === null ? code : 128 + (constants.signals[signal] ?? 0)

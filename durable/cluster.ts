@@ -1,15 +1,26 @@
 import { DurableObject } from 'cloudflare:workers'
-import { ClusterState } from '../src/core/cluster/cluster-state.ts'
-import type { Admission, ClusterDigest, ClusterGlance, Decision, EngineSignal, Outcome, Placement, PoolConfig, Refusal, Resume } from '../src/core/cluster/contract.ts'
-import { hear, type Notice } from '../src/core/cluster/notice.ts'
-import type { Outlook } from '../src/core/cluster/outlook.ts'
-import { readAdmission, readPool, readResume } from '../src/core/cluster/payload.ts'
-import { bookingKey } from '../src/core/cluster/bookings.ts'
-import type { KvFeed, KvFeedState } from '../src/core/kv-events/feed.ts'
+import { ClusterState } from '../src/core/pool/pool-state.ts'
+import type {
+  Admission,
+  ClusterDigest,
+  ClusterGlance,
+  Decision,
+  EngineSignal,
+  Outcome,
+  Placement,
+  PoolConfig,
+  Refusal,
+  Resume,
+} from '../src/core/contract/contract.ts'
+import { applyEvent, type BookingEvent } from '../src/core/contract/booking-events.ts'
+import type { RegionDigest } from '../src/core/contract/region-digest.ts'
+import { readAdmission, readPool, readResume } from '../src/core/contract/decode.ts'
+import { bookingKey } from '../src/core/pool/bookings.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../src/core/kv-events/delta.ts'
 import type { RegistryAnswer, RegistryCall } from '../src/core/lmcache/registry-call.ts'
 import type { Cluster } from '../src/ports.ts'
 import { Alarm } from './alarm.ts'
-import { debugRouter } from './debug.ts'
+import { debugRouter } from './routers.ts'
 import { SnapshotStore } from './snapshot-store.ts'
 
 /** Changes are written together, this long after the first: a row per request would cost more than the request. */
@@ -28,7 +39,10 @@ export interface WireAdmitted {
  * snapshot every few seconds lets bookings of live streams outlast an eviction. On the wire nothing that is to be
  * expected is an exception; `RemoteCluster` makes the port's shape of it.
  */
-export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> implements Omit<Cluster, 'admit' | 'resume'> {
+export class ClusterObject<Env = Cloudflare.Env>
+  extends DurableObject<Env>
+  implements Omit<Cluster, 'admit' | 'resume'>
+{
   readonly #state: ClusterState
   readonly #store: SnapshotStore
   readonly #router: ReturnType<typeof debugRouter>
@@ -51,9 +65,12 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
   }
 
   /** `notices`: what the edge has to say of earlier bookings besides, and first. */
-  async admit(admission: Admission, notices: readonly Notice[] = []): Promise<WireAdmitted | { readonly refusal: Refusal }> {
+  async admit(
+    admission: Admission,
+    bookingEvents: readonly BookingEvent[] = [],
+  ): Promise<WireAdmitted | { readonly refusal: Refusal }> {
     this.#asked()
-    this.#hear(notices)
+    this.#receive(bookingEvents)
     const admitted = this.#state.admit(readAdmission(admission), this.#askedAt)
     if ('refusal' in admitted) return admitted
     this.#touched()
@@ -70,8 +87,8 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     return null
   }
 
-  async tell(notices: readonly Notice[]): Promise<void> {
-    this.#hear(notices)
+  async tell(bookingEvents: readonly BookingEvent[]): Promise<void> {
+    this.#receive(bookingEvents)
   }
 
   /** A sign of life. false: the booking is not known here any more. Expected, so not an error: the platform would log one as a crash. */
@@ -98,7 +115,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     return this.#state.registry.call(call, this.now())
   }
 
-  async feed(feeds: readonly KvFeed[]): Promise<KvFeedState[]> {
+  async feed(feeds: readonly KvEventDelta[]): Promise<KvEventDeltaState[]> {
     return this.#state.feed(feeds, this.now())
   }
 
@@ -107,7 +124,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     return this.#state.digest(this.now())
   }
 
-  async outlook(): Promise<Outlook> {
+  async outlook(): Promise<RegionDigest> {
     return this.#state.outlook(this.now())
   }
 
@@ -122,7 +139,7 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
 
   /** How edges older than `tell` end a booking. */
   async settle(booking: Pick<Admission, 'id' | 'attempt'>, outcome: Outcome): Promise<void> {
-    this.#hear([['release', bookingKey(booking), outcome]])
+    this.#receive([['release', bookingKey(booking), outcome]])
   }
 
   override fetch(request: Request): Promise<Response> {
@@ -225,12 +242,12 @@ export class ClusterObject<Env = Cloudflare.Env> extends DurableObject<Env> impl
     this.#alarm.by(this.now() + FLUSH_MS)
   }
 
-  #hear(notices: readonly Notice[]): void {
+  #receive(bookingEvents: readonly BookingEvent[]): void {
     const now = this.now()
     let changed = false
-    for (const notice of notices) {
+    for (const bookingEvent of bookingEvents) {
       try {
-        if (hear(this.#state, notice, now)) changed = true
+        if (applyEvent(this.#state, bookingEvent, now)) changed = true
       } catch (error) {
         // One that is thrown back would come again with every call.
         complain('notice_unreadable', error)

@@ -1,5 +1,5 @@
 import type { ReportPartial } from '../src/core/reports/partial.ts'
-import type { RequestRecord } from '../src/core/reports/record.ts'
+import type { RequestRecord } from '../src/core/reports/combine.ts'
 
 /** What came in at one moment. */
 export interface JournalEntry {

@@ -1,4 +1,4 @@
-import type { BookingSnapshot, ClusterSnapshot } from '../src/core/cluster/snapshot.ts'
+import type { BookingSnapshot, ClusterSnapshot } from '../src/core/pool/snapshot.ts'
 
 /** A stored value may have 2 MB; what structured clone adds stays well under the other half. */
 const CHUNK_BYTES = 1_000_000
@@ -25,10 +25,14 @@ export class SnapshotStore {
     const chunks = inChunks(bookings)
     const entries: [string, unknown][] = chunks.map((chunk, index) => [chunkKey(index), chunk])
     const head: Head = { ...rest, chunks: chunks.length }
-    const surplus = Array.from({ length: Math.max(0, this.#chunks - chunks.length) }, (_, index) => chunkKey(chunks.length + index))
+    const surplus = Array.from({ length: Math.max(0, this.#chunks - chunks.length) }, (_, index) =>
+      chunkKey(chunks.length + index),
+    )
     this.#chunks = chunks.length
     // Writes with no await in between are one transaction.
-    const writes: Promise<unknown>[] = [...entries, [HEAD, head] as const].map(([key, value]) => this.#storage.put(key, value, { allowUnconfirmed: true }))
+    const writes: Promise<unknown>[] = [...entries, [HEAD, head] as const].map(([key, value]) =>
+      this.#storage.put(key, value, { allowUnconfirmed: true }),
+    )
     if (surplus.length > 0) writes.push(...surplus.map((key) => this.#storage.delete(key, { allowUnconfirmed: true })))
     await Promise.all(writes)
   }
@@ -37,7 +41,10 @@ export class SnapshotStore {
     const head = this.#storage.kv.get<Head>(HEAD)
     if (head === undefined) return null
     const { chunks, ...rest } = head
-    const bookings = Array.from({ length: chunks }, (_, index) => this.#storage.kv.get<BookingSnapshot[]>(chunkKey(index)) ?? [])
+    const bookings = Array.from(
+      { length: chunks },
+      (_, index) => this.#storage.kv.get<BookingSnapshot[]>(chunkKey(index)) ?? [],
+    )
     return { ...rest, bookings: bookings.flat() }
   }
 }

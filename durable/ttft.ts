@@ -1,12 +1,12 @@
 import { DurableObject } from 'cloudflare:workers'
 import type { ReportPartial } from '../src/core/reports/partial.ts'
-import type { RecordBatch } from '../src/core/reports/record.ts'
+import type { RecordBatch } from '../src/core/reports/combine.ts'
 import type { Added, StoreLimits } from '../src/core/reports/report-store.ts'
 import type { RollupGroup } from '../src/core/reports/rollups.ts'
 import { type FoundReport, type SourceMark, TtftState } from '../src/core/reports/ttft-state.ts'
 import { Alarm } from './alarm.ts'
 import { ReportJournal } from './report-journal.ts'
-import { reportRouter } from './report-router.ts'
+import { reportRouter } from './routers.ts'
 
 /** Reports are written together, this long after the first: losing the last seconds costs a report, not a count. */
 const FLUSH_MS = 5_000
@@ -105,8 +105,11 @@ export class TtftObject<Env = Cloudflare.Env> extends DurableObject<Env> {
     const { kv } = this.ctx.storage
     try {
       const groups = [...kv.list<RollupGroup>({ prefix: ROLLUP })].map(([, group]) => group)
-      const sources = [...kv.list<SourceMark>({ prefix: SOURCE })].map(([key, mark]) => [key.slice(SOURCE.length), mark] as const)
-      for (const source of this.#state.restore(groups, sources, this.now())) void this.ctx.storage.delete(SOURCE + source)
+      const sources = [...kv.list<SourceMark>({ prefix: SOURCE })].map(
+        ([key, mark]) => [key.slice(SOURCE.length), mark] as const,
+      )
+      for (const source of this.#state.restore(groups, sources, this.now()))
+        void this.ctx.storage.delete(SOURCE + source)
       for (const { at, partials, records } of this.#journal.load()) this.#state.replay(partials, records, at)
     } catch (error) {
       // What cannot be read costs the memory, not the object.

@@ -51,14 +51,21 @@ export async function runExample({ folder, fleet, env = {}, questions }) {
 }
 
 function start(env, ...args) {
-  return spawn(process.execPath, [firstlight, ...args], { stdio: ['ignore', 'ignore', 'inherit'], env: { ...process.env, ...env } })
+  return spawn(process.execPath, [firstlight, ...args], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: { ...process.env, ...env },
+  })
 }
 
-const ended = (child) => new Promise((resolve) => (child.exitCode === null && child.signalCode === null ? child.once('exit', resolve) : resolve()))
+const ended = (child) =>
+  new Promise((resolve) =>
+    child.exitCode === null && child.signalCode === null ? child.once('exit', resolve) : resolve(),
+  )
 
 async function ready(url, children) {
   for (let tries = 0; tries < 600; tries += 1) {
-    if (children.some(({ exitCode }) => exitCode !== null)) throw new Error(`Something did not start; is a port from ${port} on taken? Try --port 19100.`)
+    if (children.some(({ exitCode }) => exitCode !== null))
+      throw new Error(`Something did not start; is a port from ${port} on taken? Try --port 19100.`)
     const response = await fetch(url).catch(() => null)
     if (response?.status === 200) return
     await new Promise((resolve) => setTimeout(resolve, 100))
@@ -70,7 +77,10 @@ async function ready(url, children) {
 async function ask({ about, body, requestId }) {
   const url = `http://127.0.0.1:${port}/v1/chat/completions`
   const json = JSON.stringify(body)
-  const headers = { 'content-type': 'application/json', ...(requestId === undefined ? {} : { 'x-request-id': requestId }) }
+  const headers = {
+    'content-type': 'application/json',
+    ...(requestId === undefined ? {} : { 'x-request-id': requestId }),
+  }
   const flags = Object.entries(headers).map(([name, value]) => ` -H '${name}: ${value}'`)
   console.log(`\n${about}\n\n  curl -iN ${url}${flags.join('')} -d '${json}'\n`)
   const response = await fetch(url, { method: 'POST', headers, body: json })

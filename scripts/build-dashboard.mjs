@@ -8,8 +8,13 @@ const folder = new URL('../dist/dashboard/', import.meta.url)
 
 try {
   const { build } = await import('vite')
-  const { output } = await build({ configFile: fileURLToPath(new URL('../vite.config.ts', import.meta.url)), logLevel: 'warn' })
-  const files = new Map(output.map((file) => [file.fileName, Buffer.from(file.type === 'chunk' ? file.code : file.source)]))
+  const { output } = await build({
+    configFile: fileURLToPath(new URL('../vite.config.ts', import.meta.url)),
+    logLevel: 'warn',
+  })
+  const files = new Map(
+    output.map((file) => [file.fileName, Buffer.from(file.type === 'chunk' ? file.code : file.source)]),
+  )
   mkdirSync(folder, { recursive: true })
   for (const name of readdirSync(folder)) if (!files.has(name)) rmSync(new URL(name, folder), { recursive: true })
   for (const [name, bytes] of files) replace(new URL(name, folder), bytes)

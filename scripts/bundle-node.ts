@@ -49,12 +49,19 @@ export async function bundleNode(outfile: string): Promise<NodeBundle> {
 
 /** What their authors ask to be kept with a copy. */
 export function licencesOf(packages: readonly string[]): string {
-  return packages.map((name) => `${name}\n${'='.repeat(name.length)}\n\n${licenceOf(`${root}node_modules/${name}`).trim()}\n`).join('\n\n')
+  return packages
+    .map((name) => `${name}\n${'='.repeat(name.length)}\n\n${licenceOf(`${root}node_modules/${name}`).trim()}\n`)
+    .join('\n\n')
 }
 
 function licenceOf(folder: string): string {
-  const text = ['LICENSE', 'LICENSE.md', 'LICENSE.txt'].map((name) => `${folder}/${name}`).find((file) => existsSync(file))
+  const text = ['LICENSE', 'LICENSE.md', 'LICENSE.txt']
+    .map((name) => `${folder}/${name}`)
+    .find((file) => existsSync(file))
   if (text !== undefined) return readFileSync(text, 'utf8')
-  const { license, author, homepage } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8')) as Record<string, unknown>
+  const { license, author, homepage } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8')) as Record<
+    string,
+    unknown
+  >
   return [license, author, homepage].filter((word) => typeof word === 'string').join('\n')
 }

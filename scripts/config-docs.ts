@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { policyKinds } from '../src/core/routing/policies/index.ts'
 import type { PolicyKind } from '../src/core/routing/options.ts'
 import { documentSchema } from '../src/config/schema.ts'
-import { id } from '../src/config/values.ts'
+import { id } from '../src/config/fields.ts'
 
 /** The little of JSON Schema that our document uses. */
 interface Node {
@@ -68,7 +68,10 @@ export function configMarkdown(): string {
   const sections: string[] = [head]
   section(sections, 'The document', '', root)
   sections.push(policySection())
-  return `${sections.join('\n').replaceAll(/\n{3,}/g, '\n\n').trim()}\n`
+  return `${sections
+    .join('\n')
+    .replaceAll(/\n{3,}/g, '\n\n')
+    .trim()}\n`
 }
 
 /** One table a mapping; mappings inside get sections of their own. */
@@ -77,7 +80,9 @@ function section(sections: string[], title: string, path: string, node: Node): v
   const inside: [string, Node][] = []
   for (const [name, child] of Object.entries(node.properties ?? {})) {
     const required = node.required?.includes(name) ?? false
-    rows.push(`| \`${name}\` | ${kindOf(child)} | ${required ? '**required**' : defaultOf(child)} | ${child.description ?? ''} |`)
+    rows.push(
+      `| \`${name}\` | ${kindOf(child)} | ${required ? '**required**' : defaultOf(child)} | ${child.description ?? ''} |`,
+    )
     const mapping = mappingIn(child)
     if (mapping !== null) inside.push([`${path}${name}${child.type === 'array' ? '[]' : ''}`, mapping])
   }
@@ -93,9 +98,11 @@ function mappingIn(node: Node): Node | null {
 function kindOf(node: Node): string {
   if (node.enum !== undefined) return node.enum.map((one) => `\`${String(one)}\``).join(', ')
   if (node.anyOf !== undefined) return alternatives(node.anyOf)
-  if (node.type === 'array') return `list of ${node.items?.properties === undefined ? plural(kindOf(node.items ?? {})) : 'mappings, see below'}`
+  if (node.type === 'array')
+    return `list of ${node.items?.properties === undefined ? plural(kindOf(node.items ?? {})) : 'mappings, see below'}`
   if (node.properties !== undefined) return 'mapping, see below'
-  if (node.type === 'object') return `name: ${typeof node.additionalProperties === 'object' ? kindOf(node.additionalProperties) : 'value'}`
+  if (node.type === 'object')
+    return `name: ${typeof node.additionalProperties === 'object' ? kindOf(node.additionalProperties) : 'value'}`
   if (node.type === 'integer' || node.type === 'number') return numberKind(node)
   if (node.type === 'boolean') return '`true`, `false`'
   return node.pattern === NAME ? 'name' : 'text'
@@ -113,7 +120,8 @@ function numberKind({ type, minimum, maximum }: Node): string {
   return `${type === 'integer' ? 'whole number' : 'number'}, ${range}`
 }
 
-const count = (value: number) => (Number.isInteger(value) && value >= 10_000 ? value.toLocaleString('en') : String(value))
+const count = (value: number) =>
+  Number.isInteger(value) && value >= 10_000 ? value.toLocaleString('en') : String(value)
 const plural = (kind: string) => (kind === 'text' || kind === 'name' ? `${kind}s` : kind)
 
 function defaultOf(node: Node): string {
@@ -142,8 +150,18 @@ function policyOptions({ name, options }: PolicyKind): string[] {
   if (entries.length === 0) return []
   const rows = entries.map(([option, spec]) => {
     const range = spec.min === undefined && spec.max === undefined ? '' : ` (${spec.min ?? '…'} to ${spec.max ?? '…'})`
-    const kind = spec.values === undefined ? `${typeof spec.default}${range}` : spec.values.map((value) => `\`${value}\``).join(', ')
+    const kind =
+      spec.values === undefined
+        ? `${typeof spec.default}${range}`
+        : spec.values.map((value) => `\`${value}\``).join(', ')
     return `| \`${option.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}\` | ${kind} | \`${String(spec.default)}\` | ${spec.doc} |`
   })
-  return ['', `Options of \`${name}\`:`, '', '| option | value | default | meaning |', '| --- | --- | --- | --- |', ...rows]
+  return [
+    '',
+    `Options of \`${name}\`:`,
+    '',
+    '| option | value | default | meaning |',
+    '| --- | --- | --- | --- |',
+    ...rows,
+  ]
 }

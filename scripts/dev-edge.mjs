@@ -6,7 +6,9 @@ import { watchSignals } from '../src/platform/node/signals.ts'
 import { buildWorker } from './build-worker.ts'
 import { startEdge } from './edge.ts'
 
-const { values } = parseArgs({ options: { port: { type: 'string', default: '8787' }, engines: { type: 'string', default: '4' } } })
+const { values } = parseArgs({
+  options: { port: { type: 'string', default: '8787' }, engines: { type: 'string', default: '4' } },
+})
 
 console.log('Building the Worker …')
 await buildWorker(fileURLToPath(new URL('../dist/worker', import.meta.url)))
@@ -14,7 +16,13 @@ await buildWorker(fileURLToPath(new URL('../dist/worker', import.meta.url)))
 // A Worker has no loopback to trust, so it is told: anybody may call, and the overview wants a key.
 const adminKey = 'demo'
 const fleet = await startDemoFleet(Number(values.engines))
-const document = { ...demoDocument(fleet), open: true, admin: { secret: adminKey }, version: Date.now(), log: { level: 'warn' } }
+const document = {
+  ...demoDocument(fleet),
+  open: true,
+  admin: { secret: adminKey },
+  version: Date.now(),
+  log: { level: 'warn' },
+}
 const edge = await startEdge({ port: Number(values.port), bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(document) } })
 console.log(demoGuide(edge.url, fleet, { adminKey, ownEngines: 'docs/deploy-workers.md.' }))
 

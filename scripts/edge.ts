@@ -30,7 +30,14 @@ const toml = new URL('../wrangler.toml', import.meta.url)
 const homebound = { CLOUDFLARE_CF_FETCH_ENABLED: 'false', WRANGLER_SEND_METRICS: 'false', DO_NOT_TRACK: '1' }
 
 /** Rejects when the Worker was not built. */
-export async function startEdge({ port, bindings, script = builtScript(), quiet = false, direct = false, vocabularies }: EdgeOptions): Promise<Edge> {
+export async function startEdge({
+  port,
+  bindings,
+  script = builtScript(),
+  quiet = false,
+  direct = false,
+  vocabularies,
+}: EdgeOptions): Promise<Edge> {
   Object.assign(process.env, homebound)
   const text = readFileSync(toml, 'utf8')
   const objects = [...text.matchAll(/^name = "([A-Z_]+)"\nclass_name = "(\w+)"/gm)]
@@ -41,7 +48,9 @@ export async function startEdge({ port, bindings, script = builtScript(), quiet 
       script,
       compatibilityDate: /^compatibility_date = "(.*)"$/m.exec(text)![1]!,
       compatibilityFlags: ['enable_request_signal'],
-      durableObjects: Object.fromEntries(objects.map(([, name, className]) => [name!, { className: className!, useSQLite: true }])),
+      durableObjects: Object.fromEntries(
+        objects.map(([, name, className]) => [name!, { className: className!, useSQLite: true }]),
+      ),
       bindings: { ...bindings },
       ...(vocabularies === undefined ? {} : { kvNamespaces: ['VOCABULARIES'] }),
       assets: {
@@ -62,7 +71,9 @@ export async function startEdge({ port, bindings, script = builtScript(), quiet 
   const front = await runtime.ready
   for (const [name, bytes] of Object.entries(vocabularies ?? {})) {
     // Miniflare's types lose this one's methods where the types of Workers are not loaded.
-    const namespace = (await runtime.getKVNamespace('VOCABULARIES')) as unknown as { put(name: string, value: ArrayBuffer): Promise<void> }
+    const namespace = (await runtime.getKVNamespace('VOCABULARIES')) as unknown as {
+      put(name: string, value: ArrayBuffer): Promise<void>
+    }
     await namespace.put(name, bytes.buffer)
   }
   const url = (direct ? await runtime.unsafeGetDirectURL('firstlight') : front).toString().replace(/\/$/, '')

@@ -36,7 +36,10 @@ A Grafana dashboard made from the same table is [examples/grafana/firstlight.jso
 `
 
 export function metricsMarkdown(): string {
-  const rows = METRICS.map((metric) => `| \`${metric.name}\` | ${metric.type} | ${labelsOf(metric).join(', ')} | ${String(metric.help).replaceAll('|', '\\|')} |`)
+  const rows = METRICS.map(
+    (metric) =>
+      `| \`${metric.name}\` | ${metric.type} | ${labelsOf(metric).join(', ')} | ${String(metric.help).replaceAll('|', '\\|')} |`,
+  )
   const stages = `
 Stages of \`firstlight_stage_seconds\`: \`edge\` (reading and checking), \`tokens\`, \`lookup\` (what LMCache holds), \`admit\` (ranking and booking), \`encode\`,
 \`prefill_leg\`, \`transfer\`, \`connect\`, \`first_byte\` (from dispatch), and as engines report them \`enc_queue\`, \`enc_compute\`, \`emb_cache_transfer\`,
@@ -72,7 +75,17 @@ const ROWS = ['TTFT', 'Load', 'Requests', 'Cache', 'Prediction', 'Decisions', 'L
 const DATASOURCE = { type: 'prometheus', uid: '${datasource}' }
 
 /** A choice above the panels. */
-const variable = (name: string, query: string) => ({ name, type: 'query', datasource: DATASOURCE, query: { query, refId: name }, refresh: 2, includeAll: true, multi: true, allValue: '.*', current: { selected: true, text: 'All', value: '$__all' } })
+const variable = (name: string, query: string) => ({
+  name,
+  type: 'query',
+  datasource: DATASOURCE,
+  query: { query, refId: name },
+  refresh: 2,
+  includeAll: true,
+  multi: true,
+  allValue: '.*',
+  current: { selected: true, text: 'All', value: '$__all' },
+})
 
 /** A dashboard for Grafana 10 and later; import it and choose the data source. */
 export function grafanaDashboard(): string {
@@ -81,7 +94,14 @@ export function grafanaDashboard(): string {
   for (const title of ROWS) {
     const metrics = METRICS.filter((metric) => metric.panel === title)
     if (metrics.length === 0) continue
-    panels.push({ id: panels.length + 1, type: 'row', title, collapsed: false, gridPos: { h: 1, w: 24, x: 0, y }, panels: [] })
+    panels.push({
+      id: panels.length + 1,
+      type: 'row',
+      title,
+      collapsed: false,
+      gridPos: { h: 1, w: 24, x: 0, y },
+      panels: [],
+    })
     y += 1
     for (const [at, metric] of metrics.entries()) {
       panels.push(panel(metric, panels.length + 1, { h: 8, w: 8, x: 8 * (at % 3), y: y + 8 * Math.floor(at / 3) }))
@@ -97,16 +117,37 @@ export function grafanaDashboard(): string {
     editable: true,
     refresh: '10s',
     time: { from: 'now-30m', to: 'now' },
-    templating: { list: [{ name: 'datasource', type: 'datasource', query: 'prometheus' }, variable('cluster', 'label_values(firstlight_engine_available, cluster)'), variable('engine', 'label_values(firstlight_engine_available{cluster=~"$cluster"}, engine)')] },
+    templating: {
+      list: [
+        { name: 'datasource', type: 'datasource', query: 'prometheus' },
+        variable('cluster', 'label_values(firstlight_engine_available, cluster)'),
+        variable('engine', 'label_values(firstlight_engine_available{cluster=~"$cluster"}, engine)'),
+      ],
+    },
     panels,
   }
   return `${JSON.stringify(dashboard, null, 2)}\n`
 }
 
 function panel(metric: Metric, id: number, gridPos: object): object {
-  const targets = queries(metric).map(({ expr, legend }, at) => ({ refId: String.fromCodePoint(65 + at), datasource: DATASOURCE, expr, legendFormat: legend }))
+  const targets = queries(metric).map(({ expr, legend }, at) => ({
+    refId: String.fromCodePoint(65 + at),
+    datasource: DATASOURCE,
+    expr,
+    legendFormat: legend,
+  }))
   const unit = metric.name.includes('_seconds') ? 's' : metric.name.endsWith('_ratio') ? 'percentunit' : 'short'
-  return { id, type: 'timeseries', title: metric.name, description: metric.help, datasource: DATASOURCE, gridPos, fieldConfig: { defaults: { unit, custom: { fillOpacity: 8, lineWidth: 1 } }, overrides: [] }, options: { legend: { displayMode: 'list', placement: 'bottom' }, tooltip: { mode: 'multi' } }, targets }
+  return {
+    id,
+    type: 'timeseries',
+    title: metric.name,
+    description: metric.help,
+    datasource: DATASOURCE,
+    gridPos,
+    fieldConfig: { defaults: { unit, custom: { fillOpacity: 8, lineWidth: 1 } }, overrides: [] },
+    options: { legend: { displayMode: 'list', placement: 'bottom' }, tooltip: { mode: 'multi' } },
+    targets,
+  }
 }
 
 function queries(metric: Metric): { readonly expr: string; readonly legend: string }[] {
@@ -114,20 +155,43 @@ function queries(metric: Metric): { readonly expr: string; readonly legend: stri
   const filter = '{cluster=~"$cluster",engine=~"$engine"}'
   switch (metric.from) {
     case 'engine':
-      return [{ expr: metric.type === 'counter' ? `rate(${name}${filter}[5m])` : `${name}${filter}`, legend: '{{cluster}} {{engine}}' }]
+      return [
+        {
+          expr: metric.type === 'counter' ? `rate(${name}${filter}[5m])` : `${name}${filter}`,
+          legend: '{{cluster}} {{engine}}',
+        },
+      ]
     case 'state':
-      return [{ expr: `${name}{cluster=~"$cluster",engine=~"$engine",${metric.label}!="${metric.states[0]}"} == 1`, legend: `{{engine}} {{${metric.label}}}` }]
+      return [
+        {
+          expr: `${name}{cluster=~"$cluster",engine=~"$engine",${metric.label}!="${metric.states[0]}"} == 1`,
+          legend: `{{engine}} {{${metric.label}}}`,
+        },
+      ]
     case 'decision': {
       const labels = metric.labels.map((label) => (label === 'refused' ? 'reason' : label))
       const selected = `${name}{cluster=~"$cluster"}`
       const expr = metric.type === 'counter' ? `rate(${selected}[5m])` : selected
-      return [{ expr: `sum by (${['cluster', ...labels].join(', ')}) (${expr})`, legend: ['{{cluster}}', ...labels.map((label) => `{{${label}}}`)].join(' ') }]
+      return [
+        {
+          expr: `sum by (${['cluster', ...labels].join(', ')}) (${expr})`,
+          legend: ['{{cluster}}', ...labels.map((label) => `{{${label}}}`)].join(' '),
+        },
+      ]
     }
     case 'count':
-      return [{ expr: `sum by (${metric.label ?? 'engine'}) (rate(${name}${filter}[5m]))`, legend: `{{${metric.label ?? 'engine'}}}` }]
+      return [
+        {
+          expr: `sum by (${metric.label ?? 'engine'}) (rate(${name}${filter}[5m]))`,
+          legend: `{{${metric.label ?? 'engine'}}}`,
+        },
+      ]
     case 'duration': {
       const by = metric.stage === null ? 'stage' : 'cluster'
-      return ['0.5', '0.95', '0.99'].slice(0, metric.stage === null ? 1 : 3).map((q) => ({ expr: `histogram_quantile(${q}, sum by (le, ${by}) (rate(${name}_bucket${filter}[5m])))`, legend: `{{${by}}} p${Math.round(Number(q) * 100)}` }))
+      return ['0.5', '0.95', '0.99'].slice(0, metric.stage === null ? 1 : 3).map((q) => ({
+        expr: `histogram_quantile(${q}, sum by (le, ${by}) (rate(${name}_bucket${filter}[5m])))`,
+        legend: `{{${by}}} p${Math.round(Number(q) * 100)}`,
+      }))
     }
     case 'region':
       return [{ expr: `${name}{cluster=~"$cluster"}`, legend: '{{cluster}} {{model}}' }]

@@ -8,7 +8,8 @@ import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'firstlight-install-'))
-const run = (command, argv, cwd = folder) => execFileSync(command, argv, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
+const run = (command, argv, cwd = folder) =>
+  execFileSync(command, argv, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
 
 function expect(truth, message) {
   if (!truth) throw new Error(message)
@@ -17,7 +18,11 @@ function expect(truth, message) {
 
 /** Starts a command that listens, asks it for its models, and ends it. */
 async function serves(argv, pattern, model) {
-  const child = spawn('npx', ['--no-install', 'firstlight', ...argv], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'], detached: true })
+  const child = spawn('npx', ['--no-install', 'firstlight', ...argv], {
+    cwd: folder,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
+  })
   const exit = new Promise((resolve) => child.once('exit', resolve))
   let text = ''
   let url = null
@@ -28,7 +33,10 @@ async function serves(argv, pattern, model) {
   }
   expect(url !== null, `firstlight ${argv.join(' ')} listens`)
   const models = await (await fetch(`${url}/v1/models`)).json()
-  expect(models.data.some(({ id }) => id === model), `and serves ${model} on ${url}`)
+  expect(
+    models.data.some(({ id }) => id === model),
+    `and serves ${model} on ${url}`,
+  )
   // npx stands in between: the signal goes to the whole group, as from a terminal.
   process.kill(-child.pid, 'SIGINT')
   await exit
@@ -40,7 +48,10 @@ try {
   run('npm', ['init', '--yes'])
   run('npm', ['install', '--no-fund', '--no-audit', `./${tarball}`])
   expect(run('npx', ['--no-install', 'firstlight', '--help']).includes('Usage: firstlight'), 'firstlight --help')
-  writeFileSync(join(folder, 'firstlight.yaml'), 'listen: 127.0.0.1:0\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://127.0.0.1:9" }] }] }]\n')
+  writeFileSync(
+    join(folder, 'firstlight.yaml'),
+    'listen: 127.0.0.1:0\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://127.0.0.1:9" }] }] }]\n',
+  )
   expect(run('npx', ['--no-install', 'firstlight', 'check']).includes('is valid'), 'firstlight check')
   await serves(['serve'], /"url":"(http:[^"]+)"/, 'm')
   await serves(['demo', '--listen', '127.0.0.1:0'], /API +(http:\S+)\/v1/, 'sim')

@@ -20,7 +20,8 @@ async function shoot(page: Page, name: string): Promise<void> {
   await page.screenshot({ path })
   const { size } = statSync(path)
   console.log(`docs/images/${name}: ${Math.round(size / 1000)} kB`)
-  if (size > limitBytes) throw new Error(`${name} has ${size} bytes; pictures in the documentation have at most ${limitBytes}`)
+  if (size > limitBytes)
+    throw new Error(`${name} has ${size} bytes; pictures in the documentation have at most ${limitBytes}`)
 }
 
 mkdirSync(folder, { recursive: true })

@@ -5,10 +5,18 @@
 import { writeFileSync } from 'node:fs'
 
 /** Bit by bit as src/core/tokens/unicode.ts names them. */
-const classes = [/\p{L}/u, /\p{N}/u, /\p{White_Space}/u, /[\r\n]/, /[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]/u, /[\p{Ll}\p{Lm}\p{Lo}\p{M}]/u]
+const classes = [
+  /\p{L}/u,
+  /\p{N}/u,
+  /\p{White_Space}/u,
+  /[\r\n]/,
+  /[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]/u,
+  /[\p{Ll}\p{Lm}\p{Lo}\p{M}]/u,
+]
 const LINE = 120
 
-const bitsOf = (code: number): number => classes.reduce((bits, test, bit) => (test.test(String.fromCodePoint(code)) ? bits | (1 << bit) : bits), 0)
+const bitsOf = (code: number): number =>
+  classes.reduce((bits, test, bit) => (test.test(String.fromCodePoint(code)) ? bits | (1 << bit) : bits), 0)
 
 /** Lengths of runs of one class, in order of code point. */
 function runs(): { bits: number; length: number }[] {
@@ -25,7 +33,9 @@ function runs(): { bits: number; length: number }[] {
 const found = runs()
 const used = [...new Set(found.map(({ bits }) => bits))].sort((a, b) => a - b)
 // A capital letter for the class, then the length in base 36, left out where it is 1.
-const text = found.map(({ bits, length }) => String.fromCharCode(0x41 + used.indexOf(bits)) + (length === 1 ? '' : length.toString(36))).join('')
+const text = found
+  .map(({ bits, length }) => String.fromCharCode(0x41 + used.indexOf(bits)) + (length === 1 ? '' : length.toString(36)))
+  .join('')
 const lines = text.match(new RegExp(`.{1,${LINE}}`, 'g')) ?? []
 
 writeFileSync(

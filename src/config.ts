@@ -2,7 +2,7 @@
  * The configuration after validation: camelCase, defaults filled in, secrets resolved. `config/` is the one
  * place that knows the document's snake_case; after `parseConfig` (`config/parse.ts`) types are trusted.
  */
-import type { PolicyConfig, Role, SplitConfig } from './core/cluster/contract.ts'
+import type { PolicyConfig, Role, SplitConfig } from './core/contract/contract.ts'
 
 export interface Config {
   /** Grows with every change; cluster objects adopt only newer ones. */
@@ -88,7 +88,7 @@ export interface RegionalGateway {
   /** null: measured. */
   readonly rttMs: number | null
   /** What it expects is asked for when it is older than this. */
-  readonly outlookMs: number
+  readonly digestIntervalMs: number
 }
 
 /** One pool as configured. `PoolConfig` (core) is what its ClusterState gets. */
@@ -224,7 +224,7 @@ export interface LimitsConfig {
   /** Largest sum of request bodies held at once, in bytes; of the process, or of the isolate. */
   readonly bufferedBytes: number
   /** Most lists, mappings and texts in a client's body; sixteen numbers count as one. */
-  readonly bodyPieces: number
+  readonly maxJsonCost: number
   /** SSE comments while an engine is silent; 0: none. */
   readonly heartbeatMs: number
   /** How long running streams may finish after SIGTERM. */

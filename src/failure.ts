@@ -21,7 +21,12 @@ export const failures = {
   request_timeout: { status: 408, type: 'invalid_request_error', code: 'bad_request', retry: false },
   expectation_unmet: { status: 417, type: 'invalid_request_error', code: 'bad_request', retry: false },
   head_too_large: { status: 431, type: 'invalid_request_error', code: 'bad_request', retry: false },
-  transfer_encoding: { status: 501, type: 'invalid_request_error', code: 'unsupported_transfer_encoding', retry: false },
+  transfer_encoding: {
+    status: 501,
+    type: 'invalid_request_error',
+    code: 'unsupported_transfer_encoding',
+    retry: false,
+  },
   model_missing: { status: 400, type: 'invalid_request_error', code: 'missing_model', retry: false },
   model_unknown: { status: 404, type: 'invalid_request_error', code: 'model_not_found', retry: false },
   key_missing: { status: 401, type: 'authentication_error', code: 'missing_api_key', retry: false },

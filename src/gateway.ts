@@ -1,44 +1,44 @@
 import { createApp, enginePosts, type Serve } from './api/app.ts'
 import { BodyMemory, countIn } from './api/body-memory.ts'
-import { Catalog } from './api/catalog.ts'
-import type { Door } from './api/door.ts'
-import { answerFellow, type FellowQuestion, type Shared } from './api/fellows.ts'
-import { HeldResponses } from './api/held.ts'
-import { split } from './api/incoming.ts'
-import { Doorkeeper } from './api/keys.ts'
-import { cutsOf } from './api/outlook.ts'
-import { Meters, type VocabularyOf } from './api/prompt.ts'
-import { RecentRequests } from './api/recent.ts'
+import { ModelRegistry } from './api/model-registry.ts'
+import type { GatewayContext } from './api/context.ts'
+import { answerWorkerQuery, type WorkerQuery, type WorkerGroup } from './api/worker-group.ts'
+import { ResponseAffinity } from './api/response-affinity.ts'
+import { splitUrl } from './api/request-context.ts'
+import { Authenticator } from './api/auth.ts'
+import { blockingFingerprints } from './api/region-digest.ts'
+import { PromptMeasurers, type VocabularyOf } from './api/prompt-measurers.ts'
+import { RequestHistory } from './api/request-log.ts'
 import type { Config } from './config.ts'
-import { DigestCache } from './origin/digests.ts'
+import { DigestCache } from './origin/digest-cache.ts'
 import { forward } from './origin/forward.ts'
 import { CacheLookups } from './origin/lmcache/lookups.ts'
 import { FleetProbe } from './origin/probe.ts'
-import type { AssetFiles, Holdings, Ports, RequestScope } from './ports.ts'
+import type { AssetFiles, StoredResponses, Ports, RequestScope } from './ports.ts'
 import { Telemetry } from './telemetry/telemetry.ts'
 
 /** The product as one fetch function. */
 export interface Gateway {
   fetch(request: Request, scope: RequestScope): Promise<Response>
   /** Path → what `fetch` does for a POST there, for a platform that has found the path and has no `Request` yet. */
-  readonly posts: ReadonlyMap<string, Serve>
+  readonly inferenceHandlers: ReadonlyMap<string, Serve>
   /** Probes the engines that are due and tells the cluster objects. A timer calls it, about once a second. */
   probe(): Promise<void>
   /** What a fellow of `GatewayOptions.shared` asks. */
-  answer(question: FellowQuestion): Promise<unknown>
+  answer(question: WorkerQuery): Promise<unknown>
   /** From now on `/ready` says no and new requests are refused; running ones go on. */
   drain(): void
   /** Another one takes requests from now on: what runs here goes on, and who watches comes back to that one. */
-  retire(): void
-  readonly kept: Kept
+  supersede(): void
+  readonly kept: CarriedState
 }
 
 /** What a gateway hands on to the next one of its process, which has another configuration. */
-export interface Kept {
-  readonly held: Holdings
-  readonly recent: RecentRequests
+export interface CarriedState {
+  readonly held: StoredResponses
+  readonly recent: RequestHistory
   readonly telemetry: Telemetry
-  readonly meters: Meters
+  readonly measurers: PromptMeasurers
   readonly bodyMemory: BodyMemory
   /** Of its probe. */
   readonly dueAt: FleetProbe['dueAt']
@@ -52,35 +52,35 @@ export interface GatewayOptions {
   /** Files of the dashboard; absent: `/dashboard` says how to build them. */
   readonly assets?: AssetFiles
   /** Present where several gateways serve one address. */
-  readonly shared?: Shared
+  readonly shared?: WorkerGroup
   /** Of the one before. Its telemetry was told of these `traces`. */
-  readonly kept?: Kept
+  readonly kept?: CarriedState
 }
 
 /** Requests the admin surface can still say something about. */
 const RECENT_REQUESTS = 1000
 
 export function createGateway(config: Config, ports: Ports, options: GatewayOptions = {}): Gateway {
-  const catalog = new Catalog(config)
+  const catalog = new ModelRegistry(config)
   const { shared = null, kept } = options
-  const meters = new Meters(() => ports.now(), options.vocabularyOf ?? (() => null), kept?.meters)
-  const cutOf = cutsOf(meters)
-  const digests = new DigestCache({ ports, via: config.via, cutOf })
+  const measurers = new PromptMeasurers(() => ports.now(), options.vocabularyOf ?? (() => null), kept?.measurers)
+  const fingerprintOf = blockingFingerprints(measurers)
+  const digests = new DigestCache({ ports, via: config.via, fingerprintOf })
   const dueAt = kept?.dueAt ?? new Map()
   const prober = shared?.prober ?? new FleetProbe(catalog.routes, ports, { digests, dueAt })
   const bodyMemory = kept?.bodyMemory ?? new BodyMemory(config.limits, ports.bodyCount ?? countIn(new Int32Array(1)))
   bodyMemory.adopt(config.limits)
-  const door: Door = {
+  const context: GatewayContext = {
     config,
     ports,
     catalog,
-    keeper: new Doorkeeper(config),
-    held: kept?.held ?? shared?.held ?? ports.held ?? new HeldResponses(config.limits.responseIds),
-    recent: kept?.recent ?? new RecentRequests(RECENT_REQUESTS),
+    authenticator: new Authenticator(config),
+    held: kept?.held ?? shared?.held ?? ports.held ?? new ResponseAffinity(config.limits.responseIds),
+    recent: kept?.recent ?? new RequestHistory(RECENT_REQUESTS),
     shared,
     digests,
-    cutOf,
-    meters,
+    fingerprintOf,
+    measurers,
     bodyMemory,
     lookups: new CacheLookups(ports),
     forward: (exchange) => forward(exchange, ports, digests, (route, engine) => prober.suspect(route, engine)),
@@ -90,23 +90,23 @@ export function createGateway(config: Config, ports: Ports, options: GatewayOpti
     draining: false,
     retired: false,
   }
-  const posts = enginePosts(door)
-  const app = createApp(door, posts)
+  const posts = enginePosts(context)
+  const app = createApp(context, posts)
   return {
-    posts,
+    inferenceHandlers: posts,
     fetch: async (request, scope) => {
       // What goes to engines comes first, and often: to be found by the app costs as much as to be read.
-      const serve = request.method === 'POST' ? posts.get(split(request.url).path) : undefined
+      const serve = request.method === 'POST' ? posts.get(splitUrl(request.url).path) : undefined
       return serve === undefined ? app.fetch(request, scope) : serve(request, scope)
     },
     probe: () => prober.round(),
-    answer: (question) => answerFellow(door, question),
+    answer: (question) => answerWorkerQuery(context, question),
     drain: () => {
-      door.draining = true
+      context.draining = true
     },
-    retire: () => {
-      door.retired = true
+    supersede: () => {
+      context.retired = true
     },
-    kept: { ...door, dueAt },
+    kept: { ...context, dueAt },
   }
 }

@@ -1,5 +1,5 @@
 /** The Node entry: the `firstlight` command; and, as the bundle is one file, its I/O threads. */
-import { main, processIo } from './platform/node/cli.ts'
+import { main, processIo } from './cli/cli.ts'
 import { runThread, startedAsThread } from './platform/node/threads/thread.ts'
 
 if (startedAsThread()) await runThread()

@@ -14,12 +14,12 @@ import type {
   StageTimes,
   AttemptFailure,
   Usage,
-} from './core/cluster/contract.ts'
-import type { Outlook } from './core/cluster/outlook.ts'
-import type { KvFeed, KvFeedState } from './core/kv-events/feed.ts'
+} from './core/contract/contract.ts'
+import type { RegionDigest } from './core/contract/region-digest.ts'
+import type { KvEventDelta, KvEventDeltaState } from './core/kv-events/delta.ts'
 import type { RegistryAnswer, RegistryCall } from './core/lmcache/registry-call.ts'
 import type { ReportPartial } from './core/reports/partial.ts'
-import type { RecordBatch } from './core/reports/record.ts'
+import type { RecordBatch } from './core/reports/combine.ts'
 import type { Added } from './core/reports/report-store.ts'
 import type { CountedGroup, RollupGroup } from './core/reports/rollups.ts'
 import type { FoundReport } from './core/reports/ttft-state.ts'
@@ -43,17 +43,22 @@ export interface Cluster {
   /** What an LMCache server says to the pool's registry, and what it is told. Absent where none is kept. */
   registry?(call: RegistryCall): Promise<RegistryAnswer>
   /** What engines' own KV events say of their caches; one answer each. Absent where none are taken. */
-  feed?(feeds: readonly KvFeed[]): Promise<readonly KvFeedState[]>
+  feed?(feeds: readonly KvEventDelta[]): Promise<readonly KvEventDeltaState[]>
   digest(): Promise<ClusterDigest>
   /** What a new prompt may expect there, for those who choose among clusters. */
-  outlook(): Promise<Outlook>
+  outlook(): Promise<RegionDigest>
   explain(id: string): Promise<Decision | null>
   /** A digest for the eye, with the last decisions, newest first. Absent: the digest has to do. */
   glance?(decisions: number): Promise<ClusterGlance>
 }
 
 export type Admitted =
-  | { readonly lease: Lease; readonly placement: Placement; readonly policy: string; readonly predictedTtftMs: number | null }
+  | {
+      readonly lease: Lease
+      readonly placement: Placement
+      readonly policy: string
+      readonly predictedTtftMs: number | null
+    }
   | { readonly refusal: Refusal }
 
 /** Holds one booking. Every path ends in `release`; a lease nobody renews lapses. */
@@ -98,13 +103,13 @@ export interface OriginRequest {
   /** Until the first body byte. */
   readonly firstByteMs: number
   /** Aborted when the client is gone or the gateway gives up. */
-  readonly signal: GoneSignal
+  readonly signal: AbortSignalLike
   /** Absent: timers of the runtime. */
-  readonly alarms?: Alarms | undefined
+  readonly alarms?: Timers | undefined
 }
 
 /** As much of an AbortSignal as the way of a request needs: a real one fits, and a platform may have a cheaper one. */
-export interface GoneSignal {
+export interface AbortSignalLike {
   readonly aborted: boolean
   readonly reason: unknown
   addEventListener(type: 'abort', listener: () => void): void
@@ -112,11 +117,11 @@ export interface GoneSignal {
 }
 
 /** Rings once, some time after it was set: a little late rather than early. One clock for many, where timers are dear. */
-export interface Alarms {
-  set(delayMs: number, ring: () => void): Alarm
+export interface Timers {
+  set(delayMs: number, ring: () => void): Timer
 }
 
-export interface Alarm {
+export interface Timer {
   /** Harmless when it has rung. */
   cancel(): void
 }
@@ -143,11 +148,11 @@ export interface Origin {
    * `send` and `firstByte` in one, told in the tick in which the bytes came: what a platform with sockets can do without
    * a copy and a promise for every step. Absent: `send`.
    */
-  begin?(request: OriginRequest, beginning: Beginning): void
+  begin?(request: OriginRequest, beginning: ResponseHandler): void
 }
 
 /** Hears how a request begins: `head`, then `begun`; or `failed`, once, at any time before that. */
-export interface Beginning {
+export interface ResponseHandler {
   /** Silence of an event stream after its head for which the caller will wait; 0: as long as `firstByteMs` allows. */
   readonly patienceMs: number
   /** false: the caller has taken the answer to itself and hears no more. */
@@ -173,13 +178,13 @@ export interface OriginAnswer {
   /** The whole body, for answers the gateway itself must read. Rejects with an OriginError beyond `limitBytes`. */
   read(limitBytes: number): Promise<Uint8Array>
   /** Passes head and body to the client. Call after `firstByte` resolved, or before it with `heartbeatMs` set. */
-  pass(reply: Reply): Response
+  pass(reply: RelayOptions): Response
   /** Lets go of the engine: aborts what still runs. */
   discard(): void
 }
 
 /** How the answer is to be passed on, and who wants to know how it went. */
-export interface Reply {
+export interface RelayOptions {
   readonly scope: RequestScope
   readonly status: number
   /** Flat name, value: all headers for the client but the framing ones. */
@@ -209,10 +214,10 @@ export interface Reply {
   /** Bytes of the one SSE error event that ends a broken stream. Never followed by a clean end. */
   cutEvent(failure: AttemptFailure): Uint8Array
   /** Called exactly once, on every path. */
-  settled(end: PassEnd): void
+  settled(end: RelayResult): void
 }
 
-export interface PassEnd {
+export interface RelayResult {
   readonly end: 'complete' | 'client_gone' | 'engine_cut' | 'lapsed'
   readonly failure: AttemptFailure | null
   /** `data:` events that passed; 0 when not observed. */
@@ -232,7 +237,7 @@ export interface RequestScope {
   /** Does the gateway end now, and cut what still runs? Then it is not the client who goes. Absent: it never does. */
   readonly isCut?: () => boolean
   /** The request's own, where a clock may not be shared; absent: those of the ports. */
-  readonly alarms?: Alarms
+  readonly alarms?: Timers
 }
 
 /** What caches outside the engines (LMCache) hold of a prompt. */
@@ -296,7 +301,7 @@ export interface Ttft {
 }
 
 /** Where an answer lives that an engine keeps for later calls (`/v1/responses`). */
-export interface Holding {
+export interface StoredResponse {
   readonly tenant: string
   readonly cluster: string
   readonly pool: string
@@ -306,11 +311,11 @@ export interface Holding {
 }
 
 /** Who holds which response. In another thread's memory every call is a question. */
-export interface Holdings {
+export interface StoredResponses {
   /** null for an id nobody told us, that was forgotten, or that belongs to another tenant. */
-  find(id: string, tenant: string): Holding | null | Promise<Holding | null>
+  find(id: string, tenant: string): StoredResponse | null | Promise<StoredResponse | null>
   /** An id stays with its first tenant: engines let clients choose ids, and nobody may take over another's. */
-  keep(id: string, holding: Holding): void
+  keep(id: string, holding: StoredResponse): void
   /** Resolves when no thread finds the id any more. */
   forget(id: string): void | Promise<void>
 }
@@ -347,13 +352,13 @@ export interface Ports {
   /** Absent: this runtime keeps no reports and no rollups while `ttft` is off. */
   readonly ttft?: Ttft
   /** Who holds which response, where others are told of it. Absent: it stays in this gateway. */
-  readonly held?: Holdings
+  readonly held?: StoredResponses
   /** Of request bodies. Absent: the gateway is the only one of its process and counts for itself. */
   readonly bodyCount?: KibCount
   /** Absent: timers of the runtime. */
-  readonly alarms?: Alarms
+  readonly alarms?: Timers
   /** Resolves when everything else that waits has had its turn: asked for within long work. Absent: work is done in one go. */
-  turn?(): Promise<void>
+  yieldToEventLoop?(): Promise<void>
   /** Posts to services that are no engines, such as a trace collector; the status of the answer, whose body is not read. */
   post?(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<number>
   /**

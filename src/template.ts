@@ -1,15 +1,93 @@
 /** Chat templates: the model's own Jinja text, rendered the way vLLM renders it. */
-import { piecesLeft } from './api/pieces.ts'
+import { piecesLeft } from './api/json-complexity.ts'
 import { isFields, type ChatMessage, type ChatPrompt } from './core/tokens/chat.ts'
-import type { ChatTemplate } from './core/tokens/measure.ts'
-import { jinja } from './jinja.ts'
+import type { ChatTemplate } from './core/tokens/prompt-analyzer.ts'
+import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja'
+
+/* What chat templates find around them in vLLM, which renders them with Jinja as `transformers` sets it up. */
+
+/**
+ * A template to render many times. The library's own `Template` is this with a formatter, and with a `strftime_now` that
+ * speaks the machine's language and time zone; engines speak English and, in their containers, UTC. Throws an Error that
+ * quotes the parser when the text is no template.
+ * @param now milliseconds since the epoch
+ */
+export function jinja(text: string, now: () => number): (variables: Readonly<Record<string, unknown>>) => string {
+  const program = parse(tokenize(text, { lstrip_blocks: true, trim_blocks: true }))
+  return (variables) => {
+    const environment = new Environment()
+    const known = {
+      ...constants,
+      raise_exception: raise,
+      range,
+      strftime_now: (format: string) => strftime(new Date(now()), format),
+      ...variables,
+    }
+    for (const [name, value] of Object.entries(known)) environment.set(name, value)
+    return String(new Interpreter(environment).run(program).value)
+  }
+}
+
+const constants = { true: true, false: false, none: null, True: true, False: false, None: null }
+
+function raise(message: string): never {
+  throw new Error(message)
+}
+
+function range(from: number, to?: number, step = 1): number[] {
+  const [start, end] = to === undefined ? [0, from] : [from, to]
+  if (step === 0) throw new Error('range() step must not be zero')
+  return Array.from({ length: Math.max(0, Math.ceil((end - start) / step)) }, (_, at) => start + at * step)
+}
+
+const MONTHS = [
+  'January',
+  'February',
+  'March',
+  'April',
+  'May',
+  'June',
+  'July',
+  'August',
+  'September',
+  'October',
+  'November',
+  'December',
+]
+const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
+
+/** Python's `strftime` in the C locale and UTC, as far as chat templates use it. What it does not know stays as it is. */
+function strftime(date: Date, format: string): string {
+  // Sun, 01 Mar 2026 23:59:07 GMT
+  const [a, d, b, Y, H, M, S] = date.toUTCString().split(/\W+/)
+  const m = date.toISOString().slice(5, 7)
+  const parts: Readonly<Record<string, string | undefined>> = {
+    a,
+    d,
+    b,
+    Y,
+    H,
+    M,
+    S,
+    m,
+    B: MONTHS[+m - 1],
+    A: DAYS[date.getUTCDay()],
+    '%': '%',
+  }
+  return format.replace(/%([a-zA-Z%])/g, (whole, letter: string) => parts[letter] ?? whole)
+}
 
 /** Throws an Error that quotes the parser when the text is no template. */
-export function compileTemplate(text: string, specials: Readonly<Record<string, string>>, now: () => number = Date.now): ChatTemplate {
+export function compileTemplate(
+  text: string,
+  specials: Readonly<Record<string, string>>,
+  now: () => number = Date.now,
+): ChatTemplate {
   const render = jinja(text, now)
   const shape: MessageShape = { listed: wantsParts(text), developer: /\bdeveloper\b/.test(text) }
   return (chat) => {
-    if (chat.messages.reduce((sum, { parts }) => sum + Math.max(1, parts.length), 0) > MOST_PARTS) throw new Error(`it has more than ${MOST_PARTS} messages or parts of messages`)
+    if (chat.messages.reduce((sum, { parts }) => sum + Math.max(1, parts.length), 0) > MOST_PARTS)
+      throw new Error(`it has more than ${MOST_PARTS} messages or parts of messages`)
     const read = callReader()
     const rendered = render({
       ...specials,
@@ -45,10 +123,19 @@ function wantsParts(text: string): boolean {
   return /\bfor\s+\w+\s+in\s+(?:\w+\.content|\w+(?:\[[^\]]*\])?\[\s*['"]content['"]\s*\]|content)\b(?!\s*\.)/.test(text)
 }
 
-function shaped({ role, parts, extra }: ChatMessage, { listed, developer }: MessageShape, read: (call: unknown) => unknown): Record<string, unknown> {
+function shaped(
+  { role, parts, extra }: ChatMessage,
+  { listed, developer }: MessageShape,
+  read: (call: unknown) => unknown,
+): Record<string, unknown> {
   const content = listed ? parts.map((text) => ({ type: 'text', text: String(text) })) : parts.join('\n')
   const { tool_calls: calls, ...rest } = extra
-  return { role: role === 'developer' && !developer ? 'system' : role, content, ...rest, ...(Array.isArray(calls) && { tool_calls: calls.map(read) }) }
+  return {
+    role: role === 'developer' && !developer ? 'system' : role,
+    content,
+    ...rest,
+    ...(Array.isArray(calls) && { tool_calls: calls.map(read) }),
+  }
 }
 
 /** Templates expect arguments as an object; on the wire they are JSON text. Throws when a chat's are too long in all. */
@@ -61,7 +148,8 @@ function callReader(): (call: unknown) => unknown {
     if (typeof args === 'string') {
       left -= args.length
       if (left >= 0) pieces = piecesLeft(utf8.encode(args), pieces)
-      if (left < 0 || pieces < 0) throw new Error('the arguments of its tool calls are more than 1 MB or 100,000 pieces')
+      if (left < 0 || pieces < 0)
+        throw new Error('the arguments of its tool calls are more than 1 MB or 100,000 pieces')
       args = parsed(args || '{}')
     }
     return { ...call, function: { ...call['function'], arguments: args } }

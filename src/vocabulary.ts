@@ -1,7 +1,7 @@
 /** Opens compiled vocabularies: once each, at the start; no request waits for one. */
 import type { Config } from './config.ts'
 import { BpeTokenizer } from './core/tokens/bpe-tokenizer.ts'
-import type { ChatTemplate, ExactTokenizer } from './core/tokens/measure.ts'
+import type { ChatTemplate, ExactTokenizer } from './core/tokens/prompt-analyzer.ts'
 import { Vocabulary, VocabularyError, type VocabularyHeader, type VocabularySource } from './core/tokens/vocabulary.ts'
 import { compileTemplate } from './template.ts'
 
@@ -35,7 +35,10 @@ export function tokenizersOf({ clusters }: Pick<Config, 'clusters'>): string[] {
 }
 
 /** Opens every named vocabulary, each once. Rejects with a VocabularyError that names the one that is missing or unfit. */
-export async function openVocabularies(names: readonly string[], source: VocabularySource): Promise<ReadonlyMap<string, OpenVocabulary>> {
+export async function openVocabularies(
+  names: readonly string[],
+  source: VocabularySource,
+): Promise<ReadonlyMap<string, OpenVocabulary>> {
   const opened = new Map<string, OpenVocabulary>()
   for (const name of new Set(names)) {
     try {
@@ -52,7 +55,9 @@ function openTemplate({ template, specials }: VocabularyHeader): ChatTemplate | 
   try {
     return compileTemplate(template, specials)
   } catch (error) {
-    throw new VocabularyError(`its chat template cannot be parsed (${error instanceof Error ? error.message : String(error)}): compile it with --no-template`)
+    throw new VocabularyError(
+      `its chat template cannot be parsed (${error instanceof Error ? error.message : String(error)}): compile it with --no-template`,
+    )
   }
 }
 

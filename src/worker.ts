@@ -1,14 +1,14 @@
 /** The Workers entry: bindings → configuration → ports → gateway, and the cluster's object with its way to the engines. */
 import { ClusterObject as ClusterBooks } from '../durable/cluster.ts'
-import type { EngineSignal, PoolConfig } from './core/cluster/contract.ts'
+import type { EngineSignal, PoolConfig } from './core/contract/contract.ts'
 import { ConfigSource } from './platform/workers/config-source.ts'
-import { LiveGateway, type GatewayEnv } from './platform/workers/live-gateway.ts'
+import { IsolateGateway, type GatewayEnv } from './platform/workers/isolate-gateway.ts'
 import { probePool } from './platform/workers/object-probe.ts'
 
 export { TtftObject } from '../durable/ttft.ts'
 
 const source = new ConfigSource()
-const live = new LiveGateway(source)
+const live = new IsolateGateway(source)
 
 /** The books of one pool. The object itself knows neither addresses nor secrets; the entry lends it a probe. */
 export class ClusterObject extends ClusterBooks<GatewayEnv> {

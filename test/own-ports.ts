@@ -25,7 +25,9 @@ async function freeBlock(): Promise<number> {
     const first = FIRST_PORT + ((process.pid + tries) % BLOCKS) * BLOCK_PORTS
     if (await lock(first)) return first
   }
-  throw new Error(`No block of ports is free between ${FIRST_PORT} and ${FIRST_PORT + BLOCKS * BLOCK_PORTS}. End test runs that hang.`)
+  throw new Error(
+    `No block of ports is free between ${FIRST_PORT} and ${FIRST_PORT + BLOCKS * BLOCK_PORTS}. End test runs that hang.`,
+  )
 }
 
 async function lock(port: number): Promise<boolean> {

@@ -4,12 +4,16 @@
 const LIMIT_MS = 45_000
 
 /** Looks every `everyMs` until `look` returns something truthy, and returns that. Throws what `look` throws. */
-export async function until<Found>(look: () => Found | Promise<Found>, everyMs = 5): Promise<Exclude<Found, null | undefined | false>> {
+export async function until<Found>(
+  look: () => Found | Promise<Found>,
+  everyMs = 5,
+): Promise<Exclude<Found, null | undefined | false>> {
   const from = performance.now()
   for (;;) {
     const found = await look()
     if (found) return found as Exclude<Found, null | undefined | false>
-    if (performance.now() - from > LIMIT_MS) throw new Error(`This did not come about in ${LIMIT_MS / 1000} s: ${String(look)}`)
+    if (performance.now() - from > LIMIT_MS)
+      throw new Error(`This did not come about in ${LIMIT_MS / 1000} s: ${String(look)}`)
     await new Promise((resolve) => setTimeout(resolve, everyMs))
   }
 }

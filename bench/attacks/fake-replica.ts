@@ -2,7 +2,7 @@
 import http from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { freeAddress } from '../../src/platform/node/threads/free-address.ts'
+import { freeAddress } from '../../src/platform/node/threads/start.ts'
 import { chat, documentOf, MODEL, summary, waitFor } from './client.ts'
 import type { Figure } from './figure.ts'
 import { Site } from './processes.ts'

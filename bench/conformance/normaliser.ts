@@ -11,13 +11,24 @@ export const rules: readonly Rule[] = [
   { name: 'times of day are 0', pattern: /"(created|created_at|completed_at)":\d+/g, value: '"$1":0' },
   {
     name: 'measured times and rates are 0',
-    pattern: new RegExp(String.raw`"(time_to_first_token_ms|generation_time_ms|queue_time_ms|mean_itl_ms|tokens_per_second)":${number}`, 'g'),
+    pattern: new RegExp(
+      String.raw`"(time_to_first_token_ms|generation_time_ms|queue_time_ms|mean_itl_ms|tokens_per_second)":${number}`,
+      'g',
+    ),
     value: '"$1":0',
   },
-  { name: 'random ids are zeros', pattern: /\b(modelperm-|resp_|msg_|rs_|chatcmpl-tool-|call_|generate-tokens-)[0-9a-f]{16,32}\b/g, value: '$10000000000000000' },
+  {
+    name: 'random ids are zeros',
+    pattern: /\b(modelperm-|resp_|msg_|rs_|chatcmpl-tool-|call_|generate-tokens-)[0-9a-f]{16,32}\b/g,
+    value: '$10000000000000000',
+  },
   { name: 'local ports are 0', pattern: /\b(tcp|http):\/\/(127\.0\.0\.1|\*):\d+/g, value: '$1://$2:0' },
   // It is another one on another machine.
-  { name: 'fingerprints of settings are zeros', pattern: /(?<="system_fingerprint":"vllm-[^"]*-)[0-9a-f]{8}(?=")/g, value: '00000000' },
+  {
+    name: 'fingerprints of settings are zeros',
+    pattern: /(?<="system_fingerprint":"vllm-[^"]*-)[0-9a-f]{8}(?=")/g,
+    value: '00000000',
+  },
 ]
 
 export function normalise(text: string): string {

@@ -14,9 +14,16 @@ export interface RowResult {
 
 /** The results that a page holds. */
 export function readPage(text: string): RowResult[] {
-  const found = text.matchAll(/^\| `([a-z0-9-]+)` \| .*? \| (pass|\*\*fail\*\*) \| (.*) \| (\d+) \| (\d{4}-\d\d-\d\d) \|$/gm)
+  const found = text.matchAll(
+    /^\| `([a-z0-9-]+)` \| .*? \| (pass|\*\*fail\*\*) \| (.*) \| (\d+) \| (\d{4}-\d\d-\d\d) \|$/gm,
+  )
   return [...found].map(([, name, passed, seen, seconds, date]) => ({
-    name: name!, passed: passed === 'pass', seen: seen!.replaceAll('\\|', '|'), detail: detailOf(text, name!), seconds: Number(seconds), date: date!,
+    name: name!,
+    passed: passed === 'pass',
+    seen: seen!.replaceAll('\\|', '|'),
+    detail: detailOf(text, name!),
+    seconds: Number(seconds),
+    date: date!,
   }))
 }
 
@@ -27,15 +34,25 @@ function detailOf(page: string, name: string): string {
   return rest.slice(0, /\n#{2,3} /.exec(rest)?.index ?? rest.length).trim()
 }
 
-export function mergeResults(before: readonly RowResult[], now: readonly RowResult[], order: readonly string[]): RowResult[] {
+export function mergeResults(
+  before: readonly RowResult[],
+  now: readonly RowResult[],
+  order: readonly string[],
+): RowResult[] {
   const byName = new Map([...before, ...now].map((result) => [result.name, result]))
   return order.flatMap((name) => byName.get(name) ?? [])
 }
 
-export function writePage(results: readonly RowResult[], rows: readonly Row[], versions: Readonly<Record<string, string>>): string {
+export function writePage(
+  results: readonly RowResult[],
+  rows: readonly Row[],
+  versions: Readonly<Record<string, string>>,
+): string {
   const says = new Map(rows.map((row) => [row.name, row.says]))
-  const lines = results.map(({ name, passed, seen, seconds, date }) =>
-    `| \`${name}\` | ${cell(says.get(name) ?? '')} | ${passed ? 'pass' : '**fail**'} | ${cell(seen)} | ${Math.round(seconds)} | ${date} |`)
+  const lines = results.map(
+    ({ name, passed, seen, seconds, date }) =>
+      `| \`${name}\` | ${cell(says.get(name) ?? '')} | ${passed ? 'pass' : '**fail**'} | ${cell(seen)} | ${Math.round(seconds)} | ${date} |`,
+  )
   const details = results.filter(({ detail }) => detail !== '').map(({ name, detail }) => `### ${name}\n\n${detail}\n`)
   const failed = results.filter((result) => !result.passed).length
   return `# Conformance with real engines
@@ -49,7 +66,9 @@ It needs Linux on x86-64 with AVX2, Python 3.11 to 3.13, 7 GB of disk and 12 GB 
 installs for about two minutes into \`.cache/conformance\`; each server takes about a minute to start. What a CPU cannot show is the
 speed of a GPU.
 
-Versions: ${Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(', ')}.
+Versions: ${Object.entries(versions)
+    .map(([name, version]) => `${name} ${version}`)
+    .join(', ')}.
 
 ${results.length - failed} of ${results.length} rows passed.
 

@@ -38,9 +38,17 @@ export class Processes {
 
   /** Starts a long-running process. */
   start({ what, command, folder, env }: Command): Running {
-    const logFile = join(this.#logFolder, `${String(++this.#count).padStart(2, '0')}-${what.replace(/[^a-z0-9]+/gi, '-').toLowerCase()}.log`)
+    const logFile = join(
+      this.#logFolder,
+      `${String(++this.#count).padStart(2, '0')}-${what.replace(/[^a-z0-9]+/gi, '-').toLowerCase()}.log`,
+    )
     const log = openSync(logFile, 'w')
-    const child = spawn(command[0]!, command.slice(1), { cwd: folder, env: { ...process.env, ...env }, stdio: ['ignore', log, log], detached: true })
+    const child = spawn(command[0]!, command.slice(1), {
+      cwd: folder,
+      env: { ...process.env, ...env },
+      stdio: ['ignore', log, log],
+      detached: true,
+    })
     closeSync(log)
     const ended = new Promise<void>((resolve) => {
       child.once('exit', () => resolve())
@@ -88,7 +96,9 @@ export class Processes {
       child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text))
       child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text))
       child.once('error', reject)
-      child.once('close', (code) => (code === 0 ? resolve(out.trim()) : reject(new Error(`${command[0]} failed (${code}): ${err.slice(-2000)}`))))
+      child.once('close', (code) =>
+        code === 0 ? resolve(out.trim()) : reject(new Error(`${command[0]} failed (${code}): ${err.slice(-2000)}`)),
+      )
     })
   }
 
@@ -104,10 +114,14 @@ export class Processes {
 
 /** Ends the whole group politely, then firmly: a vLLM server is three processes, and killing one may leave two. */
 async function stopGroup(child: ChildProcess, ended: Promise<void>): Promise<void> {
-  for (const [signal, waitMs] of [['SIGTERM', 15_000], ['SIGKILL', 5_000]] as const) {
+  for (const [signal, waitMs] of [
+    ['SIGTERM', 15_000],
+    ['SIGKILL', 5_000],
+  ] as const) {
     if (!groupAlive(child)) return
     signalGroup(child, signal)
-    for (let waited = 0; waited < waitMs && groupAlive(child); waited += 100) await Promise.race([sleep(100), ended.then(() => sleep(100))])
+    for (let waited = 0; waited < waitMs && groupAlive(child); waited += 100)
+      await Promise.race([sleep(100), ended.then(() => sleep(100))])
   }
 }
 

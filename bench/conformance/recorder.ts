@@ -8,8 +8,13 @@ import type { Exchange, RecordedRequest, VectorFile } from './vector.ts'
 
 /** The request id is the exchange's name, so that ids which the engine derives from it stay the same. */
 export async function record(url: string, name: string, request: RecordedRequest, key = engineKey): Promise<Exchange> {
-  const authorization = request.key === 'none' ? {} : { authorization: `Bearer ${request.key === 'wrong' ? 'other' : key}` }
-  const headers = { 'x-request-id': name, ...(request.form === undefined ? {} : { 'content-type': formType }), ...request.headers }
+  const authorization =
+    request.key === 'none' ? {} : { authorization: `Bearer ${request.key === 'wrong' ? 'other' : key}` }
+  const headers = {
+    'x-request-id': name,
+    ...(request.form === undefined ? {} : { 'content-type': formType }),
+    ...request.headers,
+  }
   const sent = requestBody(request)
   const answer = await send({
     url,
@@ -22,7 +27,11 @@ export async function record(url: string, name: string, request: RecordedRequest
   return {
     name,
     request: { ...request, headers },
-    response: { status: answer.status, headers: keptOf(answer.headers), ...encodeBody(body, answer.headers['content-type'] ?? '') },
+    response: {
+      status: answer.status,
+      headers: keptOf(answer.headers),
+      ...encodeBody(body, answer.headers['content-type'] ?? ''),
+    },
   }
 }
 
@@ -46,6 +55,11 @@ export async function recordAll(url: string, requests: Readonly<Record<string, R
   return exchanges
 }
 
-export function vectorFile(about: string, version: string, flags: readonly string[], exchanges: readonly Exchange[]): VectorFile {
+export function vectorFile(
+  about: string,
+  version: string,
+  flags: readonly string[],
+  exchanges: readonly Exchange[],
+): VectorFile {
   return { engine: { name: 'vllm', version, flags }, about, normalised: rules.map((rule) => rule.name), exchanges }
 }

@@ -48,7 +48,11 @@ export async function openRelay(target: string | null): Promise<Relay> {
   return relay
 }
 
-async function pass({ target, delayMs, passed, exchanges }: Relay, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+async function pass(
+  { target, delayMs, passed, exchanges }: Relay,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Promise<void> {
   if (target === null) {
     passed.push(`${incoming.method} ${incoming.url} refused`)
     return void outgoing.destroy()
@@ -58,23 +62,46 @@ async function pass({ target, delayMs, passed, exchanges }: Relay, incoming: Inc
   const asked = Buffer.concat(pieces)
   const { status, headers, body } = await forward(`${target}${incoming.url}`, incoming, asked)
   passed.push(`${incoming.method} ${incoming.url} ${status}`)
-  exchanges.push({ method: incoming.method!, path: incoming.url!, request: asked.toString('utf8'), status, response: body.toString('utf8') })
+  exchanges.push({
+    method: incoming.method!,
+    path: incoming.url!,
+    request: asked.toString('utf8'),
+    status,
+    response: body.toString('utf8'),
+  })
   if (passed.length > kept) passed.shift()
   if (exchanges.length > kept) exchanges.shift()
   if (delayMs > 0) await sleep(delayMs)
-  outgoing.writeHead(status, { 'content-type': String(headers['content-type'] ?? 'application/json'), 'content-length': body.length })
+  outgoing.writeHead(status, {
+    'content-type': String(headers['content-type'] ?? 'application/json'),
+    'content-length': body.length,
+  })
   outgoing.end(body)
 }
 
-function forward(url: string, { method, headers }: IncomingMessage, body: Buffer): Promise<{ status: number; headers: IncomingMessage['headers']; body: Buffer }> {
+function forward(
+  url: string,
+  { method, headers }: IncomingMessage,
+  body: Buffer,
+): Promise<{ status: number; headers: IncomingMessage['headers']; body: Buffer }> {
   return new Promise((resolve, reject) => {
     const { 'transfer-encoding': _, connection: __, ...passedOn } = headers
-    const sent = request(url, { method: method!, headers: { ...passedOn, host: new URL(url).host, 'content-length': body.length }, agent: false }, (response) => {
-      const pieces: Buffer[] = []
-      response.on('data', (piece: Buffer) => pieces.push(piece))
-      response.on('end', () => resolve({ status: response.statusCode!, headers: response.headers, body: Buffer.concat(pieces) }))
-      response.on('error', reject)
-    })
+    const sent = request(
+      url,
+      {
+        method: method!,
+        headers: { ...passedOn, host: new URL(url).host, 'content-length': body.length },
+        agent: false,
+      },
+      (response) => {
+        const pieces: Buffer[] = []
+        response.on('data', (piece: Buffer) => pieces.push(piece))
+        response.on('end', () =>
+          resolve({ status: response.statusCode!, headers: response.headers, body: Buffer.concat(pieces) }),
+        )
+        response.on('error', reject)
+      },
+    )
     sent.once('error', reject)
     sent.end(body)
   })

@@ -4,7 +4,8 @@ import type { RecordedRequest } from './vector.ts'
 type Requests = Readonly<Record<string, RecordedRequest>>
 
 const get = (path: string): RecordedRequest => ({ method: 'GET', path })
-const post = (path: string, json?: unknown): RecordedRequest => (json === undefined ? { method: 'POST', path } : { method: 'POST', path, json })
+const post = (path: string, json?: unknown): RecordedRequest =>
+  json === undefined ? { method: 'POST', path } : { method: 'POST', path, json }
 const model = 'tiny'
 const hello = [{ role: 'user', content: 'hello' }]
 const short = { max_tokens: 4, temperature: 0, ignore_eos: true }
@@ -12,26 +13,43 @@ const usage = { stream: true, stream_options: { include_usage: true } }
 
 const chat = (more: object = {}) => post('/v1/chat/completions', { model, messages: hello, ...short, ...more })
 const completion = (more: object = {}) => post('/v1/completions', { model, prompt: 'hello', ...short, ...more })
-const responses = (more: object = {}) => post('/v1/responses', { model, input: 'hello', max_output_tokens: 4, temperature: 0, ...more })
-const messages = (more: object = {}) => post('/v1/messages', { model, messages: hello, max_tokens: 4, temperature: 0, ...more })
+const responses = (more: object = {}) =>
+  post('/v1/responses', { model, input: 'hello', max_output_tokens: 4, temperature: 0, ...more })
+const messages = (more: object = {}) =>
+  post('/v1/messages', { model, messages: hello, max_tokens: 4, temperature: 0, ...more })
 
 export const weatherTool = {
   type: 'function',
   function: {
     name: 'get_weather',
     description: 'The weather now',
-    parameters: { type: 'object', properties: { unit: { type: 'string', enum: ['c', 'f'] } }, required: ['unit'], additionalProperties: false },
+    parameters: {
+      type: 'object',
+      properties: { unit: { type: 'string', enum: ['c', 'f'] } },
+      required: ['unit'],
+      additionalProperties: false,
+    },
   },
 }
 const turns = [
   { role: 'system', content: 'Be brief.' },
   { role: 'user', content: 'Wie heißt du? 你好 👋🏽' },
   { role: 'assistant', content: 'Ich heiße Tiny.' },
-  { role: 'user', content: [{ type: 'text', text: 'And in parts' }, { type: 'text', text: 'two of them' }] },
+  {
+    role: 'user',
+    content: [
+      { type: 'text', text: 'And in parts' },
+      { type: 'text', text: 'two of them' },
+    ],
+  },
 ]
 const toolTurns = [
   { role: 'user', content: 'Weather?' },
-  { role: 'assistant', content: '', tool_calls: [{ id: 'call-1', type: 'function', function: { name: 'get_weather', arguments: '{"unit":"c"}' } }] },
+  {
+    role: 'assistant',
+    content: '',
+    tool_calls: [{ id: 'call-1', type: 'function', function: { name: 'get_weather', arguments: '{"unit":"c"}' } }],
+  },
   { role: 'tool', tool_call_id: 'call-1', content: '21' },
 ]
 
@@ -51,7 +69,10 @@ export const surface: Requests = {
   chat: chat(),
   'chat-stream': chat({ stream: true }),
   'chat-stream-usage': chat(usage),
-  'chat-stream-usage-each': chat({ stream: true, stream_options: { include_usage: true, continuous_usage_stats: true } }),
+  'chat-stream-usage-each': chat({
+    stream: true,
+    stream_options: { include_usage: true, continuous_usage_stats: true },
+  }),
   'chat-turns': chat({ messages: turns }),
   'chat-two': chat({ n: 2, temperature: 1, seed: 7 }),
   'chat-stop': chat({ stop: ['n'], max_tokens: 8 }),
@@ -99,7 +120,12 @@ export const mistakes: Requests = {
   'bad-json': { method: 'POST', path: '/v1/chat/completions', text: '{"model": "tiny", ' },
   'empty-body': { method: 'POST', path: '/v1/chat/completions', text: '' },
   'array-body': { method: 'POST', path: '/v1/chat/completions', text: '[]' },
-  'not-json': { method: 'POST', path: '/v1/chat/completions', text: JSON.stringify({ model, messages: hello }), headers: { 'content-type': 'text/plain' } },
+  'not-json': {
+    method: 'POST',
+    path: '/v1/chat/completions',
+    text: JSON.stringify({ model, messages: hello }),
+    headers: { 'content-type': 'text/plain' },
+  },
   'unknown-model': chat({ model: 'nope' }),
   'unknown-model-stream': chat({ model: 'nope', stream: true }),
   'unknown-model-completion': completion({ model: 'nope' }),
@@ -112,7 +138,9 @@ export const mistakes: Requests = {
   'messages-string': chat({ messages: 'hello' }),
   'role-missing': chat({ messages: [{ content: 'hello' }] }),
   'role-unknown': chat({ messages: [{ role: 'wizard', content: 'hello' }] }),
-  'image-for-text-model': chat({ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] }] }),
+  'image-for-text-model': chat({
+    messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] }],
+  }),
   'prompt-missing': post('/v1/completions', { model }),
   'prompt-empty': completion({ prompt: '' }),
   'prompt-object': completion({ prompt: { a: 1 } }),
@@ -133,7 +161,9 @@ export const mistakes: Requests = {
   'token-unknown': completion({ prompt: [10, 99_999] }),
   'logprobs-too-many': chat({ logprobs: true, top_logprobs: 50 }),
   'tool-choice-without-tools': chat({ tool_choice: 'required' }),
-  'bad-schema': chat({ response_format: { type: 'json_schema', json_schema: { name: 'x', schema: { type: 'nonsense' } } } }),
+  'bad-schema': chat({
+    response_format: { type: 'json_schema', json_schema: { name: 'x', schema: { type: 'nonsense' } } },
+  }),
   'unknown-field': chat({ colour: 'red' }),
   'unknown-route': get('/v1/nothing'),
   'wrong-method': get('/v1/chat/completions'),

@@ -84,12 +84,27 @@ async function work(picked: readonly Row[], processes: Processes): Promise<numbe
     if (stopping) return 1
     results.push(result)
     // After each row: what was seen is kept, also when the rest never runs.
-    const merged = mergeResults(readPage(readPageText()), results, rows.map(({ name: known }) => known))
+    const merged = mergeResults(
+      readPage(readPageText()),
+      results,
+      rows.map(({ name: known }) => known),
+    )
     writeFileSync(page, writePage(merged, rows, environment.versions))
   }
-  console.log(table(results.map(({ name: row, passed, seen, seconds }) => ({ row, result: passed ? 'pass' : 'FAIL', s: Math.round(seconds), seen }))))
+  console.log(
+    table(
+      results.map(({ name: row, passed, seen, seconds }) => ({
+        row,
+        result: passed ? 'pass' : 'FAIL',
+        s: Math.round(seconds),
+        seen,
+      })),
+    ),
+  )
   const failed = results.filter((result) => !result.passed).length
-  console.log(`conformance: ${results.length - failed} of ${results.length} rows passed; docs/conformance.md is written`)
+  console.log(
+    `conformance: ${results.length - failed} of ${results.length} rows passed; docs/conformance.md is written`,
+  )
   if (flags.keep !== undefined) {
     note('the servers go on until Ctrl-C')
     keeping = setInterval(() => {}, 60_000)
@@ -103,17 +118,29 @@ async function runRow(row: Row, lab: Lab): Promise<RowResult> {
   const result = (passed: boolean, { seen, detail }: Finding): RowResult => {
     lab.note(`${passed ? 'pass' : 'FAIL'} ${row.name}: ${seen.split('\n')[0]}`)
     if (detail !== '') lab.note(detail)
-    return { name: row.name, passed, seen: oneLine(seen), detail, seconds: (performance.now() - began) / 1000, date: new Date().toISOString().slice(0, 10) }
+    return {
+      name: row.name,
+      passed,
+      seen: oneLine(seen),
+      detail,
+      seconds: (performance.now() - began) / 1000,
+      date: new Date().toISOString().slice(0, 10),
+    }
   }
   lab.note(`${row.name} …`)
   let timer: NodeJS.Timeout | undefined
-  const limit = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Error('took more than 20 minutes')), 1_200_000)))
+  const limit = new Promise<never>(
+    (_, reject) => (timer = setTimeout(() => reject(new Error('took more than 20 minutes')), 1_200_000)),
+  )
   try {
     const found = await Promise.race([row.run(lab), limit])
     return result(true, typeof found === 'string' ? { seen: found, detail: '' } : found)
   } catch (error) {
     if (error instanceof Error) lab.note(error.message.split('\n').slice(0, 12).join('\n'))
-    return result(false, { seen: error instanceof Error ? error.message : String(error), detail: error instanceof Refuted ? error.detail : '' })
+    return result(false, {
+      seen: error instanceof Error ? error.message : String(error),
+      detail: error instanceof Refuted ? error.detail : '',
+    })
   } finally {
     clearTimeout(timer)
   }

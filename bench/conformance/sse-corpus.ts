@@ -45,7 +45,8 @@ const said: Readonly<Record<string, string>> = {
 /** What is made of the recorded completion. */
 export function variants(recorded: string): Record<string, string> {
   const events = recorded.split('\n\n').slice(0, -1)
-  const each = (change: (event: string, at: number) => string) => events.map((event, at) => `${change(event, at)}\n\n`).join('')
+  const each = (change: (event: string, at: number) => string) =>
+    events.map((event, at) => `${change(event, at)}\n\n`).join('')
   const quoted = String.raw`\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":9}, \"usage\": {`
   return {
     'comments.sse': `: ping\n\n:\n\n${each((event, at) => `: before ${at}\n${event}\n:after`)}: end\n\n`,
@@ -62,7 +63,9 @@ export function variants(recorded: string): Record<string, string> {
 
 /** The list of cases, from the files themselves. Files that nobody knows are left out. */
 export function describeStreams(files: Readonly<Record<string, string>>, made: ReadonlySet<string>): StreamCase[] {
-  return Object.keys(said).filter((file) => files[file] !== undefined).map((file) => describe(file, files[file]!, made.has(file)))
+  return Object.keys(said)
+    .filter((file) => files[file] !== undefined)
+    .map((file) => describe(file, files[file]!, made.has(file)))
 }
 
 function describe(file: string, text: string, made: boolean): StreamCase {
@@ -102,7 +105,11 @@ function parseEvents(text: string): { data: string[]; whole: boolean } {
 }
 
 interface Chunk {
-  readonly choices?: readonly { readonly index: number; readonly text?: string; readonly delta?: { readonly content?: string | null } }[]
+  readonly choices?: readonly {
+    readonly index: number
+    readonly text?: string
+    readonly delta?: { readonly content?: string | null }
+  }[]
   readonly delta?: unknown
   readonly type?: string
   readonly usage?: TokenCounts | null
@@ -128,5 +135,8 @@ function textOf({ choices, delta, type }: Chunk): string {
 function usageOf({ usage, message, response }: Chunk): StreamCase['usage'] {
   const counts = usage ?? message?.usage ?? response?.usage ?? null
   if (counts === null) return null
-  return { prompt_tokens: counts.prompt_tokens ?? counts.input_tokens ?? 0, completion_tokens: counts.completion_tokens ?? counts.output_tokens ?? 0 }
+  return {
+    prompt_tokens: counts.prompt_tokens ?? counts.input_tokens ?? 0,
+    completion_tokens: counts.completion_tokens ?? counts.output_tokens ?? 0,
+  }
 }

@@ -42,7 +42,14 @@ export interface VectorFile {
   readonly exchanges: readonly Exchange[]
 }
 
-const keptHeaders = new Set(['content-type', 'x-request-id', 'allow', 'retry-after', 'www-authenticate', 'endpoint-load-metrics'])
+const keptHeaders = new Set([
+  'content-type',
+  'x-request-id',
+  'allow',
+  'retry-after',
+  'www-authenticate',
+  'endpoint-load-metrics',
+])
 
 export function keptOf(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => keptHeaders.has(name)))
@@ -92,7 +99,8 @@ export function dataOf(text: string): unknown[] {
 /** One line for the request and one for the answer: long enough to hold, short enough to diff. */
 export function writeVectors({ exchanges, ...head }: VectorFile): string {
   const rows = exchanges.map(
-    ({ name, request, response }) => ` { "name": ${JSON.stringify(name)},\n   "request": ${JSON.stringify(request)},\n   "response": ${JSON.stringify(response)} }`,
+    ({ name, request, response }) =>
+      ` { "name": ${JSON.stringify(name)},\n   "request": ${JSON.stringify(request)},\n   "response": ${JSON.stringify(response)} }`,
   )
   const heads = Object.entries(head).map(([key, value]) => ` ${JSON.stringify(key)}: ${JSON.stringify(value)},\n`)
   return `{\n${heads.join('')} "exchanges": [\n${rows.join(',\n')}\n ]\n}\n`
@@ -101,6 +109,9 @@ export function writeVectors({ exchanges, ...head }: VectorFile): string {
 /** An object with one line for each entry of its lists: readable, and small in diffs. */
 export function writeLists(object: Readonly<Record<string, string | readonly object[]>>): string {
   const fields = Object.entries(object).map(([key, value]) =>
-    typeof value === 'string' ? ` ${JSON.stringify(key)}: ${JSON.stringify(value)}` : ` ${JSON.stringify(key)}: [\n${value.map((entry) => `  ${JSON.stringify(entry)}`).join(',\n')}\n ]`)
+    typeof value === 'string'
+      ? ` ${JSON.stringify(key)}: ${JSON.stringify(value)}`
+      : ` ${JSON.stringify(key)}: [\n${value.map((entry) => `  ${JSON.stringify(entry)}`).join(',\n')}\n ]`,
+  )
   return `{\n${fields.join(',\n')}\n}\n`
 }

@@ -4,7 +4,8 @@ import { basename } from 'node:path'
 import { startEdge } from '../../scripts/edge.ts'
 
 const [, , script, config, port, vocabulary] = process.argv
-if (script === undefined || config === undefined || port === undefined || vocabulary === undefined) throw new Error('Usage: worker-host.ts SCRIPT CONFIG PORT VOCABULARY')
+if (script === undefined || config === undefined || port === undefined || vocabulary === undefined)
+  throw new Error('Usage: worker-host.ts SCRIPT CONFIG PORT VOCABULARY')
 
 const edge = await startEdge({
   port: Number(port),

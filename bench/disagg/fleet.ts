@@ -1,6 +1,14 @@
 /** Prefill and decode engines in virtual time, placed by the gateway's own books. */
-import { ClusterState } from '../../src/core/cluster/cluster-state.ts'
-import { type Admission, type EngineSpec, PAYLOAD_VERSION, type Placement, type PoolConfig, type SplitConfig, type Usage } from '../../src/core/cluster/contract.ts'
+import { ClusterState } from '../../src/core/pool/pool-state.ts'
+import {
+  type Admission,
+  type EngineSpec,
+  PAYLOAD_VERSION,
+  type Placement,
+  type PoolConfig,
+  type SplitConfig,
+  type Usage,
+} from '../../src/core/contract/contract.ts'
 import { EngineModel } from '../../src/simulator/engine-model.ts'
 import type { Profile } from '../../src/simulator/profiles.ts'
 import type { Sequence, SequenceSpec } from '../../src/simulator/sequence.ts'
@@ -53,10 +61,17 @@ export class SplitFleet {
   constructor(profile: Profile, shape: Shape, split: SplitConfig | null, random: () => number) {
     this.#profile = profile
     this.#state = new ClusterState({ random, epoch: 'bench' })
-    const roles = split === null ? Array<'any'>(shape.prefill + shape.decode).fill('any') : [...Array<'prefill'>(shape.prefill).fill('prefill'), ...Array<'decode'>(shape.decode).fill('decode')]
+    const roles =
+      split === null
+        ? Array<'any'>(shape.prefill + shape.decode).fill('any')
+        : [...Array<'prefill'>(shape.prefill).fill('prefill'), ...Array<'decode'>(shape.decode).fill('decode')]
     const engines = roles.map((role, at) => specOf(`${role}${at}`, role, profile))
     for (const { id } of engines) this.#models.set(id, this.#model())
-    this.#state.configure(1, poolOf(engines, split ?? { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' }, profile), 0)
+    this.#state.configure(
+      1,
+      poolOf(engines, split ?? { mode: 'never', thresholdTokens: 0, fallback: 'decode_only' }, profile),
+      0,
+    )
   }
 
   /** Serves them all, in order of arrival. */
@@ -101,7 +116,11 @@ export class SplitFleet {
     const { promptTokens, outputTokens, blocks } = ask
     const spec: SequenceSpec = { promptTokens, outputTokens, blocks }
     if (placement.kind !== 'split') {
-      this.#decode({ ask, key, placement, decodeAt: now, prefill: null }, 'engine' in placement ? placement.engine : placement.decode, spec)
+      this.#decode(
+        { ask, key, placement, decodeAt: now, prefill: null },
+        'engine' in placement ? placement.engine : placement.decode,
+        spec,
+      )
       return
     }
     const model = this.#models.get(placement.prefill)!
@@ -109,7 +128,10 @@ export class SplitFleet {
     this.#ends.set(sequence, (at) => {
       this.#state.legDone(key, { part: 'prefill', stages: { prefill_leg: at - now } }, at)
       this.#now = at
-      this.#decode({ ask, key, placement, decodeAt: at, prefill: { model, sequence } }, placement.decode, { ...spec, remote: true })
+      this.#decode({ ask, key, placement, decodeAt: at, prefill: { model, sequence } }, placement.decode, {
+        ...spec,
+        remote: true,
+      })
     })
   }
 
@@ -132,22 +154,77 @@ export class SplitFleet {
 
   #ended(sequence: Sequence, { ask, key, placement }: Live, at: number): void {
     this.#live.delete(sequence)
-    const usage: Usage = { promptTokens: ask.promptTokens, completionTokens: sequence.outputs, cachedTokens: Math.max(0, sequence.cachedTokens) }
+    const usage: Usage = {
+      promptTokens: ask.promptTokens,
+      completionTokens: sequence.outputs,
+      cachedTokens: Math.max(0, sequence.cachedTokens),
+    }
     const ttft = sequence.firstTokenAt - ask.at
-    this.#state.release(key, { version: PAYLOAD_VERSION, result: 'complete', failure: null, status: 200, usage, outputEvents: sequence.outputs, stages: { ttft } }, at)
+    this.#state.release(
+      key,
+      {
+        version: PAYLOAD_VERSION,
+        result: 'complete',
+        failure: null,
+        status: 200,
+        usage,
+        outputEvents: sequence.outputs,
+        stages: { ttft },
+      },
+      at,
+    )
     const gaps = Math.max(1, sequence.outputs - 1)
-    this.served.push({ ttft, itl: (sequence.lastTokenAt - sequence.firstTokenAt) / gaps, stall: sequence.longestGapMs, endToEnd: at - ask.at, endedAt: at, split: placement.kind === 'split' })
+    this.served.push({
+      ttft,
+      itl: (sequence.lastTokenAt - sequence.firstTokenAt) / gaps,
+      stall: sequence.longestGapMs,
+      endToEnd: at - ask.at,
+      endedAt: at,
+      split: placement.kind === 'split',
+    })
   }
 
   #admission({ promptTokens, outputTokens, blocks }: Ask): Admission {
     const full = Math.floor(promptTokens / this.#profile.limits.blockTokens)
-    const request = { version: PAYLOAD_VERSION, id: String(this.#asked++), configVersion: 1, model: 'bench', adapter: null, tokenSource: 'exact', session: null, priority: 0 } as const
-    return { ...request, promptTokens, blocks: blocks.subarray(0, 2 * full), expectedOutputTokens: outputTokens, tenant: '', overrides: null, hints: null, unsplittable: null, encodeItems: 0, attempt: 0, avoid: [] }
+    const request = {
+      version: PAYLOAD_VERSION,
+      id: String(this.#asked++),
+      configVersion: 1,
+      model: 'bench',
+      adapter: null,
+      tokenSource: 'exact',
+      session: null,
+      priority: 0,
+    } as const
+    return {
+      ...request,
+      promptTokens,
+      blocks: blocks.subarray(0, 2 * full),
+      expectedOutputTokens: outputTokens,
+      tenant: '',
+      overrides: null,
+      hints: null,
+      unsplittable: null,
+      encodeItems: 0,
+      attempt: 0,
+      avoid: [],
+    }
   }
 }
 
 function specOf(id: string, role: EngineSpec['role'], { limits }: Profile): EngineSpec {
-  return { id, role, models: null, labels: {}, weight: 1, maxInFlight: null, prefixCaching: 'on', cacheBlocks: limits.cacheBlocks, rttMs: 0, profile: null }
+  return {
+    id,
+    role,
+    models: null,
+    labels: {},
+    weight: 1,
+    maxInFlight: null,
+    prefixCaching: 'on',
+    cacheBlocks: limits.cacheBlocks,
+    rttMs: 0,
+    profile: null,
+  }
 }
 
 function poolOf(engines: readonly EngineSpec[], split: SplitConfig, { limits }: Profile): PoolConfig {

@@ -17,7 +17,11 @@ export interface ColdStart {
 }
 
 /** @param baseline path of another bundle (a `worker.js` of an earlier version) to compare with */
-export async function coldStart(engines: readonly string[], note: BenchOptions['note'], baseline?: string): Promise<ColdStart> {
+export async function coldStart(
+  engines: readonly string[],
+  note: BenchOptions['note'],
+  baseline?: string,
+): Promise<ColdStart> {
   const scripts = new Map([['native', readFileSync(new URL('../../dist/worker/worker.js', import.meta.url), 'utf8')]])
   scripts.set('pass', readFileSync(new URL('./pass-through.mjs', import.meta.url), 'utf8'))
   if (baseline !== undefined) scripts.set('baseline', readFileSync(baseline, 'utf8'))

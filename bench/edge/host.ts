@@ -7,7 +7,11 @@ const [subject, ...urls] = process.argv.slice(2) as [EdgeSubject, ...string[]]
 
 const passThrough = () => readFileSync(new URL('./pass-through.mjs', import.meta.url), 'utf8')
 
-const pool = { model: 'fake', observe_share: subject === 'observed' ? 1 : 0, ...(subject === 'exact' ? { tokenizer: 'bench' } : {}) }
+const pool = {
+  model: 'fake',
+  observe_share: subject === 'observed' ? 1 : 0,
+  ...(subject === 'exact' ? { tokenizer: 'bench' } : {}),
+}
 const document = {
   open: true,
   version: Date.now(),
@@ -15,7 +19,11 @@ const document = {
   clusters: [{ id: 'bench', pools: [{ ...pool, engines: urls.map((url, i) => ({ id: `e${i}`, url })) }] }],
 }
 
-const bindings = { FIRSTLIGHT_CONFIG: JSON.stringify(document), ENGINES: urls.join(' '), OBJECT: subject === 'pass + books' ? 'books' : subject === 'pass + object' ? 'yes' : 'no' }
+const bindings = {
+  FIRSTLIGHT_CONFIG: JSON.stringify(document),
+  ENGINES: urls.join(' '),
+  OBJECT: subject === 'pass + books' ? 'books' : subject === 'pass + object' ? 'yes' : 'no',
+}
 const edge = await startEdge({
   port: 0,
   bindings,

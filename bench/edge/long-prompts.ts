@@ -15,27 +15,45 @@ const CHARS = 450_000
 const MERGES = 40_000
 const LATER = 20
 
-export async function longPrompts(start: Start, engines: readonly string[]): Promise<Record<'cpu_ms_100k_tokens_first' | 'cpu_ms_100k_tokens' | 'cpu_ms_100k_tokens_in_bytes', number>> {
+export async function longPrompts(
+  start: Start,
+  engines: readonly string[],
+): Promise<Record<'cpu_ms_100k_tokens_first' | 'cpu_ms_100k_tokens' | 'cpu_ms_100k_tokens_in_bytes', number>> {
   const corpus = readCorpus(new URL('../../node_modules/', import.meta.url), CHARS)
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-edge-'))
   try {
     process.env['VOCABULARY'] = join(folder, 'bench.vocab')
-    const compiled = compileVocabulary({ tokenizer: trainTokenizer(corpus.training, MERGES), template: null, specials: {} })
+    const compiled = compileVocabulary({
+      tokenizer: trainTokenizer(corpus.training, MERGES),
+      template: null,
+      specials: {},
+    })
     writeFileSync(process.env['VOCABULARY'], gzipSync(compiled, { level: 9 }))
     const exact = await costs(await start('../edge/host.ts', ['exact', ...engines]), corpus.heldOut)
     const bytes = await costs(await start('../edge/host.ts', ['native', ...engines]), corpus.heldOut)
-    return { cpu_ms_100k_tokens_first: exact.first, cpu_ms_100k_tokens: exact.later, cpu_ms_100k_tokens_in_bytes: bytes.later }
+    return {
+      cpu_ms_100k_tokens_first: exact.first,
+      cpu_ms_100k_tokens: exact.later,
+      cpu_ms_100k_tokens_in_bytes: bytes.later,
+    }
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
 /** CPU of the first request and, as a mean, of later ones: ms. Each prompt begins at another place of the text, so that no cache of prompts knows it. */
-async function costs({ port, pid }: Started, text: string): Promise<{ readonly first: number; readonly later: number }> {
+async function costs(
+  { port, pid }: Started,
+  text: string,
+): Promise<{ readonly first: number; readonly later: number }> {
   const ask = async (at: number): Promise<void> => {
     const cut = Math.floor(text.length * at)
     const body = JSON.stringify({ model: 'fake', stream: true, prompt: text.slice(cut) + text.slice(0, cut) })
-    const response = await fetch(`http://127.0.0.1:${port}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+    const response = await fetch(`http://127.0.0.1:${port}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    })
     await response.text()
     if (response.status !== 200) throw new Error(`a long prompt was answered ${response.status}`)
   }

@@ -22,7 +22,9 @@ export default {
     const at = env.OBJECT === 'no' ? turn++ : await env.CLUSTER.getByName('one').next()
     const { pathname, search } = new URL(request.url)
     const url = engines[at % engines.length] + pathname + search
-    return body === null ? fetch(url, request) : withBooks(await fetch(url, { method: request.method, headers: request.headers, body }), ctx)
+    return body === null
+      ? fetch(url, request)
+      : withBooks(await fetch(url, { method: request.method, headers: request.headers, body }), ctx)
   },
 }
 

@@ -10,7 +10,7 @@ const QUEUE = { node: ['test/core/cluster/prefill', 'test/core/cluster/extremes.
 export const cluster: readonly Mutation[] = [
   {
     name: 'trapezoid off by one',
-    file: 'src/core/cluster/prefill-work.ts',
+    file: 'src/core/pool/prefill-queue.ts',
     there: '((cached + 1 + promptTokens)',
     instead: '((cached + promptTokens)',
     why: 'prefill work differs from production-stack#670',
@@ -18,7 +18,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'cached tokens are not clamped to the prompt',
-    file: 'src/core/cluster/prefill-work.ts',
+    file: 'src/core/pool/prefill-queue.ts',
     there: 'const cached = Math.min(Math.max(0, cachedTokens), promptTokens)\n  return ((cached',
     instead: 'const cached = Math.max(0, cachedTokens)\n  return ((cached',
     why: 'a wrong lookup gives negative work, which wins every comparison',
@@ -26,7 +26,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'prefill work stays after the first token',
-    file: 'src/core/cluster/prefill-work.ts',
+    file: 'src/core/pool/prefill-queue.ts',
     there: 'this.#work -= queued.work',
     instead: 'this.#work -= 0',
     why: 'engines look busier with every request',
@@ -42,7 +42,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'a queue does not run down',
-    file: 'src/core/cluster/prefill-work.ts',
+    file: 'src/core/pool/prefill-queue.ts',
     there: 'return Math.max(0, this.#leftMicros - Math.max(0, now - this.#asOf) * 1000)',
     instead: 'return Math.max(0, this.#leftMicros - Math.max(0, this.#asOf - now) * 1000)',
     why: 'an engine that prefills is believed to have done nothing',
@@ -50,7 +50,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'an overdue first token changes nothing',
-    file: 'src/core/cluster/prefill-work.ts',
+    file: 'src/core/pool/prefill-queue.ts',
     there: 'return Math.max(this.#left(now), this.#leftOverdue(now)) / 1e6',
     instead: 'return this.#left(now) / 1e6',
     why: 'an engine that hangs looks idle',
@@ -58,7 +58,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'abandoned prefills stay in the wait',
-    file: 'src/core/cluster/prefill-work.ts',
+    file: 'src/core/pool/prefill-queue.ts',
     there: 'this.#setLeft(left - own, now)',
     instead: 'this.#setLeft(left, now)',
     why: 'clients that leave make an engine look slow',
@@ -66,7 +66,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'output never grows active blocks',
-    file: 'src/core/cluster/active-blocks.ts',
+    file: 'src/core/prefix-index/active-blocks.ts',
     there: 'this.#of(request.engine).output += more',
     instead: 'this.#of(request.engine).output += 0 * more',
     why: 'long answers look free (dynamo#1731)',
@@ -74,7 +74,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'output blocks stay after the end',
-    file: 'src/core/cluster/active-blocks.ts',
+    file: 'src/core/prefix-index/active-blocks.ts',
     there: 'ledger.output -= request.outputBlocks',
     instead: 'ledger.output -= 0',
     why: 'engines fill up with requests that have ended',
@@ -82,15 +82,15 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'a shared prompt counts for each request',
-    file: 'src/core/cluster/active-blocks.ts',
-    there: "const own = prompt.blockCount - (pin?.blocks ?? 0)",
+    file: 'src/core/prefix-index/active-blocks.ts',
+    there: 'const own = prompt.blockCount - (pin?.blocks ?? 0)',
     instead: 'const own = prompt.blockCount',
     why: 'requests with one prompt look as large as unrelated ones',
     tests: POLICIES,
   },
   {
     name: 'late progress takes output back',
-    file: 'src/core/cluster/booking-course.ts',
+    file: 'src/core/pool/booking-lifecycle.ts',
     there: 'if (outputBlocks <= booking.outputBlocks) return',
     instead: '',
     why: 'a notice that arrives late shrinks a resumed booking',
@@ -98,15 +98,17 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'requests stay after their end',
-    file: 'src/core/cluster/load-books.ts',
-    there: "if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return\n    this.#load(engine).requests -= 1",
-    instead: "if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return\n    this.#load(engine).requests -= 0",
+    file: 'src/core/pool/load-stats.ts',
+    there:
+      'if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return\n    this.#load(engine).requests -= 1',
+    instead:
+      'if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return\n    this.#load(engine).requests -= 0',
     why: 'engines count as full though they are idle',
     tests: BOTH,
   },
   {
     name: 'a prefill engine is freed twice',
-    file: 'src/core/cluster/load-books.ts',
+    file: 'src/core/pool/load-stats.ts',
     there: 'if (prefilled && endsAtFirstToken(leg.part)) continue',
     instead: '',
     why: 'a prefill engine has fewer than zero requests and gets everything',
@@ -114,7 +116,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'recent work never fades',
-    file: 'src/core/cluster/load-books.ts',
+    file: 'src/core/pool/load-stats.ts',
     there: '2 ** (-elapsedMs / RECENT_WORK_HALF_LIFE_MS)',
     instead: '2 ** (-0 * elapsedMs / RECENT_WORK_HALF_LIFE_MS)',
     why: 'yesterday’s burst decides ties',
@@ -122,7 +124,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'an old scrape is believed for ever',
-    file: 'src/core/cluster/load-books.ts',
+    file: 'src/core/pool/load-stats.ts',
     there: 'now - load.stats.at <= this.#staleAfterMs ? load.stats.queue : NaN',
     instead: 'now - load.stats.at >= 0 ? load.stats.queue : NaN',
     why: 'a policy goes by what an engine reported an hour ago',
@@ -130,7 +132,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'a lease ends at its own moment',
-    file: 'src/core/cluster/bookings.ts',
+    file: 'src/core/pool/bookings.ts',
     there: 'filter((booking) => now > booking.lapsesAt)',
     instead: 'filter((booking) => now > booking.lapsesAt + 60_000)',
     why: 'bookings of a dead edge hold engines for a lease too long',
@@ -138,7 +140,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'a sign of life does not lengthen a lease',
-    file: 'src/core/cluster/bookings.ts',
+    file: 'src/core/pool/bookings.ts',
     there: 'booking.lapsesAt = booking.seenAt + leaseMs',
     instead: 'booking.lapsesAt = booking.bookedAt + leaseMs',
     why: 'long streams lose their booking',
@@ -146,15 +148,15 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'a release has effect twice',
-    file: 'src/core/cluster/bookings.ts',
-    there: "const booking = this.#byKey.get(key)\n    this.#byKey.delete(key)",
+    file: 'src/core/pool/bookings.ts',
+    there: 'const booking = this.#byKey.get(key)\n    this.#byKey.delete(key)',
     instead: 'const booking = this.#byKey.get(key)',
     why: 'one request frees an engine several times',
     tests: BOTH,
   },
   {
     name: 'a late resume brings back what was released',
-    file: 'src/core/cluster/cluster-state.ts',
+    file: 'src/core/pool/pool-state.ts',
     there: 'this.#ended.add(key)\n    this.#course.end(',
     instead: 'this.#course.end(',
     why: 'a renewal under way leaves a booking for nobody',
@@ -162,7 +164,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'recent keys forget the newest',
-    file: 'src/core/cluster/recent-keys.ts',
+    file: 'src/core/bounded-set.ts',
     there: 'if (this.#inOrder.length === this.#limit) this.#keys.delete(this.#inOrder[this.#next]!)',
     instead: 'if (this.#inOrder.length >= this.#limit - 1) this.#keys.delete(this.#inOrder[this.#next - 1]!)',
     why: 'a late resume of the last request books it again',
@@ -170,7 +172,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'retries are not counted',
-    file: 'src/core/cluster/cluster-state.ts',
+    file: 'src/core/pool/pool-state.ts',
     there: 'if (isRetry) this.#budget.retry(now)',
     instead: '',
     why: 'a broken fleet is hit by every retry there is',
@@ -178,7 +180,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'retry budget allows one too many',
-    file: 'src/core/cluster/retry-budget.ts',
+    file: 'src/core/pool/retry-budget.ts',
     there: 'return this.#retries.count(now) + 1 <= allowed',
     instead: 'return this.#retries.count(now) <= allowed',
     why: 'a share of zero still retries',
@@ -186,7 +188,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'sliding window keeps its oldest event',
-    file: 'src/core/cluster/sliding-count.ts',
+    file: 'src/core/pool/sliding-count.ts',
     there: 'this.#at(0) <= now - this.#windowMs',
     instead: 'this.#at(0) < now - this.#windowMs',
     why: 'a window of ten seconds counts an event of exactly ten seconds ago',
@@ -194,7 +196,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'sleeping engines are chosen',
-    file: 'src/core/cluster/eligible.ts',
+    file: 'src/core/pool/eligible.ts',
     there: "if (engine.asleep) return 'asleep'",
     instead: '',
     why: 'requests wait for an engine that is asleep',
@@ -202,7 +204,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'draining engines are chosen',
-    file: 'src/core/cluster/engine-record.ts',
+    file: 'src/core/pool/engine-state.ts',
     there: 'return this.removed || this.draining || this.spec.weight === 0',
     instead: 'return this.removed || this.spec.weight === 0',
     why: 'an operator cannot take an engine out',
@@ -210,7 +212,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'max_in_flight allows one too many',
-    file: 'src/core/cluster/eligible.ts',
+    file: 'src/core/pool/eligible.ts',
     there: 'requests >= maxInFlight',
     instead: 'requests > maxInFlight',
     why: 'an engine gets more than the operator allows',
@@ -218,7 +220,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'decode engines serve nothing whole',
-    file: 'src/core/cluster/eligible.ts',
+    file: 'src/core/pool/eligible.ts',
     there: "decode: ['whole', 'decode'],",
     instead: "decode: ['decode'],",
     why: 'short prompts of a split pool are refused',
@@ -226,7 +228,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'prefill engines serve whole requests',
-    file: 'src/core/cluster/eligible.ts',
+    file: 'src/core/pool/eligible.ts',
     there: "prefill: ['prefill'],",
     instead: "prefill: ['whole', 'prefill'],",
     why: 'a prefill engine answers clients',
@@ -234,7 +236,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'old probes overrule new ones',
-    file: 'src/core/cluster/fleet.ts',
+    file: 'src/core/pool/fleet.ts',
     there: 'if (at < engine.probedAt) return',
     instead: '',
     why: 'a late answer takes a healthy engine out',
@@ -242,7 +244,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'a removed engine is never forgotten',
-    file: 'src/core/cluster/fleet.ts',
+    file: 'src/core/pool/fleet.ts',
     there: 'if (!engine.removed || engine.bookings > 0) return',
     instead: 'if (!engine.removed || engine.bookings >= 0) return',
     why: 'memory and digests grow with every engine that was ever there',
@@ -250,7 +252,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'a removed engine is forgotten under its streams',
-    file: 'src/core/cluster/fleet.ts',
+    file: 'src/core/pool/fleet.ts',
     there: 'if (!engine.removed || engine.bookings > 0) return',
     instead: 'if (!engine.removed) return',
     why: 'a stream of an engine that was taken out of the configuration ends in an error',
@@ -258,7 +260,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'refusals forget the full engines',
-    file: 'src/core/cluster/refusals.ts',
+    file: 'src/core/pool/refusals.ts',
     there: "if (away.some(({ reason }) => reason === 'full'))",
     instead: "if (away.every(({ reason }) => reason === 'full'))",
     why: 'clients are told 503 instead of 429 while one engine is down and the others are full',
@@ -266,7 +268,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'request override of the temperature is dropped',
-    file: 'src/core/cluster/policy-chain.ts',
+    file: 'src/core/pool/policy-chain.ts',
     there: "options['temperature'] = overrides.temperature",
     instead: "options['temperature'] ??= 0",
     why: 'the per-request temperature is ignored',
@@ -274,7 +276,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'fallback of sessions goes by arrivals',
-    file: 'src/core/cluster/policy-chain.ts',
+    file: 'src/core/pool/policy-chain.ts',
     there: 'session: chainOf(pool.policy, [session, qps])',
     instead: 'session: chainOf(pool.policy, [qps])',
     why: 'without a lookup a conversation loses its engine',
@@ -282,7 +284,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'prefix index evicts the wrong engine',
-    file: 'src/core/cluster/prefix-index.ts',
+    file: 'src/core/prefix-index/prefix-index.ts',
     there: 'while (share.cached > capacity && share.last !== NONE) this.#evict(share.last, share.cached - capacity)',
     instead: '',
     why: 'an engine is believed to hold more than it can',
@@ -290,7 +292,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'prefix index: released blocks are forgotten',
-    file: 'src/core/cluster/prefix-index.ts',
+    file: 'src/core/prefix-index/prefix-index.ts',
     there: 'if (holdings.endLive(holding)) this.#settle(holding, stamp, keep - start)',
     instead: 'if (holdings.endLive(holding)) this.#settle(holding, stamp, 0)',
     why: 'no follow-up finds the cache of its conversation',
@@ -298,7 +300,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'prefix index: what was never prefilled is believed cached',
-    file: 'src/core/cluster/prefix-index.ts',
+    file: 'src/core/prefix-index/prefix-index.ts',
     there: 'const cut = keep < holdings.records.words',
     instead: 'const cut = keep < 0 && keep < holdings.records.words',
     why: 'requests that were cancelled in the queue leave caches that are not there',
@@ -306,7 +308,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'prefix index: stamps do not move',
-    file: 'src/core/cluster/prefix-index.ts',
+    file: 'src/core/prefix-index/prefix-index.ts',
     there: 'const stamp = (this.#stamp = (this.#stamp + 1) | 0)',
     instead: 'const stamp = (this.#stamp = this.#stamp | 0)',
     why: 'the least recently used block is unknown, so any is evicted',
@@ -314,7 +316,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'block tree takes any parent for the right one',
-    file: 'src/core/cluster/block-tree.ts',
+    file: 'src/core/prefix-index/block-tree.ts',
     there: 'if (node === NONE || nodes[node * NODE_STRIDE + PARENT] !== parent) break',
     instead: 'if (node === NONE) break',
     why: 'a hash collision matches a prompt in the middle of another',
@@ -322,7 +324,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'block tree compares one lane',
-    file: 'src/core/cluster/block-tree.ts',
+    file: 'src/core/prefix-index/block-tree.ts',
     there: 'words[run] === blocks[own] && words[run + 1] === blocks[own + 1]',
     instead: 'words[run] === blocks[own]',
     why: 'hashes have 32 bits instead of 64',
@@ -330,7 +332,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'KV events: exact blocks ignore gaps',
-    file: 'src/core/cluster/exact-blocks.ts',
+    file: 'src/core/prefix-index/kv-event-index.ts',
     there: 'const holders = slot < 0 ? 0 : alive[word]! & this.#holders[slot + word]!',
     instead: 'const holders = slot < 0 ? 0 : this.#holders[slot + word]!',
     why: 'a block without those before it counts as cached',
@@ -338,7 +340,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'KV events: a gap in a feed goes unnoticed',
-    file: 'src/core/cluster/event-feed.ts',
+    file: 'src/core/kv-events/event-cursor.ts',
     there: 'const goesOn = isOurs && feed.seq === this.#seq + 1 &&',
     instead: 'const goesOn = isOurs && feed.seq > this.#seq &&',
     why: 'blocks of a lost step are believed for ever',
@@ -346,7 +348,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'KV events: silence is never noticed',
-    file: 'src/core/cluster/event-feed.ts',
+    file: 'src/core/kv-events/event-cursor.ts',
     there: 'return this.#complete && now < this.#validUntil',
     instead: 'return this.#complete',
     why: 'a dead bridge leaves an old picture that counts as exact',
@@ -354,7 +356,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'cache feedback never finds a restart',
-    file: 'src/core/cluster/cache-feedback.ts',
+    file: 'src/core/pool/cache-feedback.ts',
     there: 'return this.#missesInARow < RESTART_AFTER ? FINE : this.#restarted(false)',
     instead: 'return FINE',
     why: 'an engine that lost its cache attracts its old conversations',
@@ -362,7 +364,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'cache feedback: hits do not end a row of misses',
-    file: 'src/core/cluster/cache-feedback.ts',
+    file: 'src/core/pool/cache-feedback.ts',
     there: 'this.#silent = false\n    this.#missesInARow = 0',
     instead: 'this.#silent = false',
     why: 'three misses in a week look like a restart',
@@ -370,7 +372,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'cache capacity never shrinks',
-    file: 'src/core/cluster/cache-capacity.ts',
+    file: 'src/core/pool/cache-capacity.ts',
     there: '(1 - SHRINK) ** prompts',
     instead: '(1 - 0 * SHRINK) ** prompts',
     why: 'blocks that the engine evicted are believed there',
@@ -378,7 +380,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'cached tokens include the last one',
-    file: 'src/core/cluster/routing-reading.ts',
+    file: 'src/core/pool/signal-reader.ts',
     there: 'return Math.max(0, this.#admission.promptTokens - 1)',
     instead: 'return Math.max(0, this.#admission.promptTokens)',
     why: 'a prompt that is wholly cached is predicted to cost nothing',
@@ -386,7 +388,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'cached tokens of slower tiers count twice',
-    file: 'src/core/cluster/routing-reading.ts',
+    file: 'src/core/pool/signal-reader.ts',
     there: 'Math.min(limit, hint.remote) - device - host - disk',
     instead: 'Math.min(limit, hint.remote) - device',
     why: 'more is believed cached than the prompt has',
@@ -394,15 +396,15 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'a dry run leaves a booking trace',
-    file: 'src/core/cluster/cluster-state.ts',
-    there: "const decision = told(chosen)\n    this.#spare.give(chosen.ranked)",
-    instead: "const decision = told(chosen)\n    this.#decisions.add(chosen)",
+    file: 'src/core/pool/pool-state.ts',
+    there: 'const decision = told(chosen)\n    this.#spare.give(chosen.ranked)',
+    instead: 'const decision = told(chosen)\n    this.#decisions.add(chosen)',
     why: 'decisions that nobody took are shown',
     tests: CLUSTERS,
   },
   {
     name: 'TTFT of a retry counts from its first attempt',
-    file: 'src/core/cluster/booking-course.ts',
+    file: 'src/core/pool/booking-lifecycle.ts',
     there: 'const own = isFirst ? stages : withoutTtft(stages)',
     instead: 'const own = stages',
     why: 'an engine is blamed for the time another one lost',
@@ -410,7 +412,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'an engine that is judged at its first token is judged again at the end',
-    file: 'src/core/cluster/booking-course.ts',
+    file: 'src/core/pool/booking-lifecycle.ts',
     there: 'if (isFirst && !isJudged) this.#judge(',
     instead: 'if (isFirst) this.#judge(',
     why: 'a stream that ends an hour later closes the circuit of a dead prefill engine',

@@ -56,7 +56,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'prefill engine stays booked until the answer ends',
-    file: 'src/origin/disagg/prefill-leg.ts',
+    file: 'src/origin/disagg/preparatory-legs.ts',
     there: "placed.booking.legDone('prefill', stages.snapshot(), leg.answer.usage)",
     instead: '',
     why: 'prefill engines look busy with prompts that they have finished',
@@ -64,7 +64,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'prefill leg waits as long as it likes',
-    file: 'src/origin/disagg/prefill-leg.ts',
+    file: 'src/origin/disagg/preparatory-legs.ts',
     there: 'body, limitMs: limits.prefillMs })',
     instead: 'body, limitMs: 0 * limits.prefillMs + 3_600_000 })',
     why: 'a hung prefill engine holds clients for ever',
@@ -112,8 +112,8 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'events are split at half a record',
-    file: 'src/origin/disagg/change.ts',
-    there: "{ whole: records.slice(0, -1), rest: last }",
+    file: 'src/origin/relay/transform.ts',
+    there: '{ whole: records.slice(0, -1), rest: last }',
     instead: "{ whole: records, rest: '' }",
     why: 'changed streams break events that come in two pieces',
     tests: { node: ['test/origin/disagg/change.test.ts'] },
@@ -152,7 +152,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'decode engine is blamed for a dead prefill engine',
-    file: 'src/origin/disagg/blame.ts',
+    file: 'src/origin/disagg/attribute-failure.ts',
     there: "if (holder === undefined || !(failed.failure === 'status_5xx'",
     instead: "if (holder !== undefined || !(failed.failure === 'status_5xx'",
     why: 'one dead prefill engine opens the circuits of all decode engines',
@@ -160,7 +160,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'a late prefill engine is blamed as dead',
-    file: 'src/origin/disagg/blame.ts',
+    file: 'src/origin/disagg/attribute-failure.ts',
     there: "const isGone = error instanceof OriginError && error.failure !== 'first_byte_timeout'",
     instead: 'const isGone = error instanceof OriginError',
     why: 'a busy prefill engine loses its circuit',
@@ -228,7 +228,10 @@ export const legs: readonly Mutation[] = [
     there: 'if (chunks.length !== answer.chunks) throw new Error(',
     instead: 'if (chunks.length < 0) throw new Error(',
     why: 'a cut answer teaches a wrong chunk size',
-    tests: { node: ['test/origin/lmcache.test.ts', 'test/node/lmcache.test.ts'], workers: ['test/workers/lmcache.test.ts'] },
+    tests: {
+      node: ['test/origin/lmcache.test.ts', 'test/node/lmcache.test.ts'],
+      workers: ['test/workers/lmcache.test.ts'],
+    },
   },
   {
     name: 'world size is read from the wrong byte',
@@ -241,7 +244,7 @@ export const legs: readonly Mutation[] = [
   {
     name: 'an engine without /tokenize is asked for ever',
     file: 'src/origin/tokenize.ts',
-    there: "return (this.#quietUntil.get(id) ?? 0) <= this.#options.now()",
+    there: 'return (this.#quietUntil.get(id) ?? 0) <= this.#options.now()',
     instead: 'return (this.#quietUntil.get(id) ?? 0) <= Infinity',
     why: 'each request pays a round trip for a 404',
     tests: { node: ['test/origin/tokenize.test.ts'] },

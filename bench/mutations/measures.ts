@@ -1,7 +1,13 @@
 /** Breaks of what the gateway measures and remembers: block hashes, latency laws, reports of TTFT, engines' events, LMCache's rows. */
 import type { Mutation } from './mutation.ts'
 
-const TOKENS = { node: ['test/core/tokens/block-hash.test.ts', 'test/core/tokens/measure.test.ts', 'test/core/tokens/vllm-vectors.test.ts'] }
+const TOKENS = {
+  node: [
+    'test/core/tokens/block-hash.test.ts',
+    'test/core/tokens/measure.test.ts',
+    'test/core/tokens/vllm-vectors.test.ts',
+  ],
+}
 const LATENCY = { node: ['test/core/latency/', 'test/core/cluster/slowing.test.ts'] }
 const REPORTS = { node: ['test/core/reports/', 'test/node/ttft.test.ts'] }
 const BOTH = { ...REPORTS, workers: ['test/workers/ttft.test.ts'] }
@@ -12,8 +18,8 @@ export const measures: readonly Mutation[] = [
   {
     name: 'block hash without the length of a text',
     file: 'src/core/tokens/block-hash.ts',
-    there: "  state.lo = a\n  state.hi = b\n  endBlock(state, to - from)",
-    instead: "  state.lo = a\n  state.hi = b\n  endBlock(state, 0)",
+    there: '  state.lo = a\n  state.hi = b\n  endBlock(state, to - from)',
+    instead: '  state.lo = a\n  state.hi = b\n  endBlock(state, 0)',
     why: 'scopes such as salts ab|c and a|bc share a cache entry',
     tests: TOKENS,
   },
@@ -44,8 +50,8 @@ export const measures: readonly Mutation[] = [
   {
     name: 'block hash chain is broken between blocks',
     file: 'src/core/tokens/block-hash.ts',
-    there: "      blocks[at++] = a\n      blocks[at++] = b",
-    instead: "      blocks[at++] = a\n      blocks[at++] = b\n      a = state.lo\n      b = state.hi",
+    there: '      blocks[at++] = a\n      blocks[at++] = b',
+    instead: '      blocks[at++] = a\n      blocks[at++] = b\n      a = state.lo\n      b = state.hi',
     why: 'equal blocks behind different beginnings look cached',
     tests: TOKENS,
   },
@@ -59,7 +65,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'prefill law forgets attention',
-    file: 'src/core/latency/law.ts',
+    file: 'src/core/latency/cost-model.ts',
     there: 'return (promptTokens * promptTokens - cached * cached) / 2',
     instead: 'return (promptTokens - cached) / 2',
     why: 'long prompts look as cheap per token as short ones',
@@ -67,7 +73,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'prefill law charges each prompt a whole step',
-    file: 'src/core/latency/law.ts',
+    file: 'src/core/latency/cost-model.ts',
     there: 'law.fixedS * Math.min(1, newTokens(size) / STEP_TOKENS)',
     instead: 'law.fixedS',
     why: 'a queue of short prompts looks too long',
@@ -75,7 +81,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'law learner never starts anew',
-    file: 'src/core/latency/law-learner.ts',
+    file: 'src/core/latency/cost-model-fitter.ts',
     there: 'if (this.#hasShifted()) this.#beginAnew()',
     instead: '',
     why: 'an engine that was throttled is believed fast for minutes',
@@ -83,7 +89,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'law learner believes broken clocks',
-    file: 'src/core/latency/law-learner.ts',
+    file: 'src/core/latency/cost-model-fitter.ts',
     there: 'if (!(sample.seconds >= SHORTEST_S && sample.seconds <= LONGEST_S) || !(sample.newTokens > 0)) return',
     instead: '',
     why: 'one sample of zero seconds makes every prediction nonsense',
@@ -115,7 +121,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'last write wins within one id',
-    file: 'src/core/reports/facts.ts',
+    file: 'src/core/reports/report-fields.ts',
     there: 'if (numbers[at] === slot) return false',
     instead: 'if (numbers[at] === slot) return (numbers[at + 1] = value) !== value',
     why: 'whoever reports last overwrites a stage',
@@ -123,7 +129,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'last write wins between ids',
-    file: 'src/core/reports/facts.ts',
+    file: 'src/core/reports/report-fields.ts',
     there: 'triples.sort((a, b) => a[2] - b[2])',
     instead: 'triples.sort((a, b) => b[2] - a[2])',
     why: 'a later report under another id of the request overwrites a stage',
@@ -147,7 +153,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'side by side items are added up',
-    file: 'src/core/reports/facts.ts',
+    file: 'src/core/reports/report-fields.ts',
     there: 'return sideBySide ? Math.max(...values) : sum(values)',
     instead: 'return sum(values)',
     why: 'encoders that ran in parallel look slow',
@@ -155,7 +161,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'chunks of a prefill may be missing',
-    file: 'src/core/reports/facts.ts',
+    file: 'src/core/reports/report-fields.ts',
     there: 'return chunks.length >= this.#count',
     instead: 'return chunks.length >= 1',
     why: 'the first chunk of a prefill is shown as its whole time',
@@ -188,15 +194,16 @@ export const measures: readonly Mutation[] = [
   {
     name: 'reports have no bound of bytes',
     file: 'src/core/reports/report-store.ts',
-    there: "    for (const entry of this.#entries.values()) {\n      if (this.#entries.size <= maxRequests && this.#bytes <= maxBytes) return",
-    instead: "    for (const entry of this.#entries.values()) {\n      if (this.#entries.size <= maxRequests) return",
+    there:
+      '    for (const entry of this.#entries.values()) {\n      if (this.#entries.size <= maxRequests && this.#bytes <= maxBytes) return',
+    instead: '    for (const entry of this.#entries.values()) {\n      if (this.#entries.size <= maxRequests) return',
     why: 'long reports take more memory than the operator allows',
     tests: REPORTS,
   },
   {
     name: 'report ids keep the tail that vLLM adds',
     file: 'src/core/reports/ids.ts',
-    there: 'if (bare !== rest && bare !== \'\') candidates.push(bare)',
+    there: "if (bare !== rest && bare !== '') candidates.push(bare)",
     instead: '',
     why: 'reports of an engine and of the gateway never meet',
     tests: REPORTS,
@@ -259,7 +266,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'a known block counts though one of its parts is gone',
-    file: 'src/core/kv-events/known-blocks.ts',
+    file: 'src/core/kv-events/engine-block-set.ts',
     there: 'for (let part = known.before; part !== null; part = part.before) if (part.copies === 0) return',
     instead: '',
     why: 'blocks count as cached that the engine cannot use',
@@ -267,7 +274,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'chunks count though a rank lacks them',
-    file: 'src/core/lmcache/holders.ts',
+    file: 'src/core/lmcache/prefix-match.ts',
     there: 'walk.worst = Math.min(walk.worst, walk.row === row ? walk.reach : isShared ? REMOTE : 0)',
     instead: 'walk.worst = walk.row === row ? walk.reach : isShared ? REMOTE : 0',
     why: 'a prompt counts as cached that one GPU of the engine does not have',
@@ -275,7 +282,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'chunks behind a gap count',
-    file: 'src/core/lmcache/holders.ts',
+    file: 'src/core/lmcache/prefix-match.ts',
     there: 'if (walk.remote !== at || walk.worst === 0) continue',
     instead: 'if (walk.worst === 0) continue',
     why: 'a chunk in the middle of a prompt counts as a cached beginning',
@@ -323,7 +330,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'chunk hashes in the wrong byte order',
-    file: 'src/core/lmcache/chunk-hash.ts',
+    file: 'src/core/lmcache/chunks.ts',
     there: 'words[HASH_WORDS + i] = swapped(tokens[chunk * chunkTokens + i]!)',
     instead: 'words[HASH_WORDS + i] = tokens[chunk * chunkTokens + i]!',
     why: 'no chunk of a real LMCache server is ever found',

@@ -144,7 +144,7 @@ export const objects: readonly Mutation[] = [
   {
     name: 'TTFT object counts without writing it down',
     file: 'durable/ttft.ts',
-    there: "this.#saveRollups()\n    void this.ctx.storage.put(SOURCE",
+    there: 'this.#saveRollups()\n    void this.ctx.storage.put(SOURCE',
     instead: 'void this.ctx.storage.put(SOURCE',
     why: 'an eviction takes counters back, and Prometheus counts them twice',
     tests: TTFT,
@@ -160,7 +160,7 @@ export const objects: readonly Mutation[] = [
   {
     name: 'TTFT object shows what is not written',
     file: 'durable/ttft.ts',
-    there: "async rollups(): Promise<RollupGroup[]> {\n    this.#saveRollups()",
+    there: 'async rollups(): Promise<RollupGroup[]> {\n    this.#saveRollups()',
     instead: 'async rollups(): Promise<RollupGroup[]> {',
     why: 'an eviction takes back what was shown',
     tests: TTFT,

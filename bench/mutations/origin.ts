@@ -9,7 +9,7 @@ const FORWARD = { node: ['test/origin/forward.test.ts', 'test/origin/booking.tes
 export const origin: readonly Mutation[] = [
   {
     name: 'output of streams never grows blocks',
-    file: 'src/origin/streaming.ts',
+    file: 'src/origin/relay/relay.ts',
     there: 'onEvents: (events) => placed.booking.progress(Math.floor(events / pool.blockTokens)),',
     instead: 'onEvents: () => {},',
     why: 'long answers look free on every engine',
@@ -17,7 +17,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'first token is never reported',
-    file: 'src/origin/streaming.ts',
+    file: 'src/origin/relay/relay.ts',
     there: 'placed.booking.firstToken(stages.snapshot())',
     instead: '',
     why: 'prefill work stays until streams end',
@@ -25,15 +25,18 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'booking of a stream is never released',
-    file: 'src/origin/streaming.ts',
+    file: 'src/origin/relay/relay.ts',
     there: 'const telling = placed.booking.release(ending)',
     instead: 'const telling = null as Promise<void> | null',
     why: 'engines fill up with requests that have ended',
-    tests: { node: ['test/origin/forward.test.ts', 'test/node/output-load.test.ts'], built: ['test/node/output-load.test.ts'] },
+    tests: {
+      node: ['test/origin/forward.test.ts', 'test/node/output-load.test.ts'],
+      built: ['test/node/output-load.test.ts'],
+    },
   },
   {
     name: 'first byte of a whole answer counts as a first token',
-    file: 'src/origin/streaming.ts',
+    file: 'src/origin/relay/relay.ts',
     there: 'if (!this.#answer.sse || this.#begun) return',
     instead: 'if (this.#begun) return',
     why: 'answers that are no streams teach nonsense about TTFT',
@@ -41,7 +44,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'refused request counts as complete',
-    file: 'src/origin/streaming.ts',
+    file: 'src/origin/relay/relay.ts',
     there: "return status >= 300 ? 'engine_refused' : 'complete'",
     instead: "return status > 400 ? 'engine_refused' : 'complete'",
     why: 'answers of 400 are counted as served',
@@ -49,7 +52,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'engine of a retry is not named to the cluster',
-    file: 'src/origin/place.ts',
+    file: 'src/origin/acquire.ts',
     there: 'avoid: [...failed, ...others, ...strangers],',
     instead: 'avoid: [...others, ...strangers],',
     why: 'a retry goes to the engine that has just failed',
@@ -57,7 +60,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'a lease that comes too late is kept',
-    file: 'src/origin/place.ts',
+    file: 'src/origin/acquire.ts',
     there: "admitted.lease.release(endedAs('abandoned')).catch(() => {})",
     instead: '',
     why: 'slow cluster objects leave bookings for nobody',
@@ -65,7 +68,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'placement on an unknown engine keeps its booking',
-    file: 'src/origin/place.ts',
+    file: 'src/origin/acquire.ts',
     there: "void found.booking.release(endedAs('abandoned'))",
     instead: '',
     why: 'a reload leaves bookings for nobody',
@@ -73,7 +76,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'pinned request may go to any engine',
-    file: 'src/origin/place.ts',
+    file: 'src/origin/acquire.ts',
     there: 'filter((id) => id !== pinned.engine)',
     instead: 'filter((id) => id === pinned.engine)',
     why: 'a stored response is asked of an engine that does not have it',
@@ -81,7 +84,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'refusal of the worst cluster is shown',
-    file: 'src/origin/place.ts',
+    file: 'src/origin/acquire.ts',
     there: 'order.indexOf(b.reason) < order.indexOf(a.reason) ? b : a',
     instead: 'order.indexOf(b.reason) < order.indexOf(a.reason) ? a : b',
     why: 'clients are told that there is no engine where one is merely full',
@@ -89,7 +92,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'booking is released twice',
-    file: 'src/origin/booking.ts',
+    file: 'src/origin/lease-keeper.ts',
     there: 'this.#released = true\n      this.#arrived()',
     instead: 'this.#arrived()',
     why: 'a cancelled stream that ends is told to the cluster twice',
@@ -97,7 +100,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'booking is never renewed',
-    file: 'src/origin/booking.ts',
+    file: 'src/origin/lease-keeper.ts',
     there: 'if (this.#queued === 0) this.#sayLater((lease) => lease.renew())',
     instead: '',
     why: 'long prefills lapse',
@@ -105,7 +108,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'booking keeps its timer',
-    file: 'src/origin/booking.ts',
+    file: 'src/origin/lease-keeper.ts',
     there: 'this.#renewal.cancel()',
     instead: '',
     why: 'every request leaves a timer that renews for ever',
@@ -113,8 +116,8 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'booking forgets its words when the cluster forgot it',
-    file: 'src/origin/booking.ts',
-    there: "this.#known = true\n      await step(this.#lease)",
+    file: 'src/origin/lease-keeper.ts',
+    there: 'this.#known = true\n      await step(this.#lease)',
     instead: 'this.#known = true',
     why: 'after a restart of the cluster object releases are lost',
     tests: { node: ['test/origin/booking.test.ts'] },
@@ -146,7 +149,8 @@ export const origin: readonly Mutation[] = [
   {
     name: 'engine headers pass under our names',
     file: 'src/origin/headers.ts',
-    there: "|| name.startsWith('x-firstlight-') || name.startsWith('access-control-')) continue\n    out.push(name, answer[i + 1]!)",
+    there:
+      "|| name.startsWith('x-firstlight-') || name.startsWith('access-control-')) continue\n    out.push(name, answer[i + 1]!)",
     instead: "|| name.startsWith('access-control-')) continue\n    out.push(name, answer[i + 1]!)",
     why: 'an engine can forge what the gateway says of it',
     tests: { node: ['test/origin/headers.test.ts'] },
@@ -157,19 +161,25 @@ export const origin: readonly Mutation[] = [
     there: 'if (!hasHeader(target.headers, request[i]!)) out.push(',
     instead: 'out.push(',
     why: 'a client replaces what the operator set for an engine',
-    tests: { node: ['test/origin/headers.test.ts', 'test/node/fast/contract.test.ts'], workers: ['test/workers/origin.test.ts'] },
+    tests: {
+      node: ['test/origin/headers.test.ts', 'test/node/fast/contract.test.ts'],
+      workers: ['test/workers/origin.test.ts'],
+    },
   },
   {
     name: 'comment counts as the first token',
-    file: 'src/origin/events.ts',
+    file: 'src/origin/relay/sse.ts',
     there: 'if (byte !== COLON) return true',
     instead: 'return true',
     why: 'a keep-alive ends failover and counts as TTFT',
-    tests: { node: ['test/origin/tap.test.ts', 'test/node/fast/contract.test.ts'], workers: ['test/workers/origin.test.ts'] },
+    tests: {
+      node: ['test/origin/tap.test.ts', 'test/node/fast/contract.test.ts'],
+      workers: ['test/workers/origin.test.ts'],
+    },
   },
   {
     name: 'events end at a lone CR',
-    file: 'src/origin/events.ts',
+    file: 'src/origin/relay/sse.ts',
     there: 'if (left === 0 || (left === 1 && chunk[at] === CR)) return',
     instead: 'if (left === 0) return',
     why: 'CRLF cut between two chunks joins two events',
@@ -177,7 +187,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'comments count as events',
-    file: 'src/origin/tap.ts',
+    file: 'src/origin/relay/tap.ts',
     there: 'if (end >= 0 && this.#walker.closedData) this.events++',
     instead: 'if (end >= 0) this.events++',
     why: 'keep-alives count as output',
@@ -185,15 +195,18 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'usage record is shown to clients that did not ask',
-    file: 'src/origin/tap.ts',
+    file: 'src/origin/relay/tap.ts',
     there: 'if (!Array.isArray(choices) || choices.length > 0 || typeof usage',
     instead: 'if (!Array.isArray(choices) || choices.length >= 0 || typeof usage',
     why: 'clients get a chunk without choices and crash',
-    tests: { node: ['test/origin/tap.test.ts', 'test/node/fast/contract.test.ts'], workers: ['test/workers/origin.test.ts'] },
+    tests: {
+      node: ['test/origin/tap.test.ts', 'test/node/fast/contract.test.ts'],
+      workers: ['test/workers/origin.test.ts'],
+    },
   },
   {
     name: 'last token is hidden with the usage',
-    file: 'src/origin/tap.ts',
+    file: 'src/origin/relay/tap.ts',
     there: 'choices.length > 0 || typeof usage',
     instead: 'typeof usage',
     why: 'engines that say usage in their last chunk lose a token',
@@ -201,7 +214,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'held bytes are lost at the end',
-    file: 'src/origin/tap.ts',
+    file: 'src/origin/relay/tap.ts',
     there: 'end(emit: (piece: Uint8Array) => void): void {\n    this.#letGo(emit)',
     instead: 'end(emit: (piece: Uint8Array) => void): void {\n    void emit',
     why: 'a stream without a last blank line loses its end',
@@ -209,7 +222,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'a long event is held for ever',
-    file: 'src/origin/tap.ts',
+    file: 'src/origin/relay/tap.ts',
     there: 'if (this.heldBytes <= HELD_BYTES) return',
     instead: 'if (this.heldBytes > 0) return',
     why: 'an event of a gigabyte takes a gigabyte of memory',
@@ -217,15 +230,15 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'usage in text counts',
-    file: 'src/origin/usage.ts',
-    there: "const object = byte === OPEN && this.#afterColon",
+    file: 'src/origin/relay/usage.ts',
+    there: 'const object = byte === OPEN && this.#afterColon',
     instead: 'const object = byte === OPEN',
     why: 'text that speaks of usage is counted as the engine’s word',
     tests: TAP,
   },
   {
     name: 'quoted braces end a usage object',
-    file: 'src/origin/usage.ts',
+    file: 'src/origin/relay/usage.ts',
     there: 'else if (byte === QUOTE) this.#quoted = false',
     instead: 'else this.#quoted = false',
     why: 'usage with a text in it is read wrong',
@@ -233,7 +246,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'Anthropic usage loses its prompt',
-    file: 'src/origin/usage.ts',
+    file: 'src/origin/relay/usage.ts',
     there: 'const prompt = last?.promptTokens ?? first?.promptTokens ?? null',
     instead: 'const prompt = last?.promptTokens ?? null',
     why: 'streams of /v1/messages are not counted',
@@ -242,14 +255,14 @@ export const origin: readonly Mutation[] = [
   {
     name: 'done mark inside a text ends a stream',
     file: 'src/origin/done.ts',
-    there: "const MARK = /(?:^|[\\r\\n])data: ?",
-    instead: "const MARK = /data: ?",
+    there: 'const MARK = /(?:^|[\\r\\n])data: ?',
+    instead: 'const MARK = /data: ?',
     why: 'a model that writes data: [DONE] hides that its engine died',
     tests: { node: ['test/origin/tap.test.ts', 'test/vectors/', 'test/node/vectors.test.ts'] },
   },
   {
     name: 'stream without [DONE] is complete',
-    file: 'src/origin/pipe.ts',
+    file: 'src/origin/relay/pull-relay.ts',
     there: 'reply.endsWithDone === true && !this.#tap.done',
     instead: 'reply.endsWithDone === true && this.#tap.done && !this.#tap.done',
     why: 'an engine that dies with a clean end looks well',
@@ -257,7 +270,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'client that leaves does not stop the engine',
-    file: 'src/origin/pipe.ts',
+    file: 'src/origin/relay/pull-relay.ts',
     there: "this.#parts.stop(new OriginError('reset', 'the client is gone'))",
     instead: '',
     why: 'engines compute answers for nobody',
@@ -265,7 +278,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'silence of an engine is never noticed',
-    file: 'src/origin/pipe.ts',
+    file: 'src/origin/relay/pull-relay.ts',
     there: 'if (this.#started) this.#idle.listen()',
     instead: '',
     why: 'a stream of a hung engine hangs for ever',
@@ -273,15 +286,15 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'a stream settles twice',
-    file: 'src/origin/pipe.ts',
-    there: "if (this.#settled) return\n    this.#settled = true",
+    file: 'src/origin/relay/pull-relay.ts',
+    there: 'if (this.#settled) return\n    this.#settled = true',
     instead: 'this.#settled = true',
     why: 'one request is counted twice',
     tests: PIPE,
   },
   {
     name: 'heartbeat in the middle of an event',
-    file: 'src/origin/pipe.ts',
+    file: 'src/origin/relay/pull-relay.ts',
     there: 'this.#parts.reply.heartbeatMs <= 0 || !this.#tap.atBoundary',
     instead: 'this.#parts.reply.heartbeatMs <= 0',
     why: 'a keep-alive breaks an event in two',
@@ -289,7 +302,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'error event in the middle of an event',
-    file: 'src/origin/pipe.ts',
+    file: 'src/origin/relay/pull-relay.ts',
     there: 'if (first && this.#parts.sse && this.#tap.atBoundary)',
     instead: 'if (first && this.#parts.sse)',
     why: 'clients read half an event and an error as one',
@@ -297,7 +310,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'events are reported once',
-    file: 'src/origin/pipe.ts',
+    file: 'src/origin/relay/pull-relay.ts',
     there: 'this.#tap.events < (this.#steps + 1) * eventStep) return',
     instead: 'this.#steps > 0 || this.#tap.events < (this.#steps + 1) * eventStep) return',
     why: 'active blocks stop growing after the first',
@@ -313,7 +326,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'redirects pass to clients',
-    file: 'src/origin/attempt-failed.ts',
+    file: 'src/origin/classify.ts',
     there: '(status >= 200 && status < 300) || (status >= 400',
     instead: '(status >= 200 && status < 400) || (status >= 400',
     why: 'an engine sends clients past the gateway',
@@ -321,7 +334,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'busy engines count as failed',
-    file: 'src/origin/attempt-failed.ts',
+    file: 'src/origin/classify.ts',
     there: "body.includes(BUSY_WORDS) ? 'busy' : 'status_5xx', status }\n}",
     instead: "'status_5xx', status }\n}",
     why: 'a full fleet opens all its circuits',
@@ -329,7 +342,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'failure inside a stream passes to the client',
-    file: 'src/origin/attempt-failed.ts',
+    file: 'src/origin/classify.ts',
     there: 'if (status === null || status < 500 || status === 501) return null',
     instead: 'if (status === null || status < 600 || status === 501) return null',
     why: 'vLLM’s busy event of a 200 is not retried',
@@ -337,15 +350,15 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'answer that failed keeps its connection',
-    file: 'src/origin/attempt-failed.ts',
-    there: "  if (status !== 503) {\n    answer.discard()",
+    file: 'src/origin/classify.ts',
+    there: '  if (status !== 503) {\n    answer.discard()',
     instead: '  if (status !== 503) {',
     why: 'each 500 of an engine leaks a connection',
     tests: { node: ['test/origin/', 'test/node/origin-faults.test.ts', 'test/node/fast/'] },
   },
   {
     name: 'stages are replaced instead of added up',
-    file: 'src/origin/stages.ts',
+    file: 'src/origin/stage-timer.ts',
     there: '(this.#times[stage] ?? 0) + Math.max(0, ms)',
     instead: 'Math.max(0, ms)',
     why: 'the time of failed attempts disappears from server-timing',
@@ -354,8 +367,8 @@ export const origin: readonly Mutation[] = [
   {
     name: 'loop of gateways is not found',
     file: 'src/origin/via.ts',
-    there: "member.trim().split(/\\s+/)[1] === name",
-    instead: "member.trim().split(/\\s+/)[0] === name",
+    there: 'member.trim().split(/\\s+/)[1] === name',
+    instead: 'member.trim().split(/\\s+/)[0] === name',
     why: 'a request goes round between gateways until a timeout',
     tests: { node: ['test/origin/via.test.ts', 'test/node/via.test.ts'] },
   },
@@ -393,7 +406,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'digests that overtake each other go back in time',
-    file: 'src/origin/digests.ts',
+    file: 'src/origin/digest-cache.ts',
     there: 'digest.seq > known.seq',
     instead: 'digest.seq !== known.seq',
     why: 'an old digest replaces a new one',
@@ -401,7 +414,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'dark cluster is asked first',
-    file: 'src/origin/digests.ts',
+    file: 'src/origin/digest-cache.ts',
     there: 'failedAt !== null && now - failedAt < DARK_MS',
     instead: 'failedAt !== null && now - failedAt > DARK_MS',
     why: 'each request waits for a cluster that is out of reach',
@@ -409,15 +422,17 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'prompts sent to a region are forgotten',
-    file: 'src/origin/regions/expectations.ts',
+    file: 'src/origin/regions/estimator.ts',
     there: 'return hope.waitS + this.#sentS / outlook.engines',
     instead: 'return hope.waitS + 0 * this.#sentS',
     why: 'between two outlooks all prompts go to one region',
-    tests: { node: ['test/origin/regions.test.ts', 'test/origin/region-seen.test.ts', 'test/origin/region-forward.test.ts'] },
+    tests: {
+      node: ['test/origin/regions.test.ts', 'test/origin/region-seen.test.ts', 'test/origin/region-forward.test.ts'],
+    },
   },
   {
     name: 'prompts stay sent after their first token',
-    file: 'src/origin/regions/expectations.ts',
+    file: 'src/origin/regions/estimator.ts',
     there: 'over: () => this.#count(-prefillS, at)',
     instead: 'over: () => this.#count(-0 * prefillS, at)',
     why: 'a region looks busy until its next outlook',
@@ -425,7 +440,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'gateways tell each other of themselves',
-    file: 'src/origin/regions/ask.ts',
+    file: 'src/origin/regions/client.ts',
     there: 'filter(({ via = [] }) => !via.includes(own) && via.length < MOST_NAMES)',
     instead: 'filter(({ via = [] }) => via.length < MOST_NAMES)',
     why: 'two gateways that name each other count engines again and again',
@@ -433,8 +448,9 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'outlook is believed without a check',
-    file: 'src/origin/regions/ask.ts',
-    there: "if (!isCount(engines) || !isCount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > 1) return null",
+    file: 'src/origin/regions/client.ts',
+    there:
+      'if (!isCount(engines) || !isCount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > 1) return null',
     instead: '',
     why: 'a broken gateway makes NaN of every comparison',
     tests: { node: ['test/origin/region'] },

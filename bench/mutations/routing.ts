@@ -232,14 +232,14 @@ export const routing: readonly Mutation[] = [
   {
     name: 'fallback without the object ignores failed engines',
     file: 'src/core/routing/fallback.ts',
-    there: " && !admission.avoid.includes(engine.id))",
+    there: ' && !admission.avoid.includes(engine.id))',
     instead: ')',
     why: 'a retry goes to the engine that has just failed',
     tests: { node: ['test/core/routing/', 'test/origin/'] },
   },
   {
     name: 'a crowd never counts as one',
-    file: 'src/core/routing/homes.ts',
+    file: 'src/core/routing/affinity.ts',
     there: 'return count > (BEFORE + this.#seen) * CROWD_SHARE',
     instead: 'return count > (BEFORE + this.#seen) / CROWD_SHARE',
     why: 'all prompts with one system prompt go to one region',

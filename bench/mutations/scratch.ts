@@ -1,6 +1,16 @@
 /** A copy of the working tree that breaks are put into, so that nothing is ever broken where people work. */
 import { execFile, execFileSync } from 'node:child_process'
-import { cpSync, existsSync, mkdtempSync, mkdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -29,14 +39,18 @@ export class Scratch {
 
   /** Copies what git tracks and what it would add; packages are shared. */
   constructor() {
-    const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: root, encoding: 'utf8' })
+    const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+      cwd: root,
+      encoding: 'utf8',
+    })
     for (const file of files.split('\0')) {
       if (file === '' || !existsSync(join(root, file))) continue
       mkdirSync(dirname(join(this.folder, file)), { recursive: true })
       cpSync(join(root, file), join(this.folder, file))
     }
     symlinkSync(join(root, 'node_modules'), join(this.folder, 'node_modules'))
-    if (existsSync(join(root, 'dist/dashboard'))) cpSync(join(root, 'dist/dashboard'), join(this.folder, 'dist/dashboard'), { recursive: true })
+    if (existsSync(join(root, 'dist/dashboard')))
+      cpSync(join(root, 'dist/dashboard'), join(this.folder, 'dist/dashboard'), { recursive: true })
   }
 
   /** Builds the Worker of the unbroken copy. */
@@ -56,7 +70,10 @@ export class Scratch {
     const path = join(this.folder, mutation.file)
     const text = readFileSync(path, 'utf8')
     // A function, since a replacement text may hold dollars.
-    writeFileSync(path, text.replace(mutation.there, () => mutation.instead))
+    writeFileSync(
+      path,
+      text.replace(mutation.there, () => mutation.instead),
+    )
     try {
       return await run()
     } finally {

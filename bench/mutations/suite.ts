@@ -36,7 +36,21 @@ export async function runTests(scratch: Scratch, runtime: Runtime, files: readon
   rmSync(output, { force: true })
   const project = runtime === 'workers' ? 'workers' : 'node'
   // A test that fails once on a busy machine has noticed nothing: a break fails again.
-  const args = ['node_modules/vitest/vitest.mjs', 'run', '--project', project, '--bail', '1', '--retry', '1', '--reporter', 'json', '--outputFile', output, ...files]
+  const args = [
+    'node_modules/vitest/vitest.mjs',
+    'run',
+    '--project',
+    project,
+    '--bail',
+    '1',
+    '--retry',
+    '1',
+    '--reporter',
+    'json',
+    '--outputFile',
+    output,
+    ...files,
+  ]
   const ended = await run(args, scratch.folder)
   if (ended === 'late') return { kind: 'failed', by: `the time limit of ${LIMIT_MS / 1000} s` }
   if (!existsSync(output)) return { kind: 'failed', by: `vitest ended without a report: ${ended.slice(-300)}` }
@@ -44,10 +58,16 @@ export async function runTests(scratch: Scratch, runtime: Runtime, files: readon
 }
 
 function verdictOf(report: Report, printed: string): Verdict {
-  const failed = report.testResults.flatMap(({ assertionResults }) => assertionResults).find(({ status }) => status === 'failed')
+  const failed = report.testResults
+    .flatMap(({ assertionResults }) => assertionResults)
+    .find(({ status }) => status === 'failed')
   if (failed !== undefined) return { kind: 'failed', by: failed.fullName }
   const file = report.testResults.find(({ status }) => status === 'failed')
-  if (file !== undefined) return { kind: UNLOADABLE.test(file.message) ? 'unloadable' : 'failed', by: `${file.name}: ${file.message.split('\n')[0]}` }
+  if (file !== undefined)
+    return {
+      kind: UNLOADABLE.test(file.message) ? 'unloadable' : 'failed',
+      by: `${file.name}: ${file.message.split('\n')[0]}`,
+    }
   if (!report.success) return { kind: 'failed', by: `an unhandled error: ${printed.slice(-300)}` }
   return { kind: 'passed', tests: report.numPassedTests }
 }
@@ -56,9 +76,15 @@ function verdictOf(report: Report, printed: string): Verdict {
 function run(args: readonly string[], cwd: string): Promise<string> {
   return new Promise((resolve) => {
     // A group of its own, so that workers of the test runner end with it.
-    const child = spawn(process.execPath, args, { cwd, detached: true, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, NO_COLOR: '1', CI: '1' } })
+    const child = spawn(process.execPath, args, {
+      cwd,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, NO_COLOR: '1', CI: '1' },
+    })
     let printed = ''
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', (data: Buffer) => (printed = (printed + data.toString()).slice(-4_000)))
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (data: Buffer) => (printed = (printed + data.toString()).slice(-4_000)))
     const kill = (): void => {
       try {
         if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')

@@ -9,10 +9,13 @@ let turn = 0
 const server = http.createServer({ noDelay: true }, (incoming, outgoing) => {
   const engine = engines[turn++ % engines.length]!
   const headers = { ...incoming.headers, host: engine.host }
-  const request = http.request({ agent, host: engine.hostname, port: engine.port, method: incoming.method!, path: incoming.url!, headers }, (answer) => {
-    outgoing.writeHead(answer.statusCode!, answer.headers)
-    answer.pipe(outgoing)
-  })
+  const request = http.request(
+    { agent, host: engine.hostname, port: engine.port, method: incoming.method!, path: incoming.url!, headers },
+    (answer) => {
+      outgoing.writeHead(answer.statusCode!, answer.headers)
+      answer.pipe(outgoing)
+    },
+  )
   request.on('error', () => outgoing.destroy())
   outgoing.on('close', () => request.destroy())
   incoming.pipe(request)

@@ -65,7 +65,9 @@ function client(): void {
 }
 
 const percentile = (values: number[], share: number): number | null =>
-  values.length === 0 ? null : values.sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!
+  values.length === 0
+    ? null
+    : values.sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!
 
 for (let i = 0; i < plan.connections; i++) client()
 setTimeout(() => {

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { mkdirSync, openSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { freeAddress } from '../../src/platform/node/threads/free-address.ts'
+import { freeAddress } from '../../src/platform/node/threads/start.ts'
 import { guard, type Started } from './processes.ts'
 
 interface Site {
@@ -36,7 +36,10 @@ const router = (program: readonly string[], level: string) => {
 
 export const peers: Readonly<Record<string, Peer>> = {
   'vllm-router': { from: 'pip install vllm-router', command: router(['vllm-router'], 'warning') },
-  'sglang-router': { from: 'pip install sglang-router', command: router(['python', '-m', 'sglang_router.launch_router'], 'warn') },
+  'sglang-router': {
+    from: 'pip install sglang-router',
+    command: router(['python', '-m', 'sglang_router.launch_router'], 'warn'),
+  },
   nginx: {
     from: 'nginx',
     command: ({ port, engines, folder }) => {
@@ -47,10 +50,18 @@ export const peers: Readonly<Record<string, Peer>> = {
   },
   litellm: {
     from: "pip install 'litellm[proxy]'",
-    env: { LITELLM_LOG: 'ERROR', LITELLM_LOCAL_MODEL_COST_MAP: 'True', LITELLM_MODE: 'PRODUCTION', LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY: 'true' },
+    env: {
+      LITELLM_LOG: 'ERROR',
+      LITELLM_LOCAL_MODEL_COST_MAP: 'True',
+      LITELLM_MODE: 'PRODUCTION',
+      LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY: 'true',
+    },
     command: ({ port, engines, folder }) => {
       const file = join(folder, 'litellm.json')
-      const list = engines.map((url) => ({ model_name: 'fake', litellm_params: { model: 'openai/fake', api_base: `${url}/v1`, api_key: 'none' } }))
+      const list = engines.map((url) => ({
+        model_name: 'fake',
+        litellm_params: { model: 'openai/fake', api_base: `${url}/v1`, api_key: 'none' },
+      }))
       writeFileSync(file, JSON.stringify({ model_list: list, litellm_settings: { telemetry: false, num_retries: 2 } }))
       return ['litellm', '--config', file, '--host', '127.0.0.1', '--port', String(port), '--telemetry', 'False']
     },
@@ -58,16 +69,28 @@ export const peers: Readonly<Record<string, Peer>> = {
   portkey: {
     from: 'npm install @portkey-ai/gateway, its folder as PORTKEY',
     env: { TRUSTED_CUSTOM_HOSTS: '127.0.0.1,localhost', NODE_ENV: 'production' },
-    command: ({ port }) => ['node', join(process.env['PORTKEY'] ?? '.', 'build/start-server.js'), `--port=${port}`, '--headless'],
+    command: ({ port }) => [
+      'node',
+      join(process.env['PORTKEY'] ?? '.', 'build/start-server.js'),
+      `--port=${port}`,
+      '--headless',
+    ],
     head: (engines) => {
-      const targets = engines.map((url) => ({ provider: 'openai', custom_host: `${url}/v1`, api_key: 'none', weight: 1 }))
+      const targets = engines.map((url) => ({
+        provider: 'openai',
+        custom_host: `${url}/v1`,
+        api_key: 'none',
+        weight: 1,
+      }))
       return `x-portkey-config: ${JSON.stringify({ strategy: { mode: 'loadbalance' }, targets })}\r\n`
     },
   },
 }
 
 function nginxConf(port: number, engines: readonly string[], folder: string): string {
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `${kind}_temp_path ${folder}/${kind};`).join(' ')
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+    .map((kind) => `${kind}_temp_path ${folder}/${kind};`)
+    .join(' ')
   const servers = engines.map((url) => `server ${url.replace('http://', '')};`).join(' ')
   return `daemon off; worker_processes 2; pid ${folder}/nginx.pid; error_log ${folder}/nginx-error.log error;
 events { worker_connections 4096; }
@@ -93,7 +116,10 @@ export async function startPeer(name: string, engines: readonly string[], base: 
   const port = await freePort()
   const [program, ...args] = peer.command({ port, engines, folder, policy })
   const log = join(folder, 'log')
-  const child = spawn(program!, args, { stdio: ['ignore', openSync(log, 'w'), openSync(log, 'a')], env: { ...process.env, ...peer.env } })
+  const child = spawn(program!, args, {
+    stdio: ['ignore', openSync(log, 'w'), openSync(log, 'a')],
+    env: { ...process.env, ...peer.env },
+  })
   const failed = new Promise<never>((_, reject) => {
     child.once('error', () => reject(new Error(`'${program}' is not on the path. ${name} comes from: ${peer.from}`)))
     child.once('exit', (code) => reject(new Error(`${name} ended with ${code}; its log: ${log}`)))
@@ -106,10 +132,18 @@ export async function startPeer(name: string, engines: readonly string[], base: 
 }
 
 async function answering(port: number, head: string): Promise<void> {
-  const headers = Object.fromEntries([['content-type', 'application/json'], ...(head === '' ? [] : [/^([^:]+): (.*)\r\n$/.exec(head)!.slice(1, 3)])]) as Record<string, string>
+  const headers = Object.fromEntries([
+    ['content-type', 'application/json'],
+    ...(head === '' ? [] : [/^([^:]+): (.*)\r\n$/.exec(head)!.slice(1, 3)]),
+  ]) as Record<string, string>
   const body = JSON.stringify({ model: 'fake', stream: true, messages: [{ role: 'user', content: 'hi' }] })
   for (let tries = 0; tries < 300; tries++) {
-    const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: 'POST', headers, body, signal: AbortSignal.timeout(2000) }).catch(() => null)
+    const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+      method: 'POST',
+      headers,
+      body,
+      signal: AbortSignal.timeout(2000),
+    }).catch(() => null)
     await response?.body?.cancel()
     if (response?.status === 200) return
     await new Promise((resolve) => setTimeout(resolve, 200))

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { servingEnv, servingFlags } from '../../bin/serving-flags.mjs'
 import { bundleNode } from '../../scripts/bundle-node.ts'
-import { freeAddress } from '../../src/platform/node/threads/free-address.ts'
+import { freeAddress } from '../../src/platform/node/threads/start.ts'
 import { until } from '../conformance/until.ts'
 
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url))
@@ -40,7 +40,11 @@ export async function startServed(file: string): Promise<Started> {
   bundled ??= bundleNode(BUNDLE)
   await bundled
   const { port } = await freeAddress({ host: '127.0.0.1', port: 0 })
-  const child = spawn(process.execPath, [...servingFlags, BUNDLE, 'serve', '--config', file, '--listen', `127.0.0.1:${port}`], { stdio: ['ignore', 'ignore', 'inherit'], env: servingEnv(process.env) })
+  const child = spawn(
+    process.execPath,
+    [...servingFlags, BUNDLE, 'serve', '--config', file, '--listen', `127.0.0.1:${port}`],
+    { stdio: ['ignore', 'ignore', 'inherit'], env: servingEnv(process.env) },
+  )
   const stop = guard(child)
   const listens = async (): Promise<boolean> => {
     const ended = child.exitCode ?? child.signalCode
@@ -55,7 +59,11 @@ export async function startServed(file: string): Promise<Started> {
 const BUNDLE = here('../../.cache/bench/node.mjs')
 let bundled: Promise<unknown> | null = null
 
-const answers = (port: number): Promise<boolean> => fetch(`http://127.0.0.1:${port}/health`).then(({ ok }) => ok, () => false)
+const answers = (port: number): Promise<boolean> =>
+  fetch(`http://127.0.0.1:${port}/health`).then(
+    ({ ok }) => ok,
+    () => false,
+  )
 
 /** Ends with this process at the latest. Hands back what ends it before. */
 export function guard(child: ChildProcess): () => void {

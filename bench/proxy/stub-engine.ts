@@ -5,7 +5,9 @@
 import net from 'node:net'
 
 const CHUNKS = 16
-const HEAD = Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n')
+const HEAD = Buffer.from(
+  'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n',
+)
 const frame = (text: string): Buffer => Buffer.from(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`)
 const TOKEN = frame(
   'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"fake","choices":[{"index":0,"delta":{"content":"token "},"finish_reason":null}]}\n\n',
@@ -61,7 +63,9 @@ const server = net.createServer({ noDelay: true }, (socket) => {
       const body = buffered.subarray(end + 4, end + 4 + length)
       buffered = buffered.subarray(end + 4 + length)
       if (!head.startsWith('POST')) {
-        socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${PLAIN.length}\r\n\r\n${PLAIN}`)
+        socket.write(
+          `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${PLAIN.length}\r\n\r\n${PLAIN}`,
+        )
         continue
       }
       if (head.startsWith('POST /v1/chat/completions/render') || head.startsWith('POST /tokenize')) {
@@ -69,7 +73,10 @@ const server = net.createServer({ noDelay: true }, (socket) => {
         continue
       }
       // The pace travels in the prompt's user field, which every gateway passes on; some write the fields in another order.
-      const ends = body.length < 8192 ? body.toString('latin1') : body.toString('latin1', 0, 200) + body.toString('latin1', body.length - 200)
+      const ends =
+        body.length < 8192
+          ? body.toString('latin1')
+          : body.toString('latin1', 0, 200) + body.toString('latin1', body.length - 200)
       const pace = /"user":\s*"pace-(\d+)-(\d+)"/.exec(ends)
       const usage = body.includes('"include_usage":true')
       stream(socket, { ttftMs: Number(pace?.[1] ?? 0), itlMs: Number(pace?.[2] ?? 0) }, usage)

@@ -1,11 +1,11 @@
-import type { Admission, ClusterDigest, PolicyConfig } from '../../src/core/cluster/contract.ts'
-import { readAdmission } from '../../src/core/cluster/payload.ts'
+import type { Admission, ClusterDigest, PolicyConfig } from '../../src/core/contract/contract.ts'
+import { readAdmission } from '../../src/core/contract/decode.ts'
 import { type ClusterView, rankClusters } from '../../src/core/routing/clusters.ts'
-import { Homes } from '../../src/core/routing/homes.ts'
-import { Expectations, type Sent } from '../../src/origin/regions/expectations.ts'
-import { Events } from '../../src/simulator/replay/events.ts'
+import { AffinityKeys } from '../../src/core/routing/affinity.ts'
+import { RegionEstimator, type InFlightPrompt } from '../../src/origin/regions/estimator.ts'
+import { Events } from '../../src/simulator/replay/run.ts'
 import { GatewayRouter, STATS_INTERVAL_MS } from '../../src/simulator/replay/gateway-router.ts'
-import type { Job } from '../../src/simulator/replay/job.ts'
+import type { Job } from '../../src/simulator/replay/trace.ts'
 import type { ReplayRouter, Route } from '../../src/simulator/replay/router.ts'
 import { homeOf, type Places, rttMsBetween } from './places.ts'
 import type { Region, Trip } from './region.ts'
@@ -42,7 +42,7 @@ export class Edges implements ReplayRouter {
   readonly #regions: readonly Region[]
   readonly #edges: readonly Edge[]
   readonly #words = new Events()
-  readonly #sent = new Map<Job, Sent>()
+  readonly #sent = new Map<Job, InFlightPrompt>()
 
   constructor(options: EdgesOptions, regions: readonly Region[]) {
     this.name = options.knowing.kind
@@ -52,7 +52,10 @@ export class Edges implements ReplayRouter {
     regions.forEach((region) => this.#every(STATS_INTERVAL_MS, 0, (now) => region.scrape(now)))
     const { knowing } = options
     if (!('everyMs' in knowing) || knowing.everyMs === 0) return
-    for (const edge of this.#edges) regions.forEach((_, at) => this.#every(knowing.everyMs, options.random() * knowing.everyMs, (now) => this.#ask(edge, at, now)))
+    for (const edge of this.#edges)
+      regions.forEach((_, at) =>
+        this.#every(knowing.everyMs, options.random() * knowing.everyMs, (now) => this.#ask(edge, at, now)),
+      )
   }
 
   route(job: Job, now: number): Route {
@@ -101,10 +104,10 @@ export class Edges implements ReplayRouter {
   }
 }
 
-type Told = Pick<View, 'digest'> & { readonly outlooks: Parameters<Expectations['heard']>[0]['outlooks'] }
+type Told = Pick<View, 'digest'> & { readonly regionDigests: Parameters<RegionEstimator['update']>[0]['regionDigests'] }
 
 interface View {
-  readonly expectations: Expectations | null
+  readonly expectations: RegionEstimator | null
   digest: ClusterDigest | null
   heardAt: number
 }
@@ -113,13 +116,17 @@ class Edge {
   readonly #at: number
   readonly #options: EdgesOptions
   readonly #views: readonly View[]
-  readonly #homes = new Homes()
+  readonly #homes = new AffinityKeys()
 
   constructor(at: number, options: EdgesOptions) {
     this.#at = at
     this.#options = options
     const expects = options.knowing.kind === 'outlook'
-    this.#views = Array.from({ length: options.places.regions }, () => ({ expectations: expects ? new Expectations() : null, digest: null, heardAt: 0 }))
+    this.#views = Array.from({ length: options.places.regions }, () => ({
+      expectations: expects ? new RegionEstimator() : null,
+      digest: null,
+      heardAt: 0,
+    }))
   }
 
   rttMs(region: number): number {
@@ -127,19 +134,24 @@ class Edge {
   }
 
   asked(region: number): void {
-    this.#views[region]!.expectations?.asked()
+    this.#views[region]!.expectations?.beginRefresh()
   }
 
   told(region: Region, now: number): Told {
-    return this.#options.knowing.kind === 'load' ? { digest: region.digest(now), outlooks: [] } : { digest: null, outlooks: [region.outlook(now)] }
+    return this.#options.knowing.kind === 'load'
+      ? { digest: region.digest(now), regionDigests: [] }
+      : { digest: null, regionDigests: [region.outlook(now)] }
   }
 
-  heard(region: number, { digest, outlooks }: Told, now: number): void {
+  heard(region: number, { digest, regionDigests }: Told, now: number): void {
     const { knowing } = this.#options
     const view = this.#views[region]!
     view.digest = digest
     view.heardAt = now
-    view.expectations?.heard({ cut: 1, outlooks }, { tookMs: this.rttMs(region), isCutAlike: knowing.kind === 'outlook' && knowing.prefixes })
+    view.expectations?.update(
+      { cut: 1, regionDigests },
+      { tookMs: this.rttMs(region), isCutAlike: knowing.kind === 'outlook' && knowing.prefixes },
+    )
   }
 
   tell(at: number, region: Region, now: number): void {
@@ -147,7 +159,7 @@ class Edge {
     this.heard(at, this.told(region, now), now)
   }
 
-  choose(job: Job, now: number): { readonly region: number; readonly sent: Sent | null } {
+  choose(job: Job, now: number): { readonly region: number; readonly sent: InFlightPrompt | null } {
     const { places, knowing, blockTokens, random } = this.#options
     if (knowing.kind === 'nearest') return { region: homeOf(places, this.#at), sent: null }
     const admission = admissionOf(job)
@@ -181,7 +193,10 @@ export class Everywhere implements ReplayRouter {
     this.#options = options
     this.#each = regions[0]!.engines.length
     const { policy, blockTokens, random } = options
-    this.#gateway = new GatewayRouter({ name: 'global', policy }, { engines: regions.flatMap(({ engines }) => engines), blockTokens, random, rttMs: 0 })
+    this.#gateway = new GatewayRouter(
+      { name: 'global', policy },
+      { engines: regions.flatMap(({ engines }) => engines), blockTokens, random, rttMs: 0 },
+    )
   }
 
   route(job: Job, now: number): Route {

@@ -35,7 +35,11 @@ const TIDE = 0.9
 
 /** Everywhere the same, at other times: a run is one day. */
 export function byDay(regions: number): Clients {
-  return { name: 'day', sharesAt: (time) => Array.from({ length: regions }, (_, at) => 1 + TIDE * Math.cos(2 * Math.PI * (time - at / regions))) }
+  return {
+    name: 'day',
+    sharesAt: (time) =>
+      Array.from({ length: regions }, (_, at) => 1 + TIDE * Math.cos(2 * Math.PI * (time - at / regions))),
+  }
 }
 
 export interface Entering {
@@ -55,7 +59,8 @@ export function entriesOf({ requests }: Trace, places: Places, { clients, roam, 
   return Uint8Array.from(requests, (request, at) => {
     const group = groupOf?.(request) ?? request.chain ?? String(at)
     const before = known.get(group)
-    const edge = before === undefined || random() < roam ? drawn(places, clients.sharesAt(request.atMs / spanMs), random) : before
+    const edge =
+      before === undefined || random() < roam ? drawn(places, clients.sharesAt(request.atMs / spanMs), random) : before
     known.set(group, edge)
     return edge
   })
@@ -63,7 +68,11 @@ export function entriesOf({ requests }: Trace, places: Places, { clients, roam, 
 
 /** A region's clients are shared among the edges beside it. */
 function drawn(places: Places, shares: readonly number[], random: () => number): number {
-  const weights = Array.from({ length: places.edges }, (_, edge) => shares[homeOf(places, edge) % shares.length]! / Math.ceil((places.edges - homeOf(places, edge)) / places.regions))
+  const weights = Array.from(
+    { length: places.edges },
+    (_, edge) =>
+      shares[homeOf(places, edge) % shares.length]! / Math.ceil((places.edges - homeOf(places, edge)) / places.regions),
+  )
   let left = random() * weights.reduce((sum, one) => sum + one, 0)
   const edge = weights.findIndex((weight) => (left -= weight) < 0)
   return Math.max(0, edge)

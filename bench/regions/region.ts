@@ -1,9 +1,9 @@
-import type { ClusterDigest, PolicyConfig } from '../../src/core/cluster/contract.ts'
-import type { Outlook } from '../../src/core/cluster/outlook.ts'
+import type { ClusterDigest, PolicyConfig } from '../../src/core/contract/contract.ts'
+import type { RegionDigest } from '../../src/core/contract/region-digest.ts'
 import type { JobListener, ReplayEngine } from '../../src/simulator/replay/engines.ts'
-import { Events } from '../../src/simulator/replay/events.ts'
+import { Events } from '../../src/simulator/replay/run.ts'
 import { GatewayRouter } from '../../src/simulator/replay/gateway-router.ts'
-import { Job } from '../../src/simulator/replay/job.ts'
+import { Job } from '../../src/simulator/replay/trace.ts'
 
 /** From the edge that chose a region. */
 export interface Trip {
@@ -42,10 +42,13 @@ export class Region implements ReplayEngine, JobListener {
     this.#listener = listener
     this.engines = Array.from({ length: options.engines }, () => options.makeEngine(this))
     const { policy, blockTokens, random } = options
-    this.#gateway = new GatewayRouter({ name: 'region', policy }, { engines: this.engines, blockTokens, random, rttMs: 0 })
+    this.#gateway = new GatewayRouter(
+      { name: 'region', policy },
+      { engines: this.engines, blockTokens, random, rttMs: 0 },
+    )
   }
 
-  outlook(now: number): Outlook {
+  outlook(now: number): RegionDigest {
     return this.#gateway.state.outlook(now)
   }
 
@@ -102,7 +105,11 @@ export class Region implements ReplayEngine, JobListener {
   gauges() {
     const all = this.engines.map((engine) => engine.gauges())
     const sum = (pick: (one: (typeof all)[number]) => number) => all.reduce((total, one) => total + pick(one), 0)
-    return { running: sum(({ running }) => running), waiting: sum(({ waiting }) => waiting), kvUsage: sum(({ kvUsage }) => kvUsage) / all.length }
+    return {
+      running: sum(({ running }) => running),
+      waiting: sum(({ waiting }) => waiting),
+      kvUsage: sum(({ kvUsage }) => kvUsage) / all.length,
+    }
   }
 
   get cacheBlocks(): number {

@@ -1,9 +1,8 @@
 /** Ways to choose among regions, and a run by one of them. */
 import { chance } from '../../src/simulator/replay/chance.ts'
-import type { Job } from '../../src/simulator/replay/job.ts'
 import { type FleetPlan, inBlocksOf, type Pace } from '../../src/simulator/replay/plan.ts'
 import { run, type RunResult } from '../../src/simulator/replay/run.ts'
-import type { Trace } from '../../src/simulator/replay/trace.ts'
+import type { Trace, Job } from '../../src/simulator/replay/trace.ts'
 import { VllmEngine } from '../../src/simulator/replay/vllm-engine.ts'
 import { Edges, Everywhere, type Knowing } from './edges.ts'
 import type { Places } from './places.ts'
@@ -20,7 +19,8 @@ const POLICY = { name: 'predicted', options: {} }
 
 /** @param everyMs from one question for news to the next */
 export function waysIn(names: readonly string[], everyMs: readonly number[]): Way[] {
-  const each = (name: string, knowing: (everyMs: number) => Knowing) => everyMs.map((ms) => ({ name, everyMs: ms, knowing: knowing(ms) }))
+  const each = (name: string, knowing: (everyMs: number) => Knowing) =>
+    everyMs.map((ms) => ({ name, everyMs: ms, knowing: knowing(ms) }))
   const makers: Readonly<Record<string, () => Way[]>> = {
     global: () => [{ name: 'global', everyMs: null, knowing: 'all' }],
     nearest: () => [{ name: 'nearest', everyMs: null, knowing: { kind: 'nearest' } }],
@@ -30,7 +30,8 @@ export function waysIn(names: readonly string[], everyMs: readonly number[]): Wa
     outlook_blind: () => each('outlook_blind', (ms) => ({ kind: 'outlook', everyMs: ms, prefixes: false })),
   }
   return names.flatMap((name) => {
-    if (!Object.hasOwn(makers, name)) throw new RangeError(`no way is called "${name}": choose among ${Object.keys(makers).join(', ')}`)
+    if (!Object.hasOwn(makers, name))
+      throw new RangeError(`no way is called "${name}": choose among ${Object.keys(makers).join(', ')}`)
     return makers[name]!()
   })
 }
@@ -44,7 +45,11 @@ export interface RegionalRun {
 }
 
 /** A job's `engine` is the region that served it. */
-export function replayIn(trace: Trace, fleet: FleetPlan, { places, entries, way: { knowing }, seed, pace }: RegionalRun): RunResult {
+export function replayIn(
+  trace: Trace,
+  fleet: FleetPlan,
+  { places, entries, way: { knowing }, seed, pace }: RegionalRun,
+): RunResult {
   const { blockTokens } = trace
   const trips = new Map<Job, Trip>()
   const each = fleet.engines.length / places.regions
@@ -56,10 +61,23 @@ export function replayIn(trace: Trace, fleet: FleetPlan, { places, entries, way:
     ...pace,
     rttMs: 0,
     engines: places.regions,
-    makeEngine: (at, listener) => new Region({ engines: each, makeEngine: (inner) => new VllmEngine(profile, inner), policy: POLICY, blockTokens, random: chance(seed + 10 + at), tripOf: (job) => trips.get(job)! }, listener),
+    makeEngine: (at, listener) =>
+      new Region(
+        {
+          engines: each,
+          makeEngine: (inner) => new VllmEngine(profile, inner),
+          policy: POLICY,
+          blockTokens,
+          random: chance(seed + 10 + at),
+          tripOf: (job) => trips.get(job)!,
+        },
+        listener,
+      ),
     makeRouter: (engines) => {
       const regions = engines as readonly Region[]
-      return knowing === 'all' ? new Everywhere({ ...options, policy: POLICY }, regions) : new Edges({ ...options, knowing }, regions)
+      return knowing === 'all'
+        ? new Everywhere({ ...options, policy: POLICY }, regions)
+        : new Edges({ ...options, knowing }, regions)
     },
   })
 }

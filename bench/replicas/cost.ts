@@ -2,12 +2,12 @@
  * What a booking made elsewhere costs: CPU of `resume`, `firstToken` and `release` in books that are told of it, beside that of
  * `admit`, `firstToken` and `release` in those that chose. Both have a full index and see the same requests in the same order.
  */
-import { bookingKey } from '../../src/core/cluster/bookings.ts'
-import { ClusterState } from '../../src/core/cluster/cluster-state.ts'
-import type { Admission, Outcome, Placement } from '../../src/core/cluster/contract.ts'
-import { LoadBooks } from '../../src/core/cluster/load-books.ts'
-import { readOutcome } from '../../src/core/cluster/payload.ts'
-import { RoutingBooks } from '../../src/core/cluster/routing-books.ts'
+import { bookingKey } from '../../src/core/pool/bookings.ts'
+import { ClusterState } from '../../src/core/pool/pool-state.ts'
+import type { Admission, Outcome, Placement } from '../../src/core/contract/contract.ts'
+import { LoadStats } from '../../src/core/pool/load-stats.ts'
+import { readOutcome } from '../../src/core/contract/decode.ts'
+import { PoolLedger } from '../../src/core/pool/ledger.ts'
 import { chance } from '../../src/simulator/replay/chance.ts'
 import { admissionOf, BLOCK_TOKENS, Conversations, poolOf } from '../conversations.ts'
 import type { BenchRow } from '../result.ts'
@@ -46,7 +46,12 @@ function costRow(engines: number, promptTokens: number): BenchRow {
     const asked = Array.from({ length: BATCH }, () => ({ ...admissionOf(talks.next()), streams: true }))
     const made: Made[] = []
     const ownUs = cpuUs(() => own.serve(asked, (admission, now) => made.push(own.admit(admission, now))))
-    const otherUs = cpuUs(() => other.serve(made.map(({ admission }) => admission), (_, now, at) => other.hear(made[at]!, now)))
+    const otherUs = cpuUs(() =>
+      other.serve(
+        made.map(({ admission }) => admission),
+        (_, now, at) => other.receive(made[at]!, now),
+      ),
+    )
     return { ownUs: ownUs / BATCH, otherUs: otherUs / BATCH }
   }
   own.configure('round_robin')
@@ -57,7 +62,8 @@ function costRow(engines: number, promptTokens: number): BenchRow {
   for (let batch = 0; batch < WARM_BATCHES; batch++) step()
   const measured = Array.from({ length: BATCHES }, step)
   // The system counts a thread's time in ticks, so only the sum of many batches means anything.
-  const mean = (pick: (one: (typeof measured)[number]) => number) => measured.reduce((sum, one) => sum + pick(one), 0) / BATCHES
+  const mean = (pick: (one: (typeof measured)[number]) => number) =>
+    measured.reduce((sum, one) => sum + pick(one), 0) / BATCHES
   const [ownUs, otherUs] = [mean((one) => one.ownUs), mean((one) => one.otherUs)]
   return {
     engines,
@@ -67,14 +73,19 @@ function costRow(engines: number, promptTokens: number): BenchRow {
     elsewhere_cpu_us: rounded(otherUs),
     ratio: Number((otherUs / ownUs).toFixed(2)),
     // Of the books alone, all cores that replicas have for them full: each makes its part of the choices and hears of all others.
-    ...Object.fromEntries(REPLICAS.map((count) => [`requests_per_s_by_${count}`, Math.round(1e6 / (ownUs / count + (otherUs * (count - 1)) / count))])),
+    ...Object.fromEntries(
+      REPLICAS.map((count) => [
+        `requests_per_s_by_${count}`,
+        Math.round(1e6 / (ownUs / count + (otherUs * (count - 1)) / count)),
+      ]),
+    ),
   }
 }
 
 class Books {
   readonly #engines: number
-  readonly #routing = new RoutingBooks()
-  readonly #state = new ClusterState({ random: chance(1), epoch: 'bench', books: [new LoadBooks(), this.#routing] })
+  readonly #routing = new PoolLedger()
+  readonly #state = new ClusterState({ random: chance(1), epoch: 'bench', books: [new LoadStats(), this.#routing] })
   #version = 0
   #now = 0
 
@@ -97,8 +108,11 @@ class Books {
     return { admission, placement: admitted.placement, key: admitted.key }
   }
 
-  hear({ admission, placement }: Made, now: number): void {
-    const held = this.#state.resume({ admission, placement, firstTokenSeen: false, outputBlocks: 0, elsewhere: 'now' }, now)
+  receive({ admission, placement }: Made, now: number): void {
+    const held = this.#state.resume(
+      { admission, placement, firstTokenSeen: false, outputBlocks: 0, elsewhere: 'now' },
+      now,
+    )
     if ('refusal' in held) throw new Error(`refused: ${held.refusal.detail}`)
   }
 
@@ -116,7 +130,13 @@ class Books {
 }
 
 function outcomeOf({ promptTokens }: Admission): Outcome {
-  return readOutcome({ result: 'complete', status: 200, usage: { promptTokens, completionTokens: 100, cachedTokens: null }, outputEvents: 100, stages: { ttft: 20 * PREFILLING } })
+  return readOutcome({
+    result: 'complete',
+    status: 200,
+    usage: { promptTokens, completionTokens: 100, cachedTokens: null },
+    outputEvents: 100,
+    stages: { ttft: 20 * PREFILLING },
+  })
 }
 
 function cpuUs(work: () => void): number {

@@ -14,11 +14,31 @@ export interface Seeded {
 const BLOCK_TOKENS = 512
 
 const makers: Readonly<Record<string, () => Seeded>> = {
-  fan_out: () => ({ name: 'fan_out', fleet: fleetOf(8, { kind: 'vllm', profile: engineProfile('agentic') }), traceOf: fanOut }),
+  fan_out: () => ({
+    name: 'fan_out',
+    fleet: fleetOf(8, { kind: 'vllm', profile: engineProfile('agentic') }),
+    traceOf: fanOut,
+  }),
   prefixes_64: () => ({
     name: 'prefixes_64',
     fleet: fleetOf(64, { kind: 'vllm', profile: engineProfile('h100-8b') }),
-    traceOf: (seed) => arriving(sharedPrefixes({ name: 'prefixes_64', requests: 6000, promptTokens: 7000, outputTokens: 200, prefixes: 320, prefixShare: 0.5, varyPrompt: 0.8, varyOutput: 0.8, blockTokens: BLOCK_TOKENS, seed }), 100, chance(seed + 1000)),
+    traceOf: (seed) =>
+      arriving(
+        sharedPrefixes({
+          name: 'prefixes_64',
+          requests: 6000,
+          promptTokens: 7000,
+          outputTokens: 200,
+          prefixes: 320,
+          prefixShare: 0.5,
+          varyPrompt: 0.8,
+          varyOutput: 0.8,
+          blockTokens: BLOCK_TOKENS,
+          seed,
+        }),
+        100,
+        chance(seed + 1000),
+      ),
   }),
 }
 
@@ -47,8 +67,20 @@ function fanOut(seed: number): Trace {
     return Array.from({ length: 16 }, () => {
       const own = 1 + Math.floor(random() * 4)
       askedMs += -Math.log(1 - random())
-      return { atMs: askedMs, promptTokens: (common.length + own) * BLOCK_TOKENS + 100, outputTokens: 50 + Math.floor(random() * 200), blocks: keysOf([...common, ...ids(own)]), session: null, chain: null, thinkMs: 0 }
+      return {
+        atMs: askedMs,
+        promptTokens: (common.length + own) * BLOCK_TOKENS + 100,
+        outputTokens: 50 + Math.floor(random() * 200),
+        blocks: keysOf([...common, ...ids(own)]),
+        session: null,
+        chain: null,
+        thinkMs: 0,
+      }
     })
   })
-  return { name: 'fan_out', blockTokens: BLOCK_TOKENS, requests: requests.flat().sort((one, other) => one.atMs - other.atMs) }
+  return {
+    name: 'fan_out',
+    blockTokens: BLOCK_TOKENS,
+    requests: requests.flat().sort((one, other) => one.atMs - other.atMs),
+  }
 }

@@ -34,7 +34,11 @@ export class ChildGateway {
   static async start(options: ChildOptions): Promise<ChildGateway> {
     const { name, file, document, secret, complain } = options
     writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', ...document }))
-    const child = spawn(process.execPath, [...servingFlags, fileURLToPath(new URL('../../src/node.ts', import.meta.url)), 'serve', '--config', file], { stdio: ['ignore', 'pipe', 'pipe'], env: servingEnv(process.env) })
+    const child = spawn(
+      process.execPath,
+      [...servingFlags, fileURLToPath(new URL('../../src/node.ts', import.meta.url)), 'serve', '--config', file],
+      { stdio: ['ignore', 'pipe', 'pipe'], env: servingEnv(process.env) },
+    )
     const stop = guard(child)
     child.stderr.on('data', (bytes) => complain(`${name}: ${String(bytes)}`))
     const url = await new Promise<string>((resolve, reject) => {
@@ -48,7 +52,10 @@ export class ChildGateway {
     return new ChildGateway(options, { url, process: child, stop })
   }
 
-  private constructor(options: ChildOptions, { url, process: child, stop }: { readonly url: string; readonly process: ChildProcess; readonly stop: () => void }) {
+  private constructor(
+    options: ChildOptions,
+    { url, process: child, stop }: { readonly url: string; readonly process: ChildProcess; readonly stop: () => void },
+  ) {
     this.#options = options
     this.url = url
     this.#process = child

@@ -9,10 +9,18 @@ export interface Ledger {
 
 /** What stands for another gateway has no blocks and no queue. */
 interface FleetView {
-  readonly pools: readonly { readonly bookings: number | null; readonly engines: readonly { readonly requests: number; readonly active_blocks?: number; readonly queued_prefill_s?: number }[] }[]
+  readonly pools: readonly {
+    readonly bookings: number | null
+    readonly engines: readonly {
+      readonly requests: number
+      readonly active_blocks?: number
+      readonly queued_prefill_s?: number
+    }[]
+  }[]
 }
 
-export const asked = (url: string): Promise<Response> => fetch(url, { headers: { authorization: `Bearer ${ADMIN_KEY}` } })
+export const asked = (url: string): Promise<Response> =>
+  fetch(url, { headers: { authorization: `Bearer ${ADMIN_KEY}` } })
 
 /** Of all pools that this gateway has now. NaN where a pool could not be asked. */
 export async function fleetLedger(url: string): Promise<Ledger> {
@@ -32,4 +40,5 @@ export const added = (ledgers: readonly Ledger[]): Ledger => ({
   prefillS: sum(ledgers, ({ prefillS }) => prefillS),
 })
 
-const sum = <One>(all: readonly One[], of: (one: One) => number): number => all.reduce((total, one) => total + of(one), 0)
+const sum = <One>(all: readonly One[], of: (one: One) => number): number =>
+  all.reduce((total, one) => total + of(one), 0)

@@ -1,7 +1,15 @@
 /** The mixed requests of a soak: what a client may do to a gateway, in fixed shares, from a seed. */
 import http from 'node:http'
 
-export type Kind = 'stream' | 'plain' | 'abort_before' | 'abort_during' | 'abort_plain' | 'bad_json' | 'unknown_model' | 'engine_4xx'
+export type Kind =
+  | 'stream'
+  | 'plain'
+  | 'abort_before'
+  | 'abort_during'
+  | 'abort_plain'
+  | 'bad_json'
+  | 'unknown_model'
+  | 'engine_4xx'
 
 const SHARES: readonly (readonly [Kind, number])[] = [
   ['stream', 0.4],
@@ -57,7 +65,11 @@ export function exchange(kind: Kind, { url, key, agent, random }: Target): Promi
     const request = http.request(`${url}/v1/chat/completions`, {
       agent,
       method: 'POST',
-      headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), ...(key === null ? {} : { authorization: `Bearer ${key}` }) },
+      headers: {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(body),
+        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+      },
     })
     let impatient = false
     const patience = setTimeout(() => {

@@ -16,7 +16,7 @@ import type { Subject } from './subjects.ts'
 const DRAIN_MS = 20_000
 
 /** What faults of engines and the killing of threads come to. */
-const EXPECTED = /"event":"thread_ended"|"reason":"(?:no_engine|engines_full|engine_unreachable|engine_timeout)"/
+const EXPECTED = /"event":"worker_exited"|"reason":"(?:no_engine|engines_full|engine_unreachable|engine_timeout)"/
 
 /** One process of several in the life of a deployment. */
 interface Served {
@@ -100,11 +100,23 @@ export class NodeUpheavals implements Subject {
   /** The next configuration. */
   #write(file: string, random: () => number): void {
     const changed = changedDocument(this.#urls, ++this.#turn, random) as { readonly limits: object }
-    writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', workers: this.#workers, ...changed, limits: { ...changed.limits, drain_ms: DRAIN_MS } }))
+    writeFileSync(
+      file,
+      JSON.stringify({
+        listen: '127.0.0.1:0',
+        workers: this.#workers,
+        ...changed,
+        limits: { ...changed.limits, drain_ms: DRAIN_MS },
+      }),
+    )
   }
 
   async #serve(file: string): Promise<Served> {
-    const child = spawn(process.execPath, [...servingFlags, fileURLToPath(new URL('served.ts', import.meta.url)), 'serve', '--config', file], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: servingEnv(process.env) })
+    const child = spawn(
+      process.execPath,
+      [...servingFlags, fileURLToPath(new URL('served.ts', import.meta.url)), 'serve', '--config', file],
+      { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: servingEnv(process.env) },
+    )
     const stop = guard(child)
     let wasCut: unknown = 'nothing said of it'
     let onAdopted: (() => void) | null = null
@@ -116,7 +128,9 @@ export class NodeUpheavals implements Subject {
         if (said?.['event'] === 'configuration_adopted') onAdopted?.()
         if (said?.['event'] === 'stopped') wasCut = said['cut']
       })
-      child.once('exit', (code) => reject(new Error(`the gateway ended with ${code} before it listened: ${this.complaints.join('\n')}`)))
+      child.once('exit', (code) =>
+        reject(new Error(`the gateway ended with ${code} before it listened: ${this.complaints.join('\n')}`)),
+      )
     })
     const gone = once(child, 'exit')
     return {

@@ -27,8 +27,12 @@ export class Regions implements Subject {
     const subject = new Regions()
     // The engine without faults is everybody's: whoever is away, there is one to ask.
     const [whole, ...others] = urls
-    for (let at = 0; at < count; at++) subject.#regions.push(await subject.#region(at, [whole!, ...others.filter((_, i) => i % count === at)]))
-    const document = edgeDocument(subject.#regions.map(({ url }) => url), EDGE_KEY)
+    for (let at = 0; at < count; at++)
+      subject.#regions.push(await subject.#region(at, [whole!, ...others.filter((_, i) => i % count === at)]))
+    const document = edgeDocument(
+      subject.#regions.map(({ url }) => url),
+      EDGE_KEY,
+    )
     subject.#edge = await (runtime === 'node' ? nodeSubject([], 1, document) : workersSubject([], document))
     return subject
   }
@@ -44,7 +48,9 @@ export class Regions implements Subject {
   async upheave(random: () => number): Promise<string> {
     const how = HOW[this.#upheavals++ % HOW.length]!
     const at = Math.floor(random() * this.#regions.length)
-    this.#regions[at] = await this.#regions[at]!.leave(how, how === 'asleep' ? ASLEEP_MS : random() * 3_000, { version: Date.now() })
+    this.#regions[at] = await this.#regions[at]!.leave(how, how === 'asleep' ? ASLEEP_MS : random() * 3_000, {
+      version: Date.now(),
+    })
     // One at a time is away: then nobody need be refused.
     await until(async () => this.#isWhole(), 'the edge to know that all regions are back')
     return `region ${at} ${how}`
@@ -64,12 +70,31 @@ export class Regions implements Subject {
   async #isWhole(): Promise<boolean> {
     const answer = await asked(`${this.#edge.target()}/v1/firstlight/fleet`).catch(() => null)
     if (answer === null || !answer.ok) return false
-    const { pools } = (await answer.json()) as { readonly pools: readonly { readonly engines: readonly { readonly available: boolean }[]; readonly gateway: { readonly reachable: boolean } | null }[] }
-    return pools.every(({ engines, gateway }) => gateway?.reachable === true && engines.every(({ available }) => available))
+    const { pools } = (await answer.json()) as {
+      readonly pools: readonly {
+        readonly engines: readonly { readonly available: boolean }[]
+        readonly gateway: { readonly reachable: boolean } | null
+      }[]
+    }
+    return pools.every(
+      ({ engines, gateway }) => gateway?.reachable === true && engines.every(({ available }) => available),
+    )
   }
 
   #region(at: number, urls: readonly string[]): Promise<ChildGateway> {
-    const document = { ...plainDocument(urls), listen: `127.0.0.1:${FIRST_PORT + at}`, open: false, keys: [{ name: 'edge', secret: EDGE_KEY, edge: true, allow_overrides: true }], log: { level: 'info' } }
-    return ChildGateway.start({ name: `region ${at}`, file: join(this.#folder, `region-${at}.yaml`), document, secret: EDGE_KEY, complain: (what) => this.complaints.push(what) })
+    const document = {
+      ...plainDocument(urls),
+      listen: `127.0.0.1:${FIRST_PORT + at}`,
+      open: false,
+      keys: [{ name: 'edge', secret: EDGE_KEY, edge: true, allow_overrides: true }],
+      log: { level: 'info' },
+    }
+    return ChildGateway.start({
+      name: `region ${at}`,
+      file: join(this.#folder, `region-${at}.yaml`),
+      document,
+      secret: EDGE_KEY,
+      complain: (what) => this.complaints.push(what),
+    })
   }
 }

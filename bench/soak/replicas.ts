@@ -69,14 +69,24 @@ export class Replicas implements Subject {
 
   async #serve(at: number): Promise<void> {
     const secret = 'soak-replicas'
-    const document = { ...this.#document, replicas: { listen: port(at), peers: this.#serving.map((_, other) => port(other)), secret } }
-    this.#serving[at] = await ChildGateway.start({ name: `replica ${at}`, file: join(this.#folder, `replica-${at}.yaml`), document, secret, complain: (what) => this.complaints.push(what) })
+    const document = {
+      ...this.#document,
+      replicas: { listen: port(at), peers: this.#serving.map((_, other) => port(other)), secret },
+    }
+    this.#serving[at] = await ChildGateway.start({
+      name: `replica ${at}`,
+      file: join(this.#folder, `replica-${at}.yaml`),
+      document,
+      secret,
+      complain: (what) => this.complaints.push(what),
+    })
   }
 
   /** All follow all. */
   async #joined(): Promise<void> {
     const others = this.#serving.length - 1
-    for (const one of this.#serving) await until(async () => (await following(one!.url)) === others, 'replicas to follow each other')
+    for (const one of this.#serving)
+      await until(async () => (await following(one!.url)) === others, 'replicas to follow each other')
   }
 }
 

@@ -22,7 +22,11 @@ export interface Subject {
   stop(): Promise<void>
 }
 
-export async function nodeSubject(urls: readonly string[], workers: number, document = plainDocument(urls)): Promise<Subject> {
+export async function nodeSubject(
+  urls: readonly string[],
+  workers: number,
+  document = plainDocument(urls),
+): Promise<Subject> {
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-soak-'))
   const file = join(folder, 'firstlight.yaml')
   writeFileSync(file, JSON.stringify({ listen: '127.0.0.1:0', workers, ...document }))
@@ -40,4 +44,11 @@ export async function workersSubject(urls: readonly string[], document = plainDo
   return steady(url, () => rssBytes(process.pid) - process.memoryUsage.rss(), stop)
 }
 
-const steady = (url: string, rss: () => number, stop: () => Promise<void>): Subject => ({ target: () => url, key: null, complaints: [], rss, ledger: () => fleetLedger(url), stop })
+const steady = (url: string, rss: () => number, stop: () => Promise<void>): Subject => ({
+  target: () => url,
+  key: null,
+  complaints: [],
+  rss,
+  ledger: () => fleetLedger(url),
+  stop,
+})

@@ -1,7 +1,7 @@
 /** The Worker under soak: the product's, but its object can be put down and deceived, and configurations are looked for often. */
 import { env } from 'cloudflare:workers'
 import { ConfigSource } from '../../src/platform/workers/config-source.ts'
-import { LiveGateway, type GatewayEnv } from '../../src/platform/workers/live-gateway.ts'
+import { IsolateGateway, type GatewayEnv } from '../../src/platform/workers/isolate-gateway.ts'
 import { ClusterObject as Books } from '../../src/worker.ts'
 import type { Upheaval } from './upheaval.ts'
 
@@ -22,7 +22,9 @@ export class ClusterObject extends Books {
     const { storage } = ctx
     const set = storage.setAlarm.bind(storage)
     // The machine's alarms go by the machine's clock.
-    Object.assign(storage, { setAlarm: (at: number, options?: DurableObjectSetAlarmOptions) => set(at - aheadMs, options) })
+    Object.assign(storage, {
+      setAlarm: (at: number, options?: DurableObjectSetAlarmOptions) => set(at - aheadMs, options),
+    })
     super(ctx, bound)
   }
 
@@ -41,7 +43,7 @@ export class ClusterObject extends Books {
   }
 }
 
-const live = new LiveGateway(new ConfigSource(() => Date.now() * Number((env as unknown as SoakEnv).HASTE)))
+const live = new IsolateGateway(new ConfigSource(() => Date.now() * Number((env as unknown as SoakEnv).HASTE)))
 
 export default {
   async fetch(request, bound, ctx) {

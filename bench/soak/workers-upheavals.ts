@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare'
 import { fileURLToPath } from 'node:url'
 import { buildWorker } from '../../scripts/build-worker.ts'
-import type { ClusterDigest } from '../../src/core/cluster/contract.ts'
+import type { ClusterDigest } from '../../src/core/contract/contract.ts'
 import { rssBytes } from '../proxy/processes.ts'
 import { changedDocument, keyOf, POOLS } from './document.ts'
 import { added, type Ledger } from './ledger.ts'
@@ -13,7 +13,8 @@ import type { Upheaval } from './upheaval.ts'
 /** A booking whose edge died before the clock was set back lapses that much later. */
 const CLOCK_MS = 20_000
 /** What faults of engines come to; a stream that is cut for its client is an exception to workerd. */
-const EXPECTED = /"reason":"(?:no_engine|engines_full|engine_unreachable|engine_timeout)"|^Uncaught exception: .*the answer was cut$/
+const EXPECTED =
+  /"reason":"(?:no_engine|engines_full|engine_unreachable|engine_timeout)"|^Uncaught exception: .*the answer was cut$/
 /** As `objectName` of src/platform/workers has it. */
 const OBJECTS = POOLS.map((pool) => `cluster:soak:${pool}:g1`)
 /** The first looks for a configuration every half second, the other every two: between, they differ. */
@@ -38,7 +39,9 @@ export class WorkersUpheavals implements Subject {
 
   private constructor(urls: readonly string[], script: string) {
     this.#urls = urls
-    const date = /^compatibility_date = "(.*)"$/m.exec(readFileSync(new URL('../../wrangler.toml', import.meta.url), 'utf8'))![1]!
+    const date = /^compatibility_date = "(.*)"$/m.exec(
+      readFileSync(new URL('../../wrangler.toml', import.meta.url), 'utf8'),
+    )![1]!
     const edge = (name: keyof typeof HASTE) => ({
       name,
       modules: true,
@@ -47,11 +50,25 @@ export class WorkersUpheavals implements Subject {
       compatibilityFlags: ['enable_request_signal'],
       kvNamespaces: { CONFIG: 'config' },
       bindings: { HASTE: HASTE[name] },
-      durableObjects: Object.fromEntries(Object.entries({ CLUSTER: 'ClusterObject', TTFT: 'TtftObject' }).map(([binding, className]) => [binding, { className, useSQLite: true, ...(name === 'other' ? { scriptName: 'firstlight' } : {}) }])),
+      durableObjects: Object.fromEntries(
+        Object.entries({ CLUSTER: 'ClusterObject', TTFT: 'TtftObject' }).map(([binding, className]) => [
+          binding,
+          { className, useSQLite: true, ...(name === 'other' ? { scriptName: 'firstlight' } : {}) },
+        ]),
+      ),
       unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
     })
-    const options = convertV4MiniflareOptions({ workers: [edge('firstlight'), edge('other')], cf: false, host: '127.0.0.1', port: 0 } as Parameters<typeof convertV4MiniflareOptions>[0])
-    const logs = { logRequests: false, log: new Log(LogLevel.NONE), handleStructuredLogs: (line: { level: string; message: string }) => this.#hear(line) }
+    const options = convertV4MiniflareOptions({
+      workers: [edge('firstlight'), edge('other')],
+      cf: false,
+      host: '127.0.0.1',
+      port: 0,
+    } as Parameters<typeof convertV4MiniflareOptions>[0])
+    const logs = {
+      logRequests: false,
+      log: new Log(LogLevel.NONE),
+      handleStructuredLogs: (line: { level: string; message: string }) => this.#receive(line),
+    }
     this.#runtime = new Miniflare({ ...options, ...logs } as ConstructorParameters<typeof Miniflare>[0])
   }
 
@@ -78,11 +95,22 @@ export class WorkersUpheavals implements Subject {
   }
 
   async ledger(): Promise<Ledger> {
-    const digests = await Promise.all(OBJECTS.map(async (name) => (await fetch(`${this.#edges[0]}/_soak/digest?object=${encodeURIComponent(name)}`)).json() as Promise<ClusterDigest>))
+    const digests = await Promise.all(
+      OBJECTS.map(
+        async (name) =>
+          (
+            await fetch(`${this.#edges[0]}/_soak/digest?object=${encodeURIComponent(name)}`)
+          ).json() as Promise<ClusterDigest>,
+      ),
+    )
     return added(
       digests.flatMap(({ bookings, engines }) => [
         { bookings, blocks: 0, prefillS: 0 },
-        ...engines.map((engine) => ({ bookings: engine.requests, blocks: engine.activeBlocks, prefillS: engine.queuedPrefillS })),
+        ...engines.map((engine) => ({
+          bookings: engine.requests,
+          blocks: engine.activeBlocks,
+          prefillS: engine.queuedPrefillS,
+        })),
       ]),
     )
   }
@@ -101,7 +129,9 @@ export class WorkersUpheavals implements Subject {
   async #configure(random: () => number): Promise<string> {
     const turn = this.#turn + 1
     // Miniflare's types lose this one's methods where the types of Workers are not loaded.
-    const namespace = (await this.#runtime.getKVNamespace('CONFIG', 'firstlight')) as unknown as { put(name: string, value: string): Promise<void> }
+    const namespace = (await this.#runtime.getKVNamespace('CONFIG', 'firstlight')) as unknown as {
+      put(name: string, value: string): Promise<void>
+    }
     await namespace.put('firstlight.yaml', JSON.stringify(changedDocument(this.#urls, turn, random)))
     this.#turn = turn
     return `configuration ${turn}`
@@ -109,11 +139,14 @@ export class WorkersUpheavals implements Subject {
 
   async #upset(upheaval: Upheaval, random: () => number): Promise<string> {
     const name = OBJECTS[Math.floor(random() * OBJECTS.length)]!
-    await fetch(`${this.#edges[0]}/_soak/upset?object=${encodeURIComponent(name)}`, { method: 'POST', body: JSON.stringify(upheaval) })
+    await fetch(`${this.#edges[0]}/_soak/upset?object=${encodeURIComponent(name)}`, {
+      method: 'POST',
+      body: JSON.stringify(upheaval),
+    })
     return `${name} ${upheaval.kind} ${upheaval.ms}`
   }
 
-  #hear({ level, message }: { readonly level: string; readonly message: string }): void {
+  #receive({ level, message }: { readonly level: string; readonly message: string }): void {
     if (/soak-(?:admin-)?key/.test(message)) this.complaints.push(`a key in the log: ${message}`)
     if (level === 'error' && !EXPECTED.test(message)) this.complaints.push(message)
   }

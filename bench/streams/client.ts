@@ -14,11 +14,17 @@ let whole = 0
 
 function open(): void {
   if (opened === count) return
-  const body = JSON.stringify({ model: 'fake', stream: true, messages: [{ role: 'user', content: `stream ${opened++}` }] })
+  const body = JSON.stringify({
+    model: 'fake',
+    stream: true,
+    messages: [{ role: 'user', content: `stream ${opened++}` }],
+  })
   const socket = net.connect({ port, host: '127.0.0.1', noDelay: true })
   let tail = ''
   let hasBegun = false
-  socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+  )
   socket.on('error', () => socket.destroy())
   socket.on('data', (bytes) => {
     tail = (tail + bytes.toString('latin1')).slice(-2000)

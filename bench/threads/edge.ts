@@ -1,9 +1,8 @@
 /** A thread that does nothing but book: as many requests at a time as it is told, for as long as it is told. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { PAYLOAD_VERSION, type Admission, type Outcome } from '../../src/core/cluster/contract.ts'
-import { threadClusters } from '../../src/platform/node/threads/books-edge.ts'
-import { Line } from '../../src/platform/node/threads/line.ts'
-import type { ToBooks } from '../../src/platform/node/threads/words.ts'
+import { PAYLOAD_VERSION, type Admission, type Outcome } from '../../src/core/contract/contract.ts'
+import { threadClusters } from '../../src/platform/node/threads/cluster-client.ts'
+import { RpcChannel, type ToBooks } from '../../src/platform/node/threads/rpc.ts'
 import type { Cluster } from '../../src/ports.ts'
 
 export interface EdgePlan {
@@ -20,12 +19,21 @@ export interface EdgeResult {
   readonly admitMs: readonly number[]
 }
 
-export const OUTCOME: Outcome = { version: PAYLOAD_VERSION, result: 'complete', failure: null, status: 200, usage: { promptTokens: 1000, completionTokens: 16, cachedTokens: 0 }, outputEvents: 16, stages: { edge: 0.1, tokens: 0.1, admit: 0.1, first_byte: 40, ttft: 41 } }
+export const OUTCOME: Outcome = {
+  version: PAYLOAD_VERSION,
+  result: 'complete',
+  failure: null,
+  status: 200,
+  usage: { promptTokens: 1000, completionTokens: 16, cachedTokens: 0 },
+  outputEvents: 16,
+  stages: { edge: 0.1, tokens: 0.1, admit: 0.1, first_byte: 40, ttft: 41 },
+}
 
 export function admissionOf(id: string, blocks: number): Admission {
   const lanes = new Uint32Array(blocks * 2)
   // A shared head and a tail of its own, as in a conversation.
-  for (let at = 0; at < lanes.length; at++) lanes[at] = at < lanes.length / 2 ? at * 2654435761 : Math.random() * 2 ** 32
+  for (let at = 0; at < lanes.length; at++)
+    lanes[at] = at < lanes.length / 2 ? at * 2654435761 : Math.random() * 2 ** 32
   return {
     version: PAYLOAD_VERSION, id, configVersion: 1, model: 'm', adapter: null, promptTokens: blocks * 64 + 10, tokenSource: 'bytes', blocks: lanes, session: null,
     priority: 0, expectedOutputTokens: null, tenant: 'open', overrides: null, hints: null, unsplittable: null, encodeItems: 0, attempt: 0, avoid: [],
@@ -45,7 +53,11 @@ export async function bookOne(cluster: Cluster, admission: Admission, holdMs: nu
   return tookMs
 }
 
-export async function drive(cluster: Cluster, name: string, { inFlight, ms, blocks, holdMs }: EdgePlan): Promise<EdgeResult> {
+export async function drive(
+  cluster: Cluster,
+  name: string,
+  { inFlight, ms, blocks, holdMs }: EdgePlan,
+): Promise<EdgeResult> {
   const admissions = Array.from({ length: 512 }, () => admissionOf('', blocks))
   const admitMs: number[] = []
   let requests = 0
@@ -54,7 +66,11 @@ export async function drive(cluster: Cluster, name: string, { inFlight, ms, bloc
   const client = async (): Promise<void> => {
     while (performance.now() < until) {
       requests++
-      const tookMs = await bookOne(cluster, { ...admissions[requests % admissions.length]!, id: `${name}-${requests}` }, holdMs)
+      const tookMs = await bookOne(
+        cluster,
+        { ...admissions[requests % admissions.length]!, id: `${name}-${requests}` },
+        holdMs,
+      )
       if (admitMs.length < 200_000) admitMs.push(tookMs)
     }
   }
@@ -65,11 +81,12 @@ export async function drive(cluster: Cluster, name: string, { inFlight, ms, bloc
 
 if (parentPort !== null && workerData?.bench === 'edge') {
   const port = parentPort
-  const line = new Line<ToBooks, never>(port, () => undefined)
+  const line = new RpcChannel<ToBooks, never>(port, () => undefined)
   const cluster = threadClusters(line, () => 0)('bench', 'm')
   let runs = 0
   port.on('message', async (message: readonly unknown[] | { readonly plan: EdgePlan }) => {
-    if ('plan' in message) port.postMessage({ result: await drive(cluster, `${workerData.number}-${runs++}`, message.plan) })
+    if ('plan' in message)
+      port.postMessage({ result: await drive(cluster, `${workerData.number}-${runs++}`, message.plan) })
     else line.receive(message)
   })
 }

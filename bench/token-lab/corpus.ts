@@ -11,7 +11,9 @@ const MOST_BYTES = 8_000_000
 
 /** Reads `root` (a node_modules folder) file by file, in order of path; every fifth file is held out. */
 export function readCorpus(root: URL, heldOutChars: number): Corpus {
-  const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((path) => /\.(md|d\.ts)$/.test(path)).sort()
+  const files = readdirSync(root, { recursive: true, encoding: 'utf8' })
+    .filter((path) => /\.(md|d\.ts)$/.test(path))
+    .sort()
   const training: string[] = [unicodeText(1, 40_000)]
   const heldOut: string[] = [unicodeText(2, 4000)]
   let bytes = 0
@@ -56,12 +58,44 @@ export function unicodeText(seed: number, words: number): string {
   const random = randomOf(seed)
   const dictionary = Array.from({ length: 2000 }, () => {
     const [first, size] = scripts[Math.floor(random() * scripts.length)] as readonly [number, number]
-    return String.fromCodePoint(...Array.from({ length: 1 + Math.floor(random() * 8) }, () => first + Math.floor(random() * size)))
+    return String.fromCodePoint(
+      ...Array.from({ length: 1 + Math.floor(random() * 8) }, () => first + Math.floor(random() * size)),
+    )
   })
-  return Array.from({ length: words }, () => dictionary[Math.floor(random() ** 3 * dictionary.length)] as string).join(' ')
+  return Array.from({ length: words }, () => dictionary[Math.floor(random() ** 3 * dictionary.length)] as string).join(
+    ' ',
+  )
 }
 
-const odd = ["'s", "'LL", "don't", '  ', '\n', '\r\n\r\n', '\t', '\u0085', '\u00a0', '\u200d', '12', '3456', '٣', '½', 'e\u0301', 'Å', 'ǅ', 'ᄒ', 'ᅡ', '!', '==', '<', '|>', 'The ', 'aaaa', '<|im_start|>', '<|endoftext|>']
+const odd = [
+  "'s",
+  "'LL",
+  "don't",
+  '  ',
+  '\n',
+  '\r\n\r\n',
+  '\t',
+  '\u0085',
+  '\u00a0',
+  '\u200d',
+  '12',
+  '3456',
+  '٣',
+  '½',
+  'e\u0301',
+  'Å',
+  'ǅ',
+  'ᄒ',
+  'ᅡ',
+  '!',
+  '==',
+  '<',
+  '|>',
+  'The ',
+  'aaaa',
+  '<|im_start|>',
+  '<|endoftext|>',
+]
 
 /** Short strings of everything that pre-tokenizers and normalisers trip over. Without U+FEFF and U+017F, where the JavaScript reference departs from the Rust one. */
 export function oddStrings(count: number): string[] {
@@ -71,6 +105,8 @@ export function oddStrings(count: number): string[] {
     return (code >= 0xd800 && code < 0xe000) || code === 0xfeff || code === 0x17f ? 'x' : String.fromCodePoint(code)
   }
   return Array.from({ length: count }, () =>
-    Array.from({ length: 1 + Math.floor(random() * 14) }, () => (random() < 0.2 ? anyChar() : (odd[Math.floor(random() * odd.length)] as string))).join(''),
+    Array.from({ length: 1 + Math.floor(random() * 14) }, () =>
+      random() < 0.2 ? anyChar() : (odd[Math.floor(random() * odd.length)] as string),
+    ).join(''),
   )
 }

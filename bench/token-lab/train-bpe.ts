@@ -1,9 +1,9 @@
 /** Trains a byte-level BPE as Hugging Face's trainer does, so that a benchmark has a vocabulary without downloading one. */
 import { pieceEnds } from '../../src/core/tokens/pre-tokenize.ts'
-import { unicodeClasses } from '../../src/core/tokens/unicode-table.ts'
-import { readClasses } from '../../src/core/tokens/unicode.ts'
+import { readClasses, unicodeClasses } from '../../src/core/tokens/unicode.ts'
 
-const QWEN2 = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+const QWEN2 =
+  "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 const specials = ['<|endoftext|>', '<|im_start|>', '<|im_end|>']
 
 /** A tokenizer.json with the Qwen2 pre-tokenizer and up to `merges` merges learned from `texts`. */
@@ -16,7 +16,15 @@ export function trainTokenizer(texts: readonly string[], merges: number): unknow
     version: '1.0',
     truncation: null,
     padding: null,
-    added_tokens: specials.map((content, id) => ({ id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: true })),
+    added_tokens: specials.map((content, id) => ({
+      id,
+      content,
+      single_word: false,
+      lstrip: false,
+      rstrip: false,
+      normalized: false,
+      special: true,
+    })),
     normalizer: { type: 'NFC' },
     pre_tokenizer: {
       type: 'Sequence',
@@ -27,7 +35,18 @@ export function trainTokenizer(texts: readonly string[], merges: number): unknow
     },
     post_processor: null,
     decoder: { type: 'ByteLevel', add_prefix_space: false, trim_offsets: false, use_regex: false },
-    model: { type: 'BPE', dropout: null, unk_token: null, continuing_subword_prefix: null, end_of_word_suffix: null, fuse_unk: false, byte_fallback: false, ignore_merges: false, vocab, merges: learned },
+    model: {
+      type: 'BPE',
+      dropout: null,
+      unk_token: null,
+      continuing_subword_prefix: null,
+      end_of_word_suffix: null,
+      fuse_unk: false,
+      byte_fallback: false,
+      ignore_merges: false,
+      vocab,
+      merges: learned,
+    },
   }
 }
 
@@ -45,7 +64,7 @@ function countWords(texts: readonly string[], names: readonly string[]): Map<str
   const classes = readClasses(unicodeClasses)
   for (const text of texts) {
     const bytes = new TextEncoder().encode(text.normalize('NFC'))
-    for (let at = 0; at < bytes.length; ) {
+    for (let at = 0; at < bytes.length;) {
       const end = pieceEnds.qwen2({ bytes, classes }, at, bytes.length)
       if (end - at <= 48) {
         const word = Array.from(bytes.subarray(at, end), (byte) => names[byte]).join('')
@@ -154,7 +173,8 @@ class PairCounts {
     for (;;) {
       let child = 2 * i + 1
       if (child >= heap.length) break
-      if (child + 1 < heap.length && (heap[child + 1] as [number, string])[0] > (heap[child] as [number, string])[0]) child++
+      if (child + 1 < heap.length && (heap[child + 1] as [number, string])[0] > (heap[child] as [number, string])[0])
+        child++
       if ((heap[child] as [number, string])[0] <= last[0]) break
       heap[i] = heap[child] as [number, string]
       i = child

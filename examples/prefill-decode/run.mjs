@@ -7,7 +7,10 @@ await runExample({
   folder: new URL('./', import.meta.url),
   fleet: ['--prefill', '2', '--decode', '2'],
   questions: [
-    { about: 'A long prompt is prefilled on one engine and answered by another:', body: chat('Tell me about the first light of day. '.repeat(10)) },
+    {
+      about: 'A long prompt is prefilled on one engine and answered by another:',
+      body: chat('Tell me about the first light of day. '.repeat(10)),
+    },
     { about: 'A short one is below the threshold, and served whole by a decode engine:', body: chat('Good morning!') },
   ],
 })

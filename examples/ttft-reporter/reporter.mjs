@@ -48,24 +48,29 @@ function report(url, body) {
 /** Listens; resolves with the server. */
 export function startReporter({ engine, host, port, reportUrl }) {
   const server = createServer((incoming, outgoing) => {
-    const upstream = ask(new URL(incoming.url, engine), { method: incoming.method, headers: incoming.headers }, (answer) => {
-      outgoing.writeHead(answer.statusCode, answer.headers)
-      let tail = ''
-      answer.on('data', (chunk) => {
-        tail = (tail + chunk.toString('latin1')).slice(-KEPT_BYTES)
-        if (!outgoing.write(chunk)) {
-          answer.pause()
-          outgoing.once('drain', () => answer.resume())
-        }
-      })
-      answer.on('end', () => {
-        outgoing.end()
-        const id = incoming.headers['x-request-id']
-        const stages = id === undefined || answer.statusCode !== 200 ? null : stagesOf(metricsIn(tail))
-        if (stages !== null) report(reportUrl, { role: 'pd', request_id: id, emb_cache_transfer_time_ms: 0, ...stages })
-      })
-      answer.on('error', () => outgoing.destroy())
-    })
+    const upstream = ask(
+      new URL(incoming.url, engine),
+      { method: incoming.method, headers: incoming.headers },
+      (answer) => {
+        outgoing.writeHead(answer.statusCode, answer.headers)
+        let tail = ''
+        answer.on('data', (chunk) => {
+          tail = (tail + chunk.toString('latin1')).slice(-KEPT_BYTES)
+          if (!outgoing.write(chunk)) {
+            answer.pause()
+            outgoing.once('drain', () => answer.resume())
+          }
+        })
+        answer.on('end', () => {
+          outgoing.end()
+          const id = incoming.headers['x-request-id']
+          const stages = id === undefined || answer.statusCode !== 200 ? null : stagesOf(metricsIn(tail))
+          if (stages !== null)
+            report(reportUrl, { role: 'pd', request_id: id, emb_cache_transfer_time_ms: 0, ...stages })
+        })
+        answer.on('error', () => outgoing.destroy())
+      },
+    )
     upstream.on('error', () => (outgoing.headersSent ? outgoing.destroy() : outgoing.writeHead(502).end()))
     outgoing.on('close', () => upstream.destroy())
     incoming.pipe(upstream)
@@ -84,7 +89,8 @@ function flags() {
       report: { type: 'string', default: process.env.VLLM_TTFT_REPORT_URL ?? 'http://127.0.0.1:28886/ttft_report' },
     },
   })
-  for (const name of ['engine', 'report']) if (!URL.canParse(values[name])) throw new Error(`--${name} takes an http address, got "${values[name]}".`)
+  for (const name of ['engine', 'report'])
+    if (!URL.canParse(values[name])) throw new Error(`--${name} takes an http address, got "${values[name]}".`)
   const [, host, port] = /^(.+):(\d+)$/.exec(values.listen) ?? []
   if (host === undefined) throw new Error(`--listen takes HOST:PORT, got "${values.listen}".`)
   return { engine: values.engine, host, port: Number(port), reportUrl: new URL(values.report) }
@@ -94,7 +100,9 @@ if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   try {
     const wanted = flags()
     await startReporter(wanted)
-    console.log(`Passing http://${wanted.host}:${wanted.port} on to ${wanted.engine}, reporting to ${wanted.reportUrl.origin}`)
+    console.log(
+      `Passing http://${wanted.host}:${wanted.port} on to ${wanted.engine}, reporting to ${wanted.reportUrl.origin}`,
+    )
   } catch (error) {
     console.error(error.message)
     process.exitCode = 1

@@ -1,45 +1,45 @@
 /** What a request asks of the books: measured and put together once a pool, since pools cut, tokenise and name things differently. */
-import { PAYLOAD_VERSION, type Overrides, type StageTimes, type Usage } from '../core/cluster/contract.ts'
-import type { PromptMeasure, PromptRequest } from '../core/tokens/measure.ts'
-import { isText } from '../core/tokens/text.ts'
-import { unsplittableByLmcache } from '../origin/disagg/lmcache-fields.ts'
+import { PAYLOAD_VERSION, type Overrides, type StageTimes, type Usage } from '../core/contract/contract.ts'
+import type { PromptProfile, PromptRequest } from '../core/tokens/prompt-analyzer.ts'
+import { isText } from '../core/tokens/utf8-text.ts'
+import { unsplittableByLmcache } from '../origin/disagg/lmcache.ts'
 import type { Exchange, PoolRoute } from '../origin/exchange.ts'
 import type { CacheLookups } from '../origin/lmcache/lookups.ts'
-import { engineModel } from './catalog.ts'
-import type { Understood } from './exchange.ts'
-import type { Fields, Wishes } from './fields.ts'
-import type { Caller } from './keys.ts'
-import type { Meters } from './prompt.ts'
-import { computesAll, quarterOfCharacters, sequencesOf, severalAnswers } from './splitting.ts'
+import { engineModel } from './model-registry.ts'
+import type { InferenceRequest } from './inference-exchange.ts'
+import type { Fields, RoutingOverrides } from './fields.ts'
+import type { Caller } from './auth.ts'
+import type { PromptMeasurers } from './prompt-measurers.ts'
+import { bypassesPrefixCache, estimateTokensByChars, sequencesOf, unsplittableReason } from './split-eligibility.ts'
 
 type Admission = ReturnType<Exchange['admission']>
 
 /** What admissions are made with: the pools' meters, and the lookups of what LMCache holds. */
 interface Making {
-  readonly meters: Meters
+  readonly measurers: PromptMeasurers
   readonly lookups: CacheLookups
 }
 
 /** One pool's. */
-interface Share {
+interface PoolAdmission {
   readonly route: PoolRoute
   /** null: an answer has begun. */
   request: PromptRequest | null
-  prompt: PromptMeasure
+  prompt: PromptProfile
   admission: Admission
   looked: boolean
 }
 
-export class Admissions {
-  readonly #understood: Understood
-  readonly #meters: Meters
+export class AdmissionBuilder {
+  readonly #parsed: InferenceRequest
+  readonly #measurers: PromptMeasurers
   readonly #lookups: CacheLookups
   // Nearly always one: a list is searched faster than a map is made.
-  readonly #shares: Share[] = []
+  readonly #shares: PoolAdmission[] = []
 
-  constructor(understood: Understood, { meters, lookups }: Making) {
-    this.#understood = understood
-    this.#meters = meters
+  constructor(parsed: InferenceRequest, { measurers, lookups }: Making) {
+    this.#parsed = parsed
+    this.#measurers = measurers
     this.#lookups = lookups
   }
 
@@ -59,7 +59,8 @@ export class Admissions {
 
   /** Takes in what the engine counted. */
   learn(route: PoolRoute, { promptTokens }: Usage): void {
-    for (const share of this.#shares) if (share.route === route) this.#meters.learn(route, share.prompt, promptTokens)
+    for (const share of this.#shares)
+      if (share.route === route) this.#measurers.learn(route, share.prompt, promptTokens)
   }
 
   /** What caches hold becomes part of the admission, once; how long that took. null: nobody is to be asked. */
@@ -67,32 +68,39 @@ export class Admissions {
     return this.#wanted(route) ? this.#lookUp(this.#share(route)) : null
   }
 
-  async #lookUp(share: Share): Promise<StageTimes> {
+  async #lookUp(share: PoolAdmission): Promise<StageTimes> {
     const { route, request, prompt: own } = share
     if (share.looked || request === null) return {}
     share.looked = true
     const { measure, known, stages } = await this.#lookups.gather(route, {
-      ...engineModel(this.#understood.model, route.pool),
+      ...engineModel(this.#parsed.model, route.pool),
       measure: own,
       salt: request.salts[0] ?? null,
-      byEngine: (tokenizer, call) => this.#meters.measureByEngine(route, { request: { ...request, withIds: true }, own }, tokenizer, call),
-      background: (work) => this.#understood.incoming.scope.background(work),
+      byEngine: (tokenizer, call) =>
+        this.#measurers.measureByEngine(route, { request: { ...request, withIds: true }, own }, tokenizer, call),
+      background: (work) => this.#parsed.incoming.scope.background(work),
     })
     share.prompt = measure
-    share.admission = { ...admissionOf(this.#understood, route, measure), ...known }
+    share.admission = { ...admissionOf(this.#parsed, route, measure), ...known }
     return stages
   }
 
   #wanted(route: PoolRoute): boolean {
-    const { wishes } = this.#understood
-    return this.#lookups.wanted(route, wishes.policy ?? null) && !readsNoCache(this.#understood)
+    const { wishes } = this.#parsed
+    return this.#lookups.wanted(route, wishes.policy ?? null) && !readsNoCache(this.#parsed)
   }
 
-  #share(route: PoolRoute): Share {
+  #share(route: PoolRoute): PoolAdmission {
     for (const share of this.#shares) if (share.route === route) return share
-    const request = promptOf(this.#understood, route, this.#wanted(route))
-    const prompt = this.#meters.measure(route, request)
-    const share: Share = { route, request, prompt, admission: admissionOf(this.#understood, route, prompt), looked: false }
+    const request = promptOf(this.#parsed, route, this.#wanted(route))
+    const prompt = this.#measurers.measure(route, request)
+    const share: PoolAdmission = {
+      route,
+      request,
+      prompt,
+      admission: admissionOf(this.#parsed, route, prompt),
+      looked: false,
+    }
     this.#shares.push(share)
     return share
   }
@@ -100,7 +108,11 @@ export class Admissions {
 
 const UNSALTED: readonly string[] = []
 
-function promptOf({ endpoint, body, caller, fields, model }: Understood, { pool }: PoolRoute, withIds: boolean): PromptRequest {
+function promptOf(
+  { endpoint, body, caller, fields, model }: InferenceRequest,
+  { pool }: PoolRoute,
+  withIds: boolean,
+): PromptRequest {
   const salt = endpoint.salted ? (saltOf(caller, fields) ?? fields.cache_salt ?? null) : null
   return {
     endpoint: endpoint.prompt,
@@ -119,9 +131,9 @@ export function saltOf(caller: Caller, fields: Fields): string | null {
   return fields.cache_salt ? `${caller.cacheSalt}:${fields.cache_salt}` : caller.cacheSalt
 }
 
-function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMeasure): Admission {
-  const { incoming, caller, body, fields, wishes } = understood
-  const { model, adapter } = engineModel(understood.model, route.pool)
+function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptProfile): Admission {
+  const { incoming, caller, body, fields, wishes } = parsed
+  const { model, adapter } = engineModel(parsed.model, route.pool)
   const admission: Admission = {
     version: PAYLOAD_VERSION,
     id: incoming.id,
@@ -130,56 +142,63 @@ function admissionOf(understood: Understood, route: PoolRoute, prompt: PromptMea
     promptTokens: prompt.promptTokens,
     tokenSource: prompt.tokenSource,
     blocks: prompt.blocks,
-    session: sessionOf(understood, route),
+    session: sessionOf(parsed, route),
     priority: caller.allowOverrides ? (wishes.priority ?? fields.priority ?? 0) : 0,
     expectedOutputTokens: wishes.expected_output_tokens ?? null,
-    streams: understood.endpoint.streams && fields.stream === true,
+    streams: parsed.endpoint.streams && fields.stream === true,
     tenant: caller.tenant,
     overrides: overridesOf(wishes),
     hints: null,
-    unsplittable: unsplittable(understood, route),
-    computesAll: readsNoCache(understood),
-    sequences: sequencesOf(sampled(understood)),
+    unsplittable: unsplittable(parsed, route),
+    computesAll: readsNoCache(parsed),
+    sequences: sequencesOf(sampled(parsed)),
     encodeItems: prompt.items,
   }
-  return route.pool.split.estimate === 'chars4' ? { ...admission, splitTokens: quarterOfCharacters(body.json) } : admission
+  return route.pool.split.estimate === 'chars4'
+    ? { ...admission, splitTokens: estimateTokensByChars(body.json) }
+    : admission
 }
 
-const UNSAMPLED: Understood['body']['json'] = {}
+const UNSAMPLED: InferenceRequest['body']['json'] = {}
 
 /** The body, where engines read of it how many answers they make, and what of the prompt they score. Others ignore those fields. */
-const sampled = ({ endpoint, body }: Understood): Understood['body']['json'] => (endpoint.prompt === 'chat' || endpoint.prompt === 'completions' ? body.json : UNSAMPLED)
+const sampled = ({ endpoint, body }: InferenceRequest): InferenceRequest['body']['json'] =>
+  endpoint.prompt === 'chat' || endpoint.prompt === 'completions' ? body.json : UNSAMPLED
 
 /** Where there is an answer for each token, vLLM computes them all. What a model's own task is, where none is named, nobody says. */
-function readsNoCache(understood: Understood): boolean {
-  const { task } = understood.body.json
-  return understood.endpoint.path === '/pooling' ? task === 'token_embed' || task === 'token_classify' : computesAll(sampled(understood))
+function readsNoCache(parsed: InferenceRequest): boolean {
+  const { task } = parsed.body.json
+  return parsed.endpoint.path === '/pooling'
+    ? task === 'token_embed' || task === 'token_classify'
+    : bypassesPrefixCache(sampled(parsed))
 }
 
 /** Why the request cannot be split; null: it can. */
-function unsplittable({ endpoint, body }: Understood, { pool: { split } }: PoolRoute): string | null {
-  const found = endpoint.unsplittable ?? severalAnswers(body.json)
+function unsplittable({ endpoint, body }: InferenceRequest, { pool: { split } }: PoolRoute): string | null {
+  const found = endpoint.unsplittable ?? unsplittableReason(body.json)
   if (found !== null || split.connector === 'nixl') return found
   if (split.connector === 'lmcache') return unsplittableByLmcache(endpoint.path, body.json, split.lmcache.chat)
   // Of a leg that it knows for a prefill by NIXL's parameters alone vLLM does not ask it.
   return endpoint.shape === 'anthropic' && isThinking(body.json) ? 'a thinking budget does not fit one token' : null
 }
 
-const isThinking = ({ thinking }: Readonly<Record<string, unknown>>): boolean => (thinking as { readonly type?: unknown } | null | undefined)?.type === 'enabled'
+const isThinking = ({ thinking }: Readonly<Record<string, unknown>>): boolean =>
+  (thinking as { readonly type?: unknown } | null | undefined)?.type === 'enabled'
 
 const SESSION_CHARS = 512
 
 /** What makes requests one conversation: said outright, or in the pool's header, or in its body field. */
-function sessionOf({ incoming, body, wishes }: Understood, { pool }: PoolRoute): string | null {
+function sessionOf({ incoming, body, wishes }: InferenceRequest, { pool }: PoolRoute): string | null {
   if (wishes.session !== undefined) return wishes.session
   const header = incoming.request.headers.get(pool.session.header)
   if (header !== null && header !== '') return header.slice(0, SESSION_CHARS)
-  const field = pool.session.body === null || !Object.hasOwn(body.json, pool.session.body) ? null : body.json[pool.session.body]
+  const field =
+    pool.session.body === null || !Object.hasOwn(body.json, pool.session.body) ? null : body.json[pool.session.body]
   if (isText(field) && field !== '') return String(field).slice(0, SESSION_CHARS)
   return typeof field === 'number' ? String(field) : null
 }
 
-function overridesOf({ policy, overlap_weight: overlapWeight, temperature }: Wishes): Overrides | null {
+function overridesOf({ policy, overlap_weight: overlapWeight, temperature }: RoutingOverrides): Overrides | null {
   if (policy === undefined && overlapWeight === undefined && temperature === undefined) return null
   return {
     ...(policy === undefined ? {} : { policy }),

@@ -73,7 +73,11 @@ class Held implements HeldBytes {
     const held = this.#bytes + bytes
     const kib = Math.ceil(held / KIB) - this.#kib
     if (kib > 0 && !this.#memory.take(kib, held)) {
-      throw new Failure('buffers_full', 'The gateway holds as many bytes of request bodies as limits.buffered_bytes allows. Try again shortly.', { retryAfterMs: RETRY_AFTER_MS })
+      throw new Failure(
+        'buffers_full',
+        'The gateway holds as many bytes of request bodies as limits.buffered_bytes allows. Try again shortly.',
+        { retryAfterMs: RETRY_AFTER_MS },
+      )
     }
     this.#bytes = held
     this.#kib += kib

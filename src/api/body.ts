@@ -1,8 +1,8 @@
 import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
-import { mayBeMisread } from '../origin/misread.ts'
+import { hasBackslashKey } from '../origin/backslash-keys.ts'
 import type { HeldBytes } from './body-memory.ts'
-import { hasMorePieces } from './pieces.ts'
+import { exceedsJsonComplexity } from './json-complexity.ts'
 
 /** A JSON document as it came: the bytes to forward, and the same thing parsed, once. */
 export interface JsonBody {
@@ -24,10 +24,13 @@ interface Collected {
 }
 
 /** Where a body is read from; a web `Request` is one. */
-export type BodySource = { readonly headers: Pick<Headers, 'get'> } & (Collected | Pick<Request, 'body' | 'arrayBuffer'>)
+export type BodySource = { readonly headers: Pick<Headers, 'get'> } & (
+  | Collected
+  | Pick<Request, 'body' | 'arrayBuffer'>
+)
 
 /** Without `bodyPieces` only its size is bounded. */
-type BodyLimits = Pick<LimitsConfig, 'bodyBytes'> & Partial<Pick<LimitsConfig, 'bodyPieces'>>
+type BodyLimits = Pick<LimitsConfig, 'bodyBytes'> & Partial<Pick<LimitsConfig, 'maxJsonCost'>>
 
 export interface ReadOptions {
   /** As in `Ports`. */
@@ -37,36 +40,45 @@ export interface ReadOptions {
 }
 
 /** Reads and parses a JSON object. Fails with `unsupported_media`, `body_too_large`, `buffers_full`, `bad_json` or `bad_body`. */
-export async function readJson(request: BodySource, { bodyBytes, bodyPieces = Infinity }: BodyLimits, { parseLong, memory }: ReadOptions = {}): Promise<JsonBody> {
+export async function readJson(
+  request: BodySource,
+  { bodyBytes, maxJsonCost = Infinity }: BodyLimits,
+  { parseLong, memory }: ReadOptions = {},
+): Promise<JsonBody> {
   refuseEncoding(request.headers.get('content-encoding'))
   const bytes = await readBounded(request, bodyBytes, memory).catch(unread)
   if (bytes.length === 0) throw new Failure('bad_json', 'The request has no body. Send a JSON object.')
   // Up to here what is left of a document without its long texts is short enough not to be counted.
-  const isShort = bytes.length <= bodyPieces
-  if (!isShort) refusePieces(bytes, bodyPieces)
+  const isShort = bytes.length <= maxJsonCost
+  if (!isShort) refusePieces(bytes, maxJsonCost)
   const long = parseLong?.(bytes) ?? null
-  if (isShort && long === null) refusePieces(bytes, bodyPieces)
+  if (isShort && long === null) refusePieces(bytes, maxJsonCost)
   const json: unknown = long ?? parse(bytes)
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     const kind = Array.isArray(json) ? 'an array' : json === null ? 'null' : `a ${typeof json}`
     throw new Failure('bad_body', `The request body must be a JSON object, not ${kind}.`)
   }
-  if (mayBeMisread(json) || mayBeMisread((json as Record<string, unknown>)['vllm_xargs'])) {
+  if (hasBackslashKey(json) || hasBackslashKey((json as Record<string, unknown>)['vllm_xargs'])) {
     throw new Failure('bad_body', 'The name of a field must not hold a backslash.')
   }
   return { bytes, json: json as Record<string, unknown> }
 }
 
 function refusePieces(bytes: Uint8Array, limit: number): void {
-  if (hasMorePieces(bytes, limit)) throw tooLarge(`is in more than ${limit} pieces (names, mappings, lists, texts, numbers)`, 'limits.body_pieces')
+  if (exceedsJsonComplexity(bytes, limit))
+    throw tooLarge(`is in more than ${limit} pieces (names, mappings, lists, texts, numbers)`, 'limits.max_json_cost')
 }
 
 export function refuseEncoding(encoding: string | null): void {
   if (encoding === null || encoding === '' || encoding.trim().toLowerCase() === 'identity') return
   const shown = encoding.slice(0, 40)
-  throw new Failure('unsupported_media', `content-encoding '${shown}' is not supported for requests. Send the body uncompressed.`, {
-    headers: { 'accept-encoding': 'identity' },
-  })
+  throw new Failure(
+    'unsupported_media',
+    `content-encoding '${shown}' is not supported for requests. Send the body uncompressed.`,
+    {
+      headers: { 'accept-encoding': 'identity' },
+    },
+  )
 }
 
 /** The sender broke off: nobody is left to tell, but the log is. */
@@ -76,7 +88,11 @@ export function unread(error: unknown): never {
 }
 
 /** A declared length is checked before a byte is read; HTTP framing holds the sender to it. Else we count while reading. */
-export async function readBounded(request: BodySource, limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array> {
+export async function readBounded(
+  request: BodySource,
+  limitBytes: number,
+  memory?: HeldBytes | null,
+): Promise<Uint8Array> {
   const declared = request.headers.get('content-length')
   const length = declared !== null && /^\d+$/.test(declared) ? Number(declared) : null
   if (length !== null && length > limitBytes) throw tooLong(limitBytes)
@@ -94,7 +110,11 @@ export async function readBounded(request: BodySource, limitBytes: number, memor
 }
 
 /** For requests that no platform made: small pieces are copied together as they come, or each would stay an object of its own. */
-async function collect(body: ReadableStream<Uint8Array>, limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array> {
+async function collect(
+  body: ReadableStream<Uint8Array>,
+  limitBytes: number,
+  memory?: HeldBytes | null,
+): Promise<Uint8Array> {
   const reader = body.getReader()
   let buffer = new Uint8Array(0)
   let total = 0
@@ -122,7 +142,8 @@ async function collect(body: ReadableStream<Uint8Array>, limitBytes: number, mem
 
 const tooLong = (limitBytes: number): Failure => tooLarge(`is larger than ${limitBytes} bytes`, 'limits.body_bytes')
 
-const tooLarge = (how: string, limit: string): Failure => new Failure('body_too_large', `The request body ${how}. Send less, or raise ${limit}.`)
+const tooLarge = (how: string, limit: string): Failure =>
+  new Failure('body_too_large', `The request body ${how}. Send less, or raise ${limit}.`)
 
 function parse(bytes: Uint8Array): unknown {
   let text: string

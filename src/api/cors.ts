@@ -3,13 +3,13 @@
  * Never `access-control-allow-credentials`: keys travel in `authorization`, and no cookie opens anything here.
  */
 import type { CorsConfig } from '../config.ts'
-import type { Incoming } from './incoming.ts'
+import type { RequestContext } from './request-context.ts'
 
 /** Of a request's headers, what is asked here. */
 type Fields = Pick<Headers, 'get'>
 
 /** The page's origin, or `*`, where the operator lets it in. undefined: not let in, or no page. */
-export function letIn(cors: CorsConfig | null, headers: Fields): string | undefined {
+export function allowedOrigin(cors: CorsConfig | null, headers: Fields): string | undefined {
   const origin = headers.get('origin')
   return origin === null ? undefined : cors?.origins.find((one) => one === '*' || one === origin)
 }
@@ -17,7 +17,7 @@ export function letIn(cors: CorsConfig | null, headers: Fields): string | undefi
 /** For every answer to the request, flat: what other clients may read of it, the page may read. null: nothing, as for all that is no browser. */
 export function corsHeaders(cors: CorsConfig, headers: Fields): readonly string[] | null {
   if (headers.get('origin') === null) return null
-  const origin = letIn(cors, headers)
+  const origin = allowedOrigin(cors, headers)
   const flat = origin === undefined ? [] : ['access-control-allow-origin', origin, 'access-control-expose-headers', '*']
   return origin === '*' ? flat : [...flat, 'vary', 'origin']
 }
@@ -26,11 +26,15 @@ export function corsHeaders(cors: CorsConfig, headers: Fields): readonly string[
  * The answer to a browser that asks before it sends. `methods`: what the path takes. null: the request is something else.
  * No key is asked for: browsers send none, and nothing is told that is not in the documents.
  */
-export function preflight({ request: { method, headers: asked }, cors: own, line, requestId }: Incoming, cors: CorsConfig | null, methods: string): Response | null {
+export function preflight(
+  { request: { method, headers: asked }, cors: own, logFields, requestId }: RequestContext,
+  cors: CorsConfig | null,
+  methods: string,
+): Response | null {
   const origin = asked.get('origin')
   if (method !== 'OPTIONS' || origin === null || !asked.get('access-control-request-method')) return null
-  const isIn = own !== null && letIn(cors, asked) !== undefined
-  if (!isIn) line['refused_origin'] = origin.slice(0, 200)
+  const isIn = own !== null && allowedOrigin(cors, asked) !== undefined
+  if (!isIn) logFields['refused_origin'] = origin.slice(0, 200)
   if (cors === null || own === null) return null
   const headers = new Headers({ 'x-request-id': requestId })
   if (isIn) {

@@ -1,7 +1,36 @@
 import type { AssetFiles } from '../ports.ts'
 import { Failure } from '../failure.ts'
-import type { Incoming } from './incoming.ts'
-import { page } from './page.ts'
+import type { RequestContext } from './request-context.ts'
+
+/** Nothing on a page comes from a request or from the configuration, and nothing runs that is not its own file. */
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+export interface PageOptions {
+  readonly status?: number
+  /** The name holds a hash of the content: it may be kept for good. */
+  readonly immutable?: boolean
+}
+
+/** A page of the gateway's own, or a file it is made of. */
+export function htmlResponse(
+  incoming: RequestContext,
+  type: string,
+  body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>,
+  { status = 200, immutable = false }: PageOptions = {},
+): Response {
+  return new Response(body, {
+    status,
+    headers: {
+      'content-type': type.startsWith('image/') ? type : `${type}; charset=utf-8`,
+      'content-security-policy': POLICY,
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+      'cache-control': immutable ? 'public, max-age=31536000, immutable' : 'no-cache',
+      'x-request-id': incoming.requestId,
+    },
+  })
+}
 
 const TYPES: Readonly<Record<string, string>> = { js: 'text/javascript', css: 'text/css', svg: 'image/svg+xml' }
 
@@ -24,20 +53,26 @@ const UNBUILT = `<!doctype html>
 `
 
 /** A page of the operator's: `overview.html` at `/`, `index.html` at `/dashboard`. It holds no data; its script asks for them, with the admin key. */
-export async function dashboardPage(files: AssetFiles, incoming: Incoming, name: string): Promise<Response> {
+export async function dashboardPage(files: AssetFiles, incoming: RequestContext, name: string): Promise<Response> {
   const body = await files(name)
-  return body === null ? page(incoming, 'text/html', UNBUILT, { status: 503 }) : page(incoming, 'text/html', body)
+  return body === null
+    ? htmlResponse(incoming, 'text/html', UNBUILT, { status: 503 })
+    : htmlResponse(incoming, 'text/html', body)
 }
 
 /** One of the files it is made of; their names hold a hash. */
-export async function dashboardFile(files: AssetFiles, incoming: Incoming, name: string): Promise<Response> {
+export async function dashboardFile(files: AssetFiles, incoming: RequestContext, name: string): Promise<Response> {
   const type = TYPES[/^[\w-]+\.([a-z]+)$/.exec(name)?.[1] ?? '']
   const body = type === undefined ? null : await files(name)
-  if (type === undefined || body === null) throw new Failure('not_found', 'The dashboard has no such file. Load /dashboard again: it may have been built anew.')
-  return page(incoming, type, body, { immutable: true })
+  if (type === undefined || body === null)
+    throw new Failure(
+      'not_found',
+      'The dashboard has no such file. Load /dashboard again: it may have been built anew.',
+    )
+  return htmlResponse(incoming, type, body, { immutable: true })
 }
 
 /** The page's addresses are relative to `/dashboard`, so that it works below any prefix. */
-export function dashboardSlash(incoming: Incoming): Response {
+export function dashboardSlash(incoming: RequestContext): Response {
   return new Response(null, { status: 308, headers: { location: '../dashboard', 'x-request-id': incoming.requestId } })
 }

@@ -1,5 +1,5 @@
 import type { PromptEndpoint } from '../core/tokens/prompt.ts'
-import type { ErrorShape } from './problem.ts'
+import type { ErrorShape } from './error-response.ts'
 
 /** One POST endpoint that goes to an engine. What is not in this table does not exist at the gateway. */
 export interface Endpoint {
@@ -21,10 +21,23 @@ export interface Endpoint {
   readonly unsplittable: string | null
 }
 
-const plain = { shape: 'openai', form: false, streams: false, usageOnRequest: false, salted: false, held: false } as const
+const plain = {
+  shape: 'openai',
+  form: false,
+  streams: false,
+  usageOnRequest: false,
+  salted: false,
+  held: false,
+} as const
 const generates = { ...plain, streams: true, salted: true } as const
 const scores = { ...plain, salted: true, unsplittable: 'nothing is decoded' } as const
-const hears = { ...plain, prompt: 'audio', form: true, streams: true, unsplittable: 'an upload goes to one engine' } as const
+const hears = {
+  ...plain,
+  prompt: 'audio',
+  form: true,
+  streams: true,
+  unsplittable: 'an upload goes to one engine',
+} as const
 const makes = { ...plain, prompt: 'other', unsplittable: 'no text is decoded' } as const
 const counts = { ...plain, unsplittable: 'nothing is computed' } as const
 

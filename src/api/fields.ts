@@ -23,45 +23,65 @@ const wishes = z.strictObject({
 })
 
 export type Fields = z.infer<typeof fields>
-export type Wishes = z.infer<typeof wishes>
+export type RoutingOverrides = z.infer<typeof wishes>
 
 /** Fails with `bad_value`, naming path and value. */
 export function readFields(body: Readonly<Record<string, unknown>>): Fields {
-  return usualFields(body) ?? parsedFields(body)
+  return fastFields(body) ?? validatedFields(body)
 }
 
 /** What the schema would say of nearly every body there is, in a hundredth of its time. null: ask the schema. */
-function usualFields({ model, stream, priority, cache_salt, previous_response_id, stream_options }: Readonly<Record<string, unknown>>): Fields | null {
+function fastFields({
+  model,
+  stream,
+  priority,
+  cache_salt,
+  previous_response_id,
+  stream_options,
+}: Readonly<Record<string, unknown>>): Fields | null {
   if (typeof model !== 'string' || (stream !== undefined && typeof stream !== 'boolean')) return null
-  if (priority !== undefined || cache_salt !== undefined || previous_response_id !== undefined || stream_options !== undefined) return null
+  if (
+    priority !== undefined ||
+    cache_salt !== undefined ||
+    previous_response_id !== undefined ||
+    stream_options !== undefined
+  )
+    return null
   return { model, stream }
 }
 
 /** By the schema. */
-export function parsedFields(body: Readonly<Record<string, unknown>>): Fields {
+export function validatedFields(body: Readonly<Record<string, unknown>>): Fields {
   const parsed = fields.safeParse(body)
   if (parsed.success) return parsed.data
   throw badValue(parsed.error, body, '')
 }
 
-const NO_WISHES: Wishes = {}
+const NO_WISHES: RoutingOverrides = {}
 
 /** The body's object wins over the header's, field by field. Fails with `bad_value`. */
-export function readWishes(body: Readonly<Record<string, unknown>> | null, header: string | null): Wishes {
+export function readWishes(body: Readonly<Record<string, unknown>> | null, header: string | null): RoutingOverrides {
   const own = body !== null && Object.hasOwn(body, 'firstlight') ? body['firstlight'] : undefined
   if (own === undefined && header === null) return NO_WISHES
-  return { ...(header === null ? {} : checkWishes(parseHeader(header), 'x-firstlight-options')), ...(own === undefined ? {} : checkWishes(own, 'firstlight')) }
+  return {
+    ...(header === null ? {} : checkOverrides(parseHeader(header), 'x-firstlight-options')),
+    ...(own === undefined ? {} : checkOverrides(own, 'firstlight')),
+  }
 }
 
 function parseHeader(header: string): unknown {
   try {
     return JSON.parse(header)
   } catch {
-    throw new Failure('bad_value', 'The header x-firstlight-options must be a JSON object, e.g. {"policy":"least_loaded"}.', { param: 'x-firstlight-options' })
+    throw new Failure(
+      'bad_value',
+      'The header x-firstlight-options must be a JSON object, e.g. {"policy":"least_loaded"}.',
+      { param: 'x-firstlight-options' },
+    )
   }
 }
 
-function checkWishes(value: unknown, base: string): Wishes {
+function checkOverrides(value: unknown, base: string): RoutingOverrides {
   const parsed = wishes.safeParse(value)
   if (parsed.success) return parsed.data
   throw badValue(parsed.error, value, base)
@@ -74,7 +94,9 @@ function badValue(error: z.core.$ZodError, root: unknown, base: string): Failure
   const steps = unknownKey === undefined ? issue.path.map(String) : [...issue.path.map(String), unknownKey]
   const path = (base === '' ? steps : [base, ...steps]).join('.')
   if (unknownKey !== undefined) {
-    return new Failure('bad_value', `${path} is not known. Known are: ${Object.keys(wishes.shape).join(', ')}.`, { param: path })
+    return new Failure('bad_value', `${path} is not known. Known are: ${Object.keys(wishes.shape).join(', ')}.`, {
+      param: path,
+    })
   }
   return new Failure('bad_value', `${path} is ${shown(at(root, issue.path))}: ${rule(issue)}.`, { param: path })
 }

@@ -1,10 +1,10 @@
 /** `POST /v1/firstlight/kv-events`: what a bridge heard engines say of their caches. */
-import type { KvFeed, KvFeedState } from '../core/kv-events/feed.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../core/kv-events/delta.ts'
 import { Failure } from '../failure.ts'
 import { readJson } from './body.ts'
-import type { Door } from './door.ts'
-import { answerJson, type Incoming } from './incoming.ts'
-import { keyOrAdmin } from './keys.ts'
+import type { GatewayContext } from './context.ts'
+import { answerJson, type RequestContext } from './request-context.ts'
+import { keyOrAdmin } from './auth.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -14,25 +14,33 @@ const MOST_ENTRIES = 1_000
 const MOST_VALID_MS = 600_000
 
 /** Handles it. Needs `bridge.secret` or the admin key. */
-export function kvEventsHandler(door: Door): (incoming: Incoming) => Promise<Response> {
-  const admit = keyOrAdmin(door.keeper, door.config.bridge?.secret ?? null, 'bridge.secret')
+export function kvEventsHandler(context: GatewayContext): (incoming: RequestContext) => Promise<Response> {
+  const admit = keyOrAdmin(context.authenticator, context.config.bridge?.secret ?? null, 'bridge.secret')
   return async (incoming) => {
     await admit(incoming.request.headers)
-    const { json } = await readJson(incoming.request, { bodyBytes: door.config.limits.bodyBytes }, { memory: incoming.memory })
-    return answerJson(incoming, { pools: await Promise.all(listOf(json['pools']).map((pool) => taken(door, pool))) })
+    const { json } = await readJson(
+      incoming.request,
+      { bodyBytes: context.config.limits.bodyBytes },
+      { memory: incoming.memory },
+    )
+    return answerJson(incoming, { pools: await Promise.all(listOf(json['pools']).map((pool) => taken(context, pool))) })
   }
 }
 
-async function taken(door: Door, { cluster, model, feeds }: Fields): Promise<object> {
+async function taken(context: GatewayContext, { cluster, model, feeds }: Fields): Promise<object> {
   const given = listOf(feeds).map(readFeed)
-  const route = door.catalog.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
-  const states = route === undefined ? null : await door.ports.cluster(route.cluster.id, route.pool.model).feed?.(given)
+  const route = context.catalog.routes.find((one) => one.cluster.id === cluster && one.pool.model === model)
+  const states =
+    route === undefined ? null : await context.ports.cluster(route.cluster.id, route.pool.model).feed?.(given)
   // Prompts that are measured in bytes have blocks that no engine's tokens make.
-  return { states: states ?? given.map((): KvFeedState => 'unknown'), exact_tokens: route !== undefined && route.pool.tokenizer !== null }
+  return {
+    states: states ?? given.map((): KvEventDeltaState => 'unknown'),
+    exact_tokens: route !== undefined && route.pool.tokenizer !== null,
+  }
 }
 
 /** What is of no use is refused where it is applied; only what cannot be read fails here. */
-function readFeed(given: Fields): KvFeed {
+function readFeed(given: Fields): KvEventDelta {
   return {
     engine: String(given['engine']),
     epoch: Number(given['epoch']),
@@ -49,7 +57,8 @@ function readFeed(given: Fields): KvFeed {
 
 function listOf(given: unknown): readonly Fields[] {
   if (!Array.isArray(given)) return []
-  if (given.length > MOST_ENTRIES) throw new Failure('bad_value', `A list has ${given.length} entries. Send at most ${MOST_ENTRIES} at a time.`)
+  if (given.length > MOST_ENTRIES)
+    throw new Failure('bad_value', `A list has ${given.length} entries. Send at most ${MOST_ENTRIES} at a time.`)
   return given.filter((one) => typeof one === 'object' && one !== null)
 }
 

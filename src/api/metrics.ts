@@ -1,25 +1,34 @@
 /** `/metrics`: what the cluster objects and the reports say, as Prometheus reads it. The same on both runtimes. */
 import { countedUpTo, type CountedGroup, groupName, Rollups } from '../core/reports/rollups.ts'
 import type { Ports, Ttft } from '../ports.ts'
-import { type Exposed, EXPOSITION_TYPE, exposition, expositionParts, LIMITS_MS, type RegionExposed } from '../telemetry/exposition.ts'
+import {
+  type Exposed,
+  EXPOSITION_TYPE,
+  exposition,
+  expositionParts,
+  LIMITS_MS,
+  type RegionExposed,
+} from '../telemetry/prometheus.ts'
 import type { OwnCounts } from '../telemetry/metrics.ts'
-import type { Door } from './door.ts'
-import { type Counted, countedByAll } from './fellows.ts'
-import type { Incoming } from './incoming.ts'
-import { keyOrAdmin } from './keys.ts'
-import { digestsOf, regionsOf } from './pool-view.ts'
+import type { GatewayContext } from './context.ts'
+import { type GatewayCounts, aggregateCounts } from './worker-group.ts'
+import type { RequestContext } from './request-context.ts'
+import { keyOrAdmin } from './auth.ts'
+import { digestsOf, regionsOf } from './fleet-view.ts'
 
 /** Handles `GET /metrics`. Needs `metrics.key` or the admin key, or nothing where only this machine can ask. */
-export function metricsHandler(door: Door): (incoming: Incoming) => Promise<Response> {
-  const admit = keyOrAdmin(door.keeper, door.config.metrics.key, 'metrics.key')
+export function metricsHandler(context: GatewayContext): (incoming: RequestContext) => Promise<Response> {
+  const admit = keyOrAdmin(context.authenticator, context.config.metrics.key, 'metrics.key')
   return async (incoming) => {
     await admit(incoming.request.headers)
-    return new Response(textOf(await exposed(door), door.ports.turn), { headers: { 'content-type': EXPOSITION_TYPE, 'cache-control': 'no-store', 'x-request-id': incoming.requestId } })
+    return new Response(textOf(await exposed(context), context.ports.yieldToEventLoop), {
+      headers: { 'content-type': EXPOSITION_TYPE, 'cache-control': 'no-store', 'x-request-id': incoming.requestId },
+    })
   }
 }
 
 /** In parts, each when there is room for it, where that keeps nobody else waiting: the text of 200 engines may have ten megabytes. */
-function textOf(all: Exposed, turn: Ports['turn']): string | ReadableStream<Uint8Array> {
+function textOf(all: Exposed, turn: Ports['yieldToEventLoop']): string | ReadableStream<Uint8Array> {
   if (turn === undefined) return exposition(all)
   const parts = expositionParts(all)
   const utf8 = new TextEncoder()
@@ -32,32 +41,39 @@ function textOf(all: Exposed, turn: Ports['turn']): string | ReadableStream<Uint
   return new ReadableStream({ pull }, { highWaterMark: 0 })
 }
 
-async function exposed(door: Door): Promise<Exposed> {
-  const digests = await digestsOf(door)
+async function exposed(context: GatewayContext): Promise<Exposed> {
+  const digests = await digestsOf(context)
   const answered = digests.filter((digest) => digest !== null)
   const engines = answered.flatMap((digest) => digest.engines)
   // First: it brings what has ended into the rollups.
-  const counted = await countedByAll(door)
+  const counted = await aggregateCounts(context)
   return {
     digests: answered,
-    regions: await regionsExposed(door),
-    rollups: await rollupsOf(door),
+    regions: await regionsExposed(context),
+    rollups: await rollupsOf(context),
     gateway: {
-      draining: door.draining,
+      draining: context.draining,
       silentEngines: engines.filter(({ learned }) => learned !== undefined && learned.silentMiss !== null).length,
       unreachablePools: digests.length - answered.length,
-      own: { ...counted, bufferedBytes: door.bodyMemory.bytes, lookups: totalsOf(counted.lookups), replicas: answered[0]?.replicas },
+      own: {
+        ...counted,
+        bufferedBytes: context.bodyMemory.bytes,
+        lookups: totalsOf(counted.lookups),
+        replicas: answered[0]?.replicas,
+      },
     },
   }
 }
 
-async function regionsExposed(door: Door): Promise<RegionExposed[]> {
-  const regions = await regionsOf(door, true)
-  return door.catalog.routes.flatMap(({ cluster, pool }, at) => (regions[at] ? [{ cluster: cluster.id, model: pool.model, seen: regions[at] }] : []))
+async function regionsExposed(context: GatewayContext): Promise<RegionExposed[]> {
+  const regions = await regionsOf(context, true)
+  return context.catalog.routes.flatMap(({ cluster, pool }, at) =>
+    regions[at] ? [{ cluster: cluster.id, model: pool.model, seen: regions[at] }] : [],
+  )
 }
 
 /** Of all pools, in fewer words. */
-function totalsOf(pools: Counted['lookups']): OwnCounts['lookups'] {
+function totalsOf(pools: GatewayCounts['lookups']): OwnCounts['lookups'] {
   const sums = { made: 0, late: 0, failed: 0 }
   for (const counts of pools) {
     if (counts === null) continue
@@ -74,7 +90,7 @@ const MANY_NAMES = 1_000
 const SILENT_MS = 86_400_000
 
 /** Of all shards, one group an engine. */
-async function rollupsOf({ ports }: Door): Promise<readonly CountedGroup[]> {
+async function rollupsOf({ ports }: GatewayContext): Promise<readonly CountedGroup[]> {
   if (ports.ttft === undefined) return []
   try {
     const groups = await (ports.ttft.counted === undefined ? merged(ports.ttft) : ports.ttft.counted(LIMITS_MS))

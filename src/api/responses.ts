@@ -1,43 +1,60 @@
-import { PAYLOAD_VERSION } from '../core/cluster/contract.ts'
+import { PAYLOAD_VERSION } from '../core/contract/contract.ts'
 import type { Exchange } from '../origin/exchange.ts'
 import { headersForEngine } from '../origin/headers.ts'
 import { Failure } from '../failure.ts'
-import { engineModel } from './catalog.ts'
-import { refuseDraining, type Door } from './door.ts'
-import type { Holding } from '../ports.ts'
-import { idParam, type Incoming } from './incoming.ts'
-import type { Caller } from './keys.ts'
-import { routeOf } from './proxy.ts'
+import { engineModel } from './model-registry.ts'
+import { assertAccepting, type GatewayContext } from './context.ts'
+import type { StoredResponse } from '../ports.ts'
+import { idParam, type RequestContext } from './request-context.ts'
+import type { Caller } from './auth.ts'
+import { routeOf } from './inference.ts'
 
 /** GET, DELETE and cancel of a response that one engine holds: only that engine can answer. */
-export async function heldResponse(door: Door, incoming: Incoming, id: string | undefined, action: '' | '/cancel'): Promise<Response> {
-  const caller = await door.keeper.caller(incoming.request.headers, false)
-  incoming.line['tenant'] = caller.tenant
-  refuseDraining(door)
+export async function storedResponse(
+  context: GatewayContext,
+  incoming: RequestContext,
+  id: string | undefined,
+  action: '' | '/cancel',
+): Promise<Response> {
+  const caller = await context.authenticator.caller(incoming.request.headers, false)
+  incoming.logFields['tenant'] = caller.tenant
+  assertAccepting(context)
   const responseId = idParam(id, 'response')
-  const holding = await door.held.find(responseId, caller.tenant)
+  const holding = await context.held.find(responseId, caller.tenant)
   if (holding === null) {
-    throw new Failure('not_found', `This gateway does not know response '${responseId}': it was never served here, is forgotten, or belongs to another key. Create it again with POST /v1/responses.`)
+    throw new Failure(
+      'not_found',
+      `This gateway does not know response '${responseId}': it was never served here, is forgotten, or belongs to another key. Create it again with POST /v1/responses.`,
+    )
   }
-  const response = await door.forward(bodiless(door, incoming, { holding, caller, path: `/v1/responses/${responseId}${action}` }))
+  const response = await context.forward(
+    exchangeWithoutBody(context, incoming, { holding, caller, path: `/v1/responses/${responseId}${action}` }),
+  )
   const { method } = incoming.request
   const cannot = method === 'DELETE' && response.status === 405
   // Asked by HEAD, the engine was asked as by GET: Hono keeps the head of its answer.
   if (cannot || method === 'HEAD') await response.body?.cancel()
   // vLLM has no such route.
-  if (cannot) throw new Failure('method_not_allowed', 'The engine that holds this response cannot delete stored responses.', { headers: { allow: 'GET, HEAD' } })
-  if (method === 'DELETE' && response.ok) await door.held.forget(responseId)
+  if (cannot)
+    throw new Failure('method_not_allowed', 'The engine that holds this response cannot delete stored responses.', {
+      headers: { allow: 'GET, HEAD' },
+    })
+  if (method === 'DELETE' && response.ok) await context.held.forget(responseId)
   return response
 }
 
 interface Call {
-  readonly holding: Holding
+  readonly holding: StoredResponse
   readonly caller: Caller
   readonly path: string
 }
 
-function bodiless(door: Door, incoming: Incoming, { holding, caller, path }: Call): Exchange {
-  const route = routeOf(door, holding)
+function exchangeWithoutBody(
+  context: GatewayContext,
+  incoming: RequestContext,
+  { holding, caller, path }: Call,
+): Exchange {
+  const route = routeOf(context, holding)
   const { model, adapter } = engineModel(holding.model, route.pool)
   const isHead = incoming.request.method === 'HEAD'
   const stream = !isHead && new URLSearchParams(incoming.query).get('stream') === 'true'
@@ -47,7 +64,7 @@ function bodiless(door: Door, incoming: Incoming, { holding, caller, path }: Cal
     receivedAt: incoming.receivedAt,
     method: isHead ? 'GET' : (incoming.request.method as Exchange['method']),
     path: path + incoming.query,
-    headers: headersForEngine(incoming.request.headers, incoming.requestId, door.config.via),
+    headers: headersForEngine(incoming.request.headers, incoming.requestId, context.config.via),
     body: () => null,
     stream,
     observe: !stream,
@@ -69,11 +86,11 @@ function bodiless(door: Door, incoming: Incoming, { holding, caller, path }: Cal
       unsplittable: 'nothing is computed',
       encodeItems: 0,
     }),
-    heartbeatMs: stream ? door.config.limits.heartbeatMs : 0,
+    heartbeatMs: stream ? context.config.limits.heartbeatMs : 0,
     routes: [route],
-    configVersion: door.config.version,
+    configVersion: context.config.version,
     pinned: holding,
-    stages: { edge: door.ports.now() - incoming.receivedAt },
+    stages: { edge: context.ports.now() - incoming.receivedAt },
     cors: incoming.cors,
     // Without the client's socket nobody writes an answer to it that is to be looked at.
     scope: stream ? incoming.scope : { ...incoming.scope, client: null },

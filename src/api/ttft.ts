@@ -5,10 +5,10 @@ import type { Added } from '../core/reports/report-store.ts'
 import type { FoundReport } from '../core/reports/ttft-state.ts'
 import type { RequestScope, Ttft } from '../ports.ts'
 import { readBounded } from './body.ts'
-import type { Door } from './door.ts'
-import { flushAll } from './fellows.ts'
-import { bearer, Keyring } from './keys.ts'
-import { asFailure } from './problem.ts'
+import type { GatewayContext } from './context.ts'
+import { flushAllWorkers } from './worker-group.ts'
+import { bearer, KeyStore } from './auth.ts'
+import { asFailure } from './error-response.ts'
 
 type Env = { Bindings: RequestScope }
 
@@ -17,31 +17,37 @@ const BODY_BYTES = 1_048_576
 const MAX_BATCH = 5_000
 
 /** Off, nothing is there but a word to whoever reports. */
-export function mountTtft(app: Hono<Env>, door: Door): void {
-  const { ttft } = door.ports
-  if (!door.config.ttft.enabled || ttft === undefined) {
-    app.all('/ttft_report', () => json({ detail: 'reports are off; ttft.enabled of the configuration turns them on' }, 404))
+export function mountTtft(app: Hono<Env>, context: GatewayContext): void {
+  const { ttft } = context.ports
+  if (!context.config.ttft.enabled || ttft === undefined) {
+    app.all('/ttft_report', () =>
+      json({ detail: 'reports are off; ttft.enabled of the configuration turns them on' }, 404),
+    )
     return
   }
-  const reports = new Reports(door, ttft)
-  app.post('/ttft_report', (c) => answered(door, () => reports.post(c.req.raw, null)))
-  app.post('/ttft_report/:token', (c) => answered(door, () => reports.post(c.req.raw, c.req.param('token'))))
-  app.get('/ttft_report/:id', (c) => answered(door, () => reports.get(c.req.raw, c.req.param('id'), null)))
-  app.get('/ttft_report/:token/:id', (c) => answered(door, () => reports.get(c.req.raw, c.req.param('id'), c.req.param('token'))))
-  app.all('/ttft_report', () => json({ detail: 'POST reports to /ttft_report, GET them at /ttft_report/{request_id}' }, 405))
+  const reports = new Reports(context, ttft)
+  app.post('/ttft_report', (c) => answered(context, () => reports.post(c.req.raw, null)))
+  app.post('/ttft_report/:token', (c) => answered(context, () => reports.post(c.req.raw, c.req.param('token'))))
+  app.get('/ttft_report/:id', (c) => answered(context, () => reports.get(c.req.raw, c.req.param('id'), null)))
+  app.get('/ttft_report/:token/:id', (c) =>
+    answered(context, () => reports.get(c.req.raw, c.req.param('id'), c.req.param('token'))),
+  )
+  app.all('/ttft_report', () =>
+    json({ detail: 'POST reports to /ttft_report, GET them at /ttft_report/{request_id}' }, 405),
+  )
   app.all('/ttft_report/*', () => json({ detail: 'not found' }, 404))
 }
 
 class Reports {
-  readonly #door: Door
+  readonly #context: GatewayContext
   readonly #ttft: Ttft
-  readonly #token: Keyring<true> | null
+  readonly #token: KeyStore<true> | null
 
-  constructor(door: Door, ttft: Ttft) {
-    this.#door = door
+  constructor(context: GatewayContext, ttft: Ttft) {
+    this.#context = context
     this.#ttft = ttft
-    const { token } = door.config.ttft
-    this.#token = token === null ? null : new Keyring([{ secret: token, holder: true }])
+    const { token } = context.config.ttft
+    this.#token = token === null ? null : new KeyStore([{ secret: token, holder: true }])
   }
 
   async post(request: Request, token: string | null): Promise<Response> {
@@ -53,7 +59,7 @@ class Reports {
 
   /** What was sent, parsed; undefined: no JSON. */
   async #read(request: Request): Promise<unknown> {
-    const memory = this.#door.bodyMemory.open()
+    const memory = this.#context.bodyMemory.open()
     try {
       return parse(await readBounded(request, BODY_BYTES, memory))
     } finally {
@@ -63,7 +69,7 @@ class Reports {
 
   async get(request: Request, id: string, token: string | null): Promise<Response> {
     if (!(await this.#mayRead(request, token))) return json({ detail: 'the token is missing or wrong' }, 401)
-    await flushAll(this.#door)
+    await flushAllWorkers(this.#context)
     const found = await this.#ttft.find(id)
     return found === null ? json({ detail: 'not found' }, 404) : json(reportView(found), 200)
   }
@@ -77,7 +83,8 @@ class Reports {
   }
 
   async #batch(given: readonly unknown[]): Promise<Response> {
-    if (given.length > MAX_BATCH) return json({ detail: `a batch holds at most ${MAX_BATCH} reports, got ${given.length}` }, 400)
+    if (given.length > MAX_BATCH)
+      return json({ detail: `a batch holds at most ${MAX_BATCH} reports, got ${given.length}` }, 400)
     const rejected: { readonly index: number; readonly detail: string }[] = []
     const partials: ReportPartial[] = []
     for (const [index, one] of given.entries()) {
@@ -90,9 +97,9 @@ class Reports {
   }
 
   #log(added: readonly Added[]): void {
-    if (!this.#door.config.ttft.log) return
+    if (!this.#context.config.ttft.log) return
     for (const { id, news, combined } of added) {
-      if (news !== 'none') this.#door.ports.log.info('ttft_report', { request_id: id, news, combined })
+      if (news !== 'none') this.#context.ports.log.info('ttft_report', { request_id: id, news, combined })
     }
   }
 
@@ -105,7 +112,7 @@ class Reports {
   async #mayRead(request: Request, token: string | null): Promise<boolean> {
     if (await this.#mayReport(request, token)) return true
     if (token !== null) return false
-    return this.#door.keeper.admin(request.headers).then(
+    return this.#context.authenticator.admin(request.headers).then(
       () => true,
       () => false,
     )
@@ -118,12 +125,12 @@ export function reportView({ id, byRole, combined }: Pick<FoundReport, 'id' | 'b
 }
 
 /** No line in the log for each of thousands of reports, nor the token that stands in their path. */
-async function answered(door: Door, handle: () => Promise<Response>): Promise<Response> {
+async function answered(context: GatewayContext, handle: () => Promise<Response>): Promise<Response> {
   try {
     return await handle()
   } catch (thrown) {
     const failure = asFailure(thrown)
-    if (failure.reason === 'internal') door.ports.log.error('ttft_report_failed', { error: failure.cause })
+    if (failure.reason === 'internal') context.ports.log.error('ttft_report_failed', { error: failure.cause })
     return json({ detail: failure.message }, failure.shape.status)
   }
 }
@@ -137,5 +144,8 @@ function parse(body: Uint8Array): unknown {
 }
 
 function json(value: unknown, status: number): Response {
-  return new Response(JSON.stringify(value), { status, headers: { 'content-type': 'application/json', 'cache-control': 'no-store' } })
+  return new Response(JSON.stringify(value), {
+    status,
+    headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+  })
 }

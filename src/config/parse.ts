@@ -1,13 +1,21 @@
 /** The door of the configuration: what comes out is trusted. */
 import type { Config } from '../config.ts'
-import { findings, ruleOf, type Finding } from './issues.ts'
-import { ConfigError, renderPath, renderValue, type Path, type Problem } from './problem.ts'
-import { Reader, type Env, type ParseOptions } from './read.ts'
-import { checkForms, crossCheck } from './rules.ts'
+import {
+  ConfigError,
+  renderPath,
+  renderValue,
+  type Path,
+  type Problem,
+  findings,
+  ruleOf,
+  type Finding,
+} from './problem.ts'
+import { ConfigNormalizer, type Env, type ParseOptions } from './normalize.ts'
+import { checkForms, crossCheck } from './validate.ts'
 import { documentSchema, withPools } from './schema.ts'
 import { parseYaml, YamlError } from './yaml.ts'
 
-export type { Env, ParseOptions } from './read.ts'
+export type { Env, ParseOptions } from './normalize.ts'
 export { ConfigError, describeProblem, type Problem } from './problem.ts'
 
 /** Where in the text a path stands; null when there is no text. */
@@ -35,7 +43,7 @@ export function parseConfigText(text: string, env: Env, options: ParseOptions): 
 function parse(document: unknown, env: Env, options: ParseOptions, line: LineOf): Config {
   const result = documentSchema.safeParse(document, { error: ruleOf, reportInput: true })
   if (!result.success) throw new ConfigError(problems(document, findings(result.error.issues), line))
-  const reader = new Reader(env, options)
+  const reader = new ConfigNormalizer(env, options)
   const read = withPools(result.data)
   const config = reader.config(read)
   const found = [...checkForms(result.data), ...crossCheck(read, options.listens), ...reader.findings]

@@ -2,8 +2,8 @@
 import * as z from 'zod/mini'
 import type { OptionSpec, PolicyKind } from '../core/routing/options.ts'
 import { policyKinds } from '../core/routing/policies/index.ts'
-import { didYouMean } from './suggest.ts'
-import { decimal, oneOf, say, strict, words } from './values.ts'
+import { didYouMean } from './problem.ts'
+import { number, oneOf, describe, strict, words } from './fields.ts'
 
 /** What a pool uses when it names none. */
 export const defaultPolicy = 'predicted'
@@ -23,13 +23,13 @@ function schemaOf({ name, doc, options }: PolicyKind) {
     const schema = z.optional(optionSchema(spec))
     shape[snake(option)] = schema.check(z.meta({ description: spec.doc, default: spec.default }))
   }
-  return say(doc, strict({ ...shape, name: z.enum([name], { error: (issue) => unknownPolicy(issue.input) }) }))
+  return describe(doc, strict({ ...shape, name: z.enum([name], { error: (issue) => unknownPolicy(issue.input) }) }))
 }
 
 function optionSchema(spec: OptionSpec): z.ZodMiniType<number | string | boolean> {
   const { values, min = -Infinity, max = Infinity } = spec
   if (typeof spec.default === 'boolean') return z.boolean()
-  if (typeof spec.default === 'number') return decimal(min, max)
+  if (typeof spec.default === 'number') return number(min, max)
   return values === undefined || values.length === 0 ? words(255) : oneOf(atLeastOne([...values]))
 }
 

@@ -1,4 +1,116 @@
+import type * as z from 'zod/mini'
+
+/* Turns zod's issues into problems: the deepest thing that can be said, in our words. */
+
+export interface Finding {
+  readonly path: Path
+  readonly rule: string
+}
+
+/** The rule a value broke, in words. Schemas that know better say it themselves. */
+export function ruleOf(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined
+        ? `is required: ${article(issue.expected)}`
+        : `must be ${article(issue.expected)}`
+    case 'invalid_value':
+      return `must be ${issue.values.map((value) => JSON.stringify(value)).join(' or ')}`
+    case 'too_small':
+      return `must ${sizeOf(issue.origin)} at least ${issue.minimum}`
+    case 'too_big':
+      return `must ${sizeOf(issue.origin)} at most ${issue.maximum}`
+    default:
+      return undefined
+  }
+}
+
+function article(expected: string): string {
+  const names: Record<string, string> = {
+    int: 'a whole number',
+    number: 'a number',
+    string: 'a text',
+    boolean: 'true or false',
+    array: 'a list',
+    object: 'a mapping of keys to values',
+    record: 'a mapping of keys to values',
+  }
+  return names[expected] ?? expected
+}
+
+function sizeOf(origin: string): string {
+  if (origin === 'string') return 'have a length of'
+  if (origin === 'array') return 'have a number of entries of'
+  return 'be'
+}
+
+/** Flattens unions to the alternative that was meant, and unknown keys to one finding each. */
+export function findings(issues: readonly z.core.$ZodIssue[], base: Path = []): Finding[] {
+  return issues.flatMap((issue): Finding[] => {
+    const path = [...base, ...issue.path]
+    if (issue.code === 'unrecognized_keys') {
+      const rules = issue.message.split('\n')
+      return issue.keys.map((key, index) => ({ path: [...path, key], rule: rules[index] ?? issue.message }))
+    }
+    if (issue.code === 'invalid_key' || issue.code === 'invalid_element') {
+      return findings(issue.issues.slice(0, 1), path)
+    }
+    if (issue.code === 'invalid_union' && issue.errors.length > 0) {
+      const meant = issue.errors.find((branch) => !branch.some(isForeign))
+      return findings(meant ?? issue.errors[0]!.filter(isForeign), path)
+    }
+    return [{ path, rule: issue.message }]
+  })
+}
+
+/** Another alternative was meant: the value is not even of this one's type, or goes by the name of another. */
+function isForeign(issue: z.core.$ZodIssue): boolean {
+  if (issue.path.length > 0)
+    return issue.code === 'invalid_value' && issue.path.length === 1 && issue.values.length === 1
+  if (issue.code === 'invalid_union') return issue.errors.every(([first]) => first!.path.length === 0)
+  return issue.code === 'invalid_type' || (issue.code === 'invalid_value' && typeof issue.input === 'object')
+}
+
 /** What is wrong with a configuration, said so that a person can mend it: path, value, rule. */
+
+/** `; did you mean "x"?` for the known word nearest to a wrong one, or nothing when none is near. */
+export function didYouMean(word: string, known: readonly string[]): string {
+  const wanted = normalise(word)
+  let best: string | null = null
+  let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1
+  for (const candidate of known) {
+    const distance = editDistance(wanted, normalise(candidate))
+    if (distance < bestDistance) {
+      best = candidate
+      bestDistance = distance
+    }
+  }
+  return best === null ? '' : `; did you mean "${best}"?`
+}
+
+/** `blockTokens`, `block-tokens` and `Block_Tokens` are all one slip away from `block_tokens`: none. */
+function normalise(word: string): string {
+  return word.replaceAll(/[-_.\s]/g, '').toLowerCase()
+}
+
+/** Optimal string alignment distance: insertions, deletions, replacements, and swaps of neighbours cost 1 each. */
+export function editDistance(a: string, b: string): number {
+  let beforeLast: number[] = []
+  let last = Array.from({ length: b.length + 1 }, (_, column) => column)
+  for (let row = 1; row <= a.length; row += 1) {
+    const current = [row]
+    for (let column = 1; column <= b.length; column += 1) {
+      const same = a[row - 1] === b[column - 1]
+      let cost = Math.min(last[column]! + 1, current[column - 1]! + 1, last[column - 1]! + (same ? 0 : 1))
+      const swapped = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1]
+      if (swapped) cost = Math.min(cost, beforeLast[column - 2]! + 1)
+      current.push(cost)
+    }
+    beforeLast = last
+    last = current
+  }
+  return last[b.length]!
+}
 
 export interface Problem {
   /** Where in the document: `clusters[0].pools[0].engines[1].url`. Empty: the document as a whole. */

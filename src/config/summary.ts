@@ -1,10 +1,52 @@
 /** What was understood, for people: no secret in it; the defaults that matter spelled out, and everything that is not one. */
-import type { ClusterConfig, Config, EngineConfig, LmcacheConfig, PoolSettings } from '../config.ts'
-import type { PolicyConfig } from '../core/cluster/contract.ts'
-import { ownEngines, reportsShareThePort, sharedWithReplicas } from './own-address.ts'
-import { regionalNotes, regionalSettings } from './regional-summary.ts'
+import type { ClusterConfig, Config, EngineConfig, LmcacheConfig, PoolSettings, RegionalGateway } from '../config.ts'
+import type { PolicyConfig } from '../core/contract/contract.ts'
+import { ownEngines, reportsShareThePort, sharedWithReplicas } from './validate.ts'
 import { THRESHOLD_TOKENS } from './pool-schema.ts'
-import { addressText } from './values.ts'
+import { addressText, isLoopback } from './fields.ts'
+import { urlHost } from '../url.ts'
+
+/* What `firstlight check` says of clusters behind another gateway. */
+
+export const regionalSettings = ({ rttMs, digestIntervalMs }: RegionalGateway): Readonly<Record<string, string>> => ({
+  'round trip': rttMs === null ? 'measured' : `${rttMs} ms`,
+  outlook: `at most ${digestIntervalMs} ms old`,
+})
+
+/** Nothing wrong, but worth knowing. */
+export function regionalNotes({ clusters }: Pick<Config, 'clusters'>): string[] {
+  return clusters.flatMap((cluster) =>
+    cluster.gateway === undefined
+      ? []
+      : [...lonely(cluster, clusters), ...ofTheWay(cluster)].map((note) => `${cluster.id}: ${note}`),
+  )
+}
+
+function lonely({ id, pools }: ClusterConfig, clusters: readonly ClusterConfig[]): string[] {
+  const alone = pools.filter(
+    ({ model }) => !clusters.some((other) => other.id !== id && other.pools.some((pool) => pool.model === model)),
+  )
+  if (alone.length === 0) return []
+  const models = alone.map(({ model }) => model).join(', ')
+  return [
+    `no other cluster has ${models}: what this one expects decides nothing, and nothing can take over when it fails.`,
+  ]
+}
+
+/** What goes there is what clients say, and a key that opens engines. */
+function ofTheWay({ pools }: ClusterConfig): string[] {
+  const { url, key, headers, binding } = pools[0]!.engines[0]!
+  if (binding !== null) return []
+  const to = new URL(url)
+  const isOpen = to.protocol === 'http:' && !isLoopback(urlHost(to))
+  const hasSecret = key !== null || Object.keys(headers).length > 0
+  return [
+    ...(isOpen && hasSecret
+      ? ['its key goes over http: in the clear, and so do prompts. Say https:, unless the network encrypts.']
+      : []),
+    ...(hasSecret ? [] : ['has no `key`: a gateway that asks for keys tells nothing and serves nobody without one.']),
+  ]
+}
 
 export interface Summary {
   readonly version: number
@@ -28,7 +70,12 @@ export interface Summary {
 export interface PoolSummary {
   readonly model: string
   readonly settings: Readonly<Record<string, string>>
-  readonly engines: readonly { readonly id: string; readonly role: string; readonly url: string; readonly more: string }[]
+  readonly engines: readonly {
+    readonly id: string
+    readonly role: string
+    readonly url: string
+    readonly more: string
+  }[]
 }
 
 export function summarise(config: Config): Summary {
@@ -45,7 +92,12 @@ export function summarise(config: Config): Summary {
 
 function callers({ keys, open, loopback }: Config): string {
   if (keys === null) return open ? 'anybody who can reach it' : loopback ? 'anybody on this machine' : 'nobody'
-  return keys.map((key) => `${key.name} (${key.models === null ? 'all models' : key.models.join(', ')}${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''})`).join(', ')
+  return keys
+    .map(
+      (key) =>
+        `${key.name} (${key.models === null ? 'all models' : key.models.join(', ')}${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''})`,
+    )
+    .join(', ')
 }
 
 function summariseAdmin({ admin, keys, open, loopback }: Config): string {
@@ -54,18 +106,39 @@ function summariseAdmin({ admin, keys, open, loopback }: Config): string {
 }
 
 /** Where its numbers may be spelled out, and everything else where it was asked for. */
-function gatewaySettings({ threads, limits, log, metrics, bridge, cors, ttft, traces, record, replicas }: Config): Record<string, string> {
+function gatewaySettings({
+  threads,
+  limits,
+  log,
+  metrics,
+  bridge,
+  cors,
+  ttft,
+  traces,
+  record,
+  replicas,
+}: Config): Record<string, string> {
   return {
     ...(threads !== 1 && { workers: String(threads) }),
-    limits: `body ${limits.bodyBytes} bytes in ${limits.bodyPieces} pieces, bodies together ${limits.bufferedBytes} bytes, heartbeat ${limits.heartbeatMs} ms, drain ${limits.drainMs} ms, ${limits.responseIds} responses`,
-    log: [log.level, log.statsIntervalMs > 0 && `statistics every ${log.statsIntervalMs} ms`, log.routing && 'routing lines'].filter((one) => one !== false).join(', '),
+    limits: `body ${limits.bodyBytes} bytes in ${limits.maxJsonCost} pieces, bodies together ${limits.bufferedBytes} bytes, heartbeat ${limits.heartbeatMs} ms, drain ${limits.drainMs} ms, ${limits.responseIds} responses`,
+    log: [
+      log.level,
+      log.statsIntervalMs > 0 && `statistics every ${log.statsIntervalMs} ms`,
+      log.routing && 'routing lines',
+    ]
+      .filter((one) => one !== false)
+      .join(', '),
     ...(metrics.key !== null && { metrics: 'with their key' }),
     ...(bridge !== null && { bridge: 'with its key' }),
     ...(cors !== null && { 'pages of': cors.origins.includes('*') ? 'any origin' : cors.origins.join(', ') }),
     ...(ttft.enabled && { reports: reportsText(ttft) }),
     ...(traces.endpoint !== null && { traces: `to ${traces.endpoint} as ${traces.service}, ${traces.sample * 100} %` }),
-    ...(replicas !== null && { replicas: `heard at ${addressText(replicas.listen)}, heard of at ${replicas.peers.map(addressText).join(', ')}` }),
-    ...(record !== null && { record: `${record.file}, ${record.files} files of ${record.maxBytes} bytes${record.salt === null ? '' : ', salted'}` }),
+    ...(replicas !== null && {
+      replicas: `heard at ${addressText(replicas.listen)}, heard of at ${replicas.peers.map(addressText).join(', ')}`,
+    }),
+    ...(record !== null && {
+      record: `${record.file}, ${record.files} files of ${record.maxBytes} bytes${record.salt === null ? '' : ', salted'}`,
+    }),
   }
 }
 
@@ -74,7 +147,15 @@ function reportsText({ listen, token, relay, ttlMs, maxRequests }: Config['ttft'
   return `${where}${listen === null ? '' : `, also at ${addressText(listen)}`}${token === null ? ', from anybody' : ''}`
 }
 
-function summariseCluster({ id, region, weight, generation, locationHint, gateway, pools }: ClusterConfig): Summary['clusters'][number] {
+function summariseCluster({
+  id,
+  region,
+  weight,
+  generation,
+  locationHint,
+  gateway,
+  pools,
+}: ClusterConfig): Summary['clusters'][number] {
   const settings = {
     ...(weight !== 1 && { weight: String(weight) }),
     ...(locationHint !== null && { 'location hint': locationHint }),
@@ -82,7 +163,13 @@ function summariseCluster({ id, region, weight, generation, locationHint, gatewa
   }
   if (gateway === undefined) return { id, region, settings, pools: pools.map(summarisePool) }
   const { url, more } = summariseEngine(pools[0]!.engines[0]!)
-  return { id, region, settings: { ...settings, ...regionalSettings(gateway) }, gateway: { url, more }, pools: pools.map(summariseRegional) }
+  return {
+    id,
+    region,
+    settings: { ...settings, ...regionalSettings(gateway) },
+    gateway: { url, more },
+    pools: pools.map(summariseRegional),
+  }
 }
 
 /** Another gateway's pool: what chooses among its engines is said over there. */
@@ -120,7 +207,12 @@ function policyText({ name, options }: PolicyConfig): string {
 }
 
 function lmcacheText({ coordinator, controller, budgetMs, shared }: LmcacheConfig): string {
-  const source = coordinator !== null ? `coordinator ${coordinator}, ${budgetMs} ms` : controller !== null ? `controller ${controller}, ${budgetMs} ms` : 'servers report to this gateway'
+  const source =
+    coordinator !== null
+      ? `coordinator ${coordinator}, ${budgetMs} ms`
+      : controller !== null
+        ? `controller ${controller}, ${budgetMs} ms`
+        : 'servers report to this gateway'
   return shared ? `${source}; engines read each other's cache` : source
 }
 
@@ -147,20 +239,36 @@ function summariseEngine(engine: EngineConfig): PoolSummary['engines'][number] {
 function notes(config: Config): string[] {
   const found: string[] = []
   if (summariseAdmin(config) === 'nobody') found.push('without `admin`, nobody can drain engines or read decisions.')
-  const silent = summariseAdmin(config) === 'nobody' && config.clusters.some(({ pools }) => pools.some(({ lmcache }) => lmcache?.registry === true && lmcache.token === null))
-  if (config.keys === null && config.cors?.origins.includes('*') === true) found.push('`cors` lets in every page, and no key is asked for: whatever page a browser here has open may use the engines.')
-  for (const id of ownEngines(config)) found.push(`${id} is where this gateway listens itself: requests would only come back.`)
-  if (reportsShareThePort(config)) found.push('`ttft.listen` is the port of `listen` too: reports need one of their own.')
+  const silent =
+    summariseAdmin(config) === 'nobody' &&
+    config.clusters.some(({ pools }) =>
+      pools.some(({ lmcache }) => lmcache?.registry === true && lmcache.token === null),
+    )
+  if (config.keys === null && config.cors?.origins.includes('*') === true)
+    found.push(
+      '`cors` lets in every page, and no key is asked for: whatever page a browser here has open may use the engines.',
+    )
+  for (const id of ownEngines(config))
+    found.push(`${id} is where this gateway listens itself: requests would only come back.`)
+  if (reportsShareThePort(config))
+    found.push('`ttft.listen` is the port of `listen` too: reports need one of their own.')
   const shared = sharedWithReplicas(config)
-  if (shared !== null) found.push(`\`replicas.listen\` is the port of \`${shared}\` too: replicas need one of their own.`)
+  if (shared !== null)
+    found.push(`\`replicas.listen\` is the port of \`${shared}\` too: replicas need one of their own.`)
   if (silent) found.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
   found.push(...regionalNotes(config))
   for (const { id, weight, gateway, pools } of config.clusters) {
     if (weight === 0) found.push(`${id}: has weight 0.`)
     if (gateway !== undefined) continue
     for (const pool of pools) {
-      const lone = pool.engines.length === 1 && pool.engines[0]!.discover === null && !config.clusters.some((other) => other.id !== id && other.pools.some(({ model }) => model === pool.model))
-      const said = [...(lone ? ['there is one engine, so nothing can take over when it fails.'] : []), ...poolNotes(pool)]
+      const lone =
+        pool.engines.length === 1 &&
+        pool.engines[0]!.discover === null &&
+        !config.clusters.some((other) => other.id !== id && other.pools.some(({ model }) => model === pool.model))
+      const said = [
+        ...(lone ? ['there is one engine, so nothing can take over when it fails.'] : []),
+        ...poolNotes(pool),
+      ]
       found.push(...said.map((note) => `${id}, ${pool.model}: ${note}`))
     }
   }
@@ -170,13 +278,17 @@ function notes(config: Config): string[] {
 function poolNotes({ engines, split, lmcache, policy, tokenizer }: PoolSettings): string[] {
   const found: string[] = []
   if (engines.every((engine) => engine.weight === 0)) found.push('every engine has weight 0.')
-  if (split.mode === 'never' && engines.some(({ role }) => role === 'prefill')) found.push('`split.mode` is never: prefill engines get nothing.')
+  if (split.mode === 'never' && engines.some(({ role }) => role === 'prefill'))
+    found.push('`split.mode` is never: prefill engines get nothing.')
   if (split.thresholdTokens !== THRESHOLD_TOKENS && split.mode !== 'threshold' && split.mode !== 'uncached') {
-    found.push(`\`split.threshold_tokens\` means nothing while \`split.mode\` is ${split.mode}: say \`mode: threshold\` or \`uncached\`.`)
+    found.push(
+      `\`split.threshold_tokens\` means nothing while \`split.mode\` is ${split.mode}: say \`mode: threshold\` or \`uncached\`.`,
+    )
   }
   if (tokenizer === null && engines.some(({ kvEvents }) => kvEvents !== null)) {
     found.push('without `tokenizer` prompts are measured in bytes: no block of a KV event is ever found in them.')
   }
-  if (lmcache === null && policy.name === 'kv_aware') found.push('the policy kv_aware lives on LMCache lookups: without `lmcache` its fallback decides.')
+  if (lmcache === null && policy.name === 'kv_aware')
+    found.push('the policy kv_aware lives on LMCache lookups: without `lmcache` its fallback decides.')
   return found
 }

@@ -27,12 +27,17 @@ const MOST_ALIASES = 100
 export function parseYaml(text: string): ParsedYaml {
   try {
     const events = parseEvents(text, {})
-    const values = constructFromEvents(events, { source: text, schema: CORE_SCHEMA.withTags(mergeTag), maxAliases: MOST_ALIASES })
+    const values = constructFromEvents(events, {
+      source: text,
+      schema: CORE_SCHEMA.withTags(mergeTag),
+      maxAliases: MOST_ALIASES,
+    })
     if (values.length > 1) throw new YamlError('holds more than one document', null)
     const offsets = offsetsOf(events, text)
     return { value: values[0] ?? null, lineOf: (path) => lineOf(text, offsets, path) }
   } catch (error) {
-    if (error instanceof YAMLException) throw new YamlError(error.reason, error.mark === undefined ? null : error.mark.line + 1)
+    if (error instanceof YAMLException)
+      throw new YamlError(error.reason, error.mark === undefined ? null : error.mark.line + 1)
     throw error
   }
 }

@@ -42,14 +42,26 @@ export function App() {
     <>
       <Status link={link} view={shown?.view ?? null} onForget={savedKey() === null ? null : () => unlock(null)} />
       <main>
-        {link.state === 'locked' ? <Unlock message={link.message} onKey={unlock} /> : shown === null ? <Waiting link={link} /> : <Fleet {...shown} />}
+        {link.state === 'locked' ? (
+          <Unlock message={link.message} onKey={unlock} />
+        ) : shown === null ? (
+          <Waiting link={link} />
+        ) : (
+          <Fleet {...shown} />
+        )}
       </main>
     </>
   )
 }
 
 function Waiting({ link }: { readonly link: Link }) {
-  return <p class="empty">{link.state === 'lost' ? 'Nothing to show yet. The page goes on by itself as soon as the gateway answers.' : 'Waiting for the first view of the fleet …'}</p>
+  return (
+    <p class="empty">
+      {link.state === 'lost'
+        ? 'Nothing to show yet. The page goes on by itself as soon as the gateway answers.'
+        : 'Waiting for the first view of the fleet …'}
+    </p>
+  )
 }
 
 function Fleet({ view, decisions }: Shown) {

@@ -28,7 +28,11 @@ export function Chart({ x, actual, predicted, format }: ChartProps) {
     const scheme = matchMedia('(prefers-color-scheme: dark)')
     const draw = () => {
       plot.current?.destroy()
-      plot.current = new uPlot(optionsOf(element, (value) => formatNow.current(value)), dataNow.current, element)
+      plot.current = new uPlot(
+        optionsOf(element, (value) => formatNow.current(value)),
+        dataNow.current,
+        element,
+      )
     }
     const resized = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: HEIGHT }))
     draw()
@@ -48,8 +52,17 @@ export function Chart({ x, actual, predicted, format }: ChartProps) {
 function optionsOf(element: HTMLElement, format: (value: number) => string): uPlot.Options {
   const style = getComputedStyle(element)
   const colour = (name: string) => style.getPropertyValue(name)
-  const axis = { stroke: colour('--dim'), font: '12px system-ui, sans-serif', grid: { stroke: colour('--line'), width: 1 }, ticks: { show: false } }
-  const points = (name: string, size: number) => ({ stroke: colour(name), paths: () => null, points: { show: true, size, fill: colour(name), stroke: colour(name) } })
+  const axis = {
+    stroke: colour('--dim'),
+    font: '12px system-ui, sans-serif',
+    grid: { stroke: colour('--line'), width: 1 },
+    ticks: { show: false },
+  }
+  const points = (name: string, size: number) => ({
+    stroke: colour(name),
+    paths: () => null,
+    points: { show: true, size, fill: colour(name), stroke: colour(name) },
+  })
   return {
     width: element.clientWidth,
     height: HEIGHT,
@@ -57,7 +70,12 @@ function optionsOf(element: HTMLElement, format: (value: number) => string): uPl
     cursor: { show: false },
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(1, most) * 1.08] } },
     axes: [
-      { ...axis, space: 90, size: AXIS_HEIGHT, values: (_plot, at) => at.map((second) => new Date(second * 1000).toLocaleTimeString('en-GB')) },
+      {
+        ...axis,
+        space: 90,
+        size: AXIS_HEIGHT,
+        values: (_plot, at) => at.map((second) => new Date(second * 1000).toLocaleTimeString('en-GB')),
+      },
       { ...axis, size: AXIS_WIDTH, values: (_plot, values) => values.map(format) },
     ],
     series: [{}, points('--glow', 6), points('--cool', 4)],

@@ -20,18 +20,32 @@ export function DecisionWhy({ id }: { readonly id: string }) {
     void load()
     return () => gone.abort()
   }, [id])
-  if (problem !== null) return <p class="wrong" role="alert">{problem}</p>
+  if (problem !== null)
+    return (
+      <p class="wrong" role="alert">
+        {problem}
+      </p>
+    )
   if (detail === null) return <p class="dim">Asking …</p>
   return (
     <div class="detail">
       <Facts detail={detail} />
       <Candidates detail={detail} />
-      {detail.excluded.length > 0 && <p>Not considered: {detail.excluded.map(({ engine, reason }) => `${engine} (${reason.replaceAll('_', ' ')})`).join(', ')}.</p>}
+      {detail.excluded.length > 0 && (
+        <p>
+          Not considered:{' '}
+          {detail.excluded.map(({ engine, reason }) => `${engine} (${reason.replaceAll('_', ' ')})`).join(', ')}.
+        </p>
+      )}
     </div>
   )
 }
 
-function Facts({ detail: { id, attempt, model, token_source, prompt_tokens, fallback, split, shadow } }: { readonly detail: DecisionDetail }) {
+function Facts({
+  detail: { id, attempt, model, token_source, prompt_tokens, fallback, split, shadow },
+}: {
+  readonly detail: DecisionDetail
+}) {
   return (
     <>
       <p>
@@ -51,7 +65,10 @@ function Facts({ detail: { id, attempt, model, token_source, prompt_tokens, fall
       {shadow !== null && (
         <p>
           The shadow policy {shadow.policy} would have chosen {shadow.agrees === true ? 'the same' : shadow.engine}
-          {typeof shadow.predicted_gain_ms === 'number' && shadow.agrees !== true && `: first token ${gain(shadow.predicted_gain_ms)}, by prediction`}.
+          {typeof shadow.predicted_gain_ms === 'number' &&
+            shadow.agrees !== true &&
+            `: first token ${gain(shadow.predicted_gain_ms)}, by prediction`}
+          .
         </p>
       )}
     </>
@@ -63,7 +80,8 @@ const gain = (sooner: number): string => (sooner >= 0 ? `${ms(sooner)} sooner` :
 /** Every candidate with every term of its cost, the chosen one first. */
 function Candidates({ detail: { candidates, placement } }: { readonly detail: DecisionDetail }) {
   const terms = [...new Set(candidates.flatMap((candidate) => Object.keys(candidate.terms)))]
-  const takers: readonly (string | null)[] = placement.kind === 'whole' ? [placement.engine] : [placement.prefill, placement.decode]
+  const takers: readonly (string | null)[] =
+    placement.kind === 'whole' ? [placement.engine] : [placement.prefill, placement.decode]
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Candidates">
       <table class="candidates">
@@ -71,7 +89,9 @@ function Candidates({ detail: { candidates, placement } }: { readonly detail: De
         <thead>
           <tr>
             <th scope="col">candidate</th>
-            <th scope="col" class="number">cost</th>
+            <th scope="col" class="number">
+              cost
+            </th>
             {terms.map((term) => (
               <th key={term} scope="col" class="number">
                 {term.replaceAll('_', ' ')}

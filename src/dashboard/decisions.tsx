@@ -13,7 +13,8 @@ const ROWS = 20
 export function Decisions({ decisions }: { readonly decisions: readonly Decision[] }) {
   const [open, setOpen] = useState<{ readonly key: string; readonly list: readonly Decision[] } | null>(null)
   const newer = new Map(decisions.map((decision) => [keyOf(decision), decision]))
-  const rows = open === null ? decisions.slice(0, ROWS) : open.list.map((decision) => newer.get(keyOf(decision)) ?? decision)
+  const rows =
+    open === null ? decisions.slice(0, ROWS) : open.list.map((decision) => newer.get(keyOf(decision)) ?? decision)
   const toggle = (key: string) => setOpen(open?.key === key ? null : { key, list: rows })
   return (
     <section aria-labelledby="decisions">
@@ -31,9 +32,15 @@ export function Decisions({ decisions }: { readonly decisions: readonly Decision
               <th scope="col">time</th>
               <th scope="col">engine</th>
               <th scope="col">policy</th>
-              <th scope="col" class="number">prompt</th>
-              <th scope="col" class="number">cached: predicted / actual</th>
-              <th scope="col" class="number">TTFT: predicted / actual</th>
+              <th scope="col" class="number">
+                prompt
+              </th>
+              <th scope="col" class="number">
+                cached: predicted / actual
+              </th>
+              <th scope="col" class="number">
+                TTFT: predicted / actual
+              </th>
               <th scope="col">result</th>
               <th scope="col">
                 <span class="hidden">why</span>
@@ -43,7 +50,11 @@ export function Decisions({ decisions }: { readonly decisions: readonly Decision
           <tbody>
             {rows.map((decision) => (
               <Fragment key={keyOf(decision)}>
-                <Row decision={decision} isOpen={open?.key === keyOf(decision)} onToggle={() => toggle(keyOf(decision))} />
+                <Row
+                  decision={decision}
+                  isOpen={open?.key === keyOf(decision)}
+                  onToggle={() => toggle(keyOf(decision))}
+                />
                 {open?.key === keyOf(decision) && (
                   <tr class="why" id={`why-${keyOf(decision)}`}>
                     <td colSpan={8}>
@@ -79,16 +90,31 @@ function Row({ decision, isOpen, onToggle }: RowProps) {
         {decision.policy}
         {decision.fallback !== null && <span class="wrong"> for {decision.fallback.from}</span>}
       </td>
-      <td data-label="prompt" class="number">{count(decision.prompt_tokens)}</td>
+      <td data-label="prompt" class="number">
+        {count(decision.prompt_tokens)}
+      </td>
       <td data-label="cached, predicted / actual" class="number">
         {count(decision.predicted_cached_tokens)} / {count(cachedTokensOf(decision))}
       </td>
       <td data-label="TTFT, predicted / actual" class="number">
         {ms(decision.predicted_ttft_ms)} / {ms(actual?.ttft_ms)}
       </td>
-      <td data-label="result">{actual === null ? <span class="dim">running</span> : <span class={actual.result === 'complete' ? '' : 'wrong'}>{actual.result.replaceAll('_', ' ')}</span>}</td>
+      <td data-label="result">
+        {actual === null ? (
+          <span class="dim">running</span>
+        ) : (
+          <span class={actual.result === 'complete' ? '' : 'wrong'}>{actual.result.replaceAll('_', ' ')}</span>
+        )}
+      </td>
       <td class="act">
-        <button type="button" class="small" aria-expanded={isOpen} aria-controls={`why-${keyOf(decision)}`} aria-label={`why ${engineOf(decision)} at ${clock(decision.at)}`} onClick={onToggle}>
+        <button
+          type="button"
+          class="small"
+          aria-expanded={isOpen}
+          aria-controls={`why-${keyOf(decision)}`}
+          aria-label={`why ${engineOf(decision)} at ${clock(decision.at)}`}
+          onClick={onToggle}
+        >
           {isOpen ? 'close' : 'why'}
         </button>
       </td>

@@ -22,24 +22,53 @@ export function EngineRow({ line }: { readonly line: Line }) {
       <Cell label="state">
         <span class={`state ${state}`}>{says}</span>
       </Cell>
-      <Cell label="running" number>{count(engine.requests)}</Cell>
-      <Cell label="active blocks" number>{count(engine.active_blocks)}</Cell>
-      <Cell label="prefill queue" number>{seconds(engine.queued_prefill_s)}</Cell>
+      <Cell label="running" number>
+        {count(engine.requests)}
+      </Cell>
+      <Cell label="active blocks" number>
+        {count(engine.active_blocks)}
+      </Cell>
+      <Cell label="prefill queue" number>
+        {seconds(engine.queued_prefill_s)}
+      </Cell>
       <Cell label="hit rate" number>
         {percent(engine.hit_rate)}
-        {silent !== null && <abbr class="wrong" title={`Hits are predicted and never seen. Likely causes: ${silent.join('; ')}`}> !</abbr>}
+        {silent !== null && (
+          <abbr class="wrong" title={`Hits are predicted and never seen. Likely causes: ${silent.join('; ')}`}>
+            {' '}
+            !
+          </abbr>
+        )}
       </Cell>
-      <Cell label="TTFT" number>{ms(engine.ttft_ms)}</Cell>
-      <Cell label="off by" number>{percent(engine.learned?.ttft_error)}</Cell>
-      <Cell label="requests" number>{count(engine.requests_total)}</Cell>
-      <Cell label="failures" number>{count(engine.failures_total)}</Cell>
-      <Cell label="last TTFTs"><Sparkline values={engine.recent_ttft_ms ?? []} /></Cell>
+      <Cell label="TTFT" number>
+        {ms(engine.ttft_ms)}
+      </Cell>
+      <Cell label="off by" number>
+        {percent(engine.learned?.ttft_error)}
+      </Cell>
+      <Cell label="requests" number>
+        {count(engine.requests_total)}
+      </Cell>
+      <Cell label="failures" number>
+        {count(engine.failures_total)}
+      </Cell>
+      <Cell label="last TTFTs">
+        <Sparkline values={engine.recent_ttft_ms ?? []} />
+      </Cell>
       <td class="act">{engine.available !== null && <DrainButton line={line} />}</td>
     </tr>
   )
 }
 
-function Cell({ label, number = false, children }: { readonly label: string; readonly number?: boolean; readonly children: ComponentChildren }) {
+function Cell({
+  label,
+  number = false,
+  children,
+}: {
+  readonly label: string
+  readonly number?: boolean
+  readonly children: ComponentChildren
+}) {
   return (
     <td data-label={label} class={number ? 'number' : ''}>
       {children}
@@ -56,7 +85,10 @@ function DrainButton({ line: { engine, pool } }: { readonly line: Line }) {
     setAsking(true)
     setProblem(null)
     try {
-      await call(`v1/firstlight/engines/${encodeURIComponent(engine.id)}/${verb}?cluster=${encodeURIComponent(pool.cluster)}`, { method: 'POST' })
+      await call(
+        `v1/firstlight/engines/${encodeURIComponent(engine.id)}/${verb}?cluster=${encodeURIComponent(pool.cluster)}`,
+        { method: 'POST' },
+      )
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error))
     } finally {
@@ -65,7 +97,13 @@ function DrainButton({ line: { engine, pool } }: { readonly line: Line }) {
   }
   return (
     <>
-      <button type="button" class="small" disabled={isAsking} aria-label={`${verb} ${engine.id}`} onClick={() => void ask()}>
+      <button
+        type="button"
+        class="small"
+        disabled={isAsking}
+        aria-label={`${verb} ${engine.id}`}
+        onClick={() => void ask()}
+      >
         {verb}
       </button>
       {problem !== null && (

@@ -16,7 +16,8 @@ export const linesOf = (pools: readonly Pool[]): Line[] =>
 export const isGateway = ({ gateway }: Pick<Pool, 'gateway'>): boolean => gateway !== undefined
 
 /** What it is, for people: a gateway has engines of all roles. */
-export const roleOf = ({ pool, engine }: Pick<Line, 'pool' | 'engine'>): string => (isGateway(pool) ? 'gateway' : engine.role)
+export const roleOf = ({ pool, engine }: Pick<Line, 'pool' | 'engine'>): string =>
+  isGateway(pool) ? 'gateway' : engine.role
 
 type Stated = Pick<Line, 'state' | 'says'>
 
@@ -31,7 +32,8 @@ function darkOf({ gateway }: Pool): Stated | null {
 function stateOf(engine: Engine): Stated {
   if (engine.available === null) return { state: 'unknown', says: 'unknown' }
   if (engine.healthy === false) return { state: 'unhealthy', says: 'unhealthy' }
-  if (engine.circuit !== undefined && engine.circuit !== 'closed') return { state: 'circuit', says: `circuit ${engine.circuit}` }
+  if (engine.circuit !== undefined && engine.circuit !== 'closed')
+    return { state: 'circuit', says: `circuit ${engine.circuit}` }
   if (engine.draining) return { state: 'draining', says: 'draining' }
   if (engine.asleep) return { state: 'asleep', says: 'asleep' }
   return engine.available ? { state: 'up', says: 'up' } : { state: 'full', says: 'full' }
@@ -63,10 +65,16 @@ export interface Wish {
 
 /** The lines that are wanted, in the order that is wanted; what is not known comes last in both directions. */
 export function chosen<Of extends Line>(lines: readonly Of[], { text, state, column, descending }: Wish): Of[] {
-  const words = text.toLowerCase().split(/\s+/).filter((word) => word !== '')
+  const words = text
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== '')
   const fits = (line: Line) => {
     const own = `${line.engine.id} ${line.pool.cluster} ${line.pool.model} ${roleOf(line)} ${line.says}`.toLowerCase()
-    return words.every((word) => own.includes(word)) && (state === 'all' || (state === 'trouble' ? line.state !== 'up' : line.state === state))
+    return (
+      words.every((word) => own.includes(word)) &&
+      (state === 'all' || (state === 'trouble' ? line.state !== 'up' : line.state === state))
+    )
   }
   const value = columns[column]
   return lines.filter(fits).toSorted((a, b) => compare(value(a), value(b), descending))
@@ -77,6 +85,7 @@ type Value = string | number | null | undefined
 function compare(a: Value, b: Value, descending: boolean): number {
   const isGone = Number(a === null || a === undefined) - Number(b === null || b === undefined)
   if (isGone !== 0 || a === null || a === undefined || b === null || b === undefined) return isGone
-  const order = typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), 'en', { numeric: true })
+  const order =
+    typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), 'en', { numeric: true })
   return descending ? -order : order
 }

@@ -46,18 +46,30 @@ export function Engines({ lines }: { readonly lines: readonly Line[] }) {
         <h2 id="engines">Engines</h2>
         <Filter wish={wish} onWish={setWish} />
         <span class="dim" role="status">
-          {rows.length === lines.length ? plural(lines.length, 'engine') : `${rows.length} of ${plural(lines.length, 'engine')}`}
+          {rows.length === lines.length
+            ? plural(lines.length, 'engine')
+            : `${rows.length} of ${plural(lines.length, 'engine')}`}
         </span>
       </div>
       {rows.length === 0 ? (
-        <p class="empty">{lines.length === 0 ? 'No engine is configured. Add one under engines of a pool.' : 'No engine fits. Change the filter.'}</p>
+        <p class="empty">
+          {lines.length === 0
+            ? 'No engine is configured. Add one under engines of a pool.'
+            : 'No engine fits. Change the filter.'}
+        </p>
       ) : (
         <table class="lines engines">
           <caption class="hidden">Engines with their load. The heads sort.</caption>
           <thead>
             <tr>
               {HEADS.map(([column, title, isNumber]) => (
-                <Head key={column} title={title} isNumber={isNumber} direction={wish.column === column ? (wish.descending ? 'descending' : 'ascending') : 'none'} onSort={() => sort(column, isNumber)} />
+                <Head
+                  key={column}
+                  title={title}
+                  isNumber={isNumber}
+                  direction={wish.column === column ? (wish.descending ? 'descending' : 'ascending') : 'none'}
+                  onSort={() => sort(column, isNumber)}
+                />
               ))}
               <th scope="col">last TTFTs</th>
               <th scope="col">
@@ -84,8 +96,18 @@ export function Engines({ lines }: { readonly lines: readonly Line[] }) {
 function Filter({ wish, onWish }: { readonly wish: Wish; readonly onWish: (wish: Wish) => void }) {
   return (
     <div class="filter">
-      <input type="search" placeholder="name, cluster, model, role" aria-label="Filter engines" value={wish.text} onInput={(event) => onWish({ ...wish, text: event.currentTarget.value })} />
-      <select aria-label="Filter by state" value={wish.state} onChange={(event) => onWish({ ...wish, state: event.currentTarget.value as Wish['state'] })}>
+      <input
+        type="search"
+        placeholder="name, cluster, model, role"
+        aria-label="Filter engines"
+        value={wish.text}
+        onInput={(event) => onWish({ ...wish, text: event.currentTarget.value })}
+      />
+      <select
+        aria-label="Filter by state"
+        value={wish.state}
+        onChange={(event) => onWish({ ...wish, state: event.currentTarget.value as Wish['state'] })}
+      >
         {STATES.map(([state, title]) => (
           <option key={state} value={state}>
             {title}

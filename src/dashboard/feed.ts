@@ -64,7 +64,8 @@ export class Feed {
     } catch (error) {
       if (attempt !== this.#attempt) return
       this.#stop()
-      if (error instanceof Refused && error.status === 401) return this.#viewer.onLink({ state: 'locked', message: error.message })
+      if (error instanceof Refused && error.status === 401)
+        return this.#viewer.onLink({ state: 'locked', message: error.message })
       this.#lost(error instanceof Refused ? error.message : 'The gateway does not answer. Is it running?')
     }
   }

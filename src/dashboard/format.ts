@@ -9,7 +9,8 @@ function short(value: number): string {
   return String(Number(value.toPrecision(size >= 1 ? 3 : 2)))
 }
 
-export const count = (value: Maybe): string => (value === null || value === undefined ? NOTHING : Math.round(value).toLocaleString('en'))
+export const count = (value: Maybe): string =>
+  value === null || value === undefined ? NOTHING : Math.round(value).toLocaleString('en')
 
 export function ms(value: Maybe): string {
   if (value === null || value === undefined) return NOTHING
@@ -21,13 +22,15 @@ export function seconds(value: Maybe): string {
   return value > 0 && value < 1 ? `${short(value * 1000)} ms` : `${short(value)} s`
 }
 
-export const percent = (share: Maybe): string => (share === null || share === undefined ? NOTHING : `${Math.round(share * 100)}%`)
+export const percent = (share: Maybe): string =>
+  share === null || share === undefined ? NOTHING : `${Math.round(share * 100)}%`
 
 export const number = (value: Maybe): string => (value === null || value === undefined ? NOTHING : short(value))
 
 export const clock = (at: number): string => new Date(at).toLocaleTimeString('en-GB')
 
-export const plural = (value: number, one: string, many = `${one}s`): string => `${count(value)} ${value === 1 ? one : many}`
+export const plural = (value: number, one: string, many = `${one}s`): string =>
+  `${count(value)} ${value === 1 ? one : many}`
 
 /** 0: the least, 1: the most; null of nothing. */
 export function quantile(values: readonly number[], share: number): number | null {

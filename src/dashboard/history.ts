@@ -9,5 +9,7 @@ export const keyOf = ({ id, attempt }: Pick<Decision, 'id' | 'attempt'>): string
 /** What was known and what came, newest first; of one decision the newer word counts, since its outcome comes later. */
 export function remembered(known: readonly Decision[], latest: readonly Decision[]): Decision[] {
   const newer = new Set(latest.map(keyOf))
-  return [...latest, ...known.filter((decision) => !newer.has(keyOf(decision)))].toSorted((a, b) => b.at - a.at).slice(0, KEPT)
+  return [...latest, ...known.filter((decision) => !newer.has(keyOf(decision)))]
+    .toSorted((a, b) => b.at - a.at)
+    .slice(0, KEPT)
 }

@@ -2,6 +2,9 @@
 export function lastView(text: string): { readonly json: string | null; readonly rest: string } {
   const events = text.split('\n\n')
   const rest = events.pop()!
-  const data = events.at(-1)?.split('\n').find((line) => line.startsWith('data: '))
+  const data = events
+    .at(-1)
+    ?.split('\n')
+    .find((line) => line.startsWith('data: '))
   return { json: data?.slice('data: '.length) ?? null, rest }
 }

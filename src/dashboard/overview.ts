@@ -24,10 +24,12 @@ function cell(text: string, kind = ''): HTMLTableCellElement {
   return td
 }
 
-const number = (value: number | null | undefined, unit = '') => cell(value === null || value === undefined ? '–' : Math.round(value * 10) / 10 + unit, 'number')
+const number = (value: number | null | undefined, unit = '') =>
+  cell(value === null || value === undefined ? '–' : Math.round(value * 10) / 10 + unit, 'number')
 
 /** `held`: well, and not chosen now. */
-const toneOf = (state: EngineState) => (state === 'unhealthy' || state === 'circuit' ? 'down' : state === 'up' || state === 'unknown' ? state : 'held')
+const toneOf = (state: EngineState) =>
+  state === 'unhealthy' || state === 'circuit' ? 'down' : state === 'up' || state === 'unknown' ? state : 'held'
 
 function row({ pool, engine, state, says }: Line): HTMLTableRowElement {
   const tr = document.createElement('tr')
@@ -49,7 +51,11 @@ function show({ pools, draining }: Fleet): void {
   find('engines').hidden = false
   find('unlock').hidden = true
   const dark = pools.filter(({ reachable }) => !reachable).length
-  find('state').textContent = [`${lines.length} in ${pools.length} ${pools.length === 1 ? 'pool' : 'pools'}`, ...(dark === 0 ? [] : [`${dark} not reachable`]), ...(draining ? ['shutting down'] : [])].join(', ')
+  find('state').textContent = [
+    `${lines.length} in ${pools.length} ${pools.length === 1 ? 'pool' : 'pools'}`,
+    ...(dark === 0 ? [] : [`${dark} not reachable`]),
+    ...(draining ? ['shutting down'] : []),
+  ].join(', ')
   const model = pools[0]?.aliases[0] ?? pools[0]?.model
   if (model !== undefined) showExample(model)
 }
@@ -59,7 +65,8 @@ const showExample = (model: string) => {
 }
 
 /** What the gateway says of a key that is missing is for those who write headers. */
-const whyNot = ({ status, message }: Refused) => (status === 401 && savedKey() === null ? 'locked: the key is admin.secret of the configuration' : message)
+const whyNot = ({ status, message }: Refused) =>
+  status === 401 && savedKey() === null ? 'locked: the key is admin.secret of the configuration' : message
 
 async function refresh(): Promise<void> {
   try {

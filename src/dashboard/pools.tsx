@@ -39,10 +39,16 @@ function PoolCard({ pool }: { readonly pool: Pool }) {
         ))}
       </p>
       <p class="dim">
-        {isGateway(pool) ? ['another gateway', ...regionSays(pool)].join(' · ') : `${up} of ${plural(lines.length, 'engine')} up · ${pool.policy}`}
+        {isGateway(pool)
+          ? ['another gateway', ...regionSays(pool)].join(' · ')
+          : `${up} of ${plural(lines.length, 'engine')} up · ${pool.policy}`}
         {pool.bookings !== null && ` · ${plural(pool.bookings, 'booking')}${isGateway(pool) ? ' of ours' : ''}`}
       </p>
-      {!pool.reachable && <p class="wrong">Its object cannot be reached. Requests fall back to what is known; look into the gateway’s log.</p>}
+      {!pool.reachable && (
+        <p class="wrong">
+          Its object cannot be reached. Requests fall back to what is known; look into the gateway’s log.
+        </p>
+      )}
     </li>
   )
 }

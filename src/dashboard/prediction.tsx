@@ -26,7 +26,8 @@ function pairsOf(decisions: readonly Decision[], read: Read): Pair[] {
   const pairs: Pair[] = []
   for (const decision of decisions.toReversed()) {
     const [predicted, actual] = read(decision)
-    if (predicted !== null && actual !== null && actual !== undefined) pairs.push({ at: decision.at / 1000, predicted, actual })
+    if (predicted !== null && actual !== null && actual !== undefined)
+      pairs.push({ at: decision.at / 1000, predicted, actual })
   }
   return pairs
 }
@@ -55,7 +56,8 @@ export function Prediction({ decisions }: { readonly decisions: readonly Decisio
           format={count}
           empty={
             <>
-              No engine has said how many tokens it had cached. vLLM does with <code>--enable-prompt-tokens-details</code>; requests whose prefill was elsewhere say nothing of it.
+              No engine has said how many tokens it had cached. vLLM does with{' '}
+              <code>--enable-prompt-tokens-details</code>; requests whose prefill was elsewhere say nothing of it.
             </>
           }
           says={`off by ${count(quantile(missed, 0.5))} tokens in the median (${count(quantile(missed, 0.9))} at p90), ${plural(tokens.length, 'request')}`}
@@ -95,7 +97,12 @@ function Figure({ title, pairs, format, empty, says }: FigureProps) {
           </span>
         </span>
       </h3>
-      <Chart x={pairs.map(({ at }) => at)} actual={pairs.map(({ actual }) => actual)} predicted={pairs.map(({ predicted }) => predicted)} format={format} />
+      <Chart
+        x={pairs.map(({ at }) => at)}
+        actual={pairs.map(({ actual }) => actual)}
+        predicted={pairs.map(({ predicted }) => predicted)}
+        format={format}
+      />
       <figcaption>{says}</figcaption>
     </figure>
   )

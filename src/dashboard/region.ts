@@ -4,7 +4,16 @@ import type { Pool } from './wire.ts'
 /** What is known of the gateway behind which a pool's engines are, in parts of a line. */
 export function regionSays({ gateway }: Pool): readonly string[] {
   if (gateway === null || gateway === undefined) return ['nothing heard of it yet']
-  const { reachable, engines, requests, queued, expected_ttft_ms: ttft, rtt_ms: rtt, age_ms: age, cut_alike: alike } = gateway
+  const {
+    reachable,
+    engines,
+    requests,
+    queued,
+    expected_ttft_ms: ttft,
+    rtt_ms: rtt,
+    age_ms: age,
+    blocking_match: alike,
+  } = gateway
   return [
     ...(reachable ? [] : ['does not answer']),
     `${plural(engines, 'engine')} there`,

@@ -13,7 +13,12 @@ export function Sparkline({ values }: { readonly values: readonly number[] }) {
   })
   const [x, y] = points.at(-1)!.split(',')
   return (
-    <svg class="spark" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`last ${values.length} TTFTs: ${ms(Math.min(...values))} to ${ms(most)}, now ${ms(values.at(-1))}`}>
+    <svg
+      class="spark"
+      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+      role="img"
+      aria-label={`last ${values.length} TTFTs: ${ms(Math.min(...values))} to ${ms(most)}, now ${ms(values.at(-1))}`}
+    >
       <polyline points={points.join(' ')} />
       <circle cx={x} cy={y} r="1.8" />
     </svg>

@@ -1,5 +1,5 @@
 import type { Stage, Wire } from './wire.ts'
-import type { StageTimes } from '../core/cluster/contract.ts'
+import type { StageTimes } from '../core/contract/contract.ts'
 
 export interface Span {
   readonly name: string

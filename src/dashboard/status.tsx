@@ -1,7 +1,13 @@
 import type { Link } from './feed.ts'
 import type { View } from './wire.ts'
 
-const WORDS: Readonly<Record<Link['state'], string>> = { connecting: 'connecting', live: 'live', paused: 'paused', lost: 'not connected', locked: 'locked' }
+const WORDS: Readonly<Record<Link['state'], string>> = {
+  connecting: 'connecting',
+  live: 'live',
+  paused: 'paused',
+  lost: 'not connected',
+  locked: 'locked',
+}
 
 interface StatusProps {
   readonly link: Link
@@ -10,12 +16,15 @@ interface StatusProps {
   readonly onForget: (() => void) | null
 }
 
-const replicasOf = (view: View | null, wanted: 'following' | 'away') => (view?.replicas ?? []).filter(({ state }) => state === wanted)
+const replicasOf = (view: View | null, wanted: 'following' | 'away') =>
+  (view?.replicas ?? []).filter(({ state }) => state === wanted)
 const heard = (view: View): number => replicasOf(view, 'following').length
 
 /** The page's head: whose fleet this is, and whether what is shown is true now. */
 export function Status({ link, view, onForget }: StatusProps) {
-  const away = replicasOf(view, 'away').map(({ address }) => address).join(', ')
+  const away = replicasOf(view, 'away')
+    .map(({ address }) => address)
+    .join(', ')
   return (
     <header>
       <div class="title">

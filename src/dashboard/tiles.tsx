@@ -11,7 +11,8 @@ interface TilesProps {
 /** Nobody wanted this; draining and sleep, somebody did. */
 const GRAVE: ReadonlySet<EngineState> = new Set(['unhealthy', 'circuit', 'unknown'])
 
-const sum = (values: readonly number[]): number | null => (values.length === 0 ? null : values.reduce((total, value) => total + value))
+const sum = (values: readonly number[]): number | null =>
+  values.length === 0 ? null : values.reduce((total, value) => total + value)
 
 /** The fleet in a few numbers; TTFTs are those of the decisions that are shown. */
 export function Tiles({ lines, decisions }: TilesProps) {
@@ -24,11 +25,18 @@ export function Tiles({ lines, decisions }: TilesProps) {
   const ttfts = decisions.flatMap(({ actual }) => actual?.ttft_ms ?? [])
   return (
     <dl class="tiles">
-      <Tile name="engines up" value={`${count(up)} of ${count(lines.length)}`} tone={up === lines.length ? 'good' : lines.some(({ state }) => GRAVE.has(state)) ? 'bad' : 'warn'} />
+      <Tile
+        name="engines up"
+        value={`${count(up)} of ${count(lines.length)}`}
+        tone={up === lines.length ? 'good' : lines.some(({ state }) => GRAVE.has(state)) ? 'bad' : 'warn'}
+      />
       <Tile name="running" value={count(sum(known(({ engine }) => engine.requests)))} />
       <Tile name="active blocks" value={count(sum(known(({ engine }) => engine.active_blocks)))} />
       <Tile name="longest queue" value={seconds(queues.length === 0 ? null : Math.max(...queues))} />
-      <Tile name="hit rate" value={percent(rates.length === 0 ? null : rates.reduce((a, b) => a + b, 0) / rates.length)} />
+      <Tile
+        name="hit rate"
+        value={percent(rates.length === 0 ? null : rates.reduce((a, b) => a + b, 0) / rates.length)}
+      />
       <Tile name="TTFT p50" value={ms(quantile(ttfts, 0.5))} />
       <Tile name="TTFT p95" value={ms(quantile(ttfts, 0.95))} />
       <Tile name="off by (median)" value={percent(quantile(errors, 0.5))} />

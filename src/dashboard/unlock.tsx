@@ -25,10 +25,22 @@ export function Unlock({ message, onKey }: UnlockProps) {
         </p>
       )}
       <p>
-        It is <code>admin.secret</code> in the gateway’s configuration. It stays in this tab and is gone when you close it.
+        It is <code>admin.secret</code> in the gateway’s configuration. It stays in this tab and is gone when you close
+        it.
       </p>
       <label for="key">Admin key</label>
-      <input id="key" type="password" autocomplete="off" spellcheck={false} required autofocus value={key} aria-invalid={wasWrong} aria-describedby={wasWrong ? 'wrong' : undefined} onInput={(event) => setKey(event.currentTarget.value)} />
+      <input
+        id="key"
+        type="password"
+        autocomplete="off"
+        spellcheck={false}
+        required
+        autofocus
+        value={key}
+        aria-invalid={wasWrong}
+        aria-describedby={wasWrong ? 'wrong' : undefined}
+        onInput={(event) => setKey(event.currentTarget.value)}
+      />
       <button type="submit">Show the fleet</button>
     </form>
   )

@@ -1,7 +1,6 @@
 /** What the gateway sends, derived from what it keeps: on the wire every key is snake_case. */
-import type { Decision as KeptDecision, EngineDigest, Stage } from '../core/cluster/contract.ts'
-import type { ReplicaDigest } from '../core/cluster/replica-digest.ts'
-import type { RegionSeen } from '../origin/regions/seen.ts'
+import type { Decision as KeptDecision, EngineDigest, Stage, ReplicaDigest } from '../core/contract/contract.ts'
+import type { RegionStatus } from '../origin/regions/client.ts'
 
 type Snake<Name extends string> = Name extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${Snake<Rest>}`
@@ -16,7 +15,8 @@ export type Wire<Value> = Value extends readonly (infer Item)[]
 export type { Stage }
 
 /** An engine whose object is out of reach has an id, a role and `available: null`. */
-export type Engine = Pick<Wire<EngineDigest>, 'id' | 'role'> & Partial<Omit<Wire<EngineDigest>, 'id' | 'role' | 'available'>> & { readonly available: boolean | null }
+export type Engine = Pick<Wire<EngineDigest>, 'id' | 'role'> &
+  Partial<Omit<Wire<EngineDigest>, 'id' | 'role' | 'available'>> & { readonly available: boolean | null }
 
 export interface Pool {
   readonly cluster: string
@@ -29,7 +29,7 @@ export interface Pool {
   /** Epoch milliseconds at which its object looked; absent: it is out of reach. */
   readonly at?: number
   /** What the one engine stands for: another gateway, with engines of its own. null: nothing was heard of it yet; absent: there is none. */
-  readonly gateway?: Wire<RegionSeen> | null
+  readonly gateway?: Wire<RegionStatus> | null
   readonly engines: readonly Engine[]
 }
 

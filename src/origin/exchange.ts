@@ -1,6 +1,6 @@
-import type { Admission, AttemptFailure, Placement, Result, StageTimes, Usage } from '../core/cluster/contract.ts'
+import type { Admission, AttemptFailure, Placement, Result, StageTimes, Usage } from '../core/contract/contract.ts'
 import type { ClusterConfig, PoolSettings } from '../config.ts'
-import type { EngineTarget, GoneSignal, RequestScope } from '../ports.ts'
+import type { EngineTarget, AbortSignalLike, RequestScope } from '../ports.ts'
 
 /** One pool that may serve a request, with what the edge needs to reach its engines. */
 export interface PoolRoute {
@@ -64,7 +64,7 @@ export interface Exchange {
   readonly cors?: readonly string[] | null
   readonly scope: RequestScope
   /** Aborted when the client is gone (as far as the runtime can see). */
-  readonly signal: GoneSignal
+  readonly signal: AbortSignalLike
   /**
    * An answer is on its way to the client: what only another attempt would need may be let go of. `written`: nor does
    * anybody still read the bytes of a body that was given out.

@@ -1,14 +1,14 @@
 /** Walks a request through engines until one answers: before the first byte a failure costs an attempt, after it the stream. */
-import { bookingKey } from '../core/cluster/bookings.ts'
-import type { AttemptFailure, Refusal } from '../core/cluster/contract.ts'
+import { bookingKey } from '../core/pool/bookings.ts'
+import type { AttemptFailure, Refusal } from '../core/contract/contract.ts'
 import { Failure, failures } from '../failure.ts'
 import type { EngineTarget, Ports } from '../ports.ts'
-import type { AttemptFailed } from './attempt-failed.ts'
+import type { AttemptFailed } from './classify.ts'
 import { attempt } from './attempt.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
-import { goneAs } from './gone.ts'
-import { failureOf, place, type Digests } from './place.ts'
-import { Stages } from './stages.ts'
+import { abortReason } from './abort-reason.ts'
+import { failureOf, acquirePlacement, type Digests } from './acquire.ts'
+import { StageTimer } from './stage-timer.ts'
 import { loopFailure } from './via.ts'
 
 /** A backstop: the object's retry budget and the engines left end the walk long before. */
@@ -23,26 +23,38 @@ export type Suspect = (route: PoolRoute, engine: EngineTarget) => void
  * cluster refuses, or when the client is gone. Every booking made on the way is released.
  * @param suspect told of every engine that failed an attempt, so that somebody looks after it soon
  */
-export async function forward(exchange: Exchange, ports: Ports, digests: Digests, suspect?: Suspect): Promise<Response> {
-  const stages = new Stages(exchange.stages)
+export async function forward(
+  exchange: Exchange,
+  ports: Ports,
+  digests: Digests,
+  suspect?: Suspect,
+): Promise<Response> {
+  const stages = new StageTimer(exchange.stages)
   const failed: Failed[] = []
-  const way: Walk = { ports, digests, suspect, stages, failed, isCutShort: false }
+  const way: RetryState = { ports, digests, suspect, stages, failed, isCutShort: false }
   try {
-    return await walk(exchange, way)
+    return await retryLoop(exchange, way)
   } catch (error) {
-    const result = exchange.signal.aborted ? goneAs(exchange.scope) : 'refused'
-    if (result === 'refused') excuse(exchange, way)
+    const result = exchange.signal.aborted ? abortReason(exchange.scope) : 'refused'
+    if (result === 'refused') exonerate(exchange, way)
     const status = error instanceof Failure ? error.shape.status : null
-    exchange.onEnd?.({ served: null, status, result, usage: null, failedAttempts: failed.map(({ failure }) => failure), stages: stages.snapshot() })
+    exchange.onEnd?.({
+      served: null,
+      status,
+      result,
+      usage: null,
+      failedAttempts: failed.map(({ failure }) => failure),
+      stages: stages.snapshot(),
+    })
     throw error
   }
 }
 
-interface Walk {
+interface RetryState {
   readonly ports: Ports
   readonly digests: Digests
   readonly suspect: Suspect | undefined
-  readonly stages: Stages
+  readonly stages: StageTimer
   /** Filled on the way, one an attempt. */
   readonly failed: Failed[]
   /** The retry budget let nobody else be asked. */
@@ -53,22 +65,28 @@ interface Failed extends AttemptFailed {
   readonly route: PoolRoute
 }
 
-const isMoved = ({ engine, failure }: Failed): boolean => engine.isGateway === true && (failure === 'busy' || failure === 'loop' || unreached.has(failure))
+const isMoved = ({ engine, failure }: Failed): boolean =>
+  engine.isGateway === true && (failure === 'busy' || failure === 'loop' || unreached.has(failure))
 
 /** A decode engine that failed on what a prefill engine left for it: that one may have died, and it may be well. */
-interface Orphaned {
+interface SplitBlame {
   readonly cluster: string
   readonly decode: string
   readonly prefill: string
 }
 
-async function walk(exchange: Exchange, way: Walk): Promise<Response> {
+async function retryLoop(exchange: Exchange, way: RetryState): Promise<Response> {
   const { ports, digests, suspect, stages, failed } = way
   const avoid = new Map<string, string[]>()
-  let orphaned: Orphaned | null = null
+  let orphaned: SplitBlame | null = null
   let isLastWord = false
   while (failed.length < MAX_ATTEMPTS) {
-    const placed = await place(exchange, ports, digests, { attempt: failed.length, moved: failed.length > 0 && failed.every(isMoved), avoid, stages })
+    const placed = await acquirePlacement(exchange, ports, digests, {
+      attempt: failed.length,
+      moved: failed.length > 0 && failed.every(isMoved),
+      avoid,
+      stages,
+    })
     if ('refused' in placed) {
       way.isCutShort = placed.refused.reason === 'retry_budget'
       if (orphaned === null) throw failureOfAll(exchange, failed, placed.refused)
@@ -86,7 +104,8 @@ async function walk(exchange: Exchange, way: Walk): Promise<Response> {
     const cluster = placed.route.cluster.id
     const engine = outcome.engine.id
     const prefill = placed.placement.kind === 'whole' ? null : placed.placement.prefill
-    if (!isLastWord && prefill !== null && engine !== prefill && outcome.failure === 'status_5xx') orphaned = { cluster, decode: engine, prefill }
+    if (!isLastWord && prefill !== null && engine !== prefill && outcome.failure === 'status_5xx')
+      orphaned = { cluster, decode: engine, prefill }
     avoid.set(cluster, [...(avoid.get(cluster) ?? []), engine])
   }
   throw failureOfAll(exchange, failed, null)
@@ -105,10 +124,12 @@ function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], re
  * One that broke the connection is not well, whoever broke it: that counts. Where the budget let only one be asked, nobody
  * can tell: a flood of such requests is to open no circuits, and an engine that is ill fails enough of those that can be retried.
  */
-function excuse({ id, scope }: Exchange, { ports, failed, isCutShort }: Walk): void {
-  const said = failed.map((one, at) => ({ ...one, booking: bookingKey({ id, attempt: at }) })).filter(({ failure }) => failure === 'status_5xx')
+function exonerate({ id, scope }: Exchange, { ports, failed, isCutShort }: RetryState): void {
+  const said = failed
+    .map((one, at) => ({ ...one, booking: bookingKey({ id, attempt: at }) }))
+    .filter(({ failure }) => failure === 'status_5xx')
   const isProven = new Set(said.map(({ engine }) => engine)).size > 1
-  if (isProven) ports.log.warn('request_at_fault', { id })
+  if (isProven) ports.log.warn('poison_request', { id })
   for (const { route, engine, booking } of said) {
     const { cluster, pool } = route
     if (!isProven && !(isCutShort && hasRetries(pool))) continue
@@ -125,18 +146,22 @@ function failureOfAttempts(failed: readonly AttemptFailed[]): Failure {
   const tried = failed.length === 1 ? 'The engine' : `${failed.length} engines`
   const cause = failed.map(({ failure, status }) => (status === null ? failure : `${failure} ${status}`)).join(', ')
   const options = { cause, retryAfterMs: RETRY_AFTER_MS }
-  if (failed.every((one) => unreached.has(one.failure) || isBare(one))) return new Failure('no_engine', 'No engine is available for this model right now.', options)
+  if (failed.every((one) => unreached.has(one.failure) || isBare(one)))
+    return new Failure('no_engine', 'No engine is available for this model right now.', options)
   if (failed.every(({ failure }) => failure === 'busy' || unreached.has(failure))) {
     return new Failure('engines_full', 'All engines for this model are busy. Try again shortly.', options)
   }
   const last = failed.at(-1)!
-  if (last.failure === 'first_byte_timeout') return new Failure('engine_timeout', `${tried} did not begin an answer in time.`, options)
-  if (last.status !== null) return new Failure('engine_unreachable', `${tried} failed to answer (last status ${last.status}).`, options)
+  if (last.failure === 'first_byte_timeout')
+    return new Failure('engine_timeout', `${tried} did not begin an answer in time.`, options)
+  if (last.status !== null)
+    return new Failure('engine_unreachable', `${tried} failed to answer (last status ${last.status}).`, options)
   return new Failure('engine_unreachable', `${tried} gave no usable answer.`, options)
 }
 
 /** A gateway that has nobody: others may be full, but this is no matter of load. */
-const isBare = ({ engine, failure, status }: AttemptFailed): boolean => engine.isGateway === true && failure === 'busy' && status === failures.no_engine.status
+const isBare = ({ engine, failure, status }: AttemptFailed): boolean =>
+  engine.isGateway === true && failure === 'busy' && status === failures.no_engine.status
 
 /** No answer was begun. workerd cannot tell a refused connection from one that broke, so neither do we. */
 const unreached: ReadonlySet<AttemptFailure> = new Set(['connect', 'connect_timeout', 'reset'])

@@ -81,7 +81,10 @@ const SEEN_MAX = 500
 function goesToEngines(name: string): boolean {
   const known = seen.get(name)
   if (known !== undefined) return known
-  const goes = !HOP_BY_HOP.has(name) && !NOT_FOR_ENGINES.has(name) && !NOT_FOR_ENGINES_PREFIXES.some((prefix) => name.startsWith(prefix))
+  const goes =
+    !HOP_BY_HOP.has(name) &&
+    !NOT_FOR_ENGINES.has(name) &&
+    !NOT_FOR_ENGINES_PREFIXES.some((prefix) => name.startsWith(prefix))
   if (seen.size < SEEN_MAX) seen.set(name, goes)
   return goes
 }
@@ -115,7 +118,8 @@ export function headersForTarget(request: readonly string[], target: EngineTarge
 export function headersOfAnswer(raw: readonly string[]): string[] {
   const flat = raw.map((text, i) => (i % 2 === 0 ? text.toLowerCase() : text))
   let connection: string | null = null
-  for (let i = 0; i < flat.length; i += 2) if (flat[i] === 'connection') connection = connection === null ? flat[i + 1]! : `${connection},${flat[i + 1]!}`
+  for (let i = 0; i < flat.length; i += 2)
+    if (flat[i] === 'connection') connection = connection === null ? flat[i + 1]! : `${connection},${flat[i + 1]!}`
   const named = namedByConnection(connection)
   const out: string[] = []
   for (let i = 0; i < flat.length; i += 2) {
@@ -131,7 +135,13 @@ export function headersForClient(answer: readonly string[]): string[] {
   const out: string[] = []
   for (let i = 0; i < answer.length; i += 2) {
     const name = answer[i]!
-    if (NOT_FOR_CLIENTS.has(name) || HOP_BY_HOP.has(name) || name.startsWith('x-firstlight-') || name.startsWith('access-control-')) continue
+    if (
+      NOT_FOR_CLIENTS.has(name) ||
+      HOP_BY_HOP.has(name) ||
+      name.startsWith('x-firstlight-') ||
+      name.startsWith('access-control-')
+    )
+      continue
     out.push(name, answer[i + 1]!)
   }
   return out

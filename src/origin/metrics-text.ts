@@ -1,5 +1,5 @@
 /** The few things a vLLM engine says about itself in its `/metrics` (Prometheus text format 0.0.4). */
-import type { EngineStats } from '../core/cluster/contract.ts'
+import type { EngineStats } from '../core/contract/contract.ts'
 
 export interface ScrapedEngine {
   readonly stats: EngineStats
@@ -30,7 +30,8 @@ export function readEngineMetrics(text: string): ScrapedEngine | null {
   if (running === undefined) return null
   const usage = samples.get('vllm:kv_cache_usage_perc') ?? samples.get('vllm:gpu_cache_usage_perc')
   const configs = samples.get('vllm:cache_config_info') ?? []
-  const awake = samples.get('vllm:engine_sleep_state')?.filter(({ labels }) => labels.get('sleep_state') === 'awake') ?? []
+  const awake =
+    samples.get('vllm:engine_sleep_state')?.filter(({ labels }) => labels.get('sleep_state') === 'awake') ?? []
   return {
     asleep: awake.length > 0 && awake.every(({ value }) => value === 0),
     stats: {
@@ -72,7 +73,10 @@ function sampleOf(rest: string): Sample | null {
   if (rest.startsWith('{')) {
     LABEL.lastIndex = 1
     for (let match = LABEL.exec(rest); match !== null; match = LABEL.exec(rest)) {
-      labels.set(match[1]!, match[2]!.replaceAll(/\\(.)/g, (_, escaped: string) => (escaped === 'n' ? '\n' : escaped)))
+      labels.set(
+        match[1]!,
+        match[2]!.replaceAll(/\\(.)/g, (_, escaped: string) => (escaped === 'n' ? '\n' : escaped)),
+      )
       at = LABEL.lastIndex
     }
     at = rest.indexOf('}', at)
@@ -89,10 +93,12 @@ function sum(samples: readonly Sample[]): number {
 
 /** Models that mix kinds of attention hold fewer tokens than their blocks would: where the engine counts tokens, that is it. */
 function cacheBlocksOf(configs: readonly Sample[]): number | null {
-  const blocks = configs.map(({ labels }) => {
-    const [tokens, blockTokens] = [whole(labels.get('kv_cache_size_tokens')), whole(labels.get('block_size'))]
-    return tokens && blockTokens ? Math.floor(tokens / blockTokens) : whole(labels.get('num_gpu_blocks'))
-  }).filter((count) => count !== null)
+  const blocks = configs
+    .map(({ labels }) => {
+      const [tokens, blockTokens] = [whole(labels.get('kv_cache_size_tokens')), whole(labels.get('block_size'))]
+      return tokens && blockTokens ? Math.floor(tokens / blockTokens) : whole(labels.get('num_gpu_blocks'))
+    })
+    .filter((count) => count !== null)
   return blocks.length === 0 ? null : blocks.reduce((total, count) => total + count, 0)
 }
 

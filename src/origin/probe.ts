@@ -1,6 +1,6 @@
 /** Asks engines how they are: `/health`, then `/metrics`, and `/is_paused` of those that have it. */
 import type { EngineTarget, Log, Origin, OriginAnswer, Ports, Probe, ProbeSignal } from '../ports.ts'
-import type { DigestCache } from './digests.ts'
+import type { DigestCache } from './digest-cache.ts'
 import type { PoolRoute } from './exchange.ts'
 import { readEngineMetrics, type ScrapedEngine } from './metrics-text.ts'
 
@@ -22,7 +22,9 @@ export function engineProbe(origin: Origin, log: Log, unpausable = new Set<strin
   return async (target, now) => {
     const healthy = await isHealthy(origin, target, log)
     if (!healthy) unpausable.delete(target.url)
-    const [scraped, paused] = healthy ? await Promise.all([scrape(origin, target, log), isPaused(origin, target, unpausable)]) : [null, false]
+    const [scraped, paused] = healthy
+      ? await Promise.all([scrape(origin, target, log), isPaused(origin, target, unpausable)])
+      : [null, false]
     const signal: ProbeSignal = {
       kind: 'probe',
       engine: target.id,
@@ -55,7 +57,7 @@ interface Probed {
 
 export interface FleetProbeOptions {
   /** What other gateways expect is asked anew. */
-  readonly digests: Pick<DigestCache, 'renew'>
+  readonly digests: Pick<DigestCache, 'refresh'>
   /** Of the one before it: under a new configuration, which every change of addresses is, only who is new is due. */
   readonly dueAt?: Map<string, number>
 }
@@ -72,7 +74,9 @@ export class FleetProbe {
   readonly dueAt: Map<string, number>
 
   constructor(routes: readonly PoolRoute[], ports: Ports, { digests, dueAt = new Map() }: FleetProbeOptions) {
-    this.#engines = routes.flatMap((route) => Array.from(route.targets.values(), (target) => ({ key: keyOf(route, target), route, target })))
+    this.#engines = routes.flatMap((route) =>
+      Array.from(route.targets.values(), (target) => ({ key: keyOf(route, target), route, target })),
+    )
     this.#ports = ports
     this.#digests = digests
     this.#probe = engineProbe(ports.origin, ports.log)
@@ -85,7 +89,7 @@ export class FleetProbe {
   async round(): Promise<void> {
     const asked: Promise<void>[] = []
     for (const engine of this.#takeDue()) {
-      if (asked.length > 0 && asked.length % AT_ONCE === 0) await this.#ports.turn?.()
+      if (asked.length > 0 && asked.length % AT_ONCE === 0) await this.#ports.yieldToEventLoop?.()
       asked.push(this.#ask(engine))
     }
     await Promise.all(asked)
@@ -109,11 +113,18 @@ export class FleetProbe {
   async #signalsOf({ key, route, target }: Probed): Promise<readonly ProbeSignal[]> {
     const now = () => this.#ports.now()
     if (target.isGateway !== true) return [await this.#probe(target, now)]
-    const answers = await this.#digests.renew(route)
+    const answers = await this.#digests.refresh(route)
     const before = this.#missed.get(key) ?? 0
     this.#missed.set(key, answers ? 0 : before + 1)
     if (!answers && before + 1 < MISSES) return []
-    const signal: ProbeSignal = { kind: 'probe', engine: target.id, at: now(), healthy: answers, asleep: false, stats: null }
+    const signal: ProbeSignal = {
+      kind: 'probe',
+      engine: target.id,
+      at: now(),
+      healthy: answers,
+      asleep: false,
+      stats: null,
+    }
     // Its circuit may have opened for what it was away.
     return answers && before > 0 ? [{ ...signal, healthy: false }, signal] : [signal]
   }
@@ -126,7 +137,8 @@ export class FleetProbe {
     const signals = await this.#signalsOf(engine)
     const sick = signals.at(-1)?.healthy !== true
     // It may be gone by now.
-    if (this.dueAt.has(key)) this.dueAt.set(key, startedAt + (sick ? Math.min(SICK_EVERY_MS, pool.statsIntervalMs) : pool.statsIntervalMs))
+    if (this.dueAt.has(key))
+      this.dueAt.set(key, startedAt + (sick ? Math.min(SICK_EVERY_MS, pool.statsIntervalMs) : pool.statsIntervalMs))
     if (signals.length === 0) return
     try {
       await this.#ports.cluster(cluster.id, pool.model).observe(signals)
@@ -136,7 +148,8 @@ export class FleetProbe {
   }
 }
 
-const keyOf = ({ cluster, pool }: PoolRoute, target: EngineTarget): string => JSON.stringify([cluster.id, pool.model, pool.statsIntervalMs, target])
+const keyOf = ({ cluster, pool }: PoolRoute, target: EngineTarget): string =>
+  JSON.stringify([cluster.id, pool.model, pool.statsIntervalMs, target])
 
 /** What answers at all is up, unless it says that it failed: an engine without the route, or behind a key, serves nonetheless. */
 async function isHealthy(origin: Origin, target: EngineTarget, log: Log): Promise<boolean> {

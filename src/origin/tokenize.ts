@@ -1,7 +1,7 @@
 /** Token ids from an engine's own `/tokenize`, for pools without a vocabulary: exact, at the price of a round trip. */
 import { chainText } from '../core/tokens/block-hash.ts'
 import type { ChatPrompt } from '../core/tokens/chat.ts'
-import type { PromptMeasure, PromptMeter, PromptRequest } from '../core/tokens/measure.ts'
+import type { PromptProfile, PromptAnalyzer, PromptRequest } from '../core/tokens/prompt-analyzer.ts'
 import { readPrompt, type Prompt } from '../core/tokens/prompt.ts'
 import { SegmentCache } from '../core/tokens/segment-cache.ts'
 import type { EngineTarget, Origin } from '../ports.ts'
@@ -112,14 +112,18 @@ export class EngineTokenizer {
 }
 
 export interface Measured {
-  readonly meter: PromptMeter
+  readonly meter: PromptAnalyzer
   readonly request: PromptRequest
   /** What the meter made of it alone. */
-  readonly own: PromptMeasure
+  readonly own: PromptProfile
 }
 
 /** The engine's ids in place of a measure in bytes, where the deadline allows; else the meter's own. Never rejects. */
-export async function measureByEngine({ meter, request, own }: Measured, tokenizer: EngineTokenizer, call: TokenizeCall): Promise<PromptMeasure> {
+export async function measureByEngine(
+  { meter, request, own }: Measured,
+  tokenizer: EngineTokenizer,
+  call: TokenizeCall,
+): Promise<PromptProfile> {
   if (own.tokenSource !== 'bytes' || own.items > 0) return own
   const lists = await tokenizer.ids(readPrompt(request.endpoint, request.body), call)
   return lists === null ? own : { ...meter.measureIds(request, lists, 'engine'), stages: own.stages }
@@ -128,7 +132,8 @@ export async function measureByEngine({ meter, request, own }: Measured, tokeniz
 /** What to POST for each prompt; null: an engine could not tell. */
 function questions(prompt: Prompt, model: string): readonly string[] | null {
   try {
-    if (prompt.form === 'chat' && prompt.items === 0 && !prompt.ownTemplate) return [JSON.stringify({ model, ...chatBody(prompt) })]
+    if (prompt.form === 'chat' && prompt.items === 0 && !prompt.ownTemplate)
+      return [JSON.stringify({ model, ...chatBody(prompt) })]
     if (prompt.form !== 'texts' || prompt.texts.length > MOST_TEXTS) return null
     return prompt.texts.map((text) => JSON.stringify({ model, prompt: text, add_special_tokens: prompt.addSpecial }))
   } catch {
@@ -139,7 +144,11 @@ function questions(prompt: Prompt, model: string): readonly string[] | null {
 function chatBody({ messages, tools, variables, addSpecial }: ChatPrompt): Record<string, unknown> {
   const { add_generation_prompt: opened, continue_final_message: continued, documents: _, ...kwargs } = variables
   return {
-    messages: messages.map(({ role, parts, extra }) => ({ ...onWire(extra), role, content: parts.length === 1 ? parts[0] : parts.map((text) => ({ type: 'text', text })) })),
+    messages: messages.map(({ role, parts, extra }) => ({
+      ...onWire(extra),
+      role,
+      content: parts.length === 1 ? parts[0] : parts.map((text) => ({ type: 'text', text })),
+    })),
     add_generation_prompt: opened,
     add_special_tokens: addSpecial,
     ...(continued === undefined ? {} : { continue_final_message: continued }),
@@ -171,5 +180,7 @@ function keyOf(body: string): number {
 function idsOf(bytes: Uint8Array): Uint32Array | null {
   const answer = JSON.parse(new TextDecoder().decode(bytes)) as { tokens?: unknown } | null
   const tokens = answer?.tokens
-  return Array.isArray(tokens) && tokens.every((id) => Number.isInteger(id) && id >= 0) ? Uint32Array.from(tokens as number[]) : null
+  return Array.isArray(tokens) && tokens.every((id) => Number.isInteger(id) && id >= 0)
+    ? Uint32Array.from(tokens as number[])
+    : null
 }

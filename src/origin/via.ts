@@ -3,7 +3,7 @@
  * `cdn-loop` (RFC 8586) is for CDNs: theirs pass, and we are none.
  */
 import type { ClusterConfig } from '../config.ts'
-import { hashText } from '../core/routing/hash.ts'
+import { hashText } from '../core/routing/rendezvous.ts'
 import { Failure } from '../failure.ts'
 
 /** A longer one is left out: some thirty gateways fit, and a loop of fewer is still found, a round later. */
@@ -18,7 +18,8 @@ const TOLD = ['id', 'region', 'pools', 'model', 'engines', 'url', 'binding']
  * regional gateways. Of the clusters as they are written, since what is found by name comes and goes, and differs for a moment
  * from one replica to the next. A loop through several names ends at the first that comes twice.
  */
-export const viaOf = (clusters: readonly ClusterConfig[]): string => `${VERSION}firstlight-${hashText(JSON.stringify(clusters, TOLD)).toString(16).padStart(8, '0')}`
+export const viaOf = (clusters: readonly ClusterConfig[]): string =>
+  `${VERSION}firstlight-${hashText(JSON.stringify(clusters, TOLD)).toString(16).padStart(8, '0')}`
 
 /** Innermost ones. */
 const COMMENT = /\([^()]*\)/g
@@ -33,10 +34,14 @@ export function hasPassed(via: string | null, own: string): boolean {
   return said.split(',').some((member) => member.trim().split(/\s+/)[1] === name)
 }
 
-export const withVia = (before: string | null, own: string): string => (before && before.length <= LONGEST ? `${before}, ${own}` : own)
+export const withVia = (before: string | null, own: string): string =>
+  before && before.length <= LONGEST ? `${before}, ${own}` : own
 
 /** Does a `via` that ends in our own name another gateway of this kind? */
 export const passedOthers = (via: string | null): boolean => via !== null && /firstlight-.*,/i.test(via)
 
 export const loopFailure = (): Failure =>
-  new Failure('loop', "This request has come round: an address that should be an engine's leads back to a gateway that it has passed. The log says which.")
+  new Failure(
+    'loop',
+    "This request has come round: an address that should be an engine's leads back to a gateway that it has passed. The log says which.",
+  )

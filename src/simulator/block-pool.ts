@@ -1,5 +1,54 @@
 import type { CacheJournal } from './cache-journal.ts'
 
+/** Two 32-bit lanes that each depend on all tokens so far: MurmurHash3's mixing, with two seeds. */
+function mix(hash: number, value: number): number {
+  let word = Math.imul(value, 0xcc9e2d51)
+  word = Math.imul((word << 15) | (word >>> 17), 0x1b873593)
+  const turned = hash ^ word
+  return (Math.imul((turned << 13) | (turned >>> 19), 5) + 0xe6546b64) | 0
+}
+
+function finish(hash: number): number {
+  let mixed = hash ^ (hash >>> 16)
+  mixed = Math.imul(mixed, 0x85ebca6b)
+  mixed ^= mixed >>> 13
+  mixed = Math.imul(mixed, 0xc2b2ae35)
+  return (mixed ^ (mixed >>> 16)) >>> 0
+}
+
+/** A hash of any text, 32 bits. */
+export function hashText(text: string, seed = 0): number {
+  let hash = seed
+  for (let at = 0; at < text.length; at += 1) hash = mix(hash, text.charCodeAt(at))
+  return finish(mix(hash, text.length))
+}
+
+/** One step of a rolling hash over tokens, 32 bits unsigned. */
+export function rollHash(state: number, token: number): number {
+  return finish(mix(state, token))
+}
+
+/**
+ * Chained keys of the full blocks of `tokens`, two lanes a block. Prompts share a key exactly as far as they are equal;
+ * `salt` (model, adapter, cache_salt) keeps those apart that must not share.
+ */
+export function blockKeys(tokens: Uint32Array, blockTokens: number, salt: string): Uint32Array {
+  const count = Math.floor(tokens.length / blockTokens)
+  const keys = new Uint32Array(count * 2)
+  let low = hashText(salt, 0x1234_5678)
+  let high = hashText(salt, 0x5bd1_e995)
+  for (let block = 0; block < count; block += 1) {
+    for (let at = block * blockTokens; at < (block + 1) * blockTokens; at += 1) {
+      const token = tokens[at]!
+      low = mix(low, token)
+      high = mix(high, token ^ 0x2545_f491)
+    }
+    keys[block * 2] = finish(low)
+    keys[block * 2 + 1] = finish(high)
+  }
+  return keys
+}
+
 /**
  * The KV blocks of one engine: reference counts, a prefix cache over chained block keys, and the order in which free
  * blocks are taken (vLLM V1's BlockPool). A block that nobody holds keeps its content until it is taken for something
@@ -121,7 +170,7 @@ export class BlockPool {
   #home(low: number, high: number): number {
     let mixed = Math.imul(low ^ Math.imul(high, 0x9e3779b1), 0x85ebca6b)
     mixed ^= mixed >>> 15
-    return Math.imul(mixed, 0xc2b2ae35) >>> 4 & this.#mask
+    return (Math.imul(mixed, 0xc2b2ae35) >>> 4) & this.#mask
   }
 
   /** Deletion by shifting back, so that a search may always stop at the first empty place. */

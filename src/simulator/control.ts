@@ -1,7 +1,6 @@
 import { json, type Answer, type Incoming } from './answer.ts'
 import type { SimulatedEngine } from './engine.ts'
-import { readFault } from './fault-wire.ts'
-import type { FaultRule } from './faults.ts'
+import { type FaultRule, readFault } from './faults.ts'
 import type { Fleet } from './fleet.ts'
 
 const bad = (message: string): Answer => json(400, { error: message })
@@ -61,7 +60,15 @@ export function summary(engine: SimulatedEngine): object {
     waiting: model.waiting,
     kv_usage: model.usage,
     counters: snakeKeys(model.counters),
-    kv: kv === null ? null : { prefill_legs: kv.prefillLegs, decode_legs: kv.decodeLegs, late_reads: kv.lateReads, violations: snakeKeys(kv.violations) },
+    kv:
+      kv === null
+        ? null
+        : {
+            prefill_legs: kv.prefillLegs,
+            decode_legs: kv.decodeLegs,
+            late_reads: kv.lateReads,
+            violations: snakeKeys(kv.violations),
+          },
   }
 }
 
@@ -72,4 +79,9 @@ const detail = (engine: SimulatedEngine): object => ({
 })
 
 const snakeKeys = (record: object): object =>
-  Object.fromEntries(Object.entries(record).map(([key, value]) => [key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), value]))
+  Object.fromEntries(
+    Object.entries(record).map(([key, value]) => [
+      key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      value,
+    ]),
+  )

@@ -1,12 +1,47 @@
 import { BlockPool } from './block-pool.ts'
 import { type CacheChange, CacheJournal } from './cache-journal.ts'
-import { DueList } from './due-list.ts'
 import { newCounters, type EngineCounters } from './engine-counters.ts'
 import { KvCache } from './kv-cache.ts'
 import type { EngineLimits } from './profiles.ts'
 import { Scheduler } from './scheduler.ts'
 import { Sequence, type SequenceSpec } from './sequence.ts'
-import { batchMs, type StepLaw } from './step-law.ts'
+import { batchMs, type StepLaw } from './step-cost.ts'
+
+/** Sequences that something happens to at their `dueAt`. Few at a time, so a plain list will do. */
+export class DueList {
+  #items: Sequence[] = []
+
+  get length(): number {
+    return this.#items.length
+  }
+
+  /** Earliest `dueAt`; Infinity when empty. */
+  nextAt(): number {
+    let at = Infinity
+    for (const sequence of this.#items) if (sequence.dueAt < at) at = sequence.dueAt
+    return at
+  }
+
+  add(sequence: Sequence): void {
+    this.#items.push(sequence)
+  }
+
+  remove(sequence: Sequence): void {
+    this.#items = this.#items.filter((other) => other !== sequence)
+  }
+
+  /** Removes what is due and returns it, earliest first. */
+  take(now: number): Sequence[] {
+    if (this.nextAt() > now) return []
+    const due = this.#items.filter((sequence) => sequence.dueAt <= now)
+    this.#items = this.#items.filter((sequence) => sequence.dueAt > now)
+    return due.sort((a, b) => a.dueAt - b.dueAt)
+  }
+
+  [Symbol.iterator](): Iterator<Sequence> {
+    return this.#items[Symbol.iterator]()
+  }
+}
 
 /** Where the leading tokens of a prompt are, and how long it takes until they are here, ms. */
 export interface FetchedFrom {
@@ -16,7 +51,7 @@ export interface FetchedFrom {
 
 export interface EngineModelOptions {
   readonly limits: EngineLimits
-  readonly law: StepLaw
+  readonly costModel: StepLaw
   /** false: no block is ever found again. */
   readonly prefixCaching?: boolean
   /** How long blocks are kept for an engine that is to read them. vLLM's `kv_lease_duration`, 30 s. */
@@ -45,7 +80,7 @@ export interface EngineListener {
  */
 export class EngineModel {
   readonly limits: EngineLimits
-  readonly law: StepLaw
+  readonly costModel: StepLaw
   readonly pool: BlockPool
   readonly counters: EngineCounters = newCounters()
   /** Multiplies the time of every step and transfer that starts from now on. */
@@ -68,14 +103,16 @@ export class EngineModel {
 
   constructor(options: EngineModelOptions, listener: EngineListener = {}) {
     this.limits = options.limits
-    this.law = options.law
+    this.costModel = options.costModel
     this.#journal = listener.cached === undefined ? null : new CacheJournal()
     this.pool = new BlockPool(options.limits.cacheBlocks, this.#journal)
     this.#holdLeaseMs = options.holdLeaseMs ?? 30_000
     this.#listener = listener
     this.#outside = options.outside
     this.#cache = new KvCache(this.pool, options.limits.blockTokens, options.prefixCaching ?? true, this.#journal)
-    this.#scheduler = new Scheduler(options.limits, this.#cache, this.counters, (sequence, now) => this.#fetch(sequence, now))
+    this.#scheduler = new Scheduler(options.limits, this.#cache, this.counters, (sequence, now) =>
+      this.#fetch(sequence, now),
+    )
   }
 
   get running(): number {
@@ -129,7 +166,9 @@ export class EngineModel {
     this.#run((at) => at < now)
     const sequence = new Sequence(spec, now, this.limits.blockTokens)
     if (sequence.table.length > this.pool.size) {
-      throw new RangeError(`a sequence of ${spec.promptTokens + spec.outputTokens} tokens needs ${sequence.table.length} blocks, the cache has ${this.pool.size}`)
+      throw new RangeError(
+        `a sequence of ${spec.promptTokens + spec.outputTokens} tokens needs ${sequence.table.length} blocks, the cache has ${this.pool.size}`,
+      )
     }
     this.counters.submitted += 1
     this.#scheduler.waiting.push(sequence)
@@ -231,7 +270,7 @@ export class EngineModel {
       if (lostBlocks) this.#wake(this.#now)
       return
     }
-    const durationMs = batchMs(this.law, this.#scheduler.scheduled) * this.slowdown
+    const durationMs = batchMs(this.costModel, this.#scheduler.scheduled) * this.slowdown
     this.counters.steps += 1
     this.counters.busyMs += durationMs
     this.#stepEndsAt = this.#now + durationMs
@@ -242,7 +281,8 @@ export class EngineModel {
   }
 
   #fetch(sequence: Sequence, now: number): boolean {
-    const source = sequence.spec.remote === true ? this.#peer(sequence) : (this.#outside?.(sequence.spec, sequence.computed) ?? null)
+    const source =
+      sequence.spec.remote === true ? this.#peer(sequence) : (this.#outside?.(sequence.spec, sequence.computed) ?? null)
     if (source === null || source.tokens <= sequence.computed) return false
     this.#cache.grow(sequence, source.tokens)
     sequence.transferred = true
@@ -258,7 +298,10 @@ export class EngineModel {
 
   /** The engine that computed the prompt has all of it. */
   #peer({ spec: { promptTokens }, computed }: Sequence): FetchedFrom {
-    return { tokens: promptTokens, ms: this.law.transferMs + this.law.transferTokenMs * (promptTokens - computed) }
+    return {
+      tokens: promptTokens,
+      ms: this.costModel.transferMs + this.costModel.transferTokenMs * (promptTokens - computed),
+    }
   }
 
   #finishStep(): void {

@@ -1,6 +1,6 @@
 import type { Receiver } from './kv-lmcache.ts'
 import { profileNamed, type EngineLimits, type Profile } from './profiles.ts'
-import type { StepLaw } from './step-law.ts'
+import type { StepLaw } from './step-cost.ts'
 import { vocabularySize } from './tokenizer.ts'
 
 /** One simulated engine; everything has a default. Names follow vLLM's flags where there is one. */
@@ -11,7 +11,7 @@ export interface EngineOptions {
   /** Name of a profile, or one of your own. */
   readonly profile?: string | Profile
   readonly limits?: Partial<EngineLimits>
-  readonly law?: Partial<StepLaw>
+  readonly costModel?: Partial<StepLaw>
   readonly model?: string
   /** `--model`, where `model` is the `--served-model-name`: shown as `root`. */
   readonly modelPath?: string
@@ -48,7 +48,7 @@ export interface EngineSettings {
   readonly role: 'any' | 'prefill' | 'decode' | 'encode'
   readonly profile: string
   readonly limits: EngineLimits
-  readonly law: StepLaw
+  readonly costModel: StepLaw
   readonly model: string
   readonly modelPath: string
   readonly adapters: readonly string[]
@@ -82,7 +82,7 @@ export function settle(options: EngineOptions, index: number): EngineSettings {
     profile: profile.name,
     // A prompt that no empty cache could hold would wait for ever.
     limits: { ...limits, maxModelLen: Math.min(limits.maxModelLen, limits.cacheBlocks * limits.blockTokens) },
-    law: { ...profile.law, ...options.law },
+    costModel: { ...profile.costModel, ...options.costModel },
     model,
     modelPath: options.modelPath ?? model,
     adapters,

@@ -3,16 +3,14 @@ import type { CacheChange } from './cache-journal.ts'
 import type { Clock } from './clock.ts'
 import { Driver } from './driver.ts'
 import type { EngineSettings } from './engine-options.ts'
-import type { KvConnector } from './kv-connector.ts'
+import { type KvConnector, ResponsePeer } from './kv-connector.ts'
 import { LmcachePeer } from './kv-lmcache.ts'
 import { KvPeer, type KvNetwork } from './kv-peer.ts'
-import { ResponsePeer } from './kv-response.ts'
 import type { ReportSink } from './ttft-reporter.ts'
-import { metricsText } from './wire/metrics-text.ts'
-import { isInference, route, type Routed } from './wire/routes.ts'
-import { ServingMetrics } from './wire/serving-metrics.ts'
-import { StoredResponses } from './wire/stored-responses.ts'
-import { engineDead } from './wire/wire-error.ts'
+import { metricsText, ServingMetrics } from './http-api/metrics-text.ts'
+import { isInference, route, type Routed } from './http-api/routes.ts'
+import { StoredResponses } from './http-api/stored-responses.ts'
+import { engineDead } from './http-api/wire-error.ts'
 
 /** What the engines of a fleet share. */
 export interface FleetServices {
@@ -187,7 +185,10 @@ export class EngineProcess implements Routed {
 
   serverInfo(parsed: boolean): object {
     const config = configOf(this.settings)
-    return { vllm_config: parsed ? config : `simulated profile=${this.settings.profile} ${JSON.stringify(config)}`, vllm_env: { VLLM_SERVER_DEV_MODE: true } }
+    return {
+      vllm_config: parsed ? config : `simulated profile=${this.settings.profile} ${JSON.stringify(config)}`,
+      vllm_env: { VLLM_SERVER_DEV_MODE: true },
+    }
   }
 
   #connect(index: number): KvConnector | null {
@@ -215,11 +216,34 @@ const CONNECTORS = { nixl: 'NixlConnector', lmcache: 'LMCacheConnectorV1', respo
 const KV_ROLES = { any: 'kv_both', prefill: 'kv_producer', decode: 'kv_consumer', encode: 'kv_both' } as const
 
 /** The parts of vLLM's configuration that have a meaning here, under its names. */
-function configOf({ model, modelPath, limits, maxNumQueuedReqs, maxNumQueuedTokens, prefixCaching, connector, role }: EngineSettings): object {
+function configOf({
+  model,
+  modelPath,
+  limits,
+  maxNumQueuedReqs,
+  maxNumQueuedTokens,
+  prefixCaching,
+  connector,
+  role,
+}: EngineSettings): object {
   return {
-    model_config: { model: modelPath, served_model_name: model, max_model_len: limits.maxModelLen, enable_sleep_mode: true },
-    cache_config: { block_size: limits.blockTokens, num_gpu_blocks: limits.cacheBlocks, enable_prefix_caching: prefixCaching },
-    scheduler_config: { max_num_seqs: limits.maxNumSeqs, max_num_batched_tokens: limits.maxNumBatchedTokens, max_num_queued_reqs: maxNumQueuedReqs, max_num_queued_tokens: maxNumQueuedTokens },
+    model_config: {
+      model: modelPath,
+      served_model_name: model,
+      max_model_len: limits.maxModelLen,
+      enable_sleep_mode: true,
+    },
+    cache_config: {
+      block_size: limits.blockTokens,
+      num_gpu_blocks: limits.cacheBlocks,
+      enable_prefix_caching: prefixCaching,
+    },
+    scheduler_config: {
+      max_num_seqs: limits.maxNumSeqs,
+      max_num_batched_tokens: limits.maxNumBatchedTokens,
+      max_num_queued_reqs: maxNumQueuedReqs,
+      max_num_queued_tokens: maxNumQueuedTokens,
+    },
     kv_transfer_config: connector === null ? null : { kv_connector: CONNECTORS[connector], kv_role: KV_ROLES[role] },
     kv_events_config: null,
   }

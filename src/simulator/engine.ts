@@ -1,13 +1,85 @@
-import type { Answer, BrokenConnection, Incoming } from './answer.ts'
+import type { Answer, BrokenConnection, Incoming, BodyStream } from './answer.ts'
 import type { Driver } from './driver.ts'
 import type { EngineSettings } from './engine-options.ts'
 import { EngineProcess, type FleetServices } from './engine-process.ts'
 import { FaultSwitch, type FaultRule } from './faults.ts'
 import type { KvConnector } from './kv-connector.ts'
 import type { KvEventSink } from './kv-events.ts'
-import { RequestLog } from './request-log.ts'
-import { supervise } from './supervise.ts'
-import { isInference } from './wire/routes.ts'
+import { RequestLog } from './engine-counters.ts'
+import { isInference } from './http-api/routes.ts'
+
+/**
+ * Counts one inference request from its start to its end, whichever way it ends, and lets the engine break it off.
+ * `breakers` holds, for each running request, what breaks it off.
+ */
+export async function supervise(
+  log: RequestLog,
+  breakers: Set<() => void>,
+  incoming: Incoming,
+  serve: () => Promise<Answer | BrokenConnection>,
+): Promise<Answer | BrokenConnection> {
+  let settled = false
+  let onBreak: (() => void) | null = null
+  const breakOff = (): void => onBreak?.()
+  const settle = (clientGone: boolean): void => {
+    if (settled) return
+    settled = true
+    log.running -= 1
+    breakers.delete(breakOff)
+    if (clientGone) log.clientLeft()
+  }
+  log.inference += 1
+  log.running += 1
+  breakers.add(breakOff)
+  const broken = new Promise<BrokenConnection>((resolve) => {
+    onBreak = () => {
+      settle(false)
+      resolve({ broken: 'reset' })
+    }
+  })
+  incoming.signal.addEventListener('abort', () => settle(true), { once: true })
+  let answer: Answer | BrokenConnection
+  try {
+    answer = await Promise.race([serve(), broken])
+  } catch (error) {
+    settle(false)
+    throw error
+  }
+  if ('broken' in answer || typeof answer.body === 'string') {
+    settle(false)
+    return answer
+  }
+  return { ...answer, body: watch(answer.body, settle, (breakStream) => (onBreak = breakStream)) }
+}
+
+/** Tells `settle` how the stream ended, and stops its source where a fault ended it early. */
+function watch(
+  body: BodyStream,
+  settle: (clientGone: boolean) => void,
+  onBreak: (run: () => void) => void,
+): BodyStream {
+  return (sink) => {
+    let stop: (() => void) | null = null
+    let over = false
+    const finish = (how: () => void): void => {
+      over = true
+      settle(false)
+      how()
+      stop?.()
+    }
+    stop = body({
+      write: (text) => sink.write(text),
+      end: () => finish(() => sink.end()),
+      fail: () => finish(() => sink.fail()),
+    })
+    if (over) stop()
+    onBreak(() => finish(() => sink.fail()))
+    return () => {
+      settle(true)
+      stop?.()
+    }
+  }
+}
 
 /** A vLLM server that computes nothing: the engine model behind vLLM's wire. It can be killed, restarted and made to fail. */
 export class SimulatedEngine {
@@ -92,7 +164,9 @@ export class SimulatedEngine {
     const work = isInference(incoming)
     const rule = this.#faults.meet(work)
     const serve = (): Promise<Answer | BrokenConnection> =>
-      rule === null ? this.#process.answer(incoming) : this.#faults.apply(rule, incoming.signal, () => this.#process.answer(incoming))
+      rule === null
+        ? this.#process.answer(incoming)
+        : this.#faults.apply(rule, incoming.signal, () => this.#process.answer(incoming))
     const answer = work ? await supervise(this.log, this.#breakers, incoming, serve) : await serve()
     if ('broken' in answer || !this.settings.requestIdHeaders) return answer
     const requestId = incoming.headers.get('x-request-id') ?? this.#services.newId()
@@ -106,7 +180,9 @@ export class SimulatedEngine {
       services: this.#services,
       load: () => this.log.running,
       eventSources: () => this.events?.sources() ?? {},
-      ...(this.settings.kvEvents ? { cached: (changes) => this.events?.publish(changes, this.#services.clock.now()) } : {}),
+      ...(this.settings.kvEvents
+        ? { cached: (changes) => this.events?.publish(changes, this.#services.clock.now()) }
+        : {}),
       died: () => {
         if (this.#process === born) this.kill()
       },

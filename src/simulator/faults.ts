@@ -1,5 +1,6 @@
 import type { Answer, BodyStream, BrokenConnection, Sink } from './answer.ts'
 import type { Clock } from './clock.ts'
+import { didYouMean } from '../config/problem.ts'
 
 /**
  * What can go wrong with an engine. `after` counts the records (writes) of a streamed answer that still pass.
@@ -68,7 +69,11 @@ export class FaultSwitch {
   }
 
   /** Answers with the fault in the way. */
-  async apply(rule: FaultRule, signal: AbortSignal, serve: () => Promise<Answer | BrokenConnection>): Promise<Answer | BrokenConnection> {
+  async apply(
+    rule: FaultRule,
+    signal: AbortSignal,
+    serve: () => Promise<Answer | BrokenConnection>,
+  ): Promise<Answer | BrokenConnection> {
     switch (rule.kind) {
       case 'hang':
         if (rule.where === 'head') return this.#hang(signal)
@@ -82,7 +87,11 @@ export class FaultSwitch {
         return {
           status: rule.status,
           headers: { 'content-type': 'application/json' },
-          body: JSON.stringify(rule.body ?? { error: { message: 'Injected fault', type: 'InternalServerError', param: null, code: rule.status } }),
+          body: JSON.stringify(
+            rule.body ?? {
+              error: { message: 'Injected fault', type: 'InternalServerError', param: null, code: rule.status },
+            },
+          ),
         }
       case 'slow':
         if (rule.delayMs !== undefined) await new Promise<void>((resolve) => this.#clock.after(rule.delayMs!, resolve))
@@ -105,7 +114,11 @@ export class FaultSwitch {
 }
 
 /** Lets `after` writes of the body pass, then does `then` in place of all others. */
-function spoil(answer: Answer | BrokenConnection, after: number, then: (sink: Sink) => void): Answer | BrokenConnection {
+function spoil(
+  answer: Answer | BrokenConnection,
+  after: number,
+  then: (sink: Sink) => void,
+): Answer | BrokenConnection {
   if ('broken' in answer) return answer
   const { body } = answer
   // An answer in one piece is cut in half, so that its length does not fit.
@@ -133,13 +146,15 @@ function spoil(answer: Answer | BrokenConnection, after: number, then: (sink: Si
   return { ...answer, body: stream }
 }
 
-const inPieces = (text: string): BodyStream => (sink) => {
-  const middle = Math.ceil(text.length / 2)
-  sink.write(text.slice(0, middle))
-  sink.write(text.slice(middle))
-  sink.end()
-  return () => undefined
-}
+const inPieces =
+  (text: string): BodyStream =>
+  (sink) => {
+    const middle = Math.ceil(text.length / 2)
+    sink.write(text.slice(0, middle))
+    sink.write(text.slice(middle))
+    sink.end()
+    return () => undefined
+  }
 
 function malformed(where: 'head' | 'body' | 'record', answer: Answer | BrokenConnection): Answer | BrokenConnection {
   if ('broken' in answer) return answer
@@ -159,4 +174,74 @@ function malformed(where: 'head' | 'body' | 'record', answer: Answer | BrokenCon
       })
     },
   }
+}
+
+/* A fault as it is written in JSON, with names in snake_case. What is not understood is refused: it would do something else than it says. */
+
+interface Field {
+  readonly must: string
+  holds(value: unknown): boolean
+}
+
+const number = (min: number, max: number): Field => ({
+  must: `a number from ${min}${max === Infinity ? '' : ` to ${max}`}`,
+  holds: (value) => typeof value === 'number' && value >= min && value <= max,
+})
+const whole = (min: number, max = Infinity): Field => {
+  const { must, holds } = number(min, max)
+  return { must: must.replace('a number', 'a whole number'), holds: (value) => Number.isInteger(value) && holds(value) }
+}
+const oneOf = (...names: readonly string[]): Field => ({
+  must: `one of ${names.join(', ')}`,
+  holds: (value) => names.includes(value as string),
+})
+
+const after = whole(0)
+const needed: Readonly<Record<string, Readonly<Record<string, Field>>>> = {
+  hang: { where: oneOf('head', 'body', 'middle') },
+  status: { status: whole(200, 599) },
+  malformed: { where: oneOf('head', 'body', 'record') },
+}
+const optional: Readonly<Record<string, Readonly<Record<string, Field>>>> = {
+  hang: { after },
+  reset: { after },
+  cut: { after },
+  status: { body: { must: 'JSON', holds: () => true } },
+  slow: { factor: number(0, Infinity), delay_ms: number(0, Infinity) },
+}
+const ofAll: Readonly<Record<string, Field>> = {
+  share: number(0, 1),
+  count: whole(1),
+  scope: oneOf('inference', 'all'),
+}
+
+/** Throws an Error that says what is wrong with it. */
+export function readFault(text: string): FaultRule {
+  const { kind, ...given } = objectOf(text)
+  if (!faultKinds.includes(kind as FaultRule['kind']))
+    throw new Error(`no fault is called ${JSON.stringify(kind)}: one of ${faultKinds.join(', ')}`)
+  const name = kind as FaultRule['kind']
+  for (const [field, { must }] of Object.entries(needed[name] ?? {}))
+    if (!(field in given)) throw new Error(`${name} needs ${field}: ${must}`)
+  const known = { ...needed[name], ...optional[name], ...ofAll }
+  for (const [field, value] of Object.entries(given)) {
+    const names = Object.keys(known)
+    const found = known[field]
+    if (found === undefined)
+      throw new Error(`${name} has no "${field}"${didYouMean(field, names) || '.'} It takes ${names.join(', ')}`)
+    if (!found.holds(value)) throw new Error(`${field} of ${name} must be ${found.must}, got ${JSON.stringify(value)}`)
+  }
+  const { delay_ms: delayMs, ...rest } = given
+  return { kind: name, ...rest, ...(delayMs === undefined ? {} : { delayMs }) } as FaultRule
+}
+
+function objectOf(text: string): Record<string, unknown> {
+  const wrong = new Error('the body must be a fault as JSON, such as {"kind":"refuse"}')
+  try {
+    const value: unknown = JSON.parse(text)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+  } catch (error) {
+    wrong.cause = error
+  }
+  throw wrong
 }

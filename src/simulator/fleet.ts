@@ -32,15 +32,24 @@ export interface Fleet {
 
 /** Makes engines that share a clock, a KV network and an encoder cache. A host can give them ports. */
 export function createFleet(options: FleetOptions = {}): Fleet {
-  const { engines: wanted = 1, clock = realClock, random = Math.random, newId = hexId, report = null, ...shared } = options
+  const {
+    engines: wanted = 1,
+    clock = realClock,
+    random = Math.random,
+    newId = hexId,
+    report = null,
+    ...shared
+  } = options
   const services: FleetServices = { clock, random, newId, network: new KvNetwork(), encodings: new Set(), report }
-  const each: readonly EngineOptions[] = typeof wanted === 'number' ? Array.from({ length: wanted }, () => ({})) : wanted
+  const each: readonly EngineOptions[] =
+    typeof wanted === 'number' ? Array.from({ length: wanted }, () => ({})) : wanted
   const engines = each.map((own, index) => new SimulatedEngine(settle({ ...shared, ...own }, index), index, services))
   const byId = new Map(engines.map((engine) => [engine.settings.id, engine]))
   if (byId.size !== engines.length) throw new RangeError('two engines of a fleet have the same id')
   const engine = (id: string): SimulatedEngine => {
     const found = byId.get(id)
-    if (found === undefined) throw new RangeError(`no engine is called "${id}": there are ${[...byId.keys()].join(', ')}`)
+    if (found === undefined)
+      throw new RangeError(`no engine is called "${id}": there are ${[...byId.keys()].join(', ')}`)
     return found
   }
   return {
@@ -50,7 +59,8 @@ export function createFleet(options: FleetOptions = {}): Fleet {
     fetch: (request) => {
       const id = new URL(request.url).hostname.replace(/\.sim$/, '')
       const found = byId.get(id)
-      if (found === undefined) return Promise.reject(new TypeError(`fetch failed: no simulated engine is called "${id}"`))
+      if (found === undefined)
+        return Promise.reject(new TypeError(`fetch failed: no simulated engine is called "${id}"`))
       return handleRequest(found, request)
     },
     urls: engines.map(({ settings }) => `http://${settings.id}.sim`),

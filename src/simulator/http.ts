@@ -19,13 +19,17 @@ export async function handleRequest(engine: SimulatedEngine, request: Request): 
     signal: gone.signal,
   }
   const answer = await orAborted(engine.handle(incoming), request.signal)
-  if ('broken' in answer) throw new TypeError(`fetch failed: the simulated engine broke the connection (${answer.broken})`)
+  if ('broken' in answer)
+    throw new TypeError(`fetch failed: the simulated engine broke the connection (${answer.broken})`)
   const body = typeof answer.body === 'string' ? answer.body : readable(answer, gone.signal)
   return new Response(body, { status: answer.status, headers: answer.headers })
 }
 
 /** `fetch` rejects with the signal's reason as soon as it is aborted. */
-function orAborted(answer: Promise<Answer | BrokenConnection>, signal: AbortSignal): Promise<Answer | BrokenConnection> {
+function orAborted(
+  answer: Promise<Answer | BrokenConnection>,
+  signal: AbortSignal,
+): Promise<Answer | BrokenConnection> {
   return new Promise((resolve, reject) => {
     const leave = (): void => reject(signal.reason)
     if (signal.aborted) leave()
@@ -50,7 +54,8 @@ function readable(answer: Answer, signal: AbortSignal): ReadableStream<Uint8Arra
           if (open) controller.enqueue(encoder.encode(text))
         },
         end: () => close(() => controller.close()),
-        fail: () => close(() => controller.error(new TypeError('terminated: the simulated engine broke the connection'))),
+        fail: () =>
+          close(() => controller.error(new TypeError('terminated: the simulated engine broke the connection'))),
       }
       stop = (answer.body as (sink: Sink) => () => void)(sink)
       const leave = (): void => {

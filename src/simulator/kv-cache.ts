@@ -55,7 +55,8 @@ export class KvCache {
     }
     if (full <= sequence.namedBlocks) return
     const { content } = sequence.spec
-    if (content !== undefined) this.#journal?.add({ kind: 'stored', content, blocks, from: sequence.namedBlocks, to: full })
+    if (content !== undefined)
+      this.#journal?.add({ kind: 'stored', content, blocks, from: sequence.namedBlocks, to: full })
     sequence.namedBlocks = full
   }
 

@@ -1,4 +1,5 @@
 import type { Sequence } from './sequence.ts'
+import type { KvNetwork } from './kv-peer.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 
@@ -20,7 +21,15 @@ export interface KvViolations {
   fatal: number
 }
 
-export const noViolations = (): KvViolations => ({ badPrefill: 0, unknownEngine: 0, unknownPrefill: 0, expired: 0, reused: 0, mismatch: 0, fatal: 0 })
+export const noViolations = (): KvViolations => ({
+  badPrefill: 0,
+  unknownEngine: 0,
+  unknownPrefill: 0,
+  expired: 0,
+  reused: 0,
+  mismatch: 0,
+  fatal: 0,
+})
 
 /** What a request does between two engines. */
 export type KvLeg =
@@ -58,4 +67,56 @@ export interface KvConnector {
   publish(prefilled: Prefilled): Fields | null
   /** The process ended: what it held cannot be read any more. */
   leave(): void
+}
+
+export interface ResponsePrefill {
+  readonly promptTokens: number
+}
+
+const FIELD = 'disagg_prefill_resp'
+const MOST_REMEMBERED = 10_000
+
+/** An engine whose own connector finds a prefill by the prefill's whole answer, which the decode leg carries. */
+export class ResponsePeer implements KvConnector {
+  readonly violations = noViolations()
+  readonly lateReads = 0
+  prefillLegs = 0
+  decodeLegs = 0
+  readonly #network: KvNetwork
+  readonly #prefills: boolean
+
+  constructor(network: KvNetwork, prefills: boolean) {
+    this.#network = network
+    this.#prefills = prefills
+  }
+
+  legOf(body: Fields, prompt: Uint32Array): KvLeg {
+    if (this.#prefills) {
+      const limit = body['max_output_tokens'] ?? body['max_completion_tokens'] ?? body['max_tokens']
+      if (body['stream'] === true || limit !== 1) this.violations.badPrefill += 1
+      this.prefillLegs += 1
+      return { kind: 'prefill', hold: false }
+    }
+    const carried = body[FIELD] as Fields | null | undefined
+    if (typeof carried !== 'object' || carried === null) return WHOLE
+    const id = String(carried['id'])
+    const prefill = this.#network.responses.get(id)
+    if (prefill === undefined) this.violations.unknownPrefill += 1
+    else if (prefill.promptTokens !== prompt.length) this.violations.mismatch += 1
+    else {
+      this.#network.responses.delete(id)
+      this.decodeLegs += 1
+      return { kind: 'decode', done: () => undefined }
+    }
+    return WHOLE
+  }
+
+  publish({ requestId, prompt }: Prefilled): null {
+    const { responses } = this.#network
+    responses.set(requestId, { promptTokens: prompt.length })
+    if (responses.size > MOST_REMEMBERED) responses.delete(responses.keys().next().value!)
+    return null
+  }
+
+  leave(): void {}
 }

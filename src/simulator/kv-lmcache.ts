@@ -1,6 +1,6 @@
 import { noViolations, WHOLE, type Fields, type KvConnector, type KvLeg, type Prefilled } from './kv-connector.ts'
 import type { KvNetwork } from './kv-peer.ts'
-import { badRequest } from './wire/wire-error.ts'
+import { badRequest } from './http-api/wire-error.ts'
 
 /** Where prefill engines push to; as LMCache's `disagg_spec` names it. */
 export interface Receiver {
@@ -70,7 +70,9 @@ export class LmcachePeer implements KvConnector {
             ? 'ret_first_tok must be true'
             : !Array.isArray(body['prompt']) || body['prompt'].some((id) => typeof id !== 'number')
               ? 'a prefill leg gives its prompt as ids'
-              : typeof spec['req_id'] !== 'string' || typeof spec['receiver_host'] !== 'string' || !ports.every(Array.isArray)
+              : typeof spec['req_id'] !== 'string' ||
+                  typeof spec['receiver_host'] !== 'string' ||
+                  !ports.every(Array.isArray)
                 ? 'disagg_spec needs req_id, receiver_host, receiver_init_port and receiver_alloc_port'
                 : null
     if (fault === null) return

@@ -1,10 +1,17 @@
 import type { Clock } from './clock.ts'
 import type { Driver } from './driver.ts'
-import { noViolations, WHOLE, type Fields, type KvConnector, type KvLeg, type Prefilled } from './kv-connector.ts'
+import {
+  noViolations,
+  WHOLE,
+  type Fields,
+  type KvConnector,
+  type KvLeg,
+  type Prefilled,
+  type ResponsePrefill,
+} from './kv-connector.ts'
 import type { Sequence } from './sequence.ts'
 import type { LmcachePeer } from './kv-lmcache.ts'
-import type { ResponsePrefill } from './kv-response.ts'
-import { badRequest } from './wire/wire-error.ts'
+import { badRequest } from './http-api/wire-error.ts'
 
 interface Handoff {
   readonly sequence: Sequence
@@ -86,7 +93,10 @@ export class KvPeer implements KvConnector {
     const remoteId = `${requestId}-${this.#published.toString(16).padStart(8, '0')}`
     this.#handoffs.set(remoteId, { sequence, read: false })
     if (this.#handoffs.size > MOST_HANDOFFS) this.#handoffs.delete(this.#handoffs.keys().next().value!)
-    const blocks = sequence.table.subarray(0, Math.ceil(sequence.spec.promptTokens / this.#driver.model.limits.blockTokens))
+    const blocks = sequence.table.subarray(
+      0,
+      Math.ceil(sequence.spec.promptTokens / this.#driver.model.limits.blockTokens),
+    )
     return {
       do_remote_prefill: true,
       do_remote_decode: false,

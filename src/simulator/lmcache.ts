@@ -2,7 +2,7 @@
  * LMCache beside a simulated fleet, as a `fetch`: the multi-process coordinator and the legacy controller, on the
  * wire that 0.5.6 was recorded to speak. Tests and benches tell it what was stored where.
  */
-import { chunkHashes, hashHex } from '../core/lmcache/chunk-hash.ts'
+import { chunkHashes, hashHex } from '../core/lmcache/chunks.ts'
 
 export interface StoredAt {
   readonly instance: string
@@ -74,7 +74,11 @@ export class FakeCoordinator extends FakeService {
   leave(id: string): void {
     const at = this.instances.findIndex(({ instance_id: known }) => known === id)
     if (at >= 0) this.instances.splice(at, 1)
-    for (const [key, placements] of this.#placements) this.#placements.set(key, placements.filter(({ instance_id: holder, tier }) => holder !== id || tier === 'l2'))
+    for (const [key, placements] of this.#placements)
+      this.#placements.set(
+        key,
+        placements.filter(({ instance_id: holder, tier }) => holder !== id || tier === 'l2'),
+      )
   }
 
   /** The complete chunks of a prompt are held there. */
@@ -83,9 +87,27 @@ export class FakeCoordinator extends FakeService {
     const hashes = chunkHashes(tokens, this.#chunkTokens)
     for (let chunk = 0; chunk < hashes.length / 8; chunk += 1) {
       for (const rank of at.ranks ?? Array.from({ length: worldSize }, (_, own) => own)) {
-        const key = keyText({ chunk_hash_hex: hashHex(hashes, chunk), model_name: model, kv_rank: rankOf(worldSize, rank), object_group_id: 0, cache_salt: salt })
-        const others = (this.#placements.get(key) ?? []).filter(({ instance_id: holder, tier: known }) => holder !== instance || known !== tier)
-        this.#placements.set(key, [...others, { instance_id: instance, incarnation, tier, backend: tier === 'l1' ? 'dram' : 'fs', size_bytes: BYTES, shared }])
+        const key = keyText({
+          chunk_hash_hex: hashHex(hashes, chunk),
+          model_name: model,
+          kv_rank: rankOf(worldSize, rank),
+          object_group_id: 0,
+          cache_salt: salt,
+        })
+        const others = (this.#placements.get(key) ?? []).filter(
+          ({ instance_id: holder, tier: known }) => holder !== instance || known !== tier,
+        )
+        this.#placements.set(key, [
+          ...others,
+          {
+            instance_id: instance,
+            incarnation,
+            tier,
+            backend: tier === 'l1' ? 'dram' : 'fs',
+            size_bytes: BYTES,
+            shared,
+          },
+        ])
       }
     }
   }
@@ -103,18 +125,41 @@ export class FakeCoordinator extends FakeService {
   }
 
   #keys(): unknown {
-    const keys = [...this.#placements].map(([key, placements]) => ({ key: JSON.parse(key) as ObjectKey, placements, num_tokens: 0, access_count: 0 }))
+    const keys = [...this.#placements].map(([key, placements]) => ({
+      key: JSON.parse(key) as ObjectKey,
+      placements,
+      num_tokens: 0,
+      access_count: 0,
+    }))
     return { total: keys.length, keys }
   }
 
-  #lookup({ token_ids: tokens, model_name: model = '', world_size: worldSize = 1, cache_salt: salt = '' }: Partial<Lookup>): Response {
+  #lookup({
+    token_ids: tokens,
+    model_name: model = '',
+    world_size: worldSize = 1,
+    cache_salt: salt = '',
+  }: Partial<Lookup>): Response {
     if (tokens === undefined || tokens.length === 0) {
-      return Response.json({ detail: [{ type: 'value_error', loc: ['body'], msg: "Value error, supply exactly one of 'keys' or 'token_ids'" }] }, { status: 422 })
+      return Response.json(
+        {
+          detail: [
+            { type: 'value_error', loc: ['body'], msg: "Value error, supply exactly one of 'keys' or 'token_ids'" },
+          ],
+        },
+        { status: 422 },
+      )
     }
     const hashes = chunkHashes(tokens, this.#chunkTokens)
     const chunks = hashes.length / 8
     const results = Array.from({ length: chunks * worldSize }, (_, row) => {
-      const key: ObjectKey = { chunk_hash_hex: hashHex(hashes, Math.floor(row / worldSize)), model_name: model, kv_rank: rankOf(worldSize, row % worldSize), object_group_id: 0, cache_salt: salt }
+      const key: ObjectKey = {
+        chunk_hash_hex: hashHex(hashes, Math.floor(row / worldSize)),
+        model_name: model,
+        kv_rank: rankOf(worldSize, row % worldSize),
+        object_group_id: 0,
+        cache_salt: salt,
+      }
       return { key, placements: this.#placements.get(keyText(key)) ?? [], token_ids: [], access_count: 1 }
     })
     return Response.json({ chunks, results })
@@ -156,11 +201,13 @@ export class FakeController extends FakeService {
     const { pathname } = new URL(request.url)
     if (request.method !== 'POST') return Response.json({ detail: 'Method Not Allowed' }, { status: 405 })
     const body = (await request.json()) as { tokens?: readonly number[]; ip?: string; event_id?: string }
-    if (pathname === '/lookup') return Response.json({ event_id: 'Lookup1', layout_info: this.#layout(body.tokens ?? []) })
+    if (pathname === '/lookup')
+      return Response.json({ event_id: 'Lookup1', layout_info: this.#layout(body.tokens ?? []) })
     if (pathname !== '/query_instance') return Response.json({ detail: 'Not Found' }, { status: 404 })
     const instance = this.hosts.get(body.ip ?? '')
     // Its answer model has no null, so an unknown host is a server error.
-    if (instance === undefined) return Response.json({ detail: '1 validation error for QueryInstResponse' }, { status: 500 })
+    if (instance === undefined)
+      return Response.json({ detail: '1 validation error for QueryInstResponse' }, { status: 500 })
     return Response.json({ event_id: body.event_id ?? '', res: instance })
   }
 

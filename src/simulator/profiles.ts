@@ -1,4 +1,4 @@
-import type { StepLaw } from './step-law.ts'
+import type { StepLaw } from './step-cost.ts'
 
 /** Sizes of an engine, under the names of vLLM's flags. */
 export interface EngineLimits {
@@ -14,7 +14,7 @@ export interface EngineLimits {
 export interface Profile {
   readonly name: string
   readonly description: string
-  readonly law: StepLaw
+  readonly costModel: StepLaw
   readonly limits: EngineLimits
 }
 
@@ -33,8 +33,9 @@ const nothing: StepLaw = {
 
 const demo: Profile = {
   name: 'demo',
-  description: 'Pleasant to watch: 100 tokens a second, a 1000-token prompt takes a fifth of a second, the cache holds 32k tokens.',
-  law: {
+  description:
+    'Pleasant to watch: 100 tokens a second, a 1000-token prompt takes a fifth of a second, the cache holds 32k tokens.',
+  costModel: {
     stepMs: 8,
     prefillStepMs: 12,
     prefillTokenMs: 0.18,
@@ -49,7 +50,7 @@ const demo: Profile = {
 const test: Profile = {
   name: 'test',
   description: 'Everything happens, 20 times as fast as in `demo`, in a cache of 16k tokens.',
-  law: {
+  costModel: {
     stepMs: 0.4,
     prefillStepMs: 0.6,
     prefillTokenMs: 0.009,
@@ -66,15 +67,21 @@ const test: Profile = {
 const instant: Profile = {
   name: 'instant',
   description: 'No time passes: for measuring what stands in front of the engine.',
-  law: nothing,
-  limits: { blockTokens: 16, cacheBlocks: 65_536, maxNumSeqs: 1024, maxNumBatchedTokens: 65_536, maxModelLen: 1_048_576 },
+  costModel: nothing,
+  limits: {
+    blockTokens: 16,
+    cacheBlocks: 65_536,
+    maxNumSeqs: 1024,
+    maxNumBatchedTokens: 65_536,
+    maxModelLen: 1_048_576,
+  },
 }
 
 const cpuSmall: Profile = {
   name: 'cpu_small_f32',
   description:
     'vLLM 0.32 on two CPU cores, a model of 8 layers of 512, float32: prefill 38 ms + 0.98 ms a token + 4.75e-4 ms a pair (fitted, 4 % median error); decode guessed.',
-  law: {
+  costModel: {
     stepMs: 10,
     prefillStepMs: 28,
     prefillTokenMs: 0.98,
@@ -89,15 +96,16 @@ const cpuSmall: Profile = {
 const cpuSmallBf16: Profile = {
   ...cpuSmall,
   name: 'cpu_small_bf16',
-  description: 'The same in bfloat16, which such a CPU lacks: 24 ms + 6 ms a token + 6.5e-4 ms a pair (7.5 % median error).',
-  law: { ...cpuSmall.law, prefillStepMs: 14, prefillTokenMs: 6, prefillPairMs: 6.5e-4 },
+  description:
+    'The same in bfloat16, which such a CPU lacks: 24 ms + 6 ms a token + 6.5e-4 ms a pair (7.5 % median error).',
+  costModel: { ...cpuSmall.costModel, prefillStepMs: 14, prefillTokenMs: 6, prefillPairMs: 6.5e-4 },
 }
 
 const agentic: Profile = {
   name: 'agentic',
   description:
-    "One server of the program-scheduling study: prefill 66 ms + 57 us a token + 4.4e-9 s a token squared; decode step 10.6 ms + 0.42 ms a sequence + 0.14 us a context token.",
-  law: {
+    'One server of the program-scheduling study: prefill 66 ms + 57 us a token + 4.4e-9 s a token squared; decode step 10.6 ms + 0.42 ms a sequence + 0.14 us a context token.',
+  costModel: {
     stepMs: 10.635,
     prefillStepMs: 55.365,
     prefillTokenMs: 0.05702,
@@ -117,6 +125,7 @@ export const profiles: Readonly<Record<string, Profile>> = Object.fromEntries(
 /** The profile of that name; the error lists the names there are. */
 export function profileNamed(name: string): Profile {
   const profile = profiles[name]
-  if (profile === undefined) throw new RangeError(`no profile is called "${name}": choose one of ${Object.keys(profiles).join(', ')}`)
+  if (profile === undefined)
+    throw new RangeError(`no profile is called "${name}": choose one of ${Object.keys(profiles).join(', ')}`)
   return profile
 }

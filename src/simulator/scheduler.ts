@@ -2,7 +2,63 @@ import type { EngineCounters } from './engine-counters.ts'
 import type { KvCache } from './kv-cache.ts'
 import type { EngineLimits } from './profiles.ts'
 import type { Sequence } from './sequence.ts'
-import { WaitingQueue } from './waiting-queue.ts'
+
+/** First come, first served; what was preempted goes back to the front. Aborted ones are skipped when met. */
+export class WaitingQueue {
+  #items: Sequence[] = []
+  #head = 0
+  #live = 0
+
+  /** Sequences that wait, without aborted ones. */
+  get length(): number {
+    return this.#live
+  }
+
+  push(sequence: Sequence): void {
+    this.#items.push(sequence)
+    this.#live += 1
+  }
+
+  pushFront(sequence: Sequence): void {
+    if (this.#head > 0) {
+      this.#head -= 1
+      this.#items[this.#head] = sequence
+    } else this.#items.unshift(sequence)
+    this.#live += 1
+  }
+
+  /** The sequence whose turn it is. */
+  peek(): Sequence | undefined {
+    while (this.#head < this.#items.length && this.#items[this.#head]!.ended) this.#drop()
+    return this.#items[this.#head]
+  }
+
+  /** Removes what `peek` showed. */
+  shift(): void {
+    this.#drop()
+    this.#live -= 1
+  }
+
+  /** A waiting sequence was aborted. */
+  forgetOne(): void {
+    this.#live -= 1
+  }
+
+  *[Symbol.iterator](): Generator<Sequence> {
+    for (let at = this.#head; at < this.#items.length; at += 1) {
+      const sequence = this.#items[at]!
+      if (!sequence.ended) yield sequence
+    }
+  }
+
+  #drop(): void {
+    this.#head += 1
+    if (this.#head > 64 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head)
+      this.#head = 0
+    }
+  }
+}
 
 /** What a step computes: vLLM V1's Scheduler, first come, first served. Knows the time only to note it. */
 export class Scheduler {

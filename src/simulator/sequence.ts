@@ -71,7 +71,9 @@ export class Sequence {
   /** Throws a RangeError when there is nothing to compute. */
   constructor(spec: SequenceSpec, arrivedAt: number, blockTokens: number) {
     if (!(spec.promptTokens >= 1 && spec.outputTokens >= 1)) {
-      throw new RangeError(`a sequence needs prompt and output, got ${spec.promptTokens} and ${spec.outputTokens} tokens`)
+      throw new RangeError(
+        `a sequence needs prompt and output, got ${spec.promptTokens} and ${spec.outputTokens} tokens`,
+      )
     }
     this.spec = spec
     this.arrivedAt = arrivedAt

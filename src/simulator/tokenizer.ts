@@ -100,9 +100,16 @@ function encodeWide(writer: TokenWriter, text: string, at: number): number {
   if (code >= 0xd800 && code <= 0xdfff) code = 0xfffd
   if (code < 0x800) writer.push(PAIR_BASE + ((0xc0 | (code >> 6)) << 8) + (0x80 | (code & 0x3f)))
   else if (code < 0x1_0000) {
-    writer.push(TRIPLE_BASE + ((0xe0 | (code >> 12)) << 16) + ((0x80 | ((code >> 6) & 0x3f)) << 8) + (0x80 | (code & 0x3f)))
+    writer.push(
+      TRIPLE_BASE + ((0xe0 | (code >> 12)) << 16) + ((0x80 | ((code >> 6) & 0x3f)) << 8) + (0x80 | (code & 0x3f)),
+    )
   } else {
-    writer.push(TRIPLE_BASE + ((0xf0 | (code >> 18)) << 16) + ((0x80 | ((code >> 12) & 0x3f)) << 8) + (0x80 | ((code >> 6) & 0x3f)))
+    writer.push(
+      TRIPLE_BASE +
+        ((0xf0 | (code >> 18)) << 16) +
+        ((0x80 | ((code >> 12) & 0x3f)) << 8) +
+        (0x80 | ((code >> 6) & 0x3f)),
+    )
     writer.push(BYTE_BASE + (0x80 | (code & 0x3f)))
   }
   return extra

@@ -1,5 +1,5 @@
 /** Spans as OTLP/HTTP takes them, in JSON. https://opentelemetry.io/docs/specs/otlp/#otlphttp */
-import type { RequestRecord } from '../core/reports/record.ts'
+import type { RequestRecord } from '../core/reports/combine.ts'
 import type { Traced } from './telemetry.ts'
 
 const KIND_INTERNAL = 1
@@ -13,9 +13,14 @@ export function tracesUrl(endpoint: string): string {
 }
 
 /** An ExportTraceServiceRequest. Ids are hex and numbers of 64 bits are texts, as the JSON mapping wants. */
-export function exportBody(traced: readonly Traced[], { service, instance }: { readonly service: string; readonly instance: string }): unknown {
+export function exportBody(
+  traced: readonly Traced[],
+  { service, instance }: { readonly service: string; readonly instance: string },
+): unknown {
   const resource = { attributes: attributes({ 'service.name': service, 'service.instance.id': instance }) }
-  return { resourceSpans: [{ resource, scopeSpans: [{ scope: { name: 'firstlight' }, spans: traced.flatMap(spansOf) }] }] }
+  return {
+    resourceSpans: [{ resource, scopeSpans: [{ scope: { name: 'firstlight' }, spans: traced.flatMap(spansOf) }] }],
+  }
 }
 
 type Values = Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>
@@ -27,7 +32,17 @@ function spansOf({ trace, record }: Traced): unknown[] {
   const endedAt = receivedAt + durationMs
   const askedAt = receivedAt + (stages.edge ?? 0) + (stages.tokens ?? 0)
   const chosenAt = askedAt + (stages.lookup ?? 0) + (stages.admit ?? 0)
-  const span = (id: string, parent: string | null, of: { readonly name: string; readonly kind: number; readonly from: number; readonly to: number; readonly values: Values }) => ({
+  const span = (
+    id: string,
+    parent: string | null,
+    of: {
+      readonly name: string
+      readonly kind: number
+      readonly from: number
+      readonly to: number
+      readonly values: Values
+    },
+  ) => ({
     traceId,
     spanId: id,
     ...(parent === null ? {} : { parentSpanId: parent }),
@@ -37,17 +52,37 @@ function spansOf({ trace, record }: Traced): unknown[] {
     endTimeUnixNano: nanos(Math.max(of.from, of.to)),
     attributes: attributes(of.values),
     // A stream that broke had begun with a 200.
-    ...((record.status >= 500 || record.result === 'engine_failed') && of.kind !== KIND_INTERNAL ? { status: { code: STATUS_ERROR } } : {}),
+    ...((record.status >= 500 || record.result === 'engine_failed') && of.kind !== KIND_INTERNAL
+      ? { status: { code: STATUS_ERROR } }
+      : {}),
   })
   const request = {
-    ...span(spanId, parentId, { name: `${operationOf(record.path)} ${record.model}`, kind: KIND_SERVER, from: receivedAt, to: endedAt, values: requestValues(record) }),
+    ...span(spanId, parentId, {
+      name: `${operationOf(record.path)} ${record.model}`,
+      kind: KIND_SERVER,
+      from: receivedAt,
+      to: endedAt,
+      values: requestValues(record),
+    }),
     events: stages.ttft === undefined ? [] : [{ name: 'first_token', timeUnixNano: nanos(receivedAt + stages.ttft) }],
   }
   if (engine === null) return [request]
   return [
     request,
-    span(derived(spanId), spanId, { name: 'choose engine', kind: KIND_INTERNAL, from: askedAt, to: chosenAt, values: choiceValues(record) }),
-    span(engineSpanId, spanId, { name: `engine ${engine}`, kind: KIND_CLIENT, from: chosenAt, to: endedAt, values: engineValues(record) }),
+    span(derived(spanId), spanId, {
+      name: 'choose engine',
+      kind: KIND_INTERNAL,
+      from: askedAt,
+      to: chosenAt,
+      values: choiceValues(record),
+    }),
+    span(engineSpanId, spanId, {
+      name: `engine ${engine}`,
+      kind: KIND_CLIENT,
+      from: chosenAt,
+      to: endedAt,
+      values: engineValues(record),
+    }),
   ]
 }
 
@@ -104,7 +139,8 @@ function attributes(values: Values): unknown[] {
 function valueOf(key: string, value: string | number | boolean | readonly string[]): unknown {
   if (typeof value === 'string') return { stringValue: value }
   if (typeof value === 'boolean') return { boolValue: value }
-  if (typeof value === 'number') return Number.isInteger(value) && !/_ms$|latency/.test(key) ? { intValue: String(value) } : { doubleValue: value }
+  if (typeof value === 'number')
+    return Number.isInteger(value) && !/_ms$|latency/.test(key) ? { intValue: String(value) } : { doubleValue: value }
   return { arrayValue: { values: value.map((one) => ({ stringValue: one })) } }
 }
 

@@ -2,8 +2,8 @@
  * Writes the gateway's own traffic as a trace that `firstlight replay` reads: when, how long, and salted hashes of
  * blocks; no text, no token, no name. It stands between the gateway and its clusters, so that it sees what was admitted.
  */
-import { type Admission, type Outcome, PAYLOAD_VERSION } from '../core/cluster/contract.ts'
-import { hashPair, hashText } from '../core/routing/hash.ts'
+import { type Admission, type Outcome, PAYLOAD_VERSION } from '../core/contract/contract.ts'
+import { hashPair, hashText } from '../core/routing/rendezvous.ts'
 import type { Admitted, Cluster, Lease } from '../ports.ts'
 
 export interface RecorderOptions {
@@ -24,7 +24,12 @@ export function recorded(cluster: Cluster, options: RecorderOptions): Cluster {
       const admitted = await cluster.admit(admission)
       // A retry is the same request again.
       if ('refusal' in admitted || admission.attempt > 0) return admitted
-      return { ...admitted, lease: watched(admitted.lease, (outcome) => options.write(lineOf(admission, outcome, { ...options, arrivedAt }))) }
+      return {
+        ...admitted,
+        lease: watched(admitted.lease, (outcome) =>
+          options.write(lineOf(admission, outcome, { ...options, arrivedAt })),
+        ),
+      }
     },
   }
 }
@@ -70,7 +75,11 @@ function watched(lease: Lease, released: (outcome: Outcome) => void): Lease {
 const TWO_TO_20 = 2 ** 20
 
 /** Mooncake's schema with this pool's block size in it. */
-export function lineOf(admission: Admission, outcome: Outcome, { salt, blockTokens, arrivedAt }: { readonly salt: number; readonly blockTokens: number; readonly arrivedAt: number }): string {
+export function lineOf(
+  admission: Admission,
+  outcome: Outcome,
+  { salt, blockTokens, arrivedAt }: { readonly salt: number; readonly blockTokens: number; readonly arrivedAt: number },
+): string {
   const ids: number[] = []
   for (let at = 0; at < admission.blocks.length; at += 2) {
     const low = hashPair(salt, admission.blocks[at]!)

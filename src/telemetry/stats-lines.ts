@@ -1,5 +1,5 @@
 /** One line per engine every so often, for who reads logs rather than dashboards. */
-import type { ClusterDigest, EngineDigest } from '../core/cluster/contract.ts'
+import type { ClusterDigest, EngineDigest } from '../core/contract/contract.ts'
 import type { Log, Ports } from '../ports.ts'
 
 interface Pool {
@@ -41,7 +41,13 @@ export class StatsLines {
 
   #engines({ cluster, pool, engines }: ClusterDigest): void {
     for (const engine of engines) {
-      this.#ports.log.info('engine_stats', { cluster, model: pool, engine: engine.id, qps: this.#qps(`${cluster} ${pool} ${engine.id}`, engine), ...fieldsOf(engine) })
+      this.#ports.log.info('engine_stats', {
+        cluster,
+        model: pool,
+        engine: engine.id,
+        qps: this.#qps(`${cluster} ${pool} ${engine.id}`, engine),
+        ...fieldsOf(engine),
+      })
     }
   }
 

@@ -1,10 +1,10 @@
 /** What becomes of a request that has ended: its record goes to the reports and rollups, its spans to the collector. */
-import type { RequestRecord } from '../core/reports/record.ts'
+import type { RequestRecord } from '../core/reports/combine.ts'
 import type { TracesConfig } from '../config.ts'
 import type { FailureReason } from '../failure.ts'
 import type { Ports, RequestScope } from '../ports.ts'
 import { exportBody, tracesUrl } from './otlp.ts'
-import { Outbox, Unwanted } from './outbox.ts'
+import { BatchExporter, PermanentExportError } from './batch-exporter.ts'
 import type { Trace } from './trace.ts'
 
 /** A span and what it is of. */
@@ -16,8 +16,8 @@ export interface Traced {
 const SPANS_DELAY_MS = 2_000
 
 export class Telemetry {
-  readonly #records: Outbox<RequestRecord> | null
-  readonly #traced: Outbox<Traced> | null
+  readonly #records: BatchExporter<RequestRecord> | null
+  readonly #traced: BatchExporter<Traced> | null
   #exported: TracesConfig
   /** Requests refused at the door, by reason. */
   readonly refusals: Partial<Record<FailureReason, number>> = {}
@@ -29,9 +29,24 @@ export class Telemetry {
     this.#records =
       ttft === undefined
         ? null
-        : new Outbox({ name: 'reports', delayMs: ttft.batchMs, now, log, send: (records, seq) => ttft.flush({ source, epoch, seq, records }) })
+        : new BatchExporter({
+            name: 'reports',
+            delayMs: ttft.batchMs,
+            now,
+            log,
+            send: (records, seq) => ttft.flush({ source, epoch, seq, records }),
+          })
     this.#exported = traces
-    this.#traced = post === undefined ? null : new Outbox({ name: 'traces', delayMs: SPANS_DELAY_MS, now, log, send: (traced) => send(post, this.#exported, { traced, source }) })
+    this.#traced =
+      post === undefined
+        ? null
+        : new BatchExporter({
+            name: 'traces',
+            delayMs: SPANS_DELAY_MS,
+            now,
+            log,
+            send: (traced) => send(post, this.#exported, { traced, source }),
+          })
   }
 
   /** From now on so; what waits goes there, too. */
@@ -72,10 +87,18 @@ export class Telemetry {
   }
 }
 
-async function send(post: NonNullable<Ports['post']>, { endpoint, headers, service }: TracesConfig, { traced, source }: { readonly traced: readonly Traced[]; readonly source: string }): Promise<void> {
-  if (endpoint === null) throw new Unwanted('traces are off')
-  const status = await post(tracesUrl(endpoint), { ...headers, 'content-type': 'application/json' }, JSON.stringify(exportBody(traced, { service, instance: source })))
+async function send(
+  post: NonNullable<Ports['post']>,
+  { endpoint, headers, service }: TracesConfig,
+  { traced, source }: { readonly traced: readonly Traced[]; readonly source: string },
+): Promise<void> {
+  if (endpoint === null) throw new PermanentExportError('traces are off')
+  const status = await post(
+    tracesUrl(endpoint),
+    { ...headers, 'content-type': 'application/json' },
+    JSON.stringify(exportBody(traced, { service, instance: source })),
+  )
   if (status < 300) return
   // All but 429 and 5xx: the collector will never take it (OTLP/HTTP, "Failures").
-  throw new (status >= 500 || status === 429 ? Error : Unwanted)(`the collector answered ${status}`)
+  throw new (status >= 500 || status === 429 ? Error : PermanentExportError)(`the collector answered ${status}`)
 }

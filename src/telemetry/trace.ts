@@ -14,11 +14,14 @@ export interface Trace {
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 
 /** null: there is none, or it is not one. Later versions are read as far as this one goes. */
-export function readTraceparent(header: string | null): { readonly traceId: string; readonly parentId: string; readonly sampled: boolean } | null {
+export function readTraceparent(
+  header: string | null,
+): { readonly traceId: string; readonly parentId: string; readonly sampled: boolean } | null {
   const match = TRACEPARENT.exec(header ?? '')
   if (match === null) return null
   const [, version, traceId, parentId, flags, rest] = match
-  if (version === 'ff' || (version === '00' && rest !== undefined) || /^0+$/.test(traceId!) || /^0+$/.test(parentId!)) return null
+  if (version === 'ff' || (version === '00' && rest !== undefined) || /^0+$/.test(traceId!) || /^0+$/.test(parentId!))
+    return null
   return { traceId: traceId!, parentId: parentId!, sampled: (Number.parseInt(flags!, 16) & 1) === 1 }
 }
 

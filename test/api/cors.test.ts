@@ -7,7 +7,10 @@ import { configOf, onePool, openWorld, poster } from './fleet.ts'
 
 corsContract('createGateway', async (document) => {
   const world = openWorld()
-  const gateway = createGateway(parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), world.ports)
+  const gateway = createGateway(
+    parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
+    world.ports,
+  )
   return { send: (request) => gateway.fetch(fetchRequest('http://gateway.test', request), world.scope) }
 })
 
@@ -26,20 +29,44 @@ describe('a gateway without keys', () => {
   })
 
   it('keeps its admin surface from them', async () => {
-    const fleet = await gateway.fetch(new Request('http://localhost/v1/firstlight/fleet', { headers: from(ours) }), world.scope)
+    const fleet = await gateway.fetch(
+      new Request('http://localhost/v1/firstlight/fleet', { headers: from(ours) }),
+      world.scope,
+    )
     expect([fleet.status, fleet.headers.get('access-control-allow-origin')]).toEqual([403, null])
   })
 
   it('logs whom it did not let in', async () => {
-    await gateway.fetch(new Request('http://localhost/v1/chat/completions', { method: 'OPTIONS', headers: { origin: 'https://evil.example.com', 'access-control-request-method': 'POST' } }), world.scope)
-    expect(world.logged.at(-1)).toMatchObject({ event: 'request', fields: { method: 'OPTIONS', status: 204, refused_origin: 'https://evil.example.com' } })
+    await gateway.fetch(
+      new Request('http://localhost/v1/chat/completions', {
+        method: 'OPTIONS',
+        headers: { origin: 'https://evil.example.com', 'access-control-request-method': 'POST' },
+      }),
+      world.scope,
+    )
+    expect(world.logged.at(-1)).toMatchObject({
+      event: 'request',
+      fields: { method: 'OPTIONS', status: 204, refused_origin: 'https://evil.example.com' },
+    })
   })
 
   it('logs them where no page is let in at all, by the document or at this path', async () => {
     const silent = createGateway(configOf({ clusters: [onePool] }), world.ports)
-    for (const [asked, path] of [[silent, '/v1/chat/completions'], [gateway, '/v1/firstlight/fleet']] as const) {
-      await asked.fetch(new Request(`http://localhost${path}`, { method: 'OPTIONS', headers: { origin: ours, 'access-control-request-method': 'POST' } }), world.scope)
-      expect(world.logged.at(-1)).toMatchObject({ event: 'request', fields: { method: 'OPTIONS', status: 405, refused_origin: ours } })
+    for (const [asked, path] of [
+      [silent, '/v1/chat/completions'],
+      [gateway, '/v1/firstlight/fleet'],
+    ] as const) {
+      await asked.fetch(
+        new Request(`http://localhost${path}`, {
+          method: 'OPTIONS',
+          headers: { origin: ours, 'access-control-request-method': 'POST' },
+        }),
+        world.scope,
+      )
+      expect(world.logged.at(-1)).toMatchObject({
+        event: 'request',
+        fields: { method: 'OPTIONS', status: 405, refused_origin: ours },
+      })
     }
   })
 })

@@ -1,14 +1,17 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { Catalog } from '../../src/api/catalog.ts'
-import { Incoming } from '../../src/api/incoming.ts'
-import { Live, type LiveOptions } from '../../src/api/live.ts'
-import type { EngineDigest } from '../../src/core/cluster/contract.ts'
+import { ModelRegistry } from '../../src/api/model-registry.ts'
+import { RequestContext } from '../../src/api/request-context.ts'
+import { DashboardStream, type LiveOptions } from '../../src/api/dashboard-stream.ts'
+import type { EngineDigest } from '../../src/core/contract/contract.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { AssetFiles } from '../../src/ports.ts'
 import { configOf, onePool, openWorld } from './fleet.ts'
 
-const files: AssetFiles = async (name) => (['overview.html', 'index.html', 'index-a1.js', 'index-a1.css'].includes(name) ? new TextEncoder().encode(`file ${name}`) : null)
+const files: AssetFiles = async (name) =>
+  ['overview.html', 'index.html', 'index-a1.js', 'index-a1.css'].includes(name)
+    ? new TextEncoder().encode(`file ${name}`)
+    : null
 
 async function get(path: string, assets?: AssetFiles): Promise<Response> {
   const world = openWorld()
@@ -17,25 +20,45 @@ async function get(path: string, assets?: AssetFiles): Promise<Response> {
 }
 
 describe('the pages', () => {
-  it.each([['/', 'overview.html'], ['/dashboard', 'index.html']])('%s is the built page, to be asked for anew each time, under a policy that lets nothing inline run', async (path, name) => {
-    const response = await get(path, files)
-    expect(await response.text()).toBe(`file ${name}`)
-    expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8')
-    expect(response.headers.get('cache-control')).toBe('no-cache')
-    expect(response.headers.get('content-security-policy')).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self';(?!.*unsafe)/)
-  })
+  it.each([
+    ['/', 'overview.html'],
+    ['/dashboard', 'index.html'],
+  ])(
+    '%s is the built page, to be asked for anew each time, under a policy that lets nothing inline run',
+    async (path, name) => {
+      const response = await get(path, files)
+      expect(await response.text()).toBe(`file ${name}`)
+      expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8')
+      expect(response.headers.get('cache-control')).toBe('no-cache')
+      expect(response.headers.get('content-security-policy')).toMatch(
+        /^default-src 'none'; script-src 'self'; style-src 'self';(?!.*unsafe)/,
+      )
+    },
+  )
 
   it('serves its files with their types, to be kept for good', async () => {
-    for (const [name, type] of [['index-a1.js', 'text/javascript; charset=utf-8'], ['index-a1.css', 'text/css; charset=utf-8']] as const) {
+    for (const [name, type] of [
+      ['index-a1.js', 'text/javascript; charset=utf-8'],
+      ['index-a1.css', 'text/css; charset=utf-8'],
+    ] as const) {
       const response = await get(`/dashboard/${name}`, files)
-      expect([response.status, response.headers.get('content-type'), await response.text()]).toEqual([200, type, `file ${name}`])
+      expect([response.status, response.headers.get('content-type'), await response.text()]).toEqual([
+        200,
+        type,
+        `file ${name}`,
+      ])
       expect(response.headers.get('cache-control')).toContain('immutable')
     }
   })
 
-  it.each(['gone-b2.js', 'index.html', '..%2fpackage.json', '%2e%2e%2fnode.js', 'a.b.js', '.js'])('has no file %s', async (name) => {
-    expect((await get(`/dashboard/${name}`, async () => (name === 'gone-b2.js' ? null : new Uint8Array(1)))).status).toBe(404)
-  })
+  it.each(['gone-b2.js', 'index.html', '..%2fpackage.json', '%2e%2e%2fnode.js', 'a.b.js', '.js'])(
+    'has no file %s',
+    async (name) => {
+      expect(
+        (await get(`/dashboard/${name}`, async () => (name === 'gone-b2.js' ? null : new Uint8Array(1)))).status,
+      ).toBe(404)
+    },
+  )
 
   it('says how it is built where it was not', async () => {
     const response = await get('/')
@@ -49,15 +72,27 @@ describe('the pages', () => {
   })
 })
 
-const twoPools = parseConfig({ version: 7, clusters: [onePool, { ...onePool, id: 'rome' }] }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+const twoPools = parseConfig(
+  { version: 7, clusters: [onePool, { ...onePool, id: 'rome' }] },
+  {},
+  { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+)
 
 function watch(options: LiveOptions = {}) {
   const world = openWorld()
-  const door = { ports: { ...world.ports, now: () => performance.now() }, config: twoPools, catalog: new Catalog(twoPools), digests: { order: () => [], outlooks: () => [], seen: async () => null }, startedAt: 1, draining: false, retired: false }
+  const context = {
+    ports: { ...world.ports, now: () => performance.now() },
+    config: twoPools,
+    catalog: new ModelRegistry(twoPools),
+    digests: { order: () => [], regionDigests: () => [], regionStatus: async () => null },
+    startedAt: 1,
+    draining: false,
+    retired: false,
+  }
   const asked: string[] = []
   const { cluster } = world.ports
   let dark = ''
-  door.ports.cluster = (id, pool) => ({
+  context.ports.cluster = (id, pool) => ({
     ...cluster(id, pool),
     digest: async () => {
       asked.push(id)
@@ -65,9 +100,17 @@ function watch(options: LiveOptions = {}) {
       return cluster(id, pool).digest()
     },
   })
-  const live = new Live(door, { everyMs: 20, ...options })
-  const open = (method = 'GET') => live.open(new Incoming(new Request('http://localhost/v1/firstlight/live', { method }), world.scope, door.ports, 'openai'))
-  return { door, asked, open, darken: (id: string) => (dark = id) }
+  const live = new DashboardStream(context, { everyMs: 20, ...options })
+  const open = (method = 'GET') =>
+    live.open(
+      new RequestContext(
+        new Request('http://localhost/v1/firstlight/live', { method }),
+        world.scope,
+        context.ports,
+        'openai',
+      ),
+    )
+  return { context, asked, open, darken: (id: string) => (dark = id) }
 }
 
 const feeds: ReadableStreamDefaultReader<Uint8Array>[] = []
@@ -84,7 +127,10 @@ function follow(response: Response) {
       const { value } = await reader.read()
       if (value === undefined) return null
       const [, id, json] = /^id: (\d+)\nevent: view\ndata: (.*)\n\n$/.exec(new TextDecoder().decode(value))!
-      return { id: Number(id), view: JSON.parse(json!) as Record<string, unknown> & { readonly pools: readonly Record<string, unknown>[] } }
+      return {
+        id: Number(id),
+        view: JSON.parse(json!) as Record<string, unknown> & { readonly pools: readonly Record<string, unknown>[] },
+      }
     },
     leave: () => reader.cancel(),
   }
@@ -100,16 +146,22 @@ describe('/v1/firstlight/live', () => {
     const feed = follow(open())
     const first = await feed.next()
     expect(first?.view).toMatchObject({ config_version: 7, started_at: 1, draining: false, decisions: [] })
-    expect(first?.view.pools).toMatchObject([{ cluster: 'paris', reachable: true, bookings: 3 }, { cluster: 'rome', reachable: true, bookings: 3 }])
+    expect(first?.view.pools).toMatchObject([
+      { cluster: 'paris', reachable: true, bookings: 3 },
+      { cluster: 'rome', reachable: true, bookings: 3 },
+    ])
     expect([(await feed.next())?.id, (await feed.next())?.id]).toEqual([2, 3])
   })
 
   it('sends five digits of a number, and whole ones as they are', async () => {
-    const { open, door } = watch()
-    door.startedAt = 1_795_271_106_911
-    const { cluster } = door.ports
+    const { open, context } = watch()
+    context.startedAt = 1_795_271_106_911
+    const { cluster } = context.ports
     const measured = { id: 'a', ttftMs: 1000 / 3, activeBlocks: 1_234_567 } as EngineDigest
-    door.ports.cluster = (...name) => ({ ...cluster(...name), digest: async () => ({ ...(await cluster(...name).digest()), engines: [measured] }) })
+    context.ports.cluster = (...name) => ({
+      ...cluster(...name),
+      digest: async () => ({ ...(await cluster(...name).digest()), engines: [measured] }),
+    })
     const view = (await follow(open()).next())?.view
     expect(view).toMatchObject({ started_at: 1_795_271_106_911 })
     expect(view?.pools[0]?.['engines']).toEqual([{ id: 'a', ttft_ms: 333.33, active_blocks: 1_234_567 }])
@@ -119,7 +171,8 @@ describe('/v1/firstlight/live', () => {
     const { open, asked } = watch()
     const viewers = Array.from({ length: 10 }, () => follow(open()))
     let last = 0
-    for (let round = 0; round < 3; round++) last = Math.max(...(await Promise.all(viewers.map((viewer) => viewer.next()))).map((frame) => frame!.id))
+    for (let round = 0; round < 3; round++)
+      last = Math.max(...(await Promise.all(viewers.map((viewer) => viewer.next()))).map((frame) => frame!.id))
     // Each view asks each of the two pools once; the last one may be on its way.
     expect(asked.length).toBeLessThanOrEqual(2 * (last + 1))
   })
@@ -128,7 +181,16 @@ describe('/v1/firstlight/live', () => {
     const { open, darken } = watch()
     darken('rome')
     const { view } = (await follow(open()).next())!
-    expect(view.pools).toMatchObject([{ reachable: true }, { reachable: false, engines: [{ id: 'a', available: null }, { id: 'b', available: null }] }])
+    expect(view.pools).toMatchObject([
+      { reachable: true },
+      {
+        reachable: false,
+        engines: [
+          { id: 'a', available: null },
+          { id: 'b', available: null },
+        ],
+      },
+    ])
   })
 
   it('refuses one viewer too many, and has room again when one left', async () => {
@@ -147,10 +209,10 @@ describe('/v1/firstlight/live', () => {
   })
 
   it('ends when the gateway drains', async () => {
-    const { open, door } = watch()
+    const { open, context } = watch()
     const feed = follow(open())
     await feed.next()
-    door.draining = true
+    context.draining = true
     expect(await feed.next()).toBeNull()
   })
 

@@ -12,9 +12,14 @@ describe('docs/api.md', () => {
 
   // A stream that was cut has no status of its own.
   const { engine_cut, ...answered } = failures
-  it.each(Object.values(answered).map(({ code, status }) => [code, status] as const))('names the error code %s with its status', (code, status) => {
-    expect(page.split('\n').some((line) => line.startsWith(`| ${status} |`) && line.includes(`\`${code}\``))).toBe(true)
-  })
+  it.each(Object.values(answered).map(({ code, status }) => [code, status] as const))(
+    'names the error code %s with its status',
+    (code, status) => {
+      expect(page.split('\n').some((line) => line.startsWith(`| ${status} |`) && line.includes(`\`${code}\``))).toBe(
+        true,
+      )
+    },
+  )
 
   it('names the code of the event that ends a broken stream', () => {
     expect(page).toContain(`\`${engine_cut.code}\``)

@@ -4,7 +4,11 @@ import { doorContract, doorDocument, fetchRequest } from '../contracts/door.ts'
 import { openWorld } from './fleet.ts'
 
 const world = openWorld()
-const config = parseConfig(doorDocument(['http://10.0.0.1:8000', 'http://10.0.0.2:8000']), {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+const config = parseConfig(
+  doorDocument(['http://10.0.0.1:8000', 'http://10.0.0.2:8000']),
+  {},
+  { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+)
 const gateway = createGateway(config, world.ports)
 
 doorContract('createGateway', (request) => gateway.fetch(fetchRequest('http://gateway.test', request), world.scope))

@@ -1,10 +1,24 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { parsedFields, readFields } from '../../src/api/fields.ts'
+import { validatedFields, readFields } from '../../src/api/fields.ts'
 
-const value = fc.oneof(fc.string(), fc.boolean(), fc.integer(), fc.double(), fc.constantFrom(null, undefined, [], {}, { include_usage: true }, { include_usage: 1 }))
+const value = fc.oneof(
+  fc.string(),
+  fc.boolean(),
+  fc.integer(),
+  fc.double(),
+  fc.constantFrom(null, undefined, [], {}, { include_usage: true }, { include_usage: 1 }),
+)
 const body = fc.record(
-  { model: fc.oneof(fc.string(), value), stream: fc.oneof(fc.boolean(), value), priority: value, cache_salt: value, previous_response_id: value, stream_options: value, messages: value },
+  {
+    model: fc.oneof(fc.string(), value),
+    stream: fc.oneof(fc.boolean(), value),
+    priority: value,
+    cache_salt: value,
+    previous_response_id: value,
+    stream_options: value,
+    messages: value,
+  },
   { requiredKeys: [] },
 )
 
@@ -20,7 +34,7 @@ it('fields are read as the schema reads them, whether it is asked or not', () =>
   fc.assert(
     fc.property(body, (given) => {
       const json = JSON.parse(JSON.stringify(given)) as Record<string, unknown>
-      expect(outcome(() => readFields(json))).toEqual(outcome(() => parsedFields(json)))
+      expect(outcome(() => readFields(json))).toEqual(outcome(() => validatedFields(json)))
     }),
     { numRuns: 2_000 },
   )

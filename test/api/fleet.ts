@@ -1,8 +1,24 @@
 /** A config, and ports that remember what was asked of them: enough to see what the door lets through. */
 import type { Config } from '../../src/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import type { Admission, ClusterDigest, Decision, EngineSignal, Refusal, Usage } from '../../src/core/cluster/contract.ts'
-import type { Cluster, Lease, Log, OriginAnswer, OriginRequest, Ports, Reply, RequestScope } from '../../src/ports.ts'
+import type {
+  Admission,
+  ClusterDigest,
+  Decision,
+  EngineSignal,
+  Refusal,
+  Usage,
+} from '../../src/core/contract/contract.ts'
+import type {
+  Cluster,
+  Lease,
+  Log,
+  OriginAnswer,
+  OriginRequest,
+  Ports,
+  RelayOptions,
+  RequestScope,
+} from '../../src/ports.ts'
 
 const decoder = new TextDecoder()
 
@@ -45,7 +61,10 @@ export function configOf(wish: ConfigWish = {}): Config {
 }
 
 /** What a fake engine answers; the body may name the request it was given. */
-export type Answerer = (request: OriginRequest, body: string | null) => { status?: number; headers?: readonly string[]; body?: string; responseId?: string; usage?: Usage }
+export type Answerer = (
+  request: OriginRequest,
+  body: string | null,
+) => { status?: number; headers?: readonly string[]; body?: string; responseId?: string; usage?: Usage }
 
 export interface World {
   readonly ports: Ports
@@ -87,13 +106,31 @@ export function openWorld(): World {
       if (world.refusal !== null) return { refusal: world.refusal }
       world.admissions.push(admission)
       const engine = ['a', 'b', 'far'].find((id) => !admission.avoid.includes(id)) ?? 'a'
-      return { lease, placement: { kind: 'whole', engine, runnersUp: [] }, policy: 'round_robin', predictedTtftMs: null }
+      return {
+        lease,
+        placement: { kind: 'whole', engine, runnersUp: [] },
+        policy: 'round_robin',
+        predictedTtftMs: null,
+      }
     },
     resume: async () => lease,
-    rank: async (admission) => (world.refusal === null ? { decision: decisionOf(admission) } : { refusal: world.refusal }),
+    rank: async (admission) =>
+      world.refusal === null ? { decision: decisionOf(admission) } : { refusal: world.refusal },
     observe: async (signals) => void world.signals.push(...signals),
     digest: async () => digest,
-    outlook: async () => ({ version: 1, cluster: 'local', pool: 'qwen', configVersion: 1, engines: 0, requests: 0, queued: 0, confidence: 0, soonest: null, usual: null, prefixes: '' }),
+    outlook: async () => ({
+      version: 1,
+      cluster: 'local',
+      pool: 'qwen',
+      configVersion: 1,
+      engines: 0,
+      requests: 0,
+      queued: 0,
+      confidence: 0,
+      soonest: null,
+      usual: null,
+      prefixes: '',
+    }),
     explain: async (id) => {
       const admission = world.admissions.find((one) => one.id === id)
       return admission === undefined ? null : decisionOf(admission)
@@ -109,7 +146,17 @@ const lease: Lease = {
   release: async () => undefined,
 }
 
-const digest: ClusterDigest = { version: 1, cluster: 'paris', pool: 'Qwen/Qwen3-8B', configVersion: 7, seq: 1, epoch: 'e', at: 1, bookings: 3, engines: [] }
+const digest: ClusterDigest = {
+  version: 1,
+  cluster: 'paris',
+  pool: 'Qwen/Qwen3-8B',
+  configVersion: 7,
+  seq: 1,
+  epoch: 'e',
+  at: 1,
+  bookings: 3,
+  engines: [],
+}
 
 function decisionOf(admission: Admission): Decision {
   return {
@@ -134,12 +181,16 @@ function decisionOf(admission: Admission): Decision {
 }
 
 function logOf(logged: World['logged']): Log {
-  const at = (level: string) => (event: string, fields: Readonly<Record<string, unknown>> = {}) => void logged.push({ level, event, fields })
+  const at =
+    (level: string) =>
+    (event: string, fields: Readonly<Record<string, unknown>> = {}) =>
+      void logged.push({ level, event, fields })
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
 function answerOf(world: World, request: OriginRequest): OriginAnswer {
-  const body = request.body === null ? null : request.body.map((piece) => decoder.decode(piece, { stream: true })).join('')
+  const body =
+    request.body === null ? null : request.body.map((piece) => decoder.decode(piece, { stream: true })).join('')
   world.sent.push({ request, body })
   const answer = world.answer(request, body)
   const bytes = new TextEncoder().encode(answer.body ?? '')
@@ -155,7 +206,7 @@ function answerOf(world: World, request: OriginRequest): OriginAnswer {
   }
 }
 
-function pass(reply: Reply, bytes: Uint8Array<ArrayBuffer>, seen: ReturnType<Answerer>): Response {
+function pass(reply: RelayOptions, bytes: Uint8Array<ArrayBuffer>, seen: ReturnType<Answerer>): Response {
   const headers = new Headers()
   for (let i = 0; i < reply.headers.length; i += 2) headers.append(reply.headers[i]!, reply.headers[i + 1]!)
   if (seen.responseId !== undefined) reply.onResponseId?.(seen.responseId)
@@ -166,9 +217,19 @@ function pass(reply: Reply, bytes: Uint8Array<ArrayBuffer>, seen: ReturnType<Ans
 export type Post = (path: string, body: unknown, headers?: Readonly<Record<string, string>>) => Promise<Response>
 
 /** Sends to a gateway as a client would; `body` as text goes as it is. */
-export function poster(gateway: { fetch(request: Request, scope: RequestScope): Promise<Response> }, world: World): Post {
+export function poster(
+  gateway: { fetch(request: Request, scope: RequestScope): Promise<Response> },
+  world: World,
+): Post {
   return (path, body, headers = {}) => {
     const text = typeof body === 'string' ? body : JSON.stringify(body)
-    return gateway.fetch(new Request(`http://localhost${path}`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: text }), world.scope)
+    return gateway.fetch(
+      new Request(`http://localhost${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers },
+        body: text,
+      }),
+      world.scope,
+    )
   }
 }

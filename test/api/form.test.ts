@@ -1,18 +1,21 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { partsOf, readForm, renamed } from '../../src/api/form.ts'
+import { partsOf, readForm, renamed } from '../../src/api/forms.ts'
 import { Failure } from '../../src/failure.ts'
 
 const latin = (text: string): Uint8Array<ArrayBuffer> => Uint8Array.from(text, (letter) => letter.charCodeAt(0))
 const textOf = (bytes: Uint8Array): string => Array.from(bytes, (byte) => String.fromCharCode(byte)).join('')
 const joined = (pieces: readonly Uint8Array[]): string => pieces.map(textOf).join('')
 
-const field = (name: string, value: string, more = ''): string => `--B\r\nContent-Disposition: form-data; name="${name}"${more}\r\n\r\n${value}\r\n`
+const field = (name: string, value: string, more = ''): string =>
+  `--B\r\nContent-Disposition: form-data; name="${name}"${more}\r\n\r\n${value}\r\n`
 const sound = field('file', '\xff\xfb\0\r\n--\r\n--b', '; filename="a.mp3"\r\nContent-Type: audio/mpeg')
 const whole = (...fields: string[]): string => `${fields.join('')}--B--\r\n`
 
 const read = (text: string, type = 'multipart/form-data; boundary=B', limit = 1 << 20) =>
-  readForm(new Request('http://x', { method: 'POST', headers: { 'content-type': type }, body: latin(text) }), { bodyBytes: limit })
+  readForm(new Request('http://x', { method: 'POST', headers: { 'content-type': type }, body: latin(text) }), {
+    bodyBytes: limit,
+  })
 const refusal = async (text: string, type?: string): Promise<Failure> =>
   read(text, type).then(
     () => expect.fail('it was taken'),
@@ -40,11 +43,28 @@ describe('a form', () => {
     ['before a text behind the last boundary', `${whole(field('model', 'm'))}any more`, 'm'],
     ['before the boundary’s letters elsewhere', whole(field('f', 'x--B\n--B--'), field('model', 'm')), 'm'],
     ['without quotes about its name', whole('--B\r\ncontent-disposition:form-data;name=model\r\n\r\nm\r\n'), 'm'],
-    ['with other headers', whole('--B\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Disposition: FORM-DATA ; Name="model" \r\nContent-Length: 1\r\ncontent-transfer-encoding: binary\r\n\r\nm\r\n'), 'm'],
+    [
+      'with other headers',
+      whole(
+        '--B\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Disposition: FORM-DATA ; Name="model" \r\nContent-Length: 1\r\ncontent-transfer-encoding: binary\r\n\r\nm\r\n',
+      ),
+      'm',
+    ],
     ['of many bytes', whole(field('model', '\xc3\xa9')), 'é'],
-    ['beside a file named in quotes and backslashes', whole(field('f', '', '; filename="\\"; name=\\"model\\"; C:\\x\\".mp3"; filename*=utf-8\'\'x'), field('model', 'm')), 'm'],
+    [
+      'beside a file named in quotes and backslashes',
+      whole(
+        field('f', '', '; filename="\\"; name=\\"model\\"; C:\\x\\".mp3"; filename*=utf-8\'\'x'),
+        field('model', 'm'),
+      ),
+      'm',
+    ],
     ['beside a field whose name has quotes', whole(field('a\\"; name=\\"model', 'x'), field('model', 'm')), 'm'],
-    ['beside fields that come twice', whole(field('include[]', 'a'), field('include[]', 'b'), field('model', 'm')), 'm'],
+    [
+      'beside fields that come twice',
+      whole(field('include[]', 'a'), field('include[]', 'b'), field('model', 'm')),
+      'm',
+    ],
     ['that is empty', whole(field('model', '')), ''],
     ['that is not there', whole(sound), undefined],
   ])('gives a model %s', async (_, text, model) => {
@@ -108,8 +128,16 @@ describe('a form is refused', () => {
     ['with a part hidden before the first one', `x--B\r\n${whole(field('model', 'm'))}`, /boundary/],
     ['with bare line feeds', whole(field('model', 'm')).replaceAll('\r\n', '\n'), /boundary/],
     ['with blanks behind a boundary', whole(field('model', 'm')).replace('--B\r', '--B \r'), /boundary/],
-    ['with more fields than anything has', whole(...Array.from({ length: 129 }, (_, i) => field(`f${i}`, ''))), /128 parts/],
-    ['with headers without end', part(`content-disposition: form-data; name="model"\r\nx: ${'y'.repeat(5_000)}`), /headers/],
+    [
+      'with more fields than anything has',
+      whole(...Array.from({ length: 129 }, (_, i) => field(`f${i}`, ''))),
+      /128 parts/,
+    ],
+    [
+      'with headers without end',
+      part(`content-disposition: form-data; name="model"\r\nx: ${'y'.repeat(5_000)}`),
+      /headers/,
+    ],
     ['with a part without headers', '--B\r\n\r\nm\r\n--B--\r\n', /headers/],
     ['with a part that has no room', '--B\r\n--B--\r\n', /end/],
     ['with a part that is no field', part('content-type: text/plain'), /content-disposition/],
@@ -117,14 +145,34 @@ describe('a form is refused', () => {
     ['with an option it does not know', part('content-disposition: form-data; name="model"; size=1'), /headers/],
     ['with a part that is an attachment', part('content-disposition: attachment; name="model"'), /headers/],
     ['with two names of a part', part('content-disposition: form-data; name="a"; name="model"'), /headers/],
-    ['with a second name of a part, encoded', part('content-disposition: form-data; name="a"; name*=utf-8\'\'model'), /headers/],
-    ['with two dispositions of a part', part('content-disposition: form-data; name="a"\r\ncontent-disposition: form-data; name="model"'), /headers/],
-    ['with two, of which one cannot be read', part('content-disposition: form-data; name="\r\ncontent-disposition: form-data; name="model"'), /headers/],
+    [
+      'with a second name of a part, encoded',
+      part('content-disposition: form-data; name="a"; name*=utf-8\'\'model'),
+      /headers/,
+    ],
+    [
+      'with two dispositions of a part',
+      part('content-disposition: form-data; name="a"\r\ncontent-disposition: form-data; name="model"'),
+      /headers/,
+    ],
+    [
+      'with two, of which one cannot be read',
+      part('content-disposition: form-data; name="\r\ncontent-disposition: form-data; name="model"'),
+      /headers/,
+    ],
     ['with a header over two lines', part('content-disposition: form-data;\r\n name="model"'), /headers/],
     ['with a name some take for another', part('content-disposition: form-data; name="mo\\del"'), /headers/],
     ['with a name that does not end', part('content-disposition: form-data; name="model'), /headers/],
-    ['with an encoded part', part('content-disposition: form-data; name="model"\r\ncontent-transfer-encoding: base64'), /encoding/],
-    ['with a part encoded without a blank', part('content-disposition: form-data; name="model"\r\nContent-Transfer-Encoding:quoted-printable'), /encoding/],
+    [
+      'with an encoded part',
+      part('content-disposition: form-data; name="model"\r\ncontent-transfer-encoding: base64'),
+      /encoding/,
+    ],
+    [
+      'with a part encoded without a blank',
+      part('content-disposition: form-data; name="model"\r\nContent-Transfer-Encoding:quoted-printable'),
+      /encoding/,
+    ],
   ])('%s', async (_, text, message) => {
     if (message === null) return void expect((await read(text)).json).toEqual({})
     const failure = await refusal(text)
@@ -156,9 +204,21 @@ const boundaries = fc.oneof(
   fc.string({ unit: fc.constantFrom(...'-abB0'), minLength: 1, maxLength: 8 }),
   fc.string({ unit: fc.constantFrom(..."-_ABCabc019'()+,./:=?"), minLength: 1, maxLength: 70 }),
 )
-const contents = fc.oneof(fc.string({ unit: fc.constantFrom(...'-abB\r\n\0\xff'), maxLength: 30 }), fc.uint8Array({ maxLength: 400 }).map(textOf))
+const contents = fc.oneof(
+  fc.string({ unit: fc.constantFrom(...'-abB\r\n\0\xff'), maxLength: 30 }),
+  fc.uint8Array({ maxLength: 400 }).map(textOf),
+)
 const names = fc.constantFrom('model', 'stream', 'file', 'prompt', 'include[]', 'a b', '')
-const partsMade = fc.array(fc.record({ name: names, content: contents, file: fc.option(fc.constantFrom('a.mp3', 'x y.wav', '')), type: fc.boolean(), small: fc.boolean() }), { maxLength: 6 })
+const partsMade = fc.array(
+  fc.record({
+    name: names,
+    content: contents,
+    file: fc.option(fc.constantFrom('a.mp3', 'x y.wav', '')),
+    type: fc.boolean(),
+    small: fc.boolean(),
+  }),
+  { maxLength: 6 },
+)
 
 /** Forms as clients make them, with what RFC 7578 leaves open. */
 const forms: fc.Arbitrary<Made> = fc.tuple(boundaries, partsMade, fc.boolean()).map(([boundary, parts, ends]) => {
@@ -174,7 +234,12 @@ const quoted = (boundary: string): string => `multipart/form-data; boundary="${b
 async function byPlatform({ boundary, text }: Made): Promise<[string, string][] | null> {
   try {
     const entries = [...(await new Response(latin(text), { headers: { 'content-type': quoted(boundary) } }).formData())]
-    return await Promise.all(entries.map(async ([name, value]): Promise<[string, string]> => [name, typeof value === 'string' ? value : `file:${textOf(new Uint8Array(await value.arrayBuffer()))}`]))
+    return await Promise.all(
+      entries.map(async ([name, value]): Promise<[string, string]> => [
+        name,
+        typeof value === 'string' ? value : `file:${textOf(new Uint8Array(await value.arrayBuffer()))}`,
+      ]),
+    )
   } catch {
     return null
   }
@@ -183,7 +248,12 @@ async function byPlatform({ boundary, text }: Made): Promise<[string, string][] 
 function byUs({ boundary, text }: Made): [string, string][] | null {
   const bytes = latin(text)
   try {
-    return partsOf(bytes, boundary).map(({ name, isFile, from, to }) => [name, isFile ? `file:${textOf(bytes.subarray(from, to))}` : new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes.subarray(from, to))])
+    return partsOf(bytes, boundary).map(({ name, isFile, from, to }) => [
+      name,
+      isFile
+        ? `file:${textOf(bytes.subarray(from, to))}`
+        : new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes.subarray(from, to)),
+    ])
   } catch (error) {
     if (error instanceof Failure) return null
     throw error
@@ -194,7 +264,8 @@ function byUs({ boundary, text }: Made): [string, string][] | null {
 function naively({ boundary, text }: Made): string[] | null {
   const [before, ...pieces] = `\r\n${text}`.split(`\r\n--${boundary}`)
   const between = pieces.slice(0, -1)
-  const isForm = before === '' && pieces.at(-1)?.startsWith('--') === true && between.every((piece) => piece.startsWith('\r\n'))
+  const isForm =
+    before === '' && pieces.at(-1)?.startsWith('--') === true && between.every((piece) => piece.startsWith('\r\n'))
   return isForm ? between.map((piece) => piece.slice(piece.indexOf('\r\n\r\n') + 4)) : null
 }
 
@@ -221,18 +292,49 @@ describe('the parser of forms', () => {
         const bytes = latin(made.text)
         const theirs = naively(made)
         if (byUs(made) === null) expect(theirs).toBeNull()
-        else expect(partsOf(bytes, made.boundary).map(({ from, to }) => textOf(bytes.subarray(from, to)))).toEqual(theirs)
+        else
+          expect(partsOf(bytes, made.boundary).map(({ from, to }) => textOf(bytes.subarray(from, to)))).toEqual(theirs)
       }),
       { numRuns: 3_000 },
     )
   })
 
   it('says no in its own words, or the same as the platform, whatever became of the bytes', async () => {
-    const change = fc.record({ at: fc.nat(), put: fc.oneof(fc.constantFrom('', '"', '\\', ';', '\r', '\n', '\r\n', '\r\n\r\n', '--', ':', '=', ' ', '\0', '; name="model"', "; name*=utf-8''model", '\r\nContent-Disposition: form-data; name="model"'), fc.string({ maxLength: 3 })), drop: fc.nat(6) })
+    const change = fc.record({
+      at: fc.nat(),
+      put: fc.oneof(
+        fc.constantFrom(
+          '',
+          '"',
+          '\\',
+          ';',
+          '\r',
+          '\n',
+          '\r\n',
+          '\r\n\r\n',
+          '--',
+          ':',
+          '=',
+          ' ',
+          '\0',
+          '; name="model"',
+          "; name*=utf-8''model",
+          '\r\nContent-Disposition: form-data; name="model"',
+        ),
+        fc.string({ maxLength: 3 }),
+      ),
+      drop: fc.nat(6),
+    })
     let taken = 0
     await fc.assert(
       fc.asyncProperty(forms, fc.array(change, { minLength: 1, maxLength: 4 }), async ({ boundary, text }, changes) => {
-        const mutated = changes.reduce((now, { at, put, drop }) => now.slice(0, at % (now.length + 1)) + put.replace(/[^\0-\xff]/g, '?') + now.slice((at % (now.length + 1)) + drop), text)
+        const mutated = changes.reduce(
+          (now, { at, put, drop }) =>
+            now.slice(0, at % (now.length + 1)) +
+            put.replace(/[^\0-\xff]/g, '?') +
+            now.slice((at % (now.length + 1)) + drop),
+          text,
+        )
         const made = { boundary, text: mutated }
         const ours = byUs(made)
         if (ours === null) return
@@ -257,7 +359,9 @@ describe('the parser of forms', () => {
   ])('looks at few of the bytes it is to pass, be they %s', (_what, filling, share) => {
     const boundary = '-'.repeat(68)
     const passed = 100_000
-    const bytes = latin(`--${boundary}\r\ncontent-disposition: form-data; name="file"\r\n\r\nx${filling.repeat(passed / filling.length)}\r\n--${boundary}--`)
+    const bytes = latin(
+      `--${boundary}\r\ncontent-disposition: form-data; name="file"\r\n\r\nx${filling.repeat(passed / filling.length)}\r\n--${boundary}--`,
+    )
     let looks = 0
     const counted = new Proxy(bytes, {
       get(target, key) {

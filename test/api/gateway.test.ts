@@ -28,7 +28,8 @@ const stored = async (opened: Opened, headers: Readonly<Record<string, string>> 
   expect((await opened.post('/v1/responses', '{"model":"qwen","input":"x"}', headers)).status).toBe(200)
 }
 
-const code = async (response: Response): Promise<unknown> => ((await response.json()) as { error: { code: unknown } }).error.code
+const code = async (response: Response): Promise<unknown> =>
+  ((await response.json()) as { error: { code: unknown } }).error.code
 const last = <T>(list: readonly T[]): T => list.at(-1)!
 const pair = (flat: readonly string[], name: string): string | null => {
   const at = flat.findIndex((one, i) => i % 2 === 0 && one === name)
@@ -57,7 +58,12 @@ describe('what an engine gets', () => {
     const keys = [{ name: 'team-a', secret: 'key', models: ['qwen'], cache_salt: 'salt-of-a' }]
     const { world, post } = open({ keys })
     const send = (text: string) => post('/v1/completions', text, { authorization: 'Bearer key' })
-    for (const [at, [name, value]] of [['kv_transfer_params', '{"do_remote_prefill":true}'], ['cache_salt', '"salt-of-b"'], ['model', '"poet"'], ['vllm_xargs', '{"kv_transfer_params":1}']].entries()) {
+    for (const [at, [name, value]] of [
+      ['kv_transfer_params', '{"do_remote_prefill":true}'],
+      ['cache_salt', '"salt-of-b"'],
+      ['model', '"poet"'],
+      ['vllm_xargs', '{"kv_transfer_params":1}'],
+    ].entries()) {
       const escaped = `\\u${name!.charCodeAt(0).toString(16).padStart(4, '0')}${name!.slice(1)}`
       const text = (written: string) => `{"p${at}":1,"model":"qwen","prompt":"x","${written}":${value}}`
       for (let i = 0; i < 3; i++) await send(text(escaped.slice(0, name!.length).replace('\\', '\\\\')))
@@ -77,13 +83,21 @@ describe('what an engine gets', () => {
 
   it('never holds transfer parameters of a client', async () => {
     const { world, post } = open()
-    await post(chat, '{"model":"poet","k\\u0076_transfer_params":{"do_remote_prefill":true},"vllm_xargs":{"ec_transfer_params":1}}')
+    await post(
+      chat,
+      '{"model":"poet","k\\u0076_transfer_params":{"do_remote_prefill":true},"vllm_xargs":{"ec_transfer_params":1}}',
+    )
     expect(last(world.sent).body).toBe('{"model":"poet","vllm_xargs":{}}')
   })
 
   it('goes to the same path with its query, without the client’s credentials, under the request id', async () => {
     const { world, post } = open()
-    await post('/tokenize?x=1', hello, { authorization: 'Bearer mine', cookie: 'a=b', 'x-request-id': 'label-1', 'x-custom': 'kept' })
+    await post('/tokenize?x=1', hello, {
+      authorization: 'Bearer mine',
+      cookie: 'a=b',
+      'x-request-id': 'label-1',
+      'x-custom': 'kept',
+    })
     const { request } = last(world.sent)
     expect(request.path).toBe('/tokenize?x=1')
     expect(pair(request.headers, 'authorization')).toBeNull()
@@ -128,19 +142,33 @@ describe('what an engine gets', () => {
       return last(world.sent).body
     }
     const wish = { 'x-firstlight-options': '{"priority":-2}' }
-    expect(await reached(chat, '{"model":"qwen","firstlight":{"priority":3},"a":1}')).toBe('{"priority":3,"model":"Qwen/Qwen3-8B","a":1}')
-    expect(await reached('/v1/embeddings', '{"model":"qwen","input":"x","priority":7}', wish)).toBe('{"model":"Qwen/Qwen3-8B","input":"x","priority":-2}')
-    expect(await reached('/tokenize', '{"model":"qwen","prompt":"x"}', wish)).toBe('{"model":"Qwen/Qwen3-8B","prompt":"x"}')
+    expect(await reached(chat, '{"model":"qwen","firstlight":{"priority":3},"a":1}')).toBe(
+      '{"priority":3,"model":"Qwen/Qwen3-8B","a":1}',
+    )
+    expect(await reached('/v1/embeddings', '{"model":"qwen","input":"x","priority":7}', wish)).toBe(
+      '{"model":"Qwen/Qwen3-8B","input":"x","priority":-2}',
+    )
+    expect(await reached('/tokenize', '{"model":"qwen","prompt":"x"}', wish)).toBe(
+      '{"model":"Qwen/Qwen3-8B","prompt":"x"}',
+    )
     expect(await reached(chat, '{"model":"qwen","priority":7}')).toBe('{"model":"Qwen/Qwen3-8B","priority":7}')
   })
 
   it('is a form as it came, but for the name of an alias', async () => {
     const { world, post } = open()
-    const form = (model: string) => `--B\r\nContent-Disposition: form-data; name="file"; filename="qwen"\r\n\r\nqwen\r\n--B\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--B--\r\n`
+    const form = (model: string) =>
+      `--B\r\nContent-Disposition: form-data; name="file"; filename="qwen"\r\n\r\nqwen\r\n--B\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--B--\r\n`
     const type = { 'content-type': 'multipart/form-data; boundary=B' }
-    world.answer = (request) => (request.target.id === 'a' ? { status: 500 } : { headers: ['content-type', 'text/plain; charset=utf-8'], body: 'Hello' })
+    world.answer = (request) =>
+      request.target.id === 'a'
+        ? { status: 500 }
+        : { headers: ['content-type', 'text/plain; charset=utf-8'], body: 'Hello' }
     const response = await post('/v1/audio/transcriptions', form('qwen'), type)
-    expect([response.status, response.headers.get('content-type'), await response.text()]).toEqual([200, 'text/plain; charset=utf-8', 'Hello'])
+    expect([response.status, response.headers.get('content-type'), await response.text()]).toEqual([
+      200,
+      'text/plain; charset=utf-8',
+      'Hello',
+    ])
     expect(world.sent.map(({ body }) => body)).toEqual([form('Qwen/Qwen3-8B'), form('Qwen/Qwen3-8B')])
     await post('/v1/audio/translations', form('poet'), type)
     expect(last(world.sent).body).toBe(form('poet'))
@@ -150,12 +178,36 @@ describe('what an engine gets', () => {
 
   it('is a form whose fields are texts, of which the gateway’s own are the model, the stream and the session', async () => {
     const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret', cache_salt: 'T' }] })
-    const fields = { stream: 'true', n: '9', user: 'anna', priority: 'high', stream_options: 'x', prompt: 'x', cache_salt: 'mine', firstlight: '{"policy":"x"}', previous_response_id: 'resp_1', model: 'Qwen/Qwen3-8B' }
-    const form = `${Object.entries(fields).map(([name, value]) => `--B\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`).join('')}--B--`
-    const response = await post('/v1/audio/transcriptions', form, { authorization: 'Bearer team-secret', 'content-type': 'multipart/form-data; boundary=B' })
+    const fields = {
+      stream: 'true',
+      n: '9',
+      user: 'anna',
+      priority: 'high',
+      stream_options: 'x',
+      prompt: 'x',
+      cache_salt: 'mine',
+      firstlight: '{"policy":"x"}',
+      previous_response_id: 'resp_1',
+      model: 'Qwen/Qwen3-8B',
+    }
+    const form = `${Object.entries(fields)
+      .map(([name, value]) => `--B\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`)
+      .join('')}--B--`
+    const response = await post('/v1/audio/transcriptions', form, {
+      authorization: 'Bearer team-secret',
+      'content-type': 'multipart/form-data; boundary=B',
+    })
     expect(response.status).toBe(200)
     expect(last(world.sent).body).toBe(form)
-    expect(last(world.admissions)).toMatchObject({ streams: true, session: 'anna', priority: 0, promptTokens: 1500, tokenSource: 'bytes', unsplittable: 'an upload goes to one engine', tenant: 'team' })
+    expect(last(world.admissions)).toMatchObject({
+      streams: true,
+      session: 'anna',
+      priority: 0,
+      promptTokens: 1500,
+      tokenSource: 'bytes',
+      unsplittable: 'an upload goes to one engine',
+      tenant: 'team',
+    })
     expect(last(world.admissions).blocks).toHaveLength(0)
   })
 
@@ -180,20 +232,50 @@ describe('what an engine gets', () => {
 })
 
 describe('what the cluster is told', () => {
-  const cases: readonly (readonly [string, string, Readonly<Record<string, string>>, Readonly<Record<string, unknown>>])[] = [
+  const cases: readonly (readonly [
+    string,
+    string,
+    Readonly<Record<string, string>>,
+    Readonly<Record<string, unknown>>,
+  ])[] = [
     ['the session of the header', '{"model":"qwen","user":"u"}', { 'x-session-id': 'h' }, { session: 'h' }],
     ['the session of the body', '{"model":"qwen","user":"u"}', {}, { session: 'u' }],
-    ['the session said outright', '{"model":"qwen","user":"u","firstlight":{"session":"f"}}', { 'x-session-id': 'h' }, { session: 'f' }],
+    [
+      'the session said outright',
+      '{"model":"qwen","user":"u","firstlight":{"session":"f"}}',
+      { 'x-session-id': 'h' },
+      { session: 'f' },
+    ],
     ['no session where none is named', '{"model":"qwen","user":{}}', {}, { session: null }],
-    ['overrides', '{"model":"qwen","firstlight":{"policy":"random","overlap_weight":2}}', {}, { overrides: { policy: 'random', overlapWeight: 2 } }],
-    ['overrides of the header, where the body is silent', '{"model":"qwen","firstlight":{"policy":"random"}}', { 'x-firstlight-options': '{"policy":"qps","temperature":1}' }, { overrides: { policy: 'random', temperature: 1 } }],
+    [
+      'overrides',
+      '{"model":"qwen","firstlight":{"policy":"random","overlap_weight":2}}',
+      {},
+      { overrides: { policy: 'random', overlapWeight: 2 } },
+    ],
+    [
+      'overrides of the header, where the body is silent',
+      '{"model":"qwen","firstlight":{"policy":"random"}}',
+      { 'x-firstlight-options': '{"policy":"qps","temperature":1}' },
+      { overrides: { policy: 'random', temperature: 1 } },
+    ],
     ['the priority', '{"model":"qwen","priority":3}', {}, { priority: 3 }],
-    ['the expected output', '{"model":"qwen","firstlight":{"expected_output_tokens":9}}', {}, { expectedOutputTokens: 9 }],
+    [
+      'the expected output',
+      '{"model":"qwen","firstlight":{"expected_output_tokens":9}}',
+      {},
+      { expectedOutputTokens: 9 },
+    ],
     ['why it cannot be split', '{"model":"qwen","n":2}', {}, { unsplittable: 'n is more than 1' }],
     ['that all of its prompt is computed', '{"model":"qwen","prompt_logprobs":0}', {}, { computesAll: true }],
     ['how many answers it asks for', '{"model":"qwen","n":3}', {}, { sequences: 3 }],
     ['that caches count', '{"model":"qwen","logprobs":5}', {}, { computesAll: false }],
-    ['how long the prompt is', '{"model":"qwen","messages":[{"role":"user","content":"' + 'x'.repeat(4000) + '"}]}', {}, { tokenSource: 'bytes', tenant: 'open', version: 1, configVersion: 7 }],
+    [
+      'how long the prompt is',
+      '{"model":"qwen","messages":[{"role":"user","content":"' + 'x'.repeat(4000) + '"}]}',
+      {},
+      { tokenSource: 'bytes', tenant: 'open', version: 1, configVersion: 7 },
+    ],
   ]
   it.each(cases)('is %s', async (_name, body, headers, expected) => {
     const { world, post } = open()
@@ -201,11 +283,21 @@ describe('what the cluster is told', () => {
     expect(last(world.admissions)).toMatchObject(expected)
   })
 
-  it.each(['/v1/responses', '/v1/messages', '/v1/embeddings'])('is one answer and a prompt that caches count for at %s, whose engines read no `n` and score no prompts', async (path) => {
-    const { world, post } = open()
-    expect((await post(path, '{"model":"qwen","input":"x","messages":[{"role":"user","content":"x"}],"max_tokens":9,"n":50,"prompt_logprobs":1,"echo":true}')).status).toBe(200)
-    expect(last(world.admissions)).toMatchObject({ sequences: 1, computesAll: false })
-  })
+  it.each(['/v1/responses', '/v1/messages', '/v1/embeddings'])(
+    'is one answer and a prompt that caches count for at %s, whose engines read no `n` and score no prompts',
+    async (path) => {
+      const { world, post } = open()
+      expect(
+        (
+          await post(
+            path,
+            '{"model":"qwen","input":"x","messages":[{"role":"user","content":"x"}],"max_tokens":9,"n":50,"prompt_logprobs":1,"echo":true}',
+          )
+        ).status,
+      ).toBe(200)
+      expect(last(world.admissions)).toMatchObject({ sequences: 1, computesAll: false })
+    },
+  )
 
   it.each([
     ['/pooling', 'token_embed', true],
@@ -340,9 +432,14 @@ describe('who may ask', () => {
 })
 
 describe('a token in a path', () => {
-  it.each(['/lmcache/paris/hush-hush/events', '/lmcache/nowhere/hush-hush/instances/x/heartbeat', '/ttft_report/hush-hush'])('stands in no log, whatever is asked of %s', async (path) => {
+  it.each([
+    '/lmcache/paris/hush-hush/events',
+    '/lmcache/nowhere/hush-hush/instances/x/heartbeat',
+    '/ttft_report/hush-hush',
+  ])('stands in no log, whatever is asked of %s', async (path) => {
     const { gateway, world } = open()
-    for (const method of ['GET', 'POST', 'PATCH', 'HEAD']) await gateway.fetch(new Request(`http://localhost${path}`, { method }), world.scope)
+    for (const method of ['GET', 'POST', 'PATCH', 'HEAD'])
+      await gateway.fetch(new Request(`http://localhost${path}`, { method }), world.scope)
     expect(world.logged.length).toBeGreaterThan(0)
     expect(JSON.stringify(world.logged)).not.toContain('hush')
   })
@@ -354,10 +451,18 @@ describe('responses an engine holds', () => {
     await stored(opened)
     const { world, post, get, gateway } = opened
     expect((await get('/v1/responses/resp_1?include=x')).status).toBe(200)
-    expect(last(world.sent).request).toMatchObject({ method: 'GET', path: '/v1/responses/resp_1?include=x', body: null, target: { id: 'a' } })
+    expect(last(world.sent).request).toMatchObject({
+      method: 'GET',
+      path: '/v1/responses/resp_1?include=x',
+      body: null,
+      target: { id: 'a' },
+    })
     expect(last(world.admissions)).toMatchObject({ avoid: ['b'], promptTokens: 0 })
     await post('/v1/responses', '{"input":"more","previous_response_id":"resp_1"}')
-    expect(last(world.sent)).toMatchObject({ request: { target: { id: 'a' } }, body: '{"model":"Qwen/Qwen3-8B","input":"more","previous_response_id":"resp_1"}' })
+    expect(last(world.sent)).toMatchObject({
+      request: { target: { id: 'a' } },
+      body: '{"model":"Qwen/Qwen3-8B","input":"more","previous_response_id":"resp_1"}',
+    })
     expect((await post('/v1/responses/resp_1/cancel', '')).status).toBe(200)
     expect(last(world.sent).request).toMatchObject({ method: 'POST', path: '/v1/responses/resp_1/cancel' })
     const remove = new Request('http://localhost/v1/responses/resp_1', { method: 'DELETE' })
@@ -366,12 +471,19 @@ describe('responses an engine holds', () => {
   })
 
   it('are nobody else’s', async () => {
-    const opened = open({ keys: [{ name: 'one', secret: 'secret-one-1' }, { name: 'two', secret: 'secret-two-2' }] })
+    const opened = open({
+      keys: [
+        { name: 'one', secret: 'secret-one-1' },
+        { name: 'two', secret: 'secret-two-2' },
+      ],
+    })
     const one = { authorization: 'Bearer secret-one-1' }
     const two = { authorization: 'Bearer secret-two-2' }
     await stored(opened, one)
     expect((await opened.get('/v1/responses/resp_1', two)).status).toBe(404)
-    expect((await opened.post('/v1/responses', '{"model":"qwen","previous_response_id":"resp_1"}', two)).status).toBe(404)
+    expect((await opened.post('/v1/responses', '{"model":"qwen","previous_response_id":"resp_1"}', two)).status).toBe(
+      404,
+    )
     // Engines let clients choose ids: nobody takes over another's by naming it.
     await stored(opened, two)
     expect((await opened.get('/v1/responses/resp_1', two)).status).toBe(404)
@@ -385,7 +497,9 @@ describe('responses an engine holds', () => {
       world.answer = () => ({ body: '{}', responseId: id })
       await post('/v1/responses', '{"model":"qwen","input":"x"}')
     }
-    expect(await Promise.all(['resp_1', 'resp_2', 'resp_3'].map(async (id) => (await get(`/v1/responses/${id}`)).status))).toEqual([200, 404, 200])
+    expect(
+      await Promise.all(['resp_1', 'resp_2', 'resp_3'].map(async (id) => (await get(`/v1/responses/${id}`)).status)),
+    ).toEqual([200, 404, 200])
   })
 })
 
@@ -405,9 +519,16 @@ describe('a gateway that drains', () => {
 describe('the admin surface', () => {
   it('tells the right cluster to drain an engine, and to take it back', async () => {
     const { world, post } = open()
-    expect(await (await post('/v1/firstlight/engines/a/drain', '')).json()).toEqual({ cluster: 'paris', engine: 'a', draining: true })
+    expect(await (await post('/v1/firstlight/engines/a/drain', '')).json()).toEqual({
+      cluster: 'paris',
+      engine: 'a',
+      draining: true,
+    })
     await post('/v1/firstlight/engines/a/undrain', '')
-    expect(world.signals).toEqual([{ kind: 'drain', engine: 'a', draining: true }, { kind: 'drain', engine: 'a', draining: false }])
+    expect(world.signals).toEqual([
+      { kind: 'drain', engine: 'a', draining: true },
+      { kind: 'drain', engine: 'a', draining: false },
+    ])
   })
 
   it('asks which, when two clusters have an engine of that name', async () => {
@@ -421,7 +542,9 @@ describe('the admin surface', () => {
 
   it('says that it is the cluster which has no such engine, where one was named', async () => {
     const { post } = open()
-    expect(await (await post('/v1/firstlight/engines/a/drain?cluster=pairs', '')).text()).toContain("There is no engine 'a' in a cluster 'pairs'.")
+    expect(await (await post('/v1/firstlight/engines/a/drain?cluster=pairs', '')).text()).toContain(
+      "There is no engine 'a' in a cluster 'pairs'.",
+    )
   })
 
   it('explains a request by the client’s label, without its prompt', async () => {
@@ -437,7 +560,9 @@ describe('the admin surface', () => {
 
   it('ranks a request with its overrides and sends nothing', async () => {
     const { world, post } = open()
-    const answer = (await (await post('/v1/firstlight/route', { ...hello, firstlight: { policy: 'qps' } })).json()) as { decision: { policy: string } }
+    const answer = (await (await post('/v1/firstlight/route', { ...hello, firstlight: { policy: 'qps' } })).json()) as {
+      decision: { policy: string }
+    }
     expect(answer.decision.policy).toBe('qps')
     expect(world.sent).toEqual([])
     expect(world.admissions).toEqual([])

@@ -1,11 +1,11 @@
 import { describe, expect, it, vi } from 'vitest'
-import { Doorkeeper, keyOrAdmin, Keyring } from '../../src/api/keys.ts'
+import { Authenticator, keyOrAdmin, KeyStore } from '../../src/api/auth.ts'
 import type { Failure } from '../../src/failure.ts'
 import { configOf } from './fleet.ts'
 
 it('a keyring remembers a right secret and no wrong one, so that guesses fill no memory', async () => {
   const hashing = vi.spyOn(crypto.subtle, 'digest')
-  const ring = new Keyring([{ secret: 'right', holder: 'team' }])
+  const ring = new KeyStore([{ secret: 'right', holder: 'team' }])
   const hashes = async (secret: string): Promise<number> => {
     hashing.mockClear()
     await ring.find(secret)
@@ -22,17 +22,26 @@ it('a keyring remembers a right secret and no wrong one, so that guesses fill no
 const SHA256 = '27042f4e6eca7d0b2a7ee4026df2ecfa51d3339e6d122aa099118ecd8563bad9'
 
 it('a keyring that knows only the hash of a secret lets in whoever has the secret, and nobody who has the hash', async () => {
-  const ring = new Keyring([{ secret: { sha256: SHA256 }, holder: 'team' }, { secret: 'other', holder: 'others' }])
-  const found = await Promise.all(['right', 'other', SHA256, `sha256:${SHA256}`, 'Right', 'right\n', ''].map((secret) => ring.find(secret)))
+  const ring = new KeyStore([
+    { secret: { sha256: SHA256 }, holder: 'team' },
+    { secret: 'other', holder: 'others' },
+  ])
+  const found = await Promise.all(
+    ['right', 'other', SHA256, `sha256:${SHA256}`, 'Right', 'right\n', ''].map((secret) => ring.find(secret)),
+  )
   expect(found).toEqual(['team', 'others', null, null, null, null, null])
 })
 
 describe('a key of its own beside the admin key', () => {
   const keys = [{ name: 'a', secret: 'client-secret-1' }]
   const said = async (admin: string | undefined, secret: string | null, shown: string | null): Promise<string> => {
-    const keeper = new Doorkeeper(configOf({ keys, ...(admin === undefined ? {} : { admin }) }))
+    const authenticator = new Authenticator(configOf({ keys, ...(admin === undefined ? {} : { admin }) }))
     const headers = new Headers(shown === null ? {} : { authorization: `Bearer ${shown}` })
-    return keyOrAdmin(keeper, secret, 'metrics.key')(headers).then(
+    return keyOrAdmin(
+      authenticator,
+      secret,
+      'metrics.key',
+    )(headers).then(
       () => 'in',
       (error: unknown) => `${(error as Failure).reason}: ${(error as Failure).message}`,
     )
@@ -45,10 +54,14 @@ describe('a key of its own beside the admin key', () => {
 
   it('is what is wrong or missing where no admin key is configured', async () => {
     expect(await said(undefined, 'scraper-secret', 'other')).toBe('key_wrong: This is not metrics.key of this gateway.')
-    expect(await said(undefined, 'scraper-secret', null)).toBe('key_missing: No key was given. Send metrics.key as `authorization: Bearer <key>`.')
+    expect(await said(undefined, 'scraper-secret', null)).toBe(
+      'key_missing: No key was given. Send metrics.key as `authorization: Bearer <key>`.',
+    )
   })
 
   it('is named where neither is configured', async () => {
-    expect(await said(undefined, null, 'other')).toBe('not_configured: This is closed: set metrics.key or admin.secret in the configuration and send it as a bearer token.')
+    expect(await said(undefined, null, 'other')).toBe(
+      'not_configured: This is closed: set metrics.key or admin.secret in the configuration and send it as a bearer token.',
+    )
   })
 })

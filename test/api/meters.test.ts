@@ -1,41 +1,63 @@
 import { describe, expect, it } from 'vitest'
-import { Meters, type Vocabulary } from '../../src/api/prompt.ts'
+import { PromptMeasurers, type Vocabulary } from '../../src/api/prompt-measurers.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import type { PromptRequest } from '../../src/core/tokens/measure.ts'
+import type { PromptRequest } from '../../src/core/tokens/prompt-analyzer.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
 
 /** The route of a configuration that was read anew. */
 function routeOf(more: object = {}, cluster = 'c'): PoolRoute {
-  const config = parseConfig({ clusters: [{ id: cluster, pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }], ...more }] }] }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+  const config = parseConfig(
+    { clusters: [{ id: cluster, pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }], ...more }] }] },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
   return { cluster: config.clusters[0]!, pool: config.clusters[0]!.pools[0]!, targets: new Map() }
 }
 
 const prompt = 'one and two and three and four. '.repeat(200)
-const request: PromptRequest = { endpoint: 'completions', body: { model: 'm', prompt }, bodyBytes: prompt.length, adapter: null, salts: [], tenant: null }
+const request: PromptRequest = {
+  endpoint: 'completions',
+  body: { model: 'm', prompt },
+  bodyBytes: prompt.length,
+  adapter: null,
+  salts: [],
+  tenant: null,
+}
 const bytes = () => null
-const tokensBy = (meters: Meters, route: PoolRoute): number => meters.measure(route, request).promptTokens
+const tokensBy = (measurers: PromptMeasurers, route: PoolRoute): number =>
+  measurers.measure(route, request).promptTokens
 
 /** Prompts here are found to have a token for every eight bytes. */
-function taught(route: PoolRoute): Meters {
-  const meters = new Meters(() => 0, bytes)
-  for (let at = 0; at < 50; at += 1) meters.learn(route, meters.measure(route, request), Math.round(prompt.length / 8))
-  return meters
+function taught(route: PoolRoute): PromptMeasurers {
+  const measurers = new PromptMeasurers(() => 0, bytes)
+  for (let at = 0; at < 50; at += 1)
+    measurers.learn(route, measurers.measure(route, request), Math.round(prompt.length / 8))
+  return measurers
 }
 
 describe('what a pool has learned of bytes and tokens', () => {
-  const fresh = tokensBy(new Meters(() => 0, bytes), routeOf())
+  const fresh = tokensBy(new PromptMeasurers(() => 0, bytes), routeOf())
   const learned = tokensBy(taught(routeOf()), routeOf())
 
   it('outlives the configuration it learned it under', () => {
     expect(learned).toBeLessThan(fresh * 0.7)
-    expect(tokensBy(new Meters(() => 0, bytes, taught(routeOf())), routeOf())).toBe(learned)
+    expect(tokensBy(new PromptMeasurers(() => 0, bytes, taught(routeOf())), routeOf())).toBe(learned)
   })
 
   it('is that pool’s own, and goes when the pool cuts other blocks or counts in another way', () => {
     const before = taught(routeOf())
-    expect(tokensBy(new Meters(() => 0, bytes, before), routeOf({}, 'other'))).toBe(fresh)
-    expect(tokensBy(new Meters(() => 0, bytes, before), routeOf({ block_tokens: 32 }))).toBe(fresh)
+    expect(tokensBy(new PromptMeasurers(() => 0, bytes, before), routeOf({}, 'other'))).toBe(fresh)
+    expect(tokensBy(new PromptMeasurers(() => 0, bytes, before), routeOf({ block_tokens: 32 }))).toBe(fresh)
     const vocabulary = { tokenizer: null, template: null } as unknown as Vocabulary
-    expect(tokensBy(new Meters(() => 0, () => vocabulary, before), routeOf())).toBe(fresh)
+    expect(
+      tokensBy(
+        new PromptMeasurers(
+          () => 0,
+          () => vocabulary,
+          before,
+        ),
+        routeOf(),
+      ),
+    ).toBe(fresh)
   })
 })

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { RequestRecord } from '../../src/core/reports/record.ts'
+import type { RequestRecord } from '../../src/core/reports/combine.ts'
 import { TtftState } from '../../src/core/reports/ttft-state.ts'
 import { createGateway } from '../../src/gateway.ts'
 import type { Ttft } from '../../src/ports.ts'
@@ -31,13 +31,29 @@ function openCounted(shards = 2) {
     pass: (ms: number) => void (now += ms),
     setDeaf: (shard: number) => void (deaf = shard),
     end(shard: number, engines: readonly string[]) {
-      const records = engines.map((engine): RequestRecord => record({ engine, receivedAt: now, durationMs: 0, stages: { edge: 1, admit: 1 }, predictedTtftMs: null, usage: null }))
+      const records = engines.map((engine): RequestRecord =>
+        record({
+          engine,
+          receivedAt: now,
+          durationMs: 0,
+          stages: { edge: 1, admit: 1 },
+          predictedTtftMs: null,
+          usage: null,
+        }),
+      )
       states[shard]!.flush({ source: 'g', epoch: 1, seq: ++seq, records }, now)
     },
     /** Engine → requests, as a scrape has them. */
     async scrape(): Promise<Record<string, number>> {
-      const text = await (await gateway.fetch(new Request('http://127.0.0.1/metrics', { headers: { host: '127.0.0.1' } }), scope)).text()
-      return Object.fromEntries([...text.matchAll(/^firstlight_requests_total\{.*engine="([^"]*)".*\} (\d+)$/gm)].map(([, engine, value]) => [engine!, Number(value)]))
+      const text = await (
+        await gateway.fetch(new Request('http://127.0.0.1/metrics', { headers: { host: '127.0.0.1' } }), scope)
+      ).text()
+      return Object.fromEntries(
+        [...text.matchAll(/^firstlight_requests_total\{.*engine="([^"]*)".*\} (\d+)$/gm)].map(([, engine, value]) => [
+          engine!,
+          Number(value),
+        ]),
+      )
     },
   }
 }
@@ -65,7 +81,8 @@ it('shows an idle engine for good where there is room', async () => {
 it('never shows less of a name than before, though shards hear of it at different times: it is shown whole, or not', async () => {
   const world = openCounted()
   const alive = pods.slice(3_000)
-  const shown = async () => Object.fromEntries(Object.entries(await world.scrape()).filter(([engine]) => !alive.includes(engine)))
+  const shown = async () =>
+    Object.fromEntries(Object.entries(await world.scrape()).filter(([engine]) => !alive.includes(engine)))
   for (const shard of [0, 1]) world.end(shard, ['pod-1', 'pod-2'])
   world.pass(DAY_MS + 1)
   world.end(1, ['pod-1'])

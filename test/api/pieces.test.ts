@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { hasMorePieces } from '../../src/api/pieces.ts'
+import { exceedsJsonComplexity } from '../../src/api/json-complexity.ts'
 
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
 /** Pieces of a document, to the whole: the least limit that it keeps. */
@@ -10,13 +10,13 @@ function piecesOf(text: string): number {
   let high = 6 * bytes.length
   while (low < high) {
     const middle = Math.floor((low + high) / 2)
-    if (hasMorePieces(bytes, middle)) low = middle + 1
+    if (exceedsJsonComplexity(bytes, middle)) low = middle + 1
     else high = middle
   }
   return low
 }
 
-/** Where src/api/pieces.ts looks for a name that is the first of its mapping. */
+/** Where src/api/json-complexity.ts looks for a name that is the first of its mapping. */
 function slotOf(name: string): number {
   let hash = 256
   for (const byte of bytesOf(name)) hash = Math.imul(hash ^ byte, 0x9e3779b1)
@@ -47,7 +47,10 @@ function bounds(value: unknown, text: string): { readonly least: number; readonl
 
 describe('the pieces of a document', () => {
   it('are between what its mappings, lists, texts and names weigh if all were known and if all were new', () => {
-    const documents = fc.tuple(fc.jsonValue({ stringUnit: fc.constantFrom('"', '\\', '[', '{', ',', ':', 'a', 'é', '\n') }), fc.constantFrom('', ' ', '\n\t'))
+    const documents = fc.tuple(
+      fc.jsonValue({ stringUnit: fc.constantFrom('"', '\\', '[', '{', ',', ':', 'a', 'é', '\n') }),
+      fc.constantFrom('', ' ', '\n\t'),
+    )
     fc.assert(
       fc.property(documents, ([value, space]) => {
         const text = JSON.stringify(value, null, space)
@@ -65,7 +68,11 @@ describe('the pieces of a document', () => {
     ['a new name that is an index (0.35)', 12, Object.fromEntries(list(10_000, (at) => [4099 * at, 1]))],
     ['a mapping of a new name (1.7)', 18, list(10_000, (at) => ({ [`k${at}`]: 1 }))],
     ['a mapping of a known name (1.0, when there are too many kinds of mappings)', 9, list(10_000, () => ({ a: 1 }))],
-    ['the same again in a row of eight (0.1 each)', 30, list(10_000, () => ({ a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1, h: 1 }))],
+    [
+      'the same again in a row of eight (0.1 each)',
+      30,
+      list(10_000, () => ({ a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1, h: 1 })),
+    ],
     ['a mapping (0.1)', 6, list(10_000, () => ({}))],
     ['a list (0.1)', 2.2, list(10_000, () => [])],
     ['a short text (0.2 to 0.5)', 3, list(10_000, String)],
@@ -87,28 +94,46 @@ describe('the pieces of a document', () => {
         .sort((a, b) => a.by - b.by)
         .slice(0, 8)
         .map(({ at }) => [`q${at}`, 1])
-    expect(each(1_000, list(1_000, () => Object.fromEntries(shuffled())))).toBeGreaterThan(6 + 8 * 11)
+    expect(
+      each(
+        1_000,
+        list(1_000, () => Object.fromEntries(shuffled())),
+      ),
+    ).toBeGreaterThan(6 + 8 * 11)
   })
 
   // What V8 makes of a row of names hangs on the first of them: it took 0.3 s to parse such documents when only that one counted.
   it.each<[string, (at: number) => [string, unknown]]>([
     // Found by the hash: all of them in one slot.
-    ['a new name in the same slot', (() => {
-      const found: string[] = []
-      for (let at = 0; found.length < 1_000; at++) if (slotOf(`"q${at}"`) === 7) found.push(`q${at}`)
-      return (at: number): [string, unknown] => [found[at]!, 1]
-    })()],
+    [
+      'a new name in the same slot',
+      (() => {
+        const found: string[] = []
+        for (let at = 0; found.length < 1_000; at++) if (slotOf(`"q${at}"`) === 7) found.push(`q${at}`)
+        return (at: number): [string, unknown] => [found[at]!, 1]
+      })(),
+    ],
     ['a new name with a mapping behind it', (at) => [`k${at}`, {}]],
     ['a new name with mappings in a list behind it', (at) => [`k${at}`, [{ a: 1 }, 2, { a: { b: 1 } }]]],
     ['a long name', (at) => [`${'long '.repeat(20)}${at}`, 1]],
   ])('of known names behind %s are those of new ones', (_, first) => {
     const row = Object.fromEntries(list(20, (at) => [`r${at}`, 1]))
-    expect(each(1_000, list(1_000, (at) => ({ ...Object.fromEntries([first(at)]), ...row })))).toBeGreaterThan(6 + 21 * 12)
+    expect(
+      each(
+        1_000,
+        list(1_000, (at) => ({ ...Object.fromEntries([first(at)]), ...row })),
+      ),
+    ).toBeGreaterThan(6 + 21 * 12)
   })
 
   it('of a row whose beginning is known are those of new names where it has never gone on so', () => {
     const row = Object.fromEntries(list(20, (at) => [`r${at}`, 1]))
-    expect(each(500, list(500, (at) => [{ [`k${at}`]: 1 }, { [`k${at}`]: 1, ...row }]))).toBeGreaterThan(6 + 12 + 6 + 3 + 20 * 12)
+    expect(
+      each(
+        500,
+        list(500, (at) => [{ [`k${at}`]: 1 }, { [`k${at}`]: 1, ...row }]),
+      ),
+    ).toBeGreaterThan(6 + 12 + 6 + 3 + 20 * 12)
   })
 
   it('of names that begin alike behind an escaped quote are told apart', () => {
@@ -116,18 +141,51 @@ describe('the pieces of a document', () => {
     expect(each(1_000, Object.fromEntries(list(1_000, (at) => [`${'long '.repeat(20)}${at}`, 1])))).toBeGreaterThan(12)
   })
 
-  const call = (at: number) => ({ id: `call_${at}`, type: 'function', function: { name: 'weather', arguments: '{"city":"Paris"}' } })
+  const call = (at: number) => ({
+    id: `call_${at}`,
+    type: 'function',
+    function: { name: 'weather', arguments: '{"city":"Paris"}' },
+  })
   it.each<[string, unknown]>([
-    ['a conversation of 25,000 messages', { messages: list(25_000, (at) => ({ role: at % 2 ? 'user' : 'assistant', content: `Message ${at}` })) }],
-    ['one of 10,000 messages in parts', { messages: list(10_000, (at) => ({ role: 'user', content: [{ type: 'text', text: `Message ${at}` }] })) }],
-    ['one of 10,000 messages, half of them calls', { messages: list(10_000, (at) => (at % 2 ? { role: 'tool', tool_call_id: `call_${at - 1}`, content: 'Rain' } : { role: 'assistant', content: null, tool_calls: [call(at)] })) }],
-    ['a tool of 10,000 properties', { tools: [{ parameters: { properties: Object.fromEntries(list(10_000, (at) => [`property_${at}`, { type: 'string', description: `What ${at} is` }])) } }] }],
+    [
+      'a conversation of 25,000 messages',
+      { messages: list(25_000, (at) => ({ role: at % 2 ? 'user' : 'assistant', content: `Message ${at}` })) },
+    ],
+    [
+      'one of 10,000 messages in parts',
+      { messages: list(10_000, (at) => ({ role: 'user', content: [{ type: 'text', text: `Message ${at}` }] })) },
+    ],
+    [
+      'one of 10,000 messages, half of them calls',
+      {
+        messages: list(10_000, (at) =>
+          at % 2
+            ? { role: 'tool', tool_call_id: `call_${at - 1}`, content: 'Rain' }
+            : { role: 'assistant', content: null, tool_calls: [call(at)] },
+        ),
+      },
+    ],
+    [
+      'a tool of 10,000 properties',
+      {
+        tools: [
+          {
+            parameters: {
+              properties: Object.fromEntries(
+                list(10_000, (at) => [`property_${at}`, { type: 'string', description: `What ${at} is` }]),
+              ),
+            },
+          },
+        ],
+      },
+    ],
     ['a million token ids', { prompt: list(1_000_000, (at) => (at * 7919) % 150_000) }],
     ['an embedding of 50,000 texts', { input: list(50_000, (at) => `Text ${at}`) }],
     ['a bias for 20,000 tokens', { logit_bias: Object.fromEntries(list(20_000, (at) => [at, -100])) }],
     ['a text of 10 MB', { prompt: 'a "b" \n'.repeat(1_500_000) }],
   ])('are within the default limit for %s', (_, body) => {
-    for (const space of [undefined, 1]) expect(hasMorePieces(bytesOf(JSON.stringify(body, null, space)), 500_000)).toBe(false)
+    for (const space of [undefined, 1])
+      expect(exceedsJsonComplexity(bytesOf(JSON.stringify(body, null, space)), 500_000)).toBe(false)
   })
 
   it('are not counted behind two colons in a row: that is no JSON, and each had its name read again, 33 MB of them for five seconds', () => {
@@ -140,13 +198,16 @@ describe('the pieces of a document', () => {
         return typeof value === 'function' ? (value.bind(target) as unknown) : value
       },
     })
-    expect(hasMorePieces(bytes, 500)).toBe(false)
+    expect(exceedsJsonComplexity(bytes, 500)).toBe(false)
     expect(reads.of).toBeLessThan(10 * text.length)
   })
 
-  it.each(['"a', '["', '"\\"', ']]]]]]', '\u{1f600}'.repeat(9)])('of what is no JSON are no reason to refuse it: %s', (text) => {
-    expect(hasMorePieces(bytesOf(text), 5)).toBe(false)
-  })
+  it.each(['"a', '["', '"\\"', ']]]]]]', '\u{1f600}'.repeat(9)])(
+    'of what is no JSON are no reason to refuse it: %s',
+    (text) => {
+      expect(exceedsJsonComplexity(bytesOf(text), 5)).toBe(false)
+    },
+  )
 
   it('are counted no further than to the limit', () => {
     const opened = new Uint8Array(2 ** 24).fill('['.charCodeAt(0))
@@ -157,7 +218,7 @@ describe('the pieces of a document', () => {
         return Reflect.get(target, name, target) as unknown
       },
     })
-    expect(hasMorePieces(watched, 1000)).toBe(true)
+    expect(exceedsJsonComplexity(watched, 1000)).toBe(true)
     expect(read).toBeLessThan(1010)
   })
 })

@@ -10,7 +10,9 @@ describe('a region', () => {
     const world = openWorld()
     const post = poster(createGateway(configOf({ clusters: [regional] }), world.ports), world)
     for (const session of ['plain', '日本 é', '\u007f\u0000\r\n', '\ud800', '😀"\\']) {
-      expect((await post('/v1/chat/completions', { model: 'qwen', messages: [], firstlight: { session } })).status).toBe(200)
+      expect(
+        (await post('/v1/chat/completions', { model: 'qwen', messages: [], firstlight: { session } })).status,
+      ).toBe(200)
       const { headers } = world.sent.at(-1)!.request
       const said = headers[headers.indexOf('x-firstlight-options') + 1]!
       expect(said).toMatch(/^[ -~]+$/)

@@ -1,4 +1,12 @@
-import { AuthenticationError, BadRequestError, InternalServerError, NotFoundError, OpenAI, PermissionDeniedError, RateLimitError } from 'openai'
+import {
+  AuthenticationError,
+  BadRequestError,
+  InternalServerError,
+  NotFoundError,
+  OpenAI,
+  PermissionDeniedError,
+  RateLimitError,
+} from 'openai'
 import { describe, expect, it } from 'vitest'
 import { createGateway } from '../../src/gateway.ts'
 import { configOf, openWorld, type ConfigWish, type World } from './fleet.ts'
@@ -21,15 +29,24 @@ function open(wish: ConfigWish = {}, apiKey = 'team-secret'): { client: OpenAI; 
 
 const keys = [{ name: 'team', secret: 'team-secret', models: ['qwen'] }]
 const hello = { model: 'qwen', messages: [{ role: 'user' as const, content: 'Hello' }] }
-const chunk = (content: string): string => `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n`
-const thrown = (work: PromiseLike<unknown>): Promise<unknown> => Promise.resolve(work).then(() => null, (error: unknown) => error)
+const chunk = (content: string): string =>
+  `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n`
+const thrown = (work: PromiseLike<unknown>): Promise<unknown> =>
+  Promise.resolve(work).then(
+    () => null,
+    (error: unknown) => error,
+  )
 
 describe('the openai client', () => {
   it('streams through the gateway', async () => {
     const { client, world } = open({ keys })
-    world.answer = () => ({ headers: ['content-type', 'text/event-stream'], body: `${chunk('Good ')}: ping\n\n${chunk('morning')}data: [DONE]\n\n` })
+    world.answer = () => ({
+      headers: ['content-type', 'text/event-stream'],
+      body: `${chunk('Good ')}: ping\n\n${chunk('morning')}data: [DONE]\n\n`,
+    })
     let text = ''
-    for await (const { choices } of await client.chat.completions.create({ ...hello, stream: true })) text += choices[0]?.delta.content ?? ''
+    for await (const { choices } of await client.chat.completions.create({ ...hello, stream: true }))
+      text += choices[0]?.delta.content ?? ''
     expect(text).toBe('Good morning')
   })
 
@@ -43,15 +60,23 @@ describe('the openai client', () => {
   it.each([
     ['a wrong key', AuthenticationError, { key: 'nope', model: 'qwen', body: {} }, 'invalid_api_key'],
     ['an unknown model', NotFoundError, { key: 'team-secret', model: 'gpt-9', body: {} }, 'model_not_found'],
-    ['an override it may not set', PermissionDeniedError, { key: 'team-secret', model: 'qwen', body: { firstlight: { policy: 'random' } } }, 'forbidden'],
+    [
+      'an override it may not set',
+      PermissionDeniedError,
+      { key: 'team-secret', model: 'qwen', body: { firstlight: { policy: 'random' } } },
+      'forbidden',
+    ],
     ['a wrong value', BadRequestError, { key: 'team-secret', model: 'qwen', body: { stream: 'no' } }, 'invalid_value'],
-  ] as const)('throws its own error for %s, with our request id, and does not ask again', async (_name, kind, { key, model, body }, code) => {
-    const { client, asked } = open({ keys }, key)
-    const error = await thrown(client.chat.completions.create({ ...hello, model, ...(body as object) }))
-    expect(error).toBeInstanceOf(kind)
-    expect(error).toMatchObject({ code, requestID: expect.stringMatching(/^gw-/) })
-    expect(asked()).toBe(1)
-  })
+  ] as const)(
+    'throws its own error for %s, with our request id, and does not ask again',
+    async (_name, kind, { key, model, body }, code) => {
+      const { client, asked } = open({ keys }, key)
+      const error = await thrown(client.chat.completions.create({ ...hello, model, ...(body as object) }))
+      expect(error).toBeInstanceOf(kind)
+      expect(error).toMatchObject({ code, requestID: expect.stringMatching(/^gw-/) })
+      expect(asked()).toBe(1)
+    },
+  )
 
   it('does not ask again a gateway without configuration, though that is 503', async () => {
     const { client, asked } = open({ loopback: false })
@@ -68,7 +93,15 @@ describe('the openai client', () => {
 
   it('gets the engine’s own error as such', async () => {
     const { client, world } = open({ keys })
-    world.answer = () => ({ status: 400, body: '{"error":{"message":"too long","type":"BadRequestError","param":"input_tokens","code":400}}' })
-    expect(await thrown(client.chat.completions.create(hello))).toMatchObject({ status: 400, code: 400, param: 'input_tokens', error: { message: 'too long' } })
+    world.answer = () => ({
+      status: 400,
+      body: '{"error":{"message":"too long","type":"BadRequestError","param":"input_tokens","code":400}}',
+    })
+    expect(await thrown(client.chat.completions.create(hello))).toMatchObject({
+      status: 400,
+      code: 400,
+      param: 'input_tokens',
+      error: { message: 'too long' },
+    })
   })
 })

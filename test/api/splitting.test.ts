@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { computesAll, quarterOfCharacters, sequencesOf, severalAnswers } from '../../src/api/splitting.ts'
+import {
+  bypassesPrefixCache,
+  estimateTokensByChars,
+  sequencesOf,
+  unsplittableReason,
+} from '../../src/api/split-eligibility.ts'
 
 describe('a request that cannot be split', () => {
   it.each([
@@ -16,14 +21,21 @@ describe('a request that cannot be split', () => {
     ['several prompts', { prompt: ['a', 'b'] }],
     ['several prompts of ids', { prompt: [[1, 2], [3]] }],
   ])('has %s: %j', (_name, json) => {
-    expect(severalAnswers(json)).not.toBeNull()
+    expect(unsplittableReason(json)).not.toBeNull()
   })
 
   it.each([
-    {}, { n: 1, best_of: 1, echo: false, prompt_logprobs: null, use_beam_search: false, background: false },
-    { n: null, echo: null }, { n: '1', echo: 0, use_beam_search: 'false' }, { prompt: [1, 2, 3] }, { prompt: ['a'] }, { prompt: [[1, 2]] }, { logprobs: 5 }, { n: 'many' },
+    {},
+    { n: 1, best_of: 1, echo: false, prompt_logprobs: null, use_beam_search: false, background: false },
+    { n: null, echo: null },
+    { n: '1', echo: 0, use_beam_search: 'false' },
+    { prompt: [1, 2, 3] },
+    { prompt: ['a'] },
+    { prompt: [[1, 2]] },
+    { logprobs: 5 },
+    { n: 'many' },
   ])('is not this one: %j', (json) => {
-    expect(severalAnswers(json)).toBeNull()
+    expect(unsplittableReason(json)).toBeNull()
   })
 })
 
@@ -33,22 +45,60 @@ describe('a quarter of the characters', () => {
     ['one text in a list', { prompt: ['x'.repeat(400)] }, 100],
     ['ids', { prompt: [1, 2, 3] }, 3],
     ['ids in a list', { prompt: [[1, 2, 3]] }, 3],
-    ['messages', { messages: [{ content: 'x'.repeat(200) }, { content: [{ type: 'text', text: 'x'.repeat(200) }, { type: 'image_url', image_url: {} }] }, null, { content: null }] }, 100],
-    ['Anthropic’s system prompt and messages', { system: 'x'.repeat(200), messages: [{ content: 'x'.repeat(200) }] }, 100],
-    ['Anthropic’s system prompt in blocks', { system: [{ type: 'text', text: 'x'.repeat(396) }], messages: [{ content: 'xxxx' }] }, 100],
+    [
+      'messages',
+      {
+        messages: [
+          { content: 'x'.repeat(200) },
+          {
+            content: [
+              { type: 'text', text: 'x'.repeat(200) },
+              { type: 'image_url', image_url: {} },
+            ],
+          },
+          null,
+          { content: null },
+        ],
+      },
+      100,
+    ],
+    [
+      'Anthropic’s system prompt and messages',
+      { system: 'x'.repeat(200), messages: [{ content: 'x'.repeat(200) }] },
+      100,
+    ],
+    [
+      'Anthropic’s system prompt in blocks',
+      { system: [{ type: 'text', text: 'x'.repeat(396) }], messages: [{ content: 'xxxx' }] },
+      100,
+    ],
     ['nothing it knows', { input: 'x'.repeat(400) }, 0],
   ])('of %s', (_name, json, tokens) => {
-    expect(quarterOfCharacters(json)).toBe(tokens)
+    expect(estimateTokensByChars(json)).toBe(tokens)
   })
 })
 
 describe('a prompt that is computed whole, whatever is cached', () => {
-  it.each([{ prompt_logprobs: 0 }, { prompt_logprobs: 5 }, { echo: true, logprobs: 0 }, { echo: 'yes', logprobs: 1, prompt_logprobs: null }, { echo: true, messages: [] }])('is %j', (json) => {
-    expect(computesAll(json)).toBe(true)
+  it.each([
+    { prompt_logprobs: 0 },
+    { prompt_logprobs: 5 },
+    { echo: true, logprobs: 0 },
+    { echo: 'yes', logprobs: 1, prompt_logprobs: null },
+    { echo: true, messages: [] },
+  ])('is %j', (json) => {
+    expect(bypassesPrefixCache(json)).toBe(true)
   })
 
-  it.each([{}, { prompt_logprobs: null }, { logprobs: 5 }, { echo: true }, { echo: true, logprobs: null }, { echo: false, logprobs: 5 }, { echo: false, messages: [] }])('is not %j', (json) => {
-    expect(computesAll(json)).toBe(false)
+  it.each([
+    {},
+    { prompt_logprobs: null },
+    { logprobs: 5 },
+    { echo: true },
+    { echo: true, logprobs: null },
+    { echo: false, logprobs: 5 },
+    { echo: false, messages: [] },
+  ])('is not %j', (json) => {
+    expect(bypassesPrefixCache(json)).toBe(false)
   })
 })
 

@@ -1,8 +1,8 @@
 /** What an operator asks for may be large: whatever else waits has its turn in between. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { inTurns } from '../../src/api/turns.ts'
-import type { EngineDigest } from '../../src/core/cluster/contract.ts'
+import { mapYielding } from '../../src/api/map-yielding.ts'
+import type { EngineDigest } from '../../src/core/contract/contract.ts'
 import { TtftState } from '../../src/core/reports/ttft-state.ts'
 import { countedUpTo } from '../../src/core/reports/rollups.ts'
 import { createGateway } from '../../src/gateway.ts'
@@ -21,7 +21,7 @@ describe('work in turns', () => {
           runs[runs.length - 1]! += 1
           return later ? Promise.resolve([item, index]) : [item, index]
         }
-        expect(await inTurns(turn, items, work)).toEqual(items.map((item, index) => [item, index]))
+        expect(await mapYielding(turn, items, work)).toEqual(items.map((item, index) => [item, index]))
         expect(Math.max(...runs)).toBeLessThanOrEqual(25)
         expect(runs.length).toBe(Math.max(1, Math.ceil(items.length / 25)))
       }),
@@ -29,7 +29,13 @@ describe('work in turns', () => {
   })
 
   it('rejects as the work does', async () => {
-    await expect(inTurns(async () => undefined, [1, 2], async (item) => Promise.reject(new Error(`${item} is broken`)))).rejects.toThrow('1 is broken')
+    await expect(
+      mapYielding(
+        async () => undefined,
+        [1, 2],
+        async (item) => Promise.reject(new Error(`${item} is broken`)),
+      ),
+    ).rejects.toThrow('1 is broken')
   })
 })
 
@@ -64,8 +70,14 @@ function largeGateway(onTurn: ((ttft: TtftState) => void) | null) {
     turns += 1
     onTurn?.(state)
   }
-  const gateway = createGateway(configOf(), { ...ports, cluster: () => cluster, ttft, ...(onTurn === null ? {} : { turn }) })
-  const get = (path: string) => gateway.fetch(new Request(`http://127.0.0.1${path}`, { headers: { host: '127.0.0.1' } }), scope)
+  const gateway = createGateway(configOf(), {
+    ...ports,
+    cluster: () => cluster,
+    ttft,
+    ...(onTurn === null ? {} : { yieldToEventLoop: turn }),
+  })
+  const get = (path: string) =>
+    gateway.fetch(new Request(`http://127.0.0.1${path}`, { headers: { host: '127.0.0.1' } }), scope)
   return { get, turns: () => turns }
 }
 
@@ -91,12 +103,24 @@ describe('before 200 engines', () => {
     let seq = 1
     const { get, turns } = largeGateway((state) => {
       seq += 1
-      state.flush({ source: 's', epoch: 1, seq, records: [record({ engine: `engine-${seq % ENGINES}`, stages: STAGES })] }, 0)
+      state.flush(
+        { source: 's', epoch: 1, seq, records: [record({ engine: `engine-${seq % ENGINES}`, stages: STAGES })] },
+        0,
+      )
     })
     const families = parseExposition(await (await get('/metrics')).text())
     expect(turns()).toBeGreaterThan(10)
-    const counts = (name: string) => families.get(name.replace(/_count$/, ''))!.samples.filter((sample) => sample.name === name).map(({ value }) => value)
-    for (const name of ['firstlight_requests_total', 'gen_ai_server_request_duration_seconds_count', 'gen_ai_server_time_to_first_token_seconds_count']) expect(counts(name)).toEqual(Array.from({ length: ENGINES }, () => 1))
+    const counts = (name: string) =>
+      families
+        .get(name.replace(/_count$/, ''))!
+        .samples.filter((sample) => sample.name === name)
+        .map(({ value }) => value)
+    for (const name of [
+      'firstlight_requests_total',
+      'gen_ai_server_request_duration_seconds_count',
+      'gen_ai_server_time_to_first_token_seconds_count',
+    ])
+      expect(counts(name)).toEqual(Array.from({ length: ENGINES }, () => 1))
     expect(new Set(counts('firstlight_stage_seconds_count'))).toEqual(new Set([1]))
   })
 

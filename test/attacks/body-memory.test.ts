@@ -4,7 +4,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { BodyMemory, countIn } from '../../src/api/body-memory.ts'
 import { bodyMemoryContract } from '../contracts/body-memory.ts'
 import { doorKeys } from '../contracts/door.ts'
-import { chatBody, doors, jsonAnswer, openBothDoors, RawClient, requestText, type BothDoors } from '../node/both-doors.ts'
+import {
+  chatBody,
+  doors,
+  jsonAnswer,
+  openBothDoors,
+  RawClient,
+  requestText,
+  type BothDoors,
+} from '../node/both-doors.ts'
 import { startSilent } from '../node/silent-gateway.ts'
 import { until } from '../wait.ts'
 
@@ -24,11 +32,14 @@ describe('the bodies of requests that engines answer', () => {
   afterAll(() => both.close())
 
   async function buffered(): Promise<number> {
-    const answer = await fetch(`http://127.0.0.1:${both.port}/metrics`, { headers: { authorization: `Bearer ${doorKeys.admin}` } })
+    const answer = await fetch(`http://127.0.0.1:${both.port}/metrics`, {
+      headers: { authorization: `Bearer ${doorKeys.admin}` },
+    })
     return Number(/^firstlight_buffered_bytes (\d+)$/m.exec(await answer.text())![1])
   }
 
-  const STREAM = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n'
+  const STREAM =
+    'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n'
 
   it.each(Object.entries(doors))('are held while an engine thinks, and no longer, at the %s door', async (_, host) => {
     let answer: (() => void) | null = null
@@ -44,7 +55,8 @@ describe('the bodies of requests that engines answer', () => {
   })
 
   it('are all gone when all requests are over, however they ended', async () => {
-    const body = (kind: string): string => chatBody(`${kind} ${'x'.repeat(3_000)}`, { stream: kind.startsWith('stream') })
+    const body = (kind: string): string =>
+      chatBody(`${kind} ${'x'.repeat(3_000)}`, { stream: kind.startsWith('stream') })
     const kinds = ['whole', 'stream', 'streamCut', 'streamLeft', 'error', 'refused', 'reset', 'left'] as const
     both.answer = (socket, request) => {
       const kind = /"content":"(\w+) /.exec(request)![1]!
@@ -59,19 +71,26 @@ describe('the bodies of requests that engines answer', () => {
     const run = async (kind: (typeof kinds)[number], host: string): Promise<void> => {
       const client = new RawClient(both.port).send(requestText(host, { body: body(kind) }))
       if (kind === 'streamLeft') await until(() => client.pending.includes('data: 1') || client.pending.includes(' 50'))
-      else if (kind === 'left') await until(() => both.asked.some((one) => one.includes('"left ')) || client.pending !== '')
+      else if (kind === 'left')
+        await until(() => both.asked.some((one) => one.includes('"left ')) || client.pending !== '')
       else await client.answer()
       await client.close()
     }
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.tuple(fc.constantFrom(...kinds), fc.constantFrom(...Object.values(doors))), { minLength: 1, maxLength: 10 }), async (script) => {
-        both.asked.length = 0
-        await Promise.all(script.map(([kind, host]) => run(kind, host)))
-        for (;;) {
-          if ((await buffered()) === 0) return
-          await new Promise((resolve) => setTimeout(resolve, 5))
-        }
-      }),
+      fc.asyncProperty(
+        fc.array(fc.tuple(fc.constantFrom(...kinds), fc.constantFrom(...Object.values(doors))), {
+          minLength: 1,
+          maxLength: 10,
+        }),
+        async (script) => {
+          both.asked.length = 0
+          await Promise.all(script.map(([kind, host]) => run(kind, host)))
+          for (;;) {
+            if ((await buffered()) === 0) return
+            await new Promise((resolve) => setTimeout(resolve, 5))
+          }
+        },
+      ),
       { numRuns: 15 },
     )
   })
@@ -120,7 +139,9 @@ describe('a count of bodies', () => {
 
   it('has room for one body of the largest size, and is one for all threads', () => {
     const slots = new Int32Array(new SharedArrayBuffer(8))
-    const [first, second] = [0, 1].map((own) => new BodyMemory({ bodyBytes: 3_000_000, bufferedBytes: 3_000_000 }, countIn(slots, own)))
+    const [first, second] = [0, 1].map(
+      (own) => new BodyMemory({ bodyBytes: 3_000_000, bufferedBytes: 3_000_000 }, countIn(slots, own)),
+    )
     const held = first!.open()
     held.grow(3_000_000)
     expect(second!.bytes).toBe(first!.bytes)

@@ -7,7 +7,15 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { BodyBuffer } from '../../src/platform/node/inbound/body-buffer.ts'
 import { NodeBody } from '../../src/platform/node/inbound/node-body.ts'
 import { doorKeys } from '../contracts/door.ts'
-import { chatBody, doors, jsonAnswer, openBothDoors, RawClient, requestText, type BothDoors } from '../node/both-doors.ts'
+import {
+  chatBody,
+  doors,
+  jsonAnswer,
+  openBothDoors,
+  RawClient,
+  requestText,
+  type BothDoors,
+} from '../node/both-doors.ts'
 import { until } from '../wait.ts'
 
 const CHUNKED = 'transfer-encoding: chunked'
@@ -17,7 +25,7 @@ let both: BothDoors
 let clients: RawClient[] = []
 
 beforeAll(async () => {
-  both = await openBothDoors({ body_bytes: 1_000_000, body_pieces: 1_000_000 })
+  both = await openBothDoors({ body_bytes: 1_000_000, max_json_cost: 1_000_000 })
 })
 afterAll(() => both.close())
 afterEach(async () => {
@@ -37,18 +45,22 @@ function connect(): RawClient {
 
 const inChunks = (text: string, size: number): string => {
   const chunks: string[] = []
-  for (let at = 0; at < text.length; at += size) chunks.push(`${Math.min(size, text.length - at).toString(16)}\r\n${text.slice(at, at + size)}\r\n`)
+  for (let at = 0; at < text.length; at += size)
+    chunks.push(`${Math.min(size, text.length - at).toString(16)}\r\n${text.slice(at, at + size)}\r\n`)
   return `${chunks.join('')}0\r\n\r\n`
 }
 const bodyOf = (request: string): string => request.slice(request.indexOf('\r\n\r\n') + 4)
-const chunkedRequest = (host: string, body: string, size: number): string => requestText(host, { body: inChunks(body, size), framing: CHUNKED })
+const chunkedRequest = (host: string, body: string, size: number): string =>
+  requestText(host, { body: inChunks(body, size), framing: CHUNKED })
 
 describe('a body of which each byte is a chunk', () => {
   const body = chatBody('x'.repeat(LONG))
 
   it('reaches the engine as it is, and is copied once a read, not once a chunk', async () => {
     const put = vi.spyOn(BodyBuffer.prototype, 'put')
-    const answer = await connect().send(chunkedRequest(doors.plain, body, 1)).answer()
+    const answer = await connect()
+      .send(chunkedRequest(doors.plain, body, 1))
+      .answer()
     expect(answer.head).toContain(' 200 ')
     expect(bodyOf(both.asked[0]!)).toBe(body)
     // 1.8 MB on the wire: a read is 64 KiB at most, and rarely below 1 KiB.
@@ -56,14 +68,23 @@ describe('a body of which each byte is a chunk', () => {
   })
 
   it('is refused where node:http has to parse it', async () => {
-    const answer = await connect().send(chunkedRequest(doors.adapter, body, 1)).answer()
+    const answer = await connect()
+      .send(chunkedRequest(doors.adapter, body, 1))
+      .answer()
     expect(answer.head).toContain(' 413 ')
-    expect(JSON.parse(answer.body)).toMatchObject({ error: { code: 'body_too_large', message: expect.stringContaining('more than 10000 chunks of less than 32 bytes') } })
+    expect(JSON.parse(answer.body)).toMatchObject({
+      error: {
+        code: 'body_too_large',
+        message: expect.stringContaining('more than 10000 chunks of less than 32 bytes'),
+      },
+    })
     expect(both.asked).toHaveLength(0)
   })
 
   it('is refused there too where nobody reads it', async () => {
-    const client = connect().send(requestText(doors.adapter, { headers: '', body: inChunks(body, 1), framing: CHUNKED }))
+    const client = connect().send(
+      requestText(doors.adapter, { headers: '', body: inChunks(body, 1), framing: CHUNKED }),
+    )
     expect((await client.answer()).head).toContain(' 401 ')
     await until(() => client.closed)
   })
@@ -78,15 +99,22 @@ describe('a body of which each byte is a chunk', () => {
 })
 
 describe.each(Object.entries(doors))('at the %s door', (_, host) => {
-  it.each([[5_000, 1], [LONG, 40]])('a body of %i bytes in chunks of %i is served', async (length, size) => {
+  it.each([
+    [5_000, 1],
+    [LONG, 40],
+  ])('a body of %i bytes in chunks of %i is served', async (length, size) => {
     const body = chatBody('x'.repeat(length))
-    const answer = await connect().send(chunkedRequest(host, body, size)).answer()
+    const answer = await connect()
+      .send(chunkedRequest(host, body, size))
+      .answer()
     expect(answer.head).toContain(' 200 ')
     expect(bodyOf(both.asked[0]!)).toBe(body)
   })
 
   it('chunks that are malformed, or never end, reach no engine', async () => {
-    const broken = connect().send(requestText(host, { body: `${inChunks(chatBody(), 1).slice(0, 60)}x`, framing: CHUNKED }))
+    const broken = connect().send(
+      requestText(host, { body: `${inChunks(chatBody(), 1).slice(0, 60)}x`, framing: CHUNKED }),
+    )
     expect((await broken.answer()).head).toContain(' 400 ')
     await until(() => broken.closed)
     const left = connect().send(requestText(host, { body: inChunks(chatBody(), 1).slice(0, 60), framing: CHUNKED }))
@@ -106,7 +134,9 @@ describe.each(Object.entries(doors))('at the %s door', (_, host) => {
 
   it('a request behind the last chunk is ignored where the first closes the connection', async () => {
     const headers = `authorization: Bearer ${doorKeys.broad}\r\nconnection: close\r\n`
-    const client = connect().send(requestText(host, { headers, body: inChunks(chatBody(), 1), framing: CHUNKED }) + requestText(host))
+    const client = connect().send(
+      requestText(host, { headers, body: inChunks(chatBody(), 1), framing: CHUNKED }) + requestText(host),
+    )
     expect((await client.answer()).head).toContain(' 200 ')
     await until(() => client.closed)
     expect(client.pending).toBe('')
@@ -117,14 +147,18 @@ describe.each(Object.entries(doors))('at the %s door', (_, host) => {
 describe('memory of a body', () => {
   it('is at most twice its bytes, however it is cut', () => {
     fc.assert(
-      fc.property(fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 1, maxLength: 50 }), fc.integer({ min: 1, max: 4_096 }), (sizes, first) => {
-        const buffer = new BodyBuffer(first, Infinity)
-        for (const [i, size] of sizes.entries()) {
-          buffer.put(Buffer.alloc(size, i))
-          expect(buffer.bytes.buffer.byteLength).toBeLessThanOrEqual(Math.max(first, 2 * buffer.length))
-        }
-        expect(Buffer.concat(sizes.map((size, i) => Buffer.alloc(size, i))).equals(buffer.bytes)).toBe(true)
-      }),
+      fc.property(
+        fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 1, maxLength: 50 }),
+        fc.integer({ min: 1, max: 4_096 }),
+        (sizes, first) => {
+          const buffer = new BodyBuffer(first, Infinity)
+          for (const [i, size] of sizes.entries()) {
+            buffer.put(Buffer.alloc(size, i))
+            expect(buffer.bytes.buffer.byteLength).toBeLessThanOrEqual(Math.max(first, 2 * buffer.length))
+          }
+          expect(Buffer.concat(sizes.map((size, i) => Buffer.alloc(size, i))).equals(buffer.bytes)).toBe(true)
+        },
+      ),
     )
   })
 
@@ -132,7 +166,9 @@ describe('memory of a body', () => {
     const free = vi.spyOn(BodyBuffer.prototype, 'free')
     for (const host of Object.values(doors)) {
       free.mockClear()
-      await connect().send(chunkedRequest(host, 'x'.repeat(1_000_001), 1_000)).answer()
+      await connect()
+        .send(chunkedRequest(host, 'x'.repeat(1_000_001), 1_000))
+        .answer()
       expect(free).toHaveBeenCalled()
     }
   })
@@ -156,7 +192,9 @@ describe('node:http', () => {
     })
     await once(server.listen(0, '127.0.0.1'), 'listening')
     const client = new RawClient((server.address() as AddressInfo).port)
-    const answer = await client.send(requestText('a', { body: inChunks('x'.repeat(4_000_000), 40), framing: CHUNKED })).answer()
+    const answer = await client
+      .send(requestText('a', { body: inChunks('x'.repeat(4_000_000), 40), framing: CHUNKED }))
+      .answer()
     ended = true
     expect(answer.body).toBe('4000000')
     expect(most).toBeLessThan(4_000)

@@ -21,4 +21,6 @@ const MEASURE = `(() => {
   return out.sort((x, y) => x.ratio - y.ratio)[0]
 })()`
 
-export const leastContrast = (page: Page): Promise<{ readonly ratio: number; readonly text: string; readonly on: string }> => page.evaluate(MEASURE)
+export const leastContrast = (
+  page: Page,
+): Promise<{ readonly ratio: number; readonly text: string; readonly on: string }> => page.evaluate(MEASURE)

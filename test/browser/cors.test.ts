@@ -18,13 +18,19 @@ let friend: string
 let stranger: string
 
 beforeAll(async () => {
-  pages = createServer((_request, response) => void response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>page</title>'))
+  pages = createServer(
+    (_request, response) =>
+      void response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>page</title>'),
+  )
   await new Promise<void>((resolve) => pages.listen(0, '127.0.0.1', resolve))
   const { port } = pages.address() as AddressInfo
   friend = `http://localhost:${port}`
   stranger = `http://127.0.0.1:${port}`
   fleet = await startFleet({ engines: [{ id: 'e' }], model: 'sim' })
-  const document = { cors: { origins: [friend] }, clusters: [{ id: 'c', pools: [{ model: 'sim', engines: [{ id: 'e', url: fleet.urls[0] }] }] }] }
+  const document = {
+    cors: { origins: [friend] },
+    clusters: [{ id: 'c', pools: [{ model: 'sim', engines: [{ id: 'e', url: fleet.urls[0] }] }] }],
+  }
   locked = await startSilent({ ...document, keys: [{ name: 'k', secret: key }], admin: { secret: 'admin-key' } })
   open = await startSilent(document)
   browser = await openBrowser()
@@ -44,7 +50,11 @@ interface Read {
 }
 
 /** What a script of the page gets to read; null: the browser shows it nothing. */
-async function fetchFrom(page: string, url: string, init: { readonly method: string; readonly headers: Readonly<Record<string, string>>; readonly body?: string }): Promise<Read | null> {
+async function fetchFrom(
+  page: string,
+  url: string,
+  init: { readonly method: string; readonly headers: Readonly<Record<string, string>>; readonly body?: string },
+): Promise<Read | null> {
   const context = await browser.newContext()
   const tab = await context.newPage()
   await tab.goto(page)
@@ -57,31 +67,67 @@ async function fetchFrom(page: string, url: string, init: { readonly method: str
 /** As OpenAI's SDK asks in a browser. */
 const chat = (secret: string, more: object = {}) => ({
   method: 'POST',
-  headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json', 'x-stainless-lang': 'js', 'x-stainless-retry-count': '0', 'x-session-id': 's' },
-  body: JSON.stringify({ model: 'sim', stream: true, max_tokens: 2, messages: [{ role: 'user', content: 'Hello' }], ...more }),
+  headers: {
+    authorization: `Bearer ${secret}`,
+    'content-type': 'application/json',
+    'x-stainless-lang': 'js',
+    'x-stainless-retry-count': '0',
+    'x-session-id': 's',
+  },
+  body: JSON.stringify({
+    model: 'sim',
+    stream: true,
+    max_tokens: 2,
+    messages: [{ role: 'user', content: 'Hello' }],
+    ...more,
+  }),
 })
 const gets = { method: 'GET', headers: { authorization: 'Bearer admin-key' } }
 
 it('a page that is let in reads streams, errors and what the gateway says in headers', async () => {
   const stream = await fetchFrom(friend, `${locked.url}/v1/chat/completions`, chat(key))
   expect(stream).toMatchObject({ status: 200, text: expect.stringContaining('data: [DONE]') })
-  expect(stream!.headers).toEqual(expect.arrayContaining(['x-request-id', 'server-timing', 'x-firstlight-engine', 'x-firstlight-decision']))
+  expect(stream!.headers).toEqual(
+    expect.arrayContaining(['x-request-id', 'server-timing', 'x-firstlight-engine', 'x-firstlight-decision']),
+  )
   const refused = await fetchFrom(friend, `${locked.url}/v1/chat/completions`, chat('wrong'))
-  expect(refused).toMatchObject({ status: 401, text: expect.stringContaining('invalid_api_key'), headers: expect.arrayContaining(['x-should-retry']) })
-  expect(await fetchFrom(friend, `${locked.url}/chat/completions`, chat(key))).toMatchObject({ status: 404, text: expect.stringContaining('unknown_url') })
-  expect(await fetchFrom(friend, `${locked.url}/v1/responses/resp_1`, { ...gets, method: 'DELETE', headers: { authorization: `Bearer ${key}` } })).toMatchObject({ status: 404, text: expect.stringContaining('resp_1') })
+  expect(refused).toMatchObject({
+    status: 401,
+    text: expect.stringContaining('invalid_api_key'),
+    headers: expect.arrayContaining(['x-should-retry']),
+  })
+  expect(await fetchFrom(friend, `${locked.url}/chat/completions`, chat(key))).toMatchObject({
+    status: 404,
+    text: expect.stringContaining('unknown_url'),
+  })
+  expect(
+    await fetchFrom(friend, `${locked.url}/v1/responses/resp_1`, {
+      ...gets,
+      method: 'DELETE',
+      headers: { authorization: `Bearer ${key}` },
+    }),
+  ).toMatchObject({ status: 404, text: expect.stringContaining('resp_1') })
 })
 
 it('it uses a gateway without keys, though it is a page of another site', async () => {
-  expect(await fetchFrom(friend, `${open.url}/v1/chat/completions`, chat('any'))).toMatchObject({ status: 200, text: expect.stringContaining('data: [DONE]') })
+  expect(await fetchFrom(friend, `${open.url}/v1/chat/completions`, chat('any'))).toMatchObject({
+    status: 200,
+    text: expect.stringContaining('data: [DONE]'),
+  })
 })
 
 it('it reads nothing of what operators see', async () => {
-  for (const path of ['/v1/firstlight/fleet', '/metrics', '/ready', '/']) expect([path, await fetchFrom(friend, locked.url + path, gets)]).toEqual([path, null])
+  for (const path of ['/v1/firstlight/fleet', '/metrics', '/ready', '/'])
+    expect([path, await fetchFrom(friend, locked.url + path, gets)]).toEqual([path, null])
 })
 
 it('a page that is not let in reads nothing', async () => {
   expect(await fetchFrom(stranger, `${locked.url}/v1/chat/completions`, chat(key))).toBeNull()
-  expect(await fetchFrom(stranger, `${locked.url}/v1/models`, { method: 'GET', headers: { authorization: `Bearer ${key}` } })).toBeNull()
+  expect(
+    await fetchFrom(stranger, `${locked.url}/v1/models`, {
+      method: 'GET',
+      headers: { authorization: `Bearer ${key}` },
+    }),
+  ).toBeNull()
   expect(await fetchFrom(stranger, `${open.url}/health`, { method: 'GET', headers: {} })).toBeNull()
 })

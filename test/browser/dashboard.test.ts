@@ -39,7 +39,9 @@ afterEach(async () => {
   for (const { page, errors, violations } of opened.splice(0)) {
     expect(await violations()).toEqual([])
     // A refused key and a gateway that is gone are in the console by the browser's own word.
-    expect(errors.filter((error) => !/Failed to load resource|ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED/.test(error))).toEqual([])
+    expect(
+      errors.filter((error) => !/Failed to load resource|ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED/.test(error)),
+    ).toEqual([])
     await page.context().close()
   }
 })
@@ -52,12 +54,17 @@ const overflow = (page: Page) => page.evaluate<number>('document.documentElement
 const isLive = (page: Page) => page.locator('.link.live').waitFor(slow)
 
 /** A way to the gateway that can swallow what passes, as a network does that has lost a machine. */
-async function startNetwork(to: string): Promise<{ readonly url: string; swallow(all: boolean): void; close(): Promise<void> }> {
+async function startNetwork(
+  to: string,
+): Promise<{ readonly url: string; swallow(all: boolean): void; close(): Promise<void> }> {
   const sockets = new Set<Socket>()
   let swallows = false
   const server = createServer((near) => {
     const far = connect(Number(new URL(to).port), '127.0.0.1')
-    for (const [from, other] of [[near, far], [far, near]] as const) {
+    for (const [from, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
       sockets.add(from)
       from.on('data', (bytes) => swallows || other.write(bytes))
       from.on('error', () => other.destroy())
@@ -81,7 +88,13 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
   beforeAll(async () => {
     const clusters = [
       { id: 'paris', region: 'eu-west', engines: ids(3) },
-      { id: 'tokyo', engines: [{ id: 'prefill', role: 'prefill' as const }, { id: 'decode', role: 'decode' as const }] },
+      {
+        id: 'tokyo',
+        engines: [
+          { id: 'prefill', role: 'prefill' as const },
+          { id: 'decode', role: 'decode' as const },
+        ],
+      },
     ]
     world = await startWorld(clusters, { faults: true })
     await world.chat(30)
@@ -89,7 +102,10 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
 
   afterAll(() => world.close())
 
-  const engines = async () => ((await world.admin('fleet')) as { readonly pools: readonly { readonly engines: readonly FleetEngine[] }[] }).pools.flatMap((pool) => pool.engines)
+  const engines = async () =>
+    (
+      (await world.admin('fleet')) as { readonly pools: readonly { readonly engines: readonly FleetEngine[] }[] }
+    ).pools.flatMap((pool) => pool.engines)
 
   it('shows of every engine what the API says of it', async () => {
     const { page } = await open(`${world.url}/dashboard`)
@@ -100,16 +116,23 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
       expect(await shown(engine.id, 'failures')).toBe(String(engine.failures_total))
       expect(await shown(engine.id, 'running')).toBe(String(engine.requests))
       expect(await shown(engine.id, 'active blocks')).toBe(String(engine.active_blocks))
-      expect(await shown(engine.id, 'hit rate')).toBe(engine.hit_rate === null ? '–' : `${round(engine.hit_rate * 100)}%`)
+      expect(await shown(engine.id, 'hit rate')).toBe(
+        engine.hit_rate === null ? '–' : `${round(engine.hit_rate * 100)}%`,
+      )
       if (engine.ttft_ms === null) expect(await shown(engine.id, 'TTFT')).toBe('–')
       else expect(Math.abs(Number.parseFloat(await shown(engine.id, 'TTFT')) / engine.ttft_ms - 1)).toBeLessThan(0.01)
     }
-    expect(await page.locator('.pool').allInnerTexts()).toEqual([expect.stringContaining('3 of 3 engines up'), expect.stringContaining('2 of 2 engines up')])
+    expect(await page.locator('.pool').allInnerTexts()).toEqual([
+      expect.stringContaining('3 of 3 engines up'),
+      expect.stringContaining('2 of 2 engines up'),
+    ])
   })
 
   it('draws its charts where the browser calls its language by no name that Intl knows', async () => {
     const { page } = await open(world.url)
-    await page.addInitScript("Object.defineProperty(Navigator.prototype, 'language', { get: () => 'en-US@posix', configurable: true })")
+    await page.addInitScript(
+      "Object.defineProperty(Navigator.prototype, 'language', { get: () => 'en-US@posix', configurable: true })",
+    )
     await page.goto(`${world.url}/dashboard`)
     await isLive(page)
     await page.locator('figure canvas').first().waitFor(slow)
@@ -118,7 +141,8 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
   it('follows the traffic without being loaded again', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
-    const total = async () => (await page.locator('[data-label="requests"]').allInnerTexts()).reduce((sum, text) => sum + Number(text), 0)
+    const total = async () =>
+      (await page.locator('[data-label="requests"]').allInnerTexts()).reduce((sum, text) => sum + Number(text), 0)
     const before = await total()
     await world.chat(6)
     const after = (await engines()).reduce((sum, engine) => sum + engine.requests_total, 0)
@@ -144,7 +168,9 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     await isLive(page)
     const line = page.locator('tr[data-decision]').first()
     const id = (await line.getAttribute('data-decision'))!
-    const { candidates } = (await world.admin(`decisions/${id}`)) as { readonly candidates: readonly { readonly engine: string; readonly terms: object }[] }
+    const { candidates } = (await world.admin(`decisions/${id}`)) as {
+      readonly candidates: readonly { readonly engine: string; readonly terms: object }[]
+    }
     await line.getByRole('button').click()
     const why = page.locator('tr.why')
     await why.locator('.candidates').waitFor(slow)
@@ -152,7 +178,11 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     const named = await why.locator('tbody th').allInnerTexts()
     expect(named.map((text) => text.replace(' chosen', ''))).toEqual(candidates.map(({ engine }) => engine))
     expect(named.filter((text) => text.endsWith('chosen')).length).toBeGreaterThan(0)
-    expect(await why.locator('thead th').allInnerTexts()).toEqual(['candidate', 'cost', ...Object.keys(candidates[0]!.terms).map((term) => term.replaceAll('_', ' '))])
+    expect(await why.locator('thead th').allInnerTexts()).toEqual([
+      'candidate',
+      'cost',
+      ...Object.keys(candidates[0]!.terms).map((term) => term.replaceAll('_', ' ')),
+    ])
     await line.getByRole('button', { name: /^why/ }).click()
     expect(await why.count()).toBe(0)
   })
@@ -165,7 +195,10 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     const split: string[] = []
     for (const bar of await bars.all()) {
       const words = (await bar.locator('.bar').getAttribute('aria-label'))!
-      const sum = words.split(', ').flatMap((span) => / ([\d.]+) ms$/.exec(span)?.[1] ?? []).reduce((total, ms) => total + Number(ms), 0)
+      const sum = words
+        .split(', ')
+        .flatMap((span) => / ([\d.]+) ms$/.exec(span)?.[1] ?? [])
+        .reduce((total, ms) => total + Number(ms), 0)
       expect(Math.abs(sum - Number.parseFloat(await bar.locator('.total').innerText()))).toBeLessThan(3)
       if (words.includes('prefill leg')) split.push(await bar.locator('.who').innerText())
     }
@@ -178,21 +211,30 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     await isLive(page)
     const done = page.locator('tr[data-decision]', { hasText: 'complete' })
     await done.first().waitFor(slow)
-    const told = await done.evaluateAll((rows) => rows.map((line) => ({ engine: line.children[1]!.textContent, cached: line.children[4]!.textContent })))
-    for (const { engine, cached } of told) expect({ engine, cached }).toEqual({ engine, cached: expect.stringMatching(engine === 'prefill → decode' ? / \/ –$/ : / \/ [\d,]+$/) })
+    const told = await done.evaluateAll((rows) =>
+      rows.map((line) => ({ engine: line.children[1]!.textContent, cached: line.children[4]!.textContent })),
+    )
+    for (const { engine, cached } of told)
+      expect({ engine, cached }).toEqual({
+        engine,
+        cached: expect.stringMatching(engine === 'prefill → decode' ? / \/ –$/ : / \/ [\d,]+$/),
+      })
     const whole = told.some(({ engine }) => engine !== 'prefill → decode')
     const figure = page.locator('figure').nth(1)
     if (whole) expect(await figure.innerText()).toMatch(/off by [\d,]+ tokens in the median/)
     else expect(await figure.innerText()).toContain('whose prefill was elsewhere')
   })
 
-  it.each(['light', 'dark'] as const)('is readable in %s: every text stands out 4.5 to 1 from what is behind it', async (colorScheme) => {
-    const { page } = await open(`${world.url}/dashboard`, { colorScheme })
-    await isLive(page)
-    const [r] = /\d+/.exec(await page.evaluate<string>('getComputedStyle(document.body).backgroundColor'))!
-    expect(Number(r) > 128).toBe(colorScheme === 'light')
-    expect((await leastContrast(page)).ratio, JSON.stringify(await leastContrast(page))).toBeGreaterThanOrEqual(4.5)
-  })
+  it.each(['light', 'dark'] as const)(
+    'is readable in %s: every text stands out 4.5 to 1 from what is behind it',
+    async (colorScheme) => {
+      const { page } = await open(`${world.url}/dashboard`, { colorScheme })
+      await isLive(page)
+      const [r] = /\d+/.exec(await page.evaluate<string>('getComputedStyle(document.body).backgroundColor'))!
+      expect(Number(r) > 128).toBe(colorScheme === 'light')
+      expect((await leastContrast(page)).ratio, JSON.stringify(await leastContrast(page))).toBeGreaterThanOrEqual(4.5)
+    },
+  )
 
   it.each([320, 360, 1000, 1230])('needs no sideways scroll at %i pixels, open decisions included', async (width) => {
     const { page } = await open(`${world.url}/dashboard`, { viewport: { width, height: 740 } })
@@ -213,13 +255,17 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     const totals = (await page.locator('[data-label="requests"]').allInnerTexts()).map(Number)
     expect(totals).toEqual(totals.toSorted((a, b) => b - a))
     for (const table of await page.getByRole('table').all()) expect(await table.locator('caption').count()).toBe(1)
-    for (const field of await page.locator('input, select').all()) expect(await field.getAttribute('aria-label')).not.toBeNull()
+    for (const field of await page.locator('input, select').all())
+      expect(await field.getAttribute('aria-label')).not.toBeNull()
   })
 
   it('lets go of the feed while nobody looks', async () => {
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
-    const hide = (hidden: boolean) => page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`)
+    const hide = (hidden: boolean) =>
+      page.evaluate(
+        `Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`,
+      )
     await hide(true)
     await page.locator('.link.paused').waitFor(slow)
     await hide(false)
@@ -241,7 +287,11 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     const { page } = await open(`${world.url}/dashboard`)
     await isLive(page)
     expect(await cell(page, 'engine-1', 'state').innerText()).toBe('up')
-    const fault = (init: RequestInit) => fetch(`${world.fleet.controlUrl}/_sim/engines/engine-1/fault`, { headers: { 'content-type': 'application/json' }, ...init })
+    const fault = (init: RequestInit) =>
+      fetch(`${world.fleet.controlUrl}/_sim/engines/engine-1/fault`, {
+        headers: { 'content-type': 'application/json' },
+        ...init,
+      })
     await fault({ method: 'PUT', body: '{"kind":"refuse"}' })
     await cell(page, 'engine-1', 'state').getByText('unhealthy').waitFor(slow)
     expect(await page.locator('.dots').first().getAttribute('aria-label')).toBe('2 of 3 engines up')
@@ -319,7 +369,9 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
 
   it('opens the overview as well, and is open when one goes on from there', async () => {
     const { page } = await open(world.url)
-    await expect.poll(() => page.locator('#state').innerText(), slow).toBe('locked: the key is admin.secret of the configuration')
+    await expect
+      .poll(() => page.locator('#state').innerText(), slow)
+      .toBe('locked: the key is admin.secret of the configuration')
     await page.getByLabel('Admin key').fill(adminKey)
     await page.getByRole('button', { name: 'Show engines' }).click()
     await page.locator('#engines tbody tr').first().waitFor(slow)
@@ -334,7 +386,8 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
     await page.getByLabel('Admin key').press('Enter')
     await row(page, 'engine-0').waitFor(slow)
     const empty = (await page.locator('.empty').allInnerTexts()).join('\n')
-    for (const step of ['Send one with “stream”: true', '--enable-prompt-tokens-details', '/v1/chat/completions']) expect(empty).toContain(step)
+    for (const step of ['Send one with “stream”: true', '--enable-prompt-tokens-details', '/v1/chat/completions'])
+      expect(empty).toContain(step)
     await page.getByRole('searchbox').fill('nothing is called this')
     expect(await page.locator('.empty').first().innerText()).toBe('No engine fits. Change the filter.')
   })
@@ -345,7 +398,13 @@ describe('the dashboard of 200 engines', { timeout: 120_000 }, () => {
 
   beforeAll(async () => {
     const engines = ids(200)
-    world = await startWorld([{ id: 'paris', engines: engines.slice(0, 120) }, { id: 'tokyo', engines: engines.slice(120) }], { statsIntervalMs: 30_000 })
+    world = await startWorld(
+      [
+        { id: 'paris', engines: engines.slice(0, 120) },
+        { id: 'tokyo', engines: engines.slice(120) },
+      ],
+      { statsIntervalMs: 30_000 },
+    )
     await world.chat(20)
   })
 
@@ -379,7 +438,15 @@ describe('the dashboard of 64 engines with long names', { timeout: 90_000 }, () 
   let world: World
 
   beforeAll(async () => {
-    world = await startWorld([{ id: 'a-cluster-whose-name-is-as-long-as-it-may-be-0123456789', engines: Array.from({ length: 64 }, (_, index) => ({ id: long(index) })) }], { statsIntervalMs: 30_000 })
+    world = await startWorld(
+      [
+        {
+          id: 'a-cluster-whose-name-is-as-long-as-it-may-be-0123456789',
+          engines: Array.from({ length: 64 }, (_, index) => ({ id: long(index) })),
+        },
+      ],
+      { statsIntervalMs: 30_000 },
+    )
     await world.chat(6)
   })
 
@@ -392,7 +459,9 @@ describe('the dashboard of 64 engines with long names', { timeout: 90_000 }, () 
     await page.locator('.candidates').waitFor(slow)
     expect(await overflow(page)).toBeLessThanOrEqual(0)
     expect(await page.locator('th[scope="row"] .name').first().innerText()).toBe(long(0))
-    const clipped = await page.evaluate<number>("[...document.querySelectorAll('th[scope=row] .name')].filter((name) => name.scrollWidth > name.clientWidth + 1 && name.clientWidth > 0 && !name.title && getComputedStyle(name).overflow !== 'visible').length")
+    const clipped = await page.evaluate<number>(
+      "[...document.querySelectorAll('th[scope=row] .name')].filter((name) => name.scrollWidth > name.clientWidth + 1 && name.clientWidth > 0 && !name.title && getComputedStyle(name).overflow !== 'visible').length",
+    )
     expect(clipped).toBe(0)
   })
 })
@@ -403,7 +472,13 @@ describe('the dashboard of the built Worker (npm run build:worker) under workerd
 
   beforeAll(async () => {
     fleet = await startDemoFleet(2)
-    const document = { ...demoDocument(fleet), open: true, admin: { secret: adminKey }, version: 1, log: { level: 'silent' } }
+    const document = {
+      ...demoDocument(fleet),
+      open: true,
+      admin: { secret: adminKey },
+      version: 1,
+      log: { level: 'silent' },
+    }
     edge = await startEdge({ port: 0, bindings: { FIRSTLIGHT_CONFIG: JSON.stringify(document) } })
   })
 
@@ -421,7 +496,8 @@ describe('the dashboard of the built Worker (npm run build:worker) under workerd
     }
     await chat(edge.url, 8, 2)
     for (const { page } of pages) {
-      const total = async () => (await page.locator('[data-label="requests"]').allInnerTexts()).reduce((sum, text) => sum + Number(text), 0)
+      const total = async () =>
+        (await page.locator('[data-label="requests"]').allInnerTexts()).reduce((sum, text) => sum + Number(text), 0)
       await expect.poll(total, slow).toBe(8)
       await expect.poll(() => page.locator('tr[data-decision]').count(), slow).toBe(8)
     }

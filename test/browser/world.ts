@@ -39,7 +39,11 @@ export interface WorldOptions {
 /** Every cluster serves `sim`. */
 export async function startWorld(clusters: readonly Cluster[], options: WorldOptions = {}): Promise<World> {
   const engines = clusters.flatMap((cluster) => cluster.engines)
-  const fleet = await startFleet({ engines, model: 'sim', port: options.faults === true ? ownPorts(engines.length + 1) : 0 })
+  const fleet = await startFleet({
+    engines,
+    model: 'sim',
+    port: options.faults === true ? ownPorts(engines.length + 1) : 0,
+  })
   let gateway: RunningGateway
   const config = configOf(clusters, fleet, options)
   const listen = { host: '127.0.0.1', port: ownPorts(1) }
@@ -54,7 +58,8 @@ export async function startWorld(clusters: readonly Cluster[], options: WorldOpt
   return {
     fleet,
     url,
-    admin: async (path) => (await fetch(`${url}/v1/firstlight/${path}`, { headers: { authorization: `Bearer ${adminKey}` } })).json(),
+    admin: async (path) =>
+      (await fetch(`${url}/v1/firstlight/${path}`, { headers: { authorization: `Bearer ${adminKey}` } })).json(),
     chat: (requests, atOnce = 4) => chat(url, requests, atOnce),
     stopGateway: async () => void (await gateway.stop(AbortSignal.abort())),
     startGateway: async () => void (gateway = await start()),
@@ -65,13 +70,23 @@ export async function startWorld(clusters: readonly Cluster[], options: WorldOpt
   }
 }
 
-function configOf(clusters: readonly Cluster[], fleet: RunningFleet, { locked = false, statsIntervalMs = 1000 }: WorldOptions) {
+function configOf(
+  clusters: readonly Cluster[],
+  fleet: RunningFleet,
+  { locked = false, statsIntervalMs = 1000 }: WorldOptions,
+) {
   const urls = new Map(fleet.engines.map(({ settings }, index) => [settings.id, fleet.urls[index]]))
   const document = {
     clusters: clusters.map(({ id, region, engines }) => ({
       id,
       ...(region === undefined ? {} : { region }),
-      pools: [{ model: 'sim', stats_interval_ms: statsIntervalMs, engines: engines.map(({ id: name, role = 'any' }) => ({ id: name, role, url: urls.get(name!) })) }],
+      pools: [
+        {
+          model: 'sim',
+          stats_interval_ms: statsIntervalMs,
+          engines: engines.map(({ id: name, role = 'any' }) => ({ id: name, role, url: urls.get(name!) })),
+        },
+      ],
     })),
     ...(locked ? { admin: { secret: adminKey } } : {}),
     limits: { drain_ms: 2000 },
@@ -79,7 +94,11 @@ function configOf(clusters: readonly Cluster[], fleet: RunningFleet, { locked = 
   return parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
 }
 
-const PREFACES = ['You help sailors plan a crossing. ', 'You explain the law of the sea. ', 'You are a patient tutor of astronomy. '].map((text) => text.repeat(60))
+const PREFACES = [
+  'You help sailors plan a crossing. ',
+  'You explain the law of the sea. ',
+  'You are a patient tutor of astronomy. ',
+].map((text) => text.repeat(60))
 
 /** Sends this many streamed chats, so many at once, of a few conversations that grow. */
 export async function chat(url: string, requests: number, atOnce: number): Promise<void> {
@@ -88,7 +107,10 @@ export async function chat(url: string, requests: number, atOnce: number): Promi
     for (let turn = next++; turn < requests; turn = next++) {
       const messages = [
         { role: 'system', content: PREFACES[turn % PREFACES.length] },
-        { role: 'user', content: `Question ${turn}: when does the sun rise at ${turn % 24} degrees north? `.repeat(1 + (turn % 7)) },
+        {
+          role: 'user',
+          content: `Question ${turn}: when does the sun rise at ${turn % 24} degrees north? `.repeat(1 + (turn % 7)),
+        },
       ]
       const response = await fetch(`${url}/v1/chat/completions`, {
         method: 'POST',
@@ -104,7 +126,9 @@ export async function chat(url: string, requests: number, atOnce: number): Promi
 
 export async function openBrowser(): Promise<Browser> {
   // In one process the first page that closes takes the browser with it. And users' browsers hold pages apart.
-  const args = chromium.args.filter((arg) => !['--single-process', '--no-zygote', '--disable-web-security'].includes(arg))
+  const args = chromium.args.filter(
+    (arg) => !['--single-process', '--no-zygote', '--disable-web-security'].includes(arg),
+  )
   return playwright.launch({ executablePath: await chromium.executablePath(), args, headless: true })
 }
 
@@ -117,7 +141,11 @@ export interface Watched {
 }
 
 /** A fresh profile on the dashboard. The locale is said, since that of a bare machine (`en-US@posix`) is none to `Intl`. */
-export async function openPage(browser: Browser, address: string, options: BrowserContextOptions = {}): Promise<Watched> {
+export async function openPage(
+  browser: Browser,
+  address: string,
+  options: BrowserContextOptions = {},
+): Promise<Watched> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, locale: 'en-US', ...options })
   const page = await context.newPage()
   const errors: string[] = []
@@ -125,7 +153,9 @@ export async function openPage(browser: Browser, address: string, options: Brows
     if (message.type() === 'error' || message.type() === 'warning') errors.push(message.text())
   })
   page.on('pageerror', (error) => errors.push(String(error)))
-  await page.addInitScript("globalThis.violations = []; addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective + ' ' + event.blockedURI))")
+  await page.addInitScript(
+    "globalThis.violations = []; addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective + ' ' + event.blockedURI))",
+  )
   await page.goto(address)
   return { page, errors, violations: () => page.evaluate<string[]>('violations') }
 }

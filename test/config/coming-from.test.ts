@@ -13,8 +13,21 @@ const all = (pattern: RegExp): readonly string[] => [...new Set([...page.matchAl
 function has(node: unknown, [key, ...rest]: readonly string[]): boolean {
   if (key === undefined) return true
   if (typeof node !== 'object' || node === null) return false
-  const { $ref, properties, items, anyOf, oneOf } = node as { readonly $ref?: string; readonly properties?: Schema; readonly items?: unknown; readonly anyOf?: readonly unknown[]; readonly oneOf?: readonly unknown[] }
-  if ($ref !== undefined) return has($ref.split('/').slice(1).reduce<unknown>((at, step) => (at as Schema)[step], schema), [key, ...rest])
+  const { $ref, properties, items, anyOf, oneOf } = node as {
+    readonly $ref?: string
+    readonly properties?: Schema
+    readonly items?: unknown
+    readonly anyOf?: readonly unknown[]
+    readonly oneOf?: readonly unknown[]
+  }
+  if ($ref !== undefined)
+    return has(
+      $ref
+        .split('/')
+        .slice(1)
+        .reduce<unknown>((at, step) => (at as Schema)[step], schema),
+      [key, ...rest],
+    )
   if (properties !== undefined && Object.hasOwn(properties, key) && has(properties[key], rest)) return true
   return [items, ...(anyOf ?? []), ...(oneOf ?? [])].some((inner) => has(inner, [key, ...rest]))
 }
@@ -22,7 +35,9 @@ function has(node: unknown, [key, ...rest]: readonly string[]): boolean {
 const WHERE: Readonly<Record<string, string>> = { pool: 'clusters.pools', engine: 'clusters.pools.engines' }
 
 describe('what the page for those who come from another router names', () => {
-  const keys = all(/`((?:pool|engine|limits|log|metrics|traces|ttft|keys|cors|listen|clusters)(?:\.[a-z_]+)*)[`:]/g).filter((key) => !['pool.x', 'engine.x'].includes(key))
+  const keys = all(
+    /`((?:pool|engine|limits|log|metrics|traces|ttft|keys|cors|listen|clusters)(?:\.[a-z_]+)*)[`:]/g,
+  ).filter((key) => !['pool.x', 'engine.x'].includes(key))
 
   it.each(keys)('is a key of the configuration: %s', (key) => {
     const [first, ...rest] = key.split('.')

@@ -4,7 +4,15 @@ import { ConfigError, parseConfig } from '../../src/config/parse.ts'
 import { summarise } from '../../src/config/summary.ts'
 
 const read = (cors: unknown, more: object = {}): Config =>
-  parseConfig({ cors, clusters: [{ id: 'c', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://10.0.0.1:8000' }] }] }], ...more }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+  parseConfig(
+    {
+      cors,
+      clusters: [{ id: 'c', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://10.0.0.1:8000' }] }] }],
+      ...more,
+    },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
 
 function problem(cors: unknown): readonly (string | null)[] {
   try {
@@ -24,7 +32,14 @@ describe('origins of pages', () => {
     expect(read({ origins: ['*'], max_age_s: 0 }).cors).toEqual({ origins: ['*'], maxAgeS: 0 })
   })
 
-  it.each(['https://chat.example.com', 'http://localhost:3000', 'http://[::1]:3000', 'https://xn--bcher-kva.example', 'chrome-extension://abcdefghijklmnop', 'tauri://localhost'])('may be %s', (origin) => {
+  it.each([
+    'https://chat.example.com',
+    'http://localhost:3000',
+    'http://[::1]:3000',
+    'https://xn--bcher-kva.example',
+    'chrome-extension://abcdefghijklmnop',
+    'tauri://localhost',
+  ])('may be %s', (origin) => {
     expect(read({ origins: [origin] }).cors?.origins).toEqual([origin])
   })
 
@@ -57,11 +72,23 @@ describe('origins of pages', () => {
   })
 
   it('are all of them, or some', () => {
-    expect(problem({ origins: ['*', 'https://a.example'] })).toEqual(['cors.origins', null, expect.stringContaining('"*" alone')])
+    expect(problem({ origins: ['*', 'https://a.example'] })).toEqual([
+      'cors.origins',
+      null,
+      expect.stringContaining('"*" alone'),
+    ])
     expect(problem({ origins: [] })).toEqual(['cors.origins', null, expect.stringContaining('at least 1')])
     expect(problem({})).toEqual(['cors.origins', null, expect.stringContaining('is required')])
-    expect(problem({ origins: ['*'], max_age_s: 86_401 })).toEqual(['cors.max_age_s', '86401', expect.stringContaining('at most 86400')])
-    expect(problem({ origins: ['*'], credentials: true })).toEqual(['cors.credentials', 'true', expect.stringContaining('is not a known key')])
+    expect(problem({ origins: ['*'], max_age_s: 86_401 })).toEqual([
+      'cors.max_age_s',
+      '86401',
+      expect.stringContaining('at most 86400'),
+    ])
+    expect(problem({ origins: ['*'], credentials: true })).toEqual([
+      'cors.credentials',
+      'true',
+      expect.stringContaining('is not a known key'),
+    ])
   })
 
   it('are in the summary, with a word where every page may use engines that ask for no key', () => {

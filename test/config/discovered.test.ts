@@ -1,13 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import { namesIn, withFound } from '../../src/config/discovered.ts'
+import { namesIn, withFound } from '../../src/config/discover.ts'
 import { ConfigError, parseConfig } from '../../src/config/parse.ts'
 import { summarise } from '../../src/config/summary.ts'
 
 const pattern = { id: 'e', url: 'http://vllm.default.svc:8000/base', discover: 'dns' }
 const document = (pools: readonly object[]) => ({ clusters: [{ id: 'c', pools }] })
 const poolOf = (engines: readonly object[], more: object = {}) => ({ model: 'm', engines, ...more })
-const read = (pools: readonly object[], listens = true) => parseConfig(document(pools), {}, { defaultVersion: 1, defaultObserveShare: 1, listens })
-const found = (pools: readonly object[], addresses: Readonly<Record<string, readonly string[]>>) => withFound(read(pools), (name) => addresses[name] ?? []).clusters[0]!.pools
+const read = (pools: readonly object[], listens = true) =>
+  parseConfig(document(pools), {}, { defaultVersion: 1, defaultObserveShare: 1, listens })
+const found = (pools: readonly object[], addresses: Readonly<Record<string, readonly string[]>>) =>
+  withFound(read(pools), (name) => addresses[name] ?? []).clusters[0]!.pools
 
 function faults(engine: object, { more = {}, listens = true }: { more?: object; listens?: boolean } = {}): string[] {
   try {
@@ -21,7 +23,9 @@ function faults(engine: object, { more = {}, listens = true }: { more?: object; 
 
 describe('engines that are found by name', () => {
   it('are one for each address, with all that was said of the pattern', () => {
-    const [pool] = found([poolOf([{ ...pattern, weight: 2, max_in_flight: 7 }])], { 'vllm.default.svc': ['10.0.0.1', 'fd00::7'] })
+    const [pool] = found([poolOf([{ ...pattern, weight: 2, max_in_flight: 7 }])], {
+      'vllm.default.svc': ['10.0.0.1', 'fd00::7'],
+    })
     expect(pool!.engines).toMatchObject([
       { id: 'e-10.0.0.1', url: 'http://10.0.0.1:8000/base', discover: null, weight: 2, maxInFlight: 7 },
       { id: 'e-fd00--7', url: 'http://[fd00::7]:8000/base', discover: null, weight: 2, maxInFlight: 7 },
@@ -33,34 +37,83 @@ describe('engines that are found by name', () => {
   })
 
   it('are not the ones that the document names by itself', () => {
-    const [pool] = found([poolOf([pattern, { id: 'own', url: 'http://10.0.0.1:8000/base/' }, { id: 'e-10.0.0.2', url: 'http://other:1' }])], {
-      'vllm.default.svc': ['10.0.0.1', '10.0.0.2', '10.0.0.3'],
-    })
+    const [pool] = found(
+      [
+        poolOf([
+          pattern,
+          { id: 'own', url: 'http://10.0.0.1:8000/base/' },
+          { id: 'e-10.0.0.2', url: 'http://other:1' },
+        ]),
+      ],
+      {
+        'vllm.default.svc': ['10.0.0.1', '10.0.0.2', '10.0.0.3'],
+      },
+    )
     expect(pool!.engines.map(({ id }) => id)).toEqual(['e-10.0.0.3', 'own', 'e-10.0.0.2'])
   })
 
   it('are each one engine, by name and by place: who would be a second of either is left out, and told of', () => {
     const left: string[] = []
-    const config = read([poolOf([{ ...pattern, id: 'a', url: 'http://one' }, { ...pattern, id: 'a-fd00', url: 'http://two' }, { id: 'a-fd00--9', url: 'http://own' }, { id: 'there', url: 'http://[fd00::8]' }]), { ...poolOf([{ ...pattern, id: 'b', url: 'http://three' }]), model: 'n' }])
-    const addresses: Readonly<Record<string, readonly string[]>> = { one: ['fd00:1::2', 'fd00::8', 'fd00::9'], two: ['1::2', '1::3'], three: ['1::3', '1::4', '1::4'] }
-    const pools = withFound(config, (name) => addresses[name]!, (engine) => left.push(engine)).clusters[0]!.pools
+    const config = read([
+      poolOf([
+        { ...pattern, id: 'a', url: 'http://one' },
+        { ...pattern, id: 'a-fd00', url: 'http://two' },
+        { id: 'a-fd00--9', url: 'http://own' },
+        { id: 'there', url: 'http://[fd00::8]' },
+      ]),
+      { ...poolOf([{ ...pattern, id: 'b', url: 'http://three' }]), model: 'n' },
+    ])
+    const addresses: Readonly<Record<string, readonly string[]>> = {
+      one: ['fd00:1::2', 'fd00::8', 'fd00::9'],
+      two: ['1::2', '1::3'],
+      three: ['1::3', '1::4', '1::4'],
+    }
+    const pools = withFound(
+      config,
+      (name) => addresses[name]!,
+      (engine) => left.push(engine),
+    ).clusters[0]!.pools
     expect(pools.map(({ engines }) => engines.map(({ id, url }) => [id, url]))).toEqual([
-      [['a-fd00-1--2', 'http://[fd00:1::2]'], ['a-fd00-1--3', 'http://[1::3]'], ['a-fd00--9', 'http://own'], ['there', 'http://[fd00::8]']],
+      [
+        ['a-fd00-1--2', 'http://[fd00:1::2]'],
+        ['a-fd00-1--3', 'http://[1::3]'],
+        ['a-fd00--9', 'http://own'],
+        ['there', 'http://[fd00::8]'],
+      ],
       [['b-1--4', 'http://[1::4]']],
     ])
-    expect(left).toEqual(['c, a-fd00--9 at http://[fd00::9]', 'c, a-fd00-1--2 at http://[1::2]', 'c, b-1--3 at http://[1::3]'])
+    expect(left).toEqual([
+      'c, a-fd00--9 at http://[fd00::9]',
+      'c, a-fd00-1--2 at http://[1::2]',
+      'c, b-1--3 at http://[1::3]',
+    ])
   })
 
   it('are data-parallel ranks too, told apart by their headers', () => {
     const rank = (at: number) => ({ ...pattern, id: `r${at}`, headers: { 'X-data-parallel-rank': String(at) } })
     const [pool] = found([poolOf([rank(0), rank(1)])], { 'vllm.default.svc': ['10.0.0.1'] })
-    expect(pool!.engines.map(({ id, url }) => [id, url])).toEqual([['r0-10.0.0.1', 'http://10.0.0.1:8000/base'], ['r1-10.0.0.1', 'http://10.0.0.1:8000/base']])
+    expect(pool!.engines.map(({ id, url }) => [id, url])).toEqual([
+      ['r0-10.0.0.1', 'http://10.0.0.1:8000/base'],
+      ['r1-10.0.0.1', 'http://10.0.0.1:8000/base'],
+    ])
   })
 
   it('publish their own KV events, and receive KV caches for themselves', () => {
-    const decode = { ...pattern, id: 'd', role: 'decode', kv_events: { endpoint: 'tcp://vllm.default.svc:5557', replay_endpoint: 'tcp://vllm.default.svc:5558' } }
+    const decode = {
+      ...pattern,
+      id: 'd',
+      role: 'decode',
+      kv_events: { endpoint: 'tcp://vllm.default.svc:5557', replay_endpoint: 'tcp://vllm.default.svc:5558' },
+    }
     const [pool] = found(
-      [poolOf([{ id: 'p', url: 'http://prefill:8000', role: 'prefill' }, decode], { split: { connector: 'lmcache', lmcache: { decoders: { d: { host: 'vllm.default.svc', init_ports: [1], alloc_ports: [2] } } } } })],
+      [
+        poolOf([{ id: 'p', url: 'http://prefill:8000', role: 'prefill' }, decode], {
+          split: {
+            connector: 'lmcache',
+            lmcache: { decoders: { d: { host: 'vllm.default.svc', init_ports: [1], alloc_ports: [2] } } },
+          },
+        }),
+      ],
       { 'vllm.default.svc': ['10.0.0.1', 'fd00::7'] },
     )
     expect(pool!.engines.slice(1).map(({ kvEvents }) => kvEvents)).toEqual([
@@ -74,7 +127,13 @@ describe('engines that are found by name', () => {
   })
 
   it('have their names looked up as often as the most eager pool asks', () => {
-    const config = read([poolOf([pattern], { discover_interval_ms: 9000 }), { ...poolOf([{ ...pattern, id: 'f', url: 'http://vllm.default.svc:9000' }], { discover_interval_ms: 700 }), model: 'n' }])
+    const config = read([
+      poolOf([pattern], { discover_interval_ms: 9000 }),
+      {
+        ...poolOf([{ ...pattern, id: 'f', url: 'http://vllm.default.svc:9000' }], { discover_interval_ms: 700 }),
+        model: 'n',
+      },
+    ])
     expect([...namesIn(config)]).toEqual([['vllm.default.svc', 700]])
   })
 
@@ -93,13 +152,41 @@ describe('engines that are found by name', () => {
 describe('a pattern of engines', () => {
   const at = 'clusters[0].pools[0].engines[0]'
   it.each([
-    ['TLS', { ...pattern, url: 'https://vllm' }, `${at}.url must be http: with \`discover\` engines are reached by their addresses, which no certificate names`],
-    ['an address', { ...pattern, url: 'http://10.0.0.1:8000' }, `${at}.url is an address already: \`discover\` needs a name`],
-    ['an address of the other family', { ...pattern, url: 'http://[::1]:8000' }, `${at}.url is an address already: \`discover\` needs a name`],
-    ['a long id', { ...pattern, id: 'x'.repeat(24) }, `${at}.id must have at most 23 characters: \`discover\` puts an address behind it`],
-    ['an LMCache instance', { ...pattern, lmcache_instance: 'i' }, `${at}.lmcache_instance is of one engine, and \`discover\` may find several: leave it out, instances are found by host`],
-    ['another host’s events', { ...pattern, kv_events: { endpoint: 'tcp://elsewhere:5557' } }, `${at}.kv_events must name the host of \`url\`, tcp://vllm.default.svc:…: with \`discover\` each address publishes its own`],
-    ['local events', { ...pattern, kv_events: { endpoint: 'ipc:///tmp/events' } }, `${at}.kv_events must name the host of \`url\`, tcp://vllm.default.svc:…: with \`discover\` each address publishes its own`],
+    [
+      'TLS',
+      { ...pattern, url: 'https://vllm' },
+      `${at}.url must be http: with \`discover\` engines are reached by their addresses, which no certificate names`,
+    ],
+    [
+      'an address',
+      { ...pattern, url: 'http://10.0.0.1:8000' },
+      `${at}.url is an address already: \`discover\` needs a name`,
+    ],
+    [
+      'an address of the other family',
+      { ...pattern, url: 'http://[::1]:8000' },
+      `${at}.url is an address already: \`discover\` needs a name`,
+    ],
+    [
+      'a long id',
+      { ...pattern, id: 'x'.repeat(24) },
+      `${at}.id must have at most 23 characters: \`discover\` puts an address behind it`,
+    ],
+    [
+      'an LMCache instance',
+      { ...pattern, lmcache_instance: 'i' },
+      `${at}.lmcache_instance is of one engine, and \`discover\` may find several: leave it out, instances are found by host`,
+    ],
+    [
+      'another host’s events',
+      { ...pattern, kv_events: { endpoint: 'tcp://elsewhere:5557' } },
+      `${at}.kv_events must name the host of \`url\`, tcp://vllm.default.svc:…: with \`discover\` each address publishes its own`,
+    ],
+    [
+      'local events',
+      { ...pattern, kv_events: { endpoint: 'ipc:///tmp/events' } },
+      `${at}.kv_events must name the host of \`url\`, tcp://vllm.default.svc:…: with \`discover\` each address publishes its own`,
+    ],
   ])('cannot have %s', (_what, engine, fault) => {
     expect(faults(engine)).toEqual([fault])
   })
@@ -109,13 +196,25 @@ describe('a pattern of engines', () => {
   })
 
   it('is of Node', () => {
-    expect(faults(pattern, { listens: false })).toEqual([`${at}.discover is of Node: Workers reach no engine by its address. Name each engine`])
+    expect(faults(pattern, { listens: false })).toEqual([
+      `${at}.discover is of Node: Workers reach no engine by its address. Name each engine`,
+    ])
   })
 
   it.each([
-    ['of one receiver for all', { decoder: { host: 'vllm.default.svc', init_ports: [1], alloc_ports: [2] } }, 'split.lmcache.decoder is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`'],
-    ['of a receiver elsewhere', { decoders: { e: { host: 'elsewhere', init_ports: [1], alloc_ports: [2] } } }, "split.lmcache.decoders.e.host must be the host of the engine's url, vllm.default.svc: with `discover` each address is a receiver"],
+    [
+      'of one receiver for all',
+      { decoder: { host: 'vllm.default.svc', init_ports: [1], alloc_ports: [2] } },
+      'split.lmcache.decoder is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`',
+    ],
+    [
+      'of a receiver elsewhere',
+      { decoders: { e: { host: 'elsewhere', init_ports: [1], alloc_ports: [2] } } },
+      "split.lmcache.decoders.e.host must be the host of the engine's url, vllm.default.svc: with `discover` each address is a receiver",
+    ],
   ])('is no decode engine %s', (_what, lmcache, fault) => {
-    expect(faults({ ...pattern, role: 'decode' }, { more: { split: { mode: 'always', connector: 'lmcache', lmcache } } })).toEqual([`clusters[0].pools[0].${fault}`])
+    expect(
+      faults({ ...pattern, role: 'decode' }, { more: { split: { mode: 'always', connector: 'lmcache', lmcache } } }),
+    ).toEqual([`clusters[0].pools[0].${fault}`])
   })
 })

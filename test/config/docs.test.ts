@@ -18,8 +18,11 @@ describe('the generated pages are those of this schema (else: npm run docs)', ()
 
 describe('every example is valid', () => {
   const anyEnv = new Proxy({}, { get: (_, name) => `value-of-${String(name)}` })
-  const parsed = (text: string) => parseConfigText(text, anyEnv, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
-  const examples = readdirSync(new URL('../../examples', import.meta.url)).filter((name) => name.endsWith('.yaml') && name !== 'kubernetes.yaml')
+  const parsed = (text: string) =>
+    parseConfigText(text, anyEnv, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+  const examples = readdirSync(new URL('../../examples', import.meta.url)).filter(
+    (name) => name.endsWith('.yaml') && name !== 'kubernetes.yaml',
+  )
 
   it.each(examples)('%s', (name) => {
     expect(parsed(file(`examples/${name}`)).clusters).not.toEqual([])
@@ -30,14 +33,27 @@ describe('every example is valid', () => {
       readonly kind: string
       readonly metadata: { readonly name: string }
       readonly data: Record<string, string>
-      readonly spec: { readonly clusterIP?: string; readonly ports: readonly { readonly port: number }[]; readonly template: { readonly spec: { readonly containers: readonly { readonly ports: readonly { readonly containerPort: number }[]; readonly env: readonly { readonly name: string }[] }[] } } }
+      readonly spec: {
+        readonly clusterIP?: string
+        readonly ports: readonly { readonly port: number }[]
+        readonly template: {
+          readonly spec: {
+            readonly containers: readonly {
+              readonly ports: readonly { readonly containerPort: number }[]
+              readonly env: readonly { readonly name: string }[]
+            }[]
+          }
+        }
+      }
     }
     const objects = loadAll(file('examples/kubernetes.yaml')) as Object[]
     const text = objects.find(({ kind }) => kind === 'ConfigMap')!.data['firstlight.yaml']!
     const { listen, replicas } = parsed(text)
     const [container] = objects.find(({ kind }) => kind === 'Deployment')!.spec.template.spec.containers
     expect(container!.ports.map(({ containerPort }) => containerPort)).toEqual([listen.port, replicas!.listen.port])
-    expect(container!.env.map(({ name }) => name).sort()).toEqual([...text.matchAll(/env: (\w+)/g)].map(([, name]) => name).sort())
+    expect(container!.env.map(({ name }) => name).sort()).toEqual(
+      [...text.matchAll(/env: (\w+)/g)].map(([, name]) => name).sort(),
+    )
     const headless = objects.find(({ spec }) => spec?.clusterIP === 'None')!
     expect(replicas!.peers).toEqual([{ host: headless.metadata.name, port: headless.spec.ports[0]!.port }])
   })

@@ -4,7 +4,22 @@ import { summarise } from '../../src/config/summary.ts'
 
 const read = (kvEvents: unknown, { pool = {}, ...more }: Readonly<Record<string, unknown>> = {}) =>
   parseConfig(
-    { open: true, clusters: [{ id: 'one', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a:1', ...(kvEvents === undefined ? {} : { kv_events: kvEvents }) }], ...(pool as object) }] }], ...more },
+    {
+      open: true,
+      clusters: [
+        {
+          id: 'one',
+          pools: [
+            {
+              model: 'm',
+              engines: [{ id: 'a', url: 'http://a:1', ...(kvEvents === undefined ? {} : { kv_events: kvEvents }) }],
+              ...(pool as object),
+            },
+          ],
+        },
+      ],
+      ...more,
+    },
     { BRIDGE: 'from-env' },
     { defaultVersion: 1, defaultObserveShare: 1, listens: true },
   )
@@ -13,18 +28,31 @@ const engine = (kvEvents?: unknown) => read(kvEvents).clusters[0]!.pools[0]!.eng
 describe('kv_events', () => {
   it('say where an engine publishes, and need no more than one address', () => {
     expect(engine()).toBeNull()
-    expect(engine({ endpoint: 'tcp://10.0.0.1:5557' })).toEqual({ endpoint: 'tcp://10.0.0.1:5557', replayEndpoint: null, topic: '' })
-    expect(engine({ endpoint: 'ipc:///run/kv', replay_endpoint: 'tcp://[::1]:5558', topic: 'kv' })).toEqual({ endpoint: 'ipc:///run/kv', replayEndpoint: 'tcp://[::1]:5558', topic: 'kv' })
+    expect(engine({ endpoint: 'tcp://10.0.0.1:5557' })).toEqual({
+      endpoint: 'tcp://10.0.0.1:5557',
+      replayEndpoint: null,
+      topic: '',
+    })
+    expect(engine({ endpoint: 'ipc:///run/kv', replay_endpoint: 'tcp://[::1]:5558', topic: 'kv' })).toEqual({
+      endpoint: 'ipc:///run/kv',
+      replayEndpoint: 'tcp://[::1]:5558',
+      topic: 'kv',
+    })
   })
 
-  it.each(['tcp://*:5557', 'http://10.0.0.1:5557', '10.0.0.1:5557', 'tcp://'])('take no address that cannot be connected to: %s', (endpoint) => {
-    expect(() => engine({ endpoint })).toThrow(/kv_events.endpoint[^]*tcp:\/\/10.0.0.1:5557/)
-  })
+  it.each(['tcp://*:5557', 'http://10.0.0.1:5557', '10.0.0.1:5557', 'tcp://'])(
+    'take no address that cannot be connected to: %s',
+    (endpoint) => {
+      expect(() => engine({ endpoint })).toThrow(/kv_events.endpoint[^]*tcp:\/\/10.0.0.1:5557/)
+    },
+  )
 
   it('are noted to be of no use where prompts are measured in bytes', () => {
     const note = 'no block of a KV event'
     expect(summarise(read({ endpoint: 'tcp://a:1' })).notes.join()).toContain(note)
-    expect(summarise(read({ endpoint: 'tcp://a:1' }, { pool: { tokenizer: 'm.vocab' } })).notes.join()).not.toContain(note)
+    expect(summarise(read({ endpoint: 'tcp://a:1' }, { pool: { tokenizer: 'm.vocab' } })).notes.join()).not.toContain(
+      note,
+    )
     expect(summarise(read(undefined)).notes.join()).not.toContain(note)
   })
 })

@@ -4,7 +4,15 @@ import { summarise } from '../../src/config/summary.ts'
 
 const read = (lmcache: object, more: object = {}) =>
   parseConfig(
-    { ...more, clusters: [{ id: 'one', pools: [{ model: 'm', policy: 'kv_aware', lmcache, engines: [{ id: 'a', url: 'http://10.0.0.1:8000' }] }] }] },
+    {
+      ...more,
+      clusters: [
+        {
+          id: 'one',
+          pools: [{ model: 'm', policy: 'kv_aware', lmcache, engines: [{ id: 'a', url: 'http://10.0.0.1:8000' }] }],
+        },
+      ],
+    },
     { TUNNEL: 'tunnel-token', REPORT: 'report-token' },
     { defaultVersion: 1, defaultObserveShare: 1, listens: true },
   )
@@ -29,7 +37,11 @@ describe('where LMCache is asked', () => {
   })
 
   it.each([
-    ['a secret that is not set', { coordinator: 'http://h', headers: { 'x-tunnel': { env: 'NOT_THERE' } } }, /headers.*NOT_THERE/],
+    [
+      'a secret that is not set',
+      { coordinator: 'http://h', headers: { 'x-tunnel': { env: 'NOT_THERE' } } },
+      /headers.*NOT_THERE/,
+    ],
     ['no ranks at all', { coordinator: 'http://h', world_size: 0 }, /world_size/],
     ['a URL with the path of an API', { coordinator: 'http://h/v1' }, /without \/v1/],
   ])('refuses %s', (_, lmcache, message) => {
@@ -38,10 +50,16 @@ describe('where LMCache is asked', () => {
 
   it('is summed up without secrets, and says when nobody could report', () => {
     const summary = summarise(read({ registry: true, shared: true, token: { env: 'REPORT' } }))
-    expect(summary.clusters[0]!.pools[0]!.settings['lmcache']).toBe("servers report to this gateway; engines read each other's cache")
+    expect(summary.clusters[0]!.pools[0]!.settings['lmcache']).toBe(
+      "servers report to this gateway; engines read each other's cache",
+    )
     expect(JSON.stringify(summary)).not.toContain('report-token')
     expect(summarise(read({ registry: true }, { open: true })).notes.join()).toContain('no LMCache server can report')
-    expect(summarise(read({ registry: true, token: 'abc' }, { open: true })).notes.join()).not.toContain('no LMCache server can report')
-    expect(summarise(read({ coordinator: 'http://h:1' })).clusters[0]!.pools[0]!.settings['lmcache']).toBe('coordinator http://h:1, 30 ms')
+    expect(summarise(read({ registry: true, token: 'abc' }, { open: true })).notes.join()).not.toContain(
+      'no LMCache server can report',
+    )
+    expect(summarise(read({ coordinator: 'http://h:1' })).clusters[0]!.pools[0]!.settings['lmcache']).toBe(
+      'coordinator http://h:1, 30 ms',
+    )
   })
 })

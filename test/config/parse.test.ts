@@ -41,11 +41,17 @@ describe('a configuration', () => {
     expect(config.listen).toEqual({ host: '127.0.0.1', port: 8080 })
     expect(config.version).toBe(7)
     expect(config.loopback).toBe(true)
-    expect(config.clusters[0]!.pools[0]!.engines[0]).toMatchObject({ id: 'a', url: 'http://10.0.0.1:8000', role: 'any', weight: 1 })
+    expect(config.clusters[0]!.pools[0]!.engines[0]).toMatchObject({
+      id: 'a',
+      url: 'http://10.0.0.1:8000',
+      role: 'any',
+      weight: 1,
+    })
   })
 
   it('is the same in YAML and in JSON', () => {
-    const yaml = 'clusters:\n  - id: one\n    pools:\n      - model: org/m\n        engines: [{ id: a, url: "http://10.0.0.1:8000" }]\n'
+    const yaml =
+      'clusters:\n  - id: one\n    pools:\n      - model: org/m\n        engines: [{ id: a, url: "http://10.0.0.1:8000" }]\n'
     expect(parseConfigText(yaml, {}, node)).toEqual(parseConfig(document(), {}, node))
     expect(parseConfigText(JSON.stringify(document()), {}, node)).toEqual(parseConfig(document(), {}, node))
   })
@@ -58,24 +64,36 @@ describe('a configuration', () => {
 
   it('wants a receiver of every engine that may decode, where LMCache moves the cache', () => {
     const receiver = (port: number) => ({ host: 'h', init_ports: [port], alloc_ports: [port + 1] })
-    const engines = ['prefill', 'decode', 'decode'].map((role, index) => engine({ id: `${role}${index}`, url: `http://h${index}`, role }))
-    const split = (lmcache: object, some = engines) => withPool({ engines: some, split: { connector: 'lmcache', lmcache } })
+    const engines = ['prefill', 'decode', 'decode'].map((role, index) =>
+      engine({ id: `${role}${index}`, url: `http://h${index}`, role }),
+    )
+    const split = (lmcache: object, some = engines) =>
+      withPool({ engines: some, split: { connector: 'lmcache', lmcache } })
     const at = 'clusters[0].pools[0].split.lmcache'
     expect(only(split({}))[0]).toBe(at)
     expect(only(split({}))[2]).toContain('decode1, decode2')
     expect(only(split({ decoders: { decode1: receiver(1) } }))[2]).toContain('decode2')
-    expect(only(split({ decoders: { decode1: receiver(1), decode2: receiver(1), decode3: receiver(1) } }))[0]).toBe(`${at}.decoders.decode3`)
+    expect(only(split({ decoders: { decode1: receiver(1), decode2: receiver(1), decode3: receiver(1) } }))[0]).toBe(
+      `${at}.decoders.decode3`,
+    )
     expect(only(split({ decoder: receiver(1) }))[2]).toContain('2 decode engines')
     expect(only(split({ decoder: receiver(1), decoders: { decode1: receiver(1) } }))[2]).toContain('contradicts')
-    expect(only(split({ decoder: { ...receiver(1), alloc_ports: [1, 2] } }, engines.slice(0, 2)))[2]).toContain('1 init_ports and 2 alloc_ports')
+    expect(only(split({ decoder: { ...receiver(1), alloc_ports: [1, 2] } }, engines.slice(0, 2)))[2]).toContain(
+      '1 init_ports and 2 alloc_ports',
+    )
     expect(problems(split({ decoders: { decode1: receiver(1), decode2: receiver(3) } }))).toEqual([])
-    const { receivers } = parseConfig(split({ decoder: receiver(5) }, engines.slice(0, 2)), {}, node).clusters[0]!.pools[0]!.split.lmcache
+    const { receivers } = parseConfig(split({ decoder: receiver(5) }, engines.slice(0, 2)), {}, node).clusters[0]!
+      .pools[0]!.split.lmcache
     expect(receivers).toEqual({ decode1: { host: 'h', initPorts: [5], allocPorts: [6] } })
     // Nothing is split there, so nothing is missing.
     expect(problems(withPool({ split: { connector: 'lmcache' } }))).toEqual([])
     // Engines of any role prefill for those that decode, where a split was asked for.
-    const mixed = ['any', 'decode'].map((role, index) => engine({ id: `${role}${index}`, url: `http://h${index}`, role }))
-    expect(only(withPool({ engines: mixed, split: { connector: 'lmcache', mode: 'always' } }))[2]).toContain('any0, decode1')
+    const mixed = ['any', 'decode'].map((role, index) =>
+      engine({ id: `${role}${index}`, url: `http://h${index}`, role }),
+    )
+    expect(only(withPool({ engines: mixed, split: { connector: 'lmcache', mode: 'always' } }))[2]).toContain(
+      'any0, decode1',
+    )
     expect(problems(withPool({ engines: mixed, split: { connector: 'lmcache' } }))).toEqual([])
     expect(problems(withPool({ engines: mixed, split: { connector: 'lmcache', mode: 'never' } }))).toEqual([])
   })
@@ -88,7 +106,12 @@ describe('a configuration', () => {
 
   it('takes every policy by name, and with each of its options at its default', () => {
     for (const { name, options } of policyKinds) {
-      const written = Object.fromEntries(Object.entries(options).map(([option, spec]) => [option.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), spec.default]))
+      const written = Object.fromEntries(
+        Object.entries(options).map(([option, spec]) => [
+          option.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+          spec.default,
+        ]),
+      )
       const given = Object.fromEntries(Object.entries(options).map(([option, spec]) => [option, spec.default]))
       const policyOf = (policy: unknown) => parseConfig(withPool({ policy }), {}, node).clusters[0]!.pools[0]!.policy
       expect(policyOf(name)).toEqual({ name, options: {} })
@@ -99,12 +122,19 @@ describe('a configuration', () => {
 
   it('says every problem at once', () => {
     const all = problems(document({ listen: 'here', clusters: [{ id: 'a b', pools: [pool({ block_tokens: 0 })] }] }))
-    expect(all.map(({ path }) => path).sort()).toEqual(['clusters[0].id', 'clusters[0].pools[0].block_tokens', 'listen'])
+    expect(all.map(({ path }) => path).sort()).toEqual([
+      'clusters[0].id',
+      'clusters[0].pools[0].block_tokens',
+      'listen',
+    ])
   })
 
   it('names the line where it was written as text', () => {
-    const text = 'listen: 127.0.0.1:8080\nclusters:\n  - id: one\n    pools:\n      - model: m\n        block_tokens: many\n        engines: [{ id: a, url: http://h }]\n'
-    expect(() => parseConfigText(text, {}, node)).toThrow('line 6: clusters[0].pools[0].block_tokens: "many": must be a number')
+    const text =
+      'listen: 127.0.0.1:8080\nclusters:\n  - id: one\n    pools:\n      - model: m\n        block_tokens: many\n        engines: [{ id: a, url: http://h }]\n'
+    expect(() => parseConfigText(text, {}, node)).toThrow(
+      'line 6: clusters[0].pools[0].block_tokens: "many": must be a number',
+    )
   })
 
   it('says where text stops being YAML', () => {
@@ -112,11 +142,16 @@ describe('a configuration', () => {
   })
 
   it('refuses the same key twice', () => {
-    expect(() => parseConfigText('listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\nclusters: []\n', {}, node)).toThrow(/line 2: .*duplicated/i)
+    expect(() => parseConfigText('listen: 127.0.0.1:1\nlisten: 127.0.0.1:2\nclusters: []\n', {}, node)).toThrow(
+      /line 2: .*duplicated/i,
+    )
   })
 
   it('refuses aliases that expand without end', () => {
-    const levels = Array.from({ length: 9 }, (_, n) => `l${n + 1}: &l${n + 1} [${Array.from({ length: 9 }, () => `*l${n}`).join(', ')}]`)
+    const levels = Array.from(
+      { length: 9 },
+      (_, n) => `l${n + 1}: &l${n + 1} [${Array.from({ length: 9 }, () => `*l${n}`).join(', ')}]`,
+    )
     expect(() => parseConfigText(['l0: &l0 x', ...levels].join('\n'), {}, node)).toThrow(ConfigError)
   })
 })
@@ -124,51 +159,249 @@ describe('a configuration', () => {
 describe('a wrong value', () => {
   it.each([
     ['an unknown key, with the one meant', document({ listn: 'x' }), 'listn', '"x"', 'did you mean "listen"?'],
-    ['camelCase', withPool({ blockTokens: 64 }), 'clusters[0].pools[0].blockTokens', '64', 'did you mean "block_tokens"?'],
+    [
+      'camelCase',
+      withPool({ blockTokens: 64 }),
+      'clusters[0].pools[0].blockTokens',
+      '64',
+      'did you mean "block_tokens"?',
+    ],
     ['an unknown key with nothing near it', document({ zzzzzz: 1 }), 'zzzzzz', '1', 'known here: version, listen'],
-    ['a missing key', { clusters: [{ id: 'one', pools: [{ engines: [engine()] }] }] }, 'clusters[0].pools[0].model', null, 'is required'],
-    ['a role', withEngine({ role: 'prefil' }), 'clusters[0].pools[0].engines[0].role', '"prefil"', 'did you mean "prefill"?'],
-    ['a policy', withPool({ policy: 'leastloaded' }), 'clusters[0].pools[0].policy', '"leastloaded"', 'did you mean "least_loaded"?'],
-    ['a policy with options', withPool({ policy: { name: 'rnd' } }), 'clusters[0].pools[0].policy.name', '"rnd"', 'must be a policy'],
-    ['an option no policy has', withPool({ policy: { name: 'random', x: 1 } }), 'clusters[0].pools[0].policy.x', '1', 'is not a known key'],
-    ['an option out of range', withPool({ policy: { name: 'active_blocks', overlap_weight: -1 } }), 'clusters[0].pools[0].policy.overlap_weight', '-1', 'must be at least 0'],
-    ['an option of another policy', withPool({ policy: { name: 'active_blocks', min_match: 1 } }), 'clusters[0].pools[0].policy.min_match', '1', 'is not a known key'],
-    ['hardware nobody measured', withEngine({ profile: 'abacus' }), 'clusters[0].pools[0].engines[0].profile', '"abacus"', 'such as'],
+    [
+      'a missing key',
+      { clusters: [{ id: 'one', pools: [{ engines: [engine()] }] }] },
+      'clusters[0].pools[0].model',
+      null,
+      'is required',
+    ],
+    [
+      'a role',
+      withEngine({ role: 'prefil' }),
+      'clusters[0].pools[0].engines[0].role',
+      '"prefil"',
+      'did you mean "prefill"?',
+    ],
+    [
+      'a policy',
+      withPool({ policy: 'leastloaded' }),
+      'clusters[0].pools[0].policy',
+      '"leastloaded"',
+      'did you mean "least_loaded"?',
+    ],
+    [
+      'a policy with options',
+      withPool({ policy: { name: 'rnd' } }),
+      'clusters[0].pools[0].policy.name',
+      '"rnd"',
+      'must be a policy',
+    ],
+    [
+      'an option no policy has',
+      withPool({ policy: { name: 'random', x: 1 } }),
+      'clusters[0].pools[0].policy.x',
+      '1',
+      'is not a known key',
+    ],
+    [
+      'an option out of range',
+      withPool({ policy: { name: 'active_blocks', overlap_weight: -1 } }),
+      'clusters[0].pools[0].policy.overlap_weight',
+      '-1',
+      'must be at least 0',
+    ],
+    [
+      'an option of another policy',
+      withPool({ policy: { name: 'active_blocks', min_match: 1 } }),
+      'clusters[0].pools[0].policy.min_match',
+      '1',
+      'is not a known key',
+    ],
+    [
+      'hardware nobody measured',
+      withEngine({ profile: 'abacus' }),
+      'clusters[0].pools[0].engines[0].profile',
+      '"abacus"',
+      'such as',
+    ],
     ['a number as text', withPool({ lease_ms: '60s' }), 'clusters[0].pools[0].lease_ms', '"60s"', 'must be a number'],
-    ['half a token', withPool({ block_tokens: 1.5 }), 'clusters[0].pools[0].block_tokens', '1.5', 'must be a whole number'],
-    ['a share above one', withPool({ observe_share: 2 }), 'clusters[0].pools[0].observe_share', '2', 'must be at most 1'],
+    [
+      'half a token',
+      withPool({ block_tokens: 1.5 }),
+      'clusters[0].pools[0].block_tokens',
+      '1.5',
+      'must be a whole number',
+    ],
+    [
+      'a share above one',
+      withPool({ observe_share: 2 }),
+      'clusters[0].pools[0].observe_share',
+      '2',
+      'must be at most 1',
+    ],
     ['no engines', withPool({ engines: [] }), 'clusters[0].pools[0].engines', null, 'at least 1'],
     ['a text for a list', document({ clusters: 'paris' }), 'clusters', '"paris"', 'must be a list'],
-    ['a url without a scheme', withEngine({ url: '10.0.0.1:8000' }), 'clusters[0].pools[0].engines[0].url', '"10.0.0.1:8000"', 'must be a base URL'],
-    ['a url of another scheme', withEngine({ url: 'ftp://h' }), 'clusters[0].pools[0].engines[0].url', '"ftp://h"', 'only http and https'],
-    ['a url with /v1', withEngine({ url: 'http://h/v1/' }), 'clusters[0].pools[0].engines[0].url', '"http://h/v1/"', 'without /v1'],
-    ['a url with a query', withEngine({ url: 'http://h/?a=1' }), 'clusters[0].pools[0].engines[0].url', '"http://h/?a=1"', 'query'],
-    ['a url whose path only begins like the API’s', withEngine({ url: 'http://h/v1//' }), 'clusters[0].pools[0].engines[0].url', '"http://h/v1//"', 'without /v1'],
-    ['a url with a blank at its end', withEngine({ url: 'http://h:8000 ' }), 'clusters[0].pools[0].engines[0].url', '"http://h:8000 "', 'must be a base URL'],
-    ['a url with a line break in it', withEngine({ url: 'http://h:80\n00' }), 'clusters[0].pools[0].engines[0].url', '"http://h:80\\n00"', 'must be a base URL'],
-    ['a url with a blank in its path', withEngine({ url: 'http://h/a b' }), 'clusters[0].pools[0].engines[0].url', '"http://h/a b"', 'must be a base URL'],
-    ['a url with backslashes', withEngine({ url: 'http:\\\\h' }), 'clusters[0].pools[0].engines[0].url', '"http:\\\\\\\\h"', 'must be a base URL'],
-    ['a url without slashes', withEngine({ url: 'http:h:8000' }), 'clusters[0].pools[0].engines[0].url', '"http:h:8000"', 'must be a base URL'],
+    [
+      'a url without a scheme',
+      withEngine({ url: '10.0.0.1:8000' }),
+      'clusters[0].pools[0].engines[0].url',
+      '"10.0.0.1:8000"',
+      'must be a base URL',
+    ],
+    [
+      'a url of another scheme',
+      withEngine({ url: 'ftp://h' }),
+      'clusters[0].pools[0].engines[0].url',
+      '"ftp://h"',
+      'only http and https',
+    ],
+    [
+      'a url with /v1',
+      withEngine({ url: 'http://h/v1/' }),
+      'clusters[0].pools[0].engines[0].url',
+      '"http://h/v1/"',
+      'without /v1',
+    ],
+    [
+      'a url with a query',
+      withEngine({ url: 'http://h/?a=1' }),
+      'clusters[0].pools[0].engines[0].url',
+      '"http://h/?a=1"',
+      'query',
+    ],
+    [
+      'a url whose path only begins like the API’s',
+      withEngine({ url: 'http://h/v1//' }),
+      'clusters[0].pools[0].engines[0].url',
+      '"http://h/v1//"',
+      'without /v1',
+    ],
+    [
+      'a url with a blank at its end',
+      withEngine({ url: 'http://h:8000 ' }),
+      'clusters[0].pools[0].engines[0].url',
+      '"http://h:8000 "',
+      'must be a base URL',
+    ],
+    [
+      'a url with a line break in it',
+      withEngine({ url: 'http://h:80\n00' }),
+      'clusters[0].pools[0].engines[0].url',
+      '"http://h:80\\n00"',
+      'must be a base URL',
+    ],
+    [
+      'a url with a blank in its path',
+      withEngine({ url: 'http://h/a b' }),
+      'clusters[0].pools[0].engines[0].url',
+      '"http://h/a b"',
+      'must be a base URL',
+    ],
+    [
+      'a url with backslashes',
+      withEngine({ url: 'http:\\\\h' }),
+      'clusters[0].pools[0].engines[0].url',
+      '"http:\\\\\\\\h"',
+      'must be a base URL',
+    ],
+    [
+      'a url without slashes',
+      withEngine({ url: 'http:h:8000' }),
+      'clusters[0].pools[0].engines[0].url',
+      '"http:h:8000"',
+      'must be a base URL',
+    ],
     ['a port too high', document({ listen: '127.0.0.1:70000' }), 'listen', '"127.0.0.1:70000"', 'must be HOST:PORT'],
-    ['an engine nobody can decode on', withEngine({ role: 'prefill' }), 'clusters[0].pools[0].engines', null, 'role any or decode'],
+    [
+      'an engine nobody can decode on',
+      withEngine({ role: 'prefill' }),
+      'clusters[0].pools[0].engines',
+      null,
+      'role any or decode',
+    ],
     ['lmcache without a source', withPool({ lmcache: {} }), 'clusters[0].pools[0].lmcache', null, 'exactly one of'],
     [
       'lmcache engines on one host that do not say which instance is theirs',
-      withPool({ lmcache: { coordinator: 'http://h' }, engines: [{ id: 'a', url: 'http://h:8000', lmcache_instance: 'A' }, { id: 'b', url: 'http://h:8001' }] }),
+      withPool({
+        lmcache: { coordinator: 'http://h' },
+        engines: [
+          { id: 'a', url: 'http://h:8000', lmcache_instance: 'A' },
+          { id: 'b', url: 'http://h:8001' },
+        ],
+      }),
       'clusters[0].pools[0].engines[1].lmcache_instance',
       null,
       'another engine has the host h too',
     ],
-    ['lmcache with two sources', withPool({ lmcache: { coordinator: 'http://h', registry: true } }), 'clusters[0].pools[0].lmcache', null, 'exactly one of'],
-    ['a connection header', withEngine({ headers: { Host: 'x' } }), 'clusters[0].pools[0].engines[0].headers.Host', null, 'belongs to the connection'],
-    ['a connection header for LMCache', withPool({ lmcache: { coordinator: 'http://h', headers: { 'Content-Length': '5' } } }), 'clusters[0].pools[0].lmcache.headers.Content-Length', null, 'belongs to the connection'],
-    ['a header twice for the collector', document({ traces: { headers: { 'x-key': 'a', 'X-Key': 'b' } } }), 'traces.headers.X-Key', null, 'is taken already'],
-    ['a key with a space, which no `Bearer` carries', document({ keys: [{ name: 'k', secret: 'two words' }] }), 'keys[0].secret', null, 'without spaces'],
-    ['a header’s value that ends in a space', withEngine({ headers: { 'x-a': 'b ' } }), 'clusters[0].pools[0].engines[0].headers.x-a', null, 'without spaces at its ends'],
-    ['a model the pool has not', withEngine({ models: ['org/n'] }), 'clusters[0].pools[0].engines[0].models[0]', '"org/n"', 'did you mean "org/m"?'],
-    ['a key for a model nobody serves', document({ keys: [{ name: 'k', secret: 's', models: ['org/n'] }] }), 'keys[0].models[0]', '"org/n"', 'is served by no pool'],
-    ['less room for all bodies than for one', document({ limits: { body_bytes: 10_000, buffered_bytes: 5_000 } }), 'limits.buffered_bytes', '5000', 'at least limits.body_bytes, 10000'],
-    ['open and keys', document({ open: true, keys: [{ name: 'k', secret: 's' }] }), 'open', 'true', 'contradicts `keys`'],
+    [
+      'lmcache with two sources',
+      withPool({ lmcache: { coordinator: 'http://h', registry: true } }),
+      'clusters[0].pools[0].lmcache',
+      null,
+      'exactly one of',
+    ],
+    [
+      'a connection header',
+      withEngine({ headers: { Host: 'x' } }),
+      'clusters[0].pools[0].engines[0].headers.Host',
+      null,
+      'belongs to the connection',
+    ],
+    [
+      'a connection header for LMCache',
+      withPool({ lmcache: { coordinator: 'http://h', headers: { 'Content-Length': '5' } } }),
+      'clusters[0].pools[0].lmcache.headers.Content-Length',
+      null,
+      'belongs to the connection',
+    ],
+    [
+      'a header twice for the collector',
+      document({ traces: { headers: { 'x-key': 'a', 'X-Key': 'b' } } }),
+      'traces.headers.X-Key',
+      null,
+      'is taken already',
+    ],
+    [
+      'a key with a space, which no `Bearer` carries',
+      document({ keys: [{ name: 'k', secret: 'two words' }] }),
+      'keys[0].secret',
+      null,
+      'without spaces',
+    ],
+    [
+      'a header’s value that ends in a space',
+      withEngine({ headers: { 'x-a': 'b ' } }),
+      'clusters[0].pools[0].engines[0].headers.x-a',
+      null,
+      'without spaces at its ends',
+    ],
+    [
+      'a model the pool has not',
+      withEngine({ models: ['org/n'] }),
+      'clusters[0].pools[0].engines[0].models[0]',
+      '"org/n"',
+      'did you mean "org/m"?',
+    ],
+    [
+      'a key for a model nobody serves',
+      document({ keys: [{ name: 'k', secret: 's', models: ['org/n'] }] }),
+      'keys[0].models[0]',
+      '"org/n"',
+      'is served by no pool',
+    ],
+    [
+      'less room for all bodies than for one',
+      document({ limits: { body_bytes: 10_000, buffered_bytes: 5_000 } }),
+      'limits.buffered_bytes',
+      '5000',
+      'at least limits.body_bytes, 10000',
+    ],
+    [
+      'open and keys',
+      document({ open: true, keys: [{ name: 'k', secret: 's' }] }),
+      'open',
+      'true',
+      'contradicts `keys`',
+    ],
     ['a document that is no mapping', [], '', null, 'must be a mapping'],
   ])('is refused: %s', (_, input, path, value, rule) => {
     const found = only(input)
@@ -178,23 +411,69 @@ describe('a wrong value', () => {
 })
 
 describe('a name taken twice', () => {
-  const twoPools = (second: object) => document({ clusters: [{ id: 'one', pools: [pool({ aliases: ['x'] }), { model: 'org/n', engines: [engine({ id: 'b', url: 'http://h2' })], ...second }] }] })
+  const twoPools = (second: object) =>
+    document({
+      clusters: [
+        {
+          id: 'one',
+          pools: [
+            pool({ aliases: ['x'] }),
+            { model: 'org/n', engines: [engine({ id: 'b', url: 'http://h2' })], ...second },
+          ],
+        },
+      ],
+    })
 
   it.each([
-    ['a cluster', document({ clusters: [{ id: 'one', pools: [pool()] }, { id: 'one', pools: [pool()] }] }), 'clusters[1].id'],
-    ['an engine in another pool', twoPools({ engines: [engine({ url: 'http://h2' })] }), 'clusters[0].pools[1].engines[0].id'],
-    ['a server under two ids', withPool({ engines: [engine(), engine({ id: 'b', url: 'http://10.0.0.1:8000/' })] }), 'clusters[0].pools[0].engines[1].url'],
+    [
+      'a cluster',
+      document({
+        clusters: [
+          { id: 'one', pools: [pool()] },
+          { id: 'one', pools: [pool()] },
+        ],
+      }),
+      'clusters[1].id',
+    ],
+    [
+      'an engine in another pool',
+      twoPools({ engines: [engine({ url: 'http://h2' })] }),
+      'clusters[0].pools[1].engines[0].id',
+    ],
+    [
+      'a server under two ids',
+      withPool({ engines: [engine(), engine({ id: 'b', url: 'http://10.0.0.1:8000/' })] }),
+      'clusters[0].pools[0].engines[1].url',
+    ],
     ['a model', twoPools({ model: 'org/m' }), 'clusters[0].pools[1].model'],
     ['an alias of another pool', twoPools({ aliases: ['x'] }), 'clusters[0].pools[1].aliases[0]'],
     ['an adapter that is an alias', withPool({ aliases: ['x'], adapters: ['x'] }), 'clusters[0].pools[0].adapters[0]'],
     ['an alias that is the model', withPool({ aliases: ['org/m'] }), 'clusters[0].pools[0].aliases[0]'],
-    ['a key name', document({ keys: [{ name: 'k', secret: 's1' }, { name: 'k', secret: 's2' }] }), 'keys[1].name'],
+    [
+      'a key name',
+      document({
+        keys: [
+          { name: 'k', secret: 's1' },
+          { name: 'k', secret: 's2' },
+        ],
+      }),
+      'keys[1].name',
+    ],
   ])('is refused: %s', (_, input, path) => {
     expect(only(input)[0]).toBe(path)
   })
 
   it('is fine for a model in another cluster, and for ranks behind one address that headers tell apart', () => {
-    expect(problems(document({ clusters: [{ id: 'one', pools: [pool()] }, { id: 'two', pools: [pool()] }] }))).toEqual([])
+    expect(
+      problems(
+        document({
+          clusters: [
+            { id: 'one', pools: [pool()] },
+            { id: 'two', pools: [pool()] },
+          ],
+        }),
+      ),
+    ).toEqual([])
     const ranks = ['0', '1'].map((rank) => engine({ id: `r${rank}`, headers: { 'x-data-parallel-rank': rank } }))
     expect(problems(withPool({ engines: ranks }))).toEqual([])
   })
@@ -204,7 +483,8 @@ describe('a name taken twice', () => {
 const HASH = '27042f4e6eca7d0b2a7ee4026df2ecfa51d3339e6d122aa099118ecd8563bad9'
 
 describe('the sum of bodies', () => {
-  const bytes = (limits: object, options: ParseOptions = node) => parseConfig(document({ limits }), {}, options).limits.bufferedBytes
+  const bytes = (limits: object, options: ParseOptions = node) =>
+    parseConfig(document({ limits }), {}, options).limits.bufferedBytes
 
   it('is what the document says, else what the runtime has room for, and never less than one body', () => {
     expect(bytes({ buffered_bytes: 40_000_000 })).toBe(40_000_000)
@@ -219,7 +499,12 @@ describe('a secret', () => {
     const input = document({
       keys: [{ name: 'k', secret: { env: 'A' }, cache_salt: { env: 'B' } }],
       admin: { secret: { env: 'C' } },
-      clusters: [{ id: 'one', pools: [pool({ engines: [engine({ key: { env: 'D' }, headers: { 'X-Token': { env: 'E' } } })] })] }],
+      clusters: [
+        {
+          id: 'one',
+          pools: [pool({ engines: [engine({ key: { env: 'D' }, headers: { 'X-Token': { env: 'E' } } })] })],
+        },
+      ],
     })
     const config = parseConfig(input, { A: 'va', B: 'vb', C: 'vc', D: 'vd', E: 've' }, node)
     expect(config.keys).toMatchObject([{ secret: 'va', cacheSalt: 'vb' }])
@@ -242,7 +527,12 @@ describe('a secret', () => {
       withEngine({ key: 'hush\u00e9' }),
       withEngine({ headers: { Host: 'hush' } }),
       withEngine({ url: 'http://user:hush@h' }),
-      document({ keys: [{ name: 'a', secret: 'hush' }, { name: 'b', secret: 'hush' }] }),
+      document({
+        keys: [
+          { name: 'a', secret: 'hush' },
+          { name: 'b', secret: 'hush' },
+        ],
+      }),
       // Misspelt, or where only a text may stand.
       document({ keys: [{ name: 'k', secret: 's', secrets: 'hush' }] }),
       withEngine({ api_key: 'hush' }),
@@ -254,13 +544,20 @@ describe('a secret', () => {
       expect(said).toContain('path')
       expect(said).not.toContain('hush')
     }
-    expect(() => parseConfig(withEngine({ key: { env: 'V' } }), { V: 'hu\nsh' }, node)).toThrow(/names V, whose value is not printable ASCII/)
+    expect(() => parseConfig(withEngine({ key: { env: 'V' } }), { V: 'hu\nsh' }, node)).toThrow(
+      /names V, whose value is not printable ASCII/,
+    )
   })
 
   it('from the environment has no blanks either where it is sent as a bearer token, and may elsewhere', () => {
     expect(only(withEngine({ key: { env: 'V' } }), { V: 'two words' })[2]).toContain('without spaces')
-    expect(only(withEngine({ headers: { 'x-a': { env: 'V' } } }), { V: 'hush ' })[2]).toContain('without spaces at its ends')
-    expect(parseConfig(withEngine({ headers: { authorization: { env: 'V' } } }), { V: 'Basic abc=' }, node).clusters[0]!.pools[0]!.engines[0]!.headers).toEqual({ authorization: 'Basic abc=' })
+    expect(only(withEngine({ headers: { 'x-a': { env: 'V' } } }), { V: 'hush ' })[2]).toContain(
+      'without spaces at its ends',
+    )
+    expect(
+      parseConfig(withEngine({ headers: { authorization: { env: 'V' } } }), { V: 'Basic abc=' }, node).clusters[0]!
+        .pools[0]!.engines[0]!.headers,
+    ).toEqual({ authorization: 'Basic abc=' })
   })
 
   it('that looks like a shell variable was meant as a name', () => {
@@ -268,30 +565,84 @@ describe('a secret', () => {
   })
 
   it('belongs to one key only', () => {
-    expect(only(document({ keys: [{ name: 'a', secret: 's' }, { name: 'b', secret: 's' }] }))[0]).toBe('keys[1].secret')
-    expect(only(document({ keys: [{ name: 'a', secret: { sha256: HASH } }, { name: 'b', secret: { sha256: HASH } }] }))).toEqual(['keys[1].secret', null, 'is the secret of keys[0] too'])
+    expect(
+      only(
+        document({
+          keys: [
+            { name: 'a', secret: 's' },
+            { name: 'b', secret: 's' },
+          ],
+        }),
+      )[0],
+    ).toBe('keys[1].secret')
+    expect(
+      only(
+        document({
+          keys: [
+            { name: 'a', secret: { sha256: HASH } },
+            { name: 'b', secret: { sha256: HASH } },
+          ],
+        }),
+      ),
+    ).toEqual(['keys[1].secret', null, 'is the secret of keys[0] too'])
   })
 
   it('belongs to one key only, also where it is given once plainly and once as its hash', () => {
     const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
     const plain = { name: 'a', secret: 's' }
     const hashed = { name: 'b', secret: { sha256: sha256('s') } }
-    const found = (changes: object, env = {}) => problems(document(changes), env, { ...node, sha256 }).map(({ path, value, rule }) => [path, value, rule])
+    const found = (changes: object, env = {}) =>
+      problems(document(changes), env, { ...node, sha256 }).map(({ path, value, rule }) => [path, value, rule])
     expect(found({ keys: [plain, hashed] })).toEqual([['keys[1].secret', null, 'is the secret of keys[0] too']])
-    expect(found({ keys: [hashed, { ...plain, secret: { env: 'S' } }] }, { S: 's' })).toEqual([['keys[1].secret', null, 'is the secret of keys[0] too']])
+    expect(found({ keys: [hashed, { ...plain, secret: { env: 'S' } }] }, { S: 's' })).toEqual([
+      ['keys[1].secret', null, 'is the secret of keys[0] too'],
+    ])
     for (const key of [plain, hashed]) {
-      expect(found({ keys: [key], admin: { secret: 's' } })).toEqual([['keys[0].secret', null, 'is the secret of admin too']])
-      expect(found({ keys: [key], bridge: { secret: 's' } })).toEqual([['keys[0].secret', null, 'is the secret of bridge too']])
+      expect(found({ keys: [key], admin: { secret: 's' } })).toEqual([
+        ['keys[0].secret', null, 'is the secret of admin too'],
+      ])
+      expect(found({ keys: [key], bridge: { secret: 's' } })).toEqual([
+        ['keys[0].secret', null, 'is the secret of bridge too'],
+      ])
     }
-    expect(() => parseConfig(document({ keys: [plain, { ...hashed, secret: { sha256: sha256('t') } }], admin: { secret: 'boss' }, bridge: { secret: 'boss' } }), {}, { ...node, sha256 })).not.toThrow()
+    expect(() =>
+      parseConfig(
+        document({
+          keys: [plain, { ...hashed, secret: { sha256: sha256('t') } }],
+          admin: { secret: 'boss' },
+          bridge: { secret: 'boss' },
+        }),
+        {},
+        { ...node, sha256 },
+      ),
+    ).not.toThrow()
   })
 
   it('that is not set is no one else’s', () => {
-    expect(problems(document({ keys: [{ name: 'a', secret: { env: 'A' } }, { name: 'b', secret: { env: 'B' } }], admin: { secret: { env: 'C' } } })).map(({ path }) => path)).toEqual(['admin.secret.env', 'keys[0].secret.env', 'keys[1].secret.env'])
+    expect(
+      problems(
+        document({
+          keys: [
+            { name: 'a', secret: { env: 'A' } },
+            { name: 'b', secret: { env: 'B' } },
+          ],
+          admin: { secret: { env: 'C' } },
+        }),
+      ).map(({ path }) => path),
+    ).toEqual(['admin.secret.env', 'keys[0].secret.env', 'keys[1].secret.env'])
   })
 
   it('of a client may be written as its hash', () => {
-    const { keys } = parseConfig(document({ keys: [{ name: 'a', secret: { sha256: HASH } }, { name: 'b', secret: { env: 'B' } }] }), { B: 'vb' }, node)
+    const { keys } = parseConfig(
+      document({
+        keys: [
+          { name: 'a', secret: { sha256: HASH } },
+          { name: 'b', secret: { env: 'B' } },
+        ],
+      }),
+      { B: 'vb' },
+      node,
+    )
     expect(keys?.map(({ secret }) => secret)).toEqual([{ sha256: HASH }, 'vb'])
   })
 
@@ -310,7 +661,13 @@ describe('a secret', () => {
   })
 
   it('of a client by another hash is refused with those that are known', () => {
-    expect(problems(document({ keys: [{ name: 'a', secret: { sha512: 'hush' } }] }))).toContainEqual(expect.objectContaining({ path: 'keys[0].secret.sha512', value: null, rule: 'is not a known key; known here: env, sha256' }))
+    expect(problems(document({ keys: [{ name: 'a', secret: { sha512: 'hush' } }] }))).toContainEqual(
+      expect.objectContaining({
+        path: 'keys[0].secret.sha512',
+        value: null,
+        rule: 'is not a known key; known here: env, sha256',
+      }),
+    )
   })
 
   it('of an administrator may not be a hash: bridges and scripts send it', () => {
@@ -323,11 +680,14 @@ describe('a gateway without keys', () => {
     expect(problems(document({ listen }))).toEqual([])
   })
 
-  it.each(['0.0.0.0:1', ':1', '10.0.0.1:1', '[::]:1', 'example.com:1'])('may not listen on %s unless it says so', (listen) => {
-    expect(only(document({ listen }))[2]).toContain('configure `keys`, or say `open: true`')
-    expect(problems(document({ listen, open: true }))).toEqual([])
-    expect(problems(document({ listen, keys: [{ name: 'k', secret: 's' }] }))).toEqual([])
-  })
+  it.each(['0.0.0.0:1', ':1', '10.0.0.1:1', '[::]:1', 'example.com:1'])(
+    'may not listen on %s unless it says so',
+    (listen) => {
+      expect(only(document({ listen }))[2]).toContain('configure `keys`, or say `open: true`')
+      expect(problems(document({ listen, open: true }))).toEqual([])
+      expect(problems(document({ listen, keys: [{ name: 'k', secret: 's' }] }))).toEqual([])
+    },
+  )
 
   it('parses on Workers, where the door refuses instead: nothing is loopback there', () => {
     const config = parseConfig(document(), {}, workers)
@@ -338,42 +698,86 @@ describe('a gateway without keys', () => {
 describe('the recorder', () => {
   it('is off, and where it is asked for keeps four files of 64 MB with a salt of its own', () => {
     expect(parseConfig(document(), {}, node).record).toBeNull()
-    expect(parseConfig(document({ record: { file: 't.jsonl' } }), {}, node).record).toEqual({ file: 't.jsonl', maxBytes: 67_108_864, files: 4, salt: null })
-    expect(parseConfig(document({ record: { file: 't.jsonl', salt: { env: 'SALT' } } }), { SALT: 'pepper' }, node).record).toMatchObject({ salt: 'pepper' })
+    expect(parseConfig(document({ record: { file: 't.jsonl' } }), {}, node).record).toEqual({
+      file: 't.jsonl',
+      maxBytes: 67_108_864,
+      files: 4,
+      salt: null,
+    })
+    expect(
+      parseConfig(document({ record: { file: 't.jsonl', salt: { env: 'SALT' } } }), { SALT: 'pepper' }, node).record,
+    ).toMatchObject({ salt: 'pepper' })
   })
 
   it('is refused where there is no disk', () => {
-    expect(only(document({ record: { file: 't.jsonl' } }), {}, workers)).toEqual(['record', null, 'needs a disk, and Workers have none: leave it out'])
+    expect(only(document({ record: { file: 't.jsonl' } }), {}, workers)).toEqual([
+      'record',
+      null,
+      'needs a disk, and Workers have none: leave it out',
+    ])
   })
 })
 
 describe('replicas', () => {
-  const replicas = (changes: object) => document({ replicas: { listen: '127.0.0.1:7', peers: ['gateways:7'], ...changes } })
+  const replicas = (changes: object) =>
+    document({ replicas: { listen: '127.0.0.1:7', peers: ['gateways:7'], ...changes } })
 
   it('are none unless they are named, and then wherever they are', () => {
     expect(parseConfig(document(), {}, node).replicas).toBeNull()
-    expect(parseConfig(replicas({ listen: ':7', peers: ['gateways:7', '[::1]:7', '10.0.0.1:7'], secret: { env: 'SECRET' } }), { SECRET: 'hush' }, node).replicas).toEqual({
+    expect(
+      parseConfig(
+        replicas({ listen: ':7', peers: ['gateways:7', '[::1]:7', '10.0.0.1:7'], secret: { env: 'SECRET' } }),
+        { SECRET: 'hush' },
+        node,
+      ).replicas,
+    ).toEqual({
       listen: { host: '0.0.0.0', port: 7 },
-      peers: [{ host: 'gateways', port: 7 }, { host: '::1', port: 7 }, { host: '10.0.0.1', port: 7 }],
+      peers: [
+        { host: 'gateways', port: 7 },
+        { host: '::1', port: 7 },
+        { host: '10.0.0.1', port: 7 },
+      ],
       secret: 'hush',
     })
   })
 
   it.each([
-    [{ listen: ':7' }, 'replicas.listen', ':7', 'can be reached from other machines: give all replicas the same `secret`'],
+    [
+      { listen: ':7' },
+      'replicas.listen',
+      ':7',
+      'can be reached from other machines: give all replicas the same `secret`',
+    ],
     [{ listen: '127.0.0.1:0' }, 'replicas.listen', '127.0.0.1:0', 'must have a port that the others can name'],
     [{ peers: ['a:1', ':7'] }, 'replicas.peers[1]', ':7', 'must be the name or address of a machine, and a port'],
     [{ peers: ['[::]:7'] }, 'replicas.peers[0]', '[::]:7', 'must be the name or address of a machine, and a port'],
-    [{ peers: ['gateways:0'] }, 'replicas.peers[0]', 'gateways:0', 'must be the name or address of a machine, and a port'],
+    [
+      { peers: ['gateways:0'] },
+      'replicas.peers[0]',
+      'gateways:0',
+      'must be the name or address of a machine, and a port',
+    ],
   ])('are found: %j', (changes, path, value, rule) => {
     expect(only(replicas(changes))).toEqual([path, JSON.stringify(value), rule])
   })
 
-  it.each([[{ peers: [] }], [{ peers: ['gateways'] }], [{ peers: 'gateways:7' }], [{ listen: 7 }], [{ secret: 'with blanks' }], [{ secret: '$SECRET' }], [{ peer: 'a:1' }]])('are written as they are to be: %j', (changes) => {
+  it.each([
+    [{ peers: [] }],
+    [{ peers: ['gateways'] }],
+    [{ peers: 'gateways:7' }],
+    [{ listen: 7 }],
+    [{ secret: 'with blanks' }],
+    [{ secret: '$SECRET' }],
+    [{ peer: 'a:1' }],
+  ])('are written as they are to be: %j', (changes) => {
     expect(problems(replicas(changes)).length).toBeGreaterThan(0)
   })
 
   it('are refused where one object keeps the books for all', () => {
-    expect(only(replicas({}), {}, workers)).toEqual(['replicas', null, 'is for Node: on Workers one object keeps the books for all; leave it out'])
+    expect(only(replicas({}), {}, workers)).toEqual([
+      'replicas',
+      null,
+      'is for Node: on Workers one object keeps the books for all; leave it out',
+    ])
   })
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
-import { toPoolConfig, toTargets } from '../../src/config/pool.ts'
+import { toPoolConfig, toTargets } from '../../src/config/normalize.ts'
 import { summarise } from '../../src/config/summary.ts'
 
 const config = parseConfig(
@@ -13,7 +13,13 @@ const config = parseConfig(
             model: 'org/m',
             policy: { name: 'random' },
             engines: [
-              { id: 'a', url: 'http://10.0.0.1:8000/base/', key: 'hush', headers: { 'X-Token': 'hush2' }, binding: 'VPC' },
+              {
+                id: 'a',
+                url: 'http://10.0.0.1:8000/base/',
+                key: 'hush',
+                headers: { 'X-Token': 'hush2' },
+                binding: 'VPC',
+              },
               { id: 'b', url: 'http://10.0.0.2:8000' },
             ],
           },
@@ -29,24 +35,49 @@ const [pool] = cluster!.pools
 
 describe('what the core gets', () => {
   it('names cluster, pool and engines', () => {
-    expect(toPoolConfig(cluster!, pool!)).toMatchObject({ cluster: 'one', pool: 'org/m', policy: { name: 'random', options: {} }, engines: [{ id: 'a' }, { id: 'b' }] })
+    expect(toPoolConfig(cluster!, pool!)).toMatchObject({
+      cluster: 'one',
+      pool: 'org/m',
+      policy: { name: 'random', options: {} },
+      engines: [{ id: 'a' }, { id: 'b' }],
+    })
   })
 
   it('splits always once a pool has prefill engines, unless it says never; check then says what they get', () => {
     const read = (split: object) =>
       parseConfig(
-        { clusters: [{ id: 'one', pools: [{ model: 'm', split, engines: [{ id: 'p', url: 'http://p', role: 'prefill' }, { id: 'd', url: 'http://d', role: 'decode' }] }] }] },
+        {
+          clusters: [
+            {
+              id: 'one',
+              pools: [
+                {
+                  model: 'm',
+                  split,
+                  engines: [
+                    { id: 'p', url: 'http://p', role: 'prefill' },
+                    { id: 'd', url: 'http://d', role: 'decode' },
+                  ],
+                },
+              ],
+            },
+          ],
+        },
         {},
         { defaultVersion: 1, defaultObserveShare: 1, listens: true },
       )
-    const modeOf = (split: object) => toPoolConfig(read(split).clusters[0]!, read(split).clusters[0]!.pools[0]!).split.mode
+    const modeOf = (split: object) =>
+      toPoolConfig(read(split).clusters[0]!, read(split).clusters[0]!.pools[0]!).split.mode
     expect(modeOf({})).toBe('always')
     expect(modeOf({ mode: 'never' })).toBe('never')
     expect(summarise(read({})).notes.join()).not.toContain('prefill engines get nothing')
     expect(summarise(read({ mode: 'never' })).notes.join()).toContain('prefill engines get nothing')
     // A threshold alone looks as if it were one.
-    expect(summarise(read({ threshold_tokens: 4096 })).notes.join()).toContain('`split.threshold_tokens` means nothing while `split.mode` is always: say `mode: threshold` or `uncached`.')
-    for (const mode of ['threshold', 'uncached']) expect(summarise(read({ mode, threshold_tokens: 4096 })).notes.join()).not.toContain('threshold_tokens')
+    expect(summarise(read({ threshold_tokens: 4096 })).notes.join()).toContain(
+      '`split.threshold_tokens` means nothing while `split.mode` is always: say `mode: threshold` or `uncached`.',
+    )
+    for (const mode of ['threshold', 'uncached'])
+      expect(summarise(read({ mode, threshold_tokens: 4096 })).notes.join()).not.toContain('threshold_tokens')
   })
 
   it('holds neither addresses nor secrets', () => {

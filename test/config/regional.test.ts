@@ -1,20 +1,44 @@
 import { describe, expect, it } from 'vitest'
-import { ownEngines } from '../../src/config/own-address.ts'
+import { ownEngines } from '../../src/config/validate.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import { summarise } from '../../src/config/summary.ts'
 
-const gateway = (more: object = {}) => ({ url: 'https://paris.example.com', key: 'hush', models: [{ model: 'm', aliases: ['n'] }, { model: 'other' }], ...more })
+const gateway = (more: object = {}) => ({
+  url: 'https://paris.example.com',
+  key: 'hush',
+  models: [{ model: 'm', aliases: ['n'] }, { model: 'other' }],
+  ...more,
+})
 const paris = (more: object = {}) => ({ id: 'paris', region: 'eu-west', gateway: gateway(more) })
 const tokyo = { id: 'tokyo', gateway: gateway({ url: 'https://tokyo.example.com' }) }
-const read = (clusters: readonly object[], document: object = {}) => parseConfig({ listen: '127.0.0.1:8080', clusters, ...document }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
-const notes = (clusters: readonly object[]) => summarise(read(clusters)).notes.filter((note) => /^(paris|tokyo)/.test(note))
+const read = (clusters: readonly object[], document: object = {}) =>
+  parseConfig(
+    { listen: '127.0.0.1:8080', clusters, ...document },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
+const notes = (clusters: readonly object[]) =>
+  summarise(read(clusters)).notes.filter((note) => /^(paris|tokyo)/.test(note))
 
 describe('what is said of a cluster behind another gateway', () => {
   it('is that gateway, and no engine, role or policy of ours', () => {
-    const [cluster] = summarise(read([paris({ headers: { 'X-Token': 'hush2' }, max_in_flight: 9, rtt_ms: 40, outlook_ms: 500 }), tokyo])).clusters
-    expect(cluster).toMatchObject({ id: 'paris', region: 'eu-west', gateway: { url: 'https://paris.example.com', more: 'key, X-Token, at most 9 requests' }, settings: { 'round trip': '40 ms', outlook: 'at most 500 ms old' } })
-    expect(cluster!.pools.map(({ model, engines }) => [model, engines])).toEqual([['m', []], ['other', []]])
-    expect(cluster!.pools[0]!.settings).toMatchObject({ aliases: 'n', tokens: 'from bytes, ratio learned; blocks of 64' })
+    const [cluster] = summarise(
+      read([paris({ headers: { 'X-Token': 'hush2' }, max_in_flight: 9, rtt_ms: 40, digest_interval_ms: 500 }), tokyo]),
+    ).clusters
+    expect(cluster).toMatchObject({
+      id: 'paris',
+      region: 'eu-west',
+      gateway: { url: 'https://paris.example.com', more: 'key, X-Token, at most 9 requests' },
+      settings: { 'round trip': '40 ms', outlook: 'at most 500 ms old' },
+    })
+    expect(cluster!.pools.map(({ model, engines }) => [model, engines])).toEqual([
+      ['m', []],
+      ['other', []],
+    ])
+    expect(cluster!.pools[0]!.settings).toMatchObject({
+      aliases: 'n',
+      tokens: 'from bytes, ratio learned; blocks of 64',
+    })
     for (const setting of ['policy', 'probes', 'split']) expect(cluster!.pools[0]!.settings[setting]).toBeUndefined()
     expect(JSON.stringify(cluster)).not.toContain('hush')
   })
@@ -25,7 +49,9 @@ describe('what is said of a cluster behind another gateway', () => {
 
   it('is noted where no other cluster has a model of it', () => {
     expect(notes([paris(), tokyo])).toEqual([])
-    expect(notes([paris()])).toEqual([expect.stringContaining('paris: no other cluster has m, other: what this one expects decides nothing')])
+    expect(notes([paris()])).toEqual([
+      expect.stringContaining('paris: no other cluster has m, other: what this one expects decides nothing'),
+    ])
     const engines = { id: 'here', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }] }] }
     expect(notes([paris(), engines])).toEqual([expect.stringContaining('paris: no other cluster has other:')])
   })
@@ -33,7 +59,8 @@ describe('what is said of a cluster behind another gateway', () => {
   it('is noted where a key goes over the network in the clear, and not where it does not leave the machine or goes through a binding', () => {
     const clear = 'paris: its key goes over http: in the clear'
     expect(notes([paris({ url: 'http://paris.internal:8080' }), tokyo])).toEqual([expect.stringContaining(clear)])
-    for (const more of [{ url: 'http://127.0.0.1:9000' }, { url: 'http://paris.internal', binding: 'VPC' }]) expect(notes([paris(more), tokyo])).toEqual([])
+    for (const more of [{ url: 'http://127.0.0.1:9000' }, { url: 'http://paris.internal', binding: 'VPC' }])
+      expect(notes([paris(more), tokyo])).toEqual([])
   })
 
   it('is noted where there is no key', () => {
@@ -43,27 +70,53 @@ describe('what is said of a cluster behind another gateway', () => {
 
   it('is said once where its address is this gateway’s own', () => {
     expect(ownEngines(read([paris({ url: 'http://localhost:8080' }), tokyo]))).toEqual(['paris'])
-    expect(notes([paris({ url: 'http://localhost:8080' }), tokyo])).toEqual(['paris is where this gateway listens itself: requests would only come back.'])
+    expect(notes([paris({ url: 'http://localhost:8080' }), tokyo])).toEqual([
+      'paris is where this gateway listens itself: requests would only come back.',
+    ])
   })
 })
 
 describe('a key of another gateway', () => {
   it('is said to be one', () => {
-    expect(summarise(read([paris()], { keys: [{ name: 'edge', secret: 'hush', edge: true }] })).callers).toBe('edge (all models; another gateway)')
+    expect(summarise(read([paris()], { keys: [{ name: 'edge', secret: 'hush', edge: true }] })).callers).toBe(
+      'edge (all models; another gateway)',
+    )
   })
 })
 
 it('is complained of where it stands, once, however many models it has', () => {
-  const found = () => read([paris({ key: { env: 'NOBODY_SET_THIS' }, headers: { 'X-Token': { env: 'NOR_THIS' } } }), tokyo])
-  expect(found).toThrow(expect.objectContaining({ problems: [
-    expect.objectContaining({ path: 'clusters[0].gateway.key.env' }),
-    expect.objectContaining({ path: 'clusters[0].gateway.headers.X-Token.env' }),
-  ] }))
+  const found = () =>
+    read([paris({ key: { env: 'NOBODY_SET_THIS' }, headers: { 'X-Token': { env: 'NOR_THIS' } } }), tokyo])
+  expect(found).toThrow(
+    expect.objectContaining({
+      problems: [
+        expect.objectContaining({ path: 'clusters[0].gateway.key.env' }),
+        expect.objectContaining({ path: 'clusters[0].gateway.headers.X-Token.env' }),
+      ],
+    }),
+  )
 })
 
 it('has either pools or a gateway, with names that are its own', () => {
-  const either = { problems: [expect.objectContaining({ path: 'clusters[0]', rule: 'must have either `pools` of engines or a `gateway`' })] }
-  for (const cluster of [{ id: 'paris' }, { ...paris(), pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }] }] }]) expect(() => read([cluster])).toThrow(expect.objectContaining(either))
-  const taken = { problems: [expect.objectContaining({ path: 'clusters[0].gateway.models[1].aliases[0]', rule: 'is taken already by clusters[0].gateway.models[0].model' })] }
-  expect(() => read([paris({ models: [{ model: 'm' }, { model: 'o', aliases: ['m'] }] })])).toThrow(expect.objectContaining(taken))
+  const either = {
+    problems: [
+      expect.objectContaining({ path: 'clusters[0]', rule: 'must have either `pools` of engines or a `gateway`' }),
+    ],
+  }
+  for (const cluster of [
+    { id: 'paris' },
+    { ...paris(), pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }] }] },
+  ])
+    expect(() => read([cluster])).toThrow(expect.objectContaining(either))
+  const taken = {
+    problems: [
+      expect.objectContaining({
+        path: 'clusters[0].gateway.models[1].aliases[0]',
+        rule: 'is taken already by clusters[0].gateway.models[0].model',
+      }),
+    ],
+  }
+  expect(() => read([paris({ models: [{ model: 'm' }, { model: 'o', aliases: ['m'] }] })])).toThrow(
+    expect.objectContaining(taken),
+  )
 })

@@ -1,13 +1,14 @@
 import { assert, constantFrom, property, string } from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { didYouMean, editDistance } from '../../src/config/suggest.ts'
+import { didYouMean, editDistance } from '../../src/config/problem.ts'
 
 /** The textbook recursion, for short words. */
 function naive(a: string, b: string): number {
   if (a === '' || b === '') return a.length + b.length
   const [x, y] = [a.slice(1), b.slice(1)]
   let best = Math.min(naive(x, b) + 1, naive(a, y) + 1, naive(x, y) + (a[0] === b[0] ? 0 : 1))
-  if (a.length > 1 && b.length > 1 && a[0] === b[1] && a[1] === b[0]) best = Math.min(best, naive(a.slice(2), b.slice(2)) + 1)
+  if (a.length > 1 && b.length > 1 && a[0] === b[1] && a[1] === b[0])
+    best = Math.min(best, naive(a.slice(2), b.slice(2)) + 1)
   return best
 }
 

@@ -22,11 +22,19 @@ class Upload {
   constructor(send: BodySubject['send'], path = chat, headers: Record<string, string> = {}) {
     const body = new ReadableStream<Uint8Array>({ start: (controller) => void (this.#controller = controller) })
     // An aborted one has no answer.
-    this.answer = send(new Request(ORIGIN + path, { method: 'POST', headers: { ...broad, ...headers }, body, duplex: 'half' } as RequestInit)).catch(() => null)
+    this.answer = send(
+      new Request(ORIGIN + path, {
+        method: 'POST',
+        headers: { ...broad, ...headers },
+        body,
+        duplex: 'half',
+      } as RequestInit),
+    ).catch(() => null)
   }
 
   write(bytes: number): this {
-    for (let left = bytes; left > 0; left -= 65_536) this.#controller.enqueue(text.encode(' '.repeat(Math.min(left, 65_536))))
+    for (let left = bytes; left > 0; left -= 65_536)
+      this.#controller.enqueue(text.encode(' '.repeat(Math.min(left, 65_536))))
     return this
   }
 
@@ -41,10 +49,14 @@ class Upload {
   }
 }
 
-const post = (body: string, headers: Record<string, string> = broad, path = chat): Request => new Request(ORIGIN + path, { method: 'POST', headers, body })
+const post = (body: string, headers: Record<string, string> = broad, path = chat): Request =>
+  new Request(ORIGIN + path, { method: 'POST', headers, body })
 
 /** `open` serves the document; nothing listens at the address of its engine. */
-export function bodyMemoryContract(name: string, open: (document: Record<string, unknown>) => Promise<BodySubject>): void {
+export function bodyMemoryContract(
+  name: string,
+  open: (document: Record<string, unknown>) => Promise<BodySubject>,
+): void {
   let subject: BodySubject
   const uploads: Upload[] = []
   const upload = (path?: string, headers?: Record<string, string>): Upload => {
@@ -54,17 +66,22 @@ export function bodyMemoryContract(name: string, open: (document: Record<string,
   }
 
   async function metric(pattern: string): Promise<number> {
-    const answer = await subject.send(new Request(`${ORIGIN}/metrics`, { headers: { authorization: `Bearer ${doorKeys.admin}` } }))
+    const answer = await subject.send(
+      new Request(`${ORIGIN}/metrics`, { headers: { authorization: `Bearer ${doorKeys.admin}` } }),
+    )
     return Number(new RegExp(`^${pattern} (\\d+)$`, 'm').exec(await answer.text())?.[1] ?? 0)
   }
   const buffered = () => metric('firstlight_buffered_bytes')
-  const refused = () => metric('firstlight_door_refusals_total\\{reason="buffers_full"\\}')
+  const refused = () => metric('firstlight_rejected_requests_total\\{reason="buffers_full"\\}')
   async function until(truth: (bytes: number) => boolean): Promise<void> {
     while (!truth(await buffered())) await new Promise((resolve) => setTimeout(resolve, 5))
   }
 
   beforeAll(async () => {
-    subject = await open({ ...doorDocument(['http://127.0.0.1:9']), limits: { body_bytes: 2 * MIB, buffered_bytes: 4 * MIB, body_pieces: 10 * MIB } })
+    subject = await open({
+      ...doorDocument(['http://127.0.0.1:9']),
+      limits: { body_bytes: 2 * MIB, buffered_bytes: 4 * MIB, max_json_cost: 10 * MIB },
+    })
   })
   afterEach(async () => {
     for (const one of uploads.splice(0)) {
@@ -88,10 +105,20 @@ export function bodyMemoryContract(name: string, open: (document: Record<string,
       expect(late!.status).toBe(503)
       expect(late!.headers.get('retry-after')).toBe('1')
       expect(late!.headers.get('x-should-retry')).toBeNull()
-      expect(await late!.json()).toMatchObject({ error: { type: 'server_error', code: 'request_buffers_full', message: expect.stringContaining('limits.buffered_bytes') } })
+      expect(await late!.json()).toMatchObject({
+        error: {
+          type: 'server_error',
+          code: 'request_buffers_full',
+          message: expect.stringContaining('limits.buffered_bytes'),
+        },
+      })
       expect(await refused()).toBe(before + 1)
       for (const one of held) expect((await one.end('{}').answer)!.status).toBe(400)
-      expect((await upload().write(1.2 * MIB).end('{}').answer)!.status).toBe(400)
+      expect(
+        (await upload()
+          .write(1.2 * MIB)
+          .end('{}').answer)!.status,
+      ).toBe(400)
     })
 
     it('leave room for small ones where large ones fill it', async () => {
@@ -113,16 +140,37 @@ export function bodyMemoryContract(name: string, open: (document: Record<string,
 
     it('are all gone when all requests are over, however they ended', async () => {
       const kinds: Readonly<Record<string, () => Promise<unknown>>> = {
-        unserved: () => subject.send(post(JSON.stringify({ model: 'qwen', messages: [{ role: 'user', content: 'x'.repeat(5_000) }] }))),
+        unserved: () =>
+          subject.send(
+            post(JSON.stringify({ model: 'qwen', messages: [{ role: 'user', content: 'x'.repeat(5_000) }] })),
+          ),
         stream: () => subject.send(post(JSON.stringify({ model: 'qwen', stream: true, messages: [] }))),
         broken: () => subject.send(post('{"model":')),
         unknown: () => subject.send(post('{"model":"gpt-9"}')),
         empty: () => subject.send(post('')),
         keyless: () => subject.send(post('{}', {})),
-        form: () => subject.send(post(`--B\r\ncontent-disposition: form-data; name="model"\r\n\r\nqwen\r\n--B--`, { ...broad, 'content-type': 'multipart/form-data; boundary=B' }, '/v1/audio/transcriptions')),
-        brokenForm: () => subject.send(post('--B', { ...broad, 'content-type': 'multipart/form-data; boundary=B' }, '/v1/audio/transcriptions')),
-        dryRun: () => subject.send(post(JSON.stringify({ model: 'qwen', messages: [] }), { authorization: `Bearer ${doorKeys.admin}` }, '/v1/firstlight/route')),
-        events: () => subject.send(post('{"pools":[]}', { authorization: `Bearer ${doorKeys.admin}` }, '/v1/firstlight/kv-events')),
+        form: () =>
+          subject.send(
+            post(
+              `--B\r\ncontent-disposition: form-data; name="model"\r\n\r\nqwen\r\n--B--`,
+              { ...broad, 'content-type': 'multipart/form-data; boundary=B' },
+              '/v1/audio/transcriptions',
+            ),
+          ),
+        brokenForm: () =>
+          subject.send(
+            post('--B', { ...broad, 'content-type': 'multipart/form-data; boundary=B' }, '/v1/audio/transcriptions'),
+          ),
+        dryRun: () =>
+          subject.send(
+            post(
+              JSON.stringify({ model: 'qwen', messages: [] }),
+              { authorization: `Bearer ${doorKeys.admin}` },
+              '/v1/firstlight/route',
+            ),
+          ),
+        events: () =>
+          subject.send(post('{"pools":[]}', { authorization: `Bearer ${doorKeys.admin}` }, '/v1/firstlight/kv-events')),
         chunked: () => upload().write(300_000).end('{}').answer,
         tooLong: () => upload().write(2.1 * MIB).answer,
         left: async () => {
@@ -133,10 +181,15 @@ export function bodyMemoryContract(name: string, open: (document: Record<string,
         },
       }
       await fc.assert(
-        fc.asyncProperty(fc.array(fc.constantFrom(...Object.keys(kinds)), { minLength: 1, maxLength: 12 }), async (script) => {
-          await Promise.all(script.map(async (kind) => ((await kinds[kind]!()) as Response | null | undefined)?.arrayBuffer()))
-          await until((bytes) => bytes === 0)
-        }),
+        fc.asyncProperty(
+          fc.array(fc.constantFrom(...Object.keys(kinds)), { minLength: 1, maxLength: 12 }),
+          async (script) => {
+            await Promise.all(
+              script.map(async (kind) => ((await kinds[kind]!()) as Response | null | undefined)?.arrayBuffer()),
+            )
+            await until((bytes) => bytes === 0)
+          },
+        ),
         { numRuns: 15 },
       )
     })

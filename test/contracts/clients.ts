@@ -1,7 +1,15 @@
 /** What the official clients get from a gateway, wherever it runs: streams, tools, aborts, error classes and retries. */
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { APICallError, generateText, streamText, tool } from 'ai'
-import { type APIError, APIUserAbortError, AuthenticationError, BadRequestError, InternalServerError, NotFoundError, OpenAI } from 'openai'
+import {
+  type APIError,
+  APIUserAbortError,
+  AuthenticationError,
+  BadRequestError,
+  InternalServerError,
+  NotFoundError,
+  OpenAI,
+} from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
@@ -18,11 +26,17 @@ const ADMIN = 'admin-key-2'
 const hello = { model: 'sim', max_tokens: 8, messages: [{ role: 'user' as const, content: 'Good morning' }] }
 const weather = {
   type: 'function' as const,
-  function: { name: 'weather', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } },
+  function: {
+    name: 'weather',
+    parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+  },
 }
 
 interface FleetView {
-  readonly pools: readonly { readonly bookings: number; readonly engines: readonly { readonly requests: number; readonly requests_total: number }[] }[]
+  readonly pools: readonly {
+    readonly bookings: number
+    readonly engines: readonly { readonly requests: number; readonly requests_total: number }[]
+  }[]
 }
 
 async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
@@ -32,7 +46,10 @@ async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
 }
 
 /** `start` serves the document; `observed`: streams are read on the way, so an abort is seen at once. */
-export function clientsContract(name: string, start: (document: Record<string, unknown>) => Promise<RunningSubject>): void {
+export function clientsContract(
+  name: string,
+  start: (document: Record<string, unknown>) => Promise<RunningSubject>,
+): void {
   let fleet: RunningFleet
   let subject: RunningSubject
   let sent = 0
@@ -43,10 +60,13 @@ export function clientsContract(name: string, start: (document: Record<string, u
     return fetch(input, init)
   }
   const openai = (apiKey = KEY): OpenAI => new OpenAI({ apiKey, baseURL: `${subject.url}/v1`, fetch: counting })
-  const sdk = () => createOpenAICompatible({ name: 'firstlight', baseURL: `${subject.url}/v1`, apiKey: KEY, fetch: counting })('sim')
+  const sdk = () =>
+    createOpenAICompatible({ name: 'firstlight', baseURL: `${subject.url}/v1`, apiKey: KEY, fetch: counting })('sim')
 
   const view = async (): Promise<FleetView> =>
-    (await (await fetch(`${subject.url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })).json()) as FleetView
+    (await (
+      await fetch(`${subject.url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
+    ).json()) as FleetView
 
   /** Until no request is booked: releases follow the last byte. */
   async function idle(): Promise<FleetView> {
@@ -86,16 +106,24 @@ export function clientsContract(name: string, start: (document: Record<string, u
     })
 
     it('stream with usage for a client that asks for it', async () => {
-      const chunks = await all(await client.chat.completions.create({ ...hello, stream: true, stream_options: { include_usage: true } }))
+      const chunks = await all(
+        await client.chat.completions.create({ ...hello, stream: true, stream_options: { include_usage: true } }),
+      )
       expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 8 } })
     })
 
     it('call a tool, streaming and not, with the same arguments', async () => {
-      const asked = { ...hello, tools: [weather], tool_choice: { type: 'function' as const, function: { name: 'weather' } } }
+      const asked = {
+        ...hello,
+        tools: [weather],
+        tool_choice: { type: 'function' as const, function: { name: 'weather' } },
+      }
       const whole = await client.chat.completions.create(asked)
       const call = whole.choices[0]?.message.tool_calls?.[0]
       const chunks = await all(await client.chat.completions.create({ ...asked, stream: true }))
-      const streamed = chunks.map((chunk) => chunk.choices[0]?.delta.tool_calls?.[0]?.function?.arguments ?? '').join('')
+      const streamed = chunks
+        .map((chunk) => chunk.choices[0]?.delta.tool_calls?.[0]?.function?.arguments ?? '')
+        .join('')
       expect(call?.type === 'function' && call.function.name).toBe('weather')
       expect(JSON.parse(streamed)).toHaveProperty('city')
       expect(call?.type === 'function' && call.function.arguments).toBe(streamed)
@@ -104,7 +132,8 @@ export function clientsContract(name: string, start: (document: Record<string, u
     it('use every engine, and leave no booking behind', async () => {
       await Promise.all(Array.from({ length: 8 }, () => client.chat.completions.create(hello)))
       const { pools } = await idle()
-      for (const engine of pools[0]!.engines) expect(engine).toMatchObject({ requests: 0, requests_total: expect.toSatisfy((n: number) => n > 0) })
+      for (const engine of pools[0]!.engines)
+        expect(engine).toMatchObject({ requests: 0, requests_total: expect.toSatisfy((n: number) => n > 0) })
     })
 
     it('leave no booking behind when the client goes in the middle of a stream', async () => {
@@ -116,7 +145,8 @@ export function clientsContract(name: string, start: (document: Record<string, u
 
     it('learn by HEAD whether a response is still held, and leave no booking behind', async () => {
       const { id } = await client.responses.create({ model: 'sim', input: 'Hello', max_output_tokens: 3 })
-      const head = (path: string) => fetch(`${subject.url}/v1/responses/${path}`, { method: 'HEAD', headers: { authorization: `Bearer ${KEY}` } })
+      const head = (path: string) =>
+        fetch(`${subject.url}/v1/responses/${path}`, { method: 'HEAD', headers: { authorization: `Bearer ${KEY}` } })
       for (const path of [id, `${id}?stream=true`]) {
         const answer = await head(path)
         expect(answer.status).toBe(200)
@@ -129,8 +159,16 @@ export function clientsContract(name: string, start: (document: Record<string, u
 
     it('are told in OpenAI’s words where an engine has no way to delete a response, which it then still holds', async () => {
       const { id } = await client.responses.create({ model: 'sim', input: 'Hello', max_output_tokens: 3 })
-      const refused = await client.responses.delete(id).then(() => null, (error: unknown) => error as APIError)
-      expect(refused).toMatchObject({ status: 405, code: 'method_not_allowed', type: 'invalid_request_error', message: expect.stringMatching(/engine.* cannot delete stored responses/) as string })
+      const refused = await client.responses.delete(id).then(
+        () => null,
+        (error: unknown) => error as APIError,
+      )
+      expect(refused).toMatchObject({
+        status: 405,
+        code: 'method_not_allowed',
+        type: 'invalid_request_error',
+        message: expect.stringMatching(/engine.* cannot delete stored responses/) as string,
+      })
       expect(refused?.headers?.get('allow')).toBe('GET, HEAD')
       expect((await client.responses.retrieve(id)).id).toBe(id)
       await idle()
@@ -182,13 +220,21 @@ export function clientsContract(name: string, start: (document: Record<string, u
 
     it('leave no booking behind when the client aborts a stream', async () => {
       const abort = new AbortController()
-      const stream = streamText({ model: sdk(), prompt: 'Tell me all', maxOutputTokens: 4000, abortSignal: abort.signal, onError: () => {} })
+      const stream = streamText({
+        model: sdk(),
+        prompt: 'Tell me all',
+        maxOutputTokens: 4000,
+        abortSignal: abort.signal,
+        onError: () => {},
+      })
       for await (const _ of stream.textStream) abort.abort()
       expect((await idle()).pools[0]!.bookings).toBe(0)
     })
 
     it('agree on what is worth another try', async () => {
-      const failed = await generateText({ model: sdk(), prompt: 'x', temperature: -1, maxRetries: 0 }).catch((error: unknown) => error)
+      const failed = await generateText({ model: sdk(), prompt: 'x', temperature: -1, maxRetries: 0 }).catch(
+        (error: unknown) => error,
+      )
       expect(APICallError.isInstance(failed) && [failed.statusCode, failed.isRetryable]).toEqual([400, false])
     })
   })

@@ -1,5 +1,12 @@
-import type { Admission, EngineSignal, EngineSpec, EngineStats, Outcome, PoolConfig } from '../../src/core/cluster/contract.ts'
-import { readAdmission, readEngine, readOutcome, readPool } from '../../src/core/cluster/payload.ts'
+import type {
+  Admission,
+  EngineSignal,
+  EngineSpec,
+  EngineStats,
+  Outcome,
+  PoolConfig,
+} from '../../src/core/contract/contract.ts'
+import { readAdmission, readEngine, readOutcome, readPool } from '../../src/core/contract/decode.ts'
 
 export function engine(id: string, changes: Partial<EngineSpec> = {}): EngineSpec {
   return readEngine({ id, ...changes })
@@ -10,7 +17,14 @@ export function engines(...ids: string[]): EngineSpec[] {
 }
 
 export function pool(changes: Partial<PoolConfig> = {}): PoolConfig {
-  return readPool({ cluster: 'paris', pool: 'qwen', circuit: { failures: 3, openMs: 10_000 }, indexEntries: 10_000, engines: engines('a', 'b'), ...changes })
+  return readPool({
+    cluster: 'paris',
+    pool: 'qwen',
+    circuit: { failures: 3, openMs: 10_000 },
+    indexEntries: 10_000,
+    engines: engines('a', 'b'),
+    ...changes,
+  })
 }
 
 let made = 0
@@ -22,7 +36,15 @@ export function resetAdmissions(): void {
 
 export function admission(changes: Partial<Admission> = {}): Admission {
   made += 1
-  return readAdmission({ id: `request-${made}`, configVersion: 1, model: 'qwen', promptTokens: 640, tokenSource: 'exact', tenant: 'team-a', ...changes })
+  return readAdmission({
+    id: `request-${made}`,
+    configVersion: 1,
+    model: 'qwen',
+    promptTokens: 640,
+    tokenSource: 'exact',
+    tenant: 'team-a',
+    ...changes,
+  })
 }
 
 export function outcome(changes: Partial<Outcome> = {}): Outcome {
@@ -32,9 +54,22 @@ export function outcome(changes: Partial<Outcome> = {}): Outcome {
 export const failed: Outcome = outcome({ result: 'engine_failed', failure: 'connect', status: null })
 
 export function stats(changes: Partial<EngineStats> = {}): EngineStats {
-  return { running: 0, waiting: 0, kvUsage: null, blockTokens: null, cacheBlocks: null, prefixCaching: null, adapters: null, ...changes }
+  return {
+    running: 0,
+    waiting: 0,
+    kvUsage: null,
+    blockTokens: null,
+    cacheBlocks: null,
+    prefixCaching: null,
+    adapters: null,
+    ...changes,
+  }
 }
 
-export function probe(id: string, at: number, changes: Partial<Extract<EngineSignal, { kind: 'probe' }>> = {}): EngineSignal {
+export function probe(
+  id: string,
+  at: number,
+  changes: Partial<Extract<EngineSignal, { kind: 'probe' }>> = {},
+): EngineSignal {
   return { kind: 'probe', engine: id, at, healthy: true, asleep: false, stats: null, ...changes }
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Admission, ClusterDigest, PoolConfig, Refusal, Resume } from '../../src/core/cluster/contract.ts'
+import type { Admission, ClusterDigest, PoolConfig, Refusal, Resume } from '../../src/core/contract/contract.ts'
 import type { Admitted, Cluster, Lease } from '../../src/ports.ts'
-import { bookingKey } from '../../src/core/cluster/bookings.ts'
+import { bookingKey } from '../../src/core/pool/bookings.ts'
 import { admission, engine, engines, failed, outcome, pool, probe, stats } from './cluster-fixtures.ts'
 
 /** One cluster object on some runtime, with its clock in our hands. */
@@ -34,7 +34,8 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
   const admit = (changes: Partial<Admission> = {}) => admitted(opened.cluster.admit(admission(changes)))
   const refusal = async (changes: Partial<Admission> = {}) => refused(await opened.cluster.admit(admission(changes)))
   const failOn = async (id: 'a' | 'b', times: number) => {
-    for (let index = 0; index < times; index++) await (await admit({ avoid: [id === 'a' ? 'b' : 'a'] })).lease.release(failed)
+    for (let index = 0; index < times; index++)
+      await (await admit({ avoid: [id === 'a' ? 'b' : 'a'] })).lease.release(failed)
   }
   const requests = async () => requestsOf(await opened.cluster.digest())
   const bookings = async () => (await opened.cluster.digest()).bookings
@@ -191,7 +192,12 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       const { lease, placement } = await admitted(opened.cluster.admit(asked))
       await opened.advance(61_000)
       await expect(lease.renew()).rejects.toThrow(/resume/)
-      const resumed = await opened.cluster.resume({ admission: asked, placement, firstTokenSeen: true, outputBlocks: 4 })
+      const resumed = await opened.cluster.resume({
+        admission: asked,
+        placement,
+        firstTokenSeen: true,
+        outputBlocks: 4,
+      })
       expect(await bookings()).toBe(1)
       await resumed.release(outcome())
       expect(await bookings()).toBe(0)
@@ -203,7 +209,12 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       const { placement } = await admitted(opened.cluster.admit({ ...asked, avoid: ['a'] }))
       await opened.advance(61_000)
       expect(await bookings()).toBe(0)
-      const resumed = await opened.cluster.resume({ admission: asked, placement, firstTokenSeen: true, outputBlocks: 1 })
+      const resumed = await opened.cluster.resume({
+        admission: asked,
+        placement,
+        firstTokenSeen: true,
+        outputBlocks: 1,
+      })
       expect(await bookings()).toBe(1)
       await resumed.release(outcome())
       expect(await bookings()).toBe(0)
@@ -249,7 +260,10 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
 
   describe(`${name}: who may be chosen`, () => {
     it('refuses at once when every engine is down, and says when to come back', async () => {
-      await opened.cluster.observe([probe('a', opened.now(), { healthy: false }), probe('b', opened.now(), { healthy: false })])
+      await opened.cluster.observe([
+        probe('a', opened.now(), { healthy: false }),
+        probe('b', opened.now(), { healthy: false }),
+      ])
       const { reason, retryAfterMs, detail } = await refusal()
       expect(reason).toBe('engines_unavailable')
       expect(retryAfterMs).toBeGreaterThanOrEqual(1_000)
@@ -302,7 +316,8 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
 
     it('sends a model only to engines that serve it', async () => {
       await restart({ engines: [engine('a', { models: ['qwen', 'lora-1'] }), engine('b', { models: ['other'] })] })
-      for (let index = 0; index < 3; index++) expect((await admit({ model: 'lora-1', adapter: 'lora-1' })).engine).toBe('a')
+      for (let index = 0; index < 3; index++)
+        expect((await admit({ model: 'lora-1', adapter: 'lora-1' })).engine).toBe('a')
       expect((await refusal({ model: 'unheard' })).reason).toBe('no_engine')
     })
 
@@ -374,7 +389,10 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     })
 
     it('takes a stream that goes on for no word of the engine that prefilled it', async () => {
-      await restart({ engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })], split: { mode: 'always', thresholdTokens: 0, fallback: 'fail' } })
+      await restart({
+        engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })],
+        split: { mode: 'always', thresholdTokens: 0, fallback: 'fail' },
+      })
       const split = async () => {
         const given = await opened.cluster.admit(admission())
         if ('refusal' in given) throw new Error(`refused: ${JSON.stringify(given.refusal)}`)
@@ -406,7 +424,9 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       const poison = []
       for (let index = 0; index < 2; index++) {
         const asked = admission({ avoid: ['b'] })
-        await (await admitted(opened.cluster.admit(asked))).lease.release({ ...failed, failure: 'status_5xx', status: 500 })
+        await (
+          await admitted(opened.cluster.admit(asked))
+        ).lease.release({ ...failed, failure: 'status_5xx', status: 500 })
         poison.push({ kind: 'excused' as const, engine: 'a', booking: bookingKey(asked) })
       }
       expect((await circuits())['a']).toBe('open')
@@ -421,7 +441,9 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
 
     it('counts what hung as a failure of its engine', async () => {
       await (await admit({ avoid: ['b'] })).lease.release({ ...failed, failure: 'first_byte_timeout' })
-      const { engines: [a, b] } = await opened.cluster.digest()
+      const {
+        engines: [a, b],
+      } = await opened.cluster.digest()
       expect([a!.failuresTotal, b!.failuresTotal]).toEqual([1, 0])
     })
 
@@ -499,10 +521,18 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
     it('goes on draining one that comes back before its requests have ended, and takes one that was forgotten for a new one', async () => {
       const { lease } = await admit({ avoid: ['b'] })
       await opened.cluster.observe([{ kind: 'drain', engine: 'a', draining: true }])
-      for (const [version, ids] of [[2, ['b']], [3, ['a', 'b']]] as const) await opened.cluster.configure(version, pool({ engines: engines(...ids) }))
+      for (const [version, ids] of [
+        [2, ['b']],
+        [3, ['a', 'b']],
+      ] as const)
+        await opened.cluster.configure(version, pool({ engines: engines(...ids) }))
       expect(await availability()).toEqual({ a: false, b: true })
       await lease.release(outcome())
-      for (const [version, ids] of [[4, ['b']], [5, ['a', 'b']]] as const) await opened.cluster.configure(version, pool({ engines: engines(...ids) }))
+      for (const [version, ids] of [
+        [4, ['b']],
+        [5, ['a', 'b']],
+      ] as const)
+        await opened.cluster.configure(version, pool({ engines: engines(...ids) }))
       expect(await availability()).toEqual({ a: true, b: true })
     })
 
@@ -528,7 +558,13 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       const { engine: chosen, lease } = await admitted(opened.cluster.admit(asked))
       await lease.release(outcome({ stages: { ttft: 80 } }))
       const decision = await opened.cluster.explain(asked.id)
-      expect(decision).toMatchObject({ id: asked.id, cluster: 'paris', pool: 'qwen', policy: 'least_loaded', fallback: null })
+      expect(decision).toMatchObject({
+        id: asked.id,
+        cluster: 'paris',
+        pool: 'qwen',
+        policy: 'least_loaded',
+        fallback: null,
+      })
       expect(decision?.placement).toMatchObject({ kind: 'whole', engine: chosen })
       expect(decision?.candidates.map((candidate) => candidate.engine).sort()).toEqual(['a', 'b'])
       expect(decision?.candidates[0]?.terms).toMatchObject({ requests: 0 })
@@ -554,7 +590,10 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       const talking = admission({ session: 's-1' })
       await opened.cluster.admit(plain)
       await opened.cluster.admit(talking)
-      expect(await opened.cluster.explain(plain.id)).toMatchObject({ policy: 'qps', fallback: { from: 'from_the_future' } })
+      expect(await opened.cluster.explain(plain.id)).toMatchObject({
+        policy: 'qps',
+        fallback: { from: 'from_the_future' },
+      })
       expect(await opened.cluster.explain(talking.id)).toMatchObject({ policy: 'session' })
     })
 
@@ -572,26 +611,40 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await opened.cluster.observe([probe('a', opened.now(), reported), probe('b', opened.now(), reported)])
       const sizes = (await opened.cluster.digest()).engines.map(({ id, cacheBlocks }) => [id, cacheBlocks])
       // 2000 blocks of 16 tokens are 500 of 64.
-      expect(sizes).toEqual([['a', 500], ['b', 77], ['c', null]])
+      expect(sizes).toEqual([
+        ['a', 500],
+        ['b', 77],
+        ['c', null],
+      ])
     })
 
     it('counts for an engine no time that another one cost the request before', async () => {
       await restart({ engines: engines('a') })
       const { lease } = await admitted(opened.cluster.admit(admission({ attempt: 1 })))
       await lease.firstToken({ ttft: 30_000, first_byte: 40 })
-      const { engines: [a] } = await opened.cluster.digest()
+      const {
+        engines: [a],
+      } = await opened.cluster.digest()
       expect([a!.ttftMs, a!.learned?.ttftError ?? null]).toEqual([40, null])
     })
 
     it('shows the last decisions, newest first, with the last TTFTs and the hit rate of every engine', async () => {
       await restart({ engines: engines('a') })
-      for (const [id, ttft, cachedTokens] of [['first', 40, 0], ['second', 20, 64]] as const) {
+      for (const [id, ttft, cachedTokens] of [
+        ['first', 40, 0],
+        ['second', 20, 64],
+      ] as const) {
         const { lease } = await admitted(opened.cluster.admit(admission({ id })))
         await lease.firstToken({ ttft })
-        await lease.release(outcome({ stages: { ttft }, usage: { promptTokens: 128, completionTokens: 1, cachedTokens } }))
+        await lease.release(
+          outcome({ stages: { ttft }, usage: { promptTokens: 128, completionTokens: 1, cachedTokens } }),
+        )
       }
       const { digest, decisions } = await opened.cluster.glance!(10)
-      expect(decisions.map(({ id, candidates, actual }) => [id, candidates.length, actual?.ttftMs])).toEqual([['second', 0, 20], ['first', 0, 40]])
+      expect(decisions.map(({ id, candidates, actual }) => [id, candidates.length, actual?.ttftMs])).toEqual([
+        ['second', 0, 20],
+        ['first', 0, 40],
+      ])
       expect(digest.engines[0]?.recentTtftMs).toEqual([40, 20])
       expect(digest.engines[0]?.hitRate).toBeCloseTo(0.25, 1)
       expect((await opened.cluster.glance!(1)).decisions.map(({ id }) => id)).toEqual(['second'])
@@ -615,7 +668,10 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
   const circuits = async () => each(await opened.cluster.digest(), (one) => one.circuit)
 }
 
-function each<Value>(digest: ClusterDigest, read: (one: ClusterDigest['engines'][number]) => Value): Record<string, Value> {
+function each<Value>(
+  digest: ClusterDigest,
+  read: (one: ClusterDigest['engines'][number]) => Value,
+): Record<string, Value> {
   return Object.fromEntries(digest.engines.map((one) => [one.id, read(one)]))
 }
 
@@ -624,7 +680,9 @@ export function requestsOf(digest: ClusterDigest): Record<string, number> {
 }
 
 /** The admitted whole placement, or an error that shows the refusal. */
-export async function admitted(answer: Promise<Admitted>): Promise<{ readonly lease: Lease; readonly engine: string; readonly placement: Resume['placement'] }> {
+export async function admitted(
+  answer: Promise<Admitted>,
+): Promise<{ readonly lease: Lease; readonly engine: string; readonly placement: Resume['placement'] }> {
   const given = await answer
   if ('refusal' in given) throw new Error(`refused: ${JSON.stringify(given.refusal)}`)
   if (given.placement.kind !== 'whole') throw new Error(`not whole: ${JSON.stringify(given.placement)}`)

@@ -6,7 +6,10 @@ export const ours = 'https://chat.example.com'
 const local = 'http://localhost:3000'
 const foreign = 'https://evil.example.com'
 
-export const corsDocument = (urls: readonly string[], cors: object = { origins: [ours, local], max_age_s: 60 }): Record<string, unknown> => ({ ...doorDocument(urls), cors })
+export const corsDocument = (
+  urls: readonly string[],
+  cors: object = { origins: [ours, local], max_age_s: 60 },
+): Record<string, unknown> => ({ ...doorDocument(urls), cors })
 
 /** Names, lower case, of all that CORS and caches are told. */
 export const told = (headers: Headers): Record<string, string> =>
@@ -20,9 +23,16 @@ const chat = '/v1/chat/completions'
 const key = { authorization: `Bearer ${doorKeys.narrow}` }
 const body = JSON.stringify({ model: 'qwen', messages: [] })
 
-const request = (method: string, path: string, headers: Readonly<Record<string, string>>, sent: string | null = null): DoorRequest => ({ method, path, headers, body: sent, chunked: false })
-const post = (headers: Readonly<Record<string, string>>, sent = body, path = chat): DoorRequest => request('POST', path, { 'content-type': 'application/json', ...headers }, sent)
-const preflight = (path: string, origin: string, more: Readonly<Record<string, string>> = {}): DoorRequest => request('OPTIONS', path, { origin, 'access-control-request-method': 'POST', ...more })
+const request = (
+  method: string,
+  path: string,
+  headers: Readonly<Record<string, string>>,
+  sent: string | null = null,
+): DoorRequest => ({ method, path, headers, body: sent, chunked: false })
+const post = (headers: Readonly<Record<string, string>>, sent = body, path = chat): DoorRequest =>
+  request('POST', path, { 'content-type': 'application/json', ...headers }, sent)
+const preflight = (path: string, origin: string, more: Readonly<Record<string, string>> = {}): DoorRequest =>
+  request('OPTIONS', path, { origin, 'access-control-request-method': 'POST', ...more })
 
 interface CorsCase {
   readonly name: string
@@ -32,54 +42,221 @@ interface CorsCase {
 }
 
 // As Chromium asks for OpenAI's SDK.
-const asked = 'authorization,content-type,x-firstlight-options,x-session-id,x-stainless-arch,x-stainless-lang,x-stainless-retry-count'
-const granted = (methods: string, origin = ours) => ({ ...readable(origin), 'access-control-allow-methods': methods, 'access-control-max-age': '60' })
+const asked =
+  'authorization,content-type,x-firstlight-options,x-session-id,x-stainless-arch,x-stainless-lang,x-stainless-retry-count'
+const granted = (methods: string, origin = ours) => ({
+  ...readable(origin),
+  'access-control-allow-methods': methods,
+  'access-control-max-age': '60',
+})
 
 const preflightCases: readonly CorsCase[] = [
-  { name: 'lets a page in, with the headers it asks for, without a key', send: preflight(chat, ours, { 'access-control-request-headers': asked }), status: 204, told: { ...granted('POST'), 'access-control-allow-headers': asked } },
-  { name: 'lets in each origin of the list, named as it came', send: preflight(chat, local), status: 204, told: granted('POST', local) },
-  ...['/v1/completions', '/v1/responses', '/v1/messages', '/v1/embeddings', '/rerank', '/tokenize', '/v1/responses/resp_1/cancel'].map((path): CorsCase => ({ name: `does so at ${path}`, send: preflight(path, ours), status: 204, told: granted('POST') })),
-  ...['/v1/models', '/v1/models/Qwen/Qwen3-8B', '/health', '/version'].map((path): CorsCase => ({ name: `names what ${path} takes`, send: preflight(path, ours), status: 204, told: granted('GET, HEAD') })),
-  { name: 'names what a kept response takes', send: preflight('/v1/responses/resp_1', ours, { 'access-control-request-method': 'DELETE' }), status: 204, told: granted('GET, HEAD, DELETE') },
-  { name: 'lets a page find out that it asks at a wrong address', send: preflight('/chat/completions', ours), status: 204, told: granted('GET, POST') },
-  { name: 'allows nothing to a page of another origin', send: preflight(chat, foreign, { 'access-control-request-headers': asked }), status: 204, told: { vary: 'origin' } },
-  { name: 'takes an origin that begins like ours for another', send: preflight(chat, `${ours}.evil.com`), status: 204, told: { vary: 'origin' } },
-  { name: 'takes another scheme for another origin', send: preflight(chat, 'http://chat.example.com'), status: 204, told: { vary: 'origin' } },
-  { name: 'takes another port for another origin', send: preflight(chat, `${ours}:8443`), status: 204, told: { vary: 'origin' } },
+  {
+    name: 'lets a page in, with the headers it asks for, without a key',
+    send: preflight(chat, ours, { 'access-control-request-headers': asked }),
+    status: 204,
+    told: { ...granted('POST'), 'access-control-allow-headers': asked },
+  },
+  {
+    name: 'lets in each origin of the list, named as it came',
+    send: preflight(chat, local),
+    status: 204,
+    told: granted('POST', local),
+  },
+  ...[
+    '/v1/completions',
+    '/v1/responses',
+    '/v1/messages',
+    '/v1/embeddings',
+    '/rerank',
+    '/tokenize',
+    '/v1/responses/resp_1/cancel',
+  ].map((path): CorsCase => ({
+    name: `does so at ${path}`,
+    send: preflight(path, ours),
+    status: 204,
+    told: granted('POST'),
+  })),
+  ...['/v1/models', '/v1/models/Qwen/Qwen3-8B', '/health', '/version'].map((path): CorsCase => ({
+    name: `names what ${path} takes`,
+    send: preflight(path, ours),
+    status: 204,
+    told: granted('GET, HEAD'),
+  })),
+  {
+    name: 'names what a kept response takes',
+    send: preflight('/v1/responses/resp_1', ours, { 'access-control-request-method': 'DELETE' }),
+    status: 204,
+    told: granted('GET, HEAD, DELETE'),
+  },
+  {
+    name: 'lets a page find out that it asks at a wrong address',
+    send: preflight('/chat/completions', ours),
+    status: 204,
+    told: granted('GET, POST'),
+  },
+  {
+    name: 'allows nothing to a page of another origin',
+    send: preflight(chat, foreign, { 'access-control-request-headers': asked }),
+    status: 204,
+    told: { vary: 'origin' },
+  },
+  {
+    name: 'takes an origin that begins like ours for another',
+    send: preflight(chat, `${ours}.evil.com`),
+    status: 204,
+    told: { vary: 'origin' },
+  },
+  {
+    name: 'takes another scheme for another origin',
+    send: preflight(chat, 'http://chat.example.com'),
+    status: 204,
+    told: { vary: 'origin' },
+  },
+  {
+    name: 'takes another port for another origin',
+    send: preflight(chat, `${ours}:8443`),
+    status: 204,
+    told: { vary: 'origin' },
+  },
   { name: 'knows no page without an origin', send: preflight(chat, 'null'), status: 204, told: { vary: 'origin' } },
-  { name: 'repeats nothing that is no name of a header', send: preflight(chat, ours, { 'access-control-request-headers': 'x-a, <script>' }), status: 204, told: granted('POST') },
-  { name: 'repeats no list without end', send: preflight(chat, ours, { 'access-control-request-headers': 'x-a,'.repeat(1_100) }), status: 204, told: granted('POST') },
-  { name: 'takes no other OPTIONS for one', send: request('OPTIONS', chat, { origin: ours }), status: 405, told: readable() },
-  { name: 'nor one that comes from no page', send: request('OPTIONS', chat, { 'access-control-request-method': 'POST' }), status: 405, told: {} },
+  {
+    name: 'repeats nothing that is no name of a header',
+    send: preflight(chat, ours, { 'access-control-request-headers': 'x-a, <script>' }),
+    status: 204,
+    told: granted('POST'),
+  },
+  {
+    name: 'repeats no list without end',
+    send: preflight(chat, ours, { 'access-control-request-headers': 'x-a,'.repeat(1_100) }),
+    status: 204,
+    told: granted('POST'),
+  },
+  {
+    name: 'takes no other OPTIONS for one',
+    send: request('OPTIONS', chat, { origin: ours }),
+    status: 405,
+    told: readable(),
+  },
+  {
+    name: 'nor one that comes from no page',
+    send: request('OPTIONS', chat, { 'access-control-request-method': 'POST' }),
+    status: 405,
+    told: {},
+  },
 ]
 
-const operators = ['/v1/firstlight/fleet', '/v1/firstlight/live', '/v1/firstlight/requests/x', '/v1/firstlight/decisions/x', '/metrics', '/ready', '/', '/dashboard']
+const operators = [
+  '/v1/firstlight/fleet',
+  '/v1/firstlight/live',
+  '/v1/firstlight/requests/x',
+  '/v1/firstlight/decisions/x',
+  '/metrics',
+  '/ready',
+  '/',
+  '/dashboard',
+]
 
 const closedCases: readonly CorsCase[] = [
-  ...operators.map((path): CorsCase => ({ name: `lets no page in at ${path}`, send: preflight(path, ours), status: 405, told: {} })),
+  ...operators.map((path): CorsCase => ({
+    name: `lets no page in at ${path}`,
+    send: preflight(path, ours),
+    status: 405,
+    told: {},
+  })),
   { name: 'nor at /v1/firstlight/route', send: preflight('/v1/firstlight/route', ours), status: 405, told: {} },
   { name: 'nor at /v1/firstlight/kv-events', send: preflight('/v1/firstlight/kv-events', ours), status: 405, told: {} },
-  { name: 'nor at /v1/firstlight/engines/e0/drain', send: preflight('/v1/firstlight/engines/e0/drain', ours), status: 405, told: {} },
+  {
+    name: 'nor at /v1/firstlight/engines/e0/drain',
+    send: preflight('/v1/firstlight/engines/e0/drain', ours),
+    status: 405,
+    told: {},
+  },
   { name: 'nor at /lmcache/door', send: preflight('/lmcache/door/x', ours), status: 405, told: {} },
   { name: 'nor where reports come in', send: preflight('/ttft_report', ours), status: 404, told: {} },
-  { name: 'shows no page the fleet, whatever its key', send: request('GET', '/v1/firstlight/fleet', { origin: ours, authorization: `Bearer ${doorKeys.admin}` }), status: 200, told: {} },
-  { name: 'shows no page the metrics', send: request('GET', '/metrics', { origin: ours, authorization: `Bearer ${doorKeys.admin}` }), status: 200, told: {} },
+  {
+    name: 'shows no page the fleet, whatever its key',
+    send: request('GET', '/v1/firstlight/fleet', { origin: ours, authorization: `Bearer ${doorKeys.admin}` }),
+    status: 200,
+    told: {},
+  },
+  {
+    name: 'shows no page the metrics',
+    send: request('GET', '/metrics', { origin: ours, authorization: `Bearer ${doorKeys.admin}` }),
+    status: 200,
+    told: {},
+  },
   { name: 'shows no page what is ready', send: request('GET', '/ready', { origin: ours }), status: 200, told: {} },
 ]
 
 const answerCases: readonly CorsCase[] = [
-  { name: 'lets a page read the models', send: request('GET', '/v1/models', { ...key, origin: ours }), status: 200, told: readable() },
+  {
+    name: 'lets a page read the models',
+    send: request('GET', '/v1/models', { ...key, origin: ours }),
+    status: 200,
+    told: readable(),
+  },
   { name: 'lets a page read that its key is missing', send: post({ origin: ours }), status: 401, told: readable() },
-  { name: 'lets a page read that its body is no JSON', send: post({ ...key, origin: ours }, '{'), status: 400, told: readable() },
-  { name: 'lets a page read that there is no such model', send: post({ ...key, origin: local }, '{"model":"gpt-9"}'), status: 404, told: readable(local) },
-  { name: 'lets a page read that its body is too large', send: post({ ...key, origin: ours }, ' '.repeat(65_537)), status: 413, told: readable() },
-  { name: 'lets a page read that its body must not be compressed', send: post({ ...key, origin: ours, 'content-encoding': 'gzip' }), status: 415, told: readable() },
-  { name: 'lets a page read what its key may not do', send: post({ ...key, origin: ours, 'x-firstlight-options': '{"priority":1}' }), status: 403, told: readable() },
-  { name: 'lets a page read that its method is wrong', send: request('GET', chat, { ...key, origin: ours }), status: 405, told: readable() },
-  { name: 'lets a page read that there is no such address', send: post({ ...key, origin: ours }, body, '/chat/completions'), status: 404, told: readable() },
-  { name: 'lets a page read that a response is not known', send: request('GET', '/v1/responses/resp_1', { ...key, origin: ours }), status: 404, told: readable() },
-  { name: 'lets a page read Anthropic’s errors', send: post({ origin: ours }, body, '/v1/messages'), status: 401, told: readable() },
-  { name: 'lets a page of another origin read nothing', send: request('GET', '/v1/models', { ...key, origin: foreign }), status: 200, told: { vary: 'origin' } },
+  {
+    name: 'lets a page read that its body is no JSON',
+    send: post({ ...key, origin: ours }, '{'),
+    status: 400,
+    told: readable(),
+  },
+  {
+    name: 'lets a page read that there is no such model',
+    send: post({ ...key, origin: local }, '{"model":"gpt-9"}'),
+    status: 404,
+    told: readable(local),
+  },
+  {
+    name: 'lets a page read that its body is too large',
+    send: post({ ...key, origin: ours }, ' '.repeat(65_537)),
+    status: 413,
+    told: readable(),
+  },
+  {
+    name: 'lets a page read that its body must not be compressed',
+    send: post({ ...key, origin: ours, 'content-encoding': 'gzip' }),
+    status: 415,
+    told: readable(),
+  },
+  {
+    name: 'lets a page read what its key may not do',
+    send: post({ ...key, origin: ours, 'x-firstlight-options': '{"priority":1}' }),
+    status: 403,
+    told: readable(),
+  },
+  {
+    name: 'lets a page read that its method is wrong',
+    send: request('GET', chat, { ...key, origin: ours }),
+    status: 405,
+    told: readable(),
+  },
+  {
+    name: 'lets a page read that there is no such address',
+    send: post({ ...key, origin: ours }, body, '/chat/completions'),
+    status: 404,
+    told: readable(),
+  },
+  {
+    name: 'lets a page read that a response is not known',
+    send: request('GET', '/v1/responses/resp_1', { ...key, origin: ours }),
+    status: 404,
+    told: readable(),
+  },
+  {
+    name: 'lets a page read Anthropic’s errors',
+    send: post({ origin: ours }, body, '/v1/messages'),
+    status: 401,
+    told: readable(),
+  },
+  {
+    name: 'lets a page of another origin read nothing',
+    send: request('GET', '/v1/models', { ...key, origin: foreign }),
+    status: 200,
+    told: { vary: 'origin' },
+  },
   { name: 'nor its errors', send: post({ origin: foreign }), status: 401, told: { vary: 'origin' } },
   { name: 'says nothing of pages to who is none', send: request('GET', '/v1/models', key), status: 200, told: {} },
   { name: 'nor in errors', send: post({}), status: 401, told: {} },
@@ -87,15 +264,51 @@ const answerCases: readonly CorsCase[] = [
 
 const everywhere = 'https://anywhere.example'
 const starCases: readonly CorsCase[] = [
-  { name: 'lets every page in where all are', send: preflight(chat, everywhere, { 'access-control-request-headers': 'authorization' }), status: 204, told: { 'access-control-allow-origin': '*', ...exposed, 'access-control-allow-methods': 'POST', 'access-control-max-age': '600', 'access-control-allow-headers': 'authorization' } },
-  { name: 'lets every page read an answer, and no cache keep one for each', send: request('GET', '/v1/models', { ...key, origin: everywhere }), status: 200, told: { 'access-control-allow-origin': '*', ...exposed } },
-  { name: 'lets pages without an origin read them too', send: post({ origin: 'null' }), status: 401, told: { 'access-control-allow-origin': '*', ...exposed } },
-  { name: 'still lets none in where operators look', send: request('GET', '/v1/firstlight/fleet', { origin: everywhere, authorization: `Bearer ${doorKeys.admin}` }), status: 200, told: {} },
+  {
+    name: 'lets every page in where all are',
+    send: preflight(chat, everywhere, { 'access-control-request-headers': 'authorization' }),
+    status: 204,
+    told: {
+      'access-control-allow-origin': '*',
+      ...exposed,
+      'access-control-allow-methods': 'POST',
+      'access-control-max-age': '600',
+      'access-control-allow-headers': 'authorization',
+    },
+  },
+  {
+    name: 'lets every page read an answer, and no cache keep one for each',
+    send: request('GET', '/v1/models', { ...key, origin: everywhere }),
+    status: 200,
+    told: { 'access-control-allow-origin': '*', ...exposed },
+  },
+  {
+    name: 'lets pages without an origin read them too',
+    send: post({ origin: 'null' }),
+    status: 401,
+    told: { 'access-control-allow-origin': '*', ...exposed },
+  },
+  {
+    name: 'still lets none in where operators look',
+    send: request('GET', '/v1/firstlight/fleet', { origin: everywhere, authorization: `Bearer ${doorKeys.admin}` }),
+    status: 200,
+    told: {},
+  },
 ]
 
 const silentCases: readonly CorsCase[] = [
-  { name: 'says nothing of pages where `cors` is not there', send: request('GET', '/v1/models', { ...key, origin: ours }), status: 200, told: {} },
-  { name: 'lets none in', send: preflight(chat, ours, { 'access-control-request-headers': asked }), status: 405, told: {} },
+  {
+    name: 'says nothing of pages where `cors` is not there',
+    send: request('GET', '/v1/models', { ...key, origin: ours }),
+    status: 200,
+    told: {},
+  },
+  {
+    name: 'lets none in',
+    send: preflight(chat, ours, { 'access-control-request-headers': asked }),
+    status: 405,
+    told: {},
+  },
   { name: 'nor read an error', send: post({ origin: ours }), status: 401, told: {} },
 ]
 

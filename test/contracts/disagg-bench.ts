@@ -33,7 +33,12 @@ export interface Answered {
 export type Body = Readonly<Record<string, unknown>>
 
 export const ADMIN = 'admin-secret-for-tests'
-const roles: Readonly<Record<string, NonNullable<EngineOptions['role']>>> = { p: 'prefill', d: 'decode', e: 'encode', a: 'any' }
+const roles: Readonly<Record<string, NonNullable<EngineOptions['role']>>> = {
+  p: 'prefill',
+  d: 'decode',
+  e: 'encode',
+  a: 'any',
+}
 export const receiverOf = (id: string) => ({ host: `${id}.kv`, init_ports: [8300, 8301], alloc_ports: [8400, 8401] })
 
 export class SplitBench {
@@ -46,14 +51,27 @@ export class SplitBench {
   }
 
   /** Engines are named by role: p0, p1, d0 … and a0; `w` is in no pool and serves whole what others are compared with. */
-  static async open(runtime: SplitRuntime, connector: 'nixl' | 'response' | 'lmcache', pools: Readonly<Record<string, PoolWish>>): Promise<SplitBench> {
+  static async open(
+    runtime: SplitRuntime,
+    connector: 'nixl' | 'response' | 'lmcache',
+    pools: Readonly<Record<string, PoolWish>>,
+  ): Promise<SplitBench> {
     const ids = [...new Set(Object.values(pools).flatMap(({ engines }) => engines))].sort()
     const options = ids.map((id): EngineOptions => {
       const { host, init_ports: initPorts, alloc_ports: allocPorts } = receiverOf(id)
-      return { id, role: roles[id[0]!]!, connector: id.startsWith('e') ? null : connector, ...(connector === 'lmcache' && id.startsWith('d') ? { receiver: { host, initPorts, allocPorts } } : {}) }
+      return {
+        id,
+        role: roles[id[0]!]!,
+        connector: id.startsWith('e') ? null : connector,
+        ...(connector === 'lmcache' && id.startsWith('d') ? { receiver: { host, initPorts, allocPorts } } : {}),
+      }
     })
     const shared = { model: 'base', adapters: Object.keys(pools), profile: 'test', keepRequests: 64 }
-    const fleet = await startFleet({ ...shared, engines: [...options, { id: 'w' }], port: ownPorts(options.length + 2) })
+    const fleet = await startFleet({
+      ...shared,
+      engines: [...options, { id: 'w' }],
+      port: ownPorts(options.length + 2),
+    })
     const urlOf = (id: string) => fleet.urls[fleet.engines.findIndex(({ settings }) => settings.id === id)]!
     const clusters = Object.entries(pools).map(([model, { engines, split, limits, more }]) => ({
       id: `c-${model}`,
@@ -66,13 +84,32 @@ export class SplitBench {
           retry: { share: 1, min_per_s: 1000 },
           circuit: { failures: 1000, open_ms: 1000 },
           limits: { connect_ms: 5000, ...limits },
-          split: { connector, ...(connector === 'lmcache' ? { lmcache: { decoders: Object.fromEntries(engines.filter((id) => id.startsWith('d')).map((id) => [id, receiverOf(id)])) } } : {}), ...split },
+          split: {
+            connector,
+            ...(connector === 'lmcache'
+              ? {
+                  lmcache: {
+                    decoders: Object.fromEntries(
+                      engines.filter((id) => id.startsWith('d')).map((id) => [id, receiverOf(id)]),
+                    ),
+                  },
+                }
+              : {}),
+            ...split,
+          },
           engines: engines.map((id) => ({ id, role: roles[id[0]!]!, url: urlOf(id) })),
           ...more,
         },
       ],
     }))
-    const gateway = await runtime.start({ version: 1, open: true, admin: { secret: ADMIN }, log: { level: 'silent' }, limits: { heartbeat_ms: 0 }, clusters })
+    const gateway = await runtime.start({
+      version: 1,
+      open: true,
+      admin: { secret: ADMIN },
+      log: { level: 'silent' },
+      limits: { heartbeat_ms: 0 },
+      clusters,
+    })
     return new SplitBench(fleet, gateway)
   }
 
@@ -100,10 +137,14 @@ export class SplitBench {
 
   /** Bodies that reached an engine for this model, oldest first. */
   bodies(id: string, model: string): Body[] {
-    return this.engine(id).log.recent.map(({ body }) => JSON.parse(body) as Body).filter((body) => body['model'] === model)
+    return this.engine(id)
+      .log.recent.map(({ body }) => JSON.parse(body) as Body)
+      .filter((body) => body['model'] === model)
   }
 
-  async decision(answered: Answered): Promise<{ placement: Body; split?: { taken: boolean; why: string }; attempt: number; actual: Body | null }> {
+  async decision(
+    answered: Answered,
+  ): Promise<{ placement: Body; split?: { taken: boolean; why: string }; attempt: number; actual: Body | null }> {
     const id = answered.headers.get('x-firstlight-decision')!.split(';')[0]!
     const response = await this.#admin(`/v1/firstlight/decisions/${id}`)
     return (await response.json()) as Awaited<ReturnType<SplitBench['decision']>>
@@ -112,9 +153,17 @@ export class SplitBench {
   /** Nothing is booked and nothing runs. Releases travel behind the answers. */
   async quiet(): Promise<void> {
     const state = async () => {
-      const { pools } = (await (await this.#admin('/v1/firstlight/fleet')).json()) as { pools: { bookings: number; engines: { requests: number; active_blocks: number; queued_prefill_s: number }[] }[] }
-      const held = pools.flatMap(({ engines }) => engines.map((one) => one.requests + one.active_blocks + one.queued_prefill_s))
-      return { bookings: pools.reduce((sum, one) => sum + one.bookings, 0), held: held.reduce((sum, one) => sum + one, 0), running: this.fleet.engines.reduce((sum, { log }) => sum + log.running, 0) }
+      const { pools } = (await (await this.#admin('/v1/firstlight/fleet')).json()) as {
+        pools: { bookings: number; engines: { requests: number; active_blocks: number; queued_prefill_s: number }[] }[]
+      }
+      const held = pools.flatMap(({ engines }) =>
+        engines.map((one) => one.requests + one.active_blocks + one.queued_prefill_s),
+      )
+      return {
+        bookings: pools.reduce((sum, one) => sum + one.bookings, 0),
+        held: held.reduce((sum, one) => sum + one, 0),
+        running: this.fleet.engines.reduce((sum, { log }) => sum + log.running, 0),
+      }
     }
     await expect.poll(state, { interval: 50 }).toEqual({ bookings: 0, held: 0, running: 0 })
   }
@@ -126,14 +175,22 @@ export class SplitBench {
 
 async function send(url: string, body: Body | string, init: RequestInit): Promise<Answered> {
   const headers = { 'content-type': 'application/json', ...(init.headers as Record<string, string> | undefined) }
-  const response = await fetch(url, { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body), ...init, headers })
+  const response = await fetch(url, {
+    method: 'POST',
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+    ...init,
+    headers,
+  })
   return { status: response.status, headers: response.headers, text: await response.text() }
 }
 
 /** What the client reads in an answer, streamed or not. */
 export function wordsOf({ text }: Answered): string {
   if (!text.startsWith('data:') && !text.startsWith('event:')) return said(JSON.parse(text) as Body)
-  const payloads = text.split('\n').filter((line) => line.startsWith('data: {')).map((line) => JSON.parse(line.slice(6)) as Body)
+  const payloads = text
+    .split('\n')
+    .filter((line) => line.startsWith('data: {'))
+    .map((line) => JSON.parse(line.slice(6)) as Body)
   return payloads.map(deltaOf).join('')
 }
 
@@ -147,7 +204,11 @@ function said(payload: Body): string {
   const output = payload['output'] as { content?: { text: string }[] }[] | undefined
   if (output !== undefined) return output.flatMap(({ content }) => (content ?? []).map(({ text }) => text)).join('')
   if (payload['type'] === 'message') return (payload['content'] as { text: string }[]).map(({ text }) => text).join('')
-  const choices = (payload['choices'] ?? []) as { text?: string; message?: { content: string }; delta?: { content?: string } }[]
+  const choices = (payload['choices'] ?? []) as {
+    text?: string
+    message?: { content: string }
+    delta?: { content?: string }
+  }[]
   return choices.map((choice) => choice.text ?? choice.message?.content ?? choice.delta?.content ?? '').join('')
 }
 

@@ -11,9 +11,17 @@ const usage = { stream_options: { include_usage: true } }
 const shapes: readonly [string, string, Body][] = [
   ['a chat', chat, { messages: hello, max_tokens: 6 }],
   ['a streamed chat', chat, { messages: hello, max_tokens: 6, stream: true, ...usage }],
-  ['a streamed chat that names its limit the new way', chat, { messages: hello, max_completion_tokens: 6, stream: true, ...usage }],
+  [
+    'a streamed chat that names its limit the new way',
+    chat,
+    { messages: hello, max_completion_tokens: 6, stream: true, ...usage },
+  ],
   ['a completion', completions, { prompt: 'the fox and the hen', max_tokens: 6 }],
-  ['a streamed completion of ids', completions, { prompt: Array.from({ length: 80 }, (_, at) => 1000 + at), max_tokens: 6, stream: true, ...usage }],
+  [
+    'a streamed completion of ids',
+    completions,
+    { prompt: Array.from({ length: 80 }, (_, at) => 1000 + at), max_tokens: 6, stream: true, ...usage },
+  ],
   ['a completion that names no limit', completions, { prompt: 'the fox and the hen' }],
 ]
 const anthropic: readonly [string, string, Body][] = [
@@ -36,26 +44,32 @@ export function disaggContract(name: string, runtime: SplitRuntime): void {
       })
       afterAll(() => bench.close())
 
-      it.each(cases.map((one, at) => [one[0], at] as const))('%s says what one engine says, byte for byte', async (_title, at) => {
-        const [, path, fields] = cases[at]!
-        const before = bench.engine('d0').kv!.decodeLegs
-        const body = { model: `m${at}`, temperature: 0, ...fields }
-        const split = await bench.ask(path, body, { headers: { 'x-request-id': `both-${at}` } })
-        expect(split.status, split.text).toBe(200)
-        const whole = await bench.whole(path, body, `both-${at}`)
-        expect(wordsOf(split)).toBe(wordsOf(whole))
-        expect(comparable(split.text)).toBe(comparable(whole.text))
-        expect(split.headers.get('x-firstlight-prefill')).toBe('p0')
-        expect(split.headers.get('x-firstlight-engine')).toBe('d0')
-        expect(bench.engine('d0').kv!.decodeLegs).toBe(before + 1)
-        for (const id of onePair) {
-          expect(Object.values(bench.engine(id).kv!.violations)).toEqual([0, 0, 0, 0, 0, 0, 0])
-          const { headers } = bench.engine(id).log.recent.at(-1)!
-          expect([headers['x-request-id'], headers['via']]).toEqual([`both-${at}`, expect.stringMatching(/^1\.1 firstlight-[0-9a-f]{8}$/)])
-        }
-        expect((await bench.decision(split)).split).toEqual({ taken: true, why: 'always' })
-        await bench.quiet()
-      })
+      it.each(cases.map((one, at) => [one[0], at] as const))(
+        '%s says what one engine says, byte for byte',
+        async (_title, at) => {
+          const [, path, fields] = cases[at]!
+          const before = bench.engine('d0').kv!.decodeLegs
+          const body = { model: `m${at}`, temperature: 0, ...fields }
+          const split = await bench.ask(path, body, { headers: { 'x-request-id': `both-${at}` } })
+          expect(split.status, split.text).toBe(200)
+          const whole = await bench.whole(path, body, `both-${at}`)
+          expect(wordsOf(split)).toBe(wordsOf(whole))
+          expect(comparable(split.text)).toBe(comparable(whole.text))
+          expect(split.headers.get('x-firstlight-prefill')).toBe('p0')
+          expect(split.headers.get('x-firstlight-engine')).toBe('d0')
+          expect(bench.engine('d0').kv!.decodeLegs).toBe(before + 1)
+          for (const id of onePair) {
+            expect(Object.values(bench.engine(id).kv!.violations)).toEqual([0, 0, 0, 0, 0, 0, 0])
+            const { headers } = bench.engine(id).log.recent.at(-1)!
+            expect([headers['x-request-id'], headers['via']]).toEqual([
+              `both-${at}`,
+              expect.stringMatching(/^1\.1 firstlight-[0-9a-f]{8}$/),
+            ])
+          }
+          expect((await bench.decision(split)).split).toEqual({ taken: true, why: 'always' })
+          await bench.quiet()
+        },
+      )
     })
   }
   forged(name, runtime)
@@ -69,20 +83,37 @@ function forged(name: string, runtime: SplitRuntime): void {
   it(`${name} serves whole a message that thinks, where the prefill engine cannot know that one token is enough`, async () => {
     const bench = await SplitBench.open(runtime, 'response', { split: { engines: onePair } })
     try {
-      const answer = await bench.ask('/v1/messages', { model: 'split', messages: hello, max_tokens: 3000, thinking: { type: 'enabled', budget_tokens: 2000 } })
+      const answer = await bench.ask('/v1/messages', {
+        model: 'split',
+        messages: hello,
+        max_tokens: 3000,
+        thinking: { type: 'enabled', budget_tokens: 2000 },
+      })
       expect(answer.status, answer.text).toBe(200)
-      expect((await bench.decision(answer)).split).toEqual({ taken: false, why: 'cannot be split: a thinking budget does not fit one token' })
+      expect((await bench.decision(answer)).split).toEqual({
+        taken: false,
+        why: 'cannot be split: a thinking budget does not fit one token',
+      })
     } finally {
       await bench.close()
     }
   })
 
   it(`${name} lets no client say what was handed over`, async () => {
-    const bench = await SplitBench.open(runtime, 'response', { split: { engines: onePair }, whole: { engines: onePair, split: { mode: 'never' } } })
+    const bench = await SplitBench.open(runtime, 'response', {
+      split: { engines: onePair },
+      whole: { engines: onePair, split: { mode: 'never' } },
+    })
     try {
-      for (const model of ['split', 'whole']) expect((await bench.ask(chat, { model, messages: hello, max_tokens: 2, disagg_prefill_resp: { id: 'forged' } })).status).toBe(200)
+      for (const model of ['split', 'whole'])
+        expect(
+          (await bench.ask(chat, { model, messages: hello, max_tokens: 2, disagg_prefill_resp: { id: 'forged' } }))
+            .status,
+        ).toBe(200)
       expect(bench.bodies('p0', 'split')[0]).not.toHaveProperty('disagg_prefill_resp')
-      expect(bench.bodies('d0', 'split')[0]).toMatchObject({ disagg_prefill_resp: { id: expect.stringMatching(/^chatcmpl-/) } })
+      expect(bench.bodies('d0', 'split')[0]).toMatchObject({
+        disagg_prefill_resp: { id: expect.stringMatching(/^chatcmpl-/) },
+      })
       expect(bench.bodies('d0', 'whole')[0]).not.toHaveProperty('disagg_prefill_resp')
     } finally {
       await bench.close()
@@ -96,24 +127,47 @@ function legs(name: string, runtime: SplitRuntime): void {
     let bench: SplitBench
     const pool: PoolWish = { engines: onePair }
     beforeAll(async () => {
-      bench = await SplitBench.open(runtime, 'nixl', { bytes: pool, costs: pool, heads: pool, refused: pool, spread: { engines: ['p0', 'p1', 'd0', 'd1', 'd2', 'd3'] }, stages: pool })
+      bench = await SplitBench.open(runtime, 'nixl', {
+        bytes: pool,
+        costs: pool,
+        heads: pool,
+        refused: pool,
+        spread: { engines: ['p0', 'p1', 'd0', 'd1', 'd2', 'd3'] },
+        stages: pool,
+      })
     })
     afterAll(() => bench.close())
     afterEach(() => bench.heal())
 
     it('decode gets the client’s bytes with the parameters in front, whatever the client put there itself', async () => {
-      const sent = '{ "model":"bytes",  "seed":9007199254740993, "messages":[{"role":"user","content":"h\\u00e9 \\ud83d\\ude00"}],\n"max_tokens" : 4,"kv_transfer_params":{"do_remote_prefill":true} }'
+      const sent =
+        '{ "model":"bytes",  "seed":9007199254740993, "messages":[{"role":"user","content":"h\\u00e9 \\ud83d\\ude00"}],\n"max_tokens" : 4,"kv_transfer_params":{"do_remote_prefill":true} }'
       const answer = await bench.ask(chat, sent)
       expect(answer.status).toBe(200)
       const got = bench.engine('d0').log.recent.at(-1)!.body
       const params = /^\{("kv_transfer_params":\{.*?"remote_prefill_cached_tokens":\d+\}),/.exec(got)![1]!
-      expect(got).toBe(sent.replace('{ ', `{${params}, `).replace(',"kv_transfer_params":{"do_remote_prefill":true} }', ' }'))
-      expect(JSON.parse(`{${params}}`)).toMatchObject({ kv_transfer_params: { do_remote_prefill: true, remote_host: '127.0.0.1' } })
+      expect(got).toBe(
+        sent.replace('{ ', `{${params}, `).replace(',"kv_transfer_params":{"do_remote_prefill":true} }', ' }'),
+      )
+      expect(JSON.parse(`{${params}}`)).toMatchObject({
+        kv_transfer_params: { do_remote_prefill: true, remote_host: '127.0.0.1' },
+      })
       expect(bench.engine('d0').kv!.violations.fatal).toBe(0)
     })
 
     it('prefill makes one token, in one piece, at no cost for the rest', async () => {
-      const wishes = { stream: true, ...usage, max_tokens: 50, max_completion_tokens: 40, min_tokens: 20, logprobs: true, top_logprobs: 3, n: 1, temperature: 0.5, tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] }
+      const wishes = {
+        stream: true,
+        ...usage,
+        max_tokens: 50,
+        max_completion_tokens: 40,
+        min_tokens: 20,
+        logprobs: true,
+        top_logprobs: 3,
+        n: 1,
+        temperature: 0.5,
+        tools: [{ type: 'function', function: { name: 'f', parameters: {} } }],
+      }
       expect((await bench.ask(chat, { model: 'costs', messages: hello, ...wishes })).status).toBe(200)
       const [body] = bench.bodies('p0', 'costs')
       expect(body).toEqual({
@@ -125,21 +179,45 @@ function legs(name: string, runtime: SplitRuntime): void {
         n: 1,
         temperature: 0.5,
         tools: wishes.tools,
-        kv_transfer_params: { do_remote_decode: true, do_remote_prefill: false, remote_engine_id: null, remote_block_ids: null, remote_host: null, remote_port: null },
+        kv_transfer_params: {
+          do_remote_decode: true,
+          do_remote_prefill: false,
+          remote_engine_id: null,
+          remote_block_ids: null,
+          remote_host: null,
+          remote_port: null,
+        },
       })
       expect(bench.bodies('d0', 'costs')[0]).toMatchObject(wishes)
     })
 
     it('a message that thinks is split too, its budget of more than one token included', async () => {
       const thinking = { type: 'enabled', budget_tokens: 2000 }
-      const answer = await bench.ask('/v1/messages', { model: 'costs', messages: hello, max_tokens: 3000, thinking, stop_sequences: ['zzz'] })
+      const answer = await bench.ask('/v1/messages', {
+        model: 'costs',
+        messages: hello,
+        max_tokens: 3000,
+        thinking,
+        stop_sequences: ['zzz'],
+      })
       expect([answer.status, answer.headers.get('x-firstlight-prefill')], answer.text).toEqual([200, 'p0'])
       expect(bench.bodies('p0', 'costs').at(-1)).toMatchObject({ max_tokens: 1, thinking })
       expect(bench.bodies('d0', 'costs').at(-1)).toMatchObject({ max_tokens: 3000, thinking })
     })
 
     it('both get the client’s headers and neither its credentials', async () => {
-      await bench.ask(chat, { model: 'heads', messages: hello, max_tokens: 2 }, { headers: { traceparent: '00-abc', 'x-tenant-hint': 'blue', authorization: 'Bearer client', 'x-request-id': 'one-id' } })
+      await bench.ask(
+        chat,
+        { model: 'heads', messages: hello, max_tokens: 2 },
+        {
+          headers: {
+            traceparent: '00-abc',
+            'x-tenant-hint': 'blue',
+            authorization: 'Bearer client',
+            'x-request-id': 'one-id',
+          },
+        },
+      )
       for (const id of onePair) {
         const { headers } = bench.engine(id).log.recent.at(-1)!
         expect(headers).toMatchObject({ traceparent: '00-abc', 'x-tenant-hint': 'blue', 'x-request-id': 'one-id' })
@@ -148,7 +226,9 @@ function legs(name: string, runtime: SplitRuntime): void {
     })
 
     it('a request that prefill refuses is the client’s, in the engine’s words, and decode never hears of it', async () => {
-      const error = { error: { message: 'the prompt is too long', type: 'BadRequestError', param: 'input_tokens', code: 400 } }
+      const error = {
+        error: { message: 'the prompt is too long', type: 'BadRequestError', param: 'input_tokens', code: 400 },
+      }
       bench.engine('p0').setFault({ kind: 'status', status: 400, body: error })
       const answer = await bench.ask(chat, { model: 'refused', messages: hello, stream: true })
       expect([answer.status, JSON.parse(answer.text)]).toEqual([400, error])
@@ -158,7 +238,11 @@ function legs(name: string, runtime: SplitRuntime): void {
     })
 
     it('prefill and decode engines are chosen apart from each other, and all have their turn', async () => {
-      const answers = await Promise.all(Array.from({ length: 8 }, (_, at) => bench.ask(chat, { model: 'spread', messages: [{ role: 'user', content: `question ${at}` }], max_tokens: 3 })))
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, (_, at) =>
+          bench.ask(chat, { model: 'spread', messages: [{ role: 'user', content: `question ${at}` }], max_tokens: 3 }),
+        ),
+      )
       const used = (header: string) => [...new Set(answers.map(({ headers }) => headers.get(header)))].sort()
       expect(used('x-firstlight-prefill')).toEqual(['p0', 'p1'])
       expect(used('x-firstlight-engine')).toEqual(['d0', 'd1', 'd2', 'd3'])
@@ -169,7 +253,10 @@ function legs(name: string, runtime: SplitRuntime): void {
       const answer = await bench.ask(chat, { model: 'stages', messages: hello, max_tokens: 3, stream: true })
       expect(answer.headers.get('server-timing')).toMatch(/prefill_leg;dur=\d/)
       await bench.quiet()
-      expect((await bench.decision(answer)).actual).toMatchObject({ result: 'complete', stages: { prefill_leg: expect.any(Number), first_byte: expect.any(Number), ttft: expect.any(Number) } })
+      expect((await bench.decision(answer)).actual).toMatchObject({
+        result: 'complete',
+        stages: { prefill_leg: expect.any(Number), first_byte: expect.any(Number), ttft: expect.any(Number) },
+      })
     })
   })
 }
@@ -179,21 +266,46 @@ const HANG_MS = 1500
 /** Every phase, every way to fail: whoever else can serve does, and nothing stays booked. */
 function walks(name: string, runtime: SplitRuntime): void {
   const phases = ['encode', 'prefill', 'decode'] as const
-  const faults = { refuse: { kind: 'refuse' }, hang: { kind: 'hang', where: 'head' }, 'hang in the body': { kind: 'hang', where: 'body' }, reset: { kind: 'reset', after: 0 }, 'a 500': { kind: 'status', status: 500 }, busy: { kind: 'status', status: 503, body: { error: { message: 'The engine is currently busy and cannot accept new requests.' } } }, 'no HTTP': { kind: 'malformed', where: 'head' } } as const
+  const faults = {
+    refuse: { kind: 'refuse' },
+    hang: { kind: 'hang', where: 'head' },
+    'hang in the body': { kind: 'hang', where: 'body' },
+    reset: { kind: 'reset', after: 0 },
+    'a 500': { kind: 'status', status: 500 },
+    busy: {
+      kind: 'status',
+      status: 503,
+      body: { error: { message: 'The engine is currently busy and cannot accept new requests.' } },
+    },
+    'no HTTP': { kind: 'malformed', where: 'head' },
+  } as const
   const limits = { prefill_ms: HANG_MS, first_byte_ms: HANG_MS }
   const all = ['e0', 'e1', 'p0', 'p1', 'd0', 'd1']
   const first = { encode: 'e0', prefill: 'p0', decode: 'd0' } as const
   const keyOf = (phase: string, fault: string) => `${phase}-${fault.replaceAll(' ', '-')}`
   const pools: Record<string, PoolWish> = {}
   for (const phase of phases) {
-    for (const fault of [...Object.keys(faults), 'leave', 'alone']) pools[keyOf(phase, fault)] = { engines: all, split: { encode: { limit_ms: HANG_MS, concurrency: 2 } }, limits }
+    for (const fault of [...Object.keys(faults), 'leave', 'alone'])
+      pools[keyOf(phase, fault)] = { engines: all, split: { encode: { limit_ms: HANG_MS, concurrency: 2 } }, limits }
   }
-  const picture = (at: number | string) => [{ role: 'user', content: [{ type: 'text', text: 'what is it' }, { type: 'image_url', image_url: { url: `data:image/png;base64,${String(at)}` } }] }]
+  const picture = (at: number | string) => [
+    {
+      role: 'user',
+      content: [
+        { type: 'text', text: 'what is it' },
+        { type: 'image_url', image_url: { url: `data:image/png;base64,${String(at)}` } },
+      ],
+    },
+  ]
 
   describe(`${name}, engines that fail in the middle of a split`, () => {
     let bench: SplitBench
     beforeAll(async () => {
-      bench = await SplitBench.open(runtime, 'nixl', { ...pools, orphan: { engines: ['p0', 'p1', 'd0', 'd1'] }, lonely: { engines: ['p0', 'd0'] } })
+      bench = await SplitBench.open(runtime, 'nixl', {
+        ...pools,
+        orphan: { engines: ['p0', 'p1', 'd0', 'd1'] },
+        lonely: { engines: ['p0', 'd0'] },
+      })
     })
     afterAll(() => bench.close())
     afterEach(() => bench.heal())
@@ -224,7 +336,10 @@ function walks(name: string, runtime: SplitRuntime): void {
       await expect.poll(() => bench.engine('d0').log.running, { interval: 5 }).toBe(1)
       bench.engine('p0').kill()
       const answer = await asked
-      expect([answer.status, answer.headers.get('x-firstlight-engine'), answer.headers.get('x-firstlight-prefill')], answer.text).toEqual([200, 'd0', null])
+      expect(
+        [answer.status, answer.headers.get('x-firstlight-engine'), answer.headers.get('x-firstlight-prefill')],
+        answer.text,
+      ).toEqual([200, 'd0', null])
       bench.engine('p0').restart()
       bench.heal()
       expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
@@ -252,29 +367,39 @@ function walks(name: string, runtime: SplitRuntime): void {
 
       it(`${phase}: with nobody left to do it, ${phase === 'decode' ? 'the client is told' : 'the decode engine does it'}`, async () => {
         const letter = first[phase][0]!
-        for (const id of all.filter((one) => one.startsWith(letter))) bench.engine(id).setFault({ kind: 'status', status: 500 })
+        for (const id of all.filter((one) => one.startsWith(letter)))
+          bench.engine(id).setFault({ kind: 'status', status: 500 })
         const body = { model: keyOf(phase, 'alone'), messages: picture('alone'), max_tokens: 3, temperature: 0 }
         const answer = await bench.ask(chat, body)
-        if (phase === 'decode') expect([answer.status, (JSON.parse(answer.text) as { error: Body }).error['code']]).toEqual([502, 'engine_unreachable'])
+        if (phase === 'decode')
+          expect([answer.status, (JSON.parse(answer.text) as { error: Body }).error['code']]).toEqual([
+            502,
+            'engine_unreachable',
+          ])
         else expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
         bench.heal()
         await bench.quiet()
       })
 
-      it.skipIf(!runtime.seesLeaving)(`${phase}: a client that leaves stops it, and nothing after it begins`, async () => {
-        const letter = first[phase][0]!
-        const engines = all.filter((id) => id.startsWith(letter)).map((id) => bench.engine(id))
-        for (const engine of engines) engine.setFault({ kind: 'hang', where: 'head' })
-        const later = phase === 'encode' ? ['p0', 'p1', 'd0', 'd1'] : phase === 'prefill' ? ['d0', 'd1'] : []
-        const model = keyOf(phase, 'leave')
-        const client = new AbortController()
-        const asked = bench.ask(chat, { model, messages: picture('leave'), stream: true }, { signal: client.signal }).catch(() => null)
-        await expect.poll(() => engines.reduce((sum, { log }) => sum + log.running, 0)).toBeGreaterThan(0)
-        client.abort()
-        expect(await asked).toBeNull()
-        await bench.quiet()
-        for (const id of later) expect(bench.bodies(id, model)).toEqual([])
-      })
+      it.skipIf(!runtime.seesLeaving)(
+        `${phase}: a client that leaves stops it, and nothing after it begins`,
+        async () => {
+          const letter = first[phase][0]!
+          const engines = all.filter((id) => id.startsWith(letter)).map((id) => bench.engine(id))
+          for (const engine of engines) engine.setFault({ kind: 'hang', where: 'head' })
+          const later = phase === 'encode' ? ['p0', 'p1', 'd0', 'd1'] : phase === 'prefill' ? ['d0', 'd1'] : []
+          const model = keyOf(phase, 'leave')
+          const client = new AbortController()
+          const asked = bench
+            .ask(chat, { model, messages: picture('leave'), stream: true }, { signal: client.signal })
+            .catch(() => null)
+          await expect.poll(() => engines.reduce((sum, { log }) => sum + log.running, 0)).toBeGreaterThan(0)
+          client.abort()
+          expect(await asked).toBeNull()
+          await bench.quiet()
+          for (const id of later) expect(bench.bodies(id, model)).toEqual([])
+        },
+      )
     }
 
     it('prefill: half an answer costs no request', async () => {
@@ -293,7 +418,10 @@ function walks(name: string, runtime: SplitRuntime): void {
       const error = { error: { message: 'the image cannot be read', type: 'BadRequestError', param: null, code: 400 } }
       bench.engine('e0').setFault({ kind: 'hang', where: 'head' })
       bench.engine('e1').setFault({ kind: 'status', status: 400, body: error })
-      const content = ['r1', 'r2', 'r3', 'r4'].map((data) => ({ type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } }))
+      const content = ['r1', 'r2', 'r3', 'r4'].map((data) => ({
+        type: 'image_url',
+        image_url: { url: `data:image/png;base64,${data}` },
+      }))
       const answer = await bench.ask(chat, { model, messages: [{ role: 'user', content }] })
       expect([answer.status, JSON.parse(answer.text)]).toEqual([400, error])
       expect(bench.engine('p0').log.running + bench.engine('p1').log.running).toBe(0)
@@ -367,7 +495,10 @@ function plans(name: string, runtime: SplitRuntime): void {
       [100, true],
       [101, true],
     ])('counts %i ids against a threshold of 100', async (count, taken) => {
-      expect(await plan({ model: 'ids', prompt: ids(count) })).toEqual({ taken, why: `${count} prompt tokens ${taken ? '>=' : '<'} 100` })
+      expect(await plan({ model: 'ids', prompt: ids(count) })).toEqual({
+        taken,
+        why: `${count} prompt tokens ${taken ? '>=' : '<'} 100`,
+      })
     })
 
     it.each(['zero', 'below'])('splits everything when the threshold is %s', async (model) => {
@@ -389,7 +520,16 @@ function plans(name: string, runtime: SplitRuntime): void {
     })
 
     it('counts characters of all messages, and of text parts alone', async () => {
-      const messages = [{ role: 'system', content: 'x'.repeat(200) }, { role: 'user', content: [{ type: 'text', text: 'y'.repeat(199) }, { type: 'text', text: '' }] }]
+      const messages = [
+        { role: 'system', content: 'x'.repeat(200) },
+        {
+          role: 'user',
+          content: [
+            { type: 'text', text: 'y'.repeat(199) },
+            { type: 'text', text: '' },
+          ],
+        },
+      ]
       expect((await plan({ model: 'chars', messages }, chat)).taken).toBe(false)
       messages[0]!.content += 'x'
       expect((await plan({ model: 'chars', messages }, chat)).taken).toBe(true)
@@ -414,29 +554,63 @@ function plans(name: string, runtime: SplitRuntime): void {
     })
 
     it('mixes engines of a role with those of any', async () => {
-      const answers = await Promise.all(Array.from({ length: 6 }, (_, at) => bench.ask(chat, { model: 'mixed', messages: [{ role: 'user', content: `q${at}` }], max_tokens: 2 })))
+      const answers = await Promise.all(
+        Array.from({ length: 6 }, (_, at) =>
+          bench.ask(chat, { model: 'mixed', messages: [{ role: 'user', content: `q${at}` }], max_tokens: 2 }),
+        ),
+      )
       expect(answers.map(({ status }) => status)).toEqual(Array(6).fill(200))
-      for (const { headers } of answers) expect(headers.get('x-firstlight-prefill')).not.toBe(headers.get('x-firstlight-engine'))
+      for (const { headers } of answers)
+        expect(headers.get('x-firstlight-prefill')).not.toBe(headers.get('x-firstlight-engine'))
     })
 
     it('encodes for engines that do the rest alone', async () => {
-      const answer = await bench.ask(chat, { model: 'pictures', messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,p' } }] }], max_tokens: 3, stream: true })
+      const answer = await bench.ask(chat, {
+        model: 'pictures',
+        messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,p' } }] }],
+        max_tokens: 3,
+        stream: true,
+      })
       expect(answer.status).toBe(200)
       const { placement, actual } = await bench.decision(answer)
-      expect(placement).toMatchObject({ kind: 'staged', encode: ['e0'], prefill: null, decode: expect.stringMatching(/^a/) })
+      expect(placement).toMatchObject({
+        kind: 'staged',
+        encode: ['e0'],
+        prefill: null,
+        decode: expect.stringMatching(/^a/),
+      })
       expect(answer.headers.get('x-firstlight-prefill')).toBeNull()
       if (actual !== null) expect(actual).toMatchObject({ stages: { encode: expect.any(Number) } })
       await bench.quiet()
     })
 
     it('encodes each item once, on the encoder with the least to do, and never again', async () => {
-      const content = ['1', '2', '1', '3'].map((data) => ({ type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } }))
-      const ask = (more: readonly Body[] = []) => bench.ask(chat, { model: 'images', messages: [{ role: 'user', content: [{ type: 'text', text: 'hi' }, ...content, ...more] }], max_tokens: 2 }, { headers: { 'x-request-id': 'parent' } })
+      const content = ['1', '2', '1', '3'].map((data) => ({
+        type: 'image_url',
+        image_url: { url: `data:image/png;base64,${data}` },
+      }))
+      const ask = (more: readonly Body[] = []) =>
+        bench.ask(
+          chat,
+          {
+            model: 'images',
+            messages: [{ role: 'user', content: [{ type: 'text', text: 'hi' }, ...content, ...more] }],
+            max_tokens: 2,
+          },
+          { headers: { 'x-request-id': 'parent' } },
+        )
       const counts = () => ['e0', 'e1'].map((id) => bench.bodies(id, 'images').length)
       expect((await ask()).headers.get('server-timing')).toMatch(/encode;dur=/)
       expect(counts().sort()).toEqual([1, 2])
       const { body, headers } = bench.engine('e0').log.recent.find((seen) => seen.body.includes('"images"'))!
-      expect(JSON.parse(body)).toEqual({ model: 'images', messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: expect.stringMatching(/^data:image/) } }] }], max_tokens: 1, stream: false })
+      expect(JSON.parse(body)).toEqual({
+        model: 'images',
+        messages: [
+          { role: 'user', content: [{ type: 'image_url', image_url: { url: expect.stringMatching(/^data:image/) } }] },
+        ],
+        max_tokens: 1,
+        stream: false,
+      })
       expect(headers['x-request-id']).toMatch(/^parent:\d:[0-9a-f]{6}$/)
       expect(headers['via']).toMatch(/^1\.1 firstlight-[0-9a-f]{8}$/)
       expect((await ask()).headers.get('server-timing')).not.toMatch(/encode/)

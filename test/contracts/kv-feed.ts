@@ -1,14 +1,16 @@
 /** What every implementation of the Cluster port makes of engines' own KV events. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Outcome } from '../../src/core/cluster/contract.ts'
-import type { KvFeed } from '../../src/core/kv-events/feed.ts'
+import type { Outcome } from '../../src/core/contract/contract.ts'
+import type { KvEventDelta } from '../../src/core/kv-events/delta.ts'
 import { chain, range } from '../core/cluster/chains.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
 import { admission, engines, outcome, pool, probe, stats } from './cluster-fixtures.ts'
 
 const BLOCK_TOKENS = 64
 const NONE = new Uint32Array(0)
-const usage = (cachedTokens: number): Partial<Outcome> => ({ usage: { promptTokens: 641, completionTokens: 20, cachedTokens } })
+const usage = (cachedTokens: number): Partial<Outcome> => ({
+  usage: { promptTokens: 641, completionTokens: 20, cachedTokens },
+})
 
 export function kvFeedContract(name: string, open: (source: Source) => Promise<OpenCluster>): void {
   let opened: OpenCluster
@@ -16,21 +18,37 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
 
   beforeEach(async () => {
     seq = 0
-    opened = await open({ version: 1, pool: pool({ policy: { name: 'prefix', options: {} }, engines: engines('a', 'b'), indexEntries: 10_000 }) })
+    opened = await open({
+      version: 1,
+      pool: pool({ policy: { name: 'prefix', options: {} }, engines: engines('a', 'b'), indexEntries: 10_000 }),
+    })
   })
   afterEach(() => opened.close())
 
-  const step = (changes: Partial<KvFeed> = {}): KvFeed => ({
-    engine: 'a', epoch: 1, seq: (seq += 1), reset: seq === 1, complete: true, validMs: 15_000, blockTokens: BLOCK_TOKENS, lagMs: 5, stored: NONE, removed: NONE, ...changes,
+  const step = (changes: Partial<KvEventDelta> = {}): KvEventDelta => ({
+    engine: 'a',
+    epoch: 1,
+    seq: (seq += 1),
+    reset: seq === 1,
+    complete: true,
+    validMs: 15_000,
+    blockTokens: BLOCK_TOKENS,
+    lagMs: 5,
+    stored: NONE,
+    removed: NONE,
+    ...changes,
   })
-  const feed = (...steps: readonly KvFeed[]) => opened.cluster.feed!(steps)
-  const tell = (changes: Partial<KvFeed> = {}) => feed(step(changes))
-  const asked = (content: readonly (string | number)[]) => admission({ blocks: chain(content), promptTokens: content.length * BLOCK_TOKENS + 1 })
+  const feed = (...steps: readonly KvEventDelta[]) => opened.cluster.feed!(steps)
+  const tell = (changes: Partial<KvEventDelta> = {}) => feed(step(changes))
+  const asked = (content: readonly (string | number)[]) =>
+    admission({ blocks: chain(content), promptTokens: content.length * BLOCK_TOKENS + 1 })
   /** Tokens of the prompt that each engine is believed to have. */
   const cached = async (content: readonly (string | number)[]): Promise<Record<string, number>> => {
     const ranked = await opened.cluster.rank(asked(content))
     if ('refusal' in ranked) throw new Error(ranked.refusal.detail)
-    return Object.fromEntries(ranked.decision.candidates.map(({ engine, terms }) => [engine, terms['cached_tokens'] ?? -1]))
+    return Object.fromEntries(
+      ranked.decision.candidates.map(({ engine, terms }) => [engine, terms['cached_tokens'] ?? -1]),
+    )
   }
   /** Serves it on engine a, from its booking to its end. */
   const serve = async (content: readonly (string | number)[], end: Partial<Outcome> = {}): Promise<void> => {
@@ -209,11 +227,16 @@ export function kvFeedContract(name: string, open: (source: Source) => Promise<O
       await opened.cluster.observe([probe('a', opened.now(), { stats: stats({ blockTokens: 32 }) })])
       await tell({ stored: chain(range(0, 10)) })
       const ranked = await opened.cluster.rank({ ...asked(range(0, 10)), promptTokens: 10 * BLOCK_TOKENS })
-      expect('decision' in ranked && ranked.decision.candidates.find(({ engine }) => engine === 'a')?.terms['cached_tokens']).toBe(10 * BLOCK_TOKENS - 32)
+      expect(
+        'decision' in ranked && ranked.decision.candidates.find(({ engine }) => engine === 'a')?.terms['cached_tokens'],
+      ).toBe(10 * BLOCK_TOKENS - 32)
     })
 
     it('are refused of engines nobody has configured, and of blocks of another size', async () => {
-      expect(await feed(step({ engine: 'nobody' }), step({ blockTokens: 16, reset: true }))).toEqual(['unknown', 'block_tokens'])
+      expect(await feed(step({ engine: 'nobody' }), step({ blockTokens: 16, reset: true }))).toEqual([
+        'unknown',
+        'block_tokens',
+      ])
       expect(await feedOf('a')).toBeUndefined()
     })
 

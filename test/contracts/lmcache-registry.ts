@@ -1,12 +1,13 @@
 /** The gateway as the registry LMCache servers report to, on whatever runtime opens it. Bodies are those 0.5.6 sends. */
 import { afterEach, describe, expect, it } from 'vitest'
-import { chunkHashes, hashHex } from '../../src/core/lmcache/chunk-hash.ts'
+import { chunkHashes, hashHex } from '../../src/core/lmcache/chunks.ts'
 import { rankOf } from '../../src/simulator/lmcache.ts'
 import { lmcacheKeys, MODEL_PATH, type LmcacheWorld, type OpenLmcache, type PoolWish } from './lmcache.ts'
 
 const TOKEN = 'server-token-5'
 const BASE = '/lmcache/one'
-const ids = (count: number, salt = 0): number[] => Array.from({ length: count }, (_, at) => (at * 17 + salt * 301 + 3) % 5000)
+const ids = (count: number, salt = 0): number[] =>
+  Array.from({ length: count }, (_, at) => (at * 17 + salt * 301 + 3) % 5000)
 const admin = { authorization: `Bearer ${lmcacheKeys.admin}` }
 const client = { authorization: `Bearer ${lmcacheKeys.free}` }
 
@@ -24,15 +25,44 @@ interface BatchWish {
 }
 
 /** One batch as a server with the defaults of 0.5.6 reports it. */
-function batch({ instance = 'node-1', incarnation = 1_795_258_323, seq = 1, kind = 'store', tier = 'l1', shared = false, tokens = [], salt = '', model = MODEL_PATH, worldSize = 1 }: BatchWish) {
+function batch({
+  instance = 'node-1',
+  incarnation = 1_795_258_323,
+  seq = 1,
+  kind = 'store',
+  tier = 'l1',
+  shared = false,
+  tokens = [],
+  salt = '',
+  model = MODEL_PATH,
+  worldSize = 1,
+}: BatchWish) {
   const hashes = chunkHashes(tokens, 256)
   const entries = Array.from({ length: (hashes.length / 8) * worldSize }, (_, row) => ({
-    key: { chunk_hash_hex: hashHex(hashes, Math.floor(row / worldSize)), model_name: model, kv_rank: rankOf(worldSize, row % worldSize), object_group_id: 0, cache_salt: salt },
+    key: {
+      chunk_hash_hex: hashHex(hashes, Math.floor(row / worldSize)),
+      model_name: model,
+      kv_rank: rankOf(worldSize, row % worldSize),
+      object_group_id: 0,
+      cache_salt: salt,
+    },
     size_bytes: kind === 'store' ? 262_144 : 0,
     token_ids: [],
     token_offset: -1,
   }))
-  return { instance_id: instance, incarnation, seq, event_type: kind, tier, backend: kind === 'access' ? '' : tier === 'l1' ? 'dram' : 'fs', entries, shared, ts: 0, capacity_bytes: 0, capacity_revision: 0 }
+  return {
+    instance_id: instance,
+    incarnation,
+    seq,
+    event_type: kind,
+    tier,
+    backend: kind === 'access' ? '' : tier === 'l1' ? 'dram' : 'fs',
+    entries,
+    shared,
+    ts: 0,
+    capacity_bytes: 0,
+    capacity_revision: 0,
+  }
 }
 
 export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): void {
@@ -49,16 +79,37 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
     })
   }
 
-  async function tell(method: string, path: string, body?: unknown, headers: Readonly<Record<string, string>> = admin): Promise<{ readonly status: number; readonly json: unknown }> {
-    const response = await world!.send(path, { method, headers: { ...headers, 'content-type': 'application/json' }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+  async function tell(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Readonly<Record<string, string>> = admin,
+  ): Promise<{ readonly status: number; readonly json: unknown }> {
+    const response = await world!.send(path, {
+      method,
+      headers: { ...headers, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
     const text = await response.text()
     return { status: response.status, json: text === '' ? null : JSON.parse(text) }
   }
 
-  const report = async (...wishes: BatchWish[]) => (await tell('POST', `${BASE}/events`, { batches: wishes.map(batch) })).json
+  const report = async (...wishes: BatchWish[]) =>
+    (await tell('POST', `${BASE}/events`, { batches: wishes.map(batch) })).json
 
-  async function chosen(prompt: readonly number[], more: object = {}): Promise<{ readonly engine: string | null; readonly policy: string | null; readonly matched: Readonly<Record<string, number>> }> {
-    const response = await world!.send('/v1/completions', { method: 'POST', headers: { ...client, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'sim', prompt, max_tokens: 2, ...more }) })
+  async function chosen(
+    prompt: readonly number[],
+    more: object = {},
+  ): Promise<{
+    readonly engine: string | null
+    readonly policy: string | null
+    readonly matched: Readonly<Record<string, number>>
+  }> {
+    const response = await world!.send('/v1/completions', {
+      method: 'POST',
+      headers: { ...client, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'sim', prompt, max_tokens: 2, ...more }),
+    })
     await response.text()
     const id = response.headers.get('x-firstlight-decision')?.split(';')[0] ?? ''
     const { json } = await tell('GET', `/v1/firstlight/decisions/${id}`)
@@ -74,8 +125,14 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
     it('sends a prompt where its chunks were stored, and asks nobody', async () => {
       await start()
       const prompt = ids(1100)
-      expect(await report({ instance: 'node-0', tokens: prompt.slice(0, 512) }, { instance: 'node-2', tokens: prompt })).toEqual({ applied: 2, duplicates: 0, stale: 0 })
-      expect(await chosen(prompt)).toMatchObject({ engine: 'engine-2', policy: 'kv_aware', matched: { 'engine-0': 512, 'engine-1': 0, 'engine-2': 1024 } })
+      expect(
+        await report({ instance: 'node-0', tokens: prompt.slice(0, 512) }, { instance: 'node-2', tokens: prompt }),
+      ).toEqual({ applied: 2, duplicates: 0, stale: 0 })
+      expect(await chosen(prompt)).toMatchObject({
+        engine: 'engine-2',
+        policy: 'kv_aware',
+        matched: { 'engine-0': 512, 'engine-1': 0, 'engine-2': 1024 },
+      })
     })
 
     it('leaves the choice to the fallbacks while nobody has reported', async () => {
@@ -94,7 +151,13 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       await start()
       const prompt = ids(600)
       expect(await report({ tokens: prompt, seq: 3, incarnation: 20 })).toEqual({ applied: 1, duplicates: 0, stale: 0 })
-      expect(await report({ tokens: prompt, seq: 3, incarnation: 20 }, { kind: 'delete', tokens: prompt, seq: 2, incarnation: 20 }, { kind: 'delete', tokens: prompt, seq: 9, incarnation: 10 })).toEqual({ applied: 0, duplicates: 2, stale: 1 })
+      expect(
+        await report(
+          { tokens: prompt, seq: 3, incarnation: 20 },
+          { kind: 'delete', tokens: prompt, seq: 2, incarnation: 20 },
+          { kind: 'delete', tokens: prompt, seq: 9, incarnation: 10 },
+        ),
+      ).toEqual({ applied: 0, duplicates: 2, stale: 1 })
       expect((await chosen(prompt)).engine).toBe('engine-1')
     })
 
@@ -131,12 +194,34 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
 
     it('registers, hears heartbeats, lists and lets go, as the coordinator does', async () => {
       await start()
-      expect(await tell('PUT', `${BASE}/instances/node-1/heartbeat`)).toEqual({ status: 404, json: { error: 'unknown instance node-1; re-register' } })
-      const self = { instance_id: 'node-1', ip: '10.1.2.3', http_port: 8080, metadata: { rack: '7' }, p2p_advertised_url: '', mq_port: 0 }
-      expect(await tell('POST', `${BASE}/instances`, self)).toEqual({ status: 200, json: { instance_id: 'node-1', re_registered: false } })
-      expect(await tell('POST', `${BASE}/instances`, self)).toEqual({ status: 200, json: { instance_id: 'node-1', re_registered: true } })
-      expect(await tell('PUT', `${BASE}/instances/node-1/heartbeat`)).toEqual({ status: 200, json: { instance_id: 'node-1' } })
-      expect(await tell('GET', `${BASE}/instances`)).toMatchObject({ status: 200, json: { instances: [{ ...self, registration_time: expect.any(Number) }] } })
+      expect(await tell('PUT', `${BASE}/instances/node-1/heartbeat`)).toEqual({
+        status: 404,
+        json: { error: 'unknown instance node-1; re-register' },
+      })
+      const self = {
+        instance_id: 'node-1',
+        ip: '10.1.2.3',
+        http_port: 8080,
+        metadata: { rack: '7' },
+        p2p_advertised_url: '',
+        mq_port: 0,
+      }
+      expect(await tell('POST', `${BASE}/instances`, self)).toEqual({
+        status: 200,
+        json: { instance_id: 'node-1', re_registered: false },
+      })
+      expect(await tell('POST', `${BASE}/instances`, self)).toEqual({
+        status: 200,
+        json: { instance_id: 'node-1', re_registered: true },
+      })
+      expect(await tell('PUT', `${BASE}/instances/node-1/heartbeat`)).toEqual({
+        status: 200,
+        json: { instance_id: 'node-1' },
+      })
+      expect(await tell('GET', `${BASE}/instances`)).toMatchObject({
+        status: 200,
+        json: { instances: [{ ...self, registration_time: expect.any(Number) }] },
+      })
       await report({ tokens: ids(600) })
       expect((await chosen(ids(600))).engine).toBe('engine-1')
       expect(await tell('DELETE', `${BASE}/instances/node-1`)).toEqual({ status: 204, json: null })
@@ -147,36 +232,65 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
 
     it('makes an id for a server that has none', async () => {
       await start()
-      expect(await tell('POST', `${BASE}/instances`, { ip: '10.1.2.3', http_port: 8080 })).toMatchObject({ status: 200, json: { instance_id: expect.stringMatching(/^mp-.+/), re_registered: false } })
+      expect(await tell('POST', `${BASE}/instances`, { ip: '10.1.2.3', http_port: 8080 })).toMatchObject({
+        status: 200,
+        json: { instance_id: expect.stringMatching(/^mp-.+/), re_registered: false },
+      })
     })
 
     it('answers lookups in the coordinator’s shape, by tokens and by keys', async () => {
       await start()
       const prompt = ids(600)
       await report({ tokens: prompt.slice(0, 256) })
-      const { json } = await tell('POST', `${BASE}/directory/lookup`, { token_ids: prompt, model_name: MODEL_PATH, world_size: 1, cache_salt: '' })
-      const { chunks, results } = json as { chunks: number; results: { key: { chunk_hash_hex: string }; placements: unknown[] }[] }
+      const { json } = await tell('POST', `${BASE}/directory/lookup`, {
+        token_ids: prompt,
+        model_name: MODEL_PATH,
+        world_size: 1,
+        cache_salt: '',
+      })
+      const { chunks, results } = json as {
+        chunks: number
+        results: { key: { chunk_hash_hex: string }; placements: unknown[] }[]
+      }
       expect([chunks, results.length]).toEqual([2, 2])
       expect(results[0]).toMatchObject({
-        key: { chunk_hash_hex: hashHex(chunkHashes(prompt, 256), 0), model_name: MODEL_PATH, kv_rank: 16_777_472, object_group_id: 0, cache_salt: '' },
+        key: {
+          chunk_hash_hex: hashHex(chunkHashes(prompt, 256), 0),
+          model_name: MODEL_PATH,
+          kv_rank: 16_777_472,
+          object_group_id: 0,
+          cache_salt: '',
+        },
         placements: [{ instance_id: 'node-1', incarnation: 1_795_258_323, tier: 'l1', backend: 'dram', shared: false }],
       })
       expect(results[1]!.placements).toEqual([])
-      expect((await tell('POST', `${BASE}/directory/lookup`, { keys: [results[0]!.key] })).json).toMatchObject({ chunks: 1, results: [{ placements: [{ instance_id: 'node-1' }] }] })
+      expect((await tell('POST', `${BASE}/directory/lookup`, { keys: [results[0]!.key] })).json).toMatchObject({
+        chunks: 1,
+        results: [{ placements: [{ instance_id: 'node-1' }] }],
+      })
       expect((await tell('POST', `${BASE}/directory/lookup`, {})).status).toBe(422)
     })
 
     it('refuses a lookup of more keys than it could hold, before it makes them', async () => {
       await start({}, { chunk_tokens: 1 })
       const many = { token_ids: ids(1000), model_name: MODEL_PATH, world_size: 101 }
-      expect(await tell('POST', `${BASE}/directory/lookup`, many)).toMatchObject({ status: 422, json: { detail: [{ msg: expect.stringContaining('100000') }] } })
-      expect(await tell('POST', `${BASE}/directory/lookup`, { ...many, world_size: 2 })).toMatchObject({ status: 200, json: { chunks: 1000 } })
+      expect(await tell('POST', `${BASE}/directory/lookup`, many)).toMatchObject({
+        status: 422,
+        json: { detail: [{ msg: expect.stringContaining('100000') }] },
+      })
+      expect(await tell('POST', `${BASE}/directory/lookup`, { ...many, world_size: 2 })).toMatchObject({
+        status: 200,
+        json: { chunks: 1000 },
+      })
     })
 
     it('refuses what is no event with 422, and takes nothing of it', async () => {
       await start()
       const bad = { batches: [batch({ tokens: ids(600) }), { ...batch({ seq: 2 }), tier: 'all' }] }
-      expect(await tell('POST', `${BASE}/events`, bad)).toMatchObject({ status: 422, json: { detail: [{ loc: ['body', 'batches', 1, 'tier'] }] } })
+      expect(await tell('POST', `${BASE}/events`, bad)).toMatchObject({
+        status: 422,
+        json: { detail: [{ loc: ['body', 'batches', 1, 'tier'] }] },
+      })
       expect((await chosen(ids(600))).policy).toBe('qps')
     })
 
@@ -189,9 +303,17 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
     it('adds what the shared store holds to every engine', async () => {
       await start({ policy: { name: 'ttft', cache: 'lookup' } })
       await report({ tokens: ids(600), tier: 'l2', shared: true })
-      const { json } = await tell('POST', '/v1/firstlight/route?endpoint=/v1/completions', { model: 'sim', prompt: ids(600) })
+      const { json } = await tell('POST', '/v1/firstlight/route?endpoint=/v1/completions', {
+        model: 'sim',
+        prompt: ids(600),
+      })
       const { decision } = json as { decision: { policy: string; candidates: { terms: { cached_tokens: number } }[] } }
-      expect([decision.policy, ...decision.candidates.map(({ terms }) => terms.cached_tokens)]).toEqual(['ttft', 512, 512, 512])
+      expect([decision.policy, ...decision.candidates.map(({ terms }) => terms.cached_tokens)]).toEqual([
+        'ttft',
+        512,
+        512,
+        512,
+      ])
     })
   })
 
@@ -208,7 +330,8 @@ export function lmcacheRegistryContract(runtime: string, open: OpenLmcache): voi
       expect((await tell('GET', `${BASE}/${TOKEN}/instances`, undefined, {})).status).toBe(200)
       expect((await tell('GET', `${BASE}/instances`, undefined, { authorization: `Bearer ${TOKEN}` })).status).toBe(200)
       expect((await tell('GET', `${BASE}/instances`)).status).toBe(200)
-      for (const path of [`${BASE}/not-the-token/instances`, `${BASE}/instances`]) expect((await tell('GET', path, undefined, {})).status).toBe(401)
+      for (const path of [`${BASE}/not-the-token/instances`, `${BASE}/instances`])
+        expect((await tell('GET', path, undefined, {})).status).toBe(401)
     })
 
     it('learns nothing of clusters that have no registry', async () => {

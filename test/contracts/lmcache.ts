@@ -3,7 +3,12 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { FakeController, FakeCoordinator } from '../../src/simulator/lmcache.ts'
 import type { Fleet } from '../../src/simulator/fleet.ts'
 
-export const lmcacheKeys = { plain: 'plain-secret-1', free: 'free-secret-22', salted: 'salted-secret-3', admin: 'admin-secret-44' } as const
+export const lmcacheKeys = {
+  plain: 'plain-secret-1',
+  free: 'free-secret-22',
+  salted: 'salted-secret-3',
+  admin: 'admin-secret-44',
+} as const
 
 /** Settings of the pool under test; its engines are three of a simulated fleet. */
 export type PoolWish = Readonly<Record<string, unknown>>
@@ -21,7 +26,10 @@ export interface OpenLmcache {
 }
 
 /** The rest of a configuration around the pool. */
-export function lmcacheDocument(pool: PoolWish, engines: readonly Readonly<Record<string, unknown>>[]): Record<string, unknown> {
+export function lmcacheDocument(
+  pool: PoolWish,
+  engines: readonly Readonly<Record<string, unknown>>[],
+): Record<string, unknown> {
   return {
     version: 1,
     keys: [
@@ -31,7 +39,19 @@ export function lmcacheDocument(pool: PoolWish, engines: readonly Readonly<Recor
     ],
     admin: { secret: lmcacheKeys.admin },
     log: { level: 'silent' },
-    clusters: [{ id: 'one', pools: [{ model: 'sim', block_tokens: 16, engines: engines.map((engine, index) => ({ lmcache_instance: `node-${index}`, ...engine })), ...pool }] }],
+    clusters: [
+      {
+        id: 'one',
+        pools: [
+          {
+            model: 'sim',
+            block_tokens: 16,
+            engines: engines.map((engine, index) => ({ lmcache_instance: `node-${index}`, ...engine })),
+            ...pool,
+          },
+        ],
+      },
+    ],
   }
 }
 
@@ -40,8 +60,12 @@ export const MODEL_PATH = 'models/tiny'
 const AMPLE_MS = 10_000
 const LOOKUP = '/directory/lookup'
 
-const ids = (count: number, salt = 0): number[] => Array.from({ length: count }, (_, at) => (at * 13 + salt * 101 + 7) % 5000)
-const auth = (key: keyof typeof lmcacheKeys): Record<string, string> => ({ authorization: `Bearer ${lmcacheKeys[key]}`, 'content-type': 'application/json' })
+const ids = (count: number, salt = 0): number[] =>
+  Array.from({ length: count }, (_, at) => (at * 13 + salt * 101 + 7) % 5000)
+const auth = (key: keyof typeof lmcacheKeys): Record<string, string> => ({
+  authorization: `Bearer ${lmcacheKeys[key]}`,
+  'content-type': 'application/json',
+})
 
 interface SeenDecision {
   readonly policy: string
@@ -65,8 +89,16 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
     world = null
   })
 
-  async function complete(prompt: readonly number[] | string, more: object = {}, headers: Record<string, string> = auth('free')): Promise<Answered> {
-    const response = await world!.send('/v1/completions', { method: 'POST', headers, body: JSON.stringify({ model: 'sim', prompt, max_tokens: 2, ...more }) })
+  async function complete(
+    prompt: readonly number[] | string,
+    more: object = {},
+    headers: Record<string, string> = auth('free'),
+  ): Promise<Answered> {
+    const response = await world!.send('/v1/completions', {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ model: 'sim', prompt, max_tokens: 2, ...more }),
+    })
     await response.text()
     const id = response.headers.get('x-firstlight-decision')?.split(';')[0] ?? ''
     const told = await world!.send(`/v1/firstlight/decisions/${id}`, { headers: auth('admin') })
@@ -99,7 +131,11 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect(engine).toBe('engine-2')
       expect(timing).toMatch(/lookup;dur=/)
       expect(decision).toMatchObject({ policy: 'kv_aware', fallback: null })
-      expect(Object.fromEntries(decision.candidates.map((one) => [one.engine, one.terms['matched_tokens']]))).toEqual({ 'engine-0': 512, 'engine-1': 0, 'engine-2': 1024 })
+      expect(Object.fromEntries(decision.candidates.map((one) => [one.engine, one.terms['matched_tokens']]))).toEqual({
+        'engine-0': 512,
+        'engine-1': 0,
+        'engine-2': 1024,
+      })
     })
 
     it('count a chunk only where every rank holds it', async () => {
@@ -131,7 +167,10 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
 
     it('learn the size of chunks from the answers', async () => {
       const fake = new FakeCoordinator(64)
-      world = await open({ service: (request) => fake.fetch(request), pool: (url) => ({ policy: 'kv_aware', lmcache: { coordinator: url, budget_ms: AMPLE_MS } }) })
+      world = await open({
+        service: (request) => fake.fetch(request),
+        pool: (url) => ({ policy: 'kv_aware', lmcache: { coordinator: url, budget_ms: AMPLE_MS } }),
+      })
       const prompt = ids(640)
       fake.store(MODEL_PATH, prompt, { instance: 'node-1' })
       const { engine, decision } = await complete(prompt)
@@ -154,7 +193,11 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       fake.store(MODEL_PATH, prompt.slice(0, 512), { instance: '', tier: 'l2', shared: true })
       fake.store(MODEL_PATH, prompt.slice(0, 768), { instance: 'node-1' })
       const { decision } = await complete(prompt)
-      expect(decision.candidates.map((one) => [one.engine, one.terms['matched_tokens']])).toEqual([['engine-1', 768], [expect.any(String), 512], [expect.any(String), 512]])
+      expect(decision.candidates.map((one) => [one.engine, one.terms['matched_tokens']])).toEqual([
+        ['engine-1', 768],
+        [expect.any(String), 512],
+        [expect.any(String), 512],
+      ])
     })
 
     it('count the best match for each engine of a shared cache', async () => {
@@ -177,7 +220,11 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
     it('ask by an engine’s own ids where the pool has no vocabulary', async () => {
       const fake = await withCoordinator()
       const prompt = 'The quick brown fox jumps over the lazy dog. '.repeat(60)
-      const tokenized = await world!.send('/tokenize', { method: 'POST', headers: auth('free'), body: JSON.stringify({ model: 'sim', prompt }) })
+      const tokenized = await world!.send('/tokenize', {
+        method: 'POST',
+        headers: auth('free'),
+        body: JSON.stringify({ model: 'sim', prompt }),
+      })
       const { tokens } = (await tokenized.json()) as { tokens: number[] }
       expect(tokens.length).toBeGreaterThan(512)
       fake.store(MODEL_PATH, tokens, { instance: 'node-1' })
@@ -222,7 +269,10 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       const fake = await withCoordinator({ policy: 'round_robin', shadow: 'kv_aware' })
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt, { instance: 'node-2' })
-      expect((await complete(prompt)).decision).toMatchObject({ policy: 'round_robin', shadow: { policy: 'kv_aware', engine: 'engine-2' } })
+      expect((await complete(prompt)).decision).toMatchObject({
+        policy: 'round_robin',
+        shadow: { policy: 'kv_aware', engine: 'engine-2' },
+      })
     })
 
     it('are made for the policy a request asks for, in its body or its header', async () => {
@@ -231,7 +281,8 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       fake.store(MODEL_PATH, prompt, { instance: 'node-2' })
       const byBody = await complete(prompt, { firstlight: { policy: 'kv_aware' } })
       const byHeader = await complete(prompt, {}, { ...auth('free'), 'x-firstlight-options': '{"policy":"kv_aware"}' })
-      for (const { engine, decision } of [byBody, byHeader]) expect([engine, decision.policy]).toEqual(['engine-2', 'kv_aware'])
+      for (const { engine, decision } of [byBody, byHeader])
+        expect([engine, decision.policy]).toEqual(['engine-2', 'kv_aware'])
       const refused = await complete(prompt, { firstlight: { policy: 'kv_aware' } }, auth('plain'))
       expect(refused.status).toBe(403)
     })
@@ -240,8 +291,15 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       const fake = await withCoordinator()
       const prompt = ids(1100)
       fake.store(MODEL_PATH, prompt, { instance: 'node-1' })
-      const dry = await world!.send('/v1/firstlight/route?endpoint=/v1/completions', { method: 'POST', headers: auth('admin'), body: JSON.stringify({ model: 'sim', prompt }) })
-      expect(await dry.json()).toMatchObject({ decision: { policy: 'kv_aware', placement: { engine: 'engine-1' } }, refusals: [] })
+      const dry = await world!.send('/v1/firstlight/route?endpoint=/v1/completions', {
+        method: 'POST',
+        headers: auth('admin'),
+        body: JSON.stringify({ model: 'sim', prompt }),
+      })
+      expect(await dry.json()).toMatchObject({
+        decision: { policy: 'kv_aware', placement: { engine: 'engine-1' } },
+        refusals: [],
+      })
       expect(world!.fleet.engines.map(({ log }) => log.inference)).toEqual([0, 0, 0])
     })
   })
@@ -261,15 +319,24 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       fake.instead = (request) => (request.url.endsWith(LOOKUP) ? answer() : null)
       const { status, decision } = await complete(ids(1100))
       expect(status).toBe(200)
-      expect(decision).toMatchObject({ policy: 'qps', fallback: { from: 'kv_aware', reason: expect.stringContaining('no LMCache lookup') } })
+      expect(decision).toMatchObject({
+        policy: 'qps',
+        fallback: { from: 'kv_aware', reason: expect.stringContaining('no LMCache lookup') },
+      })
     })
 
-    it.each(['kv_aware', { name: 'ttft', cache: 'lookup' }])('leave a session’s request to its session: %s', async (policy) => {
-      const fake = await withCoordinator({ policy })
-      fake.instead = () => Response.json({ detail: 'no' }, { status: 500 })
-      const { decision } = await complete(ids(1100), { user: 'someone' })
-      expect(decision).toMatchObject({ policy: 'session', fallback: { from: typeof policy === 'string' ? policy : policy.name } })
-    })
+    it.each(['kv_aware', { name: 'ttft', cache: 'lookup' }])(
+      'leave a session’s request to its session: %s',
+      async (policy) => {
+        const fake = await withCoordinator({ policy })
+        fake.instead = () => Response.json({ detail: 'no' }, { status: 500 })
+        const { decision } = await complete(ids(1100), { user: 'someone' })
+        expect(decision).toMatchObject({
+          policy: 'session',
+          fallback: { from: typeof policy === 'string' ? policy : policy.name },
+        })
+      },
+    )
 
     it('hold nobody up: who never answers is left at the deadline, and after some of them not asked', async () => {
       const fake = await withCoordinator({}, { budget_ms: 25 })
@@ -285,7 +352,10 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
   describe(`lookups at a legacy controller, on ${runtime}`, () => {
     const withController = async (): Promise<FakeController> => {
       const fake = new FakeController()
-      world = await open({ service: (request) => fake.fetch(request), pool: (url) => ({ policy: 'kv_aware', lmcache: { controller: url, budget_ms: AMPLE_MS } }) })
+      world = await open({
+        service: (request) => fake.fetch(request),
+        pool: (url) => ({ policy: 'kv_aware', lmcache: { controller: url, budget_ms: AMPLE_MS } }),
+      })
       return fake
     }
 
@@ -301,7 +371,10 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
 
     it('believe no count beyond the prompt', async () => {
       const fake = await withController()
-      fake.instead = (request) => (request.url.endsWith('/lookup') ? Response.json({ event_id: 'x', layout_info: { 'node-1': ['LocalCPUBackend', 100_000] } }) : null)
+      fake.instead = (request) =>
+        request.url.endsWith('/lookup')
+          ? Response.json({ event_id: 'x', layout_info: { 'node-1': ['LocalCPUBackend', 100_000] } })
+          : null
       const { engine, decision } = await complete(ids(600))
       expect(engine).toBe('engine-1')
       expect(decision.candidates[0]!.terms['matched_tokens']).toBe(599)

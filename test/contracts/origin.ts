@@ -1,7 +1,26 @@
 /** What every Origin must do, driven by an engine that is told what to send byte by byte. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Alarms, OriginError, type Origin, type OriginAnswer, type OriginRequest, type PassEnd, type Reply } from '../../src/ports.ts'
-import { chunk, DONE_EVENT, json, LAST_CHUNK, SSE_HEAD, token, USAGE_EVENT, utf8, type RunReport, type Step } from './script.ts'
+import {
+  type Timers,
+  OriginError,
+  type Origin,
+  type OriginAnswer,
+  type OriginRequest,
+  type RelayResult,
+  type RelayOptions,
+} from '../../src/ports.ts'
+import {
+  chunk,
+  DONE_EVENT,
+  json,
+  LAST_CHUNK,
+  SSE_HEAD,
+  token,
+  USAGE_EVENT,
+  utf8,
+  type RunReport,
+  type Step,
+} from './script.ts'
 
 export interface OriginWorld {
   readonly origin: Origin & { close?(): void }
@@ -17,13 +36,17 @@ export interface OriginContract {
 
 interface Passed {
   readonly response: Response
-  readonly ended: Promise<PassEnd>
+  readonly ended: Promise<RelayResult>
   readonly events: string[]
   readonly settledTimes: () => number
   readonly background: Promise<unknown>[]
 }
 
-type Asked = Partial<Omit<OriginRequest, 'target' | 'signal'>> & { signal?: AbortSignal; targetHeaders?: readonly string[]; url?: string }
+type Asked = Partial<Omit<OriginRequest, 'target' | 'signal'>> & {
+  signal?: AbortSignal
+  targetHeaders?: readonly string[]
+  url?: string
+}
 
 let runs = 0
 
@@ -40,12 +63,12 @@ async function failureOf(work: Promise<unknown>): Promise<string> {
 
 const sse = (...events: string[]): Step[] => [{ send: SSE_HEAD }, ...events.map((event) => ({ send: chunk(event) }))]
 
-function pass(answer: OriginAnswer, options: Partial<Reply> = {}): Passed {
+function pass(answer: OriginAnswer, options: Partial<RelayOptions> = {}): Passed {
   let settled = 0
-  const { promise: ended, resolve: settle } = Promise.withResolvers<PassEnd>()
+  const { promise: ended, resolve: settle } = Promise.withResolvers<RelayResult>()
   const events: string[] = []
   const background: Promise<unknown>[] = []
-  const reply: Reply = {
+  const reply: RelayOptions = {
     scope: { background: (work) => void background.push(work), client: null, remoteAddress: null },
     status: answer.status,
     headers: answer.headers,
@@ -96,7 +119,8 @@ export function originContract(name: string, contract: OriginContract): void {
         headers: ['x-run', run, 'x-script', btoa(JSON.stringify(script)), ...(asked.headers ?? [])],
         signal,
       })
-    const report = async (wait = ''): Promise<RunReport> => (await fetch(`${world.controlUrl}/runs/${run}/${wait}`)).json() as Promise<RunReport>
+    const report = async (wait = ''): Promise<RunReport> =>
+      (await fetch(`${world.controlUrl}/runs/${run}/${wait}`)).json() as Promise<RunReport>
     return { send, report }
   }
 
@@ -118,7 +142,11 @@ export function originContract(name: string, contract: OriginContract): void {
     describe('the request', () => {
       test('carries method, path, headers and every byte of the body as they are', async () => {
         const body = [bytes('{"n":12345678901234567890, "é":'), bytes(`"${utf8('ü€😀')}" }`)]
-        const { send, report } = open([{ send: json('{}') }], { path: '/v1/x?y=1', headers: ['content-type', 'application/json'], body })
+        const { send, report } = open([{ send: json('{}') }], {
+          path: '/v1/x?y=1',
+          headers: ['content-type', 'application/json'],
+          body,
+        })
         await (await send()).read(1000)
         const seen = await report()
         expect(seen.head.split('\r\n')[0]).toBe('POST /v1/x?y=1 HTTP/1.1')
@@ -128,7 +156,10 @@ export function originContract(name: string, contract: OriginContract): void {
       })
 
       test("lets the engine's own headers win", async () => {
-        const { send, report } = open([{ send: json('{}') }], { headers: ['x-tier', 'client'], targetHeaders: ['authorization', 'Bearer engine', 'x-tier', 'engine'] })
+        const { send, report } = open([{ send: json('{}') }], {
+          headers: ['x-tier', 'client'],
+          targetHeaders: ['authorization', 'Bearer engine', 'x-tier', 'engine'],
+        })
         await (await send()).read(1000)
         const { head } = await report()
         expect(head).toMatch(/^authorization: Bearer engine$/im)
@@ -145,20 +176,31 @@ export function originContract(name: string, contract: OriginContract): void {
 
     describe('the answer', () => {
       test('passes status, headers and bytes, and drops what concerns one hop', async () => {
-        const head = 'HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nX-Kept: yes\r\nX-Hop: no\r\nConnection: keep-alive, x-hop\r\nKeep-Alive: timeout=5\r\nContent-Length: 15\r\n\r\n'
+        const head =
+          'HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nX-Kept: yes\r\nX-Hop: no\r\nConnection: keep-alive, x-hop\r\nKeep-Alive: timeout=5\r\nContent-Length: 15\r\n\r\n'
         const { send } = open([{ send: `${head}{"error":"nope"` }])
         const answer = await send()
         await answer.firstByte()
         const passed = pass(answer)
         expect(answer.status).toBe(404)
         expect(answer.sse).toBe(false)
-        expect([...answer.headers]).toEqual(expect.arrayContaining(['x-kept', 'yes', 'content-type', 'application/json']))
-        for (const hop of ['x-hop', 'connection', 'keep-alive', 'content-length', 'transfer-encoding']) expect(answer.headers).not.toContain(hop)
+        expect([...answer.headers]).toEqual(
+          expect.arrayContaining(['x-kept', 'yes', 'content-type', 'application/json']),
+        )
+        for (const hop of ['x-hop', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'])
+          expect(answer.headers).not.toContain(hop)
         expect(await drain(passed.response)).toEqual({ body: '{"error":"nope"', clean: true })
         expect(await passed.ended).toMatchObject({ end: 'complete', failure: null, bytes: 15 })
       })
 
-      const corpus = [': keep-alive\n\n', token('Hé'), token('€😀'), 'event: x\r\ndata: {"a":1}\r\n\r\n', USAGE_EVENT, DONE_EVENT].join('')
+      const corpus = [
+        ': keep-alive\n\n',
+        token('Hé'),
+        token('€😀'),
+        'event: x\r\ndata: {"a":1}\r\n\r\n',
+        USAGE_EVENT,
+        DONE_EVENT,
+      ].join('')
       for (const of of [1, 7, 64, 100_000]) {
         test(`streams the same bytes whether they come in pieces of ${of}`, async () => {
           const { send } = open([{ slices: SSE_HEAD + chunk(corpus) + LAST_CHUNK, of }])
@@ -195,7 +237,8 @@ export function originContract(name: string, contract: OriginContract): void {
       })
 
       test('reads usage from a body that is no stream', async () => {
-        const body = '{"id":"x","choices":[{"text":"the \\"usage\\":{ field"}],"usage":{"prompt_tokens":7,"completion_tokens":2},"kv_transfer_params":null}'
+        const body =
+          '{"id":"x","choices":[{"text":"the \\"usage\\":{ field"}],"usage":{"prompt_tokens":7,"completion_tokens":2},"kv_transfer_params":null}'
         const { send } = open([{ slices: json(body), of: 9 }])
         const answer = await send()
         await answer.firstByte()
@@ -231,7 +274,10 @@ export function originContract(name: string, contract: OriginContract): void {
       }
 
       test('skips 100 and 103 on the way to the answer', async () => {
-        const { send } = open([{ send: 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n' }, { send: json('{"a":1}') }])
+        const { send } = open([
+          { send: 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n' },
+          { send: json('{"a":1}') },
+        ])
         expect(latin1(await (await send()).read(1000))).toBe('{"a":1}')
       })
 
@@ -247,18 +293,30 @@ export function originContract(name: string, contract: OriginContract): void {
       })
 
       test('takes the end of the connection for the end of a body without framing', async () => {
-        const { send } = open([{ send: 'HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n{"a":1}' }, { fin: true }])
+        const { send } = open([
+          { send: 'HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n{"a":1}' },
+          { fin: true },
+        ])
         expect(latin1(await (await send()).read(1000))).toBe('{"a":1}')
       })
 
       test('does not follow a redirect', async () => {
-        const { send, report } = open([{ send: `HTTP/1.1 307 Temporary Redirect\r\nlocation: ${world.engineUrl}/elsewhere\r\ncontent-length: 0\r\n\r\n` }])
+        const { send, report } = open([
+          {
+            send: `HTTP/1.1 307 Temporary Redirect\r\nlocation: ${world.engineUrl}/elsewhere\r\ncontent-length: 0\r\n\r\n`,
+          },
+        ])
         expect((await send()).status).toBe(307)
         expect((await report()).requests).toBe(1)
       })
 
       test('refuses to read more than it is asked to', async () => {
-        const { send, report } = open([{ send: `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n${'x'.repeat(5000)}` }, { hang: true }])
+        const { send, report } = open([
+          {
+            send: `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n${'x'.repeat(5000)}`,
+          },
+          { hang: true },
+        ])
         expect(await failureOf((await send()).read(1000))).toBe('malformed')
         expect((await report('closed')).closed).toBe(true)
       })
@@ -283,7 +341,10 @@ export function originContract(name: string, contract: OriginContract): void {
       })
 
       test('may take as long as it likes after it has come', async () => {
-        const { send } = open([{ send: SSE_HEAD + chunk(token('a')) }, { waitMs: 200 }, { send: chunk(DONE_EVENT) + LAST_CHUNK }], { firstByteMs: 100 })
+        const { send } = open(
+          [{ send: SSE_HEAD + chunk(token('a')) }, { waitMs: 200 }, { send: chunk(DONE_EVENT) + LAST_CHUNK }],
+          { firstByteMs: 100 },
+        )
         const answer = await send()
         await answer.firstByte()
         expect(await drain(pass(answer).response)).toEqual({ body: token('a') + DONE_EVENT, clean: true })
@@ -310,13 +371,19 @@ export function originContract(name: string, contract: OriginContract): void {
         expect(await failureOf(open([{ reset: true }]).send())).toBe('reset')
       })
 
-      for (const [what, step] of [['reset', { reset: true }], ['closed inside its chunks', { fin: true }]] as const) {
+      for (const [what, step] of [
+        ['reset', { reset: true }],
+        ['closed inside its chunks', { fin: true }],
+      ] as const) {
         test(`mid-stream (${what}) ends in one error event and never in a clean end`, async () => {
           const { send } = open([...sse(token('a'), token('b')), { waitMs: 40 }, step])
           const answer = await send()
           await answer.firstByte()
           const passed = pass(answer)
-          expect(await drain(passed.response)).toEqual({ body: `${token('a')}${token('b')}data: {"cut":"reset"}\n\n`, clean: false })
+          expect(await drain(passed.response)).toEqual({
+            body: `${token('a')}${token('b')}data: {"cut":"reset"}\n\n`,
+            clean: false,
+          })
           expect(await passed.ended).toMatchObject({ end: 'engine_cut', failure: 'reset', events: 2 })
           expect(passed.settledTimes()).toBe(1)
         })
@@ -346,7 +413,11 @@ export function originContract(name: string, contract: OriginContract): void {
       })
 
       test('short of its content-length is cut, not ended', async () => {
-        const { send } = open([{ send: 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"a":' }, { waitMs: 40 }, { fin: true }])
+        const { send } = open([
+          { send: 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"a":' },
+          { waitMs: 40 },
+          { fin: true },
+        ])
         const answer = await send()
         await answer.firstByte()
         const passed = pass(answer)
@@ -359,14 +430,23 @@ export function originContract(name: string, contract: OriginContract): void {
         const answer = await send()
         await answer.firstByte()
         const passed = pass(answer, { idleMs: 80 })
-        expect(await drain(passed.response)).toEqual({ body: `${token('a')}data: {"cut":"idle_timeout"}\n\n`, clean: false })
+        expect(await drain(passed.response)).toEqual({
+          body: `${token('a')}data: {"cut":"idle_timeout"}\n\n`,
+          clean: false,
+        })
         expect(await passed.ended).toMatchObject({ end: 'engine_cut', failure: 'idle_timeout' })
         expect((await report('closed')).closed).toBe(true)
       })
 
       for (const size of ['zz', '-1', '5 ', '123456789012345678901']) {
         test(`whose chunk size is ${JSON.stringify(size)} is cut after its first event`, async () => {
-          const { send } = open([...sse(token('a')), { waitMs: 40 }, { send: `${size}\r\nhello\r\n` }, { waitMs: 200 }, { send: LAST_CHUNK }])
+          const { send } = open([
+            ...sse(token('a')),
+            { waitMs: 40 },
+            { send: `${size}\r\nhello\r\n` },
+            { waitMs: 200 },
+            { send: LAST_CHUNK },
+          ])
           const answer = await send()
           await answer.firstByte()
           const { body, clean } = await drain(pass(answer).response)
@@ -393,7 +473,10 @@ export function originContract(name: string, contract: OriginContract): void {
     })
 
     describe('a client that leaves', () => {
-      for (const [when, script] of [['before the head', []], ['before the first byte', [{ send: SSE_HEAD }]]] as const) {
+      for (const [when, script] of [
+        ['before the head', []],
+        ['before the first byte', [{ send: SSE_HEAD }]],
+      ] as const) {
         test(`${when} frees the engine`, async () => {
           const client = new AbortController()
           const { send, report } = open([...script, { hang: true }], { signal: client.signal })
@@ -424,7 +507,12 @@ export function originContract(name: string, contract: OriginContract): void {
         })
 
         test(`mid-stream frees the engine of ${how} answer, seen by the stream`, async () => {
-          const { send, report } = open([...sse(token('a')), { waitMs: 30 }, ...Array.from({ length: 50 }, () => [{ send: chunk(token('b')) }, { waitMs: 20 }]).flat(), { hang: true }])
+          const { send, report } = open([
+            ...sse(token('a')),
+            { waitMs: 30 },
+            ...Array.from({ length: 50 }, () => [{ send: chunk(token('b')) }, { waitMs: 20 }]).flat(),
+            { hang: true },
+          ])
           const answer = await send()
           await answer.firstByte()
           const passed = pass(answer, { observe })
@@ -439,7 +527,13 @@ export function originContract(name: string, contract: OriginContract): void {
 
       test('before a body that is no stream frees the engine', async () => {
         const client = new AbortController()
-        const { send, report } = open([{ send: 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n{' }, { hang: true }], { signal: client.signal })
+        const { send, report } = open(
+          [
+            { send: 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n{' },
+            { hang: true },
+          ],
+          { signal: client.signal },
+        )
         const answer = await send()
         await answer.firstByte()
         const passed = pass(answer)
@@ -481,7 +575,11 @@ export function originContract(name: string, contract: OriginContract): void {
       })
 
       test('that nobody can see end keeps its booking no longer than its limit, and passes to its end', async () => {
-        const { send } = open([...sse(token('a')), { waitMs: 200 }, { send: chunk(token('b')) + chunk(DONE_EVENT) + LAST_CHUNK }])
+        const { send } = open([
+          ...sse(token('a')),
+          { waitMs: 200 },
+          { send: chunk(token('b')) + chunk(DONE_EVENT) + LAST_CHUNK },
+        ])
         const answer = await send()
         await answer.firstByte()
         const passed = pass(answer, { observe: false, nativeMs: 40 })
@@ -496,14 +594,18 @@ export function originContract(name: string, contract: OriginContract): void {
         const answer = await send()
         await answer.firstByte()
         const rings = new Set<() => void>()
-        const alarms: Alarms = {
+        const alarms: Timers = {
           set: (_ms, ring) => {
             rings.add(ring)
             return { cancel: () => void rings.delete(ring) }
           },
         }
         const background: Promise<unknown>[] = []
-        const passed = pass(answer, { observe: false, nativeMs: 60, scope: { background: (work) => void background.push(work), client: null, remoteAddress: null, alarms } })
+        const passed = pass(answer, {
+          observe: false,
+          nativeMs: 60,
+          scope: { background: (work) => void background.push(work), client: null, remoteAddress: null, alarms },
+        })
         await drain(passed.response)
         await Promise.all(background)
         for (const ring of rings) ring()
@@ -515,7 +617,15 @@ export function originContract(name: string, contract: OriginContract): void {
     describe('heartbeats', () => {
       test('keep a silent stream warm before its first byte and after it, and break no event', async () => {
         const [start, rest] = [token('ab').slice(0, 15), token('ab').slice(15)]
-        const { send } = open([{ send: SSE_HEAD }, { waitMs: 150 }, { send: chunk(start) }, { waitMs: 150 }, { send: chunk(rest) }, { waitMs: 150 }, { send: chunk(DONE_EVENT) + LAST_CHUNK }])
+        const { send } = open([
+          { send: SSE_HEAD },
+          { waitMs: 150 },
+          { send: chunk(start) },
+          { waitMs: 150 },
+          { send: chunk(rest) },
+          { waitMs: 150 },
+          { send: chunk(DONE_EVENT) + LAST_CHUNK },
+        ])
         const answer = await send()
         const passed = pass(answer, { heartbeatMs: 40 })
         const { body, clean } = await drain(passed.response)
@@ -570,7 +680,11 @@ export function originContract(name: string, contract: OriginContract): void {
 
       test('holds the engine back while the client does not read, and loses nothing', async () => {
         const total = 64 * 1024 * 1024
-        const { send, report } = open([{ send: 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n' }, { flood: total }, { send: LAST_CHUNK }])
+        const { send, report } = open([
+          { send: 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n' },
+          { flood: total },
+          { send: LAST_CHUNK },
+        ])
         const answer = await send()
         await answer.firstByte()
         const passed = pass(answer)

@@ -51,7 +51,10 @@ class HeldEngine {
   }
 }
 
-export function outputLoadContract(name: string, start: (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>): void {
+export function outputLoadContract(
+  name: string,
+  start: (document: Record<string, unknown>) => Promise<{ readonly url: string; close(): Promise<void> }>,
+): void {
   describe(`load of a stream on ${name}`, () => {
     const engine = new HeldEngine()
     let gateway: Awaited<ReturnType<typeof start>>
@@ -62,7 +65,20 @@ export function outputLoadContract(name: string, start: (document: Record<string
         open: true,
         admin: { secret: KEY },
         log: { level: 'silent' },
-        clusters: [{ id: 'c', pools: [{ model: 'm', policy: 'active_blocks', block_tokens: BLOCK_TOKENS, observe_share: 1, engines: [{ id: 'e', url }] }] }],
+        clusters: [
+          {
+            id: 'c',
+            pools: [
+              {
+                model: 'm',
+                policy: 'active_blocks',
+                block_tokens: BLOCK_TOKENS,
+                observe_share: 1,
+                engines: [{ id: 'e', url }],
+              },
+            ],
+          },
+        ],
       })
     })
     afterAll(async () => {
@@ -70,16 +86,26 @@ export function outputLoadContract(name: string, start: (document: Record<string
       engine.close()
     })
 
-    const admin = (init: RequestInit = {}): RequestInit => ({ ...init, headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' } })
+    const admin = (init: RequestInit = {}): RequestInit => ({
+      ...init,
+      headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+    })
     const load = async (): Promise<FleetEngine> => {
-      const fleet = (await (await fetch(`${gateway.url}/v1/firstlight/fleet`, admin())).json()) as { pools: readonly { engines: readonly FleetEngine[] }[] }
+      const fleet = (await (await fetch(`${gateway.url}/v1/firstlight/fleet`, admin())).json()) as {
+        pools: readonly { engines: readonly FleetEngine[] }[]
+      }
       return fleet.pools[0]!.engines[0]!
     }
     /** What another prompt of one block would find on the engine. */
     const priced = async (): Promise<number> => {
       const prompt = Array.from({ length: BLOCK_TOKENS }, (_, at) => 900 + at)
-      const response = await fetch(`${gateway.url}/v1/firstlight/route?endpoint=/v1/completions`, admin({ method: 'POST', body: JSON.stringify({ model: 'm', prompt }) }))
-      const { decision } = (await response.json()) as { decision: { candidates: readonly { terms: Readonly<Record<string, number>> }[] } }
+      const response = await fetch(
+        `${gateway.url}/v1/firstlight/route?endpoint=/v1/completions`,
+        admin({ method: 'POST', body: JSON.stringify({ model: 'm', prompt }) }),
+      )
+      const { decision } = (await response.json()) as {
+        decision: { candidates: readonly { terms: Readonly<Record<string, number>> }[] }
+      }
       return decision.candidates[0]!.terms['potential_blocks']!
     }
     const metric = async (metricName: string): Promise<number> => {
@@ -89,7 +115,11 @@ export function outputLoadContract(name: string, start: (document: Record<string
 
     it('counts its prompt as pending until its first token, then its output in blocks, then nothing', async () => {
       const prompt = Array.from({ length: PROMPT_BLOCKS * BLOCK_TOKENS }, (_, at) => at)
-      const answer = fetch(`${gateway.url}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'm', prompt, stream: true }) })
+      const answer = fetch(`${gateway.url}/v1/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'm', prompt, stream: true }),
+      })
       answer.catch(() => {})
       await engine.arrived
       expect(await load()).toMatchObject({ active_blocks: PROMPT_BLOCKS, queued_prefill_tokens: prompt.length })

@@ -26,7 +26,10 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
   })
 
   const start = async (pool: PoolWish): Promise<void> => {
-    world = await open({ service: async () => new Response(null, { status: 404 }), pool: () => ({ lmcache: { registry: true }, ...pool }) })
+    world = await open({
+      service: async () => new Response(null, { status: 404 }),
+      pool: () => ({ lmcache: { registry: true }, ...pool }),
+    })
   }
 
   /** The same wishes both ways. */
@@ -35,29 +38,44 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
     [{}, { 'x-firstlight-options': JSON.stringify(wishes) }],
   ]
 
-  const ask = (key: keyof typeof lmcacheKeys, more: object = {}, headers: Readonly<Record<string, string>> = {}): Promise<Response> =>
+  const ask = (
+    key: keyof typeof lmcacheKeys,
+    more: object = {},
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Response> =>
     world!.send('/v1/completions', {
       method: 'POST',
       headers: { authorization: `Bearer ${lmcacheKeys[key]}`, 'content-type': 'application/json', ...headers },
       body: JSON.stringify({ model: 'sim', prompt: PROMPT, max_tokens: 1, ...more }),
     })
 
-  async function decided(wishes: object, way = 0): Promise<{ readonly headers: Headers; readonly decision: SeenDecision }> {
+  async function decided(
+    wishes: object,
+    way = 0,
+  ): Promise<{ readonly headers: Headers; readonly decision: SeenDecision }> {
     const response = await ask('free', ...ways(wishes)[way]!)
     await response.text()
-    const told = await world!.send(`/v1/firstlight/decisions/${response.headers.get('x-firstlight-decision')}`, { headers: { authorization: `Bearer ${lmcacheKeys.admin}` } })
+    const told = await world!.send(`/v1/firstlight/decisions/${response.headers.get('x-firstlight-decision')}`, {
+      headers: { authorization: `Bearer ${lmcacheKeys.admin}` },
+    })
     return { headers: response.headers, decision: (await told.json()) as SeenDecision }
   }
 
   describe(`what a request asks for itself, on ${runtime}`, () => {
-    it.each(guarded)('%s is refused to a key that may not, by name, and never reaches an engine', async (name, value) => {
-      await start({ policy: 'active_blocks' })
-      for (const [more, headers] of ways({ [name]: value })) {
-        const response = await ask('plain', more, headers)
-        expect([response.status, ((await response.json()) as { error: { param: string } }).error.param]).toEqual([403, `firstlight.${name}`])
-      }
-      expect(world!.fleet.engines.map(({ log }) => log.inference)).toEqual([0, 0, 0])
-    })
+    it.each(guarded)(
+      '%s is refused to a key that may not, by name, and never reaches an engine',
+      async (name, value) => {
+        await start({ policy: 'active_blocks' })
+        for (const [more, headers] of ways({ [name]: value })) {
+          const response = await ask('plain', more, headers)
+          expect([response.status, ((await response.json()) as { error: { param: string } }).error.param]).toEqual([
+            403,
+            `firstlight.${name}`,
+          ])
+        }
+        expect(world!.fleet.engines.map(({ log }) => log.inference)).toEqual([0, 0, 0])
+      },
+    )
 
     it.each([0, 1])('a policy takes the place of the pool’s, and the headers name it (way %i)', async (way) => {
       await start({ policy: 'active_blocks' })
@@ -71,7 +89,10 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
     it.each([0, 1])('a weight changes the costs (way %i)', async (way) => {
       await start({ policy: 'active_blocks' })
       const costs = []
-      for (const weight of [0, 2]) costs.push(Math.max(...(await decided({ overlap_weight: weight }, way)).decision.candidates.map(({ cost }) => cost)))
+      for (const weight of [0, 2])
+        costs.push(
+          Math.max(...(await decided({ overlap_weight: weight }, way)).decision.candidates.map(({ cost }) => cost)),
+        )
       expect(costs[1]! - costs[0]!).toBeCloseTo(2 * BLOCKS)
     })
 
@@ -110,9 +131,12 @@ export function overridesContract(runtime: string, open: OpenLmcache): void {
       await start({ policy: 'active_blocks' })
       await decided({ policy: 'qps', temperature: 1 })
       await decided({ policy: 'qps' }, 1)
-      const seen = world!.fleet.engines.flatMap(({ log }) => log.recent).filter(({ path }) => path === '/v1/completions')
+      const seen = world!.fleet.engines
+        .flatMap(({ log }) => log.recent)
+        .filter(({ path }) => path === '/v1/completions')
       expect(seen).toHaveLength(2)
-      for (const { body, headers } of seen) expect([body.includes('firstlight'), headers['x-firstlight-options']]).toEqual([false, undefined])
+      for (const { body, headers } of seen)
+        expect([body.includes('firstlight'), headers['x-firstlight-options']]).toEqual([false, undefined])
     })
   })
 }

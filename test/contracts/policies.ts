@@ -1,6 +1,6 @@
 /** Costs and load that decide placements, computed by whatever object serves the Cluster port. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Admission, Decision, PoolConfig } from '../../src/core/cluster/contract.ts'
+import type { Admission, Decision, PoolConfig } from '../../src/core/contract/contract.ts'
 import { chain, range } from '../core/cluster/chains.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
 import { admission, engines, outcome, pool } from './cluster-fixtures.ts'
@@ -19,7 +19,10 @@ export function policiesContract(name: string, open: (source: Source) => Promise
 
   const restart = async (changes: Partial<PoolConfig>): Promise<void> => {
     await opened.close()
-    opened = await open({ version: 1, pool: pool({ policy: { name: 'ttft', options: {} }, engines: engines('a', 'b'), ...changes }) })
+    opened = await open({
+      version: 1,
+      pool: pool({ policy: { name: 'ttft', options: {} }, engines: engines('a', 'b'), ...changes }),
+    })
   }
   const admit = (changes: Partial<Admission> = {}) => admitted(opened.cluster.admit(admission(changes)))
   const rank = async (changes: Partial<Admission> = {}): Promise<Decision> => {
@@ -34,7 +37,10 @@ export function policiesContract(name: string, open: (source: Source) => Promise
     return placement.kind === 'whole' ? placement.engine : placement.kind
   }
   const shown = async (id: string) => (await opened.cluster.digest()).engines.find((one) => one.id === id)!
-  const prompt = (blocks: number): Partial<Admission> => ({ blocks: chain(range(0, blocks)), promptTokens: blocks * BLOCK_TOKENS + 1 })
+  const prompt = (blocks: number): Partial<Admission> => ({
+    blocks: chain(range(0, blocks)),
+    promptTokens: blocks * BLOCK_TOKENS + 1,
+  })
   /** The prompt's blocks are cached on engine a afterwards. */
   const serveOnA = async (changes: Partial<Admission>): Promise<void> => {
     const { lease } = await admit({ ...changes, avoid: ['b'] })
@@ -43,7 +49,10 @@ export function policiesContract(name: string, open: (source: Source) => Promise
   }
 
   beforeEach(async () => {
-    opened = await open({ version: 1, pool: pool({ policy: { name: 'ttft', options: {} }, engines: engines('a', 'b') }) })
+    opened = await open({
+      version: 1,
+      pool: pool({ policy: { name: 'ttft', options: {} }, engines: engines('a', 'b') }),
+    })
   })
   afterEach(() => opened.close())
 
@@ -101,7 +110,10 @@ export function policiesContract(name: string, open: (source: Source) => Promise
       // An earlier total that arrives late takes nothing back.
       await lease.progress(4)
       expect((await shown('a')).activeBlocks).toBe(8)
-      expect(await terms('potential_blocks', { promptTokens: BLOCK_TOKENS, blocks: chain([9]) })).toEqual({ a: 9, b: 1 })
+      expect(await terms('potential_blocks', { promptTokens: BLOCK_TOKENS, blocks: chain([9]) })).toEqual({
+        a: 9,
+        b: 1,
+      })
       await lease.release(outcome())
       expect((await shown('a')).activeBlocks).toBe(0)
     })
@@ -122,7 +134,8 @@ export function policiesContract(name: string, open: (source: Source) => Promise
     /** The cheapest engine first, as long as the draw is 0. */
     const costs = async (): Promise<number[]> => (await rank(prompt(3))).candidates.map(({ cost }) => cost)
     /** Probability of the cheapest of two engines: exp(-cost / (largest cost * temperature)), normalised. */
-    const share = ([cheap, dear]: readonly number[], temperature: number): number => 1 / (1 + Math.exp(-(dear! - cheap!) / (dear! * temperature)))
+    const share = ([cheap, dear]: readonly number[], temperature: number): number =>
+      1 / (1 + Math.exp(-(dear! - cheap!) / (dear! * temperature)))
 
     it('0 takes the cheapest engine whatever is drawn', async () => {
       await restart({ policy: ACTIVE_BLOCKS })

@@ -3,7 +3,7 @@
  * drains or dies, and what is told to whom.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readTold } from '../../src/origin/regions/ask.ts'
+import { readTold } from '../../src/origin/regions/client.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import type { RunningSubject } from './clients.ts'
 import { until } from '../wait.ts'
@@ -13,7 +13,7 @@ const EDGE = 'edge-key-2'
 const PLAIN = 'plain-key-3'
 const ADMIN = 'admin-key-4'
 const CHAT = '/v1/chat/completions'
-const OUTLOOK = '/v1/firstlight/outlook'
+const OUTLOOK = '/v1/firstlight/digest'
 const OUTLOOK_MS = 200
 const NAMES = ['paris', 'tokyo'] as const
 type Name = (typeof NAMES)[number]
@@ -33,7 +33,12 @@ interface PoolView {
   readonly cluster: string
   readonly bookings: number
   readonly gateway?: { readonly reachable: boolean; readonly engines: number } | null
-  readonly engines: readonly { readonly id: string; readonly requests_total: number; readonly draining: boolean; readonly circuit: string }[]
+  readonly engines: readonly {
+    readonly id: string
+    readonly requests_total: number
+    readonly draining: boolean
+    readonly circuit: string
+  }[]
 }
 
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
@@ -57,7 +62,19 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       { name: 'plain', secret: PLAIN },
     ],
     admin: { secret: ADMIN },
-    clusters: [{ id: 'here', generation: version, pools: [{ model: 'sim', stats_interval_ms: 200, engines: fleet.urls.map((url, i) => ({ id: `e${i}`, url, max_in_flight: 4 })) }] }],
+    clusters: [
+      {
+        id: 'here',
+        generation: version,
+        pools: [
+          {
+            model: 'sim',
+            stats_interval_ms: 200,
+            engines: fleet.urls.map((url, i) => ({ id: `e${i}`, url, max_in_flight: 4 })),
+          },
+        ],
+      },
+    ],
   })
 
   const edged = (urls: Record<Name, string>) => ({
@@ -67,33 +84,70 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
     clusters: NAMES.map((id) => ({
       id,
       region: id,
-      gateway: { url: urls[id], key: EDGE, rtt_ms: 5, outlook_ms: OUTLOOK_MS, models: [{ model: 'sim', aliases: ['a-name'], observe_share: observeShare, circuit: { open_ms: 300 } }] },
+      gateway: {
+        url: urls[id],
+        key: EDGE,
+        rtt_ms: 5,
+        digest_interval_ms: OUTLOOK_MS,
+        models: [{ model: 'sim', aliases: ['a-name'], observe_share: observeShare, circuit: { open_ms: 300 } }],
+      },
     })),
   })
 
   const urls = (): Record<Name, string> => ({ paris: regions.paris.gateway.url, tokyo: regions.tokyo.gateway.url })
 
-  const send = (base: string, path: string, { key = CLIENT, body, headers = {} }: { readonly key?: string; readonly body?: object; readonly headers?: Readonly<Record<string, string>> } = {}) =>
-    fetch(base + path, { method: body === undefined ? 'GET' : 'POST', headers: { ...bearer(key), 'content-type': 'application/json', ...headers }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+  const send = (
+    base: string,
+    path: string,
+    {
+      key = CLIENT,
+      body,
+      headers = {},
+    }: { readonly key?: string; readonly body?: object; readonly headers?: Readonly<Record<string, string>> } = {},
+  ) =>
+    fetch(base + path, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { ...bearer(key), 'content-type': 'application/json', ...headers },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
 
-  const chat = (prompt: string, more: object = {}) => ({ model: 'sim', max_tokens: 4, messages: [{ role: 'user', content: prompt }], ...more })
+  const chat = (prompt: string, more: object = {}) => ({
+    model: 'sim',
+    max_tokens: 4,
+    messages: [{ role: 'user', content: prompt }],
+    ...more,
+  })
 
   /** By the edge; where it went. */
-  async function ask(prompt: string, more: object = {}): Promise<{ readonly status: number; readonly cluster: Name; readonly headers: Headers; readonly text: string }> {
+  async function ask(
+    prompt: string,
+    more: object = {},
+  ): Promise<{ readonly status: number; readonly cluster: Name; readonly headers: Headers; readonly text: string }> {
     const response = await send(edge.url, CHAT, { body: chat(prompt, more) })
     const text = await response.text()
-    return { status: response.status, cluster: response.headers.get('x-firstlight-cluster') as Name, headers: response.headers, text }
+    return {
+      status: response.status,
+      cluster: response.headers.get('x-firstlight-cluster') as Name,
+      headers: response.headers,
+      text,
+    }
   }
 
   /** Until the edge knows how many engines of each region take prompts. */
   async function heard(engines: Record<Name, number> = { paris: 2, tokyo: 2 }): Promise<void> {
     await until(async () => {
-      const seen = new Map((await pools(edge.url)).map(({ cluster, gateway }) => [cluster, gateway?.reachable === true ? gateway.engines : null]))
+      const seen = new Map(
+        (await pools(edge.url)).map(({ cluster, gateway }) => [
+          cluster,
+          gateway?.reachable === true ? gateway.engines : null,
+        ]),
+      )
       return NAMES.every((one) => seen.get(one) === engines[one])
     }, 20)
   }
 
-  const pools = async (base: string): Promise<readonly PoolView[]> => ((await (await send(base, '/v1/firstlight/fleet', { key: ADMIN })).json()) as { pools: readonly PoolView[] }).pools
+  const pools = async (base: string): Promise<readonly PoolView[]> =>
+    ((await (await send(base, '/v1/firstlight/fleet', { key: ADMIN })).json()) as { pools: readonly PoolView[] }).pools
 
   /** Where the edge would send it now. */
   async function placed(prompt: string): Promise<Name> {
@@ -116,7 +170,12 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
     }
   }
 
-  const outlooks = async () => JSON.stringify(await Promise.all(NAMES.map(async (one) => (await send(urls()[one], `${OUTLOOK}?model=sim`, { key: EDGE })).json())))
+  const regionDigests = async () =>
+    JSON.stringify(
+      await Promise.all(
+        NAMES.map(async (one) => (await send(urls()[one], `${OUTLOOK}?model=sim`, { key: EDGE })).json()),
+      ),
+    )
 
   beforeAll(async () => {
     for (const one of NAMES) {
@@ -158,12 +217,14 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
         expect((await send(regions[holder].gateway.url, CHAT, { key: EDGE, body: chat(prompt) })).status).toBe(200)
         // A sample of what is held is made once a second, however many ask.
         await expect.poll(() => placed(`${prompt} And then?`), { interval: 200 }).toBe(holder)
-        expect((await ask(`${prompt} And then?`)).cluster, await outlooks()).toBe(holder)
+        expect((await ask(`${prompt} And then?`)).cluster, await regionDigests()).toBe(holder)
       }
     })
 
     it('pass on what a request says to the gateway', async () => {
-      expect((await ask('Hello', { firstlight: { policy: 'round_robin' } })).headers.get('x-firstlight-policy')).toBe('round_robin')
+      expect((await ask('Hello', { firstlight: { policy: 'round_robin' } })).headers.get('x-firstlight-policy')).toBe(
+        'round_robin',
+      )
     })
 
     it('know a request by the edge’s id', async () => {
@@ -177,7 +238,10 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
     it('tell what they expect to who has a key for it, and to nobody else', async () => {
       const { url } = regions.paris.gateway
       const told = readTold(await (await send(url, `${OUTLOOK}?model=sim`, { key: EDGE })).json())
-      expect(told).toMatchObject({ cut: expect.any(Number), outlooks: [{ cluster: 'here', pool: 'sim', engines: 2, soonest: { waitS: expect.any(Number) } }] })
+      expect(told).toMatchObject({
+        cut: expect.any(Number),
+        regionDigests: [{ cluster: 'here', pool: 'sim', engines: 2, soonest: { waitS: expect.any(Number) } }],
+      })
       expect((await send(url, `${OUTLOOK}?model=sim`, { key: PLAIN })).status).toBe(403)
       expect((await send(url, `${OUTLOOK}?model=sim`, { key: 'wrong' })).status).toBe(401)
       expect((await send(url, `${OUTLOOK}?model=other`, { key: EDGE })).status).toBe(404)
@@ -197,12 +261,19 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       const gone = new AbortController()
       const running = await Promise.all(
         Array.from({ length: 16 }, async () => {
-          const response = await fetch(edge.url + CHAT, { method: 'POST', headers: { ...bearer(CLIENT), 'content-type': 'application/json' }, body: JSON.stringify(chat(promptOf(3), long)), signal: gone.signal })
+          const response = await fetch(edge.url + CHAT, {
+            method: 'POST',
+            headers: { ...bearer(CLIENT), 'content-type': 'application/json' },
+            body: JSON.stringify(chat(promptOf(3), long)),
+            signal: gone.signal,
+          })
           return response
         }),
       )
       expect(running.map(({ status }) => status).filter((status) => status !== 200)).toEqual([])
-      const byRegion = NAMES.map((one) => running.filter(({ headers }) => headers.get('x-firstlight-cluster') === one).length)
+      const byRegion = NAMES.map(
+        (one) => running.filter(({ headers }) => headers.get('x-firstlight-cluster') === one).length,
+      )
       expect(byRegion).toEqual([8, 8])
       const refused = await ask('one more')
       expect(refused.status).toBe(429)
@@ -215,10 +286,15 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
     })
 
     it('keep what they stored: a later call goes to the region that holds it', async () => {
-      const made = await send(edge.url, '/v1/responses', { body: { model: 'sim', input: 'Hello', max_output_tokens: 4 } })
+      const made = await send(edge.url, '/v1/responses', {
+        body: { model: 'sim', input: 'Hello', max_output_tokens: 4 },
+      })
       const { id } = (await made.json()) as { id: string }
       const found = await send(edge.url, `/v1/responses/${id}`)
-      expect({ status: found.status, cluster: found.headers.get('x-firstlight-cluster') }).toEqual({ status: 200, cluster: made.headers.get('x-firstlight-cluster') })
+      expect({ status: found.status, cluster: found.headers.get('x-firstlight-cluster') }).toEqual({
+        status: 200,
+        cluster: made.headers.get('x-firstlight-cluster'),
+      })
     })
 
     it('leave nothing booked behind', async () => {
@@ -230,7 +306,9 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
       await regions.tokyo.gateway.close()
       const answers = []
       for (let i = 0; i < 12; i++) answers.push(await ask(promptOf(3)))
-      expect(answers.map(({ status, cluster }) => `${status} ${cluster}`).filter((one) => one !== '200 paris')).toEqual([])
+      expect(answers.map(({ status, cluster }) => `${status} ${cluster}`).filter((one) => one !== '200 paris')).toEqual(
+        [],
+      )
       regions.tokyo.gateway = await start(regional(regions.tokyo.fleet))
       await edge.close()
       edge = await start(edged(urls()))
@@ -239,10 +317,15 @@ export function regionsContract(name: string, { start, observeShare }: RegionsWa
 
     it('are told apart by what they say of themselves: whose engines are all out is asked last', async () => {
       for (const [one, other] of [NAMES, NAMES.toReversed()] as [Name, Name][]) {
-        for (const engine of ['e0', 'e1']) expect((await send(regions[one].gateway.url, `/v1/firstlight/engines/${engine}/drain`, { key: ADMIN, body: {} })).status).toBe(200)
+        for (const engine of ['e0', 'e1'])
+          expect(
+            (await send(regions[one].gateway.url, `/v1/firstlight/engines/${engine}/drain`, { key: ADMIN, body: {} }))
+              .status,
+          ).toBe(200)
         await heard({ paris: 2, tokyo: 2, [one]: 0 })
         for (let i = 0; i < 6; i++) expect(await ask(promptOf(3))).toMatchObject({ status: 200, cluster: other })
-        for (const engine of ['e0', 'e1']) await send(regions[one].gateway.url, `/v1/firstlight/engines/${engine}/undrain`, { key: ADMIN, body: {} })
+        for (const engine of ['e0', 'e1'])
+          await send(regions[one].gateway.url, `/v1/firstlight/engines/${engine}/undrain`, { key: ADMIN, body: {} })
       }
     })
   })

@@ -28,10 +28,13 @@ export const utf8 = (text: string): string => String.fromCharCode(...new TextEnc
 
 export const chunk = (payload: string): string => `${payload.length.toString(16)}\r\n${payload}\r\n`
 export const LAST_CHUNK = '0\r\n\r\n'
-export const SSE_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n'
+export const SSE_HEAD =
+  'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n'
 
-export const token = (text: string): string => utf8(`data: {"id":"c-1","choices":[{"index":0,"delta":{"content":${JSON.stringify(text)}}}]}\n\n`)
-export const USAGE_EVENT = 'data: {"id":"c-1","choices":[],"usage":{"prompt_tokens":15,"total_tokens":18,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":8}}}\n\n'
+export const token = (text: string): string =>
+  utf8(`data: {"id":"c-1","choices":[{"index":0,"delta":{"content":${JSON.stringify(text)}}}]}\n\n`)
+export const USAGE_EVENT =
+  'data: {"id":"c-1","choices":[],"usage":{"prompt_tokens":15,"total_tokens":18,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":8}}}\n\n'
 export const DONE_EVENT = 'data: [DONE]\n\n'
 
 /** A whole JSON answer with its length. */

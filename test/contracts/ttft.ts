@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { readPartial, type ReportPartial } from '../../src/core/reports/partial.ts'
-import type { RecordBatch, RequestRecord } from '../../src/core/reports/record.ts'
+import type { RecordBatch, RequestRecord } from '../../src/core/reports/combine.ts'
 import { countedUpTo, groupName, Rollups } from '../../src/core/reports/rollups.ts'
 import { countsUpTo } from '../../src/core/reports/sketch.ts'
 import type { Ttft } from '../../src/ports.ts'
@@ -38,7 +38,13 @@ export const record = (changes: Partial<RequestRecord> = {}): RequestRecord => (
 
 export const partial = (given: object): ReportPartial => readPartial(given) as ReportPartial
 
-const batch = (seq: number, records: readonly RequestRecord[], changes: Partial<RecordBatch> = {}): RecordBatch => ({ source: 'g', epoch: 1, seq, records, ...changes })
+const batch = (seq: number, records: readonly RequestRecord[], changes: Partial<RecordBatch> = {}): RecordBatch => ({
+  source: 'g',
+  epoch: 1,
+  seq,
+  records,
+  ...changes,
+})
 const PD = { role: 'pd', request_id: 'gw-1', prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 }
 
 /** Everything of all shards in one. */
@@ -62,7 +68,9 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
 
     it('answers each partial in its place, wherever it is kept', async () => {
       const ids = Array.from({ length: 20 }, (_, at) => `request-${at}-x`)
-      const added = await ttft.report(ids.map((id, at) => partial({ role: 'pd', request_id: id, prefill_queue_time_ms: at })))
+      const added = await ttft.report(
+        ids.map((id, at) => partial({ role: 'pd', request_id: id, prefill_queue_time_ms: at })),
+      )
       expect(added.map(({ id }) => id)).toEqual(ids)
       expect(added.map(({ combined }) => combined.prefill_queue_time_ms)).toEqual(ids.map((_, at) => at))
     })
@@ -83,7 +91,10 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       const [again] = await ttft.report([partial({ ...PD, prefill_queue_time_ms: 7, prefill_compute_time_ms: 1_000 })])
       expect(again?.combined).toMatchObject({ prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 })
       await ttft.report([partial({ ...PD, request_id: 'chatcmpl-gw-1', prefill_queue_time_ms: 9 })])
-      expect((await ttft.find('gw-1'))?.combined).toMatchObject({ prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 })
+      expect((await ttft.find('gw-1'))?.combined).toMatchObject({
+        prefill_queue_time_ms: 2,
+        prefill_compute_time_ms: 100,
+      })
     })
 
     it('counts a batch once, however often it comes', async () => {
@@ -108,15 +119,24 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       await ttft.flush(batch(1, [record()]))
       await ttft.flush(batch(2, [record({ engine: 'b' })]))
       const groups = await totals(ttft)
-      expect(Object.fromEntries(groups.map(({ engine, counts }) => [engine, counts['requests:complete']]))).toEqual({ a: 1, b: 1 })
+      expect(Object.fromEntries(groups.map(({ engine, counts }) => [engine, counts['requests:complete']]))).toEqual({
+        a: 1,
+        b: 1,
+      })
     })
 
     it('forgets names that fell silent, wherever they were counted and for good, and no others', async () => {
-      const of = (engine: string, endedAt: number) => Array.from({ length: 40 }, (_, at) => record({ engine, id: `${engine}-${at}x`, requestId: `${engine}-${at}x`, receivedAt: endedAt, durationMs: 0 }))
+      const of = (engine: string, endedAt: number) =>
+        Array.from({ length: 40 }, (_, at) =>
+          record({ engine, id: `${engine}-${at}x`, requestId: `${engine}-${at}x`, receivedAt: endedAt, durationMs: 0 }),
+        )
       await ttft.flush(batch(1, [...of('old', 1_000), ...of('busy', 3_000), ...of('kept', 1_000)]))
       const names = (await totals(ttft)).filter(({ engine }) => engine !== 'kept').map(groupName)
       await ttft.forget(names, 2_000)
-      const counted = async () => Object.fromEntries((await totals(ttft)).map(({ engine, counts, at }) => [engine, [counts['requests:complete'], at]]))
+      const counted = async () =>
+        Object.fromEntries(
+          (await totals(ttft)).map(({ engine, counts, at }) => [engine, [counts['requests:complete'], at]]),
+        )
       expect(await counted()).toEqual({ busy: [40, 3_000], kept: [40, 1_000] })
       await opened.evict()
       expect(await counted()).toEqual({ busy: [40, 3_000], kept: [40, 1_000] })

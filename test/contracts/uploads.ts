@@ -15,24 +15,49 @@ interface Chunk {
   readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number }
 }
 
-const chunksOf = (text: string): Chunk[] => text.split('\n\n').filter((record) => record.startsWith('data: {')).map((record) => JSON.parse(record.slice(6)) as Chunk)
-const spoken = (chunks: readonly Chunk[]): string => chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('')
+const chunksOf = (text: string): Chunk[] =>
+  text
+    .split('\n\n')
+    .filter((record) => record.startsWith('data: {'))
+    .map((record) => JSON.parse(record.slice(6)) as Chunk)
+const spoken = (chunks: readonly Chunk[]): string =>
+  chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('')
 
 /** `start` serves the document. */
-export function uploadsContract(name: string, start: (document: Record<string, unknown>) => Promise<RunningSubject>): void {
+export function uploadsContract(
+  name: string,
+  start: (document: Record<string, unknown>) => Promise<RunningSubject>,
+): void {
   let fleet: RunningFleet
   let subject: RunningSubject
   let client: OpenAI
 
   /** Of `seconds` at 128 kbit/s, as the engine counts: in characters. */
-  const sound = (seconds: number) => toFile(Uint8Array.from({ length: seconds * 16_000 }, (_, i) => ((i * 7919) >>> 5) & 127), 'a.mp3')
+  const sound = (seconds: number) =>
+    toFile(
+      Uint8Array.from({ length: seconds * 16_000 }, (_, i) => ((i * 7919) >>> 5) & 127),
+      'a.mp3',
+    )
   const { signal: never } = new AbortController()
 
-  async function upload(fields: Readonly<Record<string, string>>, { seconds = 1, path = 'transcriptions', headers = {}, signal = never }: { seconds?: number; path?: string; headers?: Record<string, string>; signal?: AbortSignal } = {}): Promise<Response> {
+  async function upload(
+    fields: Readonly<Record<string, string>>,
+    {
+      seconds = 1,
+      path = 'transcriptions',
+      headers = {},
+      signal = never,
+    }: { seconds?: number; path?: string; headers?: Record<string, string>; signal?: AbortSignal } = {},
+  ): Promise<Response> {
     const form = new FormData()
     form.set('file', await sound(seconds))
     for (const [field, value] of Object.entries({ model: 'ear', ...fields })) form.set(field, value)
-    return fetch(`${subject.url}/v1/audio/${path}`, { method: 'POST', headers: { authorization: `Bearer ${KEY}`, ...headers }, body: form, signal })
+    return fetch(`${subject.url}/v1/audio/${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${KEY}`, ...headers },
+      body: form,
+      signal,
+    })
   }
 
   /** Until no request is booked. */
@@ -51,7 +76,20 @@ export function uploadsContract(name: string, start: (document: Record<string, u
       keys: [{ name: 'clients', secret: KEY }],
       admin: { secret: ADMIN },
       limits: { heartbeat_ms: 100 },
-      clusters: [{ id: 'c', pools: [{ model: 'sim', aliases: ['ear'], observe_share: 1, retry: { min_per_s: 100 }, engines: fleet.urls.map((url, i) => ({ id: `e${i}`, url })) }] }],
+      clusters: [
+        {
+          id: 'c',
+          pools: [
+            {
+              model: 'sim',
+              aliases: ['ear'],
+              observe_share: 1,
+              retry: { min_per_s: 100 },
+              engines: fleet.urls.map((url, i) => ({ id: `e${i}`, url })),
+            },
+          ],
+        },
+      ],
     })
     client = new OpenAI({ apiKey: KEY, baseURL: `${subject.url}/v1`, maxRetries: 0 })
   })
@@ -67,46 +105,90 @@ export function uploadsContract(name: string, start: (document: Record<string, u
     it('is written down, in one piece and as a stream, in the same words', async () => {
       const file = await sound(70)
       const whole = await client.audio.transcriptions.create({ file, model: 'ear', max_completion_tokens: 8 } as never)
-      expect(whole).toMatchObject({ text: expect.stringMatching(/^( \w+){24}$/), usage: { type: 'duration', seconds: 70 } })
+      expect(whole).toMatchObject({
+        text: expect.stringMatching(/^( \w+){24}$/),
+        usage: { type: 'duration', seconds: 70 },
+      })
       const chunks: Chunk[] = []
-      for await (const chunk of await client.audio.transcriptions.create({ file, model: 'ear', stream: true, max_completion_tokens: 8 } as never) as unknown as AsyncIterable<Chunk>) chunks.push(chunk)
+      for await (const chunk of (await client.audio.transcriptions.create({
+        file,
+        model: 'ear',
+        stream: true,
+        max_completion_tokens: 8,
+      } as never)) as unknown as AsyncIterable<Chunk>)
+        chunks.push(chunk)
       expect(chunks.every(({ object }) => object === 'transcription.chunk')).toBe(true)
       expect(spoken(chunks)).toBe(whole.text)
     })
 
     it('is translated', async () => {
-      expect(await client.audio.translations.create({ file: await sound(1), model: 'sim' })).toEqual({ text: expect.stringMatching(/\w/) })
+      expect(await client.audio.translations.create({ file: await sound(1), model: 'sim' })).toEqual({
+        text: expect.stringMatching(/\w/),
+      })
       const chunks = chunksOf(await (await upload({ stream: 'true' }, { path: 'translations' })).text())
       expect(chunks[0]?.object).toBe('translation.chunk')
     })
 
     it('comes back with its segments', async () => {
-      const verbose = await client.audio.transcriptions.create({ file: await sound(40), model: 'ear', response_format: 'verbose_json' })
-      expect(verbose).toMatchObject({ duration: 40, segments: [{ id: 0, start: 0, end: 30 }, { id: 1, start: 30, end: 40 }] })
+      const verbose = await client.audio.transcriptions.create({
+        file: await sound(40),
+        model: 'ear',
+        response_format: 'verbose_json',
+      })
+      expect(verbose).toMatchObject({
+        duration: 40,
+        segments: [
+          { id: 0, start: 0, end: 30 },
+          { id: 1, start: 30, end: 40 },
+        ],
+      })
     })
 
     it('tells whom it was heard by, and is a stream of the pool’s own model to its engine', async () => {
-      const response = await upload({ stream: '1', stream_include_usage: 'yes' }, { headers: { 'x-request-id': 'heard-1' } })
+      const response = await upload(
+        { stream: '1', stream_include_usage: 'yes' },
+        { headers: { 'x-request-id': 'heard-1' } },
+      )
       const text = await response.text()
       expect(response.headers.get('x-firstlight-engine')).toMatch(/^e[01]$/)
       expect(response.headers.get('x-firstlight-decision')).not.toBeNull()
       expect(chunksOf(text).at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 1500 } })
-      expect(text.trimEnd().split('\n\n').filter((record) => !record.startsWith(':')).at(-1)).toBe('data: [DONE]')
-      const seen = fleet.engines.flatMap(({ log }) => log.recent).find(({ headers }) => headers['x-request-id'] === 'heard-1')
+      expect(
+        text
+          .trimEnd()
+          .split('\n\n')
+          .filter((record) => !record.startsWith(':'))
+          .at(-1),
+      ).toBe('data: [DONE]')
+      const seen = fleet.engines
+        .flatMap(({ log }) => log.recent)
+        .find(({ headers }) => headers['x-request-id'] === 'heard-1')
       expect(seen?.body).toMatch(/name="model"\r\n\r\nsim\r\n/)
       await idle()
-      const request = await (await fetch(`${subject.url}/v1/firstlight/requests/heard-1`, { headers: { authorization: `Bearer ${ADMIN}` } })).json()
-      expect(request).toMatchObject({ request: { path: '/v1/audio/transcriptions', status: 200 }, decision: { prompt_tokens: 1500, token_source: 'bytes' } })
+      const request = await (
+        await fetch(`${subject.url}/v1/firstlight/requests/heard-1`, { headers: { authorization: `Bearer ${ADMIN}` } })
+      ).json()
+      expect(request).toMatchObject({
+        request: { path: '/v1/audio/transcriptions', status: 200 },
+        decision: { prompt_tokens: 1500, token_source: 'bytes' },
+      })
     })
 
     it('spreads over the engines, and leaves no booking behind', async () => {
-      const engines = new Set((await Promise.all(Array.from({ length: 6 }, () => upload({})))).map(({ headers }) => headers.get('x-firstlight-engine')))
+      const engines = new Set(
+        (await Promise.all(Array.from({ length: 6 }, () => upload({})))).map(({ headers }) =>
+          headers.get('x-firstlight-engine'),
+        ),
+      )
       expect([...engines].toSorted()).toEqual(['e0', 'e1'])
       await idle()
     })
 
     it('goes to another engine, whole, when the first one fails', async () => {
-      for (const fault of [{ kind: 'status', status: 500 }, { kind: 'reset', after: 0 }] as const) {
+      for (const fault of [
+        { kind: 'status', status: 500 },
+        { kind: 'reset', after: 0 },
+      ] as const) {
         fleet.engines[0]!.setFault(fault)
         const answers = await Promise.all(Array.from({ length: 4 }, () => upload({ stream: 'true' }, { seconds: 5 })))
         for (const answer of answers) {
@@ -132,7 +214,8 @@ export function uploadsContract(name: string, start: (document: Record<string, u
       let text = ''
       await expect(
         (async () => {
-          for (let read = await reader.read(); !read.done; read = await reader.read()) text += new TextDecoder().decode(read.value)
+          for (let read = await reader.read(); !read.done; read = await reader.read())
+            text += new TextDecoder().decode(read.value)
         })(),
       ).rejects.toThrow()
       expect(chunksOf(text)).toHaveLength(4)
@@ -142,7 +225,9 @@ export function uploadsContract(name: string, start: (document: Record<string, u
 
     it('leaves no booking behind when the client goes', async () => {
       const leave = new AbortController()
-      const reader = (await upload({ stream: 'true', max_completion_tokens: '4000' }, { signal: leave.signal })).body!.getReader()
+      const reader = (
+        await upload({ stream: 'true', max_completion_tokens: '4000' }, { signal: leave.signal })
+      ).body!.getReader()
       await reader.read()
       leave.abort()
       await idle()

@@ -12,7 +12,9 @@ const ADMIN = 'admin-key-1'
 const CHAT = '/v1/chat/completions'
 const OWN = /^1\.1 firstlight-[0-9a-f]{8}$/
 const SOMEBODY = '1.1 firstlight-00000000'
-const PAIR = { kv_transfer_params: { remote_engine_id: 'p', remote_block_ids: [1], remote_host: '127.0.0.1', remote_port: 1 } }
+const PAIR = {
+  kv_transfer_params: { remote_engine_id: 'p', remote_block_ids: [1], remote_host: '127.0.0.1', remote_port: 1 },
+}
 
 export interface ViaWay {
   readonly start: (document: Record<string, unknown>) => Promise<RunningSubject>
@@ -40,9 +42,17 @@ interface Site {
   readonly server: http.Server
 }
 
-function listen(handle: (request: http.IncomingMessage, response: http.ServerResponse) => Promise<void>): Promise<Site> {
-  const server = http.createServer((request, response) => void handle(request, response).catch(() => response.destroy()))
-  return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server })))
+function listen(
+  handle: (request: http.IncomingMessage, response: http.ServerResponse) => Promise<void>,
+): Promise<Site> {
+  const server = http.createServer(
+    (request, response) => void handle(request, response).catch(() => response.destroy()),
+  )
+  return new Promise((resolve) =>
+    server.listen(0, '127.0.0.1', () =>
+      resolve({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server }),
+    ),
+  )
 }
 
 export function viaContract(name: string, { start, host, observeShare }: ViaWay): void {
@@ -57,30 +67,58 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
     if (request.method === 'GET' && !request.url!.includes('/v1/responses/')) return void response.end()
     heads.push(request.headers)
     const { stream } = JSON.parse((await text(request)) || '{}') as { stream?: boolean }
-    if (request.headers.via?.includes(SOMEBODY) && request.headers['x-meets'] === 'somebody') return void response.writeHead(508).end('{"error":{}}')
-    if (stream === true) return void response.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n')
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ id: 'resp_1', choices: [{ text: 'a' }], ...PAIR }))
+    if (request.headers.via?.includes(SOMEBODY) && request.headers['x-meets'] === 'somebody')
+      return void response.writeHead(508).end('{"error":{}}')
+    if (stream === true)
+      return void response
+        .writeHead(200, { 'content-type': 'text/event-stream' })
+        .end('data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n')
+    response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ id: 'resp_1', choices: [{ text: 'a' }], ...PAIR }))
   }
 
   /** A balancer that knows of one backend: the gateway itself. It looks well, as the gateway is. */
   const leadBack = async (request: http.IncomingMessage, response: http.ServerResponse): Promise<void> => {
     if (request.method === 'POST') rounds++
     const { hostname, port } = new URL(subject.url)
-    const onward = http.request({ hostname, port, method: request.method, path: request.url!.replace(/^\/r\d?/, ''), headers: { ...request.headers, ...(host === undefined ? {} : { host }), connection: 'close' } }, (answer) => {
-      response.writeHead(answer.statusCode!, answer.headers)
-      answer.pipe(response)
-    })
+    const onward = http.request(
+      {
+        hostname,
+        port,
+        method: request.method,
+        path: request.url!.replace(/^\/r\d?/, ''),
+        headers: { ...request.headers, ...(host === undefined ? {} : { host }), connection: 'close' },
+      },
+      (answer) => {
+        response.writeHead(answer.statusCode!, answer.headers)
+        answer.pipe(response)
+      },
+    )
     onward.on('error', () => response.destroy())
     request.pipe(onward)
   }
 
   function ask({ path = CHAT, method = 'POST', headers = {}, more = {} }: Asked = {}): Promise<Told> {
-    const sent = method === 'POST' ? JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x' }], ...more }) : ''
+    const sent =
+      method === 'POST' ? JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x' }], ...more }) : ''
     return new Promise((resolve, reject) => {
-      const all = { connection: 'close', ...(host === undefined ? {} : { host }), ...(sent === '' ? {} : { 'content-type': 'application/json', 'content-length': sent.length }), ...headers }
-      const request = http.request(subject.url + path, { method, headers: all as http.OutgoingHttpHeaders }, (response) => {
-        void text(response).then((body) => resolve({ status: response.statusCode!, headers: response.headers, body }), reject)
-      })
+      const all = {
+        connection: 'close',
+        ...(host === undefined ? {} : { host }),
+        ...(sent === '' ? {} : { 'content-type': 'application/json', 'content-length': sent.length }),
+        ...headers,
+      }
+      const request = http.request(
+        subject.url + path,
+        { method, headers: all as http.OutgoingHttpHeaders },
+        (response) => {
+          void text(response).then(
+            (body) => resolve({ status: response.statusCode!, headers: response.headers, body }),
+            reject,
+          )
+        },
+      )
       request.on('error', reject)
       request.end(sent)
     })
@@ -95,9 +133,15 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
   }
 
   const circuits = async (model: string): Promise<Record<string, string>> => {
-    const response = await fetch(`${subject.url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
-    const { pools } = (await response.json()) as { pools: readonly { model: string; engines: readonly { id: string; circuit: string }[] }[] }
-    return Object.fromEntries(pools.find((pool) => pool.model === model)!.engines.map(({ id, circuit }) => [id, circuit]))
+    const response = await fetch(`${subject.url}/v1/firstlight/fleet`, {
+      headers: { authorization: `Bearer ${ADMIN}` },
+    })
+    const { pools } = (await response.json()) as {
+      pools: readonly { model: string; engines: readonly { id: string; circuit: string }[] }[]
+    }
+    return Object.fromEntries(
+      pools.find((pool) => pool.model === model)!.engines.map(({ id, circuit }) => [id, circuit]),
+    )
   }
 
   let own: string
@@ -105,7 +149,12 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
     sites = await Promise.all([answerLikeAnEngine, answerLikeAnEngine, leadBack].map(listen))
     const [one, two, balancer] = sites.map(({ url }) => url)
     const at = (id: string, url: string | undefined) => ({ id, url: `${url}/${id}` })
-    const common = { policy: 'round_robin', observe_share: observeShare, retry: { share: 1, min_per_s: 1000 }, circuit: { failures: 3, open_ms: 60_000 } }
+    const common = {
+      policy: 'round_robin',
+      observe_share: observeShare,
+      retry: { share: 1, min_per_s: 1000 },
+      circuit: { failures: 3, open_ms: 60_000 },
+    }
     subject = await start({
       version: 1,
       open: true,
@@ -116,7 +165,15 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
           pools: [
             { ...common, model: 'm', engines: [at('a', one)] },
             { ...common, model: 'two', engines: [at('a2', one), at('b2', two)] },
-            { ...common, model: 'split', split: { connector: 'nixl', mode: 'always' }, engines: [{ ...at('p', one), role: 'prefill' }, { ...at('d', two), role: 'decode' }] },
+            {
+              ...common,
+              model: 'split',
+              split: { connector: 'nixl', mode: 'always' },
+              engines: [
+                { ...at('p', one), role: 'prefill' },
+                { ...at('d', two), role: 'decode' },
+              ],
+            },
             { ...common, model: 'round', circuit: { failures: 1000, open_ms: 1000 }, engines: [at('r', balancer)] },
             { ...common, model: 'mixed', engines: [at('r3', balancer), at('a3', one)] },
           ],
@@ -152,12 +209,15 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
     it('keeps what others wrote before, in its order, and what is theirs alone', async () => {
       expect(await vias({ headers: { via: '1.0 a, 1.1 b (c, d)' } })).toEqual([`1.0 a, 1.1 b (c, d), ${own}`])
       expect(await vias({ headers: { via: ['1.0 a', 'HTTP/2 b'] } })).toEqual([`1.0 a, HTTP/2 b, ${own}`])
-      expect(await vias({ headers: { via: SOMEBODY, 'cdn-loop': 'a.example; loops=1, b' } })).toEqual([`${SOMEBODY}, ${own}`])
+      expect(await vias({ headers: { via: SOMEBODY, 'cdn-loop': 'a.example; loops=1, b' } })).toEqual([
+        `${SOMEBODY}, ${own}`,
+      ])
       expect(heads[0]!['cdn-loop']).toBe('a.example; loops=1, b')
     })
 
     it('does not carry on what is longer than any way', async () => {
-      for (const via of ['x'.repeat(6_000), '1.1 a,'.repeat(1_000), '('.repeat(6_000), '1.1 a (b'.repeat(700)]) expect(await vias({ headers: { via } })).toEqual([own])
+      for (const via of ['x'.repeat(6_000), '1.1 a,'.repeat(1_000), '('.repeat(6_000), '1.1 a (b'.repeat(700)])
+        expect(await vias({ headers: { via } })).toEqual([own])
     })
 
     it.each([
@@ -169,20 +229,36 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
     ])('that has been here is refused, whoever sends it and however it is said: %s', async (_, said) => {
       heads.length = 0
       const refused = await ask({ headers: { via: said(own) }, more: { padding: 'x'.repeat(300_000) } })
-      expect([refused.status, refused.headers['x-should-retry'], refused.headers['retry-after']]).toEqual([508, 'false', undefined])
-      expect(JSON.parse(refused.body)).toEqual({ error: { message: expect.stringContaining('come round'), type: 'server_error', param: null, code: 'loop_detected' } })
+      expect([refused.status, refused.headers['x-should-retry'], refused.headers['retry-after']]).toEqual([
+        508,
+        'false',
+        undefined,
+      ])
+      expect(JSON.parse(refused.body)).toEqual({
+        error: {
+          message: expect.stringContaining('come round'),
+          type: 'server_error',
+          param: null,
+          code: 'loop_detected',
+        },
+      })
       expect(refused.body).not.toMatch(/127\.0|firstlight-/)
       expect(heads).toEqual([])
     })
 
     it('is refused in its own dialect, and so is whatever else is asked on that way', async () => {
       const message = await ask({ path: '/v1/messages', headers: { via: own }, more: { max_tokens: 1 } })
-      expect([message.status, JSON.parse(message.body)]).toMatchObject([508, { type: 'error', error: { type: 'api_error' } }])
-      for (const path of ['/v1/models', '/health', '/v1/responses/resp_1', '/nowhere']) expect((await ask({ path, method: 'GET', headers: { via: own } })).status, path).toBe(508)
+      expect([message.status, JSON.parse(message.body)]).toMatchObject([
+        508,
+        { type: 'error', error: { type: 'api_error' } },
+      ])
+      for (const path of ['/v1/models', '/health', '/v1/responses/resp_1', '/nowhere'])
+        expect((await ask({ path, method: 'GET', headers: { via: own } })).status, path).toBe(508)
     })
 
     it('is let in where it is merely talked of, or another is meant', async () => {
-      for (const via of [`1.1 a (${own})`, `${own}0`, `${own}.example`, `${own.slice(4)} 1.1`, SOMEBODY]) expect(await vias({ headers: { via } })).toEqual([`${via}, ${own}`])
+      for (const via of [`1.1 a (${own})`, `${own}0`, `${own}.example`, `${own.slice(4)} 1.1`, SOMEBODY])
+        expect(await vias({ headers: { via } })).toEqual([`${via}, ${own}`])
     })
   })
 
@@ -191,7 +267,11 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
       for (const more of [{}, { stream: true }]) {
         rounds = 0
         const answer = await ask({ more: { model: 'round', ...more } })
-        expect([answer.status, answer.headers['x-should-retry'], JSON.parse(answer.body)]).toMatchObject([508, 'false', { error: { code: 'loop_detected' } }])
+        expect([answer.status, answer.headers['x-should-retry'], JSON.parse(answer.body)]).toMatchObject([
+          508,
+          'false',
+          { error: { code: 'loop_detected' } },
+        ])
         expect(answer.body).not.toContain('127.0')
         expect(rounds).toBe(1)
       }
@@ -207,7 +287,10 @@ export function viaContract(name: string, { start, host, observeShare }: ViaWay)
     })
 
     it('is not seen in an engine that refuses a client’s own word of a way: no circuit opens, and others are served', async () => {
-      for (let i = 0; i < 12; i++) expect((await ask({ more: { model: 'two' }, headers: { via: SOMEBODY, 'x-meets': 'somebody' } })).status).toBe(508)
+      for (let i = 0; i < 12; i++)
+        expect((await ask({ more: { model: 'two' }, headers: { via: SOMEBODY, 'x-meets': 'somebody' } })).status).toBe(
+          508,
+        )
       expect(await circuits('two')).toEqual({ a2: 'closed', b2: 'closed' })
       const engines = await Promise.all(Array.from({ length: 4 }, () => ask({ more: { model: 'two' } })))
       expect(new Set(engines.map(({ headers }) => headers['x-firstlight-engine']))).toEqual(new Set(['a2', 'b2']))

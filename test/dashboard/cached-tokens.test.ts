@@ -2,7 +2,8 @@ import { expect, it } from 'vitest'
 import { cachedTokensOf } from '../../src/dashboard/cached-tokens.ts'
 import type { Decision } from '../../src/dashboard/wire.ts'
 
-const seen = (placement: object, actual: object | null) => cachedTokensOf({ placement, actual } as unknown as Pick<Decision, 'placement' | 'actual'>)
+const seen = (placement: object, actual: object | null) =>
+  cachedTokensOf({ placement, actual } as unknown as Pick<Decision, 'placement' | 'actual'>)
 
 it('shows the cached tokens of whole requests, not what the decode engine of a split was sent', () => {
   expect(seen({ kind: 'whole', engine: 'a' }, { cached_tokens: 512 })).toBe(512)

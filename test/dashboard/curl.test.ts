@@ -4,8 +4,18 @@ import { curlOf } from '../../src/dashboard/curl.ts'
 
 describe('the request to paste', () => {
   it.each(["it's", "'; exit 1 #", 'a "b" $HOME `id`'])('survives a shell when the model is called %s', (model) => {
-    const seen = execFileSync('sh', ['-c', curlOf('http://h/v1', model).replace(/^curl/, `printf '%s\\n'`)], { encoding: 'utf8' }).trimEnd().split('\n')
-    expect(seen.slice(0, 5)).toEqual(['-N', 'http://h/v1/chat/completions', '-H', 'content-type: application/json', '-d'])
+    const seen = execFileSync('sh', ['-c', curlOf('http://h/v1', model).replace(/^curl/, `printf '%s\\n'`)], {
+      encoding: 'utf8',
+    })
+      .trimEnd()
+      .split('\n')
+    expect(seen.slice(0, 5)).toEqual([
+      '-N',
+      'http://h/v1/chat/completions',
+      '-H',
+      'content-type: application/json',
+      '-d',
+    ])
     expect(JSON.parse(seen[5]!)).toMatchObject({ model })
   })
 })

@@ -11,14 +11,24 @@ import { servingFlags } from '../../bin/serving-flags.mjs'
 const bin = fileURLToPath(new URL('../../bin/firstlight.mjs', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'firstlight-bin-'))
 const teller = join(folder, 'teller.mjs')
-writeFileSync(teller, 'console.error(`flags: ${process.execArgv.join(" ")}`); console.error(`arenas: ${process.env.MALLOC_ARENA_MAX}`)')
+writeFileSync(
+  teller,
+  'console.error(`flags: ${process.execArgv.join(" ")}`); console.error(`arenas: ${process.env.MALLOC_ARENA_MAX}`)',
+)
 afterAll(() => rmSync(folder, { recursive: true }))
 
 /** Flags of each Node that ran, in order, its limits to glibc's arenas, and what was printed. */
-async function start(flags: readonly string[], ...argv: string[]): Promise<{ seen: string[]; arenas: string[]; out: string }> {
+async function start(
+  flags: readonly string[],
+  ...argv: string[]
+): Promise<{ seen: string[]; arenas: string[]; out: string }> {
   const env = { ...process.env, NODE_OPTIONS: `--import=${pathToFileURL(teller).href}` }
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [...flags, bin, ...argv], { env })
-  const told = (what: string): string[] => stderr.split('\n').filter((line) => line.startsWith(`${what}: `)).map((line) => line.slice(what.length + 2))
+  const told = (what: string): string[] =>
+    stderr
+      .split('\n')
+      .filter((line) => line.startsWith(`${what}: `))
+      .map((line) => line.slice(what.length + 2))
   return { seen: told('flags'), arenas: told('arenas'), out: stdout }
 }
 
@@ -67,7 +77,9 @@ describe('bin/firstlight.mjs in a checkout', () => {
     const at = (name: string, second: number) => utimesSync(join(checkout, name), second, second)
     at('dist/node.mjs', 2_000)
     for (const name of sources) at(name, name === touched ? 3_000 : 1_000)
-    return (await promisify(execFile)(process.execPath, [join(checkout, 'bin', 'firstlight.mjs'), 'check'])).stdout.trim()
+    return (
+      await promisify(execFile)(process.execPath, [join(checkout, 'bin', 'firstlight.mjs'), 'check'])
+    ).stdout.trim()
   }
 
   it('runs the bundle while all it is made of is older', async () => {

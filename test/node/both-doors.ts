@@ -27,7 +27,8 @@ export interface BothDoors {
 
 const HEALTHY = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'
 const WHOLE = '{"choices":[{"text":"x"}],"usage":{"prompt_tokens":2,"completion_tokens":1}}'
-export const jsonAnswer = (body = WHOLE, status = '200 OK'): string => `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+export const jsonAnswer = (body = WHOLE, status = '200 OK'): string =>
+  `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
 
 /** `limits` take the place of those of `doorDocument`. */
 export async function openBothDoors(limits: Readonly<Record<string, unknown>> = {}): Promise<BothDoors> {
@@ -60,10 +61,19 @@ export async function openBothDoors(limits: Readonly<Record<string, unknown>> = 
 
 export const key = `authorization: Bearer ${doorKeys.broad}\r\n`
 /** Names the model as the engine does: nothing is edited on the way. */
-export const chatBody = (content = 'Hello', more: object = {}): string => JSON.stringify({ model: 'Qwen/Qwen3-8B', messages: [{ role: 'user', content }], ...more })
+export const chatBody = (content = 'Hello', more: object = {}): string =>
+  JSON.stringify({ model: 'Qwen/Qwen3-8B', messages: [{ role: 'user', content }], ...more })
 
 /** A request as text. `framing` instead of a content-length of the body's own; `version` of HTTP. */
-export function requestText(host: string, { headers = key, body = chatBody(), framing, version = '1.1' }: { headers?: string; body?: string; framing?: string; version?: string } = {}): string {
+export function requestText(
+  host: string,
+  {
+    headers = key,
+    body = chatBody(),
+    framing,
+    version = '1.1',
+  }: { headers?: string; body?: string; framing?: string; version?: string } = {},
+): string {
   return `POST /v1/chat/completions HTTP/${version}\r\nhost: ${host}\r\ncontent-type: application/json\r\n${headers}${framing ?? `content-length: ${Buffer.byteLength(body)}`}\r\n\r\n${body}`
 }
 
@@ -121,4 +131,3 @@ export class RawClient {
     if (!this.closed) await once(this.socket, 'close')
   }
 }
-

@@ -1,9 +1,8 @@
 /** Simulated engines that publish KV events, a bridge, and a gateway before them. */
 import { parseConfig } from '../../src/config/parse.ts'
-import { startBridge, type RunningBridge } from '../../src/platform/node/bridge/bridge.ts'
-import { enginesIn, located } from '../../src/platform/node/bridge/engines.ts'
-import { zmqSockets } from '../../src/platform/node/bridge/sockets.ts'
-import type { EngineStatus } from '../../src/platform/node/bridge/status.ts'
+import { startBridge, type RunningBridge, type EngineStatus } from '../../src/cli/bridge/bridge.ts'
+import { enginesIn, located } from '../../src/cli/bridge/engines.ts'
+import { zmqSockets } from '../../src/cli/bridge/sockets.ts'
 import { KvPublisher, type KvPublisherOptions } from '../../src/platform/node/kv-publisher.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
@@ -28,7 +27,15 @@ export interface BridgeWorld {
   readonly lines: readonly string[]
   publisher(engine: number): KvPublisher
   /** Serves a prompt of token ids; what was predicted to be cached, and what the engine says was. */
-  ask(prompt: readonly number[], more?: Readonly<Record<string, unknown>>): Promise<{ readonly engine: string; readonly predicted: number; readonly reported: number; readonly output: number }>
+  ask(
+    prompt: readonly number[],
+    more?: Readonly<Record<string, unknown>>,
+  ): Promise<{
+    readonly engine: string
+    readonly predicted: number
+    readonly reported: number
+    readonly output: number
+  }>
   status(engine: number): EngineStatus
   /** Until the gateway knows what the engines have published so far. */
   caughtUp(): Promise<void>
@@ -40,15 +47,39 @@ export interface BridgeWorld {
   close(): Promise<void>
 }
 
-export async function openBridgeWorld({ engines = 1, cacheBlocks = 400, publish = {}, pool = {} }: Wish = {}): Promise<BridgeWorld> {
-  const fleet = await startFleet({ engines, port: ownPorts(engines + 1), kvEvents: true, publish, law: { stepMs: 0 }, limits: { blockTokens: BLOCK_TOKENS, cacheBlocks, maxModelLen: 4096 } })
+export async function openBridgeWorld({
+  engines = 1,
+  cacheBlocks = 400,
+  publish = {},
+  pool = {},
+}: Wish = {}): Promise<BridgeWorld> {
+  const fleet = await startFleet({
+    engines,
+    port: ownPorts(engines + 1),
+    kvEvents: true,
+    publish,
+    costModel: { stepMs: 0 },
+    limits: { blockTokens: BLOCK_TOKENS, cacheBlocks, maxModelLen: 4096 },
+  })
   const lines: string[] = []
   const log = openLog('debug', { write: (line) => void lines.push(line) })
   const config = parseConfig(
     {
       listen: `127.0.0.1:${ownPorts(1)}`,
       bridge: { secret: KEY },
-      clusters: [{ id: 'one', pools: [{ model: 'sim', block_tokens: BLOCK_TOKENS, engines: fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at] })), ...pool }] }],
+      clusters: [
+        {
+          id: 'one',
+          pools: [
+            {
+              model: 'sim',
+              block_tokens: BLOCK_TOKENS,
+              engines: fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at] })),
+              ...pool,
+            },
+          ],
+        },
+      ],
     },
     {},
     { defaultVersion: 1, defaultObserveShare: 1, listens: true },
@@ -56,7 +87,16 @@ export async function openBridgeWorld({ engines = 1, cacheBlocks = 400, publish 
   let gateway: RunningGateway = await startGateway(config, log)
   const { url } = gateway
   const found = await Promise.all(enginesIn(config).map((engine) => located(engine, log, never)))
-  const bridge = startBridge({ engines: [], open: await zmqSockets(2_000), log, gateway: url, key: KEY, flushMs: 0, heartbeatMs: 500, checkMs: 200 })
+  const bridge = startBridge({
+    engines: [],
+    open: await zmqSockets(2_000),
+    log,
+    gateway: url,
+    key: KEY,
+    flushMs: 0,
+    heartbeatMs: 500,
+    checkMs: 200,
+  })
   const join = (engine: number) => bridge.join(Promise.resolve(found[engine]!))
   const leave = found.map((_, at) => join(at))
   await until(() => bridge.status().engines.length === engines)
@@ -95,12 +135,26 @@ export async function openBridgeWorld({ engines = 1, cacheBlocks = 400, publish 
 }
 
 async function ask(url: string, prompt: readonly number[], more: Readonly<Record<string, unknown>>) {
-  const response = await fetch(`${url}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'sim', prompt, max_tokens: 4, ...more }) })
+  const response = await fetch(`${url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'sim', prompt, max_tokens: 4, ...more }),
+  })
   if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`)
-  const { usage } = (await response.json()) as { usage: { completion_tokens: number; prompt_tokens_details: { cached_tokens: number } } }
+  const { usage } = (await response.json()) as {
+    usage: { completion_tokens: number; prompt_tokens_details: { cached_tokens: number } }
+  }
   const id = response.headers.get('x-firstlight-decision')?.split(';')[0] ?? ''
-  const decision = (await (await fetch(`${url}/v1/firstlight/decisions/${id}`)).json()) as { predicted_cached_tokens: number; placement: { engine: string } }
-  return { engine: decision.placement.engine, predicted: decision.predicted_cached_tokens, reported: usage.prompt_tokens_details.cached_tokens, output: usage.completion_tokens }
+  const decision = (await (await fetch(`${url}/v1/firstlight/decisions/${id}`)).json()) as {
+    predicted_cached_tokens: number
+    placement: { engine: string }
+  }
+  return {
+    engine: decision.placement.engine,
+    predicted: decision.predicted_cached_tokens,
+    reported: usage.prompt_tokens_details.cached_tokens,
+    output: usage.completion_tokens,
+  }
 }
 
 /** Is the optional package there? */

@@ -6,15 +6,14 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { EventStream } from '../../src/core/kv-events/event-stream.ts'
 import { parseConfig } from '../../src/config/parse.ts'
-import type { BridgedEngine, EngineListener } from '../../src/platform/node/bridge/engine-listener.ts'
-import { Members } from '../../src/platform/node/bridge/members.ts'
-import { startBridge } from '../../src/platform/node/bridge/bridge.ts'
-import { Poster } from '../../src/platform/node/bridge/poster.ts'
-import type { OpenEventSocket } from '../../src/platform/node/bridge/sockets.ts'
-import { main } from '../../src/platform/node/cli.ts'
+import type { BridgedEngine, EngineListener } from '../../src/cli/bridge/engine-listener.ts'
+import { Members } from '../../src/cli/bridge/members.ts'
+import { startBridge, type BridgeStatus, listenForStatus, statusMetrics } from '../../src/cli/bridge/bridge.ts'
+import { Poster } from '../../src/cli/bridge/poster.ts'
+import type { OpenEventSocket } from '../../src/cli/bridge/sockets.ts'
+import { main } from '../../src/cli/cli.ts'
 import { openLog } from '../../src/platform/node/log.ts'
-import { type BridgeStatus, listenForStatus, statusMetrics } from '../../src/platform/node/bridge/status.ts'
-import { endpointsOf, enginesIn } from '../../src/platform/node/bridge/engines.ts'
+import { endpointsOf, enginesIn } from '../../src/cli/bridge/engines.ts'
 import { framed, stored as storedEvent } from '../core/kv-events/events.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
 import { ownPorts } from '../own-ports.ts'
@@ -25,7 +24,9 @@ import { until } from '../wait.ts'
 const span = (from: number, count: number): number[] => Array.from({ length: count }, (_, at) => from + at)
 
 const zmqIsThere = await hasZmq()
-const ipv6IsThere = Object.values(networkInterfaces()).flat().some((one) => one?.address === '::1')
+const ipv6IsThere = Object.values(networkInterfaces())
+  .flat()
+  .some((one) => one?.address === '::1')
 
 describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
   let world: BridgeWorld
@@ -36,7 +37,10 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
   afterEach(() => world.close())
 
   /** Conversations that take turns: each turn's prompt is the one before and more. Every other one is salted. */
-  async function converse(conversations: number, turns: number): Promise<{ readonly predicted: number; readonly reported: number }[]> {
+  async function converse(
+    conversations: number,
+    turns: number,
+  ): Promise<{ readonly predicted: number; readonly reported: number }[]> {
     const seen: { readonly predicted: number; readonly reported: number }[] = []
     for (let turn = 1; turn <= turns; turn++) {
       for (let one = 0; one < conversations; one++) {
@@ -138,13 +142,13 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
 
   it('says where prompts are not measured in tokens, which nothing can be compared with', async () => {
     await open()
-    expect(world.lines.filter((line) => line.includes('prompts_in_bytes'))).toHaveLength(1)
+    expect(world.lines.filter((line) => line.includes('prompts_measured_in_bytes'))).toHaveLength(1)
   })
 
   it('keeps its hands off a pool whose blocks the engine’s do not fill', async () => {
     world = await openBridgeWorld({ pool: { block_tokens: 24 } })
     await world.ask(span(0, 80))
-    await until(() => world.lines.some((line) => line.includes('block_sizes_unfit')))
+    await until(() => world.lines.some((line) => line.includes('block_size_mismatch')))
     expect(world.status(0)).toMatchObject({ complete: false, engine_block_tokens: BLOCK_TOKENS })
   })
 
@@ -155,8 +159,14 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
     const listener = await listenForStatus({ host: '127.0.0.1', port: 0 }, () => world.bridge.status())
     try {
       const families = parseExposition(await (await fetch(`${listener.url}/metrics`)).text())
-      expect(families.get('firstlight_bridge_blocks')?.samples[0]).toMatchObject({ value: 5, labels: { cluster: 'one', model: 'sim', engine: 'engine-0' } })
-      expect(await (await fetch(`${listener.url}/status`)).json()).toMatchObject({ problem: null, engines: [{ heard: true, complete: true }] })
+      expect(families.get('firstlight_bridge_blocks')?.samples[0]).toMatchObject({
+        value: 5,
+        labels: { cluster: 'one', model: 'sim', engine: 'engine-0' },
+      })
+      expect(await (await fetch(`${listener.url}/status`)).json()).toMatchObject({
+        problem: null,
+        engines: [{ heard: true, complete: true }],
+      })
       expect((await fetch(`${listener.url}/health`)).status).toBe(200)
       expect((await fetch(`${listener.url}/else`)).status).toBe(404)
     } finally {
@@ -168,8 +178,15 @@ describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
 
 describe('firstlight bridge', () => {
   it('listens to no engine behind another gateway, which has a bridge of its own', () => {
-    const clusters = [{ id: 'paris', gateway: { url: 'http://paris', models: [{ model: 'm' }] } }, { id: 'own', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }] }] }]
-    expect(enginesIn(parseConfig({ clusters }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })).map(({ cluster, id }) => [cluster, id])).toEqual([['own', 'a']])
+    const clusters = [
+      { id: 'paris', gateway: { url: 'http://paris', models: [{ model: 'm' }] } },
+      { id: 'own', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }] }] },
+    ]
+    expect(
+      enginesIn(parseConfig({ clusters }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })).map(
+        ({ cluster, id }) => [cluster, id],
+      ),
+    ).toEqual([['own', 'a']])
   })
 
   it('says what one engine by flags still needs', async () => {
@@ -177,36 +194,99 @@ describe('firstlight bridge', () => {
     expect([code, err]).toEqual([2, expect.stringContaining('--events also needs --block-tokens')])
   })
 
-  it.skipIf(!zmqIsThere || !ipv6IsThere)('hears one engine of a fleet, named by its address, also where that is of IPv6', async () => {
-    const { Publisher } = await import('zeromq')
-    const events = new Publisher({ linger: 0, ipv6: true })
-    await events.bind('tcp://[::1]:*')
-    const folder = mkdtempSync(join(tmpdir(), 'firstlight-bridge-'))
-    const file = join(folder, 'firstlight.yaml')
-    const { port } = new URL(events.lastEndpoint!.replace('tcp:', 'http:'))
-    writeFileSync(file, JSON.stringify({ clusters: [{ id: 'c', pools: [{ model: 'm', engines: [{ id: 'v', url: 'http://fleet.example:8000', discover: 'dns', kv_events: { endpoint: `tcp://fleet.example:${port}` } }] }] }] }))
-    const at = ownPorts(1)
-    const over = new AbortController()
-    const ended = main(['bridge', '--config', file, '--engine', 'v-::1', '--listen', `127.0.0.1:${at}`, '--log-level', 'silent'], { out: () => undefined, err: () => undefined, env: {}, stop: over.signal, stopNow: over.signal, lookup: async () => ['::1', '::2'] })
-    const heard = () => fetch(`http://127.0.0.1:${at}/status`).then(async (answer) => ((await answer.json()) as BridgeStatus).engines.map(({ engine, heard: is }) => [engine, is]), () => null)
-    await expect.poll(heard).toEqual([['v---1', true]])
-    over.abort()
-    expect(await ended).toBe(0)
-    events.close()
-    rmSync(folder, { recursive: true })
-  })
+  it.skipIf(!zmqIsThere || !ipv6IsThere)(
+    'hears one engine of a fleet, named by its address, also where that is of IPv6',
+    async () => {
+      const { Publisher } = await import('zeromq')
+      const events = new Publisher({ linger: 0, ipv6: true })
+      await events.bind('tcp://[::1]:*')
+      const folder = mkdtempSync(join(tmpdir(), 'firstlight-bridge-'))
+      const file = join(folder, 'firstlight.yaml')
+      const { port } = new URL(events.lastEndpoint!.replace('tcp:', 'http:'))
+      writeFileSync(
+        file,
+        JSON.stringify({
+          clusters: [
+            {
+              id: 'c',
+              pools: [
+                {
+                  model: 'm',
+                  engines: [
+                    {
+                      id: 'v',
+                      url: 'http://fleet.example:8000',
+                      discover: 'dns',
+                      kv_events: { endpoint: `tcp://fleet.example:${port}` },
+                    },
+                  ],
+                },
+              ],
+            },
+          ],
+        }),
+      )
+      const at = ownPorts(1)
+      const over = new AbortController()
+      const ended = main(
+        ['bridge', '--config', file, '--engine', 'v-::1', '--listen', `127.0.0.1:${at}`, '--log-level', 'silent'],
+        {
+          out: () => undefined,
+          err: () => undefined,
+          env: {},
+          stop: over.signal,
+          stopNow: over.signal,
+          lookup: async () => ['::1', '::2'],
+        },
+      )
+      const heard = () =>
+        fetch(`http://127.0.0.1:${at}/status`).then(
+          async (answer) =>
+            ((await answer.json()) as BridgeStatus).engines.map(({ engine, heard: is }) => [engine, is]),
+          () => null,
+        )
+      await expect.poll(heard).toEqual([['v---1', true]])
+      over.abort()
+      expect(await ended).toBe(0)
+      events.close()
+      rmSync(folder, { recursive: true })
+    },
+  )
 
   it('finds event sockets by what vLLM says of them, seen from outside', () => {
-    const said = { enable_kv_cache_events: true, publisher: 'zmq', endpoint: 'tcp://*:5557', replay_endpoint: 'tcp://*:5558', buffer_steps: 10_000, topic: '' }
+    const said = {
+      enable_kv_cache_events: true,
+      publisher: 'zmq',
+      endpoint: 'tcp://*:5557',
+      replay_endpoint: 'tcp://*:5558',
+      buffer_steps: 10_000,
+      topic: '',
+    }
     const first = { host: '10.0.0.1', rank: '0' }
     const one = { host: 'gpu', rank: null }
-    expect(endpointsOf({ 0: said, 1: { ...said, endpoint: 'tcp://*:5559' } }, { ...first, rank: '1' })).toMatchObject({ endpoint: 'tcp://10.0.0.1:5559' })
-    expect(endpointsOf({ 0: said }, first)).toEqual({ endpoint: 'tcp://10.0.0.1:5557', replayEndpoint: 'tcp://10.0.0.1:5558', topic: '' })
-    expect(endpointsOf({ 0: { ...said, replay_endpoint: null, topic: 'kv' } }, { ...first, host: 'gpu' })).toEqual({ endpoint: 'tcp://gpu:5557', replayEndpoint: null, topic: 'kv' })
+    expect(endpointsOf({ 0: said, 1: { ...said, endpoint: 'tcp://*:5559' } }, { ...first, rank: '1' })).toMatchObject({
+      endpoint: 'tcp://10.0.0.1:5559',
+    })
+    expect(endpointsOf({ 0: said }, first)).toEqual({
+      endpoint: 'tcp://10.0.0.1:5557',
+      replayEndpoint: 'tcp://10.0.0.1:5558',
+      topic: '',
+    })
+    expect(endpointsOf({ 0: { ...said, replay_endpoint: null, topic: 'kv' } }, { ...first, host: 'gpu' })).toEqual({
+      endpoint: 'tcp://gpu:5557',
+      replayEndpoint: null,
+      topic: 'kv',
+    })
     // One of several servers says its own rank alone; one server of several ranks has a cache for each.
     expect(endpointsOf({ 3: said }, one)).toMatchObject({ endpoint: 'tcp://gpu:5557' })
     expect(endpointsOf({ 0: said, 1: said }, one)).toBe('ranks')
-    for (const nothing of [{}, null, { 0: { ...said, enable_kv_cache_events: false } }, { 0: { ...said, publisher: 'null' } }]) expect([endpointsOf(nothing, first), endpointsOf(nothing, one)]).toEqual(['none', 'none'])
+    for (const nothing of [
+      {},
+      null,
+      { 0: { ...said, enable_kv_cache_events: false } },
+      { 0: { ...said, publisher: 'null' } },
+    ])
+      expect([endpointsOf(nothing, first), endpointsOf(nothing, one)]).toEqual(['none', 'none'])
   })
 })
 
@@ -233,20 +313,40 @@ async function posterBefore(answers: ((feed: SentFeed) => { readonly status?: nu
     })()
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const stream = new EventStream({ pool: { model: 'm', blockTokens: 16 }, limits: { stepBlocks: 10, waitingBlocks: 10 }, replays: true })
-  const listener = { engine: { cluster: 'c', pool: { model: 'm', blockTokens: 16 }, id: 'a' }, stream, isHeard: true } as unknown as EngineListener
+  const stream = new EventStream({
+    pool: { model: 'm', blockTokens: 16 },
+    limits: { stepBlocks: 10, waitingBlocks: 10 },
+    replays: true,
+  })
+  const listener = {
+    engine: { cluster: 'c', pool: { model: 'm', blockTokens: 16 }, id: 'a' },
+    stream,
+    isHeard: true,
+  } as unknown as EngineListener
   const keep = (event: string, fields: Readonly<Record<string, unknown>> = {}) => void lines.push({ event, fields })
   const clock = { now: 0 }
   const gateway = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const poster = new Poster([listener], { gateway, key: 'k', log: { debug: keep, info: keep, warn: keep, error: keep }, now: () => clock.now, epoch: 1, flushMs: 0, heartbeatMs: 1000 })
+  const poster = new Poster([listener], {
+    gateway,
+    key: 'k',
+    log: { debug: keep, info: keep, warn: keep, error: keep },
+    now: () => clock.now,
+    epoch: 1,
+    flushMs: 0,
+    heartbeatMs: 1000,
+  })
   return { poster, stream, sent, lines, clock, listener, close: () => server.close() }
 }
 
-const state = (one: string, exact = true) => () => ({ body: JSON.stringify({ pools: [{ states: [one], exact_tokens: exact }] }) })
+const state =
+  (one: string, exact = true) =>
+  () => ({ body: JSON.stringify({ pools: [{ states: [one], exact_tokens: exact }] }) })
 
 describe('what a gateway answers a bridge', () => {
   it('is named where it is a refusal, and everything stays to be sent', async () => {
-    const { poster, stream, close } = await posterBefore([() => ({ status: 401, body: '{"error":{"message":"This is not the admin key of this gateway."}}' })])
+    const { poster, stream, close } = await posterBefore([
+      () => ({ status: 401, body: '{"error":{"message":"This is not the admin key of this gateway."}}' }),
+    ])
     await poster.round()
     close()
     expect(poster.problem).toContain('401')
@@ -255,7 +355,11 @@ describe('what a gateway answers a bridge', () => {
   })
 
   it('is waited for with the same step, and taken once it comes', async () => {
-    const { poster, stream, sent, close } = await posterBefore([state('ok'), () => ({ status: 503, body: 'busy' }), state('ok')])
+    const { poster, stream, sent, close } = await posterBefore([
+      state('ok'),
+      () => ({ status: 503, body: 'busy' }),
+      state('ok'),
+    ])
     await poster.round()
     stream.log.hold(1, 2)
     await poster.round()
@@ -263,7 +367,12 @@ describe('what a gateway answers a bridge', () => {
     await poster.round()
     await poster.round()
     close()
-    expect(sent.map(({ seq, reset }) => [seq, reset])).toEqual([[1, true], [2, false], [2, false], [3, false]])
+    expect(sent.map(({ seq, reset }) => [seq, reset])).toEqual([
+      [1, true],
+      [2, false],
+      [2, false],
+      [3, false],
+    ])
     expect(sent[2]!.stored).toBe(sent[1]!.stored)
     expect(poster.problem).toBeNull()
   })
@@ -291,7 +400,9 @@ describe('what a gateway answers a bridge', () => {
     close()
     expect(sent).toHaveLength(2)
     expect(poster.stateOf(listener)).toBe('stale')
-    expect(lines.filter(({ event }) => event === 'feed_refused').map(({ fields }) => fields['next'])).toEqual([expect.stringContaining('another bridge')])
+    expect(lines.filter(({ event }) => event === 'feed_refused').map(({ fields }) => fields['next'])).toEqual([
+      expect.stringContaining('another bridge'),
+    ])
   })
 
   it('is asked for no more once an engine began anew with blocks that do not fit, but for the end of what was told', async () => {
@@ -304,7 +415,11 @@ describe('what a gateway answers a bridge', () => {
     clock.now = 5000
     await poster.round()
     close()
-    expect(sent.map(({ reset, complete, stored: blocks }) => [reset, complete, blocks.length > 0])).toEqual([[true, true, false], [false, true, true], [true, false, false]])
+    expect(sent.map(({ reset, complete, stored: blocks }) => [reset, complete, blocks.length > 0])).toEqual([
+      [true, true, false],
+      [false, true, true],
+      [true, false, false],
+    ])
   })
 
   it('is asked for with a sign of life when nothing changes', async () => {
@@ -315,7 +430,10 @@ describe('what a gateway answers a bridge', () => {
     clock.now = 1000
     await poster.round()
     close()
-    expect(sent.map(({ seq, stored }) => [seq, stored])).toEqual([[1, ''], [2, '']])
+    expect(sent.map(({ seq, stored }) => [seq, stored])).toEqual([
+      [1, ''],
+      [2, ''],
+    ])
   })
 })
 
@@ -327,7 +445,9 @@ it('listens to the engines that answer while it waits for one that does not', as
     request.on('end', () => {
       const { pools } = JSON.parse(body) as { pools: { feeds: { engine: string }[] }[] }
       told.push(...pools.flatMap(({ feeds }) => feeds.map(({ engine }) => engine)))
-      response.end(JSON.stringify({ pools: pools.map(({ feeds }) => ({ states: feeds.map(() => 'ok'), exact_tokens: true })) }))
+      response.end(
+        JSON.stringify({ pools: pools.map(({ feeds }) => ({ states: feeds.map(() => 'ok'), exact_tokens: true })) }),
+      )
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -335,7 +455,12 @@ it('listens to the engines that answer while it waits for one that does not', as
     queueMicrotask(() => touched(true))
     return { async *batches() {}, replay: () => Promise.resolve([]), close() {} }
   }
-  const engine = (id: string) => ({ id, cluster: 'c', pool: { model: 'm', blockTokens: 16 }, events: { endpoint: `tcp://${id}`, replayEndpoint: null, topic: '' } })
+  const engine = (id: string) => ({
+    id,
+    cluster: 'c',
+    pool: { model: 'm', blockTokens: 16 },
+    events: { endpoint: `tcp://${id}`, replayEndpoint: null, topic: '' },
+  })
   let answer: (found: ReturnType<typeof engine> | null) => void = () => {}
   const slow = new Promise<ReturnType<typeof engine> | null>((resolve) => (answer = resolve))
   const log = openLog('silent')
@@ -383,7 +508,19 @@ it('a bridge follows engines that come and go, and asks each once', async () => 
   const wanted = (...ids: string[]) =>
     enginesIn(
       parseConfig(
-        { clusters: [{ id: 'c', pools: [{ model: 'm', engines: ids.map((id) => ({ id, url: `http://${id}`, kv_events: { endpoint: `tcp://${id}:1` } })) }] }] },
+        {
+          clusters: [
+            {
+              id: 'c',
+              pools: [
+                {
+                  model: 'm',
+                  engines: ids.map((id) => ({ id, url: `http://${id}`, kv_events: { endpoint: `tcp://${id}:1` } })),
+                },
+              ],
+            },
+          ],
+        },
         {},
         { defaultVersion: 1, defaultObserveShare: 1, listens: true },
       ),

@@ -3,7 +3,10 @@ import { describe, expect, it } from 'vitest'
 import { ChunkedDecoder } from '../../src/platform/node/inbound/chunked-decoder.ts'
 
 /** Feeds the text in reads of the given sizes. Returns the payload, and what was left of the read in which the body ended. */
-function decode(text: string, sizes: readonly number[] = [text.length]): { readonly payload: string; readonly rest: string; readonly state: string } {
+function decode(
+  text: string,
+  sizes: readonly number[] = [text.length],
+): { readonly payload: string; readonly rest: string; readonly state: string } {
   const decoder = new ChunkedDecoder()
   let payload = ''
   for (let at = 0, i = 0; at < text.length; i++) {
@@ -11,7 +14,8 @@ function decode(text: string, sizes: readonly number[] = [text.length]): { reado
     const length = decoder.take(read)
     payload += read.toString('latin1', 0, length)
     at += decoder.taken
-    if (decoder.done || decoder.malformed) return { payload, rest: text.slice(at), state: decoder.done ? 'done' : 'malformed' }
+    if (decoder.done || decoder.malformed)
+      return { payload, rest: text.slice(at), state: decoder.done ? 'done' : 'malformed' }
   }
   return { payload, rest: '', state: 'open' }
 }
@@ -20,15 +24,24 @@ const chunkOf = (text: string, extension = ''): string => `${text.length.toStrin
 
 describe('a chunked decoder', () => {
   it('finds payload and end, however the body is cut into chunks and reads', () => {
-    const chunk = fc.tuple(fc.string({ unit: fc.constantFrom('a', 'ÿ', '\r', '\n', '0', ';'), minLength: 1, maxLength: 80 }), fc.constantFrom('', ';a', ';a="b; c"', ';\t'))
+    const chunk = fc.tuple(
+      fc.string({ unit: fc.constantFrom('a', 'ÿ', '\r', '\n', '0', ';'), minLength: 1, maxLength: 80 }),
+      fc.constantFrom('', ';a', ';a="b; c"', ';\t'),
+    )
     const trailers = fc.constantFrom('', 'x-a: 1\r\n', 'x-a: 1\r\nx-b:\r\n')
     fc.assert(
-      fc.property(fc.array(chunk, { maxLength: 20 }), trailers, fc.constantFrom('', 'POST / HTTP/1.1\r\n'), fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 5 }), (chunks, trailer, behind, sizes) => {
-        const text = `${chunks.map(([data, extension]) => chunkOf(data, extension)).join('')}0\r\n${trailer}\r\n`
-        const { payload, state } = decode(text + behind, sizes)
-        expect({ payload, state }).toEqual({ payload: chunks.map(([data]) => data).join(''), state: 'done' })
-        expect(decode(text + behind).rest).toBe(behind)
-      }),
+      fc.property(
+        fc.array(chunk, { maxLength: 20 }),
+        trailers,
+        fc.constantFrom('', 'POST / HTTP/1.1\r\n'),
+        fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 5 }),
+        (chunks, trailer, behind, sizes) => {
+          const text = `${chunks.map(([data, extension]) => chunkOf(data, extension)).join('')}0\r\n${trailer}\r\n`
+          const { payload, state } = decode(text + behind, sizes)
+          expect({ payload, state }).toEqual({ payload: chunks.map(([data]) => data).join(''), state: 'done' })
+          expect(decode(text + behind).rest).toBe(behind)
+        },
+      ),
     )
   })
 

@@ -2,8 +2,8 @@ import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { main } from '../../src/platform/node/cli.ts'
-import { commands } from '../../src/platform/node/commands/table.ts'
+import { main } from '../../src/cli/cli.ts'
+import { commands } from '../../src/cli/commands/table.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'firstlight-cli-'))
 const secretConfig = join(folder, 'secret.yaml')
@@ -12,11 +12,20 @@ writeFileSync(
   'listen: 127.0.0.1:0\nadmin: { secret: { env: ADMIN } }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h", key: hush }] }] }]\n',
 )
 
-async function run(argv: readonly string[], env: Record<string, string> = {}): Promise<{ code: number; out: string; err: string }> {
+async function run(
+  argv: readonly string[],
+  env: Record<string, string> = {},
+): Promise<{ code: number; out: string; err: string }> {
   const out: string[] = []
   const err: string[] = []
   const stopped = AbortSignal.abort()
-  const code = await main(argv, { out: (line) => out.push(line), err: (line) => err.push(line), env, stop: stopped, stopNow: stopped })
+  const code = await main(argv, {
+    out: (line) => out.push(line),
+    err: (line) => err.push(line),
+    env,
+    stop: stopped,
+    stopNow: stopped,
+  })
   return { code, out: out.join('\n'), err: err.join('\n') }
 }
 
@@ -30,7 +39,11 @@ describe('firstlight', () => {
 
   it.each(commands.map(({ name }) => name))('%s --help shows every flag and an example', async (name) => {
     const command = commands.find((one) => one.name === name)!
-    for (const argv of [[name, '--help'], [name, '-h'], ['help', name]]) {
+    for (const argv of [
+      [name, '--help'],
+      [name, '-h'],
+      ['help', name],
+    ]) {
       const { code, out } = await run(argv)
       expect(code).toBe(0)
       for (const flag of Object.keys(command.flags)) expect(out).toContain(`--${flag}`)
@@ -40,7 +53,9 @@ describe('firstlight', () => {
   })
 
   it('tells its version', async () => {
-    const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
+    const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+      version: string
+    }
     expect(await run(['--version'])).toEqual({ code: 0, out: version, err: '' })
   })
 
@@ -58,7 +73,10 @@ describe('firstlight', () => {
     [['doctor', 'http://127.0.0.1:1', '--json', folder], `--json: ${folder} is a folder`],
     [['vocab', 'show', '/nowhere/v'], 'no file /nowhere/v'],
     [['vocab', 'compile', folder, '-o', '/nowhere/v'], '--out: there is no folder /nowhere'],
-    [['vocab', 'compile', 'x', '-o', 'y', '--template', 't', '--no-template'], '--template means nothing beside --no-template'],
+    [
+      ['vocab', 'compile', 'x', '-o', 'y', '--template', 't', '--no-template'],
+      '--template means nothing beside --no-template',
+    ],
     [['replay', '--preset', 'burst', '--engines', '3'], '--engines means nothing beside --preset'],
     [['replay', '--trace', 'x', '--load', '0.5', '--speed', '2'], '--speed means nothing beside --load'],
     [['replay', '--trace', 'x', '--limit', '1.5'], '--limit must be a whole number'],
@@ -69,7 +87,10 @@ describe('firstlight', () => {
     [['load', '--model', 'm', '--url', 'http://me:hush@h'], '--url: the address of h has a user or password'],
     [['bridge', '--gateway', 'http://me:hush@h'], '--gateway: the address of h has a user or password'],
     [['bridge', '--topic', 'kv'], '--topic goes with --events'],
-    [['bridge', '--events', 'here', '--cluster', 'c', '--model', 'm', '--engine', 'e', '--block-tokens', '16'], '--events must be an address to connect to, got "here"'],
+    [
+      ['bridge', '--events', 'here', '--cluster', 'c', '--model', 'm', '--engine', 'e', '--block-tokens', '16'],
+      '--events must be an address to connect to, got "here"',
+    ],
     [['bridge', '--config', secretConfig, '--engine', 'a', '--engine', 'b'], 'has no engine b'],
     [['check', 'a.yaml', 'b.yaml'], 'takes one file'],
     [['check', 'a.yaml', '--config', 'b.yaml'], 'takes one file'],
@@ -86,14 +107,21 @@ describe('firstlight', () => {
     expect(err).not.toContain('hush')
   })
 
-  it.skipIf(!existsSync('/dev/full'))('says before the work that a file cannot be written, and after it, with 1, that it could not be', async () => {
-    const early = await run(['check', secretConfig, '--without-env', '--json', '/proc/nope'])
-    expect(early).toEqual({ code: 2, out: '', err: '--json: /proc/nope cannot be written (ENOENT).\nMake room for it there, or name another file.' })
-    const { code, out, err } = await run(['check', secretConfig, '--without-env', '--json', '/dev/full'])
-    expect(code).toBe(1)
-    expect(out).toContain('is valid')
-    expect(err).toBe('--json: /dev/full cannot be written (ENOSPC).\nMake room for it there, or name another file.')
-  })
+  it.skipIf(!existsSync('/dev/full'))(
+    'says before the work that a file cannot be written, and after it, with 1, that it could not be',
+    async () => {
+      const early = await run(['check', secretConfig, '--without-env', '--json', '/proc/nope'])
+      expect(early).toEqual({
+        code: 2,
+        out: '',
+        err: '--json: /proc/nope cannot be written (ENOENT).\nMake room for it there, or name another file.',
+      })
+      const { code, out, err } = await run(['check', secretConfig, '--without-env', '--json', '/dev/full'])
+      expect(code).toBe(1)
+      expect(out).toContain('is valid')
+      expect(err).toBe('--json: /dev/full cannot be written (ENOSPC).\nMake room for it there, or name another file.')
+    },
+  )
 
   it('leaves no file behind when the work fails', async () => {
     const file = join(folder, 'never.json')
@@ -119,11 +147,14 @@ describe('firstlight check', () => {
   })
 
   it('warns of an engine that nothing can take over for, not of one whose model another cluster has', async () => {
-    const cluster = (id: string, model: string) => `{ id: ${id}, pools: [{ model: ${model}, engines: [{ id: a, url: "http://h" }] }] }`
+    const cluster = (id: string, model: string) =>
+      `{ id: ${id}, pools: [{ model: ${model}, engines: [{ id: a, url: "http://h" }] }] }`
     const file = join(folder, 'lone.yaml')
     writeFileSync(file, `clusters: [${cluster('one', 'm')}, ${cluster('two', 'm')}, ${cluster('three', 'n')}]`)
     const { out } = await run(['check', file])
-    expect(out.match(/note: .*nothing can take over.*/g)).toEqual(['note: three, n: there is one engine, so nothing can take over when it fails.'])
+    expect(out.match(/note: .*nothing can take over.*/g)).toEqual([
+      'note: three, n: there is one engine, so nothing can take over when it fails.',
+    ])
   })
 
   it('says what was set beside the defaults, wherever it was set', async () => {
@@ -158,11 +189,35 @@ clusters:
     )
     const { code, out } = await run(['check', file])
     expect(code).toBe(0)
-    for (const said of ['workers  2', 'heartbeat 7000 ms', 'warn, statistics every 9000 ms', 'metrics  with their key', 'bridge   with its key', '60000 ms', 'also at 127.0.0.1:9999, from anybody', 'http://collector as firstlight, 50 %', 'traffic.jsonl, 7 files', 'weight      0', 'generation  3', '50 % of requests', 'out after 9', 'header x-conversation\n', '25 % of streams', 'rack=r7', '3 ms away', 'h100-8b', 'KV events tcp://a:1', 'prefix caching off', '77 blocks', 'LMCache i']) {
+    for (const said of [
+      'workers  2',
+      'heartbeat 7000 ms',
+      'warn, statistics every 9000 ms',
+      'metrics  with their key',
+      'bridge   with its key',
+      '60000 ms',
+      'also at 127.0.0.1:9999, from anybody',
+      'http://collector as firstlight, 50 %',
+      'traffic.jsonl, 7 files',
+      'weight      0',
+      'generation  3',
+      '50 % of requests',
+      'out after 9',
+      'header x-conversation\n',
+      '25 % of streams',
+      'rack=r7',
+      '3 ms away',
+      'h100-8b',
+      'KV events tcp://a:1',
+      'prefix caching off',
+      '77 blocks',
+      'LMCache i',
+    ]) {
       expect(out).toContain(said)
     }
     expect(out).not.toContain('hush')
-    for (const note of ['one, a is where this gateway listens itself', 'one: has weight 0']) expect(out).toMatch(new RegExp(`note: .*${note}`))
+    for (const note of ['one, a is where this gateway listens itself', 'one: has weight 0'])
+      expect(out).toMatch(new RegExp(`note: .*${note}`))
   })
 
   it('writes the same as JSON', async () => {
@@ -203,7 +258,10 @@ describe('firstlight serve', () => {
     ['listen: 127.0.0.1:7', 'http://127.0.0.1:8080', '--listen', '127.0.0.1:8080'],
   ])('refuses an engine that it is itself: %s, %s', async (listen, url, ...flags) => {
     const file = join(folder, 'own.yaml')
-    writeFileSync(file, `${listen}\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "${url}" }] }] }]\n`)
+    writeFileSync(
+      file,
+      `${listen}\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "${url}" }] }] }]\n`,
+    )
     const { code, err } = await run(['serve', '--config', file, ...flags])
     expect(code).toBe(2)
     expect(err).toContain('one, a is where this gateway listens itself')
@@ -215,8 +273,13 @@ describe('firstlight serve', () => {
     ['127.0.0.1:7001', ':7001'],
   ])('refuses to take reports on its own port, which threads would share: %s, %s', async (listen, reports) => {
     const document = `listen: ${listen}\nttft: { enabled: true, listen: "${reports}" }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h" }] }] }]\n`
-    expect(await run(['serve', '--workers', '2'], { FIRSTLIGHT_CONFIG: document })).toMatchObject({ code: 2, err: expect.stringContaining('`ttft.listen` is the port of `listen` too') as string })
-    expect((await run(['check'], { FIRSTLIGHT_CONFIG: document })).out).toContain('note: `ttft.listen` is the port of `listen` too')
+    expect(await run(['serve', '--workers', '2'], { FIRSTLIGHT_CONFIG: document })).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('`ttft.listen` is the port of `listen` too') as string,
+    })
+    expect((await run(['check'], { FIRSTLIGHT_CONFIG: document })).out).toContain(
+      'note: `ttft.listen` is the port of `listen` too',
+    )
   })
 
   it.each([
@@ -226,7 +289,10 @@ describe('firstlight serve', () => {
     ['127.0.0.1:7000', '127.0.0.1:7001', 'listen', '--listen', 'localhost:7001'],
   ])('refuses to tell replicas where something else listens: %s, %s', async (listen, replicas, shared, ...flags) => {
     const document = `listen: ${listen}\nopen: true\nttft: { enabled: true, listen: "127.0.0.1:7002" }\nreplicas: { listen: "${replicas}", peers: ["h:1"] }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h" }] }] }]\n`
-    expect(await run(['serve', ...flags], { FIRSTLIGHT_CONFIG: document })).toMatchObject({ code: 2, err: expect.stringContaining(`\`replicas.listen\`, ${replicas}, is the port of \`${shared}\` too`) as string })
+    expect(await run(['serve', ...flags], { FIRSTLIGHT_CONFIG: document })).toMatchObject({
+      code: 2,
+      err: expect.stringContaining(`\`replicas.listen\`, ${replicas}, is the port of \`${shared}\` too`) as string,
+    })
     const { out } = await run(['check'], { FIRSTLIGHT_CONFIG: document })
     expect(out).toMatch(/^replicas +heard at .*, heard of at h:1$/m)
     if (flags.length === 0) expect(out).toContain(`note: \`replicas.listen\` is the port of \`${shared}\` too`)
@@ -237,11 +303,18 @@ describe('firstlight serve', () => {
     ['listen: 127.0.0.1:0', 'http://127.0.0.2:8080'],
   ])('serves an engine on another address: %s, %s', async (listen, url, ...flags) => {
     const file = join(folder, 'other.yaml')
-    writeFileSync(file, `${listen}\nlog: { level: silent }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "${url}" }] }] }]\n`)
+    writeFileSync(
+      file,
+      `${listen}\nlog: { level: silent }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "${url}" }] }] }]\n`,
+    )
     expect((await run(['serve', '--config', file, ...flags])).code).toBe(0)
   })
 
   it('starts, and ends with 0 when told to stop', async () => {
-    expect(await run(['serve', '--config', secretConfig, '--log-level', 'silent'], { ADMIN: 'x' })).toEqual({ code: 0, out: '', err: '' })
+    expect(await run(['serve', '--config', secretConfig, '--log-level', 'silent'], { ADMIN: 'x' })).toEqual({
+      code: 0,
+      out: '',
+      err: '',
+    })
   })
 })

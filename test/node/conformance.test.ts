@@ -7,23 +7,43 @@ import { generator } from '../../bench/conformance/fuzz.ts'
 
 const row = (name: string): Row => ({ name, says: `${name} holds, a | b.`, run: async () => '' })
 const known = [row('one'), row('two'), row('three')]
-const result = (name: string, more: Partial<RowResult> = {}): RowResult => ({ name, passed: true, seen: 'as | said', detail: '', seconds: 3, date: '2026-11-20', ...more })
+const result = (name: string, more: Partial<RowResult> = {}): RowResult => ({
+  name,
+  passed: true,
+  seen: 'as | said',
+  detail: '',
+  seconds: 3,
+  date: '2026-11-20',
+  ...more,
+})
 
 describe('the page of results', () => {
-  const first = [result('one', { detail: 'Text.\n\n| law | error |\n| --- | ---: |\n| a + b | 4 % |' }), result('three', { passed: false, seen: 'nothing', detail: 'Why: `x`.' })]
+  const first = [
+    result('one', { detail: 'Text.\n\n| law | error |\n| --- | ---: |\n| a + b | 4 % |' }),
+    result('three', { passed: false, seen: 'nothing', detail: 'Why: `x`.' }),
+  ]
   const page = writePage(first, known, { vllm: '0.32.0' })
 
   it('says again what it was told', () => expect(readPage(page)).toEqual(first))
 
   it('keeps what rows said that did not run this time, with their day and their section', () => {
-    const merged = mergeResults(readPage(page), [result('two', { date: '2026-11-21' }), result('three', { detail: 'Now.' })], ['one', 'two', 'three'])
-    expect(merged.map(({ name, date, passed, detail }) => `${name} ${date} ${passed} ${detail.slice(0, 5)}`)).toEqual(['one 2026-11-20 true Text.', 'two 2026-11-21 true ', 'three 2026-11-20 true Now.'])
+    const merged = mergeResults(
+      readPage(page),
+      [result('two', { date: '2026-11-21' }), result('three', { detail: 'Now.' })],
+      ['one', 'two', 'three'],
+    )
+    expect(merged.map(({ name, date, passed, detail }) => `${name} ${date} ${passed} ${detail.slice(0, 5)}`)).toEqual([
+      'one 2026-11-20 true Text.',
+      'two 2026-11-21 true ',
+      'three 2026-11-20 true Now.',
+    ])
     const again = writePage(merged, known, { vllm: '0.32.0' })
     expect(readPage(again)).toEqual(merged)
     expect(again).toContain('3 of 3 rows passed')
   })
 
-  it('drops rows that are no more', () => expect(mergeResults(readPage(page), [], ['three']).map(({ name }) => name)).toEqual(['three']))
+  it('drops rows that are no more', () =>
+    expect(mergeResults(readPage(page), [], ['three']).map(({ name }) => name)).toEqual(['three']))
 })
 
 describe('the rows', () => {
@@ -34,7 +54,8 @@ describe('the rows', () => {
 })
 
 describe('laws of prefill time', () => {
-  const law = (total: number, cached: number): number => 40 + 0.9 * (total - cached) + (4e-4 * (total ** 2 - cached ** 2)) / 2
+  const costModel = (total: number, cached: number): number =>
+    40 + 0.9 * (total - cached) + (4e-4 * (total ** 2 - cached ** 2)) / 2
 
   /** Prompts before an engine that prefills first come, first served. */
   function served(count: number): Prefill[] {
@@ -45,7 +66,7 @@ describe('laws of prefill time', () => {
       const total = Math.round(64 * 32 ** random())
       const cached = random() < 0.4 ? Math.floor((total * random()) / 32) * 32 : 0
       now += random() * 3000
-      freeAt = Math.max(freeAt, now) + law(total, cached)
+      freeAt = Math.max(freeAt, now) + costModel(total, cached)
       return { total, cached, sentAt: now, firstAt: freeAt }
     })
   }
@@ -53,14 +74,17 @@ describe('laws of prefill time', () => {
 
   it('the one with both terms is found again, and with it what those who wait will wait', () => {
     const both = fitLaw(laws['both, a + b new + k pairs'], seen)
-    for (const { total, cached } of seen) expect(both({ total, cached })).toBeCloseTo(law(total, cached), 3)
+    for (const { total, cached } of seen) expect(both({ total, cached })).toBeCloseTo(costModel(total, cached), 3)
     const predicted = foretell(both, seen)
-    for (const [at, { sentAt, firstAt }] of seen.entries()) expect(predicted[at]! / (firstAt - sentAt)).toBeCloseTo(1, 2)
+    for (const [at, { sentAt, firstAt }] of seen.entries())
+      expect(predicted[at]! / (firstAt - sentAt)).toBeCloseTo(1, 2)
   })
 
   it('tokens alone cannot follow it', () => {
     const alone = fitLaw(laws['tokens alone, a + b new'], seen)
-    const errors = seen.map(({ total, cached }) => Math.abs(alone({ total, cached }) - law(total, cached)) / law(total, cached))
+    const errors = seen.map(
+      ({ total, cached }) => Math.abs(alone({ total, cached }) - costModel(total, cached)) / costModel(total, cached),
+    )
     expect(Math.max(...errors)).toBeGreaterThan(0.1)
   })
 })

@@ -15,15 +15,27 @@ corsContract('a gateway on Node', async (document) => {
 })
 
 /** As vLLM's, of every answer to a page; and as a proxy before it might add to that. */
-const theirs = { 'Access-Control-Allow-Origin': '*', 'Access-Control-Allow-Credentials': 'true', 'access-control-expose-headers': 'x-theirs', Vary: 'accept-encoding' }
+const theirs = {
+  'Access-Control-Allow-Origin': '*',
+  'Access-Control-Allow-Credentials': 'true',
+  'access-control-expose-headers': 'x-theirs',
+  Vary: 'accept-encoding',
+}
 const origins: (string | undefined)[] = []
 const EVENT = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 
 const engine = http.createServer(async (request, response) => {
   if (request.method === 'POST') origins.push(request.headers.origin)
-  const asked = request.method === 'POST' ? (JSON.parse(await text(request)) as { stream?: boolean; user?: string }) : {}
-  if (asked.user === 'wrong') return void response.writeHead(400, { 'content-type': 'application/json', ...theirs }).end('{"error":{"message":"wrong"}}')
-  if (asked.stream === true) return void response.writeHead(200, { 'content-type': 'text/event-stream', ...theirs }).end(`${EVENT}data: [DONE]\n\n`)
+  const asked =
+    request.method === 'POST' ? (JSON.parse(await text(request)) as { stream?: boolean; user?: string }) : {}
+  if (asked.user === 'wrong')
+    return void response
+      .writeHead(400, { 'content-type': 'application/json', ...theirs })
+      .end('{"error":{"message":"wrong"}}')
+  if (asked.stream === true)
+    return void response
+      .writeHead(200, { 'content-type': 'text/event-stream', ...theirs })
+      .end(`${EVENT}data: [DONE]\n\n`)
   response.writeHead(200, { 'content-type': 'application/json', ...theirs }).end('{"id":"resp_1","choices":[]}')
 })
 
@@ -42,18 +54,36 @@ function documentOf(cors: object | null, pool: object = {}): Record<string, unkn
   return { ...base, clusters: [{ ...cluster!, pools: [{ ...cluster!.pools[0], ...pool }, dead] }] }
 }
 
-type Ask = (body: object, headers?: Readonly<Record<string, string>>, path?: string, method?: string) => Promise<IncomingMessage>
+type Ask = (
+  body: object,
+  headers?: Readonly<Record<string, string>>,
+  path?: string,
+  method?: string,
+) => Promise<IncomingMessage>
 
 /** Each header line by itself, of those that CORS and caches are told by. */
 const lines = ({ rawHeaders }: IncomingMessage): string[] =>
-  rawHeaders.flatMap((name, i) => (i % 2 === 0 ? [`${name.toLowerCase()}: ${rawHeaders[i + 1]}`] : [])).filter((line) => /^(?:vary|access-control-)/.test(line)).toSorted()
+  rawHeaders
+    .flatMap((name, i) => (i % 2 === 0 ? [`${name.toLowerCase()}: ${rawHeaders[i + 1]}`] : []))
+    .filter((line) => /^(?:vary|access-control-)/.test(line))
+    .toSorted()
 
-const asker = (url: string, host?: string): Ask => (body, headers = {}, path = '/v1/chat/completions', method = 'POST') =>
-  new Promise((resolve, reject) => {
-    const sent = method === 'POST' ? JSON.stringify({ model: 'qwen', messages: [], ...body }) : ''
-    const own = { authorization: `Bearer ${doorKeys.broad}`, connection: 'close', ...(host === undefined ? {} : { host }), ...(sent === '' ? {} : { 'content-type': 'application/json', 'content-length': sent.length }) }
-    http.request(url + path, { method, headers: { ...own, ...headers } }, resolve).on('error', reject).end(sent)
-  })
+const asker =
+  (url: string, host?: string): Ask =>
+  (body, headers = {}, path = '/v1/chat/completions', method = 'POST') =>
+    new Promise((resolve, reject) => {
+      const sent = method === 'POST' ? JSON.stringify({ model: 'qwen', messages: [], ...body }) : ''
+      const own = {
+        authorization: `Bearer ${doorKeys.broad}`,
+        connection: 'close',
+        ...(host === undefined ? {} : { host }),
+        ...(sent === '' ? {} : { 'content-type': 'application/json', 'content-length': sent.length }),
+      }
+      http
+        .request(url + path, { method, headers: { ...own, ...headers } }, resolve)
+        .on('error', reject)
+        .end(sent)
+    })
 
 interface Started {
   readonly url: string
@@ -61,7 +91,8 @@ interface Started {
 }
 
 const node = (document: object): Promise<Started> => startSilent(document)
-const worker = (document: object): Promise<BuiltWorker> => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) })
+const worker = (document: object): Promise<BuiltWorker> =>
+  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) })
 
 const ways: readonly (readonly [string, (document: object) => Promise<Started>, string | undefined, object])[] = [
   ['through the plain door', node, doors.plain, {}],
@@ -81,7 +112,17 @@ describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, po
 
   const lent = Object.entries(readable()).map(([name, value]) => `${name}: ${value}`)
   /** Two lines or one, they mean the same. */
-  const both = (response: IncomingMessage) => lines(response).flatMap((line) => (line.startsWith('vary: ') ? line.slice(6).split(/, */).map((name) => `vary: ${name}`) : [line])).toSorted()
+  const both = (response: IncomingMessage) =>
+    lines(response)
+      .flatMap((line) =>
+        line.startsWith('vary: ')
+          ? line
+              .slice(6)
+              .split(/, */)
+              .map((name) => `vary: ${name}`)
+          : [line],
+      )
+      .toSorted()
   const page = { origin: ours }
 
   it.each([

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { main } from '../../src/platform/node/cli.ts'
+import { main } from '../../src/cli/cli.ts'
 import { demoDocument, startDemoFleet } from '../../src/platform/node/demo.ts'
 import type { RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { startEdge, type Edge } from '../../scripts/edge.ts'
@@ -7,9 +7,16 @@ import { startEdge, type Edge } from '../../scripts/edge.ts'
 /** Does what curl would: not every machine has one. */
 async function paste(command: string): Promise<string> {
   const body = /-d '([^']*)'/.exec(command)?.[1]
-  const headers = [...command.matchAll(/-H '([^:]+): ([^']*)'/g)].map(([, name, value]): [string, string] => [name!, value!])
+  const headers = [...command.matchAll(/-H '([^:]+): ([^']*)'/g)].map(([, name, value]): [string, string] => [
+    name!,
+    value!,
+  ])
   const method = /-X (\w+)/.exec(command)?.[1] ?? (body === undefined ? 'GET' : 'POST')
-  const response = await fetch(/http:\/\/\S+/.exec(command)![0], { method, headers, ...(body !== undefined && { body }) })
+  const response = await fetch(/http:\/\/\S+/.exec(command)![0], {
+    method,
+    headers,
+    ...(body !== undefined && { body }),
+  })
   return response.text()
 }
 
@@ -33,7 +40,13 @@ describe('firstlight demo', () => {
     const stop = new AbortController()
     let say: (guide: string) => void
     const guide = new Promise<string>((resolve) => (say = resolve))
-    const ended = main(['demo', '--listen', '127.0.0.1:0'], { out: (text) => say(text), err: () => undefined, env: {}, stop: stop.signal, stopNow: new AbortController().signal })
+    const ended = main(['demo', '--listen', '127.0.0.1:0'], {
+      out: (text) => say(text),
+      err: () => undefined,
+      env: {},
+      stop: stop.signal,
+      stopNow: new AbortController().signal,
+    })
     const text = await guide
     const [question, refuse, allow] = commandsIn(text)
     expect(await paste(question!)).toMatch(/^data: [^]*data: \[DONE\]\s*$/)
@@ -48,7 +61,15 @@ describe('firstlight demo', () => {
   it('listens on loopback only, having no keys', async () => {
     const errors: string[] = []
     const never = new AbortController().signal
-    expect(await main(['demo', '--listen', '0.0.0.0:0'], { out: () => undefined, err: (line) => errors.push(line), env: {}, stop: never, stopNow: never })).toBe(2)
+    expect(
+      await main(['demo', '--listen', '0.0.0.0:0'], {
+        out: () => undefined,
+        err: (line) => errors.push(line),
+        env: {},
+        stop: never,
+        stopNow: never,
+      }),
+    ).toBe(2)
     expect(errors[0]).toContain('loopback only')
   })
 })
@@ -87,11 +108,16 @@ describe('the built Worker (npm run build:worker) before the demo fleet', () => 
     const url = await edgeWith({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...quiet(fleet), version: 1 }) })
     const response = await ask(url)
     expect(response.status).toBe(503)
-    expect(await response.json()).toMatchObject({ error: { code: 'not_configured', message: expect.stringContaining('`keys`') } })
+    expect(await response.json()).toMatchObject({
+      error: { code: 'not_configured', message: expect.stringContaining('`keys`') },
+    })
   })
 
   it('answers 503 without a configuration or with a faulty one, and tells clients no detail of it', async () => {
-    for (const [bindings, said] of [[{}, 'FIRSTLIGHT_CONFIG'], [{ FIRSTLIGHT_CONFIG: 'clusters: [{ id: hush!' }, 'not valid']] as const) {
+    for (const [bindings, said] of [
+      [{}, 'FIRSTLIGHT_CONFIG'],
+      [{ FIRSTLIGHT_CONFIG: 'clusters: [{ id: hush!' }, 'not valid'],
+    ] as const) {
       const response = await ask(await edgeWith(bindings))
       expect(response.status).toBe(503)
       const text = await response.text()

@@ -13,7 +13,11 @@ const faults = {
   hang: { kind: 'hang', where: 'head' },
   reset: { kind: 'reset', after: 0 },
   'a 500': { kind: 'status', status: 500 },
-  busy: { kind: 'status', status: 503, body: { error: { message: 'The engine is currently busy and cannot accept new requests.' } } },
+  busy: {
+    kind: 'status',
+    status: 503,
+    body: { error: { message: 'The engine is currently busy and cannot accept new requests.' } },
+  },
   'no HTTP': { kind: 'malformed', where: 'head' },
   'half an answer': { kind: 'malformed', where: 'body' },
 } as const
@@ -37,10 +41,25 @@ describe('prefill and decode by lmcache', () => {
     const pair = { engines: ['p0', 'd0'] }
     const bridged = { ...pair, split: { lmcache: { ...decoders('d0'), ready_url: url, ready_ms: 500 } } }
     bench = await SplitBench.open(onNode, 'lmcache', {
-      wire: pair, limits: pair, tenant: { ...pair }, whole: pair, bridged, late: bridged, silent: bridged,
-      ...Object.fromEntries(Object.keys(faults).map((fault) => [keyOf(fault), { engines: ['p0', 'p1', 'd0'], limits: { prefill_ms: 1000 } }])),
-      alone: pair, refused: pair, leaving: bridged, usage: pair,
-      retried: { engines: ['p0', 'd0', 'd1'] }, cut: { ...pair, limits: { idle_ms: 500 } },
+      wire: pair,
+      limits: pair,
+      tenant: { ...pair },
+      whole: pair,
+      bridged,
+      late: bridged,
+      silent: bridged,
+      ...Object.fromEntries(
+        Object.keys(faults).map((fault) => [
+          keyOf(fault),
+          { engines: ['p0', 'p1', 'd0'], limits: { prefill_ms: 1000 } },
+        ]),
+      ),
+      alone: pair,
+      refused: pair,
+      leaving: bridged,
+      usage: pair,
+      retried: { engines: ['p0', 'd0', 'd1'] },
+      cut: { ...pair, limits: { idle_ms: 500 } },
     })
   })
   afterEach(() => {
@@ -55,11 +74,26 @@ describe('prefill and decode by lmcache', () => {
   })
 
   it('asks for ids, then for one token of them with the receiver’s address, then for the rest', async () => {
-    const answer = await bench.ask(chat, { model: 'wire', messages, max_tokens: 5, min_tokens: 3, temperature: 0, top_k: 4, seed: 11, user: 'u', cache_salt: 's', metadata: { a: 'b' } })
+    const answer = await bench.ask(chat, {
+      model: 'wire',
+      messages,
+      max_tokens: 5,
+      min_tokens: 3,
+      temperature: 0,
+      top_k: 4,
+      seed: 11,
+      user: 'u',
+      cache_salt: 's',
+      metadata: { a: 'b' },
+    })
     expect(answer.status, answer.text).toBe(200)
     const [question, prefill] = bench.engine('p0').log.recent.slice(-2)
     expect([question!.path, prefill!.path]).toEqual(['/tokenize', completions])
-    const { receiver_host, receiver_init_port, receiver_alloc_port } = { receiver_host: 'd0.kv', receiver_init_port: [8300, 8301], receiver_alloc_port: [8400, 8401] }
+    const { receiver_host, receiver_init_port, receiver_alloc_port } = {
+      receiver_host: 'd0.kv',
+      receiver_init_port: [8300, 8301],
+      receiver_alloc_port: [8400, 8401],
+    }
     const sent = JSON.parse(prefill!.body) as Body & { prompt: number[] }
     const carried = { model: 'wire', temperature: 0, top_k: 4, seed: 11, user: 'u', cache_salt: 's' }
     expect(sent).toEqual({
@@ -68,11 +102,19 @@ describe('prefill and decode by lmcache', () => {
       max_tokens: 1,
       min_tokens: 1,
       stream: false,
-      kv_transfer_params: { ret_first_tok: true, disagg_spec: { req_id: expect.any(String), receiver_host, receiver_init_port, receiver_alloc_port } },
+      kv_transfer_params: {
+        ret_first_tok: true,
+        disagg_spec: { req_id: expect.any(String), receiver_host, receiver_init_port, receiver_alloc_port },
+      },
     })
     const decode = bench.engine('d0').log.recent.at(-1)!
     expect(decode.path).toBe(completions)
-    expect(JSON.parse(decode.body)).toEqual({ ...carried, prompt: [...sent.prompt, expect.any(Number)], max_tokens: 4, min_tokens: 2 })
+    expect(JSON.parse(decode.body)).toEqual({
+      ...carried,
+      prompt: [...sent.prompt, expect.any(Number)],
+      max_tokens: 4,
+      min_tokens: 2,
+    })
   })
 
   it.each([
@@ -90,7 +132,9 @@ describe('prefill and decode by lmcache', () => {
     expect(JSON.parse(bench.engine('d0').log.recent.at(-1)!.body)).toMatchObject({ max_tokens: left })
     const alone = await bench.whole(path, body, 'w')
     expect(wordsOf(answer)).toBe(wordsOf(alone))
-    expect((JSON.parse(answer.text) as { usage: Body }).usage).toMatchObject({ completion_tokens: (JSON.parse(alone.text) as { usage: Body }).usage['completion_tokens'] })
+    expect((JSON.parse(answer.text) as { usage: Body }).usage).toMatchObject({
+      completion_tokens: (JSON.parse(alone.text) as { usage: Body }).usage['completion_tokens'],
+    })
   })
 
   it.each([
@@ -111,12 +155,24 @@ describe('prefill and decode by lmcache', () => {
     bench.engine('d0').setFault({ kind: 'status', status: 500 })
     bench.engine('d1').setFault({ kind: 'slow', delayMs: 20 })
     for (let at = 0; at < 2; at++) {
-      const body = { model: 'retried', messages: [{ role: 'user', content: `question ${at}` }], max_tokens: 4, temperature: 0, stream: true }
+      const body = {
+        model: 'retried',
+        messages: [{ role: 'user', content: `question ${at}` }],
+        max_tokens: 4,
+        temperature: 0,
+        stream: true,
+      }
       const answer = await bench.ask(chat, body)
       expect([answer.status, answer.headers.get('x-firstlight-engine')]).toEqual([200, 'd1'])
       expect(wordsOf(answer)).toBe(wordsOf(await bench.whole(chat, body, 'w')))
     }
-    const specs = bench.bodies('p0', 'retried').flatMap(({ kv_transfer_params: params }) => (params === undefined ? [] : [(params as { disagg_spec: { req_id: string; receiver_host: string } }).disagg_spec]))
+    const specs = bench
+      .bodies('p0', 'retried')
+      .flatMap(({ kv_transfer_params: params }) =>
+        params === undefined
+          ? []
+          : [(params as { disagg_spec: { req_id: string; receiver_host: string } }).disagg_spec],
+      )
     const hosts = specs.map(({ receiver_host: host }) => host)
     expect(hosts).toContain('d0.kv')
     expect(hosts.filter((host) => host === 'd1.kv')).toHaveLength(2)
@@ -128,7 +184,10 @@ describe('prefill and decode by lmcache', () => {
   it('waits for the bridge’s word before it decodes', async () => {
     const answer = await bench.ask(chat, { model: 'bridged', messages, max_tokens: 3, stream: true })
     expect(answer.headers.get('server-timing')).toMatch(/transfer;dur=/)
-    const [spec] = bench.bodies('p0', 'bridged').map(({ kv_transfer_params: params }) => params as { disagg_spec: { req_id: string } } | undefined).filter((one) => one !== undefined)
+    const [spec] = bench
+      .bodies('p0', 'bridged')
+      .map(({ kv_transfer_params: params }) => params as { disagg_spec: { req_id: string } } | undefined)
+      .filter((one) => one !== undefined)
     expect(asked).toEqual([`/${spec!.disagg_spec.req_id}?ranks=2`])
   })
 
@@ -159,7 +218,10 @@ describe('prefill and decode by lmcache', () => {
 
   for (const [fault, rule] of Object.entries(faults)) {
     // The first thing that a prefill engine is asked is what the prompt's ids are.
-    it.each([['a text', 'the owl and the cat'], ['ids', [1001, 1002, 1003]]])(`lets another prefill engine do it after ${fault}, be the prompt %s`, async (_name, prompt) => {
+    it.each([
+      ['a text', 'the owl and the cat'],
+      ['ids', [1001, 1002, 1003]],
+    ])(`lets another prefill engine do it after ${fault}, be the prompt %s`, async (_name, prompt) => {
       bench.engine('p0').setFault(rule)
       for (const stream of [false, true]) {
         const body = { model: keyOf(fault), prompt, max_tokens: 4, temperature: 0, stream }
@@ -192,7 +254,9 @@ describe('prefill and decode by lmcache', () => {
   it('stops for a client that leaves while the cache is on its way, and decodes nothing', async () => {
     ready = 'never'
     const client = new AbortController()
-    const answer = bench.ask(chat, { model: 'leaving', messages, max_tokens: 4 }, { signal: client.signal }).catch(() => null)
+    const answer = bench
+      .ask(chat, { model: 'leaving', messages, max_tokens: 4 }, { signal: client.signal })
+      .catch(() => null)
     await expect.poll(() => asked.length, { interval: 5 }).toBe(1)
     client.abort()
     expect(await answer).toBeNull()
@@ -202,17 +266,32 @@ describe('prefill and decode by lmcache', () => {
 
   it('counts tokens as the client does, wherever they are counted', async () => {
     const counted = async () => {
-      const text = await (await fetch(`${bench.gateway.url}/metrics`, { headers: { authorization: 'Bearer admin-secret-for-tests' } })).text()
-      return ['prompt', 'generation'].map((kind) => Number(text.split('\n').find((line) => line.startsWith(`firstlight_${kind}_tokens_total{model="usage"`))?.split(' ')[1]))
+      const text = await (
+        await fetch(`${bench.gateway.url}/metrics`, { headers: { authorization: 'Bearer admin-secret-for-tests' } })
+      ).text()
+      return ['prompt', 'generation'].map((kind) =>
+        Number(
+          text
+            .split('\n')
+            .find((line) => line.startsWith(`firstlight_${kind}_tokens_total{model="usage"`))
+            ?.split(' ')[1],
+        ),
+      )
     }
-    const { usage } = JSON.parse((await bench.ask(chat, { model: 'usage', messages, max_tokens: 5, temperature: 0 })).text) as { usage: { prompt_tokens: number; completion_tokens: number } }
+    const { usage } = JSON.parse(
+      (await bench.ask(chat, { model: 'usage', messages, max_tokens: 5, temperature: 0 })).text,
+    ) as { usage: { prompt_tokens: number; completion_tokens: number } }
     await expect.poll(counted).toEqual([usage.prompt_tokens, usage.completion_tokens])
   })
 
   it('ends a stream that breaks with the same error event as any other', async () => {
     bench.engine('d0').setFault({ kind: 'hang', where: 'middle', after: 3 })
     // The connection is broken off behind the event, so it is read piece by piece.
-    const response = await fetch(`${bench.gateway.url}${chat}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'cut', messages, max_tokens: 9, stream: true }) })
+    const response = await fetch(`${bench.gateway.url}${chat}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'cut', messages, max_tokens: 9, stream: true }),
+    })
     let text = ''
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
     const broken = await (async () => {
@@ -232,7 +311,12 @@ describe('prefill and decode by lmcache', () => {
   it('is told by a client that leaves in the middle', async () => {
     bench.engine('d0').setFault({ kind: 'hang', where: 'middle', after: 3 })
     const client = new AbortController()
-    const response = await fetch(`${bench.gateway.url}${chat}`, { method: 'POST', signal: client.signal, headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'wire', messages, max_tokens: 50, stream: true }) })
+    const response = await fetch(`${bench.gateway.url}${chat}`, {
+      method: 'POST',
+      signal: client.signal,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'wire', messages, max_tokens: 50, stream: true }),
+    })
     await response.body!.getReader().read()
     client.abort()
     await expect(bench.quiet()).resolves.toBeUndefined()

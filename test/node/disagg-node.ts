@@ -13,9 +13,12 @@ export const onNode: SplitRuntime = {
 
 /** The first round of probes comes on its own time, and would take a later test's fault for every pool's. */
 async function probed(url: string, secret: string): Promise<void> {
-  await vi.waitFor(async () => {
-    const response = await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${secret}` } })
-    const { pools } = (await response.json()) as { pools: { engines: { stats: unknown }[] }[] }
-    expect(pools.flatMap(({ engines }) => engines).filter(({ stats }) => stats === null)).toEqual([])
-  }, { timeout: 30_000, interval: 100 })
+  await vi.waitFor(
+    async () => {
+      const response = await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${secret}` } })
+      const { pools } = (await response.json()) as { pools: { engines: { stats: unknown }[] }[] }
+      expect(pools.flatMap(({ engines }) => engines).filter(({ stats }) => stats === null)).toEqual([])
+    },
+    { timeout: 30_000, interval: 100 },
+  )
 }

@@ -9,16 +9,32 @@ import { parseConfig } from '../../src/config/parse.ts'
 import type { Config } from '../../src/config.ts'
 import { compileVocabulary } from '../../src/core/tokens/compile.ts'
 import { readTokenizerConfig } from '../../src/core/tokens/tokenizer-config.ts'
-import { main } from '../../src/platform/node/cli.ts'
+import { main } from '../../src/cli/cli.ts'
 import { Discovery, systemLookup } from '../../src/platform/node/discovery.ts'
-import { threadCount } from '../../src/platform/node/threads/count.ts'
+import { threadCount } from '../../src/platform/node/threads/start.ts'
 import { ownPorts } from '../own-ports.ts'
 import { firstlightIn } from './run-cli.ts'
 import { quiet } from './threads/quiet.ts'
 
 const configOf = (...names: string[]): Config =>
   parseConfig(
-    { clusters: [{ id: 'c', pools: [{ model: 'm', discover_interval_ms: 1000, engines: [...names.map((name) => ({ id: name, url: `http://${name}:80`, discover: 'dns' })), { id: 'fixed', url: 'http://10.9.9.9' }] }] }] },
+    {
+      clusters: [
+        {
+          id: 'c',
+          pools: [
+            {
+              model: 'm',
+              discover_interval_ms: 1000,
+              engines: [
+                ...names.map((name) => ({ id: name, url: `http://${name}:80`, discover: 'dns' })),
+                { id: 'fixed', url: 'http://10.9.9.9' },
+              ],
+            },
+          ],
+        },
+      ],
+    },
     {},
     { defaultVersion: 1, defaultObserveShare: 1, listens: true },
   )
@@ -32,7 +48,10 @@ describe('the names of engines', () => {
   let discovery: Discovery
   let changes: number
   let stop: () => void
-  const says = (...addresses: string[]) => async () => addresses
+  const says =
+    (...addresses: string[]) =>
+    async () =>
+      addresses
   const now = async () => engineIds(await discovery.resolve(configOf('a')))
 
   beforeEach(async () => {
@@ -130,11 +149,17 @@ describe('the names of engines', () => {
 
   it('do not lead to the gateway itself', async () => {
     const warn = vi.fn()
-    const found = new Discovery({ lookup: says('10.0.0.1', '10.0.0.2', 'fd00::1'), log: { ...quiet, warn }, here: () => new Set(['10.0.0.2', 'fd00::1']) })
+    const found = new Discovery({
+      lookup: says('10.0.0.1', '10.0.0.2', 'fd00::1'),
+      log: { ...quiet, warn },
+      here: () => new Set(['10.0.0.2', 'fd00::1']),
+    })
     const listening = (host: string, port: number): Config => ({ ...configOf('a'), listen: { host, port } })
     expect(engineIds(await found.resolve(listening('0.0.0.0', 80)))).toEqual(['a-10.0.0.1', 'fixed'])
     await found.resolve(listening('0.0.0.0', 80))
-    expect(warn.mock.calls).toEqual([['found_itself', expect.objectContaining({ engines: ['c, a-10.0.0.2', 'c, a-fd00--1'] })]])
+    expect(warn.mock.calls).toEqual([
+      ['peer_is_self', expect.objectContaining({ engines: ['c, a-10.0.0.2', 'c, a-fd00--1'] })],
+    ])
     expect(engineIds(await found.resolve(listening('10.0.0.1', 80)))).toEqual(['a-10.0.0.2', 'a-fd00--1', 'fixed'])
     expect(engineIds(await found.resolve(listening('0.0.0.0', 81)))).toHaveLength(4)
   })
@@ -142,15 +167,24 @@ describe('the names of engines', () => {
   it('lead to none that another leads to, which is said once', async () => {
     const warn = vi.fn()
     const found = new Discovery({ lookup: says('10.0.0.1'), log: { ...quiet, warn } })
-    for (let at = 0; at < 2; at += 1) expect(engineIds(await found.resolve(configOf('a', 'b')))).toEqual(['a-10.0.0.1', 'fixed'])
-    expect(warn.mock.calls).toEqual([['engines_left_out', expect.objectContaining({ engines: ['c, b-10.0.0.1 at http://10.0.0.1'] })]])
+    for (let at = 0; at < 2; at += 1)
+      expect(engineIds(await found.resolve(configOf('a', 'b')))).toEqual(['a-10.0.0.1', 'fixed'])
+    expect(warn.mock.calls).toEqual([
+      ['engines_left_out', expect.objectContaining({ engines: ['c, b-10.0.0.1 at http://10.0.0.1'] })],
+    ])
     await found.resolve(configOf('b'))
     await found.resolve(configOf('a', 'b'))
     expect(warn).toHaveBeenCalledTimes(2)
   })
 
   it('are looked up more often as soon as the configuration says so', async () => {
-    const seldom = { ...configOf('a'), clusters: configOf('a').clusters.map((cluster) => ({ ...cluster, pools: cluster.pools.map((pool) => ({ ...pool, discoverIntervalMs: 3_600_000 })) })) }
+    const seldom = {
+      ...configOf('a'),
+      clusters: configOf('a').clusters.map((cluster) => ({
+        ...cluster,
+        pools: cluster.pools.map((pool) => ({ ...pool, discoverIntervalMs: 3_600_000 })),
+      })),
+    }
     discovery.settle(seldom)
     await vi.advanceTimersByTimeAsync(1_100)
     discovery.settle(configOf('a'))
@@ -187,86 +221,148 @@ it('the system knows where localhost is, in one family', async () => {
   expect([['127.0.0.1'], ['::1']]).toContainEqual(await systemLookup('localhost'))
 })
 
-const modelFile = (name: string): Record<string, unknown> => JSON.parse(readFileSync(new URL(`../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
-const vocabulary = compileVocabulary({ tokenizer: modelFile('tokenizer.json'), ...readTokenizerConfig(modelFile('tokenizer_config.json')) })
-
-describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])('a gateway of %s threads before engines that are found by name', (workers) => {
-  let engines: Server
-  let addresses: readonly string[]
-  let folder: string
-  let url: string
-  let over: AbortController
-  let ended: Promise<number>
-  const answered: string[] = []
-
-  /** One server, as many engines as it has addresses. */
-  beforeEach(async () => {
-    addresses = []
-    engines = createServer((request, response) => {
-      request.resume()
-      if (request.method !== 'POST') return void response.end('{}')
-      answered.push(request.socket.localAddress!)
-      response.setHeader('content-type', 'application/json')
-      response.end(JSON.stringify({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } }))
-    })
-    await new Promise<void>((resolve) => engines.listen(0, '0.0.0.0', resolve))
-    folder = mkdtempSync(join(tmpdir(), 'firstlight-discovery-'))
-    const file = join(folder, 'firstlight.yaml')
-    const { port } = engines.address() as AddressInfo
-    writeFileSync(join(folder, 'm.vocab'), vocabulary)
-    const pool = { model: 'm', tokenizer: 'm.vocab', policy: 'round_robin', discover_interval_ms: 100, engines: [{ id: 'e', url: `http://engines.example:${port}`, discover: 'dns' }] }
-    writeFileSync(file, JSON.stringify({ admin: { secret: 'admin' }, log: { level: 'silent' }, clusters: [{ id: 'c', pools: [pool] }] }))
-    over = new AbortController()
-    const listen = `127.0.0.1:${ownPorts(1)}`
-    url = `http://${listen}`
-    const io = { out: () => undefined, err: () => undefined, env: {}, stop: over.signal, stopNow: over.signal, lookup: async () => addresses }
-    ended = main(['serve', '--config', file, '--listen', listen, '--workers', workers], io)
-    await expect.poll(() => fetch(`${url}/health`).then(({ status }) => status, () => 0)).toBe(200)
-  })
-  afterEach(async () => {
-    over.abort()
-    await ended
-    engines.close()
-    engines.closeAllConnections()
-    rmSync(folder, { recursive: true })
-  })
-
-  const ask = (): Promise<number> =>
-    fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] }) }).then(async (response) => (await response.text(), response.status))
-  /** Who answers six requests. */
-  const round = async (): Promise<readonly string[]> => {
-    answered.length = 0
-    for (let at = 0; at < 6; at += 1) if ((await ask()) !== 200) return ['refused']
-    return [...new Set(answered)].sort()
-  }
-
-  it('has none at first, then serves with those that come, and with those that stay', async () => {
-    expect(await ask()).toBe(503)
-    addresses = ['127.0.0.1', '127.0.0.2']
-    await expect.poll(round).toEqual(['127.0.0.1', '127.0.0.2'])
-    addresses = ['127.0.0.2', '127.0.0.3']
-    await expect.poll(round).toEqual(['127.0.0.2', '127.0.0.3'])
-    const fleet = (await (await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: 'Bearer admin' } })).json()) as { pools: { engines: { id: string }[] }[] }
-    expect(fleet.pools.flatMap((pool) => pool.engines.map(({ id }) => id))).toEqual(['e-127.0.0.2', 'e-127.0.0.3'])
-    addresses = []
-    await expect.poll(ask).toBe(503)
-  })
-
-  it('takes those that come while somebody puts another vocabulary in its place, which nobody asked it to read', async () => {
-    addresses = ['127.0.0.1']
-    await expect.poll(round).toEqual(['127.0.0.1'])
-    rmSync(join(folder, 'm.vocab'))
-    addresses = ['127.0.0.1', '127.0.0.2']
-    await expect.poll(round).toEqual(['127.0.0.1', '127.0.0.2'])
-  })
+const modelFile = (name: string): Record<string, unknown> =>
+  JSON.parse(readFileSync(new URL(`../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
+const vocabulary = compileVocabulary({
+  tokenizer: modelFile('tokenizer.json'),
+  ...readTokenizerConfig(modelFile('tokenizer_config.json')),
 })
+
+describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])(
+  'a gateway of %s threads before engines that are found by name',
+  (workers) => {
+    let engines: Server
+    let addresses: readonly string[]
+    let folder: string
+    let url: string
+    let over: AbortController
+    let ended: Promise<number>
+    const answered: string[] = []
+
+    /** One server, as many engines as it has addresses. */
+    beforeEach(async () => {
+      addresses = []
+      engines = createServer((request, response) => {
+        request.resume()
+        if (request.method !== 'POST') return void response.end('{}')
+        answered.push(request.socket.localAddress!)
+        response.setHeader('content-type', 'application/json')
+        response.end(JSON.stringify({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } }))
+      })
+      await new Promise<void>((resolve) => engines.listen(0, '0.0.0.0', resolve))
+      folder = mkdtempSync(join(tmpdir(), 'firstlight-discovery-'))
+      const file = join(folder, 'firstlight.yaml')
+      const { port } = engines.address() as AddressInfo
+      writeFileSync(join(folder, 'm.vocab'), vocabulary)
+      const pool = {
+        model: 'm',
+        tokenizer: 'm.vocab',
+        policy: 'round_robin',
+        discover_interval_ms: 100,
+        engines: [{ id: 'e', url: `http://engines.example:${port}`, discover: 'dns' }],
+      }
+      writeFileSync(
+        file,
+        JSON.stringify({
+          admin: { secret: 'admin' },
+          log: { level: 'silent' },
+          clusters: [{ id: 'c', pools: [pool] }],
+        }),
+      )
+      over = new AbortController()
+      const listen = `127.0.0.1:${ownPorts(1)}`
+      url = `http://${listen}`
+      const io = {
+        out: () => undefined,
+        err: () => undefined,
+        env: {},
+        stop: over.signal,
+        stopNow: over.signal,
+        lookup: async () => addresses,
+      }
+      ended = main(['serve', '--config', file, '--listen', listen, '--workers', workers], io)
+      await expect
+        .poll(() =>
+          fetch(`${url}/health`).then(
+            ({ status }) => status,
+            () => 0,
+          ),
+        )
+        .toBe(200)
+    })
+    afterEach(async () => {
+      over.abort()
+      await ended
+      engines.close()
+      engines.closeAllConnections()
+      rmSync(folder, { recursive: true })
+    })
+
+    const ask = (): Promise<number> =>
+      fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] }),
+      }).then(async (response) => (await response.text(), response.status))
+    /** Who answers six requests. */
+    const round = async (): Promise<readonly string[]> => {
+      answered.length = 0
+      for (let at = 0; at < 6; at += 1) if ((await ask()) !== 200) return ['refused']
+      return [...new Set(answered)].sort()
+    }
+
+    it('has none at first, then serves with those that come, and with those that stay', async () => {
+      expect(await ask()).toBe(503)
+      addresses = ['127.0.0.1', '127.0.0.2']
+      await expect.poll(round).toEqual(['127.0.0.1', '127.0.0.2'])
+      addresses = ['127.0.0.2', '127.0.0.3']
+      await expect.poll(round).toEqual(['127.0.0.2', '127.0.0.3'])
+      const fleet = (await (
+        await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: 'Bearer admin' } })
+      ).json()) as { pools: { engines: { id: string }[] }[] }
+      expect(fleet.pools.flatMap((pool) => pool.engines.map(({ id }) => id))).toEqual(['e-127.0.0.2', 'e-127.0.0.3'])
+      addresses = []
+      await expect.poll(ask).toBe(503)
+    })
+
+    it('takes those that come while somebody puts another vocabulary in its place, which nobody asked it to read', async () => {
+      addresses = ['127.0.0.1']
+      await expect.poll(round).toEqual(['127.0.0.1'])
+      rmSync(join(folder, 'm.vocab'))
+      addresses = ['127.0.0.1', '127.0.0.2']
+      await expect.poll(round).toEqual(['127.0.0.1', '127.0.0.2'])
+    })
+  },
+)
 
 it('the doctor examines each of them, and says what is wrong with a name that has none', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'firstlight-discovery-'))
   const file = join(folder, 'firstlight.yaml')
   const port = ownPorts(1)
-  writeFileSync(file, JSON.stringify({ clusters: [{ id: 'c', pools: [{ model: 'm', engines: ['there', 'nowhere'].map((id) => ({ id, url: `http://${id}.invalid:${port}`, discover: 'dns' })) }] }] }))
-  const { code, out } = await firstlightIn({ lookup: (name) => (name === 'there.invalid' ? Promise.resolve(['127.0.0.1', '127.0.0.2']) : nobody()) }, 'doctor', '--config', file, '--idle-s', '0')
+  writeFileSync(
+    file,
+    JSON.stringify({
+      clusters: [
+        {
+          id: 'c',
+          pools: [
+            {
+              model: 'm',
+              engines: ['there', 'nowhere'].map((id) => ({ id, url: `http://${id}.invalid:${port}`, discover: 'dns' })),
+            },
+          ],
+        },
+      ],
+    }),
+  )
+  const { code, out } = await firstlightIn(
+    { lookup: (name) => (name === 'there.invalid' ? Promise.resolve(['127.0.0.1', '127.0.0.2']) : nobody()) },
+    'doctor',
+    '--config',
+    file,
+    '--idle-s',
+    '0',
+  )
   rmSync(folder, { recursive: true })
   expect(code).toBe(2)
   for (const engine of [`there-127.0.0.1`, `there-127.0.0.2`, 'nowhere-nowhere.invalid']) expect(out).toContain(engine)

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { PlainRequest } from '../../src/platform/node/inbound/plain-request.ts'
+import { Http1ServerRequest } from '../../src/platform/node/http1-server/request.ts'
 import { startSilent, type SilentGateway } from './silent-gateway.ts'
 
 const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
@@ -34,15 +34,18 @@ async function bodyOf(socket: Socket, begin: Buffer): Promise<string> {
   const reads = [begin.subarray(head)]
   const length = Number(/content-length: (\d+)/.exec(begin.toString('latin1', 0, head))![1])
   socket.resume()
-  for (let missing = length - reads[0]!.length; missing > 0; missing -= reads.at(-1)!.length) reads.push(...((await once(socket, 'data')) as [Buffer]))
+  for (let missing = length - reads[0]!.length; missing > 0; missing -= reads.at(-1)!.length)
+    reads.push(...((await once(socket, 'data')) as [Buffer]))
   return Buffer.concat(reads).toString('latin1')
 }
 
 beforeEach(async () => {
   if (!server.listening) await once(server.listen(0, '127.0.0.1'), 'listening')
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  gateway = await startSilent({ clusters: [{ id: 'here', pools: [{ model: 'm', stats_interval_ms: 3_600_000, engines: [{ id: 'a', url }] }] }] })
-  collected = vi.spyOn(PlainRequest.prototype, 'collect')
+  gateway = await startSilent({
+    clusters: [{ id: 'here', pools: [{ model: 'm', stats_interval_ms: 3_600_000, engines: [{ id: 'a', url }] }] }],
+  })
+  collected = vi.spyOn(Http1ServerRequest.prototype, 'collect')
 })
 afterAll(() => void server.close())
 afterEach(async () => {
@@ -52,8 +55,17 @@ afterEach(async () => {
 
 /** `begun` is called when the first bytes of the answer are here. */
 const ask = async (content: string, begun = (): void => {}): Promise<string> => {
-  const body = JSON.stringify({ model: 'm', stream: true, stream_options: { include_usage: true }, messages: [{ role: 'user', content }] })
-  const answer = await fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+  const body = JSON.stringify({
+    model: 'm',
+    stream: true,
+    stream_options: { include_usage: true },
+    messages: [{ role: 'user', content }],
+  })
+  const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body,
+  })
   expect(answer.status).toBe(200)
   let text = ''
   for await (const piece of answer.body!.pipeThrough(new TextDecoderStream())) {

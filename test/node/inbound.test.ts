@@ -1,7 +1,16 @@
 /** How requests may come in on a connection, and what becomes of the connection: the same at both doors. */
 import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { chatBody, doors, jsonAnswer, key, openBothDoors, RawClient, requestText, type BothDoors } from './both-doors.ts'
+import {
+  chatBody,
+  doors,
+  jsonAnswer,
+  key,
+  openBothDoors,
+  RawClient,
+  requestText,
+  type BothDoors,
+} from './both-doors.ts'
 import { chunked } from './fast/wire.ts'
 import { turns, until } from '../wait.ts'
 
@@ -149,7 +158,10 @@ describe.each(Object.entries(doors))('a client at the %s door', (_, host) => {
   })
 
   it('of HTTP/1.0 gets no chunks, and the end of the connection as the end', async () => {
-    both.answer = (socket) => void socket.write(`HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n${CHUNKED}\r\n\r\n${chunked(['data: 1\n\n', 'data: [DONE]\n\n'])}`)
+    both.answer = (socket) =>
+      void socket.write(
+        `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n${CHUNKED}\r\n\r\n${chunked(['data: 1\n\n', 'data: [DONE]\n\n'])}`,
+      )
     const client = connect().send(ask({ version: '1.0', body: chatBody('x', { stream: true }) }))
     const answer = await client.answer()
     expect(answer.head).not.toContain('chunked')
@@ -158,7 +170,9 @@ describe.each(Object.entries(doors))('a client at the %s door', (_, host) => {
   })
 
   it('of HTTP/1.0 gets a refusal with its length', async () => {
-    const answer = await connect().send(ask({ version: '1.0', headers: '' })).answer()
+    const answer = await connect()
+      .send(ask({ version: '1.0', headers: '' }))
+      .answer()
     expect(answer).toMatchObject({ whole: true, head: expect.stringContaining('401') })
   })
 

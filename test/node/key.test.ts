@@ -29,13 +29,20 @@ describe('firstlight key', () => {
     const { out } = await firstlight('key', 'team-a')
     const secret = out.split('\n')[0]!
     const [hashed, named] = snippets(out)
-    expect(hashed!.keys).toEqual([{ name: 'team-a', secret: { sha256: createHash('sha256').update(secret).digest('hex') } }])
+    expect(hashed!.keys).toEqual([
+      { name: 'team-a', secret: { sha256: createHash('sha256').update(secret).digest('hex') } },
+    ])
     expect(named!.keys).toEqual([{ name: 'team-a', secret: { env: 'TEAM_A_KEY' } }])
     expect(out).toContain('export TEAM_A_KEY=')
     expect(out).toContain('wrangler secret put TEAM_A_KEY')
     const gateway = await startSilent({ ...hashed, clusters: [cluster] })
-    const models = (key: string) => fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } }).then(({ status }) => status)
-    expect([await models(secret), await models(`${secret}x`), await models(hashed!.keys[0]!.secret['sha256']!)]).toEqual([200, 401, 401])
+    const models = (key: string) =>
+      fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } }).then(({ status }) => status)
+    expect([
+      await models(secret),
+      await models(`${secret}x`),
+      await models(hashed!.keys[0]!.secret['sha256']!),
+    ]).toEqual([200, 401, 401])
     await gateway.close()
   })
 
@@ -53,7 +60,12 @@ describe('firstlight key', () => {
     const file = join(folder, 'new.json')
     const { out } = await firstlight('key', 'b.2', '--json', file)
     const secret = out.split('\n')[0]!
-    expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual({ name: 'b.2', key: secret, sha256: createHash('sha256').update(secret).digest('hex'), env: 'B_2_KEY' })
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual({
+      name: 'b.2',
+      key: secret,
+      sha256: createHash('sha256').update(secret).digest('hex'),
+      env: 'B_2_KEY',
+    })
     expect(statSync(file).mode & 0o777).toBe(0o600)
     const old = join(folder, 'old.json')
     writeFileSync(old, '{}')

@@ -9,8 +9,15 @@ let gateway: RunningGateway
 
 beforeAll(async () => {
   engine = await startFaultEngine('a')
-  const document = { listen: '127.0.0.1:0', ttft: { enabled: true }, clusters: [{ id: 'one', pools: [{ model: 'm', adapters: ['poet'], engines: [{ id: 'a', url: engine.url }] }] }] }
-  gateway = await startGateway(parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), openLog('error', { write: () => undefined }))
+  const document = {
+    listen: '127.0.0.1:0',
+    ttft: { enabled: true },
+    clusters: [{ id: 'one', pools: [{ model: 'm', adapters: ['poet'], engines: [{ id: 'a', url: engine.url }] }] }],
+  }
+  gateway = await startGateway(
+    parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
+    openLog('error', { write: () => undefined }),
+  )
 })
 
 afterAll(async () => {
@@ -19,7 +26,11 @@ afterAll(async () => {
 })
 
 const post = async (path: string, body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<number> => {
-  const response = await fetch(gateway.url + path, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) })
+  const response = await fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  })
   await response.text()
   return response.status
 }
@@ -41,7 +52,10 @@ async function wave(word: string): Promise<void> {
 
 async function series(): Promise<string[]> {
   const text = await (await fetch(`${gateway.url}/metrics`)).text()
-  return text.split('\n').filter((line) => line !== '' && !line.startsWith('#')).map((line) => line.slice(0, line.lastIndexOf(' ')))
+  return text
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('#'))
+    .map((line) => line.slice(0, line.lastIndexOf(' ')))
 }
 
 it('has no more series for all that clients make up, and none with a word of theirs', async () => {

@@ -3,7 +3,13 @@ import type { AddressInfo } from 'node:net'
 import { startFleet } from '../../src/platform/node/simulator-host.ts'
 import { lmcacheRegistryContract } from '../contracts/lmcache-registry.ts'
 import { overridesContract } from '../contracts/overrides.ts'
-import { lmcacheContract, lmcacheDocument, MODEL_PATH, type LmcacheWorld, type OpenLmcache } from '../contracts/lmcache.ts'
+import {
+  lmcacheContract,
+  lmcacheDocument,
+  MODEL_PATH,
+  type LmcacheWorld,
+  type OpenLmcache,
+} from '../contracts/lmcache.ts'
 import { startBuiltWorker, type BuiltWorker } from '../origin/built-worker.ts'
 import { startSilent } from './silent-gateway.ts'
 
@@ -12,7 +18,10 @@ lmcacheContract('Node', open)
 lmcacheRegistryContract('Node', open)
 overridesContract('Node', open)
 // With the libraries as its bundle has them.
-lmcacheContract('the built Worker', openOn((document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })))
+lmcacheContract(
+  'the built Worker',
+  openOn((document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })),
+)
 
 async function startNode(document: Record<string, unknown>): Promise<BuiltWorker> {
   const { url, stop } = await startSilent(document)
@@ -23,10 +32,18 @@ function openOn(start: (document: Record<string, unknown>) => Promise<BuiltWorke
   return async ({ service, pool }) => openWorld(start, { service, pool })
 }
 
-async function openWorld(start: (document: Record<string, unknown>) => Promise<BuiltWorker>, { service, pool }: Parameters<OpenLmcache>[0]): Promise<LmcacheWorld> {
+async function openWorld(
+  start: (document: Record<string, unknown>) => Promise<BuiltWorker>,
+  { service, pool }: Parameters<OpenLmcache>[0],
+): Promise<LmcacheWorld> {
   const fleet = await startFleet({ engines: 3, profile: 'test', modelPath: MODEL_PATH })
   const beside = await serve(service)
-  const gateway = await start(lmcacheDocument(pool(beside.url), fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]! }))))
+  const gateway = await start(
+    lmcacheDocument(
+      pool(beside.url),
+      fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]! })),
+    ),
+  )
   return {
     fleet,
     send: (path, init) => fetch(`${gateway.url}${path}`, init),
@@ -39,12 +56,20 @@ async function openWorld(start: (document: Record<string, unknown>) => Promise<B
 }
 
 /** A `fetch` behind a port. */
-async function serve(answer: (request: Request) => Promise<Response>): Promise<{ readonly url: string; close(): Promise<void> }> {
+async function serve(
+  answer: (request: Request) => Promise<Response>,
+): Promise<{ readonly url: string; close(): Promise<void> }> {
   const server = createServer(async (incoming, outgoing) => {
     const pieces: Buffer[] = []
     for await (const piece of incoming) pieces.push(piece as Buffer)
     const body = pieces.length === 0 ? null : Buffer.concat(pieces)
-    const response = await answer(new Request(`http://service${incoming.url}`, { method: incoming.method!, body, headers: { 'content-type': 'application/json' } }))
+    const response = await answer(
+      new Request(`http://service${incoming.url}`, {
+        method: incoming.method!,
+        body,
+        headers: { 'content-type': 'application/json' },
+      }),
+    )
     outgoing.writeHead(response.status, { 'content-type': response.headers.get('content-type') ?? 'text/plain' })
     outgoing.end(Buffer.from(await response.arrayBuffer()))
   })

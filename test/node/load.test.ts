@@ -1,4 +1,17 @@
-import { closeSync, existsSync, fstatSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { execFile } from 'node:child_process'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -7,10 +20,10 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
-import { main } from '../../src/platform/node/cli.ts'
-import { promptOf } from '../../src/platform/node/load/prompt.ts'
+import { main } from '../../src/cli/cli.ts'
+import { promptOf } from '../../src/cli/load/drive.ts'
 import { openLog } from '../../src/platform/node/log.ts'
-import { type Admission, PAYLOAD_VERSION } from '../../src/core/cluster/contract.ts'
+import { type Admission, PAYLOAD_VERSION } from '../../src/core/contract/contract.ts'
 import { Recording } from '../../src/platform/node/recorder.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 import { type RunningGateway, startGateway } from '../../src/platform/node/start-gateway.ts'
@@ -29,9 +42,17 @@ let recording: Recording
 beforeAll(async () => {
   fleet = await startFleet({ engines: 2, profile: 'test', model: 'sim' })
   const engines = fleet.urls.map((url, index) => ({ id: `e${index}`, url }))
-  const document = { listen: '127.0.0.1:0', clusters: [{ id: 'c', pools: [{ model: 'sim', block_tokens: 16, engines }] }] }
+  const document = {
+    listen: '127.0.0.1:0',
+    clusters: [{ id: 'c', pools: [{ model: 'sim', block_tokens: 16, engines }] }],
+  }
   recording = new Recording({ ...recordTo, file: at('recorded.jsonl') }, log)
-  gateway = await startGateway(parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }), log, '.', { between: recording.between })
+  gateway = await startGateway(
+    parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
+    log,
+    '.',
+    { between: recording.between },
+  )
 })
 
 afterAll(async () => {
@@ -40,28 +61,61 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-const firstlight = (...argv: string[]): ReturnType<typeof firstlightUntil> => firstlightUntil(new AbortController().signal, ...argv)
+const firstlight = (...argv: string[]): ReturnType<typeof firstlightUntil> =>
+  firstlightUntil(new AbortController().signal, ...argv)
 
-async function firstlightUntil(stop: AbortSignal, ...argv: string[]): Promise<{ code: number; out: string; err: string }> {
+async function firstlightUntil(
+  stop: AbortSignal,
+  ...argv: string[]
+): Promise<{ code: number; out: string; err: string }> {
   const out: string[] = []
   const err: string[] = []
-  const code = await main(argv, { out: (line) => out.push(line), err: (line) => err.push(line), env: {}, stop, stopNow: stop })
+  const code = await main(argv, {
+    out: (line) => out.push(line),
+    err: (line) => err.push(line),
+    env: {},
+    stop,
+    stopNow: stop,
+  })
   return { code, out: out.join('\n'), err: err.join('\n') }
 }
 
-const block = (id: number, row: number) => ({ timestamp: row * 5, input_length: 70, output_length: 6, hash_ids: [1, 2, id, 50 + row, 90 + row], block_tokens: 16 })
+const block = (id: number, row: number) => ({
+  timestamp: row * 5,
+  input_length: 70,
+  output_length: 6,
+  hash_ids: [1, 2, id, 50 + row, 90 + row],
+  block_tokens: 16,
+})
 
 describe('firstlight load', () => {
   it('sends a trace whose repeated blocks are found in the engines’ caches, and the recording of it replays alike', async () => {
-    writeFileSync(at('t.jsonl'), Array.from({ length: 24 }, (_, row) => JSON.stringify(block(3 + (row % 2), row * 8))).join('\n'))
-    const { code, out } = await firstlight('load', '--url', gateway.url, '--model', 'sim', '--trace', at('t.jsonl'), '--json', at('o.json'), '--html', at('o.html'))
+    writeFileSync(
+      at('t.jsonl'),
+      Array.from({ length: 24 }, (_, row) => JSON.stringify(block(3 + (row % 2), row * 8))).join('\n'),
+    )
+    const { code, out } = await firstlight(
+      'load',
+      '--url',
+      gateway.url,
+      '--model',
+      'sim',
+      '--trace',
+      at('t.jsonl'),
+      '--json',
+      at('o.json'),
+      '--html',
+      at('o.html'),
+    )
     expect(out).toContain('24 answered, 0 not')
     expect(code).toBe(0)
     const [head, ...lines] = out.split('\n').map((line) => line.split(/ {2,}/)[0])
     expect(head).toBe('engine')
     expect(lines.slice(0, 3)).toEqual(['all', expect.stringMatching(/^e[01]$/), expect.stringMatching(/^e[01]$/)])
     expect(out).not.toContain('decide_us')
-    const { rows } = JSON.parse(readFileSync(at('o.json'), 'utf8')) as { rows: { policy: string; requests: number; hit: number; ttft_mean_ms: number }[] }
+    const { rows } = JSON.parse(readFileSync(at('o.json'), 'utf8')) as {
+      rows: { policy: string; requests: number; hit: number; ttft_mean_ms: number }[]
+    }
     expect(rows[0]).toMatchObject({ policy: 'all', requests: 24 })
     expect(rows.slice(1).reduce((sum, { requests }) => sum + requests, 0)).toBe(24)
     expect(rows.slice(1).every(({ policy }) => policy === 'e0' || policy === 'e1')).toBe(true)
@@ -78,34 +132,81 @@ describe('firstlight load', () => {
     const written = readTrace('recorded', text)
     expect(written.blockTokens).toBe(16)
     expect(written.requests).toHaveLength(24)
-    expect(written.requests.every(({ promptTokens, outputTokens }) => promptTokens === 70 && outputTokens === 6)).toBe(true)
+    expect(written.requests.every(({ promptTokens, outputTokens }) => promptTokens === 70 && outputTokens === 6)).toBe(
+      true,
+    )
     const firsts = new Set(written.requests.map(({ blocks }) => String(blocks.slice(0, 4))))
     expect(firsts.size).toBe(1)
     expect(new Set(written.requests.map(({ blocks }) => String(blocks.slice(0, 6)))).size).toBe(2)
-    expect((await firstlight('replay', '--trace', at('recorded.jsonl'), '--policies', 'predicted', '--engines', '2')).code).toBe(0)
+    expect(
+      (await firstlight('replay', '--trace', at('recorded.jsonl'), '--policies', 'predicted', '--engines', '2')).code,
+    ).toBe(0)
   })
 
   it('answers for what goes wrong: counts it, and ends with 1', async () => {
-    const { code, out } = await firstlight('load', '--url', gateway.url, '--model', 'nobody', '--num-users', '2', '--num-rounds', '2', '--qps', '100')
+    const { code, out } = await firstlight(
+      'load',
+      '--url',
+      gateway.url,
+      '--model',
+      'nobody',
+      '--num-users',
+      '2',
+      '--num-rounds',
+      '2',
+      '--qps',
+      '100',
+    )
     expect(code).toBe(1)
-    expect(out).toContain("4 x status 404: The model 'nobody' does not exist or this key may not use it. Models for this key: sim.")
+    expect(out).toContain(
+      "4 x status 404: The model 'nobody' does not exist or this key may not use it. Models for this key: sim.",
+    )
     expect(out).toContain('0 answered, 4 not')
     // A row of zeros would be figures of nobody.
     expect(out).not.toContain('engine')
-    const nobody = await firstlight('load', '--url', 'http://127.0.0.1:2', '--model', 'm', '--num-users', '1', '--num-rounds', '1')
+    const nobody = await firstlight(
+      'load',
+      '--url',
+      'http://127.0.0.1:2',
+      '--model',
+      'm',
+      '--num-users',
+      '1',
+      '--num-rounds',
+      '1',
+    )
     expect(nobody.out).toContain('1 x nobody listens on 127.0.0.1:2')
   })
 
   it('tells engines of several clusters apart that have one name', async () => {
     let asked = 0
     const two = createServer((_request, response) => {
-      response.writeHead(200, { 'content-type': 'text/event-stream', 'x-firstlight-engine': 'a', 'x-firstlight-cluster': ['paris', 'rome'][asked++ % 2]! })
+      response.writeHead(200, {
+        'content-type': 'text/event-stream',
+        'x-firstlight-engine': 'a',
+        'x-firstlight-cluster': ['paris', 'rome'][asked++ % 2]!,
+      })
       response.end('data: {"choices":[{"text":"x"}]}\n\ndata: [DONE]\n\n')
     })
     await new Promise<void>((resolve) => two.listen(0, '127.0.0.1', resolve))
     const url = `http://127.0.0.1:${(two.address() as AddressInfo).port}`
-    const { out } = await firstlight('load', '--url', url, '--model', 'm', '--num-users', '2', '--num-rounds', '1', '--qps', '100')
-    const names = out.split('\n').slice(1, 4).map((line) => line.split(/ {2,}/)[0])
+    const { out } = await firstlight(
+      'load',
+      '--url',
+      url,
+      '--model',
+      'm',
+      '--num-users',
+      '2',
+      '--num-rounds',
+      '1',
+      '--qps',
+      '100',
+    )
+    const names = out
+      .split('\n')
+      .slice(1, 4)
+      .map((line) => line.split(/ {2,}/)[0])
     expect(names).toEqual(['all', 'paris/a', 'rome/a'])
     two.closeAllConnections()
     two.close()
@@ -116,11 +217,28 @@ describe('firstlight load', () => {
     const silent = createServer(() => stop.abort())
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
     const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
-    const { code, out } = await firstlightUntil(stop.signal, 'load', '--url', url, '--model', 'm', '--num-users', '2', '--num-rounds', '2', '--qps', '0.01', '--json', at('cut.json'))
+    const { code, out } = await firstlightUntil(
+      stop.signal,
+      'load',
+      '--url',
+      url,
+      '--model',
+      'm',
+      '--num-users',
+      '2',
+      '--num-rounds',
+      '2',
+      '--qps',
+      '0.01',
+      '--json',
+      at('cut.json'),
+    )
     expect(code).toBe(1)
     expect(out).toContain('0 answered, 1 not, 3 not sent')
     expect(out).toContain('1 x stopped before its answer was there')
-    expect(JSON.parse(readFileSync(at('cut.json'), 'utf8'))).toMatchObject({ problems: { 'stopped before its answer was there': 1 } })
+    expect(JSON.parse(readFileSync(at('cut.json'), 'utf8'))).toMatchObject({
+      problems: { 'stopped before its answer was there': 1 },
+    })
     silent.closeAllConnections()
     silent.close()
   })
@@ -152,7 +270,9 @@ describe('multi-round conversations', () => {
         prompts.push((JSON.parse(body) as { prompt: number[] }).prompt)
         setTimeout(() => {
           response.writeHead(200, { 'content-type': 'text/event-stream', 'x-firstlight-engine': 'one' })
-          response.end('data: {"choices":[{"text":"a"}]}\n\ndata: {"choices":[],"usage":{"completion_tokens":1}}\n\ndata: [DONE]\n\n')
+          response.end(
+            'data: {"choices":[{"text":"a"}]}\n\ndata: {"choices":[],"usage":{"completion_tokens":1}}\n\ndata: [DONE]\n\n',
+          )
           inFlight -= 1
         }, 20)
       })
@@ -163,20 +283,49 @@ describe('multi-round conversations', () => {
 
   it('keeps to exactly as many unfinished requests as it was told, and asks every question', async () => {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const { code, out } = await firstlight('load', '--url', url, '--model', 'm', '--num-users', '9', '--num-rounds', '3', '--qps', '1000', '--max-unfinished-queries', '4')
+    const { code, out } = await firstlight(
+      'load',
+      '--url',
+      url,
+      '--model',
+      'm',
+      '--num-users',
+      '9',
+      '--num-rounds',
+      '3',
+      '--qps',
+      '1000',
+      '--max-unfinished-queries',
+      '4',
+    )
     expect(code).toBe(0)
     expect(out).toContain('27 answered, 0 not')
     expect(most).toBe(4)
     expect(prompts).toHaveLength(27)
     // Each later prompt of a user begins with the full blocks of the earlier one.
-    const grown = prompts.filter((one) => prompts.some((other) => other.length > one.length && String(other.slice(0, one.length - (one.length % 16))) === String(one.slice(0, one.length - (one.length % 16)))))
+    const grown = prompts.filter((one) =>
+      prompts.some(
+        (other) =>
+          other.length > one.length &&
+          String(other.slice(0, one.length - (one.length % 16))) ===
+            String(one.slice(0, one.length - (one.length % 16))),
+      ),
+    )
     expect(grown.length).toBeGreaterThanOrEqual(18)
   })
 })
 
 describe('prompts', () => {
   it('share tokens exactly as far as their traces share blocks', () => {
-    const request = (ids: readonly number[]) => ({ atMs: 0, promptTokens: ids.length * 16 + 5, outputTokens: 1, blocks: keysOf(ids), session: null, chain: null, thinkMs: 0 })
+    const request = (ids: readonly number[]) => ({
+      atMs: 0,
+      promptTokens: ids.length * 16 + 5,
+      outputTokens: 1,
+      blocks: keysOf(ids),
+      session: null,
+      chain: null,
+      thinkMs: 0,
+    })
     const [one, other] = [promptOf(request([1, 2, 3]), 16, 1), promptOf(request([1, 2, 4]), 16, 2)]
     expect(one).toHaveLength(53)
     expect(one.slice(0, 32)).toEqual(other.slice(0, 32))
@@ -193,7 +342,9 @@ describe('a trace file', () => {
       file.write(`{"run":${run},"some":"thing"}`)
       file.close()
     }
-    expect([path, `${path}.1`, `${path}.2`].map((name) => readFileSync(name, 'utf8'))).toEqual([5, 4, 3].map((run) => `{"run":${run},"some":"thing"}\n`))
+    expect([path, `${path}.1`, `${path}.2`].map((name) => readFileSync(name, 'utf8'))).toEqual(
+      [5, 4, 3].map((run) => `{"run":${run},"some":"thing"}\n`),
+    )
     expect(existsSync(`${path}.3`)).toBe(false)
   })
 
@@ -216,7 +367,10 @@ describe('a trace file', () => {
     rmSync(`${path}.1`, { recursive: true })
     file.write('{"run":3}')
     file.close()
-    expect([path, `${path}.1`].map((name) => readFileSync(name, 'utf8'))).toEqual(['{"run":3}\n', '{"run":0,"some":"thing"}\n'])
+    expect([path, `${path}.1`].map((name) => readFileSync(name, 'utf8'))).toEqual([
+      '{"run":3}\n',
+      '{"run":0,"some":"thing"}\n',
+    ])
   })
 
   const whole = (n: number): string => `{"timestamp":${n},"input_length":9}`
@@ -247,12 +401,20 @@ describe('a trace file', () => {
   async function within(limit: string, script: string): Promise<void> {
     const recorder = new URL('../../src/platform/node/trace-file.ts', import.meta.url).href
     const code = `const { traceFile } = await import(${JSON.stringify(recorder)}); const fs = await import('node:fs'); const log = { warn() {} }; ${script}`
-    await promisify(execFile)('bash', ['-c', `ulimit ${limit} && exec "$0" --input-type=module -e "$1"`, process.execPath, code])
+    await promisify(execFile)('bash', [
+      '-c',
+      `ulimit ${limit} && exec "$0" --input-type=module -e "$1"`,
+      process.execPath,
+      code,
+    ])
   }
 
   it('on a disk that fills up in the middle of a line holds whole lines only, and goes on when there is room', async () => {
     const path = at('full.jsonl')
-    await within('-f 4', `const file = traceFile(${JSON.stringify(path)}, { maxBytes: 1e6, files: 2, log }); file.write('{"timestamp":0}'); file.close(); const more = traceFile(${JSON.stringify(path)}, { maxBytes: 1e6, files: 2, log }); more.write('{"timestamp":1,"x":"' + 'x'.repeat(9000) + '"}'); more.close()`)
+    await within(
+      '-f 4',
+      `const file = traceFile(${JSON.stringify(path)}, { maxBytes: 1e6, files: 2, log }); file.write('{"timestamp":0}'); file.close(); const more = traceFile(${JSON.stringify(path)}, { maxBytes: 1e6, files: 2, log }); more.write('{"timestamp":1,"x":"' + 'x'.repeat(9000) + '"}'); more.close()`,
+    )
     const file = traceFile(path, { maxBytes: 1e6, files: 2, log })
     file.write(whole(2))
     file.close()
@@ -261,9 +423,15 @@ describe('a trace file', () => {
 
   it('whose successor cannot be opened moves nothing: the older ones are not pushed out by ones that never were', async () => {
     const path = at('rotated.jsonl')
-    for (const [age, name] of [path, `${path}.1`, `${path}.2`].entries()) writeFileSync(name, `{"age":${age},"some":"thing"}\n`)
-    await within('-n 60', `const file = traceFile(${JSON.stringify(path)}, { maxBytes: 30, files: 3, log }); try { for (;;) fs.openSync('/dev/null') } catch {} file.write('{"age":-1}'); file.close()`)
-    expect([path, `${path}.1`, `${path}.2`].map((name) => readFileSync(name, 'utf8'))).toEqual([0, 1, 2].map((age) => `{"age":${age},"some":"thing"}\n`))
+    for (const [age, name] of [path, `${path}.1`, `${path}.2`].entries())
+      writeFileSync(name, `{"age":${age},"some":"thing"}\n`)
+    await within(
+      '-n 60',
+      `const file = traceFile(${JSON.stringify(path)}, { maxBytes: 30, files: 3, log }); try { for (;;) fs.openSync('/dev/null') } catch {} file.write('{"age":-1}'); file.close()`,
+    )
+    expect([path, `${path}.1`, `${path}.2`].map((name) => readFileSync(name, 'utf8'))).toEqual(
+      [0, 1, 2].map((age) => `{"age":${age},"some":"thing"}\n`),
+    )
   })
 
   it('that several processes write to is rotated once for all of them, and holds the lines of all', () => {
@@ -273,21 +441,31 @@ describe('a trace file', () => {
       file.write(`{"run":${run},"some":"thing"}`)
       file.close()
     }
-    expect([path, `${path}.1`, `${path}.2`].map((name) => readFileSync(name, 'utf8'))).toEqual([3, 2, 1].map((run) => `{"run":${run},"some":"thing"}\n`))
+    expect([path, `${path}.1`, `${path}.2`].map((name) => readFileSync(name, 'utf8'))).toEqual(
+      [3, 2, 1].map((run) => `{"run":${run},"some":"thing"}\n`),
+    )
   })
 
   it('that processes rotate at the same time loses no line and repeats none', async () => {
     const path = at('race.jsonl')
     const options = '{ maxBytes: 100, files: 1000, log }'
-    const script = (who: string): string => `for (let n = 0; n < 80; n++) { const file = traceFile(${JSON.stringify(path)}, ${options}); file.write('{"timestamp":"${who}' + n + '","some":"thing"}'); file.close() }`
+    const script = (who: string): string =>
+      `for (let n = 0; n < 80; n++) { const file = traceFile(${JSON.stringify(path)}, ${options}); file.write('{"timestamp":"${who}' + n + '","some":"thing"}'); file.close() }`
     await Promise.all(['a', 'b', 'c'].map((who) => within('-n 60', script(who))))
     const files = readdirSync(folder).filter((name) => name.startsWith('race.jsonl'))
-    const lines = files.flatMap((name) => readFileSync(at(name), 'utf8').split('\n').filter((line) => line !== ''))
-    const written = ['a', 'b', 'c'].flatMap((who) => Array.from({ length: 80 }, (_, n) => `{"timestamp":"${who}${n}","some":"thing"}`))
+    const lines = files.flatMap((name) =>
+      readFileSync(at(name), 'utf8')
+        .split('\n')
+        .filter((line) => line !== ''),
+    )
+    const written = ['a', 'b', 'c'].flatMap((who) =>
+      Array.from({ length: 80 }, (_, n) => `{"timestamp":"${who}${n}","some":"thing"}`),
+    )
     expect(lines.toSorted()).toEqual(written.toSorted())
     // How often depends on who comes when: no file is put aside twice, or before it is full.
     expect(files.length).toBeGreaterThan(1)
-    for (const name of files) if (name !== 'race.jsonl') expect(readFileSync(at(name)).length).toBeGreaterThan(100 - written[0]!.length - 4)
+    for (const name of files)
+      if (name !== 'race.jsonl') expect(readFileSync(at(name)).length).toBeGreaterThan(100 - written[0]!.length - 4)
     expect(files).not.toContain('race.jsonl.lock')
   })
 
@@ -317,7 +495,10 @@ describe('a trace file', () => {
     utimesSync(`${path}.lock`, 0, 0)
     write(whole(2))
     write(whole(3))
-    expect([path, `${path}.1`].map((name) => readFileSync(name, 'utf8'))).toEqual([`${whole(3)}\n`, `${whole(0)}\n${whole(1)}\n${whole(2)}\n`])
+    expect([path, `${path}.1`].map((name) => readFileSync(name, 'utf8'))).toEqual([
+      `${whole(3)}\n`,
+      `${whole(0)}\n${whole(1)}\n${whole(2)}\n`,
+    ])
   })
 
   it('that cannot be written is said before the gateway starts', () => {
@@ -363,9 +544,16 @@ describe('a trace file', () => {
     const idsOf = async (name: string, salt: string | null): Promise<string> => {
       const started = new Recording({ ...recordTo, file: at(name), salt }, log)
       const lease = { release: () => {} }
-      const cluster = { configure: () => {}, admit: () => Promise.resolve({ lease }) } as unknown as Parameters<typeof started.between>[0]
+      const cluster = { configure: () => {}, admit: () => Promise.resolve({ lease }) } as unknown as Parameters<
+        typeof started.between
+      >[0]
       const between = started.between(cluster, { blockTokens: 16 } as Parameters<typeof started.between>[1])
-      const admitted = (await between.admit({ attempt: 0, promptTokens: 32, blocks: new Uint32Array([1, 2, 3, 4]), session: null } as unknown as Admission)) as unknown as { lease: { release(outcome: object): void } }
+      const admitted = (await between.admit({
+        attempt: 0,
+        promptTokens: 32,
+        blocks: new Uint32Array([1, 2, 3, 4]),
+        session: null,
+      } as unknown as Admission)) as unknown as { lease: { release(outcome: object): void } }
       admitted.lease.release({ version: PAYLOAD_VERSION, result: 'complete', usage: null, outputEvents: 3 })
       started.close()
       return JSON.stringify((JSON.parse(readFileSync(at(name), 'utf8')) as { hash_ids: number[] }).hash_ids)

@@ -5,7 +5,10 @@ import { describe, expect, it } from 'vitest'
 import { openLog } from '../../src/platform/node/log.ts'
 import { until } from '../wait.ts'
 
-function logged(fields: Readonly<Record<string, unknown>>, level: 'debug' | 'warn' = 'debug'): Record<string, unknown>[] {
+function logged(
+  fields: Readonly<Record<string, unknown>>,
+  level: 'debug' | 'warn' = 'debug',
+): Record<string, unknown>[] {
   const lines: string[] = []
   openLog(level, { write: (line) => void lines.push(line) }).info('happened', fields)
   return lines.map((line) => JSON.parse(line) as Record<string, unknown>)
@@ -13,7 +16,9 @@ function logged(fields: Readonly<Record<string, unknown>>, level: 'debug' | 'war
 
 describe('the log', () => {
   it('is one JSON line an event, with level, time and fields', () => {
-    expect(logged({ engine: 'a' })).toEqual([{ level: 'info', time: expect.stringMatching(/^\d{4}-.*Z$/), event: 'happened', engine: 'a' }])
+    expect(logged({ engine: 'a' })).toEqual([
+      { level: 'info', time: expect.stringMatching(/^\d{4}-.*Z$/), event: 'happened', engine: 'a' },
+    ])
   })
 
   it('is silent below its level', () => {
@@ -21,7 +26,11 @@ describe('the log', () => {
   })
 
   it('drops credentials and what users wrote, whoever passes them', () => {
-    expect(JSON.stringify(logged({ authorization: 'hush', prompt: 'hush', messages: ['hush'], key: 'hush', headers: ['hush'] }))).not.toContain('hush')
+    expect(
+      JSON.stringify(
+        logged({ authorization: 'hush', prompt: 'hush', messages: ['hush'], key: 'hush', headers: ['hush'] }),
+      ),
+    ).not.toContain('hush')
   })
 
   it('tells an error with its causes', () => {
@@ -50,8 +59,13 @@ const log = openLog('info')
 const say = (word) => process.stderr.write(word + '\\n')
 ${body}`
 
-  function started(body: string, stdout: 'pipe' | number): { readonly child: ChildProcess; heard(word: string): Promise<string> } {
-    const child = spawn(process.execPath, ['--input-type=module', '-e', script(body)], { stdio: ['pipe', stdout, 'pipe'] })
+  function started(
+    body: string,
+    stdout: 'pipe' | number,
+  ): { readonly child: ChildProcess; heard(word: string): Promise<string> } {
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script(body)], {
+      stdio: ['pipe', stdout, 'pipe'],
+    })
     let said = ''
     child.stderr!.setEncoding('utf8').on('data', (text: string) => (said += text))
     return {
@@ -81,7 +95,10 @@ process.stdin.on('data', () => log.info('late')).on('end', () => process.exit(0)
     }, 20)
     child.stdin!.end()
     await once(child, 'close')
-    const lines = text.trimEnd().split('\n').map((line) => JSON.parse(line) as { event: string; n?: number; lines?: number })
+    const lines = text
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { event: string; n?: number; lines?: number })
     const numbers = lines.flatMap(({ n }) => n ?? [])
     expect(numbers).toEqual(numbers.map((_, at) => at))
     expect(numbers.length).toBeGreaterThan(100)
@@ -91,11 +108,19 @@ process.stdin.on('data', () => log.info('late')).on('end', () => process.exit(0)
   })
 
   it('ends with its last line, where a reader is only slow', async () => {
-    const { child } = started(`for (let n = 0; n < 5000; n++) log.info('one', { n, text: 'x'.repeat(50) })\nprocess.exit(0)`, 'pipe')
+    const { child } = started(
+      `for (let n = 0; n < 5000; n++) log.info('one', { n, text: 'x'.repeat(50) })\nprocess.exit(0)`,
+      'pipe',
+    )
     let text = ''
     child.stdout!.setEncoding('utf8').on('data', (piece: string) => (text += piece))
     await once(child, 'close')
-    expect(text.trimEnd().split('\n').map((line) => (JSON.parse(line) as { n: number }).n)).toEqual(Array.from({ length: 5000 }, (_, n) => n))
+    expect(
+      text
+        .trimEnd()
+        .split('\n')
+        .map((line) => (JSON.parse(line) as { n: number }).n),
+    ).toEqual(Array.from({ length: 5000 }, (_, n) => n))
   })
 
   it.runIf(existsSync('/dev/full'))('that finds no room on its disk fails nobody, and is said once', async () => {

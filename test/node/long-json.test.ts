@@ -2,9 +2,9 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readJson } from '../../src/api/body.ts'
-import { quarterOfCharacters } from '../../src/api/splitting.ts'
+import { estimateTokensByChars } from '../../src/api/split-eligibility.ts'
 import type { PromptEndpoint } from '../../src/core/tokens/prompt.ts'
-import { LongText } from '../../src/core/tokens/text.ts'
+import { Utf8Text } from '../../src/core/tokens/utf8-text.ts'
 import { hasControl, Unescaper } from '../../src/platform/node/json-text.ts'
 import { parseLong } from '../../src/platform/node/long-json.ts'
 import { compileTemplate } from '../../src/template.ts'
@@ -18,43 +18,91 @@ const spelledOut = (value: unknown): unknown => JSON.parse(JSON.stringify(value)
 
 /** One character, as JSON may write it. */
 const written = fc.oneof(
-  { weight: 20, arbitrary: fc.integer({ min: 0x20, max: 0x7e }).map((code) => JSON.stringify(String.fromCharCode(code)).slice(1, -1)) },
+  {
+    weight: 20,
+    arbitrary: fc
+      .integer({ min: 0x20, max: 0x7e })
+      .map((code) => JSON.stringify(String.fromCharCode(code)).slice(1, -1)),
+  },
   { weight: 2, arbitrary: fc.constantFrom('\\n', '\\t', '\\r', '\\b', '\\f', '\\/', '\\"', '\\\\') },
   { weight: 1, arbitrary: fc.constantFrom('é', '„', '好', '🙂', '\u007f', '\u0080', '\uffff', '\ufeff') },
   {
     weight: 1,
-    arbitrary: fc.integer({ min: 0, max: 0x10ffff }).map((code) =>
-      code >= 0xd800 && code <= 0xdfff ? 'x' : Array.from(String.fromCodePoint(code).split(''), (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`).join(''),
-    ),
+    arbitrary: fc
+      .integer({ min: 0, max: 0x10ffff })
+      .map((code) =>
+        code >= 0xd800 && code <= 0xdfff
+          ? 'x'
+          : Array.from(
+              String.fromCodePoint(code).split(''),
+              (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+            ).join(''),
+      ),
   },
 )
 /** Of JSON, without its quotes; long by being repeated. None that could be taken for a mark: for such a one the document is parsed whole. */
 const jsonText = fc
-  .tuple(fc.array(written, { minLength: 1, maxLength: 40 }), fc.integer({ min: 1, max: 4_000 }), fc.array(written, { maxLength: 40 }))
+  .tuple(
+    fc.array(written, { minLength: 1, maxLength: 40 }),
+    fc.integer({ min: 1, max: 4_000 }),
+    fc.array(written, { maxLength: 40 }),
+  )
   .map(([unit, times, end]) => unit.join('').repeat(times) + end.join(''))
   .filter((text) => !text.includes('\\u0000'))
-const longText = fc.tuple(fc.array(written, { minLength: 1, maxLength: 40 }), fc.array(written, { maxLength: 40 })).map(([unit, end]) => {
-  const text = unit.join('')
-  return text.repeat(Math.ceil(70_000 / text.length)) + end.join('')
-})
+const longText = fc
+  .tuple(fc.array(written, { minLength: 1, maxLength: 40 }), fc.array(written, { maxLength: 40 }))
+  .map(([unit, end]) => {
+    const text = unit.join('')
+    return text.repeat(Math.ceil(70_000 / text.length)) + end.join('')
+  })
 
 const shapes: readonly (readonly [PromptEndpoint, (a: string, b: string) => string])[] = [
-  ['chat', (a, b) => `{"model":"m","messages":[{"role":"system","content":"${b}"},{"role":"user","content":"${a}"}],"stream":true}`],
-  ['chat', (a, b) => `{"messages":[{"role":"user","content":[{"type":"text","text":"${a}"},{"type":"image_url","image_url":{"url":"${b}"}},"${b}"]}]}`],
-  ['chat', (a, b) => `{"messages":[{"role":"user","content":[{"type":"file","text":"${a}","name":"${b}"}]}],"documents":[{"text":"${b}"}]}`],
-  ['chat', (a, b) => `{"messages":[{"role":"assistant","content":"${a}","reasoning":"${b}","tool_calls":[{"function":{"name":"f","arguments":"${b}"}}]}]}`],
-  ['chat', (a, b) => `{"messages":[{"role":"user","content":"${a}"}],"tools":[{"type":"function","function":{"name":"f","description":"${b}","parameters":{"content":"${b}","text":"${a}"}}}]}`],
+  [
+    'chat',
+    (a, b) =>
+      `{"model":"m","messages":[{"role":"system","content":"${b}"},{"role":"user","content":"${a}"}],"stream":true}`,
+  ],
+  [
+    'chat',
+    (a, b) =>
+      `{"messages":[{"role":"user","content":[{"type":"text","text":"${a}"},{"type":"image_url","image_url":{"url":"${b}"}},"${b}"]}]}`,
+  ],
+  [
+    'chat',
+    (a, b) =>
+      `{"messages":[{"role":"user","content":[{"type":"file","text":"${a}","name":"${b}"}]}],"documents":[{"text":"${b}"}]}`,
+  ],
+  [
+    'chat',
+    (a, b) =>
+      `{"messages":[{"role":"assistant","content":"${a}","reasoning":"${b}","tool_calls":[{"function":{"name":"f","arguments":"${b}"}}]}]}`,
+  ],
+  [
+    'chat',
+    (a, b) =>
+      `{"messages":[{"role":"user","content":"${a}"}],"tools":[{"type":"function","function":{"name":"f","description":"${b}","parameters":{"content":"${b}","text":"${a}"}}}]}`,
+  ],
   ['completions', (a, b) => `{"prompt":"${a}","suffix":"${b}"}`],
   ['completions', (a, b) => `{"prompt":["${a}","${b}"]}`],
   ['embeddings', (a, b) => `{"input":["${a}","${b}","short"]}`],
   ['rerank', (a, b) => `{"query":"${b}","documents":["${a}",{"text":"${b}"}]}`],
   ['responses', (a, b) => `{"instructions":"${b}","input":"${a}"}`],
-  ['responses', (a, b) => `{"input":[{"role":"user","content":[{"type":"input_text","text":"${a}"}]},{"type":"function_call_output","call_id":"1","output":"${b}"},{"type":"reasoning","content":[{"type":"text","text":"${b}"}]}]}`],
+  [
+    'responses',
+    (a, b) =>
+      `{"input":[{"role":"user","content":[{"type":"input_text","text":"${a}"}]},{"type":"function_call_output","call_id":"1","output":"${b}"},{"type":"reasoning","content":[{"type":"text","text":"${b}"}]}]}`,
+  ],
   ['messages', (a, b) => `{"system":"${b}","messages":[{"role":"user","content":"${a}"}]}`],
-  ['messages', (a, b) => `{"system":[{"type":"text","text":"${b}"},{"type":"text","text":"and"}],"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"${a}"},{"type":"tool_use","id":"1","name":"f","input":{"content":"${b}","text":"${a}"}}]}]}`],
+  [
+    'messages',
+    (a, b) =>
+      `{"system":[{"type":"text","text":"${b}"},{"type":"text","text":"and"}],"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"${a}"},{"type":"tool_use","id":"1","name":"f","input":{"content":"${b}","text":"${a}"}}]}]}`,
+  ],
   ['tokenize', (a, b) => `{"prompt":"${a}","note":"${b}"}`],
 ]
-const request = fc.tuple(fc.constantFrom(...shapes), longText, jsonText).map(([[endpoint, shape], a, b]) => ({ endpoint, bytes: bytesOf(shape(a, b)) }))
+const request = fc
+  .tuple(fc.constantFrom(...shapes), longText, jsonText)
+  .map(([[endpoint, shape], a, b]) => ({ endpoint, bytes: bytesOf(shape(a, b)) }))
 
 describe('a request with a long prompt', () => {
   it('is the document that JSON.parse makes of it', () => {
@@ -69,11 +117,19 @@ describe('a request with a long prompt', () => {
   })
 
   it('has the blocks, the size and the items that its strings have, in bytes and by a vocabulary with a template', () => {
-    const template = compileTemplate('{% for m in messages %}<{{ m.role }}>{% for part in m.content %}{{ part.text }}{% endfor %}{{ m.reasoning }}{% endfor %}{{ tools | tojson }}{{ documents | tojson }}', {}, () => 0)
-    const tokenizer = { encode: (text: string, _: boolean, out: { push(id: number): void }) => [...text].forEach((letter) => out.push(letter.codePointAt(0)!)) }
+    const template = compileTemplate(
+      '{% for m in messages %}<{{ m.role }}>{% for part in m.content %}{{ part.text }}{% endfor %}{{ m.reasoning }}{% endfor %}{{ tools | tojson }}{{ documents | tojson }}',
+      {},
+      () => 0,
+    )
+    const tokenizer = {
+      encode: (text: string, _: boolean, out: { push(id: number): void }) =>
+        [...text].forEach((letter) => out.push(letter.codePointAt(0)!)),
+    }
     fc.assert(
       fc.property(request, fc.boolean(), ({ endpoint, bytes }, exact) => {
-        const measure = (body: unknown) => meterOf(exact ? { tokenizer, template } : {}).measure(requestOf(endpoint, body))
+        const measure = (body: unknown) =>
+          meterOf(exact ? { tokenizer, template } : {}).measure(requestOf(endpoint, body))
         const measured = measure(parseLong(bytes))
         expect(measured.promptTokens).toBeGreaterThan(0)
         expect(measured).toEqual(measure(parseWhole(bytes)))
@@ -83,20 +139,26 @@ describe('a request with a long prompt', () => {
   })
 
   it('keeps long texts as bytes only where prompts are read, and as the bytes of the body where they have no escapes', () => {
-    const bytes = bytesOf(`{"messages":[{"role":"user","name":"${'n'.repeat(5000)}","content":"${'é'.repeat(50_000)}"}],"user":"${'u'.repeat(5000)}"}`)
-    const parsed = parseLong(bytes) as { messages: { name: unknown; content: LongText }[]; user: unknown }
+    const bytes = bytesOf(
+      `{"messages":[{"role":"user","name":"${'n'.repeat(5000)}","content":"${'é'.repeat(50_000)}"}],"user":"${'u'.repeat(5000)}"}`,
+    )
+    const parsed = parseLong(bytes) as { messages: { name: unknown; content: Utf8Text }[]; user: unknown }
     expect(parsed.user).toBe('u'.repeat(5000))
     expect(parsed.messages[0]!.name).toBe('n'.repeat(5000))
     const { content } = parsed.messages[0]!
-    expect(content).toBeInstanceOf(LongText)
+    expect(content).toBeInstanceOf(Utf8Text)
     expect(content.utf8.buffer).toBe(bytes.buffer)
     expect(String(content)).toBe('é'.repeat(50_000))
   })
 
   it('has as many characters for an estimate of its tokens', () => {
-    const bytes = bytesOf(`{"messages":[{"content":"${'🙂'.repeat(30_000)}"},{"content":[{"type":"text","text":"${'\\n'.repeat(3_000)}"}]}]}`)
-    expect(quarterOfCharacters(parseLong(bytes) as Record<string, unknown>)).toBe(33_000 / 4)
-    expect(quarterOfCharacters(parseLong(bytesOf(`{"prompt":"${'é'.repeat(80_000)}"}`)) as Record<string, unknown>)).toBe(20_000)
+    const bytes = bytesOf(
+      `{"messages":[{"content":"${'🙂'.repeat(30_000)}"},{"content":[{"type":"text","text":"${'\\n'.repeat(3_000)}"}]}]}`,
+    )
+    expect(estimateTokensByChars(parseLong(bytes) as Record<string, unknown>)).toBe(33_000 / 4)
+    expect(
+      estimateTokensByChars(parseLong(bytesOf(`{"prompt":"${'é'.repeat(80_000)}"}`)) as Record<string, unknown>),
+    ).toBe(20_000)
   })
 })
 
@@ -105,9 +167,15 @@ describe('a document is parsed whole', () => {
 
   it.each<[string, string]>([
     ['because it is short', `{"prompt":"${'x'.repeat(10_000)}"}`],
-    ['because its texts are', JSON.stringify({ messages: Array.from({ length: 3_000 }, () => ({ role: 'user', content: 'a few words' })) })],
+    [
+      'because its texts are',
+      JSON.stringify({ messages: Array.from({ length: 3_000 }, () => ({ role: 'user', content: 'a few words' })) }),
+    ],
     ['because a string looks like the mark of a text', `{"prompt":"${text}","user":"\\u00000"}`],
-    ['because a string has such a mark in it', `{"messages":[{"role":"system","content":" \\u0000"},{"role":"user","content":"${text}"}]}`],
+    [
+      'because a string has such a mark in it',
+      `{"messages":[{"role":"system","content":" \\u0000"},{"role":"user","content":"${text}"}]}`,
+    ],
     ['because a string after the last text does', `{"user":"\\u00000","prompt":"${text}"}`],
     ['because a name is long', `{"${text}":1}`],
     ['because of two members of one name', `{"prompt":"${text}","prompt":"${text}"}`],
@@ -130,18 +198,23 @@ describe('a document is parsed whole', () => {
   })
 
   it('whatever is wrong with it: no document that JSON.parse refuses is taken, and none becomes another', () => {
-    const bytes = bytesOf(`{"messages":[{"role":"user","content":"${'plain '.repeat(11_000)}"},{"content":"${'a\\n\\u00e9é '.repeat(1_000)}"}],"stream":true}`)
+    const bytes = bytesOf(
+      `{"messages":[{"role":"user","content":"${'plain '.repeat(11_000)}"},{"content":"${'a\\n\\u00e9é '.repeat(1_000)}"}],"stream":true}`,
+    )
     const taken = { all: 0, changed: 0 }
     fc.assert(
-      fc.property(fc.array(fc.tuple(fc.nat(bytes.length - 1), fc.nat(255)), { minLength: 1, maxLength: 3 }), (changes) => {
-        const broken = bytes.slice()
-        for (const [at, byte] of changes) broken[at] = byte
-        const parsed = parseLong(broken)
-        taken.all++
-        if (parsed === null) return
-        taken.changed++
-        expect(spelledOut(parsed)).toEqual(parseWhole(broken))
-      }),
+      fc.property(
+        fc.array(fc.tuple(fc.nat(bytes.length - 1), fc.nat(255)), { minLength: 1, maxLength: 3 }),
+        (changes) => {
+          const broken = bytes.slice()
+          for (const [at, byte] of changes) broken[at] = byte
+          const parsed = parseLong(broken)
+          taken.all++
+          if (parsed === null) return
+          taken.changed++
+          expect(spelledOut(parsed)).toEqual(parseWhole(broken))
+        },
+      ),
       { numRuns: 300 },
     )
     expect(taken.changed).toBeGreaterThan(10)
@@ -165,7 +238,9 @@ describe('a document is parsed whole', () => {
   it('to say that its bytes are no UTF-8', async () => {
     const body = bytesOf(`{"prompt":"${text}"}`)
     body[500] = 0xff
-    await expect(readJson(new Request('http://x', { method: 'POST', body }), { bodyBytes: 10_000_000 }, { parseLong })).rejects.toThrow('not valid UTF-8')
+    await expect(
+      readJson(new Request('http://x', { method: 'POST', body }), { bodyBytes: 10_000_000 }, { parseLong }),
+    ).rejects.toThrow('not valid UTF-8')
   })
 })
 
@@ -188,12 +263,21 @@ describe('a text in JSON', () => {
 
   it('has a control character where any byte is below 32, in whatever word', () => {
     fc.assert(
-      fc.property(fc.array(fc.oneof(fc.integer({ min: 0x20, max: 0xff }), fc.integer({ min: 0x7e, max: 0x82 })), { maxLength: 70 }), fc.option(fc.tuple(fc.nat(69), fc.nat(31))), fc.nat(8), (codes, odd, from) => {
-        const bytes = Uint8Array.from(codes)
-        if (odd !== null && odd[0] < bytes.length) bytes[odd[0]] = odd[1]
-        const start = Math.min(from, bytes.length)
-        expect(hasControl(new DataView(bytes.buffer), start, bytes.length)).toBe(bytes.subarray(start).some((byte) => byte < 0x20))
-      }),
+      fc.property(
+        fc.array(fc.oneof(fc.integer({ min: 0x20, max: 0xff }), fc.integer({ min: 0x7e, max: 0x82 })), {
+          maxLength: 70,
+        }),
+        fc.option(fc.tuple(fc.nat(69), fc.nat(31))),
+        fc.nat(8),
+        (codes, odd, from) => {
+          const bytes = Uint8Array.from(codes)
+          if (odd !== null && odd[0] < bytes.length) bytes[odd[0]] = odd[1]
+          const start = Math.min(from, bytes.length)
+          expect(hasControl(new DataView(bytes.buffer), start, bytes.length)).toBe(
+            bytes.subarray(start).some((byte) => byte < 0x20),
+          )
+        },
+      ),
       { numRuns: 500 },
     )
   })

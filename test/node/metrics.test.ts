@@ -6,4 +6,6 @@ metricsContract('a gateway on Node', {
   start: startSilent,
 })
 
-metricsContract('the built Worker', { start: (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }) })
+metricsContract('the built Worker', {
+  start: (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
+})

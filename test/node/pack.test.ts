@@ -18,7 +18,9 @@ const home = join(folder, 'node_modules', 'firstlight')
 const bin = join(home, 'bin', 'firstlight.mjs')
 
 beforeAll(async () => {
-  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { dependencies: Record<string, string> }
+  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>
+  }
   for (const name of Object.keys(dependencies)) {
     const link = join(folder, 'node_modules', name)
     mkdirSync(dirname(link), { recursive: true })
@@ -49,19 +51,40 @@ const ended = (child: ChildProcess) => new Promise<number | null>((resolve) => c
 
 describe('the packed tarball', () => {
   it('holds no sources, tests or workbench', () => {
-    expect(readdirSync(home).sort()).toEqual(['CHANGELOG.md', 'LICENSE', 'README.md', 'bin', 'dist', 'docs', 'examples', 'package.json'])
-    expect(readdirSync(join(home, 'dist')).filter((name) => !name.endsWith('.map'))).toEqual(['dashboard', 'licences.txt', 'node.mjs'])
+    expect(readdirSync(home).sort()).toEqual([
+      'CHANGELOG.md',
+      'LICENSE',
+      'README.md',
+      'bin',
+      'dist',
+      'docs',
+      'examples',
+      'package.json',
+    ])
+    expect(readdirSync(join(home, 'dist')).filter((name) => !name.endsWith('.map'))).toEqual([
+      'dashboard',
+      'licences.txt',
+      'node.mjs',
+    ])
   })
 
   it('is a text of one byte a character, in lines that a fault can print: V8 holds it for as long as it runs', () => {
     const bundle = readFileSync(join(home, 'dist', 'node.mjs'))
     expect(bundle.findIndex((byte) => byte > 0x7f)).toBe(-1)
-    expect(Math.max(...bundle.toString('latin1').split('\n').map(({ length }) => length))).toBeLessThan(2_000)
+    expect(
+      Math.max(
+        ...bundle
+          .toString('latin1')
+          .split('\n')
+          .map(({ length }) => length),
+      ),
+    ).toBeLessThan(2_000)
   })
 
   it('brings the licences of what it has in it', () => {
     const licences = readFileSync(join(home, 'dist', 'licences.txt'), 'utf8')
-    for (const name of ['@hono/node-server', 'hono', 'js-yaml', 'preact', 'zod']) expect(licences).toMatch(new RegExp(`^${name}\n=+\n\n[^]*?Copyright`, 'm'))
+    for (const name of ['@hono/node-server', 'hono', 'js-yaml', 'preact', 'zod'])
+      expect(licences).toMatch(new RegExp(`^${name}\n=+\n\n[^]*?Copyright`, 'm'))
   })
 
   it('shows its help and validates the example it brings', async () => {
@@ -71,8 +94,14 @@ describe('the packed tarball', () => {
 
   it.each([1, 2])('serves on %i workers, and stops with 0 on SIGTERM', async (workers) => {
     const config = join(folder, 'firstlight.yaml')
-    writeFileSync(config, 'listen: 127.0.0.1:0\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://127.0.0.1:9" }] }] }]\n')
-    const child = spawn(process.execPath, [bin, 'serve', '--workers', String(workers)], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] })
+    writeFileSync(
+      config,
+      'listen: 127.0.0.1:0\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://127.0.0.1:9" }] }] }]\n',
+    )
+    const child = spawn(process.execPath, [bin, 'serve', '--workers', String(workers)], {
+      cwd: folder,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
     const exit = ended(child)
     const [, url] = await said(child, /"url":"(http:[^"]+)"/)
     expect(await (await fetch(`${url}/v1/models`)).json()).toMatchObject({ data: [{ id: 'm' }] })

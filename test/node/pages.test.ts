@@ -3,10 +3,11 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { commands } from '../../src/platform/node/commands/table.ts'
+import { commands } from '../../src/cli/commands/table.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
-const inFolder = (folder: string): string[] => readdirSync(resolve(root, folder)).flatMap((name) => (name.endsWith('.md') ? [resolve(root, folder, name)] : []))
+const inFolder = (folder: string): string[] =>
+  readdirSync(resolve(root, folder)).flatMap((name) => (name.endsWith('.md') ? [resolve(root, folder, name)] : []))
 const pages = ['.', 'docs', 'docs/decisions', 'durable'].flatMap(inFolder)
 const read = (page: string): string => readFileSync(page, 'utf8')
 const named = (page: string): string => relative(root, page)
@@ -18,7 +19,11 @@ function anchorsOf(text: string): Set<string> {
   for (const line of text.replaceAll(/^ *```[\s\S]*?^ *```/gm, '').split('\n')) {
     const title = /^#{1,6} +(.*)$/.exec(line)?.[1]?.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
     if (title === undefined) continue
-    const slug = title.trim().toLowerCase().replaceAll(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-')
+    const slug = title
+      .trim()
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-')
     const before = seen.get(slug) ?? 0
     seen.set(slug, before + 1)
     found.add(before === 0 ? slug : `${slug}-${before}`)
@@ -41,7 +46,9 @@ function linksOf(page: string): Link[] {
 
 describe('the pages', () => {
   it.each(pages.map((page) => [named(page), page]))('%s links to what is there', (_, page) => {
-    const broken = linksOf(page).filter(({ target, anchor }) => !existsSync(target) || (anchor !== undefined && !anchorsOf(read(target)).has(anchor)))
+    const broken = linksOf(page).filter(
+      ({ target, anchor }) => !existsSync(target) || (anchor !== undefined && !anchorsOf(read(target)).has(anchor)),
+    )
     expect(broken.map(({ target, anchor }) => `${named(target)}#${anchor ?? ''}`)).toEqual([])
   })
 
@@ -49,7 +56,9 @@ describe('the pages', () => {
     const reached = new Set([resolve(root, 'README.md')])
     for (const page of reached) {
       // A link to a folder shows what is in it.
-      const targets = linksOf(page).flatMap(({ target }) => (existsSync(target) && statSync(target).isDirectory() ? inFolder(target) : [target]))
+      const targets = linksOf(page).flatMap(({ target }) =>
+        existsSync(target) && statSync(target).isDirectory() ? inFolder(target) : [target],
+      )
       for (const target of targets) if (target.endsWith('.md') && existsSync(target)) reached.add(target)
     }
     expect(pages.filter((page) => !reached.has(page)).map(named)).toEqual([])
@@ -60,17 +69,29 @@ describe('the pages', () => {
       [...read(page).matchAll(/firstlight ([a-z]+)((?: [^\n`#|]*)?)/g)].flatMap(([, name, rest]) => {
         const flags = commands.find((command) => command.name === name)?.flags
         const shown = flags === undefined ? [] : [...rest!.matchAll(/--([a-z][a-z-]*)/g)].map(([, flag]) => flag!)
-        return shown.filter((flag) => flag !== 'help' && flags?.[flag] === undefined).map((flag) => `${named(page)}: ${name} --${flag}`)
+        return shown
+          .filter((flag) => flag !== 'help' && flags?.[flag] === undefined)
+          .map((flag) => `${named(page)}: ${name} --${flag}`)
       }),
     )
     expect(wrong).toEqual([])
   })
 
   it('name every script, and no other', () => {
-    const { scripts } = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
+    const { scripts } = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8')) as {
+      scripts: Record<string, string>
+    }
     const lifecycle = new Set(['prepare', 'prepack', 'pretest'])
     const told = read(resolve(root, 'CONTRIBUTING.md'))
-    expect(Object.keys(scripts).filter((name) => !lifecycle.has(name) && !told.includes(`npm ${name}\``) && !told.includes(`npm run ${name}`) && !told.includes(`· \`${name}\``))).toEqual([])
+    expect(
+      Object.keys(scripts).filter(
+        (name) =>
+          !lifecycle.has(name) &&
+          !told.includes(`npm ${name}\``) &&
+          !told.includes(`npm run ${name}`) &&
+          !told.includes(`· \`${name}\``),
+      ),
+    ).toEqual([])
     const asked = pages.flatMap((page) => [...read(page).matchAll(/npm run ([a-z][a-z:-]*)/g)].map(([, name]) => name!))
     expect(asked.filter((name) => scripts[name] === undefined)).toEqual([])
   })

@@ -4,38 +4,42 @@ import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { PlainDoor } from '../../src/platform/node/inbound/plain-door.ts'
-import { type Patience, PlainConnection } from '../../src/platform/node/inbound/plain-connection.ts'
-import { plainHead } from '../../src/platform/node/inbound/plain-head.ts'
-import { PlainRequest } from '../../src/platform/node/inbound/plain-request.ts'
+import { Http1Server } from '../../src/platform/node/http1-server/server.ts'
+import { type HttpTimeouts, Http1Connection } from '../../src/platform/node/http1-server/connection.ts'
+import { plainHead } from '../../src/platform/node/http1-server/request-head.ts'
+import { Http1ServerRequest } from '../../src/platform/node/http1-server/request.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import type { RequestScope } from '../../src/ports.ts'
 import { RawClient } from './both-doors.ts'
 import { turns, until } from '../wait.ts'
 
-type Serve = (request: PlainRequest) => Promise<Response>
+type Serve = (request: Http1ServerRequest) => Promise<Response>
 
 /** Answers with the length of the body. */
-const measured: Serve = async (request) => new Response(`plain ${(await request.collect(1_000_000))?.length ?? 'too long'}`)
+const measured: Serve = async (request) =>
+  new Response(`plain ${(await request.collect(1_000_000))?.length ?? 'too long'}`)
 
 let serve: Serve = measured
 const lines: string[] = []
 const late: string[] = []
-const gateway = { posts: new Map([['/v1/chat/completions', (request: unknown) => serve(request as PlainRequest)]]) }
+const gateway = {
+  inferenceHandlers: new Map([['/v1/chat/completions', (request: unknown) => serve(request as Http1ServerRequest)]]),
+}
 const server = createServer({ maxHeaderSize: 32_768 }, (_, outgoing) => outgoing.end('node:http'))
 /** Its limits are short. */
 const impatient = createServer()
 const scopeOf = (client: unknown): RequestScope => ({ background: () => {}, client, remoteAddress: null })
-const doorOf = (patience: Patience): PlainDoor => new PlainDoor({
-  gateway,
-  patience,
-  scopeOf,
-  refuse: (reason, socket) => {
-    late.push(reason)
-    socket.end('HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n')
-  },
-  log: openLog('info', { write: (line) => void lines.push(line) }),
-})
+const doorOf = (patience: HttpTimeouts): Http1Server =>
+  new Http1Server({
+    gateway,
+    patience,
+    scopeOf,
+    refuse: (reason, socket) => {
+      late.push(reason)
+      socket.end('HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n')
+    },
+    log: openLog('info', { write: (line) => void lines.push(line) }),
+  })
 let clients: RawClient[] = []
 
 beforeAll(async () => {
@@ -67,9 +71,12 @@ const plain = (body = '{}', length = body.length): string => `${start}${host}con
 const first = async (request: string): Promise<string> => (await connect().send(request).answer()).body
 
 describe('the plain door', () => {
-  it.each(['gateway.test', 'gateway.test:8000', '127.0.0.1:59999', 'localhost'])('takes a POST for an engine at %s', async (name) => {
-    expect(await first(`${start}host: ${name}\r\n${end}`)).toBe('plain 2')
-  })
+  it.each(['gateway.test', 'gateway.test:8000', '127.0.0.1:59999', 'localhost'])(
+    'takes a POST for an engine at %s',
+    async (name) => {
+      expect(await first(`${start}host: ${name}\r\n${end}`)).toBe('plain 2')
+    },
+  )
 
   it.each([
     ['another path', `POST /v1/models HTTP/1.1\r\n${host}${end}`],
@@ -79,7 +86,10 @@ describe('the plain door', () => {
     ['another method', `GET /v1/chat/completions HTTP/1.1\r\n${host}${end}`],
     ['a host that must be judged', `${start}host: User@a\r\n${end}`],
     ['no host', `POST /v1/chat/completions HTTP/1.0\r\n${end}`],
-    ['another transfer encoding', `${start}${host}transfer-encoding: gzip, chunked\r\nconnection: close\r\n\r\n0\r\n\r\n`],
+    [
+      'another transfer encoding',
+      `${start}${host}transfer-encoding: gzip, chunked\r\nconnection: close\r\n\r\n0\r\n\r\n`,
+    ],
     ['no length', `${start}${host}connection: close\r\n\r\n`],
     ['a header twice', `${start}${host}accept: a\r\naccept: b\r\n${end}`],
     ['a connection with wishes', `${start}${host}content-length: 2\r\nconnection: close, x-hop\r\n\r\n{}`],
@@ -107,7 +117,9 @@ describe('the plain door', () => {
     ['chunks in capitals', 'CHUNKED', '00A\r\n0123456789\r\n0\r\nx-trailer: 1\r\n\r\n', 'plain 10'],
     ['no chunk but the last', 'chunked', '0\r\n\r\n', 'plain 0'],
   ])('takes %s', async (_, encoding, body, answer) => {
-    expect(await first(`${start}${host}transfer-encoding: ${encoding}\r\nconnection: close\r\n\r\n${body}`)).toBe(answer)
+    expect(await first(`${start}${host}transfer-encoding: ${encoding}\r\nconnection: close\r\n\r\n${body}`)).toBe(
+      answer,
+    )
   })
 
   it('serves what stands behind the last chunk after the answer', async () => {
@@ -129,24 +141,30 @@ describe('the plain door', () => {
   it('leaves a connection that stops being plain to node:http, request by request from there', async () => {
     const client = connect()
     const answers = []
-    for (const request of [plain(), plain(), `GET / HTTP/1.1\r\n${host}\r\n`, plain()]) answers.push((await client.send(request).answer()).body)
+    for (const request of [plain(), plain(), `GET / HTTP/1.1\r\n${host}\r\n`, plain()])
+      answers.push((await client.send(request).answer()).body)
     expect(answers).toEqual(['plain 2', 'plain 2', 'node:http', 'node:http'])
   })
 
   it('cuts bodies and heads where they end, however they are cut into packets', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.nat(3_000), { minLength: 1, maxLength: 4 }), fc.array(fc.integer({ min: 1, max: 2_000 }), { minLength: 1, maxLength: 6 }), async (sizes, cuts) => {
-        const client = connect()
-        const text = sizes.map((size) => plain('x'.repeat(size))).join('')
-        for (let at = 0, i = 0; at < text.length; i++) {
-          const size = cuts[i % cuts.length]!
-          client.send(text.slice(at, at + size))
-          at += size
-          await turns(1)
-        }
-        for (const size of sizes) expect((await client.answer()).body).toMatch(new RegExp(`^(?:plain ${size}|node:http)$`))
-        await client.close()
-      }),
+      fc.asyncProperty(
+        fc.array(fc.nat(3_000), { minLength: 1, maxLength: 4 }),
+        fc.array(fc.integer({ min: 1, max: 2_000 }), { minLength: 1, maxLength: 6 }),
+        async (sizes, cuts) => {
+          const client = connect()
+          const text = sizes.map((size) => plain('x'.repeat(size))).join('')
+          for (let at = 0, i = 0; at < text.length; i++) {
+            const size = cuts[i % cuts.length]!
+            client.send(text.slice(at, at + size))
+            at += size
+            await turns(1)
+          }
+          for (const size of sizes)
+            expect((await client.answer()).body).toMatch(new RegExp(`^(?:plain ${size}|node:http)$`))
+          await client.close()
+        },
+      ),
       { numRuns: 40 },
     )
   })
@@ -217,7 +235,9 @@ describe('a connection of the plain door', () => {
     let gone = false
     serve = (request) => {
       begun = true
-      return new Promise((resolve) => request.signal.addEventListener('abort', () => resolve(new Response(String((gone = true))))))
+      return new Promise((resolve) =>
+        request.signal.addEventListener('abort', () => resolve(new Response(String((gone = true))))),
+      )
     }
     const client = connect().send(plain())
     await until(() => begun)
@@ -310,7 +330,15 @@ describe('a connection of the plain door', () => {
   })
 
   it('is never sent a header that would end its line', async () => {
-    serve = async () => ({ status: 200, body: null, headers: { has: () => false, forEach: (tell: (value: string, name: string) => void) => tell('a\r\nx-evil: 1', 'x-a') } }) as unknown as Response
+    serve = async () =>
+      ({
+        status: 200,
+        body: null,
+        headers: {
+          has: () => false,
+          forEach: (tell: (value: string, name: string) => void) => tell('a\r\nx-evil: 1', 'x-a'),
+        },
+      }) as unknown as Response
     const client = connect().send(plain())
     await until(() => client.closed)
     expect(client.pending).toBe('')
@@ -338,9 +366,17 @@ describe('a connection that sends a body in chunks', () => {
       return bytes
     }
     const collected = new Promise<Uint8Array | null>((resolve) => {
-      const serves = (request: PlainRequest): void => void request.collect(10_000_000).then(resolve)
+      const serves = (request: Http1ServerRequest): void => void request.collect(10_000_000).then(resolve)
       const patience = { headMs: 600_000, requestMs: 600_000, idleMs: 600_000 }
-      void new PlainConnection({ socket: socket as unknown as Socket, patience, serve: serves, takes: () => true, leave: () => {}, refuse: () => {}, closed: () => {} })
+      void new Http1Connection({
+        socket: socket as unknown as Socket,
+        patience,
+        serve: serves,
+        takes: () => true,
+        leave: () => {},
+        refuse: () => {},
+        closed: () => {},
+      })
     })
     socket.emit('data', Buffer.from(`${start}${host}transfer-encoding: chunked\r\n\r\n`))
     while (at < reads.length) {
@@ -360,7 +396,7 @@ describe('the body of a plain request', () => {
       fc.asyncProperty(fc.array(fc.integer({ min: 1, max: 70_000 }), { minLength: 2, maxLength: 8 }), async (sizes) => {
         const reads = sizes.map((size, i) => Buffer.alloc(size, 97 + i))
         const sent = Buffer.concat(reads)
-        const request = new PlainRequest(headOf(sent.length))
+        const request = new Http1ServerRequest(headOf(sent.length))
         for (const [i, read] of reads.entries()) expect(request.take(read)).toBe(sizes[i])
         expect(sent.equals((await request.collect(1_000_000))!)).toBe(true)
         for (const [i, read] of reads.entries()) expect(read.buffer.byteLength).toBe(sizes[i]! < 16_384 ? sizes[i] : 0)
@@ -369,13 +405,13 @@ describe('the body of a plain request', () => {
   })
 
   it('leaves a read alone in which something else stands too, and one that it keeps', async () => {
-    const request = new PlainRequest(headOf(40_000))
+    const request = new Http1ServerRequest(headOf(40_000))
     const behind = Buffer.concat([Buffer.alloc(20_000, 'b'), Buffer.from('POST /')])
     request.take(Buffer.alloc(20_000, 'a'))
     expect(request.take(behind)).toBe(20_000)
     expect(behind.toString('latin1', 20_000)).toBe('POST /')
     const whole = Buffer.alloc(30_000, 'c')
-    const other = new PlainRequest(headOf(30_000))
+    const other = new Http1ServerRequest(headOf(30_000))
     other.take(whole)
     expect(await other.collect(1_000_000)).toBe(whole)
     expect(whole.length).toBe(30_000)
@@ -384,7 +420,7 @@ describe('the body of a plain request', () => {
   })
 
   it('is given back on request, where it lies in memory of its own', async () => {
-    const request = new PlainRequest(headOf(700_000))
+    const request = new Http1ServerRequest(headOf(700_000))
     const kept = Buffer.alloc(100_000, 'a')
     for (let i = 0; i < 7; i++) request.take(Buffer.from(kept))
     const body = await request.collect(1_000_000)
@@ -398,11 +434,19 @@ describe('the body of a plain request', () => {
 describe('a plain head', () => {
   it('reads names in any case, and values without the blanks around them', () => {
     const head = plainHead(`${start}HOST: a\r\nX-One:  1 \t\r\ncontent-length: 7`)!
-    expect({ url: head.url, length: head.length, close: head.close, one: head.headers.get('x-one') }).toEqual({ url: '/v1/chat/completions', length: 7, close: false, one: '1' })
+    expect({ url: head.url, length: head.length, close: head.close, one: head.headers.get('x-one') }).toEqual({
+      url: '/v1/chat/completions',
+      length: 7,
+      close: false,
+      one: '1',
+    })
   })
 
   it('is not plain with a header too many', () => {
-    const of = (count: number): unknown => plainHead(`${start}host: a\r\ncontent-length: 0${Array.from({ length: count - 2 }, (_, i) => `\r\nx-${i}: 1`).join('')}`)
+    const of = (count: number): unknown =>
+      plainHead(
+        `${start}host: a\r\ncontent-length: 0${Array.from({ length: count - 2 }, (_, i) => `\r\nx-${i}: 1`).join('')}`,
+      )
     expect(of(100)).not.toBeNull()
     expect(of(101)).toBeNull()
   })
@@ -414,9 +458,34 @@ describe('a plain head', () => {
       outgoing.end('x')
     })
     await once(reference.listen(0, '127.0.0.1'), 'listening')
-    const odd = fc.constantFrom(' ', '\t', ':', '\r', '\n', '\r\n', '\0', '\x7f', '\x80', 'ÿ', 'a', 'Z', ',', ';', '/', '?', '"', '\\', '0')
+    const odd = fc.constantFrom(
+      ' ',
+      '\t',
+      ':',
+      '\r',
+      '\n',
+      '\r\n',
+      '\0',
+      '\x7f',
+      '\x80',
+      'ÿ',
+      'a',
+      'Z',
+      ',',
+      ';',
+      '/',
+      '?',
+      '"',
+      '\\',
+      '0',
+    )
     const word = fc.array(odd, { maxLength: 4 }).map((parts) => parts.join(''))
-    const line = fc.oneof(fc.tuple(fc.constantFrom('X-A', 'accept', 'x-b', 'Cookie', 'connection', 'content-length'), word).map(([name, value]) => `${name}: ${value}`), word)
+    const line = fc.oneof(
+      fc
+        .tuple(fc.constantFrom('X-A', 'accept', 'x-b', 'Cookie', 'connection', 'content-length'), word)
+        .map(([name, value]) => `${name}: ${value}`),
+      word,
+    )
     let compared = 0
     await fc.assert(
       fc.asyncProperty(word, fc.array(line, { maxLength: 4 }), fc.nat(4), async (path, more, at) => {

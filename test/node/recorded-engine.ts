@@ -27,7 +27,10 @@ export async function recordedEngine(exchanges: readonly Exchange[]): Promise<Re
       if (exchange === undefined) return response.writeHead(500).end(`no exchange is named ${name}`)
       const { status, headers } = exchange.response
       const text = Buffer.from(bodyText(exchange.response))
-      response.writeHead(status, { ...headers, ...(headers['content-type']?.startsWith('text/event-stream') ? {} : { 'content-length': text.length }) })
+      response.writeHead(status, {
+        ...headers,
+        ...(headers['content-type']?.startsWith('text/event-stream') ? {} : { 'content-length': text.length }),
+      })
       return response.end(text)
     })
   })
@@ -40,7 +43,10 @@ export async function recordedEngine(exchanges: readonly Exchange[]): Promise<Re
   }
 }
 
-async function play(response: ServerResponse, { text, cuts }: { text: Buffer; cuts: readonly number[] }): Promise<void> {
+async function play(
+  response: ServerResponse,
+  { text, cuts }: { text: Buffer; cuts: readonly number[] },
+): Promise<void> {
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' })
   let from = 0
   for (const to of [...cuts, text.length]) {

@@ -15,11 +15,20 @@ let paris: SilentGateway
 let edge: SilentGateway
 
 const chat = async (url: string) => {
-  const response = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'sim', max_tokens: 2, messages: [{ role: 'user', content: 'What is known of Paris?' }] }) })
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: 'sim',
+      max_tokens: 2,
+      messages: [{ role: 'user', content: 'What is known of Paris?' }],
+    }),
+  })
   await response.text()
   return response.status
 }
-const fleetOf = async (): Promise<readonly Pool[]> => ((await (await fetch(`${edge.url}/v1/firstlight/fleet`)).json()) as { pools: Pool[] }).pools
+const fleetOf = async (): Promise<readonly Pool[]> =>
+  ((await (await fetch(`${edge.url}/v1/firstlight/fleet`)).json()) as { pools: Pool[] }).pools
 const metrics = async () => parseExposition(await (await fetch(`${edge.url}/metrics`)).text())
 
 /** The first view of the live feed. */
@@ -34,12 +43,30 @@ async function view(): Promise<View> {
 
 beforeAll(async () => {
   fleet = await startFleet({ engines: 3, model: 'sim', profile: 'instant' })
-  paris = await startSilent({ clusters: [{ id: 'here', pools: [{ model: 'sim', engines: fleet.urls.map((url, at) => ({ id: `e${at}`, url })) }] }] })
+  paris = await startSilent({
+    clusters: [
+      { id: 'here', pools: [{ model: 'sim', engines: fleet.urls.map((url, at) => ({ id: `e${at}`, url })) }] },
+    ],
+  })
   edge = await startSilent({
     clusters: [
-      { id: 'paris', gateway: { url: paris.url, outlook_ms: OUTLOOK_MS, models: [{ model: 'sim' }] } },
-      { id: 'gone', gateway: { url: 'http://127.0.0.1:9', outlook_ms: OUTLOOK_MS, models: [{ model: 'sim', block_tokens: 32 }] } },
-      { id: 'coarse', gateway: { url: `${paris.url}/`, outlook_ms: OUTLOOK_MS, models: [{ model: 'sim', block_tokens: 128 }] } },
+      { id: 'paris', gateway: { url: paris.url, digest_interval_ms: OUTLOOK_MS, models: [{ model: 'sim' }] } },
+      {
+        id: 'gone',
+        gateway: {
+          url: 'http://127.0.0.1:9',
+          digest_interval_ms: OUTLOOK_MS,
+          models: [{ model: 'sim', block_tokens: 32 }],
+        },
+      },
+      {
+        id: 'coarse',
+        gateway: {
+          url: `${paris.url}/`,
+          digest_interval_ms: OUTLOOK_MS,
+          models: [{ model: 'sim', block_tokens: 128 }],
+        },
+      },
       { id: 'own', pools: [{ model: 'other', engines: [{ id: 'a', url: fleet.urls[0] }] }] },
     ],
   })
@@ -56,11 +83,11 @@ describe('a cluster behind another gateway', () => {
       const pools = await fleetOf()
       return pools[0]!.gateway?.engines === 3 && pools[2]!.gateway ? pools : null
     })
-    expect(seen!.gateway).toMatchObject({ reachable: true, cut_alike: true, engines: 3, requests: 0, queued: 0 })
+    expect(seen!.gateway).toMatchObject({ reachable: true, blocking_match: true, engines: 3, requests: 0, queued: 0 })
     expect(seen!.gateway!.rtt_ms).toBeGreaterThanOrEqual(0)
     expect(seen!.gateway!.age_ms).toBeLessThan(5_000)
     expect(seen!.gateway!.expected_ttft_ms).toBeGreaterThan(0)
-    expect(coarse!.gateway!.cut_alike).toBe(false)
+    expect(coarse!.gateway!.blocking_match).toBe(false)
     expect(gone!.gateway).toBeNull()
     expect(own!).not.toHaveProperty('gateway')
     expect(engineKeys(own!)).toContain('queued_prefill_s')
@@ -71,7 +98,16 @@ describe('a cluster behind another gateway', () => {
     await until(async () => (await chat(edge.url)) === 200 && served())
     const [seen] = await fleetOf()
     expect(seen!.engines).toMatchObject([{ id: 'paris', available: true, requests: 0, failures_total: 0 }])
-    for (const key of ['queued_prefill_s', 'queued_prefill_tokens', 'active_blocks', 'cached_blocks', 'cache_blocks', 'learned', 'stats']) expect(engineKeys(seen!)).not.toContain(key)
+    for (const key of [
+      'queued_prefill_s',
+      'queued_prefill_tokens',
+      'active_blocks',
+      'cached_blocks',
+      'cache_blocks',
+      'learned',
+      'stats',
+    ])
+      expect(engineKeys(seen!)).not.toContain(key)
   })
 
   it('is the same in the live view', async () => {
@@ -85,25 +121,52 @@ describe('a cluster behind another gateway', () => {
   it('has metrics of its own, and no sample of what is not known', async () => {
     const read = await metrics()
     const of = (name: string) => read.get(name)?.samples.map(({ labels, value }) => [labels['cluster'], value])
-    expect(of('firstlight_region_engines')).toEqual([['paris', 3], ['coarse', 3]])
-    expect(of('firstlight_region_cut_alike')).toEqual([['paris', 1], ['coarse', 0]])
-    for (const name of ['requests', 'queued_prompts', 'expected_time_to_first_token_seconds', 'rtt_seconds', 'outlook_age_seconds', 'reachable']) expect(of(`firstlight_region_${name}`)).toHaveLength(2)
+    expect(of('firstlight_region_engines')).toEqual([
+      ['paris', 3],
+      ['coarse', 3],
+    ])
+    expect(of('firstlight_region_blocking_match')).toEqual([
+      ['paris', 1],
+      ['coarse', 0],
+    ])
+    for (const name of [
+      'requests',
+      'queued_prompts',
+      'expected_time_to_first_token_seconds',
+      'rtt_seconds',
+      'digest_age_seconds',
+      'reachable',
+    ])
+      expect(of(`firstlight_region_${name}`)).toHaveLength(2)
     expect(of('firstlight_engine_available')!.map(([cluster]) => cluster)).toEqual(['paris', 'gone', 'coarse', 'own'])
-    for (const name of ['pending_prefill_seconds', 'cached_blocks', 'active_blocks', 'silent_miss']) expect(of(`firstlight_engine_${name}`)?.map(([cluster]) => cluster)).toEqual(['own'])
+    for (const name of ['pending_prefill_seconds', 'cached_blocks', 'active_blocks', 'silent_miss'])
+      expect(of(`firstlight_engine_${name}`)?.map(([cluster]) => cluster)).toEqual(['own'])
   })
 
   it('shows in the fleet of a Worker, too, which drains no gateway: no isolate can tell all others', async () => {
     const bearer = { authorization: 'Bearer a' }
-    const document = { open: true, admin: { secret: 'a' }, log: { level: 'silent' }, clusters: [{ id: 'paris', gateway: { url: paris.url, models: [{ model: 'sim' }] } }] }
+    const document = {
+      open: true,
+      admin: { secret: 'a' },
+      log: { level: 'silent' },
+      clusters: [{ id: 'paris', gateway: { url: paris.url, models: [{ model: 'sim' }] } }],
+    }
     const worker = await startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })
     try {
-      const { pools } = (await (await fetch(`${worker.url}/v1/firstlight/fleet`, { headers: bearer })).json()) as { pools: Pool[] }
-      expect(pools[0]!.gateway).toMatchObject({ reachable: true, cut_alike: true, engines: 3 })
+      const { pools } = (await (await fetch(`${worker.url}/v1/firstlight/fleet`, { headers: bearer })).json()) as {
+        pools: Pool[]
+      }
+      expect(pools[0]!.gateway).toMatchObject({ reachable: true, blocking_match: true, engines: 3 })
       expect(engineKeys(pools[0]!)).not.toContain('cached_blocks')
-      const drained = await fetch(`${worker.url}/v1/firstlight/engines/paris/drain`, { method: 'POST', headers: bearer })
+      const drained = await fetch(`${worker.url}/v1/firstlight/engines/paris/drain`, {
+        method: 'POST',
+        headers: bearer,
+      })
       expect(drained.status).toBe(400)
       expect(await drained.text()).toContain('weight: 0')
-      expect(await (await fetch(`${worker.url}/metrics`, { headers: bearer })).text()).toMatch(/^firstlight_region_reachable\{.*cluster="paris"\} 1$/m)
+      expect(await (await fetch(`${worker.url}/metrics`, { headers: bearer })).text()).toMatch(
+        /^firstlight_region_reachable\{.*cluster="paris"\} 1$/m,
+      )
     } finally {
       await worker.close()
     }

@@ -11,12 +11,11 @@ import { parseConfig } from '../../src/config/parse.ts'
 import type { Config } from '../../src/config.ts'
 import { compileVocabulary } from '../../src/core/tokens/compile.ts'
 import { readTokenizerConfig } from '../../src/core/tokens/tokenizer-config.ts'
-import { adoptable } from '../../src/platform/node/adopt.ts'
-import { Reloader } from '../../src/platform/node/commands/reloading.ts'
+import { reloadable } from '../../src/platform/node/reload.ts'
+import { Reloader } from '../../src/cli/commands/reloading.ts'
 import { stateOf } from '../../src/platform/node/file-state.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
-import { threadCount } from '../../src/platform/node/threads/count.ts'
-import { startThreads } from '../../src/platform/node/threads/start.ts'
+import { startThreads, threadCount } from '../../src/platform/node/threads/start.ts'
 import { vocabulariesIn } from '../../src/platform/node/vocabulary.ts'
 import type { OpenVocabulary } from '../../src/vocabulary.ts'
 import { slowEngine, type SlowEngine } from './slow-engine.ts'
@@ -39,17 +38,31 @@ afterEach(() => {
   for (const engine of [one, other, third]) engine.close()
 })
 
-const modelFile = (name: string): Record<string, unknown> => JSON.parse(readFileSync(new URL(`../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
-const document = (pools: readonly Pool[], more: object = {}) => ({ listen: '127.0.0.1:0', keys: [{ name: 'k', secret: 'first-key' }], admin: { secret: 'admin-key' }, clusters: [{ id: 'c', pools }], ...more })
-const configOf = (pools: readonly Pool[], more: object = {}): Config => parseConfig(document(pools, more), {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+const modelFile = (name: string): Record<string, unknown> =>
+  JSON.parse(readFileSync(new URL(`../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
+const document = (pools: readonly Pool[], more: object = {}) => ({
+  listen: '127.0.0.1:0',
+  keys: [{ name: 'k', secret: 'first-key' }],
+  admin: { secret: 'admin-key' },
+  clusters: [{ id: 'c', pools }],
+  ...more,
+})
+const configOf = (pools: readonly Pool[], more: object = {}): Config =>
+  parseConfig(document(pools, more), {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
 const poolOf = (model: string, id: string, { url }: SlowEngine): Pool => ({ model, engines: [{ id, url }] })
 
 const chat = (url: string, model: string, key = 'first-key'): Promise<Response> =>
-  fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body: JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: 'hi' }] }) })
+  fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: 'hi' }] }),
+  })
 
 /** Bookings by pool, of all pools there are. */
 async function bookings(url: string): Promise<Record<string, number>> {
-  const fleet = (await (await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: 'Bearer admin-key' } })).json()) as { pools: { model: string; bookings: number }[] }
+  const fleet = (await (
+    await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: 'Bearer admin-key' } })
+  ).json()) as { pools: { model: string; bookings: number }[] }
   return Object.fromEntries(fleet.pools.map((pool) => [pool.model, pool.bookings]))
 }
 
@@ -66,7 +79,7 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     gateway = await start(config)
   }
   const adopt = async (next: Config) => {
-    running = adoptable(running, next).config
+    running = reloadable(running, next).config
     await gateway.adopt(running)
   }
   afterEach(async () => void (await gateway.stop(AbortSignal.abort())))
@@ -81,7 +94,8 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     await expect.poll(() => [one, other, third].map(({ open }) => open.length)).toEqual([1, 1, 1])
     expect(await bookings(gateway.url)).toEqual({ new: 1, old: 2 })
     for (const engine of [one, other, third]) engine.finish()
-    for (const text of await Promise.all([before, fresh, moved].map((response) => response.text()))) expect(text).toContain('[DONE]')
+    for (const text of await Promise.all([before, fresh, moved].map((response) => response.text())))
+      expect(text).toContain('[DONE]')
     await expect.poll(() => bookings(gateway.url)).toEqual({ new: 0, old: 0 })
   })
 
@@ -112,9 +126,15 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
 
   it('lets pages in that it names, and no others any more', async () => {
     const allowed = async () => {
-      const asked = { method: 'OPTIONS', headers: { origin: 'https://chat.example.com', 'access-control-request-method': 'POST' } }
+      const asked = {
+        method: 'OPTIONS',
+        headers: { origin: 'https://chat.example.com', 'access-control-request-method': 'POST' },
+      }
       const refused = { method: 'POST', headers: { origin: 'https://chat.example.com' }, body: '{}' }
-      const answers = [await fetch(`${gateway.url}/v1/chat/completions`, asked), await fetch(`${gateway.url}/v1/chat/completions`, refused)]
+      const answers = [
+        await fetch(`${gateway.url}/v1/chat/completions`, asked),
+        await fetch(`${gateway.url}/v1/chat/completions`, refused),
+      ]
       return answers.map(({ headers }) => headers.get('access-control-allow-origin'))
     }
     const pools = [poolOf('m', 'a', one)]
@@ -147,7 +167,12 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
     })
     await new Promise<void>((resolve) => sink.listen(0, '127.0.0.1', resolve))
     const url = `http://127.0.0.1:${(sink.address() as AddressInfo).port}`
-    const report = (id: string) => fetch(`${gateway.url}/ttft_report`, { method: 'POST', headers: { authorization: 'Bearer admin-key' }, body: JSON.stringify({ role: 'pd', request_id: id, prefill_queue_time_ms: 1 }) })
+    const report = (id: string) =>
+      fetch(`${gateway.url}/ttft_report`, {
+        method: 'POST',
+        headers: { authorization: 'Bearer admin-key' },
+        body: JSON.stringify({ role: 'pd', request_id: id, prefill_queue_time_ms: 1 }),
+      })
     const ask = async () => {
       const response = await chat(gateway.url, 'm')
       await expect.poll(() => one.open.length).toBe(1)
@@ -158,12 +183,20 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
       await begin(configOf([poolOf('m', 'a', one)], { ttft: { enabled: true } }))
       await ask()
       expect((await report('before')).status).toBe(200)
-      await adopt(configOf([poolOf('m', 'a', one)], { ttft: { enabled: true, relay: { url, token: 'pass' } }, traces: { endpoint: url, sample: 1, service: 'turned-on' } }))
+      await adopt(
+        configOf([poolOf('m', 'a', one)], {
+          ttft: { enabled: true, relay: { url, token: 'pass' } },
+          traces: { endpoint: url, sample: 1, service: 'turned-on' },
+        }),
+      )
       await ask()
       expect((await report('after')).status).toBe(200)
       await expect.poll(() => heard.map((post) => post.url).sort()).toEqual(['/ttft_report', '/v1/traces'])
       expect(heard.find((post) => post.url === '/v1/traces')!.body).toContain('turned-on')
-      expect(heard.find((post) => post.url === '/ttft_report')).toMatchObject({ body: expect.stringContaining('"after"'), key: 'Bearer pass' })
+      expect(heard.find((post) => post.url === '/ttft_report')).toMatchObject({
+        body: expect.stringContaining('"after"'),
+        key: 'Bearer pass',
+      })
       expect(heard.find((post) => post.url === '/ttft_report')!.body).not.toContain('"before"')
     } finally {
       sink.close()
@@ -184,18 +217,32 @@ describe.each(starts)('a configuration that changes under a gateway %s', (_where
 describe('what a process takes of a new configuration', () => {
   it('is all but what it was started with, which it names', () => {
     const before = configOf([poolOf('m', 'a', one)])
-    const next = configOf([poolOf('m', 'b', other)], { listen: '0.0.0.0:9', workers: 3, log: { level: 'debug' }, replicas: { listen: '127.0.0.1:7', peers: ['127.0.0.1:8'] }, limits: { body_bytes: 4096, drain_ms: 7, response_ids: 9 }, ttft: { enabled: true, listen: '127.0.0.1:9', token: 't', ttl_s: 3 } })
-    const { config, late } = adoptable(before, next)
+    const next = configOf([poolOf('m', 'b', other)], {
+      listen: '0.0.0.0:9',
+      workers: 3,
+      log: { level: 'debug' },
+      replicas: { listen: '127.0.0.1:7', peers: ['127.0.0.1:8'] },
+      limits: { body_bytes: 4096, drain_ms: 7, response_ids: 9 },
+      ttft: { enabled: true, listen: '127.0.0.1:9', token: 't', ttl_s: 3 },
+    })
+    const { config, late } = reloadable(before, next)
     expect(late).toEqual(['listen', 'workers', 'replicas', 'ttft.enabled', 'ttft.listen', 'limits.response_ids'])
-    expect(config).toMatchObject({ listen: before.listen, threads: before.threads, log: next.log, loopback: true, version: 2, limits: { bodyBytes: 4096, drainMs: 7, responseIds: before.limits.responseIds } })
+    expect(config).toMatchObject({
+      listen: before.listen,
+      threads: before.threads,
+      log: next.log,
+      loopback: true,
+      version: 2,
+      limits: { bodyBytes: 4096, drainMs: 7, responseIds: before.limits.responseIds },
+    })
     expect(config.ttft).toEqual({ ...next.ttft, enabled: false, listen: null })
     expect(config.clusters).toEqual(next.clusters)
   })
 
   it('has a higher version than the one before, whatever it says', () => {
     const before = { ...configOf([poolOf('m', 'a', one)]), version: 7 }
-    expect(adoptable(before, configOf([poolOf('n', 'b', other)])).config.version).toBe(8)
-    expect(adoptable(before, { ...before, version: 30 }).config.version).toBe(30)
+    expect(reloadable(before, configOf([poolOf('n', 'b', other)])).config.version).toBe(8)
+    expect(reloadable(before, { ...before, version: 30 }).config.version).toBe(30)
   })
 })
 
@@ -222,7 +269,11 @@ describe('firstlight serve', () => {
   }
   async function serve(...flags: string[]): Promise<string> {
     said = ''
-    child = spawn(process.execPath, [fileURLToPath(new URL('../../src/node.ts', import.meta.url)), 'serve', '--config', file, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] })
+    child = spawn(
+      process.execPath,
+      [fileURLToPath(new URL('../../src/node.ts', import.meta.url)), 'serve', '--config', file, ...flags],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    )
     child.stdout!.setEncoding('utf8').on('data', (text: string) => (said += text))
     return (await heard('listening'))['url'] as string
   }
@@ -257,8 +308,16 @@ describe('firstlight serve', () => {
       return heard(event, nth)
     }
     await ask()
-    expect((await reload({ record: { file: 'no/such/folder.jsonl' } }, 'configuration_refused', 1))['why']).toContain('cannot be written')
-    expect(await reload({ record: { file: 'traffic.jsonl' }, log: { level: 'debug' }, workers: 2 }, 'configuration_adopted', 1)).toMatchObject({ level: 'warn', needs_restart: ['workers'] })
+    expect((await reload({ record: { file: 'no/such/folder.jsonl' } }, 'configuration_refused', 1))['why']).toContain(
+      'cannot be written',
+    )
+    expect(
+      await reload(
+        { record: { file: 'traffic.jsonl' }, log: { level: 'debug' }, workers: 2 },
+        'configuration_adopted',
+        1,
+      ),
+    ).toMatchObject({ level: 'warn', needs_restart: ['workers'] })
     await ask()
     await fetch(`${url}/health`)
     await expect.poll(() => said).toContain('"path":"/health"')
@@ -300,7 +359,14 @@ describe('a configuration file that is watched', () => {
         stop()
         taken(taking)
       }
-      const reloader = new Reloader({ gateway: { adopt }, written: config, config, discovery: { resolve: async (found) => found, settle: () => undefined }, read: () => next, log: quiet })
+      const reloader = new Reloader({
+        gateway: { adopt },
+        written: config,
+        config,
+        discovery: { resolve: async (found) => found, settle: () => undefined },
+        read: () => next,
+        log: quiet,
+      })
       const stop = reloader.watch(file, asRead)
     })
     expect(adopted.clusters).toEqual(next.clusters)
@@ -313,7 +379,14 @@ it('other engines that are found while a configuration is taken in are taken in 
   let go: () => void = () => undefined
   const busy = new Promise<void>((resolve) => (go = resolve))
   const adopt = async (_config: Config, sameFiles?: boolean) => (await busy, void adopted.push(sameFiles))
-  const reloader = new Reloader({ gateway: { adopt }, written: config, config, discovery: { resolve: async (next) => next, settle: () => undefined }, read: () => config, log: quiet })
+  const reloader = new Reloader({
+    gateway: { adopt },
+    written: config,
+    config,
+    discovery: { resolve: async (next) => next, settle: () => undefined },
+    read: () => config,
+    log: quiet,
+  })
   const all = [reloader.reload(), reloader.refresh(), reloader.refresh(), reloader.refresh()]
   go()
   await Promise.all(all)
@@ -325,10 +398,20 @@ it('other engines that are found while a configuration is taken in are taken in 
 it('what has to wait for a restart is said of the configuration that asks for it, and not of each engine that comes after', async () => {
   const config = configOf([poolOf('m', 'a', one)])
   const lines: unknown[] = []
-  const keep = (level: string) => (event: string, fields: Readonly<Record<string, unknown>> = {}) => void lines.push([level, event, fields['needs_restart']])
+  const keep =
+    (level: string) =>
+    (event: string, fields: Readonly<Record<string, unknown>> = {}) =>
+      void lines.push([level, event, fields['needs_restart']])
   const log = { debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') }
   const read = () => configOf([poolOf('m', 'a', one)], { workers: 3 })
-  const reloader = new Reloader({ gateway: { adopt: async () => undefined }, written: config, config, discovery: { resolve: async (next) => next, settle: () => undefined }, read, log })
+  const reloader = new Reloader({
+    gateway: { adopt: async () => undefined },
+    written: config,
+    config,
+    discovery: { resolve: async (next) => next, settle: () => undefined },
+    read,
+    log,
+  })
   await reloader.reload()
   await reloader.refresh()
   expect(lines).toEqual([
@@ -340,10 +423,20 @@ it('what has to wait for a restart is said of the configuration that asks for it
 describe('vocabularies of one configuration after the other', () => {
   it('are opened when they are new or changed, and each once', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'firstlight-vocabularies-'))
-    const compiled = compileVocabulary({ tokenizer: modelFile('tokenizer.json'), ...readTokenizerConfig(modelFile('tokenizer_config.json')) })
+    const compiled = compileVocabulary({
+      tokenizer: modelFile('tokenizer.json'),
+      ...readTokenizerConfig(modelFile('tokenizer_config.json')),
+    })
     const write = (name: string) => writeFileSync(join(folder, name), compiled)
     for (const name of ['a.vocab', 'b.vocab']) write(name)
-    const using = (...tokenizers: string[]) => configOf(tokenizers.map((tokenizer, at) => ({ model: `m${at}`, engines: [{ id: `e${at}`, url: `http://e${at}` }], tokenizer })))
+    const using = (...tokenizers: string[]) =>
+      configOf(
+        tokenizers.map((tokenizer, at) => ({
+          model: `m${at}`,
+          engines: [{ id: `e${at}`, url: `http://e${at}` }],
+          tokenizer,
+        })),
+      )
     const opened: OpenVocabulary[] = []
     const vocabulariesOf = vocabulariesIn(folder, (vocabulary) => (opened.push(vocabulary), vocabulary))
     const before = await vocabulariesOf(using('a.vocab', 'a.vocab'))

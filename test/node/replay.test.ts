@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { progressBar } from '../../src/platform/node/commands/progress-bar.ts'
+import { progressBar } from '../../src/cli/commands/progress-bar.ts'
 import { presets } from '../../src/simulator/replay/presets.ts'
 import { routerKinds } from '../../src/simulator/replay/routers.ts'
 import { firstlight } from './run-cli.ts'
@@ -13,14 +13,37 @@ const at = (name: string): string => join(folder, name)
 
 /** Forty prompts; every fifth begins like the one before. */
 function writeTrace(name: string, further: (row: number) => object = () => ({})): string {
-  const rows = Array.from({ length: 40 }, (_, row) => ({ timestamp: row * 700, input_length: 2100, output_length: 9, hash_ids: row % 5 === 1 ? [row * 10 - 10, row * 10 - 9, row * 10, 5000 + row, 6000 + row] : [row * 10, row * 10 + 1, row * 10 + 2, 5000 + row, 6000 + row], ...further(row) }))
+  const rows = Array.from({ length: 40 }, (_, row) => ({
+    timestamp: row * 700,
+    input_length: 2100,
+    output_length: 9,
+    hash_ids:
+      row % 5 === 1
+        ? [row * 10 - 10, row * 10 - 9, row * 10, 5000 + row, 6000 + row]
+        : [row * 10, row * 10 + 1, row * 10 + 2, 5000 + row, 6000 + row],
+    ...further(row),
+  }))
   writeFileSync(at(name), rows.map((row) => JSON.stringify(row)).join('\n'))
   return at(name)
 }
 
 describe('firstlight replay', () => {
   it('prints a line a policy, soonest first, and writes the same figures as JSON and as a page', async () => {
-    const { code, out } = await firstlight('replay', '--trace', writeTrace('t.jsonl'), '--engines', '3', '--policies', 'all', '--load', '0.5,0.9', '--json', at('o.json'), '--html', at('o.html'))
+    const { code, out } = await firstlight(
+      'replay',
+      '--trace',
+      writeTrace('t.jsonl'),
+      '--engines',
+      '3',
+      '--policies',
+      'all',
+      '--load',
+      '0.5,0.9',
+      '--json',
+      at('o.json'),
+      '--html',
+      at('o.html'),
+    )
     expect(code).toBe(0)
     const { rows } = JSON.parse(readFileSync(at('o.json'), 'utf8')) as { rows: Record<string, unknown>[] }
     expect(rows).toHaveLength(2 * routerKinds.length)
@@ -31,7 +54,10 @@ describe('firstlight replay', () => {
       expect(out).toContain(String(row['policy']))
     }
     expect(new Set(rows.map(({ load }) => load))).toEqual(new Set([0.5, 0.9]))
-    const means = out.split('\n').slice(1, routerKinds.length).map((line) => Number(line.split(/ {2,}/)[1]))
+    const means = out
+      .split('\n')
+      .slice(1, routerKinds.length)
+      .map((line) => Number(line.split(/ {2,}/)[1]))
     expect(means).toEqual([...means].sort((one, other) => one - other))
     const page = readFileSync(at('o.html'), 'utf8')
     expect(page.match(/<svg /g)).toHaveLength(10)
@@ -44,7 +70,9 @@ describe('firstlight replay', () => {
     const trace = writeTrace('seeds.jsonl')
     const rowsOf = async (seeds: string) => {
       await firstlight('replay', '--trace', trace, '--policies', 'random', '--seeds', seeds, '--json', at('seed.json'))
-      const { rows } = JSON.parse(readFileSync(at('seed.json'), 'utf8')) as { rows: { ttft_mean_ms: number; hit: number }[] }
+      const { rows } = JSON.parse(readFileSync(at('seed.json'), 'utf8')) as {
+        rows: { ttft_mean_ms: number; hit: number }[]
+      }
       return rows.map(({ ttft_mean_ms, hit }) => [ttft_mean_ms, hit])
     }
     const first = await rowsOf('1')
@@ -55,8 +83,20 @@ describe('firstlight replay', () => {
   it('says how far seeds lie apart, where there are several', async () => {
     const trace = writeTrace('apart.jsonl')
     const rowOf = async (seeds: string) => {
-      const { out } = await firstlight('replay', '--trace', trace, '--policies', 'random', '--seeds', seeds, '--json', at('apart.json'))
-      const { rows } = JSON.parse(readFileSync(at('apart.json'), 'utf8')) as { rows: { ttft_mean_ms: number; ttft_mean_sd_ms?: number }[] }
+      const { out } = await firstlight(
+        'replay',
+        '--trace',
+        trace,
+        '--policies',
+        'random',
+        '--seeds',
+        seeds,
+        '--json',
+        at('apart.json'),
+      )
+      const { rows } = JSON.parse(readFileSync(at('apart.json'), 'utf8')) as {
+        rows: { ttft_mean_ms: number; ttft_mean_sd_ms?: number }[]
+      }
       return { ...rows[0]!, out }
     }
     const [one, two, both] = [await rowOf('1'), await rowOf('2'), await rowOf('1,2')]
@@ -68,15 +108,39 @@ describe('firstlight replay', () => {
   })
 
   it('does not take a gateway of a configuration for an engine', async () => {
-    writeFileSync(at('edge.yaml'), 'clusters: [{ id: paris, gateway: { url: "https://paris", models: [{ model: m }] } }]')
-    const { code, err } = await firstlight('replay', '--trace', writeTrace('g.jsonl'), '--config', at('edge.yaml'), '--policies', 'predicted')
+    writeFileSync(
+      at('edge.yaml'),
+      'clusters: [{ id: paris, gateway: { url: "https://paris", models: [{ model: m }] } }]',
+    )
+    const { code, err } = await firstlight(
+      'replay',
+      '--trace',
+      writeTrace('g.jsonl'),
+      '--config',
+      at('edge.yaml'),
+      '--policies',
+      'predicted',
+    )
     expect(code).not.toBe(0)
     expect(err).toContain('has no pool with engines')
   })
 
   it('takes engines, network and profile from a configuration', async () => {
-    writeFileSync(at('fleet.yaml'), 'clusters:\n  - id: one\n    pools:\n      - model: m\n        block_tokens: 64\n        engines:\n          - { id: a, url: "http://a", profile: h100-8b, rtt_ms: 500 }\n          - { id: b, url: "http://b", key: { env: NOT_SET } }\n')
-    const { code, err } = await firstlight('replay', '--trace', writeTrace('c.jsonl'), '--config', at('fleet.yaml'), '--policies', 'predicted', '--json', at('c.json'))
+    writeFileSync(
+      at('fleet.yaml'),
+      'clusters:\n  - id: one\n    pools:\n      - model: m\n        block_tokens: 64\n        engines:\n          - { id: a, url: "http://a", profile: h100-8b, rtt_ms: 500 }\n          - { id: b, url: "http://b", key: { env: NOT_SET } }\n',
+    )
+    const { code, err } = await firstlight(
+      'replay',
+      '--trace',
+      writeTrace('c.jsonl'),
+      '--config',
+      at('fleet.yaml'),
+      '--policies',
+      'predicted',
+      '--json',
+      at('c.json'),
+    )
     expect(code).toBe(0)
     expect(err).toContain('40 requests, 2 engines')
     const { rows } = JSON.parse(readFileSync(at('c.json'), 'utf8')) as { rows: { ttft_p50_ms: number }[] }
@@ -86,8 +150,20 @@ describe('firstlight replay', () => {
   it('sends the turns of sessions in a closed loop unless told otherwise', async () => {
     const trace = writeTrace('s.jsonl', (row) => ({ session_id: `s${row % 2}`, timestamp: row }))
     const meanOf = async (...flags: string[]) => {
-      await firstlight('replay', '--trace', trace, '--engines', '2', '--policies', 'session', '--json', at('s.json'), ...flags)
-      return (JSON.parse(readFileSync(at('s.json'), 'utf8')) as { rows: { ttft_mean_ms: number }[] }).rows[0]!.ttft_mean_ms
+      await firstlight(
+        'replay',
+        '--trace',
+        trace,
+        '--engines',
+        '2',
+        '--policies',
+        'session',
+        '--json',
+        at('s.json'),
+        ...flags,
+      )
+      return (JSON.parse(readFileSync(at('s.json'), 'utf8')) as { rows: { ttft_mean_ms: number }[] }).rows[0]!
+        .ttft_mean_ms
     }
     expect(await meanOf('--open-loop')).toBeGreaterThan(3 * (await meanOf()))
   })
@@ -115,19 +191,33 @@ describe('firstlight replay', () => {
   })
 
   it('names the line of a trace that is broken', async () => {
-    writeFileSync(at('broken.jsonl'), '{"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[]}\n{"timestamp":0}')
+    writeFileSync(
+      at('broken.jsonl'),
+      '{"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[]}\n{"timestamp":0}',
+    )
     const { code, err } = await firstlight('replay', '--trace', at('broken.jsonl'))
     expect(code).toBe(2)
     expect(err).toContain('line 2 of the trace has input_length undefined')
   })
 
   it('repeats the second experiment of production-stack#670: kvaware puts everything on one engine', async () => {
-    expect(presets.map(({ name }) => name)).toEqual(['experiment-1', 'experiment-2', 'blocks-fixed', 'blocks-isl', 'blocks-osl', 'burst'])
+    expect(presets.map(({ name }) => name)).toEqual([
+      'experiment-1',
+      'experiment-2',
+      'blocks-fixed',
+      'blocks-isl',
+      'blocks-osl',
+      'burst',
+    ])
     const { code, out } = await firstlight('replay', '--preset', 'experiment-2', '--json', at('p.json'))
     expect(code).toBe(0)
     expect(out).toContain('as_published_ms')
-    const { rows } = JSON.parse(readFileSync(at('p.json'), 'utf8')) as { rows: { policy: string; ttft_mean_ms: number; imbalance_requests: number; slots_written: number }[] }
-    const [kvaware, ttft] = ['kvaware', 'production_stack_ttft'].map((name) => rows.find(({ policy }) => policy === name)!)
+    const { rows } = JSON.parse(readFileSync(at('p.json'), 'utf8')) as {
+      rows: { policy: string; ttft_mean_ms: number; imbalance_requests: number; slots_written: number }[]
+    }
+    const [kvaware, ttft] = ['kvaware', 'production_stack_ttft'].map((name) =>
+      rows.find(({ policy }) => policy === name)!,
+    )
     expect(kvaware!.imbalance_requests).toBe(2)
     expect(kvaware!.ttft_mean_ms / ttft!.ttft_mean_ms).toBeGreaterThan(1.7)
     expect(ttft!.slots_written).toBe(19)

@@ -1,16 +1,16 @@
 /** Two replicas and what they tell each other, as bytes that come in pieces, stop anywhere, and begin anew. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { HeldResponses } from '../../src/api/held.ts'
-import { type Admission, endedAs, type Outcome, type PoolConfig } from '../../src/core/cluster/contract.ts'
-import { Booking } from '../../src/origin/booking.ts'
+import { ResponseAffinity } from '../../src/api/response-affinity.ts'
+import { type Admission, endedAs, type Outcome, type PoolConfig } from '../../src/core/contract/contract.ts'
+import { LeaseKeeper } from '../../src/origin/lease-keeper.ts'
 import { memoryClusters } from '../../src/platform/node/clusters.ts'
-import { Adopted } from '../../src/platform/node/replicas/adopted.ts'
+import { PeerBookings } from '../../src/platform/node/replicas/peer-bookings.ts'
 import { Journal } from '../../src/platform/node/replicas/journal.ts'
-import { Lines } from '../../src/platform/node/replicas/lines.ts'
+import { Lines } from '../../src/platform/node/replicas/follower.ts'
 import { ReplicatedCluster, ReplicatedHoldings } from '../../src/platform/node/replicas/replicated.ts'
-import { readLine } from '../../src/platform/node/replicas/shape.ts'
-import type { Alarms, Cluster, Log, PoolName } from '../../src/ports.ts'
+import { readLine } from '../../src/platform/node/replicas/messages.ts'
+import type { Timers, Cluster, Log, PoolName } from '../../src/ports.ts'
 import { admission, engine, engines, pool } from '../contracts/cluster-fixtures.ts'
 
 const LEASE_MS = 6_000
@@ -18,7 +18,19 @@ const WHOLE: PoolName = ['one', 'whole']
 const STAGED: PoolName = ['one', 'staged']
 const POOLS: Readonly<Record<string, PoolConfig>> = {
   whole: pool({ cluster: 'one', pool: 'whole', leaseMs: LEASE_MS, engines: engines('a', 'b', 'c') }),
-  staged: pool({ cluster: 'one', pool: 'staged', leaseMs: LEASE_MS, split: { mode: 'always', thresholdTokens: 0, fallback: 'decode_only' }, engines: [engine('e', { role: 'encode' }), engine('p', { role: 'prefill' }), engine('q', { role: 'prefill' }), engine('d', { role: 'decode' }), engine('f', { role: 'decode' })] }),
+  staged: pool({
+    cluster: 'one',
+    pool: 'staged',
+    leaseMs: LEASE_MS,
+    split: { mode: 'always', thresholdTokens: 0, fallback: 'decode_only' },
+    engines: [
+      engine('e', { role: 'encode' }),
+      engine('p', { role: 'prefill' }),
+      engine('q', { role: 'prefill' }),
+      engine('d', { role: 'decode' }),
+      engine('f', { role: 'decode' }),
+    ],
+  }),
 }
 const nothing = () => undefined
 const noLog: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing }
@@ -54,7 +66,7 @@ interface Edge {
 
 interface Stream {
   readonly edge: Edge
-  readonly booking: Booking
+  readonly booking: LeaseKeeper
   readonly admission: Admission
   readonly side: Side
   readonly pool: PoolName
@@ -64,10 +76,10 @@ interface Stream {
 class Side {
   readonly world: World
   readonly id: string
-  readonly held = new HeldResponses(1000)
+  readonly held = new ResponseAffinity(1000)
   readonly books
   readonly journal: Journal
-  readonly adopted: Adopted
+  readonly adopted: PeerBookings
   readonly clusters: Readonly<Record<string, Cluster>>
   readonly holdings: ReplicatedHoldings
   dead = false
@@ -76,16 +88,30 @@ class Side {
     this.world = world
     this.id = `life-${++world.lives}`
     const now = () => world.now
-    this.books = memoryClusters({ source: (_cluster, name) => ({ version: 1, pool: POOLS[name]! }), now, random: () => 0.5 })
+    this.books = memoryClusters({
+      source: (_cluster, name) => ({ version: 1, pool: POOLS[name]! }),
+      now,
+      random: () => 0.5,
+    })
     this.books.close()
     this.journal = new Journal({ id: this.id, version: '0', now, held: () => this.held.entries() })
     this.holdings = new ReplicatedHoldings(this.held, this.journal)
-    const told = (name: PoolName) => new ReplicatedCluster(this.books.cluster(...name), name, { journal: this.journal, replicas: () => [], explainedElsewhere: async () => null, pool: () => POOLS[name[1]]! })
+    const told = (name: PoolName) =>
+      new ReplicatedCluster(this.books.cluster(...name), name, {
+        journal: this.journal,
+        replicas: () => [],
+        explainedElsewhere: async () => null,
+        pool: () => POOLS[name[1]]!,
+      })
     this.clusters = { whole: told(WHOLE), staged: told(STAGED) }
-    this.adopted = new Adopted({ books: (cluster, name) => ({ cluster: this.books.cluster(cluster, name), blockTokens: 64, leaseMs: LEASE_MS }), held: this.held, heard: (name, signal, at) => this.journal.heard(name, signal, at) })
+    this.adopted = new PeerBookings({
+      books: (cluster, name) => ({ cluster: this.books.cluster(cluster, name), blockTokens: 64, leaseMs: LEASE_MS }),
+      held: this.held,
+      heard: (name, signal, at) => this.journal.heard(name, signal, at),
+    })
   }
 
-  alarmsOf(of: Edge): Alarms {
+  alarmsOf(of: Edge): Timers {
     const { world } = this
     return {
       set(delayMs, ring) {
@@ -98,12 +124,17 @@ class Side {
 
   async load(): Promise<object> {
     const digests = await Promise.all([WHOLE, STAGED].map((name) => this.books.cluster(...name).digest()))
-    return digests.map(({ bookings, engines: all }) => ({ bookings, engines: all.map(({ id, requests, activeBlocks, draining }) => ({ id, requests, activeBlocks, draining })) }))
+    return digests.map(({ bookings, engines: all }) => ({
+      bookings,
+      engines: all.map(({ id, requests, activeBlocks, draining }) => ({ id, requests, activeBlocks, draining })),
+    }))
   }
 
   async queued(): Promise<number> {
     const digests = await Promise.all([WHOLE, STAGED].map((name) => this.books.cluster(...name).digest()))
-    return digests.flatMap(({ engines: all }) => all).reduce((sum, { queuedPrefillTokens = 0, queuedPrefillS }) => sum + queuedPrefillTokens + queuedPrefillS, 0)
+    return digests
+      .flatMap(({ engines: all }) => all)
+      .reduce((sum, { queuedPrefillTokens = 0, queuedPrefillS }) => sum + queuedPrefillTokens + queuedPrefillS, 0)
   }
 }
 
@@ -131,10 +162,12 @@ class Wire {
   join(): void {
     this.cut()
     this.#lines = new Lines()
-    this.#leave = this.#world.sides[1 - this.#to]!.journal.join({ write: (lines, taken) => {
-      this.#pending = Buffer.concat([this.#pending, Buffer.from(lines)])
-      taken?.()
-    } })
+    this.#leave = this.#world.sides[1 - this.#to]!.journal.join({
+      write: (lines, taken) => {
+        this.#pending = Buffer.concat([this.#pending, Buffer.from(lines)])
+        taken?.()
+      },
+    })
   }
 
   get waiting(): number {
@@ -148,7 +181,7 @@ class Wire {
     if (chunk.length === 0) return
     for (const line of this.#lines.take(chunk)) {
       for (const word of readLine(line)) {
-        if (word[0] !== 'hello') adopted.hear(word)
+        if (word[0] !== 'hello') adopted.receive(word)
         else {
           if (this.#heard !== null && this.#heard !== word[1].id) adopted.end('abandoned')
           this.#heard = word[1].id
@@ -168,18 +201,56 @@ class Wire {
 const side = fc.constantFrom<0 | 1>(0, 1)
 const any = fc.nat(1000)
 const act = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ kind: fc.constant('admit' as const), side, staged: fc.boolean(), tokens: fc.nat(3000), family: fc.nat(3), items: fc.nat(2) }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('admit' as const),
+      side,
+      staged: fc.boolean(),
+      tokens: fc.nat(3000),
+      family: fc.nat(3),
+      items: fc.nat(2),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('retry' as const), at: any }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('first' as const), at: any }) },
-  { weight: 3, arbitrary: fc.record({ kind: fc.constant('leg' as const), at: any, part: fc.constantFrom<'encode' | 'prefill'>('encode', 'prefill') }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('leg' as const),
+      at: any,
+      part: fc.constantFrom<'encode' | 'prefill'>('encode', 'prefill'),
+    }),
+  },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('progress' as const), at: any, blocks: fc.nat(9) }) },
-  { weight: 4, arbitrary: fc.record({ kind: fc.constant('release' as const), at: any, result: fc.constantFrom<Outcome['result']>('complete', 'client_gone', 'engine_failed', 'abandoned') }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('release' as const),
+      at: any,
+      result: fc.constantFrom<Outcome['result']>('complete', 'client_gone', 'engine_failed', 'abandoned'),
+    }),
+  },
   // Nobody speaks of it any more.
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('die' as const), at: any }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('pass' as const), ms: fc.nat(LEASE_MS / 2) }) },
   // All processes slept, and wake up in some order.
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('sleep' as const), order: fc.shuffledSubarray([0, 1, 2, 3, 4, 5], { minLength: 6 }) }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('drain' as const), side, engine: fc.constantFrom('a', 'b', 'c'), draining: fc.boolean() }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('sleep' as const),
+      order: fc.shuffledSubarray([0, 1, 2, 3, 4, 5], { minLength: 6 }),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('drain' as const),
+      side,
+      engine: fc.constantFrom('a', 'b', 'c'),
+      draining: fc.boolean(),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('hold' as const), side, id: fc.nat(30) }) },
   { weight: 6, arbitrary: fc.record({ kind: fc.constant('take' as const), side, bytes: fc.nat(4000) }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('cut' as const), side }) },
@@ -209,7 +280,11 @@ class Run {
     switch (one.kind) {
       case 'admit': {
         const blocks = Uint32Array.from({ length: 2 * (one.tokens >> 6) }, (_, at) => at + 1 + 500 * one.family)
-        return this.#admit(world.sides[one.side], one.staged ? STAGED : WHOLE, admission({ promptTokens: one.tokens, blocks, encodeItems: one.staged ? one.items : 0 }))
+        return this.#admit(
+          world.sides[one.side],
+          one.staged ? STAGED : WHOLE,
+          admission({ promptTokens: one.tokens, blocks, encodeItems: one.staged ? one.items : 0 }),
+        )
       }
       case 'retry': {
         const stream = this.#stream(one.at)
@@ -241,7 +316,9 @@ class Run {
         world.now += LEASE_MS + 1
         return this.#wake(one.order)
       case 'drain':
-        return world.sides[one.side].clusters['whole']!.observe([{ kind: 'drain', engine: one.engine, draining: one.draining }])
+        return world.sides[one.side].clusters['whole']!.observe([
+          { kind: 'drain', engine: one.engine, draining: one.draining },
+        ])
       case 'hold':
         world.sides[one.side].holdings.keep(`resp_${one.id}`, HOLDING)
         return void this.kept.add(`resp_${one.id}`)
@@ -270,7 +347,15 @@ class Run {
     if ('refusal' in admitted) return
     const { lease, placement } = admitted
     const edge = { side: by, dead: false }
-    const booking = new Booking({ cluster, lease, admission: asked, placement, leaseMs: LEASE_MS, log: noLog, alarms: by.alarmsOf(edge) })
+    const booking = new LeaseKeeper({
+      cluster,
+      lease,
+      admission: asked,
+      placement,
+      leaseMs: LEASE_MS,
+      log: noLog,
+      alarms: by.alarmsOf(edge),
+    })
     this.streams.push({ edge, booking, admission: asked, side: by, pool: name })
   }
 
@@ -320,17 +405,17 @@ class Run {
     // Two leases: whatever nobody speaks of has lapsed.
     for (let round = 0; round < 4; round++) {
       for (const wire of world.wires) wire.join()
-      await this.#hear()
+      await this.#receive()
       world.now += LEASE_MS / 2 - 1
       await this.#wake([4, 5, 0, 1, 2, 3])
-      await this.#hear()
+      await this.#receive()
       for (const { adopted } of world.sides) await adopted.renew()
     }
     for (const wire of world.wires) wire.join()
-    await this.#hear()
+    await this.#receive()
   }
 
-  async #hear(): Promise<void> {
+  async #receive(): Promise<void> {
     for (let idle = 0; idle < 4; idle++) {
       await turn()
       for (const wire of this.world.wires) {
@@ -343,33 +428,40 @@ class Run {
 }
 
 describe('two replicas that hear each other in pieces', () => {
-  it('say the same of what lives once they have heard everything, and keep nothing of what has ended', () => fc.assert(
-    fc.asyncProperty(fc.array(act, { minLength: 10, maxLength: 60 }), async (acts) => {
-      const run = new Run()
-      await run.do(acts)
-      await run.quiet()
-      const [one, other] = run.world.sides
-      const live = run.streams.length
-      expect(await other.load()).toEqual(await one.load())
-      expect([one, other].map(({ journal, adopted }) => journal.size + adopted.size)).toEqual([live, live])
-      expect(one.journal.size).toBe(other.adopted.size)
-      for (const { held } of [one, other]) for (const id of run.kept) expect(held.find(id, HOLDING.tenant)).not.toBeNull()
-      run.end()
-      await run.quiet()
-      for (const { journal, adopted } of [one, other]) expect([journal.size, adopted.size]).toEqual([0, 0])
-      for (const replica of [one, other]) {
-        expect(JSON.stringify(await replica.load())).not.toMatch(/"(?:bookings|requests|activeBlocks)":[^0]/)
-        expect(await replica.queued()).toBe(0)
-      }
-    }),
-    { numRuns: 150 },
-  ), 60_000)
+  it(
+    'say the same of what lives once they have heard everything, and keep nothing of what has ended',
+    () =>
+      fc.assert(
+        fc.asyncProperty(fc.array(act, { minLength: 10, maxLength: 60 }), async (acts) => {
+          const run = new Run()
+          await run.do(acts)
+          await run.quiet()
+          const [one, other] = run.world.sides
+          const live = run.streams.length
+          expect(await other.load()).toEqual(await one.load())
+          expect([one, other].map(({ journal, adopted }) => journal.size + adopted.size)).toEqual([live, live])
+          expect(one.journal.size).toBe(other.adopted.size)
+          for (const { held } of [one, other])
+            for (const id of run.kept) expect(held.find(id, HOLDING.tenant)).not.toBeNull()
+          run.end()
+          await run.quiet()
+          for (const { journal, adopted } of [one, other]) expect([journal.size, adopted.size]).toEqual([0, 0])
+          for (const replica of [one, other]) {
+            expect(JSON.stringify(await replica.load())).not.toMatch(/"(?:bookings|requests|activeBlocks)":[^0]/)
+            expect(await replica.queued()).toBe(0)
+          }
+        }),
+        { numRuns: 150 },
+      ),
+    60_000,
+  )
 
   it('hold what an operator said last, though it was said to the one while the other could not hear it', async () => {
     const run = new Run()
     const { world } = run
     const drain = (at: 0 | 1, draining: boolean) => run.do([{ kind: 'drain', side: at, engine: 'a', draining }])
-    const isDrained = async () => Promise.all(world.sides.map(async (one) => JSON.stringify(await one.load()).includes('"draining":true')))
+    const isDrained = async () =>
+      Promise.all(world.sides.map(async (one) => JSON.stringify(await one.load()).includes('"draining":true')))
     await drain(0, true)
     await run.quiet()
     expect(await isDrained()).toEqual([true, true])
@@ -389,7 +481,10 @@ describe('two replicas that hear each other in pieces', () => {
   })
 
   it('learn nothing from a late word about what has ended', async () => {
-    const { sides: [one, other], wires: [, wire] } = new World()
+    const {
+      sides: [one, other],
+      wires: [, wire],
+    } = new World()
     wire.join()
     const asked = admission()
     const cluster = one.clusters['whole']!
@@ -403,7 +498,10 @@ describe('two replicas that hear each other in pieces', () => {
   })
 
   it('renew what ends meanwhile without asking for everything anew', async () => {
-    const { sides: [one, { adopted }], wires: [, wire] } = new World()
+    const {
+      sides: [one, { adopted }],
+      wires: [, wire],
+    } = new World()
     wire.join()
     const admitted = await one.clusters['whole']!.admit(admission())
     if ('refusal' in admitted) throw new Error('refused')
@@ -420,7 +518,10 @@ describe('two replicas that hear each other in pieces', () => {
   })
 
   it('ask for everything anew once when a lease has passed, however late they are told', async () => {
-    const { sides: [one, other], wires: [, wire] } = new World()
+    const {
+      sides: [one, other],
+      wires: [, wire],
+    } = new World()
     wire.join()
     await one.clusters['whole']!.admit(admission())
     await turn()
@@ -440,9 +541,12 @@ describe('two replicas that hear each other in pieces', () => {
   })
 
   it('tell of as many bookings as there are, a piece at a time, and begin to tell of new ones before that', async () => {
-    const { sides: [one] } = new World()
+    const {
+      sides: [one],
+    } = new World()
     const blocks = new Uint32Array(20_000)
-    for (let count = 0; count < 50; count++) await one.clusters['whole']!.admit(admission({ promptTokens: 640_000, blocks }))
+    for (let count = 0; count < 50; count++)
+      await one.clusters['whole']!.admit(admission({ promptTokens: 640_000, blocks }))
     const lines: string[] = []
     const taken: (() => void)[] = []
     one.journal.join({ write: (line, on) => void (lines.push(line), on && taken.push(on)) })

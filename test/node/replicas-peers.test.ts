@@ -2,10 +2,10 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, createServer as createTcpServer, type Server, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { HeldResponses } from '../../src/api/held.ts'
+import { ResponseAffinity } from '../../src/api/response-affinity.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { memoryClusters, type MemoryClusters } from '../../src/platform/node/clusters.ts'
-import { Lines } from '../../src/platform/node/replicas/lines.ts'
+import { Lines } from '../../src/platform/node/replicas/follower.ts'
 import { Replicas } from '../../src/platform/node/replicas/replicas.ts'
 import type { Cluster } from '../../src/ports.ts'
 import { admission, outcome, pool } from '../contracts/cluster-fixtures.ts'
@@ -22,15 +22,31 @@ class Replica {
   readonly lines: Record<string, unknown>[] = []
   readonly replicas: Replicas
   readonly books: MemoryClusters
-  readonly held = new HeldResponses(1000)
+  readonly held = new ResponseAffinity(1000)
   readonly cluster: Cluster
 
-  constructor(port: number, peers: readonly (readonly [host: string, port: number])[], { lookup = async (name) => [name], secret = SECRET, host = '127.0.0.1', haste = HASTE }: { readonly lookup?: Lookup; readonly secret?: string; readonly host?: string; readonly haste?: number } = {}) {
+  constructor(
+    port: number,
+    peers: readonly (readonly [host: string, port: number])[],
+    {
+      lookup = async (name) => [name],
+      secret = SECRET,
+      host = '127.0.0.1',
+      haste = HASTE,
+    }: { readonly lookup?: Lookup; readonly secret?: string; readonly host?: string; readonly haste?: number } = {},
+  ) {
     const log = openLog('debug', { write: (line) => void this.lines.push(JSON.parse(line) as Record<string, unknown>) })
     const settings = pool({ cluster: 'one', pool: 'm', leaseMs: 20_000 })
     this.books = memoryClusters({ source: () => ({ version: 1, pool: settings }) })
-    this.replicas = new Replicas({ listen: { host, port }, peers: peers.map(([name, at]) => ({ host: name, port: at })), secret }, { lookup, log, now: () => Date.now(), haste })
-    this.replicas.join({ cluster: (...name) => this.books.cluster(...name), pool: (...name) => (name[1] === 'm' ? settings : null), held: this.held })
+    this.replicas = new Replicas(
+      { listen: { host, port }, peers: peers.map(([name, at]) => ({ host: name, port: at })), secret },
+      { lookup, log, now: () => Date.now(), haste },
+    )
+    this.replicas.join({
+      cluster: (...name) => this.books.cluster(...name),
+      pool: (...name) => (name[1] === 'm' ? settings : null),
+      held: this.held,
+    })
     this.cluster = this.replicas.cluster(this.books.cluster(...NAME), NAME)
     open.push(this)
   }
@@ -95,7 +111,9 @@ async function listening(server: Server): Promise<number> {
 }
 
 /** Answers like a replica, as far as it goes. */
-async function peer(answer: (response: ServerResponse, request: IncomingMessage) => void): Promise<{ readonly port: number; readonly asked: () => number }> {
+async function peer(
+  answer: (response: ServerResponse, request: IncomingMessage) => void,
+): Promise<{ readonly port: number; readonly asked: () => number }> {
   let asked = 0
   const server = createServer((request, response) => {
     asked += 1
@@ -106,13 +124,35 @@ async function peer(answer: (response: ServerResponse, request: IncomingMessage)
 }
 
 const hello = (id = 'other') => `${JSON.stringify([['hello', { wire: 1, id, version: '0' }]])}\n`
-const says = (...lines: readonly string[]) => (response: ServerResponse) => {
-  response.writeHead(200, { 'content-type': 'application/x-ndjson' })
-  response.write(hello())
-  for (const line of lines) response.write(`${line}\n`)
-}
-const asked = (changes: object = {}) => ({ version: 1, id: 'r', attempt: 0, model: 'm', adapter: null, promptTokens: 640, tokenSource: 'exact', blocks: '', priority: 0, expectedOutputTokens: null, hints: null, encodeItems: 0, ...changes })
-const book = (changes: object = {}, placement: object = { kind: 'whole', engine: 'a', runnersUp: [] }) => ['book', NAME, 64, asked(changes), placement]
+const says =
+  (...lines: readonly string[]) =>
+  (response: ServerResponse) => {
+    response.writeHead(200, { 'content-type': 'application/x-ndjson' })
+    response.write(hello())
+    for (const line of lines) response.write(`${line}\n`)
+  }
+const asked = (changes: object = {}) => ({
+  version: 1,
+  id: 'r',
+  attempt: 0,
+  model: 'm',
+  adapter: null,
+  promptTokens: 640,
+  tokenSource: 'exact',
+  blocks: '',
+  priority: 0,
+  expectedOutputTokens: null,
+  hints: null,
+  encodeItems: 0,
+  ...changes,
+})
+const book = (changes: object = {}, placement: object = { kind: 'whole', engine: 'a', runnersUp: [] }) => [
+  'book',
+  NAME,
+  64,
+  asked(changes),
+  placement,
+]
 
 const NO_PEERS: Readonly<Record<string, (response: ServerResponse) => void>> = {
   'a web site': (response) => void response.writeHead(200, { 'content-type': 'text/html' }).end('<html>'),
@@ -120,13 +160,17 @@ const NO_PEERS: Readonly<Record<string, (response: ServerResponse) => void>> = {
   'a door that wants a key': (response) => void response.writeHead(401).end(),
   'one that sends elsewhere': (response) => void response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
   'one that never answers': () => undefined,
-  'one that never says who it is': (response) => void response.writeHead(200, { 'content-type': 'application/x-ndjson' }).write('[]\n'),
+  'one that never says who it is': (response) =>
+    void response.writeHead(200, { 'content-type': 'application/x-ndjson' }).write('[]\n'),
   'one that does not speak JSON': says('nonsense'),
   'one that says no words': says('{"a":1}'),
   'one whose words have no name': says('[[1,2]]'),
   'one that says nothing at all': says('null'),
   'one with very deep words': says(`${'['.repeat(1_000_000)}`),
-  'one of another version': (response) => void response.writeHead(200, { 'content-type': 'application/x-ndjson' }).write('[["hello",{"wire":99,"id":"x","version":"9"}]]\n'),
+  'one of another version': (response) =>
+    void response
+      .writeHead(200, { 'content-type': 'application/x-ndjson' })
+      .write('[["hello",{"wire":99,"id":"x","version":"9"}]]\n'),
   'one that hangs up': (response) => void response.socket!.destroy(),
   'one that comes and goes': (response) => {
     says('[]')(response)
@@ -153,7 +197,12 @@ const WRONG: Readonly<Record<string, unknown>> = {
   'an end of no kind': ['release', 'r#0', { result: 'whatever' }],
   'usage that is none': ['release', 'r#0', { result: 'complete', usage: { promptTokens: 1, completionTokens: 'x' } }],
   'a leg of no part': ['leg_done', 'r#0', 'decode', {}, null],
-  'a signal of nobody': ['signal', NAME, { kind: 'probe', engine: 'a', at: 0, healthy: false, asleep: false, stats: null }, 1],
+  'a signal of nobody': [
+    'signal',
+    NAME,
+    { kind: 'probe', engine: 'a', at: 0, healthy: false, asleep: false, stats: null },
+    1,
+  ],
   'a drain of no time': ['signal', NAME, { kind: 'drain', engine: 'a', draining: true }, 'now'],
   'what nobody holds': ['held', 'resp_1', null],
   'a registry without words': ['registry', NAME, null],
@@ -180,8 +229,13 @@ describe('a replica', () => {
 
   it('says whose secret is another, and what is no replica at all', async () => {
     const other = await new Replica(0, [], { secret: 'another' }).open()
-    const { port } = await peer((response) => void response.writeHead(401, { 'content-type': 'application/json' }).end('{}'))
-    const replica = await new Replica(0, [['127.0.0.1', other.port], ['127.0.0.1', port]]).open()
+    const { port } = await peer(
+      (response) => void response.writeHead(401, { 'content-type': 'application/json' }).end('{}'),
+    )
+    const replica = await new Replica(0, [
+      ['127.0.0.1', other.port],
+      ['127.0.0.1', port],
+    ]).open()
     await until(() => replica.said('replica_away').length === 2)
     const said = new Map(replica.said('replica_away').map(({ address, why }) => [address, why]))
     expect([said.get(`127.0.0.1:${other.port}`), said.get(`127.0.0.1:${port}`)]).toEqual(['wrong_secret', 'no_replica'])
@@ -199,9 +253,14 @@ describe('a replica', () => {
       response.on('drain', more)
       more()
     })
-    const replica = await new Replica(0, [['127.0.0.1', greeting], ['127.0.0.1', port]]).open()
+    const replica = await new Replica(0, [
+      ['127.0.0.1', greeting],
+      ['127.0.0.1', port],
+    ]).open()
     await until(() => replica.said('replica_away').length >= 2)
-    expect(replica.said('replica_away').map(({ why }) => why)).toEqual(expect.arrayContaining([expect.stringMatching(/^HPE_/), expect.stringMatching(/^(?:unreadable|silent)$/)]))
+    expect(replica.said('replica_away').map(({ why }) => why)).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^HPE_/), expect.stringMatching(/^(?:unreadable|silent)$/)]),
+    )
     expect(sent).toBeLessThan(300)
   })
 
@@ -215,16 +274,26 @@ describe('a replica', () => {
       await replica.close()
       const { bookings, engines } = await replica.books.cluster(...NAME).digest()
       expect(bookings).toBe(0)
-      for (const engine of engines) expect(engine).toMatchObject({ requests: 0, activeBlocks: 0, queuedPrefillTokens: 0, draining: false })
+      for (const engine of engines)
+        expect(engine).toMatchObject({ requests: 0, activeBlocks: 0, queuedPrefillTokens: 0, draining: false })
       await replica.admit()
-      expect(JSON.stringify(await replica.books.cluster(...NAME).digest())).not.toMatch(/"(?:activeBlocks|queuedPrefillS|requests)":(?:null|")/)
+      expect(JSON.stringify(await replica.books.cluster(...NAME).digest())).not.toMatch(
+        /"(?:activeBlocks|queuedPrefillS|requests)":(?:null|")/,
+      )
     })
   }
 
   it('counts bookings on engines that it does not know, and leaves out words it does not know', async () => {
     let hang: ServerResponse
     const { port } = await peer((response) => {
-      says(JSON.stringify([['sung', 'x'], ['toString', 1], book({}, { kind: 'whole', engine: 'nobody', runnersUp: [] }), ['all']]))(response)
+      says(
+        JSON.stringify([
+          ['sung', 'x'],
+          ['toString', 1],
+          book({}, { kind: 'whole', engine: 'nobody', runnersUp: [] }),
+          ['all'],
+        ]),
+      )(response)
       hang = response
     })
     const replica = await new Replica(0, [['127.0.0.1', port]]).open()
@@ -249,7 +318,9 @@ describe('a replica', () => {
     await until(() => replica.said('replica_away').length > 0)
     const tried = count()
     await until(() => count() >= tried + 3)
-    expect(replica.said('replica_away')).toMatchObject([{ level: 'warn', next: expect.stringContaining('has not come back') as string }])
+    expect(replica.said('replica_away')).toMatchObject([
+      { level: 'warn', next: expect.stringContaining('has not come back') as string },
+    ])
   })
 
   it('that ended in order is told of at once where another answers in its place, or it is back', async () => {
@@ -323,8 +394,16 @@ describe('the log of a replica', () => {
     // They say nothing, or not all of it.
     for (let count = 0; count < 200; count++) raw(port, count % 2 === 0 ? '' : 'GET /replica/log HT')
     const readers = Array.from({ length: 70 }, () => raw(port, reading()))
-    const answers = await Promise.all(readers.map((socket) => new Promise<string>((resolve) => socket.once('data', (bytes: Buffer) => resolve(String(bytes).slice(9, 12))))))
-    expect([answers.filter((status) => status === '200').length, answers.filter((status) => status === '503').length]).toEqual([64, 6])
+    const answers = await Promise.all(
+      readers.map(
+        (socket) =>
+          new Promise<string>((resolve) => socket.once('data', (bytes: Buffer) => resolve(String(bytes).slice(9, 12)))),
+      ),
+    )
+    expect([
+      answers.filter((status) => status === '200').length,
+      answers.filter((status) => status === '503').length,
+    ]).toEqual([64, 6])
     for (const reader of readers) reader.destroy()
     const other = await new Replica(0, [['127.0.0.1', port]]).open()
     await until(() => other.following === 1)
@@ -344,7 +423,14 @@ describe('names of replicas', () => {
   it('may lead to this one, by as many addresses as they like', async () => {
     const ports = ownPorts(1)
     const lookup = async () => ['127.0.0.1', '127.0.0.2']
-    const one = await new Replica(ports, [['gateways', ports], ['localhost', ports]], { lookup, host: '0.0.0.0' }).open()
+    const one = await new Replica(
+      ports,
+      [
+        ['gateways', ports],
+        ['localhost', ports],
+      ],
+      { lookup, host: '0.0.0.0' },
+    ).open()
     await until(() => one.replicas.digests.length === 0)
     expect(one.said('replica_away')).toEqual([])
     expect(one.said('replica_joined')).toEqual([])
@@ -352,31 +438,45 @@ describe('names of replicas', () => {
 
   it('of one replica are one, and the second takes over its bookings when the first is gone', async () => {
     const ports = ownPorts(2)
-    const at = (host: string) => new Promise<Server>((resolve) => {
-      // The way to it by this address.
-      const way = createTcpServer((socket) => {
-        const on = connect(ports, '127.0.0.9')
-        for (const [from, to] of [[socket, on], [on, socket]] as const) {
-          sockets.add(from)
-          from.on('error', () => to.destroy()).on('close', () => to.destroy())
-        }
-        socket.pipe(on).pipe(socket)
+    const at = (host: string) =>
+      new Promise<Server>((resolve) => {
+        // The way to it by this address.
+        const way = createTcpServer((socket) => {
+          const on = connect(ports, '127.0.0.9')
+          for (const [from, to] of [
+            [socket, on],
+            [on, socket],
+          ] as const) {
+            sockets.add(from)
+            from.on('error', () => to.destroy()).on('close', () => to.destroy())
+          }
+          socket.pipe(on).pipe(socket)
+        })
+        servers.push(way)
+        way.listen(ports, host, () => resolve(way))
       })
-      servers.push(way)
-      way.listen(ports, host, () => resolve(way))
-    })
     const one = await new Replica(ports, [], { host: '127.0.0.9' }).open()
     const way = await at('127.0.0.1')
     let looks = 0
-    const other = await new Replica(0, [['127.0.0.1', ports], ['127.0.0.2', ports]], { lookup: async (name) => (looks++, [name]) }).open()
+    const other = await new Replica(
+      0,
+      [
+        ['127.0.0.1', ports],
+        ['127.0.0.2', ports],
+      ],
+      { lookup: async (name) => (looks++, [name]) },
+    ).open()
     await until(() => other.following === 1)
     await at('127.0.0.2')
     const lease = await one.admit()
     await until(async () => (await other.bookings()) === 1)
     await until(() => other.replicas.digests.length === 1)
     way.close()
-    for (const socket of sockets) if (socket.localAddress === '127.0.0.1' && socket.localPort === ports) socket.destroy()
-    await until(() => other.replicas.digests.some((digest) => digest.address.startsWith('127.0.0.2:') && digest.state === 'following'))
+    for (const socket of sockets)
+      if (socket.localAddress === '127.0.0.1' && socket.localPort === ports) socket.destroy()
+    await until(() =>
+      other.replicas.digests.some((digest) => digest.address.startsWith('127.0.0.2:') && digest.state === 'following'),
+    )
     // The first is refused by now, and tried again and again.
     const before = looks
     await until(async () => {

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { Replicas } from '../../src/platform/node/replicas/replicas.ts'
-import { received, receivedCall, sent, sentCall } from '../../src/platform/node/replicas/words.ts'
+import { received, receivedCall, sent, sentCall } from '../../src/platform/node/replicas/messages.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
 import { startThreads } from '../../src/platform/node/threads/start.ts'
 import { admission } from '../contracts/cluster-fixtures.ts'
@@ -33,11 +33,28 @@ class Replica {
   gateway!: RunningGateway
   replicas!: Replicas
 
-  async start(engines: readonly SlowEngine[], port: number, { peers, secret = 'hush-replica', threads = 1, pool = {} }: Changes): Promise<this> {
+  async start(
+    engines: readonly SlowEngine[],
+    port: number,
+    { peers, secret = 'hush-replica', threads = 1, pool = {} }: Changes,
+  ): Promise<this> {
     const config = parseConfig(
       {
         listen: '127.0.0.1:0',
-        clusters: [{ id: 'one', pools: [{ model: 'm', policy: 'least_loaded', lease_ms: 20_000, ...pool, engines: engines.map(({ url }, at) => ({ id: 'abc'[at], url, lmcache_instance: `i${at}` })) }] }],
+        clusters: [
+          {
+            id: 'one',
+            pools: [
+              {
+                model: 'm',
+                policy: 'least_loaded',
+                lease_ms: 20_000,
+                ...pool,
+                engines: engines.map(({ url }, at) => ({ id: 'abc'[at], url, lmcache_instance: `i${at}` })),
+              },
+            ],
+          },
+        ],
         replicas: { listen: `127.0.0.1:${port}`, peers, secret },
       },
       {},
@@ -46,7 +63,10 @@ class Replica {
     const log = openLog('debug', { write: (line) => void this.lines.push(JSON.parse(line) as Record<string, unknown>) })
     this.replicas = new Replicas(config.replicas!, { lookup: async (name) => [name], log, now })
     const standing = { replicas: this.replicas }
-    this.gateway = threads === 1 ? await startGateway(config, log, '.', standing) : await startThreads(config, log, { count: threads, standing })
+    this.gateway =
+      threads === 1
+        ? await startGateway(config, log, '.', standing)
+        : await startThreads(config, log, { count: threads, standing })
     await this.replicas.open()
     return this
   }
@@ -68,7 +88,12 @@ class Replica {
   readonly answers: Response[] = []
 
   async chat(signal: AbortSignal = never): Promise<Response> {
-    const answer = await fetch(`${this.gateway.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }] }), signal })
+    const answer = await fetch(`${this.gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }] }),
+      signal,
+    })
     this.answers.push(answer)
     return answer
   }
@@ -88,16 +113,37 @@ interface Changes {
 
 describe('words', () => {
   it('carry what LMCache servers say unharmed', () => {
-    const batch = { instance: 'i', incarnation: 1, seq: 2, kind: 'store', level: 'l1', backend: 'b', shared: false, worldSize: 1, keys: Uint32Array.of(1, 2 ** 32 - 1, 3, 4), ranks: Uint8Array.of(0, 255) } as const
+    const batch = {
+      instance: 'i',
+      incarnation: 1,
+      seq: 2,
+      kind: 'store',
+      level: 'l1',
+      backend: 'b',
+      shared: false,
+      worldSize: 1,
+      keys: Uint32Array.of(1, 2 ** 32 - 1, 3, 4),
+      ranks: Uint8Array.of(0, 255),
+    } as const
     const call = { kind: 'events', batches: [batch] } as const
     expect(receivedCall(JSON.parse(JSON.stringify(sentCall(call))) as never)).toEqual(call)
   })
 
   it('say neither who asked nor what was said', () => {
-    const asked = admission({ tenant: 'team-a', session: 'session-1', avoid: ['a'], blocks: Uint32Array.of(5, 6).subarray(0, 2) })
+    const asked = admission({
+      tenant: 'team-a',
+      session: 'session-1',
+      avoid: ['a'],
+      blocks: Uint32Array.of(5, 6).subarray(0, 2),
+    })
     const text = JSON.stringify(sent(asked))
     expect(text).not.toMatch(/team-a|session-1/)
-    expect(received(JSON.parse(text) as ReturnType<typeof sent>)).toEqual({ ...asked, tenant: '', session: null, avoid: [] })
+    expect(received(JSON.parse(text) as ReturnType<typeof sent>)).toEqual({
+      ...asked,
+      tenant: '',
+      session: null,
+      avoid: [],
+    })
   })
 })
 
@@ -113,7 +159,8 @@ describe('two replicas', () => {
     open.push(replica)
     return replica.start(engines, ports + at, { peers, ...changes })
   }
-  const joined = (replica: Replica, others = 1) => until(async () => (await replica.fleet()).replicas.filter(({ state }) => state === 'following').length === others)
+  const joined = (replica: Replica, others = 1) =>
+    until(async () => (await replica.fleet()).replicas.filter(({ state }) => state === 'following').length === others)
 
   beforeEach(async () => {
     engines = [await slowEngine(), await slowEngine()]
@@ -137,7 +184,8 @@ describe('two replicas', () => {
 
   it('see what the other carries, and nothing when it has ended', async () => {
     const answers = [await one.chat(), await one.chat(), await other.chat(), await other.chat()]
-    for (const replica of [one, other]) await until(async () => JSON.stringify(await replica.requests()) === '{"a":2,"b":2}')
+    for (const replica of [one, other])
+      await until(async () => JSON.stringify(await replica.requests()) === '{"a":2,"b":2}')
     expect(engines.map((engine) => engine.open.length)).toEqual([2, 2])
     expect((await one.fleet()).replicas[0]).toMatchObject({ bookings: 2 })
     for (const engine of engines) engine.finish()
@@ -193,7 +241,7 @@ describe('two replicas', () => {
     expect(other.lines.some(({ event, msg }) => (event ?? msg) === 'replica_left')).toBe(true)
   })
 
-  it('explain each other\'s choices, and know each other\'s stored responses', async () => {
+  it("explain each other's choices, and know each other's stored responses", async () => {
     const answer = await one.chat()
     const explained = await fetch(`${other.gateway.url}/v1/firstlight/decisions/${answer.headers.get('x-request-id')}`)
     expect(explained.status).toBe(200)
@@ -218,10 +266,23 @@ describe('two replicas', () => {
     one = await start(0, { pool })
     other = await start(1, { pool })
     await Promise.all([joined(one), joined(other)])
-    const instance = { instance_id: 'i0', ip: '127.0.0.1', http_port: 1234, metadata: {}, p2p_advertise_url: '', mq_port: 1 }
-    const registered = await fetch(`${one.gateway.url}/lmcache/one/instances`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(instance) })
+    const instance = {
+      instance_id: 'i0',
+      ip: '127.0.0.1',
+      http_port: 1234,
+      metadata: {},
+      p2p_advertise_url: '',
+      mq_port: 1,
+    }
+    const registered = await fetch(`${one.gateway.url}/lmcache/one/instances`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(instance),
+    })
     expect(registered.status).toBe(200)
-    await until(async () => JSON.stringify(await (await fetch(`${other.gateway.url}/lmcache/one/instances`)).json()).includes('"i0"'))
+    await until(async () =>
+      JSON.stringify(await (await fetch(`${other.gateway.url}/lmcache/one/instances`)).json()).includes('"i0"'),
+    )
   })
 
   it('keep books with threads as with one', async () => {

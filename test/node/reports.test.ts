@@ -15,7 +15,10 @@ import { until } from '../wait.ts'
 const OPTIONS = { defaultVersion: 1, defaultObserveShare: 1, listens: true }
 const lines: Record<string, unknown>[] = []
 
-async function gatewayBefore(fleet: Pick<RunningFleet, 'urls'>, changes: Record<string, unknown> = {}): Promise<RunningGateway> {
+async function gatewayBefore(
+  fleet: Pick<RunningFleet, 'urls'>,
+  changes: Record<string, unknown> = {},
+): Promise<RunningGateway> {
   const engines = fleet.urls.map((url, at) => ({ id: `e${at}`, url }))
   const document = { listen: '127.0.0.1:0', clusters: [{ id: 'c', pools: [{ model: 'sim', engines }] }], ...changes }
   const log = openLog('info', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
@@ -25,8 +28,17 @@ async function gatewayBefore(fleet: Pick<RunningFleet, 'urls'>, changes: Record<
 const stop = (gateway: RunningGateway) => gateway.stop(AbortSignal.abort())
 
 function ask(url: string, headers: Record<string, string> = {}): Promise<Response> {
-  const body = JSON.stringify({ model: 'sim', stream: true, max_tokens: 5, messages: [{ role: 'user', content: 'Where did the time go?' }] })
-  return fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body })
+  const body = JSON.stringify({
+    model: 'sim',
+    stream: true,
+    max_tokens: 5,
+    messages: [{ role: 'user', content: 'Where did the time go?' }],
+  })
+  return fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body,
+  })
 }
 
 /** As it is: `fetch` would tidy the path. */
@@ -58,7 +70,10 @@ describe('a gateway before engines that report', () => {
 
   beforeAll(async () => {
     fleet = await startFleet({ engines: 1, report: (report) => sink(report) })
-    gateway = await gatewayBefore(fleet, { ttft: { enabled: true, listen: '127.0.0.1:0', log: true, comment: true }, log: { routing: true } })
+    gateway = await gatewayBefore(fleet, {
+      ttft: { enabled: true, listen: '127.0.0.1:0', log: true, comment: true },
+      log: { routing: true },
+    })
     sink = rawReports(new URL(`http://${gateway.reports}/ttft_report`))
   })
 
@@ -72,21 +87,43 @@ describe('a gateway before engines that report', () => {
     const { combined } = await complete(gateway.url, 'where-1')
     expect(combined['ttft_ms']).toBe(combined['prefill_queue_time_ms']! + combined['prefill_compute_time_ms']!)
     expect(combined['t_request_ingress_ns']).toBeGreaterThan(1.7e18)
-    const about = (await (await fetch(`${gateway.url}/v1/firstlight/requests/where-1`)).json()) as { stages_ms: Record<string, number>; ttft_report: Report; record: Record<string, unknown> }
+    const about = (await (await fetch(`${gateway.url}/v1/firstlight/requests/where-1`)).json()) as {
+      stages_ms: Record<string, number>
+      ttft_report: Report
+      record: Record<string, unknown>
+    }
     expect(about.stages_ms['ttft']).toBeGreaterThan(0)
     expect(about.ttft_report.combined['ttft_ms']).toBe(combined['ttft_ms'])
     expect(about.record).toMatchObject({ engine: 'e0', cluster: 'c', result: 'complete', status: 200 })
-    expect(lines.some((line) => line['event'] === 'ttft_report' && line['news'] === 'complete' && line['request_id'] === 'where-1')).toBe(true)
+    expect(
+      lines.some(
+        (line) => line['event'] === 'ttft_report' && line['news'] === 'complete' && line['request_id'] === 'where-1',
+      ),
+    ).toBe(true)
   })
 
   it('writes one line for the request when it has ended, with all of it', async () => {
     const answer = await ask(gateway.url, { 'x-request-id': 'line-1' })
     await answer.text()
-    const line = await until(async () => lines.find((one) => one['event'] === 'request' && one['request_id'] === 'line-1') ?? null)
-    expect(line).toMatchObject({ status: 200, engine: 'e0', cluster: 'c', policy: 'predicted', result: 'complete', output_tokens: 5, stages_ms: { ttft: expect.any(Number) } })
+    const line = await until(
+      async () => lines.find((one) => one['event'] === 'request' && one['request_id'] === 'line-1') ?? null,
+    )
+    expect(line).toMatchObject({
+      status: 200,
+      engine: 'e0',
+      cluster: 'c',
+      policy: 'predicted',
+      result: 'complete',
+      output_tokens: 5,
+      stages_ms: { ttft: expect.any(Number) },
+    })
     expect(lines.filter((one) => one['event'] === 'request' && one['request_id'] === 'line-1')).toHaveLength(1)
-    const routing = lines.map((one) => String(one['event'])).find((event) => event.startsWith('Routing request line-1 '))
-    expect(routing).toMatch(/^Routing request line-1 with session id None to http:\/\/127\.0\.0\.1:\d+ at [\d.]+, process time = [\d.]+$/)
+    const routing = lines
+      .map((one) => String(one['event']))
+      .find((event) => event.startsWith('Routing request line-1 '))
+    expect(routing).toMatch(
+      /^Routing request line-1 with session id None to http:\/\/127\.0\.0\.1:\d+ at [\d.]+, process time = [\d.]+$/,
+    )
   })
 
   it('tells the client the late stages in a last comment, and the early ones in Server-Timing', async () => {
@@ -102,10 +139,23 @@ describe('a gateway before engines that report', () => {
   it('takes a report whose sender leaves without reading the answer', async () => {
     const url = new URL(`${gateway.url}/ttft_report`)
     const { port } = url
-    for (let at = 0; at < 20; at++) rawReports(url)({ role: 'pd', request_id: `raw-${at}`, prefill_queue_time_ms: 1, prefill_compute_time_ms: 2, emb_cache_transfer_time_ms: 0 })
+    for (let at = 0; at < 20; at++)
+      rawReports(url)({
+        role: 'pd',
+        request_id: `raw-${at}`,
+        prefill_queue_time_ms: 1,
+        prefill_compute_time_ms: 2,
+        emb_cache_transfer_time_ms: 0,
+      })
     for (let at = 0; at < 20; at++) expect((await complete(gateway.url, `raw-${at}`)).combined['ttft_ms']).toBe(3)
     // In pieces, with the end of the connection right behind the last one.
-    const body = JSON.stringify({ role: 'pd', request_id: 'raw-cut', prefill_queue_time_ms: 4, prefill_compute_time_ms: 5, emb_cache_transfer_time_ms: 0 })
+    const body = JSON.stringify({
+      role: 'pd',
+      request_id: 'raw-cut',
+      prefill_queue_time_ms: 4,
+      prefill_compute_time_ms: 5,
+      emb_cache_transfer_time_ms: 0,
+    })
     const socket = connect({ host: '127.0.0.1', port: Number(port) })
     socket.write(`POST /ttft_report HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n`)
     setTimeout(() => socket.end(`\r\n${body}`, () => socket.destroy()), 30)
@@ -120,22 +170,39 @@ describe('a gateway before engines that report', () => {
   })
 
   it('is led from there to nothing else by a path that goes up again', async () => {
-    const answers = await Promise.all(['..', '%2e%2e', '.%2E', 'x/../..'].map((up) => rawGet(gateway.reports!, `/ttft_report/${up}/v1/firstlight/fleet`)))
+    const answers = await Promise.all(
+      ['..', '%2e%2e', '.%2E', 'x/../..'].map((up) =>
+        rawGet(gateway.reports!, `/ttft_report/${up}/v1/firstlight/fleet`),
+      ),
+    )
     for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 404 /)
   })
 
   it('takes batches, and says which of them were no reports', async () => {
-    const batch = [{ role: 'pd', request_id: 'b-1', prefill_queue_time_ms: 1 }, { role: 'pd' }, { role: 'pd', request_id: 'b-2', prefill_queue_time_ms: 2 }]
+    const batch = [
+      { role: 'pd', request_id: 'b-1', prefill_queue_time_ms: 1 },
+      { role: 'pd' },
+      { role: 'pd', request_id: 'b-2', prefill_queue_time_ms: 2 },
+    ]
     const answer = await fetch(`${gateway.url}/ttft_report`, { method: 'POST', body: JSON.stringify(batch) })
     expect(await answer.json()).toEqual({ accepted: 2, rejected: [{ index: 1, detail: 'role or request_id missing' }] })
-    expect(((await (await fetch(`${gateway.url}/ttft_report/b-2`)).json()) as Report).combined['prefill_queue_time_ms']).toBe(2)
+    expect(
+      ((await (await fetch(`${gateway.url}/ttft_report/b-2`)).json()) as Report).combined['prefill_queue_time_ms'],
+    ).toBe(2)
   })
 
-  it.each([['{"role":"pd","request_id":"x","prefill_queue_time_ms":NaN}'], ['{"role":"pd"'], ['[1]'], ['7']])('refuses %s with the reason', async (body) => {
-    const answer = await fetch(`${gateway.url}/ttft_report`, { method: 'POST', body })
-    expect(answer.status).toBe(400)
-    expect(await answer.json()).toEqual(body === '[1]' ? { accepted: 0, rejected: [{ index: 0, detail: expect.any(String) }] } : { detail: expect.any(String) })
-  })
+  it.each([['{"role":"pd","request_id":"x","prefill_queue_time_ms":NaN}'], ['{"role":"pd"'], ['[1]'], ['7']])(
+    'refuses %s with the reason',
+    async (body) => {
+      const answer = await fetch(`${gateway.url}/ttft_report`, { method: 'POST', body })
+      expect(answer.status).toBe(400)
+      expect(await answer.json()).toEqual(
+        body === '[1]'
+          ? { accepted: 0, rejected: [{ index: 0, detail: expect.any(String) }] }
+          : { detail: expect.any(String) },
+      )
+    },
+  )
 
   it('shows metrics that a strict reader takes, without an address in them', async () => {
     const answer = await fetch(`${gateway.url}/metrics`)
@@ -143,11 +210,16 @@ describe('a gateway before engines that report', () => {
     const text = await answer.text()
     const families = parseExposition(text)
     expect(text).not.toMatch(/127\.0\.0\.1|http:/)
-    const count = families.get('gen_ai_server_time_to_first_token_seconds')!.samples.find(({ name }) => name.endsWith('_count'))
+    const count = families
+      .get('gen_ai_server_time_to_first_token_seconds')!
+      .samples.find(({ name }) => name.endsWith('_count'))
     expect(count?.value).toBeGreaterThan(0)
     const stages = new Set(families.get('firstlight_stage_seconds')!.samples.map(({ labels }) => labels['stage']))
-    for (const stage of ['admit', 'first_byte', 'prefill_queue', 'prefill_compute', 'reported_ttft']) expect(stages).toContain(stage)
-    expect(families.get('firstlight_decisions_total')!.samples[0]).toMatchObject({ labels: { policy: 'predicted', fallback: '' } })
+    for (const stage of ['admit', 'first_byte', 'prefill_queue', 'prefill_compute', 'reported_ttft'])
+      expect(stages).toContain(stage)
+    expect(families.get('firstlight_decisions_total')!.samples[0]).toMatchObject({
+      labels: { policy: 'predicted', fallback: '' },
+    })
   })
 })
 
@@ -175,7 +247,10 @@ describe('a gateway whose reports are off', () => {
     expect((await fetch(`${gateway.url}/ttft_report/a`)).status).toBe(404)
     expect(gateway.reports).toBeNull()
     await (await ask(gateway.url, { 'x-request-id': 'off-1' })).text()
-    const about = (await (await fetch(`${gateway.url}/v1/firstlight/requests/off-1`)).json()) as { ttft_report: unknown; stages_ms: Record<string, number> }
+    const about = (await (await fetch(`${gateway.url}/v1/firstlight/requests/off-1`)).json()) as {
+      ttft_report: unknown
+      stages_ms: Record<string, number>
+    }
     expect(about.ttft_report).toBeNull()
     expect(about.stages_ms['ttft']).toBeGreaterThan(0)
     await stop(gateway)
@@ -185,15 +260,25 @@ describe('a gateway whose reports are off', () => {
 
 describe('a token', () => {
   it('is asked for in the path or in the header, and stands in no log', async () => {
-    const gateway = await gatewayBefore({ urls: ['http://127.0.0.1:9'] }, { admin: { secret: 'boss' }, ttft: { enabled: true, token: 'hush-hush' } })
-    const post = (path: string, headers: Record<string, string> = {}) => fetch(`${gateway.url}${path}`, { method: 'POST', headers, body: '{"role":"pd","request_id":"a","prefill_queue_time_ms":1}' })
+    const gateway = await gatewayBefore(
+      { urls: ['http://127.0.0.1:9'] },
+      { admin: { secret: 'boss' }, ttft: { enabled: true, token: 'hush-hush' } },
+    )
+    const post = (path: string, headers: Record<string, string> = {}) =>
+      fetch(`${gateway.url}${path}`, {
+        method: 'POST',
+        headers,
+        body: '{"role":"pd","request_id":"a","prefill_queue_time_ms":1}',
+      })
     expect((await post('/ttft_report')).status).toBe(401)
     expect((await post('/ttft_report/wrong')).status).toBe(401)
     expect((await post('/ttft_report/hush-hush')).status).toBe(200)
     expect((await post('/ttft_report', { authorization: 'Bearer hush-hush' })).status).toBe(200)
     expect((await fetch(`${gateway.url}/ttft_report/a`)).status).toBe(401)
     expect((await fetch(`${gateway.url}/ttft_report/hush-hush/a`)).status).toBe(200)
-    expect((await fetch(`${gateway.url}/ttft_report/a`, { headers: { authorization: 'Bearer boss' } })).status).toBe(200)
+    expect((await fetch(`${gateway.url}/ttft_report/a`, { headers: { authorization: 'Bearer boss' } })).status).toBe(
+      200,
+    )
     expect((await fetch(`${gateway.url}/ttft_report/hush-hush/a/b`)).status).toBe(404)
     expect((await fetch(`${gateway.url}/metrics`)).status).toBe(401)
     expect((await fetch(`${gateway.url}/metrics`, { headers: { authorization: 'Bearer boss' } })).status).toBe(200)
@@ -204,17 +289,23 @@ describe('a token', () => {
 
 describe('a relay', () => {
   it('passes reports on, chunks and all', async () => {
-    const keeper = await gatewayBefore({ urls: ['http://127.0.0.1:9'] }, { ttft: { enabled: true, token: 'far' } })
-    const beside = await gatewayBefore({ urls: ['http://127.0.0.1:9'] }, { ttft: { enabled: true, relay: { url: keeper.url, token: 'far' } } })
+    const authenticator = await gatewayBefore(
+      { urls: ['http://127.0.0.1:9'] },
+      { ttft: { enabled: true, token: 'far' } },
+    )
+    const beside = await gatewayBefore(
+      { urls: ['http://127.0.0.1:9'] },
+      { ttft: { enabled: true, relay: { url: authenticator.url, token: 'far' } } },
+    )
     const partials = [
       { role: 'pd', request_id: 'far-1', prefill_queue_time_ms: 1, emb_cache_transfer_time_ms: 0 },
       { role: 'pd', request_id: 'far-1', prefill_compute_time_ms: 2, chunk: 0, chunks: 2 },
       { role: 'pd', request_id: 'far-1', prefill_compute_time_ms: 3, chunk: 1, last: true },
     ]
     for (const one of partials) await fetch(`${beside.url}/ttft_report`, { method: 'POST', body: JSON.stringify(one) })
-    expect((await complete(keeper.url, 'far/far-1')).combined['ttft_ms']).toBe(6)
+    expect((await complete(authenticator.url, 'far/far-1')).combined['ttft_ms']).toBe(6)
     await stop(beside)
-    await stop(keeper)
+    await stop(authenticator)
   })
 })
 
@@ -238,7 +329,9 @@ describe('traces', () => {
     await (await ask(gateway.url)).text()
     const [batch] = await until(async () => (taken.length > 0 ? taken : null))
     expect([batch!.path, batch!.key]).toEqual(['/v1/traces', 'k'])
-    const { resourceSpans } = JSON.parse(batch!.body) as { resourceSpans: { scopeSpans: { spans: Record<string, unknown>[] }[] }[] }
+    const { resourceSpans } = JSON.parse(batch!.body) as {
+      resourceSpans: { scopeSpans: { spans: Record<string, unknown>[] }[] }[]
+    }
     const spans = resourceSpans[0]!.scopeSpans[0]!.spans
     expect(spans.map(({ traceId: id }) => id)).toEqual([traceId, traceId, traceId])
     const [request, choice, engine] = spans
@@ -263,11 +356,19 @@ describe('traces', () => {
       response.writeHead(401).end()
     })
     await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve))
-    const gateway = await gatewayBefore(fleet, { traces: { endpoint: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`, sample: 1 } })
+    const gateway = await gatewayBefore(fleet, {
+      traces: { endpoint: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`, sample: 1 },
+    })
     for (let at = 0; at < 3; at++) await (await ask(gateway.url)).text()
-    await until(async () => ((await (await fetch(`${gateway.url}/metrics`)).text()).includes('\nfirstlight_dropped_spans_total 3\n') ? true : null))
+    await until(async () =>
+      (await (await fetch(`${gateway.url}/metrics`)).text()).includes('\nfirstlight_dropped_spans_total 3\n')
+        ? true
+        : null,
+    )
     expect(posts).toBe(1)
-    expect(lines.find((line) => line['event'] === 'outbox_stuck' && line['outbox'] === 'traces')).toMatchObject({ error: { message: expect.stringContaining('401') } })
+    expect(lines.find((line) => line['event'] === 'event_batch_stuck' && line['outbox'] === 'traces')).toMatchObject({
+      error: { message: expect.stringContaining('401') },
+    })
     await stop(gateway)
     collector.close()
     await fleet.close()
@@ -277,7 +378,9 @@ describe('traces', () => {
     const fleet = await startFleet({ engines: 1 })
     const silent: Server = createServer(() => {})
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
-    const gateway = await gatewayBefore(fleet, { traces: { endpoint: `http://127.0.0.1:${(silent.address() as AddressInfo).port}`, sample: 1 } })
+    const gateway = await gatewayBefore(fleet, {
+      traces: { endpoint: `http://127.0.0.1:${(silent.address() as AddressInfo).port}`, sample: 1 },
+    })
     for (let at = 0; at < 3; at++) expect(await (await ask(gateway.url)).text()).toContain('[DONE]')
     await stop(gateway)
     silent.close()
@@ -286,8 +389,11 @@ describe('traces', () => {
 })
 
 it('engines report only where they are told to, in any spelling of yes', () => {
-  for (const yes of ['1', 'true', 'True', 'TRUE']) expect(reportUrl({ TTFT_ENABLED: yes })?.href).toBe('http://127.0.0.1:28886/ttft_report')
+  for (const yes of ['1', 'true', 'True', 'TRUE'])
+    expect(reportUrl({ TTFT_ENABLED: yes })?.href).toBe('http://127.0.0.1:28886/ttft_report')
   for (const no of ['0', '', 'no', 'false']) expect(reportUrl({ TTFT_ENABLED: no })).toBeNull()
   expect(reportUrl({})).toBeNull()
-  expect(reportUrl({ TTFT_ENABLED: '1', VLLM_TTFT_REPORT_URL: 'http://10.0.0.1:9/ttft_report' })?.host).toBe('10.0.0.1:9')
+  expect(reportUrl({ TTFT_ENABLED: '1', VLLM_TTFT_REPORT_URL: 'http://10.0.0.1:9/ttft_report' })?.host).toBe(
+    '10.0.0.1:9',
+  )
 })

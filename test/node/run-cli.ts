@@ -1,14 +1,24 @@
 /** The command line inside the test's process: what it prints, and its exit code. */
-import { main } from '../../src/platform/node/cli.ts'
-import type { Io } from '../../src/platform/node/commands/command.ts'
+import { main } from '../../src/cli/cli.ts'
+import type { Io } from '../../src/cli/commands/command.ts'
 
 export const firstlight = (...argv: string[]) => firstlightIn({}, ...argv)
 
 /** Where names have other addresses, or the environment has variables. */
-export async function firstlightIn(world: Partial<Pick<Io, 'env' | 'lookup'>>, ...argv: string[]): Promise<{ code: number; out: string; err: string }> {
+export async function firstlightIn(
+  world: Partial<Pick<Io, 'env' | 'lookup'>>,
+  ...argv: string[]
+): Promise<{ code: number; out: string; err: string }> {
   const out: string[] = []
   const err: string[] = []
   const never = new AbortController().signal
-  const code = await main(argv, { out: (line) => out.push(line), err: (line) => err.push(line), env: {}, stop: never, stopNow: never, ...world })
+  const code = await main(argv, {
+    out: (line) => out.push(line),
+    err: (line) => err.push(line),
+    env: {},
+    stop: never,
+    stopNow: never,
+    ...world,
+  })
   return { code, out: out.join('\n'), err: err.join('\n') }
 }

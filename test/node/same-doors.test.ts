@@ -28,18 +28,32 @@ interface Seen {
   readonly line: Record<string, unknown>
 }
 
-async function ask(door: DoorName, { path = '/v1/chat/completions', headers, body, chunked: inChunks = false }: Sent): Promise<Seen> {
+async function ask(
+  context: DoorName,
+  { path = '/v1/chat/completions', headers, body, chunked: inChunks = false }: Sent,
+): Promise<Seen> {
   both.asked.length = 0
   both.lines.length = 0
   const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body)
   const client = new RawClient(both.port)
-  const fields = [['Host', doors[door]], ...headers, inChunks ? ['Transfer-Encoding', 'chunked'] : ['Content-Length', String(bytes.length)]]
+  const fields = [
+    ['Host', doors[context]],
+    ...headers,
+    inChunks ? ['Transfer-Encoding', 'chunked'] : ['Content-Length', String(bytes.length)],
+  ]
   client.send(`POST ${path} HTTP/1.1\r\n${fields.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`)
-  if (inChunks) client.send(`${bytes.length.toString(16)}\r\n`).send(bytes).send('\r\n0\r\n\r\n')
+  if (inChunks)
+    client
+      .send(`${bytes.length.toString(16)}\r\n`)
+      .send(bytes)
+      .send('\r\n0\r\n\r\n')
   else client.send(bytes)
   const answer = await client.answer()
   await client.close()
-  const line = JSON.parse(await until(() => both.lines.find((one) => one.includes('"event":"request"')), 1)) as Record<string, unknown>
+  const line = JSON.parse(await until(() => both.lines.find((one) => one.includes('"event":"request"')), 1)) as Record<
+    string,
+    unknown
+  >
   return { answer, asked: [...both.asked], line }
 }
 
@@ -64,9 +78,19 @@ function settled({ answer, asked, line }: Seen): unknown {
     const end = request.indexOf('\r\n\r\n')
     return { head: headOf(request.slice(0, end)), body: request.slice(end + 4) }
   })
-  const kept = Object.entries(line).filter(([name]) => !LINE_VARIES.includes(name)).map(([name, value]) => [name, typeof value === 'string' ? passing(value) : value])
+  const kept = Object.entries(line)
+    .filter(([name]) => !LINE_VARIES.includes(name))
+    .map(([name, value]) => [name, typeof value === 'string' ? passing(value) : value])
   const stages = Object.keys((line['stages_ms'] ?? {}) as object)
-  return { head: headOf(answer.head), body: answer.body, whole: answer.whole, asked: split, line: Object.fromEntries(kept), stages, fields: Object.keys(line) }
+  return {
+    head: headOf(answer.head),
+    body: answer.body,
+    whole: answer.whole,
+    asked: split,
+    line: Object.fromEntries(kept),
+    stages,
+    fields: Object.keys(line),
+  }
 }
 
 async function same(sent: Sent): Promise<Seen> {
@@ -79,18 +103,33 @@ async function same(sent: Sent): Promise<Seen> {
 const labelled = ['X-Request-Id', 'both-1'] as const
 
 describe('both doors of a gateway on Node refuse alike:', () => {
-  const cases = Object.values(doorCases).flat().filter(({ send }) => (send.method ?? 'POST') === 'POST' && endpoints.some(({ path }) => path === send.path))
+  const cases = Object.values(doorCases)
+    .flat()
+    .filter(({ send }) => (send.method ?? 'POST') === 'POST' && endpoints.some(({ path }) => path === send.path))
   it.each(cases.map((one) => [one.name, one] as const))('%s', async (_, one) => {
     const { path, headers, body, chunked: inChunks } = requestOf(one.send)
-    const { answer } = await same({ path, headers: [...Object.entries(headers), ...('x-request-id' in headers ? [] : [labelled])], body: body!, chunked: inChunks })
+    const { answer } = await same({
+      path,
+      headers: [...Object.entries(headers), ...('x-request-id' in headers ? [] : [labelled])],
+      body: body!,
+      chunked: inChunks,
+    })
     expect(answer.head).toContain(` ${one.status} `)
   })
 })
 
-const STREAM = ['data: {"choices":[{"text":"a"}]}\n\n', 'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":1}}\n\n', 'data: [DONE]\n\n']
-const streams = (socket: { write(text: string): unknown }): void => void socket.write(`HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-engine: 1\r\ntransfer-encoding: chunked\r\n\r\n${chunked(STREAM)}`)
+const STREAM = [
+  'data: {"choices":[{"text":"a"}]}\n\n',
+  'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":1}}\n\n',
+  'data: [DONE]\n\n',
+]
+const streams = (socket: { write(text: string): unknown }): void =>
+  void socket.write(
+    `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-engine: 1\r\ntransfer-encoding: chunked\r\n\r\n${chunked(STREAM)}`,
+  )
 const key = ['Authorization', `Bearer ${doorKeys.broad}`] as const
-const chat = (more: object = {}): string => JSON.stringify({ model: 'qwen', messages: [{ role: 'user', content: 'Grüße' }], ...more })
+const chat = (more: object = {}): string =>
+  JSON.stringify({ model: 'qwen', messages: [{ role: 'user', content: 'Grüße' }], ...more })
 
 describe('both doors of a gateway on Node serve alike:', () => {
   it('an answer in one piece', async () => {
@@ -108,7 +147,10 @@ describe('both doors of a gateway on Node serve alike:', () => {
 
   it('a stream whose usage the client asks for', async () => {
     both.answer = streams
-    const { answer } = await same({ headers: [key, labelled], body: chat({ stream: true, stream_options: { include_usage: true } }) })
+    const { answer } = await same({
+      headers: [key, labelled],
+      body: chat({ stream: true, stream_options: { include_usage: true } }),
+    })
     expect(answer.body).toBe(STREAM.join(''))
   })
 
@@ -154,19 +196,33 @@ describe('both doors of a gateway on Node serve alike:', () => {
     expect((await same({ headers: [key, labelled], body: chat() })).answer.head).toContain('204')
   })
 
-  it.each([false, true])('an upload, every byte of it, under the model’s own name (in chunks: %s)', async (inChunks) => {
-    both.answer = (socket) => void socket.write('HTTP/1.1 200 OK\r\ncontent-type: text/vtt; charset=utf-8\r\ncontent-length: 7\r\n\r\nWEBVTT\n')
-    const sound = Array.from({ length: 50_000 }, (_, i) => String.fromCharCode((i * 7919) >>> 5 & 255)).join('')
-    const form = (model: string) => `--B\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n${sound}\r\n--B\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--B--`
-    const type = ['Content-Type', 'multipart/form-data; boundary="B"'] as const
-    const { answer, asked } = await same({ path: '/v1/audio/transcriptions', headers: [key, labelled, type], body: Buffer.from(form('qwen'), 'latin1'), chunked: inChunks })
-    expect(asked[0]!.slice(asked[0]!.indexOf('\r\n\r\n') + 4)).toBe(form('Qwen/Qwen3-8B'))
-    expect(asked[0]).toContain('content-type: multipart/form-data; boundary="B"\r\n')
-    expect(answer.head).toContain('content-type: text/vtt; charset=utf-8')
-    expect(answer.body).toBe('WEBVTT\n')
-  })
+  it.each([false, true])(
+    'an upload, every byte of it, under the model’s own name (in chunks: %s)',
+    async (inChunks) => {
+      both.answer = (socket) =>
+        void socket.write(
+          'HTTP/1.1 200 OK\r\ncontent-type: text/vtt; charset=utf-8\r\ncontent-length: 7\r\n\r\nWEBVTT\n',
+        )
+      const sound = Array.from({ length: 50_000 }, (_, i) => String.fromCharCode(((i * 7919) >>> 5) & 255)).join('')
+      const form = (model: string) =>
+        `--B\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n${sound}\r\n--B\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--B--`
+      const type = ['Content-Type', 'multipart/form-data; boundary="B"'] as const
+      const { answer, asked } = await same({
+        path: '/v1/audio/transcriptions',
+        headers: [key, labelled, type],
+        body: Buffer.from(form('qwen'), 'latin1'),
+        chunked: inChunks,
+      })
+      expect(asked[0]!.slice(asked[0]!.indexOf('\r\n\r\n') + 4)).toBe(form('Qwen/Qwen3-8B'))
+      expect(asked[0]).toContain('content-type: multipart/form-data; boundary="B"\r\n')
+      expect(answer.head).toContain('content-type: text/vtt; charset=utf-8')
+      expect(answer.body).toBe('WEBVTT\n')
+    },
+  )
 
   it.each(['/v1/completions', '/v1/responses', '/v1/messages', '/v1/embeddings', '/tokenize'])('%s', async (path) => {
-    expect((await same({ path, headers: [key, labelled], body: chat({ input: 'x', prompt: 'x' }) })).answer.head).toContain('200 ok')
+    expect(
+      (await same({ path, headers: [key, labelled], body: chat({ input: 'x', prompt: 'x' }) })).answer.head,
+    ).toContain('200 ok')
   })
 })

@@ -14,6 +14,11 @@ afterAll(() => worker.close())
 // One connection each: workerd closes one whose body it left unread, perhaps while the next request goes out on it.
 const alone = { connection: 'close' }
 
-doorContract('the built Worker', (request) => fetch(fetchRequest(worker.url, { ...request, headers: { ...request.headers, ...alone } })), {
-  'refuses a body over the limit while it comes': 'workerd resets the connection with the unread body, which may reach the client before the answer',
-})
+doorContract(
+  'the built Worker',
+  (request) => fetch(fetchRequest(worker.url, { ...request, headers: { ...request.headers, ...alone } })),
+  {
+    'refuses a body over the limit while it comes':
+      'workerd resets the connection with the unread body, which may reach the client before the answer',
+  },
+)

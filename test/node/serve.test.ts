@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
-import { explainSystemError } from '../../src/platform/node/system-errors.ts'
+import { explainSystemError } from '../../src/platform/node/signals.ts'
 import { slowEngine, type SlowEngine } from './slow-engine.ts'
 import { turns, until } from '../wait.ts'
 
@@ -48,7 +48,8 @@ const chat = (prompt = 'hi', signal: AbortSignal = never) =>
     signal,
   })
 
-const requests = () => lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ event }) => event === 'request')
+const requests = () =>
+  lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ event }) => event === 'request')
 
 describe('a gateway that is told to stop', () => {
   it('lets a running stream finish, and takes nobody new', async () => {
@@ -56,7 +57,12 @@ describe('a gateway that is told to stop', () => {
     const stopping = gateway.stop(never)
     // Who stood at the listener is told; who comes later finds none.
     expect((await chat().catch(() => null))?.status ?? 503).toBe(503)
-    while (!(await chat().then(() => false, () => true)));
+    while (
+      !(await chat().then(
+        () => false,
+        () => true,
+      ))
+    );
     engine.finish()
     expect(await response.text()).toMatch(/hello[^]*world[^]*\[DONE\]/)
     expect(await stopping).toEqual({ cut: false })
@@ -91,7 +97,9 @@ describe('a gateway that is told to stop', () => {
     // Its connection has been taken in by now: one that came later has been answered.
     await (await fetch(`${gateway.url}/health`)).text()
     const stopping = gateway.stop(never)
-    socket.write('POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\nauthorization: Bearer hush-key\r\ncontent-length: 2\r\n\r\n{}')
+    socket.write(
+      'POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\nauthorization: Bearer hush-key\r\ncontent-length: 2\r\n\r\n{}',
+    )
     await once(socket, 'close')
     expect(received).toMatch(/^HTTP\/1\.1 503 [^]*connection: close\r\n[^]*draining/)
     expect(await stopping).toEqual({ cut: false })
@@ -103,7 +111,9 @@ describe('a gateway that is told to stop', () => {
     const received = sockets.map(() => '')
     for (const [at, socket] of sockets.entries()) {
       socket.on('data', (data) => (received[at] += data.toString())).on('error', () => {})
-      socket.write('POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\nauthorization: Bearer hush-key\r\ncontent-length: 2\r\n\r\n{}')
+      socket.write(
+        'POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\nauthorization: Bearer hush-key\r\ncontent-length: 2\r\n\r\n{}',
+      )
     }
     const closed = Promise.all(sockets.map((socket) => once(socket, 'close')))
     // The system has them all; this process lets in one a turn.
@@ -121,7 +131,10 @@ describe('a gateway that is told to stop', () => {
     await once(socket, 'connect')
     await (await fetch(`${gateway.url}/health`)).text()
     socket.resume()
-    await Promise.all([once(socket, 'close'), gateway.stop(never).then((drained) => expect(drained).toEqual({ cut: false }))])
+    await Promise.all([
+      once(socket, 'close'),
+      gateway.stop(never).then((drained) => expect(drained).toEqual({ cut: false })),
+    ])
   })
 
   it('cuts a stream without end when asked a second time, and lets go of the engine', async () => {
@@ -135,37 +148,46 @@ describe('a gateway that is told to stop', () => {
   })
 
   // A name in capitals goes through node:http, any other past it.
-  it.each(['gateway.test', 'Gateway.Test'])('says of those it cut that it was ending, and not that their clients had gone, asked as %s', async (host) => {
-    const { hostname, port } = new URL(gateway.url)
-    const ask = (said: object, length?: number) => {
-      const body = JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }], ...said })
-      const socket = connect(Number(port), hostname).on('error', () => {})
-      socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer hush-key\r\ncontent-type: application/json\r\ncontent-length: ${length ?? body.length}\r\n\r\n${body}`)
-      return socket
-    }
-    const left = ask({ user: 'left' })
-    await Promise.race([once(left, 'data'), once(left, 'close')])
-    left.destroy()
-    await until(() => requests().length === 1)
-    const begun = ask({})
-    await once(begun, 'data')
-    ask({ user: 'silent' })
-    await until(() => engine.silent() === 1)
-    await once(ask({}, 10_000), 'connect')
-    await turns()
-    const now = new AbortController()
-    const stopping = gateway.stop(now.signal)
-    now.abort()
-    await stopping
-    await until(() => requests().length === 4)
-    expect(requests().map(({ status, result, reason }) => [status, result ?? null, reason ?? null]).sort()).toEqual([
-      [200, 'abandoned', 'draining'],
-      [200, 'client_gone', null],
-      [503, null, 'draining'],
-      [503, 'abandoned', 'draining'],
-    ])
-    expect(lines.join('')).not.toContain('request_failed')
-  })
+  it.each(['gateway.test', 'Gateway.Test'])(
+    'says of those it cut that it was ending, and not that their clients had gone, asked as %s',
+    async (host) => {
+      const { hostname, port } = new URL(gateway.url)
+      const ask = (said: object, length?: number) => {
+        const body = JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }], ...said })
+        const socket = connect(Number(port), hostname).on('error', () => {})
+        socket.write(
+          `POST /v1/chat/completions HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer hush-key\r\ncontent-type: application/json\r\ncontent-length: ${length ?? body.length}\r\n\r\n${body}`,
+        )
+        return socket
+      }
+      const left = ask({ user: 'left' })
+      await Promise.race([once(left, 'data'), once(left, 'close')])
+      left.destroy()
+      await until(() => requests().length === 1)
+      const begun = ask({})
+      await once(begun, 'data')
+      ask({ user: 'silent' })
+      await until(() => engine.silent() === 1)
+      await once(ask({}, 10_000), 'connect')
+      await turns()
+      const now = new AbortController()
+      const stopping = gateway.stop(now.signal)
+      now.abort()
+      await stopping
+      await until(() => requests().length === 4)
+      expect(
+        requests()
+          .map(({ status, result, reason }) => [status, result ?? null, reason ?? null])
+          .sort(),
+      ).toEqual([
+        [200, 'abandoned', 'draining'],
+        [200, 'client_gone', null],
+        [503, null, 'draining'],
+        [503, 'abandoned', 'draining'],
+      ])
+      expect(lines.join('')).not.toContain('request_failed')
+    },
+  )
 
   it('stops at once when nothing runs, though clients keep connections open', async () => {
     await (await fetch(`${gateway.url}/health`)).text()
@@ -183,7 +205,11 @@ describe('a gateway on a port', () => {
     ['what is not HTTP', 'nonsense\r\n\r\n', 400],
     ['a request without a Host', 'GET /v1/models HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
     ['one to the server as a whole', 'OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n', 400],
-    ['one that expects what nobody offers', 'POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nExpect: 200-maybe\r\nContent-Length: 2\r\n\r\n', 417],
+    [
+      'one that expects what nobody offers',
+      'POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nExpect: 200-maybe\r\nContent-Length: 2\r\n\r\n',
+      417,
+    ],
   ])('answers %s in the shape of every other error', async (_what, said, status) => {
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
@@ -192,7 +218,9 @@ describe('a gateway on a port', () => {
     for await (const data of socket) received += String(data)
     expect(received.startsWith(`HTTP/1.1 ${status} `)).toBe(true)
     expect(received).toMatch(/content-type: application\/json/i)
-    expect(JSON.parse(/\{.*\}/.exec(received)![0])).toMatchObject({ error: { type: 'invalid_request_error', code: 'bad_request' } })
+    expect(JSON.parse(/\{.*\}/.exec(received)![0])).toMatchObject({
+      error: { type: 'invalid_request_error', code: 'bad_request' },
+    })
   })
 
   it('answers a check in HTTP/1.0 that names no Host, as load balancers send it', async () => {
@@ -225,7 +253,9 @@ describe('a gateway on a port', () => {
   it('goes on with a body that waits for 100 Continue', async () => {
     const { hostname, port } = new URL(gateway.url)
     const socket = connect(Number(port), hostname)
-    socket.write('POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 2\r\n\r\n')
+    socket.write(
+      'POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 2\r\n\r\n',
+    )
     let received = ''
     for await (const data of socket) {
       if (received === '') socket.write('{}')

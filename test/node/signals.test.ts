@@ -15,20 +15,25 @@ console.log('ready')`
 
 describe('a process that serves', () => {
   // A terminal that is closed, and `kill -HUP`, send the last one: unheard, it would cut every running stream.
-  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('ends in order at %s, and at once at a second signal', async (signal) => {
-    const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
-    let said = ''
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text))
-    const exited = once(child, 'exit')
-    const ended = (): boolean => child.exitCode !== null || child.signalCode !== null
-    await until(() => said.includes('ready') || ended())
-    child.kill(signal)
-    await until(() => said.includes('stop') || ended())
-    // Signals closer together than 300 ms count as one.
-    await until(() => ended() || (child.kill('SIGTERM') && said.includes('now')), 100)
-    expect(await exited).toEqual([0, null])
-    // Who knows SIGHUP as a reload from other servers is told how that is done here.
-    const next = signal === 'SIGHUP' ? ',"next":"SIGUSR2 takes a new configuration and goes on."' : ''
-    expect(said).toBe(`ready\nstop {"signal":"${signal}"${next}}\nnow\n`)
-  })
+  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+    'ends in order at %s, and at once at a second signal',
+    async (signal) => {
+      const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      let said = ''
+      child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text))
+      const exited = once(child, 'exit')
+      const ended = (): boolean => child.exitCode !== null || child.signalCode !== null
+      await until(() => said.includes('ready') || ended())
+      child.kill(signal)
+      await until(() => said.includes('stop') || ended())
+      // Signals closer together than 300 ms count as one.
+      await until(() => ended() || (child.kill('SIGTERM') && said.includes('now')), 100)
+      expect(await exited).toEqual([0, null])
+      // Who knows SIGHUP as a reload from other servers is told how that is done here.
+      const next = signal === 'SIGHUP' ? ',"next":"SIGUSR2 takes a new configuration and goes on."' : ''
+      expect(said).toBe(`ready\nstop {"signal":"${signal}"${next}}\nnow\n`)
+    },
+  )
 })

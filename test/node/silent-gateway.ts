@@ -9,7 +9,11 @@ export interface SilentGateway extends RunningGateway {
 
 /** A gateway of this document on any free port, whose log nobody reads. */
 export async function startSilent(document: object): Promise<SilentGateway> {
-  const config = parseConfig({ ...document, listen: '127.0.0.1:0' }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+  const config = parseConfig(
+    { ...document, listen: '127.0.0.1:0' },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
   const gateway = await startGateway(config, openLog('silent'))
   return { ...gateway, close: async () => void (await gateway.stop(AbortSignal.timeout(1_000))) }
 }

@@ -14,7 +14,8 @@ export interface SlowEngine {
   close(): void
 }
 
-const event = (text: string) => `data: ${JSON.stringify({ object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: text } }] })}\n\n`
+const event = (text: string) =>
+  `data: ${JSON.stringify({ object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: text } }] })}\n\n`
 
 export async function slowEngine(): Promise<SlowEngine> {
   const open: ServerResponse[] = []

@@ -22,13 +22,26 @@ describe('what the books hear of a stream', () => {
     const response = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'sim', stream: true, max_tokens: 3, messages: [{ role: 'user', content: 'hello' }] }),
+      body: JSON.stringify({
+        model: 'sim',
+        stream: true,
+        max_tokens: 3,
+        messages: [{ role: 'user', content: 'hello' }],
+      }),
     })
     await response.text()
-    const told = Object.fromEntries([...response.headers.get('server-timing')!.matchAll(/(\w+);dur=([\d.]+)/g)].map(([, stage, dur]) => [stage!, Number(dur)]))
+    const told = Object.fromEntries(
+      [...response.headers.get('server-timing')!.matchAll(/(\w+);dur=([\d.]+)/g)].map(([, stage, dur]) => [
+        stage!,
+        Number(dur),
+      ]),
+    )
     const actual = () => decisionOf(response.headers.get('x-firstlight-decision')!)
     await expect.poll(actual).not.toBeNull()
-    expect(await actual()).toMatchObject({ ttft_ms: told['ttft'], stages: { first_byte: told['first_byte'], ttft: told['ttft'] } })
+    expect(await actual()).toMatchObject({
+      ttft_ms: told['ttft'],
+      stages: { first_byte: told['first_byte'], ttft: told['ttft'] },
+    })
   })
 
   async function decisionOf(id: string): Promise<unknown> {

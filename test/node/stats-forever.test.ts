@@ -9,19 +9,43 @@ beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
 const configOf = (everyS: number, ...models: string[]): Config =>
-  parseConfig({ log: { stats_interval_s: everyS }, clusters: [{ id: 'c', pools: models.map((model) => ({ model, engines: [{ id: model, url: `http://${model}` }] })) }] }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+  parseConfig(
+    {
+      log: { stats_interval_s: everyS },
+      clusters: [
+        { id: 'c', pools: models.map((model) => ({ model, engines: [{ id: model, url: `http://${model}` }] })) },
+      ],
+    },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
 
 it('are written as often as ever, and go on counting, under configurations that change more often', async () => {
   const lines: [string, number | null][] = []
   let total = 0
-  const info = (_event: string, { engine, qps }: { engine: string; qps: number | null }) => void lines.push([engine, qps])
-  const cluster = (_cluster: string, pool: string) => ({ digest: async () => ({ cluster: 'c', pool, engines: [{ id: pool, requestsTotal: (total += 60), queuedPrefillS: 0, ttftMs: null }] }) }) as unknown as Cluster
-  const stats = statsForever(configOf(60, 'm'), { cluster, now: () => Date.now(), log: { debug: info, info, warn: info, error: info } } as unknown as Ports)
+  const info = (_event: string, { engine, qps }: { engine: string; qps: number | null }) =>
+    void lines.push([engine, qps])
+  const cluster = (_cluster: string, pool: string) =>
+    ({
+      digest: async () => ({
+        cluster: 'c',
+        pool,
+        engines: [{ id: pool, requestsTotal: (total += 60), queuedPrefillS: 0, ttftMs: null }],
+      }),
+    }) as unknown as Cluster
+  const stats = statsForever(configOf(60, 'm'), {
+    cluster,
+    now: () => Date.now(),
+    log: { debug: info, info, warn: info, error: info },
+  } as unknown as Ports)
   for (let times = 0; times < 15; times++) {
     await vi.advanceTimersByTimeAsync(10_000)
     stats.adopt(configOf(60, 'm'))
   }
-  expect(lines).toEqual([['m', null], ['m', 1]])
+  expect(lines).toEqual([
+    ['m', null],
+    ['m', 1],
+  ])
   lines.length = 0
   stats.adopt(configOf(10, 'm', 'n'))
   await vi.advanceTimersByTimeAsync(10_050)

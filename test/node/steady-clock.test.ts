@@ -19,7 +19,10 @@ function machine() {
 
 describe('a steady clock', () => {
   it('never goes back, and runs a hundredth slower at most, however the machine’s clock is set', () => {
-    const step = fc.record({ pass: fc.double({ min: 0, max: 5_000, noNaN: true }), set: fc.oneof(fc.constant(0), fc.double({ min: -1e8, max: 1e8, noNaN: true })) })
+    const step = fc.record({
+      pass: fc.double({ min: 0, max: 5_000, noNaN: true }),
+      set: fc.oneof(fc.constant(0), fc.double({ min: -1e8, max: 1e8, noNaN: true })),
+    })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 50 }), (steps) => {
         const { times, now, pass } = machine()
@@ -58,8 +61,15 @@ it('a gateway goes on asking engines how they are, and believes them, when its m
   const engine = http.createServer((_request, response) => void response.writeHead(status).end())
   await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
-  const gateway = await startSilent({ clusters: [{ id: 'c', pools: [{ model: 'm', stats_interval_ms: 1_000, engines: [{ id: 'e', url }] }] }] })
-  const isHealthy = async () => ((await (await fetch(`${gateway.url}/v1/firstlight/fleet`)).json()) as { pools: { engines: { healthy: boolean; stats_age_ms: number | null }[] }[] }).pools[0]!.engines[0]!.healthy
+  const gateway = await startSilent({
+    clusters: [{ id: 'c', pools: [{ model: 'm', stats_interval_ms: 1_000, engines: [{ id: 'e', url }] }] }],
+  })
+  const isHealthy = async () =>
+    (
+      (await (await fetch(`${gateway.url}/v1/firstlight/fleet`)).json()) as {
+        pools: { engines: { healthy: boolean; stats_age_ms: number | null }[] }[]
+      }
+    ).pools[0]!.engines[0]!.healthy
   const turns = async (to: number) => {
     status = to
     await expect.poll(isHealthy).toBe(to < 500)

@@ -36,7 +36,11 @@ class Model {
 }
 
 const step = fc.oneof(
-  fc.record({ kind: fc.constant('set' as const), id: fc.nat(9), inMs: fc.oneof(fc.nat(40), fc.nat(500), fc.double({ min: 0, max: 100, noNaN: true })) }),
+  fc.record({
+    kind: fc.constant('set' as const),
+    id: fc.nat(9),
+    inMs: fc.oneof(fc.nat(40), fc.nat(500), fc.double({ min: 0, max: 100, noNaN: true })),
+  }),
   fc.record({ kind: fc.constant('cancel' as const), id: fc.nat(9) }),
   fc.record({ kind: fc.constant('turn' as const), afterMs: fc.oneof(fc.nat(15), fc.nat(300)) }),
 )
@@ -76,27 +80,31 @@ describe('a timer wheel', () => {
 
   it('bears deadlines that set and cancel each other, and themselves, as they ring', () => {
     fc.assert(
-      fc.property(fc.array(fc.tuple(fc.nat(9), fc.integer({ min: -1, max: 200 })), { minLength: 10, maxLength: 10 }), fc.array(fc.nat(400), { maxLength: 20 }), (acts, pauses) => {
-        let now = 0
-        let rings = 0
-        const wheel = new TimerWheel({ slotMs: SLOT_MS, slots: SLOTS }, now)
-        const deadlines: Deadline[] = acts.map(
-          ([other, inMs]) =>
-            new Deadline((at) => {
-              rings++
-              if (inMs < 0) wheel.cancel(deadlines[other]!)
-              else wheel.set(deadlines[other]!, at + 1 + inMs)
-            }),
-        )
-        for (const [id, deadline] of deadlines.entries()) wheel.set(deadline, id * 7)
-        for (const pause of pauses) {
-          now += pause
-          wheel.turn(now)
-          for (const deadline of deadlines) if (deadline.slot >= 0) expect(deadline.at).toBeGreaterThan(now - SLOT_MS)
-        }
-        // Each ring sets at most one.
-        expect(rings).toBeLessThanOrEqual(10 * (1 + pauses.length * SLOTS * 50))
-      }),
+      fc.property(
+        fc.array(fc.tuple(fc.nat(9), fc.integer({ min: -1, max: 200 })), { minLength: 10, maxLength: 10 }),
+        fc.array(fc.nat(400), { maxLength: 20 }),
+        (acts, pauses) => {
+          let now = 0
+          let rings = 0
+          const wheel = new TimerWheel({ slotMs: SLOT_MS, slots: SLOTS }, now)
+          const deadlines: Deadline[] = acts.map(
+            ([other, inMs]) =>
+              new Deadline((at) => {
+                rings++
+                if (inMs < 0) wheel.cancel(deadlines[other]!)
+                else wheel.set(deadlines[other]!, at + 1 + inMs)
+              }),
+          )
+          for (const [id, deadline] of deadlines.entries()) wheel.set(deadline, id * 7)
+          for (const pause of pauses) {
+            now += pause
+            wheel.turn(now)
+            for (const deadline of deadlines) if (deadline.slot >= 0) expect(deadline.at).toBeGreaterThan(now - SLOT_MS)
+          }
+          // Each ring sets at most one.
+          expect(rings).toBeLessThanOrEqual(10 * (1 + pauses.length * SLOTS * 50))
+        },
+      ),
       { numRuns: 200 },
     )
   })

@@ -18,13 +18,17 @@ interface Span {
   readonly kind: number
 }
 
-const onWorkers = (document: Record<string, unknown>): Promise<Open> => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })
+const onWorkers = (document: Record<string, unknown>): Promise<Open> =>
+  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })
 
 const portOf = (server: Server): number => (server.address() as AddressInfo).port
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const PARENT = 'b7ad6b7169203331'
 
-describe.each([['Node', startSilent], ['the built Worker', onWorkers]] as const)('traces of a gateway on %s that samples every request', (_, start) => {
+describe.each([
+  ['Node', startSilent],
+  ['the built Worker', onWorkers],
+] as const)('traces of a gateway on %s that samples every request', (_, start) => {
   const spans: Span[] = []
   const seen: IncomingHttpHeaders[] = []
   let servers: Server[]
@@ -33,7 +37,13 @@ describe.each([['Node', startSilent], ['the built Worker', onWorkers]] as const)
   beforeAll(async () => {
     const engine = createServer((request, response) => {
       if (request.method === 'POST') seen.push(request.headers)
-      request.resume().on('end', () => response.writeHead(200, { 'content-type': 'application/json' }).end('{"id":"x","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}'))
+      request
+        .resume()
+        .on('end', () =>
+          response
+            .writeHead(200, { 'content-type': 'application/json' })
+            .end('{"id":"x","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}'),
+        )
     })
     const collector = createServer((request, response) => {
       let body = ''
@@ -46,7 +56,15 @@ describe.each([['Node', startSilent], ['the built Worker', onWorkers]] as const)
     })
     servers = [engine, collector]
     for (const server of servers) await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const document = { version: Date.now(), open: true, log: { level: 'silent' }, traces: { endpoint: `http://127.0.0.1:${portOf(collector)}`, sample: 1 }, clusters: [{ id: 'c', pools: [{ model: 'm', engines: [{ id: 'e', url: `http://127.0.0.1:${portOf(engine)}` }] }] }] }
+    const document = {
+      version: Date.now(),
+      open: true,
+      log: { level: 'silent' },
+      traces: { endpoint: `http://127.0.0.1:${portOf(collector)}`, sample: 1 },
+      clusters: [
+        { id: 'c', pools: [{ model: 'm', engines: [{ id: 'e', url: `http://127.0.0.1:${portOf(engine)}` }] }] },
+      ],
+    }
     gateway = await start(document)
   })
 
@@ -56,7 +74,11 @@ describe.each([['Node', startSilent], ['the built Worker', onWorkers]] as const)
   })
 
   const ask = async (headers: Record<string, string>): Promise<void> => {
-    const answer = await fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: '{"model":"m","messages":[{"role":"user","content":"hi"}]}' })
+    const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: '{"model":"m","messages":[{"role":"user","content":"hi"}]}',
+    })
     expect(answer.status).toBe(200)
     await answer.text()
   }
@@ -68,8 +90,14 @@ describe.each([['Node', startSilent], ['the built Worker', onWorkers]] as const)
     // Batches leave behind the answers; this one is the last.
     await until(() => spans.filter(({ kind }) => kind === 2).length === 2)
 
-    const told = seen.map(({ traceparent }) => /^00-([0-9a-f]{32})-([0-9a-f]{16})-(0[01])$/.exec(String(traceparent))!.slice(1))
-    expect(told.map(([trace, , flags]) => [trace, flags])).toEqual([[TRACE, '01'], [TRACE.replaceAll('0', '1'), '00'], [expect.stringMatching(/[1-9a-f]/), '01']])
+    const told = seen.map(({ traceparent }) =>
+      /^00-([0-9a-f]{32})-([0-9a-f]{16})-(0[01])$/.exec(String(traceparent))!.slice(1),
+    )
+    expect(told.map(([trace, , flags]) => [trace, flags])).toEqual([
+      [TRACE, '01'],
+      [TRACE.replaceAll('0', '1'), '00'],
+      [expect.stringMatching(/[1-9a-f]/), '01'],
+    ])
     expect(seen.map(({ tracestate }) => tracestate)).toEqual(['a=b', 'c=d', undefined])
     // The engine's parent is the span of the call to it; nothing is told of the request that was not sampled.
     expect(new Set(spans.map(({ traceId }) => traceId))).toEqual(new Set([told[0]![0], told[2]![0]]))

@@ -4,7 +4,11 @@ import { partial, record, ttftContract } from '../contracts/ttft.ts'
 
 const LIMITS = { maxRequests: 1000, maxBytes: 10_000_000, ttlMs: 600_000 }
 
-ttftContract('memoryTtft', async () => ({ ttft: memoryTtft({ store: LIMITS }), evict: async () => {}, close: async () => {} }))
+ttftContract('memoryTtft', async () => ({
+  ttft: memoryTtft({ store: LIMITS }),
+  evict: async () => {},
+  close: async () => {},
+}))
 
 it('keeps no report while reports are off, yet counts for the metrics', async () => {
   const ttft = memoryTtft({ store: null })

@@ -3,7 +3,8 @@ import { startBuiltWorker } from '../origin/built-worker.ts'
 import { doors } from './both-doors.ts'
 import { startSilent } from './silent-gateway.ts'
 
-const worker = (document: object) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) })
+const worker = (document: object) =>
+  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) })
 
 viaContract('a gateway on Node, by its plain door', { start: startSilent, host: doors.plain, observeShare: 1 })
 viaContract('a gateway on Node, by node:http', { start: startSilent, host: doors.adapter, observeShare: 1 })

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { IdBuffer } from '../../src/core/tokens/id-buffer.ts'
 import { readPrompt } from '../../src/core/tokens/prompt.ts'
-import { readArgs } from '../../src/platform/node/commands/args.ts'
-import { UsageError } from '../../src/platform/node/commands/command.ts'
-import { vocab } from '../../src/platform/node/commands/vocab.ts'
+import { readArgs } from '../../src/cli/commands/args.ts'
+import { UsageError } from '../../src/cli/commands/command.ts'
+import { vocab } from '../../src/cli/commands/vocab.ts'
 import { fileVocabularies } from '../../src/platform/node/vocabulary.ts'
 import { warmUp } from '../../src/platform/node/warm-up.ts'
 import { openVocabularies } from '../../src/vocabulary.ts'
@@ -19,12 +19,24 @@ const at = (name: string): string => join(folder, name)
 async function firstlight(...argv: string[]): Promise<{ code: number; out: string }> {
   const lines: string[] = []
   const never = new AbortController().signal
-  const io = { out: (line: string) => lines.push(line), err: (line: string) => lines.push(line), env: {}, stop: never, stopNow: never }
-  const code = await vocab.run(readArgs(vocab, argv), { ...io, out: (line) => void io.out(line), err: (line) => void io.err(line) })
+  const io = {
+    out: (line: string) => lines.push(line),
+    err: (line: string) => lines.push(line),
+    env: {},
+    stop: never,
+    stopNow: never,
+  }
+  const code = await vocab.run(readArgs(vocab, argv), {
+    ...io,
+    out: (line) => void io.out(line),
+    err: (line) => void io.err(line),
+  })
   return { code, out: lines.join('\n') }
 }
 
-const open = async (name: string): Promise<NonNullable<ReturnType<Awaited<ReturnType<typeof openVocabularies>>['get']>>> => {
+const open = async (
+  name: string,
+): Promise<NonNullable<ReturnType<Awaited<ReturnType<typeof openVocabularies>>['get']>>> => {
   const opened = (await openVocabularies([name], fileVocabularies(folder))).get(name)
   if (opened === undefined) throw new Error(`${name} was not opened`)
   return opened
@@ -65,34 +77,59 @@ describe('firstlight vocab compile', () => {
 
   it('keeps text beyond ASCII in template and tokens', async () => {
     writeFileSync(at('unicode.jinja'), '你好 {{ messages[0].content }} 🎉')
-    await firstlight('compile', join(model.pathname, 'tokenizer.json'), '--template', at('unicode.jinja'), '-o', at('u.vocab'))
+    await firstlight(
+      'compile',
+      join(model.pathname, 'tokenizer.json'),
+      '--template',
+      at('unicode.jinja'),
+      '-o',
+      at('u.vocab'),
+    )
     expect((await open('u.vocab')).header.template).toBe('你好 {{ messages[0].content }} 🎉')
   })
 
   it('refuses what it could not follow, with the file and the reason, and writes nothing', async () => {
-    const json = JSON.parse(readFileSync(new URL('tokenizer.json', model), 'utf8')) as { model: Record<string, unknown> }
+    const json = JSON.parse(readFileSync(new URL('tokenizer.json', model), 'utf8')) as {
+      model: Record<string, unknown>
+    }
     json.model['type'] = 'Unigram'
     writeFileSync(at('unigram.json'), JSON.stringify(json))
-    await expect(firstlight('compile', at('unigram.json'), '-o', at('no.vocab'))).rejects.toThrow(/unigram\.json: the model is "Unigram"/)
+    await expect(firstlight('compile', at('unigram.json'), '-o', at('no.vocab'))).rejects.toThrow(
+      /unigram\.json: the model is "Unigram"/,
+    )
     expect(() => readFileSync(at('no.vocab'))).toThrow('ENOENT')
     writeFileSync(at('broken.jinja'), '{% for %}')
-    await expect(firstlight('compile', model.pathname, '--template', at('broken.jinja'), '-o', at('no.vocab'))).rejects.toThrow('cannot be parsed')
+    await expect(
+      firstlight('compile', model.pathname, '--template', at('broken.jinja'), '-o', at('no.vocab')),
+    ).rejects.toThrow('cannot be parsed')
     expect(() => readFileSync(at('no.vocab'))).toThrow('ENOENT')
   })
 
-  it.each([[[]], [['compile']], [['compile', 'a', 'b']], [['melt', 'a']], [['compile', model.pathname]], [['compile', '/nowhere', '-o', 'x']], [['show', '/nowhere']]])('says what is missing: %j', async (argv) => {
+  it.each([
+    [[]],
+    [['compile']],
+    [['compile', 'a', 'b']],
+    [['melt', 'a']],
+    [['compile', model.pathname]],
+    [['compile', '/nowhere', '-o', 'x']],
+    [['show', '/nowhere']],
+  ])('says what is missing: %j', async (argv) => {
     await expect(firstlight(...argv)).rejects.toBeInstanceOf(UsageError)
   })
 })
 
 describe('loading at the start', () => {
   it('stops at a vocabulary that is missing, and says how to make it', async () => {
-    await expect(openVocabularies(['none.vocab'], fileVocabularies(folder))).rejects.toThrow(/vocabulary 'none\.vocab': cannot be read \(ENOENT\): make it with `firstlight vocab compile/)
+    await expect(openVocabularies(['none.vocab'], fileVocabularies(folder))).rejects.toThrow(
+      /vocabulary 'none\.vocab': cannot be read \(ENOENT\): make it with `firstlight vocab compile/,
+    )
   })
 
   it('stops at a file that is no vocabulary, or only half of one', async () => {
     writeFileSync(at('text.vocab'), 'hello there, this is text')
-    await expect(openVocabularies(['text.vocab'], fileVocabularies(folder))).rejects.toThrow("vocabulary 'text.vocab': not a compiled vocabulary")
+    await expect(openVocabularies(['text.vocab'], fileVocabularies(folder))).rejects.toThrow(
+      "vocabulary 'text.vocab': not a compiled vocabulary",
+    )
     await firstlight('compile', model.pathname, '-o', at('half.vocab'))
     writeFileSync(at('half.vocab'), readFileSync(at('half.vocab')).subarray(0, 2000))
     await expect(openVocabularies(['half.vocab'], fileVocabularies(folder))).rejects.toThrow('cut or damaged')

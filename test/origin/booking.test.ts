@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import type { Admission, Outcome, Resume } from '../../src/core/cluster/contract.ts'
-import { Booking, type Ending } from '../../src/origin/booking.ts'
-import type { Alarms, Cluster, Lease } from '../../src/ports.ts'
-import { timers } from '../../src/origin/timers.ts'
+import type { Admission, Outcome, Resume } from '../../src/core/contract/contract.ts'
+import { LeaseKeeper, type Ending } from '../../src/origin/lease-keeper.ts'
+import type { Timers, Cluster, Lease } from '../../src/ports.ts'
+import { defaultTimers } from '../../src/origin/timers.ts'
 import { turns } from '../wait.ts'
 
 const ending: Ending = { result: 'complete', failure: null, status: 200, usage: null, outputEvents: 3, stages: {} }
 const placement = { kind: 'whole', engine: 'a', runnersUp: [] } as const
 
 /** Alarms that ring when a test takes them out of `rings` and calls them. */
-const alarmsIn = (rings: (() => void)[]): Alarms => ({
+const alarmsIn = (rings: (() => void)[]): Timers => ({
   set: (_ms, ring) => {
     rings.push(ring)
     return { cancel: () => void rings.splice(rings.indexOf(ring), 1) }
@@ -27,7 +27,7 @@ class Books {
 
   readonly lease: Lease = this.#lease()
 
-  booking(lease: Lease | null = this.lease, alarms: Alarms = timers): Booking {
+  booking(lease: Lease | null = this.lease, alarms: Timers = defaultTimers): LeaseKeeper {
     const cluster = {
       resume: async (booking: Resume) => {
         if (!this.reachable) throw new Error('out of reach')
@@ -37,7 +37,15 @@ class Books {
       },
     } as Partial<Cluster> as Cluster
     const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-    return new Booking({ cluster, lease, admission: { id: 'x' } as Admission, placement, leaseMs: 60_000, log, alarms })
+    return new LeaseKeeper({
+      cluster,
+      lease,
+      admission: { id: 'x' } as Admission,
+      placement,
+      leaseMs: 60_000,
+      log,
+      alarms,
+    })
   }
 
   renewed(): Promise<void> {
@@ -76,7 +84,7 @@ describe('a booking whose books are in this process', () => {
     renew: async () => say('renew'),
     release: ({ result }) => say(`release ${result}`),
   }
-  const opened = (rings: (() => void)[] = []): Booking => {
+  const opened = (rings: (() => void)[] = []): LeaseKeeper => {
     heard.length = 0
     const cluster = {
       resume: async () => {
@@ -86,7 +94,15 @@ describe('a booking whose books are in this process', () => {
       },
     } as Partial<Cluster> as Cluster
     const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-    return new Booking({ cluster, lease, admission: { id: 'x' } as Admission, placement, leaseMs: 60_000, log, alarms: alarmsIn(rings) })
+    return new LeaseKeeper({
+      cluster,
+      lease,
+      admission: { id: 'x' } as Admission,
+      placement,
+      leaseMs: 60_000,
+      log,
+      alarms: alarmsIn(rings),
+    })
   }
 
   it('says everything at once, and leaves nothing to wait for', () => {

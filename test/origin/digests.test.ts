@@ -1,12 +1,16 @@
 import { beforeEach, expect, it } from 'vitest'
-import type { ClusterDigest } from '../../src/core/cluster/contract.ts'
-import { DigestCache } from '../../src/origin/digests.ts'
+import type { ClusterDigest } from '../../src/core/contract/contract.ts'
+import { DigestCache } from '../../src/origin/digest-cache.ts'
 import type { Exchange, PoolRoute } from '../../src/origin/exchange.ts'
 import type { Cluster, RequestScope } from '../../src/ports.ts'
 import { admission, engine } from '../contracts/cluster-fixtures.ts'
 
 let now = 0
-let asked: { readonly cluster: string; readonly resolve: (digest: ClusterDigest) => void; readonly reject: (error: Error) => void }[] = []
+let asked: {
+  readonly cluster: string
+  readonly resolve: (digest: ClusterDigest) => void
+  readonly reject: (error: Error) => void
+}[] = []
 let background: Promise<unknown>[] = []
 
 beforeEach(() => {
@@ -32,7 +36,11 @@ function open(): DigestCache {
 }
 
 function route(id: string): PoolRoute {
-  return { cluster: { id, weight: 1 }, pool: { model: 'qwen', engines: [engine('a'), engine('b')] }, targets: new Map() } as unknown as PoolRoute
+  return {
+    cluster: { id, weight: 1 },
+    pool: { model: 'qwen', engines: [engine('a'), engine('b')] },
+    targets: new Map(),
+  } as unknown as PoolRoute
 }
 
 function exchange(...ids: string[]): Pick<Exchange, 'routes' | 'scope' | 'admission'> {
@@ -40,7 +48,18 @@ function exchange(...ids: string[]): Pick<Exchange, 'routes' | 'scope' | 'admiss
 }
 
 function digest(seq: number, changes: Partial<ClusterDigest> = {}): ClusterDigest {
-  return { version: 1, cluster: 'c', pool: 'qwen', configVersion: 1, seq, epoch: 'e', at: seq, bookings: 0, engines: [], ...changes }
+  return {
+    version: 1,
+    cluster: 'c',
+    pool: 'qwen',
+    configVersion: 1,
+    seq,
+    epoch: 'e',
+    at: seq,
+    bookings: 0,
+    engines: [],
+    ...changes,
+  }
 }
 
 async function answer(index: number, told: ClusterDigest): Promise<void> {

@@ -48,7 +48,15 @@ export interface FaultEngine {
 }
 
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms))
-const BUSY = { error: { message: 'The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.', type: 'Service Unavailable', param: null, code: 503 } }
+const BUSY = {
+  error: {
+    message:
+      'The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.',
+    type: 'Service Unavailable',
+    param: null,
+    code: 503,
+  },
+}
 
 export async function startFaultEngine(id: string): Promise<FaultEngine> {
   const engine = new Engine(id)
@@ -104,7 +112,9 @@ class Engine implements FaultEngine {
     do {
       const port = this.#port || ownPorts(1)
       const heard = await new Promise<boolean>((resolve, reject) => {
-        server.once('error', (error: NodeJS.ErrnoException) => (this.#port === 0 && error.code === 'EADDRINUSE' ? resolve(false) : reject(error)))
+        server.once('error', (error: NodeJS.ErrnoException) =>
+          this.#port === 0 && error.code === 'EADDRINUSE' ? resolve(false) : reject(error),
+        )
         server.listen(port, '127.0.0.1', () => resolve(true))
       })
       if (heard) this.#port = port
@@ -121,8 +131,14 @@ class Engine implements FaultEngine {
     const hangs = this.mode === 'hang'
     if (request.method === 'GET') {
       if (hangs) return
-      if (request.url === '/is_paused') return void response.writeHead(200, { 'content-type': 'application/json' }).end(`{"is_paused":${this.mode === 'paused'}}`)
-      if (request.url === '/metrics') return void response.end(`vllm:num_requests_running{engine="0"} ${this.running}\nvllm:num_requests_waiting{engine="0"} 0\n`)
+      if (request.url === '/is_paused')
+        return void response
+          .writeHead(200, { 'content-type': 'application/json' })
+          .end(`{"is_paused":${this.mode === 'paused'}}`)
+      if (request.url === '/metrics')
+        return void response.end(
+          `vllm:num_requests_running{engine="0"} ${this.running}\nvllm:num_requests_waiting{engine="0"} 0\n`,
+        )
       return void response.writeHead(this.mode === '500' ? 500 : 200).end()
     }
     this.requests++
@@ -133,47 +149,72 @@ class Engine implements FaultEngine {
       this.#changed()
     })
     this.#changed()
-    const body = JSON.parse(Buffer.concat(pieces).toString() || '{}') as { stream?: boolean; stream_options?: { include_usage?: boolean } }
+    const body = JSON.parse(Buffer.concat(pieces).toString() || '{}') as {
+      stream?: boolean
+      stream_options?: { include_usage?: boolean }
+    }
     await this.#answer(response, body.stream === true, body.stream_options?.include_usage === true)
   }
 
   async #answer(response: http.ServerResponse, stream: boolean, usage: boolean): Promise<void> {
-    const json = (status: number, value: unknown) => void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
+    const json = (status: number, value: unknown) =>
+      void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
     switch (this.mode) {
       case 'hang':
       case 'paused':
         return
       case '500':
       case '500_but_healthy':
-        return json(500, { error: { message: `secret of ${this.url}`, type: 'InternalServerError', param: null, code: 500 } })
+        return json(500, {
+          error: { message: `secret of ${this.url}`, type: 'InternalServerError', param: null, code: 500 },
+        })
       case 'busy':
         return json(503, BUSY)
       case 'busy_inside':
       case 'busy_inside_text':
         // vLLM has sent its head before it finds itself full.
         if (!stream) return json(503, BUSY)
-        return void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`data: ${JSON.stringify(this.mode === 'busy_inside' ? BUSY : { error: { ...BUSY.error, code: '503' } })}\n\ndata: [DONE]\n\n`)
+        return void response
+          .writeHead(200, { 'content-type': 'text/event-stream' })
+          .end(
+            `data: ${JSON.stringify(this.mode === 'busy_inside' ? BUSY : { error: { ...BUSY.error, code: '503' } })}\n\ndata: [DONE]\n\n`,
+          )
       case 'reset':
         return void response.socket?.resetAndDestroy()
       case 'garbage':
         return void response.socket?.end('HTTP/1.1 OK\r\n\r\n')
       default:
     }
-    const counts = { prompt_tokens: 3, completion_tokens: this.tokens, total_tokens: 3 + this.tokens, prompt_tokens_details: { cached_tokens: 0 } }
+    const counts = {
+      prompt_tokens: 3,
+      completion_tokens: this.tokens,
+      total_tokens: 3 + this.tokens,
+      prompt_tokens_details: { cached_tokens: 0 },
+    }
     if (!stream) {
       await pause(this.ttftMs + this.tokens * this.itlMs)
-      return json(200, { id: 'x', object: 'chat.completion', choices: [{ index: 0, message: { role: 'assistant', content: 'hello' }, finish_reason: 'stop' }], usage: counts })
+      return json(200, {
+        id: 'x',
+        object: 'chat.completion',
+        choices: [{ index: 0, message: { role: 'assistant', content: 'hello' }, finish_reason: 'stop' }],
+        usage: counts,
+      })
     }
     response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' })
     response.flushHeaders()
     if (this.mode === 'hang_after_head') return
     await pause(this.ttftMs)
     for (let i = 0; i < this.tokens && !response.destroyed; i++) {
-      response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: `t${i} ` } }] })}\n\n`)
+      response.write(
+        `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: `t${i} ` } }] })}\n\n`,
+      )
       await pause(this.itlMs)
       if (i >= 1 && this.mode === 'reset_midstream') return void response.socket?.resetAndDestroy()
     }
-    if (usage) response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [], usage: counts })}\n\n`)
+    if (usage)
+      response.write(
+        `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [], usage: counts })}\n\n`,
+      )
     response.end('data: [DONE]\n\n')
   }
 

@@ -48,8 +48,12 @@ async function bookings(url: string): Promise<number> {
 /** Engines of a cluster that are known to be asleep. */
 async function sleepers(url: string, cluster: string): Promise<string[]> {
   const response = await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${ADMIN}` } })
-  const { pools } = (await response.json()) as { pools: { cluster: string; engines: { id: string; asleep: boolean }[] }[] }
-  return pools.filter((one) => one.cluster === cluster).flatMap(({ engines }) => engines.filter((engine) => engine.asleep).map(({ id }) => id))
+  const { pools } = (await response.json()) as {
+    pools: { cluster: string; engines: { id: string; asleep: boolean }[] }[]
+  }
+  return pools
+    .filter((one) => one.cluster === cluster)
+    .flatMap(({ engines }) => engines.filter((engine) => engine.asleep).map(({ id }) => id))
 }
 
 export function faultTable(name: string, table: FaultTable): void {
@@ -77,26 +81,42 @@ export function faultTable(name: string, table: FaultTable): void {
       limits: { connect_ms: 60_000, first_byte_ms: i < HASTY ? FIRST_BYTE_MS : 60_000, idle_ms: 60_000 },
       engines: engines.map(({ id, url }) => ({ id, url })),
     }))
-    return table.start({ version: Date.now(), open: true, admin: { secret: ADMIN }, log: { level: 'silent' }, limits: { heartbeat_ms: 0, ...limits }, clusters: all.map((one, i) => ({ id: `c${i}`, pools: [one] })) })
+    return table.start({
+      version: Date.now(),
+      open: true,
+      admin: { secret: ADMIN },
+      log: { level: 'silent' },
+      limits: { heartbeat_ms: 0, ...limits },
+      clusters: all.map((one, i) => ({ id: `c${i}`, pools: [one] })),
+    })
   }
 
-  const say = (body: Record<string, unknown>) => JSON.stringify({ model: `m${pool}`, messages: [{ role: 'user', content: `hello ${Math.random()}` }], ...body })
+  const say = (body: Record<string, unknown>) =>
+    JSON.stringify({ model: `m${pool}`, messages: [{ role: 'user', content: `hello ${Math.random()}` }], ...body })
 
   /** A fresh connection each, so that a cut is the request's own. `leave` is told of each piece and may end it all. */
-  function ask(body: Record<string, unknown>, leave?: (got: string, gone: () => void) => void, url = gateway.url): Promise<Seen> {
+  function ask(
+    body: Record<string, unknown>,
+    leave?: (got: string, gone: () => void) => void,
+    url = gateway.url,
+  ): Promise<Seen> {
     return new Promise((resolve) => {
       const seen = (status: number, headers: http.IncomingHttpHeaders, text: string, clean: boolean) =>
         resolve({ status, headers, body: text, clean })
-      const request = http.request(`${url}/v1/chat/completions`, { method: 'POST', agent: false, headers: { 'content-type': 'application/json' } }, (response) => {
-        let text = ''
-        response.setEncoding('utf8')
-        response.on('data', (piece: string) => {
-          text += piece
-          leave?.(text, () => request.destroy())
-        })
-        response.on('error', () => {})
-        response.on('close', () => seen(response.statusCode ?? 0, response.headers, text, response.complete))
-      })
+      const request = http.request(
+        `${url}/v1/chat/completions`,
+        { method: 'POST', agent: false, headers: { 'content-type': 'application/json' } },
+        (response) => {
+          let text = ''
+          response.setEncoding('utf8')
+          response.on('data', (piece: string) => {
+            text += piece
+            leave?.(text, () => request.destroy())
+          })
+          response.on('error', () => {})
+          response.on('close', () => seen(response.statusCode ?? 0, response.headers, text, response.complete))
+        },
+      )
       request.on('error', () => seen(0, {}, '', false))
       request.end(say(body))
     })
@@ -121,7 +141,8 @@ export function faultTable(name: string, table: FaultTable): void {
     })
     beforeEach(() => {
       pool = patient++
-      for (const engine of engines) Object.assign(engine, { mode: 'ok', ttftMs: 5, itlMs: 5, tokens: 4, requests: 0, aborts: 0 })
+      for (const engine of engines)
+        Object.assign(engine, { mode: 'ok', ttftMs: 5, itlMs: 5, tokens: 4, requests: 0, aborts: 0 })
     })
     afterEach(() => Promise.all(engines.map((engine) => engine.revive())))
     afterAll(async () => {
@@ -134,7 +155,11 @@ export function faultTable(name: string, table: FaultTable): void {
       expect({ status, clean }).toEqual({ status: 200, clean: true })
       expect(body.endsWith('data: [DONE]\n\n')).toBe(true)
       expect(body).not.toContain('"choices":[]')
-      expect(headers).toMatchObject({ 'x-firstlight-cluster': `c${pool}`, 'x-firstlight-policy': 'round_robin', 'content-type': 'text/event-stream; charset=utf-8' })
+      expect(headers).toMatchObject({
+        'x-firstlight-cluster': `c${pool}`,
+        'x-firstlight-policy': 'round_robin',
+        'content-type': 'text/event-stream; charset=utf-8',
+      })
       expect(['a', 'b', 'c']).toContain(headers['x-firstlight-engine'])
       expect(headers['server-timing']).toMatch(/edge;dur=.*ttft;dur=/)
       expect(headers['x-request-id']).toBeTruthy()
@@ -189,7 +214,9 @@ export function faultTable(name: string, table: FaultTable): void {
       set('ok', 0)
       await expect.poll(asleep, { interval: 50 }).toEqual([])
       // Its circuit may have opened before anybody knew why it was silent.
-      await expect.poll(async () => (await stream()).status === 200 && engines[0]!.requests > 0, { interval: 50 }).toBe(true)
+      await expect
+        .poll(async () => (await stream()).status === 200 && engines[0]!.requests > 0, { interval: 50 })
+        .toBe(true)
       await quiet()
     })
 
@@ -246,7 +273,10 @@ export function faultTable(name: string, table: FaultTable): void {
     test('passes an answer that is no stream whole', async () => {
       const seen = await ask({})
       expect(seen.status).toBe(200)
-      expect(JSON.parse(seen.body)).toMatchObject({ choices: [{ message: { content: 'hello' } }], usage: { prompt_tokens: 3 } })
+      expect(JSON.parse(seen.body)).toMatchObject({
+        choices: [{ message: { content: 'hello' } }],
+        usage: { prompt_tokens: 3 },
+      })
       await quiet()
     })
 
@@ -259,11 +289,19 @@ export function faultTable(name: string, table: FaultTable): void {
       expect(engines.reduce((total, engine) => total + engine.aborts, 0)).toBe(1)
     })
 
-    for (const [title, body] of [['before the first token', { stream: true }], ['before an answer that is no stream', {}]] as const) {
+    for (const [title, body] of [
+      ['before the first token', { stream: true }],
+      ['before an answer that is no stream', {}],
+    ] as const) {
       test(`frees the engine of a client that leaves ${title}`, async () => {
         for (const engine of engines) engine.ttftMs = 30_000
         const leaving = new AbortController()
-        const asked = fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', body: say(body), signal: leaving.signal, headers: { 'content-type': 'application/json' } }).catch(() => {})
+        const asked = fetch(`${gateway.url}/v1/chat/completions`, {
+          method: 'POST',
+          body: say(body),
+          signal: leaving.signal,
+          headers: { 'content-type': 'application/json' },
+        }).catch(() => {})
         await Promise.race(engines.map((engine) => engine.arrived(1)))
         leaving.abort()
         await asked

@@ -18,12 +18,28 @@ const dead: Meeting = { fails: 'connect' }
 
 describe('a request that engines take turns to fail', () => {
   it('goes to the next engine, and every engine it left is named and released', async () => {
-    const world = new World({ 'c-a': [dead], 'c-b': [{ fails: 'reset', when: 'first_byte' }], 'c-d': [{ status: 200 }] })
+    const world = new World({
+      'c-a': [dead],
+      'c-b': [{ fails: 'reset', when: 'first_byte' }],
+      'c-d': [{ status: 200 }],
+    })
     const suspects: string[] = []
-    const response = await forward(world.exchange([world.route('c', ['c-a', 'c-b', 'c-d'])]), world.ports, world.digests, (_route, { id }) => suspects.push(id))
+    const response = await forward(
+      world.exchange([world.route('c', ['c-a', 'c-b', 'c-d'])]),
+      world.ports,
+      world.digests,
+      (_route, { id }) => suspects.push(id),
+    )
     expect(response.headers.get('x-firstlight-engine')).toBe('c-d')
     await world.settled()
-    expect(world.books.map(({ engine, admission: { attempt, avoid }, outcomes }) => ({ engine, attempt, avoid, outcomes: outcomes.map(({ result, failure }) => [result, failure]) }))).toEqual([
+    expect(
+      world.books.map(({ engine, admission: { attempt, avoid }, outcomes }) => ({
+        engine,
+        attempt,
+        avoid,
+        outcomes: outcomes.map(({ result, failure }) => [result, failure]),
+      })),
+    ).toEqual([
       { engine: 'c-a', attempt: 0, avoid: [], outcomes: [['engine_failed', 'connect']] },
       { engine: 'c-b', attempt: 1, avoid: ['c-a'], outcomes: [['engine_failed', 'reset']] },
       { engine: 'c-d', attempt: 2, avoid: ['c-a', 'c-b'], outcomes: [['complete', null]] },
@@ -38,25 +54,52 @@ describe('a request that engines take turns to fail', () => {
     ['first_byte_timeout', { fails: 'first_byte_timeout' }, 'first_byte_timeout', 'engine_timeout'],
     ['malformed', { fails: 'malformed' }, 'malformed', 'engine_unreachable'],
     ['a 500', { status: 500 }, 'status_5xx', 'engine_unreachable'],
-    ['a 503 of a dying engine', { status: 503, body: '{"error":"EngineDeadError"}' }, 'status_5xx', 'engine_unreachable'],
-    ['an engine that does not take the gateway’s key', { status: 401, body: '{"error":"Unauthorized"}' }, 'malformed', 'engine_unreachable'],
+    [
+      'a 503 of a dying engine',
+      { status: 503, body: '{"error":"EngineDeadError"}' },
+      'status_5xx',
+      'engine_unreachable',
+    ],
+    [
+      'an engine that does not take the gateway’s key',
+      { status: 401, body: '{"error":"Unauthorized"}' },
+      'malformed',
+      'engine_unreachable',
+    ],
     ['a proxy before it that does not', { status: 407 }, 'malformed', 'engine_unreachable'],
     ['a redirect', { status: 307 }, 'malformed', 'engine_unreachable'],
-    ['the engine’s own busy', { status: 503, body: '{"error":{"message":"The engine is currently busy and cannot accept new requests."}}' }, 'busy', 'engines_full'],
+    [
+      'the engine’s own busy',
+      { status: 503, body: '{"error":{"message":"The engine is currently busy and cannot accept new requests."}}' },
+      'busy',
+      'engines_full',
+    ],
   ]
   for (const [what, meeting, failure, reason] of meetings) {
     it(`ends as ${reason} when all there is is ${what}`, async () => {
       const world = new World({ 'c-a': [meeting], 'c-b': [meeting] })
-      const thrown = await failureOf(forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests))
+      const thrown = await failureOf(
+        forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests),
+      )
       expect(thrown.reason).toBe(reason)
       expect(thrown.retryAfterMs).toBeGreaterThan(0)
       expect(thrown.message).not.toMatch(/10\.0|http/)
       await world.settled()
-      expect(world.books.map(({ outcomes }) => outcomes.map((outcome) => outcome.failure))).toEqual([[failure], [failure]])
+      expect(world.books.map(({ outcomes }) => outcomes.map((outcome) => outcome.failure))).toEqual([
+        [failure],
+        [failure],
+      ])
       // Busy is no news: a full fleet says it to each request.
       const told = world.told.filter((fields) => (fields as { engine?: string }).engine !== undefined)
-      const status = meeting !== 'hangs' && 'status' in meeting ? { status: meeting.status } : { error: expect.any(OriginError) as unknown }
-      expect(told).toMatchObject(failure === 'busy' ? [] : ['c-a', 'c-b'].map((engine) => ({ id: 'id-1', cluster: 'c', engine, failure, ...status })))
+      const status =
+        meeting !== 'hangs' && 'status' in meeting
+          ? { status: meeting.status }
+          : { error: expect.any(OriginError) as unknown }
+      expect(told).toMatchObject(
+        failure === 'busy'
+          ? []
+          : ['c-a', 'c-b'].map((engine) => ({ id: 'id-1', cluster: 'c', engine, failure, ...status })),
+      )
       expect(world.logged.filter((event) => event === 'attempt_failed')).toHaveLength(told.length)
     })
   }
@@ -69,14 +112,19 @@ describe('a request that engines take turns to fail', () => {
 
   for (const status of [400, 404, 422, 429, 501]) {
     it(`ends with the engine’s own ${status}, as the engine sent it`, async () => {
-      const world = new World({ 'c-a': [{ status, body: '{"error":{"message":"no"}}', headers: ['x-kept', '1', 'server', 'uvicorn'] }], 'c-b': [] })
+      const world = new World({
+        'c-a': [{ status, body: '{"error":{"message":"no"}}', headers: ['x-kept', '1', 'server', 'uvicorn'] }],
+        'c-b': [],
+      })
       const response = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
       expect(response.status).toBe(status)
       expect(await response.text()).toBe('{"error":{"message":"no"}}')
       expect(response.headers.get('x-kept')).toBe('1')
       expect(response.headers.get('server')).toBeNull()
       await world.settled()
-      expect(world.books.map(({ outcomes }) => outcomes)).toMatchObject([[{ result: 'engine_refused', status, failure: null }]])
+      expect(world.books.map(({ outcomes }) => outcomes)).toMatchObject([
+        [{ result: 'engine_refused', status, failure: null }],
+      ])
     })
   }
 
@@ -85,7 +133,9 @@ describe('a request that engines take turns to fail', () => {
     await forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)
     await world.settled()
     expect(world.sent).toHaveLength(1)
-    expect(world.books.map(({ outcomes }) => outcomes)).toMatchObject([[{ result: 'engine_failed', failure: 'reset', outputEvents: 4 }]])
+    expect(world.books.map(({ outcomes }) => outcomes)).toMatchObject([
+      [{ result: 'engine_failed', failure: 'reset', outputEvents: 4 }],
+    ])
     const event = (path: string) => new TextDecoder().decode(world.replies[0]!.cutEvent('reset')).includes(path)
     expect(event('engine_stream_cut')).toBe(true)
   })
@@ -93,15 +143,26 @@ describe('a request that engines take turns to fail', () => {
 
 describe('a request that comes round', () => {
   const round: Meeting = { status: 508, body: '{"error":{"code":"loop_detected"}}' }
-  const ended = (world: World) => world.books.map(({ engine, outcomes }) => [engine, ...outcomes.map(({ result, failure }) => `${result} ${failure}`)])
+  const ended = (world: World) =>
+    world.books.map(({ engine, outcomes }) => [
+      engine,
+      ...outcomes.map(({ result, failure }) => `${result} ${failure}`),
+    ])
   const came = { headers: ['via', '1.1 firstlight-00000001, 1.1 firstlight-00000002'] }
 
   it('goes to another engine, and that the first one leads back is told to the log, which names its address, and to its circuit', async () => {
     const world = new World({ 'c-a': [round], 'c-b': [] })
-    const response = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])], { headers: ['via', '1.1 google, 1.1 firstlight-00000001'] }), world.ports, world.digests)
+    const response = await forward(
+      world.exchange([world.route('c', ['c-a', 'c-b'])], { headers: ['via', '1.1 google, 1.1 firstlight-00000001'] }),
+      world.ports,
+      world.digests,
+    )
     expect(response.headers.get('x-firstlight-engine')).toBe('c-b')
     await world.settled()
-    expect(ended(world)).toEqual([['c-a', 'engine_failed loop'], ['c-b', 'complete null']])
+    expect(ended(world)).toEqual([
+      ['c-a', 'engine_failed loop'],
+      ['c-b', 'complete null'],
+    ])
     expect(world.logged).toEqual(['loop_found'])
     expect(world.told).toMatchObject([{ id: 'id-1', cluster: 'c', engine: 'c-a', url: 'http://c-a' }])
   })
@@ -111,14 +172,23 @@ describe('a request that comes round', () => {
     const response = await forward(world.exchange([world.route('c', ['c-a', 'c-b'])], came), world.ports, world.digests)
     expect(response.headers.get('x-firstlight-engine')).toBe('c-b')
     await world.settled()
-    expect(ended(world)).toEqual([['c-a', 'abandoned null'], ['c-b', 'complete null']])
+    expect(ended(world)).toEqual([
+      ['c-a', 'abandoned null'],
+      ['c-b', 'complete null'],
+    ])
     expect(world.signals).toEqual([])
   })
 
   it('ends as a loop where every engine leads back: no retry would help', async () => {
     for (const changes of [{}, came]) {
       const world = new World({ 'c1-a': [round], 'c1-b': [round], 'c2-a': [round] })
-      const thrown = await failureOf(forward(world.exchange([world.route('c1', ['c1-a', 'c1-b']), world.route('c2', ['c2-a'])], changes), world.ports, world.digests))
+      const thrown = await failureOf(
+        forward(
+          world.exchange([world.route('c1', ['c1-a', 'c1-b']), world.route('c2', ['c2-a'])], changes),
+          world.ports,
+          world.digests,
+        ),
+      )
       expect([thrown.reason, thrown.shape.status, thrown.shape.retry]).toEqual(['loop', 508, false])
       expect(thrown.message).not.toMatch(/c1|http/)
       await world.settled()
@@ -132,13 +202,35 @@ describe('a request that comes round', () => {
   it('ends as if that engine were not there where others are full, away or broken', async () => {
     const full = new World({ 'c1-a': [round] })
     full.refusals.set('c2', 'engines_full')
-    expect((await failureOf(forward(full.exchange([full.route('c1', ['c1-a']), full.route('c2', ['c2-a'])], came), full.ports, full.digests))).reason).toBe('engines_full')
+    expect(
+      (
+        await failureOf(
+          forward(
+            full.exchange([full.route('c1', ['c1-a']), full.route('c2', ['c2-a'])], came),
+            full.ports,
+            full.digests,
+          ),
+        )
+      ).reason,
+    ).toBe('engines_full')
     const away = new World({ 'c-a': [round] })
-    expect((await failureOf(forward(away.exchange([away.route('c', ['c-a', 'c-b'])]), away.ports, away.digests))).reason).toBe('no_engine')
-    for (const [other, reason] of [[dead, 'no_engine'], [{ status: 500 }, 'engine_unreachable'], [{ fails: 'first_byte_timeout' }, 'engine_timeout']] as const) {
-      for (const order of [[round, other], [other, round]]) {
+    expect(
+      (await failureOf(forward(away.exchange([away.route('c', ['c-a', 'c-b'])]), away.ports, away.digests))).reason,
+    ).toBe('no_engine')
+    for (const [other, reason] of [
+      [dead, 'no_engine'],
+      [{ status: 500 }, 'engine_unreachable'],
+      [{ fails: 'first_byte_timeout' }, 'engine_timeout'],
+    ] as const) {
+      for (const order of [
+        [round, other],
+        [other, round],
+      ]) {
         const world = new World({ 'c-a': [order[0]!], 'c-b': [order[1]!] })
-        expect((await failureOf(forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests))).reason).toBe(reason)
+        expect(
+          (await failureOf(forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests)))
+            .reason,
+        ).toBe(reason)
       }
     }
   })
@@ -146,13 +238,19 @@ describe('a request that comes round', () => {
   it('ends after so many attempts, however many engines lead back', async () => {
     const ids = Array.from({ length: 40 }, (_, at) => `c-${at}`)
     const world = new World(Object.fromEntries(ids.map((id) => [id, [round]])))
-    expect((await failureOf(forward(world.exchange([world.route('c', ids)]), world.ports, world.digests))).reason).toBe('loop')
+    expect((await failureOf(forward(world.exchange([world.route('c', ids)]), world.ports, world.digests))).reason).toBe(
+      'loop',
+    )
     expect(world.sent).toHaveLength(16)
   })
 })
 
 describe('the end of a stream', () => {
-  const told = async (changes: Parameters<World['exchange']>[1], meeting: Meeting = { status: 200 }, observeShare = 0.1) => {
+  const told = async (
+    changes: Parameters<World['exchange']>[1],
+    meeting: Meeting = { status: 200 },
+    observeShare = 0.1,
+  ) => {
     const world = new World({ 'c-a': [meeting] })
     const { pool, ...route } = world.route('c', ['c-a'])
     await forward(world.exchange([{ ...route, pool: { ...pool, observeShare } }], changes), world.ports, world.digests)
@@ -170,7 +268,9 @@ describe('the end of a stream', () => {
   it('is taken for what it seems where nobody reads any, and where nothing is to be read', async () => {
     expect(await told({ observe: false }, { status: 200 }, 0)).toEqual([['complete', undefined]])
     expect(await told({ observe: false, path: '/v1/messages' })).toEqual([['complete', undefined]])
-    expect(await told({ observe: false, stream: false }, { status: 200, sse: false })).toEqual([['complete', undefined]])
+    expect(await told({ observe: false, stream: false }, { status: 200, sse: false })).toEqual([
+      ['complete', undefined],
+    ])
     expect(await told({ observe: false }, { status: 400, sse: false })).toEqual([['engine_refused', undefined]])
   })
 })
@@ -180,15 +280,26 @@ describe('a request that nobody can answer', () => {
   const said = async (world: World, routes: ReturnType<World['route']>[], changes = {}) => {
     await forward(world.exchange(routes, changes), world.ports, world.digests).catch(() => {})
     await world.settled()
-    return world.signals.map((signal) => [signal.cluster, signal.kind, signal.engine, signal.kind === 'excused' ? signal.booking : null])
+    return world.signals.map((signal) => [
+      signal.cluster,
+      signal.kind,
+      signal.engine,
+      signal.kind === 'excused' ? signal.booking : null,
+    ])
   }
 
   it('is to blame where two engines answered it with a 5xx, in whatever cluster', async () => {
     const two = new World({ 'c-a': [broken], 'c-b': [dead], 'c-d': [{ status: 502 }] })
-    expect(await said(two, [two.route('c', ['c-a', 'c-b', 'c-d'])])).toEqual([['c', 'excused', 'c-a', 'id-1#0'], ['c', 'excused', 'c-d', 'id-1#2']])
-    expect(two.logged).toContain('request_at_fault')
+    expect(await said(two, [two.route('c', ['c-a', 'c-b', 'c-d'])])).toEqual([
+      ['c', 'excused', 'c-a', 'id-1#0'],
+      ['c', 'excused', 'c-d', 'id-1#2'],
+    ])
+    expect(two.logged).toContain('poison_request')
     const apart = new World({ 'c1-a': [broken], 'c2-a': [broken] })
-    expect(await said(apart, [apart.route('c1', ['c1-a']), apart.route('c2', ['c2-a'])])).toEqual([['c1', 'excused', 'c1-a', 'id-1#0'], ['c2', 'excused', 'c2-a', 'id-1#1']])
+    expect(await said(apart, [apart.route('c1', ['c1-a']), apart.route('c2', ['c2-a'])])).toEqual([
+      ['c1', 'excused', 'c1-a', 'id-1#0'],
+      ['c2', 'excused', 'c2-a', 'id-1#1'],
+    ])
   })
 
   it('is to blame where its stream begins with the error', async () => {
@@ -201,9 +312,15 @@ describe('a request that nobody can answer', () => {
     ['another engine answers it', [broken, broken, { status: 200 }]],
     ['another engine refuses it', [broken, broken, { status: 400 }]],
     ['one engine alone is there', [broken]],
-    ['one engine answered and others broke the connection', [broken, dead, { fails: 'reset' }, { fails: 'first_byte_timeout' }]],
+    [
+      'one engine answered and others broke the connection',
+      [broken, dead, { fails: 'reset' }, { fails: 'first_byte_timeout' }],
+    ],
     ['one engine answered and another is busy', [broken, { status: 503, body: 'currently busy' }]],
-    ['every engine broke the connection', [{ fails: 'reset' }, { fails: 'reset' }, { fails: 'reset', when: 'first_byte' }]],
+    [
+      'every engine broke the connection',
+      [{ fails: 'reset' }, { fails: 'reset' }, { fails: 'reset', when: 'first_byte' }],
+    ],
     ['it is bound to one engine', [broken, broken], { pinned: { cluster: 'c', engine: 'c-0' } }],
   ]
   for (const [when, meetings, changes] of blamed) {
@@ -220,14 +337,19 @@ describe('a request that nobody can answer', () => {
     const routes = [world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]
     expect(await said(world, routes)).toEqual([['c1', 'excused', 'c1-a', 'id-1#0']])
     expect(world.signals).toMatchObject([{ doubtful: true }])
-    expect(world.logged).not.toContain('request_at_fault')
+    expect(world.logged).not.toContain('poison_request')
   })
 
   it('is not, where there are no retries by configuration: nothing else would ever open a circuit', async () => {
     const world = new World({ 'c1-a': [broken] })
     world.refusals.set('c2', 'retry_budget')
     const { cluster, pool, targets } = world.route('c1', ['c1-a'])
-    expect(await said(world, [{ cluster, pool: { ...pool, retry: { share: 0, minPerS: 0 } }, targets }, world.route('c2', ['c2-a'])])).toEqual([])
+    expect(
+      await said(world, [
+        { cluster, pool: { ...pool, retry: { share: 0, minPerS: 0 } }, targets },
+        world.route('c2', ['c2-a']),
+      ]),
+    ).toEqual([])
   })
 
   it('is not to blame where its client left before the last word', async () => {
@@ -241,7 +363,9 @@ describe('a request that nobody can answer', () => {
 
 describe('an answer', () => {
   it('says who gave it, why, and what it took', async () => {
-    const world = new World({ 'c-a': [{ status: 200, headers: ['x-request-id', 'engine’s', 'x-firstlight-engine', 'forged'] }] })
+    const world = new World({
+      'c-a': [{ status: 200, headers: ['x-request-id', 'engine’s', 'x-firstlight-engine', 'forged'] }],
+    })
     const { headers } = await forward(world.exchange([world.route('c', ['c-a'])]), world.ports, world.digests)
     expect(Object.fromEntries(headers)).toEqual({
       'content-type': 'text/event-stream',
@@ -271,7 +395,11 @@ describe('an answer', () => {
   ])('with status %i reports the engine that holds the response: %j', async (status, expected) => {
     const held: unknown[] = []
     const world = new World({ 'c-a': [{ status }] })
-    await forward(world.exchange([world.route('c', ['c-a'])], { onResponseId: (...told) => void held.push(told) }), world.ports, world.digests)
+    await forward(
+      world.exchange([world.route('c', ['c-a'])], { onResponseId: (...told) => void held.push(told) }),
+      world.ports,
+      world.digests,
+    )
     await world.settled()
     expect(held).toEqual(expected)
   })
@@ -281,22 +409,36 @@ describe('clusters', () => {
   it('are tried in order, and the header names who refused', async () => {
     const world = new World({ 'c1-a': [], 'c2-a': [] })
     world.refusals.set('c1', 'engines_full')
-    const { headers } = await forward(world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]), world.ports, world.digests)
+    const { headers } = await forward(
+      world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]),
+      world.ports,
+      world.digests,
+    )
     expect(headers.get('x-firstlight-cluster')).toBe('c2')
     expect(headers.get('x-firstlight-decision')).toBe('id-1; failover=c1:engines_full')
   })
 
   it('whose engines all failed give way to the next one', async () => {
     const world = new World({ 'c1-a': [dead], 'c2-a': [] })
-    const { headers } = await forward(world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]), world.ports, world.digests)
+    const { headers } = await forward(
+      world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]),
+      world.ports,
+      world.digests,
+    )
     expect(headers.get('x-firstlight-engine')).toBe('c2-a')
   })
 
   it('that all refuse are summed up by the best of the bad news', async () => {
-    for (const [first, second, reason] of [['no_engine', 'engines_full', 'engines_full'], ['role_empty', 'no_engine', 'role_empty'], ['retry_budget', 'unconfigured', 'no_engine']] as const) {
+    for (const [first, second, reason] of [
+      ['no_engine', 'engines_full', 'engines_full'],
+      ['role_empty', 'no_engine', 'role_empty'],
+      ['retry_budget', 'unconfigured', 'no_engine'],
+    ] as const) {
       const world = new World({ 'c1-a': [], 'c2-a': [] })
       world.refusals.set('c1', first).set('c2', second)
-      const thrown = await failureOf(forward(world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]), world.ports, world.digests))
+      const thrown = await failureOf(
+        forward(world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]), world.ports, world.digests),
+      )
       expect(thrown.reason).toBe(reason)
       expect(thrown.retryAfterMs).toBe(500)
     }
@@ -319,13 +461,23 @@ describe('clusters', () => {
     expect(headers.get('x-firstlight-engine')).toBe('c-old')
     expect(headers.get('x-firstlight-decision')).toBe('id-1')
     await world.settled()
-    expect(world.books.map(({ engine, outcomes }) => [engine, outcomes.map(({ result }) => result)])).toEqual([['c-new', ['abandoned']], ['c-old', ['complete']]])
+    expect(world.books.map(({ engine, outcomes }) => [engine, outcomes.map(({ result }) => result)])).toEqual([
+      ['c-new', ['abandoned']],
+      ['c-old', ['complete']],
+    ])
     expect(world.sent).toHaveLength(1)
   })
 
   it('that know nobody whom this edge knows give way to the next one', async () => {
-    const world = new World({ ...Object.fromEntries(Array.from({ length: 70 }, (_, at) => [`c1-${at}`, []])), 'c2-a': [] })
-    const { headers } = await forward(world.exchange([world.route('c1', []), world.route('c2', ['c2-a'])]), world.ports, world.digests)
+    const world = new World({
+      ...Object.fromEntries(Array.from({ length: 70 }, (_, at) => [`c1-${at}`, []])),
+      'c2-a': [],
+    })
+    const { headers } = await forward(
+      world.exchange([world.route('c1', []), world.route('c2', ['c2-a'])]),
+      world.ports,
+      world.digests,
+    )
     expect(headers.get('x-firstlight-engine')).toBe('c2-a')
     await world.settled()
     expect(world.books.every(({ outcomes }) => outcomes.length === 1)).toBe(true)
@@ -358,22 +510,36 @@ describe('a client that leaves', () => {
 
 describe('whatever happens', () => {
   const meeting = fc.oneof(
-    fc.constantFrom<Meeting>(dead, { fails: 'reset', when: 'first_byte' }, { fails: 'first_byte_timeout' }, { status: 500 }, { status: 503, body: 'currently busy' }, { status: 404 }, { status: 302 }, { status: 200 }, { status: 200, sse: false }),
+    fc.constantFrom<Meeting>(
+      dead,
+      { fails: 'reset', when: 'first_byte' },
+      { fails: 'first_byte_timeout' },
+      { status: 500 },
+      { status: 503, body: 'currently busy' },
+      { status: 404 },
+      { status: 302 },
+      { status: 200 },
+      { status: 200, sse: false },
+    ),
     fc.constantFrom<Meeting>({ status: 200, end: 'engine_cut' }, { status: 200, end: 'client_gone' }),
   )
   it('every booking is released exactly once', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(meeting, { minLength: 1, maxLength: 6 }), fc.constantFrom(null, 'engines_full', 'throws'), async (script, first) => {
-        const engines = script.map((_, i) => `c2-${i}`)
-        const world = new World(Object.fromEntries(script.map((one, i) => [`c2-${i}`, [one]])))
-        if (first !== null) world.refusals.set('c1', first)
-        const exchange = world.exchange([world.route('c1', []), world.route('c2', engines)])
-        await forward(exchange, world.ports, world.digests).catch(() => {})
-        await new Promise((turn) => setTimeout(turn, 0))
-        await world.settled()
-        expect(world.books.every(({ outcomes }) => outcomes.length === 1)).toBe(true)
-        expect(new Set(world.sent.map(({ target }) => target.id)).size).toBe(world.sent.length)
-      }),
+      fc.asyncProperty(
+        fc.array(meeting, { minLength: 1, maxLength: 6 }),
+        fc.constantFrom(null, 'engines_full', 'throws'),
+        async (script, first) => {
+          const engines = script.map((_, i) => `c2-${i}`)
+          const world = new World(Object.fromEntries(script.map((one, i) => [`c2-${i}`, [one]])))
+          if (first !== null) world.refusals.set('c1', first)
+          const exchange = world.exchange([world.route('c1', []), world.route('c2', engines)])
+          await forward(exchange, world.ports, world.digests).catch(() => {})
+          await new Promise((turn) => setTimeout(turn, 0))
+          await world.settled()
+          expect(world.books.every(({ outcomes }) => outcomes.length === 1)).toBe(true)
+          expect(new Set(world.sent.map(({ target }) => target.id)).size).toBe(world.sent.length)
+        },
+      ),
       { numRuns: 200 },
     )
   })

@@ -1,5 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { headerOf, headersForClient, headersForEngine, headersForTarget, headersInit, headersOfAnswer } from '../../src/origin/headers.ts'
+import {
+  headerOf,
+  headersForClient,
+  headersForEngine,
+  headersForTarget,
+  headersInit,
+  headersOfAnswer,
+} from '../../src/origin/headers.ts'
 
 const names = (flat: readonly string[]) => flat.filter((_, i) => i % 2 === 0)
 
@@ -27,17 +34,63 @@ describe('headers for an engine', () => {
   })
 
   it('leave out what anyone can write about addresses, engines and us', () => {
-    const forged = { 'X-Forwarded-For': '1.2.3.4', Forwarded: 'for=x', 'CF-Connecting-IP': 'x', 'X-Firstlight-Options': '{}', 'X-Data-Parallel-Rank': '3', Origin: 'https://evil', 'Sec-Fetch-Mode': 'cors' }
-    expect(names(headersForEngine(new Headers(forged), 'r', '1.1 us'))).toEqual(['accept-encoding', 'x-request-id', 'via'])
+    const forged = {
+      'X-Forwarded-For': '1.2.3.4',
+      Forwarded: 'for=x',
+      'CF-Connecting-IP': 'x',
+      'X-Firstlight-Options': '{}',
+      'X-Data-Parallel-Rank': '3',
+      Origin: 'https://evil',
+      'Sec-Fetch-Mode': 'cors',
+    }
+    expect(names(headersForEngine(new Headers(forged), 'r', '1.1 us'))).toEqual([
+      'accept-encoding',
+      'x-request-id',
+      'via',
+    ])
   })
 
   it('pass what belongs to the request, and our id instead of the client’s', () => {
-    const flat = headersForEngine(new Headers({ 'Content-Type': 'application/json', traceparent: '00-a-b-01', tracestate: 'x=y', 'x-session-id': 's', 'X-Request-Id': 'theirs', 'Accept-Encoding': 'gzip', 'CDN-Loop': 'a.example; loops=1' }), 'ours', '1.1 us')
-    expect(flat).toEqual(['cdn-loop', 'a.example; loops=1', 'content-type', 'application/json', 'traceparent', '00-a-b-01', 'tracestate', 'x=y', 'x-session-id', 's', 'accept-encoding', 'identity', 'x-request-id', 'ours', 'via', '1.1 us'])
+    const flat = headersForEngine(
+      new Headers({
+        'Content-Type': 'application/json',
+        traceparent: '00-a-b-01',
+        tracestate: 'x=y',
+        'x-session-id': 's',
+        'X-Request-Id': 'theirs',
+        'Accept-Encoding': 'gzip',
+        'CDN-Loop': 'a.example; loops=1',
+      }),
+      'ours',
+      '1.1 us',
+    )
+    expect(flat).toEqual([
+      'cdn-loop',
+      'a.example; loops=1',
+      'content-type',
+      'application/json',
+      'traceparent',
+      '00-a-b-01',
+      'tracestate',
+      'x=y',
+      'x-session-id',
+      's',
+      'accept-encoding',
+      'identity',
+      'x-request-id',
+      'ours',
+      'via',
+      '1.1 us',
+    ])
   })
 
   it('are overruled by what an operator set for the engine', () => {
-    const target = { id: 'e', url: 'http://e', headers: ['authorization', 'Bearer engine', 'x-session-id', 'fixed'], binding: null }
+    const target = {
+      id: 'e',
+      url: 'http://e',
+      headers: ['authorization', 'Bearer engine', 'x-session-id', 'fixed'],
+      binding: null,
+    }
     const flat = headersForTarget(['x-session-id', 'client', 'accept', '*/*'], target)
     expect(flat).toEqual(['accept', '*/*', 'authorization', 'Bearer engine', 'x-session-id', 'fixed'])
   })
@@ -45,17 +98,64 @@ describe('headers for an engine', () => {
 
 describe('headers of an answer', () => {
   it('lose their framing and what `connection` names, and are lower-case', () => {
-    const raw = ['Content-Type', 'text/event-stream', 'Connection', 'X-Hop, close', 'X-Hop', '1', 'Transfer-Encoding', 'chunked', 'Content-Length', '3', 'Keep-Alive', 'timeout=5', 'X-Kept', 'Yes']
+    const raw = [
+      'Content-Type',
+      'text/event-stream',
+      'Connection',
+      'X-Hop, close',
+      'X-Hop',
+      '1',
+      'Transfer-Encoding',
+      'chunked',
+      'Content-Length',
+      '3',
+      'Keep-Alive',
+      'timeout=5',
+      'X-Kept',
+      'Yes',
+    ]
     expect(headersOfAnswer(raw)).toEqual(['content-type', 'text/event-stream', 'x-kept', 'Yes'])
   })
 
   it('name neither the engine’s server nor its address to a client, and cannot speak for the gateway', () => {
-    const answer = ['server', 'uvicorn', 'date', 'x', 'location', 'http://10.0.0.1:8000/', 'x-request-id', 'engine', 'x-firstlight-engine', 'forged', 'server-timing', 'db;dur=1', 'alt-svc', 'h3', 'via', '1.1 rack-7', 'set-cookie', 'SERVERID=10.0.0.1', 'content-type', 'application/json', 'endpoint-load-metrics', 'JSON {}']
+    const answer = [
+      'server',
+      'uvicorn',
+      'date',
+      'x',
+      'location',
+      'http://10.0.0.1:8000/',
+      'x-request-id',
+      'engine',
+      'x-firstlight-engine',
+      'forged',
+      'server-timing',
+      'db;dur=1',
+      'alt-svc',
+      'h3',
+      'via',
+      '1.1 rack-7',
+      'set-cookie',
+      'SERVERID=10.0.0.1',
+      'content-type',
+      'application/json',
+      'endpoint-load-metrics',
+      'JSON {}',
+    ]
     expect(headersForClient(answer)).toEqual(['content-type', 'application/json', 'endpoint-load-metrics', 'JSON {}'])
   })
 
   it('cannot say which pages may read an answer: that is the gateway’s to say', () => {
-    expect(headersForClient(['access-control-allow-origin', '*', 'access-control-allow-credentials', 'true', 'vary', 'accept-encoding'])).toEqual(['vary', 'accept-encoding'])
+    expect(
+      headersForClient([
+        'access-control-allow-origin',
+        '*',
+        'access-control-allow-credentials',
+        'true',
+        'vary',
+        'accept-encoding',
+      ]),
+    ).toEqual(['vary', 'accept-encoding'])
   })
 
   it('are looked up by their first value', () => {
@@ -64,9 +164,30 @@ describe('headers of an answer', () => {
   })
 
   it.each([
-    ['each once', ['content-type', 'text/plain', 'x-a', '1'], [['content-type', 'text/plain'], ['x-a', '1']]],
-    ['one said twice', ['x-a', '1', 'x-b', '2', 'x-a', '3'], [['x-a', '1, 3'], ['x-b', '2']]],
-    ['those named as what every object has', ['__proto__', '1', 'constructor', '2'], [['__proto__', '1'], ['constructor', '2']]],
+    [
+      'each once',
+      ['content-type', 'text/plain', 'x-a', '1'],
+      [
+        ['content-type', 'text/plain'],
+        ['x-a', '1'],
+      ],
+    ],
+    [
+      'one said twice',
+      ['x-a', '1', 'x-b', '2', 'x-a', '3'],
+      [
+        ['x-a', '1, 3'],
+        ['x-b', '2'],
+      ],
+    ],
+    [
+      'those named as what every object has',
+      ['__proto__', '1', 'constructor', '2'],
+      [
+        ['__proto__', '1'],
+        ['constructor', '2'],
+      ],
+    ],
     ['none', [], []],
   ])('reach `Response` whole: %s', (_, flat, seen) => {
     expect([...new Response(null, { headers: headersInit(flat) }).headers]).toEqual(seen)

@@ -1,12 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { InstanceMap } from '../../src/core/lmcache/instance-map.ts'
-import { Breaker } from '../../src/origin/lmcache/breaker.ts'
 import { Controller } from '../../src/origin/lmcache/controller.ts'
 import { Coordinator } from '../../src/origin/lmcache/coordinator.ts'
-import { openDeadline } from '../../src/origin/lmcache/deadline.ts'
-import { CacheFacts } from '../../src/origin/lmcache/facts.ts'
-import { LateAlarm } from '../../src/origin/lmcache/late-alarm.ts'
-import { PoolLookup } from '../../src/origin/lmcache/pool-lookup.ts'
+import { openDeadline } from '../../src/origin/lmcache/lookups.ts'
+import { LmcacheMetadata } from '../../src/origin/lmcache/metadata.ts'
+import { PoolLookup, Breaker, TimeoutRateMonitor } from '../../src/origin/lmcache/pool-lookup.ts'
 import type { EngineTarget, Origin, OriginAnswer, OriginRequest } from '../../src/ports.ts'
 import { FakeController, FakeCoordinator } from '../../src/simulator/lmcache.ts'
 
@@ -19,14 +17,37 @@ function originOf(services: Readonly<Record<string, Fetch>>): Origin {
       const { hostname } = new URL(target.url)
       const service = services[hostname]
       if (service === undefined) throw new Error(`nobody listens at ${hostname}`)
-      const response = await service(new Request(target.url + path, { method, ...(body === null ? {} : { body: body[0] as Uint8Array<ArrayBuffer> }) }))
-      return { status: response.status, headers: [], sse: false, firstByte: async () => {}, read: async () => new Uint8Array(await response.arrayBuffer()), pass: () => new Response(), begun: () => new Uint8Array(), discard: () => {} }
+      const response = await service(
+        new Request(target.url + path, {
+          method,
+          ...(body === null ? {} : { body: body[0] as Uint8Array<ArrayBuffer> }),
+        }),
+      )
+      return {
+        status: response.status,
+        headers: [],
+        sse: false,
+        firstByte: async () => {},
+        read: async () => new Uint8Array(await response.arrayBuffer()),
+        pass: () => new Response(),
+        begun: () => new Uint8Array(),
+        discard: () => {},
+      }
     },
   }
 }
 
 const target = (url: string): EngineTarget => ({ id: url, url, headers: [], binding: null })
-const engineOf = (root: string | null): Fetch => async () => Response.json({ object: 'list', data: [{ id: 'served', ...(root === null ? {} : { root }) }, { id: 'adapter', root: 'elsewhere' }] })
+const engineOf =
+  (root: string | null): Fetch =>
+  async () =>
+    Response.json({
+      object: 'list',
+      data: [
+        { id: 'served', ...(root === null ? {} : { root }) },
+        { id: 'adapter', root: 'elsewhere' },
+      ],
+    })
 const ids = (count: number): Uint32Array => Uint32Array.from({ length: count }, (_, at) => at % 4000)
 
 interface Wish {
@@ -42,11 +63,21 @@ function open({ services, legacy = false, model = 'm' }: Wish) {
   const log = (event: string) => void logged.push(event)
   const origin = originOf(services)
   const ports = { origin, now: () => clock.now, log: { debug: () => {}, info: log, warn: log, error: log } }
-  const source = legacy ? new Controller(origin, target('http://beside')) : new Coordinator(origin, target('http://beside'))
+  const source = legacy
+    ? new Controller(origin, target('http://beside'))
+    : new Coordinator(origin, target('http://beside'))
   const engines = ['a', 'b']
   const map = new InstanceMap(engines.map((id, at) => ({ id, host: `10.0.0.${at + 1}`, instance: null })))
   const targets = new Map(engines.map((id, at) => [id, target(`http://10.0.0.${at + 1}`)]))
-  const facts = new CacheFacts({ ports, targets, map, source, model: model === '' ? null : model, worldSize: 1, servedModel: 'served' })
+  const facts = new LmcacheMetadata({
+    ports,
+    targets,
+    map,
+    source,
+    model: model === '' ? null : model,
+    worldSize: 1,
+    servedModel: 'served',
+  })
   const lookup = new PoolLookup({ ports, source, facts, engines, shared: false, names: {} })
   const find = async (tokens = ids(600)) => {
     const deadline = openDeadline(5_000, () => clock.now)
@@ -109,14 +140,20 @@ describe('the model’s name in the keys', () => {
 
   it('is the root an engine tells, the next one’s where the first does not answer', async () => {
     const coordinator = fake()
-    const { find } = open({ model: '', services: { beside: (request) => coordinator.fetch(request), '10.0.0.2': engineOf('path/of') } })
+    const { find } = open({
+      model: '',
+      services: { beside: (request) => coordinator.fetch(request), '10.0.0.2': engineOf('path/of') },
+    })
     expect([...(await find())!.keys()]).toEqual(['a'])
   })
 
   it('is the served name where engines tell no root', async () => {
     const coordinator = fake()
     coordinator.store('served', ids(600), { instance: 'X' })
-    const { find, facts } = open({ model: '', services: { beside: (request) => coordinator.fetch(request), '10.0.0.1': engineOf(null) } })
+    const { find, facts } = open({
+      model: '',
+      services: { beside: (request) => coordinator.fetch(request), '10.0.0.1': engineOf(null) },
+    })
     await find()
     expect(facts.model).toBe('served')
   })
@@ -126,7 +163,7 @@ describe('the model’s name in the keys', () => {
     const { find, logged } = open({ model: '', services: { beside: (request) => coordinator.fetch(request) } })
     expect(await find()).toBeNull()
     expect(coordinator.count('/directory/lookup')).toBe(0)
-    expect(logged).toContain('lmcache_facts_unread')
+    expect(logged).toContain('lmcache_metadata_unreadable')
   })
 })
 
@@ -185,7 +222,7 @@ describe('a prompt nobody holds', () => {
 
 describe('lookups that come too late', () => {
   it('ring once a minute, when every tenth of at least twenty is late', () => {
-    const alarm = new LateAlarm()
+    const alarm = new TimeoutRateMonitor()
     const rung: number[] = []
     for (let at = 0; at < 100; at += 1) if (alarm.ended(at % 5 === 0, at) !== null) rung.push(at)
     expect(rung).toEqual([19])

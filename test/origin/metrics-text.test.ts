@@ -19,7 +19,15 @@ describe('an engine’s metrics', () => {
   it('tell its queue, its cache and its adapters', () => {
     expect(readEngineMetrics(scrape)).toEqual({
       asleep: false,
-      stats: { running: 3, waiting: 2, kvUsage: 0.25, blockTokens: 32, cacheBlocks: 200, prefixCaching: true, adapters: { running: ['sql', 'chat'], max: 4 } },
+      stats: {
+        running: 3,
+        waiting: 2,
+        kvUsage: 0.25,
+        blockTokens: 32,
+        cacheBlocks: 200,
+        prefixCaching: true,
+        adapters: { running: ['sql', 'chat'], max: 4 },
+      },
     })
   })
 
@@ -28,12 +36,30 @@ describe('an engine’s metrics', () => {
   })
 
   it('of several data-parallel ranks add up', () => {
-    const two = scrape + scrape.replaceAll('engine="0"', 'engine="1"').replace('_perc{engine="1",model_name="tiny"} 0.25', '_perc{engine="1",model_name="tiny"} 0.75')
-    expect(readEngineMetrics(two)?.stats).toMatchObject({ running: 6, waiting: 4, kvUsage: 0.5, cacheBlocks: 400, blockTokens: 32 })
+    const two =
+      scrape +
+      scrape
+        .replaceAll('engine="0"', 'engine="1"')
+        .replace('_perc{engine="1",model_name="tiny"} 0.25', '_perc{engine="1",model_name="tiny"} 0.75')
+    expect(readEngineMetrics(two)?.stats).toMatchObject({
+      running: 6,
+      waiting: 4,
+      kvUsage: 0.5,
+      cacheBlocks: 400,
+      blockTokens: 32,
+    })
   })
 
   it('say nothing of what they do not name', () => {
-    expect(readEngineMetrics('vllm:num_requests_running 1\n')?.stats).toEqual({ running: 1, waiting: 0, kvUsage: null, blockTokens: null, cacheBlocks: null, prefixCaching: null, adapters: null })
+    expect(readEngineMetrics('vllm:num_requests_running 1\n')?.stats).toEqual({
+      running: 1,
+      waiting: 0,
+      kvUsage: null,
+      blockTokens: null,
+      cacheBlocks: null,
+      prefixCaching: null,
+      adapters: null,
+    })
     expect(readEngineMetrics('vllm:num_requests_running{a="1"} NaN\n')).toBeNull()
     expect(readEngineMetrics('<html>404</html>')).toBeNull()
   })

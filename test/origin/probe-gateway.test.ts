@@ -1,7 +1,7 @@
 /** What the prober says of a gateway, by whether it tells what it expects. */
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../src/core/cluster/cluster-state.ts'
-import type { EngineSignal } from '../../src/core/cluster/contract.ts'
+import { ClusterState } from '../../src/core/pool/pool-state.ts'
+import type { EngineSignal } from '../../src/core/contract/contract.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
 import { FleetProbe } from '../../src/origin/probe.ts'
 import type { Cluster, Ports } from '../../src/ports.ts'
@@ -10,19 +10,28 @@ import { admission, engine, failed, pool } from '../contracts/cluster-fixtures.t
 function open() {
   const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
   const world = { now: 1_000_000, answers: true, told: [] as EngineSignal[], asked: 0 }
-  state.configure(1, pool({ engines: [engine('paris', { isGateway: true })], circuit: { failures: 3, openMs: 60_000 } }), world.now)
+  state.configure(
+    1,
+    pool({ engines: [engine('paris', { isGateway: true })], circuit: { failures: 3, openMs: 60_000 } }),
+    world.now,
+  )
   const ports = {
-    cluster: () => ({
-      observe: async (signals: readonly EngineSignal[]) => {
-        world.told.push(...signals)
-        state.observe(signals, world.now)
-      },
-    }) as Partial<Cluster> as Cluster,
+    cluster: () =>
+      ({
+        observe: async (signals: readonly EngineSignal[]) => {
+          world.told.push(...signals)
+          state.observe(signals, world.now)
+        },
+      }) as Partial<Cluster> as Cluster,
     now: () => world.now,
     log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
   } as Partial<Ports> as Ports
-  const digests = { renew: async () => (world.asked++, world.answers) }
-  const route = { cluster: { id: 'paris', gateway: {} }, pool: { model: 'qwen', statsIntervalMs: 2_000 }, targets: new Map([['paris', { id: 'paris', url: 'http://r', headers: [], binding: null, isGateway: true }]]) } as unknown as PoolRoute
+  const digests = { refresh: async () => (world.asked++, world.answers) }
+  const route = {
+    cluster: { id: 'paris', gateway: {} },
+    pool: { model: 'qwen', statsIntervalMs: 2_000 },
+    targets: new Map([['paris', { id: 'paris', url: 'http://r', headers: [], binding: null, isGateway: true }]]),
+  } as unknown as PoolRoute
   const probe = new FleetProbe([route], ports, { digests })
   /** A second later. Is it given requests? */
   const round = async (answers: boolean): Promise<boolean> => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { EngineSignal } from '../../src/core/cluster/contract.ts'
+import type { EngineSignal } from '../../src/core/contract/contract.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
-import { DigestCache } from '../../src/origin/digests.ts'
+import { DigestCache } from '../../src/origin/digest-cache.ts'
 import { FleetProbe } from '../../src/origin/probe.ts'
 import { OriginError, type Cluster, type OriginAnswer, type OriginRequest, type Ports } from '../../src/ports.ts'
 
@@ -28,12 +28,15 @@ class Bench {
   constructor(engines: readonly string[] = ['a', 'b']) {
     this.route = routeOf(engines)
     this.#ports = {
-      cluster: () => ({ observe: async (signals: readonly EngineSignal[]) => void this.told.push(...signals) }) as Partial<Cluster> as Cluster,
+      cluster: () =>
+        ({
+          observe: async (signals: readonly EngineSignal[]) => void this.told.push(...signals),
+        }) as Partial<Cluster> as Cluster,
       origin: { send: (request) => this.#send(request) },
       now: () => this.now,
       random: () => 0,
       newId: () => '',
-      turn: async () => void this.byTurn.push(this.asked.length),
+      yieldToEventLoop: async () => void this.byTurn.push(this.asked.length),
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     }
     this.fleet = new FleetProbe([this.route], this.#ports, { digests: new DigestCache({ ports: this.#ports }) })
@@ -42,21 +45,33 @@ class Bench {
   /** Another configuration; the probe before it may still have answers to come. */
   adopt(engines: readonly string[], statsIntervalMs?: number): void {
     this.route = routeOf(engines, statsIntervalMs)
-    this.fleet = new FleetProbe([this.route], this.#ports, { digests: new DigestCache({ ports: this.#ports }), dueAt: this.fleet.dueAt })
+    this.fleet = new FleetProbe([this.route], this.#ports, {
+      digests: new DigestCache({ ports: this.#ports }),
+      dueAt: this.fleet.dueAt,
+    })
   }
 
   /** What the round asked, and what it told of each engine. */
   async round(): Promise<{ asked: string[]; told: Record<string, boolean> }> {
     this.asked.length = this.told.length = 0
     await this.fleet.round()
-    return { asked: [...this.asked].sort(), told: Object.fromEntries(this.told.map((signal) => [signal.engine, signal.kind === 'probe' && signal.healthy])) }
+    return {
+      asked: [...this.asked].sort(),
+      told: Object.fromEntries(this.told.map((signal) => [signal.engine, signal.kind === 'probe' && signal.healthy])),
+    }
   }
 
   async #send({ target, path }: OriginRequest): Promise<OriginAnswer> {
     this.asked.push(target.id + path)
-    const answer = this.answers[target.id + path] ?? (path === '/is_paused' ? { status: 404 } : null) ?? { status: 200, body: 'vllm:num_requests_running 2\n' }
+    const answer = this.answers[target.id + path] ??
+      (path === '/is_paused' ? { status: 404 } : null) ?? { status: 200, body: 'vllm:num_requests_running 2\n' }
     if (answer === 'refuses') throw new OriginError('connect', 'refused')
-    return { status: answer.status, headers: [], sse: false, read: async () => new TextEncoder().encode(answer.body ?? '') } as Partial<OriginAnswer> as OriginAnswer
+    return {
+      status: answer.status,
+      headers: [],
+      sse: false,
+      read: async () => new TextEncoder().encode(answer.body ?? ''),
+    } as Partial<OriginAnswer> as OriginAnswer
   }
 }
 
@@ -87,7 +102,10 @@ describe('probes of a fleet', () => {
 
   it('ask every engine for its health and its metrics, once an interval', async () => {
     const bench = new Bench()
-    expect(await bench.round()).toEqual({ asked: ['a/health', 'a/is_paused', 'a/metrics', 'b/health', 'b/is_paused', 'b/metrics'], told: { a: true, b: true } })
+    expect(await bench.round()).toEqual({
+      asked: ['a/health', 'a/is_paused', 'a/metrics', 'b/health', 'b/is_paused', 'b/metrics'],
+      told: { a: true, b: true },
+    })
     bench.now = 5_000
     expect((await bench.round()).asked).toEqual([])
     bench.now = 10_000
@@ -129,7 +147,14 @@ describe('probes of a fleet', () => {
     const bench = new Bench()
     bench.answers = { 'a/health': { status: 404 }, 'a/metrics': { status: 401 } }
     await bench.round()
-    expect(bench.told.find(({ engine }) => engine === 'a')).toEqual({ kind: 'probe', engine: 'a', at: 0, healthy: true, asleep: false, stats: null })
+    expect(bench.told.find(({ engine }) => engine === 'a')).toEqual({
+      kind: 'probe',
+      engine: 'a',
+      at: 0,
+      healthy: true,
+      asleep: false,
+      stats: null,
+    })
   })
 
   it('ask whether an engine is paused as long as it can say so, and take one that is for asleep', async () => {
@@ -137,7 +162,10 @@ describe('probes of a fleet', () => {
     bench.answers = { 'a/is_paused': { status: 200, body: '{"is_paused":true}' } }
     const asleep = async () => {
       const { asked } = await bench.round()
-      return { asked: asked.filter((path) => path.endsWith('/is_paused')), asleep: bench.told.map((signal) => signal.kind === 'probe' && signal.asleep && signal.engine) }
+      return {
+        asked: asked.filter((path) => path.endsWith('/is_paused')),
+        asleep: bench.told.map((signal) => signal.kind === 'probe' && signal.asleep && signal.engine),
+      }
     }
     expect(await asleep()).toEqual({ asked: ['a/is_paused', 'b/is_paused'], asleep: ['a', false] })
     bench.now = 10_000

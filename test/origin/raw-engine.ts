@@ -74,7 +74,8 @@ function changed(run: Run): void {
 function answerControl(runs: Map<string, Run>, request: http.IncomingMessage, response: http.ServerResponse): void {
   const [, , id = '', wait = ''] = (request.url ?? '').split('/')
   const run = runOf(runs, id)
-  const until = wait === 'closed' ? (now: Run) => now.closed : wait === 'arrived' ? (now: Run) => now.requests > 0 : () => true
+  const until =
+    wait === 'closed' ? (now: Run) => now.closed : wait === 'arrived' ? (now: Run) => now.requests > 0 : () => true
   const answer = () => {
     const { requests, connections, head, sentBytes, closed } = run
     const report: RunReport = { requests, connections, head, body: run.body.toString('latin1'), sentBytes, closed }
@@ -133,7 +134,9 @@ class Connection {
     this.#received = this.#received.subarray(end + 4 + length)
     changed(run)
     this.#busy = true
-    const script = JSON.parse(Buffer.from(/^x-script: *(\S+)/im.exec(head)?.[1] ?? 'W10=', 'base64').toString('latin1')) as Step[]
+    const script = JSON.parse(
+      Buffer.from(/^x-script: *(\S+)/im.exec(head)?.[1] ?? 'W10=', 'base64').toString('latin1'),
+    ) as Step[]
     for (const step of script) if (!this.#socket.destroyed) await this.#do(step, run)
     this.#busy = false
     await this.#next()

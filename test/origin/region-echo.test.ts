@@ -1,25 +1,48 @@
 /** Gateways that tell each other what they were told, and regions whose word is not to be taken. */
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { ClusterDigest } from '../../src/core/cluster/contract.ts'
-import { type Outlook, OUTLOOK_VERSION } from '../../src/core/cluster/outlook.ts'
+import type { ClusterDigest } from '../../src/core/contract/contract.ts'
+import { type RegionDigest, OUTLOOK_VERSION } from '../../src/core/contract/region-digest.ts'
 import { packFilter } from '../../src/core/routing/prefix-filter.ts'
-import { toWire } from '../../src/api/wire.ts'
-import { DigestCache } from '../../src/origin/digests.ts'
+import { toSnakeCase } from '../../src/snake-case.ts'
+import { DigestCache } from '../../src/origin/digest-cache.ts'
 import type { PoolRoute } from '../../src/origin/exchange.ts'
-import { readTold } from '../../src/origin/regions/ask.ts'
+import { readTold } from '../../src/origin/regions/client.ts'
 import type { Cluster, OriginAnswer, RequestScope } from '../../src/ports.ts'
 import { admission, engine } from '../contracts/cluster-fixtures.ts'
 
 const OWN = '1.1 firstlight-0000000a'
 const OTHER = '1.1 firstlight-0000000b'
-const law = { fixedS: 0.01, perTokenS: 1e-4, perPairS: 0 }
-const prospect = { waitS: 0, law }
-const outlook = (changes: Partial<Outlook> = {}): Outlook => ({ version: OUTLOOK_VERSION, cluster: 'here', pool: 'm', configVersion: 1, engines: 2, requests: 0, queued: 0, confidence: 1, soonest: prospect, usual: prospect, prefixes: packFilter(new Uint32Array(0)), ...changes })
-const digest: ClusterDigest = { version: 1, cluster: 'c', pool: 'm', configVersion: 1, seq: 1, epoch: 'e', at: 1, bookings: 0, engines: [] }
+const costModel = { fixedS: 0.01, perTokenS: 1e-4, perPairS: 0 }
+const prospect = { waitS: 0, costModel }
+const outlook = (changes: Partial<RegionDigest> = {}): RegionDigest => ({
+  version: OUTLOOK_VERSION,
+  cluster: 'here',
+  pool: 'm',
+  configVersion: 1,
+  engines: 2,
+  requests: 0,
+  queued: 0,
+  confidence: 1,
+  soonest: prospect,
+  usual: prospect,
+  prefixes: packFilter(new Uint32Array(0)),
+  ...changes,
+})
+const digest: ClusterDigest = {
+  version: 1,
+  cluster: 'c',
+  pool: 'm',
+  configVersion: 1,
+  seq: 1,
+  epoch: 'e',
+  at: 1,
+  bookings: 0,
+  engines: [],
+}
 
 interface Told {
   readonly cut?: number
-  readonly outlooks: readonly unknown[]
+  readonly regionDigests: readonly unknown[]
 }
 
 let now = 0
@@ -44,22 +67,40 @@ const open = (): DigestCache =>
     ports: {
       now: () => now,
       random: () => 0.5,
-      log: { debug: () => {}, info: () => {}, error: () => {}, warn: (event, fields) => void warned.push([event, fields]) },
+      log: {
+        debug: () => {},
+        info: () => {},
+        error: () => {},
+        warn: (event, fields) => void warned.push([event, fields]),
+      },
       cluster: () => ({ digest: async () => digest, outlook: async () => outlook() }) as Partial<Cluster> as Cluster,
       origin: {
         send: async ({ target }) => {
           now += tookMs
-          const { cut = 7, outlooks } = told[target.id] ?? { outlooks: [outlook({ via: [OTHER] })] }
-          return { status: 200, read: async () => new TextEncoder().encode(JSON.stringify(toWire({ cut, outlooks }))) } as Partial<OriginAnswer> as OriginAnswer
+          const { cut = 7, regionDigests } = told[target.id] ?? { regionDigests: [outlook({ via: [OTHER] })] }
+          return {
+            status: 200,
+            read: async () => new TextEncoder().encode(JSON.stringify(toSnakeCase({ cut, regionDigests }))),
+          } as Partial<OriginAnswer> as OriginAnswer
         },
       },
     },
     via: OWN,
-    cutOf: () => 7,
+    fingerprintOf: () => 7,
   })
 
-const region = (id: string): PoolRoute => ({ cluster: { id, weight: 1, gateway: { rttMs: null, outlookMs: 2_000 } }, pool: { model: 'm', engines: [engine(id)], blockTokens: 64 }, targets: new Map([[id, { id, url: `http://${id}`, headers: [], binding: null, isGateway: true }]]) }) as unknown as PoolRoute
-const own = (id: string): PoolRoute => ({ cluster: { id, weight: 1 }, pool: { model: 'm', engines: [engine(id)], blockTokens: 64 }, targets: new Map([[id, { id, url: 'http://e', headers: [], binding: null }]]) }) as unknown as PoolRoute
+const region = (id: string): PoolRoute =>
+  ({
+    cluster: { id, weight: 1, gateway: { rttMs: null, digestIntervalMs: 2_000 } },
+    pool: { model: 'm', engines: [engine(id)], blockTokens: 64 },
+    targets: new Map([[id, { id, url: `http://${id}`, headers: [], binding: null, isGateway: true }]]),
+  }) as unknown as PoolRoute
+const own = (id: string): PoolRoute =>
+  ({
+    cluster: { id, weight: 1 },
+    pool: { model: 'm', engines: [engine(id)], blockTokens: 64 },
+    targets: new Map([[id, { id, url: 'http://e', headers: [], binding: null }]]),
+  }) as unknown as PoolRoute
 const scope: RequestScope = { client: null, remoteAddress: null, background: (work) => void background.push(work) }
 
 async function firsts(routes: readonly PoolRoute[], headers: readonly string[] = []): Promise<Record<string, number>> {
@@ -75,16 +116,27 @@ async function firsts(routes: readonly PoolRoute[], headers: readonly string[] =
 
 describe('gateways that name each other', () => {
   it('do not take their own engines for the other’s', async () => {
-    told['b'] = { outlooks: [outlook({ cluster: 'b', engines: 3, via: [OTHER] }), outlook({ cluster: 'a', engines: 50, via: [OWN, OTHER] }), outlook({ engines: 70, via: [OTHER, OWN, OTHER] })] }
-    await cache.renew(region('b'))
-    expect(await cache.seen(region('b'), false)).toMatchObject({ engines: 3 })
-    expect(cache.outlooks(region('b'), scope).map(({ cluster }) => cluster)).toEqual(['b'])
+    told['b'] = {
+      regionDigests: [
+        outlook({ cluster: 'b', engines: 3, via: [OTHER] }),
+        outlook({ cluster: 'a', engines: 50, via: [OWN, OTHER] }),
+        outlook({ engines: 70, via: [OTHER, OWN, OTHER] }),
+      ],
+    }
+    await cache.refresh(region('b'))
+    expect(await cache.regionStatus(region('b'), false)).toMatchObject({ engines: 3 })
+    expect(cache.regionDigests(region('b'), scope).map(({ cluster }) => cluster)).toEqual(['b'])
   })
 
   it('do not ask each other for what only they themselves have', async () => {
-    told['b'] = { outlooks: [outlook({ via: [OWN, OTHER] })] }
-    expect(await cache.renew(region('b'))).toBe(false)
-    expect(warned).toEqual([['digest_unreachable', expect.objectContaining({ cluster: 'b', next: expect.stringContaining('leads back') as unknown })]])
+    told['b'] = { regionDigests: [outlook({ via: [OWN, OTHER] })] }
+    expect(await cache.refresh(region('b'))).toBe(false)
+    expect(warned).toEqual([
+      [
+        'digest_unreachable',
+        expect.objectContaining({ cluster: 'b', next: expect.stringContaining('leads back') as unknown }),
+      ],
+    ])
   })
 
   it('send a request back to the other last of all', async () => {
@@ -96,29 +148,29 @@ describe('gateways that name each other', () => {
 
   it('hear no more from a ring whose names change all the time', async () => {
     const via = Array.from({ length: 20 }, (_, at) => `1.1 firstlight-${at}`)
-    told['b'] = { outlooks: [outlook({ via: [OTHER] }), outlook({ via })] }
-    await cache.renew(region('b'))
-    expect(cache.outlooks(region('b'), scope)).toHaveLength(1)
+    told['b'] = { regionDigests: [outlook({ via: [OTHER] }), outlook({ via })] }
+    await cache.refresh(region('b'))
+    expect(cache.regionDigests(region('b'), scope)).toHaveLength(1)
   })
 })
 
 describe('a gateway that passes on what it was told', () => {
   it('says through whom it came', async () => {
-    told['b'] = { outlooks: [outlook({ via: [OTHER] })] }
-    await cache.renew(region('b'))
-    expect(cache.outlooks(region('b'), scope)[0]!.via).toEqual([OTHER])
+    told['b'] = { regionDigests: [outlook({ via: [OTHER] })] }
+    await cache.refresh(region('b'))
+    expect(cache.regionDigests(region('b'), scope)[0]!.via).toEqual([OTHER])
   })
 
   it('does not pass on the prompts of who cuts them otherwise than it says itself', async () => {
     const prefixes = packFilter(Uint32Array.of(1, 2, 3))
-    told['b'] = { cut: 7, outlooks: [outlook({ prefixes })] }
-    told['c'] = { cut: 8, outlooks: [outlook({ prefixes })] }
-    for (const id of ['b', 'c']) await cache.renew(region(id))
-    expect(['b', 'c'].map((id) => cache.outlooks(region(id), scope)[0]!.prefixes)).toEqual([prefixes, ''])
+    told['b'] = { cut: 7, regionDigests: [outlook({ prefixes })] }
+    told['c'] = { cut: 8, regionDigests: [outlook({ prefixes })] }
+    for (const id of ['b', 'c']) await cache.refresh(region(id))
+    expect(['b', 'c'].map((id) => cache.regionDigests(region(id), scope)[0]!.prefixes)).toEqual([prefixes, ''])
   })
 
   it('that has heard nothing yet is not taken for one without engines', async () => {
-    told['b'] = { outlooks: [] }
+    told['b'] = { regionDigests: [] }
     const found = await firsts([own('a'), region('b')])
     expect(found['b']).toBeGreaterThan(30)
   })
@@ -127,21 +179,34 @@ describe('a gateway that passes on what it was told', () => {
 describe('what is known of regions', () => {
   it('is known of all there are, however many: who is asked by a timer is asked in turn', async () => {
     const routes = Array.from({ length: 300 }, (_, at) => region(`r${at}`))
-    for (const route of routes) await cache.renew(route)
+    for (const route of routes) await cache.refresh(route)
     expect(routes.filter((route) => cache.latest(route) === null)).toEqual([])
   })
 
   it('is no way of less than nothing, where a clock was set back meanwhile', async () => {
-    told['b'] = { outlooks: [outlook({ soonest: { waitS: 1, law }, usual: { waitS: 1, law } })] }
+    told['b'] = { regionDigests: [outlook({ soonest: { waitS: 1, costModel }, usual: { waitS: 1, costModel } })] }
     tookMs = -500
-    for (const id of ['b', 'c']) await cache.renew(region(id))
+    for (const id of ['b', 'c']) await cache.refresh(region(id))
     expect(await firsts([region('b'), region('c')])).toEqual({ c: 150 })
   })
 
   it('is not believed where it cannot be', () => {
-    const good = toWire(outlook()) as Record<string, unknown>
-    const bad = [{ engines: 1e-300 }, { engines: 0.5 }, { requests: 1.5 }, { engines: 0 }, { cluster: { toString: 1 } }, { pool: 3 }, { via: 'x' }, { via: [1] }, { via: Array(100).fill('x') }, { via: ['x'.repeat(100)] }]
-    expect(bad.filter((one) => readTold({ cut: 1, outlooks: [{ ...good, ...one }] }) !== null)).toEqual([])
-    expect(readTold({ cut: 1, outlooks: [{ ...good, via: [OTHER] }] })).toMatchObject({ outlooks: [{ via: [OTHER] }] })
+    const good = toSnakeCase(outlook()) as Record<string, unknown>
+    const bad = [
+      { engines: 1e-300 },
+      { engines: 0.5 },
+      { requests: 1.5 },
+      { engines: 0 },
+      { cluster: { toString: 1 } },
+      { pool: 3 },
+      { via: 'x' },
+      { via: [1] },
+      { via: Array(100).fill('x') },
+      { via: ['x'.repeat(100)] },
+    ]
+    expect(bad.filter((one) => readTold({ cut: 1, region_digests: [{ ...good, ...one }] }) !== null)).toEqual([])
+    expect(readTold({ cut: 1, region_digests: [{ ...good, via: [OTHER] }] })).toMatchObject({
+      regionDigests: [{ via: [OTHER] }],
+    })
   })
 })

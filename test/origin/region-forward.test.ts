@@ -17,7 +17,11 @@ function region(world: World, cluster: string): PoolRoute {
 
 async function ended(...meetings: Meeting[]): Promise<{ readonly world: World; readonly reason: string | null }> {
   const world = new World(Object.fromEntries(meetings.map((meeting, at) => [`r${at}-x`, [meeting]])))
-  const reason = await forward(world.exchange(meetings.map((_, at) => region(world, `r${at}`))), world.ports, world.digests).then(
+  const reason = await forward(
+    world.exchange(meetings.map((_, at) => region(world, `r${at}`))),
+    world.ports,
+    world.digests,
+  ).then(
     () => null,
     (error: unknown) => (error as Failure).reason,
   )
@@ -41,8 +45,14 @@ describe('a request that regions do not take', () => {
     ['away', away, true],
     ['one that leads back', round, true],
     ['one whose engines fail', { status: 502 }, false],
-  ])('draws on no retry budget elsewhere where the first was refused by who did nothing for it: %s', async (_, meeting, moved) => {
-    const { world } = await ended(meeting, { status: 200 })
-    expect(world.books.map(({ engine, admission }) => [engine, admission.moved ?? false])).toEqual([['r0-x', false], ['r1-x', moved]])
-  })
+  ])(
+    'draws on no retry budget elsewhere where the first was refused by who did nothing for it: %s',
+    async (_, meeting, moved) => {
+      const { world } = await ended(meeting, { status: 200 })
+      expect(world.books.map(({ engine, admission }) => [engine, admission.moved ?? false])).toEqual([
+        ['r0-x', false],
+        ['r1-x', moved],
+      ])
+    },
+  )
 })

@@ -1,11 +1,19 @@
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
-import { toPoolConfig } from '../../src/config/pool.ts'
+import { toPoolConfig } from '../../src/config/normalize.ts'
 import type { Config } from '../../src/config.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { memoryClusters } from '../../src/platform/node/clusters.ts'
-import { OriginError, type OriginAnswer, type OriginRequest, type PassEnd, type Ports, type Reply, type RequestScope } from '../../src/ports.ts'
+import {
+  OriginError,
+  type OriginAnswer,
+  type OriginRequest,
+  type RelayResult,
+  type Ports,
+  type RelayOptions,
+  type RequestScope,
+} from '../../src/ports.ts'
 
 /** Two configurations of one pool: engines come and go, and change what they do. */
 const fleets = [
@@ -15,17 +23,53 @@ const fleets = [
 
 const configs = fleets.map((fleet, at): Config => {
   const engines = Object.entries(fleet).map(([id, role]) => ({ id, role, url: `http://10.0.0.1:8000/${id}` }))
-  const pool = { model: 'm', split: { connector: 'nixl', mode: 'always' }, circuit: { failures: 2 }, retry: { min_per_s: 5 }, engines }
-  return parseConfig({ version: at + 1, limits: { heartbeat_ms: 0 }, clusters: [{ id: 'c', pools: [pool] }] }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+  const pool = {
+    model: 'm',
+    split: { connector: 'nixl', mode: 'always' },
+    circuit: { failures: 2 },
+    retry: { min_per_s: 5 },
+    engines,
+  }
+  return parseConfig(
+    { version: at + 1, limits: { heartbeat_ms: 0 }, clusters: [{ id: 'c', pools: [pool] }] },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
 })
 
-type Meeting = { readonly fails: OriginError['failure'] } | { readonly status: number; readonly body?: string; readonly end?: PassEnd['end'] } | 'hangs'
+type Meeting =
+  | { readonly fails: OriginError['failure'] }
+  | { readonly status: number; readonly body?: string; readonly end?: RelayResult['end'] }
+  | 'hangs'
 
-const HANDED = '{"kv_transfer_params":{"remote_block_ids":[1],"remote_engine_id":"x","remote_host":"h","remote_port":1},"choices":[{"text":"x"}]}'
+const HANDED =
+  '{"kv_transfer_params":{"remote_block_ids":[1],"remote_engine_id":"x","remote_host":"h","remote_port":1},"choices":[{"text":"x"}]}'
 const meeting = fc.oneof(
-  { weight: 4, arbitrary: fc.constantFrom<Meeting>({ status: 200, body: HANDED }, { status: 200, body: HANDED, end: 'engine_cut' }, { status: 200, body: HANDED, end: 'client_gone' }) },
-  { weight: 2, arbitrary: fc.constantFrom<Meeting>({ status: 500 }, { status: 503, body: 'currently busy' }, { status: 400 }, { status: 200, body: 'garbage' }, { status: 401 }, 'hangs') },
-  { weight: 1, arbitrary: fc.constantFrom<OriginError['failure']>('connect', 'reset', 'first_byte_timeout').map((fails): Meeting => ({ fails })) },
+  {
+    weight: 4,
+    arbitrary: fc.constantFrom<Meeting>(
+      { status: 200, body: HANDED },
+      { status: 200, body: HANDED, end: 'engine_cut' },
+      { status: 200, body: HANDED, end: 'client_gone' },
+    ),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom<Meeting>(
+      { status: 500 },
+      { status: 503, body: 'currently busy' },
+      { status: 400 },
+      { status: 200, body: 'garbage' },
+      { status: 401 },
+      'hangs',
+    ),
+  },
+  {
+    weight: 1,
+    arbitrary: fc
+      .constantFrom<OriginError['failure']>('connect', 'reset', 'first_byte_timeout')
+      .map((fails): Meeting => ({ fails })),
+  },
 )
 
 interface Asked {
@@ -36,7 +80,13 @@ interface Asked {
   readonly meetings: readonly Meeting[]
 }
 
-const asked = fc.record({ edge: fc.nat(1), stream: fc.boolean(), items: fc.nat(2), waits: fc.boolean(), meetings: fc.array(meeting, { minLength: 1, maxLength: 6 }) })
+const asked = fc.record({
+  edge: fc.nat(1),
+  stream: fc.boolean(),
+  items: fc.nat(2),
+  waits: fc.boolean(),
+  meetings: fc.array(meeting, { minLength: 1, maxLength: 6 }),
+})
 
 const turn = () => new Promise((resolve) => setTimeout(resolve, 0))
 
@@ -48,16 +98,35 @@ class Storm {
   readonly #asked: Request[] = []
   readonly #now = 1_800_000_000_000
   #ids = 0
-  readonly clusters = memoryClusters({ source: () => ({ version: this.version, pool: toPoolConfig(configs[this.version - 1]!.clusters[0]!, configs[this.version - 1]!.clusters[0]!.pools[0]!) }), now: () => this.#now, random: () => 0.5 })
+  readonly clusters = memoryClusters({
+    source: () => ({
+      version: this.version,
+      pool: toPoolConfig(configs[this.version - 1]!.clusters[0]!, configs[this.version - 1]!.clusters[0]!.pools[0]!),
+    }),
+    now: () => this.#now,
+    random: () => 0.5,
+  })
 
   /** Begins a request, and lets it come to its end if it `waits`. */
   async begin({ edge, stream, items, waits, meetings }: Asked): Promise<void> {
     const client = new AbortController()
     this.#clients.push(client)
     const gateway = createGateway(configs[edge]!, this.#ports(meetings))
-    const images = Array.from({ length: items }, (_, at) => ({ type: 'image_url', image_url: { url: `https://x/${this.#ids}/${at}` } }))
-    const body = JSON.stringify({ model: 'm', stream, messages: [{ role: 'user', content: [{ type: 'text', text: 'hello '.repeat(200) }, ...images] }] })
-    const request = new Request('http://localhost/v1/chat/completions', { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal: client.signal })
+    const images = Array.from({ length: items }, (_, at) => ({
+      type: 'image_url',
+      image_url: { url: `https://x/${this.#ids}/${at}` },
+    }))
+    const body = JSON.stringify({
+      model: 'm',
+      stream,
+      messages: [{ role: 'user', content: [{ type: 'text', text: 'hello '.repeat(200) }, ...images] }],
+    })
+    const request = new Request('http://localhost/v1/chat/completions', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+      signal: client.signal,
+    })
     this.#asked.push(request)
     const scope: RequestScope = { background: (work) => void this.#work.push(work), client: null, remoteAddress: null }
     const answer = gateway.fetch(request, scope).then((response) => response.text().catch(() => ''))
@@ -91,7 +160,10 @@ class Storm {
 async function send(request: OriginRequest, meets: Meeting): Promise<OriginAnswer> {
   await turn()
   if (request.signal.aborted) throw request.signal.reason
-  if (meets === 'hangs') return new Promise((_, reject) => request.signal.addEventListener('abort', () => reject(request.signal.reason as Error)))
+  if (meets === 'hangs')
+    return new Promise((_, reject) =>
+      request.signal.addEventListener('abort', () => reject(request.signal.reason as Error)),
+    )
   if ('fails' in meets) throw new OriginError(meets.fails, 'no')
   const { status, body = '{}', end = 'complete' } = meets
   const bytes = new TextEncoder().encode(body)
@@ -103,8 +175,18 @@ async function send(request: OriginRequest, meets: Meeting): Promise<OriginAnswe
     begun: () => bytes,
     read: async () => bytes,
     discard: () => undefined,
-    pass(reply: Reply) {
-      setTimeout(() => reply.settled({ end, failure: end === 'engine_cut' ? 'reset' : null, events: 3, usage: null, bytes: bytes.length }), 0)
+    pass(reply: RelayOptions) {
+      setTimeout(
+        () =>
+          reply.settled({
+            end,
+            failure: end === 'engine_cut' ? 'reset' : null,
+            events: 3,
+            usage: null,
+            bytes: bytes.length,
+          }),
+        0,
+      )
       return new Response(body, { status })
     },
   }
@@ -123,10 +205,22 @@ it('of failing legs, leaving clients and a fleet that changes under way leaves n
       const digest = await storm.clusters.cluster('c', 'm').digest()
       storm.clusters.close()
       expect(digest.bookings).toBe(0)
-      expect(digest.engines.map(({ id, requests: held, activeBlocks, queuedPrefillS }) => ({ id, held, activeBlocks, queuedPrefillS }))).toEqual(Object.keys(fleets[digest.configVersion - 1]!).map((id) => ({ id, held: 0, activeBlocks: 0, queuedPrefillS: 0 })).sort((a, b) => orderIn(digest.engines, a.id) - orderIn(digest.engines, b.id)))
+      expect(
+        digest.engines.map(({ id, requests: held, activeBlocks, queuedPrefillS }) => ({
+          id,
+          held,
+          activeBlocks,
+          queuedPrefillS,
+        })),
+      ).toEqual(
+        Object.keys(fleets[digest.configVersion - 1]!)
+          .map((id) => ({ id, held: 0, activeBlocks: 0, queuedPrefillS: 0 }))
+          .sort((a, b) => orderIn(digest.engines, a.id) - orderIn(digest.engines, b.id)),
+      )
     }),
     { numRuns: 60 },
   )
 }, 120_000)
 
-const orderIn = (engines: readonly { readonly id: string }[], id: string): number => engines.findIndex((one) => one.id === id)
+const orderIn = (engines: readonly { readonly id: string }[], id: string): number =>
+  engines.findIndex((one) => one.id === id)

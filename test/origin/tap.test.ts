@@ -1,10 +1,11 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { EventWalker, Prelude } from '../../src/origin/events.ts'
-import { openTap } from '../../src/origin/tap.ts'
+import { SseScanner, LeadingComments } from '../../src/origin/relay/sse.ts'
+import { openTap } from '../../src/origin/relay/tap.ts'
 
 const encode = (text: string) => new TextEncoder().encode(text)
-const decode = (pieces: readonly Uint8Array[]) => pieces.map((piece) => new TextDecoder('latin1').decode(piece)).join('')
+const decode = (pieces: readonly Uint8Array[]) =>
+  pieces.map((piece) => new TextDecoder('latin1').decode(piece)).join('')
 const latin1 = (text: string) => decode([encode(text)])
 
 const USAGE = '"usage":{"prompt_tokens":15,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":8}}'
@@ -17,7 +18,11 @@ interface Event {
 }
 
 const event = fc.oneof(
-  fc.string({ unit: 'grapheme', maxLength: 40 }).map((text): Event => ({ lines: [`data: {"choices":[{"delta":{"content":${JSON.stringify(text)}}}]}`], data: true, usageRecord: false })),
+  fc.string({ unit: 'grapheme', maxLength: 40 }).map((text): Event => ({
+    lines: [`data: {"choices":[{"delta":{"content":${JSON.stringify(text)}}}]}`],
+    data: true,
+    usageRecord: false,
+  })),
   fc.constantFrom<Event>(
     { lines: [record], data: true, usageRecord: true },
     { lines: [record.replaceAll(':', ': ')], data: true, usageRecord: true },
@@ -30,7 +35,11 @@ const event = fc.oneof(
     { lines: ['data: [DONE]'], data: true, usageRecord: false },
   ),
 )
-const stream = fc.record({ events: fc.array(event, { maxLength: 12 }), crlf: fc.boolean(), cuts: fc.array(fc.nat(), { maxLength: 30 }) })
+const stream = fc.record({
+  events: fc.array(event, { maxLength: 12 }),
+  crlf: fc.boolean(),
+  cuts: fc.array(fc.nat(), { maxLength: 30 }),
+})
 
 function textOf(events: readonly Event[], crlf: boolean): string {
   const end = crlf ? '\r\n' : '\n'
@@ -54,7 +63,9 @@ describe('a stream cut anywhere', () => {
         expect(decode(out)).toBe(decode([bytes]))
         expect(tap.events).toBe(events.filter(({ data }) => data).length)
         expect(tap.atBoundary).toBe(true)
-        const hasUsage = events.some(({ lines }) => lines.some((line) => line.replaceAll(' ', '').includes('"prompt_tokens":15')))
+        const hasUsage = events.some(({ lines }) =>
+          lines.some((line) => line.replaceAll(' ', '').includes('"prompt_tokens":15')),
+        )
         expect(tap.usage()).toEqual(hasUsage ? { promptTokens: 15, completionTokens: 3, cachedTokens: 8 } : null)
       }),
       { numRuns: 400 },
@@ -122,7 +133,7 @@ describe('a stream cut anywhere', () => {
   })
 
   it('does not end at half of a CRLF', () => {
-    const walker = new EventWalker()
+    const walker = new SseScanner()
     expect(walker.next(encode('data: a\r\n\r'), 0)).toBe(-1)
     expect(walker.next(encode('\n'), 0)).toBe(1)
     expect(walker.closedData).toBe(true)
@@ -144,11 +155,25 @@ describe('usage in a body', () => {
       fc.property(body, ({ text, prompt, output, cached, shape, cuts }) => {
         const usage =
           shape === 'responses'
-            ? { input_tokens: prompt, output_tokens: output, input_tokens_details: cached === null ? null : { cached_tokens: cached } }
-            : { prompt_tokens: prompt, completion_tokens: output, prompt_tokens_details: cached === null ? null : { cached_tokens: cached } }
-        const json = { choices: [{ message: { content: `${text}"usage":{"prompt_tokens":1}` } }], usage, kv_transfer_params: null, prompt_token_ids: [1, 2, 3] }
+            ? {
+                input_tokens: prompt,
+                output_tokens: output,
+                input_tokens_details: cached === null ? null : { cached_tokens: cached },
+              }
+            : {
+                prompt_tokens: prompt,
+                completion_tokens: output,
+                prompt_tokens_details: cached === null ? null : { cached_tokens: cached },
+              }
+        const json = {
+          choices: [{ message: { content: `${text}"usage":{"prompt_tokens":1}` } }],
+          usage,
+          kv_transfer_params: null,
+          prompt_token_ids: [1, 2, 3],
+        }
         const tap = openTap(false, false)
-        for (const piece of cut(encode(JSON.stringify(json, null, shape === 'spaced' ? 2 : 0)), cuts)) tap.take(piece, () => {})
+        for (const piece of cut(encode(JSON.stringify(json, null, shape === 'spaced' ? 2 : 0)), cuts))
+          tap.take(piece, () => {})
         expect(tap.usage()).toEqual({ promptTokens: prompt, completionTokens: output, cachedTokens: cached })
       }),
       { numRuns: 400 },
@@ -166,7 +191,18 @@ describe('usage in a body', () => {
   })
 
   it('is nothing when it is no object, too long, of numbers that no prompt has, or no usage at all', () => {
-    for (const text of ['{"usage":{"prompt_tokens":1e308}}', '{"usage":{"prompt_tokens":1000000001}}', '{"usage":{"prompt_tokens":0.5}}', '{"usage":null}', '{"usage":[1]}', '{"usage":"usage"}', `{"usage":{"x":"${'y'.repeat(10_000)}"}}`, '{"usage":{"a":1}}', '{"usage":{"prompt_tokens":-1}}', '"usage"']) {
+    for (const text of [
+      '{"usage":{"prompt_tokens":1e308}}',
+      '{"usage":{"prompt_tokens":1000000001}}',
+      '{"usage":{"prompt_tokens":0.5}}',
+      '{"usage":null}',
+      '{"usage":[1]}',
+      '{"usage":"usage"}',
+      `{"usage":{"x":"${'y'.repeat(10_000)}"}}`,
+      '{"usage":{"a":1}}',
+      '{"usage":{"prompt_tokens":-1}}',
+      '"usage"',
+    ]) {
       const tap = openTap(false, false)
       tap.take(encode(text), () => {})
       expect(tap.usage()).toBeNull()
@@ -177,11 +213,15 @@ describe('usage in a body', () => {
 describe('keep-alives before the first token', () => {
   it('are no content, however they are cut', () => {
     fc.assert(
-      fc.property(fc.array(fc.constantFrom(': ping\n\n', ':\n', '\r\n', ': a\r\n\r\n'), { maxLength: 8 }), fc.array(fc.nat(), { maxLength: 10 }), (comments, cuts) => {
-        const prelude = new Prelude()
-        for (const piece of cut(encode(comments.join('')), cuts)) expect(prelude.hasContent(piece)).toBe(false)
-        expect(prelude.hasContent(encode('data: x'))).toBe(true)
-      }),
+      fc.property(
+        fc.array(fc.constantFrom(': ping\n\n', ':\n', '\r\n', ': a\r\n\r\n'), { maxLength: 8 }),
+        fc.array(fc.nat(), { maxLength: 10 }),
+        (comments, cuts) => {
+          const prelude = new LeadingComments()
+          for (const piece of cut(encode(comments.join('')), cuts)) expect(prelude.hasContent(piece)).toBe(false)
+          expect(prelude.hasContent(encode('data: x'))).toBe(true)
+        },
+      ),
     )
   })
 })

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { EngineTokenizer, measureByEngine, type TokenizeCall } from '../../src/origin/tokenize.ts'
 import type { Origin, OriginAnswer, OriginRequest } from '../../src/ports.ts'
-import type { PromptMeasure, PromptRequest } from '../../src/core/tokens/measure.ts'
+import type { PromptProfile, PromptRequest } from '../../src/core/tokens/prompt-analyzer.ts'
 import { meterOf, requestOf } from '../core/tokens/support.ts'
 
 interface Reply {
@@ -47,7 +47,7 @@ const call = callTo('a')
 const tokens = (...ids: unknown[]): Reply => ({ status: 200, body: { count: ids.length, tokens: ids } })
 const chat = requestOf('chat', { messages: [{ role: 'user', content: 'hello' }] })
 
-function byEngine(request: PromptRequest, tokenizer: EngineTokenizer, asked: TokenizeCall): Promise<PromptMeasure> {
+function byEngine(request: PromptRequest, tokenizer: EngineTokenizer, asked: TokenizeCall): Promise<PromptProfile> {
   const meter = meterOf()
   return measureByEngine({ meter, request, own: meter.measure(request) }, tokenizer, asked)
 }
@@ -55,7 +55,11 @@ function byEngine(request: PromptRequest, tokenizer: EngineTokenizer, asked: Tok
 describe("measuring by an engine's /tokenize", () => {
   it('counts the ids it answers, and hashes them like ids given by the client', async () => {
     const ids = Array.from({ length: 40 }, (_, i) => i)
-    const measured = await byEngine(chat, new EngineTokenizer({ origin: new TokenizeOnly(() => tokens(...ids)), now: () => 0 }), call)
+    const measured = await byEngine(
+      chat,
+      new EngineTokenizer({ origin: new TokenizeOnly(() => tokens(...ids)), now: () => 0 }),
+      call,
+    )
     expect(measured).toMatchObject({ promptTokens: 40, tokenSource: 'engine', promptBytes: null })
     expect(measured.blocks).toEqual(meterOf().measure(requestOf('completions', { prompt: ids })).blocks)
   })
@@ -69,14 +73,22 @@ describe("measuring by an engine's /tokenize", () => {
   })
 
   it('asks what the engine was asked when the vectors were recorded', async () => {
-    const vectors = JSON.parse(readFileSync(new URL('../vectors/tokens.json', import.meta.url), 'utf8')) as { chats: { chat: Record<string, unknown>; ids: number[] }[] }
+    const vectors = JSON.parse(readFileSync(new URL('../vectors/tokens.json', import.meta.url), 'utf8')) as {
+      chats: { chat: Record<string, unknown>; ids: number[] }[]
+    }
     const withCalls = vectors.chats.find(({ chat: body }) => JSON.stringify(body).includes('tool_calls'))
     const origin = new TokenizeOnly(() => tokens(...(withCalls?.ids ?? [])))
     await byEngine(requestOf('chat', withCalls?.chat), new EngineTokenizer({ origin, now: () => 0 }), call)
-    const asked = origin.questions[0] as { messages: { tool_calls?: { function: { arguments: unknown } }[] }[]; model: string }
+    const asked = origin.questions[0] as {
+      messages: { tool_calls?: { function: { arguments: unknown } }[] }[]
+      model: string
+    }
     const args = asked.messages.flatMap(({ tool_calls: calls = [] }) => calls.map((one) => one.function.arguments))
     expect(asked.model).toBe('tiny')
-    expect(args.map((text) => JSON.parse(String(text)) as unknown)).toEqual([{ unit: 'ü', deep: { b: [1, 2.5, null, true] } }, {}])
+    expect(args.map((text) => JSON.parse(String(text)) as unknown)).toEqual([
+      { unit: 'ü', deep: { b: [1, 2.5, null, true] } },
+      {},
+    ])
   })
 
   it.each<[string, () => Reply]>([
@@ -84,7 +96,12 @@ describe("measuring by an engine's /tokenize", () => {
     ['no such endpoint', () => ({ status: 404, body: {} })],
     ['no ids', () => ({ status: 200, body: { tokens: ['a'] } })],
     ['something else', () => ({ status: 200, body: null })],
-    ['a broken connection', () => { throw new Error('reset') }],
+    [
+      'a broken connection',
+      () => {
+        throw new Error('reset')
+      },
+    ],
   ])('falls back to bytes on %s', async (_, reply) => {
     const measured = await byEngine(chat, new EngineTokenizer({ origin: new TokenizeOnly(reply), now: () => 0 }), call)
     expect(measured.tokenSource).toBe('bytes')
@@ -106,7 +123,10 @@ describe("measuring by an engine's /tokenize", () => {
   })
 
   it.each([
-    ['pictures', requestOf('chat', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'u' } }] }] })],
+    [
+      'pictures',
+      requestOf('chat', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'u' } }] }] }),
+    ],
     ['ids', requestOf('completions', { prompt: [1, 2, 3] })],
     ['many texts', requestOf('embeddings', { input: ['a', 'b', 'c', 'd', 'e'] })],
     ['what cannot be read', requestOf('chat', {})],

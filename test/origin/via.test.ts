@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { namesIn, withFound } from '../../src/config/discovered.ts'
+import { namesIn, withFound } from '../../src/config/discover.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import { hasPassed, passedOthers, withVia } from '../../src/origin/via.ts'
 
@@ -42,15 +42,24 @@ describe('a request has not passed this deployment where `via` names', () => {
 })
 
 const token = fc.string({ unit: fc.constantFrom(...'abcdefilrst0123456789-._~'), minLength: 1, maxLength: 24 })
-const comment = fc.string({ unit: fc.constantFrom(...`abc ,;()1.${'firstlight-0badcafe'}`), maxLength: 40 }).map((text) => `(${text.replaceAll(/[()]/g, '')})`)
+const comment = fc
+  .string({ unit: fc.constantFrom(...`abc ,;()1.${'firstlight-0badcafe'}`), maxLength: 40 })
+  .map((text) => `(${text.replaceAll(/[()]/g, '')})`)
 const blanks = fc.constantFrom(' ', '\t', '  ')
-const member = fc.tuple(fc.constantFrom('1.0', '1.1', '2', 'HTTP/1.1'), blanks, fc.oneof({ weight: 4, arbitrary: token }, { weight: 1, arbitrary: fc.constant(NAME) }), fc.option(comment, { nil: null }))
+const member = fc.tuple(
+  fc.constantFrom('1.0', '1.1', '2', 'HTTP/1.1'),
+  blanks,
+  fc.oneof({ weight: 4, arbitrary: token }, { weight: 1, arbitrary: fc.constant(NAME) }),
+  fc.option(comment, { nil: null }),
+)
 
 describe('`via`', () => {
   it('names this deployment exactly where one of its members does, whatever their comments say', () => {
     fc.assert(
       fc.property(fc.array(member, { maxLength: 12 }), fc.constantFrom(',', ', ', ' ,\t'), (members, comma) => {
-        const via = members.map(([protocol, blank, name, note]) => `${protocol}${blank}${name}${note === null ? '' : `${blank}${note}`}`).join(comma)
+        const via = members
+          .map(([protocol, blank, name, note]) => `${protocol}${blank}${name}${note === null ? '' : `${blank}${note}`}`)
+          .join(comma)
         expect(hasPassed(via, OWN), via).toBe(members.some(([, , name]) => name === NAME))
       }),
       { numRuns: 500 },
@@ -59,12 +68,14 @@ describe('`via`', () => {
 
   it('names this deployment once it has been here, whatever a client wrote', () => {
     const anything = fc.string({ unit: fc.constantFrom(...'()\\",; 1.a\tfirstlight-'), maxLength: 1100 })
-    fc.assert(fc.property(anything, (text) => {
-      const said = withVia(text, OWN)
-      expect(said.length).toBeLessThanOrEqual(1_000 + 2 + OWN.length)
-      expect(hasPassed(said, OWN), said).toBe(true)
-      expect(hasPassed(withVia(said, '1.1 another (one)'), OWN), said).toBe(said.length <= 1_000)
-    }))
+    fc.assert(
+      fc.property(anything, (text) => {
+        const said = withVia(text, OWN)
+        expect(said.length).toBeLessThanOrEqual(1_000 + 2 + OWN.length)
+        expect(hasPassed(said, OWN), said).toBe(true)
+        expect(hasPassed(withVia(said, '1.1 another (one)'), OWN), said).toBe(said.length <= 1_000)
+      }),
+    )
   })
 
   it('goes on as it came with our name behind it, unless it is longer than any honest one', () => {
@@ -87,7 +98,8 @@ describe('`via`', () => {
 const engine = { id: 'e', url: 'http://10.0.0.1:8000' }
 const pool = { model: 'm', engines: [engine] }
 const cluster = { id: 'c', pools: [pool] }
-const read = (clusters: readonly object[], more: object = {}) => parseConfig({ ...more, clusters }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+const read = (clusters: readonly object[], more: object = {}) =>
+  parseConfig({ ...more, clusters }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
 const named = (...asked: Parameters<typeof read>): string => read(...asked).via
 
 describe('the name of a deployment', () => {
@@ -97,14 +109,39 @@ describe('the name of a deployment', () => {
     const same: [readonly object[], object?][] = [
       [[{ pools: [{ engines: [{ url: 'http://10.0.0.1:8000/', id: 'e' }], model: 'm' }], id: 'c' }]],
       [[cluster], { version: 99, listen: '127.0.0.1:9', limits: { heartbeat_ms: 5 } }],
-      [[{ ...cluster, weight: 3, pools: [{ ...pool, policy: 'round_robin', engines: [{ ...engine, weight: 2, labels: { a: 'b' } }] }] }]],
+      [
+        [
+          {
+            ...cluster,
+            weight: 3,
+            pools: [{ ...pool, policy: 'round_robin', engines: [{ ...engine, weight: 2, labels: { a: 'b' } }] }],
+          },
+        ],
+      ],
     ]
     for (const [clusters, more] of same) expect(named(clusters, more)).toBe(named([cluster]))
   })
 
   it('tells nothing of a secret: it is the same with another', () => {
-    const secrets = (word: string) => [{ ...cluster, pools: [{ ...pool, engines: [{ ...engine, key: word, headers: { 'x-token': word } }], lmcache: { coordinator: 'http://10.0.0.9', headers: { 'x-token': word } } }] }]
-    for (const word of ['one', 'two']) expect(named(secrets(word), { admin: { secret: word }, keys: [{ name: 'k', secret: `${word}-key`, cache_salt: word }] })).toBe(named([cluster]))
+    const secrets = (word: string) => [
+      {
+        ...cluster,
+        pools: [
+          {
+            ...pool,
+            engines: [{ ...engine, key: word, headers: { 'x-token': word } }],
+            lmcache: { coordinator: 'http://10.0.0.9', headers: { 'x-token': word } },
+          },
+        ],
+      },
+    ]
+    for (const word of ['one', 'two'])
+      expect(
+        named(secrets(word), {
+          admin: { secret: word },
+          keys: [{ name: 'k', secret: `${word}-key`, cache_salt: word }],
+        }),
+      ).toBe(named([cluster]))
   })
 
   it('is another where its engines are others, as an edge’s before regional gateways are', () => {
@@ -122,7 +159,9 @@ describe('the name of a deployment', () => {
   })
 
   it('does not change with the engines that are found by name', () => {
-    const config = read([{ ...cluster, pools: [{ ...pool, engines: [{ ...engine, url: 'http://vllm:8000', discover: 'dns' }] }] }])
+    const config = read([
+      { ...cluster, pools: [{ ...pool, engines: [{ ...engine, url: 'http://vllm:8000', discover: 'dns' }] }] },
+    ])
     expect(namesIn(config).size).toBe(1)
     const found = withFound(config, () => ['10.0.0.7', '10.0.0.8'])
     expect(found.clusters[0]!.pools[0]!.engines).toHaveLength(2)

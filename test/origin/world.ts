@@ -1,13 +1,37 @@
 /** A forwarder's outside, made of scripts: engines that answer or fail, clusters that book and count. */
-import type { Admission, EngineSignal, Outcome, Placement, Refusal, Resume, StageTimes } from '../../src/core/cluster/contract.ts'
+import type {
+  Admission,
+  EngineSignal,
+  Outcome,
+  Placement,
+  Refusal,
+  Resume,
+  StageTimes,
+} from '../../src/core/contract/contract.ts'
 import type { Exchange, PoolRoute } from '../../src/origin/exchange.ts'
-import type { Digests } from '../../src/origin/place.ts'
-import { OriginError, type Admitted, type Cluster, type Lease, type OriginAnswer, type OriginRequest, type PassEnd, type Ports, type Reply } from '../../src/ports.ts'
+import type { Digests } from '../../src/origin/acquire.ts'
+import {
+  OriginError,
+  type Admitted,
+  type Cluster,
+  type Lease,
+  type OriginAnswer,
+  type OriginRequest,
+  type RelayResult,
+  type Ports,
+  type RelayOptions,
+} from '../../src/ports.ts'
 
 /** How one engine meets its next request. */
 export type Meeting =
   | { readonly fails: OriginError['failure']; readonly when?: 'send' | 'first_byte' }
-  | { readonly status: number; readonly body?: string; readonly sse?: boolean; readonly headers?: readonly string[]; readonly end?: PassEnd['end'] }
+  | {
+      readonly status: number
+      readonly body?: string
+      readonly sse?: boolean
+      readonly headers?: readonly string[]
+      readonly end?: RelayResult['end']
+    }
   /** Hangs until the client leaves. */
   | 'hangs'
 
@@ -21,7 +45,7 @@ export interface Book {
 export class World {
   readonly books: Book[] = []
   readonly sent: OriginRequest[] = []
-  readonly replies: Reply[] = []
+  readonly replies: RelayOptions[] = []
   readonly background: Promise<unknown>[] = []
   readonly logged: string[] = []
   /** Fields of the warnings. */
@@ -50,7 +74,11 @@ export class World {
   route(clusterId: string, engines: readonly string[]): PoolRoute {
     const targets = new Map(engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
     const limits = { connectMs: 1, firstByteMs: 2, prefillMs: 3, idleMs: 4 }
-    return { cluster: { id: clusterId }, pool: { model: 'm', leaseMs: 60_000, blockTokens: 2, limits, retry: { share: 0.2, minPerS: 1 } }, targets } as unknown as PoolRoute
+    return {
+      cluster: { id: clusterId },
+      pool: { model: 'm', leaseMs: 60_000, blockTokens: 2, limits, retry: { share: 0.2, minPerS: 1 } },
+      targets,
+    } as unknown as PoolRoute
   }
 
   exchange(routes: readonly PoolRoute[], changes: Partial<Exchange> = {}): Exchange {
@@ -102,7 +130,12 @@ export class World {
   }
 
   #cluster(clusterId: string): Cluster {
-    return { admit: (admission: Admission) => this.#admit(clusterId, admission), resume: (booking: Resume) => this.#resume(booking), observe: async (signals: readonly EngineSignal[]) => void this.signals.push(...signals.map((signal) => ({ ...signal, cluster: clusterId }))) } as Partial<Cluster> as Cluster
+    return {
+      admit: (admission: Admission) => this.#admit(clusterId, admission),
+      resume: (booking: Resume) => this.#resume(booking),
+      observe: async (signals: readonly EngineSignal[]) =>
+        void this.signals.push(...signals.map((signal) => ({ ...signal, cluster: clusterId }))),
+    } as Partial<Cluster> as Cluster
   }
 
   async #admit(clusterId: string, admission: Admission): Promise<Admitted> {
@@ -110,7 +143,9 @@ export class World {
     if (refusal === 'throws') throw new Error('object overloaded')
     if (refusal === 'never') return new Promise(() => {})
     if (refusal !== undefined) return { refusal: { reason: refusal, detail: 'x', retryAfterMs: 500 } }
-    const chosen = placement([...this.meetings.keys()].filter((id) => id.startsWith(clusterId) && !admission.avoid.includes(id)))
+    const chosen = placement(
+      [...this.meetings.keys()].filter((id) => id.startsWith(clusterId) && !admission.avoid.includes(id)),
+    )
     if (chosen === null) return { refusal: { reason: 'no_engine', detail: 'x', retryAfterMs: 1500 } }
     return { lease: this.#lease(admission, chosen.engine), placement: chosen, policy: 'first', predictedTtftMs: null }
   }
@@ -134,7 +169,9 @@ export class World {
     this.sent.push(request)
     const meeting = this.meetings.get(request.target.id)?.shift() ?? { status: 200 }
     if (meeting === 'hangs') {
-      return new Promise((_, reject) => request.signal.addEventListener('abort', () => reject(request.signal.reason as Error)))
+      return new Promise((_, reject) =>
+        request.signal.addEventListener('abort', () => reject(request.signal.reason as Error)),
+      )
     }
     if ('fails' in meeting) {
       const error = new OriginError(meeting.fails, 'connect to http://10.0.0.1 failed')
@@ -155,7 +192,14 @@ export class World {
       read: async () => new TextEncoder().encode(body),
       pass: (reply) => {
         this.replies.push(reply)
-        const settle = () => reply.settled({ end, failure: end === 'engine_cut' ? 'reset' : null, events: 4, usage: null, bytes: body.length })
+        const settle = () =>
+          reply.settled({
+            end,
+            failure: end === 'engine_cut' ? 'reset' : null,
+            events: 4,
+            usage: null,
+            bytes: body.length,
+          })
         reply.onResponseId?.('resp_1')
         queueMicrotask(settle)
         return new Response(body, { status: reply.status, headers: Object.fromEntries(pairs(reply.headers)) })

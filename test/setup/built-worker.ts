@@ -15,5 +15,7 @@ function newestSourceMs(): number {
     readdirSync(`${root}${folder}`, { recursive: true, encoding: 'utf8' }).map((name) => `${root}${folder}/${name}`),
   )
   const sources = files.filter((file) => file.endsWith('.ts'))
-  return Math.max(...[...sources, `${root}wrangler.toml`, `${root}package-lock.json`].map((file) => statSync(file).mtimeMs))
+  return Math.max(
+    ...[...sources, `${root}wrangler.toml`, `${root}package-lock.json`].map((file) => statSync(file).mtimeMs),
+  )
 }

@@ -37,7 +37,10 @@ type Action = { kind: 'take'; key: number } | { kind: 'share' | 'release'; pick:
 
 const action: fc.Arbitrary<Action> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ kind: fc.constant('take' as const), key: fc.integer({ min: 0, max: 9 }) }) },
-  { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom('share' as const, 'release' as const), pick: fc.nat(1000) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ kind: fc.constantFrom('share' as const, 'release' as const), pick: fc.nat(1000) }),
+  },
   { weight: 1, arbitrary: fc.constant({ kind: 'clear' as const }) },
 )
 

@@ -8,7 +8,8 @@ import { record } from '../../bench/conformance/recorder.ts'
 import type { VectorFile } from '../../bench/conformance/vector.ts'
 import { startFleet, type RunningFleet } from '../../src/platform/node/simulator-host.ts'
 
-const read = <T>(file: string): T => JSON.parse(readFileSync(new URL(`../vectors/${file}`, import.meta.url), 'utf8')) as T
+const read = <T>(file: string): T =>
+  JSON.parse(readFileSync(new URL(`../vectors/${file}`, import.meta.url), 'utf8')) as T
 
 let fleet: RunningFleet
 const url = () => fleet.urls[0]!
@@ -17,18 +18,41 @@ beforeAll(async () => {
   // The flags of the engine that was recorded.
   const limits = { blockTokens: 32, cacheBlocks: 2000, maxNumSeqs: 4, maxModelLen: 4096 }
   fleet = await startFleet({
-    engines: 1, model: 'tiny', profile: 'instant', apiKey: engineKey, limits, maxNumQueuedReqs: 8,
-    pooling: false, multimodal: false, vocabularySize: 2048, devMode: true,
+    engines: 1,
+    model: 'tiny',
+    profile: 'instant',
+    apiKey: engineKey,
+    limits,
+    maxNumQueuedReqs: 8,
+    pooling: false,
+    multimodal: false,
+    vocabularySize: 2048,
+    devMode: true,
   })
 })
 afterAll(() => fleet.close())
 
 /** Where the simulated engine may differ from the recording, and why. */
 const allowed: Readonly<Record<string, { readonly why: string; readonly fields: RegExp }>> = {
-  'chat-stop': { why: 'how many tokens come before the stop string is the model’s business', fields: /completion_tokens|mean_itl_ms/ },
-  'chat-tools': { why: 'the made-up weights never end a call; the simulated engine does', fields: /finish_reason|completion_tokens/ },
+  'chat-stop': {
+    why: 'how many tokens come before the stop string is the model’s business',
+    fields: /completion_tokens|mean_itl_ms/,
+  },
+  'chat-tools': {
+    why: 'the made-up weights never end a call; the simulated engine does',
+    fields: /finish_reason|completion_tokens/,
+  },
   'chat-tools-stream': { why: 'as chat-tools', fields: /finish_reason|completion_tokens/ },
-  ...Object.fromEntries(['speech-verbose', 'speech-windows-verbose', 'translation-verbose'].map((name) => [name, { why: 'where a segment ends is the model’s business', fields: /^\.duration|^\.segments has|^\.segments\[\d+\]\.(avg_logprob|compression_ratio|start|end|seek|tokens) / }])),
+  ...Object.fromEntries(
+    ['speech-verbose', 'speech-windows-verbose', 'translation-verbose'].map((name) => [
+      name,
+      {
+        why: 'where a segment ends is the model’s business',
+        fields:
+          /^\.duration|^\.segments has|^\.segments\[\d+\]\.(avg_logprob|compression_ratio|start|end|seek|tokens) /,
+      },
+    ]),
+  ),
 }
 
 /** Simulated engines publish no KV events, decode no sound and speak any language. */
@@ -37,38 +61,63 @@ const absent = new Set(['kv-event-sources', 'speech-no-sound', 'speech-language-
 async function unlike(file: string, name: string, tolerance: { made: boolean; counted: boolean }): Promise<string[]> {
   const { request, response } = read<VectorFile>(file).exchanges.find((exchange) => exchange.name === name)!
   const simulated = await record(url(), name, request)
-  return differences(response, simulated.response, tolerance).filter((difference) => !allowed[name]?.fields.test(difference))
+  return differences(response, simulated.response, tolerance).filter(
+    (difference) => !allowed[name]?.fields.test(difference),
+  )
 }
 
-describe.each(['openai.json', 'errors.json', 'uploads.json'])('the simulated engine answers what a real one answered: %s', (file) => {
-  const names = read<VectorFile>(file).exchanges.map(({ name }) => name).filter((name) => !absent.has(name))
-  it.each(names)('%s', async (name) => {
-    expect(await unlike(file, name, { made: true, counted: true })).toEqual([])
-  })
-})
+describe.each(['openai.json', 'errors.json', 'uploads.json'])(
+  'the simulated engine answers what a real one answered: %s',
+  (file) => {
+    const names = read<VectorFile>(file)
+      .exchanges.map(({ name }) => name)
+      .filter((name) => !absent.has(name))
+    it.each(names)('%s', async (name) => {
+      expect(await unlike(file, name, { made: true, counted: true })).toEqual([])
+    })
+  },
+)
 
 describe('the simulated engine as a real one', () => {
   it('says the same cached tokens for the same prompts in the same order', async () => {
     const seen: Record<string, string[]> = {}
-    for (const { name } of read<VectorFile>('cache.json').exchanges) seen[name] = await unlike('cache.json', name, { made: true, counted: false })
+    for (const { name } of read<VectorFile>('cache.json').exchanges)
+      seen[name] = await unlike('cache.json', name, { made: true, counted: false })
     expect(Object.fromEntries(Object.entries(seen).filter(([, found]) => found.length > 0))).toEqual({})
   })
 
   it('names the blocks it holds after a prefill leg as NIXL does', async () => {
-    const nixl = await startFleet({ engines: 1, model: 'tiny', profile: 'instant', apiKey: engineKey, connector: 'nixl', vocabularySize: 2048, limits: { blockTokens: 32 } })
+    const nixl = await startFleet({
+      engines: 1,
+      model: 'tiny',
+      profile: 'instant',
+      apiKey: engineKey,
+      connector: 'nixl',
+      vocabularySize: 2048,
+      limits: { blockTokens: 32 },
+    })
     try {
       const { name, request, response } = read<VectorFile>('nixl.json').exchanges[0]!
       const simulated = await record(nixl.urls[0]!, name, request)
       const found = differences(response, simulated.response, { made: true, counted: true })
       // Which engine, blocks and request these are is theirs to say.
-      expect(found.filter((difference) => !/remote_(engine_id|port|request_id|block_ids)\b/.test(difference))).toEqual([])
+      expect(found.filter((difference) => !/remote_(engine_id|port|request_id|block_ids)\b/.test(difference))).toEqual(
+        [],
+      )
     } finally {
       await nixl.close()
     }
   })
 
   it('fetches what a prefill engine holds, once or twice, and fails as NIXL does where there is none', async () => {
-    const shared = { model: 'tiny', profile: 'instant', apiKey: engineKey, connector: 'nixl', vocabularySize: 2048, limits: { blockTokens: 32, maxModelLen: 4096 } } as const
+    const shared = {
+      model: 'tiny',
+      profile: 'instant',
+      apiKey: engineKey,
+      connector: 'nixl',
+      vocabularySize: 2048,
+      limits: { blockTokens: 32, maxModelLen: 4096 },
+    } as const
     const nixl = await startFleet({ ...shared, engines: [{ role: 'prefill' }, { role: 'decode' }] })
     try {
       const real = (name: string) => read<VectorFile>('nixl.json').exchanges.find((exchange) => exchange.name === name)!
@@ -77,9 +126,13 @@ describe('the simulated engine as a real one', () => {
       for (const name of ['nixl-decode', 'nixl-decode-again', 'nixl-unknown-remote']) {
         const { request, response } = real(name)
         // The blocks of this fleet's own prefill engine, where the recording names those of its.
-        const json = name === 'nixl-unknown-remote' ? request.json : { ...(request.json as object), kv_transfer_params: params }
+        const json =
+          name === 'nixl-unknown-remote' ? request.json : { ...(request.json as object), kv_transfer_params: params }
         const simulated = await record(nixl.urls[1]!, name, { ...request, json })
-        expect({ name, unlike: differences(response, simulated.response, { made: true, counted: false }) }).toEqual({ name, unlike: [] })
+        expect({ name, unlike: differences(response, simulated.response, { made: true, counted: false }) }).toEqual({
+          name,
+          unlike: [],
+        })
       }
     } finally {
       await nixl.close()
@@ -88,11 +141,19 @@ describe('the simulated engine as a real one', () => {
 
   it('has the metrics of a real one: names, types, labels', async () => {
     const { body } = await send({ url: url(), method: 'GET', path: '/metrics' })
-    const real = new Map(read<{ families: MetricFamily[] }>('metrics.json').families.map((family) => [family.name, family]))
-    const simulated = metricFamilies(body.toString('utf8')).filter(({ name }) => name.startsWith('vllm:') && !name.endsWith('_created'))
+    const real = new Map(
+      read<{ families: MetricFamily[] }>('metrics.json').families.map((family) => [family.name, family]),
+    )
+    const simulated = metricFamilies(body.toString('utf8')).filter(
+      ({ name }) => name.startsWith('vllm:') && !name.endsWith('_created'),
+    )
     expect(simulated.length).toBeGreaterThan(20)
     for (const { name, type, labels } of simulated) {
-      expect({ name, type, labels: [...labels].sort() }).toEqual({ name, type: real.get(name)?.type, labels: [...(real.get(name)?.labels ?? [])].sort() })
+      expect({ name, type, labels: [...labels].sort() }).toEqual({
+        name,
+        type: real.get(name)?.type,
+        labels: [...(real.get(name)?.labels ?? [])].sort(),
+      })
     }
   })
 })

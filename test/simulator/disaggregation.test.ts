@@ -37,7 +37,14 @@ function jumpingClock(): Clock & { pass(ms: number): Promise<void> } {
 }
 
 const roles = [{ id: 'p', role: 'prefill' as const }, { id: 'd', role: 'decode' as const }, { id: 'whole' }]
-const empty = { do_remote_decode: true, do_remote_prefill: false, remote_engine_id: null, remote_block_ids: null, remote_host: null, remote_port: null }
+const empty = {
+  do_remote_decode: true,
+  do_remote_prefill: false,
+  remote_engine_id: null,
+  remote_block_ids: null,
+  remote_host: null,
+  remote_port: null,
+}
 const prompt = Array.from({ length: 300 }, (_, at) => 1000 + at)
 
 type Ask = (engine: string, body: object, path?: string) => Promise<{ status: number; json: Answer }>
@@ -51,7 +58,9 @@ function open(options: FleetOptions = {}): { fleet: Fleet; clock: ReturnType<typ
       headers: { 'content-type': 'application/json', 'x-request-id': 'pd-1' },
       body: JSON.stringify({ prompt, max_tokens: 8, temperature: 0, ...body }),
     })
-    const answer = fleet.fetch(request).then(async (response) => ({ status: response.status, json: (await response.json()) as Answer }))
+    const answer = fleet
+      .fetch(request)
+      .then(async (response) => ({ status: response.status, json: (await response.json()) as Answer }))
     answer.catch(() => undefined)
     // Reading the request's body takes real turns of the event loop.
     await turns()
@@ -73,7 +82,12 @@ describe('prefill on one engine, decode on another', () => {
     const { fleet, ask } = open()
     const prefilled = await ask('p', { max_tokens: 1, kv_transfer_params: empty })
     const params = prefilled.json.kv_transfer_params!
-    expect(params).toMatchObject({ do_remote_prefill: true, do_remote_decode: false, remote_num_tokens: 300, transfer_mode: 'pull' })
+    expect(params).toMatchObject({
+      do_remote_prefill: true,
+      do_remote_decode: false,
+      remote_num_tokens: 300,
+      transfer_mode: 'pull',
+    })
     expect(params['remote_request_id']).toMatch(/^cmpl-pd-1-0-[0-9a-f]{8}$/)
     expect((params['remote_block_ids'] as number[][])[0]).toHaveLength(Math.ceil(300 / 16))
     const decoded = await ask('d', { kv_transfer_params: params })
@@ -162,7 +176,9 @@ describe('prefill on one engine, decode on another', () => {
 describe('encoders', () => {
   it('spare the others the work on what they have encoded', async () => {
     const { fleet, ask } = open({ engines: [{ id: 'e', role: 'encode' }, { id: 'a' }, { id: 'b' }] })
-    const messages = [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] }]
+    const messages = [
+      { role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] },
+    ]
     const encodedBy = async (engine: string): Promise<number> => {
       await ask(engine, { messages, max_tokens: 1 }, '/v1/chat/completions')
       return fleet.engine(engine).driver.model.counters.encodedItems

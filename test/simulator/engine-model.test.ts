@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest'
 import { EngineModel } from '../../src/simulator/engine-model.ts'
 import type { EngineLimits } from '../../src/simulator/profiles.ts'
 import type { Sequence, SequenceSpec } from '../../src/simulator/sequence.ts'
-import { idleTtftMs, type StepLaw } from '../../src/simulator/step-law.ts'
+import { idleTtftMs, type StepLaw } from '../../src/simulator/step-cost.ts'
 
-const law: StepLaw = {
+const costModel: StepLaw = {
   stepMs: 5,
   prefillStepMs: 7,
   prefillTokenMs: 0.25,
@@ -16,7 +16,13 @@ const law: StepLaw = {
   transferMs: 3,
   transferTokenMs: 0.01,
 }
-const limits: EngineLimits = { blockTokens: 16, cacheBlocks: 256, maxNumSeqs: 4, maxNumBatchedTokens: 64, maxModelLen: 4096 }
+const limits: EngineLimits = {
+  blockTokens: 16,
+  cacheBlocks: 256,
+  maxNumSeqs: 4,
+  maxNumBatchedTokens: 64,
+  maxModelLen: 4096,
+}
 
 /** Keys that two prompts share for their first `shared` blocks. */
 function keys(tokens: number, family: number, own: number, shared: number): Uint32Array {
@@ -84,7 +90,7 @@ describe('the engine model under any load', () => {
       fc.property(fc.array(arrival, { maxLength: 40 }), fc.integer({ min: 16, max: 64 }), (arrivals, cacheBlocks) => {
         const ends = new Map<Sequence, number>()
         const model = new EngineModel(
-          { law, limits: { ...limits, cacheBlocks }, holdLeaseMs: 50 },
+          { costModel, limits: { ...limits, cacheBlocks }, holdLeaseMs: 50 },
           {
             ended: (sequence) => ends.set(sequence, (ends.get(sequence) ?? 0) + 1),
             step: (tokens) => expect(tokens).toBeLessThanOrEqual(limits.maxNumBatchedTokens),
@@ -105,7 +111,10 @@ describe('the engine model under any load', () => {
           for (const due of aborts.filter(({ at }) => at <= now)) model.abort(due.sequence, now)
           runTo(now)
           const blocks = keys(each.prompt + each.output, each.family, own, each.shared)
-          const submitted = model.submit({ promptTokens: each.prompt, outputTokens: each.output, blocks, remote: each.remote, hold: each.hold }, now)
+          const submitted = model.submit(
+            { promptTokens: each.prompt, outputTokens: each.output, blocks, remote: each.remote, hold: each.hold },
+            now,
+          )
           sequences.push(submitted)
           if (each.abortMs !== null) aborts.push({ at: now + each.abortMs, sequence: submitted })
         }
@@ -127,7 +136,7 @@ describe('the engine model under any load', () => {
   it('lets nobody overtake: those of one length who came first get their first token first', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 30 }), { minLength: 2, maxLength: 20 }), (gaps) => {
-        const model = new EngineModel({ law, limits })
+        const model = new EngineModel({ costModel, limits })
         let now = 0
         const sequences = gaps.map((gap, own) => {
           now += gap
@@ -144,20 +153,26 @@ describe('the engine model under any load', () => {
 
   it('does the same whether the host is on time or late', () => {
     fc.assert(
-      fc.property(fc.array(arrival, { minLength: 1, maxLength: 12 }), fc.array(fc.integer({ min: 1, max: 500 }), { minLength: 1 }), (arrivals, waits) => {
-        const run = (late: boolean): number[] => {
-          const model = new EngineModel({ law, limits })
-          let now = 0
-          const sequences = arrivals.map((each, own) => {
-            now += each.afterMs
-            return model.submit(spec(each.prompt, each.output, own), now)
-          })
-          if (late) for (let at = 0; model.nextEventAt() < Infinity; at += 1) model.advance((now += waits[at % waits.length]!))
-          else drain(model)
-          return sequences.map(({ endedAt }) => endedAt)
-        }
-        expect(run(true)).toEqual(run(false))
-      }),
+      fc.property(
+        fc.array(arrival, { minLength: 1, maxLength: 12 }),
+        fc.array(fc.integer({ min: 1, max: 500 }), { minLength: 1 }),
+        (arrivals, waits) => {
+          const run = (late: boolean): number[] => {
+            const model = new EngineModel({ costModel, limits })
+            let now = 0
+            const sequences = arrivals.map((each, own) => {
+              now += each.afterMs
+              return model.submit(spec(each.prompt, each.output, own), now)
+            })
+            if (late)
+              for (let at = 0; model.nextEventAt() < Infinity; at += 1)
+                model.advance((now += waits[at % waits.length]!))
+            else drain(model)
+            return sequences.map(({ endedAt }) => endedAt)
+          }
+          expect(run(true)).toEqual(run(false))
+        },
+      ),
     )
   })
 })
@@ -165,7 +180,7 @@ describe('the engine model under any load', () => {
 describe('the time of a step', () => {
   it('gives an idle engine the measured law: fixed + a*new + b*(total² − cached²)/2', () => {
     const one = { ...limits, maxNumBatchedTokens: 2048 }
-    const model = new EngineModel({ law, limits: one })
+    const model = new EngineModel({ costModel, limits: one })
     const cold = model.submit(spec(1000, 1), 0)
     const end = drain(model)
     expect(cold.firstTokenAt).toBeCloseTo(5 + 7 + 0.25 * 1000 + (1e-4 * 1000 ** 2) / 2, 9)
@@ -177,31 +192,36 @@ describe('the time of a step', () => {
 
   it('agrees with idleTtftMs for any prompt, cached part and budget', () => {
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 900 }), fc.integer({ min: 0, max: 900 }), fc.integer({ min: 16, max: 300 }), (first, more, budget) => {
-        const model = new EngineModel({ law, limits: { ...limits, maxNumBatchedTokens: budget } })
-        model.submit(spec(first, 1), 0)
-        const end = drain(model)
-        const sequence = model.submit(spec(first + more, 1), end)
-        drain(model)
-        const expected = idleTtftMs(law, first + more, sequence.cachedTokens, budget)
-        expect(sequence.firstTokenAt - end).toBeCloseTo(expected, 6)
-      }),
+      fc.property(
+        fc.integer({ min: 1, max: 900 }),
+        fc.integer({ min: 0, max: 900 }),
+        fc.integer({ min: 16, max: 300 }),
+        (first, more, budget) => {
+          const model = new EngineModel({ costModel, limits: { ...limits, maxNumBatchedTokens: budget } })
+          model.submit(spec(first, 1), 0)
+          const end = drain(model)
+          const sequence = model.submit(spec(first + more, 1), end)
+          drain(model)
+          const expected = idleTtftMs(costModel, first + more, sequence.cachedTokens, budget)
+          expect(sequence.firstTokenAt - end).toBeCloseTo(expected, 6)
+        },
+      ),
     )
   })
 
   it('adds up the queue: a prompt waits for the prefill of all that came before it', () => {
-    const model = new EngineModel({ law, limits: { ...limits, maxNumBatchedTokens: 2048, cacheBlocks: 1024 } })
+    const model = new EngineModel({ costModel, limits: { ...limits, maxNumBatchedTokens: 2048, cacheBlocks: 1024 } })
     const ahead = [model.submit(spec(2048, 1, 1), 0), model.submit(spec(2048, 1, 2), 0)]
     const last = model.submit(spec(1024, 1, 3), 10)
     drain(model)
-    const own = (tokens: number): number => idleTtftMs(law, tokens, 0, 2048)
+    const own = (tokens: number): number => idleTtftMs(costModel, tokens, 0, 2048)
     expect(ahead.map(({ firstTokenAt }) => firstTokenAt)).toEqual([own(2048), 2 * own(2048)])
     expect(last.firstTokenAt).toBeCloseTo(2 * own(2048) + own(1024), 9)
     expect(last.scheduledAt).toBeCloseTo(2 * own(2048), 9)
   })
 
   it('slows decoding by batch and context', () => {
-    const model = new EngineModel({ law, limits: { ...limits, maxNumBatchedTokens: 2048 } })
+    const model = new EngineModel({ costModel, limits: { ...limits, maxNumBatchedTokens: 2048 } })
     const [one, two] = [model.submit(spec(32, 3, 1), 0), model.submit(spec(64, 3, 2), 0)]
     drain(model)
     expect(one.firstTokenAt).toBe(two.firstTokenAt)
@@ -214,7 +234,7 @@ describe('the time of a step', () => {
 
 describe('memory', () => {
   it('leaves the last token of a full hit to compute: 1024 cached tokens are 1008 found', () => {
-    const model = new EngineModel({ law, limits })
+    const model = new EngineModel({ costModel, limits })
     model.submit(spec(1024, 1), 0)
     const again = model.submit(spec(1024, 1), drain(model))
     drain(model)
@@ -222,7 +242,7 @@ describe('memory', () => {
   })
 
   it('forgets the tail of the oldest sequence first', () => {
-    const model = new EngineModel({ law, limits: { ...limits, cacheBlocks: 20 } })
+    const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 20 } })
     model.submit(spec(160, 1, 1), 0)
     model.submit(spec(128, 1, 2), drain(model))
     // 10 and 8 of 20 blocks hold the two; the third needs 7 and takes the two empty ones, then the first one's last five.
@@ -233,7 +253,7 @@ describe('memory', () => {
   })
 
   it('preempts the youngest when blocks run out, and still finishes it', () => {
-    const model = new EngineModel({ law, limits: { ...limits, cacheBlocks: 8, maxNumBatchedTokens: 256 } })
+    const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 8, maxNumBatchedTokens: 256 } })
     const old = model.submit(spec(48, 60, 1), 0)
     const young = model.submit(spec(48, 60, 2), 0)
     drain(model)
@@ -243,7 +263,7 @@ describe('memory', () => {
   })
 
   it('does not let a prompt in for the sake of its first chunk', () => {
-    const model = new EngineModel({ law, limits: { ...limits, cacheBlocks: 12 } })
+    const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 12 } })
     const first = model.submit(spec(80, 20, 1), 0)
     const second = model.submit(spec(160, 1, 2), 0)
     drain(model)
@@ -251,12 +271,12 @@ describe('memory', () => {
   })
 
   it('refuses what no empty cache could hold', () => {
-    const model = new EngineModel({ law, limits: { ...limits, cacheBlocks: 4 } })
+    const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 4 } })
     expect(() => model.submit(spec(60, 10), 0)).toThrow('needs 5 blocks, the cache has 4')
   })
 
   it('forgets nothing while a block is held, and all of it when idle', () => {
-    const model = new EngineModel({ law, limits })
+    const model = new EngineModel({ costModel, limits })
     model.submit(spec(64, 5), 0)
     model.advance(0)
     expect(model.resetCache()).toBe(false)
@@ -269,7 +289,7 @@ describe('memory', () => {
 
 describe('prefill here, decode there', () => {
   it('fetches the prompt in transfer time instead of computing it', () => {
-    const model = new EngineModel({ law, limits })
+    const model = new EngineModel({ costModel, limits })
     const sequence = model.submit(spec(500, 2, 1, { remote: true }), 0)
     drain(model)
     expect(sequence.fetchedTokens).toBe(500)
@@ -278,7 +298,7 @@ describe('prefill here, decode there', () => {
   })
 
   it('lets one that has its blocks go before a prompt that does not fit, or both would wait for ever', () => {
-    const model = new EngineModel({ law, limits: { ...limits, cacheBlocks: 20 } })
+    const model = new EngineModel({ costModel, limits: { ...limits, cacheBlocks: 20 } })
     const long = model.submit(spec(191, 3, 1), 0)
     const fetched = model.submit(spec(113, 1, 2, { remote: true }), 57)
     drain(model)
@@ -287,7 +307,7 @@ describe('prefill here, decode there', () => {
   })
 
   it('holds a finished prefill until it is read', () => {
-    const model = new EngineModel({ law, limits, holdLeaseMs: 1000 })
+    const model = new EngineModel({ costModel, limits, holdLeaseMs: 1000 })
     const sequence = model.submit(spec(160, 1, 1, { hold: true }), 0)
     model.advance(200)
     expect(sequence.state).toBe('complete')
@@ -298,7 +318,7 @@ describe('prefill here, decode there', () => {
   })
 
   it('gives up what nobody reads within the lease', () => {
-    const model = new EngineModel({ law, limits, holdLeaseMs: 1000 })
+    const model = new EngineModel({ costModel, limits, holdLeaseMs: 1000 })
     const sequence = model.submit(spec(160, 1, 1, { hold: true }), 0)
     model.advance(5000)
     expect(model.usage).toBe(0)
@@ -309,7 +329,7 @@ describe('prefill here, decode there', () => {
 
 describe('pausing', () => {
   it('starts no step until it is resumed, and loses nobody', () => {
-    const model = new EngineModel({ law, limits })
+    const model = new EngineModel({ costModel, limits })
     model.pause()
     const sequence = model.submit(spec(32, 2), 0)
     expect(model.nextEventAt()).toBe(Infinity)
@@ -324,8 +344,11 @@ describe('pausing', () => {
   it('takes a request from inside a listener', () => {
     const ends: Sequence[] = []
     const model: EngineModel = new EngineModel(
-      { law, limits },
-      { ended: (sequence, at) => (ends.push(sequence) < 3 ? void model.submit(spec(32, 1, ends.length), at) : undefined) },
+      { costModel, limits },
+      {
+        ended: (sequence, at) =>
+          ends.push(sequence) < 3 ? void model.submit(spec(32, 1, ends.length), at) : undefined,
+      },
     )
     model.submit(spec(32, 1), 0)
     drain(model)

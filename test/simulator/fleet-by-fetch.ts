@@ -27,12 +27,16 @@ export function fleetByFetch(runtime: string): void {
       const form = new FormData()
       form.set('file', new File(['x'.repeat(20_000)], 'a.wav'))
       form.set('max_completion_tokens', '3')
-      const hear = async () => (await fetch(new Request(`${urls[0]!}/v1/audio/transcriptions`, { method: 'POST', body: form }))).text()
-      expect(JSON.parse(await hear())).toEqual({ text: expect.stringMatching(/^( \w+){3}$/), usage: { type: 'duration', seconds: 2 } })
+      const receive = async () =>
+        (await fetch(new Request(`${urls[0]!}/v1/audio/transcriptions`, { method: 'POST', body: form }))).text()
+      expect(JSON.parse(await receive())).toEqual({
+        text: expect.stringMatching(/^( \w+){3}$/),
+        usage: { type: 'duration', seconds: 2 },
+      })
       form.set('stream', 'true')
-      expect((await hear()).match(/"object":"transcription\.chunk"/g)).toHaveLength(3)
+      expect((await receive()).match(/"object":"transcription\.chunk"/g)).toHaveLength(3)
       form.delete('file')
-      expect(await hear()).toContain("'loc': 'body.file'")
+      expect(await receive()).toContain("'loc': 'body.file'")
     })
 
     it('aborts when the reader cancels', async () => {

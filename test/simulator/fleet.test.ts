@@ -9,19 +9,38 @@ afterEach(async () => {
   fleet = undefined
 })
 
-const start = async (options: HostOptions = {}): Promise<RunningFleet> => (fleet = await startFleet({ profile: 'test', ...options }))
+const start = async (options: HostOptions = {}): Promise<RunningFleet> =>
+  (fleet = await startFleet({ profile: 'test', ...options }))
 
-const ask = (url: string, body: object, init: { path?: string; headers?: Record<string, string>; signal?: AbortSignal } = {}): Promise<Response> =>
+const ask = (
+  url: string,
+  body: object,
+  init: { path?: string; headers?: Record<string, string>; signal?: AbortSignal } = {},
+): Promise<Response> =>
   fetch(`${url}${init.path ?? '/v1/chat/completions'}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...init.headers },
-    body: JSON.stringify({ messages: [{ role: 'user', content: 'Say something about the sea' }], max_tokens: 20, ...body }),
+    body: JSON.stringify({
+      messages: [{ role: 'user', content: 'Say something about the sea' }],
+      max_tokens: 20,
+      ...body,
+    }),
     ...(init.signal === undefined ? {} : { signal: init.signal }),
   })
 
 interface Chat {
-  readonly choices: readonly { readonly message: { readonly content: string; readonly tool_calls?: readonly { function: { name: string; arguments: string } }[] }; readonly finish_reason: string }[]
-  readonly usage: { readonly completion_tokens: number; readonly prompt_tokens: number; readonly prompt_tokens_details: { readonly cached_tokens: number } }
+  readonly choices: readonly {
+    readonly message: {
+      readonly content: string
+      readonly tool_calls?: readonly { function: { name: string; arguments: string } }[]
+    }
+    readonly finish_reason: string
+  }[]
+  readonly usage: {
+    readonly completion_tokens: number
+    readonly prompt_tokens: number
+    readonly prompt_tokens_details: { readonly cached_tokens: number }
+  }
   readonly kv_transfer_params: Record<string, unknown> | null
 }
 
@@ -36,7 +55,9 @@ const records = (text: string): unknown[] =>
 describe('a fleet on ports', () => {
   it('says the same in a stream as in one piece, and on every engine', async () => {
     const { urls } = await start({ engines: 2 })
-    const streamed = records(await (await ask(urls[0]!, { stream: true })).text()) as { choices: { delta: { content?: string } }[] }[]
+    const streamed = records(await (await ask(urls[0]!, { stream: true })).text()) as {
+      choices: { delta: { content?: string } }[]
+    }[]
     const text = streamed.map(({ choices }) => choices[0]?.delta.content ?? '').join('')
     const whole = await chat(urls[1]!, {})
     expect(text).toBe(whole.choices[0]!.message.content)
@@ -48,7 +69,11 @@ describe('a fleet on ports', () => {
     const first = [{ role: 'user', content: 'x'.repeat(300) }]
     const answer = await chat(urls[0]!, { messages: first, max_tokens: 200 })
     const next = await chat(urls[0]!, {
-      messages: [...first, { role: 'assistant', content: answer.choices[0]!.message.content }, { role: 'user', content: 'and then?' }],
+      messages: [
+        ...first,
+        { role: 'assistant', content: answer.choices[0]!.message.content },
+        { role: 'user', content: 'and then?' },
+      ],
     })
     const told = answer.usage.prompt_tokens + answer.usage.completion_tokens
     expect(next.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(told - 32)
@@ -56,7 +81,8 @@ describe('a fleet on ports', () => {
 
   it('computes all of a prompt whose tokens are to be scored, and finds it cached afterwards', async () => {
     const { urls } = await start()
-    const cachedOf = async (path: string, body: object) => ((await (await ask(urls[0]!, body, { path })).json()) as Chat).usage.prompt_tokens_details.cached_tokens
+    const cachedOf = async (path: string, body: object) =>
+      ((await (await ask(urls[0]!, body, { path })).json()) as Chat).usage.prompt_tokens_details.cached_tokens
     const messages = [{ role: 'user', content: 'x'.repeat(300) }]
     expect(await cachedOf('/v1/chat/completions', { messages, prompt_logprobs: 1 })).toBe(0)
     expect(await cachedOf('/v1/chat/completions', { messages })).toBeGreaterThan(32)
@@ -117,15 +143,21 @@ describe('a fleet on ports', () => {
     first.catch(() => undefined)
     await until(() => engines[0]!.driver.model.running === 1)
     expect((await ask(urls[0]!, {})).status).toBe(503)
-    expect(await (await fetch(`${urls[0]}/metrics`)).text()).toMatch(/admission_rejections_total\{.*reason="max_num_queued_reqs"\} 1\.0/)
+    expect(await (await fetch(`${urls[0]}/metrics`)).text()).toMatch(
+      /admission_rejections_total\{.*reason="max_num_queued_reqs"\} 1\.0/,
+    )
     leave.abort()
   })
 
   it('embeds, scores and ranks', async () => {
     const { urls } = await start()
-    const embedded = (await (await ask(urls[0]!, { input: ['a', 'b'], messages: undefined }, { path: '/v1/embeddings' })).json()) as { data: { embedding: number[] }[] }
+    const embedded = (await (
+      await ask(urls[0]!, { input: ['a', 'b'], messages: undefined }, { path: '/v1/embeddings' })
+    ).json()) as { data: { embedding: number[] }[] }
     expect(embedded.data.map(({ embedding }) => Math.hypot(...embedding).toFixed(3))).toEqual(['1.000', '1.000'])
-    const ranked = (await (await ask(urls[0]!, { query: 'q', documents: ['a', 'b', 'c'] }, { path: '/rerank' })).json()) as { results: { relevance_score: number }[] }
+    const ranked = (await (
+      await ask(urls[0]!, { query: 'q', documents: ['a', 'b', 'c'] }, { path: '/rerank' })
+    ).json()) as { results: { relevance_score: number }[] }
     const scores = ranked.results.map((result) => result.relevance_score)
     expect(scores).toEqual([...scores].sort((a, b) => b - a))
   })
@@ -143,7 +175,10 @@ describe('a fleet on ports', () => {
 
 describe('faults', () => {
   const control = (running: RunningFleet, rule: object | null): Promise<Response> =>
-    fetch(`${running.controlUrl}/_sim/engines/engine-0/fault`, rule === null ? { method: 'DELETE' } : { method: 'PUT', body: JSON.stringify(rule) })
+    fetch(
+      `${running.controlUrl}/_sim/engines/engine-0/fault`,
+      rule === null ? { method: 'DELETE' } : { method: 'PUT', body: JSON.stringify(rule) },
+    )
 
   it('refuses connections and listens again on the same port', async () => {
     const running = await start({ engines: 1, port: ownPorts(2) })
@@ -156,7 +191,10 @@ describe('faults', () => {
 
   it.each([
     [{ kind: 'boom' }, 'no fault is called "boom"'],
-    [{ kind: 'slow', factr: 2 }, 'slow has no "factr"; did you mean "factor"? It takes factor, delay_ms, share, count, scope'],
+    [
+      { kind: 'slow', factr: 2 },
+      'slow has no "factr"; did you mean "factor"? It takes factor, delay_ms, share, count, scope',
+    ],
     [{ kind: 'slow', delayMs: 2 }, 'did you mean "delay_ms"?'],
     [{ kind: 'refuse', after: 2 }, 'refuse has no "after"'],
     [{ kind: 'hang', where: 'nowhere' }, 'where of hang must be one of head, body, middle, got "nowhere"'],
@@ -169,7 +207,10 @@ describe('faults', () => {
     [null, 'the body must be a fault as JSON'],
   ])('refuses %j, which would do something else than it says', async (rule, why) => {
     const running = await start({ engines: 1 })
-    const answer = await fetch(`${running.controlUrl}/_sim/engines/engine-0/fault`, { method: 'PUT', body: JSON.stringify(rule) })
+    const answer = await fetch(`${running.controlUrl}/_sim/engines/engine-0/fault`, {
+      method: 'PUT',
+      body: JSON.stringify(rule),
+    })
     expect(answer.status).toBe(400)
     expect(((await answer.json()) as { error: string }).error).toContain(why)
     expect(running.engines[0]!.fault).toBeNull()

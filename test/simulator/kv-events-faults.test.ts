@@ -6,16 +6,38 @@ import { ENGINE_BLOCK, KvWorld } from './kv-world.ts'
 const ask = fc.record({
   conversation: fc.integer({ min: 0, max: 3 }),
   // Every other one fills its blocks: then the last is computed again and lies there twice.
-  tokens: fc.oneof(fc.integer({ min: 1, max: 500 }), fc.integer({ min: 1, max: 31 }).map((blocks) => blocks * ENGINE_BLOCK)),
+  tokens: fc.oneof(
+    fc.integer({ min: 1, max: 500 }),
+    fc.integer({ min: 1, max: 31 }).map((blocks) => blocks * ENGINE_BLOCK),
+  ),
   salted: fc.boolean(),
 })
 const happening = fc.oneof(
   { weight: 24, arbitrary: fc.record({ do: fc.constant('ask' as const), ask, answerLost: fc.boolean() }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('ask unheard' as const), ask }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('ask at once' as const), asks: fc.array(ask, { minLength: 2, maxLength: 4 }) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('cancel' as const), ask, steps: fc.integer({ min: 0, max: 4 }) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant('ask at once' as const),
+      asks: fc.array(ask, { minLength: 2, maxLength: 4 }),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constant('cancel' as const), ask, steps: fc.integer({ min: 0, max: 4 }) }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('lose' as const), batches: fc.integer({ min: 1, max: 4 }) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('resetCache' as const, 'restartEngine' as const, 'restartGateway' as const, 'restartBridge' as const) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constantFrom(
+        'resetCache' as const,
+        'restartEngine' as const,
+        'restartGateway' as const,
+        'restartBridge' as const,
+      ),
+    }),
+  },
 )
 type Happening = typeof happening extends fc.Arbitrary<infer One> ? One : never
 
@@ -61,18 +83,22 @@ describe('whatever goes wrong on the way', () => {
     let compared = 0
     let hits = 0
     fc.assert(
-      fc.property(fc.array(happening, { minLength: 5, maxLength: 40 }), fc.constantFrom(4, 1000), (day, keptBatches) => {
-        const world = new KvWorld(ENGINE_BLOCK * ratio, keptBatches)
-        for (const one of day) {
-          const found = happens(world, one)
-          if (found === null) continue
-          const { predicted, cached } = found
-          expect(predicted).toBeLessThanOrEqual(cached)
-          expect(cached - predicted).toBeLessThan(ENGINE_BLOCK * ratio)
-          compared += 1
-          if (cached > 0) hits += 1
-        }
-      }),
+      fc.property(
+        fc.array(happening, { minLength: 5, maxLength: 40 }),
+        fc.constantFrom(4, 1000),
+        (day, keptBatches) => {
+          const world = new KvWorld(ENGINE_BLOCK * ratio, keptBatches)
+          for (const one of day) {
+            const found = happens(world, one)
+            if (found === null) continue
+            const { predicted, cached } = found
+            expect(predicted).toBeLessThanOrEqual(cached)
+            expect(cached - predicted).toBeLessThan(ENGINE_BLOCK * ratio)
+            compared += 1
+            if (cached > 0) hits += 1
+          }
+        },
+      ),
       { numRuns: 100 },
     )
     expect([compared > 300, hits > 50]).toEqual([true, true])

@@ -4,7 +4,11 @@ import { describe, expect, it } from 'vitest'
 import { ENGINE_BLOCK, KvWorld } from './kv-world.ts'
 
 const asks = fc.array(
-  fc.record({ conversation: fc.integer({ min: 0, max: 4 }), tokens: fc.integer({ min: 1, max: 500 }), salted: fc.boolean() }),
+  fc.record({
+    conversation: fc.integer({ min: 0, max: 4 }),
+    tokens: fc.integer({ min: 1, max: 500 }),
+    salted: fc.boolean(),
+  }),
   { minLength: 5, maxLength: 40 },
 )
 
@@ -46,8 +50,28 @@ describe('a gateway fed by an engine’s events', () => {
   it('believes no more of a prompt that was there, was asked for again, and is told to be gone', () => {
     // The repeat changes nothing that is told: the first thing heard after it is that the prompt was evicted.
     for (const [blockTokens, list] of [
-      [ENGINE_BLOCK, [[4, 256], [4, 256], [1, 900], [4, 257]]],
-      [ENGINE_BLOCK * 4, [[0, 192], [4, 256], [4, 256], [0, 206], [1, 481], [0, 14], [2, 142], [4, 65]]],
+      [
+        ENGINE_BLOCK,
+        [
+          [4, 256],
+          [4, 256],
+          [1, 900],
+          [4, 257],
+        ],
+      ],
+      [
+        ENGINE_BLOCK * 4,
+        [
+          [0, 192],
+          [4, 256],
+          [4, 256],
+          [0, 206],
+          [1, 481],
+          [0, 14],
+          [2, 142],
+          [4, 65],
+        ],
+      ],
     ] as const) {
       const world = new KvWorld(blockTokens)
       for (const [conversation, tokens] of list) {

@@ -1,13 +1,12 @@
 /** One engine with room for a few prompts, the stream of its events, and the books of a gateway; and what may go wrong between them. */
-import { ClusterState } from '../../src/core/cluster/cluster-state.ts'
+import { ClusterState } from '../../src/core/pool/pool-state.ts'
 import { EventStream } from '../../src/core/kv-events/event-stream.ts'
-import type { Framed } from '../../src/core/kv-events/frames.ts'
-import { PromptMeter } from '../../src/core/tokens/measure.ts'
-import { blockKeys } from '../../src/simulator/block-keys.ts'
+import type { Framed } from '../../src/core/kv-events/event-batch.ts'
+import { PromptAnalyzer } from '../../src/core/tokens/prompt-analyzer.ts'
+import { blockKeys } from '../../src/simulator/block-pool.ts'
 import type { CacheChange } from '../../src/simulator/cache-journal.ts'
 import { EngineModel } from '../../src/simulator/engine-model.ts'
-import { batchBytes } from '../../src/simulator/kv-event-bytes.ts'
-import { wireEvents } from '../../src/simulator/kv-events.ts'
+import { wireEvents, batchBytes } from '../../src/simulator/kv-events.ts'
 import { profileNamed } from '../../src/simulator/profiles.ts'
 import type { Sequence } from '../../src/simulator/sequence.ts'
 import { admission, engines, outcome, pool, probe, stats } from '../contracts/cluster-fixtures.ts'
@@ -36,7 +35,7 @@ export class KvWorld {
   toLose = 0
   readonly #blockTokens: number
   readonly #keptBatches: number
-  readonly #meter: PromptMeter
+  readonly #meter: PromptAnalyzer
   #state: ClusterState
   #epoch = 1
   #seq = 0
@@ -49,7 +48,14 @@ export class KvWorld {
   constructor(blockTokens: number, keptBatches = 10_000) {
     this.#blockTokens = blockTokens
     this.#keptBatches = keptBatches
-    this.#meter = new PromptMeter({ model: 'qwen', blockTokens, encodeUtf8: () => 0, now: () => 0, tokenizer: null, template: null })
+    this.#meter = new PromptAnalyzer({
+      model: 'qwen',
+      blockTokens,
+      encodeUtf8: () => 0,
+      now: () => 0,
+      tokenizer: null,
+      template: null,
+    })
     this.model = this.#newModel()
     this.stream = this.#newStream()
     this.#state = this.#newState()
@@ -65,11 +71,26 @@ export class KvWorld {
   begin({ conversation, tokens, salted }: Ask): Running {
     const salt = salted ? `salt ${conversation}` : null
     const prompt = Array.from({ length: tokens }, (_, at) => conversation * 1000 + (at >> 2))
-    const { blocks } = this.#meter.measure({ endpoint: 'completions', body: { prompt }, bodyBytes: 0, adapter: null, salts: salt === null ? [] : [salt], tenant: null })
+    const { blocks } = this.#meter.measure({
+      endpoint: 'completions',
+      body: { prompt },
+      bodyBytes: 0,
+      adapter: null,
+      salts: salt === null ? [] : [salt],
+      tenant: null,
+    })
     const answer = this.#state.admit(admission({ blocks, promptTokens: tokens }), this.now)
     if ('refusal' in answer) throw new Error(answer.refusal.detail)
     const all = Uint32Array.from([...prompt, 5, 6, 7, 8])
-    const sequence = this.model.submit({ promptTokens: tokens, outputTokens: 4, blocks: blockKeys(all, ENGINE_BLOCK, salt ?? ''), content: { tokens: all, salt, adapter: null } }, this.now)
+    const sequence = this.model.submit(
+      {
+        promptTokens: tokens,
+        outputTokens: 4,
+        blocks: blockKeys(all, ENGINE_BLOCK, salt ?? ''),
+        content: { tokens: all, salt, adapter: null },
+      },
+      this.now,
+    )
     return { key: answer.key, sequence, predicted: this.#state.explain(answer.key)?.predictedCachedTokens ?? -1 }
   }
 
@@ -109,7 +130,7 @@ export class KvWorld {
 
   /** The bridge hears what is on its way, asks for what is missing, and tells the gateway. */
   tell({ answerLost = false } = {}): void {
-    for (const batch of this.#onTheWay) this.#hear(batch)
+    for (const batch of this.#onTheWay) this.#receive(batch)
     this.#onTheWay = []
     this.#catchUp()
     if (answerLost && this.stream.log.isDue) this.#send()
@@ -151,16 +172,31 @@ export class KvWorld {
   }
 
   #newModel(): EngineModel {
-    const { limits, law } = profileNamed('test')
+    const { limits, costModel } = profileNamed('test')
     const { now } = this
     const cached = (changes: readonly CacheChange[], at: number) => this.#publish(changes, at)
-    const model = new EngineModel({ limits: { ...limits, blockTokens: ENGINE_BLOCK, cacheBlocks: CACHE_BLOCKS, maxModelLen: CACHE_BLOCKS * ENGINE_BLOCK }, law }, { cached })
+    const model = new EngineModel(
+      {
+        limits: {
+          ...limits,
+          blockTokens: ENGINE_BLOCK,
+          cacheBlocks: CACHE_BLOCKS,
+          maxModelLen: CACHE_BLOCKS * ENGINE_BLOCK,
+        },
+        costModel,
+      },
+      { cached },
+    )
     model.advance(now)
     return model
   }
 
   #newStream(): EventStream {
-    return new EventStream({ pool: { model: 'qwen', blockTokens: this.#blockTokens }, limits: { stepBlocks: 7, waitingBlocks: 1000 }, replays: true })
+    return new EventStream({
+      pool: { model: 'qwen', blockTokens: this.#blockTokens },
+      limits: { stepBlocks: 7, waitingBlocks: 1000 },
+      replays: true,
+    })
   }
 
   #newState(): ClusterState {
@@ -171,7 +207,10 @@ export class KvWorld {
   }
 
   #publish(changes: readonly CacheChange[], atMs: number): void {
-    const batch = { seq: this.#seq, payload: batchBytes(atMs / 1000, wireEvents(changes, ENGINE_BLOCK), this.#seq % 2 === 0 ? 'maps' : 'arrays') }
+    const batch = {
+      seq: this.#seq,
+      payload: batchBytes(atMs / 1000, wireEvents(changes, ENGINE_BLOCK), this.#seq % 2 === 0 ? 'maps' : 'arrays'),
+    }
     this.#seq += 1
     this.#kept = [...this.#kept, batch].slice(-this.#keptBatches)
     this.#resetUntold = false
@@ -179,14 +218,21 @@ export class KvWorld {
     else this.#onTheWay.push(batch)
   }
 
-  #hear(batch: Framed): void {
+  #receive(batch: Framed): void {
     if (this.stream.published(batch) === 'taken') return
     this.#catchUp()
     if (this.stream.published(batch) === 'replay') this.stream.unreplayed(batch)
   }
 
   #catchUp(): void {
-    for (let from = this.stream.replayFrom; this.stream.replayed(this.#kept.filter(({ seq }) => seq >= from), from) === 'again'; ) from = this.stream.replayFrom
+    for (
+      let from = this.stream.replayFrom;
+      this.stream.replayed(
+        this.#kept.filter(({ seq }) => seq >= from),
+        from,
+      ) === 'again';
+    )
+      from = this.stream.replayFrom
   }
 
   #tellStep(): void {
@@ -195,7 +241,18 @@ export class KvWorld {
   }
 
   #send(): string | undefined {
-    const [state] = this.#state.feed([{ engine: 'a', epoch: this.#epoch, validMs: 60_000, blockTokens: this.#blockTokens, ...this.stream.delta(this.now) }], this.now)
+    const [state] = this.#state.feed(
+      [
+        {
+          engine: 'a',
+          epoch: this.#epoch,
+          validMs: 60_000,
+          blockTokens: this.#blockTokens,
+          ...this.stream.delta(this.now),
+        },
+      ],
+      this.now,
+    )
     return state
   }
 }

@@ -3,10 +3,9 @@ import { expect, test } from 'vitest'
 import { leastWork } from '../../src/simulator/replay/baselines/production-stack.ts'
 import { scoresOf } from '../../src/simulator/replay/baselines/llm-d.ts'
 import type { EngineGauges, ReplayEngine } from '../../src/simulator/replay/engines.ts'
-import { Job } from '../../src/simulator/replay/job.ts'
 import type { ReplayRouter } from '../../src/simulator/replay/router.ts'
 import { routerNamed } from '../../src/simulator/replay/routers.ts'
-import { keysOf } from '../../src/simulator/replay/trace.ts'
+import { keysOf, Job } from '../../src/simulator/replay/trace.ts'
 
 const BLOCK = 512
 const IDLE: EngineGauges = { running: 0, waiting: 0, kvUsage: 0 }
@@ -18,7 +17,17 @@ interface Fake {
 }
 
 function engine({ gauges = IDLE, cached = 0, ttftMs = 0 }: Fake): ReplayEngine {
-  return { submit() {}, nextEventAt: () => Infinity, advance() {}, gauges: () => gauges, cacheBlocks: 1000, computedTokens: 0, exactCachedTokens: () => cached, exactTtftMs: () => ttftMs, exactColdTtftMs: () => ttftMs }
+  return {
+    submit() {},
+    nextEventAt: () => Infinity,
+    advance() {},
+    gauges: () => gauges,
+    cacheBlocks: 1000,
+    computedTokens: 0,
+    exactCachedTokens: () => cached,
+    exactTtftMs: () => ttftMs,
+    exactColdTtftMs: () => ttftMs,
+  }
 }
 
 function router(name: string, engines: readonly Fake[]): ReplayRouter {
@@ -28,7 +37,15 @@ function router(name: string, engines: readonly Fake[]): ReplayRouter {
 let index = 0
 function job(ids: readonly number[], session: string | null = null): Job {
   index += 1
-  return new Job(index, { atMs: 0, promptTokens: ids.length * BLOCK, outputTokens: 8, blocks: keysOf(ids), session, chain: null, thinkMs: 0 })
+  return new Job(index, {
+    atMs: 0,
+    promptTokens: ids.length * BLOCK,
+    outputTokens: 8,
+    blocks: keysOf(ids),
+    session,
+    chain: null,
+    thinkMs: 0,
+  })
 }
 
 function send(to: ReplayRouter, one: Job, now = 0): number {
@@ -97,7 +114,11 @@ test('kvaware falls back to the session, and without one to the fewest arrivals 
   const aware = router('production_stack_kvaware', three)
   const at = send(aware, job([1, 2, 3, 4, 5], 'anna'))
   for (let turn = 0; turn < 5; turn += 1) expect(send(aware, job([turn], 'anna'))).toBe(at)
-  const counts = new Set([send(aware, job([6, 7, 8, 9, 10]), 70_000), send(aware, job([6, 7, 8, 9, 10]), 70_001), send(aware, job([6, 7, 8, 9, 10]), 70_002)])
+  const counts = new Set([
+    send(aware, job([6, 7, 8, 9, 10]), 70_000),
+    send(aware, job([6, 7, 8, 9, 10]), 70_001),
+    send(aware, job([6, 7, 8, 9, 10]), 70_002),
+  ])
   expect(counts.size).toBe(3)
 })
 
@@ -132,14 +153,21 @@ test('dynamo_today weighs queued and new prefill blocks and the blocks that woul
 
 test('dynamo_1731 draws: the worst engine is chosen now and then', () => {
   let draw = 0
-  const drawn = routerNamed('dynamo_1731').create({ engines: [{}, {}].map(engine), blockTokens: BLOCK, random: () => (draw = (draw + 0.618) % 1), rttMs: 0 })
+  const drawn = routerNamed('dynamo_1731').create({
+    engines: [{}, {}].map(engine),
+    blockTokens: BLOCK,
+    random: () => (draw = (draw + 0.618) % 1),
+    rttMs: 0,
+  })
   const chosen = Array.from({ length: 60 }, () => send(drawn, job([1, 2, 3, 4])))
   expect(new Set(chosen)).toEqual(new Set([0, 1]))
 })
 
 test('exact takes the least true time, and of equals the engine that has computed least', () => {
   expect(send(router('exact', [{ ttftMs: 30 }, { ttftMs: 20 }, { ttftMs: 25 }]), job([1]))).toBe(1)
-  const engines = [{ ttftMs: 10 }, { ttftMs: 10 }].map((fake, at) => Object.assign(engine(fake), { computedTokens: at === 0 ? 5 : 2 }))
+  const engines = [{ ttftMs: 10 }, { ttftMs: 10 }].map((fake, at) =>
+    Object.assign(engine(fake), { computedTokens: at === 0 ? 5 : 2 }),
+  )
   const exact = routerNamed('exact').create({ engines, blockTokens: BLOCK, random: () => 0, rttMs: 0 })
   expect(send(exact, job([1]))).toBe(1)
 })
@@ -147,8 +175,12 @@ test('exact takes the least true time, and of equals the engine that has compute
 test('what nobody knows is answered with what there is', () => {
   expect(() => routerNamed('fastest')).toThrow(/no policy is called "fastest": choose among .*predicted/)
   expect(() => routerNamed('exact:weight=1')).toThrow(/"exact" takes no options/)
-  expect(() => routerNamed('predicted:work_wait=1')).toThrow(/predicted has no option "work_wait"; it has decode_weight, /)
-  expect(() => routerNamed('predicted:work_weight=11')).toThrow('work_weight of predicted must be a number from 0 to 10, got "11"')
+  expect(() => routerNamed('predicted:work_wait=1')).toThrow(
+    /predicted has no option "work_wait"; it has decode_weight, /,
+  )
+  expect(() => routerNamed('predicted:work_weight=11')).toThrow(
+    'work_weight of predicted must be a number from 0 to 10, got "11"',
+  )
   expect(() => routerNamed('least_loaded:x=1')).toThrow('least_loaded has no option "x"; it has none')
   expect(routerNamed('predicted:work_weight=2').name).toBe('predicted:work_weight=2')
 })

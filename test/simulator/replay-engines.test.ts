@@ -2,17 +2,24 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { profileNamed } from '../../src/simulator/profiles.ts'
 import type { JobListener } from '../../src/simulator/replay/engines.ts'
-import { Events } from '../../src/simulator/replay/events.ts'
-import { Job } from '../../src/simulator/replay/job.ts'
+import { Events } from '../../src/simulator/replay/run.ts'
 import { inBlocksOf } from '../../src/simulator/replay/plan.ts'
 import { SerialEngine } from '../../src/simulator/replay/serial-engine.ts'
-import { keysOf } from '../../src/simulator/replay/trace.ts'
+import { keysOf, Job } from '../../src/simulator/replay/trace.ts'
 import { VllmEngine } from '../../src/simulator/replay/vllm-engine.ts'
 
 const quiet: JobListener = { firstToken() {}, progress() {}, ended() {} }
 
 function job(index: number, ids: readonly number[], { tail = 0, outputTokens = 1, blockTokens = 512 } = {}): Job {
-  return new Job(index, { atMs: 0, promptTokens: ids.length * blockTokens + tail, outputTokens, blocks: keysOf(ids), session: null, chain: null, thinkMs: 0 })
+  return new Job(index, {
+    atMs: 0,
+    promptTokens: ids.length * blockTokens + tail,
+    outputTokens,
+    blocks: keysOf(ids),
+    session: null,
+    chain: null,
+    thinkMs: 0,
+  })
 }
 
 test('things happen in order of time, and at one time in the order they were added', () => {
@@ -22,7 +29,9 @@ test('things happen in order of time, and at one time in the order they were add
       const seen: { at: number; order: number }[] = []
       times.forEach((at, order) => events.add(at, () => seen.push({ at, order })))
       events.run(Infinity)
-      const expected = times.map((at, order) => ({ at, order })).sort((one, other) => one.at - other.at || one.order - other.order)
+      const expected = times
+        .map((at, order) => ({ at, order }))
+        .sort((one, other) => one.at - other.at || one.order - other.order)
       expect(seen).toEqual(expected)
       expect(events.size).toBe(0)
     }),
@@ -31,7 +40,10 @@ test('things happen in order of time, and at one time in the order they were add
 
 test('a serial engine takes one prompt after the other and pays for blocks it has not cached', () => {
   const firsts: number[] = []
-  const engine = new SerialEngine({ blockTokens: 512, cacheBlocks: 100, prefillBlockMs: 64, decodeTokenMs: 20 }, { ...quiet, firstToken: (_, at) => firsts.push(at) })
+  const engine = new SerialEngine(
+    { blockTokens: 512, cacheBlocks: 100, prefillBlockMs: 64, decodeTokenMs: 20 },
+    { ...quiet, firstToken: (_, at) => firsts.push(at) },
+  )
   engine.submit(job(0, [1, 2, 3]), 0)
   engine.submit(job(1, [1, 2, 4]), 10)
   expect(engine.exactTtftMs(job(2, [1, 2, 3, 5]), 20)).toBe(3 * 64 + 64 - 20 + 64)
@@ -66,20 +78,37 @@ test('the exact forecast of an idle engine is what comes true, cold and warm', (
       }
     }),
     // One token left for a step of its own, which costs what a decode step does: of a cold prompt, and of a cached one.
-    { numRuns: 25, examples: [[16, 0], [15, 512], [3, 0]] },
+    {
+      numRuns: 25,
+      examples: [
+        [16, 0],
+        [15, 512],
+        [3, 0],
+      ],
+    },
   )
 })
 
 test('the exact forecast knows a queue of prompts to within a step', () => {
   let firstAt = -1
   const last = job(9, [900, 901, 902, 903], { tail: 5 })
-  const engine = new VllmEngine(profile, { ...quiet, firstToken: (done, at) => (firstAt = done === last ? at : firstAt) })
-  for (let at = 0; at < 5; at += 1) engine.submit(job(at, Array.from({ length: 20 }, (_, block) => 1 + at * 100 + block)), 0)
+  const engine = new VllmEngine(profile, {
+    ...quiet,
+    firstToken: (done, at) => (firstAt = done === last ? at : firstAt),
+  })
+  for (let at = 0; at < 5; at += 1)
+    engine.submit(
+      job(
+        at,
+        Array.from({ length: 20 }, (_, block) => 1 + at * 100 + block),
+      ),
+      0,
+    )
   engine.advance(1)
   const forecast = engine.exactTtftMs(last, 1)
   engine.submit(last, 1)
   engine.advance(1e6)
-  const stepMs = profile.law.stepMs + profile.law.prefillStepMs
+  const stepMs = profile.costModel.stepMs + profile.costModel.prefillStepMs
   expect(Math.abs(firstAt - 1 - forecast)).toBeLessThan(2 * stepMs)
 })
 

@@ -9,15 +9,39 @@ import { keysOf, type Trace, type TraceRequest } from '../../src/simulator/repla
 const BLOCK_TOKENS = 512
 
 /** Every `everyMs` a prompt nobody has seen, asked `size` times within `withinMs`, each time with a short end of its own. */
-function herds({ count, size, promptTokens, withinMs, everyMs }: { readonly count: number; readonly size: number; readonly promptTokens: number; readonly withinMs: number; readonly everyMs: number }): Trace {
+function herds({
+  count,
+  size,
+  promptTokens,
+  withinMs,
+  everyMs,
+}: {
+  readonly count: number
+  readonly size: number
+  readonly promptTokens: number
+  readonly withinMs: number
+  readonly everyMs: number
+}): Trace {
   const random = chance(3)
   let nextId = 1
   const ids = (tokens: number) => Array.from({ length: Math.floor(tokens / BLOCK_TOKENS) }, () => nextId++)
   const requests = Array.from({ length: count }, (_, herd): TraceRequest[] => {
     const common = ids(promptTokens)
-    return Array.from({ length: size }, () => ({ atMs: herd * everyMs + random() * withinMs, promptTokens: promptTokens + 500, outputTokens: 100, blocks: keysOf(common), session: null, chain: null, thinkMs: 0 }))
+    return Array.from({ length: size }, () => ({
+      atMs: herd * everyMs + random() * withinMs,
+      promptTokens: promptTokens + 500,
+      outputTokens: 100,
+      blocks: keysOf(common),
+      session: null,
+      chain: null,
+      thinkMs: 0,
+    }))
   })
-  return { name: 'herds', blockTokens: BLOCK_TOKENS, requests: requests.flat().sort((one, other) => one.atMs - other.atMs) }
+  return {
+    name: 'herds',
+    blockTokens: BLOCK_TOKENS,
+    requests: requests.flat().sort((one, other) => one.atMs - other.atMs),
+  }
 }
 
 const fleet = fleetOf(8, { kind: 'vllm', profile: profileNamed('agentic') })
@@ -30,12 +54,21 @@ function meanTtftS(trace: Trace, policy: string): number {
 describe('a crowd that asks the same thing', () => {
   it.each([
     // Who comes while the first copy is computed waits for it, where turns make eight at once: a quarter longer over ten of these, not three times as long.
-    ['over three seconds, of a fleet with room', 1.3, { count: 12, size: 40, promptTokens: 12_288, withinMs: 3000, everyMs: 20_000 }],
+    [
+      'over three seconds, of a fleet with room',
+      1.3,
+      { count: 12, size: 40, promptTokens: 12_288, withinMs: 3000, everyMs: 20_000 },
+    ],
     ['at once', 1.1, { count: 12, size: 64, promptTokens: 4096, withinMs: 0, everyMs: 20_000 }],
     ['all the time, of a busy fleet', 1.1, { count: 1, size: 1200, promptTokens: 4096, withinMs: 15_000, everyMs: 1 }],
-  ])('%s, waits under `predicted` at most %d times as long as where engines simply take turns', (_name, times, sizes) => {
-    const trace = herds(sizes)
-    const [predicted, inTurn, leastLoaded] = ['predicted', 'round_robin', 'least_loaded'].map((policy) => meanTtftS(trace, policy))
-    expect(predicted).toBeLessThan(times * Math.min(inTurn!, leastLoaded!))
-  })
+  ])(
+    '%s, waits under `predicted` at most %d times as long as where engines simply take turns',
+    (_name, times, sizes) => {
+      const trace = herds(sizes)
+      const [predicted, inTurn, leastLoaded] = ['predicted', 'round_robin', 'least_loaded'].map((policy) =>
+        meanTtftS(trace, policy),
+      )
+      expect(predicted).toBeLessThan(times * Math.min(inTurn!, leastLoaded!))
+    },
+  )
 })

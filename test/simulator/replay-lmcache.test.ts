@@ -2,22 +2,29 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { profileNamed } from '../../src/simulator/profiles.ts'
 import type { JobListener } from '../../src/simulator/replay/engines.ts'
-import { Job } from '../../src/simulator/replay/job.ts'
 import { LMCACHE_DEFAULTS, LmcacheStore } from '../../src/simulator/replay/lmcache-store.ts'
 import { fleetOf, inBlocksOf, replay, withCacheTokens } from '../../src/simulator/replay/plan.ts'
 import { routerNamed } from '../../src/simulator/replay/routers.ts'
 import { figuresOf } from '../../src/simulator/replay/statistics.ts'
-import { keysOf } from '../../src/simulator/replay/trace.ts'
+import { keysOf, Job } from '../../src/simulator/replay/trace.ts'
 import { VllmEngine } from '../../src/simulator/replay/vllm-engine.ts'
 import { multiRound } from '../../src/simulator/replay/workloads.ts'
-import { idleTtftMs } from '../../src/simulator/step-law.ts'
+import { idleTtftMs } from '../../src/simulator/step-cost.ts'
 
 const BLOCK = 512
 const quiet: JobListener = { firstToken() {}, progress() {}, ended() {} }
 const of = (blocks: number) => blocks * BLOCK
 
 function job(ids: readonly number[], tail: number): Job {
-  return new Job(0, { atMs: 0, promptTokens: of(ids.length) + tail, outputTokens: 1, blocks: keysOf(ids), session: null, chain: null, thinkMs: 0 })
+  return new Job(0, {
+    atMs: 0,
+    promptTokens: of(ids.length) + tail,
+    outputTokens: 1,
+    blocks: keysOf(ids),
+    session: null,
+    chain: null,
+    thinkMs: 0,
+  })
 }
 
 /** Two nodes with room for two blocks in memory (6 us a token) and four on disk (40 us), told half a second late. */
@@ -59,10 +66,21 @@ test('the directory says what was there so long ago, of what was stored and of w
 })
 
 test('without delay the directory and the truth agree, after any history', () => {
-  const prompts = fc.array(fc.record({ node: fc.integer({ min: 0, max: 1 }), ids: fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 6 }) }), { maxLength: 40 })
+  const prompts = fc.array(
+    fc.record({
+      node: fc.integer({ min: 0, max: 1 }),
+      ids: fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 6 }),
+    }),
+    { maxLength: 40 },
+  )
   fc.assert(
     fc.property(prompts, (stored) => {
-      const store = new LmcacheStore(2, BLOCK, { ...LMCACHE_DEFAULTS, hostTokens: of(3), diskTokens: of(5), remoteTokens: of(7) })
+      const store = new LmcacheStore(2, BLOCK, {
+        ...LMCACHE_DEFAULTS,
+        hostTokens: of(3),
+        diskTokens: of(5),
+        remoteTokens: of(7),
+      })
       stored.forEach(({ node, ids }, at) => {
         store.store(node, keysOf(ids), at)
         for (const engine of [0, 1]) {
@@ -77,15 +95,18 @@ test('without delay the directory and the truth agree, after any history', () =>
 const profile = inBlocksOf(BLOCK, profileNamed('agentic'))
 
 test('an engine fetches what LMCache has, then computes the rest; exactly that was forecast, and it counts as cached', () => {
-  const { law, limits } = profile
+  const { costModel, limits } = profile
   const store = twoNodes()
   store.store(0, keysOf([1, 2, 3]), 0)
   let firstAt = -1
   const engine = new VllmEngine(profile, { ...quiet, firstToken: (_, at) => (firstAt = at) }, store.beside(0))
   const asked = job([1, 2, 3], 100)
-  const ms = (512 * (6 + 6 + 40)) / 1000 + idleTtftMs(law, asked.promptTokens, of(3), limits.maxNumBatchedTokens)
+  const ms = (512 * (6 + 6 + 40)) / 1000 + idleTtftMs(costModel, asked.promptTokens, of(3), limits.maxNumBatchedTokens)
   expect(engine.exactTtftMs(asked, 0)).toBeCloseTo(ms, 6)
-  expect(engine.exactColdTtftMs(asked, 0)).toBeCloseTo(idleTtftMs(law, asked.promptTokens, 0, limits.maxNumBatchedTokens), 6)
+  expect(engine.exactColdTtftMs(asked, 0)).toBeCloseTo(
+    idleTtftMs(costModel, asked.promptTokens, 0, limits.maxNumBatchedTokens),
+    6,
+  )
   engine.submit(asked, 0)
   engine.advance(1e6)
   expect(firstAt).toBeCloseTo(ms, 6)
@@ -100,12 +121,24 @@ test('of a prompt that LMCache has whole, the last token is computed all the sam
   const asked = job([1, 2], 0)
   engine.submit(asked, 0)
   engine.advance(1e6)
-  const { stepMs, decodeSequenceMs, decodeContextTokenMs } = profile.law
+  const { stepMs, decodeSequenceMs, decodeContextTokenMs } = profile.costModel
   expect(firstAt).toBeCloseTo((512 * 12) / 1000 + stepMs + decodeSequenceMs + decodeContextTokenMs * of(2), 6)
   expect(asked.cachedTokens).toBe(of(2) - 1)
 })
 
-const trace = multiRound({ name: 'chats', users: 12, rounds: 5, systemTokens: 512, historyTokens: 6000, questionTokens: 700, answerTokens: 100, joinMs: 900, thinkMs: 6000, blockTokens: BLOCK, named: false })
+const trace = multiRound({
+  name: 'chats',
+  users: 12,
+  rounds: 5,
+  systemTokens: 512,
+  historyTokens: 6000,
+  questionTokens: 700,
+  answerTokens: 100,
+  joinMs: 900,
+  thinkMs: 6000,
+  blockTokens: BLOCK,
+  named: false,
+})
 /** GPU caches of three prompts: nearly all that is found again is found outside. */
 const small = fleetOf(3, { kind: 'vllm', profile: withCacheTokens(profileNamed('agentic'), 32_000) })
 const pace = { speed: 1, closedLoop: true, concurrency: Infinity, holdAt: null, seed: 1, clockMs: null }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { PolicyConfig } from '../../src/core/cluster/contract.ts'
+import type { PolicyConfig } from '../../src/core/contract/contract.ts'
 import { profileNamed } from '../../src/simulator/profiles.ts'
 import { fleetOf, replay } from '../../src/simulator/replay/plan.ts'
 import { type ReplicasOptions, ReplicatedRouter } from '../../src/simulator/replay/replicated-router.ts'
@@ -10,14 +10,28 @@ import { sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
 const policy: PolicyConfig = { name: 'predicted', options: {} }
 const fleet = fleetOf(4, { kind: 'vllm', profile: profileNamed('agentic') })
 const pace = { speed: 1, closedLoop: false, concurrency: Infinity, holdAt: null, seed: 1, clockMs: null }
-const prompts = sharedPrefixes({ name: 'p', requests: 120, promptTokens: 7000, outputTokens: 200, prefixes: 8, prefixShare: 0.5, varyPrompt: 0.8, varyOutput: 0.8, blockTokens: 512, seed: 1 })
+const prompts = sharedPrefixes({
+  name: 'p',
+  requests: 120,
+  promptTokens: 7000,
+  outputTokens: 200,
+  prefixes: 8,
+  prefixShare: 0.5,
+  varyPrompt: 0.8,
+  varyOutput: 0.8,
+  blockTokens: 512,
+  seed: 1,
+})
 /** Over before the second scrape, so that only choices tell gateways apart. */
 const trace = { ...prompts, requests: prompts.requests.map((request, at) => ({ ...request, atMs: at * 20 })) }
 
 function replicas(changes: Partial<ReplicasOptions>): { readonly kind: RouterKind; readonly made: ReplicatedRouter[] } {
   const made: ReplicatedRouter[] = []
   const create = (context: RouterContext): ReplicatedRouter => {
-    const router = new ReplicatedRouter({ name: 'replicas', policy, replicas: 3, deal: 'random', dealSeed: 1, delayMs: 0, ...changes }, context)
+    const router = new ReplicatedRouter(
+      { name: 'replicas', policy, replicas: 3, attempt: 'random', dealSeed: 1, delayMs: 0, ...changes },
+      context,
+    )
     made.push(router)
     return router
   }
@@ -30,7 +44,7 @@ const one = enginesOf(gatewayKind('one', policy, { doc: '', source: '' }))
 describe('several gateways before the same engines', () => {
   it('choose as one does where each hears of the others at once', () => {
     expect(enginesOf(replicas({}).kind)).toEqual(one)
-    expect(enginesOf(replicas({ deal: 'turn', replicas: 8 }).kind)).toEqual(one)
+    expect(enginesOf(replicas({ attempt: 'turn', replicas: 8 }).kind)).toEqual(one)
   })
 
   it('choose otherwise where they hear nothing, or too late', () => {
@@ -38,13 +52,25 @@ describe('several gateways before the same engines', () => {
     expect(enginesOf(replicas({ delayMs: 500 }).kind)).not.toEqual(one)
   })
 
-  it.each(['nothing', 'bookings', 'learned', 'prompts'] as const)('serve every request, also when one restarts and knows %s', (knows) => {
-    const { jobs, refused } = replay(trace, fleet, replicas({ delayMs: 5, upset: { kind: 'restarts', knows, at: 60 } }).kind, pace)
-    expect([jobs.filter(({ endedAt }) => endedAt >= 0).length, refused]).toEqual([120, 0])
-  })
+  it.each(['nothing', 'bookings', 'learned', 'prompts'] as const)(
+    'serve every request, also when one restarts and knows %s',
+    (knows) => {
+      const { jobs, refused } = replay(
+        trace,
+        fleet,
+        replicas({ delayMs: 5, upset: { kind: 'restarts', knows, at: 60 } }).kind,
+        pace,
+      )
+      expect([jobs.filter(({ endedAt }) => endedAt >= 0).length, refused]).toEqual([120, 0])
+    },
+  )
 
   it('have nothing booked when all is over, also what one that died had sent', () => {
-    for (const upset of [undefined, { kind: 'restarts', knows: 'bookings', at: 60 }, { kind: 'dies', lapseMs: 1000, at: 60 }] as const) {
+    for (const upset of [
+      undefined,
+      { kind: 'restarts', knows: 'bookings', at: 60 },
+      { kind: 'dies', lapseMs: 1000, at: 60 },
+    ] as const) {
       const { kind, made } = replicas({ delayMs: 5, ...(upset === undefined ? {} : { upset }) })
       const { spanMs } = replay(trace, fleet, kind, pace)
       made[0]!.scrape(spanMs + 2000)

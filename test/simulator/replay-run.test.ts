@@ -11,42 +11,85 @@ import { multiRound, sharedPrefixes } from '../../src/simulator/replay/workloads
 
 const pace = { speed: 1, closedLoop: false, concurrency: Infinity, holdAt: null, seed: 1, clockMs: null }
 const slo = { ttftMs: 1000, itlMs: 100 }
-const serial = { kind: 'serial', options: { blockTokens: 64, cacheBlocks: 400, prefillBlockMs: 10, decodeTokenMs: 5 } } as const
+const serial = {
+  kind: 'serial',
+  options: { blockTokens: 64, cacheBlocks: 400, prefillBlockMs: 10, decodeTokenMs: 5 },
+} as const
 const vllm = { kind: 'vllm', profile: profileNamed('agentic') } as const
 
-const busy = sharedPrefixes({ name: 'busy', requests: 150, promptTokens: 1280, outputTokens: 12, prefixes: 5, prefixShare: 0.6, varyPrompt: 0.5, varyOutput: 0.5, blockTokens: 64, seed: 3 })
+const busy = sharedPrefixes({
+  name: 'busy',
+  requests: 150,
+  promptTokens: 1280,
+  outputTokens: 12,
+  prefixes: 5,
+  prefixShare: 0.6,
+  varyPrompt: 0.5,
+  varyOutput: 0.5,
+  blockTokens: 64,
+  seed: 3,
+})
 const paced: Trace = { ...busy, requests: busy.requests.map((request, at) => ({ ...request, atMs: at * 40 })) }
 
-test.each(routerKinds.map((kind) => [kind.name, kind] as const))('%s answers every request, and twice alike', (_, kind) => {
-  for (const engine of [serial, vllm]) {
-    const once = replay(paced, fleetOf(3, engine), kind, pace)
-    expect(once.refused).toBe(0)
-    for (const job of once.jobs) {
-      expect(job.endedAt).toBeGreaterThanOrEqual(job.firstTokenAt)
-      expect(job.firstTokenAt).toBeGreaterThan(job.sentAt)
+test.each(routerKinds.map((kind) => [kind.name, kind] as const))(
+  '%s answers every request, and twice alike',
+  (_, kind) => {
+    for (const engine of [serial, vllm]) {
+      const once = replay(paced, fleetOf(3, engine), kind, pace)
+      expect(once.refused).toBe(0)
+      for (const job of once.jobs) {
+        expect(job.endedAt).toBeGreaterThanOrEqual(job.firstTokenAt)
+        expect(job.firstTokenAt).toBeGreaterThan(job.sentAt)
+      }
+      const again = replay(paced, fleetOf(3, engine), kind, pace)
+      expect(again.jobs.map((job) => [job.engine, job.firstTokenAt, job.endedAt])).toEqual(
+        once.jobs.map((job) => [job.engine, job.firstTokenAt, job.endedAt]),
+      )
     }
-    const again = replay(paced, fleetOf(3, engine), kind, pace)
-    expect(again.jobs.map((job) => [job.engine, job.firstTokenAt, job.endedAt])).toEqual(once.jobs.map((job) => [job.engine, job.firstTokenAt, job.endedAt]))
-  }
-})
+  },
+)
 
 test('every policy that ships can be replayed, next to the baselines and marks, under names of their own', () => {
   const names = routerKinds.map(({ name }) => name)
   expect(new Set(names).size).toBe(names.length)
   expect(shippedKinds.map(({ name }) => name)).toContain('predicted')
-  expect(baselineKinds.map(({ name }) => name)).toEqual(['hash_prefix', 'cache_aware', 'llm_d', 'dynamo_today', 'dynamo_1731', 'production_stack_kvaware', 'production_stack_ttft'])
+  expect(baselineKinds.map(({ name }) => name)).toEqual([
+    'hash_prefix',
+    'cache_aware',
+    'llm_d',
+    'dynamo_today',
+    'dynamo_1731',
+    'production_stack_kvaware',
+    'production_stack_ttft',
+  ])
   expect(markKinds.map(({ name }) => name)).toContain('exact')
 })
 
 test('no booking outlives its request', () => {
   let router: GatewayRouter | null = null
-  const kind = { ...routerNamed('predicted'), create: (context: RouterContext) => (router = new GatewayRouter({ name: 'predicted', policy: { name: 'predicted', options: {} } }, context)) }
+  const kind = {
+    ...routerNamed('predicted'),
+    create: (context: RouterContext) =>
+      (router = new GatewayRouter({ name: 'predicted', policy: { name: 'predicted', options: {} } }, context)),
+  }
   replay(paced, fleetOf(3, vllm), kind, pace)
   expect(router!.state.bookings).toBe(0)
 })
 
 test('in a closed loop no turn is sent before the one ahead was answered and thought about', () => {
-  const trace = multiRound({ name: 'm', users: 5, rounds: 4, systemTokens: 128, historyTokens: 640, questionTokens: 64, answerTokens: 20, joinMs: 10, thinkMs: 300, blockTokens: 64, named: true })
+  const trace = multiRound({
+    name: 'm',
+    users: 5,
+    rounds: 4,
+    systemTokens: 128,
+    historyTokens: 640,
+    questionTokens: 64,
+    answerTokens: 20,
+    joinMs: 10,
+    thinkMs: 300,
+    blockTokens: 64,
+    named: true,
+  })
   const { jobs } = replay(trace, fleetOf(2, vllm), routerNamed('predicted'), { ...pace, closedLoop: true, speed: 2 })
   for (const user of [0, 1, 2, 3, 4]) {
     const turns = jobs.filter(({ request }) => request.chain === `user-${user}`)
@@ -55,10 +98,30 @@ test('in a closed loop no turn is sent before the one ahead was answered and tho
 })
 
 test('a session goes on after a request that was refused, and so do those who waited behind it', () => {
-  const trace = multiRound({ name: 'm', users: 6, rounds: 4, systemTokens: 128, historyTokens: 640, questionTokens: 64, answerTokens: 20, joinMs: 10, thinkMs: 300, blockTokens: 64, named: true })
-  const full = { ...fleetOf(2, vllm), engines: fleetOf(2, vllm).engines.map((one) => ({ ...one, spec: { maxInFlight: 1 } })) }
+  const trace = multiRound({
+    name: 'm',
+    users: 6,
+    rounds: 4,
+    systemTokens: 128,
+    historyTokens: 640,
+    questionTokens: 64,
+    answerTokens: 20,
+    joinMs: 10,
+    thinkMs: 300,
+    blockTokens: 64,
+    named: true,
+  })
+  const full = {
+    ...fleetOf(2, vllm),
+    engines: fleetOf(2, vllm).engines.map((one) => ({ ...one, spec: { maxInFlight: 1 } })),
+  }
   for (const limits of [{}, { concurrency: 4 }, { holdAt: 1 }]) {
-    const { jobs, refused } = replay(trace, full, routerNamed('predicted'), { ...pace, closedLoop: true, speed: 20, ...limits })
+    const { jobs, refused } = replay(trace, full, routerNamed('predicted'), {
+      ...pace,
+      closedLoop: true,
+      speed: 20,
+      ...limits,
+    })
     expect(refused).toBeGreaterThan(0)
     expect(jobs.filter(({ endedAt }) => endedAt >= 0).length + refused).toBe(24)
   }
@@ -66,7 +129,8 @@ test('a session goes on after a request that was refused, and so do those who wa
 
 test('a limit on concurrency holds at every moment', () => {
   const { jobs } = replay(busy, fleetOf(2, vllm), routerNamed('round_robin'), { ...pace, concurrency: 7 })
-  for (const { sentAt } of jobs) expect(jobs.filter((job) => job.sentAt <= sentAt && job.endedAt > sentAt).length).toBeLessThanOrEqual(7)
+  for (const { sentAt } of jobs)
+    expect(jobs.filter((job) => job.sentAt <= sentAt && job.endedAt > sentAt).length).toBeLessThanOrEqual(7)
 })
 
 test('late binding keeps no more than so many prompts without a first token on an engine', () => {
@@ -87,7 +151,10 @@ test('a network round trip comes on top of every first token', () => {
 
 test('a split fleet prefills on one engine and decodes on another', () => {
   const profile = profileNamed('agentic')
-  const engines = (['prefill', 'decode'] as const).map((role) => ({ model: { kind: 'vllm', profile } as const, spec: { role } }))
+  const engines = (['prefill', 'decode'] as const).map((role) => ({
+    model: { kind: 'vllm', profile } as const,
+    spec: { role },
+  }))
   const fleet = { engines, rttMs: 0, split: { mode: 'always', thresholdTokens: 0, fallback: 'fail' } as const }
   const result = replay(paced, fleet, routerNamed('predicted'), pace)
   expect(result.refused).toBe(0)
@@ -99,9 +166,19 @@ test('figures are what a hand computes', () => {
   const blocks = keysOf([1, 2])
   const request = { atMs: 0, promptTokens: 128, outputTokens: 3, blocks, session: null, chain: null, thinkMs: 0 }
   const trace: Trace = { name: 't', blockTokens: 64, requests: [request, request, { ...request, atMs: 1000 }] }
-  const figures = figuresOf(replay(trace, fleetOf(1, serial), routerNamed('round_robin'), pace), { ttftMs: 5, itlMs: 100 })
+  const figures = figuresOf(replay(trace, fleetOf(1, serial), routerNamed('round_robin'), pace), {
+    ttftMs: 5,
+    itlMs: 100,
+  })
   // 2 blocks x 10 ms; the second waits for the first and has all cached; the third finds all and an idle engine.
-  expect(figures).toMatchObject({ ttftMeanMs: 40 / 3, ttftP50Ms: 20, itlMeanMs: 5, goodput: 1 / 3, imbalanceRequests: 1, preemptions: 0 })
+  expect(figures).toMatchObject({
+    ttftMeanMs: 40 / 3,
+    ttftP50Ms: 20,
+    itlMeanMs: 5,
+    goodput: 1 / 3,
+    imbalanceRequests: 1,
+    preemptions: 0,
+  })
   expect(figures.hit).toBeCloseTo(2 / 3)
   expect(quantile(Float64Array.of(1, 2, 3, 4), 0.5)).toBe(2)
   expect(quantile(new Float64Array(0), 0.5)).toBe(0)
@@ -111,7 +188,8 @@ test('more load is more speed, and at full load users wait about four times as l
   const half = speedOf(0.5, paced, fleetOf(2, serial), pace)
   const full = speedOf(1, paced, fleetOf(2, serial), pace)
   expect(full).toBeCloseTo(2 * half)
-  const mean = (speed: number) => figuresOf(replay(paced, fleetOf(2, serial), routerNamed('exact'), { ...pace, speed }), slo).ttftMeanMs
+  const mean = (speed: number) =>
+    figuresOf(replay(paced, fleetOf(2, serial), routerNamed('exact'), { ...pace, speed }), slo).ttftMeanMs
   const ratio = mean(full) / mean(1 / 64)
   expect(ratio).toBeGreaterThan(2)
   expect(ratio).toBeLessThanOrEqual(4)
@@ -119,7 +197,11 @@ test('more load is more speed, and at full load users wait about four times as l
 
 test('where the experiment printed a mean over 100 slots it wrote 19, and that is what is shown beside the true one', () => {
   const [part] = presetNamed('experiment-2').parts
-  const result = replay(part!.trace, part!.fleet, routerNamed('round_robin'), { ...pace, closedLoop: part!.closedLoop, concurrency: part!.concurrency })
+  const result = replay(part!.trace, part!.fleet, routerNamed('round_robin'), {
+    ...pace,
+    closedLoop: part!.closedLoop,
+    concurrency: part!.concurrency,
+  })
   const printed = publishedMean(result)
   expect(printed['slots_written']).toBe(19)
   const trueMean = figuresOf(result, slo).ttftMeanMs

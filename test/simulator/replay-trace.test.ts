@@ -3,12 +3,22 @@ import { expect, test } from 'vitest'
 import { keysOf, readTrace, spread, type Trace } from '../../src/simulator/replay/trace.ts'
 import { multiRound, sharedPrefixes } from '../../src/simulator/replay/workloads.ts'
 
-const line = (fields: Record<string, unknown>) => JSON.stringify({ timestamp: 0, input_length: 1300, output_length: 4, hash_ids: [1, 2, 3], ...fields })
+const line = (fields: Record<string, unknown>) =>
+  JSON.stringify({ timestamp: 0, input_length: 1300, output_length: 4, hash_ids: [1, 2, 3], ...fields })
 
 test('a trace starts at zero, is in order of time, and keys only full blocks', () => {
-  const trace = readTrace('t', [line({ timestamp: 9000 }), line({ timestamp: 6000, session_id: 's', think_ms: 40 })].join('\n'))
+  const trace = readTrace(
+    't',
+    [line({ timestamp: 9000 }), line({ timestamp: 6000, session_id: 's', think_ms: 40 })].join('\n'),
+  )
   expect(trace.requests.map(({ atMs }) => atMs)).toEqual([0, 3000])
-  expect(trace.requests[0]).toMatchObject({ promptTokens: 1300, outputTokens: 4, session: 's', chain: 's', thinkMs: 40 })
+  expect(trace.requests[0]).toMatchObject({
+    promptTokens: 1300,
+    outputTokens: 4,
+    session: 's',
+    chain: 's',
+    thinkMs: 40,
+  })
   expect(trace.requests[0]!.blocks).toEqual(keysOf([1, 2]))
 })
 
@@ -31,7 +41,19 @@ test('equal ids are equal keys, unequal ids are not, beyond 32 bits too', () => 
 })
 
 function traceAt(times: readonly number[], chain: (at: number) => string | null = () => null): Trace {
-  return { name: 't', blockTokens: 512, requests: times.map((atMs, at) => ({ atMs, promptTokens: 1, outputTokens: 1, blocks: keysOf([]), session: null, chain: chain(at), thinkMs: 0 })) }
+  return {
+    name: 't',
+    blockTokens: 512,
+    requests: times.map((atMs, at) => ({
+      atMs,
+      promptTokens: 1,
+      outputTokens: 1,
+      blocks: keysOf([]),
+      session: null,
+      chain: chain(at),
+      thinkMs: 0,
+    })),
+  }
 }
 
 test('requests that share a tick of a coarse clock are spread over it, the same way for the same seed', () => {
@@ -45,13 +67,27 @@ test('requests that share a tick of a coarse clock are spread over it, the same 
 
 test('with a fine clock the turns of a session keep their distance', () => {
   const fine = traceAt([0, 10, 25, 1000], (at) => (at < 3 ? 'a' : 'b'))
-  const moved = spread(fine, 1).requests.filter(({ chain }) => chain === 'a').map(({ atMs }) => atMs)
+  const moved = spread(fine, 1)
+    .requests.filter(({ chain }) => chain === 'a')
+    .map(({ atMs }) => atMs)
   expect(moved[1]! - moved[0]!).toBeCloseTo(10)
   expect(moved[2]! - moved[1]!).toBeCloseTo(15)
 })
 
 test('each round of a conversation begins with all of the round before, and users share only the system prompt', () => {
-  const trace = multiRound({ name: 'm', users: 2, rounds: 3, systemTokens: 64, historyTokens: 32, questionTokens: 16, answerTokens: 16, joinMs: 5, thinkMs: 0, blockTokens: 16, named: true })
+  const trace = multiRound({
+    name: 'm',
+    users: 2,
+    rounds: 3,
+    systemTokens: 64,
+    historyTokens: 32,
+    questionTokens: 16,
+    answerTokens: 16,
+    joinMs: 5,
+    thinkMs: 0,
+    blockTokens: 16,
+    named: true,
+  })
   const of = (user: string) => trace.requests.filter(({ chain }) => chain === user)
   for (const user of ['user-0', 'user-1']) {
     const [first, second] = of(user)
@@ -64,7 +100,18 @@ test('each round of a conversation begins with all of the round before, and user
 })
 
 test('prompts of a prefix workload share as many beginnings as were asked for', () => {
-  const trace = sharedPrefixes({ name: 'p', requests: 200, promptTokens: 640, outputTokens: 10, prefixes: 4, prefixShare: 0.5, varyPrompt: 0.2, varyOutput: 0, blockTokens: 64, seed: 1 })
+  const trace = sharedPrefixes({
+    name: 'p',
+    requests: 200,
+    promptTokens: 640,
+    outputTokens: 10,
+    prefixes: 4,
+    prefixShare: 0.5,
+    varyPrompt: 0.2,
+    varyOutput: 0,
+    blockTokens: 64,
+    seed: 1,
+  })
   expect(new Set(trace.requests.map(({ blocks }) => String(blocks.slice(0, 8)))).size).toBe(4)
   const lengths = trace.requests.map(({ promptTokens }) => promptTokens)
   expect(Math.min(...lengths)).toBeGreaterThanOrEqual(512)

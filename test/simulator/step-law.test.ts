@@ -1,15 +1,20 @@
 import { expect, test } from 'vitest'
 import { EngineModel } from '../../src/simulator/engine-model.ts'
 import { profileNamed } from '../../src/simulator/profiles.ts'
-import { batchMs, idleTtftMs, type StepLaw } from '../../src/simulator/step-law.ts'
+import { batchMs, idleTtftMs, type StepLaw } from '../../src/simulator/step-cost.ts'
 import { Sequence } from '../../src/simulator/sequence.ts'
 
-const { law: dense, limits } = profileNamed('agentic')
+const { costModel: dense, limits } = profileNamed('agentic')
 /** Every token chooses half of the experts. */
 const mixture: StepLaw = { ...dense, expertsMs: 80, expertShare: 0.5 }
 
 function decoding(count: number): Sequence[] {
-  return Array.from({ length: count }, () => Object.assign(new Sequence({ promptTokens: 100, outputTokens: 50, blocks: new Uint32Array(0) }, 0, 16), { chunk: 1, computed: 100 }))
+  return Array.from({ length: count }, () =>
+    Object.assign(new Sequence({ promptTokens: 100, outputTokens: 50, blocks: new Uint32Array(0) }, 0, 16), {
+      chunk: 1,
+      computed: 100,
+    }),
+  )
 }
 
 test('a step of a mixture of experts reads those that its tokens chose, and no expert twice', () => {
@@ -23,7 +28,10 @@ test('a step of a mixture of experts reads those that its tokens chose, and no e
 test('the forecast of an idle engine counts the experts of each of its steps', () => {
   for (const promptTokens of [2, 700, limits.maxNumBatchedTokens + 3]) {
     let firstAt = -1
-    const engine = new EngineModel({ limits: { ...limits, blockTokens: 16 }, law: mixture }, { token: (_, at) => (firstAt = at) })
+    const engine = new EngineModel(
+      { limits: { ...limits, blockTokens: 16 }, costModel: mixture },
+      { token: (_, at) => (firstAt = at) },
+    )
     engine.submit({ promptTokens, outputTokens: 1, blocks: new Uint32Array(0) }, 0)
     engine.advance(1e9)
     expect(firstAt).toBeCloseTo(idleTtftMs(mixture, promptTokens, 0, limits.maxNumBatchedTokens), 6)

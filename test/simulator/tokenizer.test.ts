@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { blockKeys } from '../../src/simulator/block-keys.ts'
-import { generate } from '../../src/simulator/language.ts'
+import { blockKeys } from '../../src/simulator/block-pool.ts'
+import { generate } from '../../src/simulator/text-generator.ts'
 import { decode, encode, vocabularySize } from '../../src/simulator/tokenizer.ts'
 
 const text = fc.string({ unit: 'grapheme', maxLength: 200 })
@@ -36,7 +36,8 @@ describe('the simulated tokenizer', () => {
 })
 
 describe('the simulated language', () => {
-  const whole = (prompt: Uint32Array, maxTokens: number): Uint32Array => generate('m', prompt, { maxTokens, mayStop: false, minTokens: 0 }).tokens
+  const whole = (prompt: Uint32Array, maxTokens: number): Uint32Array =>
+    generate('m', prompt, { maxTokens, mayStop: false, minTokens: 0 }).tokens
 
   it('goes on elsewhere as it would have gone on here', () => {
     fc.assert(

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { ClusterState } from '../../src/core/cluster/cluster-state.ts'
-import type { ClusterSnapshot } from '../../src/core/cluster/snapshot.ts'
-import { exposition } from '../../src/telemetry/exposition.ts'
+import { ClusterState } from '../../src/core/pool/pool-state.ts'
+import type { ClusterSnapshot } from '../../src/core/pool/snapshot.ts'
+import { exposition } from '../../src/telemetry/prometheus.ts'
 import { admission, engines, failed, outcome, pool } from '../contracts/cluster-fixtures.ts'
 import { parseExposition } from './parse-exposition.ts'
 
@@ -24,7 +24,11 @@ it('counts no request twice in the eyes of Prometheus, though an object comes ba
   const step = fc.constantFrom('served', 'served', 'served', 'failed', 'written', 'lost', 'scraped', 'scraped')
   fc.assert(
     fc.property(fc.array(step, { minLength: 20, maxLength: 60 }), (steps) => {
-      const config = pool({ engines: engines('a', 'b'), policy: { name: 'round_robin', options: {} }, circuit: { failures: 1_000, openMs: 1 } })
+      const config = pool({
+        engines: engines('a', 'b'),
+        policy: { name: 'round_robin', options: {} },
+        circuit: { failures: 1_000, openMs: 1 },
+      })
       const begin = () => new ClusterState({ random: () => 0, epoch: 'e' })
       let state = begin()
       state.configure(1, config, 0)
@@ -35,7 +39,8 @@ it('counts no request twice in the eyes of Prometheus, though an object comes ba
       const scrape = () => {
         const families = parseExposition(exposition({ digests: [state.digest(now)], rollups: [], gateway: OWN }))
         for (const kind of ['bookings', 'failures'] as const) {
-          for (const { labels, value } of families.get(`firstlight_engine_${kind}_total`)?.samples ?? []) seen[kind].scraped(labels['engine']!, value)
+          for (const { labels, value } of families.get(`firstlight_engine_${kind}_total`)?.samples ?? [])
+            seen[kind].scraped(labels['engine']!, value)
         }
       }
       for (const one of steps) {

@@ -16,7 +16,13 @@ it('docs/metrics.md and the dashboard are those of this table (else: npm run doc
 const series = new Map<string, readonly string[]>(
   METRICS.flatMap((metric): [string, readonly string[]][] => {
     const labels = labelsOf(metric)
-    return metric.type === 'histogram' ? [[`${metric.name}_bucket`, [...labels, 'le']], [`${metric.name}_sum`, labels], [`${metric.name}_count`, labels]] : [[metric.name, labels]]
+    return metric.type === 'histogram'
+      ? [
+          [`${metric.name}_bucket`, [...labels, 'le']],
+          [`${metric.name}_sum`, labels],
+          [`${metric.name}_count`, labels],
+        ]
+      : [[metric.name, labels]]
   }),
 )
 /** What Prometheus itself puts on whatever it scrapes. */
@@ -31,13 +37,17 @@ function faultsOf(query: string, shown: readonly string[] = []): string[] {
   const faults: string[] = []
   const bare = query.replaceAll(/"[^"]*"/g, '""')
   const kept = [...bare.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, labels]) => labels!.split(/,\s*/))
-  const selected = [...bare.replaceAll(/\bby \([^)]*\)/g, '').matchAll(/\b([a-z_]+)\b(?:\{([^}]*)\})?/g)].filter(([, name]) => name!.startsWith('firstlight_') || name!.startsWith('gen_ai_'))
+  const selected = [...bare.replaceAll(/\bby \([^)]*\)/g, '').matchAll(/\b([a-z_]+)\b(?:\{([^}]*)\})?/g)].filter(
+    ([, name]) => name!.startsWith('firstlight_') || name!.startsWith('gen_ai_'),
+  )
   for (const [, name, matchers = ''] of selected) {
     const labels = series.get(name!)
     if (labels === undefined) faults.push(`no scrape has ${name}`)
     const known = [...(labels ?? []), ...SCRAPED]
-    for (const label of [...matchers.matchAll(/(\w+)\s*[=!]/g)].map(([, one]) => one!).concat(kept)) if (!known.includes(label)) faults.push(`${name} has no ${label}`)
-    for (const label of shown) if (!(kept.length > 0 ? kept : known).includes(label)) faults.push(`${label} is not there to be shown: ${query}`)
+    for (const label of [...matchers.matchAll(/(\w+)\s*[=!]/g)].map(([, one]) => one!).concat(kept))
+      if (!known.includes(label)) faults.push(`${name} has no ${label}`)
+    for (const label of shown)
+      if (!(kept.length > 0 ? kept : known).includes(label)) faults.push(`${label} is not there to be shown: ${query}`)
   }
   return faults
 }
@@ -52,10 +62,19 @@ it('a query with a name or a label that no scrape has is found out', () => {
 })
 
 it('the dashboard for Grafana asks for nothing that no scrape has, label by label', () => {
-  const { panels, templating } = JSON.parse(file('examples/grafana/firstlight.json')) as { panels: { targets?: { expr: string; legendFormat: string }[] }[]; templating: { list: { query: string | { query: string } }[] } }
+  const { panels, templating } = JSON.parse(file('examples/grafana/firstlight.json')) as {
+    panels: { targets?: { expr: string; legendFormat: string }[] }[]
+    templating: { list: { query: string | { query: string } }[] }
+  }
   const targets = panels.flatMap((panel) => panel.targets ?? [])
   expect(targets.length).toBeGreaterThan(20)
-  for (const { expr, legendFormat } of targets) expect(faultsOf(expr, [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label!))).toEqual([])
+  for (const { expr, legendFormat } of targets)
+    expect(
+      faultsOf(
+        expr,
+        [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label!),
+      ),
+    ).toEqual([])
   for (const { query } of templating.list) {
     if (typeof query === 'string') continue
     const [, selector, label] = /^label_values\((.*), (\w+)\)$/.exec(query.query)!
@@ -74,25 +93,47 @@ it('the alerts ask for nothing that no scrape has, and speak of nothing that is 
   const rules = groups.flatMap((group) => group.rules)
   expect(rules.length).toBeGreaterThan(5)
   for (const { alert, expr, annotations } of rules) {
-    const shown = [...Object.values(annotations).join(' ').matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label!)
+    const shown = [
+      ...Object.values(annotations)
+        .join(' ')
+        .matchAll(/\$labels\.(\w+)/g),
+    ].map(([, label]) => label!)
     expect([alert, ...faultsOf(expr, shown)]).toEqual([alert])
-    expect([alert, ...(Object.values(annotations).join(' ').match(OURS) ?? []).filter((name) => !named.has(name))]).toEqual([alert])
+    expect([
+      alert,
+      ...(Object.values(annotations).join(' ').match(OURS) ?? []).filter((name) => !named.has(name)),
+    ]).toEqual([alert])
   }
 })
 
-it.each(['README.md', 'CHANGELOG.md', ...readdirSync(new URL('../../docs', import.meta.url)).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)])('%s names no metric that there is not', (page) => {
+it.each([
+  'README.md',
+  'CHANGELOG.md',
+  ...readdirSync(new URL('../../docs', import.meta.url))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+])('%s names no metric that there is not', (page) => {
   expect((file(page).match(OURS) ?? []).filter((name) => !named.has(name))).toEqual([])
 })
 
 // Debian: apt install prometheus.
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0
 
-it.skipIf(!hasPromtool)('promtool takes the alerts, and they fire when they should and not when they should not', () => {
-  for (const args of [['check', 'rules', 'examples/prometheus/alerts.yml'], ['test', 'rules', 'test/telemetry/alerts.yml']]) {
-    const { status, stdout, stderr } = spawnSync('promtool', args, { cwd: new URL('../..', import.meta.url), encoding: 'utf8' })
-    expect([args, status, stdout + stderr]).toEqual([args, 0, expect.any(String)])
-  }
-})
+it.skipIf(!hasPromtool)(
+  'promtool takes the alerts, and they fire when they should and not when they should not',
+  () => {
+    for (const args of [
+      ['check', 'rules', 'examples/prometheus/alerts.yml'],
+      ['test', 'rules', 'test/telemetry/alerts.yml'],
+    ]) {
+      const { status, stdout, stderr } = spawnSync('promtool', args, {
+        cwd: new URL('../..', import.meta.url),
+        encoding: 'utf8',
+      })
+      expect([args, status, stdout + stderr]).toEqual([args, 0, expect.any(String)])
+    }
+  },
+)
 
 it('every metric is named as its kind wants, once', () => {
   const names = METRICS.map(({ name }) => name)

@@ -1,24 +1,55 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { ClusterDigest, EngineDigest } from '../../src/core/cluster/contract.ts'
+import type { ClusterDigest, EngineDigest } from '../../src/core/contract/contract.ts'
 import { countedUpTo, Rollups } from '../../src/core/reports/rollups.ts'
-import { exposition, LIMITS_MS } from '../../src/telemetry/exposition.ts'
+import { exposition, LIMITS_MS } from '../../src/telemetry/prometheus.ts'
 import { METRICS } from '../../src/telemetry/metrics.ts'
 import { record } from '../contracts/ttft.ts'
 import { parseExposition } from './parse-exposition.ts'
 
 const replica = { address: '10.0.0.2:8090', id: 'r' }
-const replicas = [{ ...replica, state: 'following', bookings: 3 }, { ...replica, state: 'following', bookings: 4 }, { ...replica, state: 'away', bookings: 1 }] as const
-const gateway = { draining: false, silentEngines: 0, unreachablePools: 0, own: { droppedRecords: 0, droppedSpans: 2, bufferedBytes: 2048, refusals: { key_wrong: 2 }, lookups: { made: 3, late: 1, failed: 0 }, replicas } }
+const replicas = [
+  { ...replica, state: 'following', bookings: 3 },
+  { ...replica, state: 'following', bookings: 4 },
+  { ...replica, state: 'away', bookings: 1 },
+] as const
+const gateway = {
+  draining: false,
+  silentEngines: 0,
+  unreachablePools: 0,
+  own: {
+    droppedRecords: 0,
+    droppedSpans: 2,
+    bufferedBytes: 2048,
+    refusals: { key_wrong: 2 },
+    lookups: { made: 3, late: 1, failed: 0 },
+    replicas,
+  },
+}
 
-const regions = [{ cluster: 'tokyo', model: 'qwen', seen: { reachable: true, ageMs: 700, rttMs: 30, cutAlike: false, engines: 4, requests: 9, queued: 2, expectedTtftMs: 250 } }]
+const regions = [
+  {
+    cluster: 'tokyo',
+    model: 'qwen',
+    seen: {
+      reachable: true,
+      ageMs: 700,
+      rttMs: 30,
+      blockingMatch: false,
+      engines: 4,
+      requests: 9,
+      queued: 2,
+      expectedTtftMs: 250,
+    },
+  },
+]
 
 const engine = (changes: Partial<EngineDigest> = {}): EngineDigest => ({
   id: 'a', role: 'any', weight: 1, available: true, healthy: true, draining: false, asleep: false, circuit: 'open',
   requests: 3, activeBlocks: 40, queuedPrefillS: 0.5, queuedPrefillTokens: 900, cachedBlocks: 100, cacheBlocks: 1000,
   ttftMs: 250, hitRate: 0.4, kvFeed: { state: 'exact', changes: 70, resyncs: 1, lagMs: 12 }, requestsTotal: 9, failuresTotal: 1,
   stats: { running: 2, waiting: 1, kvUsage: 0.3, blockTokens: 16, cacheBlocks: 1000, prefixCaching: true, adapters: null, ageMs: 5 },
-  learned: { law: { fixedS: 0, perTokenS: 0.0001, perPairS: 0 }, samples: 9, confidence: 0.8, cacheBlocks: null, ttftError: 0.2, predictedCachedTokens: 60, actualCachedTokens: 50, cachedTokensError: 10, restarts: 1, silentMiss: ['why'], warmth: 1 },
+  learned: { costModel: { fixedS: 0, perTokenS: 0.0001, perPairS: 0 }, samples: 9, confidence: 0.8, cacheBlocks: null, ttftError: 0.2, predictedCachedTokens: 60, actualCachedTokens: 50, cachedTokensError: 10, restarts: 1, silentMiss: ['why'], warmth: 1 },
   ...changes,
 }) // prettier-ignore
 
@@ -41,16 +72,29 @@ const rollupsOf = (records: readonly ReturnType<typeof record>[]) => {
 }
 
 describe('the text of /metrics', () => {
-  const families = parseExposition(exposition({ digests: [digest()], rollups: rollupsOf([record(), record({ failedAttempts: ['busy'], notes: ['failover=lyon:no_engine', 'fallback=object_unreachable'] })]), gateway, regions }))
+  const families = parseExposition(
+    exposition({
+      digests: [digest()],
+      rollups: rollupsOf([
+        record(),
+        record({ failedAttempts: ['busy'], notes: ['failover=lyon:no_engine', 'fallback=object_unreachable'] }),
+      ]),
+      gateway,
+      regions,
+    }),
+  )
   const value = (name: string, labels: Record<string, string> = {}) =>
-    families.get(name)?.samples.filter((sample) => Object.entries(labels).every(([label, one]) => sample.labels[label] === one)).map((sample) => sample.value)
+    families
+      .get(name)
+      ?.samples.filter((sample) => Object.entries(labels).every(([label, one]) => sample.labels[label] === one))
+      .map((sample) => sample.value)
 
   it('says in seconds what another gateway tells to expect, and nothing where nobody there may be given a prompt', () => {
     const labels = { model: 'qwen', cluster: 'tokyo' }
     expect(value('firstlight_region_expected_time_to_first_token_seconds', labels)).toEqual([0.25])
     expect(value('firstlight_region_rtt_seconds', labels)).toEqual([0.03])
-    expect(value('firstlight_region_outlook_age_seconds', labels)).toEqual([0.7])
-    expect(value('firstlight_region_cut_alike', labels)).toEqual([0])
+    expect(value('firstlight_region_digest_age_seconds', labels)).toEqual([0.7])
+    expect(value('firstlight_region_blocking_match', labels)).toEqual([0])
     const dark = regions.map((one) => ({ ...one, seen: { ...one.seen, engines: 0, expectedTtftMs: null } }))
     const text = exposition({ digests: [], rollups: [], gateway, regions: dark })
     expect(text).toContain('firstlight_region_engines{model="qwen",cluster="tokyo"} 0')
@@ -75,7 +119,9 @@ describe('the text of /metrics', () => {
     expect(value('firstlight_replicas_following')).toEqual([2])
     expect(value('firstlight_replicas_away')).toEqual([1])
     expect(value('firstlight_replicas_bookings')).toEqual([8])
-    expect(exposition({ digests: [], rollups: [], gateway: { ...gateway, own: { ...gateway.own, replicas: undefined } } })).not.toMatch(/firstlight_replicas_\w+ \d/)
+    expect(
+      exposition({ digests: [], rollups: [], gateway: { ...gateway, own: { ...gateway.own, replicas: undefined } } }),
+    ).not.toMatch(/firstlight_replicas_\w+ \d/)
   })
 
   it('counts what was unusual about a choice, as the client was told it', () => {
@@ -104,9 +150,23 @@ describe('the text of /metrics', () => {
 })
 
 it('leaves out what is not known instead of saying zero', () => {
-  const { learned: _, hitRate: __, queuedPrefillTokens: ___, kvFeed: ____, ...old } = engine({ ttftMs: null, stats: null })
-  const families = parseExposition(exposition({ digests: [digest({ engines: [old], decisions: [] })], rollups: [], gateway }))
-  for (const name of ['engine_time_to_first_token_mean_seconds', 'engine_prefix_cache_hit_ratio', 'engine_silent_miss', 'engine_reported_num_requests_running', 'decisions_total']) {
+  const {
+    learned: _,
+    hitRate: __,
+    queuedPrefillTokens: ___,
+    kvFeed: ____,
+    ...old
+  } = engine({ ttftMs: null, stats: null })
+  const families = parseExposition(
+    exposition({ digests: [digest({ engines: [old], decisions: [] })], rollups: [], gateway }),
+  )
+  for (const name of [
+    'engine_time_to_first_token_mean_seconds',
+    'engine_prefix_cache_hit_ratio',
+    'engine_silent_miss',
+    'engine_reported_num_requests_running',
+    'decisions_total',
+  ]) {
     expect(families.has(`firstlight_${name}`)).toBe(false)
   }
 })
@@ -115,8 +175,14 @@ it('can be read whatever engines, models and clusters are called', () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), fc.string(), (id, pool, cluster) => {
       const rollups = rollupsOf([record({ model: pool, cluster, engine: id })])
-      const families = parseExposition(exposition({ digests: [digest({ pool, cluster, engines: [engine({ id })] })], rollups, gateway }))
-      expect(families.get('firstlight_engine_num_requests')?.samples[0]?.labels).toEqual({ model: pool, cluster, engine: id })
+      const families = parseExposition(
+        exposition({ digests: [digest({ pool, cluster, engines: [engine({ id })] })], rollups, gateway }),
+      )
+      expect(families.get('firstlight_engine_num_requests')?.samples[0]?.labels).toEqual({
+        model: pool,
+        cluster,
+        engine: id,
+      })
     }),
   )
 })

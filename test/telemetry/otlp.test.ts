@@ -1,11 +1,17 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { RequestRecord } from '../../src/core/reports/record.ts'
+import type { RequestRecord } from '../../src/core/reports/combine.ts'
 import { exportBody } from '../../src/telemetry/otlp.ts'
 import type { Trace } from '../../src/telemetry/trace.ts'
 import { record } from '../contracts/ttft.ts'
 
-const trace: Trace = { traceId: '0af7651916cd43dd8448eb211c80319c', parentId: null, spanId: 'b7ad6b7169203331', engineSpanId: '00f067aa0ba902b7', sampled: true }
+const trace: Trace = {
+  traceId: '0af7651916cd43dd8448eb211c80319c',
+  parentId: null,
+  spanId: 'b7ad6b7169203331',
+  engineSpanId: '00f067aa0ba902b7',
+  sampled: true,
+}
 
 interface Span {
   readonly traceId: string
@@ -20,7 +26,9 @@ interface Span {
 }
 
 function spansOf(changes: Partial<RequestRecord> = {}, of: Trace = trace): readonly Span[] {
-  const body = exportBody([{ trace: of, record: record(changes) }], { service: 's', instance: 'i' }) as { resourceSpans: { scopeSpans: { spans: Span[] }[] }[] }
+  const body = exportBody([{ trace: of, record: record(changes) }], { service: 's', instance: 'i' }) as {
+    resourceSpans: { scopeSpans: { spans: Span[] }[] }[]
+  }
   return body.resourceSpans[0]!.scopeSpans[0]!.spans
 }
 
@@ -65,7 +73,12 @@ it.each([
   ['an answer', { status: 200, result: 'complete' }, undefined, undefined],
   ['a stream that broke behind its 200', { status: 200, result: 'engine_failed' }, 2, 'engine_failed'],
   ['a 503', { status: 503, result: 'refused' }, 2, 'refused'],
-  ['a client’s mistake, which is no error of a server', { status: 400, result: 'engine_refused' }, undefined, 'engine_refused'],
+  [
+    'a client’s mistake, which is no error of a server',
+    { status: 400, result: 'engine_refused' },
+    undefined,
+    'engine_refused',
+  ],
   ['a client that left', { status: 200, result: 'client_gone' }, undefined, 'client_gone'],
 ] as const)('%s is told as what it is', (_, changes, code, type) => {
   const [request, choice, engine] = spansOf(changes)
@@ -74,14 +87,19 @@ it.each([
 })
 
 it('makes no span of an engine that was never chosen', () => {
-  expect(spansOf({ engine: null, cluster: null, placement: null, policy: null, status: 503, result: 'refused' })).toHaveLength(1)
+  expect(
+    spansOf({ engine: null, cluster: null, placement: null, policy: null, status: 503, result: 'refused' }),
+  ).toHaveLength(1)
 })
 
 it('keeps every span inside its parent, and in nanoseconds that a double would not hold', () => {
   const ms = fc.double({ min: 0, max: 100, noNaN: true })
   fc.assert(
     fc.property(ms, ms, ms, ms, (edge, tokens, admit, rest) => {
-      const spans = spansOf({ stages: { edge, tokens, admit }, durationMs: edge + tokens + admit + rest }, { ...trace, parentId: '1111111111111111' })
+      const spans = spansOf(
+        { stages: { edge, tokens, admit }, durationMs: edge + tokens + admit + rest },
+        { ...trace, parentId: '1111111111111111' },
+      )
       const [request, ...children] = spans
       expect(request?.parentSpanId).toBe('1111111111111111')
       expect(new Set(spans.map(({ spanId }) => spanId)).size).toBe(3)

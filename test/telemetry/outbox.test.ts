@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Log } from '../../src/ports.ts'
-import { Outbox, Unwanted } from '../../src/telemetry/outbox.ts'
+import { BatchExporter, PermanentExportError } from '../../src/telemetry/batch-exporter.ts'
 
 const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} }
 
@@ -9,7 +9,7 @@ function open(answers: readonly ('taken' | 'refused' | 'unwanted')[] = []) {
   const works: Promise<unknown>[] = []
   let time = 0
   const left = [...answers]
-  const outbox = new Outbox<number>({
+  const outbox = new BatchExporter<number>({
     name: 'test',
     delayMs: 0,
     now: () => time,
@@ -17,7 +17,7 @@ function open(answers: readonly ('taken' | 'refused' | 'unwanted')[] = []) {
     async send(items, seq) {
       sent.push({ items: [...items], seq })
       const answer = left.shift() ?? 'taken'
-      if (answer !== 'taken') throw answer === 'unwanted' ? new Unwanted(answer) : new Error(answer)
+      if (answer !== 'taken') throw answer === 'unwanted' ? new PermanentExportError(answer) : new Error(answer)
     },
   })
   const scope = { background: (work: Promise<unknown>) => void works.push(work) }
@@ -39,7 +39,11 @@ it('repeats a batch that was not taken under its own number, before anything new
   await outbox.flush()
   outbox.add(2, scope)
   await outbox.flush()
-  expect(sent).toEqual([{ items: [1], seq: 1 }, { items: [1], seq: 1 }, { items: [2], seq: 2 }])
+  expect(sent).toEqual([
+    { items: [1], seq: 1 },
+    { items: [1], seq: 1 },
+    { items: [2], seq: 2 },
+  ])
 })
 
 it('gives a batch up after some tries, and counts what was lost', async () => {
@@ -58,7 +62,10 @@ it('sends nothing again that is not wanted, and counts it as lost', async () => 
   await outbox.flush()
   outbox.add(3, scope)
   await outbox.flush()
-  expect(sent).toEqual([{ items: [1, 2], seq: 1 }, { items: [3], seq: 2 }])
+  expect(sent).toEqual([
+    { items: [1, 2], seq: 1 },
+    { items: [3], seq: 2 },
+  ])
   expect(outbox.dropped).toBe(2)
 })
 
@@ -74,7 +81,13 @@ it('never holds more than it may: the oldest go', async () => {
 it('takes over from a sender that never came back', async () => {
   const sent: number[] = []
   let time = 0
-  const outbox = new Outbox<number>({ name: 'test', delayMs: 0, now: () => time, log: quiet, send: (_, seq) => (sent.push(seq) === 1 ? new Promise(() => {}) : Promise.resolve()) })
+  const outbox = new BatchExporter<number>({
+    name: 'test',
+    delayMs: 0,
+    now: () => time,
+    log: quiet,
+    send: (_, seq) => (sent.push(seq) === 1 ? new Promise(() => {}) : Promise.resolve()),
+  })
   outbox.add(1, { background: () => {} })
   void outbox.flush()
   await outbox.flush()

@@ -2,7 +2,11 @@
 export interface Family {
   readonly type: string
   readonly help: string | null
-  readonly samples: { readonly name: string; readonly labels: Readonly<Record<string, string>>; readonly value: number }[]
+  readonly samples: {
+    readonly name: string
+    readonly labels: Readonly<Record<string, string>>
+    readonly value: number
+  }[]
 }
 
 const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/
@@ -26,7 +30,8 @@ export function parseExposition(text: string): Map<string, Family> {
       families.set(name, current.family)
     } else {
       const sample = readSample(line)
-      if (current === null || !belongs(sample.name, current.name, current.family.type)) throw new Error(`${sample.name} stands under ${current?.name}`)
+      if (current === null || !belongs(sample.name, current.name, current.family.type))
+        throw new Error(`${sample.name} stands under ${current?.name}`)
       const key = line.slice(0, line.lastIndexOf(' '))
       if (seen.has(key)) throw new Error(`twice: ${key}`)
       seen.add(key)
@@ -41,7 +46,7 @@ function readSample(line: string): Family['samples'][number] {
   const match = SAMPLE.exec(line)
   if (match === null) throw new Error(`no sample: ${line}`)
   const labels: Record<string, string> = {}
-  for (let rest = match[2] ?? ''; rest !== ''; ) {
+  for (let rest = match[2] ?? ''; rest !== '';) {
     const label = LABEL.exec(rest)
     if (label === null || Object.hasOwn(labels, label[1]!)) throw new Error(`bad labels: ${line}`)
     labels[label[1]!] = label[2]!.replaceAll(/\\(.)/g, (_, escaped: string) => (escaped === 'n' ? '\n' : escaped))
@@ -53,7 +58,9 @@ function readSample(line: string): Family['samples'][number] {
 }
 
 function belongs(sample: string, family: string, type: string): boolean {
-  return type === 'histogram' ? ['_bucket', '_sum', '_count'].some((suffix) => sample === family + suffix) : sample === family
+  return type === 'histogram'
+    ? ['_bucket', '_sum', '_count'].some((suffix) => sample === family + suffix)
+    : sample === family
 }
 
 function check(name: string, { type, samples }: Family): void {
@@ -76,9 +83,11 @@ function checkHistogram(name: string, samples: Family['samples']): void {
     else one.sum = value
   }
   for (const [key, { buckets, count, sum }] of series) {
-    if (sum === undefined || buckets.at(-1)?.[0] !== Infinity || buckets.at(-1)![1] !== count) throw new Error(`${name}${key} has no end`)
+    if (sum === undefined || buckets.at(-1)?.[0] !== Infinity || buckets.at(-1)![1] !== count)
+      throw new Error(`${name}${key} has no end`)
     for (let at = 1; at < buckets.length; at++) {
-      if (!(buckets[at]![0] > buckets[at - 1]![0]) || buckets[at]![1] < buckets[at - 1]![1]) throw new Error(`${name}${key} does not grow`)
+      if (!(buckets[at]![0] > buckets[at - 1]![0]) || buckets[at]![1] < buckets[at - 1]![1])
+        throw new Error(`${name}${key} does not grow`)
     }
   }
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { ClusterDigest } from '../../src/core/cluster/contract.ts'
+import type { ClusterDigest } from '../../src/core/contract/contract.ts'
 import type { Cluster, Log } from '../../src/ports.ts'
 import { StatsLines } from '../../src/telemetry/stats-lines.ts'
 
@@ -12,7 +12,17 @@ function open(totals: readonly (number | null)[]) {
   const digest = async () => {
     const { value } = next.next() as { value: number | null }
     if (value === null) throw new Error('dark')
-    const engine = { id: 'a', requests: 2, activeBlocks: 7, queuedPrefillS: 0.1234567, hitRate: 0.5, ttftMs: 80.00004, requestsTotal: value, available: true, circuit: 'closed' }
+    const engine = {
+      id: 'a',
+      requests: 2,
+      activeBlocks: 7,
+      queuedPrefillS: 0.1234567,
+      hitRate: 0.5,
+      ttftMs: 80.00004,
+      requestsTotal: value,
+      available: true,
+      circuit: 'closed',
+    }
     return { cluster: 'c', pool: 'm', engines: [engine] } as unknown as ClusterDigest
   }
   const stats = new StatsLines({ cluster: () => ({ digest }) as unknown as Cluster, now: () => (at += 2_000), log })
@@ -24,7 +34,18 @@ it('says requests a second from the second line on, and begins anew with an engi
   const { stats, lines } = open([10, 30, 5, 6])
   for (let times = 0; times < 4; times++) await stats.write()
   expect(lines.map(({ qps }) => qps)).toEqual([null, 10, null, 0.5])
-  expect(lines[0]).toMatchObject({ event: 'engine_stats', cluster: 'c', model: 'm', engine: 'a', running: 2, active_blocks: 7, queued_prefill_s: 0.123, hit_rate: 0.5, ttft_ms: 80, circuit: 'closed' })
+  expect(lines[0]).toMatchObject({
+    event: 'engine_stats',
+    cluster: 'c',
+    model: 'm',
+    engine: 'a',
+    running: 2,
+    active_blocks: 7,
+    queued_prefill_s: 0.123,
+    hit_rate: 0.5,
+    ttft_ms: 80,
+    circuit: 'closed',
+  })
 })
 
 it('names a pool that does not answer, and goes on', async () => {

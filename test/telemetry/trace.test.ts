@@ -4,7 +4,11 @@ import { beginTrace, readTraceparent, withTrace } from '../../src/telemetry/trac
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const SPAN = 'b7ad6b7169203331'
 let ids = 0
-const tracing = (roll: number, sample = 0.5) => ({ sample, random: () => roll, newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}` })
+const tracing = (roll: number, sample = 0.5) => ({
+  sample,
+  random: () => roll,
+  newId: () => `00000000-0000-4000-8000-${String(++ids).padStart(12, '0')}`,
+})
 
 it.each([
   [`00-${TRACE}-${SPAN}-01`, true],
@@ -14,12 +18,18 @@ it.each([
   expect(readTraceparent(header)).toEqual({ traceId: TRACE, parentId: SPAN, sampled })
 })
 
-it.each([null, '', `ff-${TRACE}-${SPAN}-01`, `00-${TRACE}-${SPAN}-01-more`, `00-${'0'.repeat(32)}-${SPAN}-01`, `00-${TRACE}-${'0'.repeat(16)}-01`, `00-${TRACE.toUpperCase()}-${SPAN}-01`, `00-${TRACE}-${SPAN}`])(
-  '%s is none',
-  (header) => {
-    expect(readTraceparent(header)).toBeNull()
-  },
-)
+it.each([
+  null,
+  '',
+  `ff-${TRACE}-${SPAN}-01`,
+  `00-${TRACE}-${SPAN}-01-more`,
+  `00-${'0'.repeat(32)}-${SPAN}-01`,
+  `00-${TRACE}-${'0'.repeat(16)}-01`,
+  `00-${TRACE.toUpperCase()}-${SPAN}-01`,
+  `00-${TRACE}-${SPAN}`,
+])('%s is none', (header) => {
+  expect(readTraceparent(header)).toBeNull()
+})
 
 it('follows the client’s decision, and rolls dice only without one', () => {
   expect(beginTrace(`00-${TRACE}-${SPAN}-00`, tracing(0, 1)).sampled).toBe(false)
@@ -29,9 +39,19 @@ it('follows the client’s decision, and rolls dice only without one', () => {
 
 it('tells the engine who calls, and passes on no state of a trace that is not its parent’s', () => {
   const child = beginTrace(`00-${TRACE}-${SPAN}-01`, tracing(0))
-  expect(withTrace(['a', 'b', 'traceparent', 'old', 'tracestate', 's'], child)).toEqual(['a', 'b', 'tracestate', 's', 'traceparent', `00-${TRACE}-${child.engineSpanId}-01`])
+  expect(withTrace(['a', 'b', 'traceparent', 'old', 'tracestate', 's'], child)).toEqual([
+    'a',
+    'b',
+    'tracestate',
+    's',
+    'traceparent',
+    `00-${TRACE}-${child.engineSpanId}-01`,
+  ])
   const root = beginTrace('nonsense', tracing(0))
-  expect(withTrace(['traceparent', 'nonsense', 'tracestate', 's'], root)).toEqual(['traceparent', `00-${root.traceId}-${root.engineSpanId}-01`])
+  expect(withTrace(['traceparent', 'nonsense', 'tracestate', 's'], root)).toEqual([
+    'traceparent',
+    `00-${root.traceId}-${root.engineSpanId}-01`,
+  ])
   expect(root.traceId).toMatch(/^[0-9a-f]{32}$/)
   expect(new Set([root.spanId, root.engineSpanId, child.spanId]).size).toBe(3)
 })

@@ -2,9 +2,9 @@ import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } 
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { ClusterObject as ClusterBooks, type ClusterObject } from '../../durable/cluster.ts'
-import { bookingKey } from '../../src/core/cluster/bookings.ts'
-import type { EngineSignal, Placement, PoolConfig } from '../../src/core/cluster/contract.ts'
-import type { Notice } from '../../src/core/cluster/notice.ts'
+import { bookingKey } from '../../src/core/pool/bookings.ts'
+import type { EngineSignal, Placement, PoolConfig } from '../../src/core/contract/contract.ts'
+import type { BookingEvent } from '../../src/core/contract/booking-events.ts'
 import { durableClusters, objectName } from '../../src/platform/workers/clusters.ts'
 import { ClusterObject as ProbedObject } from '../../src/worker.ts'
 import { admitted, requestsOf } from '../contracts/cluster.ts'
@@ -30,7 +30,9 @@ function open(changes: Partial<PoolConfig> = {}) {
   generation += 1
   const here = generation
   const source = { version: 1, pool: pool(changes) }
-  const cluster = durableClusters(env.CLUSTER, { source: () => ({ ...source, isRegional: false, generation: here, locationHint: 'weur' }) })('paris', 'qwen')
+  const cluster = durableClusters(env.CLUSTER, {
+    source: () => ({ ...source, isRegional: false, generation: here, locationHint: 'weur' }),
+  })('paris', 'qwen')
   return { cluster, source, stub: env.CLUSTER.getByName(objectName('paris', 'qwen', here)) }
 }
 
@@ -99,14 +101,19 @@ it('stores many bookings with long prompts in several values, and takes them all
   const asked = Array.from({ length: 100 }, () => admission({ blocks }))
   for (const one of asked) await bookAndVanish(stub, one)
   await runDurableObjectAlarm(stub)
-  const stored = await runInDurableObject(stub, (_object: ClusterObject, state) => [...state.storage.kv.list({ prefix: 'snapshot' })].length)
+  const stored = await runInDurableObject(
+    stub,
+    (_object: ClusterObject, state) => [...state.storage.kv.list({ prefix: 'snapshot' })].length,
+  )
   expect(stored).toBeGreaterThan(3)
   await evictDurableObject(stub)
   expect((await cluster.digest()).bookings).toBe(100)
 
   for (const one of asked) await stub.tell([['release', bookingKey(one), outcome()]])
   await runDurableObjectAlarm(stub)
-  const left = await runInDurableObject(stub, (_object: ClusterObject, state) => [...state.storage.kv.list({ prefix: 'snapshot' })].map(([key]) => key))
+  const left = await runInDurableObject(stub, (_object: ClusterObject, state) =>
+    [...state.storage.kv.list({ prefix: 'snapshot' })].map(([key]) => key),
+  )
   expect(left).toEqual(['snapshot'])
 })
 
@@ -115,7 +122,9 @@ it('starts cold, and works, when its snapshot cannot be read', async () => {
   await cluster.configure(1, pool())
   await bookAndVanish(stub)
   await runDurableObjectAlarm(stub)
-  await runInDurableObject(stub, (_object: ClusterObject, state) => state.storage.kv.put('snapshot:bookings:0', [{ admission: 7 }]))
+  await runInDurableObject(stub, (_object: ClusterObject, state) =>
+    state.storage.kv.put('snapshot:bookings:0', [{ admission: 7 }]),
+  )
   await evictDurableObject(stub)
   expect((await cluster.digest()).bookings).toBe(0)
   await admitted(cluster.admit(admission()))
@@ -129,12 +138,16 @@ it('writes nothing for the requests between two flushes but the alarm of the nex
   await runInDurableObject(stub, (_object: ClusterObject, { storage }) => {
     const { put, setAlarm } = storage
     storage.put = ((...given: Parameters<typeof put>) => (writes.push('put'), put.apply(storage, given))) as typeof put
-    storage.setAlarm = ((...given: Parameters<typeof setAlarm>) => (writes.push('alarm'), setAlarm.apply(storage, given))) as typeof setAlarm
+    storage.setAlarm = ((...given: Parameters<typeof setAlarm>) => (
+      writes.push('alarm'),
+      setAlarm.apply(storage, given)
+    )) as typeof setAlarm
   })
   await runDurableObjectAlarm(stub)
   expect(writes).toContain('put')
   writes.length = 0
-  for (let index = 0; index < 50; index++) await admitted(cluster.admit(admission())).then(({ lease }) => lease.release(outcome()))
+  for (let index = 0; index < 50; index++)
+    await admitted(cluster.admit(admission())).then(({ lease }) => lease.release(outcome()))
   expect(writes).toEqual(['alarm'])
 })
 
@@ -178,10 +191,10 @@ it('is told of many bookings in one call, and a word it cannot make sense of cos
   await cluster.configure(1, pool())
   const asked = Array.from({ length: 20 }, () => admission())
   for (const one of asked) await stub.admit(one)
-  const words = asked.flatMap((one): Notice[] => [
+  const words = asked.flatMap((one): BookingEvent[] => [
     ['first_token', bookingKey(one), { ttft: 5 }],
-    ['release', bookingKey(one)] as unknown as Notice,
-    ['tomorrow', bookingKey(one), 7] as unknown as Notice,
+    ['release', bookingKey(one)] as unknown as BookingEvent,
+    ['tomorrow', bookingKey(one), 7] as unknown as BookingEvent,
     ['release', bookingKey(one), outcome()],
   ])
   await stub.tell(words)
@@ -283,7 +296,9 @@ it('survives a probe that throws', async () => {
 it('serves an edge that sends less than it knows', async () => {
   const { cluster, stub } = open()
   await cluster.configure(1, { cluster: 'paris', pool: 'qwen', engines: [{ id: 'a' }] } as unknown as PoolConfig)
-  const old = (await stub.admit({ id: 'old', model: 'qwen', promptTokens: 3 } as never)) as { placement?: { engine: string } }
+  const old = (await stub.admit({ id: 'old', model: 'qwen', promptTokens: 3 } as never)) as {
+    placement?: { engine: string }
+  }
   expect(old.placement?.engine).toBe('a')
   await stub.settle({ id: 'old', attempt: 0 }, { result: 'complete' } as never)
   expect((await cluster.digest()).bookings).toBe(0)

@@ -2,7 +2,11 @@ import { describe, expect, it, vi } from 'vitest'
 import { ConfigSource, type ConfigEnv, type Loaded } from '../../src/platform/workers/config-source.ts'
 
 const documentOf = (id: string, version?: number) =>
-  JSON.stringify({ ...(version === undefined ? {} : { version }), open: true, clusters: [{ id, pools: [{ model: 'm', engines: [{ id: 'e', url: 'http://e' }] }] }] })
+  JSON.stringify({
+    ...(version === undefined ? {} : { version }),
+    open: true,
+    clusters: [{ id, pools: [{ model: 'm', engines: [{ id: 'e', url: 'http://e' }] }] }],
+  })
 
 /** A KV namespace as far as it is used. */
 function kv(text: () => string | null | Error) {
@@ -33,7 +37,9 @@ describe('the configuration of a Worker', () => {
     }
     const CF_VERSION_METADATA = { timestamp: '2026-11-21T00:00:00Z' }
     expect(await versionOf({ FIRSTLIGHT_CONFIG: documentOf('c', 9), CF_VERSION_METADATA })).toBe(9)
-    expect(await versionOf({ FIRSTLIGHT_CONFIG: documentOf('c'), CF_VERSION_METADATA })).toBe(Date.parse('2026-11-21T00:00:00Z'))
+    expect(await versionOf({ FIRSTLIGHT_CONFIG: documentOf('c'), CF_VERSION_METADATA })).toBe(
+      Date.parse('2026-11-21T00:00:00Z'),
+    )
     expect(await versionOf({ FIRSTLIGHT_CONFIG: documentOf('c') })).toBe(42)
     expect(await versionOf(kv(() => documentOf('c')).env)).toBe(42)
   })
@@ -77,7 +83,9 @@ describe('the configuration of a Worker', () => {
 
   it('is one for all requests that come while it is read, also where keys are given as their hashes', async () => {
     const { open: _, ...closed } = JSON.parse(documentOf('c')) as Record<string, unknown>
-    const env = { FIRSTLIGHT_CONFIG: JSON.stringify({ ...closed, keys: [{ name: 'a', secret: { sha256: '0'.repeat(64) } }] }) }
+    const env = {
+      FIRSTLIGHT_CONFIG: JSON.stringify({ ...closed, keys: [{ name: 'a', secret: { sha256: '0'.repeat(64) } }] }),
+    }
     const source = new ConfigSource(() => 0)
     const [first, ...others] = await Promise.all(Array.from({ length: 4 }, () => source.current(env, () => {})))
     expect(clusterOf(first!)).toBe('c')
@@ -89,12 +97,19 @@ describe('the configuration of a Worker', () => {
     const HASH_OF_S = '043a718774c572bd8a25adbeb1bfcd5c0256ae11cecf9f9c3f925d0e52beaf89'
     const problemOf = async (more: object) => {
       const { open: _, ...closed } = JSON.parse(documentOf('c')) as Record<string, unknown>
-      return clusterOf(await new ConfigSource(() => 0).current({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...closed, ...more }) }, () => {}))
+      return clusterOf(
+        await new ConfigSource(() => 0).current(
+          { FIRSTLIGHT_CONFIG: JSON.stringify({ ...closed, ...more }) },
+          () => {},
+        ),
+      )
     }
     const plain = { name: 'a', secret: 's' }
     const hashed = { name: 'b', secret: { sha256: HASH_OF_S } }
     expect(await problemOf({ keys: [plain, hashed] })).toMatch(/keys\[1\]\.secret: is the secret of keys\[0\] too/)
-    expect(await problemOf({ keys: [hashed], admin: { secret: 's' } })).toMatch(/keys\[0\]\.secret: is the secret of admin too/)
+    expect(await problemOf({ keys: [hashed], admin: { secret: 's' } })).toMatch(
+      /keys\[0\]\.secret: is the secret of admin too/,
+    )
     expect(await problemOf({ keys: [hashed], admin: { secret: 'boss' } })).toBe('c')
     errors.mockRestore()
   })

@@ -2,12 +2,12 @@ import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import { ConfigSource } from '../../src/platform/workers/config-source.ts'
-import { LiveGateway } from '../../src/platform/workers/live-gateway.ts'
+import { IsolateGateway } from '../../src/platform/workers/isolate-gateway.ts'
 import { doorContract, doorDocument, fetchRequest } from '../contracts/door.ts'
 
 /** A gateway as the Worker's entry builds it. Nothing listens at the engine's address: no case of the table needs one. */
 function open(document: Readonly<Record<string, unknown>>): (request: Request) => Promise<Response> {
-  const live = new LiveGateway(new ConfigSource())
+  const live = new IsolateGateway(new ConfigSource())
   const bindings = { ...env, FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) }
   return async (request) => {
     const context = createExecutionContext()

@@ -1,11 +1,17 @@
 import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { ConfigSource } from '../../src/platform/workers/config-source.ts'
-import { LiveGateway } from '../../src/platform/workers/live-gateway.ts'
+import { IsolateGateway } from '../../src/platform/workers/isolate-gateway.ts'
 import { createFleet } from '../../src/simulator/fleet.ts'
 import { lmcacheRegistryContract } from '../contracts/lmcache-registry.ts'
 import { overridesContract } from '../contracts/overrides.ts'
-import { lmcacheContract, lmcacheDocument, MODEL_PATH, type LmcacheWorld, type OpenLmcache } from '../contracts/lmcache.ts'
+import {
+  lmcacheContract,
+  lmcacheDocument,
+  MODEL_PATH,
+  type LmcacheWorld,
+  type OpenLmcache,
+} from '../contracts/lmcache.ts'
 
 lmcacheContract('workerd', open)
 lmcacheRegistryContract('workerd', open)
@@ -18,7 +24,10 @@ async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<Lmca
   const fleet = createFleet({ engines: 3, profile: 'test', modelPath: MODEL_PATH })
   const wish = pool('http://lmcache.internal') as { readonly lmcache: object }
   const engines = fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]!, binding: 'FLEET' }))
-  const document = lmcacheDocument({ ...wish, lmcache: { ...wish.lmcache, binding: 'BESIDE' }, observe_share: 1 }, engines)
+  const document = lmcacheDocument(
+    { ...wish, lmcache: { ...wish.lmcache, binding: 'BESIDE' }, observe_share: 1 },
+    engines,
+  )
   generation += 1
   for (const cluster of document['clusters'] as Record<string, unknown>[]) cluster['generation'] = generation
   const bindings = {
@@ -27,7 +36,7 @@ async function open({ service, pool }: Parameters<OpenLmcache>[0]): Promise<Lmca
     FLEET: { fetch: (url: string, init: RequestInit) => fleet.fetch(new Request(url, init)) },
     BESIDE: { fetch: (url: string, init: RequestInit) => orAborted(service(new Request(url, init)), init.signal!) },
   }
-  const live = new LiveGateway(new ConfigSource())
+  const live = new IsolateGateway(new ConfigSource())
   return {
     fleet,
     async send(path, init) {

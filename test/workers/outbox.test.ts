@@ -1,36 +1,36 @@
 import { expect, it } from 'vitest'
 import fc from 'fast-check'
-import type { Notice } from '../../src/core/cluster/notice.ts'
-import { Outbox, type Parcel } from '../../src/platform/workers/outbox.ts'
-import { RequestAlarms } from '../../src/platform/workers/request-alarms.ts'
+import type { BookingEvent } from '../../src/core/contract/booking-events.ts'
+import { EventBatcher, type EventBatch } from '../../src/platform/workers/event-batcher.ts'
+import { RequestTimers } from '../../src/platform/workers/isolate-gateway.ts'
 
 const COMPANY_MS = 20
-const word = (index: number): Notice => ['progress', `booking#${index}`, index]
+const word = (index: number): BookingEvent => ['progress', `booking#${index}`, index]
 
 it('asks the first who says something to carry it, and the others to rely on that', () => {
   let now = 1_000
-  const outbox = new Outbox(() => now)
+  const outbox = new EventBatcher(() => now)
   expect(outbox.add(word(1), COMPANY_MS)).toBe(true)
   expect(outbox.add(word(2), COMPANY_MS)).toBe(false)
   now += COMPANY_MS
   outbox.carrierFree()
-  expect(outbox.take().notices).toEqual([word(1), word(2)])
+  expect(outbox.take().bookingEvents).toEqual([word(1), word(2)])
   expect(outbox.isEmpty).toBe(true)
   expect(outbox.add(word(3), COMPANY_MS)).toBe(true)
 })
 
 it('looks for another carrier when the one that promised does not come', () => {
   let now = 1_000
-  const outbox = new Outbox(() => now)
+  const outbox = new EventBatcher(() => now)
   outbox.add(word(1), COMPANY_MS)
   now += 1_000
   expect(outbox.add(word(2), COMPANY_MS)).toBe(true)
-  expect(outbox.take().notices).toEqual([word(1), word(2)])
+  expect(outbox.take().bookingEvents).toEqual([word(1), word(2)])
 })
 
 it('lets a carrier wait while calls of others take everything along, and sends it as soon as something has waited for as long as it may', () => {
   let now = 1_000
-  const outbox = new Outbox(() => now)
+  const outbox = new EventBatcher(() => now)
   outbox.add(word(1), COMPANY_MS)
   now += 15
   outbox.arrived(outbox.take())
@@ -42,32 +42,35 @@ it('lets a carrier wait while calls of others take everything along, and sends i
   expect(outbox.add(word(3), COMPANY_MS)).toBe(false)
   now += 5
   expect(outbox.companyMs(COMPANY_MS)).toBe(0)
-  expect(outbox.take().notices).toEqual([word(2), word(3)])
+  expect(outbox.take().bookingEvents).toEqual([word(2), word(3)])
   now += 1
   expect(outbox.companyMs(COMPANY_MS)).toBe(0)
 })
 
 it('sends what failed again, before what was said since', () => {
-  const outbox = new Outbox(() => 0)
+  const outbox = new EventBatcher(() => 0)
   outbox.add(word(1), COMPANY_MS)
   const parcel = outbox.take()
   outbox.add(word(2), COMPANY_MS)
   outbox.failed(parcel)
   outbox.failed(parcel)
-  expect(outbox.take().notices).toEqual([word(1), word(2)])
+  expect(outbox.take().bookingEvents).toEqual([word(1), word(2)])
 })
 
 it('loses nothing that was not delivered, whatever becomes of its carriers, and keeps what waits within a bound', () => {
-  const step = fc.record({ what: fc.constantFrom('say' as const, 'take' as const, 'arrive' as const, 'fail' as const, 'die' as const), waitMs: fc.integer({ min: 0, max: 4_000 }) })
+  const step = fc.record({
+    what: fc.constantFrom('say' as const, 'take' as const, 'arrive' as const, 'fail' as const, 'die' as const),
+    waitMs: fc.integer({ min: 0, max: 4_000 }),
+  })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
       let now = 1_000_000
       let said = 0
-      const outbox = new Outbox(() => now)
-      const carried: Parcel[] = []
+      const outbox = new EventBatcher(() => now)
+      const carried: EventBatch[] = []
       const delivered = new Set<string>()
-      const arrive = (parcel: Parcel) => {
-        for (const [, key] of parcel.notices) delivered.add(key)
+      const arrive = (parcel: EventBatch) => {
+        for (const [, key] of parcel.bookingEvents) delivered.add(key)
         outbox.arrived(parcel)
       }
       for (const { what, waitMs } of steps) {
@@ -82,20 +85,20 @@ it('loses nothing that was not delivered, whatever becomes of its carriers, and 
       now += 60_000
       while (delivered.size < said) {
         const parcel = outbox.take()
-        expect(parcel.notices.length).toBeGreaterThan(0)
+        expect(parcel.bookingEvents.length).toBeGreaterThan(0)
         arrive(parcel)
       }
     }),
   )
-  const full = new Outbox(() => 0)
+  const full = new EventBatcher(() => 0)
   for (let index = 0; index < 20_000; index++) full.add(word(index), COMPANY_MS)
   let kept = 0
-  while (!full.isEmpty) kept += full.take().notices.length
+  while (!full.isEmpty) kept += full.take().bookingEvents.length
   expect(kept).toBe(10_000)
 })
 
 it('rings each alarm of a request once and none that was cancelled, in the order of their times', async () => {
-  const alarms = new RequestAlarms()
+  const alarms = new RequestTimers()
   const rung: string[] = []
   alarms.set(40, () => rung.push('third'))
   alarms.set(5, () => {

@@ -2,7 +2,7 @@ import { createExecutionContext, reset, waitOnExecutionContext } from 'cloudflar
 import { env } from 'cloudflare:workers'
 import { afterEach, expect, it } from 'vitest'
 import { ConfigSource } from '../../src/platform/workers/config-source.ts'
-import { LiveGateway } from '../../src/platform/workers/live-gateway.ts'
+import { IsolateGateway } from '../../src/platform/workers/isolate-gateway.ts'
 import { parseExposition } from '../telemetry/parse-exposition.ts'
 
 afterEach(() => reset())
@@ -17,7 +17,7 @@ const document = (changes: object = {}) => ({
 })
 
 function open(changes: object = {}, bindings: object = {}): (path: string, init?: RequestInit) => Promise<Response> {
-  const live = new LiveGateway(new ConfigSource())
+  const live = new IsolateGateway(new ConfigSource())
   const given = { ...env, FIRSTLIGHT_CONFIG: JSON.stringify(document(changes)), ...bindings }
   return async (path, init) => {
     const context = createExecutionContext()
@@ -28,13 +28,22 @@ function open(changes: object = {}, bindings: object = {}): (path: string, init?
 }
 
 const boss = { headers: { authorization: 'Bearer boss' } }
-const ask = { method: 'POST', headers: { 'content-type': 'application/json', 'x-request-id': 'w-1' }, body: '{"model":"m","messages":[{"role":"user","content":"hi"}]}' }
+const ask = {
+  method: 'POST',
+  headers: { 'content-type': 'application/json', 'x-request-id': 'w-1' },
+  body: '{"model":"m","messages":[{"role":"user","content":"hi"}]}',
+}
 
 it('merges reports that come to different gateways', async () => {
   const [one, other] = [open(), open()]
   const post = (send: typeof one, body: object) => send('/ttft_report', { method: 'POST', body: JSON.stringify(body) })
   await post(one, { role: 'pd', request_id: 'chatcmpl-a-1a2b3c4d', prefill_queue_time_ms: 1 })
-  const answer = await post(other, { role: 'pd', request_id: 'a', prefill_compute_time_ms: 2, emb_cache_transfer_time_ms: 0 })
+  const answer = await post(other, {
+    role: 'pd',
+    request_id: 'a',
+    prefill_compute_time_ms: 2,
+    emb_cache_transfer_time_ms: 0,
+  })
   expect(await answer.json()).toMatchObject({ request_id: 'a', combined: { ttft_ms: 3 } })
   expect(await (await one('/ttft_report/a')).json()).toMatchObject({ by_role: { pd: { prefill_queue_time_ms: 1 } } })
   expect((await post(one, { role: 'pd', request_id: 'a', prefill_queue_time_ms: -1 })).status).toBe(400)
@@ -45,9 +54,14 @@ it('makes its metrics of what the objects know, also of requests of another isol
   expect((await one('/v1/chat/completions', ask)).status).toBe(503)
   expect((await other('/metrics')).status).toBe(401)
   const families = parseExposition(await (await other('/metrics', boss)).text())
-  expect(families.get('firstlight_requests_total')?.samples).toEqual([{ name: 'firstlight_requests_total', labels: { model: 'm', cluster: '', engine: '', result: 'refused' }, value: 1 }])
+  expect(families.get('firstlight_requests_total')?.samples).toEqual([
+    { name: 'firstlight_requests_total', labels: { model: 'm', cluster: '', engine: '', result: 'refused' }, value: 1 },
+  ])
   expect(families.get('firstlight_decisions_total')?.samples[0]?.value).toBeGreaterThan(0)
-  expect(families.get('firstlight_engine_num_requests')?.samples[0]).toMatchObject({ labels: { engine: 'e' }, value: 0 })
+  expect(families.get('firstlight_engine_num_requests')?.samples[0]).toMatchObject({
+    labels: { engine: 'e' },
+    value: 0,
+  })
   const about = (await (await other('/v1/firstlight/requests/w-1', boss)).json()) as { record: { result: string } }
   expect(about.record.result).toBe('refused')
 })

@@ -16,26 +16,37 @@ function requestOf(pieces: readonly Uint8Array[], declared: boolean): Request {
     for (const piece of pieces) await writer.write(piece)
     await writer.close()
   })().catch(() => undefined)
-  return new Request('https://gateway.test/', { method: 'POST', body: readable, headers: declared ? { 'content-length': String(size) } : {} })
+  return new Request('https://gateway.test/', {
+    method: 'POST',
+    body: readable,
+    headers: declared ? { 'content-length': String(size) } : {},
+  })
 }
 
 const bytesOf = (size: number): Uint8Array => Uint8Array.from({ length: size }, (_, i) => (i * 7919) >>> 3)
 const cut = (bytes: Uint8Array, sizes: readonly number[]): Uint8Array[] => {
   const pieces: Uint8Array[] = []
-  for (let at = 0, i = 0; at < bytes.length; at += sizes[i % sizes.length]!, i++) pieces.push(bytes.slice(at, at + sizes[i % sizes.length]!))
+  for (let at = 0, i = 0; at < bytes.length; at += sizes[i % sizes.length]!, i++)
+    pieces.push(bytes.slice(at, at + sizes[i % sizes.length]!))
   return pieces
 }
-const collect = (request: Request, limit: number, memory?: Parameters<Collected['collect']>[1]) => (collecting(request) as unknown as Collected).collect(limit, memory)
+const collect = (request: Request, limit: number, memory?: Parameters<Collected['collect']>[1]) =>
+  (collecting(request) as unknown as Collected).collect(limit, memory)
 const LIMIT = 300_000
 
 describe('a body that a Worker collects', () => {
   it('is whole, however long it is and however it is cut', async () => {
     const sizes = fc.oneof(fc.constantFrom(0, 1, 16_383, 16_384, 16_385, 32_768, 65_536, 65_537, LIMIT), fc.nat(LIMIT))
     await fc.assert(
-      fc.asyncProperty(sizes, fc.array(fc.integer({ min: 200, max: 70_000 }), { minLength: 1, maxLength: 5 }), fc.boolean(), async (size, cuts, declared) => {
-        const bytes = bytesOf(size)
-        expect(await collect(requestOf(cut(bytes, cuts), declared), LIMIT)).toEqual(bytes)
-      }),
+      fc.asyncProperty(
+        sizes,
+        fc.array(fc.integer({ min: 200, max: 70_000 }), { minLength: 1, maxLength: 5 }),
+        fc.boolean(),
+        async (size, cuts, declared) => {
+          const bytes = bytesOf(size)
+          expect(await collect(requestOf(cut(bytes, cuts), declared), LIMIT)).toEqual(bytes)
+        },
+      ),
       { numRuns: 60 },
     )
   })
@@ -62,7 +73,9 @@ describe('a body that a Worker collects', () => {
     other.grow(LIMIT - 20_000)
     const held = memory.open()
     for (const declared of [false, true]) {
-      await expect(collect(requestOf(cut(bytesOf(100_000), [5_000]), declared), LIMIT, held)).rejects.toMatchObject({ reason: 'buffers_full' })
+      await expect(collect(requestOf(cut(bytesOf(100_000), [5_000]), declared), LIMIT, held)).rejects.toMatchObject({
+        reason: 'buffers_full',
+      })
     }
     held.release()
     other.release()
@@ -72,7 +85,12 @@ describe('a body that a Worker collects', () => {
   it('fails where its sender breaks off', async () => {
     const { readable, writable } = new IdentityTransformStream()
     const writer = writable.getWriter()
-    void writer.write(bytesOf(10)).then(() => writer.abort(new Error('gone'))).catch(() => undefined)
-    await expect(collect(new Request('https://gateway.test/', { method: 'POST', body: readable }), LIMIT)).rejects.toThrow()
+    void writer
+      .write(bytesOf(10))
+      .then(() => writer.abort(new Error('gone')))
+      .catch(() => undefined)
+    await expect(
+      collect(new Request('https://gateway.test/', { method: 'POST', body: readable }), LIMIT),
+    ).rejects.toThrow()
   })
 })

@@ -35,7 +35,11 @@ it('asks each shard once for a batch, however many requests are in it', async ()
 
 it('writes what is reported though an alarm never came', async () => {
   const stub = shards()[0]!
-  const report = (id: string) => stub.fetch('https://ttft/ttft_report', { method: 'POST', body: JSON.stringify({ role: 'pd', request_id: id, prefill_queue_time_ms: 3 }) })
+  const report = (id: string) =>
+    stub.fetch('https://ttft/ttft_report', {
+      method: 'POST',
+      body: JSON.stringify({ role: 'pd', request_id: id, prefill_queue_time_ms: 3 }),
+    })
   await report('a')
   await runInDurableObject(stub, async (object, state) => {
     await state.storage.deleteAlarm()
@@ -49,7 +53,9 @@ it('writes what is reported though an alarm never came', async () => {
 it('shows nothing that an eviction could take back: what falls would be counted twice by Prometheus', async () => {
   const ttft = durableTtft(env.TTFT, LIMITS)
   await ttft.flush({ source: 'g', epoch: 1, seq: 1, records: [record()] })
-  await ttft.report([partial({ role: 'pd', request_id: 'gw-1', prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 })])
+  await ttft.report([
+    partial({ role: 'pd', request_id: 'gw-1', prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 }),
+  ])
   const shown = await ttft.rollups()
   expect(Object.keys(shown[0]!.sketches)).toContain('reported_ttft')
   // No alarm has come: nothing else was written since.
@@ -60,7 +66,10 @@ it('shows nothing that an eviction could take back: what falls would be counted 
 
 it('shows its reports over its own little HTTP', async () => {
   const stub = shards()[0]!
-  const post = await stub.fetch('https://ttft/ttft_report', { method: 'POST', body: JSON.stringify({ role: 'pd', request_id: 'a', prefill_queue_time_ms: 3 }) })
+  const post = await stub.fetch('https://ttft/ttft_report', {
+    method: 'POST',
+    body: JSON.stringify({ role: 'pd', request_id: 'a', prefill_queue_time_ms: 3 }),
+  })
   expect(await post.json()).toMatchObject({ request_id: 'a', combined: { prefill_queue_time_ms: 3, ttft_ms: null } })
   const bad = await stub.fetch('https://ttft/ttft_report', { method: 'POST', body: JSON.stringify({ role: 'pd' }) })
   expect([bad.status, await bad.json()]).toEqual([400, { status: 400, detail: 'role or request_id missing' }])

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { compileVocabulary } from '../../src/core/tokens/compile.ts'
 import { IdBuffer } from '../../src/core/tokens/id-buffer.ts'
 import { ConfigSource } from '../../src/platform/workers/config-source.ts'
-import { LiveGateway } from '../../src/platform/workers/live-gateway.ts'
+import { IsolateGateway } from '../../src/platform/workers/isolate-gateway.ts'
 import { vocabularySource } from '../../src/platform/workers/vocabulary.ts'
 import { openVocabularies } from '../../src/vocabulary.ts'
 
@@ -14,7 +14,12 @@ function smallTokenizer(): unknown {
     return String.fromCharCode(printable ? byte : shifted++)
   })
   const merged = ['he', 'll', 'hell', 'hello']
-  const merges = [['h', 'e'], ['l', 'l'], ['he', 'll'], ['hell', 'o']]
+  const merges = [
+    ['h', 'e'],
+    ['l', 'l'],
+    ['he', 'll'],
+    ['hell', 'o'],
+  ]
   const vocab = Object.fromEntries([...names, ...merged].map((name, id) => [name, id]))
   return {
     added_tokens: [{ id: 260, content: '<|end|>' }],
@@ -26,7 +31,11 @@ function smallTokenizer(): unknown {
 
 const compiled = compileVocabulary({ tokenizer: smallTokenizer(), template: '{{ messages[0].content }}', specials: {} })
 const gzip = async (bytes: Uint8Array): Promise<Uint8Array> =>
-  new Uint8Array(await new Response(new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new CompressionStream('gzip'))).arrayBuffer())
+  new Uint8Array(
+    await new Response(
+      new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new CompressionStream('gzip')),
+    ).arrayBuffer(),
+  )
 
 describe('a vocabulary on Workers', () => {
   it('opens gzipped, and gives the same ids as on Node', async () => {
@@ -36,19 +45,40 @@ describe('a vocabulary on Workers', () => {
     opened?.tokenizer.encode('hello, hello<|end|>\u0085e\u0301', true, out)
     // NFC makes one letter of e and its accent; U+0085 is white space, so it stands alone.
     expect([...out.ids.subarray(0, out.length)]).toEqual([259, 0x2c, 0x20, 259, 260, 0xc2, 0x85, 0xc3, 0xa9])
-    expect(opened?.template?.({ form: 'chat', messages: [{ role: 'user', parts: ['hi'], extra: {} }], tools: null, variables: {}, ownTemplate: false, addSpecial: false, items: 0 })).toBe('hi')
+    expect(
+      opened?.template?.({
+        form: 'chat',
+        messages: [{ role: 'user', parts: ['hi'], extra: {} }],
+        tools: null,
+        variables: {},
+        ownTemplate: false,
+        addSpecial: false,
+        items: 0,
+      }),
+    ).toBe('hi')
   })
 
   it('comes from static assets by its name, and stops the start when it is not there', async () => {
-    const source = vocabularySource({ ASSETS: {
-      fetch: async (url: RequestInfo | URL) => (String(url).endsWith('/a%20b.vocab') ? new Response(compiled as Uint8Array<ArrayBuffer>) : new Response(null, { status: 404 })),
-    } as unknown as Fetcher })
+    const source = vocabularySource({
+      ASSETS: {
+        fetch: async (url: RequestInfo | URL) =>
+          String(url).endsWith('/a%20b.vocab')
+            ? new Response(compiled as Uint8Array<ArrayBuffer>)
+            : new Response(null, { status: 404 }),
+      } as unknown as Fetcher,
+    })
     expect((await openVocabularies(['a b.vocab'], source)).size).toBe(1)
-    await expect(openVocabularies(['c.vocab'], source)).rejects.toThrow("vocabulary 'c.vocab': is not there: put the file into the assets directory")
+    await expect(openVocabularies(['c.vocab'], source)).rejects.toThrow(
+      "vocabulary 'c.vocab': is not there: put the file into the assets directory",
+    )
   })
 
   it('is asked of KV before R2, of R2 before assets, and of nobody else', async () => {
-    const bound = (label: string) => ({ get: async () => Promise.reject(new Error(label)), fetch: async () => Promise.reject(new Error(label)) }) as never
+    const bound = (label: string) =>
+      ({
+        get: async () => Promise.reject(new Error(label)),
+        fetch: async () => Promise.reject(new Error(label)),
+      }) as never
     const all = { VOCABULARIES: bound('kv'), VOCABULARY_BUCKET: bound('r2'), ASSETS: bound('assets') }
     await expect(vocabularySource(all)('x')).rejects.toThrow('kv')
     await expect(vocabularySource({ ...all, VOCABULARIES: undefined as never })('x')).rejects.toThrow('r2')
@@ -60,12 +90,18 @@ describe('a vocabulary on Workers', () => {
     let text = JSON.stringify(documentWith('missing.vocab'))
     let now = 0
     const kv = { get: async () => text } as unknown as KVNamespace
-    const files = { get: async (name: string) => (name === 'there.vocab' ? compiled.buffer : null) } as unknown as KVNamespace
+    const files = {
+      get: async (name: string) => (name === 'there.vocab' ? compiled.buffer : null),
+    } as unknown as KVNamespace
     const later: Promise<unknown>[] = []
     const ctx = { waitUntil: (work: Promise<unknown>) => void later.push(work) } as unknown as ExecutionContext
-    const live = new LiveGateway(new ConfigSource(() => now))
+    const live = new IsolateGateway(new ConfigSource(() => now))
     const models = async (): Promise<number> => {
-      const { status } = await live.fetch(new Request('https://gateway.test/v1/models'), { CONFIG: kv, VOCABULARIES: files, CLUSTER: {} } as never, ctx)
+      const { status } = await live.fetch(
+        new Request('https://gateway.test/v1/models'),
+        { CONFIG: kv, VOCABULARIES: files, CLUSTER: {} } as never,
+        ctx,
+      )
       await Promise.all(later.splice(0))
       now += 60_000
       return status

@@ -29,7 +29,14 @@ interface StreamAsk {
 export async function askStream(gateway: RunningGateway, { path, body, policy }: StreamAsk): Promise<Told> {
   const headers = withKey(policy === undefined ? {} : { 'x-firstlight-options': JSON.stringify({ policy }) })
   const sentAt = performance.now()
-  const { response } = await open({ url: gateway.url, method: 'POST', path, headers, body: { ...body, stream: true, stream_options: { include_usage: true } }, limitMs: 300_000 })
+  const { response } = await open({
+    url: gateway.url,
+    method: 'POST',
+    path,
+    headers,
+    body: { ...body, stream: true, stream_options: { include_usage: true } },
+    limitMs: 300_000,
+  })
   let firstAt = 0
   const pieces: Buffer[] = []
   for await (const piece of response) {
@@ -39,7 +46,9 @@ export async function askStream(gateway: RunningGateway, { path, body, policy }:
   const received = Buffer.concat(pieces).toString('utf8')
   check(response.statusCode === 200, `${response.statusCode}: ${received.slice(0, 200)}`)
   const { prompt_tokens, prompt_tokens_details } = usageOf(received)
-  const choices = (dataOf(received) as { choices?: { text?: string; delta?: { content?: string } }[] }[]).flatMap((event) => event.choices ?? [])
+  const choices = (dataOf(received) as { choices?: { text?: string; delta?: { content?: string } }[] }[]).flatMap(
+    (event) => event.choices ?? [],
+  )
   return {
     prompt: prompt_tokens,
     cached: prompt_tokens_details?.cached_tokens ?? 0,
@@ -58,7 +67,9 @@ interface Counts {
 
 /** Of a whole stream. */
 export function usageOf(text: string): Counts {
-  const usage = (dataOf(text) as { usage?: Counts }[]).findLast((entry) => entry.usage !== undefined && entry.usage !== null)?.usage
+  const usage = (dataOf(text) as { usage?: Counts }[]).findLast(
+    (entry) => entry.usage !== undefined && entry.usage !== null,
+  )?.usage
   check(usage !== undefined, `a stream ended without usage: ${text.slice(-300)}`)
   return usage
 }

@@ -14,12 +14,31 @@ export async function engines(lab: Lab): Promise<RealEngine[]> {
   return [await lab.engine('a'), await lab.engine('b')]
 }
 
-export async function through(lab: Lab, kind: GatewayKind, body: unknown, { path = '/v1/completions', fleet = 'plain' as FleetName } = {}): Promise<Ask> {
-  return { url: (await lab.gateway(kind, fleet)).url, method: 'POST', path, headers: withKey({}), body, limitMs: 90_000 }
+export async function through(
+  lab: Lab,
+  kind: GatewayKind,
+  body: unknown,
+  { path = '/v1/completions', fleet = 'plain' as FleetName } = {},
+): Promise<Ask> {
+  return {
+    url: (await lab.gateway(kind, fleet)).url,
+    method: 'POST',
+    path,
+    headers: withKey({}),
+    body,
+    limitMs: 90_000,
+  }
 }
 
 export function direct(engine: RealEngine, body: unknown, path = '/v1/completions'): Ask {
-  return { url: engine.url, method: 'POST', path, headers: { authorization: `Bearer ${engineKey}` }, body, limitMs: 90_000 }
+  return {
+    url: engine.url,
+    method: 'POST',
+    path,
+    headers: { authorization: `Bearer ${engineKey}` },
+    body,
+    limitMs: 90_000,
+  }
 }
 
 export async function total(list: readonly RealEngine[], metric: string): Promise<number> {

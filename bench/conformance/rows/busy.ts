@@ -38,11 +38,17 @@ async function busy(lab: Lab, kind: GatewayKind): Promise<string> {
   const rejectedBefore = await a!.metric('vllm:admission_rejections_total')
   const held = Array.from({ length: 8 }, () => dispatch(direct(a!, { ...endless, stream: true })))
   try {
-    await until(async () => (await a!.metric('vllm:num_requests_running')) + (await a!.metric('vllm:num_requests_waiting')) >= 8, 'engine a to be full')
+    await until(
+      async () => (await a!.metric('vllm:num_requests_running')) + (await a!.metric('vllm:num_requests_waiting')) >= 8,
+      'engine a to be full',
+    )
     const answers = await Promise.all(Array.from({ length: 6 }, async () => send(await through(lab, kind, brief))))
     const rejected = (await a!.metric('vllm:admission_rejections_total')) - rejectedBefore
     const seen = `${answers.map(({ status, headers }) => `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'}`).join(', ')}; engine a refused ${rejected}`
-    check(answers.every(({ status, headers }) => status === 200 && headers['x-firstlight-engine'] === 'b'), seen)
+    check(
+      answers.every(({ status, headers }) => status === 200 && headers['x-firstlight-engine'] === 'b'),
+      seen,
+    )
     return `6 of 6 by b; engine a refused ${rejected} of them`
   } finally {
     for (const request of held) request.destroy()
@@ -56,14 +62,26 @@ async function busyBurst(lab: Lab, kind: GatewayKind): Promise<string> {
   const before = await a!.metric('vllm:admission_rejections_total')
   const held = Array.from({ length: 6 }, () => dispatch(direct(a!, { ...endless, max_tokens: 600, stream: true })))
   try {
-    await until(async () => (await a!.metric('vllm:num_requests_running')) + (await a!.metric('vllm:num_requests_waiting')) >= 6, 'engine a to be nearly full')
-    const body = { model: servedModel, messages: [{ role: 'user', content: 'hello' }], max_tokens: 4, temperature: 0, stream: true }
+    await until(
+      async () => (await a!.metric('vllm:num_requests_running')) + (await a!.metric('vllm:num_requests_waiting')) >= 6,
+      'engine a to be nearly full',
+    )
+    const body = {
+      model: servedModel,
+      messages: [{ role: 'user', content: 'hello' }],
+      max_tokens: 4,
+      temperature: 0,
+      stream: true,
+    }
     // Those that wait in engine a wait for the six.
     const ask = { ...(await through(lab, kind, body, { path: '/v1/chat/completions' })), limitMs: 90_000 }
     const answers = await Promise.all(Array.from({ length: 8 }, () => send(ask)))
     const refused = (await a!.metric('vllm:admission_rejections_total')) - before
     const broken = answers.filter(({ status, body: text }) => status !== 200 || text.includes('"error"'))
-    check(broken.length === 0, `${broken.length} of 8 failed, e.g. ${broken[0]?.status} ${broken[0]?.body.toString('utf8').slice(0, 120)}`)
+    check(
+      broken.length === 0,
+      `${broken.length} of 8 failed, e.g. ${broken[0]?.status} ${broken[0]?.body.toString('utf8').slice(0, 120)}`,
+    )
     return `8 of 8 served; engine a refused ${refused} of them`
   } finally {
     for (const request of held) request.destroy()
@@ -77,7 +95,8 @@ const seenWithinMs: Record<GatewayKind, number> = { node: 1600, worker: 8000 }
 /** Lets that time pass with some traffic: nobody looks at engines that nobody uses. */
 async function looks(lab: Lab, kind: GatewayKind): Promise<void> {
   const ask = await through(lab, kind, brief)
-  for (const end = performance.now() + seenWithinMs[kind]; performance.now() < end; await sleep(400)) void send({ ...ask, limitMs: 1000 }).catch(() => {})
+  for (const end = performance.now() + seenWithinMs[kind]; performance.now() < end; await sleep(400))
+    void send({ ...ask, limitMs: 1000 }).catch(() => {})
   await sleep(1000)
 }
 
@@ -85,8 +104,14 @@ async function outOfService(lab: Lab, kind: GatewayKind, { off, on }: { off: str
   const [a] = await engines(lab)
   await lab.gateway(kind)
   const served = async () => {
-    const answers = await Promise.all(Array.from({ length: 6 }, async () => send({ ...(await through(lab, kind, brief)), limitMs: 5000 }).catch(() => null)))
-    return answers.map((answer) => (answer === null ? 'hung' : (answer.headers['x-firstlight-engine'] ?? String(answer.status))))
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, async () =>
+        send({ ...(await through(lab, kind, brief)), limitMs: 5000 }).catch(() => null),
+      ),
+    )
+    return answers.map((answer) =>
+      answer === null ? 'hung' : (answer.headers['x-firstlight-engine'] ?? String(answer.status)),
+    )
   }
   await send(direct(a!, undefined, off))
   let during: string[] = []
@@ -98,7 +123,10 @@ async function outOfService(lab: Lab, kind: GatewayKind, { off, on }: { off: str
   }
   await looks(lab, kind)
   const after = await served()
-  check(during.every((engine) => engine === 'b'), `while away: ${during.join(' ')}; after: ${after.join(' ')}`)
+  check(
+    during.every((engine) => engine === 'b'),
+    `while away: ${during.join(' ')}; after: ${after.join(' ')}`,
+  )
   check(after.includes('a') && after.includes('b'), `after: ${after.join(' ')}`)
   return `while away: ${during.join(' ')}; after: ${after.join(' ')}`
 }

@@ -22,15 +22,38 @@ type Question = Pick<Ask, 'method' | 'path' | 'headers' | 'body'>
 
 const questions: Readonly<Record<string, Question>> = {
   models: { method: 'GET', path: '/v1/models' },
-  upload: { method: 'POST', path: transcriptions, headers: { 'content-type': formType }, body: formBytes(speech['speech']!.form!) },
-  stream: { method: 'POST', path: transcriptions, headers: { 'content-type': formType }, body: formBytes(speech['speech-stream']!.form!) },
+  upload: {
+    method: 'POST',
+    path: transcriptions,
+    headers: { 'content-type': formType },
+    body: formBytes(speech['speech']!.form!),
+  },
+  stream: {
+    method: 'POST',
+    path: transcriptions,
+    headers: { 'content-type': formType },
+    body: formBytes(speech['speech-stream']!.form!),
+  },
   refusal: { method: 'POST', path: '/tokenize', body: { model: servedModel } },
-  preflight: { method: 'OPTIONS', path: transcriptions, headers: { 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' } },
+  preflight: {
+    method: 'OPTIONS',
+    path: transcriptions,
+    headers: { 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' },
+  },
 }
 
 /** What a page of that origin is told, besides the answer. */
-async function told(url: string, key: string, { headers, ...question }: Question, origin: string): Promise<Record<string, string>> {
-  const answer = await send({ url, ...question, headers: { ...(question.method === 'OPTIONS' ? {} : { authorization: `Bearer ${key}` }), ...headers, origin } })
+async function told(
+  url: string,
+  key: string,
+  { headers, ...question }: Question,
+  origin: string,
+): Promise<Record<string, string>> {
+  const answer = await send({
+    url,
+    ...question,
+    headers: { ...(question.method === 'OPTIONS' ? {} : { authorization: `Bearer ${key}` }), ...headers, origin },
+  })
   return Object.fromEntries(Object.entries(answer.headers).filter(([name]) => name.startsWith('access-control-')))
 }
 
@@ -47,7 +70,10 @@ async function cors(lab: Lab, kind: GatewayKind): Promise<string> {
     check(open['access-control-allow-origin'] === '*', `${name}: the engine itself said ${JSON.stringify(open)}`)
     for (const [gateway, origin, expected] of gateways) {
       const seen = await told(gateway.url, key, question, origin)
-      check(expected === undefined ? Object.keys(seen).length === 0 : seen['access-control-allow-origin'] === expected, `${name} from ${origin}, ${expected === undefined ? 'who may not' : 'who may'}: ${JSON.stringify(seen)}`)
+      check(
+        expected === undefined ? Object.keys(seen).length === 0 : seen['access-control-allow-origin'] === expected,
+        `${name} from ${origin}, ${expected === undefined ? 'who may not' : 'who may'}: ${JSON.stringify(seen)}`,
+      )
     }
   }
   return `${Object.keys(questions).join(', ')}: the engine says *, the gateway nothing, and ${page} to that page where cors names it`

@@ -11,7 +11,11 @@ export interface ToldDecision {
   readonly token_source: string
   readonly predicted_ttft_ms: number | null
   readonly predicted_cached_tokens: number | null
-  readonly candidates: readonly { readonly engine: string; readonly cost: number; readonly terms: Readonly<Record<string, number>> }[]
+  readonly candidates: readonly {
+    readonly engine: string
+    readonly cost: number
+    readonly terms: Readonly<Record<string, number>>
+  }[]
   readonly actual?: { readonly stages?: Readonly<Record<string, number>> } | null
   readonly split?: { readonly taken: boolean; readonly why: string }
 }
@@ -20,10 +24,14 @@ export interface ToldDecision {
 export async function decisionOf(gateway: RunningGateway, header: unknown): Promise<ToldDecision> {
   const id = String(header).split(';')[0]!
   let decision: ToldDecision | null = null
-  await until(async () => {
-    decision = await asAdmin<ToldDecision>(gateway, `/v1/firstlight/decisions/${id}`).catch(() => null)
-    return (decision?.actual ?? null) !== null
-  }, 'the decision', { limitMs: 3000 })
+  await until(
+    async () => {
+      decision = await asAdmin<ToldDecision>(gateway, `/v1/firstlight/decisions/${id}`).catch(() => null)
+      return (decision?.actual ?? null) !== null
+    },
+    'the decision',
+    { limitMs: 3000 },
+  )
   return decision!
 }
 
@@ -32,7 +40,7 @@ export interface ToldEngine {
   readonly cached_blocks: number
   readonly cache_blocks?: number | null
   readonly learned: {
-    readonly law: { readonly fixed_s: number; readonly per_token_s: number; readonly per_pair_s: number }
+    readonly costModel: { readonly fixed_s: number; readonly per_token_s: number; readonly per_pair_s: number }
     readonly samples: number
     readonly confidence: number
     readonly cache_blocks: number | null

@@ -31,7 +31,14 @@ export function splitFaultRows(kind: GatewayKind): Row[] {
   ]
 }
 
-const ask = (round: number, count: number, more: object = {}) => ({ model: servedModel, prompt: prompt(round).slice(0, count), max_tokens: 4, temperature: 0, ignore_eos: true, ...more })
+const ask = (round: number, count: number, more: object = {}) => ({
+  model: servedModel,
+  prompt: prompt(round).slice(0, count),
+  max_tokens: 4,
+  temperature: 0,
+  ignore_eos: true,
+  ...more,
+})
 
 const served = (engine: RealEngine): Promise<number> => engine.metric('vllm:request_success_total')
 
@@ -41,14 +48,23 @@ async function threshold(lab: Lab, kind: GatewayKind): Promise<string> {
   const sizes = [20, thresholdTokens - 1, thresholdTokens, 300]
   const seen: string[] = []
   for (const [at, size] of sizes.entries()) {
-    const { status, headers } = await send(await through(lab, kind, ask((kind === 'node' ? 30 : 530) + at, size), { fleet: 'threshold' }))
+    const { status, headers } = await send(
+      await through(lab, kind, ask((kind === 'node' ? 30 : 530) + at, size), { fleet: 'threshold' }),
+    )
     check(status === 200, `${size} tokens: ${status}`)
-    seen.push(`${size} tokens ${headers['x-firstlight-prefill'] === undefined ? 'whole' : 'split'} on ${headers['x-firstlight-engine']}`)
+    seen.push(
+      `${size} tokens ${headers['x-firstlight-prefill'] === undefined ? 'whole' : 'split'} on ${headers['x-firstlight-engine']}`,
+    )
   }
   await sleep(500)
   const [prefills, tokens] = [(await served(prefill)) - before, (await moved(decode)) - movedBefore]
   const told = `${seen.join(', ')}; prefill engine served ${prefills}, handed over ${tokens} tokens`
-  check(seen.map((one) => one.includes('split')).join() === 'false,false,true,true' && prefills === 2 && tokens >= 0.9 * (thresholdTokens + 300), told)
+  check(
+    seen.map((one) => one.includes('split')).join() === 'false,false,true,true' &&
+      prefills === 2 &&
+      tokens >= 0.9 * (thresholdTokens + 300),
+    told,
+  )
   return told
 }
 
@@ -58,7 +74,9 @@ async function diesBetween(lab: Lab, kind: GatewayKind): Promise<string> {
   await lab.gateway(kind, 'held')
   const relay = await lab.relay('prefill')
   const body = ask(kind === 'node' ? 40 : 41, 300, { max_tokens: 8 })
-  const expected = textOf(JSON.parse((await send(direct(decode, { ...body, cache_salt: 'whole' }))).body.toString('utf8')))
+  const expected = textOf(
+    JSON.parse((await send(direct(decode, { ...body, cache_salt: 'whole' }))).body.toString('utf8')),
+  )
   const request = { ...(await through(lab, kind, body, { fleet: 'held' })), limitMs: 120_000 }
   // The answer of the prefill is held up; by the time it arrives, who gave it is gone.
   relay.delayMs = 3000
@@ -66,7 +84,10 @@ async function diesBetween(lab: Lab, kind: GatewayKind): Promise<string> {
   const began = performance.now()
   const answer = send(request)
   try {
-    await until(async () => relay.passed.slice(from).some((line) => line === 'POST /v1/completions 200'), 'the prefill leg to be answered')
+    await until(
+      async () => relay.passed.slice(from).some((line) => line === 'POST /v1/completions 200'),
+      'the prefill leg to be answered',
+    )
   } finally {
     prefill.process?.kill('SIGKILL')
     relay.delayMs = 0
@@ -75,7 +96,10 @@ async function diesBetween(lab: Lab, kind: GatewayKind): Promise<string> {
   const said = status === 200 ? textOf(JSON.parse(text.toString('utf8'))) : text.toString('utf8').slice(0, 200)
   const told = `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'} after ${((performance.now() - began) / 1000).toFixed(1)} s (${headers['x-firstlight-decision']?.split(';').slice(1).join(';') || 'first try'}): ${JSON.stringify(said)}`
   check(status === 200 && said === expected, `${told}, not ${JSON.stringify(expected)}`)
-  const alive = await send({ url: decode.url, method: 'GET', path: '/health' }).then(({ status: health }) => health === 200, () => false)
+  const alive = await send({ url: decode.url, method: 'GET', path: '/health' }).then(
+    ({ status: health }) => health === 200,
+    () => false,
+  )
   check(alive, `the decode engine did not survive it; ${told}`)
   return `${told}; the decode engine lives`
 }
@@ -85,8 +109,15 @@ async function decodeDies(lab: Lab, kind: GatewayKind): Promise<string> {
   const decode = await lab.engine('decode')
   await lab.gateway(kind, 'split')
   // Both are seen well again.
-  await until(async () => (await send(await through(lab, kind, ask(49, 40), { fleet: 'split' }))).status === 200, 'a first answer', { everyMs: 500, limitMs: 30_000 })
-  const { response } = await open({ ...(await through(lab, kind, { ...endless, stream: true }, { fleet: 'split' })), limitMs: 60_000 })
+  await until(
+    async () => (await send(await through(lab, kind, ask(49, 40), { fleet: 'split' }))).status === 200,
+    'a first answer',
+    { everyMs: 500, limitMs: 30_000 },
+  )
+  const { response } = await open({
+    ...(await through(lab, kind, { ...endless, stream: true }, { fleet: 'split' })),
+    limitMs: 60_000,
+  })
   let text = ''
   let killed = false
   try {
@@ -107,8 +138,15 @@ async function decodeDies(lab: Lab, kind: GatewayKind): Promise<string> {
     const { status } = await send(await through(lab, kind, ask(round, 300), { fleet: 'split' }))
     refused.push(`${status} in ${Math.round(performance.now() - began)} ms`)
   }
-  check(refused.every((line) => /^50[23]/.test(line)), `without a decode engine: ${refused.join(', ')}`)
+  check(
+    refused.every((line) => /^50[23]/.test(line)),
+    `without a decode engine: ${refused.join(', ')}`,
+  )
   await lab.engine('decode')
-  const back = await until(async () => (await send(await through(lab, kind, ask(54, 300), { fleet: 'split' }))).status === 200, 'the decode engine to be found again', { everyMs: 250, limitMs: 60_000 })
+  const back = await until(
+    async () => (await send(await through(lab, kind, ask(54, 300), { fleet: 'split' }))).status === 200,
+    'the decode engine to be found again',
+    { everyMs: 250, limitMs: 60_000 },
+  )
   return `the stream ended in ${JSON.stringify(text.trimEnd().split('\n').at(-1)!.slice(0, 140))}; then ${refused.join(', ')}; served ${(back / 1000).toFixed(1)} s after it was back`
 }

@@ -11,7 +11,14 @@ import { writeVectors } from '../vector.ts'
 import { direct, through } from './asks.ts'
 
 /** Held blocks wait for the decode engine: what vLLM's own proxies send to a prefill engine. */
-const hold = { do_remote_decode: true, do_remote_prefill: false, remote_engine_id: null, remote_block_ids: null, remote_host: null, remote_port: null }
+const hold = {
+  do_remote_decode: true,
+  do_remote_prefill: false,
+  remote_engine_id: null,
+  remote_block_ids: null,
+  remote_host: null,
+  remote_port: null,
+}
 
 export const nixlRecording: Row = {
   name: 'record-nixl',
@@ -19,22 +26,57 @@ export const nixlRecording: Row = {
   run: async (lab) => {
     const [prefill, decode] = [await lab.engine('prefill'), await lab.engine('decode')]
     const ask = { model: servedModel, prompt: prompt(0), temperature: 0, ignore_eos: true }
-    const first = await record(prefill.url, 'nixl-prefill', { method: 'POST', path: '/v1/completions', json: { ...ask, max_tokens: 1, kv_transfer_params: hold } })
+    const first = await record(prefill.url, 'nixl-prefill', {
+      method: 'POST',
+      path: '/v1/completions',
+      json: { ...ask, max_tokens: 1, kv_transfer_params: hold },
+    })
     const params = (first.response.json as { kv_transfer_params: Readonly<Record<string, unknown>> }).kv_transfer_params
-    const second = await record(decode.url, 'nixl-decode', { method: 'POST', path: '/v1/completions', json: { ...ask, max_tokens: 8, kv_transfer_params: params } })
-    const whole = await record(prefill.url, 'nixl-whole', { method: 'POST', path: '/v1/completions', json: { ...ask, max_tokens: 8, cache_salt: 'whole' } })
-    check(textOf(second.response.json) === textOf(whole.response.json), `${textOf(second.response.json)}, not ${textOf(whole.response.json)}`)
+    const second = await record(decode.url, 'nixl-decode', {
+      method: 'POST',
+      path: '/v1/completions',
+      json: { ...ask, max_tokens: 8, kv_transfer_params: params },
+    })
+    const whole = await record(prefill.url, 'nixl-whole', {
+      method: 'POST',
+      path: '/v1/completions',
+      json: { ...ask, max_tokens: 8, cache_salt: 'whole' },
+    })
+    check(
+      textOf(second.response.json) === textOf(whole.response.json),
+      `${textOf(second.response.json)}, not ${textOf(whole.response.json)}`,
+    )
     // Seen from the decode engine: blocks it has fetched already, and blocks of an engine that is not there.
-    const again = await record(decode.url, 'nixl-decode-again', { method: 'POST', path: '/v1/completions', json: { ...ask, max_tokens: 8, kv_transfer_params: params } })
-    check(textOf(again.response.json) === textOf(whole.response.json), `the second time it said ${textOf(again.response.json)}`)
+    const again = await record(decode.url, 'nixl-decode-again', {
+      method: 'POST',
+      path: '/v1/completions',
+      json: { ...ask, max_tokens: 8, kv_transfer_params: params },
+    })
+    check(
+      textOf(again.response.json) === textOf(whole.response.json),
+      `the second time it said ${textOf(again.response.json)}`,
+    )
     const [nobody] = await freePorts(1)
-    const lost = { ...params, remote_engine_id: '11111111-1111-1111-1111-111111111111', remote_request_id: 'cmpl-gone-0-00000000', remote_port: nobody }
+    const lost = {
+      ...params,
+      remote_engine_id: '11111111-1111-1111-1111-111111111111',
+      remote_request_id: 'cmpl-gone-0-00000000',
+      remote_port: nobody,
+    }
     const began = performance.now()
-    const unknown = await record(decode.url, 'nixl-unknown-remote', { method: 'POST', path: '/v1/completions', json: { ...ask, prompt: prompt(90), max_tokens: 8, kv_transfer_params: lost } })
+    const unknown = await record(decode.url, 'nixl-unknown-remote', {
+      method: 'POST',
+      path: '/v1/completions',
+      json: { ...ask, prompt: prompt(90), max_tokens: 8, kv_transfer_params: lost },
+    })
     const waitedS = (performance.now() - began) / 1000
     check(unknown.response.status === 500, `an unknown remote: ${unknown.response.status}`)
-    check((await send(direct(decode, { ...ask, max_tokens: 1 }))).status === 200, 'an unknown remote ended the decode engine')
-    const about = 'The two legs of a split request, the same request whole, the second leg once more, and one that names an engine that is not there. Engine ids and ports are made those of all runs.'
+    check(
+      (await send(direct(decode, { ...ask, max_tokens: 1 }))).status === 200,
+      'an unknown remote ended the decode engine',
+    )
+    const about =
+      'The two legs of a split request, the same request whole, the second leg once more, and one that names an engine that is not there. Engine ids and ports are made those of all runs.'
     return `twice: the same text; an unknown remote: 500 after ${waitedS.toFixed(1)} s, and the engine lives; ${Object.keys(params).join(' ')}; ${lab.writeVector('nixl.json', steady(writeVectors(vectorFile(about, lab.environment.versions.vllm ?? 'unknown', ['--kv-transfer-config'], [first, second, whole, again, unknown]))))}`
   },
 }
@@ -59,16 +101,27 @@ async function split(lab: Lab, kind: GatewayKind): Promise<string> {
   const before = await moved(decode)
   let tokens = 0
   for (let round = 1; round <= 6; round++) {
-    const body = { model: servedModel, prompt: prompt(kind === 'node' ? round : round + 500), max_tokens: 8, temperature: 0, ignore_eos: true }
+    const body = {
+      model: servedModel,
+      prompt: prompt(kind === 'node' ? round : round + 500),
+      max_tokens: 8,
+      temperature: 0,
+      ignore_eos: true,
+    }
     const asked = round % 2 === 0 ? { ...body, stream: true } : body
     const answer = await send(await through(lab, kind, asked, { fleet: 'split' }))
     const text = answer.body.toString('utf8')
     const said = round % 2 === 0 ? streamText(text) : textOf(JSON.parse(text))
     const whole = await send(direct(prefill, { ...body, cache_salt: 'whole' }))
-    check(said === textOf(JSON.parse(whole.body.toString('utf8'))), `round ${round}: ${said}, not ${whole.body.toString('utf8').slice(0, 200)}`)
+    check(
+      said === textOf(JSON.parse(whole.body.toString('utf8'))),
+      `round ${round}: ${said}, not ${whole.body.toString('utf8').slice(0, 200)}`,
+    )
     tokens += body.prompt.length
   }
-  await until(async () => (await moved(decode)) > before, 'the decode engine to count', { limitMs: 3000 }).catch(() => 0)
+  await until(async () => (await moved(decode)) > before, 'the decode engine to count', { limitMs: 3000 }).catch(
+    () => 0,
+  )
   const count = (await moved(decode)) - before
   check(count >= 0.9 * tokens, `of ${tokens} prompt tokens ${count} came from the prefill engine`)
   return `6 of 6 texts equal; ${count} of ${tokens} prompt tokens came from the prefill engine`
@@ -83,7 +136,10 @@ async function prefillDies(lab: Lab, kind: GatewayKind): Promise<string> {
     const body = { model: servedModel, prompt: prompt(round), max_tokens: 4, temperature: 0, ignore_eos: true }
     statuses.push((await send(await through(lab, kind, body, { fleet: 'split' }))).status)
   }
-  check(statuses.every((status) => status === 200), `statuses ${statuses.join(' ')}`)
+  check(
+    statuses.every((status) => status === 200),
+    `statuses ${statuses.join(' ')}`,
+  )
   return '6 of 6 served'
 }
 
@@ -106,5 +162,8 @@ function streamText(text: string): string {
 
 /** Ids and ports of one run, made those of all. */
 function steady(text: string): string {
-  return text.replaceAll(/"remote_engine_id":"(?!1111)[^"]+"/g, '"remote_engine_id":"00000000-0000-0000-0000-000000000000"').replaceAll(/"remote_port":\d+/g, '"remote_port":0').replaceAll(/(cmpl-nixl-prefill-0-)[0-9a-f]{8}/g, '$100000000')
+  return text
+    .replaceAll(/"remote_engine_id":"(?!1111)[^"]+"/g, '"remote_engine_id":"00000000-0000-0000-0000-000000000000"')
+    .replaceAll(/"remote_port":\d+/g, '"remote_port":0')
+    .replaceAll(/(cmpl-nixl-prefill-0-)[0-9a-f]{8}/g, '$100000000')
 }

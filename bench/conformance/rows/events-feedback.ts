@@ -48,7 +48,10 @@ async function converse(gateway: RunningGateway, bridge: RunningBridge): Promise
   const seen: Seen[] = []
   const ask = async (path: '/v1/completions' | '/v1/chat/completions', body: object, one: number): Promise<string> => {
     const salt = one % 2 === 0 ? {} : { cache_salt: `tenant-${one}` }
-    const { cached, decision, text } = await askStream(gateway, { path, body: { model: servedModel, max_tokens: 24, temperature: 0, ignore_eos: true, ...salt, ...body } })
+    const { cached, decision, text } = await askStream(gateway, {
+      path,
+      body: { model: servedModel, max_tokens: 24, temperature: 0, ignore_eos: true, ...salt, ...body },
+    })
     seen.push({ predicted: decision.predicted_cached_tokens ?? 0, cached })
     await bridge.settled()
     return text

@@ -48,7 +48,9 @@ export const eventRows: readonly Row[] = [
       const batches = (await batchesOf(lab, engine, seen.length)).filter(({ seq }) => seq >= seen.length)
       const stored = batches.flatMap(({ payload }) => payload[1]).filter(({ type }) => type === 'BlockStored')
       const told = new Set(stored.flatMap(({ block_hashes }) => block_hashes ?? []))
-      const ours = prompts.map(({ prompt, cacheSalt }) => vllmBlockHashes(prompt, { hashSeed: '0', blockTokens: 32, cacheSalt }))
+      const ours = prompts.map(({ prompt, cacheSalt }) =>
+        vllmBlockHashes(prompt, { hashSeed: '0', blockTokens: 32, cacheSalt }),
+      )
       const missing = ours.flat().filter((hash) => !told.has(hash))
       check(missing.length === 0, `of our ${ours.flat().length} hashes ${missing.length} are in no event`)
       check(told.size === new Set(ours.flat()).size, `${told.size} hashes told, ${new Set(ours.flat()).size} computed`)
@@ -59,24 +61,41 @@ export const eventRows: readonly Row[] = [
 ]
 
 async function batchesOf(lab: Lab, { url }: RealEngine, fromSeq: number): Promise<Batch[]> {
-  const sources = await sendJson<Record<string, { replay_endpoint: string }>>({ url, method: 'GET', path: '/kv_event_sources' })
+  const sources = await sendJson<Record<string, { replay_endpoint: string }>>({
+    url,
+    method: 'GET',
+    path: '/kv_event_sources',
+  })
   const endpoint = sources['0']!.replay_endpoint.replace('*', '127.0.0.1')
   const lines = await lab.processes.output([lab.environment.python, script, endpoint, String(fromSeq)])
   return lines === '' ? [] : lines.split('\n').map((line) => JSON.parse(line) as Batch)
 }
 
 async function ask(engine: RealEngine, prompt: readonly number[], cacheSalt: string | null): Promise<void> {
-  await post(engine, '/v1/completions', { model: servedModel, prompt, max_tokens: 1, temperature: 0, ...(cacheSalt === null ? {} : { cache_salt: cacheSalt }) })
+  await post(engine, '/v1/completions', {
+    model: servedModel,
+    prompt,
+    max_tokens: 1,
+    temperature: 0,
+    ...(cacheSalt === null ? {} : { cache_salt: cacheSalt }),
+  })
 }
 
 async function post({ url }: RealEngine, path: string, body: unknown): Promise<unknown> {
-  return sendJson({ url, method: 'POST', path, headers: { authorization: `Bearer ${engineKey}` }, ...(body === undefined ? {} : { body }) })
+  return sendJson({
+    url,
+    method: 'POST',
+    path,
+    headers: { authorization: `Bearer ${engineKey}` },
+    ...(body === undefined ? {} : { body }),
+  })
 }
 
 /** The time of each batch, the first 8 bytes after the array's head, is set to 0. */
 function write(batches: readonly Batch[], hashes: readonly (readonly string[])[]): string {
   return writeLists({
-    about: "vLLM's KV events with sha256_cbor, PYTHONHASHSEED=0, blocks of 32; hashes are unsigned 64-bit, as decimal text. payload_hex is msgpack, its time set to 0.",
+    about:
+      "vLLM's KV events with sha256_cbor, PYTHONHASHSEED=0, blocks of 32; hashes are unsigned 64-bit, as decimal text. payload_hex is msgpack, its time set to 0.",
     prompts: prompts.map(({ prompt, cacheSalt }, at) => ({ prompt, cache_salt: cacheSalt, block_hashes: hashes[at] })),
     batches: batches.map(({ payload_hex, payload }) => ({
       payload_hex: payload_hex.replace(/^93cb.{16}/, `93cb${'0'.repeat(16)}`),

@@ -25,7 +25,13 @@ export function faultRows(kind: GatewayKind): Row[] {
         const seen: string[] = []
         let late = 0
         // workerd on this machine sees that a client has left only when it writes to it: an answer in one piece runs to its end.
-        const asks = kind === 'node' ? ([['streaming', { ...endless, stream: true }], ['whole answer', endless]] as const) : ([['streaming', { ...endless, stream: true }]] as const)
+        const asks =
+          kind === 'node'
+            ? ([
+                ['streaming', { ...endless, stream: true }],
+                ['whole answer', endless],
+              ] as const)
+            : ([['streaming', { ...endless, stream: true }]] as const)
         for (const [what, body] of asks) {
           const alone = await freedAfter(lab, direct((await engines(lab))[0]!, body))
           const passed = await freedAfter(lab, await through(lab, kind, body))
@@ -77,7 +83,11 @@ async function freedAfter(lab: Lab, ask: Ask): Promise<number> {
     }, 'the request to run')
     await sleep(50)
     request.destroy()
-    times.push(await until(async () => (await busyOne.metric('vllm:num_requests_running')) === 0, 'the engine to be free', { everyMs: 0 }))
+    times.push(
+      await until(async () => (await busyOne.metric('vllm:num_requests_running')) === 0, 'the engine to be free', {
+        everyMs: 0,
+      }),
+    )
   }
   return Math.min(...times)
 }
@@ -85,13 +95,19 @@ async function freedAfter(lab: Lab, ask: Ask): Promise<number> {
 async function abortWaiting(lab: Lab, kind: GatewayKind): Promise<string> {
   const both = await engines(lab)
   // Four run in each engine; whoever comes now waits.
-  const held = both.flatMap((engine) => Array.from({ length: 4 }, () => dispatch(direct(engine, { ...endless, stream: true }))))
+  const held = both.flatMap((engine) =>
+    Array.from({ length: 4 }, () => dispatch(direct(engine, { ...endless, stream: true }))),
+  )
   try {
     await until(async () => (await total(both, 'vllm:num_requests_running')) === 8, 'both engines to be full')
     const request = dispatch(await through(lab, kind, { ...endless, stream: true }))
     await until(async () => (await total(both, 'vllm:num_requests_waiting')) === 1, 'the request to wait')
     request.destroy()
-    const freed = await until(async () => (await total(both, 'vllm:num_requests_waiting')) === 0, 'the place to be free', { everyMs: 0 })
+    const freed = await until(
+      async () => (await total(both, 'vllm:num_requests_waiting')) === 0,
+      'the place to be free',
+      { everyMs: 0 },
+    )
     check((await total(both, 'vllm:num_requests_running')) === 8, 'the place was free because another request ended')
     return `gone ${ms(freed)} later`
   } finally {
@@ -104,7 +120,11 @@ async function hostile(lab: Lab, kind: GatewayKind): Promise<string> {
   const both = [await lab.engine('a'), await lab.engine('nixl')]
   const params = JSON.stringify(hostileParams)
   const rest = JSON.stringify(brief).slice(1)
-  const chat = JSON.stringify({ model: servedModel, messages: [{ role: 'user', content: 'hello' }], max_tokens: 2 }).slice(1)
+  const chat = JSON.stringify({
+    model: servedModel,
+    messages: [{ role: 'user', content: 'hello' }],
+    max_tokens: 2,
+  }).slice(1)
   const bodies: readonly [path: string, text: string][] = [
     ['/v1/completions', `{"kv_transfer_params":${params},${rest}`],
     ['/v1/completions', `{"kv\\u005ftransfer_params":${params},${rest}`],
@@ -119,18 +139,33 @@ async function hostile(lab: Lab, kind: GatewayKind): Promise<string> {
   const statuses: number[] = []
   for (const [path, text] of bodies) {
     // Round robin: one of two goes to the engine with NIXL.
-    for (let twice = 0; twice < 2; twice++) statuses.push((await send(await through(lab, kind, text, { path, fleet: 'nixl' }))).status)
-    const alive = await Promise.all(both.map(({ url }) => send({ url, method: 'GET', path: '/health' }).then(({ status }) => status === 200, () => false)))
+    for (let twice = 0; twice < 2; twice++)
+      statuses.push((await send(await through(lab, kind, text, { path, fleet: 'nixl' }))).status)
+    const alive = await Promise.all(
+      both.map(({ url }) =>
+        send({ url, method: 'GET', path: '/health' }).then(
+          ({ status }) => status === 200,
+          () => false,
+        ),
+      ),
+    )
     check(alive.every(Boolean), `an engine is dead after ${text}`)
   }
-  check(statuses.every((status) => status < 500), `statuses ${statuses.join(' ')}`)
+  check(
+    statuses.every((status) => status < 500),
+    `statuses ${statuses.join(' ')}`,
+  )
   return `${bodies.length} bodies, twice each: statuses ${[...new Set(statuses)].join(' ')}; both engines live`
 }
 
 async function die(lab: Lab, kind: GatewayKind): Promise<string> {
   const victim = await lab.engine('nixl')
   // Two streams, one on each engine, and one on the victim without the gateway.
-  const streams = await Promise.all([1, 2].map(async () => open({ ...(await through(lab, kind, { ...endless, stream: true }, { fleet: 'nixl' })), limitMs: 60_000 })))
+  const streams = await Promise.all(
+    [1, 2].map(async () =>
+      open({ ...(await through(lab, kind, { ...endless, stream: true }, { fleet: 'nixl' })), limitMs: 60_000 }),
+    ),
+  )
   const doomed = streams.find(({ response }) => response.headers['x-firstlight-engine'] === 'nixl')
   check(doomed !== undefined, 'neither stream went to the engine with NIXL')
   for (const stream of streams) if (stream !== doomed) stream.sent.on('error', () => {}).destroy()
@@ -143,9 +178,16 @@ async function die(lab: Lab, kind: GatewayKind): Promise<string> {
   lab.writeVector('sse/engine-died.sse', shortened(normalise(recorded)))
   writeCorpus(lab)
   check(/data: \{"error"/.test(text), `the stream ended in ${JSON.stringify(text.slice(-200))}`)
-  const answers = await Promise.all(Array.from({ length: 6 }, async () => send(await through(lab, kind, brief, { fleet: 'nixl' }))))
-  const seen = answers.map(({ status, headers }) => `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'}`).join(', ')
-  check(answers.every(({ status, headers }) => status === 200 && headers['x-firstlight-engine'] === 'a'), seen)
+  const answers = await Promise.all(
+    Array.from({ length: 6 }, async () => send(await through(lab, kind, brief, { fleet: 'nixl' }))),
+  )
+  const seen = answers
+    .map(({ status, headers }) => `${status} by ${headers['x-firstlight-engine'] ?? 'nobody'}`)
+    .join(', ')
+  check(
+    answers.every(({ status, headers }) => status === 200 && headers['x-firstlight-engine'] === 'a'),
+    seen,
+  )
   return `the stream ended in ${JSON.stringify(text.trimEnd().split('\n\n').slice(-2).join(' ').slice(0, 120))}; then 6 of 6 by a`
 }
 

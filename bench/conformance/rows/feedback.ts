@@ -41,11 +41,16 @@ interface Seen {
 /** Prompts that no other row has. */
 function prompts(seed: number, count: number): number[][] {
   const random = generator(seed + Math.floor(Date.now() / 1000))
-  return Array.from({ length: count }, () => Array.from({ length: promptTokens }, () => 10 + Math.floor(random() * 1900)))
+  return Array.from({ length: count }, () =>
+    Array.from({ length: promptTokens }, () => 10 + Math.floor(random() * 1900)),
+  )
 }
 
 async function ask(gateway: RunningGateway, prompt: readonly number[]): Promise<Seen> {
-  const { cached, decision } = await askStream(gateway, { path: '/v1/completions', body: { model: servedModel, prompt, max_tokens: 1, temperature: 0, ignore_eos: true } })
+  const { cached, decision } = await askStream(gateway, {
+    path: '/v1/completions',
+    body: { model: servedModel, prompt, max_tokens: 1, temperature: 0, ignore_eos: true },
+  })
   return { predicted: decision.predicted_cached_tokens ?? 0, cached }
 }
 
@@ -64,7 +69,8 @@ async function knownSize(lab: Lab): Promise<string> {
   const { cache_blocks } = await bookOf(gateway, 'little')
   // The last ones are there, the first ones are gone, and asking for those pushes out more.
   const seen: Seen[] = []
-  for (const at of [23, 22, 21, 20, 19, 18, 0, 23, 1, 22, 2, 21, 3, 4, 5, 20, 6, 7, 8, 9]) seen.push(await ask(gateway, list[at]!))
+  for (const at of [23, 22, 21, 20, 19, 18, 0, 23, 1, 22, 2, 21, 3, 4, 5, 20, 6, 7, 8, 9])
+    seen.push(await ask(gateway, list[at]!))
   const right = seen.filter(within).length
   const told = `size known: ${cache_blocks}; ${right} of ${seen.length} within ${blockTokens} tokens (predicted/reported: ${show(seen)})`
   check(cache_blocks === roomBlocks && right >= 0.9 * seen.length, told)
@@ -101,14 +107,28 @@ async function restart(lab: Lab): Promise<string> {
   await lab.restart('little')
   // It is up; the gateway looks twice a second.
   const again = prompts(4, 1)[0]!
-  const back = await until(() => ask(gateway, again).then(() => true, () => false), 'the gateway to find it again', { everyMs: 100 })
+  const back = await until(
+    () =>
+      ask(gateway, again).then(
+        () => true,
+        () => false,
+      ),
+    'the gateway to find it again',
+    { everyMs: 100 },
+  )
   const after: Seen[] = []
   for (const prompt of list) after.push(await ask(gateway, prompt))
   const wrong = after.filter((one) => !within(one)).length
   const found = (await bookOf(gateway, 'little')).learned.restarts - restarts
   const told = `before ${show(before)}; after ${show(after)} (predicted/reported); ${wrong} too high, restarts counted ${found}; found again after ${Math.round(back)} ms`
-  check(before.every(({ cached }) => cached >= promptTokens - blockTokens), `the prompts were not cached before: ${told}`)
-  check(after.every(({ cached }) => cached === 0), `the engine came back with a cache: ${told}`)
+  check(
+    before.every(({ cached }) => cached >= promptTokens - blockTokens),
+    `the prompts were not cached before: ${told}`,
+  )
+  check(
+    after.every(({ cached }) => cached === 0),
+    `the engine came back with a cache: ${told}`,
+  )
   check(wrong <= 3 && found >= 1, told)
   return told
 }

@@ -47,10 +47,38 @@ async function vllmBench(lab: Lab, kind: GatewayKind): Promise<string> {
   await lab.processes.finish({
     what: `vllm bench serve (${kind})`,
     command: [
-      lab.environment.bin('vllm'), 'bench', 'serve', '--backend', 'openai-chat', '--base-url', gateway.url, '--endpoint', '/v1/chat/completions',
-      '--model', servedModel, '--tokenizer', 'models/tiny', '--dataset-name', 'random', '--random-input-len', '128', '--random-output-len', '16',
-      '--num-prompts', String(prompts), '--max-concurrency', '6', '--ignore-eos', '--save-result', '--result-filename', result, '--disable-tqdm',
-      '--percentile-metrics', 'ttft,tpot,itl', '--metric-percentiles', '99',
+      lab.environment.bin('vllm'),
+      'bench',
+      'serve',
+      '--backend',
+      'openai-chat',
+      '--base-url',
+      gateway.url,
+      '--endpoint',
+      '/v1/chat/completions',
+      '--model',
+      servedModel,
+      '--tokenizer',
+      'models/tiny',
+      '--dataset-name',
+      'random',
+      '--random-input-len',
+      '128',
+      '--random-output-len',
+      '16',
+      '--num-prompts',
+      String(prompts),
+      '--max-concurrency',
+      '6',
+      '--ignore-eos',
+      '--save-result',
+      '--result-filename',
+      result,
+      '--disable-tqdm',
+      '--percentile-metrics',
+      'ttft,tpot,itl',
+      '--metric-percentiles',
+      '99',
     ],
     folder: lab.environment.folder,
     env: { OPENAI_API_KEY: gatewayKey, HF_HUB_OFFLINE: '1', VLLM_NO_USAGE_STATS: '1', DO_NOT_TRACK: '1' },
@@ -61,7 +89,10 @@ async function vllmBench(lab: Lab, kind: GatewayKind): Promise<string> {
   const counts = after.map((count, at) => count - before[at]!)
   const told = `${seen.completed} of ${prompts} completed, ${seen.total_input_tokens} tokens in, ${seen.total_output_tokens} out, engines served ${counts.join(' and ')}; mean TTFT ${Math.round(seen.mean_ttft_ms)} ms, ${seen.request_throughput.toFixed(1)} requests/s`
   check(seen.completed === prompts && (seen.failed ?? 0) === 0 && seen.total_output_tokens === prompts * 16, told)
-  check(counts.every((count) => count >= prompts / 3), told)
+  check(
+    counts.every((count) => count >= prompts / 3),
+    told,
+  )
   return told
 }
 
@@ -80,7 +111,10 @@ async function library(lab: Lab, kind: GatewayKind, client: 'langchain' | 'litel
   const { url } = await lab.gateway(kind)
   const lines = await lab.processes.output([python, script, client, `${url}/v1`, gatewayKey, servedModel])
   const told = JSON.parse(lines.split('\n').at(-1)!) as Told
-  check(told.text === told.stream && told.text.length > 0, `the stream said ${JSON.stringify(told.stream)}, the answer in one piece ${JSON.stringify(told.text)}`)
+  check(
+    told.text === told.stream && told.text.length > 0,
+    `the stream said ${JSON.stringify(told.stream)}, the answer in one piece ${JSON.stringify(told.text)}`,
+  )
   check(told.output_tokens === 8, `the stream's usage said ${told.output_tokens} tokens`)
   check(told.tool === 'get_weather', `tool calls: ${told.tool}`)
   check(told.unknown_model.endsWith('NotFoundError'), `unknown model: ${told.unknown_model}`)

@@ -16,13 +16,39 @@ import { withKey } from './asks.ts'
 type Requests = Readonly<Record<string, RecordedRequest>>
 
 /** Engines' own business: the gateway answers 404 there. */
-const closed = ['/ping', '/load', '/kv_event_sources', '/v1/chat/completions/render', '/inference/v1/generate', '/is_sleeping', '/is_paused', '/pause', '/resume', '/reset_prefix_cache']
+const closed = [
+  '/ping',
+  '/load',
+  '/kv_event_sources',
+  '/v1/chat/completions/render',
+  '/inference/v1/generate',
+  '/is_sleeping',
+  '/is_paused',
+  '/pause',
+  '/resume',
+  '/reset_prefix_cache',
+]
 
 /** What the gateway says itself, before any engine is asked. */
 const ownAnswers: Readonly<Record<string, number>> = {
-  'no-key': 401, 'wrong-key': 401, 'no-key-messages': 401, 'bad-json': 400, 'empty-body': 400, 'array-body': 400, 'unknown-model': 404, 'unknown-model-stream': 404,
-  'unknown-model-completion': 404, 'unknown-model-responses': 404, 'unknown-model-messages': 404, 'unknown-model-tokenize': 404, 'no-model': 400,
-  'unknown-route': 404, 'wrong-method': 405, 'wrong-method-models': 405, 'stream-string': 400, 'messages-bad-json': 400,
+  'no-key': 401,
+  'wrong-key': 401,
+  'no-key-messages': 401,
+  'bad-json': 400,
+  'empty-body': 400,
+  'array-body': 400,
+  'unknown-model': 404,
+  'unknown-model-stream': 404,
+  'unknown-model-completion': 404,
+  'unknown-model-responses': 404,
+  'unknown-model-messages': 404,
+  'unknown-model-tokenize': 404,
+  'no-model': 400,
+  'unknown-route': 404,
+  'wrong-method': 405,
+  'wrong-method-models': 405,
+  'stream-string': 400,
+  'messages-bad-json': 400,
 }
 
 export function forwardingRows(kind: GatewayKind): Row[] {
@@ -56,16 +82,41 @@ export function forwardingRows(kind: GatewayKind): Row[] {
       run: async (lab) => {
         const gateway = await lab.gateway(kind)
         const leaks: string[] = []
-        for (const path of [...closed, '/sleep', '/collective_rpc', '/v1/load_lora_adapter', '/server_info', '//pause', '/v1/../pause', '/v1/%2e%2e/pause']) {
+        for (const path of [
+          ...closed,
+          '/sleep',
+          '/collective_rpc',
+          '/v1/load_lora_adapter',
+          '/server_info',
+          '//pause',
+          '/v1/../pause',
+          '/v1/%2e%2e/pause',
+        ]) {
           for (const method of ['GET', 'POST'] as const) {
-            const { status } = await send({ url: gateway.url, method, path, headers: withKey({}), ...(method === 'POST' ? { body: { model: servedModel } } : {}) })
+            const { status } = await send({
+              url: gateway.url,
+              method,
+              path,
+              headers: withKey({}),
+              ...(method === 'POST' ? { body: { model: servedModel } } : {}),
+            })
             if (status !== 404 && status !== 405) leaks.push(`${method} ${path} ${status}`)
           }
         }
         check(leaks.length === 0, leaks.join(', '))
-        const { headers, body } = await send({ url: gateway.url, method: 'POST', path: '/v1/completions', headers: withKey({}), body: completionBody })
+        const { headers, body } = await send({
+          url: gateway.url,
+          method: 'POST',
+          path: '/v1/completions',
+          headers: withKey({}),
+          body: completionBody,
+        })
         const told = JSON.stringify(headers) + body.toString('utf8')
-        for (const name of ['a', 'b'] as const) check(!told.includes(new URL((await lab.engine(name)).url).host), `the address of engine ${name} is in the answer`)
+        for (const name of ['a', 'b'] as const)
+          check(
+            !told.includes(new URL((await lab.engine(name)).url).host),
+            `the address of engine ${name} is in the answer`,
+          )
         return 'all 404 or 405'
       },
     },
@@ -79,9 +130,23 @@ export function forwardingRows(kind: GatewayKind): Row[] {
       says: `An alias reaches the model through the gateway (${kind}), and the model list names both.`,
       run: async (lab) => {
         const gateway = await lab.gateway(kind)
-        const answer = await sendJson<{ model: string }>({ url: gateway.url, method: 'POST', path: '/v1/completions', headers: withKey({}), body: { ...completionBody, model: alias } })
-        const list = await sendJson<{ data: { id: string }[] }>({ url: gateway.url, method: 'GET', path: '/v1/models', headers: withKey({}) })
-        const ids = list.data.map(({ id }) => id).sort().join(' ')
+        const answer = await sendJson<{ model: string }>({
+          url: gateway.url,
+          method: 'POST',
+          path: '/v1/completions',
+          headers: withKey({}),
+          body: { ...completionBody, model: alias },
+        })
+        const list = await sendJson<{ data: { id: string }[] }>({
+          url: gateway.url,
+          method: 'GET',
+          path: '/v1/models',
+          headers: withKey({}),
+        })
+        const ids = list.data
+          .map(({ id }) => id)
+          .sort()
+          .join(' ')
         check(ids === [alias, servedModel].sort().join(' '), `models: ${ids}`)
         return `answered as ${answer.model}; models ${ids}`
       },
@@ -94,12 +159,30 @@ export function forwardingRows(kind: GatewayKind): Row[] {
         const engines = [await lab.engine('a'), await lab.engine('b')]
         const served = () => Promise.all(engines.map((engine) => engine.metric('vllm:request_success_total')))
         const before = await served()
-        const asks = Array.from({ length: 12 }, () => send({ url: gateway.url, method: 'POST', path: '/v1/completions', headers: withKey({}), body: completionBody }))
+        const asks = Array.from({ length: 12 }, () =>
+          send({
+            url: gateway.url,
+            method: 'POST',
+            path: '/v1/completions',
+            headers: withKey({}),
+            body: completionBody,
+          }),
+        )
         const statuses = (await Promise.all(asks)).map(({ status }) => status)
-        check(statuses.every((status) => status === 200), `statuses ${statuses.join(' ')}`)
-        await until(async () => (await served()).reduce((sum, count, at) => sum + count - before[at]!, 0) >= 12, 'the engines to count 12 requests', { limitMs: 5000 })
+        check(
+          statuses.every((status) => status === 200),
+          `statuses ${statuses.join(' ')}`,
+        )
+        await until(
+          async () => (await served()).reduce((sum, count, at) => sum + count - before[at]!, 0) >= 12,
+          'the engines to count 12 requests',
+          { limitMs: 5000 },
+        )
         const each = (await served()).map((count, at) => count - before[at]!)
-        check(each.every((count) => count >= 4), `12 requests went ${each.join(' and ')}`)
+        check(
+          each.every((count) => count >= 4),
+          `12 requests went ${each.join(' and ')}`,
+        )
         return `12 requests: ${each.join(' and ')}`
       },
     },
@@ -115,7 +198,10 @@ const completionBody = { model: servedModel, prompt: 'hello', max_tokens: 4, tem
 
 /** What reaches an engine, and whose answers go back as they are. */
 export const passed = {
-  answers: pick(surface, (name, { path }) => !closed.includes(path) && !['health', 'version', 'models', 'chat-load-report'].includes(name)),
+  answers: pick(
+    surface,
+    (name, { path }) => !closed.includes(path) && !['health', 'version', 'models', 'chat-load-report'].includes(name),
+  ),
   errors: pick(mistakes, (name) => ownAnswers[name] === undefined && !name.includes('response-unknown')),
 }
 
@@ -133,7 +219,8 @@ export async function compareWithEngine(lab: Lab, url: string, requests: Request
     const through = await record(url, name, request, gatewayKey)
     const seconds = (performance.now() - began) / 1000
     if (seconds > 3) lab.note(`  ${name} took ${seconds.toFixed(1)} s`)
-    for (const difference of differences(direct.response, through.response, { made: false, counted: true })) unlike.push(`${name}: ${difference}`)
+    for (const difference of differences(direct.response, through.response, { made: false, counted: true }))
+      unlike.push(`${name}: ${difference}`)
   }
   return unlike
 }
@@ -145,7 +232,8 @@ async function ownErrors(lab: Lab, kind: GatewayKind): Promise<string> {
     const { response } = await record(gateway.url, name, mistakes[name]!, gatewayKey)
     const error = (response.json as { error?: { message?: unknown; type?: unknown } } | undefined)?.error
     if (response.status !== status) unlike.push(`${name}: status ${response.status}, not ${status}`)
-    if (typeof error?.message !== 'string' || typeof error.type !== 'string') unlike.push(`${name}: ${bodyText(response).slice(0, 100)}`)
+    if (typeof error?.message !== 'string' || typeof error.type !== 'string')
+      unlike.push(`${name}: ${bodyText(response).slice(0, 100)}`)
   }
   check(unlike.length === 0, unlike.join('; '))
   return `${Object.keys(ownAnswers).length} refusals`
@@ -154,7 +242,13 @@ async function ownErrors(lab: Lab, kind: GatewayKind): Promise<string> {
 async function streamUsage(lab: Lab, kind: GatewayKind): Promise<string> {
   const gateway = await lab.gateway(kind)
   const ask = async (more: object) => {
-    const { body } = await send({ url: gateway.url, method: 'POST', path: '/v1/completions', headers: withKey({}), body: { ...completionBody, stream: true, ...more } })
+    const { body } = await send({
+      url: gateway.url,
+      method: 'POST',
+      path: '/v1/completions',
+      headers: withKey({}),
+      body: { ...completionBody, stream: true, ...more },
+    })
     const data = dataOf(body.toString('utf8'))
     check(data.at(-1) === '[DONE]', `ends in ${JSON.stringify(data.at(-1))}`)
     return data.flatMap((entry) => (entry as { usage?: object }).usage ?? [])
@@ -163,7 +257,10 @@ async function streamUsage(lab: Lab, kind: GatewayKind): Promise<string> {
   check(silent.length === 0, 'usage came unasked')
   const usage = await ask({ stream_options: { include_usage: true } })
   const seen = JSON.stringify(usage)
-  check(usage.length === 1 && seen.includes('"completion_tokens":4') && seen.includes('"total_tokens"'), `usage ${seen}`)
+  check(
+    usage.length === 1 && seen.includes('"completion_tokens":4') && seen.includes('"total_tokens"'),
+    `usage ${seen}`,
+  )
   return seen.slice(1, -1)
 }
 
@@ -175,7 +272,12 @@ async function stateful(lab: Lab, kind: GatewayKind): Promise<string> {
     const first = await sendJson<{ id: string }>({ ...ask, method: 'POST', path: '/v1/responses', body })
     const again = await sendJson<{ id: string }>({ ...ask, method: 'GET', path: `/v1/responses/${first.id}` })
     check(again.id === first.id, `asked for ${first.id}, got ${again.id}`)
-    const next = await sendJson<{ previous_response_id: string }>({ ...ask, method: 'POST', path: '/v1/responses', body: { ...body, previous_response_id: first.id } })
+    const next = await sendJson<{ previous_response_id: string }>({
+      ...ask,
+      method: 'POST',
+      path: '/v1/responses',
+      body: { ...body, previous_response_id: first.id },
+    })
     check(next.previous_response_id === first.id, `continued ${next.previous_response_id}`)
   }
   const { status, body: refusal } = await send({ ...ask, method: 'GET', path: '/v1/responses/resp_0000000000000000' })

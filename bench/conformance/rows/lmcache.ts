@@ -48,7 +48,13 @@ function newPrompt(): number[] {
   return Array.from({ length: promptTokens }, () => 10 + Math.floor(random() * 1900))
 }
 
-export const completion = (prompt: readonly number[]) => ({ model: servedModel, prompt, max_tokens: 2, temperature: 0, ignore_eos: true })
+export const completion = (prompt: readonly number[]) => ({
+  model: servedModel,
+  prompt,
+  max_tokens: 2,
+  temperature: 0,
+  ignore_eos: true,
+})
 
 async function open(lab: Lab, kind: GatewayKind, fleet: FleetName): Promise<RunningGateway> {
   for (const side of sides) await lab.engine(side)
@@ -74,7 +80,10 @@ export const lookupOf = (prompt: readonly number[]) => ({ token_ids: prompt, mod
 /** Chunks of a prompt that an instance holds, by the directory behind `url`. */
 async function heldAt(url: string, prompt: readonly number[]): Promise<string[]> {
   const { results } = await sendJson<{ results: { placements: { instance_id: string }[] }[] }>({
-    url: new URL(url).origin, method: 'POST', path: `${new URL(url).pathname.replace(/\/$/, '')}/directory/lookup`, body: lookupOf(prompt),
+    url: new URL(url).origin,
+    method: 'POST',
+    path: `${new URL(url).pathname.replace(/\/$/, '')}/directory/lookup`,
+    body: lookupOf(prompt),
   })
   return results.map(({ placements }) => placements.map(({ instance_id }) => instance_id).join('+'))
 }
@@ -82,19 +91,27 @@ async function heldAt(url: string, prompt: readonly number[]): Promise<string[]>
 export async function untilHeld(url: string, prompts: Readonly<Record<string, readonly number[]>>): Promise<void> {
   for (const [side, prompt] of Object.entries(prompts)) {
     let last: readonly string[] = []
-    await until(async () => {
-      last = await heldAt(url, prompt)
-      return last.length === 4 && last.every((held) => held === `node-${side}`)
-    }, `the directory to list ${side}'s chunks`, { everyMs: 300, limitMs: 20_000 }).catch((error: unknown) => {
+    await until(
+      async () => {
+        last = await heldAt(url, prompt)
+        return last.length === 4 && last.every((held) => held === `node-${side}`)
+      },
+      `the directory to list ${side}'s chunks`,
+      { everyMs: 300, limitMs: 20_000 },
+    ).catch((error: unknown) => {
       throw new Error(`${(error as Error).message}; it says ${JSON.stringify(last)}`)
     })
   }
 }
 
-const ask = (gateway: RunningGateway, prompt: readonly number[], policy: string): Promise<Told> => askStream(gateway, { path: '/v1/completions', body: completion(prompt), policy })
+const ask = (gateway: RunningGateway, prompt: readonly number[], policy: string): Promise<Told> =>
+  askStream(gateway, { path: '/v1/completions', body: completion(prompt), policy })
 
 /** A prompt that goes on where a known one ends, so that the engine's own cache of it is no help to the gateway. */
-const longer = (prompt: readonly number[], round: number): number[] => [...prompt, ...Array.from({ length: 20 }, (_, at) => 10 + ((at * 13 + round * 97) % 1900))]
+const longer = (prompt: readonly number[], round: number): number[] => [
+  ...prompt,
+  ...Array.from({ length: 20 }, (_, at) => 10 + ((at * 13 + round * 97) % 1900)),
+]
 
 async function lookup(lab: Lab, kind: GatewayKind): Promise<string> {
   const gateway = await open(lab, kind, 'coordinator')
@@ -108,14 +125,26 @@ async function lookup(lab: Lab, kind: GatewayKind): Promise<string> {
     for (const side of sides) {
       // The first question may find the gateway not knowing the instances yet: they are read on the way.
       const told = await untilRight(() => ask(gateway, longer(prompts[side], seen.length), policy), side)
-      check(told.decision.policy === policy && told.decision.fallback === null, `${policy}: ${told.decision.policy} decided, ${JSON.stringify(told.decision.fallback)}`)
-      check(told.engine === side, `${policy}: a prompt held by ${side} went to ${told.engine}: ${JSON.stringify(told.decision.candidates)}`)
+      check(
+        told.decision.policy === policy && told.decision.fallback === null,
+        `${policy}: ${told.decision.policy} decided, ${JSON.stringify(told.decision.fallback)}`,
+      )
+      check(
+        told.engine === side,
+        `${policy}: a prompt held by ${side} went to ${told.engine}: ${JSON.stringify(told.decision.candidates)}`,
+      )
       seen.push(`${policy} ${side}: predicted ${told.decision.predicted_cached_tokens}, reported ${told.cached}`)
-      check(told.cached >= 4 * chunkTokens - 32 && told.decision.predicted_cached_tokens === 4 * chunkTokens, seen.at(-1)!)
+      check(
+        told.cached >= 4 * chunkTokens - 32 && told.decision.predicted_cached_tokens === 4 * chunkTokens,
+        seen.at(-1)!,
+      )
     }
   }
   const calls = (path: string) => asked.passed.filter((line) => line.includes(path) && line.endsWith(' 200')).length
-  check(calls('/directory/lookup') >= 4 && calls('/instances') >= 1, `calls at the coordinator: ${[...new Set(asked.passed)].join(', ')}`)
+  check(
+    calls('/directory/lookup') >= 4 && calls('/instances') >= 1,
+    `calls at the coordinator: ${[...new Set(asked.passed)].join(', ')}`,
+  )
   return `${seen.join('; ')}; ${calls('/directory/lookup')} lookups and ${calls('/instances')} looks at the instances`
 }
 
@@ -133,18 +162,34 @@ async function down(lab: Lab, kind: GatewayKind): Promise<string> {
   asked.target = null
   const during: Told[] = []
   try {
-    for (let round = 0; round < 8; round++) during.push(await ask(gateway, longer(prompts.left, 10 + round), 'kv_aware'))
+    for (let round = 0; round < 8; round++)
+      during.push(await ask(gateway, longer(prompts.left, 10 + round), 'kv_aware'))
   } finally {
     asked.target = coordinatorUrl
   }
-  const reasons = during.map(({ decision }) => `${decision.policy} (${decision.fallback?.from ?? 'no fallback'}: ${decision.fallback?.reason ?? '-'})`)
-  check(during.every(({ decision }) => decision.fallback?.from === 'kv_aware'), reasons.join(', '))
+  const reasons = during.map(
+    ({ decision }) =>
+      `${decision.policy} (${decision.fallback?.from ?? 'no fallback'}: ${decision.fallback?.reason ?? '-'})`,
+  )
+  check(
+    during.every(({ decision }) => decision.fallback?.from === 'kv_aware'),
+    reasons.join(', '),
+  )
   const refused = asked.passed.filter((line) => line.includes('/directory/lookup') && line.endsWith('refused')).length
   // Five failures in a row: nobody is asked for five seconds.
-  const back = await until(async () => (await ask(gateway, longer(prompts.left, 30 + Math.floor(Math.random() * 1000)), 'kv_aware')).decision.fallback === null, 'kv_aware to decide again', { everyMs: 500, limitMs: 20_000 })
+  const back = await until(
+    async () =>
+      (await ask(gateway, longer(prompts.left, 30 + Math.floor(Math.random() * 1000)), 'kv_aware')).decision
+        .fallback === null,
+    'kv_aware to decide again',
+    { everyMs: 500, limitMs: 20_000 },
+  )
   // A prompt that no fallback has carried to the other engine meanwhile.
   const again = await ask(gateway, longer(prompts.right, 30), 'kv_aware')
-  check(again.engine === 'right' && again.decision.fallback === null, `after it was back, a prompt held by right went to ${again.engine}`)
+  check(
+    again.engine === 'right' && again.decision.fallback === null,
+    `after it was back, a prompt held by right went to ${again.engine}`,
+  )
   return `8 of 8 served by ${[...new Set(reasons)].join(', ')}; ${refused} lookups tried; ${(back / 1000).toFixed(1)} s after it was back kv_aware decides again`
 }
 
@@ -153,7 +198,13 @@ async function slow(lab: Lab, kind: GatewayKind): Promise<string> {
   const { asked, coordinatorUrl } = await lab.lmcache()
   const prompts = await teach(lab)
   await untilHeld(coordinatorUrl, prompts)
-  await until(async () => (await ask(gateway, longer(prompts.left, Math.floor(Math.random() * 1000)), 'kv_aware')).decision.fallback === null, 'kv_aware to decide', { everyMs: 500, limitMs: 20_000 })
+  await until(
+    async () =>
+      (await ask(gateway, longer(prompts.left, Math.floor(Math.random() * 1000)), 'kv_aware')).decision.fallback ===
+      null,
+    'kv_aware to decide',
+    { everyMs: 500, limitMs: 20_000 },
+  )
   asked.delayMs = 2000
   const during: Told[] = []
   try {
@@ -164,7 +215,10 @@ async function slow(lab: Lab, kind: GatewayKind): Promise<string> {
   const waits = during.map(({ decision }) => Math.round(decision.actual?.stages?.['lookup'] ?? NaN))
   const told = `lookup stages ${waits.join(' ')} ms; ${[...new Set(during.map(({ decision }) => decision.fallback?.reason ?? 'no fallback'))].join(', ')}`
   // Timers are late on a busy machine; two seconds they are not.
-  check(waits.every((wait) => wait < 1000) && during.every(({ decision }) => decision.fallback?.from === 'kv_aware'), told)
+  check(
+    waits.every((wait) => wait < 1000) && during.every(({ decision }) => decision.fallback?.from === 'kv_aware'),
+    told,
+  )
   return `8 of 8 served; ${told}`
 }
 
@@ -176,17 +230,32 @@ async function registry(lab: Lab, kind: GatewayKind): Promise<string> {
   reports.target = base
   try {
     // A heartbeat is answered "unknown instance; re-register": nobody tells the servers but that.
-    const registered = await until(async () => {
-      const { instances } = await sendJson<{ instances: { instance_id: string }[] }>({ url: gateway.url, method: 'GET', path: `/lmcache/lab/${registryToken}/instances` })
-      return sides.every((side) => instances.some(({ instance_id }) => instance_id === `node-${side}`))
-    }, 'both servers to register at the gateway', { everyMs: 500, limitMs: 90_000 })
+    const registered = await until(
+      async () => {
+        const { instances } = await sendJson<{ instances: { instance_id: string }[] }>({
+          url: gateway.url,
+          method: 'GET',
+          path: `/lmcache/lab/${registryToken}/instances`,
+        })
+        return sides.every((side) => instances.some(({ instance_id }) => instance_id === `node-${side}`))
+      },
+      'both servers to register at the gateway',
+      { everyMs: 500, limitMs: 90_000 },
+    )
     const prompts = await teach(lab)
     await untilHeld(base, prompts)
     const seen: string[] = []
     for (const side of sides) {
       const answer = await ask(gateway, longer(prompts[side], 200), 'kv_aware')
-      seen.push(`${side}: by ${answer.engine}, predicted ${answer.decision.predicted_cached_tokens}, reported ${answer.cached}`)
-      check(answer.engine === side && answer.decision.fallback === null && answer.decision.predicted_cached_tokens === 4 * chunkTokens, seen.at(-1)!)
+      seen.push(
+        `${side}: by ${answer.engine}, predicted ${answer.decision.predicted_cached_tokens}, reported ${answer.cached}`,
+      )
+      check(
+        answer.engine === side &&
+          answer.decision.fallback === null &&
+          answer.decision.predicted_cached_tokens === 4 * chunkTokens,
+        seen.at(-1)!,
+      )
     }
     const lines = reports.passed.slice(from)
     const count = (line: string) => lines.filter((one) => one === line).length

@@ -20,7 +20,9 @@ export const recordings: readonly Row[] = [
       const { url } = await lab.engine('a')
       const exchanges: Exchange[] = []
       for (const [name, request] of Object.entries(surface)) exchanges.push(await recordFinest(url, name, request))
-      const refused = exchanges.filter(({ response }) => response.status >= 400).map(({ name, response }) => `${name} ${response.status}`)
+      const refused = exchanges
+        .filter(({ response }) => response.status >= 400)
+        .map(({ name, response }) => `${name} ${response.status}`)
       check(refused.join() === 'embeddings 404,render 403,generate 403', `refused: ${refused.join(', ')}`)
       return save(lab, 'openai.json', 'What vLLM answers to requests that are right.', exchanges)
     },
@@ -32,7 +34,12 @@ export const recordings: readonly Row[] = [
       const exchanges = await recordAll((await lab.engine('a')).url, mistakes)
       const crashed = exchanges.filter(({ response }) => response.status >= 500)
       check(crashed.length === 0, `5xx for ${crashed.map(({ name }) => name).join(', ')}`)
-      return save(lab, 'errors.json', 'What vLLM answers to requests that are wrong; a few that look wrong are accepted.', exchanges)
+      return save(
+        lab,
+        'errors.json',
+        'What vLLM answers to requests that are wrong; a few that look wrong are accepted.',
+        exchanges,
+      )
     },
   },
   {
@@ -42,7 +49,10 @@ export const recordings: readonly Row[] = [
       const engine = await lab.engine('a')
       const exchanges = await recordBusy(engine)
       const rejected = await engine.metric('vllm:admission_rejections_total')
-      check(exchanges.every(({ response }) => response.status === 503), `answered ${exchanges.map(({ response }) => response.status).join(', ')}`)
+      check(
+        exchanges.every(({ response }) => response.status === 503),
+        `answered ${exchanges.map(({ response }) => response.status).join(', ')}`,
+      )
       const burst = await burstOfStreams(engine, lab)
       return `${save(lab, 'busy.json', 'The 503 of an engine with as many requests as it takes.', exchanges)}; admission_rejections_total ${rejected}; of a burst of 24 streams ${burst}`
     },
@@ -62,20 +72,35 @@ export const recordings: readonly Row[] = [
     run: async (lab) => {
       const { url } = await lab.engine('a')
       const { body } = await send({ url, method: 'GET', path: '/metrics' })
-      const families = metricFamilies(body.toString('utf8')).filter(({ name }) => name.startsWith('vllm:') && !name.endsWith('_created'))
+      const families = metricFamilies(body.toString('utf8')).filter(
+        ({ name }) => name.startsWith('vllm:') && !name.endsWith('_created'),
+      )
       const names = new Set(families.map(({ name }) => name))
       const missing = metricsWeRead.filter((name) => !names.has(name))
       check(missing.length === 0, `missing: ${missing.join(', ')}`)
-      const text = writeLists({ about: `Metrics of vLLM ${lab.environment.versions.vllm}: names, types and labels.`, families })
+      const text = writeLists({
+        about: `Metrics of vLLM ${lab.environment.versions.vllm}: names, types and labels.`,
+        families,
+      })
       return `${families.length} families, ${lab.writeVector('metrics.json', text)}`
     },
   },
 ]
 
 const metricsWeRead = [
-  'vllm:num_requests_running', 'vllm:num_requests_waiting', 'vllm:kv_cache_usage_perc', 'vllm:prefix_cache_queries', 'vllm:prefix_cache_hits',
-  'vllm:cache_config_info', 'vllm:engine_sleep_state', 'vllm:prompt_tokens', 'vllm:generation_tokens', 'vllm:admission_rejections',
-  'vllm:prompt_tokens_by_source', 'vllm:time_to_first_token_seconds', 'vllm:request_success',
+  'vllm:num_requests_running',
+  'vllm:num_requests_waiting',
+  'vllm:kv_cache_usage_perc',
+  'vllm:prefix_cache_queries',
+  'vllm:prefix_cache_hits',
+  'vllm:cache_config_info',
+  'vllm:engine_sleep_state',
+  'vllm:prompt_tokens',
+  'vllm:generation_tokens',
+  'vllm:admission_rejections',
+  'vllm:prompt_tokens_by_source',
+  'vllm:time_to_first_token_seconds',
+  'vllm:request_success',
 ]
 
 function save(lab: Lab, file: string, about: string, exchanges: readonly Exchange[]): string {
@@ -86,14 +111,32 @@ function save(lab: Lab, file: string, about: string, exchanges: readonly Exchang
 /** Fills the engine to its limit of 8 with long answers, then asks twice more. */
 async function recordBusy(engine: RealEngine): Promise<Exchange[]> {
   const body = { model: servedModel, prompt: [11], max_tokens: 3000, temperature: 0, ignore_eos: true, stream: true }
-  const ask = { url: engine.url, method: 'POST', path: '/v1/completions', headers: { authorization: `Bearer ${engineKey}` }, body } as const
+  const ask = {
+    url: engine.url,
+    method: 'POST',
+    path: '/v1/completions',
+    headers: { authorization: `Bearer ${engineKey}` },
+    body,
+  } as const
   const held = Array.from({ length: 8 }, () => dispatch(ask))
   try {
-    await until(async () => (await engine.metric('vllm:num_requests_running')) + (await engine.metric('vllm:num_requests_waiting')) >= 8, 'the engine to hold 8 requests')
+    await until(
+      async () =>
+        (await engine.metric('vllm:num_requests_running')) + (await engine.metric('vllm:num_requests_waiting')) >= 8,
+      'the engine to hold 8 requests',
+    )
     const messages = [{ role: 'user', content: 'hello' }]
     return [
-      await record(engine.url, 'busy', { method: 'POST', path: '/v1/chat/completions', json: { model: servedModel, messages, max_tokens: 1 } }),
-      await record(engine.url, 'busy-stream', { method: 'POST', path: '/v1/completions', json: { model: servedModel, prompt: 'hello', max_tokens: 1, stream: true } }),
+      await record(engine.url, 'busy', {
+        method: 'POST',
+        path: '/v1/chat/completions',
+        json: { model: servedModel, messages, max_tokens: 1 },
+      }),
+      await record(engine.url, 'busy-stream', {
+        method: 'POST',
+        path: '/v1/completions',
+        json: { model: servedModel, prompt: 'hello', max_tokens: 1, stream: true },
+      }),
     ]
   } finally {
     for (const request of held) request.destroy()
@@ -105,7 +148,13 @@ async function recordBusy(engine: RealEngine): Promise<Exchange[]> {
 async function burstOfStreams({ url }: RealEngine, lab: Lab): Promise<string> {
   const messages = [{ role: 'user', content: 'hello' }]
   const body = { model: servedModel, messages, max_tokens: 8, temperature: 0, stream: true }
-  const ask = { url, method: 'POST', path: '/v1/chat/completions', headers: { authorization: `Bearer ${engineKey}`, 'x-request-id': 'busy' }, body } as const
+  const ask = {
+    url,
+    method: 'POST',
+    path: '/v1/chat/completions',
+    headers: { authorization: `Bearer ${engineKey}`, 'x-request-id': 'busy' },
+    body,
+  } as const
   const answers = await Promise.all(Array.from({ length: 24 }, () => send(ask)))
   const late = answers.filter(({ status, body: text }) => status === 200 && text.includes('"error"'))
   if (late.length > 0) lab.writeVector('sse/busy.sse', normalise(late[0]!.body.toString('utf8')))

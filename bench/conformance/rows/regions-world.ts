@@ -32,19 +32,38 @@ export interface RegionsSetting {
 export async function startRegions({ lab, kind, pair }: RegionsSetting): Promise<Regions> {
   const engines = { paris: await lab.engine(pair[0]), oregon: await lab.engine(pair[1]) }
   const started: RunningGateway[] = []
-  const start = async (options: Pick<GatewayOptions, 'kind' | 'name' | 'engines' | 'document' | 'port'>): Promise<RunningGateway> => {
+  const start = async (
+    options: Pick<GatewayOptions, 'kind' | 'name' | 'engines' | 'document' | 'port'>,
+  ): Promise<RunningGateway> => {
     const gateway = await startGateway({ processes: lab.processes, note: lab.note, each: {}, pool: {}, ...options })
     started.push(gateway)
     return gateway
   }
   const stop = async () => void (await Promise.all(started.map((gateway) => gateway.stop())))
-  const keys = [{ name: 'edge', secret: edgeKey, edge: true, allow_overrides: true }, { name: 'lab', secret: gatewayKey, allow_overrides: true }]
-  const region = (name: RegionName, port?: number) => start({ kind: 'node', name: `region-${name}`, engines: [engines[name]], document: { keys }, ...(port === undefined ? {} : { port }) })
+  const keys = [
+    { name: 'edge', secret: edgeKey, edge: true, allow_overrides: true },
+    { name: 'lab', secret: gatewayKey, allow_overrides: true },
+  ]
+  const region = (name: RegionName, port?: number) =>
+    start({
+      kind: 'node',
+      name: `region-${name}`,
+      engines: [engines[name]],
+      document: { keys },
+      ...(port === undefined ? {} : { port }),
+    })
   try {
-    const gateways: Record<RegionName, RunningGateway> = { paris: await region('paris'), oregon: await region('oregon') }
+    const gateways: Record<RegionName, RunningGateway> = {
+      paris: await region('paris'),
+      oregon: await region('oregon'),
+    }
     // Cut alike, by the same vocabulary; an edge on Workers has it in its KV namespace.
     const models = [{ model: servedModel, aliases: [alias], block_tokens: 32, tokenizer: vocabularyOf[kind] }]
-    const clusters = Object.entries(gateways).map(([id, { url }]) => ({ id, region: `${id}-region`, gateway: { url, key: edgeKey, models } }))
+    const clusters = Object.entries(gateways).map(([id, { url }]) => ({
+      id,
+      region: `${id}-region`,
+      gateway: { url, key: edgeKey, models },
+    }))
     const edge = await start({ kind, name: `edge-${kind}`, engines: [], document: { clusters } })
     return {
       edge,

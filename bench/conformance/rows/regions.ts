@@ -68,15 +68,31 @@ interface Answered {
   readonly ms: number
 }
 
-const chatOf = (messages: readonly Message[]) => ({ model: servedModel, messages, max_tokens: 8, temperature: 0, ignore_eos: true })
+const chatOf = (messages: readonly Message[]) => ({
+  model: servedModel,
+  messages,
+  max_tokens: 8,
+  temperature: 0,
+  ignore_eos: true,
+})
 
 /** In one piece. */
 async function chat({ url }: RunningGateway, messages: readonly Message[]): Promise<Answered> {
   const began = performance.now()
-  const { status, headers, body } = await send({ url, method: 'POST', path: '/v1/chat/completions', headers: withKey({}), body: chatOf(messages), limitMs: 90_000 })
+  const { status, headers, body } = await send({
+    url,
+    method: 'POST',
+    path: '/v1/chat/completions',
+    headers: withKey({}),
+    body: chatOf(messages),
+    limitMs: 90_000,
+  })
   const text = body.toString('utf8')
   check(status === 200, `${status}: ${text.slice(0, 200)}`)
-  const { choices, usage } = JSON.parse(text) as { choices: { message: { content: string } }[]; usage: ReturnType<typeof usageOf> }
+  const { choices, usage } = JSON.parse(text) as {
+    choices: { message: { content: string } }[]
+    usage: ReturnType<typeof usageOf>
+  }
   return {
     cluster: String(headers['x-firstlight-cluster']),
     prompt: usage.prompt_tokens,
@@ -92,10 +108,23 @@ async function answers(lab: Lab, { edge, engines }: Regions): Promise<string> {
   check(unlike.length === 0, unlike.join('; '))
   const messages = [{ role: 'user', content: words(generator(51), 40) }]
   const body = { ...chatOf(messages), stream: true, stream_options: { include_usage: true } }
-  const streamed = await send({ url: edge.url, method: 'POST', path: '/v1/chat/completions', headers: withKey({}), body })
+  const streamed = await send({
+    url: edge.url,
+    method: 'POST',
+    path: '/v1/chat/completions',
+    headers: withKey({}),
+    body,
+  })
   const own = await send(direct(engines.paris, body, '/v1/chat/completions'))
-  const [usage, whole, ofEngine] = [usageOf(streamed.body.toString('utf8')), await chat(edge, messages), usageOf(own.body.toString('utf8'))]
-  check(usage.prompt_tokens === ofEngine.prompt_tokens && whole.prompt === ofEngine.prompt_tokens, `prompt tokens: ${usage.prompt_tokens} streamed, ${whole.prompt} whole, ${ofEngine.prompt_tokens} by the engine`)
+  const [usage, whole, ofEngine] = [
+    usageOf(streamed.body.toString('utf8')),
+    await chat(edge, messages),
+    usageOf(own.body.toString('utf8')),
+  ]
+  check(
+    usage.prompt_tokens === ofEngine.prompt_tokens && whole.prompt === ofEngine.prompt_tokens,
+    `prompt tokens: ${usage.prompt_tokens} streamed, ${whole.prompt} whole, ${ofEngine.prompt_tokens} by the engine`,
+  )
   return `${Object.keys(requests).length} exchanges alike; a chat of ${whole.prompt} tokens, whole and streamed`
 }
 
@@ -112,10 +141,17 @@ async function begin({ edge, gateways }: Regions, count: number): Promise<Talk[]
   const begun: Talk[] = []
   for (let at = 0; at < count; at++) {
     const region = at % 2 === 0 ? 'paris' : 'oregon'
-    const messages = [{ role: 'system', content: words(random, historyWords) }, { role: 'user', content: words(random, 20) }]
+    const messages = [
+      { role: 'system', content: words(random, historyWords) },
+      { role: 'user', content: words(random, 20) },
+    ]
     const { prompt, cached, text } = await chat(gateways[region], messages)
     check(cached < blockTokens * 2, `${cached} tokens of a new prompt were cached in ${region}`)
-    begun.push({ region, prompt, messages: [...messages, { role: 'assistant', content: text }, { role: 'user', content: words(random, 20) }] })
+    begun.push({
+      region,
+      prompt,
+      messages: [...messages, { role: 'assistant', content: text }, { role: 'user', content: words(random, 20) }],
+    })
   }
   await heard(edge)
   return begun
@@ -136,8 +172,17 @@ async function dies(regions: Regions): Promise<string> {
   const { edge, gateways } = regions
   const hers = (await begin(regions, 6)).filter(({ region }) => region === 'oregon')
   // What it knows goes there: so does this stream.
-  const stream = await open({ url: edge.url, method: 'POST', path: '/v1/chat/completions', headers: withKey({}), body: { ...chatOf(hers[0]!.messages), max_tokens: endless.max_tokens - hers[0]!.prompt, stream: true } })
-  check(stream.response.headers['x-firstlight-cluster'] === 'oregon', `the stream went to ${stream.response.headers['x-firstlight-cluster']}`)
+  const stream = await open({
+    url: edge.url,
+    method: 'POST',
+    path: '/v1/chat/completions',
+    headers: withKey({}),
+    body: { ...chatOf(hers[0]!.messages), max_tokens: endless.max_tokens - hers[0]!.prompt, stream: true },
+  })
+  check(
+    stream.response.headers['x-firstlight-cluster'] === 'oregon',
+    `the stream went to ${stream.response.headers['x-firstlight-cluster']}`,
+  )
   const ended = readAll(stream.response)
   await until(async () => (await regions.engines.oregon.metric('vllm:num_requests_running')) === 1, 'the stream to run')
   gateways.oregon.process.kill('SIGKILL')
@@ -145,17 +190,31 @@ async function dies(regions: Regions): Promise<string> {
   for (const { messages } of hers) after.push(await chat(edge, messages))
   const text = await ended
   check(/data: \{"error"/.test(text), `the stream ended in ${JSON.stringify(text.slice(-200))}`)
-  check(after.every(({ cluster }) => cluster === 'paris'), `answered by ${after.map(({ cluster }) => cluster).join(' ')}`)
+  check(
+    after.every(({ cluster }) => cluster === 'paris'),
+    `answered by ${after.map(({ cluster }) => cluster).join(' ')}`,
+  )
   await regions.startAgain('oregon')
   const random = generator(52)
-  const back = await until(async () => (await chat(edge, [{ role: 'user', content: words(random, 40) }])).cluster === 'oregon', 'oregon to be sent something again', { limitMs: 60_000 })
+  const back = await until(
+    async () => (await chat(edge, [{ role: 'user', content: words(random, 40) }])).cluster === 'oregon',
+    'oregon to be sent something again',
+    { limitMs: 60_000 },
+  )
   return `the stream ended in ${JSON.stringify(text.trimEnd().split('\n\n').at(-1)!.slice(0, 90))}; ${after.length} of ${after.length} by paris, in ${Math.round(Math.max(...after.map(({ ms }) => ms)))} ms at most; sent to oregon ${(back / 1000).toFixed(1)} s after it was back`
 }
 
 interface Seen {
   readonly pools: readonly {
     readonly cluster: string
-    readonly gateway?: { readonly reachable: boolean; readonly age_ms: number; readonly cut_alike: boolean; readonly engines: number; readonly requests: number; readonly queued: number } | null
+    readonly gateway?: {
+      readonly reachable: boolean
+      readonly age_ms: number
+      readonly blocking_match: boolean
+      readonly engines: number
+      readonly requests: number
+      readonly queued: number
+    } | null
     readonly engines: readonly { readonly id: string; readonly requests?: number }[]
   }[]
 }
@@ -165,21 +224,41 @@ const fleetOf = (gateway: RunningGateway): Promise<Seen> => asAdmin<Seen>(gatewa
 /** What regions said after now. The view of a Worker has them asked, where on Node a timer does. */
 async function heard(edge: RunningGateway): Promise<void> {
   const from = performance.now()
-  await until(async () => (await fleetOf(edge)).pools.every(({ gateway }) => gateway?.reachable === true && gateway.age_ms < performance.now() - from - 100), 'both regions to tell the edge', { everyMs: 200 })
+  await until(
+    async () =>
+      (await fleetOf(edge)).pools.every(
+        ({ gateway }) => gateway?.reachable === true && gateway.age_ms < performance.now() - from - 100,
+      ),
+    'both regions to tell the edge',
+    { everyMs: 200 },
+  )
   const { pools } = await fleetOf(edge)
-  check(pools.every(({ gateway }) => gateway!.cut_alike), 'prompts are cut in a region otherwise than at the edge')
+  check(
+    pools.every(({ gateway }) => gateway!.blocking_match),
+    'prompts are cut in a region otherwise than at the edge',
+  )
 }
 
 /** At the edge, in the regions and in the engines. */
 async function nothingBooked({ edge, gateways, engines }: Regions): Promise<string> {
   const all: readonly RealEngine[] = Object.values(engines)
   let left = ''
-  await until(async () => {
-    const fleets = await Promise.all([edge, ...Object.values(gateways)].map(fleetOf))
-    const booked = fleets.map(({ pools }) => pools.reduce((sum, { engines: list, gateway }) => sum + list.reduce((own, { requests = 0 }) => own + requests, gateway?.requests ?? 0), 0))
-    const running = (await total(all, 'vllm:num_requests_running')) + (await total(all, 'vllm:num_requests_waiting'))
-    left = `edge and regions ${booked.join(' ')}, engines ${running}`
-    return booked.every((count) => count === 0) && running === 0
-  }, 'nothing to be booked', { everyMs: 200 }).catch((error: unknown) => check(false, `${(error as Error).message}: ${left}`))
+  await until(
+    async () => {
+      const fleets = await Promise.all([edge, ...Object.values(gateways)].map(fleetOf))
+      const booked = fleets.map(({ pools }) =>
+        pools.reduce(
+          (sum, { engines: list, gateway }) =>
+            sum + list.reduce((own, { requests = 0 }) => own + requests, gateway?.requests ?? 0),
+          0,
+        ),
+      )
+      const running = (await total(all, 'vllm:num_requests_running')) + (await total(all, 'vllm:num_requests_waiting'))
+      left = `edge and regions ${booked.join(' ')}, engines ${running}`
+      return booked.every((count) => count === 0) && running === 0
+    },
+    'nothing to be booked',
+    { everyMs: 200 },
+  ).catch((error: unknown) => check(false, `${(error as Error).message}: ${left}`))
   return 'nothing booked at the end'
 }

@@ -63,26 +63,49 @@ type History = { role: string; content: string }[]
 async function comparePolicies(lab: Lab): Promise<Finding> {
   const engines = [await lab.engine('slow-a'), await lab.engine('slow-b')]
   const talks: Talk[] = []
-  for (const policy of policies) talks.push({ policy, gateway: await lab.gateway('node', 'slow-pair', `-${policy}`), salt: `${policy}-${Date.now()}`, histories: begin(conversations, 41, historyWords), told: [], cached: 0, asked: 0, moves: 0 })
+  for (const policy of policies)
+    talks.push({
+      policy,
+      gateway: await lab.gateway('node', 'slow-pair', `-${policy}`),
+      salt: `${policy}-${Date.now()}`,
+      histories: begin(conversations, 41, historyWords),
+      told: [],
+      cached: 0,
+      asked: 0,
+      moves: 0,
+    })
   for (const { gateway } of talks) await warmUp(gateway, engines)
   const last = new Map<History, string>()
   for (let turn = 0; turn < turns; turn++) {
     // Another one is first in each turn, so that all meet the machine in the same moods.
-    for (let at = 0; at < talks.length; at++) await takeTurn({ engines, last, turn }, talks[(turn + at) % talks.length]!)
+    for (let at = 0; at < talks.length; at++)
+      await takeTurn({ engines, last, turn }, talks[(turn + at) % talks.length]!)
     lab.note(`  … turn ${turn + 1} of ${turns}`)
   }
   const share = ({ cached, asked }: Talk): number => cached / asked
   const best = Math.max(...talks.map(share))
-  const blind = Math.max(...talks.filter(({ policy }) => policy === 'round_robin' || policy === 'active_blocks').map(share))
+  const blind = Math.max(
+    ...talks.filter(({ policy }) => policy === 'round_robin' || policy === 'active_blocks').map(share),
+  )
   const soonest = Math.min(...talks.map((talk) => ttftOf(talk, 0.5)))
   const own = talks.find(({ policy }) => policy === 'predicted')!
   const found = {
     seen: talks.map((talk) => `${talk.policy} ${percent(share(talk))} cached, TTFT ${ttftOf(talk, 0.5)} ms`).join('; '),
     detail: [
-      `Two engines with a model of 8 layers, one thread each; ${abreast} conversations at a time. Prompts of about ${quantile(own.told.map(({ prompt }) => prompt), 0.1)} to ${quantile(own.told.map(({ prompt }) => prompt), 0.9)} tokens. "Moved": turns that went to another engine than the turn before.`,
+      `Two engines with a model of 8 layers, one thread each; ${abreast} conversations at a time. Prompts of about ${quantile(
+        own.told.map(({ prompt }) => prompt),
+        0.1,
+      )} to ${quantile(
+        own.told.map(({ prompt }) => prompt),
+        0.9,
+      )} tokens. "Moved": turns that went to another engine than the turn before.`,
       '',
-      '| policy | cached, by the engines\' counters | moved | TTFT p50, ms | p25 to p75 | p90 |', '| --- | ---: | ---: | ---: | ---: | ---: |',
-      ...talks.map((talk) => `| ${talk.policy} | ${percent(share(talk))} | ${talk.moves} | ${ttftOf(talk, 0.5)} | ${ttftOf(talk, 0.25)} to ${ttftOf(talk, 0.75)} | ${ttftOf(talk, 0.9)} |`),
+      "| policy | cached, by the engines' counters | moved | TTFT p50, ms | p25 to p75 | p90 |",
+      '| --- | ---: | ---: | ---: | ---: | ---: |',
+      ...talks.map(
+        (talk) =>
+          `| ${talk.policy} | ${percent(share(talk))} | ${talk.moves} | ${ttftOf(talk, 0.5)} | ${ttftOf(talk, 0.25)} to ${ttftOf(talk, 0.75)} | ${ttftOf(talk, 0.9)} |`,
+      ),
     ].join('\n'),
   }
   if (share(own) <= blind || (best - share(own) > tie && ttftOf(own, 0.5) > asSoon * soonest)) throw new Refuted(found)
@@ -97,7 +120,10 @@ interface Turn {
 }
 
 async function takeTurn({ engines, last, turn }: Turn, talk: Talk): Promise<void> {
-  const [hits, queries] = [await total(engines, 'vllm:prefix_cache_hits_total'), await total(engines, 'vllm:prefix_cache_queries_total')]
+  const [hits, queries] = [
+    await total(engines, 'vllm:prefix_cache_hits_total'),
+    await total(engines, 'vllm:prefix_cache_queries_total'),
+  ]
   const random = generator(1000 + turn)
   for (const history of talk.histories) history.push({ role: 'user', content: words(random, 25) })
   // Who speaks next is chance, the same for all policies: in a fixed order even round robin would come back to the same engine.
@@ -116,14 +142,20 @@ async function takeTurn({ engines, last, turn }: Turn, talk: Talk): Promise<void
 }
 
 function shuffled<T>(list: readonly T[], random: () => number): T[] {
-  return list.map((item) => ({ item, at: random() })).sort((one, other) => one.at - other.at).map(({ item }) => item)
+  return list
+    .map((item) => ({ item, at: random() }))
+    .sort((one, other) => one.at - other.at)
+    .map(({ item }) => item)
 }
 
 /** Both engines have answered prompts of all lengths before anything is counted: the first ones compile and allocate. */
 async function warmUp(gateway: RunningGateway, engines: readonly RealEngine[]): Promise<void> {
   const random = generator(42)
   for (let round = 0; round < 6 * engines.length; round++) {
-    await say(gateway, [{ role: 'user', content: words(random, 20 + 40 * (round >> 1)) }], { policy: 'round_robin', salt: 'warm-up' })
+    await say(gateway, [{ role: 'user', content: words(random, 20 + 40 * (round >> 1)) }], {
+      policy: 'round_robin',
+      salt: 'warm-up',
+    })
   }
 }
 
@@ -139,7 +171,11 @@ export function words(random: () => number, count: number): string {
 }
 
 /** A turn of the conversation; the answer is added to it. */
-async function say(gateway: RunningGateway, messages: History, { policy, salt }: { policy: string; salt: string }): Promise<Told> {
+async function say(
+  gateway: RunningGateway,
+  messages: History,
+  { policy, salt }: { policy: string; salt: string },
+): Promise<Told> {
   const body = { model: servedModel, messages, max_tokens: 8, temperature: 0, ignore_eos: true, cache_salt: salt }
   const told = await askStream(gateway, { path: '/v1/chat/completions', body, policy })
   check(told.decision.policy === policy, `${policy} was asked for, ${told.decision.policy} decided`)
@@ -155,7 +191,11 @@ async function cachedTokens(lab: Lab): Promise<string> {
   const list: Told[] = []
   for (let turn = 0; turn < 5; turn++) {
     for (const history of histories) history.push({ role: 'user', content: words(random, 60) })
-    list.push(...(await Promise.all(histories.map((history) => say(gateway, history, { policy: 'predicted', salt: `talk-${seed}` })))))
+    list.push(
+      ...(await Promise.all(
+        histories.map((history) => say(gateway, history, { policy: 'predicted', salt: `talk-${seed}` })),
+      )),
+    )
   }
   const off = list.map(({ cached, decision }) => Math.abs(cached - (decision.predicted_cached_tokens ?? NaN)))
   const close = off.filter((distance) => distance <= blockTokens).length
@@ -171,10 +211,17 @@ async function tokenCounts(lab: Lab): Promise<string> {
   for (let count = 0; count < 30; count++) {
     const messages = [{ role: 'user', content: fuzzText(random, 40) }]
     const body = { model: servedModel, messages, max_tokens: 1, stream: true, stream_options: { include_usage: true } }
-    const { headers, body: text } = await send({ url: gateway.url, method: 'POST', path: '/v1/chat/completions', headers: withKey({}), body })
+    const { headers, body: text } = await send({
+      url: gateway.url,
+      method: 'POST',
+      path: '/v1/chat/completions',
+      headers: withKey({}),
+      body,
+    })
     const usage = usageOf(text.toString('utf8'))
     const { prompt_tokens, token_source } = await decisionOf(gateway, headers['x-firstlight-decision'])
-    if (prompt_tokens !== usage.prompt_tokens) unlike.push(`${prompt_tokens} (${token_source}), not ${usage.prompt_tokens}`)
+    if (prompt_tokens !== usage.prompt_tokens)
+      unlike.push(`${prompt_tokens} (${token_source}), not ${usage.prompt_tokens}`)
   }
   check(unlike.length === 0, `${unlike.length} of 30 differ: ${unlike.slice(0, 3).join('; ')}`)
   return '30 of 30'
@@ -185,7 +232,12 @@ function sum(list: readonly Told[], field: 'prompt' | 'cached'): number {
 }
 
 function ttftOf({ told }: Talk, share: number): number {
-  return Math.round(quantile(told.map(({ sentAt, firstAt }) => firstAt - sentAt), share))
+  return Math.round(
+    quantile(
+      told.map(({ sentAt, firstAt }) => firstAt - sentAt),
+      share,
+    ),
+  )
 }
 
 function percent(share: number): string {

@@ -36,15 +36,27 @@ async function everywhere(lab: Lab, kind: GatewayKind): Promise<string> {
   let round = kind === 'node' ? 0 : 100
   for (const { path, body } of endpoints) {
     for (const stream of [false, true]) {
-      const ask = { model: servedModel, temperature: 0, ...body(`${++round} the fox and the hen by the sea `.repeat(12)) }
+      const ask = {
+        model: servedModel,
+        temperature: 0,
+        ...body(`${++round} the fox and the hen by the sea `.repeat(12)),
+      }
       const before = await moved(decode)
       const answer = await send(await through(lab, kind, { ...ask, stream }, { path, fleet: 'split' }))
       const text = answer.body.toString('utf8')
-      check(answer.status === 200 && answer.headers['x-firstlight-prefill'] !== undefined, `${path}: ${answer.status} ${text.slice(0, 200)}`)
+      check(
+        answer.status === 200 && answer.headers['x-firstlight-prefill'] !== undefined,
+        `${path}: ${answer.status} ${text.slice(0, 200)}`,
+      )
       const whole = await send(direct(prefill, { ...ask, cache_salt: 'whole' }, path))
-      const [said, expected] = [stream ? saidInStream(text) : saidIn(JSON.parse(text) as Json), saidIn(JSON.parse(whole.body.toString('utf8')) as Json)]
+      const [said, expected] = [
+        stream ? saidInStream(text) : saidIn(JSON.parse(text) as Json),
+        saidIn(JSON.parse(whole.body.toString('utf8')) as Json),
+      ]
       check(said === expected, `${path}: ${JSON.stringify(said)}, not ${JSON.stringify(expected)}`)
-      await until(async () => (await moved(decode)) > before, 'the decode engine to count', { limitMs: 3000 }).catch(() => 0)
+      await until(async () => (await moved(decode)) > before, 'the decode engine to count', { limitMs: 3000 }).catch(
+        () => 0,
+      )
       const count = (await moved(decode)) - before
       check(count > 100, `${path}: ${count} tokens came from the prefill engine`)
       told.push(`${path}${stream ? ' streamed' : ''} ${count} tokens`)
@@ -56,12 +68,16 @@ async function everywhere(lab: Lab, kind: GatewayKind): Promise<string> {
 /** The words of an answer in one piece, of whichever of the three. */
 function saidIn({ choices, output, content }: Json): string {
   if (Array.isArray(choices)) return (choices as { message: { content: string | null } }[])[0]!.message.content ?? ''
-  const blocks = Array.isArray(output) ? (output as { content?: { text?: string }[] }[]).flatMap((item) => item.content ?? []) : (content as { text?: string }[])
+  const blocks = Array.isArray(output)
+    ? (output as { content?: { text?: string }[] }[]).flatMap((item) => item.content ?? [])
+    : (content as { text?: string }[])
   return blocks.map(({ text = '' }) => text).join('')
 }
 
 function saidInStream(text: string): string {
-  const events = [...text.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json!) as { type?: string; delta?: unknown; choices?: { delta: { content?: string } }[] })
+  const events = [...text.matchAll(/^data: (\{.*)$/gm)].map(
+    ([, json]) => JSON.parse(json!) as { type?: string; delta?: unknown; choices?: { delta: { content?: string } }[] },
+  )
   return events
     .map(({ type, delta, choices }) => {
       if (choices !== undefined) return choices[0]?.delta.content ?? ''

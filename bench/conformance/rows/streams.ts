@@ -35,7 +35,10 @@ export const streamRows: readonly Row[] = [
         if (file === 'completion.sse') completion = text
       }
       const aborted = await pausedStream(engine)
-      check(aborted.includes('"finish_reason":"abort"') && aborted.endsWith('data: [DONE]\n\n'), `a paused stream ended in ${JSON.stringify(aborted.slice(-200))}`)
+      check(
+        aborted.includes('"finish_reason":"abort"') && aborted.endsWith('data: [DONE]\n\n'),
+        `a paused stream ended in ${JSON.stringify(aborted.slice(-200))}`,
+      )
       lab.writeVector('sse/aborted.sse', aborted)
       for (const [file, text] of Object.entries(variants(completion))) lab.writeVector(`sse/${file}`, text)
       return writeCorpus(lab)
@@ -45,7 +48,9 @@ export const streamRows: readonly Row[] = [
 
 /** Says anew what each file holds. */
 export function writeCorpus(lab: Lab): string {
-  const files = Object.fromEntries(readdirSync(lab.vectorPath('sse')).map((file) => [file, readFileSync(lab.vectorPath(`sse/${file}`), 'utf8')]))
+  const files = Object.fromEntries(
+    readdirSync(lab.vectorPath('sse')).map((file) => [file, readFileSync(lab.vectorPath(`sse/${file}`), 'utf8')]),
+  )
   const cases = describeStreams(files, new Set(Object.keys(variants(''))))
   return `${cases.length} streams, list ${lab.writeVector('sse/corpus.json', writeLists({ about: 'What a correct reader finds in each stream.', streams: cases }))}`
 }

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
-import { PromptMeter } from '../../../src/core/tokens/measure.ts'
+import { PromptAnalyzer } from '../../../src/core/tokens/prompt-analyzer.ts'
 import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
 import { openVocabulary } from '../../../src/vocabulary.ts'
 import { servedModel } from '../engine.ts'
@@ -59,10 +59,19 @@ export const tokenRows: readonly Row[] = [
       const random = generator(seed)
       const unlike: string[] = []
       const compare = async (endpoint: 'tokenize' | 'chat', body: object) => {
-        const measured = meter.measure({ endpoint, body, bodyBytes: 0, adapter: null, salts: [], tenant: null, withIds: true })
+        const measured = meter.measure({
+          endpoint,
+          body,
+          bodyBytes: 0,
+          adapter: null,
+          salts: [],
+          tenant: null,
+          withIds: true,
+        })
         const theirs = await idsOf(url, body)
         const ours = measured.ids === null ? null : [...measured.ids]
-        if (ours?.join() !== theirs.join()) unlike.push(`${JSON.stringify(body).slice(0, 200)}: ${ours === null ? measured.inexact : 'other ids'}`)
+        if (ours?.join() !== theirs.join())
+          unlike.push(`${JSON.stringify(body).slice(0, 200)}: ${ours === null ? measured.inexact : 'other ids'}`)
       }
       for (let count = 0; count < 300; count++) await compare('tokenize', { prompt: fuzzText(random, 30) })
       for (let count = 0; count < 100; count++) await compare('chat', { messages: fuzzedTurns(random) })
@@ -73,30 +82,62 @@ export const tokenRows: readonly Row[] = [
 ]
 
 /** The gateway's own way from a request to ids, with the vocabulary compiled from the model's files. */
-async function ownMeter(lab: Lab): Promise<PromptMeter> {
-  const file = (name: string): unknown => JSON.parse(readFileSync(join(lab.environment.folder, 'models/tiny', name), 'utf8'))
-  const vocabulary = await openVocabulary(compileVocabulary({ tokenizer: file('tokenizer.json'), ...readTokenizerConfig(file('tokenizer_config.json')) }))
+async function ownMeter(lab: Lab): Promise<PromptAnalyzer> {
+  const file = (name: string): unknown =>
+    JSON.parse(readFileSync(join(lab.environment.folder, 'models/tiny', name), 'utf8'))
+  const vocabulary = await openVocabulary(
+    compileVocabulary({ tokenizer: file('tokenizer.json'), ...readTokenizerConfig(file('tokenizer_config.json')) }),
+  )
   const encoder = new TextEncoder()
   const encodeUtf8 = (text: string, into: Uint8Array) => encoder.encodeInto(text, into).written
-  return new PromptMeter({ model: servedModel, blockTokens: 32, encodeUtf8, now: () => 0, tokenizer: vocabulary.tokenizer, template: vocabulary.template })
+  return new PromptAnalyzer({
+    model: servedModel,
+    blockTokens: 32,
+    encodeUtf8,
+    now: () => 0,
+    tokenizer: vocabulary.tokenizer,
+    template: vocabulary.template,
+  })
 }
 
 async function idsOf(url: string, body: object): Promise<number[]> {
-  const answer = await sendJson<{ tokens: number[] }>({ url, method: 'POST', path: '/tokenize', body: { model: servedModel, ...body } })
+  const answer = await sendJson<{ tokens: number[] }>({
+    url,
+    method: 'POST',
+    path: '/tokenize',
+    body: { model: servedModel, ...body },
+  })
   return answer.tokens
 }
 
 async function textOf(url: string, tokens: readonly number[]): Promise<string> {
-  return (await sendJson<{ prompt: string }>({ url, method: 'POST', path: '/detokenize', body: { model: servedModel, tokens } })).prompt
+  return (
+    await sendJson<{ prompt: string }>({
+      url,
+      method: 'POST',
+      path: '/detokenize',
+      body: { model: servedModel, tokens },
+    })
+  ).prompt
 }
 
 function fuzzedTexts(): string[] {
   const random = generator(20)
-  return ['hello', 'Hello, wörld 👋', ' leading', 'trailing ', ...Array.from({ length: 116 }, () => fuzzText(random, 24))]
+  return [
+    'hello',
+    'Hello, wörld 👋',
+    ' leading',
+    'trailing ',
+    ...Array.from({ length: 116 }, () => fuzzText(random, 24)),
+  ]
 }
 
 const user = (content: unknown) => ({ role: 'user', content })
-const call = (args: object) => ({ id: 'call-1', type: 'function', function: { name: 'get_weather', arguments: JSON.stringify(args) } })
+const call = (args: object) => ({
+  id: 'call-1',
+  type: 'function',
+  function: { name: 'get_weather', arguments: JSON.stringify(args) },
+})
 
 function fuzzedChats(): ChatVector['chat'][] {
   const random = generator(21)
@@ -104,10 +145,33 @@ function fuzzedChats(): ChatVector['chat'][] {
     { messages: [user('hello')] },
     { messages: [user('hello')], add_generation_prompt: false },
     { messages: [{ role: 'system', content: '' }, user('x')] },
-    { messages: [user([{ type: 'text', text: 'two' }, { type: 'text', text: 'parts' }])] },
-    { messages: [user('a'), { role: 'assistant', content: 'b' }], add_generation_prompt: false, continue_final_message: true },
+    {
+      messages: [
+        user([
+          { type: 'text', text: 'two' },
+          { type: 'text', text: 'parts' },
+        ]),
+      ],
+    },
+    {
+      messages: [user('a'), { role: 'assistant', content: 'b' }],
+      add_generation_prompt: false,
+      continue_final_message: true,
+    },
     { messages: [user('weather?')], tools: [weatherTool] },
-    { messages: [user('w'), { role: 'assistant', content: null, tool_calls: [call({ unit: 'ü', deep: { b: [1, 2.5, null, true] } }), call({})] }, { role: 'tool', tool_call_id: 'call-1', content: '21°' }, { role: 'tool', tool_call_id: 'call-1', content: [{ type: 'text', text: '<22>' }] }], tools: [weatherTool] },
+    {
+      messages: [
+        user('w'),
+        {
+          role: 'assistant',
+          content: null,
+          tool_calls: [call({ unit: 'ü', deep: { b: [1, 2.5, null, true] } }), call({})],
+        },
+        { role: 'tool', tool_call_id: 'call-1', content: '21°' },
+        { role: 'tool', tool_call_id: 'call-1', content: [{ type: 'text', text: '<22>' }] },
+      ],
+      tools: [weatherTool],
+    },
     { messages: [{ role: 'developer', content: 'Be brief.', name: 'dev' }, user('x')] },
   ]
   return [...fixed, ...Array.from({ length: 20 }, () => ({ messages: fuzzedTurns(random) }))]
@@ -115,12 +179,17 @@ function fuzzedChats(): ChatVector['chat'][] {
 
 function fuzzedTurns(random: () => number): { role: string; content: string }[] {
   const text = () => fuzzText(random, 10)
-  const turns = Array.from({ length: 1 + Math.floor(random() * 4) }, (_, at) => ({ role: at % 2 === 0 ? 'user' : 'assistant', content: text() }))
+  const turns = Array.from({ length: 1 + Math.floor(random() * 4) }, (_, at) => ({
+    role: at % 2 === 0 ? 'user' : 'assistant',
+    content: text(),
+  }))
   return random() < 0.5 ? [{ role: 'system', content: text() }, ...turns] : turns
 }
 
 /** The model's own tokenizer and template, so that the tests can have a try without an engine. */
 function keepTokenizer(lab: Lab): string {
   const model = join(lab.environment.folder, 'models/tiny')
-  return ['tokenizer.json', 'tokenizer_config.json'].map((file) => lab.writeVector(`model/${file}`, readFileSync(join(model, file), 'utf8'))).join(' ')
+  return ['tokenizer.json', 'tokenizer_config.json']
+    .map((file) => lab.writeVector(`model/${file}`, readFileSync(join(model, file), 'utf8')))
+    .join(' ')
 }

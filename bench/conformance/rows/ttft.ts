@@ -39,12 +39,17 @@ async function ttftModel(lab: Lab): Promise<Finding> {
   const gateway = await lab.gateway('node', 'slow')
   const talk = new Talk(generator(31))
   const taught = await traffic(lab, gateway, { talk, count: learning, what: 'learning from' })
-  const { law, samples, confidence } = (await bookOf(gateway, 'slow-a')).learned
+  const { costModel, samples, confidence } = (await bookOf(gateway, 'slow-a')).learned
   const seen = await traffic(lab, gateway, { talk, count: judged, what: 'predicting' })
-  const gatewayErrors = errorsOf(seen, seen.map(({ predictedMs }) => predictedMs ?? 0))
+  const gatewayErrors = errorsOf(
+    seen,
+    seen.map(({ predictedMs }) => predictedMs ?? 0),
+  )
   const rows = [
     line('the gateway, as it decided', gatewayErrors),
-    ...Object.entries(laws).map(([name, terms]) => line(`${name}, fitted on the same ${learning}`, errorsOf(seen, foretell(fitLaw(terms, taught), seen)))),
+    ...Object.entries(laws).map(([name, terms]) =>
+      line(`${name}, fitted on the same ${learning}`, errorsOf(seen, foretell(fitLaw(terms, taught), seen))),
+    ),
   ]
   const byQueue = Array.from({ length: mostQueued + 1 }, (_, queued) => {
     const errors = gatewayErrors.filter((_error, at) => seen[at]!.queued === queued)
@@ -52,11 +57,14 @@ async function ttftModel(lab: Lab): Promise<Finding> {
   })
   const [median, p90] = [quantile(gatewayErrors, 0.5), quantile(gatewayErrors, 0.9)]
   const found = {
-    seen: `median ${percent(median)}, p90 ${percent(p90)}; learned from ${samples} samples: ${(1000 * law.fixed_s).toFixed(0)} ms + ${(1e6 * law.per_token_s).toFixed(0)} us a token + ${(1e9 * law.per_pair_s).toFixed(0)} ns a pair, confidence ${confidence.toFixed(2)}`,
+    seen: `median ${percent(median)}, p90 ${percent(p90)}; learned from ${samples} samples: ${(1000 * costModel.fixed_s).toFixed(0)} ms + ${(1e6 * costModel.per_token_s).toFixed(0)} us a token + ${(1e9 * costModel.per_pair_s).toFixed(0)} ns a pair, confidence ${confidence.toFixed(2)}`,
     detail: [
       `Model of 8 layers, one thread; prompts of ${shortest} to ${longest} tokens, half of them continuations of earlier ones. Error: of the time to first token at the client.`,
       '',
-      '| law | median error | p90 | largest |', '| --- | ---: | ---: | ---: |', ...rows, '',
+      '| law | median error | p90 | largest |',
+      '| --- | ---: | ---: | ---: |',
+      ...rows,
+      '',
       `The gateway's median error by queue: ${byQueue.join('; ')}. ${summaryOf(seen)}`,
     ].join('\n'),
   }
@@ -65,7 +73,11 @@ async function ttftModel(lab: Lab): Promise<Finding> {
 }
 
 /** Bursts of one to four, each after the last was answered. */
-async function traffic(lab: Lab, gateway: RunningGateway, { talk, count, what }: { talk: Talk; count: number; what: string }): Promise<Seen[]> {
+async function traffic(
+  lab: Lab,
+  gateway: RunningGateway,
+  { talk, count, what }: { talk: Talk; count: number; what: string },
+): Promise<Seen[]> {
   const seen: Seen[] = []
   let toldAt = performance.now()
   while (seen.length < count) {
@@ -73,7 +85,10 @@ async function traffic(lab: Lab, gateway: RunningGateway, { talk, count, what }:
     const asked: Promise<Seen>[] = []
     for (let queued = 0; queued < burst; queued++) {
       const prompt = talk.next()
-      const told = askStream(gateway, { path: '/v1/completions', body: { model: servedModel, prompt, max_tokens: 1, temperature: 0, ignore_eos: true, cache_salt: talk.salt } })
+      const told = askStream(gateway, {
+        path: '/v1/completions',
+        body: { model: servedModel, prompt, max_tokens: 1, temperature: 0, ignore_eos: true, cache_salt: talk.salt },
+      })
       asked.push(told.then((answer) => seenOf(answer, queued)))
       // So far apart that they arrive in this order.
       await sleep(30)
@@ -106,7 +121,10 @@ class Talk {
     const before = this.random() < 0.5 ? this.#said[Math.floor(this.random() * this.#said.length)] : undefined
     const start = before === undefined || before.length > longest ? [] : before
     const added = start.length === 0 ? length : Math.max(16, Math.round(length / 4))
-    const prompt = [...start, ...Array.from({ length: added }, () => 10 + Math.floor(this.random() * (vocabulary - 10)))]
+    const prompt = [
+      ...start,
+      ...Array.from({ length: added }, () => 10 + Math.floor(this.random() * (vocabulary - 10))),
+    ]
     this.#said.push(prompt)
     return prompt
   }
@@ -116,15 +134,16 @@ function errorsOf(seen: readonly Seen[], predicted: readonly number[]): number[]
   return seen.map(({ sentAt, firstAt }, at) => Math.abs(predicted[at]! - (firstAt - sentAt)) / (firstAt - sentAt))
 }
 
-function line(law: string, errors: readonly number[]): string {
-  check(errors.every(Number.isFinite), `${law}: an error is no number`)
-  return `| ${law} | ${percent(quantile(errors, 0.5))} | ${percent(quantile(errors, 0.9))} | ${percent(Math.max(...errors))} |`
+function line(costModel: string, errors: readonly number[]): string {
+  check(errors.every(Number.isFinite), `${costModel}: an error is no number`)
+  return `| ${costModel} | ${percent(quantile(errors, 0.5))} | ${percent(quantile(errors, 0.9))} | ${percent(Math.max(...errors))} |`
 }
 
 function summaryOf(seen: readonly Seen[]): string {
   const times = seen.map(({ sentAt, firstAt }) => firstAt - sentAt)
   const own = alone(seen).map(({ ownMs }) => ownMs)
-  const cached = seen.reduce((sum, prompt) => sum + prompt.cached, 0) / seen.reduce((sum, prompt) => sum + prompt.total, 0)
+  const cached =
+    seen.reduce((sum, prompt) => sum + prompt.cached, 0) / seen.reduce((sum, prompt) => sum + prompt.total, 0)
   return `Times to first token from ${Math.round(Math.min(...times))} to ${Math.round(Math.max(...times))} ms, own prefills up to ${Math.round(Math.max(...own))} ms; ${percent(cached)} of the prompt tokens were cached.`
 }
 

@@ -1,6 +1,6 @@
 import { absorbWords, chainSeed, endBlock, type ChainState } from '../tokens/block-hash.ts'
 import type { BlocksStored, KvEvent } from './event-batch.ts'
-import { type BlockSink, Known, KnownBlocks } from './known-blocks.ts'
+import { type BlockSink, EngineBlockSet, KnownBlocks } from './engine-block-set.ts'
 
 /** How a pool names its blocks. */
 export interface PoolBlocks {
@@ -81,13 +81,16 @@ export class BlockTranslator {
     if (event.blockTokens < 1 || !this.#follows(event)) return
     this.#learnSize(event.blockTokens)
     const start = event.parent === null ? this.#seedOf(event) : this.#known.get(event.parent)
-    const fits = this.fits && event.blockTokens === this.#engineBlockTokens && event.tokens.length === event.hashes.length * event.blockTokens
+    const fits =
+      this.fits &&
+      event.blockTokens === this.#engineBlockTokens &&
+      event.tokens.length === event.hashes.length * event.blockTokens
     if (start === null || start === undefined || !fits) {
       this.unnamed += event.hashes.length
       return
     }
     const state: ChainState = { lo: start.lo, hi: start.hi }
-    let before = start instanceof Known ? start : null
+    let before = start instanceof EngineBlockSet ? start : null
     for (const [index, hash] of event.hashes.entries()) {
       if (!isPlain(event, index)) {
         this.unnamed += event.hashes.length - index

@@ -1,8 +1,8 @@
-import type { BlockSink } from './known-blocks.ts'
-import type { KvFeed } from './feed.ts'
+import type { BlockSink } from './engine-block-set.ts'
+import type { KvEventDelta } from './delta.ts'
 
 /** The part of a step that the log knows. */
-export type Delta = Pick<KvFeed, 'seq' | 'reset' | 'complete' | 'lagMs' | 'stored' | 'removed'>
+export type Delta = Pick<KvEventDelta, 'seq' | 'reset' | 'complete' | 'lagMs' | 'stored' | 'removed'>
 
 export interface DeltaLimits {
   /** Blocks in one step. */
@@ -117,7 +117,14 @@ export class DeltaLog implements BlockSink {
     const isWhole = picture.sent === picture.keys.length
     if (isWhole) this.#picture = null
     const stored = wordsOf(picture.keys.slice(from, picture.sent))
-    return { seq: this.#seq, reset: from === 0, complete: complete && isWhole, lagMs, stored, removed: new Uint32Array(0) }
+    return {
+      seq: this.#seq,
+      reset: from === 0,
+      complete: complete && isWhole,
+      lagMs,
+      stored,
+      removed: new Uint32Array(0),
+    }
   }
 
   #changed(key: Key, isStored: boolean): void {

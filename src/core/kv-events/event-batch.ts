@@ -4,6 +4,51 @@
  */
 import { type Msgpack, MsgpackError, readMsgpack, type Wide } from './msgpack.ts'
 
+/** The ZeroMQ frames around event batches, as vLLM's publisher sends them. */
+
+export interface Framed {
+  /** Counts batches from 0 in one life of the engine. */
+  readonly seq: number
+  readonly payload: Uint8Array
+}
+
+const SEQ_BYTES = 8
+
+/** `[topic, seq, payload]`; null: no such thing. */
+export function publishedFrames(frames: readonly Uint8Array[]): Framed | null {
+  return frames.length === 3 ? framed(frames) : null
+}
+
+/** `['', seq, payload]`, and since vllm-project/vllm#45177 `['', topic, seq, payload]`. `end`: all has been sent. */
+export function replayedFrames(frames: readonly Uint8Array[]): Framed | 'end' | null {
+  if (frames.length !== 3 && frames.length !== 4) return null
+  const payload = frames.at(-1)!
+  const seq = frames.at(-2)!
+  if (payload.length === 0 && seq.length === SEQ_BYTES && seq.every((byte) => byte === 0xff)) return 'end'
+  return framed(frames)
+}
+
+/** What a DEALER sends to be told all batches from `seq` on. */
+export function replayRequest(seq: number): [Uint8Array, Uint8Array] {
+  return [new Uint8Array(0), seqFrame(seq)]
+}
+
+export function seqFrame(seq: number): Uint8Array {
+  const bytes = new Uint8Array(SEQ_BYTES)
+  const view = new DataView(bytes.buffer)
+  view.setUint32(0, Math.floor(seq / 4_294_967_296))
+  view.setUint32(4, seq >>> 0)
+  return bytes
+}
+
+function framed(frames: readonly Uint8Array[]): Framed | null {
+  const seq = frames.at(-2)!
+  if (seq.length !== SEQ_BYTES) return null
+  const view = new DataView(seq.buffer, seq.byteOffset, SEQ_BYTES)
+  const number = view.getUint32(0) * 4_294_967_296 + view.getUint32(4)
+  return Number.isSafeInteger(number) ? { seq: number, payload: frames.at(-1)! } : null
+}
+
 /** The engine's own name of a block, as a text to compare; opaque, whatever algorithm made it. */
 export type EngineHash = string
 
@@ -28,7 +73,10 @@ export interface BlocksStored {
 }
 
 /** `unnamed`: an adapter of which an old engine tells the number only. */
-export type Adapter = { readonly kind: 'none' } | { readonly kind: 'named'; readonly name: string } | { readonly kind: 'unnamed' }
+export type Adapter =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'named'; readonly name: string }
+  | { readonly kind: 'unnamed' }
 
 export interface BlocksRemoved {
   readonly kind: 'removed'
@@ -51,7 +99,18 @@ export interface EventBatch {
 type Fields = (name: string) => Msgpack | undefined
 
 const POSITIONS: Readonly<Record<string, readonly string[]>> = {
-  BlockStored: ['block_hashes', 'parent_block_hash', 'token_ids', 'block_size', 'lora_id', 'medium', 'lora_name', 'extra_keys', 'group_idx', 'kv_cache_spec_kind'],
+  BlockStored: [
+    'block_hashes',
+    'parent_block_hash',
+    'token_ids',
+    'block_size',
+    'lora_id',
+    'medium',
+    'lora_name',
+    'extra_keys',
+    'group_idx',
+    'kv_cache_spec_kind',
+  ],
   BlockRemoved: ['block_hashes', 'medium', 'group_idx'],
   AllBlocksCleared: [],
 }
@@ -123,7 +182,8 @@ const MOST_HASH_BYTES = 128
 /** 64-bit integers, and digests where `VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES=0`. */
 function hashOf(given: Msgpack): EngineHash {
   if (given instanceof Uint8Array && given.length <= MOST_HASH_BYTES) return String.fromCharCode(...given)
-  if (typeof given === 'number' && Number.isSafeInteger(given)) return lanes(Math.floor(given / 4_294_967_296) >>> 0, given >>> 0)
+  if (typeof given === 'number' && Number.isSafeInteger(given))
+    return lanes(Math.floor(given / 4_294_967_296) >>> 0, given >>> 0)
   if (isWide(given)) return lanes(given.hi, given.lo)
   throw new MsgpackError('a block hash is neither an integer nor a digest')
 }

@@ -1,7 +1,6 @@
 import { BlockTranslator, type PoolBlocks } from './block-translator.ts'
 import { type Delta, type DeltaLimits, DeltaLog } from './delta-log.ts'
-import { type EventBatch, readEventBatch } from './event-batch.ts'
-import type { Framed } from './frames.ts'
+import { type EventBatch, readEventBatch, type Framed } from './event-batch.ts'
 import { MsgpackError } from './msgpack.ts'
 
 export interface StreamCounts {

@@ -10,7 +10,15 @@ export interface Wide {
   readonly lo: number
 }
 
-export type Msgpack = null | boolean | number | string | Uint8Array | Wide | readonly Msgpack[] | ReadonlyMap<string, Msgpack>
+export type Msgpack =
+  | null
+  | boolean
+  | number
+  | string
+  | Uint8Array
+  | Wide
+  | readonly Msgpack[]
+  | ReadonlyMap<string, Msgpack>
 
 /** The bytes are not what they should be. The message names no content. */
 export class MsgpackError extends Error {

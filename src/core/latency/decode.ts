@@ -1,4 +1,4 @@
-import { RESTORED_SAMPLES, SHIFT, SURE, sureness } from './sureness.ts'
+import { RESTORED_SAMPLES, SHIFT, SURE, sureness } from './fit.ts'
 
 /** Seconds between two output tokens of one request: `baseS + perRequestS * running + perBlockS * blocks`. */
 export interface DecodeLaw {
@@ -12,13 +12,17 @@ const BASE_S = 0.010635
 const PER_REQUEST_S = 0.00041928
 const PER_CONTEXT_TOKEN_S = 1.42e-7
 
-export function tokenSeconds(law: DecodeLaw, running: number, blocks: number): number {
-  return law.baseS + law.perRequestS * running + law.perBlockS * blocks
+export function tokenSeconds(costModel: DecodeLaw, running: number, blocks: number): number {
+  return costModel.baseS + costModel.perRequestS * running + costModel.perBlockS * blocks
 }
 
 function lawAt(logPace: number, blockTokens: number): DecodeLaw {
   const pace = Math.exp(logPace)
-  return { baseS: BASE_S * pace, perRequestS: PER_REQUEST_S * pace, perBlockS: PER_CONTEXT_TOKEN_S * blockTokens * pace }
+  return {
+    baseS: BASE_S * pace,
+    perRequestS: PER_REQUEST_S * pace,
+    perBlockS: PER_CONTEXT_TOKEN_S * blockTokens * pace,
+  }
 }
 
 /** One answer moves the pace by at most this factor's share: answers differ by far more than engines do. */
@@ -36,18 +40,19 @@ export class DecodeLearner {
   /** null: restored, and not looked at since. */
   #lastAt: number | null = 0
   /** Read for every engine of every choice, so kept ready. */
-  #law: { readonly blockTokens: number; readonly law: DecodeLaw } | null = null
+  #costModel: { readonly blockTokens: number; readonly costModel: DecodeLaw } | null = null
 
-  law(blockTokens: number): DecodeLaw {
-    if (this.#law?.blockTokens !== blockTokens) this.#law = { blockTokens, law: lawAt(this.#logPace, blockTokens) }
-    return this.#law!.law
+  costModel(blockTokens: number): DecodeLaw {
+    if (this.#costModel?.blockTokens !== blockTokens)
+      this.#costModel = { blockTokens, costModel: lawAt(this.#logPace, blockTokens) }
+    return this.#costModel!.costModel
   }
 
   /** As far as it is sure of its pace, and for the rest at that of its kind. */
   lawBeside(kind: DecodeLearner, blockTokens: number, now: number): DecodeLaw {
     this.#lastAt ??= now
     const share = sureness(this.#samples, this.#lastAt, now)
-    if (share >= SURE || Math.abs(this.#logPace - kind.#logPace) < 1e-3) return this.law(blockTokens)
+    if (share >= SURE || Math.abs(this.#logPace - kind.#logPace) < 1e-3) return this.costModel(blockTokens)
     return lawAt(share * this.#logPace + (1 - share) * kind.#logPace, blockTokens)
   }
 
@@ -61,11 +66,15 @@ export class DecodeLearner {
     this.#logPace = logPace
     this.#samples = RESTORED_SAMPLES
     this.#lastAt = null
-    this.#law = null
+    this.#costModel = null
   }
 
   /** @param seconds of decode from the first token to the last, for `tokens` tokens after the first. */
-  learn(seconds: number, tokens: number, { expectedTokenS, now }: { readonly expectedTokenS: number; readonly now: number }): void {
+  learn(
+    seconds: number,
+    tokens: number,
+    { expectedTokenS, now }: { readonly expectedTokenS: number; readonly now: number },
+  ): void {
     if (!(seconds > 0) || !(tokens >= 8) || !(expectedTokenS > 0)) return
     const error = Math.log(seconds / tokens / expectedTokenS)
     const off = Math.abs(error) > SHIFT ? Math.sign(error) : 0
@@ -74,6 +83,6 @@ export class DecodeLearner {
     this.#lastAt = now
     const gain = Math.max(LEAST_GAIN, 1 / (this.#samples + 1))
     this.#logPace += gain * Math.min(CLIP, Math.max(-CLIP, error))
-    this.#law = null
+    this.#costModel = null
   }
 }

@@ -1,4 +1,25 @@
-import type { Law } from './law.ts'
+import type { PrefillCostModel } from './cost-model.ts'
+
+/**
+ * How much what an engine itself has shown counts beside what its siblings show, 0 to 1. Few samples say little,
+ * and old ones fade: an engine that looked slow once gets no traffic, so nothing else would ever correct it.
+ */
+
+const HALF_SURE_SAMPLES = 3
+const MOST_SAMPLES = 32
+const HALF_LIFE_MS = 5_000
+/** As good as sure, or as good as clueless: no need to mix. */
+export const SURE = 0.9
+export const UNSURE = 0.05
+/** What was learned before the object was put down counts as if so many samples had come just then. */
+export const RESTORED_SAMPLES = 32
+/** Logarithm of a factor by which no pace errs: several samples in a row that are off by it the same way show another pace. */
+export const SHIFT = Math.log(2)
+
+export function sureness(samples: number, lastAt: number, now: number): number {
+  const counting = Math.min(samples, MOST_SAMPLES) * 2 ** (-Math.max(0, now - lastAt) / HALF_LIFE_MS)
+  return counting / (counting + HALF_SURE_SAMPLES)
+}
 
 const ROUNDS = 8
 /** The first rounds tolerate outliers, the later ones reject them. */
@@ -9,7 +30,7 @@ const TUKEY = 4.685
 const LEAST_SPREAD = 0.03
 
 export interface Fit {
-  readonly law: Law
+  readonly costModel: PrefillCostModel
   /** Robust standard deviation of log(measured / fitted); 0.1 is about 10 %. */
   readonly spread: number
 }
@@ -25,7 +46,8 @@ export class Observations {
   sorted = new Float64Array(256)
 
   add(newTokens: number, pairs: number, seconds: number, weight: number): void {
-    if (this.count === this.weight.length) throw new RangeError(`A fit takes at most ${this.weight.length} observations`)
+    if (this.count === this.weight.length)
+      throw new RangeError(`A fit takes at most ${this.weight.length} observations`)
     this.newTokens[this.count] = newTokens
     this.pairs[this.count] = pairs
     this.seconds[this.count] = seconds
@@ -38,20 +60,20 @@ export class Observations {
  * Robust weighted least squares of relative errors with coefficients that cannot be negative: iterated weights, first
  * Huber's, then Tukey's biweight, so that one answer in five may be wild. `start` decides what counts as wild at first.
  */
-export function fit(seen: Observations, start: Law): Fit {
-  let law = start
+export function fit(seen: Observations, start: PrefillCostModel): Fit {
+  let costModel = start
   let spread = 1
   for (let round = 0; round < ROUNDS; round++) {
     for (let at = 0; at < seen.count; at++) {
-      seen.residual[at] = Math.log(seen.seconds[at]! / predict(law, seen, at))
+      seen.residual[at] = Math.log(seen.seconds[at]! / predict(costModel, seen, at))
       seen.sorted[at] = Math.abs(seen.residual[at]!)
     }
     spread = Math.max(LEAST_SPREAD, 1.4826 * medianOf(seen.sorted, seen.count))
-    const next = step(seen, law, { spread, reject: round >= HUBER_ROUNDS })
+    const next = step(seen, costModel, { spread, reject: round >= HUBER_ROUNDS })
     if (next === null) break
-    law = next
+    costModel = next
   }
-  return { law, spread }
+  return { costModel, spread }
 }
 
 /** Sorts the first `count` values in place. */
@@ -71,8 +93,11 @@ function tukey(size: number): number {
   return Math.abs(share) >= 1 ? 0 : (1 - share * share) ** 2
 }
 
-function predict(law: Law, seen: Observations, at: number): number {
-  return Math.max(1e-9, law.fixedS + law.perTokenS * seen.newTokens[at]! + law.perPairS * seen.pairs[at]!)
+function predict(costModel: PrefillCostModel, seen: Observations, at: number): number {
+  return Math.max(
+    1e-9,
+    costModel.fixedS + costModel.perTokenS * seen.newTokens[at]! + costModel.perPairS * seen.pairs[at]!,
+  )
 }
 
 // One fit runs at a time: everything below works in place.
@@ -85,17 +110,21 @@ const system = new Float64Array(12)
 const factors = new Float64Array(3)
 
 /** One weighted least-squares step; null when the observations determine nothing. */
-function step(seen: Observations, law: Law, { spread, reject }: { readonly spread: number; readonly reject: boolean }): Law | null {
+function step(
+  seen: Observations,
+  costModel: PrefillCostModel,
+  { spread, reject }: { readonly spread: number; readonly reject: boolean },
+): PrefillCostModel | null {
   // Columns are scaled by the present coefficients, so that the unknowns are factors near one.
-  const fixed = Math.max(law.fixedS, 1e-6)
-  const perToken = Math.max(law.perTokenS, 1e-9)
-  const perPair = Math.max(law.perPairS, 1e-14)
+  const fixed = Math.max(costModel.fixedS, 1e-6)
+  const perToken = Math.max(costModel.perTokenS, 1e-9)
+  const perPair = Math.max(costModel.perPairS, 1e-14)
   gram.fill(0)
   target.fill(0)
   row[0] = fixed
   for (let at = 0; at < seen.count; at++) {
     const size = seen.residual[at]! / spread
-    const weight = (seen.weight[at]! * (reject ? tukey(size) : huber(size))) / predict(law, seen, at) ** 2
+    const weight = (seen.weight[at]! * (reject ? tukey(size) : huber(size))) / predict(costModel, seen, at) ** 2
     row[1] = perToken * seen.newTokens[at]!
     row[2] = perPair * seen.pairs[at]!
     for (let one = 0; one < 3; one++) {
@@ -103,7 +132,9 @@ function step(seen: Observations, law: Law, { spread, reject }: { readonly sprea
       for (let other = 0; other < 3; other++) gram[one * 3 + other]! += weight * row[one]! * row[other]!
     }
   }
-  return solve() ? { fixedS: factors[0]! * fixed, perTokenS: factors[1]! * perToken, perPairS: factors[2]! * perPair } : null
+  return solve()
+    ? { fixedS: factors[0]! * fixed, perTokenS: factors[1]! * perToken, perPairS: factors[2]! * perPair }
+    : null
 }
 
 const ALL = [0, 1, 2] as const

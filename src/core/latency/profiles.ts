@@ -1,4 +1,10 @@
-import type { Law } from './law.ts'
+import type { PrefillCostModel } from './cost-model.ts'
+
+/**
+ * Microseconds to bring one cached token to the GPU, by where it lies: 128 KiB of KV a token (an 8B model) over about
+ * 20 GB/s of PCIe, 3 GB/s of NVMe, 1.3 GB/s of network. Orders of magnitude, to be set where they matter.
+ */
+export const TIER_TOKEN_US = { host: 6, disk: 40, remote: 100 } as const
 
 /**
  * Dense bf16 peak of one GPU in TFLOPS, without sparsity, from NVIDIA's data sheets (H100/H200 SXM, B200, A100 SXM,
@@ -29,7 +35,7 @@ const REFERENCE_WIDTH = 32 * 4096
 const WIDTH_EXPONENT = 0.74
 
 /** Measured, not derived: vLLM 0.32 on one CPU thread, a model of hidden size 512 and 8 layers. */
-const MEASURED: Readonly<Record<string, Law>> = {
+const MEASURED: Readonly<Record<string, PrefillCostModel>> = {
   'cpu-f32': { fixedS: 0.038, perTokenS: 0.98e-3, perPairS: 4.75e-7 },
   'cpu-bf16': { fixedS: 0.024, perTokenS: 6.0e-3, perPairS: 6.5e-7 },
 }
@@ -41,7 +47,7 @@ export const DEFAULT_PROFILE = 'h100-8b'
  * `h100-8b` or `a100x4-70b` (for mixtures of experts, the active parameters), or a measured name.
  * A start, off by a factor of two at times: a handful of answers replaces it. null: no such profile.
  */
-export function profile(name: string): Law | null {
+export function profile(name: string): PrefillCostModel | null {
   const measured = MEASURED[name]
   if (measured !== undefined) return measured
   const parts = /^([a-z0-9]+?)(?:x(\d{1,3}))?-(\d{1,4}(?:\.\d+)?)b$/.exec(name.toLowerCase())
@@ -53,8 +59,15 @@ export function profile(name: string): Law | null {
   const flops = peak * 1e12 * (1 + (gpus - 1) * PARALLEL_SHARE)
   const width = REFERENCE_WIDTH * (paramsB / REFERENCE_PARAMS_B) ** WIDTH_EXPONENT
   // Two FLOPs a parameter and token; four a pair, layer and channel (query x key, weights x value).
-  return { fixedS: FIXED_S, perTokenS: (2 * paramsB * 1e9) / (flops * DENSE_SHARE), perPairS: (4 * width) / (flops * ATTENTION_SHARE) }
+  return {
+    fixedS: FIXED_S,
+    perTokenS: (2 * paramsB * 1e9) / (flops * DENSE_SHARE),
+    perPairS: (4 * width) / (flops * ATTENTION_SHARE),
+  }
 }
 
 /** For error messages and docs. */
-export const profileNames: readonly string[] = [...Object.keys(PEAK_TFLOPS).map((gpu) => `${gpu}-8b`), ...Object.keys(MEASURED)]
+export const profileNames: readonly string[] = [
+  ...Object.keys(PEAK_TFLOPS).map((gpu) => `${gpu}-8b`),
+  ...Object.keys(MEASURED),
+]

@@ -1,4 +1,4 @@
-import type { ChunkRow } from './holders.ts'
+import type { ChunkRow } from './prefix-match.ts'
 import type { CacheEvents, ChunkKeys, RegistryPlacement } from './registry-call.ts'
 
 /** One for each (instance, incarnation, level, backend, shared): rows share them, so ending an incarnation ends all at once. */
@@ -74,14 +74,22 @@ export class ChunkDirectory {
     const row = this.#live(key)
     const same = ({ instance, level }: Place) => instance === place.instance && level === place.level
     // An access does not say the backend: it adds nothing to a store, and a store says it better.
-    const known = row.some((one) => same(one) && (place.backend === '' || (one.backend === place.backend && one.shared === place.shared)))
+    const known = row.some(
+      (one) => same(one) && (place.backend === '' || (one.backend === place.backend && one.shared === place.shared)),
+    )
     this.#rows.delete(key)
-    this.#rows.set(key, known ? row : [...row.filter((one) => one.backend !== '' || !same(one)), place].slice(-MOST_HOLDERS))
+    this.#rows.set(
+      key,
+      known ? row : [...row.filter((one) => one.backend !== '' || !same(one)), place].slice(-MOST_HOLDERS),
+    )
     if (this.#rows.size > this.#limit) this.#rows.delete(this.#rows.keys().next().value!)
   }
 
   #delete(key: number, { instance, level, backend }: CacheEvents): void {
-    const row = this.#live(key).filter((place) => place.instance !== instance || place.level !== level || (place.backend !== backend && place.backend !== ''))
+    const row = this.#live(key).filter(
+      (place) =>
+        place.instance !== instance || place.level !== level || (place.backend !== backend && place.backend !== ''),
+    )
     if (row.length === 0) this.#rows.delete(key)
     else this.#rows.set(key, row)
   }

@@ -54,6 +54,10 @@ export type RegistryAnswer =
   /** false: it must register (again). */
   | { readonly kind: 'heartbeat'; readonly known: boolean }
   | { readonly kind: 'leave' }
-  | { readonly kind: 'list'; readonly instances: readonly (RegisteredInstance & { readonly registeredAt: number })[]; readonly keys: number }
+  | {
+      readonly kind: 'list'
+      readonly instances: readonly (RegisteredInstance & { readonly registeredAt: number })[]
+      readonly keys: number
+    }
   | { readonly kind: 'events'; readonly applied: number; readonly duplicates: number; readonly stale: number }
   | { readonly kind: 'lookup'; readonly rows: readonly (readonly RegistryPlacement[])[] }

@@ -1,7 +1,6 @@
-import type { Admission, EngineSpec, PoolConfig } from '../cluster/contract.ts'
+import type { Admission, EngineSpec, PoolConfig } from '../contract/contract.ts'
 import { ChunkDirectory } from './directory.ts'
-import { hintsOf } from './hints.ts'
-import { holdersOf } from './holders.ts'
+import { holdersOf, hintsOf } from './prefix-match.ts'
 import type { CacheEvents, RegisteredInstance, RegistryAnswer, RegistryCall } from './registry-call.ts'
 
 /** Without a heartbeat for this long an instance is gone (LMCache's own `--instance-timeout`). */
@@ -37,7 +36,9 @@ export class CacheRegistry {
 
   /** A new configuration. When engines came or left, instances are asked to register again, which finds their engines anew. */
   configure({ engines }: Pick<PoolConfig, 'engines'>): void {
-    const [before, after] = [this.#engines, engines].map((all) => JSON.stringify(all.map(({ id, lmcacheInstance }) => [id, lmcacheInstance])))
+    const [before, after] = [this.#engines, engines].map((all) =>
+      JSON.stringify(all.map(({ id, lmcacheInstance }) => [id, lmcacheInstance])),
+    )
     const isFirst = this.#engines.length === 0
     this.#engines = engines
     if (!isFirst && after !== before) for (const instance of this.#instances.values()) instance.isOld = true
@@ -71,7 +72,15 @@ export class CacheRegistry {
     if (this.#cursors.size === 0 && this.#instances.size === 0) return rest
     const holders = holdersOf(this.#directory.leading(chunks.keys, this.#worldSize), chunks.tokens)
     const engines = this.#engines.map(({ id }) => id)
-    return { ...rest, hints: hintsOf(holders, { pairs: this.#pairs(), engines, shared: chunks.shared, promptTokens: admission.promptTokens }) }
+    return {
+      ...rest,
+      hints: hintsOf(holders, {
+        pairs: this.#pairs(),
+        engines,
+        shared: chunks.shared,
+        promptTokens: admission.promptTokens,
+      }),
+    }
   }
 
   #register(instance: RegisteredInstance, engines: readonly string[], now: number): boolean {
@@ -89,7 +98,11 @@ export class CacheRegistry {
     return !instance.isOld
   }
 
-  #ingest(batches: readonly CacheEvents[]): { readonly applied: number; readonly duplicates: number; readonly stale: number } {
+  #ingest(batches: readonly CacheEvents[]): {
+    readonly applied: number
+    readonly duplicates: number
+    readonly stale: number
+  } {
     const counts = { applied: 0, duplicates: 0, stale: 0 }
     for (const batch of batches) counts[this.#offer(batch)] += 1
     return counts
@@ -123,9 +136,13 @@ export class CacheRegistry {
 
   /** What the configuration says, and by address for the engines it says nothing of. */
   #pairs(): { readonly engine: string; readonly instance: string }[] {
-    const named = this.#engines.flatMap(({ id, lmcacheInstance }) => (lmcacheInstance == null ? [] : [{ engine: id, instance: lmcacheInstance }]))
+    const named = this.#engines.flatMap(({ id, lmcacheInstance }) =>
+      lmcacheInstance == null ? [] : [{ engine: id, instance: lmcacheInstance }],
+    )
     const open = new Set(this.#engines.filter(({ lmcacheInstance }) => lmcacheInstance == null).map(({ id }) => id))
-    const found = [...this.#instances.values()].flatMap(({ id, engines }) => engines.filter((engine) => open.has(engine)).map((engine) => ({ engine, instance: id })))
+    const found = [...this.#instances.values()].flatMap(({ id, engines }) =>
+      engines.filter((engine) => open.has(engine)).map((engine) => ({ engine, instance: id })),
+    )
     return [...named, ...found]
   }
 }

@@ -1,5 +1,53 @@
-import { childrenSeen, valuesByRole, type Facts, type Values } from './facts.ts'
+import { childrenSeen, valuesByRole, type ReportFields, type Values } from './report-fields.ts'
 import { STAGES, type ReportRole, type ReportStage } from './partial.ts'
+import type { AttemptFailure, Result, StageTimes, Usage } from '../contract/contract.ts'
+
+/* What the gateway itself knows of one request, put down when it has ended. Plain data; it crosses the Ttft port. */
+
+export interface RequestRecord {
+  /** The gateway's own id. */
+  readonly id: string
+  /** The client's label, which engines know the request by; the id where there is none. */
+  readonly requestId: string
+  /** Milliseconds since the epoch. */
+  readonly receivedAt: number
+  readonly durationMs: number
+  readonly path: string
+  /** Base model of the pool that served it, or the name that was asked for. */
+  readonly model: string
+  /** null: no engine was found. */
+  readonly cluster: string | null
+  readonly engine: string | null
+  /** Of a split: who did the prefill. */
+  readonly prefillEngine: string | null
+  readonly placement: 'whole' | 'split' | 'staged' | null
+  readonly policy: string | null
+  /** Notes of the choice: `fallback=…`, `failover=…`. */
+  readonly notes: readonly string[]
+  readonly stream: boolean
+  readonly status: number
+  readonly result: Result | 'refused'
+  /** How each earlier attempt failed. */
+  readonly failedAttempts: readonly AttemptFailure[]
+  readonly stages: StageTimes
+  readonly predictedTtftMs: number | null
+  readonly usage: Usage | null
+  /** Answers made side by side, whose tokens are counted together. Absent: one. */
+  readonly sequences?: number | undefined
+  /** Nothing in it to encode: no report of an encoder is to be waited for. */
+  readonly textOnly: boolean
+}
+
+/** Records of one gateway, in order. A repeat of a `seq` changes nothing, nor does an older epoch. */
+export interface RecordBatch {
+  /** The gateway. */
+  readonly source: string
+  /** Its incarnation: grows. */
+  readonly epoch: number
+  /** Grows by one with every batch of an incarnation that goes to the same place. */
+  readonly seq: number
+  readonly records: readonly RequestRecord[]
+}
 
 /** What all roles together say; null: not known yet. Keys are the wire's own. */
 export type Combined = { readonly [Stage in ReportStage]: number | null } & {
@@ -18,7 +66,7 @@ export interface TtftReport {
 const TEXT_STAGES = ['prefill_queue_time_ms', 'prefill_compute_time_ms'] as const
 
 /** Folds the facts of all ids of one request. The order of the facts in time matters only where they contradict each other. */
-export function combine(all: readonly Facts[]): TtftReport {
+export function combine(all: readonly ReportFields[]): TtftReport {
   const byRole = valuesByRole(all)
   const { meta, encoder, pd } = byRole
   const merged: Values = { ...meta, ...encoder, ...pd }

@@ -1,11 +1,75 @@
-/** One report of one stage, as engines and proxies post them (vllm-ascend #12), read with suspicion. */
-import { MAX_ID_CHARS } from './ids.ts'
+/**
+ * Which request a report speaks of. Engines change the id they were sent: vLLM puts `chatcmpl-` or `cmpl-` in front,
+ * since 0.14 a random `-xxxxxxxx` behind, and of a completion's prompts each gets `-<index>`; an encode proxy sends
+ * each item under `<parent>:<index>:<hex>`.
+ */
+export interface ReportId {
+  /** Ids of the request it may be, the most exact first. Never empty. */
+  readonly candidates: readonly string[]
+  /** Index of the encoder item; null: the request itself. */
+  readonly child: number | null
+}
+
+/** Longest id that is taken, in characters. */
+export const MAX_ID_CHARS = 256
+
+const CHILD = /^(.+):(\d{1,4}):[0-9a-f]{1,32}(?:-[0-9a-f]{8})?$/
+const TAIL = /-[0-9a-f]{8}$/
+const PROMPT_INDEX = /-\d{1,4}$/
+
+/** A tail is taken off only behind a known prefix: without one nobody has added a tail. */
+export function readReportId(id: string): ReportId {
+  const { rest, prefix } = withoutPrefix(id)
+  if (prefix === '') return { candidates: [rest], child: null }
+  const candidates = [rest]
+  const bare = rest.replace(TAIL, '')
+  if (bare !== rest && bare !== '') candidates.push(bare)
+  const request = prefix === 'cmpl-' ? bare.replace(PROMPT_INDEX, '') : bare
+  if (request !== bare && request !== '') candidates.push(request)
+  return { candidates, child: null }
+}
+
+/** As an encoder's word, who is sent items alone; null: it names none. A client may give its requests such ids, too. */
+export function readItemId(id: string): ReportId | null {
+  const child = CHILD.exec(withoutPrefix(id).rest)
+  return child === null ? null : { candidates: [withoutPrefix(child[1]!).rest], child: Number(child[2]) }
+}
+
+/** All prefixes in front: an engine adds its own to whatever it was sent. */
+function withoutPrefix(id: string): { readonly rest: string; readonly prefix: '' | 'cmpl-' | 'chatcmpl-' } {
+  let rest = id
+  let prefix: '' | 'cmpl-' | 'chatcmpl-' = ''
+  for (;;) {
+    const next = rest.startsWith('chatcmpl-') ? 'chatcmpl-' : rest.startsWith('cmpl-') ? 'cmpl-' : ''
+    if (next === '' || rest.length === next.length) return { rest, prefix }
+    prefix = prefix === '' ? next : prefix
+    rest = rest.slice(next.length)
+  }
+}
+
+/**
+ * The id that decides where a request's reports are kept, so that all of a request's ids meet. It may take off more
+ * than `readReportId` would: what only looks like a tail shares a place, nothing else.
+ */
+export function homeOf(id: string): string {
+  const { rest, prefix } = withoutPrefix(id)
+  let parent = rest
+  for (let child = CHILD.exec(rest); child !== null; child = CHILD.exec(parent)) parent = withoutPrefix(child[1]!).rest
+  const request = parent.replace(TAIL, '')
+  return prefix === 'cmpl-' ? request.replace(PROMPT_INDEX, '') : request
+}
 
 export const ROLES = ['meta', 'encoder', 'pd'] as const
 export type ReportRole = (typeof ROLES)[number]
 
 /** The stages whose sum is `ttft_ms`, in the order a request goes through them. */
-export const STAGES = ['enc_queue_time_ms', 'enc_compute_time_ms', 'emb_cache_transfer_time_ms', 'prefill_queue_time_ms', 'prefill_compute_time_ms'] as const
+export const STAGES = [
+  'enc_queue_time_ms',
+  'enc_compute_time_ms',
+  'emb_cache_transfer_time_ms',
+  'prefill_queue_time_ms',
+  'prefill_compute_time_ms',
+] as const
 export type ReportStage = (typeof STAGES)[number]
 
 /** Everything a partial may say. Order is part of how facts are stored: append only. */
@@ -36,13 +100,18 @@ export const MAX_ITEMS = 1_024
 
 /** A partial, or what is wrong with it, in words for its sender. */
 export function readPartial(value: unknown): ReportPartial | { readonly detail: string } {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { detail: 'a report must be a JSON object' }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return { detail: 'a report must be a JSON object' }
   const given = value as Readonly<Record<string, unknown>>
   const { role, request_id: id } = given
-  if (role === undefined || role === null || role === '' || id === undefined || id === null || id === '') return { detail: 'role or request_id missing' }
-  if (typeof role !== 'string' || !isRole(role)) return { detail: `role must be one of ${ROLES.join(', ')}, got ${shown(role)}` }
+  if (role === undefined || role === null || role === '' || id === undefined || id === null || id === '')
+    return { detail: 'role or request_id missing' }
+  if (typeof role !== 'string' || !isRole(role))
+    return { detail: `role must be one of ${ROLES.join(', ')}, got ${shown(role)}` }
   if (typeof id !== 'string' || id.length > MAX_ID_CHARS || !/^[\x21-\x7e]+$/.test(id)) {
-    return { detail: `request_id must be a text of 1 to ${MAX_ID_CHARS} printable characters without spaces, got ${shown(id)}` }
+    return {
+      detail: `request_id must be a text of 1 to ${MAX_ID_CHARS} printable characters without spaces, got ${shown(id)}`,
+    }
   }
   try {
     return { role, id, values: valuesOf(given), ...placeOf(given) }
@@ -66,12 +135,21 @@ function valuesOf(given: Readonly<Record<string, unknown>>): ReportPartial['valu
   return values
 }
 
-function placeOf(given: Readonly<Record<string, unknown>>): Pick<ReportPartial, 'chunk' | 'chunks' | 'last' | 'item' | 'serial'> {
+function placeOf(
+  given: Readonly<Record<string, unknown>>,
+): Pick<ReportPartial, 'chunk' | 'chunks' | 'last' | 'item' | 'serial'> {
   const chunk = optional(given, 'chunk', MAX_CHUNKS - 1)
   const chunks = optional(given, 'chunks', MAX_CHUNKS)
   if (chunks === 0) throw new BadField('chunks must be at least 1, got 0')
-  if (chunk === null && (chunks !== null || given['last'] === true)) throw new BadField('chunks and last belong to a chunk: say which with chunk')
-  return { chunk, chunks, last: flag(given, 'last') ?? false, item: optional(given, 'item', MAX_ITEMS - 1), serial: flag(given, 'serial') }
+  if (chunk === null && (chunks !== null || given['last'] === true))
+    throw new BadField('chunks and last belong to a chunk: say which with chunk')
+  return {
+    chunk,
+    chunks,
+    last: flag(given, 'last') ?? false,
+    item: optional(given, 'item', MAX_ITEMS - 1),
+    serial: flag(given, 'serial'),
+  }
 }
 
 function optional(given: Readonly<Record<string, unknown>>, name: string, most: number): number | null {
@@ -100,7 +178,8 @@ function wholeNumber(name: string, value: unknown, most: number): number {
 
 /** Numbers come as texts too: Python reporters read them from the environment. */
 function numberOf(value: unknown): number | null {
-  const number = typeof value === 'string' && /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?$/.test(value) ? Number(value) : value
+  const number =
+    typeof value === 'string' && /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?$/.test(value) ? Number(value) : value
   return typeof number === 'number' && Number.isFinite(number) ? number : null
 }
 

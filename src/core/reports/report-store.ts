@@ -1,8 +1,7 @@
 /** Reports of many requests, bounded in number, bytes and time. */
 import { combine, type TtftReport } from './combine.ts'
-import { Facts } from './facts.ts'
-import { readItemId, readReportId, type ReportId } from './ids.ts'
-import type { ReportPartial } from './partial.ts'
+import { ReportFields } from './report-fields.ts'
+import { type ReportPartial, readItemId, readReportId, type ReportId } from './partial.ts'
 
 export interface StoreLimits {
   readonly maxRequests: number
@@ -26,7 +25,7 @@ interface Entry<Note> {
   readonly key: string
   /** Ids of the request it may be, most exact first; one: it is the request's own. */
   readonly candidates: readonly string[]
-  readonly facts: Facts
+  readonly facts: ReportFields
   /** Of its first word. */
   readonly at: number
   bytes: number
@@ -123,7 +122,7 @@ export class ReportStore<Note> {
   }
 
   #read(id: string): TtftReport | null {
-    const all: Facts[] = []
+    const all: ReportFields[] = []
     const own = this.#entries.get(exactKey(id))
     if (own !== undefined) all.push(own.facts)
     for (const key of this.#standIns.get(id) ?? []) {
@@ -138,7 +137,7 @@ export class ReportStore<Note> {
     if (candidates.length > 1) for (const candidate of candidates) this.#standIn(candidate, key)
     const known = this.#entries.get(key)
     if (known !== undefined) return known
-    const entry: Entry<Note> = { key, candidates, facts: new Facts(), at: now, bytes: 0, note: null }
+    const entry: Entry<Note> = { key, candidates, facts: new ReportFields(), at: now, bytes: 0, note: null }
     this.#entries.set(key, entry)
     return entry
   }
@@ -154,7 +153,11 @@ export class ReportStore<Note> {
 
   #weigh(entry: Entry<Note>): void {
     const ids = entry.key.length + entry.candidates.reduce((sum, candidate) => sum + candidate.length, 0)
-    const bytes = ENTRY_BYTES * entry.candidates.length + ids + FACT_BYTES * entry.facts.size + (entry.note === null ? 0 : this.#noteBytes(entry.note))
+    const bytes =
+      ENTRY_BYTES * entry.candidates.length +
+      ids +
+      FACT_BYTES * entry.facts.size +
+      (entry.note === null ? 0 : this.#noteBytes(entry.note))
     this.#bytes += bytes - entry.bytes
     entry.bytes = bytes
   }
@@ -195,4 +198,5 @@ function newsOf(before: TtftReport | null, after: TtftReport): Added['news'] {
   return valuesKnown(after) > (before === null ? 0 : valuesKnown(before)) ? 'stage' : 'none'
 }
 
-const valuesKnown = ({ combined }: TtftReport): number => Object.values(combined).filter((value) => value !== null).length
+const valuesKnown = ({ combined }: TtftReport): number =>
+  Object.values(combined).filter((value) => value !== null).length

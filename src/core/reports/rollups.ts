@@ -1,5 +1,5 @@
 /** Durations and counts per model, cluster and engine, for metrics: what adds up over time, replicas and regions. */
-import type { RequestRecord } from './record.ts'
+import type { RequestRecord } from './combine.ts'
 import { countsUpTo, Sketch, type SketchData } from './sketch.ts'
 
 /** Everything of one engine. Plain data. */
@@ -37,7 +37,8 @@ const MAX_GROUPS = 5_000
 const OTHER = 'other'
 
 /** The name of a group: stored under it, forgotten by it. */
-export const groupName = ({ model, cluster, engine }: Pick<RollupGroup, 'model' | 'cluster' | 'engine'>): string => JSON.stringify([model, cluster, engine])
+export const groupName = ({ model, cluster, engine }: Pick<RollupGroup, 'model' | 'cluster' | 'engine'>): string =>
+  JSON.stringify([model, cluster, engine])
 
 /** `limitsMs` grow; the last has no end. */
 export function countedUpTo({ sketches, ...group }: RollupGroup, limitsMs: readonly number[]): CountedGroup {
@@ -70,7 +71,8 @@ export class Rollups {
       time(group, 'ttft_error', Math.abs(stages.ttft - predictedTtftMs))
     }
     const tokens = (usage?.completionTokens ?? 0) / (record.sequences ?? 1)
-    if (stages.ttft !== undefined && tokens > 1) time(group, 'output_token', Math.max(0, record.durationMs - stages.ttft) / (tokens - 1))
+    if (stages.ttft !== undefined && tokens > 1)
+      time(group, 'output_token', Math.max(0, record.durationMs - stages.ttft) / (tokens - 1))
   }
 
   /** Stages that engines reported of a request. */
@@ -125,7 +127,10 @@ export class Rollups {
   }
 }
 
-function countUsage(group: Group, { promptTokens, completionTokens, cachedTokens }: NonNullable<RequestRecord['usage']>): void {
+function countUsage(
+  group: Group,
+  { promptTokens, completionTokens, cachedTokens }: NonNullable<RequestRecord['usage']>,
+): void {
   count(group, 'prompt_tokens', promptTokens)
   count(group, 'output_tokens', completionTokens)
   if (cachedTokens === null) return

@@ -1,7 +1,6 @@
 /** Reports and rollups of the requests of one shard; Durable Object and Node wrap it and add clock, wire and storage. */
-import type { TtftReport } from './combine.ts'
+import type { TtftReport, RecordBatch, RequestRecord } from './combine.ts'
 import { type ReportPartial, STAGES } from './partial.ts'
-import type { RecordBatch, RequestRecord } from './record.ts'
 import { type Added, ReportStore, type StoreLimits } from './report-store.ts'
 import { type RollupGroup, Rollups } from './rollups.ts'
 
@@ -136,8 +135,14 @@ export class TtftState {
   #note(record: RequestRecord, now: number): void {
     if (this.#store === null) return
     const { id, requestId, receivedAt, textOnly } = record
-    const values: ReportPartial['values'] = [['t_request_ingress_ns', receivedAt * 1e6], ...(textOnly ? ([['encoder_items', 0]] as const) : [])]
-    this.#store.add({ role: 'meta', id: requestId, values, chunk: null, chunks: null, last: false, item: null, serial: null }, now)
+    const values: ReportPartial['values'] = [
+      ['t_request_ingress_ns', receivedAt * 1e6],
+      ...(textOnly ? ([['encoder_items', 0]] as const) : []),
+    ]
+    this.#store.add(
+      { role: 'meta', id: requestId, values, chunk: null, chunks: null, last: false, item: null, serial: null },
+      now,
+    )
     this.#store.note(requestId, { record, counted: false }, now)
     if (id !== requestId) this.#alias(id, requestId)
     this.#count(requestId, now)

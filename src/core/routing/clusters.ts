@@ -2,8 +2,8 @@
  * Which cluster to ask first, from what was heard of them and with no remote call. Pure: the same views, key and draws give
  * the same order.
  */
-import type { ClusterDigest } from '../cluster/contract.ts'
-import { hashPair, hashText } from './hash.ts'
+import type { ClusterDigest } from '../contract/contract.ts'
+import { hashPair, hashText } from './rendezvous.ts'
 import type { Random } from './policy.ts'
 
 export interface ClusterView {
@@ -72,21 +72,36 @@ export function rankClusters(views: readonly ClusterView[], key: number | null, 
     const cost = costs[at]!
     const believed = cost ?? mean
     // Its logarithm, that is: of two that are far behind, one is still ahead.
-    const appeal = Math.log(view.weight) + (isExpecting ? (least - believed) / (SLACK_S + SLACK_SHARE * least) : -LOAD_POWER * Math.log(1 + mean + (believed - mean) * trustIn(view)))
+    const appeal =
+      Math.log(view.weight) +
+      (isExpecting
+        ? (least - believed) / (SLACK_S + SLACK_SHARE * least)
+        : -LOAD_POWER * Math.log(1 + mean + (believed - mean) * trustIn(view)))
     const uniform = key === null ? random() : (hashPair(key, hashText(view.id)) + 0.5) / TWO_TO_32
     // Exponential races: the first to arrive wins in proportion to its appeal.
-    return { rank: { id: view.id, dark: dark[at]!, cost, appeal: Math.exp(appeal) }, lead: appeal - Math.log(-Math.log(1 - uniform)) }
+    return {
+      rank: { id: view.id, dark: dark[at]!, cost, appeal: Math.exp(appeal) },
+      lead: appeal - Math.log(-Math.log(1 - uniform)),
+    }
   })
-  return ranked.sort((one, other) => Number(one.rank.dark) - Number(other.rank.dark) || (one.lead === other.lead ? 0 : other.lead - one.lead)).map(({ rank }) => rank)
+  return ranked
+    .sort(
+      (one, other) =>
+        Number(one.rank.dark) - Number(other.rank.dark) || (one.lead === other.lead ? 0 : other.lead - one.lead),
+    )
+    .map(({ rank }) => rank)
 }
 
 const trustIn = ({ ageMs }: ClusterView): number => 2 ** (-Math.max(0, ageMs) / HALF_TRUST_MS)
 
-const meanOf = (numbers: readonly number[]): number => (numbers.length === 0 ? 0 : numbers.reduce((sum, one) => sum + one, 0) / numbers.length)
+const meanOf = (numbers: readonly number[]): number =>
+  numbers.length === 0 ? 0 : numbers.reduce((sum, one) => sum + one, 0) / numbers.length
 
 /** Unknown is not dark: a cluster nobody has asked yet must get its first request. */
 function isDark({ digest, unreachable }: ClusterView): boolean {
-  return unreachable || (digest !== null && digest.engines.length > 0 && digest.engines.every(({ available }) => !available))
+  return (
+    unreachable || (digest !== null && digest.engines.length > 0 && digest.engines.every(({ available }) => !available))
+  )
 }
 
 /** Seconds to the first token; null: it is not known. */
@@ -94,7 +109,10 @@ function secondsOf(views: readonly ClusterView[], dark: readonly boolean[]): (nu
   const bright = views.flatMap(({ expected }, at) => (expected && !dark[at] ? [expected] : []))
   const meanWaitS = meanOf(bright.map(({ waitS }) => waitS))
   const known = bright.reduce((sum, { confidence }) => sum + confidence, 0)
-  const meanAnewS = known > 0 ? bright.reduce((sum, { anewS, confidence }) => sum + anewS * confidence, 0) / known : meanOf(bright.map(({ anewS }) => anewS))
+  const meanAnewS =
+    known > 0
+      ? bright.reduce((sum, { anewS, confidence }) => sum + anewS * confidence, 0) / known
+      : meanOf(bright.map(({ anewS }) => anewS))
   return views.map((view) => {
     if (!view.expected) return null
     const { waitS, wayS, workS, anewS, confidence } = view.expected
@@ -104,7 +122,8 @@ function secondsOf(views: readonly ClusterView[], dark: readonly boolean[]): (nu
   })
 }
 
-const loadsOf = (views: readonly ClusterView[], dark: readonly boolean[]): (number | null)[] => views.map(({ digest }, at) => (dark[at] ? null : loadOf(digest)))
+const loadsOf = (views: readonly ClusterView[], dark: readonly boolean[]): (number | null)[] =>
+  views.map(({ digest }, at) => (dark[at] ? null : loadOf(digest)))
 
 /** Requests and queued prefill per unit of available engine weight; null: no engine to divide by, or no digest. */
 function loadOf(digest: ClusterDigest | null): number | null {

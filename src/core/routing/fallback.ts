@@ -1,9 +1,8 @@
-import { prefixKey } from '../cluster/choose.ts'
-import type { Admission, ClusterDigest, EngineSpec, Placement } from '../cluster/contract.ts'
-import { mayDo, serves } from '../cluster/eligible.ts'
-import { hashText } from './hash.ts'
-import { SESSION_BOUND } from './policies/session.ts'
-import { rendezvous, withinBound } from './rendezvous.ts'
+import { prefixKey } from '../pool/decide.ts'
+import type { Admission, ClusterDigest, EngineSpec, Placement } from '../contract/contract.ts'
+import { supportsRole, serves } from '../pool/eligible.ts'
+import { SESSION_BOUND } from './policies/simple.ts'
+import { rendezvous, withinBound, hashText } from './rendezvous.ts'
 
 const MAX_RUNNERS_UP = 4
 
@@ -17,11 +16,16 @@ export function fallbackPlacement(
   engines: readonly Pick<EngineSpec, 'id' | 'role' | 'models' | 'weight'>[],
   digest: ClusterDigest | null,
 ): Placement | null {
-  const able = engines.filter((engine) => mayDo(engine.role, 'whole') && serves(engine, admission) && !admission.avoid.includes(engine.id))
+  const able = engines.filter(
+    (engine) => supportsRole(engine.role, 'whole') && serves(engine, admission) && !admission.avoid.includes(engine.id),
+  )
   const told = new Map(digest?.engines.map((engine) => [engine.id, engine]))
   // The digest is old news: it may push an engine behind others, but not leave nobody to ask.
   const isUp = ({ id }: { readonly id: string }) => told.get(id)?.available ?? true
-  const order = rendezvous(placementKey(admission), able).map((engine) => ({ ...engine, requests: told.get(engine.id)?.requests ?? 0 }))
+  const order = rendezvous(placementKey(admission), able).map((engine) => ({
+    ...engine,
+    requests: told.get(engine.id)?.requests ?? 0,
+  }))
   const bounded = [...withinBound(order.filter(isUp), SESSION_BOUND), ...order.filter((engine) => !isUp(engine))]
   const [first, ...others] = bounded.map(({ id }) => id)
   return first === undefined ? null : { kind: 'whole', engine: first, runnersUp: others.slice(0, MAX_RUNNERS_UP) }

@@ -1,4 +1,4 @@
-import type { PolicyConfig } from '../cluster/contract.ts'
+import type { PolicyConfig } from '../contract/contract.ts'
 import type { Policy, Signal } from './policy.ts'
 
 /** One option of a policy: enough for the config schema to check it and for the docs to print it. */
@@ -16,8 +16,16 @@ export interface OptionSpec<Value extends number | string | boolean = number | s
 /** camelCase names; the config document spells them in snake_case. */
 export type OptionTable = Readonly<Record<string, OptionSpec>>
 
-type Widened<Value> = Value extends number ? number : Value extends boolean ? boolean : Value extends string ? string : never
-export type OptionValues<Table extends OptionTable> = { readonly [Name in keyof Table]: Widened<Table[Name]['default']> }
+type Widened<Value> = Value extends number
+  ? number
+  : Value extends boolean
+    ? boolean
+    : Value extends string
+      ? string
+      : never
+export type OptionValues<Table extends OptionTable> = {
+  readonly [Name in keyof Table]: Widened<Table[Name]['default']>
+}
 
 /** A policy with its options: what the list of policies holds, and what schema and docs are made from. */
 export interface PolicyKind {
@@ -32,12 +40,16 @@ export interface PolicyKind {
 }
 
 /** Fills in defaults. The schema has checked the values before; a wrong one here is a bug or a request's override. */
-export function readOptions<const Table extends OptionTable>(table: Table, given: PolicyConfig['options']): OptionValues<Table> {
+export function readOptions<const Table extends OptionTable>(
+  table: Table,
+  given: PolicyConfig['options'],
+): OptionValues<Table> {
   const values: Record<string, number | string | boolean> = {}
   for (const [name, spec] of Object.entries(table)) values[name] = spec.default
   for (const [name, value] of Object.entries(given)) {
     const spec = table[name]
-    if (spec === undefined) throw new RangeError(`Unknown policy option '${name}'; known: ${Object.keys(table).join(', ') || 'none'}`)
+    if (spec === undefined)
+      throw new RangeError(`Unknown policy option '${name}'; known: ${Object.keys(table).join(', ') || 'none'}`)
     const wrong = problemOf(spec, value)
     if (wrong !== null) throw new RangeError(`Policy option ${name} must be ${wrong}, got ${JSON.stringify(value)}`)
     values[name] = value

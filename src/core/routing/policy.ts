@@ -1,4 +1,15 @@
-import type { Sheet } from './sheet.ts'
+import type { CostTable } from './cost-table.ts'
+
+/** What the shadow policy would have done in a choice. */
+export interface ShadowChoice {
+  readonly policy: string
+  readonly engine: string
+  readonly predictedTtftMs: number | null
+  /** It would have chosen the same. Absent from older objects, as is the next. */
+  readonly agrees?: boolean
+  /** How much sooner its engine's first token is expected; negative: later. null: the choice was split, or nothing is known. */
+  readonly predictedGainMs?: number | null
+}
 
 /** What a policy may know of the request. */
 export interface RouteRequest {
@@ -51,11 +62,11 @@ export interface Signals {
   readonly capacityBlocks: number
   readonly rttS: number
   /** Learned or prior coefficients of TTFT = fixedS + perTokenS*new + perPairS*(total² − cached²)/2. */
-  readonly law: { readonly fixedS: number; readonly perTokenS: number; readonly perPairS: number }
+  readonly costModel: { readonly fixedS: number; readonly perTokenS: number; readonly perPairS: number }
   /** How far the law is learned: 0 nothing but a prior, towards 1 with samples that agree. */
   readonly confidence: number
   /** Seconds between two output tokens = baseS + perRequestS * running + perBlockS * blocks. */
-  readonly decodeLaw: { readonly baseS: number; readonly perRequestS: number; readonly perBlockS: number }
+  readonly decodeCostModel: { readonly baseS: number; readonly perRequestS: number; readonly perBlockS: number }
   /** 0 for an engine that has just joined or restarted, 1 once it has been there for a while. */
   readonly warmth: number
   /** 1 when the engine has the adapter loaded, 0 when it must load it, -1 when it has no room. */
@@ -63,7 +74,10 @@ export interface Signals {
 }
 
 export type Signal = keyof Signals
-export type Candidate<Needs extends Signal = Signal> = { readonly id: string; readonly weight: number } & Pick<Signals, Needs>
+export type Candidate<Needs extends Signal = Signal> = { readonly id: string; readonly weight: number } & Pick<
+  Signals,
+  Needs
+>
 
 /** Chance, passed in: a number in [0, 1). */
 export type Random = () => number
@@ -76,7 +90,7 @@ export interface Policy<Needs extends Signal = Signal> {
   readonly name: string
   readonly needs: readonly Needs[]
   /** The sheet is the policy's own, until its next ranking. Who is not among those ranked was not rankable by this policy. */
-  rank(request: RouteRequest, candidates: readonly Candidate<Needs>[], random: Random): Sheet
+  rank(request: RouteRequest, candidates: readonly Candidate<Needs>[], random: Random): CostTable
 }
 
 /** Infers `Needs` from the list, so a policy cannot read a signal it did not ask for. */

@@ -45,7 +45,7 @@ export function openFilter(text: string): PrefixFilter | null {
   const keys = new Uint32Array(text.length >>> 1)
   let size = 0
   let key = 0
-  for (let at = 1; at < text.length; ) {
+  for (let at = 1; at < text.length;) {
     let digit = digitAt(text, at++)
     for (; digit === 63; digit = digitAt(text, at++)) key += SKIP
     const low = digitAt(text, at++)
@@ -79,7 +79,12 @@ export class PrefixFilter {
    */
   blocksOf(blocks: Uint32Array): number {
     let found = 0
-    for (let depth = 1; depth * 2 <= blocks.length && this.#has(blocks[depth * 2 - 2]! >>> this.#shift); depth = nextDepth(depth)) found = depth
+    for (
+      let depth = 1;
+      depth * 2 <= blocks.length && this.#has(blocks[depth * 2 - 2]! >>> this.#shift);
+      depth = nextDepth(depth)
+    )
+      found = depth
     return found
   }
 

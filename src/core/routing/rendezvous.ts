@@ -1,4 +1,22 @@
-import { hashPair, hashText } from './hash.ts'
+/** 32-bit hash of a text's UTF-16 code units (FNV-1a, then murmur3's finaliser). For placement only, never for secrets. */
+export function hashText(text: string): number {
+  let hash = 0x811c9dc5
+  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)
+  return mix(hash)
+}
+
+/** One hash of two, order matters. */
+export function hashPair(one: number, other: number): number {
+  return mix(Math.imul(one, 0x9e3779b1) ^ other)
+}
+
+function mix(hash: number): number {
+  let mixed = hash ^ (hash >>> 16)
+  mixed = Math.imul(mixed, 0x85ebca6b)
+  mixed ^= mixed >>> 13
+  mixed = Math.imul(mixed, 0xc2b2ae35)
+  return (mixed ^ (mixed >>> 16)) >>> 0
+}
 
 const TWO_TO_32 = 2 ** 32
 
@@ -13,14 +31,19 @@ export interface Weighted {
  */
 export function rendezvous<E extends Weighted>(key: number, engines: readonly E[]): E[] {
   const scored = engines.map((engine) => ({ engine, score: share(engine.weight, unit(key, engine.id)) }))
-  return scored.sort((one, other) => other.score - one.score || (one.engine.id < other.engine.id ? -1 : 1)).map(({ engine }) => engine)
+  return scored
+    .sort((one, other) => other.score - one.score || (one.engine.id < other.engine.id ? -1 : 1))
+    .map(({ engine }) => engine)
 }
 
 /**
  * Bounded load (Mirrokni, Thorup, Zadimoghaddam 2016): nobody takes more than `bound` times its fair share of all
  * requests, the new one included. In the order given; those over their share follow behind.
  */
-export function withinBound<E extends Weighted & { readonly requests: number }>(order: readonly E[], bound: number): E[] {
+export function withinBound<E extends Weighted & { readonly requests: number }>(
+  order: readonly E[],
+  bound: number,
+): E[] {
   const requests = order.reduce((sum, engine) => sum + engine.requests, 1)
   const weights = order.reduce((sum, engine) => sum + engine.weight, 0)
   const hasRoom = (engine: E) => engine.requests < Math.ceil((bound * requests * engine.weight) / weights)

@@ -1,4 +1,4 @@
-import type { SplitConfig } from '../cluster/contract.ts'
+import type { SplitConfig } from '../contract/contract.ts'
 
 export interface SplitFacts {
   /** Prompt length as the threshold counts it. */
@@ -30,8 +30,12 @@ export function splitVerdict(facts: SplitFacts, config: SplitConfig): SplitVerdi
       return from('uncached', promptTokens - cachedTokens, config.thresholdTokens)
     case 'adaptive':
       // Without both predictions there is nothing to compare: the uncached rest decides.
-      if (splitTtftMs === null || wholeTtftMs === null) return from('uncached', promptTokens - cachedTokens, config.thresholdTokens)
-      return { split: splitTtftMs < wholeTtftMs, why: `split ${Math.round(splitTtftMs)} ms, whole ${Math.round(wholeTtftMs)} ms` }
+      if (splitTtftMs === null || wholeTtftMs === null)
+        return from('uncached', promptTokens - cachedTokens, config.thresholdTokens)
+      return {
+        split: splitTtftMs < wholeTtftMs,
+        why: `split ${Math.round(splitTtftMs)} ms, whole ${Math.round(wholeTtftMs)} ms`,
+      }
   }
 }
 

@@ -118,9 +118,15 @@ export function chainSeed(scope: ChainScope): ChainState {
  * Hashes of the full blocks of some prompts that lie in `words`; `spans` is [from0, to0, from1, to1, …]. What is
  * left over at the end of a prompt has none. The chain goes on from prompt to prompt, and `state` is where it ends.
  */
-export function chainBlocks(state: ChainState, words: Uint32Array, spans: readonly number[], blockWords: number): Uint32Array {
+export function chainBlocks(
+  state: ChainState,
+  words: Uint32Array,
+  spans: readonly number[],
+  blockWords: number,
+): Uint32Array {
   let count = 0
-  for (let i = 0; i < spans.length; i += 2) count += Math.floor(((spans[i + 1] as number) - (spans[i] as number)) / blockWords)
+  for (let i = 0; i < spans.length; i += 2)
+    count += Math.floor(((spans[i + 1] as number) - (spans[i] as number)) / blockWords)
   const blocks = new Uint32Array(count * 2)
   // `chainWords` for each block, without a word to the state in between: a third of the time of a long prompt.
   let a = state.lo

@@ -1,12 +1,144 @@
-import { AddedTokenFinder } from './added-tokens.ts'
 import type { IdBuffer } from './id-buffer.ts'
-import type { ExactTokenizer } from './measure.ts'
-import { Merger } from './merge.ts'
-import { CACHED_BYTES, PieceCache } from './piece-cache.ts'
+import type { ExactTokenizer } from './prompt-analyzer.ts'
+import { BpeMerger } from './bpe-merge.ts'
 import { pieceEnds, type PieceEnd } from './pre-tokenize.ts'
 import { SegmentCache } from './segment-cache.ts'
 import { Utf8Buffer, type EncodeUtf8 } from './utf8-buffer.ts'
-import { hashBytes, type Vocabulary } from './vocabulary.ts'
+import { hashBytes, type Vocabulary, type AddedToken } from './vocabulary.ts'
+
+const SLOTS = 1 << 14
+const ARENA_BYTES = 512 * 1024
+const ARENA_IDS = 128 * 1024
+/** Longer pieces repeat too seldom to be worth the room. */
+export const CACHED_BYTES = 64
+
+export interface Piece {
+  readonly bytes: Uint8Array
+  readonly from: number
+  readonly to: number
+}
+
+/**
+ * Ids of pieces that took merging, e.g. words that are not one token. Fixed memory (about 1.3 MB): one slot per
+ * hash, where the newer piece wins, and everything is forgotten when the room for bytes or ids is used up.
+ */
+export class PieceCache {
+  /** Per slot: start of the bytes, their length, start of the ids, their number. Length 0: empty. */
+  readonly #slots = new Int32Array(SLOTS * 4)
+  readonly #bytes = new Uint8Array(ARENA_BYTES)
+  readonly #ids = new Uint32Array(ARENA_IDS)
+  #usedBytes = 0
+  #usedIds = 0
+
+  /** The slot of a known piece, or -1. `hash` is that of the bytes. */
+  find(bytes: Uint8Array, from: number, to: number, hash: number): number {
+    const slot = (hash & (SLOTS - 1)) * 4
+    if (this.#slots[slot + 1] !== to - from) return -1
+    let at = this.#slots[slot] as number
+    for (let i = from; i < to; i++) if (bytes[i] !== this.#bytes[at++]) return -1
+    return slot
+  }
+
+  /** Appends the ids of the piece in `slot`. */
+  append(slot: number, out: IdBuffer): void {
+    const start = this.#slots[slot + 2] as number
+    const count = this.#slots[slot + 3] as number
+    const target = out.reserve(count)
+    for (let i = start; i < start + count; i++) target[out.length++] = this.#ids[i] as number
+  }
+
+  /** Remembers that the piece `bytes[from, to)`, whose hash is `hash`, gave the last `count` ids of `out`. */
+  store(piece: Piece, hash: number, out: IdBuffer, count: number): void {
+    const { bytes, from, to } = piece
+    if (this.#usedBytes + to - from > ARENA_BYTES || this.#usedIds + count > ARENA_IDS) {
+      this.#slots.fill(0)
+      this.#usedBytes = 0
+      this.#usedIds = 0
+    }
+    const slots = this.#slots
+    const slot = (hash & (SLOTS - 1)) * 4
+    slots[slot] = this.#usedBytes
+    slots[slot + 1] = to - from
+    slots[slot + 2] = this.#usedIds
+    slots[slot + 3] = count
+    // Short moves: loops beat `set` and the views it would need.
+    for (let i = from; i < to; i++) this.#bytes[this.#usedBytes++] = bytes[i] as number
+    for (let i = out.length - count; i < out.length; i++) this.#ids[this.#usedIds++] = out.ids[i] as number
+  }
+}
+
+/** One added token found in a text. */
+export interface FoundToken {
+  readonly id: number
+  readonly from: number
+  readonly to: number
+}
+
+const space = /\p{White_Space}/u
+
+/** What may follow the beginning of an added token, by UTF-16 unit, and the token that it is already. */
+class Beginning extends Map<string, Beginning> {
+  token: AddedToken | null = null
+}
+
+/** Finds added tokens: the leftmost, and of those that begin there the longest. */
+export class AddedTokenFinder {
+  /** Hundreds of tokens share their first letters: trying one after the other wherever those stand would hold the thread for seconds. */
+  readonly #none = new Beginning()
+  readonly #first: RegExp
+  /** The only first unit there is, mostly `<`: a plain search is much faster. */
+  readonly #onlyFirst: string | undefined
+
+  constructor(tokens: readonly AddedToken[]) {
+    for (const token of tokens) {
+      let beginning = this.#none
+      for (const unit of token.text.split('')) {
+        const longer = beginning.get(unit) ?? new Beginning()
+        beginning.set(unit, longer)
+        beginning = longer
+      }
+      beginning.token = token
+    }
+    const firsts = [...this.#none.keys()]
+    this.#onlyFirst = firsts.length === 1 ? firsts[0] : undefined
+    // Without tokens it matches nothing.
+    this.#first = new RegExp(`[${firsts.join('').replace(/[\]\\^-]/g, '\\$&')}]`, 'g')
+  }
+
+  /** The first token at or after `from`, with the white space it swallows; null: none. */
+  find(text: string, from: number): FoundToken | null {
+    for (let at = this.#nextFirst(text, from); at >= 0; at = this.#nextFirst(text, at + 1)) {
+      const token = this.#longest(text, at)
+      if (token !== null) return widened(token, text, at, from)
+    }
+    return null
+  }
+
+  /** Where an added token may begin, at or after `from`; -1: nowhere. */
+  #nextFirst(text: string, from: number): number {
+    if (this.#onlyFirst !== undefined) return text.indexOf(this.#onlyFirst, from)
+    this.#first.lastIndex = from
+    return this.#first.exec(text)?.index ?? -1
+  }
+
+  #longest(text: string, at: number): AddedToken | null {
+    let token: AddedToken | null = null
+    let beginning = this.#none.get(text.charAt(at))
+    for (let i = at + 1; beginning !== undefined; i++) {
+      token = beginning.token ?? token
+      beginning = beginning.get(text.charAt(i))
+    }
+    return token
+  }
+}
+
+function widened(token: AddedToken, text: string, at: number, least: number): FoundToken {
+  let from = at
+  let to = at + token.text.length
+  if (token.left) while (from > least && space.test(text.charAt(from - 1))) from--
+  if (token.right) while (to < text.length && space.test(text.charAt(to))) to++
+  return { id: token.id, from, to }
+}
 
 export interface BpeTokenizerOptions {
   readonly vocabulary: Vocabulary
@@ -29,7 +161,7 @@ export class BpeTokenizer implements ExactTokenizer {
   readonly #added: AddedTokenFinder
   readonly #addedAfterNfc: AddedTokenFinder
   readonly #utf8: Utf8Buffer
-  readonly #merger: Merger
+  readonly #merger: BpeMerger
   readonly #pieces = new PieceCache()
   readonly #segments: SegmentCache
 
@@ -40,7 +172,7 @@ export class BpeTokenizer implements ExactTokenizer {
     this.#added = new AddedTokenFinder(header.added.filter((token) => !token.normalized))
     this.#addedAfterNfc = new AddedTokenFinder(header.added.filter((token) => token.normalized))
     this.#utf8 = new Utf8Buffer(encodeUtf8)
-    this.#merger = new Merger(vocabulary)
+    this.#merger = new BpeMerger(vocabulary)
     this.#segments = new SegmentCache(cacheBytes)
   }
 
@@ -108,7 +240,7 @@ export class BpeTokenizer implements ExactTokenizer {
   #pieceIds(bytes: Uint8Array, end: number, out: IdBuffer): void {
     const pieceEnd = this.#pieceEnd
     const text = { bytes, classes: this.#vocabulary.classes }
-    for (let at = 0; at < end; ) {
+    for (let at = 0; at < end;) {
       const to = pieceEnd(text, at, end)
       this.#piece(bytes, at, to, out)
       at = to

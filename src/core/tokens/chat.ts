@@ -3,7 +3,37 @@
  * (vllm/entrypoints/chat_utils.py): which fields survive, how parts are joined.
  */
 import { chainText } from './block-hash.ts'
-import { isText, type Text } from './text.ts'
+import { isText, type Text } from './utf8-text.ts'
+
+/**
+ * A chat as text, piece by piece, when the model's template is unknown. ChatML's marks stand in for the template's, so
+ * that the length is about right; for equality of prefixes any fixed form does.
+ */
+export function chatPieces(chat: ChatPrompt): Text[] {
+  const pieces: Text[] = []
+  if (chat.tools !== null) pieces.push('<|im_start|>tools\n', json(chat.tools), '<|im_end|>\n')
+  for (const message of chat.messages) {
+    pieces.push(`<|im_start|>${message.role}\n`)
+    for (const part of message.parts) pieces.push(part)
+    for (const key in message.extra) {
+      const value = message.extra[key]
+      // Templates leave out ids of calls, names and, mostly, past reasoning; calls they print.
+      if (key === 'tool_calls') pieces.push(json(value))
+    }
+    pieces.push('<|im_end|>\n')
+  }
+  if (chat.variables['add_generation_prompt'] === true) pieces.push('<|im_start|>assistant\n')
+  return pieces
+}
+
+/** A body nested deeper than the stack must not fail the request. */
+function json(value: unknown): string {
+  try {
+    return JSON.stringify(value)
+  } catch {
+    return ''
+  }
+}
 
 /** One message as templates see it. */
 export interface ChatMessage {
@@ -30,7 +60,8 @@ export interface ChatPrompt {
 
 export type Fields = Readonly<Record<string, unknown>>
 
-export const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** null: `messages` is no list of messages. */
 export function readChat(body: Fields): ChatPrompt | null {
@@ -48,7 +79,12 @@ export function readChat(body: Fields): ChatPrompt | null {
 }
 
 /** Puts together what every dialect has in common. */
-export function chatPrompt(messages: readonly ChatMessage[], items: number, body: Fields, tools: readonly unknown[] | null): ChatPrompt {
+export function chatPrompt(
+  messages: readonly ChatMessage[],
+  items: number,
+  body: Fields,
+  tools: readonly unknown[] | null,
+): ChatPrompt {
   const continued = body['continue_final_message'] === true
   const kwargs = isFields(body['chat_template_kwargs']) ? body['chat_template_kwargs'] : {}
   return {
@@ -138,6 +174,9 @@ export function functionTools(tools: unknown): readonly unknown[] | null {
   return tools.map((tool: unknown) => {
     if (!isFields(tool) || !isFields(tool['function'])) return tool
     const { name, description, parameters, ...rest } = tool['function']
-    return { type: tool['type'] ?? 'function', function: { name, description: description ?? null, parameters: parameters ?? null, ...rest } }
+    return {
+      type: tool['type'] ?? 'function',
+      function: { name, description: description ?? null, parameters: parameters ?? null, ...rest },
+    }
   })
 }

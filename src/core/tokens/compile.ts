@@ -1,8 +1,8 @@
 /** tokenizer.json → the compact vocabulary. Refuses whatever this tokenizer could not follow exactly. */
 import { IdBuffer } from './id-buffer.ts'
-import { Merger } from './merge.ts'
+import { BpeMerger } from './bpe-merge.ts'
 import { readTokenizerJson, type TokenizerParts } from './tokenizer-json.ts'
-import { unicodeClasses } from './unicode-table.ts'
+import { unicodeClasses } from './unicode.ts'
 import { HEAD_BYTES, MAGIC, MAX_IDS, Vocabulary, VocabularyError, type VocabularyHeader } from './vocabulary.ts'
 
 export interface CompileInput {
@@ -27,7 +27,9 @@ export function compileVocabulary(input: CompileInput): Uint8Array {
     ignoreMerges: parts.ignoreMerges,
     merges: rule.merges,
     // They are looked for in the normalized text, so Hugging Face's library normalizes them too.
-    added: parts.nfc ? parts.added.map((token) => (token.normalized ? { ...token, text: token.text.normalize('NFC') } : token)) : parts.added,
+    added: parts.nfc
+      ? parts.added.map((token) => (token.normalized ? { ...token, text: token.text.normalize('NFC') } : token))
+      : parts.added,
     prefix: parts.prefix,
     suffix: parts.suffix,
     indirect: [],
@@ -59,7 +61,11 @@ function mergeRule({ tokens, merges }: TokenizerParts): MergeRule {
   if (oneInOrder) return { merges: 'one', left, listed: none }
   const blank = new Uint8Array(tokens.length)
   if (allInOrder && countsAreAllSplits(tokens, counts)) return { merges: 'all', left: blank, listed: none }
-  return { merges: 'list', left: blank, listed: Uint32Array.from(merges, ({ result, leftLength }) => result * 256 + leftLength) }
+  return {
+    merges: 'list',
+    left: blank,
+    listed: Uint32Array.from(merges, ({ result, leftLength }) => result * 256 + leftLength),
+  }
 }
 
 /** Is every split of every token into two tokens a merge? */
@@ -79,7 +85,7 @@ export const latin1 = (bytes: Uint8Array): string => String.fromCharCode(...byte
 /** Tokens that merging does not make of their own bytes: they must not be taken as a whole. */
 function indirectTokens(file: Uint8Array): number[] {
   const vocabulary = new Vocabulary(file)
-  const merger = new Merger(vocabulary)
+  const merger = new BpeMerger(vocabulary)
   const out = new IdBuffer()
   const indirect: number[] = []
   for (let id = 0; id < vocabulary.size; id++) {
@@ -95,7 +101,10 @@ function indirectTokens(file: Uint8Array): number[] {
 
 function write(header: VocabularyHeader, { tokens }: TokenizerParts, { left, listed }: MergeRule): Uint8Array {
   // ASCII only, so that reading it needs no decoder.
-  const json = JSON.stringify(header).replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  const json = JSON.stringify(header).replace(
+    /[\u0080-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
   const size = tokens.length
   const tokenBytes = tokens.reduce((sum, bytes) => sum + bytes.length, 0)
   const file = new Uint8Array(HEAD_BYTES + json.length + 2 * size + tokenBytes + 4 * listed.length)
@@ -114,6 +123,7 @@ function write(header: VocabularyHeader, { tokens }: TokenizerParts, { left, lis
     view.setUint32(at, merge, true)
     at += 4
   }
-  if (size > MAX_IDS) throw new VocabularyError(`the vocabulary has ${size} ids, more than the ${MAX_IDS} this tokenizer can hold`)
+  if (size > MAX_IDS)
+    throw new VocabularyError(`the vocabulary has ${size} ids, more than the ${MAX_IDS} this tokenizer can hold`)
   return file
 }

@@ -1,7 +1,43 @@
 /** What a request body asks the engine to read, in one shape for every endpoint. Never throws: what cannot be read says so. */
 import { readChat, type ChatPrompt } from './chat.ts'
-import { chatOfMessages, chatOfResponses } from './dialects.ts'
-import { isText, type Text } from './text.ts'
+import { chatOfMessages, chatOfResponses } from './to-chat.ts'
+import { isText, type Text } from './utf8-text.ts'
+import type { PromptRequest } from './prompt-analyzer.ts'
+
+/* Prompts in so many pieces that reading each would hold up everybody else for seconds. */
+
+/** Messages, parts, texts and their fields: more than any prompt has. */
+const MOST_PIECES = 32_768
+
+const crumbsIsIds = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one === 'number')
+/** Where a prompt may be ids, each list of them is one piece. */
+const withoutIds = (value: unknown): unknown =>
+  crumbsIsIds(value)
+    ? null
+    : Array.isArray(value)
+      ? value.map((one: unknown) => (crumbsIsIds(one) ? null : one))
+      : value
+
+/** Has the body more pieces than a prompt is read by? */
+export function isTooFragmented({ body, bodyBytes }: Pick<PromptRequest, 'body' | 'bodyBytes'>): boolean {
+  // Each takes two bytes at least.
+  if (bodyBytes < 2 * MOST_PIECES) return false
+  const fields = body as Readonly<Record<string, unknown>>
+  const names = Object.keys(fields)
+  // To take out so many takes longer than to parse them did; so below.
+  if (names.length > MOST_PIECES) return true
+  const open: object[] = [
+    names.map((name) => (name === 'prompt' || name === 'input' ? withoutIds(fields[name]) : fields[name])),
+  ]
+  let left = MOST_PIECES
+  for (let value = open.pop(); value !== undefined; value = open.pop()) {
+    left -= Array.isArray(value) ? value.length : Object.keys(value).length
+    if (left < 0) return true
+    for (const one of Array.isArray(value) ? (value as unknown[]) : Object.values(value))
+      if (typeof one === 'object' && one !== null && !ArrayBuffer.isView(one)) open.push(one)
+  }
+  return false
+}
 
 /** Endpoints by what their body looks like. `audio`: an upload, of which only the size counts; `other`: nothing is read. */
 export type PromptEndpoint =
@@ -46,9 +82,13 @@ export function readPrompt(endpoint: PromptEndpoint, body: unknown): Prompt {
     case 'messages':
       return chatOfMessages(fields) ?? unreadable
     case 'embeddings':
-      return fields['messages'] === undefined ? plain(fields['input'], fields['add_special_tokens'] !== false) : (readChat(fields) ?? unreadable)
+      return fields['messages'] === undefined
+        ? plain(fields['input'], fields['add_special_tokens'] !== false)
+        : (readChat(fields) ?? unreadable)
     case 'tokenize':
-      return fields['messages'] === undefined ? plain(fields['prompt'], fields['add_special_tokens'] !== false) : (readChat(fields) ?? unreadable)
+      return fields['messages'] === undefined
+        ? plain(fields['prompt'], fields['add_special_tokens'] !== false)
+        : (readChat(fields) ?? unreadable)
     case 'rerank':
       return together(fields['query'], fields['documents'])
     case 'score':

@@ -2,12 +2,24 @@
 import { VocabularyError } from './vocabulary.ts'
 
 type Fields = Readonly<Record<string, unknown>>
-const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
-const specialNames = ['bos_token', 'eos_token', 'unk_token', 'pad_token', 'sep_token', 'cls_token', 'mask_token'] as const
+const specialNames = [
+  'bos_token',
+  'eos_token',
+  'unk_token',
+  'pad_token',
+  'sep_token',
+  'cls_token',
+  'mask_token',
+] as const
 
 /** Template and special tokens of a parsed tokenizer_config.json (or special_tokens_map.json). Throws a VocabularyError. */
-export function readTokenizerConfig(config: unknown): { template: string | null; specials: Readonly<Record<string, string>> } {
+export function readTokenizerConfig(config: unknown): {
+  template: string | null
+  specials: Readonly<Record<string, string>>
+} {
   if (!isFields(config)) throw new VocabularyError('tokenizer_config.json is no object')
   const specials: Record<string, string> = {}
   for (const name of specialNames) {
@@ -24,5 +36,7 @@ function readTemplate(value: unknown): string | null {
   if (typeof value === 'string') return value
   const named = Array.isArray(value) ? value.find((entry) => isFields(entry) && entry['name'] === 'default') : undefined
   if (isFields(named) && typeof named['template'] === 'string') return named['template']
-  throw new VocabularyError('`chat_template` is neither a text nor a list with one named `default`: give the right one with --template FILE')
+  throw new VocabularyError(
+    '`chat_template` is neither a text nor a list with one named `default`: give the right one with --template FILE',
+  )
 }

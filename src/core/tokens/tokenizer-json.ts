@@ -17,12 +17,16 @@ export interface TokenizerParts {
 
 type Fields = Readonly<Record<string, unknown>>
 
-const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null && !Array.isArray(value)
-const isId = (value: unknown): value is number => Number.isInteger(value) && (value as number) >= 0 && (value as number) < MAX_IDS
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const isId = (value: unknown): value is number =>
+  Number.isInteger(value) && (value as number) >= 0 && (value as number) < MAX_IDS
 const show = (value: unknown): string => (JSON.stringify(value) ?? String(value)).slice(0, 200)
 
 function refuse(what: string): never {
-  throw new VocabularyError(`${what}. Only byte-level BPE can be followed exactly: leave \`tokenizer\` out for this pool, and prompts are measured in bytes`)
+  throw new VocabularyError(
+    `${what}. Only byte-level BPE can be followed exactly: leave \`tokenizer\` out for this pool, and prompts are measured in bytes`,
+  )
 }
 
 /** Throws a VocabularyError naming the first setting that does not fit. */
@@ -48,7 +52,8 @@ function checkModel(model: Fields): void {
   if (model['type'] !== 'BPE' && model['type'] !== undefined) refuse(`the model is ${show(model['type'])}, not BPE`)
   for (const key of ['continuing_subword_prefix', 'end_of_word_suffix', 'dropout', 'byte_fallback'] as const) {
     const value = model[key]
-    if (value !== undefined && value !== null && value !== '' && value !== false && value !== 0) refuse(`\`model.${key}\` is ${show(value)}`)
+    if (value !== undefined && value !== null && value !== '' && value !== false && value !== 0)
+      refuse(`\`model.${key}\` is ${show(value)}`)
   }
 }
 
@@ -62,13 +67,18 @@ function readNormalizer(value: unknown): boolean {
 }
 
 function readPreTokenizer(value: unknown): PreTokenizer {
-  const steps = isFields(value) && value['type'] === 'Sequence' && Array.isArray(value['pretokenizers']) ? value['pretokenizers'] : [value]
+  const steps =
+    isFields(value) && value['type'] === 'Sequence' && Array.isArray(value['pretokenizers'])
+      ? value['pretokenizers']
+      : [value]
   const last: unknown = steps.at(-1)
-  if (!isFields(last) || last['type'] !== 'ByteLevel' || last['add_prefix_space'] === true) return refuse(`the pre-tokenizer is ${show(value)}`)
+  if (!isFields(last) || last['type'] !== 'ByteLevel' || last['add_prefix_space'] === true)
+    return refuse(`the pre-tokenizer is ${show(value)}`)
   const ownRegex = last['use_regex'] !== false
   if (steps.length === 1 && ownRegex) return 'gpt2'
   const split: unknown = steps[0]
-  if (steps.length !== 2 || ownRegex || !isFields(split) || split['type'] !== 'Split') return refuse(`the pre-tokenizer is ${show(value)}`)
+  if (steps.length !== 2 || ownRegex || !isFields(split) || split['type'] !== 'Split')
+    return refuse(`the pre-tokenizer is ${show(value)}`)
   const regex = isFields(split['pattern']) ? split['pattern']['Regex'] : undefined
   const known = typeof regex === 'string' && Object.hasOwn(patterns, regex) ? patterns[regex] : undefined
   // With this pattern every character is in a match, so removing what lies between matches changes nothing.
@@ -80,9 +90,16 @@ function readPreTokenizer(value: unknown): PreTokenizer {
 function readAdded(value: unknown): AddedToken[] {
   if (!Array.isArray(value)) return []
   return value.map((token: unknown) => {
-    if (!isFields(token) || typeof token['content'] !== 'string' || !isId(token['id'])) return refuse(`an added token is ${show(token)}`)
+    if (!isFields(token) || typeof token['content'] !== 'string' || !isId(token['id']))
+      return refuse(`an added token is ${show(token)}`)
     if (token['single_word'] === true) refuse(`the added token ${show(token['content'])} matches whole words only`)
-    return { id: token['id'], text: token['content'], left: token['lstrip'] === true, right: token['rstrip'] === true, normalized: token['normalized'] === true }
+    return {
+      id: token['id'],
+      text: token['content'],
+      left: token['lstrip'] === true,
+      right: token['rstrip'] === true,
+      normalized: token['normalized'] === true,
+    }
   })
 }
 
@@ -114,7 +131,10 @@ function tokenBytes(vocab: ReadonlyMap<string, number>, added: readonly AddedTok
   const addedIds = new Set(added.map(({ id }) => id))
   for (const [token, id] of vocab) {
     if (addedIds.has(id)) continue
-    const bytes = Uint8Array.from(token, (char) => byteOfChar.get(char) ?? refuse(`the token ${show(token)} is not made of bytes`))
+    const bytes = Uint8Array.from(
+      token,
+      (char) => byteOfChar.get(char) ?? refuse(`the token ${show(token)} is not made of bytes`),
+    )
     if (bytes.length > 254) refuse(`the token with id ${id} has ${bytes.length} bytes, more than 254`)
     tokens[id] = bytes
   }
@@ -132,11 +152,13 @@ function readMerges(value: unknown, vocab: ReadonlyMap<string, number>): Tokeniz
   if (!Array.isArray(value)) return refuse('`model.merges` is no list')
   return value.map((merge: unknown) => {
     const pair: unknown = typeof merge === 'string' ? merge.split(' ') : merge
-    if (!Array.isArray(pair) || pair.length !== 2 || !pair.every((half) => typeof half === 'string')) return refuse(`the merge ${show(merge)} is no pair`)
+    if (!Array.isArray(pair) || pair.length !== 2 || !pair.every((half) => typeof half === 'string'))
+      return refuse(`the merge ${show(merge)} is no pair`)
     const [left, right] = pair as [string, string]
     const leftId = vocab.get(left)
     const result = vocab.get(left + right)
-    if (leftId === undefined || result === undefined || !vocab.has(right)) return refuse(`the merge ${show(merge)} is of unknown tokens`)
+    if (leftId === undefined || result === undefined || !vocab.has(right))
+      return refuse(`the merge ${show(merge)} is of unknown tokens`)
     return { result, leftId, leftLength: left.length }
   })
 }
@@ -150,7 +172,8 @@ function readPostProcessor(value: unknown): { prefix: number[]; suffix: number[]
     const found = value['processors'].map(readPostProcessor)
     return { prefix: found.flatMap(({ prefix }) => prefix), suffix: found.flatMap(({ suffix }) => suffix) }
   }
-  if (value['type'] === 'TemplateProcessing' && Array.isArray(value['single'])) return readSingle(value['single'], value['special_tokens'])
+  if (value['type'] === 'TemplateProcessing' && Array.isArray(value['single']))
+    return readSingle(value['single'], value['special_tokens'])
   return refuse(`the post-processor is ${show(value)}`)
 }
 
@@ -161,7 +184,8 @@ function readSingle(single: readonly unknown[], specials: unknown): { prefix: nu
     if (isFields(step) && isFields(step['Sequence'])) side = 'suffix'
     else if (isFields(step) && isFields(step['SpecialToken']) && isFields(specials)) {
       const special = specials[String(step['SpecialToken']['id'])]
-      if (!isFields(special) || !Array.isArray(special['ids']) || !special['ids'].every(isId)) return refuse(`the post-processor names ${show(step)}, which it does not define`)
+      if (!isFields(special) || !Array.isArray(special['ids']) || !special['ids'].every(isId))
+        return refuse(`the post-processor names ${show(step)}, which it does not define`)
       sides[side].push(...(special['ids'] as number[]))
     } else return refuse(`the post-processor has the step ${show(step)}`)
   }

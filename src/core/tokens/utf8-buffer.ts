@@ -1,5 +1,5 @@
 import { chainWords } from './block-hash.ts'
-import type { Text } from './text.ts'
+import type { Text } from './utf8-text.ts'
 
 /** Encodes `text` as UTF-8 at the start of `into`, lone surrogates as U+FFFD; returns bytes written. `TextEncoder.encodeInto` does. */
 export type EncodeUtf8 = (text: string, into: Uint8Array) => number

@@ -103,7 +103,8 @@ export class Vocabulary {
     this.longest = longest
     const start = at + 2 * size
     const end = start + (this.#offsets[size] as number)
-    if (end + merges * 4 !== file.length) throw new VocabularyError('the compiled vocabulary is cut or damaged: compile it again')
+    if (end + merges * 4 !== file.length)
+      throw new VocabularyError('the compiled vocabulary is cut or damaged: compile it again')
     this.#bytes = file.slice(start, end)
     this.#listed = header.merges === 'list' ? new MergeList(file.subarray(end), merges) : null
     let capacity = 1024
@@ -219,11 +220,18 @@ function readHead(file: Uint8Array): { header: VocabularyHeader; size: number; m
   let text = ''
   for (let i = HEAD_BYTES; i < at; i += 4096) text += String.fromCharCode(...file.subarray(i, Math.min(i + 4096, at)))
   try {
-    return { header: JSON.parse(text) as VocabularyHeader, size: view.getUint32(8, true), merges: view.getUint32(12, true), at }
+    return {
+      header: JSON.parse(text) as VocabularyHeader,
+      size: view.getUint32(8, true),
+      merges: view.getUint32(12, true),
+      at,
+    }
   } catch {
     throw new VocabularyError('the header of the compiled vocabulary is damaged: compile it again')
   }
 }
 
 const notCompiled = (): VocabularyError =>
-  new VocabularyError('not a compiled vocabulary of this version: make one with `firstlight vocab compile tokenizer.json -o NAME.vocab`')
+  new VocabularyError(
+    'not a compiled vocabulary of this version: make one with `firstlight vocab compile tokenizer.json -o NAME.vocab`',
+  )

@@ -1,9 +1,96 @@
 /** The stage before the prefill: every image, sound and video to an encode engine, so that its embedding is there when the prefill asks for it. */
 import type { EngineTarget } from '../../ports.ts'
-import type { Deal } from '../attempt-failed.ts'
+import type { AttemptContext } from '../classify.ts'
 import type { Exchange, PoolRoute } from '../exchange.ts'
-import { EncodedItems, itemsOf, type EncodeItem } from './items.ts'
-import { askLeg, type LegEnd } from './leg.ts'
+import { callLeg, type LegOutcome } from './legs.ts'
+import { chainText } from '../../core/tokens/block-hash.ts'
+
+/* Images, sounds and videos of a request, one by one, as an encode engine takes them. */
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface EncodeItem {
+  /** A content part of a chat message. */
+  readonly part: Json
+  /** Of its content: equal items have equal keys. */
+  readonly key: string
+}
+
+/** Parts of chats that an encoder reads, by the field that holds their content. */
+const CHAT_PARTS: ReadonlySet<string> = new Set(['image_url', 'audio_url', 'input_audio', 'video_url'])
+
+/** In the order of the request; an item that stands there twice is one. Never throws: what is no item is left to the engine. */
+export function itemsOf(json: Json): readonly EncodeItem[] {
+  const found = new Map<string, EncodeItem>()
+  for (const list of [json['messages'], json['input']]) {
+    if (!Array.isArray(list)) continue
+    for (const message of list as (Json | null)[]) {
+      const content = message?.['content']
+      if (!Array.isArray(content)) continue
+      for (const given of content as unknown[]) {
+        const part = chatPart(given)
+        if (part === null) continue
+        const key = keyOf(part)
+        if (key !== null && !found.has(key)) found.set(key, { part, key })
+      }
+    }
+  }
+  return [...found.values()]
+}
+
+/** null: text, or nothing an encoder reads. */
+function chatPart(given: unknown): Json | null {
+  if (typeof given !== 'object' || given === null) return null
+  const part = given as Json
+  const { type } = part
+  if (typeof type !== 'string') return null
+  if (CHAT_PARTS.has(type)) return part[type] === undefined ? null : part
+  // The Responses API gives the address itself.
+  if (type === 'input_image' && typeof part['image_url'] === 'string')
+    return { type: 'image_url', image_url: { url: part['image_url'] } }
+  return null
+}
+
+/** null: nested too deep to be written down, so no encoder could be asked for it either. */
+function keyOf(part: Json): string | null {
+  const state = { lo: 0x2c1b3c6d, hi: 0x297a2d39 }
+  try {
+    chainText(state, JSON.stringify(part))
+  } catch {
+    return null
+  }
+  return (state.hi >>> 0).toString(16).padStart(8, '0') + (state.lo >>> 0).toString(16).padStart(8, '0')
+}
+
+/** Items an encoder is believed to hold, and which: bounded, least recently used goes first. */
+export class EncodedItems {
+  readonly #limit: number
+  readonly #engineOf = new Map<string, string>()
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  has(key: string): boolean {
+    const engine = this.#engineOf.get(key)
+    if (engine === undefined) return false
+    this.#engineOf.delete(key)
+    this.#engineOf.set(key, engine)
+    return true
+  }
+
+  add(key: string, engine: string): void {
+    if (this.#limit === 0) return
+    this.#engineOf.delete(key)
+    this.#engineOf.set(key, engine)
+    if (this.#engineOf.size > this.#limit) this.#engineOf.delete(this.#engineOf.keys().next().value!)
+  }
+
+  /** The engine failed: what it held is not counted on. */
+  forget(engine: string): void {
+    for (const [key, holder] of this.#engineOf) if (holder === engine) this.#engineOf.delete(key)
+  }
+}
 
 const encoder = new TextEncoder()
 const encodedBy = new WeakMap<PoolRoute, EncodedItems>()
@@ -28,11 +115,11 @@ export function itemsToEncode(exchange: Exchange, route: PoolRoute): number {
   return route.pool.engines.some(({ role }) => role === 'encode') ? missing(exchange, route).length : 0
 }
 
-type Broken = Exclude<LegEnd, { readonly answer: unknown }>
+type Broken = Exclude<LegOutcome, { readonly answer: unknown }>
 
 /** One request an item, some at a time. null: all is encoded; else the first thing that went wrong, and the rest is called off. */
-export async function encodeStage(deal: Deal, encoders: readonly string[]): Promise<Broken | null> {
-  const { exchange, ports, placed, stages } = deal
+export async function encodeStage(attempt: AttemptContext, encoders: readonly string[]): Promise<Broken | null> {
+  const { exchange, ports, placed, stages } = attempt
   const { route } = placed
   const items = missing(exchange, route)
   const startedAt = ports.now()
@@ -48,7 +135,7 @@ export async function encodeStage(deal: Deal, encoders: readonly string[]): Prom
       if (exchange.signal.aborted) left()
       else exchange.signal.addEventListener('abort', left)
       underWay.add(own)
-      const leg = await encode(deal, { item: items[at]!, at, target, signal: own.signal })
+      const leg = await encode(attempt, { item: items[at]!, at, target, signal: own.signal })
       underWay.delete(own)
       // A refusal is still to be read: it ends with the client.
       if (!('refusal' in leg)) exchange.signal.removeEventListener('abort', left)
@@ -79,10 +166,24 @@ interface Work {
 }
 
 /** As vLLM's `disagg_epd_proxy.py` asks: a chat of the item alone, one token, under an id of its own that names its parent. */
-function encode(deal: Deal, { item, at, target, signal }: Work): Promise<LegEnd> {
-  const { exchange, placed } = deal
+function encode(attempt: AttemptContext, { item, at, target, signal }: Work): Promise<LegOutcome> {
+  const { exchange, placed } = attempt
   const { model } = exchange.admission(placed.route)
-  const body = JSON.stringify({ model, messages: [{ role: 'user', content: [item.part] }], max_tokens: 1, stream: false })
-  const headers = exchange.headers.map((text, i, all) => (i % 2 === 1 && all[i - 1] === 'x-request-id' ? `${text}:${at}:${item.key.slice(-6)}` : text))
-  return askLeg(deal, { target, path: '/v1/chat/completions', headers, body: [encoder.encode(body)], limitMs: placed.route.pool.split.encode.limitMs, signal })
+  const body = JSON.stringify({
+    model,
+    messages: [{ role: 'user', content: [item.part] }],
+    max_tokens: 1,
+    stream: false,
+  })
+  const headers = exchange.headers.map((text, i, all) =>
+    i % 2 === 1 && all[i - 1] === 'x-request-id' ? `${text}:${at}:${item.key.slice(-6)}` : text,
+  )
+  return callLeg(attempt, {
+    target,
+    path: '/v1/chat/completions',
+    headers,
+    body: [encoder.encode(body)],
+    limitMs: placed.route.pool.split.encode.limitMs,
+    signal,
+  })
 }

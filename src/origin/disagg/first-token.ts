@@ -1,10 +1,10 @@
 /** Puts a first token that was made elsewhere in front of a completion, and makes a chat's answer of it where that was asked for. */
-import type { AnswerChange } from './change.ts'
+import type { AnswerTransform } from '../relay/transform.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 /** For one answer: the token is told once. */
-export function changeOf(path: string, firstText: string): AnswerChange {
+export function changeOf(path: string, firstText: string): AnswerTransform {
   const chat = path.startsWith('/v1/chat/completions')
   let told = false
   return {
@@ -17,7 +17,11 @@ export function changeOf(path: string, firstText: string): AnswerChange {
       return [...opening, chat ? chatChunk(record) : completionChunk(record)].map((one) => JSON.stringify(one))
     },
     whole: (answer) => (chat ? chatAnswer(answer, firstText) : completionAnswer(answer, firstText)),
-    usage: (counted) => ({ ...counted, promptTokens: counted.promptTokens - 1, completionTokens: counted.completionTokens + 1 }),
+    usage: (counted) => ({
+      ...counted,
+      promptTokens: counted.promptTokens - 1,
+      completionTokens: counted.completionTokens + 1,
+    }),
   }
 }
 
@@ -38,7 +42,13 @@ const choicesOf = ({ choices }: Json): readonly Json[] => choices as Json[]
 function usageOf({ usage }: Json): Json {
   if (typeof usage !== 'object' || usage === null) return usage === undefined ? {} : { usage }
   const counts = usage as Json
-  return { usage: { ...counts, prompt_tokens: Number(counts['prompt_tokens']) - 1, completion_tokens: Number(counts['completion_tokens']) + 1 } }
+  return {
+    usage: {
+      ...counts,
+      prompt_tokens: Number(counts['prompt_tokens']) - 1,
+      completion_tokens: Number(counts['completion_tokens']) + 1,
+    },
+  }
 }
 
 const chatId = (id: unknown): string => `chat${String(id)}`
@@ -49,7 +59,25 @@ function completionChunk(record: Json): Json {
 
 function completionOpening(record: Json, text: string): Json[] {
   const { id, object, created, model } = record
-  return [{ id, object, created, model, choices: [{ index: 0, text, logprobs: null, finish_reason: null, stop_reason: null, prompt_token_ids: null, token_ids: null }] }]
+  return [
+    {
+      id,
+      object,
+      created,
+      model,
+      choices: [
+        {
+          index: 0,
+          text,
+          logprobs: null,
+          finish_reason: null,
+          stop_reason: null,
+          prompt_token_ids: null,
+          token_ids: null,
+        },
+      ],
+    },
+  ]
 }
 
 function chatChunk(record: Json): Json {
@@ -68,8 +96,16 @@ function chatChunk(record: Json): Json {
 function chatOpening({ id, created, model }: Json, text: string): Json[] {
   const base = { id: chatId(id), object: 'chat.completion.chunk', created, model }
   return [
-    { ...base, choices: [{ index: 0, delta: { role: 'assistant', content: '' }, logprobs: null, finish_reason: null }], prompt_token_ids: null, prompt_text: null },
-    { ...base, choices: [{ index: 0, delta: { content: text }, logprobs: null, finish_reason: null, token_ids: null }] },
+    {
+      ...base,
+      choices: [{ index: 0, delta: { role: 'assistant', content: '' }, logprobs: null, finish_reason: null }],
+      prompt_token_ids: null,
+      prompt_text: null,
+    },
+    {
+      ...base,
+      choices: [{ index: 0, delta: { content: text }, logprobs: null, finish_reason: null, token_ids: null }],
+    },
   ]
 }
 
@@ -80,7 +116,16 @@ function completionAnswer(answer: Json, first: string): Json {
 
 /** Field for field what vLLM's chat endpoint answers, in its order. */
 function chatAnswer(answer: Json, first: string): Json {
-  const { id, created, model, service_tier = null, system_fingerprint, kv_transfer_params = null, ec_transfer_params = null, metrics } = answer
+  const {
+    id,
+    created,
+    model,
+    service_tier = null,
+    system_fingerprint,
+    kv_transfer_params = null,
+    ec_transfer_params = null,
+    metrics,
+  } = answer
   return {
     id: chatId(id),
     object: 'chat.completion',
@@ -88,7 +133,15 @@ function chatAnswer(answer: Json, first: string): Json {
     model,
     choices: choicesOf(answer).map(({ index, text, finish_reason: finish, stop_reason: stop = null }) => ({
       index,
-      message: { role: 'assistant', content: first + String(text ?? ''), refusal: null, annotations: null, audio: null, function_call: null, reasoning: null },
+      message: {
+        role: 'assistant',
+        content: first + String(text ?? ''),
+        refusal: null,
+        annotations: null,
+        audio: null,
+        function_call: null,
+        reasoning: null,
+      },
       logprobs: null,
       finish_reason: finish,
       stop_reason: stop,

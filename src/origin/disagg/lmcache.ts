@@ -4,18 +4,130 @@
  */
 import type { LmcacheReceiver } from '../../config.ts'
 import { OriginError, type EngineTarget } from '../../ports.ts'
-import type { Deal } from '../attempt-failed.ts'
-import { joined } from '../bytes.ts'
-import { mayBeMisread } from '../misread.ts'
+import type { AttemptContext } from '../classify.ts'
+import { concatBytes } from '../../bytes.ts'
+import { hasBackslashKey } from '../backslash-keys.ts'
 import { changeOf } from './first-token.ts'
-import { wholeLeg, type HandOver } from './last-leg.ts'
-import { askLeg, type LegEnd } from './leg.ts'
-import { carriedFields, tokenLimit } from './lmcache-fields.ts'
+import { callLeg, type LegOutcome, wholeLeg, type LegResult } from './legs.ts'
+
+/** Mean the same on `/v1/completions` and change nothing of where an answer is cut: carried to both legs as they are. */
+const CARRIED: ReadonlySet<string> = new Set([
+  'model',
+  'temperature',
+  'top_p',
+  'top_k',
+  'min_p',
+  'repetition_penalty',
+  'length_penalty',
+  'seed',
+  'user',
+  'stop_token_ids',
+  'ignore_eos',
+  'skip_special_tokens',
+  'spaces_between_special_tokens',
+  'include_stop_str_in_output',
+  'allowed_token_ids',
+  'logit_bias',
+  'priority',
+  'cache_salt',
+])
+
+/** Read by the connector itself, or without effect on the legs. */
+const UNDERSTOOD: ReadonlySet<string> = new Set([
+  'prompt',
+  'messages',
+  'stream',
+  'stream_options',
+  'max_tokens',
+  'max_completion_tokens',
+  'min_tokens',
+  'add_special_tokens',
+  'add_generation_prompt',
+  'continue_final_message',
+  'chat_template',
+  'chat_template_kwargs',
+  'firstlight',
+  'store',
+  'metadata',
+  'service_tier',
+  'parallel_tool_calls',
+  'kv_transfer_params',
+  'ec_transfer_params',
+])
+
+/** Harmless with these values, and a reason to serve whole with any other. */
+const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
+  n: (value) => value === 1,
+  best_of: (value) => value === 1,
+  echo: (value) => value === false,
+  use_beam_search: (value) => value === false,
+  logprobs: (value) => value === false,
+  top_logprobs: (value) => value === 0,
+  // Counted over the output alone, of which the decode leg would miss the first token.
+  presence_penalty: (value) => value === 0,
+  frequency_penalty: (value) => value === 0,
+  // May begin in the first token and end in the next.
+  stop: (value) => value === '' || (Array.isArray(value) && value.length === 0),
+  tools: (value) => Array.isArray(value) && value.length === 0,
+  tool_choice: (value) => value === 'none',
+  response_format: (value) => typeof value === 'object' && value !== null && (value as Json)['type'] === 'text',
+}
+
+/** vLLM's default on `/v1/completions`, as OpenAI's. */
+const COMPLETION_TOKENS = 16
+
+/**
+ * Why it goes whole; null: it can be split. What is not known to survive the conversion is not converted.
+ * @param chat may chats be split?
+ */
+export function unsplittableByLmcache(path: string, json: Json, chat: boolean): string | null {
+  const chats = path.startsWith('/v1/chat/completions')
+  if (!chats && !path.startsWith('/v1/completions')) return 'lmcache splits chats and completions only'
+  if (chats && !chat) return 'split.lmcache.chat is off'
+  for (const [name, value] of Object.entries(json)) {
+    if (value === null || CARRIED.has(name) || UNDERSTOOD.has(name)) continue
+    if (Object.hasOwn(NEUTRAL, name) && NEUTRAL[name]!(value)) continue
+    return `${name.slice(0, 40)} does not survive two legs`
+  }
+  if (thinks(json['chat_template_kwargs'])) return 'reasoning'
+  const options = json['stream_options'] as Json | null | undefined
+  if (options?.['continuous_usage_stats'] === true) return 'continuous_usage_stats'
+  if (chats ? hasItems(json['messages']) : json['prompt'] === undefined || json['prompt'] === null)
+    return chats ? 'multimodal items' : 'no prompt'
+  const limit = tokenLimit(path, json)
+  return limit !== null && limit < 2 ? 'it asks for one token' : null
+}
+
+/** The client's limit of the answer in tokens; null: none. */
+export function tokenLimit(path: string, json: Json): number | null {
+  const { max_tokens: most, max_completion_tokens: mostCompletion } = json
+  if (path.startsWith('/v1/completions'))
+    return typeof most === 'number' ? most : most === null ? null : COMPLETION_TOKENS
+  return typeof mostCompletion === 'number' ? mostCompletion : typeof most === 'number' ? most : null
+}
+
+/** What both legs carry of the client's request. */
+export function carriedFields(json: Json): Json {
+  return Object.fromEntries(Object.entries(json).filter(([name, value]) => value !== null && CARRIED.has(name)))
+}
+
+/** A reasoning parser tells thoughts from answers, and only chats have one. */
+function thinks(kwargs: unknown): boolean {
+  return typeof kwargs === 'object' && kwargs !== null && Object.keys(kwargs).some((name) => /think|reason/i.test(name))
+}
+
+function hasItems(messages: unknown): boolean {
+  if (!Array.isArray(messages)) return true
+  return (messages as (Json | null)[]).some((message) => {
+    const content = message?.['content']
+    return Array.isArray(content) && (content as (Json | null)[]).some((part) => part?.['type'] !== 'text')
+  })
+}
 
 type Json = Readonly<Record<string, unknown>>
 
 interface Split {
-  readonly deal: Deal
+  readonly attempt: AttemptContext
   readonly prefill: EngineTarget
   readonly receiver: LmcacheReceiver
   /** The client's body with the door's edits: the engines' model name, the tenant's salt. */
@@ -32,68 +144,110 @@ interface FirstToken {
 const COMPLETIONS = '/v1/completions'
 const encoder = new TextEncoder()
 
-export async function lmcacheLeg(deal: Deal, prefill: EngineTarget): Promise<HandOver> {
-  const { exchange, ports, placed, stages } = deal
+export async function lmcacheLeg(attempt: AttemptContext, prefill: EngineTarget): Promise<LegResult> {
+  const { exchange, ports, placed, stages } = attempt
   const receiver = placed.route.pool.split.lmcache.receivers[placed.engine.id]
   if (receiver === undefined) throw new Error(`no lmcache receiver is configured for ${placed.engine.id}`)
-  const json = edited(deal)
+  const json = edited(attempt)
   // V8 may misread a name here that it read right at the door (`readJson`). Without it a leg had another model or no salt; the bytes are right.
-  if (mayBeMisread(json)) return { last: wholeLeg(deal, ['handover=misread']) }
-  const split: Split = { deal, prefill, receiver, json, transferId: ports.newId() }
+  if (hasBackslashKey(json)) return { last: wholeLeg(attempt, ['handover=misread']) }
+  const split: Split = { attempt, prefill, receiver, json, transferId: ports.newId() }
   const startedAt = ports.now()
   const ids = await promptIds(split)
-  if (!Array.isArray(ids)) return ids as HandOver
-  const leg = await askLeg(deal, { target: prefill, path: COMPLETIONS, body: bodyOf(prefillBody(split, ids)), limitMs: placed.route.pool.limits.prefillMs })
+  if (!Array.isArray(ids)) return ids as LegResult
+  const leg = await callLeg(attempt, {
+    target: prefill,
+    path: COMPLETIONS,
+    body: bodyOf(prefillBody(split, ids)),
+    limitMs: placed.route.pool.limits.prefillMs,
+  })
   stages.add('prefill_leg', ports.now() - startedAt)
   if (!('answer' in leg)) return leg
   placed.booking.legDone('prefill', stages.snapshot(), leg.answer.usage)
   const first = firstTokenOf(leg.answer.json)
   // The cache is there: the decode engine says the same by itself.
-  if (typeof first === 'string') return { last: wholeLeg(deal, [`handover=${first}`]) }
-  if (!(await arrived(split))) return { last: wholeLeg(deal, ['handover=late']) }
+  if (typeof first === 'string') return { last: wholeLeg(attempt, [`handover=${first}`]) }
+  if (!(await arrived(split))) return { last: wholeLeg(attempt, ['handover=late']) }
   const body = bodyOf(decodeBody(split, [...ids, first.id]))
-  return { last: { target: placed.engine, path: COMPLETIONS, body, notes: [], change: changeOf(exchange.path, first.text) } }
+  return {
+    last: { target: placed.engine, path: COMPLETIONS, body, notes: [], change: changeOf(exchange.path, first.text) },
+  }
 }
 
-function edited({ exchange, placed }: Deal): Json {
+function edited({ exchange, placed }: AttemptContext): Json {
   const pieces = exchange.body(placed.route)!
   let size = 0
   for (const piece of pieces) size += piece.length
-  return JSON.parse(new TextDecoder().decode(joined(pieces, size))) as Json
+  return JSON.parse(new TextDecoder().decode(concatBytes(pieces, size))) as Json
 }
 
 const bodyOf = (json: Json): readonly Uint8Array[] => [encoder.encode(JSON.stringify(json))]
 
 /** Ids of the prompt, from the client or by the prefill engine's own template. */
-async function promptIds({ deal, prefill, json }: Split): Promise<readonly number[] | Exclude<LegEnd, { answer: unknown }>> {
+async function promptIds({
+  attempt,
+  prefill,
+  json,
+}: Split): Promise<readonly number[] | Exclude<LegOutcome, { answer: unknown }>> {
   // One prompt may stand in a list of its own.
   const { prompt: given } = json
   const prompt: unknown = Array.isArray(given) && typeof given[0] !== 'number' ? given[0] : given
   if (Array.isArray(prompt)) return prompt as number[]
-  const { model, messages, add_special_tokens, add_generation_prompt, continue_final_message, chat_template, chat_template_kwargs } = json
+  const {
+    model,
+    messages,
+    add_special_tokens,
+    add_generation_prompt,
+    continue_final_message,
+    chat_template,
+    chat_template_kwargs,
+  } = json
   const chat = { messages, add_generation_prompt, continue_final_message, chat_template, chat_template_kwargs }
-  const question = { model, add_special_tokens, ...(deal.exchange.path.startsWith(COMPLETIONS) ? { prompt } : chat) }
-  const { limits } = deal.placed.route.pool
-  const leg = await askLeg(deal, { target: prefill, path: '/tokenize', body: bodyOf(question), limitMs: limits.prefillMs })
+  const question = { model, add_special_tokens, ...(attempt.exchange.path.startsWith(COMPLETIONS) ? { prompt } : chat) }
+  const { limits } = attempt.placed.route.pool
+  const leg = await callLeg(attempt, {
+    target: prefill,
+    path: '/tokenize',
+    body: bodyOf(question),
+    limitMs: limits.prefillMs,
+  })
   if (!('answer' in leg)) return leg
   const { tokens } = leg.answer.json
   if (Array.isArray(tokens) && tokens.every((id) => Number.isInteger(id))) return tokens as number[]
   return { failed: { engine: prefill, failure: 'malformed', status: 200 } }
 }
 
-function prefillBody({ deal, receiver, json, transferId }: Split, ids: readonly number[]): Json {
+function prefillBody({ attempt, receiver, json, transferId }: Split, ids: readonly number[]): Json {
   // The first token is the client's, so the wish that it be no end of sequence holds for it.
   const least = typeof json['min_tokens'] === 'number' && json['min_tokens'] > 0 ? { min_tokens: 1 } : {}
-  const spec = { req_id: transferId, receiver_host: receiver.host, receiver_init_port: receiver.initPorts, receiver_alloc_port: receiver.allocPorts }
-  deal.ports.log.debug('lmcache_push', { id: deal.exchange.id, transfer: transferId, decode: deal.placed.engine.id })
-  return { ...carriedFields(json), prompt: ids, max_tokens: 1, ...least, stream: false, kv_transfer_params: { ret_first_tok: true, disagg_spec: spec } }
+  const spec = {
+    req_id: transferId,
+    receiver_host: receiver.host,
+    receiver_init_port: receiver.initPorts,
+    receiver_alloc_port: receiver.allocPorts,
+  }
+  attempt.ports.log.debug('lmcache_push', {
+    id: attempt.exchange.id,
+    transfer: transferId,
+    decode: attempt.placed.engine.id,
+  })
+  return {
+    ...carriedFields(json),
+    prompt: ids,
+    max_tokens: 1,
+    ...least,
+    stream: false,
+    kv_transfer_params: { ret_first_tok: true, disagg_spec: spec },
+  }
 }
 
 /** One token less than the client asked for: that one is made. `null` says what absence says of a chat: up to the context's end. */
-function decodeBody({ deal, json }: Split, prompt: readonly number[]): Json {
-  const limit = tokenLimit(deal.exchange.path, json)
+function decodeBody({ attempt, json }: Split, prompt: readonly number[]): Json {
+  const limit = tokenLimit(attempt.exchange.path, json)
   const least = typeof json['min_tokens'] === 'number' ? { min_tokens: Math.max(0, json['min_tokens'] - 1) } : {}
-  const stream = deal.exchange.stream ? { stream: true, ...(json['stream_options'] === undefined ? {} : { stream_options: json['stream_options'] }) } : {}
+  const stream = attempt.exchange.stream
+    ? { stream: true, ...(json['stream_options'] === undefined ? {} : { stream_options: json['stream_options'] }) }
+    : {}
   return { ...carriedFields(json), prompt, max_tokens: limit === null ? null : limit - 1, ...least, ...stream }
 }
 
@@ -110,8 +264,8 @@ function firstTokenOf(answer: Json): FirstToken | 'none' | 'final' | 'partial' {
 }
 
 /** Asks the bridge whether every rank's cache is there; true without a bridge. */
-async function arrived({ deal, receiver, transferId }: Split): Promise<boolean> {
-  const { exchange, ports, placed, stages } = deal
+async function arrived({ attempt, receiver, transferId }: Split): Promise<boolean> {
+  const { exchange, ports, placed, stages } = attempt
   const { readyUrl, readyMs } = placed.route.pool.split.lmcache
   if (readyUrl === null) return true
   const startedAt = ports.now()

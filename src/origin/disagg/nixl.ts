@@ -2,7 +2,7 @@
 import type { EngineTarget } from '../../ports.ts'
 
 /** Asks a prefill engine to hold its blocks. All six are said: older versions look some up without a default. */
-export const ASK_TO_HOLD = JSON.stringify({
+export const REMOTE_DECODE_PARAMS = JSON.stringify({
   do_remote_decode: true,
   do_remote_prefill: false,
   remote_engine_id: null,
@@ -20,18 +20,24 @@ const NAMES_A_PREFILL = ['remote_engine_id', 'remote_block_ids', 'remote_port'] 
  * The parameters for the decode leg as JSON text, as the prefill engine gave them but for a host that cannot be reached;
  * null: it holds nothing (an older engine, another connector), and the decode engine computes the prompt itself.
  */
-export function handedOver(answer: Json, prefill: EngineTarget, decode: EngineTarget): string | null {
+export function decodeParams(answer: Json, prefill: EngineTarget, decode: EngineTarget): string | null {
   const params = answer['kv_transfer_params']
   if (typeof params !== 'object' || params === null || Array.isArray(params)) return null
   const fields = params as Json
   if (Object.keys(fields).length === 0) return null
-  if (fields['do_remote_prefill'] === true && (NAMES_A_PREFILL.some((name) => fields[name] === undefined || fields[name] === null) || isEmpty(fields['remote_block_ids']))) return null
+  if (
+    fields['do_remote_prefill'] === true &&
+    (NAMES_A_PREFILL.some((name) => fields[name] === undefined || fields[name] === null) ||
+      isEmpty(fields['remote_block_ids']))
+  )
+    return null
   const host = hostFor(fields['remote_host'], prefill, decode)
   return JSON.stringify(host === null ? fields : { ...fields, remote_host: host })
 }
 
 /** No block, in whatever group: the decode engine's process would end over that too. */
-const isEmpty = (blocks: unknown): boolean => Array.isArray(blocks) && blocks.every((group) => Array.isArray(group) && group.length === 0)
+const isEmpty = (blocks: unknown): boolean =>
+  Array.isArray(blocks) && blocks.every((group) => Array.isArray(group) && group.length === 0)
 
 const UNSPECIFIED: ReadonlySet<unknown> = new Set([undefined, null, '', '0.0.0.0', '::', '[::]'])
 
@@ -45,4 +51,5 @@ function hostFor(said: unknown, prefill: EngineTarget, decode: EngineTarget): st
 }
 
 const hostOf = (url: string): string => new URL(url).hostname.replace(/^\[|\]$/g, '')
-const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host)
+const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '::1' || host === '[::1]' || /^127(\.\d{1,3}){3}$/.test(host)

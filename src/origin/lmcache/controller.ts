@@ -1,13 +1,15 @@
 /** The wire of LMCache's legacy controller (`lmcache_controller`), as 0.5.6 speaks it. */
 import * as z from 'zod/mini'
-import type { Holders, Reach } from '../../core/lmcache/holders.ts'
+import type { Holders, PrefixMatch } from '../../core/lmcache/prefix-match.ts'
 import type { ListedInstance } from '../../core/lmcache/instance-map.ts'
 import type { EngineTarget, Origin } from '../../ports.ts'
-import { askJson, readAs } from './ask.ts'
+import { requestJson, readAs } from './client.ts'
 import type { CachedPrompt, CacheSource, Call } from './source.ts'
 
 /** Location and end of each holder, as a list of two. One holder today; every holder of a contiguous prefix once LMCache#4471 is in. */
-const lookupAnswer = z.object({ layout_info: z.record(z.string(), z.array(z.union([z.string(), z.int().check(z.gte(0))]))) })
+const lookupAnswer = z.object({
+  layout_info: z.record(z.string(), z.array(z.union([z.string(), z.int().check(z.gte(0))]))),
+})
 const instanceAnswer = z.object({ res: z.nullish(z.string()) })
 
 /** Hosts asked about at the same time. */
@@ -26,16 +28,38 @@ export class Controller implements CacheSource {
   }
 
   async holders({ tokens }: CachedPrompt, call: Call): Promise<Holders> {
-    const answer = await askJson(this.#origin, this.#target, { method: 'POST', path: '/lookup', body: { tokens: Array.from(tokens) }, ...call })
+    const answer = await requestJson(this.#origin, this.#target, {
+      method: 'POST',
+      path: '/lookup',
+      body: { tokens: Array.from(tokens) },
+      ...call,
+    })
     const { layout_info: layout } = readAs(lookupAnswer, answer)
-    return { instances: new Map(Object.entries(layout).map(([instance, [location, end]]) => [instance, reachOf(String(location), Number(end) || 0)])), shared: 0 }
+    return {
+      instances: new Map(
+        Object.entries(layout).map(([instance, [location, end]]) => [
+          instance,
+          reachOf(String(location), Number(end) || 0),
+        ]),
+      ),
+      shared: 0,
+    }
   }
 
   async instances(hosts: readonly string[], call: Call): Promise<readonly ListedInstance[]> {
     const found: ListedInstance[] = []
     for (let from = 0; from < hosts.length; from += AT_ONCE) {
       const group = hosts.slice(from, from + AT_ONCE)
-      const answers = await Promise.allSettled(group.map((ip) => askJson(this.#origin, this.#target, { method: 'POST', path: '/query_instance', body: { event_id: `firstlight-${ip}`, ip }, ...call })))
+      const answers = await Promise.allSettled(
+        group.map((ip) =>
+          requestJson(this.#origin, this.#target, {
+            method: 'POST',
+            path: '/query_instance',
+            body: { event_id: `firstlight-${ip}`, ip },
+            ...call,
+          }),
+        ),
+      )
       for (const [index, answer] of answers.entries()) {
         // A host nobody registered is answered with an error by some versions and with null by others.
         const instance = answer.status === 'fulfilled' ? instanceAnswer.safeParse(answer.value).data?.res : null
@@ -51,7 +75,7 @@ export class Controller implements CacheSource {
 }
 
 /** Its names of places are its backends': LocalCPUBackend, LocalDiskBackend, RemoteBackend and their like. */
-function reachOf(location: string, tokens: number): Reach {
+function reachOf(location: string, tokens: number): PrefixMatch {
   if (/cpu/i.test(location)) return { host: tokens, disk: tokens, remote: tokens }
   if (/disk|gds/i.test(location)) return { host: 0, disk: tokens, remote: tokens }
   return { host: 0, disk: 0, remote: tokens }

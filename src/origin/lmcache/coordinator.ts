@@ -1,9 +1,9 @@
 /** The wire of LMCache's multi-process coordinator (`lmcache coordinator`), as 0.5.6 speaks it. */
 import * as z from 'zod/mini'
-import { ChunkSize } from '../../core/lmcache/chunk-size.ts'
-import { holdersOf, type CachePlacement, type ChunkRow } from '../../core/lmcache/holders.ts'
+import { ChunkSize } from '../../core/lmcache/chunks.ts'
+import { holdersOf, type CachePlacement, type ChunkRow } from '../../core/lmcache/prefix-match.ts'
 import type { EngineTarget, Origin } from '../../ports.ts'
-import { askJson, readAs } from './ask.ts'
+import { requestJson, readAs } from './client.ts'
 import type { CachedPrompt, CacheSource, Call } from './source.ts'
 
 /** What it was given to hash goes no further than this many tokens: its own limit. */
@@ -24,7 +24,9 @@ const lookupAnswer = z.object({
   ),
 })
 const instancesAnswer = z.object({ instances: z.array(z.object({ instance_id: z.string(), ip: z.string() })) })
-const keysAnswer = z.object({ keys: z.array(z.object({ key: z.object({ model_name: z.string(), kv_rank: z.int() }) })) })
+const keysAnswer = z.object({
+  keys: z.array(z.object({ key: z.object({ model_name: z.string(), kv_rank: z.int() }) })),
+})
 
 export class Coordinator implements CacheSource {
   readonly needs = { model: true }
@@ -44,7 +46,10 @@ export class Coordinator implements CacheSource {
   async holders({ tokens, salt, model, worldSize }: CachedPrompt, call: Call) {
     const sent = tokens.length > MOST_TOKENS ? tokens.subarray(0, MOST_TOKENS) : tokens
     const body = { token_ids: Array.from(sent), model_name: model, world_size: worldSize, cache_salt: salt }
-    const answer = readAs(lookupAnswer, await askJson(this.#origin, this.#target, { method: 'POST', path: '/directory/lookup', body, ...call }))
+    const answer = readAs(
+      lookupAnswer,
+      await requestJson(this.#origin, this.#target, { method: 'POST', path: '/directory/lookup', body, ...call }),
+    )
     if (answer.chunks > sent.length) throw new Error(`${answer.chunks} chunks in a prompt of ${sent.length} tokens`)
     const chunks = rowsByChunk(answer.results)
     if (chunks.length !== answer.chunks) throw new Error(`${answer.chunks} chunks announced, ${chunks.length} came`)
@@ -53,12 +58,18 @@ export class Coordinator implements CacheSource {
   }
 
   async instances(_hosts: readonly string[], call: Call) {
-    const { instances } = readAs(instancesAnswer, await askJson(this.#origin, this.#target, { method: 'GET', path: '/instances', ...call }))
+    const { instances } = readAs(
+      instancesAnswer,
+      await requestJson(this.#origin, this.#target, { method: 'GET', path: '/instances', ...call }),
+    )
     return instances.map(({ instance_id: id, ip }) => ({ id, host: ip }))
   }
 
   async worldSize(model: string, call: Call) {
-    const { keys } = readAs(keysAnswer, await askJson(this.#origin, this.#target, { method: 'GET', path: '/directory/keys?limit=100', ...call }))
+    const { keys } = readAs(
+      keysAnswer,
+      await requestJson(this.#origin, this.#target, { method: 'GET', path: '/directory/keys?limit=100', ...call }),
+    )
     const known = keys.find(({ key }) => key.model_name === model)
     // Packed as world_size << 24 | global_rank << 16 | local_world_size << 8 | local_rank.
     const size = known === undefined ? 0 : (known.key.kv_rank >>> 24) & 0xff

@@ -1,37 +1,90 @@
 /** The step before a request is admitted: what LMCache holds of its prompt, where the choice depends on it. */
 import type { LmcacheConfig, PoolSettings } from '../../config.ts'
 import { hostOf, InstanceMap } from '../../core/lmcache/instance-map.ts'
-import type { Admission, StageTimes } from '../../core/cluster/contract.ts'
+import type { Admission, StageTimes } from '../../core/contract/contract.ts'
 import { makePolicy } from '../../core/routing/policies/index.ts'
-import type { PromptMeasure } from '../../core/tokens/measure.ts'
-import type { CacheQuestion, EngineTarget, Ports } from '../../ports.ts'
+import type { PromptProfile } from '../../core/tokens/prompt-analyzer.ts'
+import type { CacheQuestion, EngineTarget, Ports, Deadline } from '../../ports.ts'
 import type { PoolRoute } from '../exchange.ts'
 import { EngineTokenizer, type TokenizeCall } from '../tokenize.ts'
 import { Controller } from './controller.ts'
 import { Coordinator } from './coordinator.ts'
-import { openDeadline } from './deadline.ts'
-import { CacheFacts } from './facts.ts'
+import { LmcacheMetadata } from './metadata.ts'
 import { PoolLookup, type LookupCounts } from './pool-lookup.ts'
-import { RegistryKeys } from './registry-keys.ts'
 import type { CacheSource } from './source.ts'
+import { promptKeys } from '../../core/lmcache/chunks.ts'
+
+export interface RegistryKeysOptions {
+  readonly facts: LmcacheMetadata
+  readonly chunkTokens: number
+  readonly shared: boolean
+}
+
+/** For pools whose own object is the registry: nobody is asked, the prompt only carries the names of its chunks. */
+export class RegistryKeys {
+  readonly #options: RegistryKeysOptions
+
+  constructor(options: RegistryKeysOptions) {
+    this.#options = options
+  }
+
+  /** null: the model's name in the keys is not known yet. Never rejects. */
+  async chunks({
+    tokens,
+    salt,
+    deadline,
+    background,
+  }: CacheQuestion): Promise<NonNullable<Admission['chunks']> | null> {
+    const { facts, chunkTokens, shared } = this.#options
+    await deadline.within(facts.ready(background))
+    const { model } = facts
+    if (model === null) return null
+    return { keys: promptKeys(tokens, chunkTokens, { model, salt: salt ?? '' }), tokens: chunkTokens, shared }
+  }
+}
+
+export interface OpenDeadline extends Deadline {
+  /** Everything asked for is there: stops the clock. */
+  end(): void
+}
+
+/** Starts now. Work that outlives it is told by the signal, and nobody waits for it. */
+export function openDeadline(budgetMs: number, now: () => number): OpenDeadline {
+  const endsAt = now() + budgetMs
+  const controller = new AbortController()
+  const over = new Promise<null>((resolve) => controller.signal.addEventListener('abort', () => resolve(null)))
+  const timer = setTimeout(() => controller.abort(new Error(`the budget of ${budgetMs} ms is spent`)), budgetMs)
+  return {
+    budgetMs,
+    signal: controller.signal,
+    get isOver() {
+      return controller.signal.aborted
+    },
+    get leftMs() {
+      return Math.max(0, endsAt - now())
+    },
+    within: (work) => Promise.race([work.then((value) => ({ value })), over]),
+    end: () => clearTimeout(timer),
+  }
+}
 
 /** A prompt on its way to a choice. */
-export interface Prompted {
+export interface LookupInput {
   /** As the door measured it. */
-  readonly measure: PromptMeasure
+  readonly measure: PromptProfile
   /** Name an engine serves it under; an adapter's where one was asked for. */
   readonly model: string
   readonly adapter: string | null
   /** Salt in force; null: none. */
   readonly salt: string | null
   /** Measures it by an engine's own ids, or gives `measure` back. Never rejects. */
-  byEngine(tokenizer: EngineTokenizer, call: TokenizeCall): Promise<PromptMeasure>
+  byEngine(tokenizer: EngineTokenizer, call: TokenizeCall): Promise<PromptProfile>
   background(work: Promise<unknown>): void
 }
 
-export interface Gathered {
+export interface LookupResult {
   /** By ids where an engine gave them. */
-  readonly measure: PromptMeasure
+  readonly measure: PromptProfile
   /** What the admission gets. */
   readonly known: Pick<Admission, 'hints' | 'chunks'>
   readonly stages: StageTimes
@@ -41,7 +94,7 @@ export interface Gathered {
 export class CacheLookups {
   readonly #ports: Ports
   readonly #tokenizer: EngineTokenizer
-  readonly #pools = new Map<PoolRoute, Way | null>()
+  readonly #pools = new Map<PoolRoute, LookupStrategy | null>()
   readonly #needing = new Map<PoolSettings, Map<string, boolean>>()
   #turn = 0
 
@@ -62,19 +115,31 @@ export class CacheLookups {
   }
 
   /** Within the pool's budget, whatever happens. */
-  async gather(route: PoolRoute, prompted: Prompted): Promise<Gathered> {
+  async gather(route: PoolRoute, prompted: LookupInput): Promise<LookupResult> {
     const way = this.#wayOf(route)
     const { lmcache } = route.pool
     // Keys of an adapter's chunks are nobody's but LMCache's; a base model's match would be none for it.
-    if (way === null || lmcache === null || prompted.adapter !== null) return { measure: prompted.measure, known: NOTHING, stages: {} }
+    if (way === null || lmcache === null || prompted.adapter !== null)
+      return { measure: prompted.measure, known: NOTHING, stages: {} }
     const deadline = openDeadline(lmcache.budgetMs, () => this.#ports.now())
     try {
       const startedAt = this.#ports.now()
       const measure = await this.#withIds(route, prompted, deadline)
       const lookedUpAt = this.#ports.now()
       const tokens = lookupIds(measure)
-      const known = tokens === null ? NOTHING : await this.#look(way, { tokens, salt: prompted.salt, deadline, background: (work) => prompted.background(work) })
-      const stages = { ...(measure === prompted.measure ? {} : { tokens: lookedUpAt - startedAt }), lookup: this.#ports.now() - lookedUpAt }
+      const known =
+        tokens === null
+          ? NOTHING
+          : await this.#look(way, {
+              tokens,
+              salt: prompted.salt,
+              deadline,
+              background: (work) => prompted.background(work),
+            })
+      const stages = {
+        ...(measure === prompted.measure ? {} : { tokens: lookedUpAt - startedAt }),
+        lookup: this.#ports.now() - lookedUpAt,
+      }
       return { measure, known, stages }
     } finally {
       deadline.end()
@@ -93,18 +158,28 @@ export class CacheLookups {
     return facts?.model ?? null
   }
 
-  async #look(way: Way, question: CacheQuestion): Promise<Gathered['known']> {
+  async #look(way: LookupStrategy, question: CacheQuestion): Promise<LookupResult['known']> {
     if (way.lookup === null) return { hints: null, chunks: await way.keys.chunks(question) }
     const found = await way.lookup.find(question)
-    return { hints: found === null ? null : [...found].flatMap(([engine, matches]) => matches.map((match) => ({ engine, ...match }))) }
+    return {
+      hints:
+        found === null
+          ? null
+          : [...found].flatMap(([engine, matches]) => matches.map((match) => ({ engine, ...match }))),
+    }
   }
 
-  async #withIds(route: PoolRoute, prompted: Prompted, deadline: CacheQuestion['deadline']): Promise<PromptMeasure> {
+  async #withIds(route: PoolRoute, prompted: LookupInput, deadline: CacheQuestion['deadline']): Promise<PromptProfile> {
     const { measure } = prompted
     if (measure.tokenSource !== 'bytes' || measure.items > 0) return measure
     const target = this.#tokenizing(route)
     if (target === null) return measure
-    const asked = prompted.byEngine(this.#tokenizer, { target, model: prompted.model, signal: deadline.signal, budgetMs: deadline.budgetMs })
+    const asked = prompted.byEngine(this.#tokenizer, {
+      target,
+      model: prompted.model,
+      signal: deadline.signal,
+      budgetMs: deadline.budgetMs,
+    })
     prompted.background(asked)
     return (await deadline.within(asked))?.value ?? measure
   }
@@ -119,7 +194,7 @@ export class CacheLookups {
     return null
   }
 
-  #wayOf(route: PoolRoute): Way | null {
+  #wayOf(route: PoolRoute): LookupStrategy | null {
     const known = this.#pools.get(route)
     if (known !== undefined) return known
     const made = wayOf(route, this.#ports)
@@ -131,10 +206,13 @@ export class CacheLookups {
 const NOTHING = { hints: null }
 
 /** How a pool's prompts are looked up: by asking, or by the object itself. */
-type Way = { readonly facts: CacheFacts } & ({ readonly lookup: PoolLookup } | { readonly lookup: null; readonly keys: RegistryKeys })
+type LookupStrategy = { readonly facts: LmcacheMetadata } & (
+  | { readonly lookup: PoolLookup }
+  | { readonly lookup: null; readonly keys: RegistryKeys }
+)
 
 /** Ids a lookup may ask by: of one prompt of text. A picture's ids are not those LMCache hashes. */
-function lookupIds({ ids, items }: PromptMeasure): Uint32Array | null {
+function lookupIds({ ids, items }: PromptProfile): Uint32Array | null {
   return ids === null || items > 0 ? null : ids
 }
 
@@ -143,21 +221,36 @@ function needsLookup(pool: PoolSettings, policy: string | null): boolean {
   return [acting, pool.shadow].some((config) => {
     if (config === null) return false
     const made = makePolicy(config)
-    return 'policy' in made && made.policy.needs.some((signal) => signal === 'lookupTokens' || signal === 'cachedTokens')
+    return (
+      'policy' in made && made.policy.needs.some((signal) => signal === 'lookupTokens' || signal === 'cachedTokens')
+    )
   })
 }
 
-function wayOf(route: PoolRoute, ports: Ports): Way | null {
+function wayOf(route: PoolRoute, ports: Ports): LookupStrategy | null {
   const { cluster, pool, targets } = route
   const { lmcache } = pool
   if (lmcache === null) return null
   const source = sourceOf(lmcache, ports)
-  const map = new InstanceMap(pool.engines.map(({ id, url, lmcacheInstance }) => ({ id, host: hostOf(url), instance: lmcacheInstance })))
-  const facts = new CacheFacts({ ports, targets, map, source, model: lmcache.model, worldSize: lmcache.worldSize, servedModel: pool.model })
+  const map = new InstanceMap(
+    pool.engines.map(({ id, url, lmcacheInstance }) => ({ id, host: hostOf(url), instance: lmcacheInstance })),
+  )
+  const facts = new LmcacheMetadata({
+    ports,
+    targets,
+    map,
+    source,
+    model: lmcache.model,
+    worldSize: lmcache.worldSize,
+    servedModel: pool.model,
+  })
   const { shared, chunkTokens } = lmcache
   if (source === null) return { facts, lookup: null, keys: new RegistryKeys({ facts, chunkTokens, shared }) }
   const names = { cluster: cluster.id, pool: pool.model }
-  return { facts, lookup: new PoolLookup({ ports, source, facts, engines: pool.engines.map(({ id }) => id), shared, names }) }
+  return {
+    facts,
+    lookup: new PoolLookup({ ports, source, facts, engines: pool.engines.map(({ id }) => id), shared, names }),
+  }
 }
 
 /** null: the gateway itself is the registry. */

@@ -1,17 +1,74 @@
-import type { CacheHint } from '../../core/cluster/contract.ts'
-import { hintsOf } from '../../core/lmcache/hints.ts'
-import type { Holders } from '../../core/lmcache/holders.ts'
+import type { CacheHint } from '../../core/contract/contract.ts'
+import { type Holders, hintsOf } from '../../core/lmcache/prefix-match.ts'
 import { chainSeed, chainWords } from '../../core/tokens/block-hash.ts'
 import type { CacheLookup, CacheMatch, CacheQuestion, Ports } from '../../ports.ts'
-import { Breaker } from './breaker.ts'
-import type { CacheFacts } from './facts.ts'
-import { LateAlarm } from './late-alarm.ts'
+import type { LmcacheMetadata } from './metadata.ts'
 import type { CachedPrompt, CacheSource } from './source.ts'
+
+/** Counted in spans of this length. */
+const SPAN_MS = 60_000
+/** Fewer lookups say nothing. */
+const LEAST = 20
+const SHARE = 0.1
+
+/** Notices that lookups are given up too often: `true` at most once a span. */
+export class TimeoutRateMonitor {
+  #since = -Infinity
+  #asked = 0
+  #late = 0
+  #rung = false
+
+  /** A lookup ended. Is it time to tell somebody? */
+  ended(late: boolean, now: number): { readonly late: number; readonly of: number } | null {
+    if (now - this.#since >= SPAN_MS) {
+      this.#since = now
+      this.#asked = 0
+      this.#late = 0
+      this.#rung = false
+    }
+    this.#asked += 1
+    if (late) this.#late += 1
+    if (this.#rung || this.#asked < LEAST || this.#late < SHARE * this.#asked) return null
+    this.#rung = true
+    return { late: this.#late, of: this.#asked }
+  }
+}
+
+/** After this many lookups in a row that gave nothing, nobody waits for the next ones. */
+const FAILURES = 5
+const OPEN_MS = 5_000
+
+/** Keeps a service that fails or is always late from costing every request its budget. */
+export class Breaker {
+  #failures = 0
+  #openUntil = -Infinity
+
+  /** May it be asked now? When the pause is over one question goes through, and its end decides. */
+  admits(now: number): boolean {
+    if (this.#failures < FAILURES) return true
+    if (now < this.#openUntil) return false
+    this.#openUntil = now + OPEN_MS
+    return true
+  }
+
+  succeeded(): void {
+    this.#failures = 0
+  }
+
+  failed(now: number): void {
+    this.#failures += 1
+    if (this.#failures >= FAILURES) this.#openUntil = now + OPEN_MS
+  }
+
+  isOpen(now: number): boolean {
+    return this.#failures >= FAILURES && now < this.#openUntil
+  }
+}
 
 export interface PoolLookupOptions {
   readonly ports: Pick<Ports, 'now' | 'log'>
   readonly source: CacheSource
-  readonly facts: CacheFacts
+  readonly facts: LmcacheMetadata
   /** Ids of the pool's engines. */
   readonly engines: readonly string[]
   readonly shared: boolean
@@ -45,7 +102,7 @@ type Found = ReadonlyMap<string, readonly CacheMatch[]> | null
 export class PoolLookup implements CacheLookup {
   readonly #options: PoolLookupOptions
   readonly #breaker = new Breaker()
-  readonly #alarm = new LateAlarm()
+  readonly #alarm = new TimeoutRateMonitor()
   readonly #asked = new Map<string, { readonly answer: Promise<Holders>; readonly since: number }>()
   /** First chunk of a prompt → until when nobody holds it. */
   readonly #empty = new Map<string, number>()
@@ -75,8 +132,11 @@ export class PoolLookup implements CacheLookup {
     try {
       if ((await deadline.within(facts.ready((work) => question.background(work)))) === null) return this.#late(unfair)
       const model = facts.model ?? ''
-      if (source.needs.model && model === '') return this.#failed(new Error('the model’s name in LMCache’s keys is not known'))
-      const holders = await deadline.within(this.#ask({ tokens, salt: question.salt ?? '', model, worldSize: facts.worldSize }, question))
+      if (source.needs.model && model === '')
+        return this.#failed(new Error('the model’s name in LMCache’s keys is not known'))
+      const holders = await deadline.within(
+        this.#ask({ tokens, salt: question.salt ?? '', model, worldSize: facts.worldSize }, question),
+      )
       return holders === null ? this.#late(unfair) : this.#answered(holders.value, question)
     } catch (error) {
       return deadline.isOver ? this.#late(unfair) : this.#failed(error)
@@ -117,13 +177,19 @@ export class PoolLookup implements CacheLookup {
     this.#breaker.failed(this.#now)
     this.#ended(false)
     this.#options.ports.log.debug('lmcache_lookup_failed', { ...this.#options.names, error })
-    if (this.#breaker.isOpen(this.#now)) this.#options.ports.log.warn('lmcache_refused', { ...this.#options.names, error })
+    if (this.#breaker.isOpen(this.#now))
+      this.#options.ports.log.warn('lmcache_refused', { ...this.#options.names, error })
     return null
   }
 
   #ended(late: boolean): void {
     const alarm = this.#alarm.ended(late, this.#now)
-    if (alarm !== null) this.#options.ports.log.warn('lmcache_lookups_late', { ...this.#options.names, ...alarm, next: 'raise lmcache.budget_ms or look at the coordinator' })
+    if (alarm !== null)
+      this.#options.ports.log.warn('lmcache_lookups_late', {
+        ...this.#options.names,
+        ...alarm,
+        next: 'raise lmcache.budget_ms or look at the coordinator',
+      })
   }
 
   #isEmpty(question: CacheQuestion): boolean {
@@ -141,7 +207,10 @@ export class PoolLookup implements CacheLookup {
   /** Chunks are found in order: a prompt whose first chunk nobody holds is not held at all. */
   #firstKey({ tokens, salt }: CacheQuestion): string {
     const { leastTokens } = this.#options.source
-    return keyOf({ tokens, salt: salt ?? '', model: '', worldSize: 1 }, leastTokens === 0 ? tokens.length : Math.min(leastTokens, tokens.length))
+    return keyOf(
+      { tokens, salt: salt ?? '', model: '', worldSize: 1 },
+      leastTokens === 0 ? tokens.length : Math.min(leastTokens, tokens.length),
+    )
   }
 
   get #now(): number {
@@ -157,6 +226,7 @@ function keyOf({ tokens, salt, model, worldSize }: CachedPrompt, length: number)
 
 function byEngine(hints: readonly CacheHint[]): Found {
   const found = new Map<string, CacheMatch[]>()
-  for (const { engine, matchedTokens, tier } of hints) found.set(engine, [...(found.get(engine) ?? []), { matchedTokens, tier }])
+  for (const { engine, matchedTokens, tier } of hints)
+    found.set(engine, [...(found.get(engine) ?? []), { matchedTokens, tier }])
   return found
 }

@@ -1,4 +1,4 @@
-import type { Holders } from '../../core/lmcache/holders.ts'
+import type { Holders } from '../../core/lmcache/prefix-match.ts'
 import type { ListedInstance } from '../../core/lmcache/instance-map.ts'
 
 /** A service that knows what LMCache holds: the coordinator of multi-process mode, or the legacy controller. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { ClusterState } from '../../core/cluster/cluster-state.ts'
-import { configured, type PoolSource } from '../../origin/configured.ts'
-import { MemoryCluster } from '../../origin/memory-cluster.ts'
+import { ClusterState } from '../../core/pool/pool-state.ts'
+import { withAutoConfigure, type PoolSource } from '../../origin/auto-configure.ts'
+import { LocalCluster } from '../../origin/local-cluster.ts'
 import type { Cluster } from '../../ports.ts'
 
 /** How often bookings that nobody renews are looked for; a lease is many times longer. */
@@ -25,7 +25,11 @@ export interface MemoryClusters {
 }
 
 /** Every cluster in this process's memory: right for one gateway process. */
-export function memoryClusters({ source, now = Date.now, random = Math.random }: MemoryClustersOptions): MemoryClusters {
+export function memoryClusters({
+  source,
+  now = Date.now,
+  random = Math.random,
+}: MemoryClustersOptions): MemoryClusters {
   const clusters = new Map<string, { readonly state: ClusterState; readonly cluster: Cluster }>()
   const sweep = () => {
     for (const { state } of clusters.values()) state.expire(now())
@@ -38,7 +42,7 @@ export function memoryClusters({ source, now = Date.now, random = Math.random }:
       let known = clusters.get(name)
       if (known === undefined) {
         const state = new ClusterState({ random, epoch: randomUUID() })
-        known = { state, cluster: configured(new MemoryCluster(state, now), () => source(clusterId, pool)) }
+        known = { state, cluster: withAutoConfigure(new LocalCluster(state, now), () => source(clusterId, pool)) }
         clusters.set(name, known)
       }
       return known.cluster

@@ -3,16 +3,17 @@ import * as dns from 'node:dns/promises'
 import { isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import type { Config } from '../../config.ts'
-import { namesIn, withFound } from '../../config/discovered.ts'
-import { ownEngines } from '../../config/own-address.ts'
+import { namesIn, withFound } from '../../config/discover.ts'
+import { ownEngines } from '../../config/validate.ts'
 import type { Log } from '../../ports.ts'
-import { within } from './within.ts'
+import { withTimeout } from './with-timeout.ts'
 
 /** Addresses of a name. Rejects with the system's error; with code ENOTFOUND where it has none. */
 export type Lookup = (name: string) => Promise<readonly string[]>
 
 /** A name that is unknown has no address; any other error says nothing of its addresses. Never rejects. */
-export const lookedUp = (lookup: Lookup, name: string): Promise<readonly string[] | NodeJS.ErrnoException> => lookup(name).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOTFOUND' ? [] : error))
+export const lookedUp = (lookup: Lookup, name: string): Promise<readonly string[] | NodeJS.ErrnoException> =>
+  lookup(name).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOTFOUND' ? [] : error))
 
 /** As connections are made: /etc/hosts and search domains count. An engine with addresses of both families is one engine. */
 export const systemLookup: Lookup = async (name) => {
@@ -21,7 +22,8 @@ export const systemLookup: Lookup = async (name) => {
   return found.filter((one) => one.family === family).map(({ address }) => address)
 }
 
-export const ownAddresses = (): ReadonlySet<string> => new Set(Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address)))
+export const ownAddresses = (): ReadonlySet<string> =>
+  new Set(Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address)))
 
 /** Name servers that leave an address out once mean nothing by it; addresses go to others after a while. */
 const MISSES = 3
@@ -65,28 +67,66 @@ export class Discovery {
   async resolve(written: Config): Promise<Config> {
     const wanted = namesIn(written)
     const fresh = [...wanted].filter(([name]) => !this.#names.has(name))
-    for (const [name, everyMs] of fresh) this.#names.set(name, { everyMs, dueAt: performance.now() + everyMs, addresses: new Map(), asked: false, failing: false })
-    await within(PATIENCE_MS, Promise.all(fresh.map(([name]) => this.#look(name))))
+    for (const [name, everyMs] of fresh)
+      this.#names.set(name, {
+        everyMs,
+        dueAt: performance.now() + everyMs,
+        addresses: new Map(),
+        asked: false,
+        failing: false,
+      })
+    await withTimeout(PATIENCE_MS, Promise.all(fresh.map(([name]) => this.#look(name))))
     for (const [name] of fresh) {
-      if (this.#names.get(name)?.addresses.size === 0) this.#parts.log.warn('no_engines_found', { name, next: 'It is looked up again; requests for its engines are refused with 503 until it has an address.' })
+      if (this.#names.get(name)?.addresses.size === 0)
+        this.#parts.log.warn('no_engines_found', {
+          name,
+          next: 'It is looked up again; requests for its engines are refused with 503 until it has an address.',
+        })
     }
     this.#resolved = this.#changes
     const left: string[] = []
-    const config = withFound(written, (name) => [...(this.#names.get(name)?.addresses.keys() ?? [])].sort(), (engine) => left.push(engine))
-    if (String(left) !== this.#left && left.length > 0) this.#parts.log.warn('engines_left_out', { engines: left, next: 'They get no requests, having the id or the address of another engine of their cluster: give each pattern an id and a name of its own.' })
+    const config = withFound(
+      written,
+      (name) => [...(this.#names.get(name)?.addresses.keys() ?? [])].sort(),
+      (engine) => left.push(engine),
+    )
+    if (String(left) !== this.#left && left.length > 0)
+      this.#parts.log.warn('engines_left_out', {
+        engines: left,
+        next: 'They get no requests, having the id or the address of another engine of their cluster: give each pattern an id and a name of its own.',
+      })
     this.#left = String(left)
     return this.#withoutSelf(written, config)
   }
 
   /** A name that leads here, too, would have requests come back. */
   #withoutSelf(written: Config, config: Config): Config {
-    const byHand = new Set(written.clusters.flatMap(({ id, pools }) => [id, ...pools.flatMap(({ engines }) => engines.map((engine) => `${id}, ${engine.id}`))]))
-    const own = config === written ? [] : ownEngines(config, this.#parts.here?.()).filter((engine) => !byHand.has(engine))
-    if (String(own) !== this.#own && own.length > 0) this.#parts.log.warn('found_itself', { engines: own, next: 'They get no requests. Where names of engines lead to gateways too, these need a port or a Service of their own.' })
+    const byHand = new Set(
+      written.clusters.flatMap(({ id, pools }) => [
+        id,
+        ...pools.flatMap(({ engines }) => engines.map((engine) => `${id}, ${engine.id}`)),
+      ]),
+    )
+    const own =
+      config === written ? [] : ownEngines(config, this.#parts.here?.()).filter((engine) => !byHand.has(engine))
+    if (String(own) !== this.#own && own.length > 0)
+      this.#parts.log.warn('peer_is_self', {
+        engines: own,
+        next: 'They get no requests. Where names of engines lead to gateways too, these need a port or a Service of their own.',
+      })
     this.#own = String(own)
     if (own.length === 0) return config
     const isOther = (cluster: string, engine: string) => !own.includes(`${cluster}, ${engine}`)
-    return { ...config, clusters: config.clusters.map((cluster) => ({ ...cluster, pools: cluster.pools.map((pool) => ({ ...pool, engines: pool.engines.filter(({ id }) => isOther(cluster.id, id)) })) })) }
+    return {
+      ...config,
+      clusters: config.clusters.map((cluster) => ({
+        ...cluster,
+        pools: cluster.pools.map((pool) => ({
+          ...pool,
+          engines: pool.engines.filter(({ id }) => isOther(cluster.id, id)),
+        })),
+      })),
+    }
   }
 
   /** What was resolved last is in use: follows no names but its own from now on. */
@@ -119,7 +159,7 @@ export class Discovery {
       const looked = this.#look(name).then(() => {
         if (this.#changes !== this.#settled) changed()
       })
-      await within(PATIENCE_MS, looked)
+      await withTimeout(PATIENCE_MS, looked)
       known.dueAt = performance.now() + known.everyMs
     }
     this.#looking = false
@@ -134,7 +174,12 @@ export class Discovery {
     known.asked = false
     if (this.#names.get(name) !== known) return
     if (found instanceof Error) {
-      if (!known.failing) log.warn('lookup_failed', { name, code: (found as NodeJS.ErrnoException).code, next: 'Its engines stay as they are until a name server answers.' })
+      if (!known.failing)
+        log.warn('lookup_failed', {
+          name,
+          code: (found as NodeJS.ErrnoException).code,
+          next: 'Its engines stay as they are until a name server answers.',
+        })
       known.failing = true
       return
     }
@@ -147,7 +192,10 @@ export class Discovery {
 }
 
 /** Takes in one answer. One of another family is of the same engines, whose own addresses a name server failed to tell, or lost: it counts once those are gone. */
-function update(addresses: Map<string, number>, answer: readonly string[]): { readonly added: string[]; readonly gone: string[] } {
+function update(
+  addresses: Map<string, number>,
+  answer: readonly string[],
+): { readonly added: string[]; readonly gone: string[] } {
   const [known] = addresses.keys()
   const isOther = known !== undefined && answer.length > 0 && isIPv6(known) !== isIPv6(answer[0]!)
   const isLast = [...addresses.values()].every((misses) => misses + 1 >= MISSES)

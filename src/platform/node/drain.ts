@@ -1,6 +1,6 @@
 /** An orderly end: nobody new comes in, those inside may finish, and everything booked is given back. */
 import type { Server } from 'node:http'
-import type { PlainDoor } from './inbound/plain-door.ts'
+import type { Http1Server } from './http1-server/server.ts'
 
 /** Work that outlives its response: releases, logs. */
 export class Background {
@@ -43,18 +43,21 @@ export interface Drained {
 export interface Draining {
   readonly server: Server
   /** Connections the server does not know of. */
-  readonly door: PlainDoor
+  readonly context: Http1Server
   readonly background: Background
   /** Told before connections are cut. */
   readonly cutting: () => void
 }
 
 /** Closes the listener, waits for what runs, cuts what does not end, then waits for its releases. */
-export async function drainServer({ server, door, background, cutting }: Draining, options: DrainOptions): Promise<Drained> {
+export async function drainServer(
+  { server, context, background, cutting }: Draining,
+  options: DrainOptions,
+): Promise<Drained> {
   // Whoever stands at the listener, and was not let in yet, would be reset with it.
   await letIn(server)
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-  door.endSoon()
+  context.endSoon()
   // Kept-alive connections fall idle one by one; Node closes only those that are idle at the time of `close`.
   const sweep = setInterval(() => server.closeIdleConnections(), 50)
   const inTime = await within(closed, options.drainMs, options.now)
@@ -62,7 +65,7 @@ export async function drainServer({ server, door, background, cutting }: Drainin
   if (!inTime) {
     cutting()
     server.closeAllConnections()
-    door.destroyAll()
+    context.destroyAll()
     await closed
   }
   await within(background.settled(), options.settleMs, null)

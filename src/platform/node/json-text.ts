@@ -8,7 +8,8 @@ const HIGH_BITS = 0x80808080 | 0
 
 /** What the byte after a backslash stands for; 0: it may not stand there, or is `u`. */
 const MEANINGS = new Uint8Array(256)
-for (const [letter, meaning] of ['""', '\\\\', '//', 'b\b', 'f\f', 'n\n', 'r\r', 't\t']) MEANINGS[letter!.charCodeAt(0)] = meaning!.charCodeAt(0)
+for (const [letter, meaning] of ['""', '\\\\', '//', 'b\b', 'f\f', 'n\n', 'r\r', 't\t'])
+  MEANINGS[letter!.charCodeAt(0)] = meaning!.charCodeAt(0)
 
 /** Value of a hexadecimal digit; -1: it is none. */
 const DIGITS = new Int8Array(256).fill(-1)
@@ -17,14 +18,19 @@ for (const digit of '0123456789abcdefABCDEF') DIGITS[digit.charCodeAt(0)] = Numb
 // Four bytes at a time (Mycroft's test for a zero byte, and the same for one below a limit): byte by byte would take as long as JSON.parse.
 const below = (word: number): number => ((word - 0x20202020) | 0) & ~word
 const isZero = (word: number): number => ((word - 0x01010101) | 0) & ~word
-const hasSpecial = (word: number): boolean => ((below(word) | isZero(word ^ 0x22222222) | isZero(word ^ 0x5c5c5c5c)) & HIGH_BITS) !== 0
+const hasSpecial = (word: number): boolean =>
+  ((below(word) | isZero(word ^ 0x22222222) | isZero(word ^ 0x5c5c5c5c)) & HIGH_BITS) !== 0
 
 /** Is there a control character among the bytes `[from, to)`? JSON wants them escaped. */
 export function hasControl(document: DataView, from: number, to: number): boolean {
   let found = 0
   let at = from
   for (; at + 16 <= to; at += 16) {
-    found |= below(document.getInt32(at, true)) | below(document.getInt32(at + 4, true)) | below(document.getInt32(at + 8, true)) | below(document.getInt32(at + 12, true))
+    found |=
+      below(document.getInt32(at, true)) |
+      below(document.getInt32(at + 4, true)) |
+      below(document.getInt32(at + 8, true)) |
+      below(document.getInt32(at + 12, true))
   }
   for (; at < to; at++) found |= document.getUint8(at) < LEAST_PLAIN ? HIGH_BITS : 0
   return (found & HIGH_BITS) !== 0
@@ -71,7 +77,7 @@ export class Unescaper {
       }
       if (at >= end) return -1
       // Byte by byte through the word that has something special in it.
-      for (const last = Math.min(at + 4, end); at < last; ) {
+      for (const last = Math.min(at + 4, end); at < last;) {
         const byte = document.getUint8(at)
         if (byte === QUOTE) {
           this.#to = to
@@ -107,7 +113,8 @@ function codePointAt(document: DataView, at: number): number {
 }
 
 function unitAt(document: DataView, at: number): number {
-  if (at + 6 > document.byteLength || document.getUint8(at) !== BACKSLASH || document.getUint8(at + 1) !== UNICODE) return -1
+  if (at + 6 > document.byteLength || document.getUint8(at) !== BACKSLASH || document.getUint8(at + 1) !== UNICODE)
+    return -1
   let unit = 0
   for (let i = at + 2; i < at + 6; i++) {
     const digit = DIGITS[document.getUint8(i)]!

@@ -1,9 +1,8 @@
 import type { Publisher, Router } from 'zeromq'
-import { seqFrame } from '../../core/kv-events/frames.ts'
+import { seqFrame } from '../../core/kv-events/event-batch.ts'
 import type { CacheChange } from '../../simulator/cache-journal.ts'
-import { batchBytes, type Encoding } from '../../simulator/kv-event-bytes.ts'
-import { type KvEventSink, wireEvents } from '../../simulator/kv-events.ts'
-import { loadZmq } from './bridge/sockets.ts'
+import { type KvEventSink, wireEvents, batchBytes, type Encoding } from '../../simulator/kv-events.ts'
+import { loadZmq } from '../../cli/bridge/sockets.ts'
 
 export interface KvPublisherOptions {
   /** Default: `maps`, as vLLM 0.24 and later. */
@@ -66,18 +65,34 @@ export class KvPublisher implements KvEventSink {
 
   sources(): object {
     const { bufferSteps, topic } = this.#options
-    return { 0: { enable_kv_cache_events: true, publisher: 'zmq', endpoint: this.#endpoint, replay_endpoint: this.#replayEndpoint, buffer_steps: bufferSteps, hwm: 100_000, max_queue_size: 100_000, topic } }
+    return {
+      0: {
+        enable_kv_cache_events: true,
+        publisher: 'zmq',
+        endpoint: this.#endpoint,
+        replay_endpoint: this.#replayEndpoint,
+        buffer_steps: bufferSteps,
+        hwm: 100_000,
+        max_queue_size: 100_000,
+        topic,
+      },
+    }
   }
 
   publish(changes: readonly CacheChange[], atMs: number): void {
-    const batch = { seq: this.#seq++, payload: batchBytes(atMs / 1000, wireEvents(changes, this.#blockTokens), this.#options.encoding) }
+    const batch = {
+      seq: this.#seq++,
+      payload: batchBytes(atMs / 1000, wireEvents(changes, this.#blockTokens), this.#options.encoding),
+    }
     this.#kept.push(batch)
     if (this.#kept.length > this.#options.bufferSteps) this.#kept.shift()
     if (this.drop > 0) {
       this.drop -= 1
       return
     }
-    this.#turn = this.#turn.then(() => this.#publisher.send([this.#options.topic, seqFrame(batch.seq), batch.payload])).catch(() => undefined)
+    this.#turn = this.#turn
+      .then(() => this.#publisher.send([this.#options.topic, seqFrame(batch.seq), batch.payload]))
+      .catch(() => undefined)
   }
 
   restarted(): void {
@@ -130,7 +145,8 @@ export class KvPublisher implements KvEventSink {
         if (client === undefined || from === undefined || from.length !== 8) continue
         const start = Number(from.readBigUInt64BE())
         const topic = this.#options.topicInReplay ? [this.#options.topic] : []
-        for (const { seq, payload } of this.#kept) if (seq >= start) await router.send([client, EMPTY, ...topic, seqFrame(seq), payload])
+        for (const { seq, payload } of this.#kept)
+          if (seq >= start) await router.send([client, EMPTY, ...topic, seqFrame(seq), payload])
         await router.send([client, EMPTY, ...topic, END, EMPTY])
       }
     } catch {

@@ -3,8 +3,8 @@ import { existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Config } from '../../config.ts'
 import { parseConfigText, type Env } from '../../config/parse.ts'
-import { UsageError } from './commands/command.ts'
-import { readInput } from './commands/files.ts'
+import { UsageError } from '../../cli/commands/command.ts'
+import { readInput } from '../../cli/commands/args.ts'
 import { sha256 } from './sha256.ts'
 
 export const defaultFile = 'firstlight.yaml'
@@ -33,15 +33,27 @@ export function hasConfig(env: Env): boolean {
  */
 export function loadConfig(file: string | null, env: Env, secrets: Env = env): LoadedConfig {
   const { text, from, version, folder } = readText(file, env)
-  return { text, from, folder, config: parseConfigText(text, secrets, { defaultVersion: version, defaultObserveShare: 1, listens: true, sha256 }) }
+  return {
+    text,
+    from,
+    folder,
+    config: parseConfigText(text, secrets, { defaultVersion: version, defaultObserveShare: 1, listens: true, sha256 }),
+  }
 }
 
 const firstSteps = 'Copy examples/firstlight.yaml and name your engines in it, or try "firstlight demo" first.'
 
 function readText(file: string | null, env: Env): { text: string; from: string; version: number; folder: string } {
   const inline = env[configVariable]
-  if (file === null && typeof inline === 'string') return { text: inline, from: configVariable, version: 1, folder: '.' }
+  if (file === null && typeof inline === 'string')
+    return { text: inline, from: configVariable, version: 1, folder: '.' }
   const path = file ?? defaultFile
-  if (file === null && !existsSync(path)) throw new UsageError(`There is no ${defaultFile} here and no ${configVariable} in the environment.`, firstSteps)
-  return { text: readInput(path, firstSteps).toString('utf8'), from: path, version: Math.floor(statSync(path).mtimeMs), folder: dirname(path) }
+  if (file === null && !existsSync(path))
+    throw new UsageError(`There is no ${defaultFile} here and no ${configVariable} in the environment.`, firstSteps)
+  return {
+    text: readInput(path, firstSteps).toString('utf8'),
+    from: path,
+    version: Math.floor(statSync(path).mtimeMs),
+    folder: dirname(path),
+  }
 }

@@ -31,11 +31,28 @@ export function openLog(level: LogConfig['level'], target?: LogTarget, base: Fie
   const setLevel = (next: LogConfig['level']): void => {
     logger.level = next
   }
-  return { writes: (name) => logger.isLevelEnabled(name), debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), setLevel }
+  return {
+    writes: (name) => logger.isLevelEnabled(name),
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    setLevel,
+  }
 }
 
 /** What never stands in a log, whoever passes it: credentials, and what users wrote. */
-const never: ReadonlySet<string> = new Set(['authorization', 'body', 'cookie', 'headers', 'key', 'messages', 'prompt', 'secret', 'token'])
+const never: ReadonlySet<string> = new Set([
+  'authorization',
+  'body',
+  'cookie',
+  'headers',
+  'key',
+  'messages',
+  'prompt',
+  'secret',
+  'token',
+])
 
 function printable(fields: Fields): Fields {
   const shown: Record<string, unknown> = {}
@@ -53,5 +70,11 @@ function describe(error: Error): Fields {
     messages.push(`${at.name}: ${at.message}`)
     innermost = at
   }
-  return { message: messages.join(' <- '), stack: innermost.stack?.split('\n').slice(1, 6).map((line) => line.trim()) }
+  return {
+    message: messages.join(' <- '),
+    stack: innermost.stack
+      ?.split('\n')
+      .slice(1, 6)
+      .map((line) => line.trim()),
+  }
 }

@@ -1,7 +1,7 @@
 /** Requests with long prompts, parsed without a string of either the document or its long texts: each costs more than all else. */
 import { isUtf8 } from 'node:buffer'
-import { fillTexts } from '../../core/tokens/fill.ts'
-import { LongText } from '../../core/tokens/text.ts'
+import { restoreTexts } from '../../core/tokens/restore-texts.ts'
+import { Utf8Text } from '../../core/tokens/utf8-text.ts'
 import { hasControl, Unescaper } from './json-text.ts'
 
 /** Shorter documents are parsed whole: that takes no longer. */
@@ -24,7 +24,7 @@ const decode = (text: Uint8Array): string => utf8.decode(text)
 /** The document with its long texts cut out of it, a mark in the place of each. */
 interface Cut {
   readonly json: string
-  readonly texts: readonly LongText[]
+  readonly texts: readonly Utf8Text[]
 }
 
 /**
@@ -38,7 +38,9 @@ export function parseLong(bytes: Uint8Array): object | null {
   try {
     const request = JSON.parse(cut.json) as unknown
     if (typeof request !== 'object' || request === null) return null
-    const filled = fillTexts(request, (value) => (value.startsWith(MARK) ? (cut.texts[Number(value.slice(1))] ?? null) : null))
+    const filled = restoreTexts(request, (value) =>
+      value.startsWith(MARK) ? (cut.texts[Number(value.slice(1))] ?? null) : null,
+    )
     return filled === cut.texts.length ? request : null
   } catch {
     // No JSON, or nested deeper than the stack is.
@@ -49,11 +51,11 @@ export function parseLong(bytes: Uint8Array): object | null {
 /** null: there is no long text, or too much else, or a string that could be taken for a mark. */
 function cutTexts(bytes: Buffer): Cut | null {
   const strings = new Strings(bytes)
-  const texts: LongText[] = []
+  const texts: Utf8Text[] = []
   let json = ''
   let copied = 0
   let cutBytes = 0
-  for (let open = bytes.indexOf(QUOTE); open >= 0; ) {
+  for (let open = bytes.indexOf(QUOTE); open >= 0;) {
     if (open - cutBytes > MOST_BETWEEN + cutBytes / 4) return null
     const string = strings.at(open + 1)
     if (string === null) return null
@@ -85,7 +87,7 @@ class Strings {
   }
 
   /** The string whose first byte is at `start`: where its closing quote is, and its text if that is long. null: it is no string of JSON. */
-  at(start: number): { readonly end: number; readonly text: LongText | null } | null {
+  at(start: number): { readonly end: number; readonly text: Utf8Text | null } | null {
     const bytes = this.#bytes
     const quote = bytes.indexOf(QUOTE, start)
     if (quote < 0) return null
@@ -95,13 +97,15 @@ class Strings {
     }
     if (this.#backslash < quote) return this.#escaped(start)
     if (quote - start < LONG_BYTES) return { end: quote, text: null }
-    return hasControl(this.#view, start, quote) ? null : { end: quote, text: new LongText(bytes.subarray(start, quote), decode) }
+    return hasControl(this.#view, start, quote)
+      ? null
+      : { end: quote, text: new Utf8Text(bytes.subarray(start, quote), decode) }
   }
 
-  #escaped(start: number): { readonly end: number; readonly text: LongText | null } | null {
+  #escaped(start: number): { readonly end: number; readonly text: Utf8Text | null } | null {
     this.#unescaper ??= new Unescaper(this.#view)
     const end = this.#unescaper.read(start)
     if (end < 0) return null
-    return { end, text: end - start < LONG_BYTES ? null : new LongText(this.#unescaper.take(), decode) }
+    return { end, text: end - start < LONG_BYTES ? null : new Utf8Text(this.#unescaper.take(), decode) }
   }
 }

@@ -1,22 +1,21 @@
 /** The product's outside, made of one Node process. */
 import { randomUUID } from 'node:crypto'
 import type { Config } from '../../config.ts'
-import { HeldResponses } from '../../api/held.ts'
-import { toPoolConfig } from '../../config/pool.ts'
-import type { PoolSource } from '../../origin/configured.ts'
-import type { Cluster, Holdings, Log, Ports } from '../../ports.ts'
-import { wheelAlarms } from './alarms.ts'
+import { ResponseAffinity } from '../../api/response-affinity.ts'
+import { toPoolConfig } from '../../config/normalize.ts'
+import type { PoolSource } from '../../origin/auto-configure.ts'
+import type { Cluster, StoredResponses, Log, Ports } from '../../ports.ts'
+import { wheelAlarms } from './timer-wheel.ts'
 import { memoryClusters } from './clusters.ts'
-import { socketOrigin } from './fast/origin.ts'
+import { socketOrigin } from './http1-client/origin.ts'
 import { parseLong } from './long-json.ts'
 import type { Replicas } from './replicas/replicas.ts'
 import { steadyNow } from './steady-clock.ts'
-import { nextTurn } from './turn.ts'
-import { memoryTtft } from './ttft.ts'
-import { relayed } from './ttft-relay.ts'
+import { yieldToEventLoop } from './yield-to-event-loop.ts'
+import { memoryTtft, relayed } from './ttft.ts'
 
 export interface NodePorts extends Ports {
-  readonly held: Holdings
+  readonly held: StoredResponses
   /** From now on pools are as this configuration has them. */
   adopt(config: Config): void
   /** Lets go of timers and idle sockets. */
@@ -27,30 +26,45 @@ export interface NodePorts extends Ports {
 const POST_MS = 10_000
 
 const post: NonNullable<Ports['post']> = async (url, headers, body) => {
-  const answer = await fetch(url, { method: 'POST', headers: { ...headers }, body, signal: AbortSignal.timeout(POST_MS) })
+  const answer = await fetch(url, {
+    method: 'POST',
+    headers: { ...headers },
+    body,
+    signal: AbortSignal.timeout(POST_MS),
+  })
   await answer.body?.cancel()
   return answer.status
 }
 
 /** What is the same whatever is configured, and wherever the books are. */
 export function machinePorts(log: Log) {
-  return { origin: socketOrigin({ now: steadyNow }), now: steadyNow, random: () => Math.random(), newId: () => randomUUID(), log, alarms: wheelAlarms, turn: nextTurn, post, parseLong }
+  return {
+    origin: socketOrigin({ now: steadyNow }),
+    now: steadyNow,
+    random: () => Math.random(),
+    newId: () => randomUUID(),
+    log,
+    alarms: wheelAlarms,
+    turn: yieldToEventLoop,
+    post,
+    parseLong,
+  }
 }
 
 /** Stands between the gateway and one of its clusters, e.g. to write down what passes. */
-export type Between = (cluster: Cluster, pool: PoolSource['pool']) => Cluster
+export type ClusterMiddleware = (cluster: Cluster, pool: PoolSource['pool']) => Cluster
 
 /** What outlives a configuration and wants to see what passes. */
-export interface Standing {
-  readonly between?: Between
+export interface RuntimeHooks {
+  readonly between?: ClusterMiddleware
   readonly replicas?: Pick<Replicas, 'join' | 'cluster' | 'holdings'> | null
 }
 
-export function nodePorts(config: Config, log: Log, { between, replicas = null }: Standing = {}): NodePorts {
+export function nodePorts(config: Config, log: Log, { between, replicas = null }: RuntimeHooks = {}): NodePorts {
   let sources = sourcesOf(config)
   const source = (clusterId: string, pool: string) => sources.get(JSON.stringify([clusterId, pool])) ?? null
   const clusters = memoryClusters({ source, now: steadyNow })
-  const held = new HeldResponses(config.limits.responseIds)
+  const held = new ResponseAffinity(config.limits.responseIds)
   replicas?.join({ cluster: clusters.cluster, pool: (...name) => source(...name)?.pool ?? null, held })
   const machine = machinePorts(log)
   const kept = memoryTtft({ store: config.ttft.enabled ? config.ttft : null, now: steadyNow })
@@ -78,5 +92,11 @@ export function nodePorts(config: Config, log: Log, { between, replicas = null }
 }
 
 function sourcesOf({ version, clusters }: Config): ReadonlyMap<string, PoolSource> {
-  return new Map(clusters.flatMap((cluster) => cluster.pools.map((pool) => [JSON.stringify([cluster.id, pool.model]), { version, pool: toPoolConfig(cluster, pool) }] as const)))
+  return new Map(
+    clusters.flatMap((cluster) =>
+      cluster.pools.map(
+        (pool) => [JSON.stringify([cluster.id, pool.model]), { version, pool: toPoolConfig(cluster, pool) }] as const,
+      ),
+    ),
+  )
 }

@@ -1,10 +1,10 @@
 import type { RecordConfig } from '../../config.ts'
-import { hashText } from '../../core/routing/hash.ts'
+import { hashText } from '../../core/routing/rendezvous.ts'
 import { randomInt } from 'node:crypto'
 import type { Log } from '../../ports.ts'
 import { recorded } from '../../telemetry/recorder.ts'
-import { UsageError } from './commands/command.ts'
-import type { Between } from './ports.ts'
+import { UsageError } from '../../cli/commands/command.ts'
+import type { ClusterMiddleware } from './ports.ts'
 import { traceFile, type TraceFile } from './trace-file.ts'
 
 interface Running {
@@ -32,7 +32,7 @@ export class Recording {
     this.#running = this.#begun(record)
   }
 
-  readonly between: Between = (cluster, { blockTokens }) => {
+  readonly between: ClusterMiddleware = (cluster, { blockTokens }) => {
     if (this.#running === null) return cluster
     const { file, salt } = this.#running
     return recorded(cluster, { salt, blockTokens, now: () => Date.now(), write: (line) => file.write(line) })
@@ -41,7 +41,8 @@ export class Recording {
   /** Requests that came before are recorded as before until `keep`. Throws as the constructor does, and nothing has changed. */
   adopt(record: RecordConfig | null): RecordingChange {
     const before = this.#running
-    if (JSON.stringify(record) === JSON.stringify(before?.record ?? null)) return { keep: () => undefined, undo: () => undefined }
+    if (JSON.stringify(record) === JSON.stringify(before?.record ?? null))
+      return { keep: () => undefined, undo: () => undefined }
     const after = this.#begun(record)
     this.#running = after
     const undo = () => {
@@ -58,9 +59,16 @@ export class Recording {
   #begun(record: RecordConfig | null): Running | null {
     if (record === null) return null
     try {
-      return { record, file: traceFile(record.file, { maxBytes: record.maxBytes, files: record.files, log: this.#log }), salt: record.salt === null ? this.#ownSalt : hashText(record.salt) }
+      return {
+        record,
+        file: traceFile(record.file, { maxBytes: record.maxBytes, files: record.files, log: this.#log }),
+        salt: record.salt === null ? this.#ownSalt : hashText(record.salt),
+      }
     } catch (error) {
-      throw new UsageError(`The recording cannot be written to ${record.file}: ${error instanceof Error ? error.message : String(error)}.`, 'Name a file in a folder that exists and may be written to.')
+      throw new UsageError(
+        `The recording cannot be written to ${record.file}: ${error instanceof Error ? error.message : String(error)}.`,
+        'Name a file in a folder that exists and may be written to.',
+      )
     }
   }
 }

@@ -3,14 +3,14 @@ import { getRequestListener, RequestError } from '@hono/node-server'
 import { createServer, type Server, type ServerOptions } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { addressText } from '../../config/values.ts'
+import { addressText } from '../../config/fields.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Log, RequestScope } from '../../ports.ts'
 import { Background, drainServer, type Drained } from './drain.ts'
-import type { NodeClient } from './inbound/client-line.ts'
+import type { NodeClient } from './http1-server/response-writer.ts'
 import { errorBody, HttpErrors, JSON_TYPE } from './inbound/http-errors.ts'
 import { collecting, NodeBody } from './inbound/node-body.ts'
-import { PlainDoor } from './inbound/plain-door.ts'
+import { Http1Server } from './http1-server/server.ts'
 import { steadyNow } from './steady-clock.ts'
 
 export interface ListenOptions {
@@ -51,12 +51,17 @@ const serverOptions: ServerOptions = {
 const probeTickMs = 250
 
 /** Resolves when the port is open; rejects with the system's error when it cannot be had. */
-export async function listen(gateway: Omit<Gateway, 'retire'>, options: ListenOptions): Promise<Listening> {
+export async function listen(gateway: Omit<Gateway, 'supersede'>, options: ListenOptions): Promise<Listening> {
   const { log } = options
   const background = new Background((error) => log.error('background_failed', { error }))
   let cut = false
   const isCut = (): boolean => cut
-  const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({ background: (work) => background.add(work), client, remoteAddress: remoteAddress ?? null, isCut })
+  const scopeOf = (client: unknown, { remoteAddress }: Socket): RequestScope => ({
+    background: (work) => background.add(work),
+    client,
+    remoteAddress: remoteAddress ?? null,
+    isCut,
+  })
   const errors = new HttpErrors({ count: (reason) => gateway.kept.telemetry.refused(reason), log, now: steadyNow })
   const serve = (request: Request, client: unknown): Promise<Response> => {
     const { incoming } = client as NodeClient
@@ -70,13 +75,20 @@ export async function listen(gateway: Omit<Gateway, 'retire'>, options: ListenOp
     if (ended !== null) outgoing.shouldKeepAlive = false
     errors.watch(incoming, outgoing)
     // Parsers accept `gzip, chunked`, and then take compressed bytes for the body (RFC 9112, 6.1).
-    if (!isChunkedOrNone(incoming.headers['transfer-encoding'])) return errors.refuse('transfer_encoding', { incoming, outgoing })
+    if (!isChunkedOrNone(incoming.headers['transfer-encoding']))
+      return errors.refuse('transfer_encoding', { incoming, outgoing })
     return answer(incoming, outgoing)
   })
   server.on('checkExpectation', (incoming, outgoing) => errors.refuse('expectation_unmet', { incoming, outgoing }))
   server.on('clientError', errors.onClientError as (error: Error, socket: Duplex) => void)
-  const door = new PlainDoor({ gateway, patience: { headMs, requestMs, idleMs }, scopeOf, refuse: (reason, socket) => errors.end(reason, socket), log })
-  door.before(server)
+  const context = new Http1Server({
+    gateway,
+    patience: { headMs, requestMs, idleMs },
+    scopeOf,
+    refuse: (reason, socket) => errors.end(reason, socket),
+    log,
+  })
+  context.before(server)
   await open(server, options)
   const stopProbing = probeForever(gateway, log)
   return {
@@ -84,7 +96,10 @@ export async function listen(gateway: Omit<Gateway, 'retire'>, options: ListenOp
     stop: (now) => {
       gateway.drain()
       stopProbing()
-      ended ??= drainServer({ server, door, background, cutting: () => void (cut = true) }, { drainMs: options.drainMs, settleMs, now })
+      ended ??= drainServer(
+        { server, context, background, cutting: () => void (cut = true) },
+        { drainMs: options.drainMs, settleMs, now },
+      )
       return ended
     },
   }
@@ -111,14 +126,18 @@ export function probeForever(gateway: Pick<Gateway, 'probe'>, log: Log): () => v
   return () => clearInterval(timer)
 }
 
-const isChunkedOrNone = (encoding: string | undefined): boolean => encoding === undefined || encoding.trim().toLowerCase() === 'chunked'
+const isChunkedOrNone = (encoding: string | undefined): boolean =>
+  encoding === undefined || encoding.trim().toLowerCase() === 'chunked'
 
 /** Handles a request that is valid HTTP and names no URL: no Host, or a target that is no path, such as `*`. */
 function refuseTarget(error: unknown, errors: HttpErrors): Response {
   // The gateway itself never rejects.
   if (!(error instanceof RequestError)) return new Response(null, { status: 500 })
   errors.note('bad_http', null)
-  return new Response(errorBody('bad_http', 'The request names no URL of this gateway. Send a Host header and a path.'), { status: 400, headers: JSON_TYPE })
+  return new Response(
+    errorBody('bad_http', 'The request names no URL of this gateway. Send a Host header and a path.'),
+    { status: 400, headers: JSON_TYPE },
+  )
 }
 
 function urlOf({ address, port }: AddressInfo): string {

@@ -34,7 +34,11 @@ export async function startFleet(options: HostOptions = {}): Promise<RunningFlee
     await Promise.all(hosts.map((engineHost) => engineHost.open()))
     await listen(controlServer, host, port === 0 ? 0 : port + hosts.length)
   } catch (error) {
-    await Promise.all([...hosts.map((engineHost) => engineHost.close()), ...publishers.map((publisher) => publisher.close()), closeServer(controlServer)])
+    await Promise.all([
+      ...hosts.map((engineHost) => engineHost.close()),
+      ...publishers.map((publisher) => publisher.close()),
+      closeServer(controlServer),
+    ])
     throw error
   }
   return {
@@ -43,7 +47,11 @@ export async function startFleet(options: HostOptions = {}): Promise<RunningFlee
     controlUrl: `http://${host}:${(controlServer.address() as AddressInfo).port}`,
     close: async () => {
       fleet.stop()
-      await Promise.all([...hosts.map((engineHost) => engineHost.close()), ...publishers.map((publisher) => publisher.close()), closeServer(controlServer)])
+      await Promise.all([
+        ...hosts.map((engineHost) => engineHost.close()),
+        ...publishers.map((publisher) => publisher.close()),
+        closeServer(controlServer),
+      ])
     },
   }
 }

@@ -74,7 +74,7 @@ class StandardOutput implements LogTarget {
   #end(): void {
     const clock = new Int32Array(new SharedArrayBuffer(4))
     const from = performance.now()
-    for (let takenAt = from; this.#waiting.length > 0; ) {
+    for (let takenAt = from; this.#waiting.length > 0;) {
       const before = this.#bytes
       this.#flush()
       const now = performance.now()

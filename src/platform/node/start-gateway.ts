@@ -1,18 +1,93 @@
 /** From a configuration to a gateway that listens. */
-import type { Shared } from '../../api/fellows.ts'
+import type { WorkerGroup } from '../../api/worker-group.ts'
 import type { Config } from '../../config.ts'
-import { createGateway, type Gateway, type Kept } from '../../gateway.ts'
-import type { Log, Ports } from '../../ports.ts'
+import { createGateway, type Gateway, type CarriedState } from '../../gateway.ts'
+import type { Log, Ports, AssetFiles } from '../../ports.ts'
 import { StatsLines } from '../../telemetry/stats-lines.ts'
 import type { OpenVocabulary } from '../../vocabulary.ts'
-import { ChangingGateway, configurePools } from './adopt.ts'
-import { diskAssets } from './assets.ts'
+import { ReloadableGateway, configurePools } from './reload.ts'
 import type { Drained } from './drain.ts'
-import { nodePorts, type Standing } from './ports.ts'
-import { listenForReports, type ReportListener } from './report-listener.ts'
-import { listen } from './serve.ts'
+import { nodePorts, type RuntimeHooks } from './ports.ts'
+import { listen, type ListenOptions } from './serve.ts'
 import { vocabulariesIn } from './vocabulary.ts'
 import { warmUp } from './warm-up.ts'
+import { readFile } from 'node:fs/promises'
+import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { splitUrl } from '../../api/request-context.ts'
+import { addressText } from '../../config/fields.ts'
+import { collecting, NodeBody } from './inbound/node-body.ts'
+
+/* A port of its own for reporters that speak neither TLS nor keys: plain HTTP beside the engines. */
+
+export interface ReportListener {
+  /** For people: `host:port`. */
+  readonly address: string
+  close(): Promise<void>
+}
+
+const headMs = 5_000
+const idleMs = 75_000
+
+/** Passes on `/ttft_report` and nothing else. Rejects with the system's error when the port cannot be had. */
+export async function listenForReports(
+  gateway: Pick<Gateway, 'fetch'>,
+  { host, port, reusePort = false }: Pick<ListenOptions, 'host' | 'port' | 'reusePort'>,
+): Promise<ReportListener> {
+  const server = createAdaptorServer({
+    fetch: (request: Request, env: unknown) => {
+      const { incoming } = env as HttpBindings
+      // The path that the gateway will see: the adapter has taken `..` out of what was sent.
+      if (!/^\/ttft_report(?:\/|$)/.test(splitUrl(request.url).path))
+        return new Response('{"detail":"not found"}', { status: 404, headers: { 'content-type': 'application/json' } })
+      return gateway.fetch(collecting(request, new NodeBody(incoming)), {
+        background: (work) => void work.catch(() => {}),
+        client: env,
+        remoteAddress: incoming.socket.remoteAddress ?? null,
+      })
+    },
+    serverOptions: { headersTimeout: headMs, requestTimeout: headMs, keepAliveTimeout: idleMs, maxHeaderSize: 16_384 },
+  }) as Server
+  // Reporters leave without a word, also in the middle of the answer.
+  server.on('clientError', (_error, socket) => socket.destroy())
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host, port, reusePort }, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+  const { port: bound } = server.address() as AddressInfo
+  return {
+    address: addressText({ host, port: bound }),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+/* The files of the pages at `/` and `/dashboard`, from the disk. */
+
+/** Beside the bundle in an installed package; in a checkout where the build puts them. */
+const FOLDER = new URL(import.meta.url.endsWith('.ts') ? '../../../dist/dashboard/' : './dashboard/', import.meta.url)
+
+const PLAIN_NAME = /^[\w-]+\.\w+$/
+
+/** Read anew each time: they are few, and a build while the gateway runs is seen. */
+export function diskAssets(folder: URL = FOLDER): AssetFiles {
+  return async (name) => {
+    if (!PLAIN_NAME.test(name)) return null
+    try {
+      return await readFile(new URL(name, folder))
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+      throw error
+    }
+  }
+}
 
 export interface RunningGateway {
   readonly url: string
@@ -31,13 +106,18 @@ export interface RunningGateway {
  * One thread for everything. `folder`: where relative names of vocabularies start. Rejects with a VocabularyError, or
  * with the system's error when the port cannot be had.
  */
-export async function startGateway(config: Config, log: Log, folder = '.', standing?: Standing): Promise<RunningGateway> {
+export async function startGateway(
+  config: Config,
+  log: Log,
+  folder = '.',
+  standing?: RuntimeHooks,
+): Promise<RunningGateway> {
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
   const vocabularies = await vocabulariesOf(config)
   const ports = nodePorts(config, log, standing)
   try {
     const open = await openGateway(config, ports, { vocabularies })
-    if (open.reports !== null) log.info('takes_reports', { address: open.reports })
+    if (open.reports !== null) log.info('report_listener_ready', { address: open.reports })
     const stats = statsForever(config, ports)
     return {
       url: open.url,
@@ -65,7 +145,7 @@ export async function startGateway(config: Config, log: Log, folder = '.', stand
 export interface OpenOptions {
   readonly vocabularies: ReadonlyMap<string, OpenVocabulary>
   /** With others on the same ports. */
-  readonly shared?: Shared
+  readonly shared?: WorkerGroup
 }
 
 export interface OpenGateway extends Omit<RunningGateway, 'adopt'>, Pick<Gateway, 'answer'> {
@@ -73,17 +153,21 @@ export interface OpenGateway extends Omit<RunningGateway, 'adopt'>, Pick<Gateway
 }
 
 /** A gateway with its listeners, on ports that somebody else opens and closes. */
-export async function openGateway(config: Config, ports: Ports, { vocabularies, shared }: OpenOptions): Promise<OpenGateway> {
+export async function openGateway(
+  config: Config,
+  ports: Ports,
+  { vocabularies, shared }: OpenOptions,
+): Promise<OpenGateway> {
   const { log } = ports
   warmUp(vocabularies.values())
-  const made = (of: Config, known: OpenOptions['vocabularies'], kept?: Kept): Gateway =>
+  const made = (of: Config, known: OpenOptions['vocabularies'], kept?: CarriedState): Gateway =>
     createGateway(of, ports, {
       assets: diskAssets(),
       vocabularyOf: ({ tokenizer }) => (tokenizer === null ? null : (known.get(tokenizer) ?? null)),
       ...(shared === undefined ? {} : { shared }),
       ...(kept === undefined ? {} : { kept }),
     })
-  const gateway = new ChangingGateway(made(config, vocabularies))
+  const gateway = new ReloadableGateway(made(config, vocabularies))
   const reusePort = shared !== undefined
   let { drainMs } = config.limits
   const listening = await listen(gateway, {
@@ -116,7 +200,11 @@ export async function openGateway(config: Config, ports: Ports, { vocabularies, 
   }
 }
 
-async function openReports(gateway: Pick<Gateway, 'fetch'>, { ttft: { enabled, listen: at } }: Config, reusePort: boolean): Promise<ReportListener | null> {
+async function openReports(
+  gateway: Pick<Gateway, 'fetch'>,
+  { ttft: { enabled, listen: at } }: Config,
+  reusePort: boolean,
+): Promise<ReportListener | null> {
   return enabled && at !== null ? listenForReports(gateway, { ...at, reusePort }) : null
 }
 

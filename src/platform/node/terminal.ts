@@ -1,12 +1,12 @@
 /** The terminal this process was started from. */
 import type { ReadStream, WriteStream } from 'node:tty'
-import type { Terminal, TerminalEvents } from './commands/command.ts'
+import type { Terminal, TerminalEvents } from '../../cli/commands/command.ts'
 
 type Input = Pick<ReadStream, 'isTTY' | 'setRawMode' | 'setEncoding' | 'on' | 'off' | 'resume' | 'pause'>
 type Output = Pick<WriteStream, 'isTTY' | 'columns' | 'rows' | 'write' | 'on' | 'off'>
 
 /** Of a process: its streams, and what it hears. */
-export interface Seat {
+export interface ProcessStdio {
   readonly stdin: Input
   readonly stdout: Output
   readonly env: Readonly<Record<string, string | undefined>>
@@ -16,27 +16,27 @@ export interface Seat {
 }
 
 /** undefined: standard output is none that one can draw on. */
-export function terminalOf(seat: Seat): Terminal | undefined {
-  const { stdout, env } = seat
+export function terminalOf(signals: ProcessStdio): Terminal | undefined {
+  const { stdout, env } = signals
   if (stdout.isTTY !== true || env['TERM'] === 'dumb') return undefined
   return {
     // A terminal that does not know its size (a serial line) says 0.
     size: () => ({ columns: stdout.columns || 80, rows: stdout.rows || 24 }),
     write: (text) => void stdout.write(text),
-    take: (events) => taken(seat, events),
+    take: (events) => taken(signals, events),
     // The whole job, as the terminal itself would: there may be a shell or npx between it and us.
-    suspend: () => void seat.kill(0, 'SIGTSTP'),
+    suspend: () => void signals.kill(0, 'SIGTSTP'),
     onResume(resumed) {
-      seat.on('SIGCONT', resumed)
-      return () => void seat.off('SIGCONT', resumed)
+      signals.on('SIGCONT', resumed)
+      return () => void signals.off('SIGCONT', resumed)
     },
   }
 }
 
 const ENDS = ['exit', 'uncaughtExceptionMonitor'] as const
 
-function taken(seat: Seat, { onKeys, onResize, onEnd }: TerminalEvents): () => void {
-  const { stdin: input, stdout: output } = seat
+function taken(signals: ProcessStdio, { onKeys, onResize, onEnd }: TerminalEvents): () => void {
+  const { stdin: input, stdout: output } = signals
   const hears = input.isTTY === true
   if (hears) {
     input.setRawMode(true)
@@ -46,9 +46,9 @@ function taken(seat: Seat, { onKeys, onResize, onEnd }: TerminalEvents): () => v
   }
   output.on('resize', onResize)
   // The monitor is told before Node prints the error: on the drawn screen nobody would ever read it.
-  for (const end of ENDS) seat.on(end, onEnd)
+  for (const end of ENDS) signals.on(end, onEnd)
   return () => {
-    for (const end of ENDS) seat.off(end, onEnd)
+    for (const end of ENDS) signals.off(end, onEnd)
     output.off('resize', onResize)
     if (!hears) return
     input.off('data', onKeys)

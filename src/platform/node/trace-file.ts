@@ -1,5 +1,15 @@
 /** The file of a recording: lines, and older files once it is full. */
-import { closeSync, fstatSync, ftruncateSync, openSync, readSync, renameSync, statSync, unlinkSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  renameSync,
+  statSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs'
 import type { Log } from '../../ports.ts'
 
 /** Lines are written together: a request must not wait for the disk. */
@@ -111,7 +121,8 @@ class SharedFile {
     try {
       // Somebody else may have just done it.
       if (this.#stands()) {
-        for (let older = this.#files - 1; older > 0; older -= 1) moveOver(older === 1 ? this.#path : `${this.#path}.${older - 1}`, `${this.#path}.${older}`)
+        for (let older = this.#files - 1; older > 0; older -= 1)
+          moveOver(older === 1 ? this.#path : `${this.#path}.${older - 1}`, `${this.#path}.${older}`)
         if (this.#files === 1) unlinkSync(this.#path)
       }
       this.#reopen()

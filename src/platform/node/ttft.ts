@@ -1,9 +1,72 @@
-import { inTurns } from '../../api/turns.ts'
+import { mapYielding } from '../../api/map-yielding.ts'
 import type { StoreLimits } from '../../core/reports/report-store.ts'
 import { countedUpTo } from '../../core/reports/rollups.ts'
 import { TtftState } from '../../core/reports/ttft-state.ts'
-import type { Ttft } from '../../ports.ts'
-import { nextTurn } from './turn.ts'
+import type { Ttft, Ports } from '../../ports.ts'
+import { yieldToEventLoop } from './yield-to-event-loop.ts'
+import type { TtftConfig } from '../../config.ts'
+import type { ReportPartial } from '../../core/reports/partial.ts'
+import { BatchExporter } from '../../telemetry/batch-exporter.ts'
+
+/** Long enough for a batch, short enough for whoever asks next. */
+const DELAY_MS = 250
+
+/** Keeps reports as before, and passes each on in batches to the gateway of `relay`, if there is one at the time; a repeat does no harm there. */
+export function relayed(
+  ttft: Ttft,
+  relay: () => TtftConfig['relay'],
+  ports: Required<Pick<Ports, 'post'>> & Pick<Ports, 'now' | 'log'>,
+): Ttft {
+  const { now, log } = ports
+  const outbox = new BatchExporter<ReportPartial>({
+    name: 'relay',
+    delayMs: DELAY_MS,
+    now,
+    log,
+    async send(partials) {
+      const to = relay()
+      if (to === null) return
+      const headers = {
+        'content-type': 'application/json',
+        ...(to.token === null ? {} : { authorization: `Bearer ${to.token}` }),
+      }
+      const status = await ports.post(`${to.url}/ttft_report`, headers, JSON.stringify(partials.map(toWire)))
+      // What it refuses it will refuse again, but a wrong token can be set right.
+      if (status >= 300 && status !== 400) throw new Error(`the gateway that keeps the reports answered ${status}`)
+    },
+  })
+  const scope = { background: (work: Promise<unknown>) => void work }
+  return {
+    ...ttft,
+    async report(partials) {
+      if (relay() !== null) for (const partial of partials) outbox.add(partial, scope)
+      return ttft.report(partials)
+    },
+  }
+}
+
+/** As `readPartial` reads it. */
+export function toWire({
+  role,
+  id,
+  values,
+  chunk,
+  chunks,
+  last,
+  item,
+  serial,
+}: ReportPartial): Record<string, unknown> {
+  return {
+    role,
+    request_id: id,
+    ...Object.fromEntries(values),
+    ...(chunk === null ? {} : { chunk }),
+    ...(chunks === null ? {} : { chunks }),
+    ...(last ? { last } : {}),
+    ...(item === null ? {} : { item }),
+    ...(serial === null ? {} : { serial }),
+  }
+}
 
 export interface MemoryTtftOptions {
   /** null: reports are off; rollups, which metrics are made of, are kept all the same. */
@@ -30,7 +93,7 @@ export function memoryTtft({ store, now = Date.now }: MemoryTtftOptions): Memory
     find: async (id) => state.find(id, now()),
     flush: async (batch) => void state.flush(batch, now()),
     rollups: async () => state.rollups(),
-    counted: (limitsMs) => inTurns(nextTurn, state.rollups(), (group) => countedUpTo(group, limitsMs)),
+    counted: (limitsMs) => mapYielding(yieldToEventLoop, state.rollups(), (group) => countedUpTo(group, limitsMs)),
     forget: async (names, before) => void state.forget(names, before),
   }
 }

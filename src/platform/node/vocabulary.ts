@@ -6,13 +6,19 @@ import { openVocabularies, type OpenVocabulary, tokenizersOf } from '../../vocab
 import { stateOf } from './file-state.ts'
 
 /** What a configuration's pools count with, by name. Rejects as `openVocabularies` does. @param sameFiles what is open stays as it is, whatever has become of its file */
-export type VocabulariesOf<Kept = OpenVocabulary> = (config: Config, sameFiles?: boolean) => Promise<ReadonlyMap<string, Kept>>
+export type VocabulariesOf<Kept = OpenVocabulary> = (
+  config: Config,
+  sameFiles?: boolean,
+) => Promise<ReadonlyMap<string, Kept>>
 
 /**
  * Opens what a configuration names, and of the next one only what it did not: a file that is still what it was keeps its
  * tokenizer, and the words that one has learned. @param keep what of each is kept from one configuration to the next
  */
-export function vocabulariesIn<Kept = OpenVocabulary>(folder: string, keep: (opened: OpenVocabulary) => Kept): VocabulariesOf<Kept> {
+export function vocabulariesIn<Kept = OpenVocabulary>(
+  folder: string,
+  keep: (opened: OpenVocabulary) => Kept,
+): VocabulariesOf<Kept> {
   const source = fileVocabularies(folder)
   let shelf = new Map<string, { readonly state: string | null; readonly kept: Kept }>()
   return async (config, sameFiles = false) => {
@@ -43,7 +49,9 @@ export function fileVocabularies(folder: string): VocabularySource {
       return await readFile(resolve(folder, name))
     } catch (error) {
       const code = (error as NodeJS.ErrnoException).code ?? 'unknown error'
-      throw new VocabularyError(`cannot be read (${code}): make it with \`firstlight vocab compile tokenizer.json -o ${name}\``)
+      throw new VocabularyError(
+        `cannot be read (${code}): make it with \`firstlight vocab compile tokenizer.json -o ${name}\``,
+      )
     }
   }
 }

@@ -36,10 +36,62 @@ function randomFrom(seed: number): () => number {
 }
 
 /** First letter and number of letters, for characters of one to four bytes, and marks that normalisation joins with them. */
-const SCRIPTS = [[0x61, 26], [0x41, 26], [0xe0, 30], [0x3b1, 25], [0x430, 32], [0x5d0, 27], [0x627, 36], [0x905, 50], [0xe01, 46], [0x3041, 80], [0x4e00, 3000], [0xac00, 2000], [0x1f300, 500], [0x300, 60]] as const
+const SCRIPTS = [
+  [0x61, 26],
+  [0x41, 26],
+  [0xe0, 30],
+  [0x3b1, 25],
+  [0x430, 32],
+  [0x5d0, 27],
+  [0x627, 36],
+  [0x905, 50],
+  [0xe01, 46],
+  [0x3041, 80],
+  [0x4e00, 3000],
+  [0xac00, 2000],
+  [0x1f300, 500],
+  [0x300, 60],
+] as const
 /** What stands between words in prose, code, tables and lists, and the endings that pre-tokenizers know. */
-const BETWEEN = [' ', ' ', ' ', ' ', ' ', ', ', '. ', ': ', '.\n', '\n\n', '\r\n', '\t', '    ', '\n        ', ' = ', '("', '")', '();\n', ' => {\n', '_', '-', '/', '. ', '\u00a0', '’', ' \n', '\n  - ', ' | ', "'s ", "'re ", "'ll ", "'T ", "' "] as const
-const SYLLABLES = 'the of and to in is for it with as on be at by or an re un con de pro ex tion ing er ed ly ment able ness al ic ous est st ch sh th qu ar el om ur y a e i o u'.split(' ')
+const BETWEEN = [
+  ' ',
+  ' ',
+  ' ',
+  ' ',
+  ' ',
+  ', ',
+  '. ',
+  ': ',
+  '.\n',
+  '\n\n',
+  '\r\n',
+  '\t',
+  '    ',
+  '\n        ',
+  ' = ',
+  '("',
+  '")',
+  '();\n',
+  ' => {\n',
+  '_',
+  '-',
+  '/',
+  '. ',
+  '\u00a0',
+  '’',
+  ' \n',
+  '\n  - ',
+  ' | ',
+  "'s ",
+  "'re ",
+  "'ll ",
+  "'T ",
+  "' ",
+] as const
+const SYLLABLES =
+  'the of and to in is for it with as on be at by or an re un con de pro ex tion ing er ed ly ment able ness al ic ous est st ch sh th qu ar el om ur y a e i o u'.split(
+    ' ',
+  )
 /** Longer than any that is kept or merged by scanning. */
 const LONG_CHARS = 150
 
@@ -47,7 +99,7 @@ const LONG_CHARS = 150
 function sample(chars: number, random: () => number): string {
   const pick = <One>(from: readonly One[]): One => from[Math.floor(random() * from.length)]!
   const parts: string[] = []
-  for (let length = 0; length < chars; ) {
+  for (let length = 0; length < chars;) {
     const word = wordOf(random, pick) + pick(BETWEEN)
     parts.push(word)
     length += word.length
@@ -61,7 +113,11 @@ function wordOf(random: () => number, pick: <One>(from: readonly One[]) => One):
   if (kind < 0.88) return String(Math.floor(random() ** 4 * 1e9))
   if (kind < 0.998) {
     const [first, size] = pick(SCRIPTS)
-    return String.fromCodePoint(...Array.from({ length: 1 + Math.floor(random() * 8) }, () => first + Math.floor(random() * size)))
+    return String.fromCodePoint(
+      ...Array.from({ length: 1 + Math.floor(random() * 8) }, () => first + Math.floor(random() * size)),
+    )
   }
-  return random() < 0.5 ? pick(['-', '=', ' ', 'a', '\n']).repeat(LONG_CHARS) : String.fromCharCode(...Array.from({ length: LONG_CHARS }, () => 0x61 + Math.floor(random() * 26)))
+  return random() < 0.5
+    ? pick(['-', '=', ' ', 'a', '\n']).repeat(LONG_CHARS)
+    : String.fromCharCode(...Array.from({ length: LONG_CHARS }, () => 0x61 + Math.floor(random() * 26)))
 }

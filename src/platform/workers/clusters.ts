@@ -1,8 +1,8 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
-import { ClusterState } from '../../core/cluster/cluster-state.ts'
-import type { EngineSignal } from '../../core/cluster/contract.ts'
-import { configured, type PoolSource } from '../../origin/configured.ts'
-import { MemoryCluster } from '../../origin/memory-cluster.ts'
+import { ClusterState } from '../../core/pool/pool-state.ts'
+import type { EngineSignal } from '../../core/contract/contract.ts'
+import { withAutoConfigure, type PoolSource } from '../../origin/auto-configure.ts'
+import { LocalCluster } from '../../origin/local-cluster.ts'
 import { Failure } from '../../failure.ts'
 import type { Cluster } from '../../ports.ts'
 import { RemoteCluster } from './remote-cluster.ts'
@@ -23,7 +23,10 @@ export interface DurableClustersOptions {
 }
 
 /** Each pool of a cluster is one Durable Object, reached by RPC. */
-export function durableClusters(namespace: DurableObjectNamespace<ClusterObject>, { source }: DurableClustersOptions): (clusterId: string, pool: string) => Cluster {
+export function durableClusters(
+  namespace: DurableObjectNamespace<ClusterObject>,
+  { source }: DurableClustersOptions,
+): (clusterId: string, pool: string) => Cluster {
   const clusters = new Map<string, Cluster>()
   return (clusterId, pool) => {
     const key = JSON.stringify([clusterId, pool])
@@ -41,7 +44,7 @@ export function durableClusters(namespace: DurableObjectNamespace<ClusterObject>
       return namespace.get(at.id, hint)
     }
     const books = source(clusterId, pool)?.isRegional === true ? isolateCluster() : new RemoteCluster(open)
-    const cluster = configured(books, () => source(clusterId, pool))
+    const cluster = withAutoConfigure(books, () => source(clusterId, pool))
     clusters.set(key, cluster)
     return cluster
   }
@@ -66,7 +69,7 @@ function isolateCluster(): Cluster {
 }
 
 /** The state of a region as one isolate sees it. A drain is refused: it would reach this isolate only. */
-class IsolateCluster extends MemoryCluster {
+class IsolateCluster extends LocalCluster {
   override async observe(signals: readonly EngineSignal[]): Promise<void> {
     const drain = signals.find(({ kind }) => kind === 'drain')
     if (drain !== undefined) {

@@ -1,5 +1,5 @@
 /** Where a Worker finds its configuration, and how it notices a new one. */
-import { sha256 } from '../../api/keys.ts'
+import { sha256 } from '../../api/auth.ts'
 import type { Config } from '../../config.ts'
 import { ConfigError, describeProblem, parseConfigText } from '../../config/parse.ts'
 
@@ -59,7 +59,10 @@ export class ConfigSource {
     const meanwhile = this.#loaded
     // Hashes take time, and another request was sooner: a second of the same would be a second gateway.
     if (meanwhile !== null && 'config' in meanwhile && meanwhile.text === found) return meanwhile
-    if ('problem' in loaded) console.error(JSON.stringify({ level: 'error', event: 'config_invalid', kept: good !== null, problem: loaded.problem }))
+    if ('problem' in loaded)
+      console.error(
+        JSON.stringify({ level: 'error', event: 'config_invalid', kept: good !== null, problem: loaded.problem }),
+      )
     return (this.#loaded = 'problem' in loaded && good !== null ? good : loaded)
   }
 }
@@ -78,7 +81,14 @@ async function readText(env: ConfigEnv): Promise<string | null> {
 async function parse(text: string, env: ConfigEnv, defaultVersion: number): Promise<Loaded> {
   const hashes = new Map<string, string>()
   const hashOf = (secret: string): string => hashes.get(secret) ?? (hashes.set(secret, secret), secret)
-  const read = () => parseConfigText(text, env as Readonly<Record<string, unknown>>, { defaultVersion, defaultObserveShare: 0.1, defaultBufferedBytes: BUFFERED_BYTES, listens: false, sha256: hashOf })
+  const read = () =>
+    parseConfigText(text, env as Readonly<Record<string, unknown>>, {
+      defaultVersion,
+      defaultObserveShare: 0.1,
+      defaultBufferedBytes: BUFFERED_BYTES,
+      listens: false,
+      sha256: hashOf,
+    })
   try {
     const config = read()
     if (!text.includes('sha256')) return { config, text }

@@ -1,9 +1,9 @@
 /** Probes for a cluster object: it knows its engines by id, the configuration knows where they are. */
-import type { EngineSignal, PoolConfig } from '../../core/cluster/contract.ts'
-import { toTargets } from '../../config/pool.ts'
+import type { EngineSignal, PoolConfig } from '../../core/contract/contract.ts'
+import { toTargets } from '../../config/normalize.ts'
 import { engineProbe } from '../../origin/probe.ts'
 import type { ConfigEnv, ConfigSource } from './config-source.ts'
-import { workersLog } from './log.ts'
+import { workersLog } from './ports.ts'
 import { workersOrigin } from './origin.ts'
 
 const log = workersLog(() => 'info')
@@ -11,10 +11,16 @@ const log = workersLog(() => 'info')
 const unpausable = new Set<string>()
 
 /** What the engines of `pool` say now. Empty when the configuration no longer has the pool. */
-export async function probePool(pool: PoolConfig, env: ConfigEnv, source: ConfigSource): Promise<readonly EngineSignal[]> {
+export async function probePool(
+  pool: PoolConfig,
+  env: ConfigEnv,
+  source: ConfigSource,
+): Promise<readonly EngineSignal[]> {
   const loaded = await source.current(env, (work) => void work.catch(() => {}))
   if ('problem' in loaded) return []
-  const settings = loaded.config.clusters.find(({ id }) => id === pool.cluster)?.pools.find(({ model }) => model === pool.pool)
+  const settings = loaded.config.clusters
+    .find(({ id }) => id === pool.cluster)
+    ?.pools.find(({ model }) => model === pool.pool)
   if (settings === undefined) return []
   const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, unpausable)
   return Promise.all([...toTargets(settings).values()].map((target) => probe(target, () => Date.now())))

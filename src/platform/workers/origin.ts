@@ -1,9 +1,8 @@
 /** Engines over fetch: bytes pass natively unless somebody must read them. */
 import { headersForTarget, headersInit, headersOfAnswer } from '../../origin/headers.ts'
 import { OriginError, type EngineTarget, type Origin, type OriginAnswer, type OriginRequest } from '../../ports.ts'
-import { EngineWatch } from './engine-watch.ts'
-import { FetchedAnswer } from './fetched-answer.ts'
-import { ReaderSource } from './fetched-source.ts'
+import { UpstreamGuard } from './upstream-guard.ts'
+import { FetchedAnswer, ReaderSource } from './fetch-answer.ts'
 
 export interface WorkersOriginOptions {
   /** Epoch milliseconds; on Workers it moves only with I/O. */
@@ -48,14 +47,17 @@ function fetcherOf(target: EngineTarget, bindings: Readonly<Record<string, unkno
   if (target.binding === null) return (url, init) => fetch(url, init)
   const binding = bindings[target.binding] as { fetch?: unknown } | undefined
   if (typeof binding?.fetch !== 'function') {
-    throw new OriginError('connect', `engine ${target.id} asks for the binding ${target.binding}, which this Worker does not have`)
+    throw new OriginError(
+      'connect',
+      `engine ${target.id} asks for the binding ${target.binding}, which this Worker does not have`,
+    )
   }
   const fetcher = binding as { fetch: Fetch }
   return (url, init) => fetcher.fetch(url, init)
 }
 
 async function send({ request, ask, now }: Call): Promise<OriginAnswer> {
-  const watch = new EngineWatch(request)
+  const watch = new UpstreamGuard(request)
   const { controller } = watch
   try {
     const response = await ask(request.target.url + request.path, {

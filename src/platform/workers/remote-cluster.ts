@@ -1,11 +1,19 @@
 import type { ClusterObject } from '../../../durable/cluster.ts'
-import { bookingKey } from '../../core/cluster/bookings.ts'
-import type { Admission, EngineSignal, Outcome, PoolConfig, Resume, StageTimes, Usage } from '../../core/cluster/contract.ts'
-import type { Notice } from '../../core/cluster/notice.ts'
-import type { KvFeed, KvFeedState } from '../../core/kv-events/feed.ts'
+import { bookingKey } from '../../core/pool/bookings.ts'
+import type {
+  Admission,
+  EngineSignal,
+  Outcome,
+  PoolConfig,
+  Resume,
+  StageTimes,
+  Usage,
+} from '../../core/contract/contract.ts'
+import type { BookingEvent } from '../../core/contract/booking-events.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../../core/kv-events/delta.ts'
 import type { RegistryAnswer, RegistryCall } from '../../core/lmcache/registry-call.ts'
 import type { Admitted, Cluster, Lease, RequestScope } from '../../ports.ts'
-import { Outbox } from './outbox.ts'
+import { EventBatcher } from './event-batcher.ts'
 
 type Stub = DurableObjectStub<ClusterObject>
 type Scope = Pick<RequestScope, 'background'>
@@ -25,11 +33,11 @@ const told = Promise.resolve()
 /** A ClusterObject behind the port. Rejects when the object cannot be reached; the caller then falls back. */
 export class RemoteCluster implements Cluster {
   readonly #open: () => Stub
-  readonly #outbox: Outbox
+  readonly #outbox: EventBatcher
 
   constructor(open: () => Stub, now: () => number = Date.now) {
     this.#open = open
-    this.#outbox = new Outbox(now)
+    this.#outbox = new EventBatcher(now)
   }
 
   async configure(version: number, pool: PoolConfig): Promise<void> {
@@ -41,7 +49,7 @@ export class RemoteCluster implements Cluster {
     const parcel = this.#outbox.take()
     try {
       // Safe to ask twice: the object answers the same again for a booking it holds.
-      const answer = await this.#call(async (stub) => stub.admit(admission, parcel.notices))
+      const answer = await this.#call(async (stub) => stub.admit(admission, parcel.bookingEvents))
       this.#outbox.arrived(parcel)
       return 'refusal' in answer ? answer : { lease: this.#lease(admission, scope), ...answer }
     } catch (error) {
@@ -68,7 +76,7 @@ export class RemoteCluster implements Cluster {
     return this.#call(async (stub) => (await stub.registry(call)) as RegistryAnswer)
   }
 
-  feed(feeds: readonly KvFeed[]): Promise<readonly KvFeedState[]> {
+  feed(feeds: readonly KvEventDelta[]): Promise<readonly KvEventDeltaState[]> {
     return this.#call(async (stub) => stub.feed(feeds))
   }
 
@@ -94,8 +102,8 @@ export class RemoteCluster implements Cluster {
   }
 
   /** For `RemoteLease`. Resolves when the object knows, or another request has promised to tell it. Never rejects. */
-  say(notice: Notice, scope: Scope | undefined): Promise<void> {
-    if (!this.#outbox.add(notice, COMPANY_MS)) return told
+  say(bookingEvent: BookingEvent, scope: Scope | undefined): Promise<void> {
+    if (!this.#outbox.add(bookingEvent, COMPANY_MS)) return told
     const carried = this.#carry()
     scope?.background(carried)
     return carried
@@ -116,7 +124,7 @@ export class RemoteCluster implements Cluster {
       if (this.#outbox.isEmpty) return
       const parcel = this.#outbox.take()
       try {
-        await this.#call((stub) => stub.tell(parcel.notices))
+        await this.#call((stub) => stub.tell(parcel.bookingEvents))
         return this.#outbox.arrived(parcel)
       } catch {
         this.#outbox.failed(parcel)
@@ -173,8 +181,8 @@ class RemoteLease implements Lease {
     return said
   }
 
-  #say(notice: Notice): Promise<void> {
-    return this.#released ? told : this.#cluster.say(notice, this.#scope)
+  #say(bookingEvent: BookingEvent): Promise<void> {
+    return this.#released ? told : this.#cluster.say(bookingEvent, this.#scope)
   }
 }
 

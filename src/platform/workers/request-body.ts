@@ -56,7 +56,10 @@ function readerOf(body: ReadableStream<Uint8Array>): ReadableStreamBYOBReader {
 }
 
 /** null: it is longer than the limit. Memory doubles, so it is at most twice the bytes that came. */
-async function read(reader: ReadableStreamBYOBReader, { limitBytes, maxBytes, memory }: Reading): Promise<Uint8Array | null> {
+async function read(
+  reader: ReadableStreamBYOBReader,
+  { limitBytes, maxBytes, memory }: Reading,
+): Promise<Uint8Array | null> {
   // One byte more than allowed tells that there are more.
   const mostBytes = Math.min(maxBytes, limitBytes + 1)
   let buffer = new Uint8Array(0)

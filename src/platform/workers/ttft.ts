@@ -1,8 +1,8 @@
 import type { TtftObject } from '../../../durable/ttft.ts'
-import { homeOf } from '../../core/reports/ids.ts'
+import { homeOf } from '../../core/reports/partial.ts'
 import type { Added, StoreLimits } from '../../core/reports/report-store.ts'
 import type { FoundReport } from '../../core/reports/ttft-state.ts'
-import { hashText } from '../../core/routing/hash.ts'
+import { hashText } from '../../core/routing/rendezvous.ts'
 import type { Ttft } from '../../ports.ts'
 
 /** A fixed number: another one would put requests that are under way into two places. */
@@ -12,7 +12,11 @@ const BATCH_MS = 1_000
 
 /** Reports in Durable Objects, sharded by request: one call a shard for a batch, however many requests are in it. */
 export function durableTtft(namespace: DurableObjectNamespace<TtftObject>, limits: StoreLimits): Ttft {
-  const share: StoreLimits = { ttlMs: limits.ttlMs, maxRequests: Math.ceil(limits.maxRequests / SHARDS), maxBytes: limits.maxBytes }
+  const share: StoreLimits = {
+    ttlMs: limits.ttlMs,
+    maxRequests: Math.ceil(limits.maxRequests / SHARDS),
+    maxBytes: limits.maxBytes,
+  }
   // A stub that broke stays broken: each call gets a fresh one.
   const open = (shard: number) => namespace.getByName(`ttft:${shard}`)
   const all = Array.from({ length: SHARDS }, (_, shard) => shard)
@@ -20,10 +24,16 @@ export function durableTtft(namespace: DurableObjectNamespace<TtftObject>, limit
     batchMs: BATCH_MS,
     async report(partials) {
       const answers: Added[] = []
-      await each(inShards(partials, ({ id }) => id), async (shard, items) => {
-        const added = await open(shard).report(items.map(({ item }) => item), share)
-        for (const [at, one] of added.entries()) answers[items[at]!.index] = one
-      })
+      await each(
+        inShards(partials, ({ id }) => id),
+        async (shard, items) => {
+          const added = await open(shard).report(
+            items.map(({ item }) => item),
+            share,
+          )
+          for (const [at, one] of added.entries()) answers[items[at]!.index] = one
+        },
+      )
       return answers
     },
     async find(id) {
@@ -31,11 +41,16 @@ export function durableTtft(namespace: DurableObjectNamespace<TtftObject>, limit
       const found: FoundReport | null = await open(home).find(id)
       if (found !== null) return found
       // Known there by the client's label, asked for by ours.
-      const others = await Promise.all(all.filter((shard) => shard !== home).map(async (shard): Promise<FoundReport | null> => open(shard).find(id)))
+      const others = await Promise.all(
+        all.filter((shard) => shard !== home).map(async (shard): Promise<FoundReport | null> => open(shard).find(id)),
+      )
       return others.find((one) => one !== null) ?? null
     },
     async flush(batch) {
-      await each(inShards(batch.records, ({ requestId }) => requestId), (shard, items) => open(shard).flush({ ...batch, records: items.map(({ item }) => item) }, share))
+      await each(
+        inShards(batch.records, ({ requestId }) => requestId),
+        (shard, items) => open(shard).flush({ ...batch, records: items.map(({ item }) => item) }, share),
+      )
     },
     async rollups() {
       return (await Promise.all(all.map(async (shard) => open(shard).rollups()))).flat()
@@ -65,6 +80,9 @@ function inShards<Item>(items: readonly Item[], idOf: (item: Item) => string): M
   return shards
 }
 
-async function each<Item>(shards: ReadonlyMap<number, Item>, call: (shard: number, items: Item) => Promise<void>): Promise<void> {
+async function each<Item>(
+  shards: ReadonlyMap<number, Item>,
+  call: (shard: number, items: Item) => Promise<void>,
+): Promise<void> {
   await Promise.all([...shards].map(([shard, items]) => call(shard, items)))
 }

@@ -12,17 +12,24 @@ export function vocabularySource({ VOCABULARIES, VOCABULARY_BUCKET, ASSETS }: Vo
   if (VOCABULARIES !== undefined) return kvVocabularies(VOCABULARIES)
   if (VOCABULARY_BUCKET !== undefined) return r2Vocabularies(VOCABULARY_BUCKET)
   if (ASSETS !== undefined) return assetVocabularies(ASSETS)
-  throw new VocabularyError('nothing is bound that holds vocabularies: bind a KV namespace as VOCABULARIES, an R2 bucket as VOCABULARY_BUCKET, or static assets as ASSETS')
+  throw new VocabularyError(
+    'nothing is bound that holds vocabularies: bind a KV namespace as VOCABULARIES, an R2 bucket as VOCABULARY_BUCKET, or static assets as ASSETS',
+  )
 }
 
 /** Vocabularies as values of a KV namespace, by key. */
 function kvVocabularies(namespace: KVNamespace): VocabularySource {
-  return async (name) => found(await namespace.get(name, 'arrayBuffer'), `wrangler kv key put --binding VOCABULARIES ${name} --path ${name}`)
+  return async (name) =>
+    found(await namespace.get(name, 'arrayBuffer'), `wrangler kv key put --binding VOCABULARIES ${name} --path ${name}`)
 }
 
 /** Vocabularies as objects of an R2 bucket. */
 function r2Vocabularies(bucket: R2Bucket): VocabularySource {
-  return async (name) => found((await (await bucket.get(name))?.arrayBuffer()) ?? null, `wrangler r2 object put BUCKET/${name} --file ${name}`)
+  return async (name) =>
+    found(
+      (await (await bucket.get(name))?.arrayBuffer()) ?? null,
+      `wrangler r2 object put BUCKET/${name} --file ${name}`,
+    )
 }
 
 /** Vocabularies as static assets. */

@@ -2,12 +2,91 @@ import type { EngineLimits, Profile } from '../profiles.ts'
 import { fleetOf, replay } from '../replay/plan.ts'
 import { routerNamed } from '../replay/routers.ts'
 import { quantile } from '../replay/statistics.ts'
-import type { StepLaw } from '../step-law.ts'
-import { descend } from './descend.ts'
+import type { StepLaw } from '../step-cost.ts'
 import { type Measured, traceOf } from './measured.ts'
 
+export interface DescendOptions {
+  readonly evaluations: number
+  /** Size of the first steps, in every direction. */
+  readonly step: number
+  readonly progress?: (done: number, of: number) => void
+}
+
+interface Corner {
+  readonly point: readonly number[]
+  readonly value: number
+}
+
+/** The lowest point Nelder and Mead's simplex finds of a function that only has values; begun anew where it got stuck. */
+export function descend(
+  start: readonly number[],
+  value: (point: readonly number[]) => number,
+  options: DescendOptions,
+): readonly number[] {
+  const budget = { left: options.evaluations }
+  const counted = (point: readonly number[]): Corner => {
+    budget.left -= 1
+    options.progress?.(options.evaluations - budget.left, options.evaluations)
+    return { point, value: value(point) }
+  }
+  let best = counted(start)
+  for (let step = options.step; budget.left > start.length + 1; step = Math.max(0.05, step / 2)) {
+    const corners = [
+      best,
+      ...start.map((_, axis) => counted(best.point.map((at, other) => (other === axis ? at + step : at)))),
+    ]
+    best = settle(corners, counted, budget)
+  }
+  return best.point
+}
+
+const SMALL = 1e-4
+
+function settle(
+  corners: Corner[],
+  counted: (point: readonly number[]) => Corner,
+  budget: { readonly left: number },
+): Corner {
+  const byValue = (one: Corner, other: Corner) => one.value - other.value
+  corners.sort(byValue)
+  while (budget.left > 0 && corners.at(-1)!.value - corners[0]!.value > SMALL * Math.abs(corners[0]!.value)) {
+    const worst = corners.pop()!
+    const centre = corners[0]!.point.map(
+      (_, axis) => corners.reduce((sum, { point }) => sum + point[axis]!, 0) / corners.length,
+    )
+    const along = (factor: number) => counted(centre.map((at, axis) => at + factor * (at - worst.point[axis]!)))
+    const mirrored = along(1)
+    const next =
+      mirrored.value < corners[0]!.value
+        ? better(mirrored, along(2))
+        : mirrored.value < corners.at(-1)!.value
+          ? mirrored
+          : better(mirrored, along(-0.5))
+    if (next.value < worst.value) corners.push(next)
+    else shrink(corners, worst, counted)
+    corners.sort(byValue)
+  }
+  return corners[0]!
+}
+
+function shrink(corners: Corner[], worst: Corner, counted: (point: readonly number[]) => Corner): void {
+  const best = corners[0]!
+  const towards = ({ point }: Corner) => counted(point.map((at, axis) => (at + best.point[axis]!) / 2))
+  const moved = [...corners.slice(1), worst].map(towards)
+  corners.splice(1, corners.length, ...moved)
+}
+
+const better = (one: Corner, other: Corner): Corner => (other.value < one.value ? other : one)
+
 /** What of a step's time is looked for; the rest cannot be seen in such a measurement. */
-const SEARCHED = ['stepMs', 'prefillStepMs', 'prefillTokenMs', 'prefillPairMs', 'decodeSequenceMs', 'decodeContextTokenMs'] as const
+const SEARCHED = [
+  'stepMs',
+  'prefillStepMs',
+  'prefillTokenMs',
+  'prefillPairMs',
+  'decodeSequenceMs',
+  'decodeContextTokenMs',
+] as const
 
 /** Usual for an 8B model on one GPU: a place to start the search. */
 const START: Readonly<Record<(typeof SEARCHED)[number], number>> = {
@@ -68,16 +147,24 @@ export function fitProfile(measured: readonly Measured[], options: FitOptions): 
   const truth = timesOfMeasured(measured)
   const start = SEARCHED.map((name) => Math.log(START[name]))
   if (options.expertShare != null) start.push(Math.log(START_EXPERTS_MS))
-  const best = descend(start, (point) => lossOf(truth, timesOf(measured, profileAt(point, options), options.engines), options.fitted), {
-    evaluations: options.evaluations,
-    step: 0.7,
-    ...(options.progress === undefined ? {} : { progress: options.progress }),
-  })
+  const best = descend(
+    start,
+    (point) => lossOf(truth, timesOf(measured, profileAt(point, options), options.engines), options.fitted),
+    {
+      evaluations: options.evaluations,
+      step: 0.7,
+      ...(options.progress === undefined ? {} : { progress: options.progress }),
+    },
+  )
   return profileAt(best, options)
 }
 
 /** How a profile does on the requests from `from` to the end. */
-export function scoreProfile(measured: readonly Measured[], profile: Profile, { engines, from }: { readonly engines: number; readonly from: number }): Score {
+export function scoreProfile(
+  measured: readonly Measured[],
+  profile: Profile,
+  { engines, from }: { readonly engines: number; readonly from: number },
+): Score {
   const truth = timesOfMeasured(measured)
   const simulated = timesOf(measured, profile, engines)
   const compared = (of: (times: Times) => number): Compared => {
@@ -97,17 +184,24 @@ export function scoreProfile(measured: readonly Measured[], profile: Profile, { 
 }
 
 function profileAt(point: readonly number[], { name, limits, expertShare }: FitOptions): Profile {
-  const found = Object.fromEntries(SEARCHED.map((key, at) => [key, Math.exp(point[at]!)])) as Record<(typeof SEARCHED)[number], number>
+  const found = Object.fromEntries(SEARCHED.map((key, at) => [key, Math.exp(point[at]!)])) as Record<
+    (typeof SEARCHED)[number],
+    number
+  >
   const experts = expertShare == null ? {} : { expertsMs: Math.exp(point[SEARCHED.length]!), expertShare }
-  const law: StepLaw = { ...found, ...experts, encodeItemMs: 0, transferMs: 0, transferTokenMs: 0 }
-  return { name, description: `Fitted by firstlight calibrate.`, law, limits }
+  const costModel: StepLaw = { ...found, ...experts, encodeItemMs: 0, transferMs: 0, transferTokenMs: 0 }
+  return { name, description: `Fitted by firstlight calibrate.`, costModel, limits }
 }
 
 function timesOfMeasured(measured: readonly Measured[]): Times {
   const start = measured[0]!.queuedAt
   return {
     ttftMs: Float64Array.from(measured, ({ queuedAt, firstTokenAt }) => (firstTokenAt - queuedAt) * 1000),
-    tokenMs: Float64Array.from(measured, ({ firstTokenAt, lastTokenAt, outputTokens }) => ((lastTokenAt - firstTokenAt) * 1000) / Math.max(1, outputTokens - 1)),
+    tokenMs: Float64Array.from(
+      measured,
+      ({ firstTokenAt, lastTokenAt, outputTokens }) =>
+        ((lastTokenAt - firstTokenAt) * 1000) / Math.max(1, outputTokens - 1),
+    ),
     endMs: Float64Array.from(measured, ({ lastTokenAt }) => (lastTokenAt - start) * 1000),
   }
 }
@@ -119,7 +213,10 @@ function timesOf(measured: readonly Measured[], profile: Profile, engines: numbe
   const { jobs } = replay(trace, fleetOf(engines, { kind: 'vllm', profile }), routerNamed('fewest_requests'), pace)
   return {
     ttftMs: Float64Array.from(jobs, ({ firstTokenAt, sentAt }) => firstTokenAt - sentAt),
-    tokenMs: Float64Array.from(jobs, ({ firstTokenAt, endedAt, outputTokens }) => (endedAt - firstTokenAt) / Math.max(1, outputTokens - 1)),
+    tokenMs: Float64Array.from(
+      jobs,
+      ({ firstTokenAt, endedAt, outputTokens }) => (endedAt - firstTokenAt) / Math.max(1, outputTokens - 1),
+    ),
     endMs: Float64Array.from(jobs, ({ endedAt }) => endedAt),
   }
 }
@@ -133,7 +230,10 @@ function lossOf(truth: Times, simulated: Times, fitted: number): number {
     loss += relative(simulated.endMs[at]!, truth.endMs[at]!) ** 2
   }
   const [ours, real] = [simulated.ttftMs.slice(0, fitted).sort(), truth.ttftMs.slice(0, fitted).sort()]
-  const spread = [0.25, 0.5, 0.75, 0.9, 0.99].reduce((sum, share) => sum + relative(quantile(ours, share), quantile(real, share)) ** 2, 0)
+  const spread = [0.25, 0.5, 0.75, 0.9, 0.99].reduce(
+    (sum, share) => sum + relative(quantile(ours, share), quantile(real, share)) ** 2,
+    0,
+  )
   return loss / fitted + spread
 }
 

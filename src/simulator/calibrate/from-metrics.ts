@@ -1,4 +1,4 @@
-import type { StepLaw } from '../step-law.ts'
+import type { StepLaw } from '../step-cost.ts'
 
 /** Running totals of one engine at one moment, off its metrics page. */
 export interface Totals {
@@ -51,10 +51,19 @@ export function lawFromTotals(totals: readonly Totals[]): StepLaw {
     const [from, to] = [totals[at - 1]!, totals[at]!]
     const prefills = to.prefills - from.prefills
     const gaps = to.gaps - from.gaps
-    if (prefills > 0) prefill.push({ x: (to.prefillTokens - from.prefillTokens) / prefills, y: ((to.prefillS - from.prefillS) * 1000) / prefills, weight: prefills })
-    if (gaps > 0) decode.push({ x: (from.running + to.running) / 2, y: ((to.gapS - from.gapS) * 1000) / gaps, weight: gaps })
+    if (prefills > 0)
+      prefill.push({
+        x: (to.prefillTokens - from.prefillTokens) / prefills,
+        y: ((to.prefillS - from.prefillS) * 1000) / prefills,
+        weight: prefills,
+      })
+    if (gaps > 0)
+      decode.push({ x: (from.running + to.running) / 2, y: ((to.gapS - from.gapS) * 1000) / gaps, weight: gaps })
   }
-  if (prefill.length < LEAST_STRETCHES || decode.length < LEAST_STRETCHES) throw new RangeError(`only ${prefill.length} stretches saw a prefill end and ${decode.length} saw tokens; at least ${LEAST_STRETCHES} of each are needed`)
+  if (prefill.length < LEAST_STRETCHES || decode.length < LEAST_STRETCHES)
+    throw new RangeError(
+      `only ${prefill.length} stretches saw a prefill end and ${decode.length} saw tokens; at least ${LEAST_STRETCHES} of each are needed`,
+    )
   const first = straight(prefill)
   const next = straight(decode)
   return {

@@ -27,7 +27,13 @@ const FIELDS = ['input_toks', 'output_toks', 'queued_ts', 'first_token_ts', 'las
 export function readMeasured(text: string): Measured[] {
   const rows = text.split('\n').flatMap((line, at) => (line.trim() === '' ? [] : [rowOf(line, at + 1)]))
   return rows
-    .map((row) => ({ promptTokens: row.input_toks, outputTokens: row.output_toks, queuedAt: row.queued_ts, firstTokenAt: row.first_token_ts, lastTokenAt: row.last_token_ts }))
+    .map((row) => ({
+      promptTokens: row.input_toks,
+      outputTokens: row.output_toks,
+      queuedAt: row.queued_ts,
+      firstTokenAt: row.first_token_ts,
+      lastTokenAt: row.last_token_ts,
+    }))
     .sort((one, other) => one.queuedAt - other.queuedAt)
 }
 
@@ -35,15 +41,29 @@ function rowOf(text: string, line: number): Row {
   const row = objectIn(text, line) as Partial<Row>
   const missing = FIELDS.find((field) => typeof row[field] !== 'number')
   if (missing !== undefined) throw new TraceError(line, `has no number \`${missing}\``)
-  if (!(row.input_toks! >= 1 && row.output_toks! >= 1 && row.first_token_ts! >= row.queued_ts! && row.last_token_ts! >= row.first_token_ts!)) throw new TraceError(line, 'has times out of order or no tokens')
+  if (
+    !(
+      row.input_toks! >= 1 &&
+      row.output_toks! >= 1 &&
+      row.first_token_ts! >= row.queued_ts! &&
+      row.last_token_ts! >= row.first_token_ts!
+    )
+  )
+    throw new TraceError(line, 'has times out of order or no tokens')
   return row as Row
 }
 
 /** What was asked of the server, without what is not known: who shared a prefix with whom. */
 export function traceOf(name: string, measured: readonly Measured[], blockTokens: number): Trace {
   const start = measured[0]?.queuedAt ?? 0
-  const requests = measured.map(
-    ({ promptTokens, outputTokens, queuedAt }): TraceRequest => ({ atMs: (queuedAt - start) * 1000, promptTokens, outputTokens, blocks: new Uint32Array(0), session: null, chain: null, thinkMs: 0 }),
-  )
+  const requests = measured.map(({ promptTokens, outputTokens, queuedAt }): TraceRequest => ({
+    atMs: (queuedAt - start) * 1000,
+    promptTokens,
+    outputTokens,
+    blocks: new Uint32Array(0),
+    session: null,
+    chain: null,
+    thinkMs: 0,
+  }))
   return { name, blockTokens, requests }
 }

@@ -1,4 +1,4 @@
-import type { Job } from './job.ts'
+import type { Job } from './trace.ts'
 
 /** What a scrape of the engine's metrics would say. */
 export interface EngineGauges {

@@ -1,8 +1,18 @@
-import { ClusterState } from '../../core/cluster/cluster-state.ts'
-import { type Admission, type CacheHint, endedAs, type EngineSignal, type EngineSpec, PAYLOAD_VERSION, type Placement, type PolicyConfig, type PoolConfig } from '../../core/cluster/contract.ts'
-import { readAdmission, readEngine } from '../../core/cluster/payload.ts'
+import { ClusterState } from '../../core/pool/pool-state.ts'
+import {
+  type Admission,
+  type CacheHint,
+  endedAs,
+  type EngineSignal,
+  type EngineSpec,
+  PAYLOAD_VERSION,
+  type Placement,
+  type PolicyConfig,
+  type PoolConfig,
+} from '../../core/contract/contract.ts'
+import { readAdmission, readEngine } from '../../core/contract/decode.ts'
 import type { ReplayEngine } from './engines.ts'
-import type { Job } from './job.ts'
+import type { Job } from './trace.ts'
 import type { Reach } from './lmcache-store.ts'
 import type { ReplayRouter, Route, RouterContext } from './router.ts'
 
@@ -45,7 +55,9 @@ export class GatewayRouter implements ReplayRouter {
     this.#context = context
     this.#options = options
     this.state = new ClusterState({ random: context.random, epoch: POOL })
-    const engines = context.engines.map((_, at) => readEngine({ id: idOf(at), rttMs: context.rttMs, ...context.specs?.[at] }))
+    const engines = context.engines.map((_, at) =>
+      readEngine({ id: idOf(at), rttMs: context.rttMs, ...context.specs?.[at] }),
+    )
     engines.forEach(({ id }, at) => this.#places.set(id, at))
     this.state.configure(1, poolOf(options.policy, context, engines), 0)
   }
@@ -79,13 +91,34 @@ export class GatewayRouter implements ReplayRouter {
     this.#keys.delete(job)
     const usage = { promptTokens: job.promptTokens, completionTokens: job.outputTokens, cachedTokens: job.cachedTokens }
     const stages = { ttft: job.firstTokenAt - job.sentAt }
-    this.state.release(key, { version: PAYLOAD_VERSION, result: 'complete', failure: null, status: 200, usage, outputEvents: job.outputTokens, stages }, now)
+    this.state.release(
+      key,
+      {
+        version: PAYLOAD_VERSION,
+        result: 'complete',
+        failure: null,
+        status: 200,
+        usage,
+        outputEvents: job.outputTokens,
+        stages,
+      },
+      now,
+    )
   }
 
   /** Takes in what another gateway before the same engines chose: just now, or before it was heard of, with the output so far. */
-  hear({ job, admission, placement }: Choice, told: 'now' | { readonly outputBlocks: number }, now: number): void {
+  receive({ job, admission, placement }: Choice, told: 'now' | { readonly outputBlocks: number }, now: number): void {
     const elsewhere = told === 'now' ? 'now' : 'before'
-    const held = this.state.resume({ admission, placement, elsewhere, firstTokenSeen: told !== 'now' && job.firstTokenAt >= 0, outputBlocks: told === 'now' ? 0 : told.outputBlocks }, now)
+    const held = this.state.resume(
+      {
+        admission,
+        placement,
+        elsewhere,
+        firstTokenSeen: told !== 'now' && job.firstTokenAt >= 0,
+        outputBlocks: told === 'now' ? 0 : told.outputBlocks,
+      },
+      now,
+    )
     if ('key' in held) this.#keys.set(job, held.key)
   }
 
@@ -98,7 +131,10 @@ export class GatewayRouter implements ReplayRouter {
   }
 
   scrape(now: number): void {
-    this.state.observe(this.#context.engines.map((engine, at) => probeOf(engine, at, { now, blockTokens: this.#context.blockTokens })), now)
+    this.state.observe(
+      this.#context.engines.map((engine, at) => probeOf(engine, at, { now, blockTokens: this.#context.blockTokens })),
+      now,
+    )
   }
 
   /** Ranks now and books later, as routers do that keep their books elsewhere. */
@@ -114,7 +150,10 @@ export class GatewayRouter implements ReplayRouter {
     while (this.#later[0] !== undefined && this.#later[0].at <= now) {
       const { job, admission, placement, at } = this.#later.shift()!
       if (job.endedAt >= 0) continue
-      const held = this.state.resume({ admission, placement, firstTokenSeen: job.firstTokenAt >= 0, outputBlocks: 0 }, at)
+      const held = this.state.resume(
+        { admission, placement, firstTokenSeen: job.firstTokenAt >= 0, outputBlocks: 0 },
+        at,
+      )
       if ('key' in held) this.#keys.set(job, held.key)
     }
   }
@@ -122,7 +161,9 @@ export class GatewayRouter implements ReplayRouter {
   #routeOf(placement: Placement, predictedTtftMs: number | null): Route {
     if (placement.kind === 'whole') return { engine: this.#places.get(placement.engine)!, predictedTtftMs }
     const decode = this.#places.get(placement.decode)!
-    return placement.prefill === null ? { engine: decode, predictedTtftMs } : { engine: decode, prefill: this.#places.get(placement.prefill)!, predictedTtftMs }
+    return placement.prefill === null
+      ? { engine: decode, predictedTtftMs }
+      : { engine: decode, prefill: this.#places.get(placement.prefill)!, predictedTtftMs }
   }
 
   #admissionOf(job: Job, now: number): Admission {
@@ -142,9 +183,14 @@ export class GatewayRouter implements ReplayRouter {
   /** From LMCache's directory, as late as it is; without LMCache, for those who live on lookups, what engines truly have. */
   #hints(job: Job, now: number): CacheHint[] | null {
     const { lmcache, engines, blockTokens } = this.#context
-    if (lmcache != null) return engines.flatMap((_, at) => hintsAt(idOf(at), lmcache.lookup(at, job.blocks, now), blockTokens))
+    if (lmcache != null)
+      return engines.flatMap((_, at) => hintsAt(idOf(at), lmcache.lookup(at, job.blocks, now), blockTokens))
     if (this.#options.lookup !== true) return null
-    return engines.map((engine, at) => ({ engine: idOf(at), matchedTokens: engine.exactCachedTokens(job), tier: 'device' }))
+    return engines.map((engine, at) => ({
+      engine: idOf(at),
+      matchedTokens: engine.exactCachedTokens(job),
+      tier: 'device',
+    }))
   }
 }
 
@@ -162,7 +208,11 @@ function idOf(at: number): string {
   return `engine-${at}`
 }
 
-function poolOf(policy: PolicyConfig, { blockTokens, split }: RouterContext, engines: readonly EngineSpec[]): PoolConfig {
+function poolOf(
+  policy: PolicyConfig,
+  { blockTokens, split }: RouterContext,
+  engines: readonly EngineSpec[],
+): PoolConfig {
   return {
     cluster: POOL,
     pool: POOL,
@@ -179,8 +229,20 @@ function poolOf(policy: PolicyConfig, { blockTokens, split }: RouterContext, eng
   }
 }
 
-function probeOf(engine: ReplayEngine, at: number, { now, blockTokens }: { readonly now: number; readonly blockTokens: number }): EngineSignal {
+function probeOf(
+  engine: ReplayEngine,
+  at: number,
+  { now, blockTokens }: { readonly now: number; readonly blockTokens: number },
+): EngineSignal {
   const { running, waiting, kvUsage } = engine.gauges()
-  const stats = { running, waiting, kvUsage, blockTokens, cacheBlocks: engine.cacheBlocks, prefixCaching: true, adapters: null }
+  const stats = {
+    running,
+    waiting,
+    kvUsage,
+    blockTokens,
+    cacheBlocks: engine.cacheBlocks,
+    prefixCaching: true,
+    adapters: null,
+  }
   return { kind: 'probe', engine: idOf(at), at: now, healthy: true, asleep: false, stats }
 }

@@ -1,4 +1,4 @@
-import { TIER_TOKEN_US } from '../../core/latency/tiers.ts'
+import { TIER_TOKEN_US } from '../../core/latency/profiles.ts'
 import type { FetchedFrom } from '../engine-model.ts'
 import { keyAt } from './serial-engine.ts'
 import type { Outside } from './vllm-engine.ts'
@@ -90,12 +90,19 @@ export class LmcacheStore {
     this.#blockTokens = blockTokens
     const shelf = (tokens: number) => new Shelf(Math.floor(tokens / blockTokens))
     const remote = shelf(options.remoteTokens)
-    this.#nodes = Array.from({ length: engines }, () => ({ host: shelf(options.hostTokens), disk: shelf(options.diskTokens), remote }))
+    this.#nodes = Array.from({ length: engines }, () => ({
+      host: shelf(options.hostTokens),
+      disk: shelf(options.diskTokens),
+      remote,
+    }))
   }
 
   /** What one engine sees of it. */
   beside(engine: number): Outside {
-    return { loading: (blocks, cachedTokens) => this.loading(engine, blocks, cachedTokens), store: (blocks, now) => this.store(engine, blocks, now) }
+    return {
+      loading: (blocks, cachedTokens) => this.loading(engine, blocks, cachedTokens),
+      store: (blocks, now) => this.store(engine, blocks, now),
+    }
   }
 
   /** The engine has computed or fetched these blocks of a prompt. */
@@ -122,7 +129,7 @@ export class LmcacheStore {
 
   /** What the directory says an engine can read: the truth of `reportMs` ago. */
   lookup(engine: number, blocks: Uint32Array, now: number): Reach {
-    this.#hear(now)
+    this.#receive(now)
     const reach = { host: 0, disk: 0, remote: 0 }
     const node = this.#nodes[engine]!
     for (let at = 0; at < blocks.length >> 1; at += 1) {
@@ -141,7 +148,7 @@ export class LmcacheStore {
     for (const lost of gone) this.#reports.push({ at, shelf, key: lost, held: false })
   }
 
-  #hear(now: number): void {
+  #receive(now: number): void {
     for (; this.#read < this.#reports.length; this.#read += 1) {
       const { at, shelf, key, held } = this.#reports[this.#read]!
       if (at + this.#options.reportMs > now) break

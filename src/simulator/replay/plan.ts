@@ -1,10 +1,10 @@
-import type { EngineSpec, PoolConfig } from '../../core/cluster/contract.ts'
+import type { EngineSpec, PoolConfig } from '../../core/contract/contract.ts'
 import { profile as priorNamed } from '../../core/latency/profiles.ts'
 import { type Profile, profiles } from '../profiles.ts'
 import { chance } from './chance.ts'
 import type { JobListener, ReplayEngine } from './engines.ts'
 import { sustainedSpeed } from './load.ts'
-import { exact } from './marks.ts'
+import { exact } from './oracles.ts'
 import { type LmcacheOptions, LmcacheStore } from './lmcache-store.ts'
 import { run, type RunOptions, type RunResult } from './run.ts'
 import type { RouterKind } from './router.ts'
@@ -14,7 +14,9 @@ import { type Outside, VllmEngine } from './vllm-engine.ts'
 
 /** One engine of the simulated copy of a fleet. */
 export interface PlannedEngine {
-  readonly model: { readonly kind: 'vllm'; readonly profile: Profile } | { readonly kind: 'serial'; readonly options: SerialOptions }
+  readonly model:
+    | { readonly kind: 'vllm'; readonly profile: Profile }
+    | { readonly kind: 'serial'; readonly options: SerialOptions }
   /** What the gateway is told of it; unset fields are as for an engine that says nothing. */
   readonly spec: Partial<EngineSpec>
 }
@@ -65,13 +67,29 @@ function optionsOf(trace: Trace, fleet: FleetPlan, router: RouterKind, pace: Pac
     ...rest,
     rttMs,
     engines: fleet.engines.length,
-    ...(lmcache === undefined ? {} : { makeLmcache: () => new LmcacheStore(fleet.engines.length, trace.blockTokens, lmcache) }),
-    makeEngine: (at, listener, store) => makeEngine(fleet.engines[at]!, trace.blockTokens, { listener, outside: store?.beside(at) ?? null }),
-    makeRouter: (engines, store) => router.create({ engines, specs, lmcache: store, blockTokens: trace.blockTokens, random: chance(seed), rttMs, ...(split === undefined ? {} : { split }) }),
+    ...(lmcache === undefined
+      ? {}
+      : { makeLmcache: () => new LmcacheStore(fleet.engines.length, trace.blockTokens, lmcache) }),
+    makeEngine: (at, listener, store) =>
+      makeEngine(fleet.engines[at]!, trace.blockTokens, { listener, outside: store?.beside(at) ?? null }),
+    makeRouter: (engines, store) =>
+      router.create({
+        engines,
+        specs,
+        lmcache: store,
+        blockTokens: trace.blockTokens,
+        random: chance(seed),
+        rttMs,
+        ...(split === undefined ? {} : { split }),
+      }),
   }
 }
 
-function makeEngine({ model }: PlannedEngine, blockTokens: number, { listener, outside }: { readonly listener: JobListener; readonly outside: Outside | null }): ReplayEngine {
+function makeEngine(
+  { model }: PlannedEngine,
+  blockTokens: number,
+  { listener, outside }: { readonly listener: JobListener; readonly outside: Outside | null },
+): ReplayEngine {
   if (model.kind === 'serial') return new SerialEngine(model.options, listener)
   return new VllmEngine(inBlocksOf(blockTokens, model.profile), listener, outside)
 }
@@ -80,7 +98,15 @@ function makeEngine({ model }: PlannedEngine, blockTokens: number, { listener, o
 export function inBlocksOf(blockTokens: number, profile: Profile): Profile {
   const { limits } = profile
   const tokens = limits.cacheBlocks * limits.blockTokens
-  return { ...profile, limits: { ...limits, blockTokens, cacheBlocks: Math.max(1, Math.floor(tokens / blockTokens)), maxModelLen: Infinity } }
+  return {
+    ...profile,
+    limits: {
+      ...limits,
+      blockTokens,
+      cacheBlocks: Math.max(1, Math.floor(tokens / blockTokens)),
+      maxModelLen: Infinity,
+    },
+  }
 }
 
 /** What a machine of 8192 tokens a step decodes at: the cost model of vllm-router's program scheduling. */
@@ -93,16 +119,32 @@ const DEFAULT_PROFILE = 'agentic'
 export function engineProfile(name: string): Profile {
   const known = profiles[name]
   if (known !== undefined) return known
-  const law = priorNamed(name)
-  if (law === null) throw new RangeError(`no engine profile is called "${name}": choose one of ${Object.keys(profiles).join(', ')}, or GPU-PARAMSb such as h100-8b`)
+  const costModel = priorNamed(name)
+  if (costModel === null)
+    throw new RangeError(
+      `no engine profile is called "${name}": choose one of ${Object.keys(profiles).join(', ')}, or GPU-PARAMSb such as h100-8b`,
+    )
   const base = profiles[DEFAULT_PROFILE]!
-  const prefillStepMs = Math.max(0, law.fixedS * 1000 - base.law.stepMs)
-  return { ...base, name, description: `Prior of ${name}.`, law: { ...base.law, prefillStepMs, prefillTokenMs: law.perTokenS * 1000, prefillPairMs: law.perPairS * 1000 } }
+  const prefillStepMs = Math.max(0, costModel.fixedS * 1000 - base.costModel.stepMs)
+  return {
+    ...base,
+    name,
+    description: `Prior of ${name}.`,
+    costModel: {
+      ...base.costModel,
+      prefillStepMs,
+      prefillTokenMs: costModel.perTokenS * 1000,
+      prefillPairMs: costModel.perPairS * 1000,
+    },
+  }
 }
 
 /** Tokens the cache of a profile holds, set anew. */
 export function withCacheTokens(profile: Profile, tokens: number): Profile {
-  return { ...profile, limits: { ...profile.limits, cacheBlocks: Math.max(1, Math.floor(tokens / profile.limits.blockTokens)) } }
+  return {
+    ...profile,
+    limits: { ...profile.limits, cacheBlocks: Math.max(1, Math.floor(tokens / profile.limits.blockTokens)) },
+  }
 }
 
 export function fleetOf(count: number, model: PlannedEngine['model'], rttMs = 0): FleetPlan {

@@ -48,7 +48,17 @@ const rtx3090: Profile = withCacheTokens(
   {
     name: 'rtx3090-7b',
     description: 'RTX 3090, Qwen2-7B.',
-    law: { stepMs: 17, prefillStepMs: 5, prefillTokenMs: 0.17, prefillPairMs: 8e-6, decodeSequenceMs: 0.2, decodeContextTokenMs: 6e-5, encodeItemMs: 60, transferMs: 5, transferTokenMs: 0.002 },
+    costModel: {
+      stepMs: 17,
+      prefillStepMs: 5,
+      prefillTokenMs: 0.17,
+      prefillPairMs: 8e-6,
+      decodeSequenceMs: 0.2,
+      decodeContextTokenMs: 6e-5,
+      encodeItemMs: 60,
+      transferMs: 5,
+      transferTokenMs: 0.002,
+    },
     limits: { blockTokens: 16, cacheBlocks: 1, maxNumSeqs: 256, maxNumBatchedTokens: 2048, maxModelLen: 32_768 },
   },
   53_000,
@@ -64,11 +74,25 @@ const qps = kvawareWith('qps_fallback', 0)
 const experiment1: PresetKind = {
   name: 'experiment-1',
   doc: 'production-stack#670, experiment 1: multi-round QA on 2 x RTX 3090 with Qwen2-7B, 10 rounds a user, at most 20 unfinished, answers of 65 tokens (as its output rate implies).',
-  notes: ['Published means of TTFT: ttft 0.3968 s, kvaware 0.4788 s, qps 0.5119 s. With as much LMCache as its page has; all fits the GPUs, so nothing is ever loaded from it.'],
+  notes: [
+    'Published means of TTFT: ttft 0.3968 s, kvaware 0.4788 s, qps 0.5119 s. With as much LMCache as its page has; all fits the GPUs, so nothing is ever loaded from it.',
+  ],
   parts: () => [
     {
       name: 'experiment-1',
-      trace: multiRound({ name: 'experiment-1', users: 206, rounds: 10, systemTokens: 1, historyTokens: 200, questionTokens: 46, answerTokens: 65, joinMs: 90, thinkMs: 50, blockTokens: 16, named: false }),
+      trace: multiRound({
+        name: 'experiment-1',
+        users: 206,
+        rounds: 10,
+        systemTokens: 1,
+        historyTokens: 200,
+        questionTokens: 46,
+        answerTokens: 65,
+        joinMs: 90,
+        thinkMs: 50,
+        blockTokens: 16,
+        named: false,
+      }),
       fleet: { ...fleetOf(2, { kind: 'vllm', profile: rtx3090 }), lmcache: pageLmcache },
       kinds: [ttft670, kvawareAlways, qps, ...others],
       closedLoop: true,
@@ -89,7 +113,15 @@ function experiment2Trace(): Trace {
   const requests: TraceRequest[] = []
   for (let turn = 0; turn < EACH; turn += 1) {
     for (let worker = 0; worker < WORKERS; worker += 1) {
-      requests.push({ atMs: turn, promptTokens: 272 + 21_116, outputTokens: 1, blocks: keysOf([...prefix, ...take(1319)]), session: null, chain: `worker-${worker}`, thinkMs: 10 })
+      requests.push({
+        atMs: turn,
+        promptTokens: 272 + 21_116,
+        outputTokens: 1,
+        blocks: keysOf([...prefix, ...take(1319)]),
+        session: null,
+        chain: `worker-${worker}`,
+        thinkMs: 10,
+      })
     }
   }
   return { name: 'experiment-2', blockTokens: 16, requests }
@@ -106,7 +138,10 @@ export function publishedMean(result: RunResult): Readonly<Record<string, number
     return { slot: Number(chain.replace('worker-', '')) + turn, at: job.endedAt, tookMs: job.endedAt - job.sentAt }
   })
   for (const { slot, tookMs } of ended.sort((one, other) => one.at - other.at)) slots[slot] = tookMs
-  return { as_published_ms: Math.round(slots.reduce((sum, ms) => sum + ms, 0) / slots.length), slots_written: slots.filter((ms) => ms > 0).length }
+  return {
+    as_published_ms: Math.round(slots.reduce((sum, ms) => sum + ms, 0) / slots.length),
+    slots_written: slots.filter((ms) => ms > 0).length,
+  }
 }
 
 const experiment2: PresetKind = {
@@ -132,7 +167,13 @@ const experiment2: PresetKind = {
 /** `active_blocks` whose choices are booked so many milliseconds after they were made. */
 function bookedAfter(ms: number): RouterKind {
   const name = `active_blocks_booked_after_${ms}ms`
-  return { name, doc: 'Select and book apart.', source: 'ablation', create: (context) => new GatewayRouter({ name, policy: { name: 'active_blocks', options: {} }, bookAfterMs: ms }, context) }
+  return {
+    name,
+    doc: 'Select and book apart.',
+    source: 'ablation',
+    create: (context) =>
+      new GatewayRouter({ name, policy: { name: 'active_blocks', options: {} }, bookAfterMs: ms }, context),
+  }
 }
 
 const REQUESTS = 600
@@ -142,11 +183,24 @@ function blocks(name: string, doc: string, vary: { readonly prompt: number; read
   return {
     name,
     doc: `ai-dynamo/dynamo#1731: 8 x L40S with an 8B model, ISL 7000, OSL 100, 10 prefixes of half the ISL; ${doc}`,
-    notes: ['Its authors publish plots only. Rows `booked_after` separate choosing from booking: what one atomic step is worth.'],
+    notes: [
+      'Its authors publish plots only. Rows `booked_after` separate choosing from booking: what one atomic step is worth.',
+    ],
     parts: () =>
       [10, 20].map((concurrency) => ({
         name: `${name}, concurrency ${concurrency}`,
-        trace: sharedPrefixes({ name, requests: REQUESTS, promptTokens: 7000, outputTokens: 100, prefixes: 10, prefixShare: 0.5, varyPrompt: vary.prompt, varyOutput: vary.output, blockTokens: 64, seed: 1731 }),
+        trace: sharedPrefixes({
+          name,
+          requests: REQUESTS,
+          promptTokens: 7000,
+          outputTokens: 100,
+          prefixes: 10,
+          prefixShare: 0.5,
+          varyPrompt: vary.prompt,
+          varyOutput: vary.output,
+          blockTokens: 64,
+          seed: 1731,
+        }),
         fleet: l40s(),
         kinds: [...others, routerNamed('dynamo_1731'), routerNamed('cache_aware'), bookedAfter(10), bookedAfter(100)],
         closedLoop: false,
@@ -162,11 +216,26 @@ const burst: PresetKind = {
   parts: () => [
     {
       name: 'burst',
-      trace: sharedPrefixes({ name: 'burst', requests: 1000, promptTokens: 7000, outputTokens: 100, prefixes: 10, prefixShare: 0.5, varyPrompt: 0.5, varyOutput: 0.5, blockTokens: 64, seed: 1000 }),
+      trace: sharedPrefixes({
+        name: 'burst',
+        requests: 1000,
+        promptTokens: 7000,
+        outputTokens: 100,
+        prefixes: 10,
+        prefixShare: 0.5,
+        varyPrompt: 0.5,
+        varyOutput: 0.5,
+        blockTokens: 64,
+        seed: 1000,
+      }),
       fleet: l40s(),
       kinds: [
         ...others,
-        gatewayKind('active_blocks_overlap_0', { name: 'active_blocks', options: { overlapWeight: 0 } }, { doc: 'Blocks alone.', source: 'ai-dynamo/dynamo#1731' }),
+        gatewayKind(
+          'active_blocks_overlap_0',
+          { name: 'active_blocks', options: { overlapWeight: 0 } },
+          { doc: 'Blocks alone.', source: 'ai-dynamo/dynamo#1731' },
+        ),
         routerNamed('cache_aware'),
         routerNamed('llm_d'),
       ],
@@ -186,11 +255,15 @@ const all: readonly PresetKind[] = [
 ]
 
 /** Names and descriptions, for help and documentation. */
-export const presets: readonly { readonly name: string; readonly doc: string }[] = all.map(({ name, doc }) => ({ name, doc }))
+export const presets: readonly { readonly name: string; readonly doc: string }[] = all.map(({ name, doc }) => ({
+  name,
+  doc,
+}))
 
 /** Throws a RangeError that lists the presets there are. */
 export function presetNamed(name: string): Preset {
   const found = all.find((one) => one.name === name)
-  if (found === undefined) throw new RangeError(`no preset is called "${name}": choose one of ${presets.map((one) => one.name).join(', ')}`)
+  if (found === undefined)
+    throw new RangeError(`no preset is called "${name}": choose one of ${presets.map((one) => one.name).join(', ')}`)
   return { name, doc: found.doc, notes: found.notes ?? [], parts: found.parts() }
 }

@@ -1,8 +1,8 @@
-import type { PolicyConfig } from '../../core/cluster/contract.ts'
+import type { PolicyConfig } from '../../core/contract/contract.ts'
 import { chance } from './chance.ts'
-import { Events } from './events.ts'
+import { Events } from './run.ts'
 import { type Choice, GatewayRouter, STATS_INTERVAL_MS } from './gateway-router.ts'
-import type { Job } from './job.ts'
+import type { Job } from './trace.ts'
 import type { ReplayRouter, Route, RouterContext } from './router.ts'
 
 /** How the load balancer deals requests to replicas. `client`: all of a session to one. */
@@ -24,7 +24,7 @@ export interface ReplicasOptions {
   readonly name: string
   readonly policy: PolicyConfig
   readonly replicas: number
-  readonly deal: Deal
+  readonly attempt: Deal
   readonly dealSeed: number
   /** From a replica's choice to the others' books; null: they know nothing of each other. */
   readonly delayMs: number | null
@@ -75,7 +75,7 @@ export class ReplicatedRouter implements ReplayRouter {
   route(job: Job, now: number): Route | null {
     this.#words.run(now)
     if (this.#options.upset?.at === this.#routed) this.#upset(this.#options.upset, now)
-    const gateway = this.#gateways[this.#deal(job)]!
+    const gateway = this.#gateways[this.#attempt(job)]!
     this.#routed += 1
     return gateway.route(job, now)
   }
@@ -108,13 +108,16 @@ export class ReplicatedRouter implements ReplayRouter {
 
   #start(): GatewayRouter {
     const { name, policy } = this.#options
-    const gateway: GatewayRouter = new GatewayRouter({ name, policy, chose: (choice, now) => this.#chose(gateway, choice, now) }, this.#context)
+    const gateway: GatewayRouter = new GatewayRouter(
+      { name, policy, chose: (choice, now) => this.#chose(gateway, choice, now) },
+      this.#context,
+    )
     return gateway
   }
 
   #chose(by: GatewayRouter, choice: Choice, now: number): void {
     this.#open.set(choice.job, { by, choice, outputBlocks: 0 })
-    this.#tell(by, now, (gateway, at) => gateway.hear(choice, 'now', at))
+    this.#tell(by, now, (gateway, at) => gateway.receive(choice, 'now', at))
   }
 
   /** Its own gateway sees it; the others are told. */
@@ -134,12 +137,12 @@ export class ReplicatedRouter implements ReplayRouter {
     })
   }
 
-  #deal({ request, index }: Job): number {
+  #attempt({ request, index }: Job): number {
     const count = this.#gateways.length
-    const { deal } = this.#options
-    if (deal === 'turn') return this.#routed % count
+    const { attempt } = this.#options
+    if (attempt === 'turn') return this.#routed % count
     const drawn = Math.floor(this.#dealt() * count)
-    if (deal === 'random') return drawn
+    if (attempt === 'random') return drawn
     const client = request.chain ?? String(index)
     const known = this.#clients.get(client) ?? drawn
     this.#clients.set(client, known)
@@ -162,14 +165,16 @@ export class ReplicatedRouter implements ReplayRouter {
   #successor(knows: Known, now: number): GatewayRouter {
     const fresh = this.#start()
     const learned = this.#gateways[0]!.state.snapshot(now)
-    if (learned !== null && (knows === 'learned' || knows === 'prompts')) fresh.state.restore({ ...learned, configVersion: learned.configVersion + 1, bookings: [] }, now)
+    if (learned !== null && (knows === 'learned' || knows === 'prompts'))
+      fresh.state.restore({ ...learned, configVersion: learned.configVersion + 1, bookings: [] }, now)
     if (knows === 'prompts') {
       for (const choice of this.#past) {
-        fresh.hear(choice, { outputBlocks: 0 }, now)
+        fresh.receive(choice, { outputBlocks: 0 }, now)
         fresh.ended(choice.job, now)
       }
     }
-    if (knows !== 'nothing') for (const { choice, outputBlocks } of this.#open.values()) fresh.hear(choice, { outputBlocks }, now)
+    if (knows !== 'nothing')
+      for (const { choice, outputBlocks } of this.#open.values()) fresh.receive(choice, { outputBlocks }, now)
     fresh.scrape(now)
     return fresh
   }

@@ -1,7 +1,7 @@
-import type { EngineSpec, PoolConfig } from '../../core/cluster/contract.ts'
+import type { EngineSpec, PoolConfig } from '../../core/contract/contract.ts'
 import type { ReplayEngine } from './engines.ts'
 import type { LmcacheStore } from './lmcache-store.ts'
-import type { Job } from './job.ts'
+import type { Job } from './trace.ts'
 
 /** Where a job goes. `prefill` is set when another engine is to compute the prompt first. */
 export interface Route {

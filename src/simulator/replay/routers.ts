@@ -1,32 +1,49 @@
-import type { PolicyConfig } from '../../core/cluster/contract.ts'
+import type { PolicyConfig } from '../../core/contract/contract.ts'
 import { camel, snake } from '../../config/policies.ts'
 import { type PolicyKind, problemOf } from '../../core/routing/options.ts'
 import { policyKind, policyKinds } from '../../core/routing/policies/index.ts'
-import { cacheAware } from './baselines/cache-aware.ts'
-import { hashPrefix } from './baselines/hash-prefix.ts'
 import { llmD } from './baselines/llm-d.ts'
-import { kvaware, ttft670 } from './baselines/production-stack.ts'
+import { kvaware, ttft670, cacheAware, hashPrefix } from './baselines/production-stack.ts'
 import { GatewayRouter } from './gateway-router.ts'
-import { exact, fewestRequests, leastWork } from './marks.ts'
+import { exact, fewestRequests, leastWork } from './oracles.ts'
 import type { RouterKind } from './router.ts'
 
 /** The gateway itself with a policy of its own. */
-export function gatewayKind(name: string, policy: PolicyConfig, about: { readonly doc: string; readonly source: string; readonly lookup?: boolean }): RouterKind {
+export function gatewayKind(
+  name: string,
+  policy: PolicyConfig,
+  about: { readonly doc: string; readonly source: string; readonly lookup?: boolean },
+): RouterKind {
   const { doc, source, lookup = false } = about
   return { name, doc, source, create: (context) => new GatewayRouter({ name, policy, lookup }, context) }
 }
 
 /** The policies that ship, with their defaults. */
-export const shippedKinds: readonly RouterKind[] = policyKinds
-  .map(({ name, doc, source }) => gatewayKind(name, { name, options: {} }, { doc: String(doc), source: String(source), lookup: name === 'kv_aware' }))
+export const shippedKinds: readonly RouterKind[] = policyKinds.map(({ name, doc, source }) =>
+  gatewayKind(name, { name, options: {} }, { doc: String(doc), source: String(source), lookup: name === 'kv_aware' }),
+)
 
 /** Other routers' rules as they ship. */
 export const baselineKinds: readonly RouterKind[] = [
   hashPrefix,
   cacheAware,
   llmD,
-  gatewayKind('dynamo_today', { name: 'active_blocks', options: { rule: 'today' } }, { doc: 'Linear cost of queued and new prefill blocks and of blocks held, by today’s defaults.', source: 'ai-dynamo/dynamo, 2026: credit 1, scale 1, temperature 0' }),
-  gatewayKind('dynamo_1731', { name: 'active_blocks', options: { rule: 'pull_request', temperature: 0.5 } }, { doc: 'Uncached plus potential active blocks, softmax with the temperature of its day.', source: 'ai-dynamo/dynamo#1731: overlap weight 1, temperature 0.5' }),
+  gatewayKind(
+    'dynamo_today',
+    { name: 'active_blocks', options: { rule: 'today' } },
+    {
+      doc: 'Linear cost of queued and new prefill blocks and of blocks held, by today’s defaults.',
+      source: 'ai-dynamo/dynamo, 2026: credit 1, scale 1, temperature 0',
+    },
+  ),
+  gatewayKind(
+    'dynamo_1731',
+    { name: 'active_blocks', options: { rule: 'pull_request', temperature: 0.5 } },
+    {
+      doc: 'Uncached plus potential active blocks, softmax with the temperature of its day.',
+      source: 'ai-dynamo/dynamo#1731: overlap weight 1, temperature 0.5',
+    },
+  ),
   kvaware,
   ttft670,
 ]
@@ -46,10 +63,14 @@ const NAMED = new Map([...routerKinds, fewestRequests].map((kind) => [kind.name,
 export function routerNamed(word: string): RouterKind {
   const [name = '', ...given] = word.split(':')
   const known = NAMED.get(name)
-  if (known === undefined) throw new RangeError(`no policy is called "${name}": choose among ${[...NAMED.keys()].join(', ')}`)
+  if (known === undefined)
+    throw new RangeError(`no policy is called "${name}": choose among ${[...NAMED.keys()].join(', ')}`)
   if (given.length === 0) return known
   const shipped = policyKind(name)
-  if (shipped === null) throw new RangeError(`"${name}" takes no options; those that do: ${policyKinds.map((kind) => kind.name).join(', ')}`)
+  if (shipped === null)
+    throw new RangeError(
+      `"${name}" takes no options; those that do: ${policyKinds.map((kind) => kind.name).join(', ')}`,
+    )
   return gatewayKind(word, { name, options: Object.fromEntries(given.map((text) => optionOf(shipped, text))) }, known)
 }
 
@@ -60,7 +81,10 @@ function optionOf({ name: policy, options }: PolicyKind, text: string): [string,
   const spec = Object.hasOwn(options, option) ? options[option] : undefined
   const value = valueOf(given)
   const wrong = spec === undefined ? null : problemOf(spec, value)
-  if (spec === undefined) throw new RangeError(`${policy} has no option "${name}"; it has ${Object.keys(options).map(snake).join(', ') || 'none'}`)
+  if (spec === undefined)
+    throw new RangeError(
+      `${policy} has no option "${name}"; it has ${Object.keys(options).map(snake).join(', ') || 'none'}`,
+    )
   if (wrong !== null) throw new RangeError(`${name} of ${policy} must be ${wrong}, got "${given}"`)
   return [option, value]
 }

@@ -1,9 +1,76 @@
 import type { JobListener, ReplayEngine } from './engines.ts'
-import { Events } from './events.ts'
 import type { LmcacheStore } from './lmcache-store.ts'
-import { Job } from './job.ts'
 import type { ReplayRouter } from './router.ts'
-import type { Trace } from './trace.ts'
+import { type Trace, Job } from './trace.ts'
+
+export type Happening = (at: number) => void
+
+interface Entry {
+  readonly at: number
+  readonly order: number
+  readonly happen: Happening
+}
+
+/** What is to happen when: a binary heap. Things due at one time happen in the order they were added. */
+export class Events {
+  readonly #heap: Entry[] = []
+  #added = 0
+
+  get size(): number {
+    return this.#heap.length
+  }
+
+  nextAt(): number {
+    return this.#heap[0]?.at ?? Infinity
+  }
+
+  add(at: number, happen: Happening): void {
+    const heap = this.#heap
+    const entry = { at, order: this.#added, happen }
+    this.#added += 1
+    let place = heap.length
+    while (place > 0) {
+      const above = (place - 1) >> 1
+      if (!isBefore(entry, heap[above]!)) break
+      heap[place] = heap[above]!
+      place = above
+    }
+    heap[place] = entry
+  }
+
+  /** Does all that is due by `now`, what is added on the way included. */
+  run(now: number): void {
+    while (this.#heap.length > 0 && this.nextAt() <= now) this.take()!()
+  }
+
+  /** Takes the next one out; calling it makes it happen at its time. */
+  take(): (() => void) | undefined {
+    const heap = this.#heap
+    const first = heap[0]
+    if (first === undefined) return undefined
+    const last = heap.pop()!
+    if (heap.length > 0) this.#sink(last)
+    return () => first.happen(first.at)
+  }
+
+  #sink(entry: Entry): void {
+    const heap = this.#heap
+    let place = 0
+    for (;;) {
+      let below = place * 2 + 1
+      if (below >= heap.length) break
+      if (below + 1 < heap.length && isBefore(heap[below + 1]!, heap[below]!)) below += 1
+      if (!isBefore(heap[below]!, entry)) break
+      heap[place] = heap[below]!
+      place = below
+    }
+    heap[place] = entry
+  }
+}
+
+function isBefore(one: Entry, other: Entry): boolean {
+  return one.at < other.at || (one.at === other.at && one.order < other.order)
+}
 
 export interface RunOptions {
   /** The same every time it is called with the same listener: a fresh, empty engine. */

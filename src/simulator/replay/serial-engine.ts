@@ -1,6 +1,6 @@
 import type { EngineGauges, JobListener, ReplayEngine } from './engines.ts'
-import { Events } from './events.ts'
-import type { Job } from './job.ts'
+import { Events } from './run.ts'
+import type { Job } from './trace.ts'
 
 export interface SerialOptions {
   readonly blockTokens: number
@@ -47,7 +47,9 @@ export class SerialEngine implements ReplayEngine {
       this.#running += 1
       this.#listener.firstToken(job, at)
       for (let blocks = 1; blocks * blockTokens < job.outputTokens; blocks += 1) {
-        this.#events.add(at + blocks * blockTokens * decodeTokenMs, (when) => this.#listener.progress(job, blocks, when))
+        this.#events.add(at + blocks * blockTokens * decodeTokenMs, (when) =>
+          this.#listener.progress(job, blocks, when),
+        )
       }
       this.#events.add(at + (job.outputTokens - 1) * decodeTokenMs, (when) => {
         this.#running -= 1

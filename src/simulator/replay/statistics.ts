@@ -38,12 +38,18 @@ export function figuresOf(result: RunResult, slo: Slo): Figures {
   const streams = jobs.filter(({ outputTokens }) => outputTokens > 1)
   const itlOf = (job: (typeof jobs)[number]) => (job.endedAt - job.firstTokenAt) / (job.outputTokens - 1)
   const itl = sorted(streams.map(itlOf))
-  const good = jobs.filter((job) => job.firstTokenAt - job.sentAt <= slo.ttftMs && (job.outputTokens === 1 || itlOf(job) <= slo.itlMs))
+  const good = jobs.filter(
+    (job) => job.firstTokenAt - job.sentAt <= slo.ttftMs && (job.outputTokens === 1 || itlOf(job) <= slo.itlMs),
+  )
   const requests = new Float64Array(result.computedTokens.length)
   for (const { engine } of jobs) requests[engine]! += 1
   const decisions = sorted(Array.from(result.decisionsMs))
   const errors = sorted(
-    jobs.flatMap(({ predictedTtftMs, firstTokenAt, sentAt }) => (predictedTtftMs === null || firstTokenAt <= sentAt ? [] : [Math.abs(predictedTtftMs - (firstTokenAt - sentAt)) / (firstTokenAt - sentAt)])),
+    jobs.flatMap(({ predictedTtftMs, firstTokenAt, sentAt }) =>
+      predictedTtftMs === null || firstTokenAt <= sentAt
+        ? []
+        : [Math.abs(predictedTtftMs - (firstTokenAt - sentAt)) / (firstTokenAt - sentAt)],
+    ),
   )
   return {
     policy: result.router,
@@ -56,7 +62,9 @@ export function figuresOf(result: RunResult, slo: Slo): Figures {
     itlMeanMs: mean(itl),
     itlP99Ms: quantile(itl, 0.99),
     goodput: result.jobs.length === 0 ? 0 : good.length / result.jobs.length,
-    hit: sum(jobs.map(({ cachedTokens }) => cachedTokens)) / Math.max(1, sum(jobs.map(({ promptTokens }) => promptTokens))),
+    hit:
+      sum(jobs.map(({ cachedTokens }) => cachedTokens)) /
+      Math.max(1, sum(jobs.map(({ promptTokens }) => promptTokens))),
     imbalanceRequests: imbalance(requests),
     imbalanceWork: imbalance(result.computedTokens),
     preemptions: sum(jobs.map(({ preemptions }) => preemptions)),

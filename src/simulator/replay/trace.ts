@@ -1,5 +1,38 @@
-import { rollHash } from '../block-keys.ts'
+import { rollHash } from '../block-pool.ts'
 import { chance } from './chance.ts'
+import type { SequenceSpec } from '../sequence.ts'
+
+/** One request on its way through a replay. Times are the replay's, in milliseconds. */
+export class Job implements SequenceSpec {
+  readonly index: number
+  readonly request: TraceRequest
+  readonly promptTokens: number
+  readonly outputTokens: number
+  readonly blocks: Uint32Array
+  /** The leg that fetches its prompt from another engine. */
+  remote = false
+  /** The leg whose blocks another engine is to read. */
+  hold = false
+  /** When the client sent it. */
+  sentAt = 0
+  /** -1: has not come. */
+  firstTokenAt = -1
+  endedAt = -1
+  engine = -1
+  cachedTokens = 0
+  preemptions = 0
+  longestGapMs = 0
+  /** What the policy expected, when it says. */
+  predictedTtftMs: number | null = null
+
+  constructor(index: number, request: TraceRequest, outputTokens = request.outputTokens) {
+    this.index = index
+    this.request = request
+    this.promptTokens = request.promptTokens
+    this.outputTokens = outputTokens
+    this.blocks = request.blocks
+  }
+}
 
 /** One request of a recorded or generated workload. */
 export interface TraceRequest {
@@ -54,12 +87,16 @@ interface Row {
  * Reads Mooncake's schema, one JSON object a line: `timestamp` (ms), `input_length`, `output_length`, `hash_ids`;
  * optionally `session_id`, `think_ms`, and in the first line `block_tokens`, where blocks are not of 512. Throws a TraceError for a line that is something else.
  */
-export function readTrace(name: string, text: string, options: { readonly limit?: number; readonly blockTokens?: number } = {}): Trace {
+export function readTrace(
+  name: string,
+  text: string,
+  options: { readonly limit?: number; readonly blockTokens?: number } = {},
+): Trace {
   const { limit = Infinity } = options
   let { blockTokens } = options
   const requests: TraceRequest[] = []
   let line = 0
-  for (let from = 0; from < text.length && requests.length < limit; ) {
+  for (let from = 0; from < text.length && requests.length < limit;) {
     const end = text.indexOf('\n', from)
     const piece = text.slice(from, end === -1 ? text.length : end).trim()
     from = end === -1 ? text.length : end + 1
@@ -71,7 +108,11 @@ export function readTrace(name: string, text: string, options: { readonly limit?
   }
   requests.sort((one, other) => one.atMs - other.atMs)
   const start = requests[0]?.atMs ?? 0
-  return { name, blockTokens: blockTokens ?? TRACE_BLOCK_TOKENS, requests: requests.map((request) => ({ ...request, atMs: request.atMs - start })) }
+  return {
+    name,
+    blockTokens: blockTokens ?? TRACE_BLOCK_TOKENS,
+    requests: requests.map((request) => ({ ...request, atMs: request.atMs - start })),
+  }
 }
 
 /** One line as an object. Throws a TraceError. */
@@ -90,11 +131,18 @@ function rowOf(text: string, line: number): Row {
   const row = objectIn(text, line) as Partial<Row>
   for (const field of ['timestamp', 'input_length', 'output_length'] as const) {
     const value = row[field]
-    if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) throw new TraceError(line, `has ${field} ${JSON.stringify(value)}; it must be a number that is not negative`)
+    if (typeof value !== 'number' || !Number.isFinite(value) || value < 0)
+      throw new TraceError(line, `has ${field} ${JSON.stringify(value)}; it must be a number that is not negative`)
   }
-  if (!Array.isArray(row.hash_ids) || row.hash_ids.some((id) => typeof id !== 'number')) throw new TraceError(line, 'has no list of numbers `hash_ids`')
-  if (row.block_tokens !== undefined && !(Number.isInteger(row.block_tokens) && row.block_tokens >= 1)) throw new TraceError(line, `has block_tokens ${JSON.stringify(row.block_tokens)}; it must be a whole number above 0`)
-  if (row.session_id !== undefined && typeof row.session_id !== 'string') throw new TraceError(line, 'has a session_id that is no text')
+  if (!Array.isArray(row.hash_ids) || row.hash_ids.some((id) => typeof id !== 'number'))
+    throw new TraceError(line, 'has no list of numbers `hash_ids`')
+  if (row.block_tokens !== undefined && !(Number.isInteger(row.block_tokens) && row.block_tokens >= 1))
+    throw new TraceError(
+      line,
+      `has block_tokens ${JSON.stringify(row.block_tokens)}; it must be a whole number above 0`,
+    )
+  if (row.session_id !== undefined && typeof row.session_id !== 'string')
+    throw new TraceError(line, 'has a session_id that is no text')
   return row as Row
 }
 
@@ -136,7 +184,8 @@ export function spread(trace: Trace, seed: number): Trace {
   const groups = new Set(requests.map((request, at) => request.chain ?? String(at))).size
   const moved = requests.map((request) => {
     if (tickMs > 0) return { ...request, atMs: request.atMs + random() * tickMs }
-    const shiftMs = (request.chain === null ? undefined : chains.get(request.chain)) ?? (random() * spanMs) / Math.max(1, groups)
+    const shiftMs =
+      (request.chain === null ? undefined : chains.get(request.chain)) ?? (random() * spanMs) / Math.max(1, groups)
     if (request.chain !== null) chains.set(request.chain, shiftMs)
     return { ...request, atMs: request.atMs + shiftMs }
   })

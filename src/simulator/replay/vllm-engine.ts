@@ -1,9 +1,9 @@
 import { EngineModel, type FetchedFrom } from '../engine-model.ts'
 import type { Profile } from '../profiles.ts'
 import type { Sequence, SequenceSpec } from '../sequence.ts'
-import { pairsOf, prefillMs } from '../step-law.ts'
+import { pairsOf, prefillMs } from '../step-cost.ts'
 import type { EngineGauges, JobListener, ReplayEngine } from './engines.ts'
-import type { Job } from './job.ts'
+import type { Job } from './trace.ts'
 
 /** LMCache as one engine sees it. */
 export interface Outside {
@@ -26,15 +26,21 @@ export class VllmEngine implements ReplayEngine {
     this.#outside = outside
     this.cacheBlocks = profile.limits.cacheBlocks
     const { blockTokens } = profile.limits
-    const asked = outside === null ? {} : { outside: ({ blocks }: SequenceSpec, cachedTokens: number) => outside.loading(blocks, cachedTokens) }
-    this.model = new EngineModel({ ...profile, ...asked }, {
-      token: (sequence, at) => {
-        const { outputs } = sequence
-        if (outputs === 1) this.#firstToken(sequence, at)
-        else if (outputs % blockTokens === 0) listener.progress(sequence.spec as Job, outputs / blockTokens, at)
+    const asked =
+      outside === null
+        ? {}
+        : { outside: ({ blocks }: SequenceSpec, cachedTokens: number) => outside.loading(blocks, cachedTokens) }
+    this.model = new EngineModel(
+      { ...profile, ...asked },
+      {
+        token: (sequence, at) => {
+          const { outputs } = sequence
+          if (outputs === 1) this.#firstToken(sequence, at)
+          else if (outputs % blockTokens === 0) listener.progress(sequence.spec as Job, outputs / blockTokens, at)
+        },
+        ended: (sequence, at) => this.#ended(sequence, at),
       },
-      ended: (sequence, at) => this.#ended(sequence, at),
-    })
+    )
   }
 
   get computedTokens(): number {
@@ -66,7 +72,8 @@ export class VllmEngine implements ReplayEngine {
     let hits = 0
     while (hits < most && pool.find(blocks[hits * 2]!, blocks[hits * 2 + 1]!) >= 0) hits += 1
     // What those ahead are about to compute will be there, too.
-    for (const { spec, outputs } of this.model.live()) if (outputs === 0) hits = Math.max(hits, common(blocks, spec.blocks, most))
+    for (const { spec, outputs } of this.model.live())
+      if (outputs === 0) hits = Math.max(hits, common(blocks, spec.blocks, most))
     return hits * limits.blockTokens
   }
 
@@ -81,7 +88,7 @@ export class VllmEngine implements ReplayEngine {
 
   /** Work ahead of the job and its own, in steps that the running batch shares, and the wait for memory. */
   #ttftMs(job: Job, now: number, { cachedTokens, loading }: Start): number {
-    const { law, limits, pool } = this.model
+    const { costModel, limits, pool } = this.model
     const there = Math.min(job.promptTokens - 1, Math.max(cachedTokens, loading?.tokens ?? 0))
     let tokens = job.promptTokens - there
     let pairs = pairsOf(job.promptTokens, there)
@@ -97,22 +104,29 @@ export class VllmEngine implements ReplayEngine {
         leaving.push({ inTokens: outputTokens - sequence.outputs, blocks: sequence.tableLength })
         continue
       }
-      const done = sequence.state === 'running' ? sequence.computed + sequence.chunk : (this.#believed.get(sequence) ?? 0)
+      const done =
+        sequence.state === 'running' ? sequence.computed + sequence.chunk : (this.#believed.get(sequence) ?? 0)
       tokens += promptTokens - done
       pairs += pairsOf(promptTokens, done)
       if (sequence.state !== 'running') blocks += Math.ceil((promptTokens + 1 - done) / limits.blockTokens)
     }
-    const stepMs = law.stepMs + law.decodeSequenceMs * decoding + law.decodeContextTokenMs * context
+    const stepMs = costModel.stepMs + costModel.decodeSequenceMs * decoding + costModel.decodeContextTokenMs * context
     const stepEndsAt = this.model.nextEventAt()
     const currentMs = stepEndsAt === Infinity ? 0 : Math.max(0, stepEndsAt - now)
-    const workMs = prefillMs(law, { tokens, pairs, promptTokens: job.promptTokens }, Math.max(1, limits.maxNumBatchedTokens - decoding), stepMs)
+    const workMs = prefillMs(
+      costModel,
+      { tokens, pairs, promptTokens: job.promptTokens },
+      Math.max(1, limits.maxNumBatchedTokens - decoding),
+      stepMs,
+    )
     return currentMs + (loading?.ms ?? 0) + workMs + roomMs(blocks - pool.freeCount, leaving, stepMs)
   }
 
   #firstToken(sequence: Sequence, at: number): void {
     const job = sequence.spec as Job
     // A split's decode leg fetched its prompt: what was cached was cached where it was computed.
-    if (!job.remote) job.cachedTokens = Math.min(job.promptTokens - 1, Math.max(0, sequence.cachedTokens) + sequence.fetchedTokens)
+    if (!job.remote)
+      job.cachedTokens = Math.min(job.promptTokens - 1, Math.max(0, sequence.cachedTokens) + sequence.fetchedTokens)
     this.#outside?.store(job.blocks, at)
     this.#listener.firstToken(job, at)
   }
@@ -138,7 +152,11 @@ function common(one: Uint32Array, other: Uint32Array, most: number): number {
 }
 
 /** Until enough running sequences have ended to free the blocks that are missing. */
-function roomMs(missing: number, leaving: { readonly inTokens: number; readonly blocks: number }[], stepMs: number): number {
+function roomMs(
+  missing: number,
+  leaving: { readonly inTokens: number; readonly blocks: number }[],
+  stepMs: number,
+): number {
   if (missing <= 0) return 0
   leaving.sort((one, other) => one.inTokens - other.inTokens)
   let freed = 0

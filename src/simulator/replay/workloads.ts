@@ -33,14 +33,24 @@ export function sharedPrefixes(wanted: PrefixWorkload): Trace {
   const random = chance(wanted.seed)
   const ids = new Ids()
   const { blockTokens } = wanted
-  const prefixes = Array.from({ length: wanted.prefixes }, () => ids.take(Math.floor((wanted.promptTokens * wanted.prefixShare) / blockTokens)))
+  const prefixes = Array.from({ length: wanted.prefixes }, () =>
+    ids.take(Math.floor((wanted.promptTokens * wanted.prefixShare) / blockTokens)),
+  )
   const varied = (tokens: number, by: number) => Math.max(1, Math.round(tokens * (1 + by * (2 * random() - 1))))
   const requests = Array.from({ length: wanted.requests }, (): TraceRequest => {
     const promptTokens = varied(wanted.promptTokens, wanted.varyPrompt)
     const blocks = Math.floor(promptTokens / blockTokens)
     const prefix = prefixes[Math.floor(random() * prefixes.length)]!.slice(0, blocks)
     const outputTokens = varied(wanted.outputTokens, wanted.varyOutput)
-    return { atMs: 0, promptTokens, outputTokens, blocks: keysOf([...prefix, ...ids.take(blocks - prefix.length)]), session: null, chain: null, thinkMs: 0 }
+    return {
+      atMs: 0,
+      promptTokens,
+      outputTokens,
+      blocks: keysOf([...prefix, ...ids.take(blocks - prefix.length)]),
+      session: null,
+      chain: null,
+      thinkMs: 0,
+    }
   })
   return { name: wanted.name, blockTokens, requests }
 }
@@ -72,7 +82,11 @@ export function multiRound(wanted: RoundsWorkload): Trace {
     const said = [...system]
     const chain = `user-${user}`
     for (let round = 0; round < wanted.rounds; round += 1) {
-      const promptTokens = wanted.systemTokens + wanted.historyTokens + round * (wanted.questionTokens + wanted.answerTokens) + wanted.questionTokens
+      const promptTokens =
+        wanted.systemTokens +
+        wanted.historyTokens +
+        round * (wanted.questionTokens + wanted.answerTokens) +
+        wanted.questionTokens
       said.push(...ids.take(Math.max(0, Math.floor(promptTokens / blockTokens) - said.length)))
       requests.push({
         atMs: user * wanted.joinMs + round * wanted.thinkMs,

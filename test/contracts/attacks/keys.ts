@@ -41,7 +41,7 @@ const ADMIN_PATHS: readonly string[] = [
   '/v1/firstlight/fleet',
   '/v1/firstlight/requests/x',
   '/v1/firstlight/decisions/x',
-  '/v1/firstlight/outlook',
+  '/v1/firstlight/digest',
   '/metrics',
 ]
 
@@ -76,8 +76,8 @@ export function keys(world: () => AttackWorld): void {
       const headers: Record<string, string> = key === null ? {} : { authorization: `Bearer ${key}` }
       const response = await fetch(world().gateway.url + path, { headers })
       const text = await response.text()
-      // `outlook` knows its own keys: a client's is a key there, and forbidden.
-      expect(path.endsWith('outlook') ? [401, 403, 404] : [401]).toContain(response.status)
+      // `digest` knows its own keys: a client's is a key there, and forbidden.
+      expect(path.endsWith('digest') ? [401, 403, 404] : [401]).toContain(response.status)
       expect(text).not.toMatch(/127\.0\.0\.1|secret/)
     }
   })

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net'
 
 export interface AttackedGateway {
   readonly url: string
-  close(): Promise<void>
+  close(): Promise<unknown>
 }
 
 export interface AttackTable {

@@ -1,7 +1,12 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ActiveBlocks, type LiveRequest, type PromptShape, shapeOf } from '../../../src/core/cluster/active-blocks.ts'
-import { PrefixIndex } from '../../../src/core/cluster/prefix-index.ts'
+import {
+  ActiveBlocks,
+  type LiveRequest,
+  type PromptShape,
+  shapeOf,
+} from '../../../src/core/prefix-index/active-blocks.ts'
+import { PrefixIndex } from '../../../src/core/prefix-index/prefix-index.ts'
 import { chain, range } from './chains.ts'
 import { ActiveSequences } from './dynamo-1731.ts'
 import { NaiveIndex } from './naive-index.ts'
@@ -96,33 +101,40 @@ describe('ActiveBlocks', () => {
       fc.record({ do: fc.constant('free' as const), which: fc.nat() }),
     )
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 50 }), content, fc.integer({ min: 0, max: 3 }), (steps, probe, probeTail) => {
-        const { active, engine, potential } = ledger()
-        const reference = new ActiveSequences(BLOCK_TOKENS)
-        const live: { name: string; request: LiveRequest; tokens: number; out: number }[] = []
-        for (const [at, one] of steps.entries()) {
-          const name = `request ${at}`
-          if (one.do === 'add') {
-            const tokens = one.content.length * BLOCK_TOKENS + one.tail
-            live.push({ name, request: active.add(engine, prompt(one.content, one.tail), true), tokens, out: 0 })
-            reference.add(name, NaiveIndex.keys(one.content), tokens)
-          } else if (live.length === 0) continue
-          else if (one.do === 'push') {
-            const target = live[one.which % live.length]!
-            for (let token = 0; token < one.tokens; token++) reference.push(target.name)
-            target.out += one.tokens
-            const blocksOf = (tokens: number): number => Math.floor((tokens - 1) / BLOCK_TOKENS)
-            active.output(target.request, blocksOf(target.tokens + target.out) - blocksOf(target.tokens))
-          } else {
-            const [target] = live.splice(one.which % live.length, 1)
-            active.free(target!.request)
-            reference.free(target!.name)
+      fc.property(
+        fc.array(step, { maxLength: 50 }),
+        content,
+        fc.integer({ min: 0, max: 3 }),
+        (steps, probe, probeTail) => {
+          const { active, engine, potential } = ledger()
+          const reference = new ActiveSequences(BLOCK_TOKENS)
+          const live: { name: string; request: LiveRequest; tokens: number; out: number }[] = []
+          for (const [at, one] of steps.entries()) {
+            const name = `request ${at}`
+            if (one.do === 'add') {
+              const tokens = one.content.length * BLOCK_TOKENS + one.tail
+              live.push({ name, request: active.add(engine, prompt(one.content, one.tail), true), tokens, out: 0 })
+              reference.add(name, NaiveIndex.keys(one.content), tokens)
+            } else if (live.length === 0) continue
+            else if (one.do === 'push') {
+              const target = live[one.which % live.length]!
+              for (let token = 0; token < one.tokens; token++) reference.push(target.name)
+              target.out += one.tokens
+              const blocksOf = (tokens: number): number => Math.floor((tokens - 1) / BLOCK_TOKENS)
+              active.output(target.request, blocksOf(target.tokens + target.out) - blocksOf(target.tokens))
+            } else {
+              const [target] = live.splice(one.which % live.length, 1)
+              active.free(target!.request)
+              reference.free(target!.name)
+            }
+            const tokens = probe.length * BLOCK_TOKENS + probeTail
+            expect(active.active(engine)).toBe(reference.activeBlocks)
+            expect(potential(prompt(probe, probeTail))).toBe(
+              reference.activeBlocks + reference.newBlocks(NaiveIndex.keys(probe), tokens),
+            )
           }
-          const tokens = probe.length * BLOCK_TOKENS + probeTail
-          expect(active.active(engine)).toBe(reference.activeBlocks)
-          expect(potential(prompt(probe, probeTail))).toBe(reference.activeBlocks + reference.newBlocks(NaiveIndex.keys(probe), tokens))
-        }
-      }),
+        },
+      ),
       { numRuns: 300 },
     )
   })

@@ -1,32 +1,77 @@
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { bookingKey } from '../../../src/core/cluster/bookings.ts'
-import { type EarlyPart, endsAtFirstToken, partsOf } from '../../../src/core/cluster/books.ts'
-import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
-import type { Admission, EngineSpec, EngineStats, Placement, PoolConfig, Role, TokenSource } from '../../../src/core/cluster/contract.ts'
+import { bookingKey } from '../../../src/core/pool/bookings.ts'
+import { type EarlyLegRole, endsAtFirstToken, partsOf } from '../../../src/core/pool/signal-provider.ts'
+import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import type {
+  Admission,
+  EngineSpec,
+  EngineStats,
+  Placement,
+  PoolConfig,
+  Role,
+  TokenSource,
+} from '../../../src/core/contract/contract.ts'
 import { admission, engine, failed, outcome, pool, probe, stats } from '../../contracts/cluster-fixtures.ts'
 
 const LEASE_MS = 60_000
 const ids = ['a', 'b', 'c', 'd', 'e']
 const roles: Role[] = ['any', 'any', 'prefill', 'decode', 'encode']
-const policies = ['predicted', 'active_blocks', 'round_robin', 'random', 'session', 'qps', 'least_loaded', 'power_of_two', 'no_such_policy']
+const policies = [
+  'predicted',
+  'active_blocks',
+  'round_robin',
+  'random',
+  'session',
+  'qps',
+  'least_loaded',
+  'power_of_two',
+  'no_such_policy',
+]
 
 type Op =
-  | { readonly do: 'admit'; readonly promptTokens: number; readonly session: string | null; readonly attempt: number; readonly avoid: readonly string[]; readonly splits: boolean; readonly asked: Partial<Admission> }
+  | {
+      readonly do: 'admit'
+      readonly promptTokens: number
+      readonly session: string | null
+      readonly attempt: number
+      readonly avoid: readonly string[]
+      readonly splits: boolean
+      readonly asked: Partial<Admission>
+    }
   | { readonly do: 'firstToken' | 'renew' | 'resume' | 'fail' | 'leave'; readonly pick: number }
   | { readonly do: 'release'; readonly pick: number; readonly cachedTokens: number | null }
-  | { readonly do: 'legDone'; readonly pick: number; readonly part: EarlyPart }
+  | { readonly do: 'legDone'; readonly pick: number; readonly part: EarlyLegRole }
   | { readonly do: 'excuse'; readonly pick: number; readonly engine: string }
   | { readonly do: 'progress'; readonly pick: number; readonly outputBlocks: number }
   | { readonly do: 'wait'; readonly ms: number }
-  | { readonly do: 'probe'; readonly engine: string; readonly healthy: boolean; readonly asleep: boolean; readonly said: Partial<EngineStats> }
+  | {
+      readonly do: 'probe'
+      readonly engine: string
+      readonly healthy: boolean
+      readonly asleep: boolean
+      readonly said: Partial<EngineStats>
+    }
   | { readonly do: 'drain'; readonly engine: string; readonly draining: boolean }
-  | { readonly do: 'configure'; readonly engines: readonly string[]; readonly policy: string; readonly roles: readonly Role[]; readonly described: Partial<EngineSpec>; readonly blockTokens: number }
+  | {
+      readonly do: 'configure'
+      readonly engines: readonly string[]
+      readonly policy: string
+      readonly roles: readonly Role[]
+      readonly described: Partial<EngineSpec>
+      readonly blockTokens: number
+    }
   | { readonly do: 'evict' }
 
 const pick = fc.nat(1_000)
 const one = fc.constantFrom(...ids)
-const said = fc.record({ running: fc.nat(9), cacheBlocks: fc.constantFrom(null, 30, 1_000), blockTokens: fc.constantFrom(null, 16), prefixCaching: fc.constantFrom(null, true, false), adapters: fc.constantFrom(null, { running: ['lora-1'], max: 1 }) })
+const said = fc.record({
+  running: fc.nat(9),
+  cacheBlocks: fc.constantFrom(null, 30, 1_000),
+  blockTokens: fc.constantFrom(null, 16),
+  prefixCaching: fc.constantFrom(null, true, false),
+  adapters: fc.constantFrom(null, { running: ['lora-1'], max: 1 }),
+})
 const op: fc.Arbitrary<Op> = fc.oneof(
   {
     weight: 6,
@@ -45,13 +90,54 @@ const op: fc.Arbitrary<Op> = fc.oneof(
       }),
     }),
   },
-  { weight: 6, arbitrary: fc.record({ do: fc.constantFrom('firstToken' as const, 'renew' as const, 'resume' as const, 'fail' as const, 'leave' as const), pick }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('release' as const), pick, cachedTokens: fc.constantFrom(null, 0, 1_000, 1e6) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('legDone' as const), pick, part: fc.constantFrom<EarlyPart>('encode', 'prefill') }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constantFrom(
+        'firstToken' as const,
+        'renew' as const,
+        'resume' as const,
+        'fail' as const,
+        'leave' as const,
+      ),
+      pick,
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant('release' as const),
+      pick,
+      cachedTokens: fc.constantFrom(null, 0, 1_000, 1e6),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant('legDone' as const),
+      pick,
+      part: fc.constantFrom<EarlyLegRole>('encode', 'prefill'),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('excuse' as const), pick, engine: one }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('progress' as const), pick, outputBlocks: fc.nat(40) }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(0, 900, 16_000, 29_000, 31_000, 59_999, 61_000) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('probe' as const), engine: one, healthy: fc.boolean(), asleep: fc.boolean(), said }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant('wait' as const),
+      ms: fc.constantFrom(0, 900, 16_000, 29_000, 31_000, 59_999, 61_000),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('probe' as const),
+      engine: one,
+      healthy: fc.boolean(),
+      asleep: fc.boolean(),
+      said,
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('drain' as const), engine: one, draining: fc.boolean() }) },
   {
     weight: 1,
@@ -83,7 +169,7 @@ interface Expected {
   readonly on: readonly string[]
   firstTokenSeen: boolean
   /** Parts that ended before the first token. */
-  readonly done: Set<EarlyPart>
+  readonly done: Set<EarlyLegRole>
   seenAt: number
   lapsesAt: number
 }
@@ -91,7 +177,10 @@ interface Expected {
 class World {
   now = 1_800_000_000_000
   version = 1
-  pool: PoolConfig = pool({ engines: [engine('a', { role: 'prefill' }), engine('b'), engine('c', { role: 'decode' })], leaseMs: LEASE_MS })
+  pool: PoolConfig = pool({
+    engines: [engine('a', { role: 'prefill' }), engine('b'), engine('c', { role: 'decode' })],
+    leaseMs: LEASE_MS,
+  })
   readonly live = new Map<string, Expected>()
   /** Everything ever booked, so that what is over can be spoken of too. */
   readonly all: Expected[] = []
@@ -113,14 +202,24 @@ class World {
         for (const [key, { lapsesAt }] of this.live) if (this.now > lapsesAt) this.live.delete(key)
         return
       case 'probe':
-        return this.state.observe([probe(step.engine, this.now, { healthy: step.healthy, asleep: step.asleep, stats: stats(step.said) })], this.now)
+        return this.state.observe(
+          [probe(step.engine, this.now, { healthy: step.healthy, asleep: step.asleep, stats: stats(step.said) })],
+          this.now,
+        )
       case 'drain':
         return this.state.observe([{ kind: 'drain', engine: step.engine, draining: step.draining }], this.now)
       case 'excuse':
         return this.excuse(step)
       case 'configure':
         this.version += 1
-        this.pool = pool({ leaseMs: LEASE_MS, blockTokens: step.blockTokens, policy: { name: step.policy, options: {} }, engines: step.engines.map((id, index): EngineSpec => engine(id, { ...(index % 2 === 0 ? step.described : {}), role: step.roles[index]! })) })
+        this.pool = pool({
+          leaseMs: LEASE_MS,
+          blockTokens: step.blockTokens,
+          policy: { name: step.policy, options: {} },
+          engines: step.engines.map((id, index): EngineSpec =>
+            engine(id, { ...(index % 2 === 0 ? step.described : {}), role: step.roles[index]! }),
+          ),
+        })
         this.state.configure(this.version, this.pool, this.now)
         return
       case 'evict':
@@ -132,12 +231,29 @@ class World {
 
   admit({ promptTokens, session, attempt, avoid, splits, asked: more }: Extract<Op, { do: 'admit' }>): void {
     const blocks = Uint32Array.from({ length: 2 * Math.floor(promptTokens / 64) }, (_, index) => index)
-    const asked = admission({ ...more, promptTokens, blocks, session, attempt, avoid, unsplittable: splits ? null : 'asked' })
+    const asked = admission({
+      ...more,
+      promptTokens,
+      blocks,
+      session,
+      attempt,
+      avoid,
+      unsplittable: splits ? null : 'asked',
+    })
     const answer = this.state.admit(asked, this.now)
     if ('refusal' in answer) return
     const on = this.knownOf(answer.placement)
     expect(on.some((id) => avoid.includes(id))).toBe(false)
-    const expected = { asked, placement: answer.placement, held: answer, on, firstTokenSeen: false, done: new Set<EarlyPart>(), seenAt: this.now, lapsesAt: this.now + LEASE_MS }
+    const expected = {
+      asked,
+      placement: answer.placement,
+      held: answer,
+      on,
+      firstTokenSeen: false,
+      done: new Set<EarlyLegRole>(),
+      seenAt: this.now,
+      lapsesAt: this.now + LEASE_MS,
+    }
     this.live.set(answer.key, expected)
     this.all.push(expected)
   }
@@ -178,7 +294,12 @@ class World {
         return this.resume(chosen)
       default: {
         const { promptTokens } = chosen.asked
-        const ended = step.do === 'release' ? outcome({ usage: { promptTokens, completionTokens: 9, cachedTokens: step.cachedTokens } }) : step.do === 'fail' ? failed : outcome({ result: 'client_gone' })
+        const ended =
+          step.do === 'release'
+            ? outcome({ usage: { promptTokens, completionTokens: 9, cachedTokens: step.cachedTokens } })
+            : step.do === 'fail'
+              ? failed
+              : outcome({ result: 'client_gone' })
         expect(this.state.release(key, ended, now)).toBe(isLive)
         if (isLive) this.released.add(key)
         this.live.delete(key)
@@ -191,13 +312,22 @@ class World {
   resume(chosen: Expected): void {
     const { asked, placement, firstTokenSeen, done } = chosen
     const { key } = chosen.held
-    const answer = this.state.resume({ admission: asked, placement, firstTokenSeen, legsDone: [...done], outputBlocks: 1 }, this.now)
+    const answer = this.state.resume(
+      { admission: asked, placement, firstTokenSeen, legsDone: [...done], outputBlocks: 1 },
+      this.now,
+    )
     if ('refusal' in answer) throw new Error('a configured object resumes')
     if (this.live.has(key)) {
       chosen.held = answer
       this.seen(chosen)
     } else if (!this.released.has(key)) {
-      const again = { ...chosen, held: answer, on: this.knownOf(placement), seenAt: this.now, lapsesAt: this.now + LEASE_MS }
+      const again = {
+        ...chosen,
+        held: answer,
+        on: this.knownOf(placement),
+        seenAt: this.now,
+        lapsesAt: this.now + LEASE_MS,
+      }
       this.live.set(key, again)
       this.all[this.all.indexOf(chosen)] = again
     }
@@ -219,7 +349,9 @@ class World {
 
   knownOf(placement: Placement): string[] {
     const known = new Set(this.state.digest(this.now).engines.map(({ id }) => id))
-    return partsOf(placement).map((part) => part.engine).filter((id) => known.has(id))
+    return partsOf(placement)
+      .map((part) => part.engine)
+      .filter((id) => known.has(id))
   }
 
   requests(): Record<string, number> {
@@ -227,7 +359,8 @@ class World {
     for (const { id } of this.pool.engines) counts[id] = 0
     for (const { placement, on, firstTokenSeen, done } of this.live.values()) {
       for (const { engine: id, part } of partsOf(placement)) {
-        if (on.includes(id)) counts[id] = (counts[id] ?? 0) + (endsAtFirstToken(part) && (firstTokenSeen || done.has(part)) ? 0 : 1)
+        if (on.includes(id))
+          counts[id] = (counts[id] ?? 0) + (endsAtFirstToken(part) && (firstTokenSeen || done.has(part)) ? 0 : 1)
       }
     }
     return counts
@@ -255,7 +388,8 @@ it('books what a naive model books, whatever happens, and ends at exactly zero',
       const digest = world.state.digest(world.now)
       expect(digest.bookings).toBe(0)
       expect(digest.engines.map(({ id }) => id).sort()).toEqual(world.pool.engines.map(({ id }) => id).sort())
-      for (const { requests, activeBlocks, queuedPrefillS } of digest.engines) expect({ requests, activeBlocks, queuedPrefillS }).toEqual({ requests: 0, activeBlocks: 0, queuedPrefillS: 0 })
+      for (const { requests, activeBlocks, queuedPrefillS } of digest.engines)
+        expect({ requests, activeBlocks, queuedPrefillS }).toEqual({ requests: 0, activeBlocks: 0, queuedPrefillS: 0 })
     }),
     { numRuns: 400 },
   )

@@ -1,9 +1,9 @@
 /** Two sets of books of the same engines that tell each other what they chose. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { bookingKey } from '../../../src/core/cluster/bookings.ts'
-import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
-import type { Admission, ClusterDigest, Outcome, PoolConfig } from '../../../src/core/cluster/contract.ts'
+import { bookingKey } from '../../../src/core/pool/bookings.ts'
+import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import type { Admission, ClusterDigest, Outcome, PoolConfig } from '../../../src/core/contract/contract.ts'
 import { admission, failed, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 
 const START = 1_800_000_000_000
@@ -26,7 +26,10 @@ class Pair {
   admit(by: 0 | 1, asked: Admission): string {
     const admitted = this.states[by].admit(asked, this.now)
     if ('refusal' in admitted) throw new Error(admitted.refusal.detail)
-    this.states[1 - by]!.resume({ admission: asked, placement: admitted.placement, firstTokenSeen: false, outputBlocks: 0, elsewhere: 'now' }, this.now)
+    this.states[1 - by]!.resume(
+      { admission: asked, placement: admitted.placement, firstTokenSeen: false, outputBlocks: 0, elsewhere: 'now' },
+      this.now,
+    )
     return admitted.placement.kind === 'whole' ? admitted.placement.engine : ''
   }
 
@@ -43,7 +46,17 @@ class Pair {
   }
 }
 
-const loadOf = ({ bookings, engines }: ClusterDigest) => ({ bookings, engines: engines.map(({ id, requests, activeBlocks, queuedPrefillTokens, cachedBlocks, learned }) => ({ id, requests, activeBlocks, queuedPrefillTokens, cachedBlocks, learned })) })
+const loadOf = ({ bookings, engines }: ClusterDigest) => ({
+  bookings,
+  engines: engines.map(({ id, requests, activeBlocks, queuedPrefillTokens, cachedBlocks, learned }) => ({
+    id,
+    requests,
+    activeBlocks,
+    queuedPrefillTokens,
+    cachedBlocks,
+    learned,
+  })),
+})
 
 describe('a choice made elsewhere', () => {
   it('is load and cache here as if it had been made here', () => {
@@ -52,7 +65,11 @@ describe('a choice made elsewhere', () => {
     const chosen = pair.admit(0, asked)
     const [own, other] = pair.digests
     expect(loadOf(other)).toEqual(loadOf(own))
-    expect(other.engines.find(({ id }) => id === chosen)).toMatchObject({ requests: 1, activeBlocks: 10, queuedPrefillTokens: 640 })
+    expect(other.engines.find(({ id }) => id === chosen)).toMatchObject({
+      requests: 1,
+      activeBlocks: 10,
+      queuedPrefillTokens: 640,
+    })
   })
 
   it('is followed by the same prompt asked for here', () => {
@@ -77,7 +94,10 @@ describe('a choice made elsewhere', () => {
       pair.now += 700
       pair.firstToken(asked, 700)
       pair.now += 100
-      pair.release(asked, outcome({ usage: { promptTokens: 3200, completionTokens: 20, cachedTokens: 0 }, stages: { ttft: 700 } }))
+      pair.release(
+        asked,
+        outcome({ usage: { promptTokens: 3200, completionTokens: 20, cachedTokens: 0 }, stages: { ttft: 700 } }),
+      )
     }
     const [own, other] = pair.digests
     expect(other.engines[0]!.learned).toEqual(own.engines[0]!.learned)
@@ -109,7 +129,17 @@ describe('a choice made elsewhere', () => {
     const asked = admission()
     pair.admit(0, asked)
     pair.release(asked, outcome({ result: 'lapsed' }))
-    for (const state of pair.states) state.resume({ admission: asked, placement: { kind: 'whole', engine: 'a', runnersUp: [] }, firstTokenSeen: false, outputBlocks: 0, elsewhere: 'before' }, pair.now)
+    for (const state of pair.states)
+      state.resume(
+        {
+          admission: asked,
+          placement: { kind: 'whole', engine: 'a', runnersUp: [] },
+          firstTokenSeen: false,
+          outputBlocks: 0,
+          elsewhere: 'before',
+        },
+        pair.now,
+      )
     expect(pair.digests[1].bookings).toBe(1)
   })
 
@@ -117,7 +147,16 @@ describe('a choice made elsewhere', () => {
     const pair = new Pair()
     const asked = admission({ blocks: blocks(1, 10) })
     pair.states[0].admit(asked, pair.now)
-    pair.states[1].resume({ admission: asked, placement: { kind: 'whole', engine: 'a', runnersUp: [] }, firstTokenSeen: true, outputBlocks: 4, elsewhere: 'before' }, pair.now)
+    pair.states[1].resume(
+      {
+        admission: asked,
+        placement: { kind: 'whole', engine: 'a', runnersUp: [] },
+        firstTokenSeen: true,
+        outputBlocks: 4,
+        elsewhere: 'before',
+      },
+      pair.now,
+    )
     expect(pair.digests[1].engines[0]).toMatchObject({ requests: 1, queuedPrefillTokens: 0 })
     pair.now += 30_000
     pair.release(asked, outcome({ usage: { promptTokens: 640, completionTokens: 9, cachedTokens: 0 } }))
@@ -125,7 +164,14 @@ describe('a choice made elsewhere', () => {
   })
 
   it('leaves nothing behind, whoever chose, in whatever order things end', () => {
-    const act = fc.record({ by: fc.constantFrom<0 | 1>(0, 1), tokens: fc.nat(4_000), from: fc.nat(3), ends: fc.constantFrom<Outcome['result']>('complete', 'client_gone', 'engine_failed', 'abandoned'), first: fc.boolean(), hold: fc.nat(5) })
+    const act = fc.record({
+      by: fc.constantFrom<0 | 1>(0, 1),
+      tokens: fc.nat(4_000),
+      from: fc.nat(3),
+      ends: fc.constantFrom<Outcome['result']>('complete', 'client_gone', 'engine_failed', 'abandoned'),
+      first: fc.boolean(),
+      hold: fc.nat(5),
+    })
     fc.assert(
       fc.property(fc.array(act, { maxLength: 40 }), (acts) => {
         const pair = new Pair()
@@ -138,12 +184,15 @@ describe('a choice made elsewhere', () => {
           open.push({ asked, until: at + hold, how: outcome({ result: ends }) })
           for (const one of open.filter(({ until }) => until === at)) pair.release(one.asked, one.how)
           const [own, other] = pair.digests
-          expect(other.engines.map(({ requests, activeBlocks }) => [requests, activeBlocks])).toEqual(own.engines.map(({ requests, activeBlocks }) => [requests, activeBlocks]))
+          expect(other.engines.map(({ requests, activeBlocks }) => [requests, activeBlocks])).toEqual(
+            own.engines.map(({ requests, activeBlocks }) => [requests, activeBlocks]),
+          )
         }
         for (const { asked, how } of open) pair.release(asked, how)
         for (const { bookings, engines } of pair.digests) {
           expect(bookings).toBe(0)
-          for (const engine of engines) expect(engine).toMatchObject({ requests: 0, activeBlocks: 0, queuedPrefillTokens: 0 })
+          for (const engine of engines)
+            expect(engine).toMatchObject({ requests: 0, activeBlocks: 0, queuedPrefillTokens: 0 })
         }
       }),
     )

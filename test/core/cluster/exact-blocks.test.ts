@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ExactBlocks } from '../../../src/core/cluster/exact-blocks.ts'
-import { PrefixIndex } from '../../../src/core/cluster/prefix-index.ts'
+import { KvEventIndex } from '../../../src/core/prefix-index/kv-event-index.ts'
+import { PrefixIndex } from '../../../src/core/prefix-index/prefix-index.ts'
 import { chain, range } from './chains.ts'
 
 const engine = fc.constantFrom(0, 1, 31, 32, 70)
@@ -14,35 +14,39 @@ const step = fc.oneof(
 describe('ExactBlocks', () => {
   it('says what a set a engine says, after any history', () => {
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 200 }), fc.array(fc.array(block, { maxLength: 6 }), { minLength: 5, maxLength: 5 }), (steps, prompts) => {
-        const own = new ExactBlocks()
-        const naive = new Map([0, 1, 31, 32, 70].map((number) => [number, new Set<number>()]))
-        for (const { do: what, engine: at, block: name } of steps) {
-          if (what === 'clear') {
-            own.clear(at)
-            naive.get(at)!.clear()
-          } else {
-            own.set(at, name, name * 7, what === 'hold')
-            if (what === 'hold') naive.get(at)!.add(name)
-            else naive.get(at)!.delete(name)
+      fc.property(
+        fc.array(step, { maxLength: 200 }),
+        fc.array(fc.array(block, { maxLength: 6 }), { minLength: 5, maxLength: 5 }),
+        (steps, prompts) => {
+          const own = new KvEventIndex()
+          const naive = new Map([0, 1, 31, 32, 70].map((number) => [number, new Set<number>()]))
+          for (const { do: what, engine: at, block: name } of steps) {
+            if (what === 'clear') {
+              own.clear(at)
+              naive.get(at)!.clear()
+            } else {
+              own.set(at, name, name * 7, what === 'hold')
+              if (what === 'hold') naive.get(at)!.add(name)
+              else naive.get(at)!.delete(name)
+            }
           }
-        }
-        expect(own.entries).toBe([...naive.values()].reduce((sum, held) => sum + held.size, 0))
-        for (const prompt of prompts) {
-          own.match(Uint32Array.from(prompt.flatMap((name) => [name, name * 7])), prompt.length)
-          for (const [at, held] of naive) {
-            const end = prompt.findIndex((name) => !held.has(name))
-            expect(own.reach[at] ?? 0).toBe(end < 0 ? prompt.length : end)
-            expect(own.count(at)).toBe(held.size)
+          expect(own.entries).toBe([...naive.values()].reduce((sum, held) => sum + held.size, 0))
+          for (const prompt of prompts) {
+            own.match(Uint32Array.from(prompt.flatMap((name) => [name, name * 7])), prompt.length)
+            for (const [at, held] of naive) {
+              const end = prompt.findIndex((name) => !held.has(name))
+              expect(own.reach[at] ?? 0).toBe(end < 0 ? prompt.length : end)
+              expect(own.count(at)).toBe(held.size)
+            }
           }
-        }
-      }),
+        },
+      ),
       { numRuns: 300 },
     )
   })
 
   it('finds every block of a large cache, and takes no room for what was dropped', () => {
-    const own = new ExactBlocks()
+    const own = new KvEventIndex()
     const blocks = chain(range(0, 20_000))
     own.setAll(3, blocks, true)
     own.match(blocks, 20_000)
@@ -59,7 +63,7 @@ describe('ExactBlocks', () => {
   })
 
   it('stops at its cap and says so', () => {
-    const own = new ExactBlocks()
+    const own = new KvEventIndex()
     expect(own.setAll(0, chain(range(0, 10)), true, 6)).toBe(false)
     expect(own.entries).toBe(6)
   })

@@ -1,5 +1,5 @@
 import * as fc from 'fast-check'
-import type { Pin, PrefixIndex } from '../../../src/core/cluster/prefix-index.ts'
+import type { Pin, PrefixIndex } from '../../../src/core/prefix-index/prefix-index.ts'
 import { chain } from './chains.ts'
 import type { NaiveIndex, NaivePin } from './naive-index.ts'
 
@@ -18,12 +18,20 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant('pin' as const), engine: engineNumber, content: anyPrompt }) },
   { weight: 5, arbitrary: fc.record({ do: fc.constant('release' as const), which: fc.nat() }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('flush' as const), engine: engineNumber }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('capacity' as const), engine: engineNumber, blocks: fc.integer({ min: 0, max: 40 }) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('capacity' as const),
+      engine: engineNumber,
+      blocks: fc.integer({ min: 0, max: 40 }),
+    }),
+  },
 )
 
 /** To the index and to the model of it alike. */
 export function apply(one: Step, index: PrefixIndex, naive: NaiveIndex, pins: [Pin, NaivePin][]): void {
-  if (one.do === 'pin') pins.push([index.pin(one.engine, chain(one.content), one.content.length), naive.pin(one.engine, one.content)])
+  if (one.do === 'pin')
+    pins.push([index.pin(one.engine, chain(one.content), one.content.length), naive.pin(one.engine, one.content)])
   else if (one.do === 'flush') {
     index.flush(one.engine)
     naive.flush(one.engine)

@@ -1,28 +1,36 @@
 import { expect, it } from 'vitest'
-import { LoadBooks } from '../../../src/core/cluster/load-books.ts'
-import type { Booked, Part } from '../../../src/core/cluster/books.ts'
-import { EngineRecord } from '../../../src/core/cluster/engine-record.ts'
-import type { Seat } from '../../../src/core/cluster/seat.ts'
+import { LoadStats } from '../../../src/core/pool/load-stats.ts'
+import type { BookingRef, LegRole } from '../../../src/core/pool/signal-provider.ts'
+import { EngineState } from '../../../src/core/pool/engine-state.ts'
+import type { EngineSignals } from '../../../src/core/pool/engine-signals.ts'
 import { admission, engine, pool, stats } from '../../contracts/cluster-fixtures.ts'
 
-const a = new EngineRecord(0, engine('a', { rttMs: 30 }))
-const b = new EngineRecord(1, engine('b'))
+const a = new EngineState(0, engine('a', { rttMs: 30 }))
+const b = new EngineState(1, engine('b'))
 
-function open(): LoadBooks {
-  const books = new LoadBooks()
+function open(): LoadStats {
+  const books = new LoadStats()
   books.configure(pool({ statsIntervalMs: 1_000 }))
   books.engineAdded(a)
   books.engineAdded(b)
   return books
 }
 
-function booking(key: string, promptTokens: number, ...parts: Part[]): Booked {
-  return { key, admission: admission({ promptTokens }), legs: parts.map((part, index) => ({ engine: index === 0 ? a : b, part })) }
+function booking(key: string, promptTokens: number, ...parts: LegRole[]): BookingRef {
+  return {
+    key,
+    admission: admission({ promptTokens }),
+    legs: parts.map((part, index) => ({ engine: index === 0 ? a : b, part })),
+  }
 }
 
-function seen(books: LoadBooks, signal: 'requests' | 'reportedQueue' | 'recentWork' | 'rttS', now: number): { a: Seat[typeof signal]; b: Seat[typeof signal] } {
+function seen(
+  books: LoadStats,
+  signal: 'requests' | 'reportedQueue' | 'recentWork' | 'rttS',
+  now: number,
+): { a: EngineSignals[typeof signal]; b: EngineSignals[typeof signal] } {
   books.read(admission(), now, [a, b]).fill(signal)
-  return { a: a.seat[signal], b: b.seat[signal] }
+  return { a: a.signals[signal], b: b.signals[signal] }
 }
 
 it('frees a prefill engine at the first token and keeps the decode engine until the end', () => {

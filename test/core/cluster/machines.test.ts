@@ -1,13 +1,23 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { admits, booked, type Circuit, closed, excused, judged, revived, waitMs } from '../../../src/core/cluster/circuit.ts'
-import type { Choice } from '../../../src/core/cluster/choose.ts'
-import { Decisions } from '../../../src/core/cluster/decisions.ts'
-import { SpareRankings } from '../../../src/core/routing/ranked.ts'
-import { RetryBudget } from '../../../src/core/cluster/retry-budget.ts'
-import { SlidingCount } from '../../../src/core/cluster/sliding-count.ts'
-import type { Decision, Outcome } from '../../../src/core/cluster/contract.ts'
-import { verdictOn, verdictOnGateway } from '../../../src/core/cluster/verdict.ts'
+import {
+  admits,
+  booked,
+  type Circuit,
+  closed,
+  excused,
+  judged,
+  revived,
+  waitMs,
+  circuitSignal,
+  verdictOnGateway,
+} from '../../../src/core/pool/circuit.ts'
+import type { Choice } from '../../../src/core/pool/decide.ts'
+import { Decisions } from '../../../src/core/pool/decisions.ts'
+import { RankingPool } from '../../../src/core/routing/ranking.ts'
+import { RetryBudget } from '../../../src/core/pool/retry-budget.ts'
+import { SlidingCount } from '../../../src/core/pool/sliding-count.ts'
+import type { Decision, Outcome } from '../../../src/core/contract/contract.ts'
 import { outcome } from '../../contracts/cluster-fixtures.ts'
 
 describe('a circuit', () => {
@@ -22,7 +32,12 @@ describe('a circuit', () => {
 
   it('opens at the first time limit that ran out', () => {
     expect(judged(closed, 'hung', at(0))).toEqual({ state: 'open', untilMs: 1_000, openings: 1, by: [] })
-    expect(judged(booked(open, 'trial'), 'hung', at(1_000, 'trial'))).toEqual({ state: 'open', untilMs: 3_000, openings: 2, by: [] })
+    expect(judged(booked(open, 'trial'), 'hung', at(1_000, 'trial'))).toEqual({
+      state: 'open',
+      untilMs: 3_000,
+      openings: 2,
+      by: [],
+    })
   })
 
   it('does not count what says nothing', () => {
@@ -59,7 +74,8 @@ describe('a circuit', () => {
   describe('of an engine whose streams are cut', () => {
     const cutOff = (circuit: Circuit, now = 0): Circuit => judged(judged(circuit, 'begun', at(now)), 'cut', at(now))
     const cutOpen = cutOff(cutOff(closed))
-    const trial = (circuit: Circuit, now: number): Circuit => judged(booked(circuit, 'trial'), 'begun', at(now, 'trial'))
+    const trial = (circuit: Circuit, now: number): Circuit =>
+      judged(booked(circuit, 'trial'), 'begun', at(now, 'trial'))
 
     it('opens though every one of them had begun', () => {
       expect([cutOff(closed).state, cutOpen.state]).toEqual(['closed', 'open'])
@@ -124,7 +140,12 @@ describe('a circuit', () => {
       expect(admits(failedTrial, 1_500)).toBe(false)
       expect(admits(again, 1_500)).toBe(true)
       expect(waitMs(judged(booked(again, 'r4'), 'failure', at(1_500, 'r4')), 1_500)).toBe(2_000)
-      expect(excused(booked(failedTrial, 'r4'), 'r3', 9_000)).toMatchObject({ state: 'probing', trial: 'r4', openings: 1, by: [] })
+      expect(excused(booked(failedTrial, 'r4'), 'r3', 9_000)).toMatchObject({
+        state: 'probing',
+        trial: 'r4',
+        openings: 1,
+        by: [],
+      })
     })
 
     it('stays open, when it had been open before, where that is no more than possible', () => {
@@ -134,26 +155,34 @@ describe('a circuit', () => {
     })
 
     it('is not changed by one that it did not count', () => {
-      for (const circuit of [closed, opened, failedTrial, judged(closed, 'hung', at(0, 'r1'))]) expect(excused(circuit, circuit === opened ? 'r3' : 'r1', 5)).toEqual(circuit)
+      for (const circuit of [closed, opened, failedTrial, judged(closed, 'hung', at(0, 'r1'))])
+        expect(excused(circuit, circuit === opened ? 'r3' : 'r1', 5)).toEqual(circuit)
     })
 
     it('ends as if those requests had never come, where nothing but failures came', () => {
       fc.assert(
-        fc.property(fc.array(fc.boolean(), { maxLength: 30 }), fc.integer({ min: 1, max: 6 }), fc.boolean(), (poisoned, failures, atOnce) => {
-          const one = { failures, openMs: 1_000 }
-          let circuit: Circuit = closed
-          let naive: Circuit = closed
-          for (const [index, isPoison] of poisoned.entries()) {
-            const attempt = { key: `r${index}`, now: 0, settings: one }
-            circuit = judged(circuit, 'failure', attempt)
-            if (isPoison && atOnce) circuit = excused(circuit, attempt.key, 0)
-            if (!isPoison) naive = judged(naive, 'failure', attempt)
-          }
-          if (!atOnce) for (const [index, isPoison] of poisoned.entries()) if (isPoison) circuit = excused(circuit, `r${index}`, 0)
-          // What came while it was open was not looked at: told late, it may have counted less.
-          if (atOnce) expect(circuit).toEqual(naive)
-          else if (naive.state === 'closed') expect(circuit.state).toBe('closed')
-        }),
+        fc.property(
+          fc.array(fc.boolean(), { maxLength: 30 }),
+          fc.integer({ min: 1, max: 6 }),
+          fc.boolean(),
+          (poisoned, failures, atOnce) => {
+            const one = { failures, openMs: 1_000 }
+            let circuit: Circuit = closed
+            let naive: Circuit = closed
+            for (const [index, isPoison] of poisoned.entries()) {
+              const attempt = { key: `r${index}`, now: 0, settings: one }
+              circuit = judged(circuit, 'failure', attempt)
+              if (isPoison && atOnce) circuit = excused(circuit, attempt.key, 0)
+              if (!isPoison) naive = judged(naive, 'failure', attempt)
+            }
+            if (!atOnce)
+              for (const [index, isPoison] of poisoned.entries())
+                if (isPoison) circuit = excused(circuit, `r${index}`, 0)
+            // What came while it was open was not looked at: told late, it may have counted less.
+            if (atOnce) expect(circuit).toEqual(naive)
+            else if (naive.state === 'closed') expect(circuit.state).toBe('closed')
+          },
+        ),
       )
     })
   })
@@ -165,13 +194,19 @@ describe('a circuit', () => {
 })
 
 describe('a verdict', () => {
-  const split = { firstTokenSeen: false, placement: { kind: 'split', prefill: 'p', decode: 'd', runnersUp: [] } } as const
+  const split = {
+    firstTokenSeen: false,
+    placement: { kind: 'split', prefill: 'p', decode: 'd', runnersUp: [] },
+  } as const
   const whole = { firstTokenSeen: false, placement: { kind: 'whole', engine: 'w', runnersUp: [] } } as const
-  const on = (end: Partial<Outcome>) => ['p', 'd'].map((id) => verdictOn(id, split, outcome(end)))
+  const on = (end: Partial<Outcome>) => ['p', 'd'].map((id) => circuitSignal(id, split, outcome(end)))
 
   it('is on the engine of a split that had the last word, and on no other', () => {
     expect(on({ result: 'engine_failed', failure: 'status_5xx', failedEngine: 'p' })).toEqual(['failure', 'unclear'])
-    expect(on({ result: 'engine_failed', failure: 'first_byte_timeout', failedEngine: 'd' })).toEqual(['unclear', 'hung'])
+    expect(on({ result: 'engine_failed', failure: 'first_byte_timeout', failedEngine: 'd' })).toEqual([
+      'unclear',
+      'hung',
+    ])
     expect(on({ result: 'engine_failed', failure: 'busy', failedEngine: 'p' })).toEqual(['success', 'unclear'])
     expect(on({ result: 'engine_refused', status: 400, failedEngine: 'p' })).toEqual(['success', 'unclear'])
     expect(on({ result: 'engine_failed', failure: 'reset' })).toEqual(['unclear', 'unclear'])
@@ -184,36 +219,59 @@ describe('a verdict', () => {
   })
 
   it('is no word on the end of a stream that nobody saw', () => {
-    expect(verdictOn('w', whole, outcome({ endUnseen: true }))).toBe('begun')
+    expect(circuitSignal('w', whole, outcome({ endUnseen: true }))).toBe('begun')
     expect(on({ endUnseen: true })).toEqual(['success', 'begun'])
     // Whoever looked or not, these are seen.
-    expect(verdictOn('w', whole, outcome({ endUnseen: true, result: 'engine_refused', status: 400 }))).toBe('success')
+    expect(circuitSignal('w', whole, outcome({ endUnseen: true, result: 'engine_refused', status: 400 }))).toBe(
+      'success',
+    )
   })
 
   it('tells a stream that was cut from one that never began', () => {
     for (const failure of ['reset', 'idle_timeout', 'malformed'] as const) {
       const end = outcome({ result: 'engine_failed', failure, failedEngine: 'd' })
-      expect([false, true].map((firstTokenSeen) => verdictOn('d', { ...split, firstTokenSeen }, end))).toEqual(['failure', 'cut'])
+      expect([false, true].map((firstTokenSeen) => circuitSignal('d', { ...split, firstTokenSeen }, end))).toEqual([
+        'failure',
+        'cut',
+      ])
     }
   })
 
   it('needs no name where there is one engine', () => {
-    for (const [end, verdict] of [[{ result: 'engine_failed', failure: 'reset' }, 'failure'], [{ result: 'engine_failed', failure: 'busy' }, 'success'], [{ result: 'engine_refused', status: 400 }, 'success'], [{ result: 'abandoned' }, 'unclear']] as const) {
-      expect(verdictOn('w', whole, outcome(end))).toBe(verdict)
+    for (const [end, verdict] of [
+      [{ result: 'engine_failed', failure: 'reset' }, 'failure'],
+      [{ result: 'engine_failed', failure: 'busy' }, 'success'],
+      [{ result: 'engine_refused', status: 400 }, 'success'],
+      [{ result: 'abandoned' }, 'unclear'],
+    ] as const) {
+      expect(circuitSignal('w', whole, outcome(end))).toBe(verdict)
     }
   })
 })
 
 describe('a verdict on a gateway', () => {
   const asked = { firstTokenSeen: false, placement: { kind: 'whole', engine: 'w', runnersUp: [] } } as const
-  const on = (end: Partial<Outcome>, firstTokenSeen = false) => verdictOnGateway('w', { ...asked, firstTokenSeen }, outcome({ result: 'engine_failed', failedEngine: 'w', ...end }))
+  const on = (end: Partial<Outcome>, firstTokenSeen = false) =>
+    verdictOnGateway('w', { ...asked, firstTokenSeen }, outcome({ result: 'engine_failed', failedEngine: 'w', ...end }))
 
   it('is that it lives, whatever its engines did', () => {
-    expect([on({ failure: 'status_5xx' }), on({ failure: 'busy' }), on({ failure: 'reset' }, true), on({ result: 'complete', failure: null, endUnseen: true }), on({ result: 'engine_refused', failure: null, status: 400 })]).toEqual(Array(5).fill('success'))
+    expect([
+      on({ failure: 'status_5xx' }),
+      on({ failure: 'busy' }),
+      on({ failure: 'reset' }, true),
+      on({ result: 'complete', failure: null, endUnseen: true }),
+      on({ result: 'engine_refused', failure: null, status: 400 }),
+    ]).toEqual(Array(5).fill('success'))
   })
 
   it('is a failure where nothing came, and no more than one where it was long in coming', () => {
-    expect([on({ failure: 'connect' }), on({ failure: 'reset' }), on({ failure: 'loop' }), on({ failure: 'connect_timeout' }), on({ failure: 'first_byte_timeout' })]).toEqual(Array(5).fill('failure'))
+    expect([
+      on({ failure: 'connect' }),
+      on({ failure: 'reset' }),
+      on({ failure: 'loop' }),
+      on({ failure: 'connect_timeout' }),
+      on({ failure: 'first_byte_timeout' }),
+    ]).toEqual(Array(5).fill('failure'))
     expect(on({ result: 'client_gone', failure: null })).toBe('unclear')
   })
 })
@@ -276,20 +334,20 @@ describe('a retry budget', () => {
 
 describe('the ring of decisions', () => {
   it('drops the oldest beyond its limit', () => {
-    const ring = new Decisions(2, new SpareRankings())
+    const ring = new Decisions(2, new RankingPool())
     for (const id of ['a', 'b', 'c']) ring.add(decision(id))
     expect([ring.find('a'), ring.find('b')?.id, ring.find('c')?.id]).toEqual([null, 'b', 'c'])
   })
 
   it('finds the last attempt by id, and each by its key', () => {
-    const ring = new Decisions(9, new SpareRankings())
+    const ring = new Decisions(9, new RankingPool())
     ring.add(decision('a', 0))
     ring.add(decision('a', 1))
     expect([ring.find('a')?.attempt, ring.find('a#0')?.attempt]).toEqual([1, 0])
   })
 
   it('keeps the last attempt findable when the first is dropped', () => {
-    const ring = new Decisions(2, new SpareRankings())
+    const ring = new Decisions(2, new RankingPool())
     ring.add(decision('a', 0))
     ring.add(decision('a', 1))
     ring.add(decision('b'))
@@ -297,11 +355,19 @@ describe('the ring of decisions', () => {
   })
 
   it('adds what came of it, and ignores what it dropped', () => {
-    const ring = new Decisions(1, new SpareRankings())
+    const ring = new Decisions(1, new RankingPool())
     ring.add(decision('a'))
-    ring.settle({ id: 'a', attempt: 0 }, outcome({ stages: { first_byte: 7 }, usage: { promptTokens: 9, completionTokens: 1, cachedTokens: 4 } }))
+    ring.settle(
+      { id: 'a', attempt: 0 },
+      outcome({ stages: { first_byte: 7 }, usage: { promptTokens: 9, completionTokens: 1, cachedTokens: 4 } }),
+    )
     ring.settle({ id: 'z', attempt: 0 }, outcome())
-    expect(ring.find('a')?.actual).toEqual({ ttftMs: 7, cachedTokens: 4, result: 'complete', stages: { first_byte: 7 } })
+    expect(ring.find('a')?.actual).toEqual({
+      ttftMs: 7,
+      cachedTokens: 4,
+      result: 'complete',
+      stages: { first_byte: 7 },
+    })
   })
 })
 

@@ -51,11 +51,14 @@ export class NaiveIndex {
     const { blocks } = this.engines[engine]!
     const keys = NaiveIndex.keys(content)
     const deepest = blocks.get(keys[leading(keys, (key) => blocks.has(key)) - 1] ?? '')
-    return this.cached(engine, content) === 0 || deepest === undefined || deepest.live > 0 ? this.releases : deepest.released
+    return this.cached(engine, content) === 0 || deepest === undefined || deepest.live > 0
+      ? this.releases
+      : deepest.released
   }
 
   usedSince(engine: number, release: number): number {
-    return [...this.engines[engine]!.blocks.values()].filter((entry) => entry.live > 0 || entry.released > release).length
+    return [...this.engines[engine]!.blocks.values()].filter((entry) => entry.live > 0 || entry.released > release)
+      .length
   }
 
   entries(): number {

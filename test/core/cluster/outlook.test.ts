@@ -1,16 +1,22 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { hopeOf, outlookOf, type Prospect } from '../../../src/core/cluster/outlook.ts'
+import { estimateTtft, outlookOf, type EngineEstimate } from '../../../src/core/contract/region-digest.ts'
 
 const facts = { cluster: 'c', pool: 'm', configVersion: 1, requests: 0, prefixes: '' }
-const law = (perTokenS: number) => ({ fixedS: 0.01, perTokenS, perPairS: 0 })
-const prospect = (changes: Partial<Prospect> = {}): Prospect => ({ waitS: 0, queued: 0, law: law(1e-4), confidence: 1, ...changes })
+const costModel = (perTokenS: number) => ({ fixedS: 0.01, perTokenS, perPairS: 0 })
+const prospect = (changes: Partial<EngineEstimate> = {}): EngineEstimate => ({
+  waitS: 0,
+  queued: 0,
+  costModel: costModel(1e-4),
+  confidence: 1,
+  ...changes,
+})
 
 describe('what a pool lets expect', () => {
   it('is nothing where nobody may be given a prompt', () => {
     const told = outlookOf([], facts)
     expect(told).toMatchObject({ engines: 0, queued: 0, confidence: 0, soonest: null, usual: null })
-    expect(hopeOf(told, 1000, 0)).toBeNull()
+    expect(estimateTtft(told, 1000, 0)).toBeNull()
   })
 
   it('is the engine that is done first, and the one in the middle', () => {
@@ -19,17 +25,23 @@ describe('what a pool lets expect', () => {
   })
 
   it('counts a faster engine with a queue before a slow one without', () => {
-    const told = outlookOf([prospect({ law: law(1e-3) }), prospect({ waitS: 0.2 })], facts)
+    const told = outlookOf([prospect({ costModel: costModel(1e-3) }), prospect({ waitS: 0.2 })], facts)
     expect(told.soonest?.waitS).toBe(0.2)
   })
 
   it('takes no engine for the fastest that seemed so once', () => {
-    const told = outlookOf([prospect({ law: law(1e-6), confidence: 0.1 }), ...Array.from({ length: 4 }, () => prospect())], facts)
-    expect(told.soonest!.law.perTokenS).toBeGreaterThan(5e-5)
+    const told = outlookOf(
+      [prospect({ costModel: costModel(1e-6), confidence: 0.1 }), ...Array.from({ length: 4 }, () => prospect())],
+      facts,
+    )
+    expect(told.soonest!.costModel.perTokenS).toBeGreaterThan(5e-5)
   })
 
   it('believes who has shown how fast it is', () => {
-    expect(outlookOf([prospect({ law: law(1e-6) }), ...Array.from({ length: 4 }, () => prospect())], facts).soonest!.law.perTokenS).toBeCloseTo(1e-6, 8)
+    expect(
+      outlookOf([prospect({ costModel: costModel(1e-6) }), ...Array.from({ length: 4 }, () => prospect())], facts)
+        .soonest!.costModel.perTokenS,
+    ).toBeCloseTo(1e-6, 8)
   })
 })
 
@@ -37,25 +49,42 @@ describe('what a prompt may hope for', () => {
   const idle = outlookOf([prospect(), prospect()], facts)
 
   it('is to compute what is not cached, and at least one token', () => {
-    expect(hopeOf(idle, 1000, 600)).toMatchObject({ prefillS: expect.closeTo(0.01 + 0.04), anewS: expect.closeTo(0.11), cachedTokens: 600 })
-    expect(hopeOf(idle, 1000, 5000)?.cachedTokens).toBe(999)
+    expect(estimateTtft(idle, 1000, 600)).toMatchObject({
+      prefillS: expect.closeTo(0.01 + 0.04),
+      anewS: expect.closeTo(0.11),
+      cachedTokens: 600,
+    })
+    expect(estimateTtft(idle, 1000, 5000)?.cachedTokens).toBe(999)
   })
 
   it('is to be computed anew where the holder may be long in coming', () => {
     const busy = outlookOf([prospect({ waitS: 9 }), prospect({ waitS: 9 }), prospect()], facts)
-    expect(hopeOf(busy, 1000, 900)).toMatchObject({ waitS: 0, cachedTokens: 0 })
+    expect(estimateTtft(busy, 1000, 900)).toMatchObject({ waitS: 0, cachedTokens: 0 })
   })
 
   it('never gets worse by what is cached', () => {
     const some = (most: number) => fc.integer({ min: 0, max: 1000 }).map((part) => (part * most) / 1000)
-    const any = fc.record({ waitS: some(100), queued: fc.nat(50), law: fc.record({ fixedS: some(1), perTokenS: some(1e-2), perPairS: some(1e-6) }), confidence: some(1) })
+    const any = fc.record({
+      waitS: some(100),
+      queued: fc.nat(50),
+      costModel: fc.record({ fixedS: some(1), perTokenS: some(1e-2), perPairS: some(1e-6) }),
+      confidence: some(1),
+    })
     fc.assert(
-      fc.property(fc.array(any, { minLength: 1, maxLength: 8 }), fc.nat(100_000), fc.nat(100_000), (prospects, tokens, cached) => {
-        const told = outlookOf(prospects, facts)
-        const [cold, warm] = [hopeOf(told, tokens, 0)!, hopeOf(told, tokens, cached)!]
-        for (const hope of [cold, warm]) expect([hope.waitS, hope.prefillS, hope.anewS].every((one) => one >= 0 && Number.isFinite(one))).toBe(true)
-        expect(warm.waitS + warm.prefillS).toBeLessThanOrEqual(cold.waitS + cold.prefillS)
-      }),
+      fc.property(
+        fc.array(any, { minLength: 1, maxLength: 8 }),
+        fc.nat(100_000),
+        fc.nat(100_000),
+        (prospects, tokens, cached) => {
+          const told = outlookOf(prospects, facts)
+          const [cold, warm] = [estimateTtft(told, tokens, 0)!, estimateTtft(told, tokens, cached)!]
+          for (const estimate of [cold, warm])
+            expect(
+              [estimate.waitS, estimate.prefillS, estimate.anewS].every((one) => one >= 0 && Number.isFinite(one)),
+            ).toBe(true)
+          expect(warm.waitS + warm.prefillS).toBeLessThanOrEqual(cold.waitS + cold.prefillS)
+        },
+      ),
     )
   })
 })

@@ -3,7 +3,7 @@
  * prompt at a time, each as long as its law expects (M/D/1). The model keeps how much of each prompt is left, in
  * microseconds, and time takes from the first prompt first.
  */
-import type { Prefill } from '../../../src/core/cluster/prefill-work.ts'
+import type { Prefill } from '../../../src/core/pool/prefill-queue.ts'
 
 export interface Job extends Prefill {
   readonly order: number
@@ -33,14 +33,23 @@ export class PrefillQueueModel {
     const [head, ...behind] = this.waiting
     const elapsed = (now - this.#headSince) * 1000
     const lateness = elapsed / (4 * sum(this.#stepOf(head), 'micros') + 5e6)
-    const overdue = head?.shows === true && lateness > 1 ? elapsed * (1 - 1 / lateness) + lateness * sum(behind, 'micros') : 0
+    const overdue =
+      head?.shows === true && lateness > 1 ? elapsed * (1 - 1 / lateness) + lateness * sum(behind, 'micros') : 0
     return Math.max(0, sum(this.waiting, 'left') - Math.max(0, now - this.#at) * 1000, overdue) / 1e6
   }
 
   add(prefill: Prefill, now: number): Job {
     this.settle(now)
     const micros = Math.round(prefill.seconds * 1e6)
-    const job: Job = { ...prefill, order: this.#booked++, micros, left: micros, counts: true, presumedAt: null, ended: false }
+    const job: Job = {
+      ...prefill,
+      order: this.#booked++,
+      micros,
+      left: micros,
+      counts: true,
+      presumedAt: null,
+      ended: false,
+    }
     this.#jobs.push(job)
     this.#look(now)
     return job
@@ -49,7 +58,8 @@ export class PrefillQueueModel {
   /** Prompts whose answer is no stream are taken for prefilled when their time has passed and none is before them. */
   settle(now: number): void {
     this.pass(now)
-    for (let head = this.waiting[0]; head?.shows === false && head.left === 0; head = this.waiting[0]) this.#presume(head, now)
+    for (let head = this.waiting[0]; head?.shows === false && head.left === 0; head = this.waiting[0])
+      this.#presume(head, now)
   }
 
   pass(now: number): void {
@@ -94,4 +104,5 @@ export class PrefillQueueModel {
   }
 }
 
-export const sum = (jobs: readonly Job[], what: 'left' | 'micros' | 'newTokens' | 'work'): number => jobs.reduce((all, job) => all + job[what], 0)
+export const sum = (jobs: readonly Job[], what: 'left' | 'micros' | 'newTokens' | 'work'): number =>
+  jobs.reduce((all, job) => all + job[what], 0)

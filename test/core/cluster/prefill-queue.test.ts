@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Prefill, PrefillQueue, type QueuedPrefill } from '../../../src/core/cluster/prefill-work.ts'
+import { type Prefill, PrefillQueue, type QueuedPrefill } from '../../../src/core/pool/prefill-queue.ts'
 import { chance } from '../../../src/simulator/replay/chance.ts'
 import { type Job, PrefillQueueModel, sum } from './prefill-queue-model.ts'
 import { StretchModel } from './stretch-model.ts'
@@ -8,7 +8,15 @@ import { StretchModel } from './stretch-model.ts'
 const ms = (max: number) => fc.oneof(fc.constantFrom(0, 3), fc.integer({ min: 0, max }))
 // Whole milliseconds: then the sums of the queue and of the model are equal, in whatever order they were added up.
 const step = fc.record({
-  do: fc.constantFrom('add' as const, 'add' as const, 'add' as const, 'firstToken' as const, 'abandon' as const, 'settle' as const, 'all' as const),
+  do: fc.constantFrom(
+    'add' as const,
+    'add' as const,
+    'add' as const,
+    'firstToken' as const,
+    'abandon' as const,
+    'settle' as const,
+    'all' as const,
+  ),
   elapsed: ms(3000),
   which: fc.oneof(fc.constant(0), fc.nat()),
   /** An answer that is no stream tells of its first token when it has ended. */
@@ -35,7 +43,10 @@ class Twins {
   readonly #pending: Pair[] = []
 
   constructor() {
-    this.queue = new PrefillQueue(() => {}, (_at, prefill) => void this.presumed.push(prefill))
+    this.queue = new PrefillQueue(
+      () => {},
+      (_at, prefill) => void this.presumed.push(prefill),
+    )
   }
 
   take(one: Step, now: number): void {
@@ -68,16 +79,24 @@ class Twins {
   #firstToken({ which }: Step, at: number): void {
     const { queued, job } = this.#pending[which % this.#pending.length]!
     const stretch = this.queue.firstToken(queued, at)
-    const expected = job.ended ? null : this.stretches.firstToken(job.order, { at, newTokens: job.newTokens, next: this.jobs.length })
+    const expected = job.ended
+      ? null
+      : this.stretches.firstToken(job.order, { at, newTokens: job.newTokens, next: this.jobs.length })
     this.model.firstToken(job, at)
-    expect(stretch && [stretch.from, stretch.prompts, stretch.bookedTokens]).toEqual(expected && [expected.from, expected.prompts, expected.bookedTokens])
+    expect(stretch && [stretch.from, stretch.prompts, stretch.bookedTokens]).toEqual(
+      expected && [expected.from, expected.prompts, expected.bookedTokens],
+    )
   }
 
   seen(side: PrefillQueue | PrefillQueueModel, now: number): unknown {
     const isQueue = side instanceof PrefillQueue
     const { waiting } = this.model
-    const counts = isQueue ? [side.length, side.newTokens, side.work, side.isEmpty] : [waiting.length, sum(waiting, 'newTokens'), sum(waiting, 'work'), waiting.length === 0]
-    const entries = this.#pending.map(({ queued, job }) => (isQueue ? queued : job)).map(({ counts: waits, presumedAt, ended }) => [waits, presumedAt, ended])
+    const counts = isQueue
+      ? [side.length, side.newTokens, side.work, side.isEmpty]
+      : [waiting.length, sum(waiting, 'newTokens'), sum(waiting, 'work'), waiting.length === 0]
+    const entries = this.#pending
+      .map(({ queued, job }) => (isQueue ? queued : job))
+      .map(({ counts: waits, presumedAt, ended }) => [waits, presumedAt, ended])
     // Nanoseconds: a wait that is overdue is no sum of whole numbers.
     return [counts, [0, 17_000, 900_000].map((later) => Math.round(side.seconds(now + later) * 1e9) / 1e9), entries]
   }
@@ -95,7 +114,12 @@ describe('PrefillQueue', () => {
           expect(twins.seen(twins.queue, now)).toEqual(twins.seen(twins.model, now))
         }
         // Each is reported once: from then on it counts as producing output.
-        expect(twins.presumed.map(({ newTokens }) => newTokens).toSorted()).toEqual(twins.jobs.filter(({ presumedAt }) => presumedAt !== null).map(({ newTokens }) => newTokens).toSorted())
+        expect(twins.presumed.map(({ newTokens }) => newTokens).toSorted()).toEqual(
+          twins.jobs
+            .filter(({ presumedAt }) => presumedAt !== null)
+            .map(({ newTokens }) => newTokens)
+            .toSorted(),
+        )
       }),
       { numRuns: 200 },
     )
@@ -113,7 +137,12 @@ describe('PrefillQueue', () => {
       const queue = new PrefillQueue(() => {})
       const looks = { count: 0 }
       // The first come while the engine is believed to have nothing to do, the others in a burst.
-      const all = Array.from({ length: 4000 }, (_, at) => counted(queue.add({ newTokens: 100, work: 5050, seconds: 0.01, shows: at % 3 > 0 }, Math.min(at, 1000) * 11 + at), looks))
+      const all = Array.from({ length: 4000 }, (_, at) =>
+        counted(
+          queue.add({ newTokens: 100, work: 5050, seconds: 0.01, shows: at % 3 > 0 }, Math.min(at, 1000) * 11 + at),
+          looks,
+        ),
+      )
       for (const one of arrange(all)) queue[end](one, 16_000)
       expect(queue.isEmpty).toBe(true)
       expect(looks.count).toBeLessThan(40 * all.length)
@@ -140,5 +169,8 @@ function counted(queued: QueuedPrefill, looks: { count: number }): QueuedPrefill
 
 function shuffled<T>(all: readonly T[]): T[] {
   const random = chance(7)
-  return all.map((one) => ({ one, key: random() })).sort((a, b) => a.key - b.key).map(({ one }) => one)
+  return all
+    .map((one) => ({ one, key: random() }))
+    .sort((a, b) => a.key - b.key)
+    .map(({ one }) => one)
 }

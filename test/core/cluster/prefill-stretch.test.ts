@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { PrefillStretch, StretchSample } from '../../../src/core/cluster/prefill-stretch.ts'
-import { PrefillQueue, type QueuedPrefill } from '../../../src/core/cluster/prefill-work.ts'
+import type { BusyPeriod, StretchSample } from '../../../src/core/latency/busy-period.ts'
+import { PrefillQueue, type QueuedPrefill } from '../../../src/core/pool/prefill-queue.ts'
 
 const RTT_S = 0
 const of = (tokens: number, seconds = 1) => ({ newTokens: tokens, work: tokens, seconds })
@@ -10,7 +10,8 @@ const of = (tokens: number, seconds = 1) => ({ newTokens: tokens, work: tokens, 
 function engine() {
   const taught: StretchSample[] = []
   const queue = new PrefillQueue((sample) => taught.push(sample))
-  const tell = (stretch: PrefillStretch | null, sizes: readonly number[], rttS = RTT_S) => sizes.forEach((tokens) => stretch!.tell({ newTokens: tokens, pairs: tokens }, rttS))
+  const tell = (stretch: BusyPeriod | null, sizes: readonly number[], rttS = RTT_S) =>
+    sizes.forEach((tokens) => stretch!.record({ newTokens: tokens, pairs: tokens }, rttS))
   return { queue, taught, tell }
 }
 
@@ -74,7 +75,7 @@ describe('a stretch of prefills', () => {
 
   it('teaches nothing when one of its prompts cannot tell its size', () => {
     const { queue, taught } = engine()
-    queue.firstToken(queue.add(of(1000), 0), 1500)!.tell(null, RTT_S)
+    queue.firstToken(queue.add(of(1000), 0), 1500)!.record(null, RTT_S)
     expect(taught).toEqual([])
   })
 
@@ -89,7 +90,11 @@ describe('a stretch of prefills', () => {
 
   it('is learned from a busy engine that is slower than believed, with nothing left to do by belief whenever the next one comes', () => {
     const { queue, taught, tell } = engine()
-    const [one, other, third] = [queue.add(of(2100, 0.2), 0), queue.add(of(3000, 0.3), 1500), queue.add(of(3900, 0.4), 3500)]
+    const [one, other, third] = [
+      queue.add(of(2100, 0.2), 0),
+      queue.add(of(3000, 0.3), 1500),
+      queue.add(of(3900, 0.4), 3500),
+    ]
     const stretch = queue.firstToken(one, 2000)
     expect(queue.firstToken(other, 5000)).toBe(stretch)
     expect(queue.firstToken(third, 9000)).toBe(stretch)
@@ -117,31 +122,40 @@ describe('a stretch of prefills', () => {
     expect(taught).toEqual([])
   })
 
-  it.each([0.1, 1, 10])('finds the true pace of an engine that batches whatever comes, however long its queue, believed %d times as slow', (belief) => {
-    const arrivals = fc.array(fc.record({ afterMs: fc.integer({ min: 0, max: 800 }), tokens: fc.integer({ min: 2048, max: 9000 }) }), { minLength: 30, maxLength: 60 })
-    fc.assert(
-      fc.property(arrivals, (coming) => {
-        const samples = batchingEngine(coming, belief)
-        expect(samples.length).toBeGreaterThan(0)
-        const took = samples.reduce((sum, { seconds }) => sum + seconds, 0)
-        const work = samples.reduce((sum, { newTokens }) => sum + newTokens, 0)
-        // What is at the ends of a stretch may be a neighbour's: one step of 8192 in several.
-        expect(took / (work * TOKEN_S)).toBeGreaterThan(0.8)
-        expect(took / (work * TOKEN_S)).toBeLessThan(1.25)
-      }),
-      { numRuns: 100 },
-    )
-  })
+  it.each([0.1, 1, 10])(
+    'finds the true pace of an engine that batches whatever comes, however long its queue, believed %d times as slow',
+    (belief) => {
+      const arrivals = fc.array(
+        fc.record({ afterMs: fc.integer({ min: 0, max: 800 }), tokens: fc.integer({ min: 2048, max: 9000 }) }),
+        { minLength: 30, maxLength: 60 },
+      )
+      fc.assert(
+        fc.property(arrivals, (coming) => {
+          const samples = batchingEngine(coming, belief)
+          expect(samples.length).toBeGreaterThan(0)
+          const took = samples.reduce((sum, { seconds }) => sum + seconds, 0)
+          const work = samples.reduce((sum, { newTokens }) => sum + newTokens, 0)
+          // What is at the ends of a stretch may be a neighbour's: one step of 8192 in several.
+          expect(took / (work * TOKEN_S)).toBeGreaterThan(0.8)
+          expect(took / (work * TOKEN_S)).toBeLessThan(1.25)
+        }),
+        { numRuns: 100 },
+      )
+    },
+  )
 })
 
 const TOKEN_S = 1e-4
 const STEP_TOKENS = 8192
 
 /** First come, first served, in steps of as many tokens as fit, prompts cut where the step is full. Returns what was learned. */
-function batchingEngine(coming: readonly { readonly afterMs: number; readonly tokens: number }[], belief: number): StretchSample[] {
+function batchingEngine(
+  coming: readonly { readonly afterMs: number; readonly tokens: number }[],
+  belief: number,
+): StretchSample[] {
   const { queue, taught, tell } = engine()
   const waiting: { left: number; readonly tokens: number; readonly queued: QueuedPrefill }[] = []
-  const ended: { readonly tokens: number; readonly stretch: PrefillStretch }[] = []
+  const ended: { readonly tokens: number; readonly stretch: BusyPeriod }[] = []
   let arrivesAt = 0
   const due = coming.map(({ afterMs, tokens }) => ({ at: (arrivesAt += afterMs), tokens }))
   let now = 0

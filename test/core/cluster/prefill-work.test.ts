@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { PrefillQueue, prefillWork, type QueuedPrefill } from '../../../src/core/cluster/prefill-work.ts'
+import { PrefillQueue, prefillWork, type QueuedPrefill } from '../../../src/core/pool/prefill-queue.ts'
 
 describe('prefillWork', () => {
   // The vectors of vllm production-stack#670, run there; (10, 20) is -155 there.
@@ -31,7 +31,11 @@ describe('prefillWork', () => {
 const of = (seconds: number, tokens = 1000) => ({ newTokens: tokens, work: prefillWork(tokens, 0), seconds })
 
 /** One of those pending ends, with a first token or without. */
-function endOne(queue: PrefillQueue, pending: QueuedPrefill[], { do: how, which, now }: { readonly do: string; readonly which: number; readonly now: number }): void {
+function endOne(
+  queue: PrefillQueue,
+  pending: QueuedPrefill[],
+  { do: how, which, now }: { readonly do: string; readonly which: number; readonly now: number },
+): void {
   if (pending.length === 0) return
   const [ended] = pending.splice(which % pending.length, 1)
   if (how === 'firstToken') queue.firstToken(ended!, now)
@@ -85,7 +89,12 @@ describe('PrefillQueue', () => {
   })
 
   it('is exactly empty after any history with answers that are no streams among them, and never counts more than is pending', () => {
-    const step = fc.record({ do: fc.constantFrom('add' as const, 'add' as const, 'firstToken' as const, 'abandon' as const), which: fc.nat(), seconds: fc.integer({ min: 0, max: 9 }), shows: fc.constantFrom(true, false, undefined) })
+    const step = fc.record({
+      do: fc.constantFrom('add' as const, 'add' as const, 'firstToken' as const, 'abandon' as const),
+      which: fc.nat(),
+      seconds: fc.integer({ min: 0, max: 9 }),
+      shows: fc.constantFrom(true, false, undefined),
+    })
     fc.assert(
       fc.property(fc.array(fc.tuple(step, fc.integer({ min: 0, max: 5000 })), { maxLength: 60 }), (steps) => {
         const queue = new PrefillQueue(() => {})
@@ -97,12 +106,22 @@ describe('PrefillQueue', () => {
           else endOne(queue, pending, { ...one, now })
           queue.settle(now)
           const counted = pending.filter(({ counts }) => counts)
-          expect([queue.length, queue.newTokens, queue.isEmpty]).toEqual([counted.length, counted.reduce((sum, { newTokens }) => sum + newTokens, 0), counted.length === 0])
+          expect([queue.length, queue.newTokens, queue.isEmpty]).toEqual([
+            counted.length,
+            counted.reduce((sum, { newTokens }) => sum + newTokens, 0),
+            counted.length === 0,
+          ])
           expect(pending.filter(({ shows, counts }) => shows !== false && !counts)).toEqual([])
           expect(queue.seconds(now)).toBeGreaterThanOrEqual(0)
         }
         for (const one of pending) queue.abandon(one, now)
-        expect([queue.length, queue.work, queue.newTokens, queue.seconds(now), queue.isEmpty]).toEqual([0, 0, 0, 0, true])
+        expect([queue.length, queue.work, queue.newTokens, queue.seconds(now), queue.isEmpty]).toEqual([
+          0,
+          0,
+          0,
+          0,
+          true,
+        ])
       }),
       { numRuns: 300 },
     )
@@ -110,7 +129,12 @@ describe('PrefillQueue', () => {
 
   it('is exactly empty after any history, whatever the order of ends, and never negative', () => {
     const step = fc.oneof(
-      fc.record({ do: fc.constant('add' as const), seconds: fc.double({ min: 0, max: 90, noNaN: true }), tokens: fc.integer({ min: 0, max: 200_000 }), shows: fc.constantFrom(true, undefined) }),
+      fc.record({
+        do: fc.constant('add' as const),
+        seconds: fc.double({ min: 0, max: 90, noNaN: true }),
+        tokens: fc.integer({ min: 0, max: 200_000 }),
+        shows: fc.constantFrom(true, undefined),
+      }),
       fc.record({ do: fc.constant('firstToken' as const), which: fc.nat() }),
       fc.record({ do: fc.constant('abandon' as const), which: fc.nat() }),
     )
@@ -128,7 +152,8 @@ describe('PrefillQueue', () => {
           const booked = pending.reduce((sum, { micros }) => sum + micros, 0) / 1e6
           expect(queue.seconds(now)).toBeGreaterThanOrEqual(0)
           // More only where a first token is overdue.
-          if (pending.every(({ shows }) => shows === undefined)) expect(queue.seconds(now)).toBeLessThanOrEqual(booked + 1e-9)
+          if (pending.every(({ shows }) => shows === undefined))
+            expect(queue.seconds(now)).toBeLessThanOrEqual(booked + 1e-9)
         }
         for (const one of pending) queue.firstToken(one, now)
         expect([queue.work, queue.newTokens, queue.seconds(now)]).toEqual([0, 0, 0])

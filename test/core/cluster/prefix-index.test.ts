@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Pin, PrefixIndex } from '../../../src/core/cluster/prefix-index.ts'
+import { type Pin, PrefixIndex } from '../../../src/core/prefix-index/prefix-index.ts'
 import { chain, range } from './chains.ts'
 import { anyPrompt, apply, step } from './index-steps.ts'
 import { NaiveIndex, type NaivePin } from './naive-index.ts'
@@ -139,34 +139,43 @@ describe('PrefixIndex', () => {
 describe('PrefixIndex against a naive model', () => {
   it('agrees on matches, counts, ages, eviction order and caps after any history, and ends empty', () => {
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 60 }), fc.array(anyPrompt, { minLength: 4, maxLength: 8 }), fc.integer({ min: 20, max: 120 }), (steps, probes, cap) => {
-        const index = new PrefixIndex(cap, Infinity)
-        const naive = new NaiveIndex(cap)
-        for (const capacity of [Infinity, 30, 12]) {
-          index.addEngine(capacity)
-          naive.addEngine(capacity)
-        }
-        const pins: [Pin, NaivePin][] = []
-        for (const one of steps) {
-          apply(one, index, naive, pins)
-          expect(index.entries).toBe(naive.entries())
-          for (const probe of one.do === 'pin' ? [one.content, ...probes] : probes) {
-            index.match(chain(probe), probe.length)
+      fc.property(
+        fc.array(step, { maxLength: 60 }),
+        fc.array(anyPrompt, { minLength: 4, maxLength: 8 }),
+        fc.integer({ min: 20, max: 120 }),
+        (steps, probes, cap) => {
+          const index = new PrefixIndex(cap, Infinity)
+          const naive = new NaiveIndex(cap)
+          for (const capacity of [Infinity, 30, 12]) {
+            index.addEngine(capacity)
+            naive.addEngine(capacity)
+          }
+          const pins: [Pin, NaivePin][] = []
+          for (const one of steps) {
+            apply(one, index, naive, pins)
+            expect(index.entries).toBe(naive.entries())
+            for (const probe of one.do === 'pin' ? [one.content, ...probes] : probes) {
+              index.match(chain(probe), probe.length)
+              for (const engine of [0, 1, 2]) {
+                expect([index.cached[engine], index.live[engine]]).toEqual([
+                  naive.cached(engine, probe),
+                  naive.live(engine, probe),
+                ])
+                expect(index.lastUsed(engine)).toBe(naive.lastUsed(engine, probe))
+              }
+            }
             for (const engine of [0, 1, 2]) {
-              expect([index.cached[engine], index.live[engine]]).toEqual([naive.cached(engine, probe), naive.live(engine, probe)])
-              expect(index.lastUsed(engine)).toBe(naive.lastUsed(engine, probe))
+              expect(index.cachedBlocks(engine)).toBe(naive.cachedBlocks(engine))
+              expect(index.liveBlocks(engine)).toBe(naive.liveBlocks(engine))
+              for (const ago of [0, 1, 3, 8])
+                expect(index.usedSince(engine, index.stamp - ago)).toBe(naive.usedSince(engine, naive.releases - ago))
             }
           }
-          for (const engine of [0, 1, 2]) {
-            expect(index.cachedBlocks(engine)).toBe(naive.cachedBlocks(engine))
-            expect(index.liveBlocks(engine)).toBe(naive.liveBlocks(engine))
-            for (const ago of [0, 1, 3, 8]) expect(index.usedSince(engine, index.stamp - ago)).toBe(naive.usedSince(engine, naive.releases - ago))
-          }
-        }
-        for (const [own] of pins) index.release(own)
-        for (const engine of [0, 1, 2]) index.setCapacity(engine, 0)
-        expect([index.entries, index.usedBytes]).toEqual([0, 0])
-      }),
+          for (const [own] of pins) index.release(own)
+          for (const engine of [0, 1, 2]) index.setCapacity(engine, 0)
+          expect([index.entries, index.usedBytes]).toEqual([0, 0])
+        },
+      ),
       { numRuns: 400 },
     )
   })

@@ -1,11 +1,11 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { allBooks } from '../../../src/core/cluster/all-books.ts'
-import { EventFeed } from '../../../src/core/cluster/event-feed.ts'
-import { LoadBooks } from '../../../src/core/cluster/load-books.ts'
-import { PoolBooks } from '../../../src/core/cluster/pool-books.ts'
-import { type Pin, PrefixIndex } from '../../../src/core/cluster/prefix-index.ts'
-import type { KvFeed } from '../../../src/core/kv-events/feed.ts'
+import { allBooks } from '../../../src/core/pool/signal-providers.ts'
+import { KvEventCursor } from '../../../src/core/kv-events/event-cursor.ts'
+import { LoadStats } from '../../../src/core/pool/load-stats.ts'
+import { PoolBooks } from '../../../src/core/pool/pool-signals.ts'
+import { type Pin, PrefixIndex } from '../../../src/core/prefix-index/prefix-index.ts'
+import type { KvEventDelta } from '../../../src/core/kv-events/delta.ts'
 import { nextDepth } from '../../../src/core/routing/prefix-filter.ts'
 import { chain, range } from './chains.ts'
 import { apply, step } from './index-steps.ts'
@@ -22,41 +22,49 @@ function lanesOf(content: Content): number[] {
 }
 
 const sorted = (lanes: Iterable<number>): number[] => [...lanes].sort((a, b) => a - b)
-const serve = (index: PrefixIndex, engine: number, content: Content) => index.release(index.pin(engine, chain(content), content.length))
+const serve = (index: PrefixIndex, engine: number, content: Content) =>
+  index.release(index.pin(engine, chain(content), content.length))
 const pin = (index: PrefixIndex, engine: number, content: Content) => index.pin(engine, chain(content), content.length)
 
 /** Every prefix some engine holds, whether or not anything follows it there. */
 function heldPrefixes(naive: NaiveIndex): Content[] {
-  const keys = new Set(naive.engines.flatMap(({ blocks }) => [...blocks].flatMap(([key, { doomed }]) => (doomed ? [] : [key]))))
+  const keys = new Set(
+    naive.engines.flatMap(({ blocks }) => [...blocks].flatMap(([key, { doomed }]) => (doomed ? [] : [key]))),
+  )
   return [...keys].map((key) => key.split('/'))
 }
 
 describe('a sample of the prefix index', () => {
   it('is what engines hold at sampled depths, all of it where there is room, after any history', () => {
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 60 }), fc.integer({ min: 20, max: 120 }), fc.integer({ min: 0, max: 12 }), (steps, cap, limit) => {
-        const index = new PrefixIndex(cap, Infinity)
-        const naive = new NaiveIndex(cap)
-        for (const capacity of [Infinity, 30, 12]) {
-          index.addEngine(capacity)
-          naive.addEngine(capacity)
-        }
-        const pins: [Pin, NaivePin][] = []
-        for (const one of steps) {
-          apply(one, index, naive, pins)
-          const held = heldPrefixes(naive)
-          const all = new Set(held.flatMap(lanesOf))
-          expect(sorted(index.sample(10_000))).toEqual(sorted(all))
-          const few = new Set(index.sample(limit))
-          expect(few.size).toBeLessThanOrEqual(limit)
-          for (const lane of few) expect(all).toContain(lane)
-          // Whoever finds a depth finds all before it.
-          for (const prefix of held) {
-            const told = lanesOf(prefix).map((lane) => few.has(lane))
-            expect(told.lastIndexOf(true)).toBe(told.includes(false) ? told.indexOf(false) - 1 : told.length - 1)
+      fc.property(
+        fc.array(step, { maxLength: 60 }),
+        fc.integer({ min: 20, max: 120 }),
+        fc.integer({ min: 0, max: 12 }),
+        (steps, cap, limit) => {
+          const index = new PrefixIndex(cap, Infinity)
+          const naive = new NaiveIndex(cap)
+          for (const capacity of [Infinity, 30, 12]) {
+            index.addEngine(capacity)
+            naive.addEngine(capacity)
           }
-        }
-      }),
+          const pins: [Pin, NaivePin][] = []
+          for (const one of steps) {
+            apply(one, index, naive, pins)
+            const held = heldPrefixes(naive)
+            const all = new Set(held.flatMap(lanesOf))
+            expect(sorted(index.sample(10_000))).toEqual(sorted(all))
+            const few = new Set(index.sample(limit))
+            expect(few.size).toBeLessThanOrEqual(limit)
+            for (const lane of few) expect(all).toContain(lane)
+            // Whoever finds a depth finds all before it.
+            for (const prefix of held) {
+              const told = lanesOf(prefix).map((lane) => few.has(lane))
+              expect(told.lastIndexOf(true)).toBe(told.includes(false) ? told.indexOf(false) - 1 : told.length - 1)
+            }
+          }
+        },
+      ),
       { numRuns: 300 },
     )
   })
@@ -68,7 +76,8 @@ describe('a sample of the prefix index', () => {
     for (const at of range(0, 6)) serve(index, engines[at < 2 ? 0 : 1], [`${at}`, ...range(0, 7)])
     serve(index, engines[0], ['last', ...range(0, 7)])
     const newest = ['live', 'last', '5', '4', '3', '2', '1', '0'].map((name) => lanesOf([name, ...range(0, 7)]))
-    for (const count of range(1, 8)) expect(sorted(index.sample(6 * count))).toEqual(sorted(newest.slice(0, count).flat()))
+    for (const count of range(1, 8))
+      expect(sorted(index.sample(6 * count))).toEqual(sorted(newest.slice(0, count).flat()))
   })
 
   it('lets engines take turns with what is live there', () => {
@@ -76,7 +85,8 @@ describe('a sample of the prefix index', () => {
     const engines = range(0, 4).map(() => index.addEngine())
     for (const engine of engines) for (const at of range(0, 20)) pin(index, engine, [`${engine}.${at}`])
     const sample = new Set(index.sample(12))
-    for (const engine of engines) expect(range(0, 20).filter((at) => sample.has(lanesOf([`${engine}.${at}`])[0]!))).toHaveLength(3)
+    for (const engine of engines)
+      expect(range(0, 20).filter((at) => sample.has(lanesOf([`${engine}.${at}`])[0]!))).toHaveLength(3)
   })
 
   it('goes as deep as whoever holds most of a prompt, though another used it later', () => {
@@ -92,7 +102,11 @@ describe('a sample of the prefix index', () => {
     const [engine, other] = [index.addEngine(), index.addEngine()]
     for (const at of range(1, 400)) serve(index, engine, [...range(0, at), 'another'])
     const whole = pin(index, other, range(0, 400))
-    expect(sorted(index.sample(100_000))).toEqual(sorted(new Set([...lanesOf(range(0, 400)), ...range(1, 400).flatMap((at) => lanesOf([...range(0, at), 'another']))])))
+    expect(sorted(index.sample(100_000))).toEqual(
+      sorted(
+        new Set([...lanesOf(range(0, 400)), ...range(1, 400).flatMap((at) => lanesOf([...range(0, at), 'another']))]),
+      ),
+    )
     index.release(whole)
     expect(new Set(index.sample(lanesOf(range(0, 400)).length))).toEqual(new Set(lanesOf(range(0, 400))))
   })
@@ -110,11 +124,22 @@ describe('a sample of the prefix index', () => {
   it('finds among what an engine tells of its cache the prompts that were booked', () => {
     const index = new PrefixIndex(10_000)
     const engine = index.addEngine()
-    const feed = new EventFeed()
+    const feed = new KvEventCursor()
     const nothing = new Uint32Array(0)
     let seq = 0
     const tell = (stored: Uint32Array, removed = nothing) => {
-      const one: KvFeed = { engine: 'a', epoch: 1, seq: ++seq, reset: seq === 1, complete: true, validMs: 60_000, blockTokens: 64, lagMs: 0, stored, removed }
+      const one: KvEventDelta = {
+        engine: 'a',
+        epoch: 1,
+        seq: ++seq,
+        reset: seq === 1,
+        complete: true,
+        validMs: 60_000,
+        blockTokens: 64,
+        lagMs: 0,
+        stored,
+        removed,
+      }
       expect(feed.take(one, index, { engine, now: seq * 5_000 })).toBe('ok')
     }
     tell(chain(['of old', ...range(0, 20)]))
@@ -133,7 +158,7 @@ describe('a sample of the prefix index', () => {
   })
 
   it('is empty for a pool that keeps no blocks', () => {
-    expect([...new PoolBooks([new LoadBooks()]).sample(10)]).toEqual([])
+    expect([...new PoolBooks([new LoadStats()]).sample(10)]).toEqual([])
     expect([...new PoolBooks(allBooks()).sample(10)]).toEqual([])
   })
 })

@@ -1,9 +1,16 @@
 import * as fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { CacheCapacity } from '../../../src/core/cluster/cache-capacity.ts'
-import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
-import type { Admission, EngineDigest, EngineSpec, Outcome, PolicyConfig, PoolConfig } from '../../../src/core/cluster/contract.ts'
-import type { ClusterSnapshot } from '../../../src/core/cluster/snapshot.ts'
+import { CacheCapacity } from '../../../src/core/pool/cache-capacity.ts'
+import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import type {
+  Admission,
+  EngineDigest,
+  EngineSpec,
+  Outcome,
+  PolicyConfig,
+  PoolConfig,
+} from '../../../src/core/contract/contract.ts'
+import type { ClusterSnapshot } from '../../../src/core/pool/snapshot.ts'
 import { admission, engine, engines, outcome, pool, probe, stats } from '../../contracts/cluster-fixtures.ts'
 import { chain, range } from './chains.ts'
 
@@ -22,10 +29,19 @@ function open(changes: Partial<PoolConfig> = {}) {
   state.configure(1, pool({ policy: predicted, engines: engines(...four), indexEntries: 100_000, ...changes }), 0)
   const clock = { now: 0 }
   const admit = (content: readonly (string | number)[], more: Partial<Admission> = {}) => {
-    const answer = state.admit(admission({ blocks: chain(content), promptTokens: content.length * BLOCK_TOKENS + 1, ...more }), clock.now)
+    const answer = state.admit(
+      admission({ blocks: chain(content), promptTokens: content.length * BLOCK_TOKENS + 1, ...more }),
+      clock.now,
+    )
     if ('refusal' in answer) throw new Error(JSON.stringify(answer.refusal))
     const { placement, key } = answer
-    return { key, engine: placement.kind === 'whole' ? placement.engine : placement.decode, placement, predictedTtftMs: answer.predictedTtftMs, decision: state.explain(key)! }
+    return {
+      key,
+      engine: placement.kind === 'whole' ? placement.engine : placement.decode,
+      placement,
+      predictedTtftMs: answer.predictedTtftMs,
+      decision: state.explain(key)!,
+    }
   }
   const finish = (key: string, end: Partial<Outcome> = {}) => state.release(key, outcome(end), clock.now)
   /** One whole request on an idle fleet, a second long. */
@@ -41,7 +57,9 @@ function open(changes: Partial<PoolConfig> = {}) {
   return { state, clock, admit, finish, serve, digestOf }
 }
 
-const usage = (cachedTokens: number | null, promptTokens = 641) => ({ usage: { promptTokens, completionTokens: 20, cachedTokens } })
+const usage = (cachedTokens: number | null, promptTokens = 641) => ({
+  usage: { promptTokens, completionTokens: 20, cachedTokens },
+})
 const hint = (id: string, matchedTokens: number) => ({ engine: id, matchedTokens, tier: 'device' as const })
 const loaded = (running: string[], max: number) => ({ stats: stats({ adapters: { running, max } }) })
 const share = (ids: readonly string[], id: string): number => ids.filter((one) => one === id).length / ids.length
@@ -70,14 +88,19 @@ describe('the routing books', () => {
   it('leave a cached engine once it is busier than the cache saves', () => {
     const { serve, admit } = cluster
     const { engine: cached } = serve(range(0, 50))
-    const chosen = range(0, 40).map((tail) => admit([...range(0, 50), `long tail ${tail}`, ...range(1000, 1300)]).engine)
+    const chosen = range(0, 40).map(
+      (tail) => admit([...range(0, 50), `long tail ${tail}`, ...range(1000, 1300)]).engine,
+    )
     expect(chosen[0]).toBe(cached)
     expect(share(chosen, cached)).toBeLessThan(0.35)
   })
 
   it('spread a hot short prefix with long random tails', () => {
     const { admit } = cluster
-    const chosen = range(0, 100).map((tail) => admit(['shared 0', 'shared 1', 'shared 2', 'shared 3', ...range(0, 330).map((at) => `${tail}/${at}`)]).engine)
+    const chosen = range(0, 100).map(
+      (tail) =>
+        admit(['shared 0', 'shared 1', 'shared 2', 'shared 3', ...range(0, 330).map((at) => `${tail}/${at}`)]).engine,
+    )
     for (const id of four) expect(share(chosen, id)).toBeGreaterThan(0.2)
   })
 
@@ -114,7 +137,8 @@ describe('the routing books', () => {
     const { key, engine: id } = admit(range(0, 10))
     state.firstToken(key, {}, clock.now)
     clock.now += 60_000
-    const potential = () => admit(['probe']).decision.candidates.find((one) => one.engine === id)!.terms['potential_blocks']!
+    const potential = () =>
+      admit(['probe']).decision.candidates.find((one) => one.engine === id)!.terms['potential_blocks']!
     expect(potential()).toBeGreaterThan(11 + 20)
     state.progress(key, 7, clock.now)
     expect(digestOf(id).activeBlocks).toBe(11 + 7)
@@ -146,9 +170,18 @@ describe('lookups', () => {
 
   it('that failed leave kv_aware to its fallback; that found nothing too', () => {
     const state = open({ policy: { name: 'kv_aware', options: {} } })
-    expect(state.admit(range(0, 100), { hints: null }).decision).toMatchObject({ policy: 'qps', fallback: { from: 'kv_aware' } })
-    expect(state.admit(range(0, 100), { hints: [], session: 's' }).decision).toMatchObject({ policy: 'session', fallback: { from: 'kv_aware' } })
-    expect(state.admit(range(0, 100), { hints: [hint('b', 6400)] })).toMatchObject({ engine: 'b', decision: { policy: 'kv_aware', fallback: null } })
+    expect(state.admit(range(0, 100), { hints: null }).decision).toMatchObject({
+      policy: 'qps',
+      fallback: { from: 'kv_aware' },
+    })
+    expect(state.admit(range(0, 100), { hints: [], session: 's' }).decision).toMatchObject({
+      policy: 'session',
+      fallback: { from: 'kv_aware' },
+    })
+    expect(state.admit(range(0, 100), { hints: [hint('b', 6400)] })).toMatchObject({
+      engine: 'b',
+      decision: { policy: 'kv_aware', fallback: null },
+    })
   })
 })
 
@@ -180,16 +213,23 @@ describe('engines that share nothing', () => {
 
   it('say nonsense of their blocks without harm: a size of 0 is none', () => {
     const { state, serve, digestOf } = cluster
-    state.observe(four.map((id) => probe(id, 0, { stats: stats({ blockTokens: 0, cacheBlocks: 500 }) })), 0)
+    state.observe(
+      four.map((id) => probe(id, 0, { stats: stats({ blockTokens: 0, cacheBlocks: 500 }) })),
+      0,
+    )
     serve(range(0, 10))
     const { decision, engine: id } = serve([...range(0, 10), 'more'])
     expect(decision.predictedCachedTokens).toBe(640)
-    expect(decision.candidates.flatMap(({ cost, terms }) => [cost, ...Object.values(terms)]).every(Number.isFinite)).toBe(true)
+    expect(
+      decision.candidates.flatMap(({ cost, terms }) => [cost, ...Object.values(terms)]).every(Number.isFinite),
+    ).toBe(true)
     expect(digestOf(id)).toMatchObject({ queuedPrefillS: 0, queuedPrefillTokens: 0 })
   })
 
   it('are all decode engines: each leg in full, and no feedback from what they were sent', () => {
-    const { serve, admit, digestOf } = open({ engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })] })
+    const { serve, admit, digestOf } = open({
+      engines: [engine('p', { role: 'prefill' }), engine('d', { role: 'decode' })],
+    })
     for (const _ of range(0, 12)) serve(range(0, 100), usage(0, 6401))
     expect(digestOf('d').learned).toMatchObject({ silentMiss: null, restarts: 0 })
     expect(digestOf('p').learned).toMatchObject({ silentMiss: null, restarts: 0 })
@@ -203,24 +243,31 @@ describe('engines that share nothing', () => {
 describe('blocks of prompts that are measured in bytes', () => {
   const texts = [2.9, 4, 6]
   /** Chunks of 256 bytes, as the meter of a pool without a vocabulary cuts them. */
-  const text = (name: string, chunks: number, bytesPerToken: number) => ({ content: range(0, chunks).map((at) => `${name}/${at}`), more: { tokenSource: 'bytes' as const, promptTokens: Math.ceil((chunks * 256 + 100) / bytesPerToken) } })
-
-  it.each(texts)('are KV blocks where they are shown and where room is judged, %d bytes to a token', (bytesPerToken) => {
-    const { admit, digestOf, finish } = open({ engines: [engine('a', { cacheBlocks: 100_000 })] })
-    const keys: string[] = []
-    let tokens = 0
-    for (const at of range(0, 40)) {
-      const { content, more } = text(`t${at}`, 50 + at, bytesPerToken)
-      const { key, decision } = admit(content, more)
-      tokens += more.promptTokens
-      keys.push(key)
-      if (at > 20) expect(decision.candidates[0]!.terms['potential_blocks']! / (tokens / BLOCK_TOKENS)).toBeCloseTo(1, 1)
-    }
-    expect(digestOf('a').activeBlocks / (tokens / BLOCK_TOKENS)).toBeCloseTo(1, 1)
-    for (const key of keys) finish(key)
-    expect(digestOf('a')).toMatchObject({ activeBlocks: 0 })
-    expect(digestOf('a').cachedBlocks / (tokens / BLOCK_TOKENS)).toBeCloseTo(1, 1)
+  const text = (name: string, chunks: number, bytesPerToken: number) => ({
+    content: range(0, chunks).map((at) => `${name}/${at}`),
+    more: { tokenSource: 'bytes' as const, promptTokens: Math.ceil((chunks * 256 + 100) / bytesPerToken) },
   })
+
+  it.each(texts)(
+    'are KV blocks where they are shown and where room is judged, %d bytes to a token',
+    (bytesPerToken) => {
+      const { admit, digestOf, finish } = open({ engines: [engine('a', { cacheBlocks: 100_000 })] })
+      const keys: string[] = []
+      let tokens = 0
+      for (const at of range(0, 40)) {
+        const { content, more } = text(`t${at}`, 50 + at, bytesPerToken)
+        const { key, decision } = admit(content, more)
+        tokens += more.promptTokens
+        keys.push(key)
+        if (at > 20)
+          expect(decision.candidates[0]!.terms['potential_blocks']! / (tokens / BLOCK_TOKENS)).toBeCloseTo(1, 1)
+      }
+      expect(digestOf('a').activeBlocks / (tokens / BLOCK_TOKENS)).toBeCloseTo(1, 1)
+      for (const key of keys) finish(key)
+      expect(digestOf('a')).toMatchObject({ activeBlocks: 0 })
+      expect(digestOf('a').cachedBlocks / (tokens / BLOCK_TOKENS)).toBeCloseTo(1, 1)
+    },
+  )
 
   it.each(texts)('fill an engine’s cache as far as their tokens do, %d bytes to a token', (bytesPerToken) => {
     const { serve, admit, digestOf } = open({ engines: [engine('a', { cacheBlocks: 1000 })] })
@@ -229,7 +276,9 @@ describe('blocks of prompts that are measured in bytes', () => {
     const { cachedBlocks } = digestOf('a')
     expect(cachedBlocks).toBeLessThanOrEqual(1000)
     expect(cachedBlocks).toBeGreaterThan(900)
-    const believed = prompts.filter(({ content, more }) => (admit([...content, 'more'], more).decision.predictedCachedTokens ?? 0) > 0)
+    const believed = prompts.filter(
+      ({ content, more }) => (admit([...content, 'more'], more).decision.predictedCachedTokens ?? 0) > 0,
+    )
     expect(believed.length * prompts[0]!.more.promptTokens).toBeLessThan(1.1 * 1000 * BLOCK_TOKENS)
   })
 
@@ -259,7 +308,10 @@ describe('prompts of which no blocks are known, or not for all of their tokens',
 
 describe('an engine that computes the last block it finds anew, since it drafts tokens', () => {
   /** Conversations, each asked twice; the engine finds all but so many tokens of what it has. */
-  const talk = (known: Pick<ReturnType<typeof open>, 'serve'>, { turns, lost }: { readonly turns: number; readonly lost: number }) =>
+  const talk = (
+    known: Pick<ReturnType<typeof open>, 'serve'>,
+    { turns, lost }: { readonly turns: number; readonly lost: number },
+  ) =>
     range(0, turns).map((at) => {
       const begin = [`talk ${lost} ${at}`, ...range(0, 9)]
       known.serve(begin, usage(0, 641))
@@ -269,7 +321,10 @@ describe('an engine that computes the last block it finds anew, since it drafts 
   it('is believed after some answers, until it finds it', () => {
     const known = open({ engines: engines('a') })
     known.state.observe([probe('a', 0, { stats: stats({ blockTokens: 64 }) })], 0)
-    expect(talk(known, { turns: 20, lost: 64 })).toEqual([...Array.from({ length: 8 }, () => 640), ...Array.from({ length: 12 }, () => 576)])
+    expect(talk(known, { turns: 20, lost: 64 })).toEqual([
+      ...Array.from({ length: 8 }, () => 640),
+      ...Array.from({ length: 12 }, () => 576),
+    ])
     expect(known.digestOf('a').learned).toMatchObject({ restarts: 0, silentMiss: null, cacheBlocks: null })
     expect(talk(known, { turns: 3, lost: 0 })).toEqual([576, 640, 640])
   })
@@ -287,7 +342,8 @@ describe('requests whose prompts are computed whole, whatever is cached', () => 
   it('say nothing of what their engine keeps: no restart, no alarm, no smaller cache', () => {
     const { serve, admit, digestOf } = cluster
     serve(range(0, 100), usage(0, 6401), { avoid: ['b', 'c', 'd'] })
-    for (const turn of range(0, 3)) serve([...range(0, 100), `turn ${turn}`], usage(6400, 6465), { avoid: ['b', 'c', 'd'] })
+    for (const turn of range(0, 3))
+      serve([...range(0, 100), `turn ${turn}`], usage(6400, 6465), { avoid: ['b', 'c', 'd'] })
     const before = digestOf('a').learned!
     for (const turn of range(0, 20)) serve([...range(0, 100), `scored ${turn}`], usage(0, 6465), only)
     expect(digestOf('a').learned).toMatchObject({ restarts: 0, silentMiss: null, cacheBlocks: before.cacheBlocks })
@@ -353,8 +409,9 @@ describe('answers made side by side', () => {
 })
 
 describe('an engine described anew', () => {
-  const anew = (changes: Partial<EngineSpec>, more: Partial<PoolConfig> = {}) => pool({ policy: predicted, engines: [engine('a', changes), engine('b')], indexEntries: 100_000, ...more })
-  const lawOf = (profile: string) => open({ engines: [engine('a', { profile })] }).digestOf('a').learned!.law
+  const anew = (changes: Partial<EngineSpec>, more: Partial<PoolConfig> = {}) =>
+    pool({ policy: predicted, engines: [engine('a', changes), engine('b')], indexEntries: 100_000, ...more })
+  const lawOf = (profile: string) => open({ engines: [engine('a', { profile })] }).digestOf('a').learned!.costModel
 
   it('is expected to be as its new profile says, and keeps bookings and caches', () => {
     const { state, admit, digestOf, finish } = open({ engines: [engine('a', { profile: 'l4-8b' }), engine('b')] })
@@ -362,10 +419,14 @@ describe('an engine described anew', () => {
     finish(admit(range(0, 100), only).key)
     const { key } = admit(range(0, 50), only)
     const before = digestOf('a')
-    expect(before.learned!.law).toEqual(lawOf('l4-8b'))
+    expect(before.learned!.costModel).toEqual(lawOf('l4-8b'))
     state.configure(2, anew({ profile: 'b200-70b' }), 0)
-    expect(digestOf('a').learned!.law).toEqual(lawOf('b200-70b'))
-    expect(digestOf('a')).toMatchObject({ requests: 1, activeBlocks: before.activeBlocks, cachedBlocks: before.cachedBlocks })
+    expect(digestOf('a').learned!.costModel).toEqual(lawOf('b200-70b'))
+    expect(digestOf('a')).toMatchObject({
+      requests: 1,
+      activeBlocks: before.activeBlocks,
+      cachedBlocks: before.cachedBlocks,
+    })
     expect(admit(range(0, 100), only).decision.predictedCachedTokens).toBe(6400)
     finish(key)
     expect(digestOf('a').requests).toBe(1)
@@ -374,12 +435,16 @@ describe('an engine described anew', () => {
   it('goes by what it has shown itself, and no longer by those of its old profile', () => {
     const { state, serve, digestOf } = open({ engines: engines('a', 'b') })
     for (const at of range(0, 20)) serve([at, ...range(0, 30)], usage(0, 1985), { avoid: ['a'] })
-    const learned = digestOf('b').learned!.law
-    expect(digestOf('a').learned!.law).toEqual(learned)
+    const learned = digestOf('b').learned!.costModel
+    expect(digestOf('a').learned!.costModel).toEqual(learned)
     state.configure(2, anew({ profile: 'l4-8b' }), 0)
-    expect(digestOf('a').learned!.law).toEqual(lawOf('l4-8b'))
-    state.configure(3, pool({ policy: predicted, engines: [engine('a'), engine('b', { profile: 'l4-8b' })], indexEntries: 100_000 }), 0)
-    expect(digestOf('b').learned!.law).toEqual(learned)
+    expect(digestOf('a').learned!.costModel).toEqual(lawOf('l4-8b'))
+    state.configure(
+      3,
+      pool({ policy: predicted, engines: [engine('a'), engine('b', { profile: 'l4-8b' })], indexEntries: 100_000 }),
+      0,
+    )
+    expect(digestOf('b').learned!.costModel).toEqual(learned)
   })
 
   it('holds what is said of it now: nothing, where nothing is said', () => {
@@ -402,7 +467,14 @@ describe('an engine described anew', () => {
     for (const at of range(0, 60)) serve([at], {}, { avoid: ['b', 'c'] })
     for (const at of range(0, 4)) serve([at], {}, { avoid: ['a'] })
     // All that a has ever done is answer; from now on it prefills, beside one that has never done anything.
-    state.configure(2, pool({ policy: turns, engines: [engine('a', { role: 'prefill' }), engine('d', { role: 'prefill' }), engine('b', { role: 'decode' })] }), 0)
+    state.configure(
+      2,
+      pool({
+        policy: turns,
+        engines: [engine('a', { role: 'prefill' }), engine('d', { role: 'prefill' }), engine('b', { role: 'decode' })],
+      }),
+      0,
+    )
     const prefills = range(0, 10).map((at) => {
       const { placement } = serve([`split ${at}`])
       return placement.kind === 'split' ? placement.prefill : 'whole'
@@ -411,33 +483,68 @@ describe('an engine described anew', () => {
   })
 
   it('is chosen as if it had been described so from the start', () => {
-    const one = fc.record({ weight: fc.constantFrom(1, 2), profile: fc.constantFrom(null, 'l4-8b', 'b200-70b'), cacheBlocks: fc.constantFrom(null, 5_000, 9_000), maxInFlight: fc.constantFrom(null, 1, 9), rttMs: fc.constantFrom(0, 40), models: fc.constantFrom(null, ['qwen'], ['other']) })
-    const talk = fc.record({ on: fc.nat(1), of: fc.nat(3), blocks: fc.integer({ min: 1, max: 30 }), ends: fc.boolean(), waitMs: fc.nat(3000) })
+    const one = fc.record({
+      weight: fc.constantFrom(1, 2),
+      profile: fc.constantFrom(null, 'l4-8b', 'b200-70b'),
+      cacheBlocks: fc.constantFrom(null, 5_000, 9_000),
+      maxInFlight: fc.constantFrom(null, 1, 9),
+      rttMs: fc.constantFrom(0, 40),
+      models: fc.constantFrom(null, ['qwen'], ['other']),
+    })
+    const talk = fc.record({
+      on: fc.nat(1),
+      of: fc.nat(3),
+      blocks: fc.integer({ min: 1, max: 30 }),
+      ends: fc.boolean(),
+      waitMs: fc.nat(3000),
+    })
     const names = ['a', 'b']
     fc.assert(
-      fc.property(fc.tuple(one, one), fc.array(talk, { maxLength: 20 }), fc.array(talk, { maxLength: 10 }), (now, before, after) => {
-        // Before, whoever is asked may serve: what has been booked is the same either way.
-        const from = (described: EngineSpec[]) => open({ engines: described })
-        const plain = { maxInFlight: null, models: null }
-        const worlds = [from(names.map((id) => engine(id))), from(names.map((id, at) => engine(id, { ...now[at]!, ...plain })))]
-        const wanted = pool({ policy: predicted, engines: names.map((id, at) => engine(id, now[at]!)), indexEntries: 100_000 })
-        const decisions = worlds.map(({ state, clock, admit, finish }) => {
-          const live: string[] = []
-          for (const { on, of, blocks, ends, waitMs } of before) {
-            clock.now += waitMs
-            const { key } = admit(range(0, blocks).map((at) => `${of}/${at}`), { id: `r${clock.now}/${live.length}/${on}/${blocks}`, avoid: [names[1 - on]!] })
-            if (ends) finish(key, { result: 'client_gone' })
-            else live.push(key)
-          }
-          state.configure(2, wanted, clock.now)
-          for (const key of live) finish(key)
-          return after.map(({ of, blocks, waitMs }) => {
-            clock.now += waitMs
-            return state.rank(admission({ id: 'x', blocks: chain(range(0, blocks).map((at) => `${of}/${at}`)), promptTokens: blocks * 64 + 1 }), clock.now)
+      fc.property(
+        fc.tuple(one, one),
+        fc.array(talk, { maxLength: 20 }),
+        fc.array(talk, { maxLength: 10 }),
+        (now, before, after) => {
+          // Before, whoever is asked may serve: what has been booked is the same either way.
+          const from = (described: EngineSpec[]) => open({ engines: described })
+          const plain = { maxInFlight: null, models: null }
+          const worlds = [
+            from(names.map((id) => engine(id))),
+            from(names.map((id, at) => engine(id, { ...now[at]!, ...plain }))),
+          ]
+          const wanted = pool({
+            policy: predicted,
+            engines: names.map((id, at) => engine(id, now[at]!)),
+            indexEntries: 100_000,
           })
-        })
-        expect(decisions[0]).toEqual(decisions[1])
-      }),
+          const decisions = worlds.map(({ state, clock, admit, finish }) => {
+            const live: string[] = []
+            for (const { on, of, blocks, ends, waitMs } of before) {
+              clock.now += waitMs
+              const { key } = admit(
+                range(0, blocks).map((at) => `${of}/${at}`),
+                { id: `r${clock.now}/${live.length}/${on}/${blocks}`, avoid: [names[1 - on]!] },
+              )
+              if (ends) finish(key, { result: 'client_gone' })
+              else live.push(key)
+            }
+            state.configure(2, wanted, clock.now)
+            for (const key of live) finish(key)
+            return after.map(({ of, blocks, waitMs }) => {
+              clock.now += waitMs
+              return state.rank(
+                admission({
+                  id: 'x',
+                  blocks: chain(range(0, blocks).map((at) => `${of}/${at}`)),
+                  promptTokens: blocks * 64 + 1,
+                }),
+                clock.now,
+              )
+            })
+          })
+          expect(decisions[0]).toEqual(decisions[1])
+        },
+      ),
       { numRuns: 150 },
     )
   })
@@ -502,19 +609,25 @@ describe('what engines report', () => {
     expect(cacheBlocks).toBeGreaterThan(300)
   })
 
-  it.each([2.9, 4, 4.6, 6])('is compared in tokens where prompts are measured in bytes, %d of which make one', (bytesPerToken) => {
-    const { serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 50_000 })] })
-    const tokens = (blocks: number) => Math.ceil((blocks * 256 + 100) / bytesPerToken)
-    for (const talk of range(0, 40)) {
-      for (const turn of range(0, 5)) {
-        const content = [`talk ${talk}`, ...range(0, 20 + 15 * turn)]
-        const cachedTokens = turn === 0 ? 0 : tokens(6 + 15 * turn)
-        const { decision } = serve(content, usage(cachedTokens, tokens(content.length)), { tokenSource: 'bytes', promptTokens: tokens(content.length) })
-        expect(Math.abs(decision.predictedCachedTokens! - cachedTokens)).toBeLessThanOrEqual(0.05 * cachedTokens)
+  it.each([2.9, 4, 4.6, 6])(
+    'is compared in tokens where prompts are measured in bytes, %d of which make one',
+    (bytesPerToken) => {
+      const { serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 50_000 })] })
+      const tokens = (blocks: number) => Math.ceil((blocks * 256 + 100) / bytesPerToken)
+      for (const talk of range(0, 40)) {
+        for (const turn of range(0, 5)) {
+          const content = [`talk ${talk}`, ...range(0, 20 + 15 * turn)]
+          const cachedTokens = turn === 0 ? 0 : tokens(6 + 15 * turn)
+          const { decision } = serve(content, usage(cachedTokens, tokens(content.length)), {
+            tokenSource: 'bytes',
+            promptTokens: tokens(content.length),
+          })
+          expect(Math.abs(decision.predictedCachedTokens! - cachedTokens)).toBeLessThanOrEqual(0.05 * cachedTokens)
+        }
       }
-    }
-    expect(digestOf('a').learned!.cacheBlocks).toBeNull()
-  })
+      expect(digestOf('a').learned!.cacheBlocks).toBeNull()
+    },
+  )
 
   it('is compared in whole blocks of the engine, which may be larger than the pool’s', () => {
     const { state, serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 50_000 })] })
@@ -536,7 +649,11 @@ describe('what engines report', () => {
     const { state, serve, digestOf } = open({ engines: [engine('a', { cacheBlocks: 400 })] })
     for (const prompt of range(0, 8)) serve([`p${prompt}`, ...range(0, 99)])
     expect(digestOf('a')).toMatchObject({ cachedBlocks: 400, cacheBlocks: 400 })
-    state.configure(2, pool({ policy: predicted, engines: [engine('a', { cacheBlocks: 150 })], indexEntries: 100_000 }), 0)
+    state.configure(
+      2,
+      pool({ policy: predicted, engines: [engine('a', { cacheBlocks: 150 })], indexEntries: 100_000 }),
+      0,
+    )
     expect(digestOf('a')).toMatchObject({ cachedBlocks: 150, cacheBlocks: 150 })
     state.observe([probe('a', 0, { stats: stats({ blockTokens: 16, cacheBlocks: 800 }) })], 0)
     expect(digestOf('a')).toMatchObject({ cacheBlocks: 150 })
@@ -565,9 +682,9 @@ describe('what engines report', () => {
       finish(key, usage(0, 3841))
     }
     expect(share(given.slice(100), 'fast')).toBeGreaterThan(0.8)
-    const { law, samples } = digestOf('fast').learned!
+    const { costModel, samples } = digestOf('fast').learned!
     expect(samples).toBeGreaterThan(100)
-    const seconds = law.fixedS + law.perTokenS * 3841 + (law.perPairS * 3841 ** 2) / 2
+    const seconds = costModel.fixedS + costModel.perTokenS * 3841 + (costModel.perPairS * 3841 ** 2) / 2
     expect(Math.abs(seconds / (3841 * 0.0001) - 1)).toBeLessThan(0.1)
   })
 
@@ -581,9 +698,9 @@ describe('what engines report', () => {
     answer(500)
     expect(digestOf('a').learned!.samples).toBe(0)
     answer(1)
-    const { law, samples } = digestOf('a').learned!
+    const { costModel, samples } = digestOf('a').learned!
     expect(samples).toBe(1)
-    expect(law.fixedS + law.perTokenS * 1985 + (law.perPairS * 1985 ** 2) / 2).toBeCloseTo(0.9, 1)
+    expect(costModel.fixedS + costModel.perTokenS * 1985 + (costModel.perPairS * 1985 ** 2) / 2).toBeCloseTo(0.9, 1)
   })
 
   it('gives an engine that has not answered the law of its sibling', () => {
@@ -591,7 +708,8 @@ describe('what engines report', () => {
     const { engine: id } = serve(range(0, 30))
     const others = four.filter((one) => one !== id)
     expect(digestOf(id).learned!.samples).toBe(1)
-    for (const other of others) expect(digestOf(other).learned).toMatchObject({ samples: 0, law: digestOf(id).learned!.law })
+    for (const other of others)
+      expect(digestOf(other).learned).toMatchObject({ samples: 0, costModel: digestOf(id).learned!.costModel })
   })
 })
 
@@ -602,7 +720,9 @@ describe('new engines', () => {
     state.configure(2, pool({ policy: predicted, engines: engines(...four, 'new'), indexEntries: 100_000 }), clock.now)
     expect(digestOf('new').learned!.warmth).toBe(0)
     expect(digestOf('a').learned!.warmth).toBe(1)
-    expect(range(0, 5).map((at) => admit([`x${at}`, ...range(0, 30)], { configVersion: 2 }).engine)).not.toContain('new')
+    expect(range(0, 5).map((at) => admit([`x${at}`, ...range(0, 30)], { configVersion: 2 }).engine)).not.toContain(
+      'new',
+    )
     clock.now += 30_000
     expect(digestOf('new').learned!.warmth).toBe(1)
   })
@@ -611,7 +731,15 @@ describe('new engines', () => {
 describe('adapters', () => {
   it('go where they are loaded, or where there is room', () => {
     const { state, clock, admit } = cluster
-    state.observe([probe('a', 0, loaded([], 1)), probe('b', 0, loaded(['lora'], 1)), probe('c', 0, loaded([], 1)), probe('d', 0, loaded([], 1))], clock.now)
+    state.observe(
+      [
+        probe('a', 0, loaded([], 1)),
+        probe('b', 0, loaded(['lora'], 1)),
+        probe('c', 0, loaded([], 1)),
+        probe('d', 0, loaded([], 1)),
+      ],
+      clock.now,
+    )
     expect(admit(['x'], { adapter: 'lora' }).engine).toBe('b')
     const other = range(0, 3).map((at) => admit([`y${at}`], { adapter: `other ${at}` }).engine)
     expect([...other].sort()).toEqual(['a', 'c', 'd'])
@@ -627,7 +755,7 @@ describe('putting the object down', () => {
     expect(JSON.stringify(snapshot.books).length).toBeLessThan(300 * four.length)
     const again = new ClusterState({ random: () => 0, epoch: 'f' })
     again.restore(snapshot, clock.now)
-    const lawOf = (one: ClusterState) => one.digest(clock.now).engines.map(({ learned }) => learned!.law)
+    const lawOf = (one: ClusterState) => one.digest(clock.now).engines.map(({ learned }) => learned!.costModel)
     expect(lawOf(again)).toEqual(lawOf(state))
   })
 
@@ -648,7 +776,7 @@ describe('putting the object down', () => {
     const answer = again.admit(admission({ id: 'after', promptTokens: 3001, avoid: ['a'] }), clock.now)
     serveOn(again, { key: 'after#0', engine: 'b' })
     expect(answer).toMatchObject({ key: 'after#0' })
-    const [slow, quick] = again.digest(clock.now).engines.map(({ learned }) => learned!.law.perTokenS)
+    const [slow, quick] = again.digest(clock.now).engines.map(({ learned }) => learned!.costModel.perTokenS)
     expect(slow! / quick!).toBeGreaterThan(5)
   })
 
@@ -659,10 +787,12 @@ describe('putting the object down', () => {
     state.progress(running[0]!.key, 5, clock.now)
     const again = new ClusterState({ random: () => 0, epoch: 'f' })
     again.restore(structuredClone(state.snapshot(clock.now)!), clock.now)
-    const load = (one: ClusterState) => one.digest(clock.now).engines.map(({ activeBlocks, requests }) => ({ activeBlocks, requests }))
+    const load = (one: ClusterState) =>
+      one.digest(clock.now).engines.map(({ activeBlocks, requests }) => ({ activeBlocks, requests }))
     expect(load(again)).toEqual(load(state))
     for (const { key } of running) again.release(key, outcome(), clock.now)
-    for (const one of again.digest(clock.now).engines) expect(one).toMatchObject({ activeBlocks: 0, requests: 0, queuedPrefillS: 0 })
+    for (const one of again.digest(clock.now).engines)
+      expect(one).toMatchObject({ activeBlocks: 0, requests: 0, queuedPrefillS: 0 })
   })
 
   it('still waits for the prefills that had not ended, though others behind them had', () => {
@@ -673,21 +803,31 @@ describe('putting the object down', () => {
     const again = new ClusterState({ random: () => 0, epoch: 'f' })
     state.firstToken(decoding.key, {}, clock.now)
     again.restore(structuredClone(state.snapshot(clock.now)!), clock.now)
-    expect(again.digest(clock.now).engines[0]).toMatchObject({ queuedPrefillS: queued.queuedPrefillS, queuedPrefillTokens: queued.queuedPrefillTokens })
+    expect(again.digest(clock.now).engines[0]).toMatchObject({
+      queuedPrefillS: queued.queuedPrefillS,
+      queuedPrefillTokens: queued.queuedPrefillTokens,
+    })
     again.firstToken(waiting.key, {}, clock.now + 100)
     expect(again.digest(clock.now + 100).engines[0]).toMatchObject({ queuedPrefillS: 0, queuedPrefillTokens: 0 })
   })
 
   it.each([
-    ['no number', { law: { fixedS: NaN, perTokenS: 1, perPairS: 0 }, decodeLogPace: 0, capacityBlocks: null }],
-    ['a negative price', { law: { fixedS: 0, perTokenS: -1, perPairS: 0 }, decodeLogPace: 0, capacityBlocks: null }],
-    ['no room at all', { law: null, decodeLogPace: 0, capacityBlocks: 0 }],
-    ['an endless pace', { law: null, decodeLogPace: Infinity, capacityBlocks: null }],
+    ['no number', { costModel: { fixedS: NaN, perTokenS: 1, perPairS: 0 }, decodeLogPace: 0, capacityBlocks: null }],
+    [
+      'a negative price',
+      { costModel: { fixedS: 0, perTokenS: -1, perPairS: 0 }, decodeLogPace: 0, capacityBlocks: null },
+    ],
+    ['no room at all', { costModel: null, decodeLogPace: 0, capacityBlocks: 0 }],
+    ['an endless pace', { costModel: null, decodeLogPace: Infinity, capacityBlocks: null }],
     ['nothing', null],
   ])('takes nothing back of an engine of which was put down %s', (_, broken) => {
     const { state, clock } = open({ engines: engines('a') })
     const snapshot = structuredClone(state.snapshot(clock.now)!)
-    const learned = ({ books }: ClusterSnapshot) => (books as readonly unknown[]).find((one): one is { engines: Record<string, unknown> } => typeof one === 'object' && one !== null && 'engines' in one)!
+    const learned = ({ books }: ClusterSnapshot) =>
+      (books as readonly unknown[]).find(
+        (one): one is { engines: Record<string, unknown> } =>
+          typeof one === 'object' && one !== null && 'engines' in one,
+      )!
     const sound = structuredClone(learned(snapshot).engines)
     learned(snapshot).engines = { a: broken }
     const again = new ClusterState({ random: () => 0, epoch: 'f' })
@@ -704,8 +844,17 @@ describe('putting the object down', () => {
     const learned = () => again.snapshot(clock.now)!.books
     const before = learned()
     again.firstToken(waiting.key, { ttft: 9000 }, clock.now + 50)
-    for (const { key } of [waiting, decoding, silent]) again.release(key, outcome({ usage: { promptTokens: 57_601, completionTokens: key === silent.key ? 2 : 5000, cachedTokens: 0 } }), clock.now + 60)
-    expect(again.digest(clock.now + 60).engines[0]!.learned).toMatchObject({ samples: 0, ttftError: null, actualCachedTokens: 0 })
+    for (const { key } of [waiting, decoding, silent])
+      again.release(
+        key,
+        outcome({ usage: { promptTokens: 57_601, completionTokens: key === silent.key ? 2 : 5000, cachedTokens: 0 } }),
+        clock.now + 60,
+      )
+    expect(again.digest(clock.now + 60).engines[0]!.learned).toMatchObject({
+      samples: 0,
+      ttftError: null,
+      actualCachedTokens: 0,
+    })
     expect(learned()).toEqual(before)
   })
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
-import { prefillSeconds } from '../../../src/core/latency/law.ts'
+import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import { prefillSeconds } from '../../../src/core/latency/cost-model.ts'
 import { profile } from '../../../src/core/latency/profiles.ts'
 import { admission, engines, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 
@@ -24,9 +24,13 @@ function afterTheChange(factor: number): { readonly ttftS: number; readonly shar
     const promptTokens = Math.round(500 * 16 ** random())
     const admitted = state.admit(admission({ promptTokens, streams: true }), now)
     if (!('key' in admitted) || admitted.placement.kind !== 'whole') throw new Error('nobody was chosen')
-    const { key, placement: { engine } } = admitted
+    const {
+      key,
+      placement: { engine },
+    } = admitted
     const slower = engine === IDS[0] && now >= CHANGE_MS ? factor : 1
-    const firstTokenAt = Math.max(now, freeAt.get(engine)!) + 1000 * slower * prefillSeconds(TRUTH, { promptTokens, cachedTokens: 0 })
+    const firstTokenAt =
+      Math.max(now, freeAt.get(engine)!) + 1000 * slower * prefillSeconds(TRUTH, { promptTokens, cachedTokens: 0 })
     freeAt.set(engine, firstTokenAt)
     if (now >= CHANGE_MS + 30_000) seen.push({ ttftS: (firstTokenAt - now) / 1000, engine })
     due.push({ at: firstTokenAt, run: (at) => state.firstToken(key, { ttft: at - now }, at) })
@@ -41,7 +45,10 @@ function afterTheChange(factor: number): { readonly ttftS: number; readonly shar
     next.run(next.at)
     due.sort((one, other) => one.at - other.at)
   }
-  return { ttftS: seen.reduce((sum, { ttftS }) => sum + ttftS, 0) / seen.length, share: seen.filter(({ engine }) => engine === IDS[0]).length / seen.length }
+  return {
+    ttftS: seen.reduce((sum, { ttftS }) => sum + ttftS, 0) / seen.length,
+    share: seen.filter(({ engine }) => engine === IDS[0]).length / seen.length,
+  }
 }
 
 /** Uniform in [0, 1), repeatable. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
-import { inTieOrder } from '../../../src/core/cluster/eligible.ts'
-import { EngineRecord } from '../../../src/core/cluster/engine-record.ts'
-import type { Admission, PoolConfig } from '../../../src/core/cluster/contract.ts'
+import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import { tieOrder } from '../../../src/core/pool/eligible.ts'
+import { EngineState } from '../../../src/core/pool/engine-state.ts'
+import type { Admission, PoolConfig } from '../../../src/core/contract/contract.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { policyKinds } from '../../../src/core/routing/policies/index.ts'
 
@@ -36,11 +36,14 @@ const spread = (counts: readonly number[]) => Math.max(...counts) - Math.min(...
 const names = policyKinds.map(({ name }) => name)
 
 describe('1,000 equal cold requests at once over 8 idle engines', () => {
-  it.each(names.filter((name) => name !== 'random' && name !== 'power_of_two'))('differ by at most one under %s', (name) => {
-    const state = open({ policy: { name, options: {} } })
-    const chosen = Array.from({ length: 1_000 }, () => admit(state, 0).engine)
-    expect(spread(counted(chosen))).toBeLessThanOrEqual(1)
-  })
+  it.each(names.filter((name) => name !== 'random' && name !== 'power_of_two'))(
+    'differ by at most one under %s',
+    (name) => {
+      const state = open({ policy: { name, options: {} } })
+      const chosen = Array.from({ length: 1_000 }, () => admit(state, 0).engine)
+      expect(spread(counted(chosen))).toBeLessThanOrEqual(1)
+    },
+  )
 
   it('stay close under power_of_two, and loose under random', () => {
     const [powerOfTwo, random] = ['power_of_two', 'random'].map((name) => {
@@ -53,17 +56,20 @@ describe('1,000 equal cold requests at once over 8 idle engines', () => {
 })
 
 describe('sequential requests without overlap', () => {
-  it.each(names.filter((name) => name !== 'random' && name !== 'power_of_two'))('go round an idle fleet under %s', (name) => {
-    const state = open({ policy: { name, options: {} } })
-    let now = 0
-    const chosen = Array.from({ length: 80 }, () => {
-      const { key, engine: id } = admit(state, now)
-      state.release(key, outcome(), now + 900)
-      now += 1_000
-      return id
-    })
-    expect(counted(chosen)).toEqual([10, 10, 10, 10, 10, 10, 10, 10])
-  })
+  it.each(names.filter((name) => name !== 'random' && name !== 'power_of_two'))(
+    'go round an idle fleet under %s',
+    (name) => {
+      const state = open({ policy: { name, options: {} } })
+      let now = 0
+      const chosen = Array.from({ length: 80 }, () => {
+        const { key, engine: id } = admit(state, now)
+        state.release(key, outcome(), now + 900)
+        now += 1_000
+        return id
+      })
+      expect(counted(chosen)).toEqual([10, 10, 10, 10, 10, 10, 10, 10])
+    },
+  )
 })
 
 describe('engines that cost the same', () => {
@@ -81,9 +87,9 @@ describe('engines that cost the same', () => {
   })
 
   it('get their turn in rotation when their recent work is the same', () => {
-    const records = eight.map((spec, slot) => new EngineRecord(slot, spec))
-    for (const { seat } of records) seat.recentWork = 7
-    const orders = [0, 3, 8].map((rotation) => inTieOrder(records, rotation).map(({ spec }) => spec.id)[0])
+    const records = eight.map((spec, slot) => new EngineState(slot, spec))
+    for (const { signals } of records) signals.recentWork = 7
+    const orders = [0, 3, 8].map((rotation) => tieOrder(records, rotation).map(({ spec }) => spec.id)[0])
     expect(orders).toEqual(['e0', 'e3', 'e0'])
   })
 })
@@ -98,7 +104,10 @@ describe('weights', () => {
 
   it('are kept by each half of a split, whatever turns the other half takes', () => {
     const decoders = [engine('e0', { role: 'decode', weight: 3 }), engine('e1', { role: 'decode' })]
-    const state = open({ policy: { name: 'round_robin', options: {} }, engines: [engine('p', { role: 'prefill' }), ...decoders] })
+    const state = open({
+      policy: { name: 'round_robin', options: {} },
+      engines: [engine('p', { role: 'prefill' }), ...decoders],
+    })
     const chosen = Array.from({ length: 400 }, () => {
       const answer = state.admit(admission(), 0)
       return 'placement' in answer && answer.placement.kind === 'split' ? answer.placement.decode : ''
@@ -113,7 +122,10 @@ describe('weights', () => {
   })
 
   it('are the chance under random', () => {
-    const state = open({ policy: { name: 'random', options: {} }, engines: [engine('e0', { weight: 3 }), engine('e1')] })
+    const state = open({
+      policy: { name: 'random', options: {} },
+      engines: [engine('e0', { weight: 3 }), engine('e1')],
+    })
     const [first] = counted(Array.from({ length: 4_000 }, () => admit(state, 0).engine))
     expect(first).toBeGreaterThan(2_850)
     expect(first).toBeLessThan(3_150)

@@ -27,7 +27,10 @@ export class StretchModel {
   }
 
   /** @param next the order of the next booking. */
-  firstToken(order: number, { at, newTokens, next }: { readonly at: number; readonly newTokens: number; readonly next: number }): StretchFacts {
+  firstToken(
+    order: number,
+    { at, newTokens, next }: { readonly at: number; readonly newTokens: number; readonly next: number },
+  ): StretchFacts {
     // Silent prompts before it were prefilled when it found the engine idle.
     const fresh = this.#all.findLast((one) => one.isFresh && one.order <= order)
     if (fresh !== undefined && fresh.order > this.#stretch.from) this.#begin(fresh.order)

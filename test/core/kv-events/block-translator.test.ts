@@ -2,8 +2,8 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { BlockTranslator } from '../../../src/core/kv-events/block-translator.ts'
 import { readEventBatch } from '../../../src/core/kv-events/event-batch.ts'
-import { PromptMeter } from '../../../src/core/tokens/measure.ts'
-import type { WireEvent } from '../../../src/simulator/kv-event-bytes.ts'
+import { PromptAnalyzer } from '../../../src/core/tokens/prompt-analyzer.ts'
+import type { WireEvent } from '../../../src/simulator/kv-events.ts'
 import { cleared, framed, removed, span, stored, type Stored } from './events.ts'
 
 const name = (lo: number, hi: number) => `${lo}:${hi}`
@@ -15,7 +15,10 @@ function translator(blockTokens = 16) {
     if (count === 0) held.delete(key)
     else held.set(key, count)
   }
-  const own = new BlockTranslator({ model: 'qwen', blockTokens }, { hold: (lo, hi) => add(name(lo, hi), 1), drop: (lo, hi) => add(name(lo, hi), -1), clear: () => held.clear() })
+  const own = new BlockTranslator(
+    { model: 'qwen', blockTokens },
+    { hold: (lo, hi) => add(name(lo, hi), 1), drop: (lo, hi) => add(name(lo, hi), -1), clear: () => held.clear() },
+  )
   const tell = (...events: WireEvent[]) => {
     for (const event of readEventBatch(framed(0, events).payload).events) own.apply(event)
   }
@@ -23,9 +26,26 @@ function translator(blockTokens = 16) {
 }
 
 /** The blocks of a prompt as the gateway's door measures it. */
-function measured(prompt: readonly number[], { blockTokens = 16, salt = null as string | null, adapter = null as string | null } = {}): string[] {
-  const meter = new PromptMeter({ model: 'qwen', blockTokens, encodeUtf8: () => 0, now: () => 0, tokenizer: null, template: null })
-  const { blocks } = meter.measure({ endpoint: 'completions', body: { prompt }, bodyBytes: 0, adapter, salts: salt === null ? [] : [salt], tenant: null })
+function measured(
+  prompt: readonly number[],
+  { blockTokens = 16, salt = null as string | null, adapter = null as string | null } = {},
+): string[] {
+  const meter = new PromptAnalyzer({
+    model: 'qwen',
+    blockTokens,
+    encodeUtf8: () => 0,
+    now: () => 0,
+    tokenizer: null,
+    template: null,
+  })
+  const { blocks } = meter.measure({
+    endpoint: 'completions',
+    body: { prompt },
+    bodyBytes: 0,
+    adapter,
+    salts: salt === null ? [] : [salt],
+    tenant: null,
+  })
   return Array.from({ length: blocks.length / 2 }, (_, at) => name(blocks[at * 2]!, blocks[at * 2 + 1]!))
 }
 
@@ -47,8 +67,14 @@ describe('translating an engine’s blocks', () => {
   it('keeps salts and adapters apart as the door does', () => {
     const { held, tell } = translator()
     const base = { prompt: span(5, 48), blockTokens: 16 }
-    tell(stored({ ...base, salt: 'pepper' }), stored({ ...base, adapter: 'french' }), stored({ ...base, adapter: 'french', salt: 'french' }))
-    const expected = [{ salt: 'pepper' }, { adapter: 'french' }, { adapter: 'french', salt: 'french' }].flatMap((scope) => measured(span(5, 48), scope))
+    tell(
+      stored({ ...base, salt: 'pepper' }),
+      stored({ ...base, adapter: 'french' }),
+      stored({ ...base, adapter: 'french', salt: 'french' }),
+    )
+    const expected = [{ salt: 'pepper' }, { adapter: 'french' }, { adapter: 'french', salt: 'french' }].flatMap(
+      (scope) => measured(span(5, 48), scope),
+    )
     expect([...held.keys()].sort()).toEqual(expected.sort())
     expect(new Set(expected).size).toBe(9)
   })
@@ -104,13 +130,20 @@ describe('translating an engine’s blocks', () => {
 
   it('follows the group with full attention, though one with a window and smaller blocks was heard of first', () => {
     const { own, held, tell } = translator(32)
-    tell(stored({ prompt: span(5, 64), blockTokens: 16, attention: 'sliding_window' }), stored({ prompt: span(5, 64), blockTokens: 32, group: 1, attention: 'full_attention' }))
+    tell(
+      stored({ prompt: span(5, 64), blockTokens: 16, attention: 'sliding_window' }),
+      stored({ prompt: span(5, 64), blockTokens: 32, group: 1, attention: 'full_attention' }),
+    )
     expect([own.engineBlockTokens, own.fits]).toEqual([32, true])
     expect([...held.keys()]).toEqual(measured(span(5, 64), { blockTokens: 32 }))
   })
 
   it('holds of several groups what the first with full attention holds', () => {
-    for (const kinds of [['sliding_window', 'full_attention'], ['full_attention', 'sliding_window'], ['mamba', 'sink_full_attention', 'full_attention']]) {
+    for (const kinds of [
+      ['sliding_window', 'full_attention'],
+      ['full_attention', 'sliding_window'],
+      ['mamba', 'sink_full_attention', 'full_attention'],
+    ]) {
       const dense = kinds.findIndex((kind) => kind.includes('full'))
       const { held, tell } = translator()
       const prompt = { prompt: span(5, 64), blockTokens: 16 }
@@ -171,50 +204,68 @@ describe('translating an engine’s blocks', () => {
   })
 })
 
-type Step = { readonly do: 'store'; readonly prompt: readonly number[]; readonly salt: string | null } | { readonly do: 'evict'; readonly which: number } | { readonly do: 'clear' }
+type Step =
+  | { readonly do: 'store'; readonly prompt: readonly number[]; readonly salt: string | null }
+  | { readonly do: 'evict'; readonly which: number }
+  | { readonly do: 'clear' }
 
 const token = fc.integer({ min: 0, max: 2 })
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('store' as const), prompt: fc.array(token, { maxLength: 14 }), salt: fc.constantFrom(null, 's') }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('store' as const),
+      prompt: fc.array(token, { maxLength: 14 }),
+      salt: fc.constantFrom(null, 's'),
+    }),
+  },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('evict' as const), which: fc.nat() }) },
   { weight: 1, arbitrary: fc.constant({ do: 'clear' as const }) },
 )
 
 describe('translating against a naive cache', () => {
-  it.each([1, 2, 3])('holds exactly the blocks that the cache holds, %i of its own in each, after any history, duplicates and evictions in any order included', (ratio) => {
-    fc.assert(
-      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-        const { held, tell } = translator(2 * ratio)
-        // Physical blocks; the same content may lie in several, as where two requests computed it side by side.
-        let cache: { readonly what: Stored; readonly at: number; readonly name: string }[] = []
-        for (const one of steps) {
-          if (one.do === 'clear') {
-            cache = []
-            tell(cleared)
-          } else if (one.do === 'evict') {
-            if (cache.length === 0) continue
-            const [gone] = cache.splice(one.which % cache.length, 1)
-            tell(removed(gone!.what, gone!.at))
-          } else {
-            const what = { prompt: one.prompt, salt: one.salt, blockTokens: 2 }
-            const names = measured(one.prompt, { blockTokens: 2, salt: one.salt })
-            // What lies there is found block by block from the beginning; the rest is computed, and the last block always.
-            let from = names.findIndex((block) => cache.every((other) => other.name !== block))
-            if (from < 0) from = Math.max(0, names.length - 1)
-            if (from === names.length) continue
-            for (const [at, block] of names.entries()) if (at >= from) cache.push({ what, at, name: block })
-            tell(stored({ ...what, from }))
+  it.each([1, 2, 3])(
+    'holds exactly the blocks that the cache holds, %i of its own in each, after any history, duplicates and evictions in any order included',
+    (ratio) => {
+      fc.assert(
+        fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+          const { held, tell } = translator(2 * ratio)
+          // Physical blocks; the same content may lie in several, as where two requests computed it side by side.
+          let cache: { readonly what: Stored; readonly at: number; readonly name: string }[] = []
+          for (const one of steps) {
+            if (one.do === 'clear') {
+              cache = []
+              tell(cleared)
+            } else if (one.do === 'evict') {
+              if (cache.length === 0) continue
+              const [gone] = cache.splice(one.which % cache.length, 1)
+              tell(removed(gone!.what, gone!.at))
+            } else {
+              const what = { prompt: one.prompt, salt: one.salt, blockTokens: 2 }
+              const names = measured(one.prompt, { blockTokens: 2, salt: one.salt })
+              // What lies there is found block by block from the beginning; the rest is computed, and the last block always.
+              let from = names.findIndex((block) => cache.every((other) => other.name !== block))
+              if (from < 0) from = Math.max(0, names.length - 1)
+              if (from === names.length) continue
+              for (const [at, block] of names.entries()) if (at >= from) cache.push({ what, at, name: block })
+              tell(stored({ ...what, from }))
+            }
+            const there = new Set(cache.map((block) => block.name))
+            const whole = cache.flatMap(({ what, at }) => {
+              if ((at + 1) % ratio !== 0) return []
+              const names = measured(what.prompt, { blockTokens: 2, salt: what.salt ?? null }).slice(
+                at + 1 - ratio,
+                at + 1,
+              )
+              return names.every((block) => there.has(block))
+                ? [measured(what.prompt, { blockTokens: 2 * ratio, salt: what.salt ?? null })[(at + 1) / ratio - 1]!]
+                : []
+            })
+            expect([...held.keys()].sort()).toEqual([...new Set(whole)].sort())
           }
-          const there = new Set(cache.map((block) => block.name))
-          const whole = cache.flatMap(({ what, at }) => {
-            if ((at + 1) % ratio !== 0) return []
-            const names = measured(what.prompt, { blockTokens: 2, salt: what.salt ?? null }).slice(at + 1 - ratio, at + 1)
-            return names.every((block) => there.has(block)) ? [measured(what.prompt, { blockTokens: 2 * ratio, salt: what.salt ?? null })[(at + 1) / ratio - 1]!] : []
-          })
-          expect([...held.keys()].sort()).toEqual([...new Set(whole)].sort())
-        }
-      }),
-      { numRuns: 300 },
-    )
-  })
+        }),
+        { numRuns: 300 },
+      )
+    },
+  )
 })

@@ -71,7 +71,11 @@ describe('DeltaLog', () => {
     for (let block = 1; block <= 10; block++) log.hold(block, 0)
     const steps: Delta[] = []
     for (log.resync(); log.isDue; log.taken()) steps.push(log.next(true, 0))
-    expect(steps.map(({ reset, complete, stored }) => [reset, complete, stored.length / 2])).toEqual([[true, false, 4], [false, false, 4], [false, true, 2]])
+    expect(steps.map(({ reset, complete, stored }) => [reset, complete, stored.length / 2])).toEqual([
+      [true, false, 4],
+      [false, false, 4],
+      [false, true, 2],
+    ])
   })
 
   it('tells how long its oldest change has waited', () => {
@@ -103,7 +107,13 @@ describe('DeltaLog', () => {
     const step = fc.oneof(
       { weight: 5, arbitrary: fc.record({ do: fc.constant('hold' as const), block }) },
       { weight: 4, arbitrary: fc.record({ do: fc.constant('drop' as const), block }) },
-      { weight: 4, arbitrary: fc.record({ do: fc.constantFrom('sent' as const, 'answer lost' as const, 'request lost' as const), block }) },
+      {
+        weight: 4,
+        arbitrary: fc.record({
+          do: fc.constantFrom('sent' as const, 'answer lost' as const, 'request lost' as const),
+          block,
+        }),
+      },
       { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('resync' as const, 'clear' as const), block }) },
     )
     fc.assert(

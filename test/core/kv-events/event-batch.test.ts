@@ -1,9 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { readEventBatch } from '../../../src/core/kv-events/event-batch.ts'
-import { publishedFrames, replayedFrames, replayRequest, seqFrame } from '../../../src/core/kv-events/frames.ts'
+import {
+  readEventBatch,
+  publishedFrames,
+  replayedFrames,
+  replayRequest,
+  seqFrame,
+} from '../../../src/core/kv-events/event-batch.ts'
 import { MsgpackError } from '../../../src/core/kv-events/msgpack.ts'
-import { batchBytes } from '../../../src/simulator/kv-event-bytes.ts'
+import { batchBytes } from '../../../src/simulator/kv-events.ts'
 import { cleared, engineHashes, removed, span, stored } from './events.ts'
 
 const recorded = JSON.parse(readFileSync(new URL('../../vectors/kv-events.json', import.meta.url), 'utf8')) as {
@@ -19,7 +24,12 @@ describe('event batches', () => {
     for (const { payload_hex, events } of recorded.batches) {
       const batch = readEventBatch(Buffer.from(payload_hex, 'hex'))
       expect(batch).toMatchObject({ atS: 0, unknown: 0 })
-      expect(batch.events.map((event) => event.kind)).toEqual(events.map(({ type }) => ({ AllBlocksCleared: 'cleared', BlockStored: 'stored', BlockRemoved: 'removed' })[type as string]))
+      expect(batch.events.map((event) => event.kind)).toEqual(
+        events.map(
+          ({ type }) =>
+            ({ AllBlocksCleared: 'cleared', BlockStored: 'stored', BlockRemoved: 'removed' })[type as string],
+        ),
+      )
       for (const [at, event] of batch.events.entries()) {
         if (event.kind !== 'stored') continue
         expect(event.hashes.map(decimal)).toEqual(events[at]!['block_hashes'])
@@ -39,7 +49,11 @@ describe('event batches', () => {
 
   it('with a hash as long as a book are no batches, and no end of the stack either', () => {
     // [5, [['BlockRemoved', [300,000 bytes]]]]
-    const head = Buffer.concat([Buffer.from([0x92, 5, 0x91, 0x92, 0xac]), Buffer.from('BlockRemoved'), Buffer.from([0x91, 0xc6, 0, 4, 0x93, 0xe0])])
+    const head = Buffer.concat([
+      Buffer.from([0x92, 5, 0x91, 0x92, 0xac]),
+      Buffer.from('BlockRemoved'),
+      Buffer.from([0x91, 0xc6, 0, 4, 0x93, 0xe0]),
+    ])
     expect(() => readEventBatch(Buffer.concat([head, Buffer.alloc(300_000)]))).toThrow(MsgpackError)
   })
 
@@ -52,13 +66,23 @@ describe('event batches', () => {
 
   it('count events of kinds they do not know, and leave them', () => {
     const odd = { ...cleared, type: 'BlockMoved' } as unknown as typeof cleared
-    expect(readEventBatch(batchBytes(5, [odd, cleared], 'maps'))).toEqual({ atS: 5, events: [{ kind: 'cleared' }], unknown: 1 })
-    expect(readEventBatch(batchBytes(5, [odd, cleared], 'arrays'))).toEqual({ atS: 5, events: [{ kind: 'cleared' }], unknown: 1 })
+    expect(readEventBatch(batchBytes(5, [odd, cleared], 'maps'))).toEqual({
+      atS: 5,
+      events: [{ kind: 'cleared' }],
+      unknown: 1,
+    })
+    expect(readEventBatch(batchBytes(5, [odd, cleared], 'arrays'))).toEqual({
+      atS: 5,
+      events: [{ kind: 'cleared' }],
+      unknown: 1,
+    })
   })
 
   it('have no name for an adapter that an old engine only numbers', () => {
     const event = { ...stored({ prompt: span(0, 16), blockTokens: 16 }), lora_id: 3, lora_name: null }
-    expect(readEventBatch(batchBytes(5, [event as ReturnType<typeof stored>], 'arrays')).events[0]).toMatchObject({ adapter: { kind: 'unnamed' } })
+    expect(readEventBatch(batchBytes(5, [event as ReturnType<typeof stored>], 'arrays')).events[0]).toMatchObject({
+      adapter: { kind: 'unnamed' },
+    })
   })
 })
 
@@ -88,6 +112,8 @@ describe('frames', () => {
   })
 
   it('name blocks by 64 bits that differ', () => {
-    expect(new Set(engineHashes({ prompt: span(0, 320), blockTokens: 16 }).map((hash) => JSON.stringify(hash))).size).toBe(20)
+    expect(
+      new Set(engineHashes({ prompt: span(0, 320), blockTokens: 16 }).map((hash) => JSON.stringify(hash))).size,
+    ).toBe(20)
   })
 })

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Framed } from '../../../src/core/kv-events/frames.ts'
-import { catchUp, Engine, hear, heldBy, listenerOf, open } from './stream-engine.ts'
+import type { Framed } from '../../../src/core/kv-events/event-batch.ts'
+import { catchUp, Engine, receive, heldBy, listenerOf, open } from './stream-engine.ts'
 
 interface Step {
   readonly do: 'store' | 'evict' | 'clear' | 'restart' | 'check'
@@ -15,15 +15,34 @@ const did = (what: Step['do'], number = 1, line: Step['line'] = 'heard'): Step =
 const oldLives: readonly (readonly Step[])[] = [
   [did('store', 1, 'late'), did('restart'), did('check'), did('store', 2, 'lost'), did('store', 3)],
   [did('store', 1, 'late'), did('check'), did('restart'), did('check'), did('store', 2, 'lost'), did('store', 3)],
-  [did('store', 1), did('store', 2, 'late'), did('restart'), did('store', 3, 'lost'), did('check'), did('store', 4, 'lost'), did('store', 5)],
+  [
+    did('store', 1),
+    did('store', 2, 'late'),
+    did('restart'),
+    did('store', 3, 'lost'),
+    did('check'),
+    did('store', 4, 'lost'),
+    did('store', 5),
+  ],
 ]
 
 describe('EventStream on a bad line', () => {
   const number = fc.integer({ min: 1, max: 8 })
   const step: fc.Arbitrary<Step> = fc.record({
-    do: fc.oneof({ weight: 6, arbitrary: fc.constant('store' as const) }, { weight: 4, arbitrary: fc.constant('evict' as const) }, fc.constant('clear' as const), fc.constant('restart' as const), fc.constant('check' as const)),
+    do: fc.oneof(
+      { weight: 6, arbitrary: fc.constant('store' as const) },
+      { weight: 4, arbitrary: fc.constant('evict' as const) },
+      fc.constant('clear' as const),
+      fc.constant('restart' as const),
+      fc.constant('check' as const),
+    ),
     number,
-    line: fc.oneof({ weight: 5, arbitrary: fc.constant('heard' as const) }, fc.constant('lost' as const), fc.constant('late' as const), fc.constant('twice' as const)),
+    line: fc.oneof(
+      { weight: 5, arbitrary: fc.constant('heard' as const) },
+      fc.constant('lost' as const),
+      fc.constant('late' as const),
+      fc.constant('twice' as const),
+    ),
   })
 
   it('holds what the engine holds after any losses, delays, repeats and restarts, and when it cannot, does not claim to', () => {
@@ -37,21 +56,29 @@ describe('EventStream on a bad line', () => {
             engine.restart()
             // Its sockets close, which a host sees.
             stream.doubt()
-          }
-          else if (what === 'check') catchUp(stream, engine)
+          } else if (what === 'check') catchUp(stream, engine)
           else {
-            const batch = what === 'store' ? (engine.cache.has(at) ? null : engine.store(at)) : what === 'evict' ? (engine.cache.has(at) ? engine.evict(at) : null) : engine.clear()
+            const batch =
+              what === 'store'
+                ? engine.cache.has(at)
+                  ? null
+                  : engine.store(at)
+                : what === 'evict'
+                  ? engine.cache.has(at)
+                    ? engine.evict(at)
+                    : null
+                  : engine.clear()
             if (batch === null) continue
             // What waits in a socket comes before what is sent later.
             if (line === 'late') late.push(batch)
             else if (line !== 'lost') {
-              for (const one of late) hear(stream, engine, one)
+              for (const one of late) receive(stream, engine, one)
               late = []
-              for (let times = line === 'twice' ? 2 : 1; times > 0; times--) hear(stream, engine, batch)
+              for (let times = line === 'twice' ? 2 : 1; times > 0; times--) receive(stream, engine, batch)
             }
           }
         }
-        for (const one of late) hear(stream, engine, one)
+        for (const one of late) receive(stream, engine, one)
         catchUp(stream, engine)
         const [held, cached] = [heldBy(stream), heldBy(listenerOf(engine.cache))]
         if (stream.isComplete) expect(held).toEqual(cached)

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { span, stored } from './events.ts'
-import { catchUp, Engine, hear, heldBy, listenerOf, open } from './stream-engine.ts'
+import { catchUp, Engine, receive, heldBy, listenerOf, open } from './stream-engine.ts'
 
 describe('EventStream', () => {
   it('knows all of an engine that is as young as itself', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
     expect(stream.isComplete).toBe(true)
-    hear(stream, engine, engine.store(1))
+    receive(stream, engine, engine.store(1))
     expect([stream.isComplete, stream.log.size]).toEqual([true, 1])
   })
 
@@ -39,42 +39,50 @@ describe('EventStream', () => {
     const [stream, engine] = [open(), new Engine(3)]
     for (let number = 0; number < 5; number++) engine.store(number)
     catchUp(stream, engine)
-    hear(stream, engine, engine.clear())
+    receive(stream, engine, engine.clear())
     expect([stream.isComplete, stream.log.size]).toEqual([true, 0])
   })
 
   it('fills a gap from the replay, and takes nothing twice', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
-    hear(stream, engine, engine.store(1))
+    receive(stream, engine, engine.store(1))
     const late = [engine.store(2), engine.store(3)]
-    hear(stream, engine, engine.store(4))
-    for (const batch of late) hear(stream, engine, batch)
-    expect([stream.isComplete, stream.log.size, stream.counts]).toEqual([true, 4, expect.objectContaining({ gaps: 1, losses: 0, batches: 4 })])
+    receive(stream, engine, engine.store(4))
+    for (const batch of late) receive(stream, engine, batch)
+    expect([stream.isComplete, stream.log.size, stream.counts]).toEqual([
+      true,
+      4,
+      expect.objectContaining({ gaps: 1, losses: 0, batches: 4 }),
+    ])
   })
 
   it('gives up its picture when a gap is older than what the engine keeps', () => {
     const [stream, engine] = [open(), new Engine(2)]
     catchUp(stream, engine)
-    hear(stream, engine, engine.store(1))
+    receive(stream, engine, engine.store(1))
     for (const number of [2, 3, 4]) engine.store(number)
-    hear(stream, engine, engine.store(5))
-    expect([stream.isComplete, stream.log.size, stream.counts]).toEqual([false, 2, expect.objectContaining({ gaps: 1, losses: 1, restarts: 0 })])
+    receive(stream, engine, engine.store(5))
+    expect([stream.isComplete, stream.log.size, stream.counts]).toEqual([
+      false,
+      2,
+      expect.objectContaining({ gaps: 1, losses: 1, restarts: 0 }),
+    ])
   })
 
   it('begins anew when the engine does, as soon as it says anything', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
-    for (const number of [1, 2, 3]) hear(stream, engine, engine.store(number))
+    for (const number of [1, 2, 3]) receive(stream, engine, engine.store(number))
     engine.restart()
-    hear(stream, engine, engine.store(4))
+    receive(stream, engine, engine.store(4))
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 1, 1])
   })
 
   it('sees by its own asking that the engine began anew and says nothing', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
-    for (const number of [1, 2, 3]) hear(stream, engine, engine.store(number))
+    for (const number of [1, 2, 3]) receive(stream, engine, engine.store(number))
     engine.restart()
     catchUp(stream, engine)
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 0, 1])
@@ -83,7 +91,7 @@ describe('EventStream', () => {
   it('is not taken in by a new life that has come as far as the old one', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
-    for (const number of [1, 2]) hear(stream, engine, engine.store(number))
+    for (const number of [1, 2]) receive(stream, engine, engine.store(number))
     engine.restart()
     for (const number of [7, 8, 9]) engine.store(number)
     catchUp(stream, engine)
@@ -93,23 +101,28 @@ describe('EventStream', () => {
   it('does not take the next number for the next batch while it is in doubt', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
-    hear(stream, engine, engine.store(1))
+    receive(stream, engine, engine.store(1))
     engine.restart()
     stream.doubt()
     engine.store(2)
-    hear(stream, engine, engine.store(3))
+    receive(stream, engine, engine.store(3))
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 2, 1])
   })
 
   it('learns anew how large the blocks of an engine are that began anew', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
-    hear(stream, engine, engine.store(1))
+    receive(stream, engine, engine.store(1))
     engine.restart()
-    hear(stream, engine, engine.publish([stored({ prompt: span(0, 16), blockTokens: 2 })]))
-    expect([stream.engineBlockTokens, stream.isComplete, stream.unnamedBlocks, stream.log.size]).toEqual([2, true, 0, 4])
+    receive(stream, engine, engine.publish([stored({ prompt: span(0, 16), blockTokens: 2 })]))
+    expect([stream.engineBlockTokens, stream.isComplete, stream.unnamedBlocks, stream.log.size]).toEqual([
+      2,
+      true,
+      0,
+      4,
+    ])
     engine.restart()
-    hear(stream, engine, engine.publish([stored({ prompt: span(0, 16), blockTokens: 8 })]))
+    receive(stream, engine, engine.publish([stored({ prompt: span(0, 16), blockTokens: 8 })]))
     expect([stream.engineBlockTokens, stream.fits, stream.isComplete, stream.log.size]).toEqual([8, false, false, 0])
   })
 
@@ -120,26 +133,26 @@ describe('EventStream', () => {
     engine.restart()
     catchUp(stream, engine)
     engine.store(2)
-    hear(stream, engine, left)
-    hear(stream, engine, engine.store(3))
+    receive(stream, engine, left)
+    receive(stream, engine, engine.store(3))
     expect([stream.isComplete, heldBy(stream)]).toEqual([true, heldBy(listenerOf([2, 3]))])
   })
 
   it('asks whether it is another life while in doubt, though the engine’s clock was set back', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
-    for (const number of [1, 2, 3]) hear(stream, engine, engine.store(number))
+    for (const number of [1, 2, 3]) receive(stream, engine, engine.store(number))
     engine.restart()
     engine.clockS = 10
     stream.doubt()
-    hear(stream, engine, engine.store(4))
+    receive(stream, engine, engine.store(4))
     expect([stream.isComplete, stream.log.size, stream.counts.restarts]).toEqual([true, 1, 1])
   })
 
   it('finds what was published last and never came', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
-    hear(stream, engine, engine.store(1))
+    receive(stream, engine, engine.store(1))
     engine.store(2)
     catchUp(stream, engine)
     expect(stream.log.size).toBe(2)
@@ -148,10 +161,10 @@ describe('EventStream', () => {
   it('gives up its picture for bytes nobody can read, and goes on', () => {
     const [stream, engine] = [open(), new Engine()]
     catchUp(stream, engine)
-    hear(stream, engine, engine.store(1))
-    hear(stream, engine, { ...engine.store(2), payload: Uint8Array.of(0xc1) })
+    receive(stream, engine, engine.store(1))
+    receive(stream, engine, { ...engine.store(2), payload: Uint8Array.of(0xc1) })
     expect([stream.isComplete, stream.log.size, stream.counts.losses]).toEqual([false, 0, 1])
-    hear(stream, engine, engine.store(3))
+    receive(stream, engine, engine.store(3))
     expect(stream.log.size).toBeGreaterThan(0)
   })
 

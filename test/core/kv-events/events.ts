@@ -1,6 +1,6 @@
 /** Event batches of made-up engines, for tests. */
 import { createHash } from 'node:crypto'
-import { batchBytes, type BlockHash, type Encoding, type WireEvent } from '../../../src/simulator/kv-event-bytes.ts'
+import { batchBytes, type BlockHash, type Encoding, type WireEvent } from '../../../src/simulator/kv-events.ts'
 
 export interface Stored {
   /** All tokens of the prompt up to the last block stored. */
@@ -21,16 +21,30 @@ export function engineHashes({ prompt, blockTokens, salt = null, adapter = null 
   const hashes: BlockHash[] = []
   let parent = seed
   for (let from = 0; from + blockTokens <= prompt.length; from += blockTokens) {
-    parent = createHash('sha256').update(JSON.stringify([parent, prompt.slice(from, from + blockTokens), from === 0 ? salt : null, adapter])).digest('hex')
+    parent = createHash('sha256')
+      .update(JSON.stringify([parent, prompt.slice(from, from + blockTokens), from === 0 ? salt : null, adapter]))
+      .digest('hex')
     hashes.push({ hi: Number.parseInt(parent.slice(48, 56), 16), lo: Number.parseInt(parent.slice(56), 16) })
   }
   return hashes
 }
 
 export function stored(what: Stored): WireEvent {
-  const { prompt, from = 0, blockTokens, salt = null, adapter = null, medium = 'GPU', group = 0, attention = null } = what
+  const {
+    prompt,
+    from = 0,
+    blockTokens,
+    salt = null,
+    adapter = null,
+    medium = 'GPU',
+    group = 0,
+    attention = null,
+  } = what
   const hashes = engineHashes(what)
-  const extra = hashes.map((_, at) => [...(adapter === null ? [] : [adapter]), ...(at === 0 && salt !== null ? [salt] : [])])
+  const extra = hashes.map((_, at) => [
+    ...(adapter === null ? [] : [adapter]),
+    ...(at === 0 && salt !== null ? [salt] : []),
+  ])
   return {
     type: 'BlockStored',
     block_hashes: hashes.slice(from),
@@ -48,11 +62,19 @@ export function stored(what: Stored): WireEvent {
 
 /** The block at a place of a prompt is gone. */
 export function removed(what: Stored, at: number): WireEvent {
-  return { type: 'BlockRemoved', block_hashes: [engineHashes(what)[at]!], medium: what.medium ?? 'GPU', group_idx: what.group ?? 0 }
+  return {
+    type: 'BlockRemoved',
+    block_hashes: [engineHashes(what)[at]!],
+    medium: what.medium ?? 'GPU',
+    group_idx: what.group ?? 0,
+  }
 }
 
 export const cleared: WireEvent = { type: 'AllBlocksCleared' }
 
-export const framed = (seq: number, events: readonly WireEvent[], atS = 1000 + seq, encoding: Encoding = 'maps') => ({ seq, payload: batchBytes(atS, events, encoding) })
+export const framed = (seq: number, events: readonly WireEvent[], atS = 1000 + seq, encoding: Encoding = 'maps') => ({
+  seq,
+  payload: batchBytes(atS, events, encoding),
+})
 
 export const span = (from: number, count: number): number[] => Array.from({ length: count }, (_, at) => from + at)

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Msgpack, MsgpackError, readMsgpack } from '../../../src/core/kv-events/msgpack.ts'
 import { readEventBatch } from '../../../src/core/kv-events/event-batch.ts'
-import { batchBytes, pack, type Packable } from '../../../src/simulator/kv-event-bytes.ts'
+import { batchBytes, pack, type Packable } from '../../../src/simulator/kv-events.ts'
 import { cleared, removed, span, stored } from './events.ts'
 
 const values: fc.Arbitrary<Packable> = fc.letrec<{ value: Packable }>((tie) => ({
@@ -10,12 +10,19 @@ const values: fc.Arbitrary<Packable> = fc.letrec<{ value: Packable }>((tie) => (
     { depthSize: 'small' },
     fc.constant(null),
     fc.boolean(),
-    fc.oneof(fc.nat({ max: 300 }), fc.nat({ max: 70_000 }), fc.integer({ min: -2_147_483_648, max: 2_147_483_647 }), fc.maxSafeNat()),
+    fc.oneof(
+      fc.nat({ max: 300 }),
+      fc.nat({ max: 70_000 }),
+      fc.integer({ min: -2_147_483_648, max: 2_147_483_647 }),
+      fc.maxSafeNat(),
+    ),
     fc.string({ unit: 'grapheme', maxLength: 50 }),
     fc.uint8Array({ maxLength: 300 }),
     fc.double({ noNaN: true }).map((float) => ({ float })),
     fc.array(tie('value'), { maxLength: 20 }),
-    fc.uniqueArray(fc.tuple(fc.string({ maxLength: 4 }), tie('value')), { maxLength: 20, selector: ([key]) => key }).map((map) => ({ map })),
+    fc
+      .uniqueArray(fc.tuple(fc.string({ maxLength: 4 }), tie('value')), { maxLength: 20, selector: ([key]) => key })
+      .map((map) => ({ map })),
   ),
 })).value
 
@@ -23,7 +30,13 @@ function expected(value: Packable): Msgpack {
   if (value === null || typeof value !== 'object' || value instanceof Uint8Array) return value
   if (Array.isArray(value)) return (value as readonly Packable[]).map(expected)
   if ('float' in value) return value.float
-  if ('map' in value) return new Map((value as { readonly map: readonly (readonly [string, Packable])[] }).map.map(([key, inner]) => [key, expected(inner)]))
+  if ('map' in value)
+    return new Map(
+      (value as { readonly map: readonly (readonly [string, Packable])[] }).map.map(([key, inner]) => [
+        key,
+        expected(inner),
+      ]),
+    )
   return value as Msgpack
 }
 
@@ -38,7 +51,10 @@ describe('reading MessagePack', () => {
   })
 
   it('keeps all 64 bits of a hash', () => {
-    expect(readMsgpack(Uint8Array.of(0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe))).toEqual({ hi: 0xffff_ffff, lo: 0xffff_fffe })
+    expect(readMsgpack(Uint8Array.of(0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe))).toEqual({
+      hi: 0xffff_ffff,
+      lo: 0xffff_fffe,
+    })
     expect(readMsgpack(Uint8Array.of(0xd3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe))).toBe(-2)
     expect(readMsgpack(Uint8Array.of(0xcf, 0, 0x1f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff))).toBe(Number.MAX_SAFE_INTEGER)
   })
@@ -46,7 +62,8 @@ describe('reading MessagePack', () => {
   it('refuses every cut of a batch, and never throws anything but its own error', () => {
     const prompt = { prompt: span(100, 64), blockTokens: 16, salt: 'ä' }
     const bytes = batchBytes(1, [cleared, stored(prompt), removed(prompt, 1)], 'maps')
-    for (let end = 0; end < bytes.length; end++) expect(() => readEventBatch(bytes.subarray(0, end))).toThrow(MsgpackError)
+    for (let end = 0; end < bytes.length; end++)
+      expect(() => readEventBatch(bytes.subarray(0, end))).toThrow(MsgpackError)
   })
 
   it('survives any bytes: a value, or its own error', () => {

@@ -1,10 +1,15 @@
 /** An engine that publishes, and what a host does with its batches. */
 import { EventStream } from '../../../src/core/kv-events/event-stream.ts'
-import type { Framed } from '../../../src/core/kv-events/frames.ts'
-import type { WireEvent } from '../../../src/simulator/kv-event-bytes.ts'
+import type { Framed } from '../../../src/core/kv-events/event-batch.ts'
+import type { WireEvent } from '../../../src/simulator/kv-events.ts'
 import { cleared, framed, removed, span, stored } from './events.ts'
 
-export const open = (replays = true) => new EventStream({ pool: { model: 'qwen', blockTokens: 4 }, limits: { stepBlocks: 1000, waitingBlocks: 1000 }, replays })
+export const open = (replays = true) =>
+  new EventStream({
+    pool: { model: 'qwen', blockTokens: 4 },
+    limits: { stepBlocks: 1000, waitingBlocks: 1000 },
+    replays,
+  })
 
 const prompt = (number: number) => ({ prompt: span(number * 10, 4), blockTokens: 4 })
 
@@ -63,7 +68,7 @@ export function catchUp(stream: EventStream, engine: Engine): void {
   throw new Error('asked three times and still not content')
 }
 
-export function hear(stream: EventStream, engine: Engine, batch: Framed): void {
+export function receive(stream: EventStream, engine: Engine, batch: Framed): void {
   if (stream.published(batch) === 'taken') return
   catchUp(stream, engine)
   if (stream.published(batch) === 'replay') stream.unreplayed(batch)
@@ -73,7 +78,7 @@ export function hear(stream: EventStream, engine: Engine, batch: Framed): void {
 export function listenerOf(numbers: Iterable<number>): EventStream {
   const [stream, engine] = [open(), new Engine()]
   catchUp(stream, engine)
-  for (const number of numbers) hear(stream, engine, engine.store(number))
+  for (const number of numbers) receive(stream, engine, engine.store(number))
   return stream
 }
 

@@ -2,22 +2,26 @@ import { describe, expect, it } from 'vitest'
 import { DecodeLearner, tokenSeconds } from '../../../src/core/latency/decode.ts'
 
 const BLOCK_TOKENS = 64
-const paceOf = (learner: DecodeLearner): number => learner.law(BLOCK_TOKENS).baseS / new DecodeLearner().law(BLOCK_TOKENS).baseS
+const paceOf = (learner: DecodeLearner): number =>
+  learner.costModel(BLOCK_TOKENS).baseS / new DecodeLearner().costModel(BLOCK_TOKENS).baseS
 
 function taught(answers: number, pace: (at: number) => number): DecodeLearner {
   const learner = new DecodeLearner()
-  const real = new DecodeLearner().law(BLOCK_TOKENS)
+  const real = new DecodeLearner().costModel(BLOCK_TOKENS)
   for (let at = 0; at < answers; at++) {
     const running = at % 30
-    learner.learn(200 * tokenSeconds(real, running, 0) * pace(at), 200, { expectedTokenS: tokenSeconds(learner.law(BLOCK_TOKENS), running, 0), now: 0 })
+    learner.learn(200 * tokenSeconds(real, running, 0) * pace(at), 200, {
+      expectedTokenS: tokenSeconds(learner.costModel(BLOCK_TOKENS), running, 0),
+      now: 0,
+    })
   }
   return learner
 }
 
 describe('DecodeLearner', () => {
   it('starts from vllm-router’s model: 10.6 ms, and 0.42 ms for each request', () => {
-    expect(tokenSeconds(new DecodeLearner().law(BLOCK_TOKENS), 100, 0)).toBeCloseTo(0.010635 + 0.041928, 9)
-    expect(tokenSeconds(new DecodeLearner().law(1), 0, 1000)).toBeCloseTo(0.010635 + 1.42e-4, 9)
+    expect(tokenSeconds(new DecodeLearner().costModel(BLOCK_TOKENS), 100, 0)).toBeCloseTo(0.010635 + 0.041928, 9)
+    expect(tokenSeconds(new DecodeLearner().costModel(1), 0, 1000)).toBeCloseTo(0.010635 + 1.42e-4, 9)
   })
 
   it('finds an engine that decodes four times slower', () => {

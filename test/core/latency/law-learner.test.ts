@@ -1,22 +1,51 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { medianOf } from '../../../src/core/latency/fit.ts'
-import { LawLearner } from '../../../src/core/latency/law-learner.ts'
-import { type Law, newTokens, pairs, prefillSeconds, type PromptSize, queueSeconds } from '../../../src/core/latency/law.ts'
+import { CostModelFitter } from '../../../src/core/latency/cost-model-fitter.ts'
+import {
+  type PrefillCostModel,
+  newTokens,
+  attentionPairs,
+  prefillSeconds,
+  type PromptSize,
+  queueSeconds,
+} from '../../../src/core/latency/cost-model.ts'
 import { profile } from '../../../src/core/latency/profiles.ts'
 
 /** What vLLM 0.32 took for a float32 model on one CPU thread: prompt, cached, milliseconds. */
 const MEASURED: readonly (readonly [number, number, number])[] = [
-  [256, 0, 426], [256, 0, 292], [1024, 0, 1277], [1024, 0, 1258], [4096, 0, 7824], [4096, 0, 7732], [8192, 0, 22_861], [8192, 0, 24_322],
-  [256, 224, 88], [256, 224, 58], [1024, 992, 86], [1024, 992, 66], [4096, 4064, 153], [4096, 4064, 122], [8192, 8160, 206], [8192, 8160, 232],
-  [4352, 4096, 738], [5120, 4096, 3036], [8192, 4096, 17_911],
+  [256, 0, 426],
+  [256, 0, 292],
+  [1024, 0, 1277],
+  [1024, 0, 1258],
+  [4096, 0, 7824],
+  [4096, 0, 7732],
+  [8192, 0, 22_861],
+  [8192, 0, 24_322],
+  [256, 224, 88],
+  [256, 224, 58],
+  [1024, 992, 86],
+  [1024, 992, 66],
+  [4096, 4064, 153],
+  [4096, 4064, 122],
+  [8192, 8160, 206],
+  [8192, 8160, 232],
+  [4352, 4096, 738],
+  [5120, 4096, 3036],
+  [8192, 4096, 17_911],
 ]
-const FITTED: Law = { fixedS: 0.038, perTokenS: 0.98e-3, perPairS: 4.75e-7 }
+const FITTED: PrefillCostModel = { fixedS: 0.038, perTokenS: 0.98e-3, perPairS: 4.75e-7 }
 const gpu = profile('h100-8b')!
 
 const median = (values: readonly number[]): number => medianOf(Float64Array.from(values), values.length)
-const took = (size: PromptSize, seconds: number, at: number) => ({ newTokens: newTokens(size), pairs: pairs(size), seconds, at })
-const errorOf = (law: Law, size: PromptSize, seconds: number): number => Math.abs(prefillSeconds(law, size) / seconds - 1)
+const took = (size: PromptSize, seconds: number, at: number) => ({
+  newTokens: newTokens(size),
+  pairs: attentionPairs(size),
+  seconds,
+  at,
+})
+const errorOf = (costModel: PrefillCostModel, size: PromptSize, seconds: number): number =>
+  Math.abs(prefillSeconds(costModel, size) / seconds - 1)
 
 /** Uniform in [0, 1), repeatable. */
 function chance(seed: number): () => number {
@@ -28,8 +57,8 @@ function chance(seed: number): () => number {
 }
 
 /** Prompts of 64 to 8,192 tokens, half of them partly cached, 8 % of noise, every twentieth answer ten times off. */
-function afterSixtyAnswers(random: () => number): LawLearner {
-  const learner = new LawLearner(gpu)
+function afterSixtyAnswers(random: () => number): CostModelFitter {
+  const learner = new CostModelFitter(gpu)
   for (let at = 0; at < 60; at++) {
     const promptTokens = Math.round(64 * 2 ** (random() * 7))
     const size = { promptTokens, cachedTokens: random() < 0.5 ? 0 : Math.floor(promptTokens * random()) }
@@ -46,7 +75,7 @@ describe('LawLearner', () => {
       const learner = afterSixtyAnswers(chance(seed * 7919))
       const errors = MEASURED.map(([promptTokens, cachedTokens]) => {
         const size = { promptTokens, cachedTokens }
-        return errorOf(learner.law, size, prefillSeconds(FITTED, size))
+        return errorOf(learner.costModel, size, prefillSeconds(FITTED, size))
       })
       return { median: median(errors), worst: Math.max(...errors), confidence: learner.confidence }
     })
@@ -57,65 +86,70 @@ describe('LawLearner', () => {
   })
 
   it('fits what a real engine took, seen once, to 10 % at the median of the points above half a second', () => {
-    const learner = new LawLearner(gpu)
-    MEASURED.forEach(([promptTokens, cachedTokens, ms], at) => learner.learn(took({ promptTokens, cachedTokens }, ms / 1000, at)))
+    const learner = new CostModelFitter(gpu)
+    MEASURED.forEach(([promptTokens, cachedTokens, ms], at) =>
+      learner.learn(took({ promptTokens, cachedTokens }, ms / 1000, at)),
+    )
     const errors = MEASURED.filter(([, , ms]) => ms > 500).map(([promptTokens, cachedTokens, ms]) =>
-      errorOf(learner.law, { promptTokens, cachedTokens }, ms / 1000),
+      errorOf(learner.costModel, { promptTokens, cachedTokens }, ms / 1000),
     )
     expect(median(errors)).toBeLessThanOrEqual(0.1)
   })
 
   it('takes over the pace of the engine with the first answer, and the prior shape for sizes not seen', () => {
-    const learner = new LawLearner(gpu)
+    const learner = new CostModelFitter(gpu)
     const seen = { promptTokens: 2000, cachedTokens: 0 }
     learner.learn(took(seen, 40 * prefillSeconds(gpu, seen), 0))
     const long = { promptTokens: 50_000, cachedTokens: 0 }
-    expect(prefillSeconds(learner.law, long) / prefillSeconds(gpu, long)).toBeCloseTo(40, 0)
+    expect(prefillSeconds(learner.costModel, long) / prefillSeconds(gpu, long)).toBeCloseTo(40, 0)
   })
 
   it('does not forget long prompts in a rush of short ones', () => {
-    const learner = new LawLearner(gpu)
+    const learner = new CostModelFitter(gpu)
     const long = { promptTokens: 30_000, cachedTokens: 0 }
     for (let at = 0; at < 10; at++) learner.learn(took(long, prefillSeconds(FITTED, long), at))
     const short = { promptTokens: 100, cachedTokens: 0 }
     for (let at = 10; at < 5000; at++) learner.learn(took(short, prefillSeconds(FITTED, short), at))
-    expect(errorOf(learner.law, long, prefillSeconds(FITTED, long))).toBeLessThan(0.05)
+    expect(errorOf(learner.costModel, long, prefillSeconds(FITTED, long))).toBeLessThan(0.05)
   })
 
   it('follows an engine that became three times slower', () => {
-    const learner = new LawLearner(FITTED)
+    const learner = new CostModelFitter(FITTED)
     const random = chance(7)
     for (let at = 0; at < 600; at++) {
       const size = { promptTokens: 200 + Math.floor(random() * 8000), cachedTokens: 0 }
       learner.learn(took(size, prefillSeconds(FITTED, size) * (at < 300 ? 1 : 3), at * 10_000))
     }
     const size = { promptTokens: 4000, cachedTokens: 0 }
-    expect(errorOf(learner.law, size, 3 * prefillSeconds(FITTED, size))).toBeLessThan(0.1)
+    expect(errorOf(learner.costModel, size, 3 * prefillSeconds(FITTED, size))).toBeLessThan(0.1)
   })
 
-  it.each([1 / 30, 0.1, 1 / 3, 3, 10, 30])('goes by the new pace of an engine after a dozen answers at %d times the old one, also for sizes not seen since', (factor) => {
-    const learner = new LawLearner(gpu)
-    const random = chance(11)
-    const answer = (most: number, pace: number, at: number): void => {
-      const size = { promptTokens: Math.round(100 * (most / 100) ** random()), cachedTokens: 0 }
-      learner.learn(took(size, prefillSeconds(FITTED, size) * pace * (1 + (random() - 0.5) * 0.16), at * 200))
-    }
-    for (let at = 0; at < 300; at++) answer(20_000, 1, at)
-    for (let at = 300; at < 312; at++) answer(4000, factor, at)
-    for (const promptTokens of [100, 1000, 4000, 20_000]) {
-      const size = { promptTokens, cachedTokens: 0 }
-      expect(errorOf(learner.law, size, factor * prefillSeconds(FITTED, size))).toBeLessThan(0.4)
-    }
-  })
+  it.each([1 / 30, 0.1, 1 / 3, 3, 10, 30])(
+    'goes by the new pace of an engine after a dozen answers at %d times the old one, also for sizes not seen since',
+    (factor) => {
+      const learner = new CostModelFitter(gpu)
+      const random = chance(11)
+      const answer = (most: number, pace: number, at: number): void => {
+        const size = { promptTokens: Math.round(100 * (most / 100) ** random()), cachedTokens: 0 }
+        learner.learn(took(size, prefillSeconds(FITTED, size) * pace * (1 + (random() - 0.5) * 0.16), at * 200))
+      }
+      for (let at = 0; at < 300; at++) answer(20_000, 1, at)
+      for (let at = 300; at < 312; at++) answer(4000, factor, at)
+      for (const promptTokens of [100, 1000, 4000, 20_000]) {
+        const size = { promptTokens, cachedTokens: 0 }
+        expect(errorOf(learner.costModel, size, factor * prefillSeconds(FITTED, size))).toBeLessThan(0.4)
+      }
+    },
+  )
 
   it('takes four wild answers in a row for wild, and goes on as it was', () => {
-    const learner = new LawLearner(FITTED)
+    const learner = new CostModelFitter(FITTED)
     const random = chance(5)
     for (let at = 0; at < 80; at++) {
       const size = { promptTokens: Math.round(100 * 100 ** random()), cachedTokens: 0 }
       learner.learn(took(size, prefillSeconds(FITTED, size) * (at < 50 || at > 53 ? 1 : 10), at * 1000))
       const typical = { promptTokens: 3000, cachedTokens: 0 }
-      expect(errorOf(learner.law, typical, prefillSeconds(FITTED, typical))).toBeLessThan(0.05)
+      expect(errorOf(learner.costModel, typical, prefillSeconds(FITTED, typical))).toBeLessThan(0.05)
     }
     expect(learner.samples).toBe(80)
   })
@@ -129,9 +163,9 @@ describe('LawLearner', () => {
     })
     fc.assert(
       fc.property(fc.array(sample, { maxLength: 40 }), (samples) => {
-        const learner = new LawLearner(gpu)
+        const learner = new CostModelFitter(gpu)
         for (const one of samples) learner.learn(one)
-        const { fixedS, perTokenS, perPairS } = learner.law
+        const { fixedS, perTokenS, perPairS } = learner.costModel
         for (const value of [fixedS, perTokenS, perPairS]) expect(value >= 0 && Number.isFinite(value)).toBe(true)
         expect(fixedS + perTokenS + perPairS).toBeGreaterThan(0)
       }),
@@ -143,7 +177,7 @@ describe('the law', () => {
   it('counts nothing but the fixed part for a prompt that is cached whole, or more than whole', () => {
     expect(prefillSeconds(FITTED, { promptTokens: 1000, cachedTokens: 1000 })).toBe(FITTED.fixedS)
     expect(prefillSeconds(FITTED, { promptTokens: 1000, cachedTokens: 5000 })).toBe(FITTED.fixedS)
-    expect(pairs({ promptTokens: 10, cachedTokens: 20 })).toBe(0)
+    expect(attentionPairs({ promptTokens: 10, cachedTokens: 20 })).toBe(0)
   })
 
   it('lets a small prompt pass on only its share of a step, a large one all of it', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { blake3 } from '../../../src/core/lmcache/blake3.ts'
-import { chunkHashes, hashHex } from '../../../src/core/lmcache/chunk-hash.ts'
+import { chunkHashes, hashHex } from '../../../src/core/lmcache/chunks.ts'
 import vectors from '../../vectors/blake3.json' with { type: 'json' }
 import chunks from '../../vectors/lmcache-chunks.json' with { type: 'json' }
 
@@ -20,9 +20,12 @@ describe('BLAKE3', () => {
 })
 
 describe('chunk hashes', () => {
-  it.each(chunks.cases)('are those of LMCache for $tokens tokens in chunks of $chunk_tokens', ({ tokens, step, chunk_tokens: chunkTokens, hashes }) => {
-    const ids = Array.from({ length: tokens }, (_, at) => (at * step) % 151_936)
-    const made = chunkHashes(ids, chunkTokens)
-    expect(Array.from({ length: made.length / 8 }, (_, at) => hashHex(made, at))).toEqual(hashes)
-  })
+  it.each(chunks.cases)(
+    'are those of LMCache for $tokens tokens in chunks of $chunk_tokens',
+    ({ tokens, step, chunk_tokens: chunkTokens, hashes }) => {
+      const ids = Array.from({ length: tokens }, (_, at) => (at * step) % 151_936)
+      const made = chunkHashes(ids, chunkTokens)
+      expect(Array.from({ length: made.length / 8 }, (_, at) => hashHex(made, at))).toEqual(hashes)
+    },
+  )
 })

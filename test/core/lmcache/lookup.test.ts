@@ -1,18 +1,21 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ChunkSize } from '../../../src/core/lmcache/chunk-size.ts'
-import { hintsOf } from '../../../src/core/lmcache/hints.ts'
-import { holdersOf, type CachePlacement, type ChunkRow } from '../../../src/core/lmcache/holders.ts'
+import { ChunkSize } from '../../../src/core/lmcache/chunks.ts'
+import { holdersOf, type CachePlacement, type ChunkRow, hintsOf } from '../../../src/core/lmcache/prefix-match.ts'
 import { hostOf, InstanceMap } from '../../../src/core/lmcache/instance-map.ts'
 
 describe('the size of chunks', () => {
   it('explains every answer it was told, whatever the coordinator’s size is', () => {
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 4096 }), fc.array(fc.integer({ min: 1, max: 200_000 }), { minLength: 1, maxLength: 20 }), (size, prompts) => {
-        const learned = new ChunkSize()
-        for (const tokens of prompts) learned.learn(tokens, Math.floor(tokens / size))
-        for (const tokens of prompts) expect(Math.floor(tokens / learned.tokens)).toBe(Math.floor(tokens / size))
-      }),
+      fc.property(
+        fc.integer({ min: 1, max: 4096 }),
+        fc.array(fc.integer({ min: 1, max: 200_000 }), { minLength: 1, maxLength: 20 }),
+        (size, prompts) => {
+          const learned = new ChunkSize()
+          for (const tokens of prompts) learned.learn(tokens, Math.floor(tokens / size))
+          for (const tokens of prompts) expect(Math.floor(tokens / learned.tokens)).toBe(Math.floor(tokens / size))
+        },
+      ),
     )
   })
 
@@ -40,8 +43,13 @@ describe('the size of chunks', () => {
   })
 })
 
-const placement = fc.record({ instance: fc.constantFrom('', 'A', 'B'), level: fc.constantFrom('l1' as const, 'l2' as const), shared: fc.boolean() })
-const chunksOf = (ranks: number) => fc.array(fc.array(fc.array(placement, { maxLength: 3 }), { minLength: ranks, maxLength: ranks }), { maxLength: 8 })
+const placement = fc.record({
+  instance: fc.constantFrom('', 'A', 'B'),
+  level: fc.constantFrom('l1' as const, 'l2' as const),
+  shared: fc.boolean(),
+})
+const chunksOf = (ranks: number) =>
+  fc.array(fc.array(fc.array(placement, { maxLength: 3 }), { minLength: ranks, maxLength: ranks }), { maxLength: 8 })
 
 /** How far every row of the leading chunks has a placement of the kind. */
 function leading(chunks: readonly (readonly ChunkRow[])[], fits: (placement: CachePlacement) => boolean): number {
@@ -54,13 +62,22 @@ describe('holders', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 3 }).chain(chunksOf), (chunks) => {
         const found = holdersOf(chunks, 10)
-        const instances = new Set(chunks.flat(2).map(({ instance }) => instance).filter((id) => id !== ''))
+        const instances = new Set(
+          chunks
+            .flat(2)
+            .map(({ instance }) => instance)
+            .filter((id) => id !== ''),
+        )
         expect(new Set(found.instances.keys())).toEqual(instances)
         for (const id of instances) {
           const memory = (one: CachePlacement) => one.instance === id && one.level === 'l1'
           const disk = (one: CachePlacement) => memory(one) || (one.instance === id && !one.shared)
           const any = (one: CachePlacement) => disk(one) || one.shared
-          expect(found.instances.get(id)).toEqual({ host: 10 * leading(chunks, memory), disk: 10 * leading(chunks, disk), remote: 10 * leading(chunks, any) })
+          expect(found.instances.get(id)).toEqual({
+            host: 10 * leading(chunks, memory),
+            disk: 10 * leading(chunks, disk),
+            remote: 10 * leading(chunks, any),
+          })
         }
         expect(found.shared).toBe(10 * leading(chunks, (one) => one.shared))
       }),
@@ -81,11 +98,15 @@ describe('hints', () => {
   })
 
   it('leave out engines without LMCache, even of what all instances share', () => {
-    expect(hintsOf({ instances: new Map(), shared: 512 }, readers)).toEqual([{ engine: 'a', matchedTokens: 512, tier: 'remote' }])
+    expect(hintsOf({ instances: new Map(), shared: 512 }, readers)).toEqual([
+      { engine: 'a', matchedTokens: 512, tier: 'remote' },
+    ])
   })
 
   it('give everybody the best match of anyone where caches are shared', () => {
-    expect(hintsOf({ instances: new Map([['stranger', reach(768)]]), shared: 0 }, { ...readers, shared: true })).toEqual([
+    expect(
+      hintsOf({ instances: new Map([['stranger', reach(768)]]), shared: 0 }, { ...readers, shared: true }),
+    ).toEqual([
       { engine: 'a', matchedTokens: 768, tier: 'remote' },
       { engine: 'b', matchedTokens: 768, tier: 'remote' },
     ])
@@ -100,15 +121,24 @@ describe('engines and their instances', () => {
       { id: 'c', host: '10.0.0.3', instance: null },
     ])
     expect(map.openHosts).toEqual(['10.0.0.1', '10.0.0.3'])
-    map.adopt([{ id: 'X', host: '10.0.0.1' }, { id: 'Y', host: '10.0.0.2' }])
-    expect(map.pairs()).toEqual([{ engine: 'a', instance: 'X' }, { engine: 'b', instance: 'said' }])
+    map.adopt([
+      { id: 'X', host: '10.0.0.1' },
+      { id: 'Y', host: '10.0.0.2' },
+    ])
+    expect(map.pairs()).toEqual([
+      { engine: 'a', instance: 'X' },
+      { engine: 'b', instance: 'said' },
+    ])
     expect(map.unresolved).toEqual(['c'])
     expect([map.knows('X'), map.knows('said'), map.knows('Z')]).toEqual([true, true, false])
   })
 
   it('stay apart where two instances share a host, and follow one that moved', () => {
     const map = new InstanceMap([{ id: 'a', host: '10.0.0.1', instance: null }])
-    map.adopt([{ id: 'X', host: '10.0.0.1' }, { id: 'Y', host: '10.0.0.1' }])
+    map.adopt([
+      { id: 'X', host: '10.0.0.1' },
+      { id: 'Y', host: '10.0.0.1' },
+    ])
     expect(map.pairs()).toEqual([])
     map.adopt([{ id: 'Y', host: '10.0.0.1' }])
     expect(map.pairs()).toEqual([{ engine: 'a', instance: 'Y' }])

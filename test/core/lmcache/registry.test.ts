@@ -1,17 +1,36 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { promptKeys, wireKeys } from '../../../src/core/lmcache/chunk-keys.ts'
-import { chunkHashes, hashHex } from '../../../src/core/lmcache/chunk-hash.ts'
+import { chunkHashes, hashHex, promptKeys, wireKeys } from '../../../src/core/lmcache/chunks.ts'
 import { ChunkDirectory } from '../../../src/core/lmcache/directory.ts'
 import { CacheRegistry } from '../../../src/core/lmcache/registry.ts'
 import type { CacheEvents, RegisteredInstance } from '../../../src/core/lmcache/registry-call.ts'
 import { admission, engine } from '../../contracts/cluster-fixtures.ts'
 
 const events = (changes: Partial<CacheEvents> = {}): CacheEvents => ({
-  instance: 'A', incarnation: 1, seq: 1, kind: 'store', level: 'l1', backend: 'dram', shared: false, worldSize: 1, keys: new Uint32Array(0), ranks: new Uint8Array(0), ...changes,
+  instance: 'A',
+  incarnation: 1,
+  seq: 1,
+  kind: 'store',
+  level: 'l1',
+  backend: 'dram',
+  shared: false,
+  worldSize: 1,
+  keys: new Uint32Array(0),
+  ranks: new Uint8Array(0),
+  ...changes,
 })
-const keysOf = (...chunks: number[]): Pick<CacheEvents, 'keys' | 'ranks'> => ({ keys: Uint32Array.from(chunks.flatMap((chunk) => [chunk, chunk * 7])), ranks: new Uint8Array(chunks.length) })
-const host = (id: string, ip = '10.0.0.1'): RegisteredInstance => ({ id, ip, httpPort: 8080, metadata: {}, p2pUrl: '', mqPort: 0 })
+const keysOf = (...chunks: number[]): Pick<CacheEvents, 'keys' | 'ranks'> => ({
+  keys: Uint32Array.from(chunks.flatMap((chunk) => [chunk, chunk * 7])),
+  ranks: new Uint8Array(chunks.length),
+})
+const host = (id: string, ip = '10.0.0.1'): RegisteredInstance => ({
+  id,
+  ip,
+  httpPort: 8080,
+  metadata: {},
+  p2pUrl: '',
+  mqPort: 0,
+})
 
 describe('keys of chunks', () => {
   it('are the same from a prompt and from the hashes its events carry, and differ by model and salt', () => {
@@ -34,7 +53,12 @@ interface Step {
   readonly chunk: number
 }
 
-const step = fc.record({ instance: fc.constantFrom('A' as const, 'B' as const), kind: fc.constantFrom('store' as const, 'delete' as const, 'access' as const, 'fence' as const), level: fc.constantFrom('l1' as const, 'l2' as const), chunk: fc.nat(5) })
+const step = fc.record({
+  instance: fc.constantFrom('A' as const, 'B' as const),
+  kind: fc.constantFrom('store' as const, 'delete' as const, 'access' as const, 'fence' as const),
+  level: fc.constantFrom('l1' as const, 'l2' as const),
+  chunk: fc.nat(5),
+})
 
 /** The same by sets of names. */
 function naive(steps: readonly Step[]): Set<string> {
@@ -62,8 +86,11 @@ describe('the directory', () => {
     expect(directory.row(keysOf(2), 0)).toHaveLength(200)
     directory.apply(events({ instance: 'node-7', level: 'l2', backend: 'fs', ...keysOf(2) }))
     expect(directory.row(keysOf(2), 0)).toHaveLength(200)
-    for (let at = 0; at < 500; at++) directory.apply(events({ instance: `late-${at}`, level: 'l2', backend: 'fs', ...keysOf(2) }))
-    expect(directory.row(keysOf(2), 0).map(({ instance }) => instance)).toEqual(Array.from({ length: 256 }, (_, at) => `late-${244 + at}`))
+    for (let at = 0; at < 500; at++)
+      directory.apply(events({ instance: `late-${at}`, level: 'l2', backend: 'fs', ...keysOf(2) }))
+    expect(directory.row(keysOf(2), 0).map(({ instance }) => instance)).toEqual(
+      Array.from({ length: 256 }, (_, at) => `late-${244 + at}`),
+    )
   })
 
   it('holds what was stored and neither deleted nor lost with its server', () => {
@@ -72,9 +99,14 @@ describe('the directory', () => {
         const directory = new ChunkDirectory(1000)
         for (const { instance, kind, level, chunk } of steps) {
           if (kind === 'fence') directory.fence(instance)
-          else directory.apply(events({ instance, kind, level, backend: kind === 'access' ? '' : level, ...keysOf(chunk) }))
+          else
+            directory.apply(
+              events({ instance, kind, level, backend: kind === 'access' ? '' : level, ...keysOf(chunk) }),
+            )
         }
-        const held = Array.from({ length: 6 }, (_, chunk) => directory.row(keysOf(chunk), 0).map(({ instance, level }) => `${instance} ${level} ${chunk}`)).flat()
+        const held = Array.from({ length: 6 }, (_, chunk) =>
+          directory.row(keysOf(chunk), 0).map(({ instance, level }) => `${instance} ${level} ${chunk}`),
+        ).flat()
         expect(new Set(held)).toEqual(naive(steps))
         expect(held).toHaveLength(new Set(held).size)
       }),
@@ -94,7 +126,11 @@ describe('the directory', () => {
 
 describe('the registry', () => {
   const engines = [engine('a'), engine('b', { lmcacheInstance: 'B' })]
-  const prompt = (...chunks: number[]) => admission({ promptTokens: 100 * chunks.length, chunks: { keys: keysOf(...chunks).keys, tokens: 100, shared: false } })
+  const prompt = (...chunks: number[]) =>
+    admission({
+      promptTokens: 100 * chunks.length,
+      chunks: { keys: keysOf(...chunks).keys, tokens: 100, shared: false },
+    })
   const open = (): CacheRegistry => {
     const registry = new CacheRegistry()
     registry.configure({ engines })
@@ -132,7 +168,10 @@ describe('the registry', () => {
     registry.call({ kind: 'events', batches: [events(keysOf(1))] }, 2)
     expect(registry.hinted(prompt(1), 2).hints).toEqual([{ engine: 'a', matchedTokens: 100, tier: 'host' }])
     expect(registry.call({ kind: 'heartbeat', id: 'A' }, 3)).toEqual({ kind: 'heartbeat', known: false })
-    expect(registry.call({ kind: 'register', instance: host('A'), engines: ['c'] }, 4)).toEqual({ kind: 'register', again: true })
+    expect(registry.call({ kind: 'register', instance: host('A'), engines: ['c'] }, 4)).toEqual({
+      kind: 'register',
+      again: true,
+    })
     expect(registry.hinted(prompt(1), 5).hints).toEqual([{ engine: 'c', matchedTokens: 100, tier: 'host' }])
   })
 
@@ -148,7 +187,8 @@ describe('the registry', () => {
 
   it('starts anew with an instance that left and came back at a lower incarnation', () => {
     const registry = open()
-    const tell = (incarnation: number, seq: number) => registry.call({ kind: 'events', batches: [events({ incarnation, seq })] }, 0)
+    const tell = (incarnation: number, seq: number) =>
+      registry.call({ kind: 'events', batches: [events({ incarnation, seq })] }, 0)
     expect(tell(9, 1)).toMatchObject({ applied: 1 })
     expect(tell(3, 1)).toMatchObject({ stale: 1 })
     registry.call({ kind: 'leave', id: 'A' }, 0)

@@ -1,14 +1,23 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { homeOf, readItemId, readReportId } from '../../../src/core/reports/ids.ts'
+import { homeOf, readItemId, readReportId } from '../../../src/core/reports/partial.ts'
 
-const hex = (length: number) => fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: length, maxLength: length })
+const hex = (length: number) =>
+  fc.string({ unit: fc.constantFrom(...'0123456789abcdef'), minLength: length, maxLength: length })
 const own = fc.oneof(fc.uuid(), fc.stringMatching(/^[a-z][a-z0-9_.]{0,30}(-[a-z0-9]{1,7})?$/))
 
 it('all that engines and proxies make of an id is kept in the same place', () => {
   fc.assert(
     fc.property(own, hex(8), hex(6), fc.nat(99), (id, tail, key, index) => {
-      const made = [`chatcmpl-${id}`, `chatcmpl-${id}:1:ab:${index}:${key}-${tail}`, `chatcmpl-${id}-${tail}`, `${id}:${index}:${key}`, `chatcmpl-${id}:${index}:${key}-${tail}`, `cmpl-${id}-${index}`, `cmpl-${id}-${index}-${tail}`]
+      const made = [
+        `chatcmpl-${id}`,
+        `chatcmpl-${id}:1:ab:${index}:${key}-${tail}`,
+        `chatcmpl-${id}-${tail}`,
+        `${id}:${index}:${key}`,
+        `chatcmpl-${id}:${index}:${key}-${tail}`,
+        `cmpl-${id}-${index}`,
+        `cmpl-${id}-${index}-${tail}`,
+      ]
       for (const one of made) expect([one, homeOf(one)]).toEqual([one, homeOf(id)])
     }),
   )
@@ -17,7 +26,13 @@ it('all that engines and proxies make of an id is kept in the same place', () =>
 it('the id of a request is always among what its spellings may stand for', () => {
   fc.assert(
     fc.property(own, hex(8), fc.nat(99), (id, tail, index) => {
-      for (const one of [id, `chatcmpl-${id}`, `chatcmpl-${id}-${tail}`, `cmpl-${id}-${index}`, `cmpl-${id}-${index}-${tail}`]) {
+      for (const one of [
+        id,
+        `chatcmpl-${id}`,
+        `chatcmpl-${id}-${tail}`,
+        `cmpl-${id}-${index}`,
+        `cmpl-${id}-${index}-${tail}`,
+      ]) {
         expect(readReportId(one).candidates).toContain(id)
       }
       expect(readItemId(`chatcmpl-${id}:${index}:${tail}`)).toEqual({ candidates: [id], child: index })
@@ -28,11 +43,17 @@ it('the id of a request is always among what its spellings may stand for', () =>
 
 it('no id stands for nothing, however it is made', () => {
   fc.assert(
-    fc.property(fc.oneof(fc.string({ minLength: 1 }), fc.constantFrom('chatcmpl-', 'cmpl-', 'chatcmpl-cmpl-', 'cmpl--00000000', 'chatcmpl--1a2b3c4d')), (id) => {
-      const { candidates } = readReportId(id)
-      expect(candidates.length).toBeGreaterThan(0)
-      for (const candidate of candidates) expect(candidate).not.toBe('')
-    }),
+    fc.property(
+      fc.oneof(
+        fc.string({ minLength: 1 }),
+        fc.constantFrom('chatcmpl-', 'cmpl-', 'chatcmpl-cmpl-', 'cmpl--00000000', 'chatcmpl--1a2b3c4d'),
+      ),
+      (id) => {
+        const { candidates } = readReportId(id)
+        expect(candidates.length).toBeGreaterThan(0)
+        for (const candidate of candidates) expect(candidate).not.toBe('')
+      },
+    ),
   )
 })
 

@@ -38,19 +38,43 @@ describe('what the stages add up to', () => {
   })
 
   it('takes a transfer of exactly nothing, with no word of an encoder, for a request of text', () => {
-    const pd = { role: 'pd', request_id: 'a', prefill_queue_time_ms: 2, emb_cache_transfer_time_ms: 0, prefill_compute_time_ms: 100 }
+    const pd = {
+      role: 'pd',
+      request_id: 'a',
+      prefill_queue_time_ms: 2,
+      emb_cache_transfer_time_ms: 0,
+      prefill_compute_time_ms: 100,
+    }
     expect(combinedOf([pd], 'a')?.ttft_ms).toBe(102)
     expect(combinedOf([pd, FIVE[0]!], 'a')?.ttft_ms).toBeNull()
   })
 
   it('keeps the first of two values', () => {
-    expect(combinedOf([{ role: 'pd', request_id: 'a', prefill_queue_time_ms: 2 }, { role: 'pd', request_id: 'a', prefill_queue_time_ms: 7 }], 'a')?.prefill_queue_time_ms).toBe(2)
+    expect(
+      combinedOf(
+        [
+          { role: 'pd', request_id: 'a', prefill_queue_time_ms: 2 },
+          { role: 'pd', request_id: 'a', prefill_queue_time_ms: 7 },
+        ],
+        'a',
+      )?.prefill_queue_time_ms,
+    ).toBe(2)
   })
 
   it('sums distinct chunks, and only once all have come', () => {
-    const chunk = (at: number, ms: number, more = {}) => ({ role: 'pd', request_id: 'a', prefill_compute_time_ms: ms, chunk: at, ...more })
-    expect(combinedOf([chunk(0, 5, { chunks: 3 }), chunk(1, 6, { chunks: 3 })], 'a')?.prefill_compute_time_ms).toBeNull()
-    expect(combinedOf([chunk(0, 5, { chunks: 3 }), chunk(1, 6), chunk(1, 6), chunk(2, 7)], 'a')?.prefill_compute_time_ms).toBe(18)
+    const chunk = (at: number, ms: number, more = {}) => ({
+      role: 'pd',
+      request_id: 'a',
+      prefill_compute_time_ms: ms,
+      chunk: at,
+      ...more,
+    })
+    expect(
+      combinedOf([chunk(0, 5, { chunks: 3 }), chunk(1, 6, { chunks: 3 })], 'a')?.prefill_compute_time_ms,
+    ).toBeNull()
+    expect(
+      combinedOf([chunk(0, 5, { chunks: 3 }), chunk(1, 6), chunk(1, 6), chunk(2, 7)], 'a')?.prefill_compute_time_ms,
+    ).toBe(18)
     expect(combinedOf([chunk(0, 5), chunk(1, 6)], 'a')?.prefill_compute_time_ms).toBeNull()
     expect(combinedOf([chunk(2, 7, { last: true }), chunk(0, 5)], 'a')?.prefill_compute_time_ms).toBeNull()
     expect(combinedOf([chunk(2, 7, { last: true }), chunk(0, 5), chunk(1, 6)], 'a')?.prefill_compute_time_ms).toBe(18)
@@ -58,17 +82,35 @@ describe('what the stages add up to', () => {
   })
 
   it('takes the longest of items encoded side by side, and the sum of those that wait for each other', () => {
-    const child = (at: number, ms: number, more = {}) => ({ role: 'encoder', request_id: `a:${at}:0f0f0f`, enc_compute_time_ms: ms, ...more })
-    const item = (at: number, ms: number, more = {}) => ({ role: 'encoder', request_id: 'a', item: at, enc_compute_time_ms: ms, ...more })
+    const child = (at: number, ms: number, more = {}) => ({
+      role: 'encoder',
+      request_id: `a:${at}:0f0f0f`,
+      enc_compute_time_ms: ms,
+      ...more,
+    })
+    const item = (at: number, ms: number, more = {}) => ({
+      role: 'encoder',
+      request_id: 'a',
+      item: at,
+      enc_compute_time_ms: ms,
+      ...more,
+    })
     expect(combinedOf([child(0, 5), child(1, 9), child(2, 7)], 'a')?.enc_compute_time_ms).toBe(9)
-    expect(combinedOf([child(0, 5, { serial: true }), child(1, 9, { serial: true })], 'a')?.enc_compute_time_ms).toBe(14)
+    expect(combinedOf([child(0, 5, { serial: true }), child(1, 9, { serial: true })], 'a')?.enc_compute_time_ms).toBe(
+      14,
+    )
     expect(combinedOf([item(0, 5), item(1, 9)], 'a')?.enc_compute_time_ms).toBe(14)
     expect(combinedOf([item(0, 5, { serial: false }), item(1, 9, { serial: false })], 'a')?.enc_compute_time_ms).toBe(9)
   })
 
   it('waits for as many items as there are said to be', () => {
     const items = { role: 'meta', request_id: 'a', encoder_items: 2 }
-    const child = (at: number) => ({ role: 'encoder', request_id: `a:${at}:0f0f0f`, enc_queue_time_ms: 1, enc_compute_time_ms: 5 + at })
+    const child = (at: number) => ({
+      role: 'encoder',
+      request_id: `a:${at}:0f0f0f`,
+      enc_queue_time_ms: 1,
+      enc_compute_time_ms: 5 + at,
+    })
     const pd = FIVE.slice(2)
     expect(combinedOf([items, child(0), ...pd], 'a')?.ttft_ms).toBeNull()
     expect(combinedOf([items, child(0), child(1), ...pd], 'a')?.ttft_ms).toBe(1 + 6 + 2 + 3 + 100)
@@ -79,10 +121,13 @@ describe('ids', () => {
   const UUID = '3a8713d1-494c-4ec2-8848-672b4571b72d'
   const spelling = (id: string) => ({ role: 'pd', request_id: id, prefill_queue_time_ms: 4 })
 
-  it.each([`chatcmpl-${UUID}`, `cmpl-${UUID}-0`, `chatcmpl-${UUID}-1a2b3c4d`, `cmpl-${UUID}-0-1a2b3c4d`, UUID])('%s is the request an engine was sent', (id) => {
-    expect(combinedOf([spelling(id)], UUID)?.prefill_queue_time_ms).toBe(4)
-    expect(combinedOf([spelling(UUID)], id)?.prefill_queue_time_ms).toBe(4)
-  })
+  it.each([`chatcmpl-${UUID}`, `cmpl-${UUID}-0`, `chatcmpl-${UUID}-1a2b3c4d`, `cmpl-${UUID}-0-1a2b3c4d`, UUID])(
+    '%s is the request an engine was sent',
+    (id) => {
+      expect(combinedOf([spelling(id)], UUID)?.prefill_queue_time_ms).toBe(4)
+      expect(combinedOf([spelling(UUID)], id)?.prefill_queue_time_ms).toBe(4)
+    },
+  )
 
   it('takes off no tail where nobody can have added one', () => {
     expect(combinedOf([spelling('job-1a2b3c4d')], 'job')).toBeNull()
@@ -90,22 +135,39 @@ describe('ids', () => {
   })
 
   it('is an encoder’s item by an encoder’s word alone: whoever calls a request so has it told apart from its neighbours', () => {
-    const alike = ['trace:1:0aff', 'trace:2:0bff'].map((id, at) => ({ role: 'pd', request_id: `chatcmpl-${id}-1a2b3c4d`, prefill_queue_time_ms: 4 + at }))
+    const alike = ['trace:1:0aff', 'trace:2:0bff'].map((id, at) => ({
+      role: 'pd',
+      request_id: `chatcmpl-${id}-1a2b3c4d`,
+      prefill_queue_time_ms: 4 + at,
+    }))
     const own = { role: 'meta', request_id: 'trace:1:0aff', t_request_ingress_ns: 7 }
-    for (const reports of [[own, ...alike], [...alike, own]]) {
+    for (const reports of [
+      [own, ...alike],
+      [...alike, own],
+    ]) {
       expect(combinedOf(reports, 'trace:1:0aff')).toMatchObject({ prefill_queue_time_ms: 4, t_request_ingress_ns: 7 })
-      expect(combinedOf(reports, 'trace:2:0bff')).toMatchObject({ prefill_queue_time_ms: 5, t_request_ingress_ns: null })
+      expect(combinedOf(reports, 'trace:2:0bff')).toMatchObject({
+        prefill_queue_time_ms: 5,
+        t_request_ingress_ns: null,
+      })
       expect(combinedOf(reports, 'trace')).toBeNull()
     }
     const item = { role: 'encoder', request_id: 'chatcmpl-trace:1:0aff:0:77-1a2b3c4d', enc_queue_time_ms: 9 }
-    expect(combinedOf([...alike, item], 'trace:1:0aff')).toMatchObject({ prefill_queue_time_ms: 4, enc_queue_time_ms: 9 })
-    expect(combinedOf([spelling('a'), { ...item, request_id: 'a:0:77' }], 'a:0:77')).toMatchObject({ prefill_queue_time_ms: 4, enc_queue_time_ms: 9 })
+    expect(combinedOf([...alike, item], 'trace:1:0aff')).toMatchObject({
+      prefill_queue_time_ms: 4,
+      enc_queue_time_ms: 9,
+    })
+    expect(combinedOf([spelling('a'), { ...item, request_id: 'a:0:77' }], 'a:0:77')).toMatchObject({
+      prefill_queue_time_ms: 4,
+      enc_queue_time_ms: 9,
+    })
   })
 
   it('is read with the last of many that may stand for it, so that one label for all requests makes no report dear', () => {
     const kept = store()
     const lengthened = (at: number) => `chatcmpl-same-${at.toString(16).padStart(8, '0')}`
-    const told = (at: number, more: object = { prefill_queue_time_ms: at }) => kept.add(partial({ role: 'pd', request_id: lengthened(at), ...more }), 0)
+    const told = (at: number, more: object = { prefill_queue_time_ms: at }) =>
+      kept.add(partial({ role: 'pd', request_id: lengthened(at), ...more }), 0)
     for (let at = 1; at <= 500; at++) told(at)
     expect(kept.find('same', 0)?.combined.prefill_queue_time_ms).toBe(500 - 128 + 1)
     // One that had gone from them is among them again.
@@ -116,7 +178,10 @@ describe('ids', () => {
 
   it('tries the exact id first, whichever came first', () => {
     const own = { role: 'meta', request_id: 'job-1a2b3c4d', encoder_items: 0 }
-    for (const reports of [[own, spelling('chatcmpl-job-1a2b3c4d')], [spelling('chatcmpl-job-1a2b3c4d'), own]]) {
+    for (const reports of [
+      [own, spelling('chatcmpl-job-1a2b3c4d')],
+      [spelling('chatcmpl-job-1a2b3c4d'), own],
+    ]) {
       expect(combinedOf(reports, 'job-1a2b3c4d')?.prefill_queue_time_ms).toBe(4)
       expect(combinedOf(reports, 'job')).toBeNull()
     }
@@ -127,15 +192,33 @@ describe('ids', () => {
 const slots = fc.uniqueArray(
   fc.record({
     role: fc.constantFrom('meta', 'encoder', 'pd'),
-    id: fc.constantFrom('a', 'chatcmpl-a', 'a-00000001', 'chatcmpl-a-00000001', 'chatcmpl-a-00000002', 'a:0:0f0f0f', 'a:1:0f0f0f', 'cmpl-a-0-00000001'),
-    field: fc.constantFrom('enc_queue_time_ms', 'enc_compute_time_ms', 'emb_cache_transfer_time_ms', 'prefill_queue_time_ms', 'prefill_compute_time_ms'),
+    id: fc.constantFrom(
+      'a',
+      'chatcmpl-a',
+      'a-00000001',
+      'chatcmpl-a-00000001',
+      'chatcmpl-a-00000002',
+      'a:0:0f0f0f',
+      'a:1:0f0f0f',
+      'cmpl-a-0-00000001',
+    ),
+    field: fc.constantFrom(
+      'enc_queue_time_ms',
+      'enc_compute_time_ms',
+      'emb_cache_transfer_time_ms',
+      'prefill_queue_time_ms',
+      'prefill_compute_time_ms',
+    ),
     chunk: fc.option(fc.nat(4), { nil: undefined }),
     last: fc.boolean(),
     item: fc.option(fc.nat(2), { nil: undefined }),
     value: fc.double({ min: 0, max: 1000, noNaN: true }),
   }),
   // Ids of one request share its slots, so they must not contradict each other either.
-  { selector: ({ role, field, chunk, item, id }) => JSON.stringify([role, field, chunk, item, /:\d:/.exec(id)?.[0]]), maxLength: 24 },
+  {
+    selector: ({ role, field, chunk, item, id }) => JSON.stringify([role, field, chunk, item, /:\d:/.exec(id)?.[0]]),
+    maxLength: 24,
+  },
 )
 
 it('gives the same for any order and any repetition of the same reports', () => {
@@ -147,7 +230,14 @@ it('gives the same for any order and any repetition of the same reports', () => 
         // One last chunk a stage, or "last" itself would be a contradiction.
         const isLast = chunk !== undefined && last && !hasLast.has(role + field)
         if (isLast) hasLast.add(role + field)
-        return partial({ role, request_id: id, [field]: value, ...(chunk === undefined ? {} : { chunk }), ...(isLast ? { last: true } : {}), ...(item === undefined ? {} : { item }) })
+        return partial({
+          role,
+          request_id: id,
+          [field]: value,
+          ...(chunk === undefined ? {} : { chunk }),
+          ...(isLast ? { last: true } : {}),
+          ...(item === undefined ? {} : { item }),
+        })
       })
       const inOrder = store()
       for (const one of reports) inOrder.add(one, 0)
@@ -204,7 +294,15 @@ describe('bounds', () => {
       fc.property(fc.array(fc.tuple(fc.nat(50), fc.nat(3000), fc.boolean())), (reports) => {
         const kept = store({ ...LIMITS, maxBytes: 20_000 })
         for (const [id, chunk, engine] of reports) {
-          kept.add(partial({ role: 'pd', request_id: engine ? `chatcmpl-${id}-0000000a` : `r${id}`, prefill_compute_time_ms: 1, chunk }), 0)
+          kept.add(
+            partial({
+              role: 'pd',
+              request_id: engine ? `chatcmpl-${id}-0000000a` : `r${id}`,
+              prefill_compute_time_ms: 1,
+              chunk,
+            }),
+            0,
+          )
           expect(kept.bytes).toBeLessThanOrEqual(20_000)
         }
       }),
@@ -246,7 +344,11 @@ describe('what is refused', () => {
   })
 
   it('takes numbers that come as texts', () => {
-    expect(partial({ role: 'pd', request_id: 'a', prefill_queue_time_ms: '1.5e1' }).values).toEqual([['prefill_queue_time_ms', 15]])
-    expect(partial({ role: 'meta', request_id: 'a', t_request_ingress_ns: '1763733784123456789' }).values[0]![1]).toBe(Number('1763733784123456789'))
+    expect(partial({ role: 'pd', request_id: 'a', prefill_queue_time_ms: '1.5e1' }).values).toEqual([
+      ['prefill_queue_time_ms', 15],
+    ])
+    expect(partial({ role: 'meta', request_id: 'a', t_request_ingress_ns: '1763733784123456789' }).values[0]![1]).toBe(
+      Number('1763733784123456789'),
+    )
   })
 })

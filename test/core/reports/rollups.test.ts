@@ -3,7 +3,8 @@ import { expect, it } from 'vitest'
 import { groupName, type RollupGroup, Rollups } from '../../../src/core/reports/rollups.ts'
 import { record } from '../../contracts/ttft.ts'
 
-const requestsIn = ({ counts }: RollupGroup): number => Object.entries(counts).reduce((sum, [name, count]) => sum + (name.startsWith('requests:') ? count : 0), 0)
+const requestsIn = ({ counts }: RollupGroup): number =>
+  Object.entries(counts).reduce((sum, [name, count]) => sum + (name.startsWith('requests:') ? count : 0), 0)
 const total = (groups: readonly RollupGroup[]): number => groups.reduce((sum, group) => sum + requestsIn(group), 0)
 
 /** With more names than there is room for. */
@@ -20,7 +21,11 @@ it('counts every request, in no more groups than it may have, however many engin
 })
 
 it('comes back from a disk, which sorts names, with every count where it was, also when it is full', () => {
-  const sorted = new Map(overfull().takeChanged().sort(([a], [b]) => (a < b ? -1 : 1)))
+  const sorted = new Map(
+    overfull()
+      .takeChanged()
+      .sort(([a], [b]) => (a < b ? -1 : 1)),
+  )
   const restored = new Rollups()
   for (const group of sorted.values()) restored.merge(group)
   expect(new Map(restored.takeChanged())).toEqual(sorted)
@@ -30,9 +35,22 @@ it('has room for new names when old ones were forgotten, and leaves `other` as i
   const rollups = overfull(1_000)
   const other = () => rollups.groups().find(({ engine }) => engine === 'other')
   const before = other()
-  expect(rollups.forget(rollups.groups().filter(({ engine }) => engine !== 'other').map(groupName), 1_001)).toHaveLength(5_000)
+  expect(
+    rollups.forget(
+      rollups
+        .groups()
+        .filter(({ engine }) => engine !== 'other')
+        .map(groupName),
+      1_001,
+    ),
+  ).toHaveLength(5_000)
   rollups.record(record({ engine: 'new-pod', receivedAt: 2_000 }))
-  expect(rollups.groups().map(({ engine }) => engine).sort()).toEqual(['new-pod', 'other'])
+  expect(
+    rollups
+      .groups()
+      .map(({ engine }) => engine)
+      .sort(),
+  ).toEqual(['new-pod', 'other'])
   expect(other()).toEqual(before)
 })
 
@@ -52,10 +70,17 @@ it('forgets what is named and silent, and nothing else; what stays never counts 
           const { count = 0, at = 0 } = model.get(one.engine) ?? {}
           model.set(one.engine, { count: count + 1, at: Math.max(at, one.at) })
         } else {
-          rollups.forget(one.engines.map((id) => groupName({ model: 'qwen', cluster: 'paris', engine: id })), one.before)
+          rollups.forget(
+            one.engines.map((id) => groupName({ model: 'qwen', cluster: 'paris', engine: id })),
+            one.before,
+          )
           for (const id of one.engines) if ((model.get(id)?.at ?? Infinity) < one.before) model.delete(id)
         }
-        expect(Object.fromEntries(rollups.groups().map((group) => [group.engine, { count: requestsIn(group), at: group.at }]))).toEqual(Object.fromEntries(model))
+        expect(
+          Object.fromEntries(
+            rollups.groups().map((group) => [group.engine, { count: requestsIn(group), at: group.at }]),
+          ),
+        ).toEqual(Object.fromEntries(model))
         for (const [name] of rollups.takeChanged()) expect(model.has(JSON.parse(name)[2] as string)).toBe(true)
       }
     }),
@@ -65,7 +90,14 @@ it('forgets what is named and silent, and nothing else; what stays never counts 
 it('times each token of one answer, however many answers were made side by side', () => {
   const tokenMs = (completionTokens: number, sequences?: number): number => {
     const rollups = new Rollups()
-    rollups.record(record({ durationMs: 1_000, stages: { ttft: 100 }, usage: { promptTokens: 1, completionTokens, cachedTokens: null }, ...(sequences === undefined ? {} : { sequences }) }))
+    rollups.record(
+      record({
+        durationMs: 1_000,
+        stages: { ttft: 100 },
+        usage: { promptTokens: 1, completionTokens, cachedTokens: null },
+        ...(sequences === undefined ? {} : { sequences }),
+      }),
+    )
     return rollups.groups()[0]!.sketches['output_token']!.sum
   }
   expect(tokenMs(4 * 91, 4)).toBeCloseTo(tokenMs(91), 6)

@@ -22,7 +22,9 @@ it('finds every quantile of a sorted list within a hundredth', () => {
 })
 
 it('counts up to each of growing limits as a list does, but for values within a hundredth of one', () => {
-  const limits = fc.array(fc.double({ min: 0.002, max: 1e6, noNaN: true }), { maxLength: 10 }).map((all) => [...all.sort((a, b) => a - b), Infinity])
+  const limits = fc
+    .array(fc.double({ min: 0.002, max: 1e6, noNaN: true }), { maxLength: 10 })
+    .map((all) => [...all.sort((a, b) => a - b), Infinity])
   fc.assert(
     fc.property(durations, limits, (values, growing) => {
       const found = countsUpTo(sketchOf(values).data(), growing)

@@ -1,8 +1,13 @@
-import type { RankedCandidate } from '../../../src/core/cluster/contract.ts'
+import type { RankedCandidate } from '../../../src/core/contract/contract.ts'
 import type { Candidate, Policy, Random, RouteRequest, Signal } from '../../../src/core/routing/policy.ts'
-import { Ranked } from '../../../src/core/routing/ranked.ts'
+import { Ranking } from '../../../src/core/routing/ranking.ts'
 
 /** What a policy makes of the candidates, as `explain` tells it. */
-export function asRanked<Needs extends Signal>(policy: Policy<Needs>, request: RouteRequest, candidates: readonly Candidate<Needs>[], random: Random): RankedCandidate[] {
-  return new Ranked().take(policy.rank(request, candidates, random), candidates).candidates()
+export function asRanked<Needs extends Signal>(
+  policy: Policy<Needs>,
+  request: RouteRequest,
+  candidates: readonly Candidate<Needs>[],
+  random: Random,
+): RankedCandidate[] {
+  return new Ranking().take(policy.rank(request, candidates, random), candidates).candidates()
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import type { ClusterDigest, EngineDigest } from '../../../src/core/cluster/contract.ts'
+import type { ClusterDigest, EngineDigest } from '../../../src/core/contract/contract.ts'
 import { type ClusterView, rankClusters } from '../../../src/core/routing/clusters.ts'
 import { fallbackPlacement } from '../../../src/core/routing/fallback.ts'
-import { Homes } from '../../../src/core/routing/homes.ts'
+import { AffinityKeys } from '../../../src/core/routing/affinity.ts'
 import { admission, engine } from '../../contracts/cluster-fixtures.ts'
 
 function told(id: string, changes: Partial<EngineDigest> = {}): EngineDigest {
@@ -60,7 +60,9 @@ describe('ranking clusters', () => {
   })
 
   it('measures load by the engines that are there', () => {
-    const halfDown = view('paris', { digest: digest(told('x', { requests: 4 }), told('y', { available: false, requests: 0 })) })
+    const halfDown = view('paris', {
+      digest: digest(told('x', { requests: 4 }), told('y', { available: false, requests: 0 })),
+    })
     const whole = view('tokyo', { digest: digest(told('x', { requests: 4 }), told('y', { requests: 0 })) })
     const ranks = rankClusters([halfDown, whole], 1, () => 0)
     expect(ranks.find(({ id }) => id === 'paris')?.cost).toBe(4)
@@ -68,12 +70,18 @@ describe('ranking clusters', () => {
   })
 
   it('believes old news less', () => {
-    const [fresh, old] = [0, 60_000].map((ageMs) => shares([view('paris', { ageMs, digest: digest(told('x', { requests: 4 })) }), view('tokyo')])['paris']!)
+    const [fresh, old] = [0, 60_000].map(
+      (ageMs) =>
+        shares([view('paris', { ageMs, digest: digest(told('x', { requests: 4 })) }), view('tokyo')])['paris']!,
+    )
     expect(old).toBeGreaterThan(fresh! + 0.05)
   })
 
   it('takes a cluster nobody has asked for neither better nor worse than the others', () => {
-    const unknown = shares([view('paris', { digest: null }), view('tokyo', { digest: digest(told('x', { requests: 5 })) })])
+    const unknown = shares([
+      view('paris', { digest: null }),
+      view('tokyo', { digest: digest(told('x', { requests: 5 })) }),
+    ])
     expect(unknown['paris']).toBeCloseTo(0.5, 1)
   })
 
@@ -96,16 +104,21 @@ describe('ranking clusters', () => {
 
   it('does not rush all from what is expected a tenth later: every edge has the same old news', () => {
     const expected = (waitS: number) => ({ waitS, wayS: 0, workS: 1, anewS: 1, confidence: 1 })
-    const { paris, tokyo } = shares([view('paris', { expected: expected(0) }), view('tokyo', { expected: expected(0.1) })])
+    const { paris, tokyo } = shares([
+      view('paris', { expected: expected(0) }),
+      view('tokyo', { expected: expected(0.1) }),
+    ])
     expect(tokyo).toBeGreaterThan(0.33)
     expect(paris).toBeGreaterThan(0.55)
   })
 
   it('does not send all to one of those that are alike because all have the same system prompt', () => {
-    const homes = new Homes()
+    const homes = new AffinityKeys()
     const views = [view('paris'), view('tokyo')]
     const firsts = Array.from({ length: 600 }, (_, talk) => {
-      const blocks = Uint32Array.from({ length: 40 }, (__, at) => Math.imul((at < 20 ? 0 : talk) * 65_537 + at + 1, 0x9e3779b1))
+      const blocks = Uint32Array.from({ length: 40 }, (__, at) =>
+        Math.imul((at < 20 ? 0 : talk) * 65_537 + at + 1, 0x9e3779b1),
+      )
       return rankClusters(views, homes.keyOf({ id: `${talk}`, blocks, session: null }), () => 0)[0]!.id
     })
     const late = firsts.slice(300)
@@ -124,12 +137,18 @@ describe('a choice without the object', () => {
 
   it('sends the same first blocks to the same engine', () => {
     const first = fallbackPlacement(admission({ blocks }), fleet, null)
-    const longer = fallbackPlacement(admission({ blocks: new Uint32Array([...blocks, 9, 9, 8, 8]) }), fleet.toReversed(), null)
+    const longer = fallbackPlacement(
+      admission({ blocks: new Uint32Array([...blocks, 9, 9, 8, 8]) }),
+      fleet.toReversed(),
+      null,
+    )
     expect(longer).toEqual(first)
   })
 
   it('goes by the session where there is one', () => {
-    const homes = ['s', 's', 's'].map((session, index) => fallbackPlacement(admission({ session, blocks: new Uint32Array([index, index]) }), fleet, null))
+    const homes = ['s', 's', 's'].map((session, index) =>
+      fallbackPlacement(admission({ session, blocks: new Uint32Array([index, index]) }), fleet, null),
+    )
     expect(new Set(homes.map((home) => home?.kind === 'whole' && home.engine)).size).toBe(1)
   })
 

@@ -1,57 +1,59 @@
 import { describe, expect, it } from 'vitest'
-import { Homes } from '../../../src/core/routing/homes.ts'
+import { AffinityKeys } from '../../../src/core/routing/affinity.ts'
 
 const SYSTEM = 6
 
 /** Blocks are chained: each has all before it in it. */
 function prompt(talk: number, turns = 1, system = SYSTEM) {
   const blocks = new Uint32Array(2 * (system + 4 * turns))
-  for (let at = 0; at < blocks.length; at++) blocks[at] = Math.imul((at < 2 * system ? 0 : talk) * 65_537 + at + 1, 0x9e3779b1)
+  for (let at = 0; at < blocks.length; at++)
+    blocks[at] = Math.imul((at < 2 * system ? 0 : talk) * 65_537 + at + 1, 0x9e3779b1)
   return { id: `${talk}-${turns}`, blocks, session: null as string | null }
 }
 
-const keysOf = (homes: Homes, talks: number, system = SYSTEM) => Array.from({ length: talks }, (_, talk) => homes.keyOf(prompt(talk + 1, 1, system)))
+const keysOf = (homes: AffinityKeys, talks: number, system = SYSTEM) =>
+  Array.from({ length: talks }, (_, talk) => homes.keyOf(prompt(talk + 1, 1, system)))
 
 describe('what a prompt has in common with others', () => {
   it('are its first blocks', () => {
-    const homes = new Homes()
+    const homes = new AffinityKeys()
     expect(homes.keyOf(prompt(1, 1))).toBe(homes.keyOf(prompt(1, 5)))
     expect(homes.keyOf(prompt(1, 1, 0))).not.toBe(homes.keyOf(prompt(2, 1, 0)))
   })
 
   it('are a few prompts’ common first blocks', () => {
-    expect(new Set(keysOf(new Homes(), 8)).size).toBe(1)
+    expect(new Set(keysOf(new AffinityKeys(), 8)).size).toBe(1)
   })
 
   it('is nothing that all have: of a system prompt, what comes behind it', () => {
-    const homes = new Homes()
+    const homes = new AffinityKeys()
     keysOf(homes, 100)
     expect(new Set(keysOf(homes, 200)).size).toBe(200)
     expect(homes.keyOf(prompt(7, 3))).toBe(homes.keyOf(prompt(7, 6)))
   })
 
   it('leaves beginnings together that each have some', () => {
-    const homes = new Homes()
+    const homes = new AffinityKeys()
     const keys = Array.from({ length: 1_000 }, (_, at) => homes.keyOf(prompt(1 + (at % 20), 1, 0)))
     expect(new Set(keys).size).toBe(20)
   })
 
   it('is nothing where all send the same', () => {
-    const homes = new Homes()
+    const homes = new AffinityKeys()
     for (let at = 0; at < 200; at++) homes.keyOf(prompt(1))
     expect(homes.keyOf(prompt(1))).toBeNull()
     expect(homes.keyOf(prompt(1, 2))).not.toBeNull()
   })
 
   it('forgets a crowd that has gone', () => {
-    const homes = new Homes()
+    const homes = new AffinityKeys()
     keysOf(homes, 300)
     for (let at = 0; at < 4_000; at++) homes.keyOf(prompt(1_000 + at, 1, 0))
     expect(new Set(keysOf(homes, 8)).size).toBe(1)
   })
 
   it('is the session, where one is named', () => {
-    const homes = new Homes()
+    const homes = new AffinityKeys()
     const keys = Array.from({ length: 300 }, (_, talk) => homes.keyOf({ ...prompt(talk), session: 's' }))
     expect(new Set(keys).size).toBe(1)
   })

@@ -14,7 +14,8 @@ function blocksOf(name: number, count: number): Uint32Array {
 
 function sampleOf(prompts: readonly Uint32Array[]): Uint32Array {
   const lanes: number[] = []
-  for (const blocks of prompts) for (let depth = 1; depth * 2 <= blocks.length; depth = nextDepth(depth)) lanes.push(blocks[depth * 2 - 2]!)
+  for (const blocks of prompts)
+    for (let depth = 1; depth * 2 <= blocks.length; depth = nextDepth(depth)) lanes.push(blocks[depth * 2 - 2]!)
   return Uint32Array.from(lanes)
 }
 
@@ -25,7 +26,11 @@ describe('sampled depths', () => {
   it('are powers of two and what lies halfway between them', () => {
     const depths: number[] = []
     for (let depth = nextDepth(0); depth <= 49_152; depth = nextDepth(depth)) depths.push(depth)
-    expect(depths).toEqual([...new Set(Array.from({ length: 16 }, (_, at) => [2 ** at, Math.max(1, 1.5 * 2 ** at)]).flat())].filter(Number.isInteger).sort((a, b) => a - b))
+    expect(depths).toEqual(
+      [...new Set(Array.from({ length: 16 }, (_, at) => [2 ** at, Math.max(1, 1.5 * 2 ** at)]).flat())]
+        .filter(Number.isInteger)
+        .sort((a, b) => a - b),
+    )
   })
 
   it('go on from depths that are none', () => {
@@ -38,7 +43,15 @@ describe('a prefix filter', () => {
     const known = blocksOf(1, 1000)
     const filter = filterOf(known)
     expect(filter.size).toBe(sampleOf([known]).length)
-    for (const [count, depth] of [[0, 0], [1, 1], [5, 4], [6, 6], [700, 512], [1000, 768]] as const) expect(filter.blocksOf(known.slice(0, count * 2))).toBe(depth)
+    for (const [count, depth] of [
+      [0, 0],
+      [1, 1],
+      [5, 4],
+      [6, 6],
+      [700, 512],
+      [1000, 768],
+    ] as const)
+      expect(filter.blocksOf(known.slice(0, count * 2))).toBe(depth)
     const other = Uint32Array.from([...known.slice(0, 200), ...blocksOf(2, 500).slice(200)])
     expect(filter.blocksOf(other)).toBe(96)
     expect(filter.blocksOf(blocksOf(2, 1000))).toBe(0)
@@ -55,9 +68,11 @@ describe('a prefix filter', () => {
   })
 
   it('is the same for any order of the same lanes, and for lanes told twice', () => {
-    fc.assert(fc.property(fc.uniqueArray(fc.nat(0xffff_ffff), { minLength: 5, maxLength: 8 }), (sample) => {
-      expect(packFilter(Uint32Array.from([...sample].reverse()))).toBe(packFilter(Uint32Array.from(sample)))
-    }))
+    fc.assert(
+      fc.property(fc.uniqueArray(fc.nat(0xffff_ffff), { minLength: 5, maxLength: 8 }), (sample) => {
+        expect(packFilter(Uint32Array.from([...sample].reverse()))).toBe(packFilter(Uint32Array.from(sample)))
+      }),
+    )
     expect(filterOf(blocksOf(1, 50), blocksOf(1, 50)).size).toBe(sampleOf([blocksOf(1, 50)]).length)
   })
 
@@ -67,35 +82,71 @@ describe('a prefix filter', () => {
     expect(packFilter(sampleOf([blocksOf(1, 16)])).length).toBeLessThan(50)
   })
 
-  it.each([[100], [1000], [4097], [8192]])('of %i entries takes under 2.7 digits each, and 1 of 1500 strange prompts for known at most', (count) => {
-    const sample = Uint32Array.from({ length: count }, (_, at) => blocksOf(at, 1)[0]!)
-    const text = packFilter(sample)
-    expect(text.length).toBeLessThan(count * 2.7 + 20)
-    const filter = openFilter(text)!
-    let taken = 0
-    for (let name = 0; name < 30_000; name++) if (filter.blocksOf(blocksOf(1_000_000 + name, 1)) > 0) taken++
-    expect(taken / 30_000).toBeLessThan(1 / 1500)
-  })
+  it.each([[100], [1000], [4097], [8192]])(
+    'of %i entries takes under 2.7 digits each, and 1 of 1500 strange prompts for known at most',
+    (count) => {
+      const sample = Uint32Array.from({ length: count }, (_, at) => blocksOf(at, 1)[0]!)
+      const text = packFilter(sample)
+      expect(text.length).toBeLessThan(count * 2.7 + 20)
+      const filter = openFilter(text)!
+      let taken = 0
+      for (let name = 0; name < 30_000; name++) if (filter.blocksOf(blocksOf(1_000_000 + name, 1)) > 0) taken++
+      expect(taken / 30_000).toBeLessThan(1 / 1500)
+    },
+  )
 
   it('is no text of another kind, and throws for none', () => {
-    for (const text of ['', ' ', 'K', '!AA', 'hAA', 'LA', 'LAAA', 'L_', 'LAA_', 'L__', 'L___', 'LA=', 'LÿA', 'LA\u{1F600}', 'L\0\0']) expect([text, openFilter(text)]).toEqual([text, null])
+    for (const text of [
+      '',
+      ' ',
+      'K',
+      '!AA',
+      'hAA',
+      'LA',
+      'LAAA',
+      'L_',
+      'LAA_',
+      'L__',
+      'L___',
+      'LA=',
+      'LÿA',
+      'LA\u{1F600}',
+      'L\0\0',
+    ])
+      expect([text, openFilter(text)]).toEqual([text, null])
     expect(openFilter('LAA')).toMatchObject({ size: 1 })
-    fc.assert(fc.property(fc.oneof(fc.string({ unit: 'binary' }), fc.string({ maxLength: 40 }).map((tail) => `Y${tail}`), fc.base64String()), (text) => {
-      const filter = openFilter(text)
-      expect(filter === null || filter.size <= text.length / 2).toBe(true)
-    }))
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string({ unit: 'binary' }),
+          fc.string({ maxLength: 40 }).map((tail) => `Y${tail}`),
+          fc.base64String(),
+        ),
+        (text) => {
+          const filter = openFilter(text)
+          expect(filter === null || filter.size <= text.length / 2).toBe(true)
+        },
+      ),
+    )
   })
 
   it('reads what was cut or changed on its way as nothing or as a filter like any', () => {
-    fc.assert(fc.property(lanes, fc.nat(), fc.integer({ min: 1, max: 0xffff }), (sample, where, flip) => {
-      const text = packFilter(sample)
-      const at = where % text.length
-      for (const hostile of [text.slice(0, at), text.slice(at), text.slice(0, at) + String.fromCharCode(text.charCodeAt(at) ^ flip) + text.slice(at + 1), text + text]) {
-        const found = openFilter(hostile)?.blocksOf(blocksOf(1, 100)) ?? 0
-        expect(found).toBeGreaterThanOrEqual(0)
-        expect(found).toBeLessThanOrEqual(100)
-      }
-    }))
+    fc.assert(
+      fc.property(lanes, fc.nat(), fc.integer({ min: 1, max: 0xffff }), (sample, where, flip) => {
+        const text = packFilter(sample)
+        const at = where % text.length
+        for (const hostile of [
+          text.slice(0, at),
+          text.slice(at),
+          text.slice(0, at) + String.fromCharCode(text.charCodeAt(at) ^ flip) + text.slice(at + 1),
+          text + text,
+        ]) {
+          const found = openFilter(hostile)?.blocksOf(blocksOf(1, 100)) ?? 0
+          expect(found).toBeGreaterThanOrEqual(0)
+          expect(found).toBeLessThanOrEqual(100)
+        }
+      }),
+    )
   })
 
   it('holds its entries below 2 to the bits it names, and reads no text that is longer than filters are', () => {

@@ -1,35 +1,39 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { byFeltCost } from '../../../src/core/routing/by-cost.ts'
 import { policyKinds } from '../../../src/core/routing/policies/index.ts'
 import type { Candidate, RouteRequest } from '../../../src/core/routing/policy.ts'
-import { Ranked } from '../../../src/core/routing/ranked.ts'
-import { Sheet } from '../../../src/core/routing/sheet.ts'
+import { Ranking } from '../../../src/core/routing/ranking.ts'
+import { CostTable, sortWithinTolerance, sortPlaces } from '../../../src/core/routing/cost-table.ts'
 import { softmax } from '../../../src/core/routing/softmax.ts'
-import { sortPlaces } from '../../../src/core/routing/sort-places.ts'
 import { asRanked } from './as-ranked.ts'
 
 const share = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
 /** Few values, so that many are equal. */
-const someCosts = fc.array(fc.oneof(fc.integer({ min: 0, max: 9 }), fc.double({ min: 0, max: 9, noNaN: true })), { maxLength: 150 })
+const someCosts = fc.array(fc.oneof(fc.integer({ min: 0, max: 9 }), fc.double({ min: 0, max: 9, noNaN: true })), {
+  maxLength: 150,
+})
 
-function sheetOf(costs: readonly number[]): Sheet<'twice'> {
-  const sheet = new Sheet(['twice']).open(costs.length)
+function sheetOf(costs: readonly number[]): CostTable<'twice'> {
+  const costTable = new CostTable(['twice']).reset(costs.length)
   costs.forEach((cost, place) => {
-    sheet.costs[place] = cost
-    sheet.terms.twice[place] = 2 * cost
+    costTable.costs[place] = cost
+    costTable.terms.twice[place] = 2 * cost
   })
-  return sheet
+  return costTable
 }
 
-const placesIn = ({ order, ranked }: Sheet): number[] => [...order.subarray(0, ranked)]
-const naively = (costs: readonly number[]): number[] => costs.map((_, place) => place).sort((one, other) => costs[one]! - costs[other]!)
+const placesIn = ({ order, ranked }: CostTable): number[] => [...order.subarray(0, ranked)]
+const naively = (costs: readonly number[]): number[] =>
+  costs.map((_, place) => place).sort((one, other) => costs[one]! - costs[other]!)
 
 describe('places sorted by their keys', () => {
   it('are where a stable sort of the same stretch puts them, and the others where they were', () => {
     fc.assert(
       fc.property(someCosts, share, share, (keys, one, other) => {
-        const [from, to] = [one, other].map((at) => Math.floor(at * (keys.length + 1))).sort((a, b) => a - b) as [number, number]
+        const [from, to] = [one, other].map((at) => Math.floor(at * (keys.length + 1))).sort((a, b) => a - b) as [
+          number,
+          number,
+        ]
         const places = Int32Array.from(keys.map((_, at) => keys.length - 1 - at))
         const expected = [...places]
         expected.splice(from, to - from, ...expected.slice(from, to).sort((a, b) => keys[a]! - keys[b]!))
@@ -43,15 +47,23 @@ describe('places sorted by their keys', () => {
 describe('a ranking', () => {
   it('by felt cost gives turns to those that are as good as the best, and sorts the others', () => {
     fc.assert(
-      fc.property(someCosts, fc.double({ min: 0, max: 4, noNaN: true }), fc.integer({ min: 1, max: 4 }), (costs, within, every) => {
-        const alike = (place: number) => place % every === 0
-        const least = Math.min(...costs)
-        const best = costs.indexOf(least)
-        const isGood = (place: number) => within > 0 && costs[place]! <= least + within && (place === best || alike(place))
-        const order = naively(costs)
-        const expected = [...order.filter(isGood).sort((a, b) => a - b), ...order.filter((place) => !isGood(place))]
-        expect(placesIn(byFeltCost(sheetOf(costs), { within, alike: (place) => place === best || alike(place) }))).toEqual(expected)
-      }),
+      fc.property(
+        someCosts,
+        fc.double({ min: 0, max: 4, noNaN: true }),
+        fc.integer({ min: 1, max: 4 }),
+        (costs, within, every) => {
+          const alike = (place: number) => place % every === 0
+          const least = Math.min(...costs)
+          const best = costs.indexOf(least)
+          const isGood = (place: number) =>
+            within > 0 && costs[place]! <= least + within && (place === best || alike(place))
+          const order = naively(costs)
+          const expected = [...order.filter(isGood).sort((a, b) => a - b), ...order.filter((place) => !isGood(place))]
+          expect(
+            placesIn(sortWithinTolerance(sheetOf(costs), { within, alike: (place) => place === best || alike(place) })),
+          ).toEqual(expected)
+        },
+      ),
     )
   })
 
@@ -68,12 +80,16 @@ describe('a ranking', () => {
   })
 
   it('says the same when its numbers were written where a longer one had been', () => {
-    const ranked = new Ranked()
+    const ranked = new Ranking()
     fc.assert(
       fc.property(fc.array(someCosts, { minLength: 1, maxLength: 4 }), (histories) => {
         for (const costs of histories) {
           const candidates = costs.map((_, place) => ({ id: `e${place}` }))
-          const expected = naively(costs).map((place) => ({ engine: `e${place}`, cost: costs[place], terms: { twice: 2 * costs[place]! } }))
+          const expected = naively(costs).map((place) => ({
+            engine: `e${place}`,
+            cost: costs[place],
+            terms: { twice: 2 * costs[place]! },
+          }))
           expect(ranked.take(sheetOf(costs).byCost(), candidates).candidates()).toEqual(expected)
         }
       }),
@@ -84,13 +100,44 @@ describe('a ranking', () => {
 const small = fc.nat(9)
 const seconds = fc.double({ min: 0, max: 2, noNaN: true })
 const candidate: fc.Arbitrary<Omit<Candidate, 'id'>> = fc.record({
-  weight: fc.constantFrom(1, 1, 2, 0.5), requests: small, arrivals: small, turn: small, recentWork: small, activeBlocks: small, newActiveBlocks: small, liveTokens: fc.integer({ min: -1, max: 1000 }), cachedTokens: fc.nat(1000),
-  slowTokens: fc.record({ host: fc.nat(300), disk: fc.nat(300), remote: fc.nat(300) }), lookupTokens: fc.nat(1000), queuedPrefills: small, queuedPrefillTokens: small, queuedWork: small,
-  queuedPrefillS: seconds, reportedQueue: small, capacityBlocks: fc.constantFrom(Infinity, 10, 100), rttS: seconds, law: fc.record({ fixedS: seconds, perTokenS: seconds, perPairS: seconds }), confidence: share,
-  decodeLaw: fc.record({ baseS: seconds, perRequestS: seconds, perBlockS: seconds }), warmth: share, adapterFit: fc.constantFrom(-1, 0, 1),
+  weight: fc.constantFrom(1, 1, 2, 0.5),
+  requests: small,
+  arrivals: small,
+  turn: small,
+  recentWork: small,
+  activeBlocks: small,
+  newActiveBlocks: small,
+  liveTokens: fc.integer({ min: -1, max: 1000 }),
+  cachedTokens: fc.nat(1000),
+  slowTokens: fc.record({ host: fc.nat(300), disk: fc.nat(300), remote: fc.nat(300) }),
+  lookupTokens: fc.nat(1000),
+  queuedPrefills: small,
+  queuedPrefillTokens: small,
+  queuedWork: small,
+  queuedPrefillS: seconds,
+  reportedQueue: small,
+  capacityBlocks: fc.constantFrom(Infinity, 10, 100),
+  rttS: seconds,
+  costModel: fc.record({ fixedS: seconds, perTokenS: seconds, perPairS: seconds }),
+  confidence: share,
+  decodeCostModel: fc.record({ baseS: seconds, perRequestS: seconds, perBlockS: seconds }),
+  warmth: share,
+  adapterFit: fc.constantFrom(-1, 0, 1),
 })
-const fleet = fc.array(candidate, { minLength: 1, maxLength: 40 }).map((list) => list.map((one, at) => ({ ...one, id: `e${at}` })))
-const request: RouteRequest = { id: 'r', model: 'm', adapter: null, promptTokens: 1000, blockTokens: 64, blockCount: 15, prefixKey: 1, session: 's', expectedOutputTokens: null }
+const fleet = fc
+  .array(candidate, { minLength: 1, maxLength: 40 })
+  .map((list) => list.map((one, at) => ({ ...one, id: `e${at}` })))
+const request: RouteRequest = {
+  id: 'r',
+  model: 'm',
+  adapter: null,
+  promptTokens: 1000,
+  blockTokens: 64,
+  blockCount: 15,
+  prefixKey: 1,
+  session: 's',
+  expectedOutputTokens: null,
+}
 
 function chance(seed: number): () => number {
   let state = seed
@@ -115,8 +162,10 @@ describe.each(policyKinds.map((kind) => [kind.name, kind] as const))('%s', (_nam
     fc.assert(
       fc.property(fleet, (candidates) => {
         const ranked = ranking(candidates)
-        if (ranked.length > 0) expect(ranked.map(({ engine }) => engine).sort()).toEqual(candidates.map(({ id }) => id).sort())
-        for (const { cost, terms } of ranked) expect([cost, ...Object.values(terms)].every((value) => Number.isFinite(value))).toBe(true)
+        if (ranked.length > 0)
+          expect(ranked.map(({ engine }) => engine).sort()).toEqual(candidates.map(({ id }) => id).sort())
+        for (const { cost, terms } of ranked)
+          expect([cost, ...Object.values(terms)].every((value) => Number.isFinite(value))).toBe(true)
       }),
       { numRuns: 30 },
     )

@@ -1,11 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
-import type { Admission, PoolConfig, SplitConfig } from '../../../src/core/cluster/contract.ts'
-import { HandOverTime } from '../../../src/core/latency/hand-over.ts'
+import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import type { Admission, PoolConfig, SplitConfig } from '../../../src/core/contract/contract.ts'
+import { KvTransferModel } from '../../../src/core/latency/kv-transfer.ts'
 import { shouldSplit } from '../../../src/core/routing/split.ts'
 import { admission, engine, outcome, pool, probe } from '../../contracts/cluster-fixtures.ts'
 
-const config = (changes: Partial<SplitConfig>): SplitConfig => ({ mode: 'threshold', thresholdTokens: 2_048, fallback: 'decode_only', ...changes })
+const config = (changes: Partial<SplitConfig>): SplitConfig => ({
+  mode: 'threshold',
+  thresholdTokens: 2_048,
+  fallback: 'decode_only',
+  ...changes,
+})
 const facts = { promptTokens: 2_048, cachedTokens: 0, splitTtftMs: null, wholeTtftMs: null }
 
 describe('splitting', () => {
@@ -14,9 +19,24 @@ describe('splitting', () => {
     ['never', { mode: 'never' }, facts, false],
     ['exactly at the threshold', {}, facts, true],
     ['just under the threshold', {}, { ...facts, promptTokens: 2_047 }, false],
-    ['by what is not cached, at the limit', { mode: 'uncached' }, { ...facts, promptTokens: 3_048, cachedTokens: 1_000 }, true],
-    ['by what is not cached, under it', { mode: 'uncached' }, { ...facts, promptTokens: 3_048, cachedTokens: 1_001 }, false],
-    ['by prediction, when split is sooner', { mode: 'adaptive' }, { ...facts, promptTokens: 9, splitTtftMs: 90, wholeTtftMs: 100 }, true],
+    [
+      'by what is not cached, at the limit',
+      { mode: 'uncached' },
+      { ...facts, promptTokens: 3_048, cachedTokens: 1_000 },
+      true,
+    ],
+    [
+      'by what is not cached, under it',
+      { mode: 'uncached' },
+      { ...facts, promptTokens: 3_048, cachedTokens: 1_001 },
+      false,
+    ],
+    [
+      'by prediction, when split is sooner',
+      { mode: 'adaptive' },
+      { ...facts, promptTokens: 9, splitTtftMs: 90, wholeTtftMs: 100 },
+      true,
+    ],
     ['by prediction, when it is not', { mode: 'adaptive' }, { ...facts, splitTtftMs: 100, wholeTtftMs: 100 }, false],
     ['by what is not cached where nothing is predicted', { mode: 'adaptive' }, { ...facts, wholeTtftMs: 100 }, true],
   ] as const)('%s', (_name, changes, given, expected) => {
@@ -24,7 +44,12 @@ describe('splitting', () => {
   })
 })
 
-const roles = [engine('p0', { role: 'prefill' }), engine('p1', { role: 'prefill' }), engine('d0', { role: 'decode' }), engine('d1', { role: 'decode' })]
+const roles = [
+  engine('p0', { role: 'prefill' }),
+  engine('p1', { role: 'prefill' }),
+  engine('d0', { role: 'decode' }),
+  engine('d1', { role: 'decode' }),
+]
 
 function open(changes: Partial<PoolConfig> = {}): ClusterState {
   const state = new ClusterState({ random: () => 0.5, epoch: 'e' })
@@ -37,7 +62,11 @@ function place(state: ClusterState, changes: Partial<Admission> = {}) {
   return 'refusal' in answer ? answer.refusal : answer.placement
 }
 
-const down = (state: ClusterState, ...ids: string[]) => state.observe(ids.map((id) => probe(id, 0, { healthy: false })), 0)
+const down = (state: ClusterState, ...ids: string[]) =>
+  state.observe(
+    ids.map((id) => probe(id, 0, { healthy: false })),
+    0,
+  )
 
 describe('a pool of prefill and decode engines', () => {
   it('splits by default, and spreads both halves', () => {
@@ -49,7 +78,10 @@ describe('a pool of prefill and decode engines', () => {
   })
 
   it('serves whole on a decode engine what cannot be split or is too short', () => {
-    expect(place(open(), { unsplittable: 'logprobs' })).toMatchObject({ kind: 'whole', engine: expect.stringMatching(/^d/) })
+    expect(place(open(), { unsplittable: 'logprobs' })).toMatchObject({
+      kind: 'whole',
+      engine: expect.stringMatching(/^d/),
+    })
     expect(place(open({ split: config({}) }), { promptTokens: 100 })).toMatchObject({ kind: 'whole' })
   })
 
@@ -67,37 +99,55 @@ describe('a pool of prefill and decode engines', () => {
       down(state, 'p0', 'p1')
       expect(place(state, { id: `short-${fallback}`, promptTokens: 999 })).toMatchObject({ kind: 'whole' })
       expect(state.explain(`short-${fallback}`)?.split).toEqual({ taken: false, why: '999 prompt tokens < 1000' })
-      expect(place(state, { promptTokens: 1_000 })).toMatchObject(fallback === 'fail' ? { reason: 'role_empty' } : { kind: 'whole' })
+      expect(place(state, { promptTokens: 1_000 })).toMatchObject(
+        fallback === 'fail' ? { reason: 'role_empty' } : { kind: 'whole' },
+      )
       expect(place(state, { promptTokens: 1_000, unsplittable: 'echo' })).toMatchObject({ kind: 'whole' })
     }
   })
 
   it.each([
     [['p0'], ['d0', 'd1', 'd2', 'd3']],
-    [['p0', 'p1'], ['d0', 'd1', 'd2', 'd3']],
-    [['p0', 'p1', 'p2'], ['d0', 'd1']],
-    [['p0', 'p1', 'p2', 'p3', 'p4'], ['d0', 'd1', 'd2']],
-  ])('gives each engine of a role its turn, %s and %s, and its share of those of one that vanishes', (prefillers, decoders) => {
-    for (const policy of ['round_robin', 'least_loaded']) {
-      const engines = [...prefillers.map((id) => engine(id, { role: 'prefill' })), ...decoders.map((id) => engine(id, { role: 'decode' }))]
-      const state = open({ engines, policy: { name: policy, options: {} } })
-      const counts = (requests: number) => {
-        const found: Record<string, number> = {}
-        for (let at = 0; at < requests; at++) {
-          const answer = state.admit(admission(), 0)
-          if ('refusal' in answer || answer.placement.kind !== 'split') throw new Error('not split')
-          for (const id of [answer.placement.prefill, answer.placement.decode]) found[id] = (found[id] ?? 0) + 1
+    [
+      ['p0', 'p1'],
+      ['d0', 'd1', 'd2', 'd3'],
+    ],
+    [
+      ['p0', 'p1', 'p2'],
+      ['d0', 'd1'],
+    ],
+    [
+      ['p0', 'p1', 'p2', 'p3', 'p4'],
+      ['d0', 'd1', 'd2'],
+    ],
+  ])(
+    'gives each engine of a role its turn, %s and %s, and its share of those of one that vanishes',
+    (prefillers, decoders) => {
+      for (const policy of ['round_robin', 'least_loaded']) {
+        const engines = [
+          ...prefillers.map((id) => engine(id, { role: 'prefill' })),
+          ...decoders.map((id) => engine(id, { role: 'decode' })),
+        ]
+        const state = open({ engines, policy: { name: policy, options: {} } })
+        const counts = (requests: number) => {
+          const found: Record<string, number> = {}
+          for (let at = 0; at < requests; at++) {
+            const answer = state.admit(admission(), 0)
+            if ('refusal' in answer || answer.placement.kind !== 'split') throw new Error('not split')
+            for (const id of [answer.placement.prefill, answer.placement.decode]) found[id] = (found[id] ?? 0) + 1
+          }
+          return found
         }
-        return found
+        const even = (ids: readonly string[], requests: number) =>
+          Object.fromEntries(ids.map((id) => [id, requests / ids.length]))
+        expect(counts(60)).toEqual({ ...even(prefillers, 60), ...even(decoders, 60) })
+        if (policy !== 'round_robin') continue
+        down(state, 'd0')
+        const left = decoders.filter((id) => id !== 'd0')
+        expect(counts(60)).toEqual({ ...even(prefillers, 60), ...even(left, 60) })
       }
-      const even = (ids: readonly string[], requests: number) => Object.fromEntries(ids.map((id) => [id, requests / ids.length]))
-      expect(counts(60)).toEqual({ ...even(prefillers, 60), ...even(decoders, 60) })
-      if (policy !== 'round_robin') continue
-      down(state, 'd0')
-      const left = decoders.filter((id) => id !== 'd0')
-      expect(counts(60)).toEqual({ ...even(prefillers, 60), ...even(left, 60) })
-    }
-  })
+    },
+  )
 
   it('predicts of a split the hand-over too, which its client waits for', () => {
     const state = open()
@@ -107,12 +157,16 @@ describe('a pool of prefill and decode engines', () => {
       return ranked.decision.predictedTtftMs!
     }
     // Idle engines of one kind: all that differs is the hand-over.
-    expect(predicted({}) - predicted({ unsplittable: 'echo' })).toBeCloseTo(new HandOverTime().expectedMs(4_000), 6)
+    expect(predicted({}) - predicted({ unsplittable: 'echo' })).toBeCloseTo(new KvTransferModel().expectedMs(4_000), 6)
   })
 
   it('leaves the only engine that can prefill to prefill, though it could decode as well', () => {
-    const state = open({ engines: [engine('a'), engine('d', { role: 'decode' })], split: config({ mode: 'always', fallback: 'fail' }) })
-    for (let turn = 0; turn < 4; turn++) expect(place(state)).toMatchObject({ kind: 'split', prefill: 'a', decode: 'd' })
+    const state = open({
+      engines: [engine('a'), engine('d', { role: 'decode' })],
+      split: config({ mode: 'always', fallback: 'fail' }),
+    })
+    for (let turn = 0; turn < 4; turn++)
+      expect(place(state)).toMatchObject({ kind: 'split', prefill: 'a', decode: 'd' })
     down(state, 'd')
     expect(place(state)).toMatchObject({ reason: 'role_empty' })
   })
@@ -149,12 +203,21 @@ describe('a pool of prefill and decode engines', () => {
 describe('a pool with an encoder', () => {
   it('stages a request that has items to encode, and no other', () => {
     const state = open({ engines: [engine('v', { role: 'encode' }), engine('a')] })
-    expect(place(state, { encodeItems: 2 })).toEqual({ kind: 'staged', encode: ['v', 'v'], prefill: null, decode: 'a', runnersUp: [] })
+    expect(place(state, { encodeItems: 2 })).toEqual({
+      kind: 'staged',
+      encode: ['v', 'v'],
+      prefill: null,
+      decode: 'a',
+      runnersUp: [],
+    })
     expect(place(state)).toMatchObject({ kind: 'whole', engine: 'a' })
   })
 
   it('counts an encoder’s failure once, however many items of the request it had', () => {
-    const state = open({ engines: [engine('v', { role: 'encode' }), engine('a')], circuit: { failures: 3, openMs: 1_000 } })
+    const state = open({
+      engines: [engine('v', { role: 'encode' }), engine('a')],
+      circuit: { failures: 3, openMs: 1_000 },
+    })
     const answer = state.admit(admission({ encodeItems: 5 }), 0)
     if ('refusal' in answer) throw new Error('refused')
     state.release(answer.key, outcome({ result: 'engine_failed', failure: 'reset', failedEngine: 'v' }), 0)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
-import type { PoolConfig } from '../../../src/core/cluster/contract.ts'
+import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import type { PoolConfig } from '../../../src/core/contract/contract.ts'
 import { admission, engines, pool } from '../../contracts/cluster-fixtures.ts'
 
 function open(changes: Partial<PoolConfig>): ClusterState {
@@ -10,7 +10,8 @@ function open(changes: Partial<PoolConfig>): ClusterState {
 }
 
 /** A lookup found nearly all of the prompt on one engine. */
-const heldBy = (engine: string) => admission({ promptTokens: 64_000, hints: [{ engine, matchedTokens: 63_000, tier: 'device' as const }] })
+const heldBy = (engine: string) =>
+  admission({ promptTokens: 64_000, hints: [{ engine, matchedTokens: 63_000, tier: 'device' as const }] })
 
 describe('a shadow that disagrees', () => {
   it('says so in each decision, with the time it expects to gain', () => {
@@ -19,7 +20,10 @@ describe('a shadow that disagrees', () => {
       const chosen = state.rank(heldBy('b'), at)
       state.admit(heldBy('b'), at)
       if (!('decision' in chosen)) throw new Error('refused')
-      return { engine: chosen.decision.placement.kind === 'whole' ? chosen.decision.placement.engine : '', ...chosen.decision }
+      return {
+        engine: chosen.decision.placement.kind === 'whole' ? chosen.decision.placement.engine : '',
+        ...chosen.decision,
+      }
     })
     const [onB, onA] = [seen.find(({ engine }) => engine === 'b')!, seen.find(({ engine }) => engine === 'a')!]
     expect(onA.shadow).toMatchObject({ policy: 'predicted', engine: 'b', agrees: false })
@@ -54,11 +58,17 @@ describe('a policy that lives on lookups', () => {
     ['kv_aware', {}, null, 'qps'],
     ['ttft', { cache: 'lookup' }, 'someone', 'session'],
     ['ttft', { cache: 'lookup' }, null, 'qps'],
-  ] as const)('%s %o leaves a request without one to its fallback: session %s, %s', (name, options, session, fallback) => {
-    const state = open({ policy: { name, options } })
-    const chosen = state.rank(admission({ hints: null, session }), 0)
-    expect('decision' in chosen && chosen.decision).toMatchObject({ policy: fallback, fallback: { from: name, reason: 'no LMCache lookup told what engines hold of the prompt' } })
-  })
+  ] as const)(
+    '%s %o leaves a request without one to its fallback: session %s, %s',
+    (name, options, session, fallback) => {
+      const state = open({ policy: { name, options } })
+      const chosen = state.rank(admission({ hints: null, session }), 0)
+      expect('decision' in chosen && chosen.decision).toMatchObject({
+        policy: fallback,
+        fallback: { from: name, reason: 'no LMCache lookup told what engines hold of the prompt' },
+      })
+    },
+  )
 
   it('ttft goes by the gateway’s own index when a lookup fails', () => {
     const chosen = open({ policy: { name: 'ttft', options: {} } }).rank(admission({ hints: null }), 0)
@@ -68,7 +78,10 @@ describe('a policy that lives on lookups', () => {
   it('kv_aware is not followed where more than its threshold would stay uncached', () => {
     const state = open({ policy: { name: 'kv_aware', options: { threshold: 100 } } })
     const policyFor = (matchedTokens: number) => {
-      const chosen = state.rank(admission({ promptTokens: 1000, hints: [{ engine: 'b', matchedTokens, tier: 'host' }] }), 0)
+      const chosen = state.rank(
+        admission({ promptTokens: 1000, hints: [{ engine: 'b', matchedTokens, tier: 'host' }] }),
+        0,
+      )
       return 'decision' in chosen ? [chosen.decision.policy, chosen.decision.fallback?.reason] : []
     }
     expect(policyFor(900)).toEqual(['kv_aware', undefined])
@@ -78,7 +91,10 @@ describe('a policy that lives on lookups', () => {
   it('kv_aware follows a full match where its threshold tolerates nothing else', () => {
     const state = open({ policy: { name: 'kv_aware', options: { threshold: 0 } } })
     const policyFor = (matchedTokens: number) => {
-      const chosen = state.rank(admission({ promptTokens: 1024, hints: [{ engine: 'b', matchedTokens, tier: 'host' }] }), 0)
+      const chosen = state.rank(
+        admission({ promptTokens: 1024, hints: [{ engine: 'b', matchedTokens, tier: 'host' }] }),
+        0,
+      )
       return 'decision' in chosen ? chosen.decision.policy : null
     }
     expect([policyFor(1024), policyFor(768)]).toEqual(['kv_aware', 'qps'])
@@ -86,8 +102,16 @@ describe('a policy that lives on lookups', () => {
 
   it('hears nothing of engines the pool does not have, and of no more than the prompt', () => {
     const state = open({ policy: { name: 'kv_aware', options: {} } })
-    const hints = [{ engine: 'gone', matchedTokens: 640, tier: 'host' as const }, { engine: 'b', matchedTokens: 1e9, tier: 'host' as const }]
+    const hints = [
+      { engine: 'gone', matchedTokens: 640, tier: 'host' as const },
+      { engine: 'b', matchedTokens: 1e9, tier: 'host' as const },
+    ]
     const chosen = state.rank(admission({ promptTokens: 640, hints }), 0)
-    expect('decision' in chosen && chosen.decision.candidates.map(({ engine, terms }) => [engine, terms['matched_tokens']])).toEqual([['b', 639], ['a', 0]])
+    expect(
+      'decision' in chosen && chosen.decision.candidates.map(({ engine, terms }) => [engine, terms['matched_tokens']]),
+    ).toEqual([
+      ['b', 639],
+      ['a', 0],
+    ])
   })
 })

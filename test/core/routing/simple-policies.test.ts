@@ -1,39 +1,64 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { leastLoaded } from '../../../src/core/routing/policies/least-loaded.ts'
-import { powerOfTwo } from '../../../src/core/routing/policies/power-of-two.ts'
-import { simplePolicies } from '../../../src/core/routing/policies/simple.ts'
+import { simplePolicies, powerOfTwo, leastLoaded } from '../../../src/core/routing/policies/simple.ts'
 import type { Candidate, RouteRequest } from '../../../src/core/routing/policy.ts'
 import { rendezvous, withinBound } from '../../../src/core/routing/rendezvous.ts'
 import { asRanked } from './as-ranked.ts'
 
-const request: RouteRequest = { id: 'r', model: 'm', adapter: null, promptTokens: 1, blockTokens: 64, blockCount: 0, prefixKey: 1, session: null, expectedOutputTokens: null }
+const request: RouteRequest = {
+  id: 'r',
+  model: 'm',
+  adapter: null,
+  promptTokens: 1,
+  blockTokens: 64,
+  blockCount: 0,
+  prefixKey: 1,
+  session: null,
+  expectedOutputTokens: null,
+}
 
 function loaded(...requests: number[]): Candidate<'requests'>[] {
   return requests.map((count, index) => ({ id: `e${index}`, weight: 1, requests: count }))
 }
 
-const weighted = fc.uniqueArray(fc.record({ id: fc.string({ minLength: 1, maxLength: 4 }), weight: fc.integer({ min: 1, max: 5 }), requests: fc.nat(20) }), {
-  selector: ({ id }) => id,
-  minLength: 1,
-  maxLength: 10,
-})
+const weighted = fc.uniqueArray(
+  fc.record({
+    id: fc.string({ minLength: 1, maxLength: 4 }),
+    weight: fc.integer({ min: 1, max: 5 }),
+    requests: fc.nat(20),
+  }),
+  {
+    selector: ({ id }) => id,
+    minLength: 1,
+    maxLength: 10,
+  },
+)
 
 describe('least_loaded', () => {
   it('keeps the order it was given among equals', () => {
-    expect(asRanked(leastLoaded, request, loaded(1, 0, 1, 0), () => 0).map(({ engine }) => engine)).toEqual(['e1', 'e3', 'e0', 'e2'])
+    expect(asRanked(leastLoaded, request, loaded(1, 0, 1, 0), () => 0).map(({ engine }) => engine)).toEqual([
+      'e1',
+      'e3',
+      'e0',
+      'e2',
+    ])
   })
 })
 
 describe('power_of_two', () => {
   it('always compares two distinct engines, and names each once', () => {
     fc.assert(
-      fc.property(weighted, fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (engines, one, other) => {
-        const draws = [one, other]
-        const ranked = asRanked(powerOfTwo, request, engines, () => draws.shift()!)
-        expect(ranked.map(({ engine }) => engine).sort()).toEqual(engines.map(({ id }) => id).sort())
-        if (ranked.length > 1) expect(ranked[0]!.cost).toBeLessThanOrEqual(ranked[1]!.cost)
-      }),
+      fc.property(
+        weighted,
+        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+        (engines, one, other) => {
+          const draws = [one, other]
+          const ranked = asRanked(powerOfTwo, request, engines, () => draws.shift()!)
+          expect(ranked.map(({ engine }) => engine).sort()).toEqual(engines.map(({ id }) => id).sort())
+          if (ranked.length > 1) expect(ranked[0]!.cost).toBeLessThanOrEqual(ranked[1]!.cost)
+        },
+      ),
     )
   })
 
@@ -69,7 +94,14 @@ describe('rendezvous', () => {
 
   it('gives a weight of three three times the keys', () => {
     let heavy = 0
-    for (let key = 0; key < 4_000; key++) if (rendezvous(key, [{ id: 'a', weight: 3 }, { id: 'b', weight: 1 }])[0]!.id === 'a') heavy += 1
+    for (let key = 0; key < 4_000; key++)
+      if (
+        rendezvous(key, [
+          { id: 'a', weight: 3 },
+          { id: 'b', weight: 1 },
+        ])[0]!.id === 'a'
+      )
+        heavy += 1
     expect(heavy).toBeGreaterThan(2_850)
     expect(heavy).toBeLessThan(3_150)
   })

@@ -1,10 +1,9 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ClusterState } from '../../../src/core/cluster/cluster-state.ts'
-import type { Admission, PoolConfig } from '../../../src/core/cluster/contract.ts'
-import { HandOverTime } from '../../../src/core/latency/hand-over.ts'
-import { encodersFor } from '../../../src/core/routing/encoders.ts'
-import type { Field } from '../../../src/core/routing/route.ts'
+import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import type { Admission, PoolConfig } from '../../../src/core/contract/contract.ts'
+import { KvTransferModel } from '../../../src/core/latency/kv-transfer.ts'
+import { type CandidateSet, assignEncoders } from '../../../src/core/routing/route.ts'
 import { splitVerdict } from '../../../src/core/routing/split.ts'
 import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 
@@ -14,7 +13,10 @@ describe('the verdict on a split', () => {
   it('splits from the threshold on, for every threshold', () => {
     fc.assert(
       fc.property(fc.integer({ min: -10, max: 1000 }), fc.nat(1000), (thresholdTokens, promptTokens) => {
-        const { split, why } = splitVerdict({ ...facts, promptTokens }, { mode: 'threshold', thresholdTokens, fallback: 'fail' })
+        const { split, why } = splitVerdict(
+          { ...facts, promptTokens },
+          { mode: 'threshold', thresholdTokens, fallback: 'fail' },
+        )
         expect(split).toBe(promptTokens >= thresholdTokens)
         expect(why).toContain(`${promptTokens} prompt tokens`)
       }),
@@ -22,7 +24,7 @@ describe('the verdict on a split', () => {
   })
 })
 
-function field(loads: Readonly<Record<string, number>>): Field {
+function field(loads: Readonly<Record<string, number>>): CandidateSet {
   const engines = Object.entries(loads).map(([id, requests]) => ({ id, weight: 1, requests }))
   return { engines, candidates: () => engines as never }
 }
@@ -30,25 +32,29 @@ function field(loads: Readonly<Record<string, number>>): Field {
 describe('encoders', () => {
   it('get items so that nobody has two more than it needs to', () => {
     fc.assert(
-      fc.property(fc.array(fc.nat(9), { minLength: 1, maxLength: 5 }), fc.integer({ min: 1, max: 32 }), (loads, items) => {
-        const chosen = encodersFor(field(Object.fromEntries(loads.map((load, at) => [`e${at}`, load]))), items)
-        expect(chosen).toHaveLength(items)
-        const after = loads.map((load, at) => load + chosen.filter((id) => id === `e${at}`).length)
-        const given = after.filter((_, at) => chosen.includes(`e${at}`))
-        // Whoever got one had the least at that time.
-        expect(Math.max(...given)).toBeLessThanOrEqual(Math.min(...after) + 1)
-      }),
+      fc.property(
+        fc.array(fc.nat(9), { minLength: 1, maxLength: 5 }),
+        fc.integer({ min: 1, max: 32 }),
+        (loads, items) => {
+          const chosen = assignEncoders(field(Object.fromEntries(loads.map((load, at) => [`e${at}`, load]))), items)
+          expect(chosen).toHaveLength(items)
+          const after = loads.map((load, at) => load + chosen.filter((id) => id === `e${at}`).length)
+          const given = after.filter((_, at) => chosen.includes(`e${at}`))
+          // Whoever got one had the least at that time.
+          expect(Math.max(...given)).toBeLessThanOrEqual(Math.min(...after) + 1)
+        },
+      ),
     )
   })
 
   it('are none in a pool without any', () => {
-    expect(encodersFor(field({}), 3)).toEqual([])
+    expect(assignEncoders(field({}), 3)).toEqual([])
   })
 })
 
 describe('the time of a hand-over', () => {
   it('grows with the prompt, and goes to what is seen', () => {
-    const time = new HandOverTime()
+    const time = new KvTransferModel()
     expect(time.expectedMs(10_000)).toBeGreaterThan(time.expectedMs(100))
     for (let at = 0; at < 60; at++) time.learn(1000, 300)
     expect(time.expectedMs(1000)).toBeCloseTo(300, 0)
@@ -56,7 +62,7 @@ describe('the time of a hand-over', () => {
   })
 
   it('is not ruined by one stall', () => {
-    const time = new HandOverTime()
+    const time = new KvTransferModel()
     time.learn(1000, 60_000)
     for (let at = 0; at < 60; at++) time.learn(1000, 15)
     expect(time.expectedMs(1000)).toBeCloseTo(15, 0)
@@ -77,8 +83,10 @@ function booked(state: ClusterState, changes: Partial<Admission> = {}) {
   return admitted
 }
 
-const requests = (state: ClusterState) => Object.fromEntries(state.digest(0).engines.map(({ id, requests: count }) => [id, count]))
-const held = (state: ClusterState) => state.digest(0).engines.reduce((sum, one) => sum + one.requests + one.activeBlocks + one.queuedPrefillS, 0)
+const requests = (state: ClusterState) =>
+  Object.fromEntries(state.digest(0).engines.map(({ id, requests: count }) => [id, count]))
+const held = (state: ClusterState) =>
+  state.digest(0).engines.reduce((sum, one) => sum + one.requests + one.activeBlocks + one.queuedPrefillS, 0)
 
 describe('legs of a booking', () => {
   it('leave their engines one by one', () => {
@@ -106,7 +114,8 @@ describe('legs of a booking', () => {
         const done = new Set<string>()
         for (const [at, told] of steps.entries()) {
           if (told === 'first') state.firstToken(key, {}, at)
-          else if (told === 'resume') state.resume({ admission: asked, placement, firstTokenSeen: false, legsDone: [], outputBlocks: 0 }, at)
+          else if (told === 'resume')
+            state.resume({ admission: asked, placement, firstTokenSeen: false, legsDone: [], outputBlocks: 0 }, at)
           else if (told === 'restore') {
             const next = new ClusterState({ random: () => 0.5, epoch: 'f' })
             next.restore(structuredClone(state.snapshot(at)!), at)
@@ -130,7 +139,11 @@ describe('legs of a booking', () => {
       const { key } = booked(state, { id: `r${at}`, promptTokens: 1000 + 500 * at, blocks: new Uint32Array(0) })
       state.legDone(key, { part: 'prefill', stages: { prefill_leg: 1000 + 500 * at } }, 1e5 * at + 1000)
       state.firstToken(key, { ttft: 1100 + 500 * at, first_byte: 100 }, 1e5 * at + 1100)
-      state.release(key, outcome({ usage: { promptTokens: 1000 + 500 * at, completionTokens: 3, cachedTokens: 0 } }), 1e5 * at + 2000)
+      state.release(
+        key,
+        outcome({ usage: { promptTokens: 1000 + 500 * at, completionTokens: 3, cachedTokens: 0 } }),
+        1e5 * at + 2000,
+      )
     }
     const [prefill, decode] = ['p', 'd'].map((id) => state.digest(1e6).engines.find((one) => one.id === id)!)
     expect(prefill!.learned!.samples).toBeGreaterThan(0)
@@ -159,7 +172,15 @@ describe('a prefill leg’s own count', () => {
     const state = open({ engines: roles.slice(0, 2) })
     const serve = (at: number, cachedTokens: number) => {
       const { key } = booked(state, { id: `r${at}`, promptTokens: 2048, blocks })
-      state.legDone(key, { part: 'prefill', stages: { prefill_leg: 100 }, usage: { promptTokens: 2048, completionTokens: 1, cachedTokens } }, at + 100)
+      state.legDone(
+        key,
+        {
+          part: 'prefill',
+          stages: { prefill_leg: 100 },
+          usage: { promptTokens: 2048, completionTokens: 1, cachedTokens },
+        },
+        at + 100,
+      )
       state.firstToken(key, { ttft: 110 }, at + 110)
       state.release(key, outcome({ usage: { promptTokens: 2048, completionTokens: 9, cachedTokens: 0 } }), at + 200)
     }

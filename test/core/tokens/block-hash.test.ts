@@ -1,13 +1,23 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { chainBlocks, chainSeed, chainText, chainWords, type ChainScope, type ChainState } from '../../../src/core/tokens/block-hash.ts'
+import {
+  chainBlocks,
+  chainSeed,
+  chainText,
+  chainWords,
+  type ChainScope,
+  type ChainState,
+} from '../../../src/core/tokens/block-hash.ts'
 import { pairs } from './support.ts'
 
 const scope: ChainScope = { model: 'm', adapter: null, salts: [], tenant: null, unit: 'ids', blockTokens: 4 }
 const hashes = (ids: readonly number[], blockTokens = 4, changes: Partial<ChainScope> = {}): string[] =>
-  pairs(chainBlocks(chainSeed({ ...scope, blockTokens, ...changes }), Uint32Array.from(ids), [0, ids.length], blockTokens))
+  pairs(
+    chainBlocks(chainSeed({ ...scope, blockTokens, ...changes }), Uint32Array.from(ids), [0, ids.length], blockTokens),
+  )
 
-const lanes = (block: readonly number[]): Uint32Array => chainBlocks(chainSeed(scope), Uint32Array.from(block), [0, 16], 16)
+const lanes = (block: readonly number[]): Uint32Array =>
+  chainBlocks(chainSeed(scope), Uint32Array.from(block), [0, 16], 16)
 
 const tokenIds = fc.array(fc.integer({ min: 0, max: 200_000 }), { maxLength: 80 })
 
@@ -47,40 +57,53 @@ const anyState = fc.record({ lo: anyWord, hi: anyWord })
 describe('chained block hashes', () => {
   it('are those of the definition, bit by bit, over several prompts', () => {
     fc.assert(
-      fc.property(anyState, fc.array(fc.array(anyWord, { maxLength: 40 }), { maxLength: 4 }), fc.integer({ min: 1, max: 9 }), (start, prompts, size) => {
-        const spans: number[] = []
-        const expected: number[] = []
-        const state = { ...start }
-        for (const words of prompts) {
-          const from = spans.at(-1) ?? 0
-          spans.push(from, from + words.length)
-          for (let at = 0; at + size <= words.length; at += size) {
-            definedBlock(state, words.slice(at, at + size), size)
-            expected.push(state.lo, state.hi)
+      fc.property(
+        anyState,
+        fc.array(fc.array(anyWord, { maxLength: 40 }), { maxLength: 4 }),
+        fc.integer({ min: 1, max: 9 }),
+        (start, prompts, size) => {
+          const spans: number[] = []
+          const expected: number[] = []
+          const state = { ...start }
+          for (const words of prompts) {
+            const from = spans.at(-1) ?? 0
+            spans.push(from, from + words.length)
+            for (let at = 0; at + size <= words.length; at += size) {
+              definedBlock(state, words.slice(at, at + size), size)
+              expected.push(state.lo, state.hi)
+            }
           }
-        }
-        const ended = { ...start }
-        expect([...chainBlocks(ended, Uint32Array.from(prompts.flat()), spans, size)]).toEqual(expected)
-        expect(ended).toEqual(state)
-      }),
+          const ended = { ...start }
+          expect([...chainBlocks(ended, Uint32Array.from(prompts.flat()), spans, size)]).toEqual(expected)
+          expect(ended).toEqual(state)
+        },
+      ),
     )
   })
 
   it('of one block of words or of text are those of the definition', () => {
     fc.assert(
-      fc.property(anyState, fc.array(anyWord, { maxLength: 20 }), fc.array(fc.nat(0xffff), { maxLength: 20 }), (start, words, codes) => {
-        const text = String.fromCharCode(...codes)
-        const [expected, state, ofList] = [{ ...start }, { ...start }, { ...start }]
-        definedBlock(expected, words, words.length)
-        chainWords(state, Uint32Array.from(words), 0, words.length)
-        chainWords(ofList, words, 0, words.length)
-        expect([state, ofList]).toEqual([expected, expected])
-        const units = Array.from({ length: Math.ceil(codes.length / 2) }, (_, i) => codes[2 * i]! | ((codes[2 * i + 1] ?? 0) << 16))
-        const [afterText, expectedText] = [{ ...start }, { ...start }]
-        chainText(afterText, text)
-        definedBlock(expectedText, units, codes.length)
-        expect(afterText).toEqual(expectedText)
-      }),
+      fc.property(
+        anyState,
+        fc.array(anyWord, { maxLength: 20 }),
+        fc.array(fc.nat(0xffff), { maxLength: 20 }),
+        (start, words, codes) => {
+          const text = String.fromCharCode(...codes)
+          const [expected, state, ofList] = [{ ...start }, { ...start }, { ...start }]
+          definedBlock(expected, words, words.length)
+          chainWords(state, Uint32Array.from(words), 0, words.length)
+          chainWords(ofList, words, 0, words.length)
+          expect([state, ofList]).toEqual([expected, expected])
+          const units = Array.from(
+            { length: Math.ceil(codes.length / 2) },
+            (_, i) => codes[2 * i]! | ((codes[2 * i + 1] ?? 0) << 16),
+          )
+          const [afterText, expectedText] = [{ ...start }, { ...start }]
+          chainText(afterText, text)
+          definedBlock(expectedText, units, codes.length)
+          expect(afterText).toEqual(expectedText)
+        },
+      ),
     )
   })
 
@@ -122,7 +145,8 @@ describe('chained block hashes', () => {
     ['block size', { blockTokens: 8 }],
   ])('differ by %s', (_, change) => {
     const words = Uint32Array.of(1, 2, 3, 4)
-    const of = (changes: Partial<ChainScope>): string[] => pairs(chainBlocks(chainSeed({ ...scope, ...changes }), words, [0, 4], 4))
+    const of = (changes: Partial<ChainScope>): string[] =>
+      pairs(chainBlocks(chainSeed({ ...scope, ...changes }), words, [0, 4], 4))
     expect(of(change)).not.toEqual(of({}))
   })
 
@@ -151,7 +175,14 @@ describe('chained block hashes', () => {
 
   it('tell apart blocks that differ only in the top bits of neighbouring words', () => {
     const top = 0x80000000
-    const words = [[0, 0, 0, 0], [top, 0, 0, 0], [top, top, 0, 0], [0, top, top, 0], [0, 0, top, top], [top, top, top, top]]
+    const words = [
+      [0, 0, 0, 0],
+      [top, 0, 0, 0],
+      [top, top, 0, 0],
+      [0, top, top, 0],
+      [0, 0, top, top],
+      [top, top, top, top],
+    ]
     const seen = new Set(words.flatMap((block) => hashes(block)))
     expect(seen.size).toBe(6)
   })

@@ -1,8 +1,7 @@
 import { Tokenizer } from '@huggingface/tokenizers'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { AddedTokenFinder } from '../../../src/core/tokens/added-tokens.ts'
-import { BpeTokenizer } from '../../../src/core/tokens/bpe-tokenizer.ts'
+import { BpeTokenizer, AddedTokenFinder } from '../../../src/core/tokens/bpe-tokenizer.ts'
 import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
 import { Vocabulary, type AddedToken } from '../../../src/core/tokens/vocabulary.ts'
 import { families, familyJson, idsOf, openTokenizer, texts } from './families.ts'
@@ -35,7 +34,33 @@ const withoutNextLine = (text: string): string => text.replaceAll('\u0085', '')
 const anyText = fc
   .array(
     fc.oneof(
-      fc.constantFrom("'s", "'LL", "don't ", ' ', '  ', '\n', '\r\n', '\t', '\u0085', '\u00a0', '12', '3456', 'e\u0301', 'Å', '中文', '한', 'ᄒ', 'ᅡ', '!', '==', '<', '|>', 'The', ' gateway', 'aaaa'),
+      fc.constantFrom(
+        "'s",
+        "'LL",
+        "don't ",
+        ' ',
+        '  ',
+        '\n',
+        '\r\n',
+        '\t',
+        '\u0085',
+        '\u00a0',
+        '12',
+        '3456',
+        'e\u0301',
+        'Å',
+        '中文',
+        '한',
+        'ᄒ',
+        'ᅡ',
+        '!',
+        '==',
+        '<',
+        '|>',
+        'The',
+        ' gateway',
+        'aaaa',
+      ),
       fc.constantFrom('<|im_start|>', '<|im_end|>', '<|endoftext|>'),
       fc.string({ unit: 'grapheme', maxLength: 6 }),
       fc.string({ maxLength: 10 }),
@@ -55,7 +80,8 @@ describe('the three ways to keep merges', () => {
   })
 })
 
-const message = (i: number): string => `<|im_start|>user\nmessage ${i} of a long conversation, ${'and so on '.repeat(i)}<|im_end|>`
+const message = (i: number): string =>
+  `<|im_start|>user\nmessage ${i} of a long conversation, ${'and so on '.repeat(i)}<|im_end|>`
 
 describe('caches', () => {
   it('change no id, however often a text is seen and in whatever order', () => {
@@ -83,8 +109,10 @@ const vocabulary = new Vocabulary(compileVocabulary({ tokenizer: qwen, template:
 /** The same vocabulary with empty caches. */
 const freshTokenizer = (): BpeTokenizer => new BpeTokenizer({ vocabulary, encodeUtf8 })
 
-const han = (length: number): string => String.fromCodePoint(...Array.from({ length }, (_, i) => 0x4e00 + ((i * 7919) % 20_000)))
-const letters = (length: number): string => Array.from({ length }, (_, i) => String.fromCharCode(97 + ((i * i * 31 + i * 7) % 26))).join('')
+const han = (length: number): string =>
+  String.fromCodePoint(...Array.from({ length }, (_, i) => 0x4e00 + ((i * 7919) % 20_000)))
+const letters = (length: number): string =>
+  Array.from({ length }, (_, i) => String.fromCharCode(97 + ((i * i * 31 + i * 7) % 26))).join('')
 
 const kinds: [string, (length: number) => string][] = [
   ['one letter', (length) => 'a'.repeat(length)],
@@ -140,13 +168,22 @@ describe('added tokens', () => {
     const unit = fc.constantFrom('<', '|', 'a', '🙂')
     const token = fc.array(unit, { maxLength: 4 }).map((units) => units.join(''))
     fc.assert(
-      fc.property(fc.uniqueArray(token, { maxLength: 8 }), fc.array(unit, { maxLength: 30 }), fc.nat(10), (tokens, units, from) => {
-        const text = units.join('')
-        const found = new AddedTokenFinder(tokens.map(plain)).find(text, from)
-        const places = tokens.flatMap((one, id) => (one === '' ? [] : [{ id, at: text.indexOf(one, from), length: one.length }]))
-        const [first] = places.filter(({ at }) => at >= 0).sort((a, b) => a.at - b.at || b.length - a.length)
-        expect(found).toEqual(first === undefined ? null : { id: first.id, from: first.at, to: first.at + first.length })
-      }),
+      fc.property(
+        fc.uniqueArray(token, { maxLength: 8 }),
+        fc.array(unit, { maxLength: 30 }),
+        fc.nat(10),
+        (tokens, units, from) => {
+          const text = units.join('')
+          const found = new AddedTokenFinder(tokens.map(plain)).find(text, from)
+          const places = tokens.flatMap((one, id) =>
+            one === '' ? [] : [{ id, at: text.indexOf(one, from), length: one.length }],
+          )
+          const [first] = places.filter(({ at }) => at >= 0).sort((a, b) => a.at - b.at || b.length - a.length)
+          expect(found).toEqual(
+            first === undefined ? null : { id: first.id, from: first.at, to: first.at + first.length },
+          )
+        },
+      ),
       { numRuns: 1000 },
     )
   })
@@ -172,7 +209,15 @@ describe('added tokens', () => {
   it('that come after NFC are looked for in NFC', () => {
     const json = familyJson('qwen2')
     const id = Math.max(...Object.values(json.model.vocab)) + 1
-    json.added_tokens.push({ id, content: 'cafe\u0301', single_word: false, lstrip: false, rstrip: false, normalized: true, special: false } as (typeof json.added_tokens)[number])
+    json.added_tokens.push({
+      id,
+      content: 'cafe\u0301',
+      single_word: false,
+      lstrip: false,
+      rstrip: false,
+      normalized: true,
+      special: false,
+    } as (typeof json.added_tokens)[number])
     for (const text of ['cafe\u0301', 'caf\u00e9']) expect(idsOf(openTokenizer(json), text)).toEqual([id])
   })
 })

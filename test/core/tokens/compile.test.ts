@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
 import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
-import { unicodeClasses } from '../../../src/core/tokens/unicode-table.ts'
+import { unicodeClasses } from '../../../src/core/tokens/unicode.ts'
 import { Vocabulary, VocabularyError } from '../../../src/core/tokens/vocabulary.ts'
 import { familyJson, idsOf, openTokenizer, type TokenizerJson } from './families.ts'
 
@@ -13,7 +13,8 @@ function changed(change: (json: TokenizerJson) => void): TokenizerJson {
   return json
 }
 
-const withModel = (fields: Record<string, unknown>): TokenizerJson => changed(({ model }) => Object.assign(model, fields))
+const withModel = (fields: Record<string, unknown>): TokenizerJson =>
+  changed(({ model }) => Object.assign(model, fields))
 
 describe('compiling a vocabulary', () => {
   it.each<[string, unknown, RegExp]>([
@@ -25,21 +26,53 @@ describe('compiling a vocabulary', () => {
     ['subword marks', withModel({ continuing_subword_prefix: '##' }), /continuing_subword_prefix/],
     ['word ends', withModel({ end_of_word_suffix: '</w>' }), /end_of_word_suffix/],
     ['another normalizer', changed((json) => (json.normalizer = { type: 'NFKC' })), /NFKC/],
-    ['a normalizer in a row', changed((json) => (json.normalizer = { type: 'Sequence', normalizers: [{ type: 'Lowercase' }] })), /Lowercase/],
+    [
+      'a normalizer in a row',
+      changed((json) => (json.normalizer = { type: 'Sequence', normalizers: [{ type: 'Lowercase' }] })),
+      /Lowercase/,
+    ],
     ['no pre-tokenizer', changed((json) => (json.pre_tokenizer = null)), /pre-tokenizer/],
     ['another regex', changed((json) => (json.pre_tokenizer = splitBy('\\w+'))), /splits by/],
-    ['a prefix space', changed((json) => (json.pre_tokenizer = { type: 'ByteLevel', add_prefix_space: true })), /pre-tokenizer/],
-    ['an unknown post-processor', changed((json) => (json.post_processor = { type: 'BertProcessing' })), /post-processor/],
-    ['whole-word tokens', changed((json) => Object.assign(json.added_tokens[0] as object, { single_word: true })), /whole words/],
+    [
+      'a prefix space',
+      changed((json) => (json.pre_tokenizer = { type: 'ByteLevel', add_prefix_space: true })),
+      /pre-tokenizer/,
+    ],
+    [
+      'an unknown post-processor',
+      changed((json) => (json.post_processor = { type: 'BertProcessing' })),
+      /post-processor/,
+    ],
+    [
+      'whole-word tokens',
+      changed((json) => Object.assign(json.added_tokens[0] as object, { single_word: true })),
+      /whole words/,
+    ],
     ['a byte without a token', changed(({ model }) => delete model.vocab['!']), /the byte 33/],
     ['a token that is no bytes', changed(({ model }) => (model.vocab['中'] = 5000)), /not made of bytes/],
     ['an id beyond the limit', changed(({ model }) => (model.vocab['zzzzq'] = 400_000)), /400000/],
     ['a merge of three', changed(({ model }) => model.merges.push('a b c' as never)), /"a b c" is no pair/],
     ['a merge that is no text', changed(({ model }) => model.merges.push(null as never)), /null is no pair/],
-    ['an added token with an id below zero', changed((json) => Object.assign(json.added_tokens[0] as object, { id: -1 })), /an added token is .*-1/],
-    ['an added token with half an id', changed((json) => Object.assign(json.added_tokens[0] as object, { id: 1.5 })), /an added token is .*1\.5/],
-    ['an added token with an id beyond the limit', changed((json) => Object.assign(json.added_tokens[0] as object, { id: 1e9 })), /an added token is .*1000000000/],
-    ['a start token without an id', changed((json) => (json.post_processor = startToken(['x']))), /names .*which it does not define/],
+    [
+      'an added token with an id below zero',
+      changed((json) => Object.assign(json.added_tokens[0] as object, { id: -1 })),
+      /an added token is .*-1/,
+    ],
+    [
+      'an added token with half an id',
+      changed((json) => Object.assign(json.added_tokens[0] as object, { id: 1.5 })),
+      /an added token is .*1\.5/,
+    ],
+    [
+      'an added token with an id beyond the limit',
+      changed((json) => Object.assign(json.added_tokens[0] as object, { id: 1e9 })),
+      /an added token is .*1000000000/,
+    ],
+    [
+      'a start token without an id',
+      changed((json) => (json.post_processor = startToken(['x']))),
+      /names .*which it does not define/,
+    ],
     ['merges of unknown tokens', changed(({ model }) => model.merges.push(['zq', 'qz'])), /unknown tokens/],
   ])('refuses %s and says what to do', (_, json, message) => {
     expect(() => compile(json)).toThrow(VocabularyError)
@@ -61,7 +94,10 @@ describe('compiling a vocabulary', () => {
 
   it('is small: less than three bytes and the text for a token, and the classes of characters', () => {
     const file = compile(familyJson('qwen2'))
-    const textBytes = Array.from({ length: new Vocabulary(file).size }, (_, id) => new Vocabulary(file).bytesOf(id).length).reduce((a, b) => a + b)
+    const textBytes = Array.from(
+      { length: new Vocabulary(file).size },
+      (_, id) => new Vocabulary(file).bytesOf(id).length,
+    ).reduce((a, b) => a + b)
     expect(file.length).toBeLessThan(textBytes + 3 * new Vocabulary(file).size + unicodeClasses.runs.length + 1000)
   })
 
@@ -69,14 +105,18 @@ describe('compiling a vocabulary', () => {
     const file = compile(familyJson('qwen2'))
     expect(() => new Vocabulary(file.subarray(0, file.length - 1))).toThrow('cut or damaged')
     expect(() => new Vocabulary(file.subarray(0, 40))).toThrow('damaged')
-    expect(() => new Vocabulary(new TextEncoder().encode('{"model": {"type": "BPE"}}'))).toThrow('firstlight vocab compile')
+    expect(() => new Vocabulary(new TextEncoder().encode('{"model": {"type": "BPE"}}'))).toThrow(
+      'firstlight vocab compile',
+    )
     expect(() => new Vocabulary(new Uint8Array(3))).toThrow(VocabularyError)
   })
 })
 
 describe('tokenizer_config.json', () => {
   it('gives the template and the special tokens, written as text or as objects', () => {
-    expect(readTokenizerConfig({ chat_template: 't', bos_token: '<s>', eos_token: { content: '</s>' }, pad_token: null })).toEqual({
+    expect(
+      readTokenizerConfig({ chat_template: 't', bos_token: '<s>', eos_token: { content: '</s>' }, pad_token: null }),
+    ).toEqual({
       template: 't',
       specials: { bos_token: '<s>', eos_token: '</s>' },
     })
@@ -88,9 +128,18 @@ describe('tokenizer_config.json', () => {
   })
 })
 
-const named = (name: string): unknown => ({ chat_template: [{ name: 'tool_use', template: 'u' }, { name, template: 'd' }] })
+const named = (name: string): unknown => ({
+  chat_template: [
+    { name: 'tool_use', template: 'u' },
+    { name, template: 'd' },
+  ],
+})
 
-const startToken = (ids: unknown): unknown => ({ type: 'TemplateProcessing', single: [{ SpecialToken: { id: '<s>' } }, { Sequence: { id: 'A' } }], special_tokens: { '<s>': { id: '<s>', ids } } })
+const startToken = (ids: unknown): unknown => ({
+  type: 'TemplateProcessing',
+  single: [{ SpecialToken: { id: '<s>' } }, { Sequence: { id: 'A' } }],
+  special_tokens: { '<s>': { id: '<s>', ids } },
+})
 
 const splitBy = (regex: string): unknown => ({
   type: 'Sequence',
@@ -104,7 +153,9 @@ const tokenId = (json: TokenizerJson, token: string): number => json.model.vocab
 
 /** Single bytes, and `ab`, `bc`, `abc` with the merge of `abc` out of reach. */
 function tinyModel(): Partial<TokenizerJson['model']> {
-  const bytes = Object.entries(familyJson('qwen2').model.vocab).filter(([token, id]) => id > 2 && [...token].length === 1 && id < 259)
+  const bytes = Object.entries(familyJson('qwen2').model.vocab).filter(
+    ([token, id]) => id > 2 && [...token].length === 1 && id < 259,
+  )
   const vocab = Object.fromEntries(bytes)
   return {
     vocab: { ...vocab, ab: 300, bc: 301, abc: 302 },

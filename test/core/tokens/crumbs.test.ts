@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { inCrumbs } from '../../../src/core/tokens/crumbs.ts'
+import { isTooFragmented } from '../../../src/core/tokens/prompt.ts'
 
-const look = (body: unknown): boolean => inCrumbs({ body, bodyBytes: JSON.stringify(body).length })
+const look = (body: unknown): boolean => isTooFragmented({ body, bodyBytes: JSON.stringify(body).length })
 const many = (piece: unknown, count = 40_000): unknown[] => Array.from({ length: count }, () => piece)
 const say = (content: unknown) => ({ messages: [{ role: 'user', content }] })
 
@@ -30,23 +30,28 @@ describe('a body', () => {
     ['of a long text kept as bytes', say({ utf8: new Uint8Array(200_000) })],
     ['that is empty', {}],
   ])('is not: %s', (_, body) => {
-    expect(inCrumbs({ body, bodyBytes: 1_000_000 })).toBe(false)
+    expect(isTooFragmented({ body, bodyBytes: 1_000_000 })).toBe(false)
   })
 
   it('whose names alone are too many is neither copied nor read', () => {
     const named = Object.fromEntries(many(0).map((_, at) => [`k${at}`, 1]))
     const unread = new Proxy(named, { get: () => expect.fail('it was') })
-    expect(inCrumbs({ body: unread, bodyBytes: 1_000_000 })).toBe(true)
+    expect(isTooFragmented({ body: unread, bodyBytes: 1_000_000 })).toBe(true)
   })
 
   it('that is too short for so many pieces is not looked at', () => {
     const unread = new Proxy({}, { ownKeys: () => expect.fail('it was') })
-    expect(inCrumbs({ body: unread, bodyBytes: 60_000 })).toBe(false)
+    expect(isTooFragmented({ body: unread, bodyBytes: 60_000 })).toBe(false)
   })
 
   it('may be anything, nested as deep as it likes', () => {
     const deep = JSON.parse(`${'['.repeat(20_000)}${']'.repeat(20_000)}`) as unknown
-    expect(inCrumbs({ body: { deep }, bodyBytes: 1_000_000 })).toBe(false)
-    fc.assert(fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (body) => typeof inCrumbs({ body, bodyBytes: 1_000_000 }) === 'boolean'))
+    expect(isTooFragmented({ body: { deep }, bodyBytes: 1_000_000 })).toBe(false)
+    fc.assert(
+      fc.property(
+        fc.dictionary(fc.string(), fc.jsonValue()),
+        (body) => typeof isTooFragmented({ body, bodyBytes: 1_000_000 }) === 'boolean',
+      ),
+    )
   })
 })

@@ -13,15 +13,21 @@ export interface TokenizerJson {
   model: { vocab: Record<string, number>; merges: [string, string][]; ignore_merges: boolean } & Record<string, unknown>
 }
 
-interface Settings extends Partial<Pick<TokenizerJson, 'added_tokens' | 'normalizer' | 'pre_tokenizer' | 'post_processor'>> {
+interface Settings extends Partial<
+  Pick<TokenizerJson, 'added_tokens' | 'normalizer' | 'pre_tokenizer' | 'post_processor'>
+> {
   ignore_merges?: boolean
   derive?: 'all_merges' | 'reversed_ids'
 }
 
-const read = (name: string): unknown => JSON.parse(readFileSync(new URL(`../../vectors/tokenizers/${name}.json`, import.meta.url), 'utf8'))
+const read = (name: string): unknown =>
+  JSON.parse(readFileSync(new URL(`../../vectors/tokenizers/${name}.json`, import.meta.url), 'utf8'))
 
 /** One trained vocabulary; families differ in how they cut and merge. Ids are those of Hugging Face's Rust tokenizers. */
-export const { texts, families } = read('families') as { texts: string[]; families: Record<string, { settings: Settings; ids: number[][] }> }
+export const { texts, families } = read('families') as {
+  texts: string[]
+  families: Record<string, { settings: Settings; ids: number[][] }>
+}
 
 /** The tokenizer.json of a family. */
 export function familyJson(name: string): TokenizerJson {
@@ -35,7 +41,10 @@ export function familyJson(name: string): TokenizerJson {
 }
 
 export const openTokenizer = (json: unknown): BpeTokenizer =>
-  new BpeTokenizer({ vocabulary: new Vocabulary(compileVocabulary({ tokenizer: json, template: null, specials: {} })), encodeUtf8 })
+  new BpeTokenizer({
+    vocabulary: new Vocabulary(compileVocabulary({ tokenizer: json, template: null, specials: {} })),
+    encodeUtf8,
+  })
 
 export function idsOf(tokenizer: BpeTokenizer, text: string, addSpecial = false): number[] {
   const out = new IdBuffer()
@@ -49,7 +58,10 @@ function allMerges({ model: { vocab }, added_tokens: added }: TokenizerJson): [s
   const inOrder = Object.entries(vocab).sort(([, a], [, b]) => a - b)
   return inOrder.flatMap(([token]) => {
     if (special.has(token)) return []
-    const splits = Array.from({ length: token.length - 1 }, (_, i): [string, string] => [token.slice(0, i + 1), token.slice(i + 1)])
+    const splits = Array.from({ length: token.length - 1 }, (_, i): [string, string] => [
+      token.slice(0, i + 1),
+      token.slice(i + 1),
+    ])
     const known = splits.filter(([left, right]) => Object.hasOwn(vocab, left) && Object.hasOwn(vocab, right))
     return known.sort(([a], [b]) => (vocab[a] ?? 0) - (vocab[b] ?? 0))
   })
@@ -57,5 +69,7 @@ function allMerges({ model: { vocab }, added_tokens: added }: TokenizerJson): [s
 
 function reversedIds({ model: { vocab }, added_tokens: added }: TokenizerJson): Record<string, number> {
   const size = Object.keys(vocab).length
-  return Object.fromEntries(Object.entries(vocab).map(([token, id]) => [token, id < added.length ? id : size - 1 - (id - added.length)]))
+  return Object.fromEntries(
+    Object.entries(vocab).map(([token, id]) => [token, id < added.length ? id : size - 1 - (id - added.length)]),
+  )
 }

@@ -1,7 +1,7 @@
 import { Template } from '@huggingface/jinja'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { jinja } from '../../../src/jinja.ts'
+import { jinja } from '../../../src/template.ts'
 
 const at = (iso: string) => () => Date.parse(iso)
 const never = () => 0
@@ -21,10 +21,15 @@ describe('what templates find around them', () => {
   it('counts as Python does', () => {
     const small = fc.integer({ min: -6, max: 6 })
     fc.assert(
-      fc.property(small, small, small.filter((step) => step !== 0), (from, to, step) => {
-        const text = `{% for i in range(${from}, ${to}, ${step}) %}{{ i }},{% endfor %}`
-        expect(jinja(text, never)({})).toBe(new Template(text).render({}))
-      }),
+      fc.property(
+        small,
+        small,
+        small.filter((step) => step !== 0),
+        (from, to, step) => {
+          const text = `{% for i in range(${from}, ${to}, ${step}) %}{{ i }},{% endfor %}`
+          expect(jinja(text, never)({})).toBe(new Template(text).render({}))
+        },
+      ),
     )
     expect(() => jinja('{{ range(1, 2, 0) }}', never)({})).toThrow('must not be zero')
   })

@@ -1,31 +1,57 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { PromptMeasure, PromptRequest } from '../../../src/core/tokens/measure.ts'
+import type { PromptProfile, PromptRequest } from '../../../src/core/tokens/prompt-analyzer.ts'
 import { encodeUtf8, meterOf, pairs, requestOf } from './support.ts'
 
-const measure = (endpoint: PromptRequest['endpoint'], body: unknown, rest: Partial<PromptRequest> = {}): PromptMeasure =>
-  meterOf().measure(requestOf(endpoint, body, rest))
+const measure = (
+  endpoint: PromptRequest['endpoint'],
+  body: unknown,
+  rest: Partial<PromptRequest> = {},
+): PromptProfile => meterOf().measure(requestOf(endpoint, body, rest))
 
-const chat = (...contents: unknown[]): unknown => ({ messages: contents.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })) })
-const picture = (url: string): unknown => chat([{ type: 'image_url', image_url: { url } }, { type: 'text', text: 'what is this? '.repeat(10) }])
+const chat = (...contents: unknown[]): unknown => ({
+  messages: contents.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })),
+})
+const picture = (url: string): unknown =>
+  chat([
+    { type: 'image_url', image_url: { url } },
+    { type: 'text', text: 'what is this? '.repeat(10) },
+  ])
 
 describe('prompts measured in bytes', () => {
   it('count UTF-8 bytes over the ratio, cut into chunks of block size times four bytes', () => {
     const { promptTokens, tokenSource, blocks, promptBytes } = measure('completions', { prompt: 'é'.repeat(100) })
-    expect({ promptTokens, tokenSource, promptBytes, blocks: blocks.length / 2 }).toEqual({ promptTokens: 50, tokenSource: 'bytes', promptBytes: 200, blocks: 3 })
+    expect({ promptTokens, tokenSource, promptBytes, blocks: blocks.length / 2 }).toEqual({
+      promptTokens: 50,
+      tokenSource: 'bytes',
+      promptBytes: 200,
+      blocks: 3,
+    })
   })
 
   it('have equal blocks exactly where whole chunks of text are equal', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 300 }), fc.string({ unit: 'binary', maxLength: 300 }), fc.nat(300), (a, b, shared) => {
-        const other = a.slice(0, shared) + b
-        const [left, right] = [a, other].map((prompt) => pairs(measure('completions', { prompt }).blocks)) as [string[], string[]]
-        const [leftBytes, rightBytes] = [a, other].map(utf8) as [Buffer, Buffer]
-        expect(left).toHaveLength(Math.floor(leftBytes.length / 64))
-        expect(left.map((hash, i) => hash === right[i])).toEqual(
-          left.map((_, i) => rightBytes.length >= (i + 1) * 64 && leftBytes.subarray(0, (i + 1) * 64).equals(rightBytes.subarray(0, (i + 1) * 64))),
-        )
-      }),
+      fc.property(
+        fc.string({ unit: 'binary', maxLength: 300 }),
+        fc.string({ unit: 'binary', maxLength: 300 }),
+        fc.nat(300),
+        (a, b, shared) => {
+          const other = a.slice(0, shared) + b
+          const [left, right] = [a, other].map((prompt) => pairs(measure('completions', { prompt }).blocks)) as [
+            string[],
+            string[],
+          ]
+          const [leftBytes, rightBytes] = [a, other].map(utf8) as [Buffer, Buffer]
+          expect(left).toHaveLength(Math.floor(leftBytes.length / 64))
+          expect(left.map((hash, i) => hash === right[i])).toEqual(
+            left.map(
+              (_, i) =>
+                rightBytes.length >= (i + 1) * 64 &&
+                leftBytes.subarray(0, (i + 1) * 64).equals(rightBytes.subarray(0, (i + 1) * 64)),
+            ),
+          )
+        },
+      ),
     )
   })
 
@@ -71,8 +97,15 @@ describe('prompts measured in bytes', () => {
     const whole = pairs(measure('chat', chat(text)).blocks)
     expect(pairs(measure('chat', chat([{ type: 'text', text }])).blocks)).toEqual(whole)
     expect(pairs(measure('responses', { input: text }).blocks)).toEqual(whole)
-    expect(pairs(measure('responses', { input: [{ type: 'message', role: 'user', content: [{ type: 'input_text', text }] }] }).blocks)).toEqual(whole)
-    expect(pairs(measure('messages', { messages: [{ role: 'user', content: [{ type: 'text', text }] }] }).blocks)).toEqual(whole)
+    expect(
+      pairs(
+        measure('responses', { input: [{ type: 'message', role: 'user', content: [{ type: 'input_text', text }] }] })
+          .blocks,
+      ),
+    ).toEqual(whole)
+    expect(
+      pairs(measure('messages', { messages: [{ role: 'user', content: [{ type: 'text', text }] }] }).blocks),
+    ).toEqual(whole)
   })
 
   it('differ by the picture, by its bytes and not by its place in the request', () => {
@@ -86,7 +119,9 @@ describe('prompts measured in bytes', () => {
   })
 
   it('count tools, which templates print', () => {
-    const tools = [{ type: 'function', function: { name: 'f', description: 'd'.repeat(400), parameters: { type: 'object' } } }]
+    const tools = [
+      { type: 'function', function: { name: 'f', description: 'd'.repeat(400), parameters: { type: 'object' } } },
+    ]
     const without = measure('chat', chat('hi'))
     const withTools = measure('chat', { ...(chat('hi') as object), tools })
     expect(withTools.promptTokens - without.promptTokens).toBeGreaterThan(100)
@@ -98,15 +133,27 @@ describe('uploads of sound', () => {
     const meter = meterOf()
     meter.learn({ promptBytes: 8_000, items: 0 }, 1_000)
     const tokens = (bodyBytes: number) => meter.measure(requestOf('audio', { model: 'm' }, { bodyBytes }))
-    expect([1, 480_000, 480_001, 25_000_000].map((bytes) => tokens(bytes).promptTokens)).toEqual([1_500, 1_500, 3_000, 79_500])
-    expect(tokens(9)).toMatchObject({ tokenSource: 'bytes', promptBytes: null, items: 0, inexact: null, blocks: new Uint32Array(0) })
+    expect([1, 480_000, 480_001, 25_000_000].map((bytes) => tokens(bytes).promptTokens)).toEqual([
+      1_500, 1_500, 3_000, 79_500,
+    ])
+    expect(tokens(9)).toMatchObject({
+      tokenSource: 'bytes',
+      promptBytes: null,
+      items: 0,
+      inexact: null,
+      blocks: new Uint32Array(0),
+    })
   })
 })
 
 describe('prompts given as ids', () => {
   it('are counted exactly, whether or not the pool has a vocabulary', () => {
     const ids = Array.from({ length: 40 }, (_, i) => i)
-    expect(measure('completions', { prompt: ids })).toMatchObject({ promptTokens: 40, tokenSource: 'ids', promptBytes: null })
+    expect(measure('completions', { prompt: ids })).toMatchObject({
+      promptTokens: 40,
+      tokenSource: 'ids',
+      promptBytes: null,
+    })
     expect(measure('completions', { prompt: ids }).blocks.length / 2).toBe(2)
     expect(measure('embeddings', { input: [ids, ids] })).toMatchObject({ promptTokens: 80, tokenSource: 'ids' })
   })
@@ -114,7 +161,9 @@ describe('prompts given as ids', () => {
   it('never share a block with the same bytes as text', () => {
     const text = 'abcd'.repeat(16)
     const words = Array.from(new Uint32Array(new TextEncoder().encode(text).buffer))
-    expect(pairs(measure('completions', { prompt: words }).blocks)).not.toEqual(pairs(measure('completions', { prompt: text }).blocks))
+    expect(pairs(measure('completions', { prompt: words }).blocks)).not.toEqual(
+      pairs(measure('completions', { prompt: text }).blocks),
+    )
   })
 
   it('are handed out when asked for', () => {
@@ -137,14 +186,47 @@ describe('bodies that cannot be read', () => {
     ['no input', 'responses', {}],
     ['an endpoint without a prompt', 'other', { prompt: 'hi' }],
   ])('are counted by their size: %s', (_, endpoint, body) => {
-    expect(measure(endpoint, body, { bodyBytes: 400 })).toMatchObject({ promptTokens: 100, tokenSource: 'bytes', promptBytes: null })
+    expect(measure(endpoint, body, { bodyBytes: 400 })).toMatchObject({
+      promptTokens: 100,
+      tokenSource: 'bytes',
+      promptBytes: null,
+    })
   })
 
   it('never throw, whatever JSON they are', () => {
-    const endpoints = ['completions', 'chat', 'responses', 'messages', 'embeddings', 'rerank', 'score', 'tokenize', 'other'] as const
-    const fields = fc.constantFrom('prompt', 'messages', 'input', 'tools', 'system', 'role', 'content', 'type', 'text', 'query', 'documents', 'function', 'tool_calls')
+    const endpoints = [
+      'completions',
+      'chat',
+      'responses',
+      'messages',
+      'embeddings',
+      'rerank',
+      'score',
+      'tokenize',
+      'other',
+    ] as const
+    const fields = fc.constantFrom(
+      'prompt',
+      'messages',
+      'input',
+      'tools',
+      'system',
+      'role',
+      'content',
+      'type',
+      'text',
+      'query',
+      'documents',
+      'function',
+      'tool_calls',
+    )
     const anything = fc.letrec((tie) => ({
-      value: fc.oneof({ depthSize: 'medium' }, fc.jsonValue(), fc.array(tie('value'), { maxLength: 4 }), fc.dictionary(fields, tie('value'), { maxKeys: 5 })),
+      value: fc.oneof(
+        { depthSize: 'medium' },
+        fc.jsonValue(),
+        fc.array(tie('value'), { maxLength: 4 }),
+        fc.dictionary(fields, tie('value'), { maxKeys: 5 }),
+      ),
     })).value
     fc.assert(
       fc.property(fc.constantFrom(...endpoints), fc.dictionary(fields, anything), (endpoint, body) => {

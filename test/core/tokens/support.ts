@@ -1,12 +1,28 @@
-import { PromptMeter, type PromptMeterOptions, type PromptRequest } from '../../../src/core/tokens/measure.ts'
+import {
+  PromptAnalyzer,
+  type PromptMeterOptions,
+  type PromptRequest,
+} from '../../../src/core/tokens/prompt-analyzer.ts'
 
 const encoder = new TextEncoder()
 export const encodeUtf8 = (text: string, into: Uint8Array): number => encoder.encodeInto(text, into).written
 
-export const meterOf = (options: Partial<PromptMeterOptions> = {}): PromptMeter =>
-  new PromptMeter({ model: 'm', blockTokens: 16, encodeUtf8, now: () => 0, tokenizer: null, template: null, ...options })
+export const meterOf = (options: Partial<PromptMeterOptions> = {}): PromptAnalyzer =>
+  new PromptAnalyzer({
+    model: 'm',
+    blockTokens: 16,
+    encodeUtf8,
+    now: () => 0,
+    tokenizer: null,
+    template: null,
+    ...options,
+  })
 
-export const requestOf = (endpoint: PromptRequest['endpoint'], body: unknown, rest: Partial<PromptRequest> = {}): PromptRequest => ({
+export const requestOf = (
+  endpoint: PromptRequest['endpoint'],
+  body: unknown,
+  rest: Partial<PromptRequest> = {},
+): PromptRequest => ({
   endpoint,
   body,
   bodyBytes: 0,
@@ -18,4 +34,7 @@ export const requestOf = (endpoint: PromptRequest['endpoint'], body: unknown, re
 
 /** Blocks as readable pairs, so that a failed comparison shows which block differs. */
 export const pairs = (blocks: Uint32Array): string[] =>
-  Array.from({ length: blocks.length / 2 }, (_, i) => `${blocks[2 * i]?.toString(16)}:${blocks[2 * i + 1]?.toString(16)}`)
+  Array.from(
+    { length: blocks.length / 2 },
+    (_, i) => `${blocks[2 * i]?.toString(16)}:${blocks[2 * i + 1]?.toString(16)}`,
+  )

@@ -16,7 +16,11 @@ const user = (content: unknown): unknown => ({ messages: [{ role: 'user', conten
 describe('chat templates', () => {
   it('see special tokens, tools and the variables of the request', () => {
     const template = `{{ bos_token }}{{ tools | length }}{{ enable_thinking }}{% for m in messages %}{{ m.content }}{% endfor %}`
-    const body = { ...(user('hi') as object), tools: [{ type: 'function', function: { name: 'f' } }], chat_template_kwargs: { enable_thinking: false } }
+    const body = {
+      ...(user('hi') as object),
+      tools: [{ type: 'function', function: { name: 'f' } }],
+      chat_template_kwargs: { enable_thinking: false },
+    }
     expect(render(template, body)).toBe('<s>1falsehi')
   })
 
@@ -33,12 +37,27 @@ describe('chat templates', () => {
 
   it('get arguments of tool calls as objects', () => {
     const template = `{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}`
-    const body = { messages: [{ role: 'assistant', content: null, tool_calls: [{ type: 'function', function: { name: 'f', arguments: '{"a":[1,"ü"]}' } }] }] }
+    const body = {
+      messages: [
+        {
+          role: 'assistant',
+          content: null,
+          tool_calls: [{ type: 'function', function: { name: 'f', arguments: '{"a":[1,"ü"]}' } }],
+        },
+      ],
+    }
     expect(render(template, body)).toBe('{"a": [1, "ü"]}')
   })
 
   it('leave the last message open when it is to be continued', () => {
-    const body = { messages: [{ role: 'user', content: 'a' }, { role: 'assistant', content: 'so far ' }], continue_final_message: true, add_generation_prompt: false }
+    const body = {
+      messages: [
+        { role: 'user', content: 'a' },
+        { role: 'assistant', content: 'so far ' },
+      ],
+      continue_final_message: true,
+      add_generation_prompt: false,
+    }
     expect(render(chatml, body)).toBe('<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nso far ')
   })
 
@@ -49,22 +68,38 @@ describe('chat templates', () => {
     expect(render(buried.slice(0, -1), body)).toBe('so far')
     // Not printed as it is, in a text that is all one letter: to look for it everywhere would take the square of its length.
     const changed = `{% for m in messages %}{{ m.content | replace('b', 'c') }}{% endfor %}`
-    const long = { messages: [{ role: 'user', content: 'a'.repeat(1_000_000) }, { role: 'assistant', content: `${'a'.repeat(500_000)}b` }], continue_final_message: true }
+    const long = {
+      messages: [
+        { role: 'user', content: 'a'.repeat(1_000_000) },
+        { role: 'assistant', content: `${'a'.repeat(500_000)}b` },
+      ],
+      continue_final_message: true,
+    }
     expect(() => render(changed, long)).toThrow('not at the end')
   })
 
   it('render 4,096 messages or parts of messages at most: each takes as long as a page of text', () => {
     const parts = (count: number): unknown => Array.from({ length: count }, () => ({ type: 'text', text: 'a' }))
-    const chat = (count: number, last: unknown): unknown => ({ messages: [...Array.from({ length: count - 1 }, () => ({ role: 'user', content: 'a' })), { role: 'user', content: last }] })
-    expect(render(chatml, chat(4096, 'a')).length).toBe(4096 * '<|im_start|>user\na<|im_end|>\n'.length + '<|im_start|>assistant\n'.length)
-    for (const body of [chat(4097, 'a'), chat(4096, parts(2)), chat(1, parts(4097))]) expect(() => render(chatml, body)).toThrow('more than 4096 messages or parts')
+    const chat = (count: number, last: unknown): unknown => ({
+      messages: [
+        ...Array.from({ length: count - 1 }, () => ({ role: 'user', content: 'a' })),
+        { role: 'user', content: last },
+      ],
+    })
+    expect(render(chatml, chat(4096, 'a')).length).toBe(
+      4096 * '<|im_start|>user\na<|im_end|>\n'.length + '<|im_start|>assistant\n'.length,
+    )
+    for (const body of [chat(4097, 'a'), chat(4096, parts(2)), chat(1, parts(4097))])
+      expect(() => render(chatml, body)).toThrow('more than 4096 messages or parts')
     expect(render(chatml, chat(1, parts(4096))).length).toBeGreaterThan(4096)
   })
 
   it('take no arguments of more than a megabyte or in too many pieces apart, and leave what is no JSON as it is', () => {
     const printed = `{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.arguments | length }},{% endfor %}{% endfor %}`
     const call = (args: string): unknown => ({ type: 'function', function: { name: 'f', arguments: args } })
-    const said = (...calls: unknown[]): unknown => ({ messages: calls.map((one) => ({ role: 'assistant', tool_calls: [one] })) })
+    const said = (...calls: unknown[]): unknown => ({
+      messages: calls.map((one) => ({ role: 'assistant', tool_calls: [one] })),
+    })
     const half = JSON.stringify(['a'.repeat(522_000)])
     expect(render(printed, said(call(half), call(half), call('{"a"')))).toBe('1,1,4,')
     expect(() => render(printed, said(call(half), call(half), call(half)))).toThrow('more than 1 MB')
@@ -74,20 +109,40 @@ describe('chat templates', () => {
   })
 
   it('render a Responses and a Messages request as the chat they stand for', () => {
-    const chat = { messages: [{ role: 'system', content: 'be kind' }, { role: 'user', content: 'hi' }] }
+    const chat = {
+      messages: [
+        { role: 'system', content: 'be kind' },
+        { role: 'user', content: 'hi' },
+      ],
+    }
     expect(render(chatml, { instructions: 'be kind', input: 'hi' }, 'responses')).toBe(render(chatml, chat))
-    expect(render(chatml, { system: [{ type: 'text', text: 'be kind' }], messages: [{ role: 'user', content: 'hi' }] }, 'messages')).toBe(render(chatml, chat))
+    expect(
+      render(
+        chatml,
+        { system: [{ type: 'text', text: 'be kind' }], messages: [{ role: 'user', content: 'hi' }] },
+        'messages',
+      ),
+    ).toBe(render(chatml, chat))
   })
 
   it('turn tool calls and results of every dialect into the same messages', () => {
     const roles = `{% for m in messages %}{{ m.role }}:{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %};{% endfor %}`
     const call = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{"x":1}' } }
-    const chat = { messages: [{ role: 'user', content: 'go' }, { role: 'assistant', tool_calls: [call] }, { role: 'tool', tool_call_id: 'c1', content: 'ok' }] }
+    const chat = {
+      messages: [
+        { role: 'user', content: 'go' },
+        { role: 'assistant', tool_calls: [call] },
+        { role: 'tool', tool_call_id: 'c1', content: 'ok' },
+      ],
+    }
     const messages = {
       messages: [
         { role: 'user', content: 'go' },
         { role: 'assistant', content: [{ type: 'tool_use', id: 'c1', name: 'f', input: { x: 1 } }] },
-        { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: [{ type: 'text', text: 'ok' }] }] },
+        {
+          role: 'user',
+          content: [{ type: 'tool_result', tool_use_id: 'c1', content: [{ type: 'text', text: 'ok' }] }],
+        },
       ],
     }
     const responses = {
@@ -121,11 +176,16 @@ describe('a pool with a vocabulary', () => {
     const bare = meterOf({ tokenizer }).measure(requestOf('chat', user('hi')))
     expect(bare).toMatchObject({ tokenSource: 'bytes', inexact: 'the vocabulary has no chat template' })
     const refusing = meterOf({ tokenizer, template: compileTemplate(`{{ raise_exception('no such role') }}`, {}) })
-    expect(refusing.measure(requestOf('chat', user('hi')))).toMatchObject({ tokenSource: 'bytes', inexact: 'no such role' })
+    expect(refusing.measure(requestOf('chat', user('hi')))).toMatchObject({
+      tokenSource: 'bytes',
+      inexact: 'no such role',
+    })
     const endless = exact.measure(requestOf('completions', { prompt: 'a'.repeat(1_100_000) }))
     expect(endless.tokenSource).toBe('bytes')
     expect(endless.inexact).toContain('without a split')
-    const batch = exact.measure(requestOf('completions', { prompt: Array.from({ length: 5 }, () => 'a b '.repeat(250_000)) }))
+    const batch = exact.measure(
+      requestOf('completions', { prompt: Array.from({ length: 5 }, () => 'a b '.repeat(250_000)) }),
+    )
     expect(batch).toMatchObject({ tokenSource: 'bytes', inexact: 'the prompt has more than 4194304 characters' })
   })
 
@@ -133,24 +193,34 @@ describe('a pool with a vocabulary', () => {
     let renderings = 0
     const counting = meterOf({ tokenizer, template: () => String(renderings++) })
     const long = '"'.repeat(5_000_000)
-    const tools = [{ type: 'function', function: { name: 'f', parameters: { properties: { a: { description: long } } } } }]
+    const tools = [
+      { type: 'function', function: { name: 'f', parameters: { properties: { a: { description: long } } } } },
+    ]
     for (const body of [{ ...(user('hi') as object), tools }, user(long), user([{ type: 'text', text: long }])]) {
       const measured = counting.measure(requestOf('chat', body, { bodyBytes: 10_000_000 }))
       expect(measured).toMatchObject({ tokenSource: 'bytes', inexact: 'the prompt has more than 4194304 characters' })
       expect(measured.promptBytes).toBeGreaterThan(5_000_000)
     }
     expect(renderings).toBe(0)
-    counting.measure(requestOf('chat', user([{ type: 'image_url', image_url: { url: long } }]), { bodyBytes: 10_000_000 }))
+    counting.measure(
+      requestOf('chat', user([{ type: 'image_url', image_url: { url: long } }]), { bodyBytes: 10_000_000 }),
+    )
     expect(renderings).toBe(1)
     const thought = { role: 'assistant', content: 'so', reasoning: '"'.repeat(3_000_000) }
-    expect(counting.measure(requestOf('chat', { messages: [thought] }, { bodyBytes: 10_000_000 })).tokenSource).toBe('exact')
-    expect(counting.measure(requestOf('chat', { messages: [thought, thought] }, { bodyBytes: 10_000_000 })).tokenSource).toBe('bytes')
+    expect(counting.measure(requestOf('chat', { messages: [thought] }, { bodyBytes: 10_000_000 })).tokenSource).toBe(
+      'exact',
+    )
+    expect(
+      counting.measure(requestOf('chat', { messages: [thought, thought] }, { bodyBytes: 10_000_000 })).tokenSource,
+    ).toBe('bytes')
     expect(renderings).toBe(2)
   })
 
   it('keeps its blocks when a conversation grows', () => {
     const turns = ['tell me a story '.repeat(20), 'once upon a time '.repeat(30), 'go on', 'and then '.repeat(30)]
-    const body = (count: number): unknown => ({ messages: turns.slice(0, count).map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })) })
+    const body = (count: number): unknown => ({
+      messages: turns.slice(0, count).map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content })),
+    })
     const before = pairs(exact.measure(requestOf('chat', body(3))).blocks)
     const after = pairs(exact.measure(requestOf('chat', body(4))).blocks)
     expect(before.length).toBeGreaterThan(10)
@@ -160,6 +230,8 @@ describe('a pool with a vocabulary', () => {
   it('never shares blocks with a pool that measures in bytes', () => {
     const prompt = 'the same prompt '.repeat(30)
     const bytes = new Set(pairs(meterOf().measure(requestOf('completions', { prompt })).blocks))
-    expect(pairs(exact.measure(requestOf('completions', { prompt })).blocks).some((hash) => bytes.has(hash))).toBe(false)
+    expect(pairs(exact.measure(requestOf('completions', { prompt })).blocks).some((hash) => bytes.has(hash))).toBe(
+      false,
+    )
   })
 })

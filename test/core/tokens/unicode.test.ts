@@ -1,6 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import { unicodeClasses } from '../../../src/core/tokens/unicode-table.ts'
-import { BEGIN, charAt, END, LETTER, NEWLINE, NUMBER, readClasses, SPACE } from '../../../src/core/tokens/unicode.ts'
+import {
+  BEGIN,
+  charAt,
+  END,
+  LETTER,
+  NEWLINE,
+  NUMBER,
+  readClasses,
+  SPACE,
+  unicodeClasses,
+} from '../../../src/core/tokens/unicode.ts'
 
 const expected: readonly (readonly [number, RegExp])[] = [
   [LETTER, /\p{L}/u],

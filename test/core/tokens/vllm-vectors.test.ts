@@ -5,12 +5,16 @@ import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.t
 import { openVocabulary } from '../../../src/vocabulary.ts'
 import { meterOf, requestOf } from './support.ts'
 
-const vector = (path: string): unknown => JSON.parse(readFileSync(new URL(`../../vectors/${path}`, import.meta.url), 'utf8'))
+const vector = (path: string): unknown =>
+  JSON.parse(readFileSync(new URL(`../../vectors/${path}`, import.meta.url), 'utf8'))
 const { texts, chats } = vector('tokens.json') as {
   texts: { text: string; ids: number[] }[]
   chats: { chat: Record<string, unknown>; ids: number[] }[]
 }
-const file = compileVocabulary({ tokenizer: vector('model/tokenizer.json'), ...readTokenizerConfig(vector('model/tokenizer_config.json')) })
+const file = compileVocabulary({
+  tokenizer: vector('model/tokenizer.json'),
+  ...readTokenizerConfig(vector('model/tokenizer_config.json')),
+})
 const meter = meterOf(await openVocabulary(file))
 
 const ids = (endpoint: 'tokenize' | 'chat', body: unknown): number[] | string => {

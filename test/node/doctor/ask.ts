@@ -2,9 +2,9 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { readArgs } from '../../../src/platform/node/commands/args.ts'
-import { doctor } from '../../../src/platform/node/commands/doctor.ts'
-import type { Finding, Subject } from '../../../src/platform/node/doctor/finding.ts'
+import { readArgs } from '../../../src/cli/commands/args.ts'
+import { doctor } from '../../../src/cli/commands/doctor.ts'
+import type { Finding, Subject } from '../../../src/cli/doctor/finding.ts'
 
 export interface Visit {
   readonly code: number
@@ -23,7 +23,10 @@ export async function visit(...argv: string[]): Promise<Visit> {
   const out: string[] = []
   const never = new AbortController().signal
   try {
-    const code = await doctor.run(readArgs(doctor, [...argv, '--json', file, ...(argv.includes('--idle-s') ? [] : ['--idle-s', '0'])]), { out: (line) => out.push(line), err: (line) => out.push(line), env: {}, stop: never, stopNow: never })
+    const code = await doctor.run(
+      readArgs(doctor, [...argv, '--json', file, ...(argv.includes('--idle-s') ? [] : ['--idle-s', '0'])]),
+      { out: (line) => out.push(line), err: (line) => out.push(line), env: {}, stop: never, stopNow: never },
+    )
     const json = readFileSync(file, 'utf8')
     const { subjects } = JSON.parse(json) as { subjects: Subject[] }
     const findings = subjects.flatMap((subject) => subject.findings)
@@ -34,7 +37,10 @@ export async function visit(...argv: string[]): Promise<Visit> {
       subjects,
       find(check) {
         const named = findings.filter((finding) => finding.check === check)
-        if (named.length !== 1) throw new Error(`${named.length} findings are named ${check}: ${findings.map((finding) => finding.check).join()}`)
+        if (named.length !== 1)
+          throw new Error(
+            `${named.length} findings are named ${check}: ${findings.map((finding) => finding.check).join()}`,
+          )
         return named[0]!
       },
       marks: findings.filter(({ mark }) => mark !== 'ok').map(({ check, mark }) => `${check}: ${mark}`),
@@ -45,7 +51,11 @@ export async function visit(...argv: string[]): Promise<Visit> {
 }
 
 /** The same for a configuration with one pool; files of `beside` are put next to it. */
-export async function visitPool(pool: object, beside: Readonly<Record<string, Uint8Array>> = {}, ...argv: string[]): Promise<Visit> {
+export async function visitPool(
+  pool: object,
+  beside: Readonly<Record<string, Uint8Array>> = {},
+  ...argv: string[]
+): Promise<Visit> {
   const folder = mkdtempSync(join(tmpdir(), 'doctor-config-'))
   const file = join(folder, 'firstlight.json')
   try {

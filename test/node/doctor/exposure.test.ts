@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { checkExposure } from '../../../src/platform/node/doctor/engine/checks-exposure.ts'
-import { checkKey } from '../../../src/platform/node/doctor/engine/checks-basic.ts'
-import type { EngineFacts } from '../../../src/platform/node/doctor/engine/facts.ts'
-import { Findings } from '../../../src/platform/node/doctor/finding.ts'
-import { reachOf, type Reach } from '../../../src/platform/node/doctor/reach.ts'
-import { countsOf, exitCodeOf } from '../../../src/platform/node/doctor/report.ts'
+import { checkKey, checkExposure } from '../../../src/cli/doctor/engine/checks-basic.ts'
+import type { EngineFacts } from '../../../src/cli/doctor/engine/facts.ts'
+import { Findings } from '../../../src/cli/doctor/finding.ts'
+import { reachOf, type Reach } from '../../../src/cli/doctor/reach.ts'
+import { countsOf, exitCodeOf } from '../../../src/cli/doctor/report.ts'
 
 describe('where an address can be reached from', () => {
   it.each<[string, Reach]>([
@@ -25,7 +24,14 @@ describe('where an address can be reached from', () => {
   ])('%s is %s', (url, reach) => expect(reachOf(url)).toBe(reach))
 })
 
-const facts = (reach: Reach, more: object = {}) => ({ reach, version: null, switches: { paused: false, sleeping: false, loadsAdapters: true, profiles: true }, events: [], ...more }) as unknown as EngineFacts
+const facts = (reach: Reach, more: object = {}) =>
+  ({
+    reach,
+    version: null,
+    switches: { paused: false, sleeping: false, loadsAdapters: true, profiles: true },
+    events: [],
+    ...more,
+  }) as unknown as EngineFacts
 
 function exposed(given: EngineFacts): string[] {
   const found = new Findings()
@@ -38,14 +44,26 @@ describe('what strangers must not reach', () => {
     expect(exposed(facts('loopback'))).toEqual(['dev_mode: note', 'adapter_loading: note', 'profiler: note'])
     expect(exposed(facts('private'))).toEqual(['dev_mode: warning', 'adapter_loading: warning', 'profiler: warning'])
     expect(exposed(facts('public'))).toEqual(['dev_mode: problem', 'adapter_loading: problem', 'profiler: problem'])
-    expect(exposed(facts('public', { guarded: true }))).toEqual(['dev_mode: note', 'adapter_loading: note', 'profiler: note'])
-    expect(exposed(facts('public', { switches: { paused: null, sleeping: null, loadsAdapters: false, profiles: false } }))).toEqual([])
+    expect(exposed(facts('public', { guarded: true }))).toEqual([
+      'dev_mode: note',
+      'adapter_loading: note',
+      'profiler: note',
+    ])
+    expect(
+      exposed(facts('public', { switches: { paused: null, sleeping: null, loadsAdapters: false, profiles: false } })),
+    ).toEqual([])
   })
 
   it('is all of a vLLM but /v1, at a public address, whatever its key', () => {
     const switches = { paused: null, sleeping: null, loadsAdapters: false, profiles: false }
-    const marks = (more: object) => exposed(facts('public', { switches, version: '0.32.0', stranger: 401, guarded: false, ...more }))
-    expect([marks({}), marks({ guarded: true }), marks({ version: null }), marks({ reach: 'private' })]).toEqual([['open_routes: warning'], [], [], []])
+    const marks = (more: object) =>
+      exposed(facts('public', { switches, version: '0.32.0', stranger: 401, guarded: false, ...more }))
+    expect([marks({}), marks({ guarded: true }), marks({ version: null }), marks({ reach: 'private' })]).toEqual([
+      ['open_routes: warning'],
+      [],
+      [],
+      [],
+    ])
   })
 
   it.each([
@@ -59,7 +77,8 @@ describe('what strangers must not reach', () => {
     ['ipc:///tmp/events', false],
   ])('an event socket at %s: %s', (endpoint, open) => {
     const switches = { paused: null, sleeping: null, loadsAdapters: false, profiles: false }
-    const seen = (enabled: boolean) => exposed(facts('loopback', { switches, events: [{ rank: '0', enabled, endpoint, replayEndpoint: null }] }))
+    const seen = (enabled: boolean) =>
+      exposed(facts('loopback', { switches, events: [{ rank: '0', enabled, endpoint, replayEndpoint: null }] }))
     expect(seen(true)).toEqual(open ? ['event_sockets: warning'] : [])
     expect(seen(false)).toEqual([])
   })
@@ -70,16 +89,42 @@ describe('what strangers must not reach', () => {
       checkKey(facts(reach, { keyed, stranger, models: { asked: { status: 200 } } }), null, found)
       return found.list.map(({ mark }) => mark)
     }
-    expect([marks('loopback', false, 200), marks('private', false, 200), marks('public', false, 200)]).toEqual([['ok'], ['note'], ['problem']])
+    expect([marks('loopback', false, 200), marks('private', false, 200), marks('public', false, 200)]).toEqual([
+      ['ok'],
+      ['note'],
+      ['problem'],
+    ])
     // Guarded by other headers, as those of Cloudflare Access.
     expect(marks('public', false, 302)).toEqual(['ok'])
-    expect([marks('private', true, 401), marks('private', true, 200), marks('public', true, 200)]).toEqual([['ok'], ['warning'], ['problem']])
+    expect([marks('private', true, 401), marks('private', true, 200), marks('public', true, 200)]).toEqual([
+      ['ok'],
+      ['warning'],
+      ['problem'],
+    ])
   })
 })
 
 describe('the exit code', () => {
-  const code = (marks: readonly string[], strict = false) => exitCodeOf(countsOf([{ kind: 'engine', name: 'a', url: null, is: '', findings: marks.map((mark) => ({ check: 'x', mark, says: '' }) as never) }]), strict)
+  const code = (marks: readonly string[], strict = false) =>
+    exitCodeOf(
+      countsOf([
+        {
+          kind: 'engine',
+          name: 'a',
+          url: null,
+          is: '',
+          findings: marks.map((mark) => ({ check: 'x', mark, says: '' }) as never),
+        },
+      ]),
+      strict,
+    )
   it('is 0 for what is fine or merely noted, 1 for problems, 2 for what could not be reached', () => {
-    expect([code(['ok', 'note', 'warning']), code(['warning'], true), code(['note'], true), code(['problem']), code(['problem', 'unreachable'])]).toEqual([0, 1, 0, 1, 2])
+    expect([
+      code(['ok', 'note', 'warning']),
+      code(['warning'], true),
+      code(['note'], true),
+      code(['problem']),
+      code(['problem', 'unreachable']),
+    ]).toEqual([0, 1, 0, 1, 2])
   })
 })

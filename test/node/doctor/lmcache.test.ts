@@ -26,7 +26,11 @@ async function host(service: { fetch(request: Request): Promise<Response> }): Pr
     request.on('data', (piece: Buffer) => pieces.push(piece))
     request.on('end', () => {
       const body = pieces.length === 0 ? null : Buffer.concat(pieces)
-      void service.fetch(new Request(`http://service${request.url}`, { method: request.method!, body })).then(async (answer) => response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text()))
+      void service
+        .fetch(new Request(`http://service${request.url}`, { method: request.method!, body }))
+        .then(async (answer) =>
+          response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text()),
+        )
     })
   })
   servers.add(server)
@@ -44,7 +48,11 @@ const tokens = Array.from({ length: 600 }, (_, at) => at)
 
 async function poolWith(lmcache: object, instance?: string): Promise<object> {
   fleet = await startFleet({ engines: 1, profile: 'instant', modelPath: 'models/sim' })
-  return { model: 'sim', lmcache, engines: [{ id: 'a', url: fleet.urls[0]!, ...(instance === undefined ? {} : { lmcache_instance: instance }) }] }
+  return {
+    model: 'sim',
+    lmcache,
+    engines: [{ id: 'a', url: fleet.urls[0]!, ...(instance === undefined ? {} : { lmcache_instance: instance }) }],
+  }
 }
 
 describe('firstlight doctor before LMCache', () => {
@@ -75,7 +83,10 @@ describe('firstlight doctor before LMCache', () => {
     expect(seen.find('lookup').mark).toBe('ok')
     coordinator.leave('node-a')
     join(coordinator, 'node-b', '127.0.0.9')
-    expect((await visitPool(pool)).find('lmcache_instance')).toMatchObject({ mark: 'warning', next: expect.stringContaining('node-b') })
+    expect((await visitPool(pool)).find('lmcache_instance')).toMatchObject({
+      mark: 'warning',
+      next: expect.stringContaining('node-b'),
+    })
   })
 
   it('names an instance that has not registered, and a model nobody stores', async () => {
@@ -83,7 +94,10 @@ describe('firstlight doctor before LMCache', () => {
     join(coordinator, 'node-a', '127.0.0.5')
     coordinator.store('sim', tokens, { instance: 'node-a' })
     const seen = await visitPool(await poolWith({ coordinator: await host(coordinator) }, 'node-x'))
-    expect(seen.find('lmcache_instance')).toMatchObject({ mark: 'problem', says: 'engine a names node-x, which has not registered; did you mean "node-a"?' })
+    expect(seen.find('lmcache_instance')).toMatchObject({
+      mark: 'problem',
+      says: 'engine a names node-x, which has not registered; did you mean "node-a"?',
+    })
     expect(seen.find('lmcache_model')).toMatchObject({ mark: 'warning', says: expect.stringContaining('models/sim') })
   })
 
@@ -99,23 +113,36 @@ describe('firstlight doctor before LMCache', () => {
 
   it('says that a coordinator is away', async () => {
     const seen = await visitPool(await poolWith({ coordinator: 'http://127.0.0.1:1' }))
-    expect(seen.subjects.at(-1)).toMatchObject({ kind: 'coordinator', findings: [{ check: 'reachable', mark: 'unreachable' }] })
+    expect(seen.subjects.at(-1)).toMatchObject({
+      kind: 'coordinator',
+      findings: [{ check: 'reachable', mark: 'unreachable' }],
+    })
     expect(seen.code).toBe(2)
   })
 
   it('finds an LMCache server that runs scripts, or reports nothing', async () => {
-    const config = (enabled: boolean, reports: boolean) => ({ mp: { run_script_api_enabled: enabled }, coordinator: { url: 'http://10.0.0.9:9300/lmcache/c/hush', event_reporting: reports } })
-    const server = (enabled: boolean, reports: boolean) => stub({ 'GET /healthcheck': { body: { status: 'healthy' } }, 'GET /config': { body: config(enabled, reports) } })
+    const config = (enabled: boolean, reports: boolean) => ({
+      mp: { run_script_api_enabled: enabled },
+      coordinator: { url: 'http://10.0.0.9:9300/lmcache/c/hush', event_reporting: reports },
+    })
+    const server = (enabled: boolean, reports: boolean) =>
+      stub({ 'GET /healthcheck': { body: { status: 'healthy' } }, 'GET /config': { body: config(enabled, reports) } })
     const open = await visit((await server(true, true)).url)
     expect(open.subjects[0]!.kind).toBe('lmcache server')
-    expect(open.find('run_script')).toMatchObject({ mark: 'problem', next: expect.stringContaining('--run-script-api-enabled') })
+    expect(open.find('run_script')).toMatchObject({
+      mark: 'problem',
+      next: expect.stringContaining('--run-script-api-enabled'),
+    })
     const mute = await visit((await server(false, false)).url)
     expect(mute.marks).toEqual(['coordinator: warning'])
     expect(open.json + mute.json).not.toContain('hush')
   })
 
   it('looks at the servers that a coordinator names', async () => {
-    const server = await stub({ 'GET /healthcheck': { body: { status: 'healthy' } }, 'GET /config': { body: { mp: { run_script_api_enabled: true } } } })
+    const server = await stub({
+      'GET /healthcheck': { body: { status: 'healthy' } },
+      'GET /config': { body: { mp: { run_script_api_enabled: true } } },
+    })
     const { hostname, port } = new URL(server.url)
     const instance = { instance_id: 'node-a', ip: hostname, http_port: Number(port) }
     const { url } = await stub({
@@ -125,7 +152,10 @@ describe('firstlight doctor before LMCache', () => {
       'POST /directory/lookup': { body: { chunks: 1, results: [] } },
     })
     const seen = await visit(url)
-    expect(seen.subjects.map(({ kind, name }) => `${kind} ${name}`)).toEqual([expect.stringContaining('coordinator'), 'lmcache server node-a'])
+    expect(seen.subjects.map(({ kind, name }) => `${kind} ${name}`)).toEqual([
+      expect.stringContaining('coordinator'),
+      'lmcache server node-a',
+    ])
     expect(seen.find('run_script').mark).toBe('problem')
   })
 

@@ -7,15 +7,31 @@ import { closeStubs, jsonOf, realVllm, recorded, stub, type Table } from './stub
 
 afterEach(closeStubs)
 
-const modelFile = (name: string): Record<string, unknown> => JSON.parse(readFileSync(new URL(`../../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
-const vocabulary = (changes: object = {}): Uint8Array => compileVocabulary({ tokenizer: modelFile('tokenizer.json'), ...readTokenizerConfig({ ...modelFile('tokenizer_config.json'), ...changes }) })
+const modelFile = (name: string): Record<string, unknown> =>
+  JSON.parse(readFileSync(new URL(`../../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
+const vocabulary = (changes: object = {}): Uint8Array =>
+  compileVocabulary({
+    tokenizer: modelFile('tokenizer.json'),
+    ...readTokenizerConfig({ ...modelFile('tokenizer_config.json'), ...changes }),
+  })
 
 /** Two engines as recorded; the second with changes. */
 async function pair(changes: Table = {}, pool: object = {}, files: Readonly<Record<string, Uint8Array>> = {}) {
   const [a, b] = await Promise.all([stub(realVllm), stub({ ...realVllm, ...changes })])
-  return visitPool({ model: 'tiny', ...pool, engines: [{ id: 'a', url: a.url }, { id: 'b', url: b.url }] }, files)
+  return visitPool(
+    {
+      model: 'tiny',
+      ...pool,
+      engines: [
+        { id: 'a', url: a.url },
+        { id: 'b', url: b.url },
+      ],
+    },
+    files,
+  )
 }
-const withVocabulary = (file: Uint8Array, changes?: Table) => pair(changes, { tokenizer: 'tiny.vocab' }, { 'tiny.vocab': file })
+const withVocabulary = (file: Uint8Array, changes?: Table) =>
+  pair(changes, { tokenizer: 'tiny.vocab' }, { 'tiny.vocab': file })
 const models = (change: object) => {
   const list = jsonOf('models') as { data: object[] }
   return { 'GET /v1/models': { body: { ...list, data: [{ ...list.data[0], ...change }] } } }
@@ -30,9 +46,27 @@ describe('firstlight doctor and the engines of one pool', () => {
     ['models', models({ root: 'models/other' }), 'same_model: problem', 'a: models/tiny | b: models/other'],
     ['lengths', models({ max_model_len: 2048 }), 'same_length: warning', 'a: 4096 | b: 2048'],
     ['versions', { 'GET /version': { body: { version: '0.31.0' } } }, 'same_version: note', 'a: 0.32.0 | b: 0.31.0'],
-    ['block sizes', { 'GET /metrics': { body: recorded.metrics.replace('{_block_size_resolved="True",block_size="32"', '{block_size="64"') } }, 'same_blocks: note', 'a: 32 | b: 64'],
+    [
+      'block sizes',
+      {
+        'GET /metrics': {
+          body: recorded.metrics.replace('{_block_size_resolved="True",block_size="32"', '{block_size="64"'),
+        },
+      },
+      'same_blocks: note',
+      'a: 32 | b: 64',
+    ],
     ['tokenizers', { 'POST /tokenize': { body: { tokens: [1, 2, 3] } } }, 'same_tokens: problem', '(a | b)'],
-    ['chat templates', { 'POST /tokenize': (_, body) => ({ body: body.includes('"messages"') ? { tokens: [1, 2, 3] } : recorded.tokenize }) }, 'same_template: problem', '(a | b)'],
+    [
+      'chat templates',
+      {
+        'POST /tokenize': (_, body) => ({
+          body: body.includes('"messages"') ? { tokens: [1, 2, 3] } : recorded.tokenize,
+        }),
+      },
+      'same_template: problem',
+      '(a | b)',
+    ],
   ])('finds different %s', async (_, changes, mark, says) => {
     const seen = await pair(changes)
     expect(seen.marks).toContain(mark)
@@ -42,7 +76,10 @@ describe('firstlight doctor and the engines of one pool', () => {
 
 describe('firstlight doctor and a vocabulary', () => {
   it('says what it is for, where there is none', async () => {
-    expect((await pair()).find('vocabulary')).toMatchObject({ mark: 'note', next: expect.stringContaining('firstlight vocab compile') })
+    expect((await pair()).find('vocabulary')).toMatchObject({
+      mark: 'note',
+      next: expect.stringContaining('firstlight vocab compile'),
+    })
   })
 
   it('finds the same ids and the same template as a real engine', async () => {
@@ -52,19 +89,30 @@ describe('firstlight doctor and a vocabulary', () => {
   })
 
   it('finds another template', async () => {
-    const seen = await withVocabulary(vocabulary({ chat_template: '{% for m in messages %}{{ m.content }}{% endfor %}' }))
+    const seen = await withVocabulary(
+      vocabulary({ chat_template: '{% for m in messages %}{{ m.content }}{% endfor %}' }),
+    )
     expect(seen.find('vocabulary').mark).toBe('ok')
-    expect(seen.find('chat_template')).toMatchObject({ mark: 'problem', says: 'another one than that of a, b: other ids for the sample chat' })
+    expect(seen.find('chat_template')).toMatchObject({
+      mark: 'problem',
+      says: 'another one than that of a, b: other ids for the sample chat',
+    })
     expect(seen.code).toBe(1)
   })
 
   it('finds other ids, and whose', async () => {
     const seen = await withVocabulary(vocabulary(), { 'POST /tokenize': { body: { tokens: [7, 8] } } })
-    expect(seen.find('vocabulary')).toMatchObject({ mark: 'problem', says: 'tiny.vocab is not that of b: other ids for the sample text' })
+    expect(seen.find('vocabulary')).toMatchObject({
+      mark: 'problem',
+      says: 'tiny.vocab is not that of b: other ids for the sample text',
+    })
   })
 
   it('says that the file is missing or damaged', async () => {
-    expect((await pair({}, { tokenizer: 'gone.vocab' })).find('vocabulary')).toMatchObject({ mark: 'problem', says: expect.stringContaining("vocabulary 'gone.vocab': cannot be read") })
+    expect((await pair({}, { tokenizer: 'gone.vocab' })).find('vocabulary')).toMatchObject({
+      mark: 'problem',
+      says: expect.stringContaining("vocabulary 'gone.vocab': cannot be read"),
+    })
     expect((await withVocabulary(new Uint8Array(9))).find('vocabulary').mark).toBe('problem')
   })
 })

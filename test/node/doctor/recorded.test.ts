@@ -35,14 +35,23 @@ describe('firstlight doctor before answers of a real vLLM', () => {
 
   it('asks little: no question twice, and nothing that changes anything', async () => {
     const { asked } = await examine()
-    expect(asked.filter((one) => one.startsWith('POST')).sort()).toEqual(['POST /tokenize', 'POST /tokenize', 'POST /v1/completions'])
+    expect(asked.filter((one) => one.startsWith('POST')).sort()).toEqual([
+      'POST /tokenize',
+      'POST /tokenize',
+      'POST /v1/completions',
+    ])
     expect(asked.length).toBeLessThan(25)
   })
 
   it('asks a second time before it says that cached tokens are not reported', async () => {
-    const seen = await examine(completion((answer) => ((answer['usage'] as Record<string, unknown>)['prompt_tokens_details'] = null)))
+    const seen = await examine(
+      completion((answer) => ((answer['usage'] as Record<string, unknown>)['prompt_tokens_details'] = null)),
+    )
     expect(seen.asked.filter((one) => one === 'POST /v1/completions')).toHaveLength(2)
-    expect(seen.find('cached_tokens')).toMatchObject({ mark: 'warning', next: expect.stringContaining('--enable-prompt-tokens-details') })
+    expect(seen.find('cached_tokens')).toMatchObject({
+      mark: 'warning',
+      next: expect.stringContaining('--enable-prompt-tokens-details'),
+    })
     let times = 0
     const later = await examine({
       'POST /v1/completions': () => {
@@ -55,8 +64,16 @@ describe('firstlight doctor before answers of a real vLLM', () => {
   })
 
   it.each([
-    ['the whole answer is an error', { status: 500, body: { error: { message: 'EngineCore encountered an issue.', code: 500 } } }, 'one token could not be had: HTTP 500: EngineCore encountered an issue.'],
-    ['… with its code as text', { status: 503, body: { error: { message: 'busy', code: '503' } } }, 'one token could not be had: HTTP 503: busy'],
+    [
+      'the whole answer is an error',
+      { status: 500, body: { error: { message: 'EngineCore encountered an issue.', code: 500 } } },
+      'one token could not be had: HTTP 500: EngineCore encountered an issue.',
+    ],
+    [
+      '… with its code as text',
+      { status: 503, body: { error: { message: 'busy', code: '503' } } },
+      'one token could not be had: HTTP 503: busy',
+    ],
     ['… as plain text', { status: 502, body: 'Bad Gateway' }, 'one token could not be had: HTTP 502'],
     ['it is no JSON', { body: '<html>' }, 'one token could not be had: HTTP 200, and a body that is no answer'],
   ])('quotes a completion that fails when %s', async (_, said, says) => {
@@ -67,8 +84,17 @@ describe('firstlight doctor before answers of a real vLLM', () => {
 
   it('says what an older engine without the newer routes does not tell', async () => {
     const gone = { status: 404, body: { detail: 'Not Found' } }
-    const metrics = recorded.metrics.replace('kv_cache_usage_perc', 'gpu_cache_usage_perc').replace(/^vllm:(admission|engine_sleep).*\n/gm, '').replace(/kv_cache_size_tokens="\d+",/, '')
-    const seen = await examine({ 'GET /kv_event_sources': gone, 'GET /is_paused': gone, 'GET /is_sleeping': gone, 'GET /server_info': gone, 'GET /metrics': { body: metrics } })
+    const metrics = recorded.metrics
+      .replace('kv_cache_usage_perc', 'gpu_cache_usage_perc')
+      .replace(/^vllm:(admission|engine_sleep).*\n/gm, '')
+      .replace(/kv_cache_size_tokens="\d+",/, '')
+    const seen = await examine({
+      'GET /kv_event_sources': gone,
+      'GET /is_paused': gone,
+      'GET /is_sleeping': gone,
+      'GET /server_info': gone,
+      'GET /metrics': { body: metrics },
+    })
     expect(seen.marks).toEqual(['kv_events: note', 'admission_limits: note'])
     expect(seen.find('cache_size').says).toBe('2000 blocks of 32 tokens: 64,000 tokens')
   })
@@ -81,7 +107,11 @@ describe('firstlight doctor before answers of a real vLLM', () => {
   it('takes a server that is no vLLM for one, and says so', async () => {
     const model = { object: 'list', data: [{ id: 'llama', object: 'model' }] }
     const chat = { choices: [], usage: { prompt_tokens: 3, completion_tokens: 1 } }
-    const server = await stub({ 'GET /health': { body: { status: 'ok' } }, 'GET /v1/models': { body: model }, 'POST /v1/chat/completions': { body: chat } })
+    const server = await stub({
+      'GET /health': { body: { status: 'ok' } },
+      'GET /v1/models': { body: model },
+      'POST /v1/chat/completions': { body: chat },
+    })
     const seen = await visit(server.url)
     expect(seen.find('kind').says).toContain('no vLLM')
     expect(seen.find('completion').mark).toBe('ok')
@@ -90,7 +120,14 @@ describe('firstlight doctor before answers of a real vLLM', () => {
   })
 
   it('warns of event sockets that are open to other machines', async () => {
-    const sources = { 0: { ...(jsonOf('kv-event-sources')['0'] as object), endpoint: 'tcp://*:5557', replay_endpoint: 'tcp://127.0.0.1:5558' }, 1: { enable_kv_cache_events: false, publisher: 'null', endpoint: 'tcp://*:5559', replay_endpoint: null } }
+    const sources = {
+      0: {
+        ...(jsonOf('kv-event-sources')['0'] as object),
+        endpoint: 'tcp://*:5557',
+        replay_endpoint: 'tcp://127.0.0.1:5558',
+      },
+      1: { enable_kv_cache_events: false, publisher: 'null', endpoint: 'tcp://*:5559', replay_endpoint: null },
+    }
     const seen = await examine({ 'GET /kv_event_sources': { body: sources } })
     expect(seen.find('event_sockets')).toMatchObject({ mark: 'warning', says: 'open to everybody: tcp://*:5557' })
   })
@@ -101,10 +138,18 @@ describe('firstlight doctor before answers of a real vLLM', () => {
   })
 
   it('tells a clock that is off from one that is not', async () => {
-    const at = (skewMs: number): Table => ({ 'GET /health': { headers: { date: new Date(Date.now() + skewMs).toUTCString() } } })
+    const at = (skewMs: number): Table => ({
+      'GET /health': { headers: { date: new Date(Date.now() + skewMs).toUTCString() } },
+    })
     expect((await examine(at(0))).find('clock').mark).toBe('ok')
-    expect((await examine(at(90_000))).find('clock')).toMatchObject({ mark: 'warning', says: expect.stringMatching(/^(89|90) s ahead of/) })
-    expect((await examine(at(-90_000))).find('clock')).toMatchObject({ mark: 'warning', says: expect.stringMatching(/^(88|89|90) s behind/) })
+    expect((await examine(at(90_000))).find('clock')).toMatchObject({
+      mark: 'warning',
+      says: expect.stringMatching(/^(89|90) s ahead of/),
+    })
+    expect((await examine(at(-90_000))).find('clock')).toMatchObject({
+      mark: 'warning',
+      says: expect.stringMatching(/^(88|89|90) s behind/),
+    })
   })
 
   it('says that a connection does not outlive its answer', async () => {
@@ -115,13 +160,22 @@ describe('firstlight doctor before answers of a real vLLM', () => {
 
 describe('firstlight doctor before a Whisper, which only hears', () => {
   const { 'POST /v1/completions': _, ...rest } = realVllm
-  const ear: Table = { ...rest, 'GET /v1/audio/transcriptions': { status: 405, body: { detail: 'Method Not Allowed' } }, 'GET /kv_event_sources': { body: {} } }
-  const uncached = { body: recorded.metrics.replaceAll(/enable_prefix_caching="\w+"/g, 'enable_prefix_caching="False"') }
+  const ear: Table = {
+    ...rest,
+    'GET /v1/audio/transcriptions': { status: 405, body: { detail: 'Method Not Allowed' } },
+    'GET /kv_event_sources': { body: {} },
+  }
+  const uncached = {
+    body: recorded.metrics.replaceAll(/enable_prefix_caching="\w+"/g, 'enable_prefix_caching="False"'),
+  }
 
   it('asks nothing of it that would end it', async () => {
     const { url } = await stub({ ...ear, 'GET /metrics': uncached })
     const seen = await visit(url)
-    expect(seen.find('prefix_caching')).toMatchObject({ mark: 'ok', says: 'off, as it has to be for a model that only hears' })
+    expect(seen.find('prefix_caching')).toMatchObject({
+      mark: 'ok',
+      says: 'off, as it has to be for a model that only hears',
+    })
     expect(seen.find('completion')).toMatchObject({ mark: 'ok', says: 'none: it hears (/v1/audio/transcriptions)' })
     expect(seen.json).not.toMatch(/--enable-prefix-caching|--kv-events-config|kv_events/)
     expect((await visitPool({ model: 'tiny', engines: [{ id: 'ear', url }] })).json).not.toContain('vocab compile')
@@ -129,22 +183,45 @@ describe('firstlight doctor before a Whisper, which only hears', () => {
 
   it('says that it will end, where it was told to keep prefixes', async () => {
     const { url } = await stub(ear)
-    expect((await visit(url, '--no-generate')).find('prefix_caching')).toMatchObject({ mark: 'warning', next: expect.stringContaining('--no-enable-prefix-caching') })
+    expect((await visit(url, '--no-generate')).find('prefix_caching')).toMatchObject({
+      mark: 'warning',
+      next: expect.stringContaining('--no-enable-prefix-caching'),
+    })
   })
 
   it('takes a model that has chats, too, for any other', async () => {
-    const seen = await examine({ 'GET /v1/audio/transcriptions': { status: 405 }, 'GET /v1/chat/completions': { status: 405 }, 'GET /metrics': uncached })
-    expect(seen.find('prefix_caching')).toMatchObject({ mark: 'warning', next: expect.stringContaining('--enable-prefix-caching') })
+    const seen = await examine({
+      'GET /v1/audio/transcriptions': { status: 405 },
+      'GET /v1/chat/completions': { status: 405 },
+      'GET /metrics': uncached,
+    })
+    expect(seen.find('prefix_caching')).toMatchObject({
+      mark: 'warning',
+      next: expect.stringContaining('--enable-prefix-caching'),
+    })
   })
 })
 
 describe('firstlight doctor before an engine behind a proxy', () => {
   it('tells what strangers reach from what only the configuration’s headers open', async () => {
     const guard = (table: Table): Table =>
-      Object.fromEntries(Object.entries(table).map(([route, entry]) => [route, (request, body) => (request.headers['cf-access'] === undefined ? { status: 403 } : typeof entry === 'function' ? entry(request, body) : entry)]))
+      Object.fromEntries(
+        Object.entries(table).map(([route, entry]) => [
+          route,
+          (request, body) =>
+            request.headers['cf-access'] === undefined
+              ? { status: 403 }
+              : typeof entry === 'function'
+                ? entry(request, body)
+                : entry,
+        ]),
+      )
     const { url } = await stub(guard(realVllm))
     const seen = await visit(url, '--header', 'cf-access: abc')
-    expect(seen.find('key')).toMatchObject({ mark: 'ok', says: 'nobody is let in without the headers of the configuration' })
+    expect(seen.find('key')).toMatchObject({
+      mark: 'ok',
+      says: 'nobody is let in without the headers of the configuration',
+    })
     expect(seen.find('dev_mode').says).toContain('to those who show the headers')
     expect((await visit(url)).code).toBe(1)
   })

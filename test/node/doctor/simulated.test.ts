@@ -9,7 +9,8 @@ const start = async (options: HostOptions = {}): Promise<string> => {
   fleet = await startFleet({ engines: 1, profile: 'instant', ...options })
   return fleet.urls[0]!
 }
-const completions = (): number => fleet!.engines.reduce((sum, { log }) => sum + (log.last('/v1/completions') === undefined ? 0 : 1), 0)
+const completions = (): number =>
+  fleet!.engines.reduce((sum, { log }) => sum + (log.last('/v1/completions') === undefined ? 0 : 1), 0)
 
 describe('firstlight doctor before simulated engines', () => {
   it('finds nothing wrong with the demo’s fleet, by address and by configuration', async () => {
@@ -21,16 +22,36 @@ describe('firstlight doctor before simulated engines', () => {
     const byConfig = await visitPool(pool, {}, '--strict')
     expect(byConfig.marks.filter((mark) => !mark.endsWith(': note'))).toEqual([])
     expect(byConfig.code).toBe(0)
-    expect(byConfig.subjects.map(({ kind, name }) => `${kind} ${name}`)).toEqual(['engine engine-0', 'engine engine-1', 'pool sim'])
+    expect(byConfig.subjects.map(({ kind, name }) => `${kind} ${name}`)).toEqual([
+      'engine engine-0',
+      'engine engine-1',
+      'pool sim',
+    ])
     expect(byConfig.find('alike').says).toContain('2 engines')
   })
 
   it('sees every feature that is on, and asks for one completion of one token', async () => {
-    const url = await start({ maxNumQueuedReqs: 8, adapters: ['sql'], modelPath: 'models/sim', limits: { blockTokens: 32, cacheBlocks: 2000 } })
+    const url = await start({
+      maxNumQueuedReqs: 8,
+      adapters: ['sql'],
+      modelPath: 'models/sim',
+      limits: { blockTokens: 32, cacheBlocks: 2000 },
+    })
     const seen = await visit(url)
     expect(seen.find('models').says).toBe('sim (models/sim), up to 64000 tokens; adapters sql')
     expect(seen.find('cache_size').says).toBe('2000 blocks of 32 tokens: 64,000 tokens')
-    for (const check of ['health', 'metrics', 'prefix_caching', 'cached_tokens', 'per_request_metrics', 'request_ids', 'tokenize', 'admission_limits', 'sleep_mode', 'clock']) {
+    for (const check of [
+      'health',
+      'metrics',
+      'prefix_caching',
+      'cached_tokens',
+      'per_request_metrics',
+      'request_ids',
+      'tokenize',
+      'admission_limits',
+      'sleep_mode',
+      'clock',
+    ]) {
       expect({ check, mark: seen.find(check).mark }).toEqual({ check, mark: 'ok' })
     }
     expect(fleet!.engines[0]!.driver.model.counters.outputTokens).toBe(1)
@@ -39,12 +60,21 @@ describe('firstlight doctor before simulated engines', () => {
   it('names the flag of each feature that is off', async () => {
     const url = await start({ perRequestMetrics: false, requestIdHeaders: false, prefixCaching: false, devMode: false })
     const seen = await visit(url)
-    expect(seen.marks).toEqual(['prefix_caching: warning', 'per_request_metrics: note', 'request_ids: note', 'kv_events: note', 'admission_limits: note'])
+    expect(seen.marks).toEqual([
+      'prefix_caching: warning',
+      'per_request_metrics: note',
+      'request_ids: note',
+      'kv_events: note',
+      'admission_limits: note',
+    ])
     expect(seen.find('prefix_caching').next).toContain('--enable-prefix-caching')
     expect(seen.find('per_request_metrics').next).toContain('--enable-per-request-metrics')
     expect(seen.find('request_ids').next).toContain('--enable-request-id-headers')
     expect(seen.find('kv_events').next).toContain('--kv-events-config')
-    expect(seen.find('admission_limits')).toMatchObject({ says: 'not visible from outside', next: expect.stringContaining('--max-num-queued-reqs') })
+    expect(seen.find('admission_limits')).toMatchObject({
+      says: 'not visible from outside',
+      next: expect.stringContaining('--max-num-queued-reqs'),
+    })
     expect(seen.code).toBe(0)
     expect((await visit(url, '--strict')).code).toBe(1)
   })
@@ -59,11 +89,19 @@ describe('firstlight doctor before simulated engines', () => {
   it('says that an engine is paused or asleep, how to end it, and does not hang on it', async () => {
     const url = await start()
     await fetch(`${url}/pause`, { method: 'POST' })
-    expect((await visit(url)).find('awake')).toMatchObject({ mark: 'problem', says: 'it is paused', next: expect.stringContaining('/resume') })
+    expect((await visit(url)).find('awake')).toMatchObject({
+      mark: 'problem',
+      says: 'it is paused',
+      next: expect.stringContaining('/resume'),
+    })
     await fetch(`${url}/resume`, { method: 'POST' })
     await fetch(`${url}/sleep?level=1`, { method: 'POST' })
     const asleep = await visit(url)
-    expect(asleep.find('awake')).toMatchObject({ mark: 'problem', says: 'it is asleep', next: expect.stringContaining('/wake_up') })
+    expect(asleep.find('awake')).toMatchObject({
+      mark: 'problem',
+      says: 'it is asleep',
+      next: expect.stringContaining('/wake_up'),
+    })
     expect(asleep.code).toBe(1)
     expect(completions()).toBe(0)
   })
@@ -71,7 +109,11 @@ describe('firstlight doctor before simulated engines', () => {
   it('says that a key is wanted, wrong or right, and shows none', async () => {
     const url = await start({ apiKey: 'sesame-key' })
     const without = await visit(url)
-    expect(without.find('key')).toMatchObject({ mark: 'problem', says: 'it wants a key (HTTP 401)', next: expect.stringContaining('FIRSTLIGHT_ENGINE_KEY') })
+    expect(without.find('key')).toMatchObject({
+      mark: 'problem',
+      says: 'it wants a key (HTTP 401)',
+      next: expect.stringContaining('FIRSTLIGHT_ENGINE_KEY'),
+    })
     expect(without.code).toBe(1)
     expect((await visit(url, '--key', 'wrong-key')).find('key').says).toBe('it refuses the key (HTTP 401)')
     const right = await visit(url, '--key', 'sesame-key')
@@ -83,7 +125,15 @@ describe('firstlight doctor before simulated engines', () => {
     const url = await start({ prefixCaching: false, limits: { blockTokens: 48, cacheBlocks: 1000 } })
     const engine = { id: 'a', url, key: 'not-needed', prefix_caching: 'on', cache_blocks: 5000 }
     const seen = await visitPool({ model: 'simm', adapters: ['sql'], engines: [engine] })
-    expect(seen.marks).toEqual(expect.arrayContaining(['names: problem', 'key: warning', 'prefix_caching: problem', 'block_tokens: warning', 'cache_blocks: warning']))
+    expect(seen.marks).toEqual(
+      expect.arrayContaining([
+        'names: problem',
+        'key: warning',
+        'prefix_caching: problem',
+        'block_tokens: warning',
+        'cache_blocks: warning',
+      ]),
+    )
     const says = seen.subjects[0]!.findings.filter(({ check }) => check === 'names').map((finding) => finding.says)
     expect(says).toEqual(['it does not serve simm; did you mean "sim"?', 'it does not serve the adapter sql'])
     expect(seen.find('block_tokens').next).toBe('block_tokens: 96')
@@ -93,17 +143,43 @@ describe('firstlight doctor before simulated engines', () => {
   })
 
   it('knows the halves of a split by their connectors', async () => {
-    fleet = await startFleet({ profile: 'instant', engines: [{ id: 'p', role: 'prefill' }, { id: 'd', role: 'decode' }, { id: 'n', connector: null }] })
+    fleet = await startFleet({
+      profile: 'instant',
+      engines: [
+        { id: 'p', role: 'prefill' },
+        { id: 'd', role: 'decode' },
+        { id: 'n', connector: null },
+      ],
+    })
     const [p, d, n] = fleet.urls
-    const split = (prefill: string, decode: string) => visitPool({ model: 'sim', engines: [{ id: 'p', url: prefill, role: 'prefill' }, { id: 'd', url: decode, role: 'decode' }] })
-    const transfers = async (prefill: string, decode: string) => (await split(prefill, decode)).subjects.flatMap(({ findings }) => findings.filter(({ check }) => check === 'kv_transfer')).map(({ mark, says }) => `${mark}: ${says}`)
-    expect(await transfers(p!, d!)).toEqual(['ok: NixlConnector as kv_producer, role prefill', 'ok: NixlConnector as kv_consumer, role decode'])
-    expect(await transfers(d!, n!)).toEqual(['problem: NixlConnector as kv_consumer, but the configuration gives it the role prefill', 'problem: it has no connector, but its role is decode'])
+    const split = (prefill: string, decode: string) =>
+      visitPool({
+        model: 'sim',
+        engines: [
+          { id: 'p', url: prefill, role: 'prefill' },
+          { id: 'd', url: decode, role: 'decode' },
+        ],
+      })
+    const transfers = async (prefill: string, decode: string) =>
+      (await split(prefill, decode)).subjects
+        .flatMap(({ findings }) => findings.filter(({ check }) => check === 'kv_transfer'))
+        .map(({ mark, says }) => `${mark}: ${says}`)
+    expect(await transfers(p!, d!)).toEqual([
+      'ok: NixlConnector as kv_producer, role prefill',
+      'ok: NixlConnector as kv_consumer, role decode',
+    ])
+    expect(await transfers(d!, n!)).toEqual([
+      'problem: NixlConnector as kv_consumer, but the configuration gives it the role prefill',
+      'problem: it has no connector, but its role is decode',
+    ])
   })
 
   it('measures how long an idle connection lives', async () => {
     const url = await start()
-    expect((await visit(url, '--idle-s', '0.2')).find('keep_alive')).toMatchObject({ mark: 'ok', says: expect.stringContaining('longer than 0 s') })
+    expect((await visit(url, '--idle-s', '0.2')).find('keep_alive')).toMatchObject({
+      mark: 'ok',
+      says: expect.stringContaining('longer than 0 s'),
+    })
   })
 
   it('prints what is not fine, and no more, when asked to be brief', async () => {

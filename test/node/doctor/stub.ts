@@ -27,19 +27,32 @@ const open = new Set<Server>()
 
 export async function stub(table: Table, tls = false): Promise<Stub> {
   const asked: string[] = []
-  const server = (tls ? (handler: Parameters<typeof createServer>[1]) => createTlsServer(certificate, handler!) : (handler: Parameters<typeof createServer>[1]) => createServer(handler))((request, response) => {
+  const server = (
+    tls
+      ? (handler: Parameters<typeof createServer>[1]) => createTlsServer(certificate, handler!)
+      : (handler: Parameters<typeof createServer>[1]) => createServer(handler)
+  )((request, response) => {
     void readAll(request).then((body) => {
       const { pathname } = new URL(request.url!, 'http://stub')
       asked.push(`${request.method} ${pathname}`)
       const entry = table[`${request.method} ${pathname}`] ?? { status: 404, body: { detail: 'Not Found' } }
-      const { status = 200, body: said = '', headers = {}, silent } = typeof entry === 'function' ? entry(request, body) : entry
+      const {
+        status = 200,
+        body: said = '',
+        headers = {},
+        silent,
+      } = typeof entry === 'function' ? entry(request, body) : entry
       if (silent) return
       response.writeHead(status, headers).end(typeof said === 'string' ? said : JSON.stringify(said))
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   open.add(server)
-  return { url: `${tls ? 'https' : 'http'}://127.0.0.1:${(server.address() as AddressInfo).port}`, asked, close: () => end(server) }
+  return {
+    url: `${tls ? 'https' : 'http'}://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    asked,
+    close: () => end(server),
+  }
 }
 
 /** For `afterEach`. */
@@ -61,14 +74,18 @@ async function readAll(request: IncomingMessage): Promise<string> {
 
 interface Recorded {
   readonly metrics: string
-  readonly server_info: { readonly vllm_config: { readonly [section: string]: Readonly<Record<string, unknown>> | null } }
+  readonly server_info: {
+    readonly vllm_config: { readonly [section: string]: Readonly<Record<string, unknown>> | null }
+  }
   readonly tokenize: { readonly tokens: readonly number[] }
   readonly tokenize_chat: { readonly tokens: readonly number[] }
 }
 
 const read = (file: string): string => readFileSync(new URL(file, import.meta.url), 'utf8')
 export const recorded = JSON.parse(read('./recorded.json')) as Recorded
-const exchanges = new Map((JSON.parse(read('../../vectors/openai.json')) as VectorFile).exchanges.map((exchange) => [exchange.name, exchange]))
+const exchanges = new Map(
+  (JSON.parse(read('../../vectors/openai.json')) as VectorFile).exchanges.map((exchange) => [exchange.name, exchange]),
+)
 
 /** A real vLLM's answer of that name. */
 function replayed(name: string): (request: IncomingMessage) => Said {
@@ -77,7 +94,9 @@ function replayed(name: string): (request: IncomingMessage) => Said {
 }
 
 /** `--enable-request-id-headers`. */
-const echo = (request: IncomingMessage): Record<string, string> => ({ 'x-request-id': String(request.headers['x-request-id']) })
+const echo = (request: IncomingMessage): Record<string, string> => ({
+  'x-request-id': String(request.headers['x-request-id']),
+})
 
 /** A real vLLM 0.32 with the flags of the conformance run, as it was recorded. */
 export const realVllm: Table = {
@@ -95,4 +114,5 @@ export const realVllm: Table = {
 }
 
 /** JSON of a recorded answer, to be changed. */
-export const jsonOf = (name: string): Record<string, unknown> => JSON.parse(bodyText((exchanges.get(name) as Exchange).response)) as Record<string, unknown>
+export const jsonOf = (name: string): Record<string, unknown> =>
+  JSON.parse(bodyText((exchanges.get(name) as Exchange).response)) as Record<string, unknown>

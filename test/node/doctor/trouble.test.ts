@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { troubleOf } from '../../../src/platform/node/doctor/trouble.ts'
+import { troubleOf } from '../../../src/cli/doctor/trouble.ts'
 import { firstlight } from '../run-cli.ts'
 import { visit } from './ask.ts'
 import { closeStubs, realVllm, stub } from './stub.ts'
@@ -36,56 +36,100 @@ describe('firstlight doctor before a server that cannot be asked', () => {
   it('says that nobody listens', async () => {
     const url = (await stub({})).url
     closeStubs()
-    expect(await reached(url)).toMatchObject({ code: 2, mark: 'unreachable', says: `nobody listens on ${new URL(url).host}`, next: expect.stringContaining('Is it running') })
+    expect(await reached(url)).toMatchObject({
+      code: 2,
+      mark: 'unreachable',
+      says: `nobody listens on ${new URL(url).host}`,
+      next: expect.stringContaining('Is it running'),
+    })
   })
 
   it('does not wait for one that says nothing', async () => {
-    expect(await reached(await speaks(null), '--timeout-s', '0.3')).toMatchObject({ code: 2, says: 'it took the connection and did not answer within 0.3 s' })
+    expect(await reached(await speaks(null), '--timeout-s', '0.3')).toMatchObject({
+      code: 2,
+      says: 'it took the connection and did not answer within 0.3 s',
+    })
   })
 
   it('knows what is no HTTP, and what breaks the connection', async () => {
-    expect(await reached(await speaks('220 smtp.example ESMTP\r\n'))).toMatchObject({ code: 2, says: 'what listens there does not speak HTTP/1.1' })
+    expect(await reached(await speaks('220 smtp.example ESMTP\r\n'))).toMatchObject({
+      code: 2,
+      says: 'what listens there does not speak HTTP/1.1',
+    })
     expect(await reached(await speaks(''))).toMatchObject({ code: 2, says: 'it broke the connection' })
   })
 
   it('knows a certificate nobody trusts, and the variable for it', async () => {
     const { url } = await stub(realVllm, true)
-    expect(await reached(url)).toMatchObject({ code: 2, says: expect.stringContaining('nobody this machine trusts'), next: expect.stringContaining('NODE_EXTRA_CA_CERTS') })
+    expect(await reached(url)).toMatchObject({
+      code: 2,
+      says: expect.stringContaining('nobody this machine trusts'),
+      next: expect.stringContaining('NODE_EXTRA_CA_CERTS'),
+    })
   })
 
   it('knows TLS where there is none, and none where there is', async () => {
     const plain = await stub(realVllm)
-    expect(await reached(plain.url.replace('http:', 'https:'))).toMatchObject({ code: 2, says: 'it speaks no TLS', next: `Ask ${plain.url}.` })
+    expect(await reached(plain.url.replace('http:', 'https:'))).toMatchObject({
+      code: 2,
+      says: 'it speaks no TLS',
+      next: `Ask ${plain.url}.`,
+    })
     const secure = await stub(realVllm, true)
-    expect(await reached(secure.url.replace('https:', 'http:'))).toMatchObject({ code: 2, next: expect.stringContaining(secure.url) })
+    expect(await reached(secure.url.replace('https:', 'http:'))).toMatchObject({
+      code: 2,
+      next: expect.stringContaining(secure.url),
+    })
   })
 
   it.each([
     ['ENOTFOUND', 'getaddrinfo ENOTFOUND engine.example', 'the name engine.example cannot be resolved here'],
     ['CERT_HAS_EXPIRED', 'certificate has expired', 'its certificate has expired'],
-    ['ERR_TLS_CERT_ALTNAME_INVALID', "Hostname/IP does not match certificate's altnames: DNS:other.example", 'its certificate is not for engine.example: DNS:other.example'],
+    [
+      'ERR_TLS_CERT_ALTNAME_INVALID',
+      "Hostname/IP does not match certificate's altnames: DNS:other.example",
+      'its certificate is not for engine.example: DNS:other.example',
+    ],
     ['ETIMEDOUT', 'connect ETIMEDOUT', 'no connection within 5 s'],
     ['EHOSTUNREACH', 'connect EHOSTUNREACH', 'there is no route to engine.example'],
     ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'alert', 'TLS fails (ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION)'],
     ['ESOMETHING', 'something else', 'it cannot be asked: something else'],
   ])('has words for %s', (code, message, says) => {
-    const trouble = troubleOf(Object.assign(new Error(message), { code }), { url: 'https://engine.example:8000', connected: false, limitMs: 5000 })
+    const trouble = troubleOf(Object.assign(new Error(message), { code }), {
+      url: 'https://engine.example:8000',
+      connected: false,
+      limitMs: 5000,
+    })
     expect(trouble).toMatchObject({ code, says })
     expect(trouble.next).not.toBe('')
   })
 
   it('looks into the several addresses of one name', () => {
-    const both = new AggregateError([Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })], 'both')
-    expect(troubleOf(both, { url: 'http://localhost:1', connected: false, limitMs: 1 }).says).toBe('nobody listens on localhost:1')
+    const both = new AggregateError(
+      [Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })],
+      'both',
+    )
+    expect(troubleOf(both, { url: 'http://localhost:1', connected: false, limitMs: 1 }).says).toBe(
+      'nobody listens on localhost:1',
+    )
   })
 
   it('says so when the key is no header', async () => {
-    expect(await reached((await stub(realVllm)).url, '--key', 'two\nlines')).toMatchObject({ code: 2, says: expect.stringContaining('a character that HTTP cannot carry') })
+    expect(await reached((await stub(realVllm)).url, '--key', 'two\nlines')).toMatchObject({
+      code: 2,
+      says: expect.stringContaining('a character that HTTP cannot carry'),
+    })
   })
 
   it('follows no redirect', async () => {
-    const { url } = await stub({ 'GET /health': { status: 307, headers: { location: 'https://elsewhere.example/health' } } })
-    expect(await reached(url)).toMatchObject({ code: 1, mark: 'problem', says: 'it redirects to https://elsewhere.example/health' })
+    const { url } = await stub({
+      'GET /health': { status: 307, headers: { location: 'https://elsewhere.example/health' } },
+    })
+    expect(await reached(url)).toMatchObject({
+      code: 1,
+      mark: 'problem',
+      says: 'it redirects to https://elsewhere.example/health',
+    })
   })
 
   it('says that an engine is ill', async () => {
@@ -118,7 +162,10 @@ describe('firstlight doctor and its command line', () => {
 
   it('takes the base URL that clients use, and sends the headers it is given', async () => {
     let token: string | undefined
-    const server = await stub({ ...realVllm, 'GET /version': (request) => ((token = request.headers['cf-access'] as string), { body: { version: '1' } }) })
+    const server = await stub({
+      ...realVllm,
+      'GET /version': (request) => ((token = request.headers['cf-access'] as string), { body: { version: '1' } }),
+    })
     const { subjects } = await visit(`${server.url}/v1/`, '--header', 'CF-Access: abc')
     expect(subjects[0]).toMatchObject({ url: server.url, is: 'vLLM 1' })
     expect(token).toBe('abc')

@@ -1,9 +1,12 @@
-import { socketOrigin } from '../../../src/platform/node/fast/origin.ts'
+import { socketOrigin } from '../../../src/platform/node/http1-client/origin.ts'
 import { originContract } from '../../contracts/origin.ts'
 import { startRawEngine } from '../../origin/raw-engine.ts'
 
 originContract('socketOrigin', {
-  skip: { 'that nobody can see end keeps its booking no longer than its limit, and passes to its end': 'on Node every stream is seen to end' },
+  skip: {
+    'that nobody can see end keeps its booking no longer than its limit, and passes to its end':
+      'on Node every stream is seen to end',
+  },
   async open() {
     const engine = await startRawEngine()
     return { ...engine, origin: socketOrigin() }

@@ -4,9 +4,9 @@ import { Writable } from 'node:stream'
 import type { Socket } from 'node:net'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseAnswerHead } from '../../../src/platform/node/fast/answer-head.ts'
-import { Call, type CallParts } from '../../../src/platform/node/fast/call.ts'
-import type { OriginAnswer, PassEnd } from '../../../src/ports.ts'
+import { parseAnswerHead } from '../../../src/platform/node/http1-client/response-head.ts'
+import { Http1Request, type CallParts } from '../../../src/platform/node/http1-client/request.ts'
+import type { OriginAnswer, RelayResult } from '../../../src/ports.ts'
 import { chunked, parseRaw } from './wire.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked'
@@ -49,7 +49,8 @@ class ClientSocket extends Writable {
 
   #take(all: readonly { chunk: Buffer | string; encoding: BufferEncoding }[], done: () => void): void {
     const take = (): void => {
-      for (const { chunk, encoding } of all) this.taken.push(Buffer.from(typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk))
+      for (const { chunk, encoding } of all)
+        this.taken.push(Buffer.from(typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk))
       done()
     }
     if (this.#slow) this.#then = take
@@ -59,7 +60,7 @@ class ClientSocket extends Writable {
 
 interface Passed {
   readonly raw: string
-  readonly ends: readonly PassEnd[]
+  readonly ends: readonly RelayResult[]
 }
 
 interface Manner {
@@ -73,9 +74,20 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Pass
   const socket = new ClientSocket(letEvery > 0)
   const incoming = { httpVersionMajor: 1, httpVersionMinor: 1, method: 'POST', headers: {} } as IncomingMessage
   const outgoing = new ServerResponse(incoming)
-  outgoing.assignSocket(Object.assign(socket, { setTimeout: () => socket, destroySoon: () => undefined }) as unknown as Socket)
-  const ends: PassEnd[] = []
-  const connection = { connecting: false, connected: true, reused: false, socket: { pause() {}, resume() {} }, use() {}, free() {}, drop() {}, fail: (error: Error) => call.closed(error, false) }
+  outgoing.assignSocket(
+    Object.assign(socket, { setTimeout: () => socket, destroySoon: () => undefined }) as unknown as Socket,
+  )
+  const ends: RelayResult[] = []
+  const connection = {
+    connecting: false,
+    connected: true,
+    reused: false,
+    socket: { pause() {}, resume() {} },
+    use() {},
+    free() {},
+    drop() {},
+    fail: (error: Error) => call.closed(error, false),
+  }
   const begun = (answer: OriginAnswer): void => {
     answer.pass({
       scope: { background: () => {}, client: { incoming, outgoing }, remoteAddress: null },
@@ -95,7 +107,7 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Pass
   }
   const request = { signal: new AbortController().signal, firstByteMs: 60_000, connectMs: 60_000, body: null }
   const parts = { request, text: '', connections: { take: () => connection }, host: 'engine' } as unknown as CallParts
-  const call = new Call(parts, {
+  const call = new Http1Request(parts, {
     patienceMs: 0,
     head: () => true,
     begun,
@@ -129,7 +141,15 @@ function expectPassed({ raw, ends }: Passed, events: readonly string[], hideUsag
   expect(answer.body).toBe(shown.join(''))
   expect(answer.whole).toBe(true)
   const usage = events.some(isUsage) ? { promptTokens: 15, completionTokens: 3, cachedTokens: null } : null
-  expect(ends).toEqual([expect.objectContaining({ end: 'complete', failure: null, events: shown.filter((event) => !event.startsWith(':')).length, usage, bytes: events.join('').length })])
+  expect(ends).toEqual([
+    expect.objectContaining({
+      end: 'complete',
+      failure: null,
+      events: shown.filter((event) => !event.startsWith(':')).length,
+      usage,
+      bytes: events.join('').length,
+    }),
+  ])
 }
 
 const shapes: Record<string, string> = {
@@ -147,14 +167,31 @@ describe.each(Object.entries(shapes))('an answer framed as %s', (_name, text) =>
     [true, 0],
     [false, 2],
     [true, 2],
-  ])('is whole when it is cut at any byte, or at all of them (usage hidden: %s, socket slow: %s)', (hideUsage, letEvery) => {
-    for (let at = 1; at < text.length; at++) expectPassed(passed(cut(text, [at]), { hideUsage, letEvery }), EVENTS, hideUsage)
-    expectPassed(passed(cut(text, Array.from({ length: text.length }, (_, i) => i)), { hideUsage, letEvery }), EVENTS, hideUsage)
-  })
+  ])(
+    'is whole when it is cut at any byte, or at all of them (usage hidden: %s, socket slow: %s)',
+    (hideUsage, letEvery) => {
+      for (let at = 1; at < text.length; at++)
+        expectPassed(passed(cut(text, [at]), { hideUsage, letEvery }), EVENTS, hideUsage)
+      expectPassed(
+        passed(
+          cut(
+            text,
+            Array.from({ length: text.length }, (_, i) => i),
+          ),
+          { hideUsage, letEvery },
+        ),
+        EVENTS,
+        hideUsage,
+      )
+    },
+  )
 
   it('is never whole to its client when the engine ends it early, wherever that is', () => {
     for (let at = 0; at < text.length; at += 3) {
-      const { raw, ends } = passed([Buffer.from(`${text.slice(0, at)}`, 'latin1')].filter(({ length }) => length > 0), { hideUsage: at % 2 === 0, letEvery: 0 })
+      const { raw, ends } = passed(
+        [Buffer.from(`${text.slice(0, at)}`, 'latin1')].filter(({ length }) => length > 0),
+        { hideUsage: at % 2 === 0, letEvery: 0 },
+      )
       expect(ends).toEqual([])
       if (raw !== '') expect(parseRaw(raw).whole).toBe(false)
     }
@@ -164,10 +201,19 @@ describe.each(Object.entries(shapes))('an answer framed as %s', (_name, text) =>
 describe.each([
   ['an event a chunk', chunked(EVENTS.slice(0, 4))],
   ['all events in one chunk', chunked([EVENTS.slice(0, 4).join('')])],
-  ['chunks of 37 bytes across events', chunked(EVENTS.slice(0, 4).join('').match(/[^]{1,37}/g)!)],
+  [
+    'chunks of 37 bytes across events',
+    chunked(
+      EVENTS.slice(0, 4)
+        .join('')
+        .match(/[^]{1,37}/g)!,
+    ),
+  ],
 ])('an answer that ends without its mark, framed as %s', (_name, text) => {
   it.each([false, true])('is cut, and tells why where there is room for it (usage hidden: %s)', (hideUsage) => {
-    const shown = EVENTS.slice(0, 4).filter((one) => !hideUsage || !isUsage(one)).join('')
+    const shown = EVENTS.slice(0, 4)
+      .filter((one) => !hideUsage || !isUsage(one))
+      .join('')
     for (let at = 0; at < text.length; at++) {
       const { raw, ends } = passed(cut(text, [at]), { hideUsage, letEvery: 0 })
       const { body, whole } = parseRaw(raw)
@@ -178,12 +224,25 @@ describe.each([
   })
 })
 
-const event = fc.oneof({ weight: 3, arbitrary: fc.constantFrom(...EVENTS.slice(0, 3)) }, fc.constant(EVENTS[3]!), fc.string({ unit: 'binary-ascii', maxLength: 80 }).map((text) => `data: ${JSON.stringify({ choices: [{ text }] })}\n\n`))
+const event = fc.oneof(
+  { weight: 3, arbitrary: fc.constantFrom(...EVENTS.slice(0, 3)) },
+  fc.constant(EVENTS[3]!),
+  fc
+    .string({ unit: 'binary-ascii', maxLength: 80 })
+    .map((text) => `data: ${JSON.stringify({ choices: [{ text }] })}\n\n`),
+)
 
 it('is whole however its events, its chunks and its reads are cut', () => {
   fc.assert(
     fc.property(
-      fc.record({ events: fc.array(event, { maxLength: 12 }), chunks: fc.array(fc.nat(), { maxLength: 12 }), byEvent: fc.boolean(), reads: fc.array(fc.nat(), { maxLength: 12 }), hideUsage: fc.boolean(), letEvery: fc.nat(3) }),
+      fc.record({
+        events: fc.array(event, { maxLength: 12 }),
+        chunks: fc.array(fc.nat(), { maxLength: 12 }),
+        byEvent: fc.boolean(),
+        reads: fc.array(fc.nat(), { maxLength: 12 }),
+        hideUsage: fc.boolean(),
+        letEvery: fc.nat(3),
+      }),
       ({ events, chunks, byEvent, reads, hideUsage, letEvery }) => {
         const all = [...events, EVENTS[4]!]
         const pieces = byEvent ? all : cut(all.join(''), chunks).map((piece) => piece.toString('latin1'))

@@ -1,6 +1,16 @@
 import net from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ask, chunked, openWire, parseRaw, rawEngine, requestText, type RawEngine, type Wire, type WireOptions } from './wire.ts'
+import {
+  ask,
+  chunked,
+  openWire,
+  parseRaw,
+  rawEngine,
+  requestText,
+  type RawEngine,
+  type Wire,
+  type WireOptions,
+} from './wire.ts'
 import { turns, until } from '../../wait.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
@@ -88,7 +98,8 @@ describe('a broken stream never looks like a clean end', () => {
     )
     expect(await ask(wire.port)).toMatchObject({ whole: false, body: `${EVENT}data: {"error":"reset"}\n\n` })
     await settledOnce()
-    engine.answer = (socket) => void socket.write(HEAD + chunk(EVENT) + chunk('data: [DO') + chunk('NE]\r\n\r\n') + '0\r\n\r\n')
+    engine.answer = (socket) =>
+      void socket.write(HEAD + chunk(EVENT) + chunk('data: [DO') + chunk('NE]\r\n\r\n') + '0\r\n\r\n')
     expect((await ask(wire.port)).whole).toBe(true)
   })
 
@@ -99,15 +110,18 @@ describe('a broken stream never looks like a clean end', () => {
     expect(wire.ends[0]).toMatchObject({ end: 'engine_cut' })
   })
 
-  it.each(['zz\r\n', '\n', '5 \r\n', '-1\r\n', '123456789\r\n', '1\r\nab\r\n'])('chunk framing broken by %j', async (text) => {
-    await open((socket) => {
-      socket.write(HEAD + chunk(EVENT))
-      setTimeout(() => socket.write(`${text}${chunk(EVENT)}0\r\n\r\n`), 30)
-    })
-    expect((await ask(wire.port)).whole).toBe(false)
-    await settledOnce()
-    expect(wire.ends[0]).toMatchObject({ end: 'engine_cut', failure: 'malformed' })
-  })
+  it.each(['zz\r\n', '\n', '5 \r\n', '-1\r\n', '123456789\r\n', '1\r\nab\r\n'])(
+    'chunk framing broken by %j',
+    async (text) => {
+      await open((socket) => {
+        socket.write(HEAD + chunk(EVENT))
+        setTimeout(() => socket.write(`${text}${chunk(EVENT)}0\r\n\r\n`), 30)
+      })
+      expect((await ask(wire.port)).whole).toBe(false)
+      await settledOnce()
+      expect(wire.ends[0]).toMatchObject({ end: 'engine_cut', failure: 'malformed' })
+    },
+  )
 
   it('silent for longer than idleMs', async () => {
     await open((socket) => void socket.write(HEAD + chunk(EVENT)), { idleMs: 80 })
@@ -220,7 +234,9 @@ it('writes comments while the engine is silent, between events only', async () =
 
 it('reports the id of a stored response before the client can read it', async () => {
   const ids: string[] = []
-  await open((socket) => void socket.write(HEAD + chunk('data: {"response":{"id":"resp_') + chunk('0a1b"}}\n\n')), { onResponseId: (id) => void ids.push(id) })
+  await open((socket) => void socket.write(HEAD + chunk('data: {"response":{"id":"resp_') + chunk('0a1b"}}\n\n')), {
+    onResponseId: (id) => void ids.push(id),
+  })
   const client = net.connect(wire.port, '127.0.0.1')
   client.write(requestText())
   let read = ''
@@ -229,7 +245,8 @@ it('reports the id of a stored response before the client can read it', async ()
     if (parseRaw(read).body.includes('"resp_0a1b"')) break
   }
   expect(ids).toEqual(['resp_0a1b'])
-  engine.answer = (socket) => void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 24\r\n\r\n{"id":"resp_2","x":12345}')
+  engine.answer = (socket) =>
+    void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 24\r\n\r\n{"id":"resp_2","x":12345}')
   await ask(wire.port)
   expect(ids).toEqual(['resp_0a1b', 'resp_2'])
 })

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, it } from 'vitest'
-import { socketOrigin } from '../../../src/platform/node/fast/origin.ts'
+import { socketOrigin } from '../../../src/platform/node/http1-client/origin.ts'
 import { until } from '../../wait.ts'
 
 it('an engine that nobody asks any more is forgotten with its connections, and known again when it is asked', async () => {
@@ -10,7 +10,16 @@ it('an engine that nobody asks any more is forgotten with its connections, and k
   const origin = socketOrigin({ now: () => now, sweepMs: 5 })
   const send = (at: number, path: string) => {
     const url = `http://127.0.0.1:${(engines[at]!.address() as AddressInfo).port}`
-    return origin.send({ target: { id: 'a', url, headers: [], binding: null }, method: 'GET', path, headers: [], body: null, connectMs: 1_000, firstByteMs: 30_000, signal: new AbortController().signal })
+    return origin.send({
+      target: { id: 'a', url, headers: [], binding: null },
+      method: 'GET',
+      path,
+      headers: [],
+      body: null,
+      connectMs: 1_000,
+      firstByteMs: 30_000,
+      signal: new AbortController().signal,
+    })
   }
   const ask = async (at: number) => void (await (await send(at, '/')).read(100))
   await ask(0)
@@ -33,7 +42,9 @@ it('an engine that nobody asks any more is forgotten with its connections, and k
 })
 
 async function engine(): Promise<Server> {
-  const server = createServer((request, response) => void request.resume().on('end', () => request.url === '/slow' || response.end('{}')))
+  const server = createServer(
+    (request, response) => void request.resume().on('end', () => request.url === '/slow' || response.end('{}')),
+  )
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return server
 }

@@ -11,7 +11,8 @@ const EVENTS = [
   'data: [DONE]\n\n',
 ]
 const WITHOUT_USAGE = EVENTS.filter((event) => !event.includes('"choices":[]')).join('')
-const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: keep-alive\r\n\r\n'
+const HEAD =
+  'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\nconnection: keep-alive\r\n\r\n'
 const SHAPES: Record<string, string> = {
   'an event a chunk': chunked(EVENTS),
   'all events in one chunk': chunked([EVENTS.join('')]),
@@ -58,7 +59,11 @@ async function expectWhole(wire: Wire, body: string): Promise<void> {
   expect(answer.whole).toBe(true)
   expect(answer.body).toBe(body)
   const end = wire.ends[before]!
-  expect(end).toMatchObject({ end: 'complete', events: 5 - (wire.options.hideUsage === true ? 1 : 0), usage: { promptTokens: 15, completionTokens: 3, cachedTokens: 8 } })
+  expect(end).toMatchObject({
+    end: 'complete',
+    events: 5 - (wire.options.hideUsage === true ? 1 : 0),
+    usage: { promptTokens: 15, completionTokens: 3, cachedTokens: 8 },
+  })
 }
 
 describe.each(Object.entries(SHAPES))('a stream framed as %s', (_name, body) => {
@@ -98,7 +103,9 @@ it('puts exactly this on the wire: one head, and the engine’s chunks, no byte 
   engine.answer = (socket) => void socket.write(HEAD + body, 'latin1')
   const { raw } = await ask(shown.port)
   const undated = raw.replace(/\r\ndate: [^\r]+/i, '').replace(/\r\nkeep-alive: [^\r]+/i, '')
-  expect(undated).toBe(`HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-ours: yes\r\ntransfer-encoding: chunked\r\nConnection: keep-alive\r\n\r\n${body}`)
+  expect(undated).toBe(
+    `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-ours: yes\r\ntransfer-encoding: chunked\r\nConnection: keep-alive\r\n\r\n${body}`,
+  )
 })
 
 it('gives an HTTP/1.0 client the payload without chunks and closes', async () => {
@@ -110,7 +117,10 @@ it('gives an HTTP/1.0 client the payload without chunks and closes', async () =>
 
 it('keeps the framing of a body with a length, and reads its usage', async () => {
   const body = '{"choices":[{"text":"x"}],"usage":{"prompt_tokens":2,"completion_tokens":1}}'
-  engine.answer = (socket) => void socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+  engine.answer = (socket) =>
+    void socket.write(
+      `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    )
   const answer = await ask(shown.port)
   expect(answer).toMatchObject({ whole: true, body })
   expect(answer.head).toContain('x-ours: yes')
@@ -118,7 +128,10 @@ it('keeps the framing of a body with a length, and reads its usage', async () =>
 })
 
 it('skips interim answers, and passes answers without a body', async () => {
-  engine.answer = (socket) => void socket.write('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok')
+  engine.answer = (socket) =>
+    void socket.write(
+      'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok',
+    )
   expect(await ask(shown.port)).toMatchObject({ whole: true, body: 'ok' })
   engine.answer = (socket) => void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n')
   expect(await ask(shown.port)).toMatchObject({ whole: true, body: '' })

@@ -4,10 +4,25 @@ import { once } from 'node:events'
 import tls from 'node:tls'
 import { afterEach, describe, expect, it } from 'vitest'
 import { localhost } from './localhost-certificate.ts'
-import { ask, chunked, openWire, parseRaw, rawEngine, REQUEST_BODY, requestText, type RawEngine, type Wire, type WireOptions } from './wire.ts'
+import {
+  ask,
+  chunked,
+  openWire,
+  parseRaw,
+  rawEngine,
+  REQUEST_BODY,
+  requestText,
+  type RawEngine,
+  type Wire,
+  type WireOptions,
+} from './wire.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
-const EVENTS = ['data: {"choices":[{"text":"a"}]}\n\n', 'data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":1}}\n\n', 'data: [DONE]\n\n']
+const EVENTS = [
+  'data: {"choices":[{"text":"a"}]}\n\n',
+  'data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":1}}\n\n',
+  'data: [DONE]\n\n',
+]
 const SHOWN = EVENTS[0]! + EVENTS[2]!
 
 let engine: RawEngine
@@ -28,7 +43,9 @@ describe('an engine behind TLS', () => {
     await open(localhost, { ca: localhost.cert, hideUsage: true })
     for (let i = 0; i < 5; i++) expect(await ask(wire.port)).toMatchObject({ whole: true, body: SHOWN })
     expect(engine.accepted).toBe(1)
-    expect(wire.ends.map(({ end, usage }) => [end, usage?.promptTokens])).toEqual(Array.from({ length: 5 }, () => ['complete', 2]))
+    expect(wire.ends.map(({ end, usage }) => [end, usage?.promptTokens])).toEqual(
+      Array.from({ length: 5 }, () => ['complete', 2]),
+    )
   })
 
   it('gets a long body whole, and answers at length', async () => {
@@ -58,7 +75,7 @@ describe('an engine behind TLS', () => {
 })
 
 it('a client behind TLS gets the same bytes', async () => {
-  await open(undefined, { hideUsage: true, door: { createServer: https.createServer, serverOptions: localhost } })
+  await open(undefined, { hideUsage: true, context: { createServer: https.createServer, serverOptions: localhost } })
   const socket = tls.connect({ port: wire.port, host: '127.0.0.1', ca: localhost.cert })
   let raw = ''
   socket.on('data', (bytes: Buffer) => (raw += bytes.toString('latin1')))
@@ -69,9 +86,16 @@ it('a client behind TLS gets the same bytes', async () => {
 })
 
 it('an HTTP/2 client gets the payload without any framing of ours', async () => {
-  await open(undefined, { hideUsage: true, door: { createServer: http2.createServer } as WireOptions['door'] & object })
+  await open(undefined, {
+    hideUsage: true,
+    context: { createServer: http2.createServer } as WireOptions['context'] & object,
+  })
   const session = http2.connect(`http://127.0.0.1:${wire.port}`)
-  const stream = session.request({ ':method': 'POST', ':path': '/v1/chat/completions', 'content-type': 'application/json' })
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': '/v1/chat/completions',
+    'content-type': 'application/json',
+  })
   stream.end(REQUEST_BODY)
   let body = ''
   stream.on('data', (bytes: Buffer) => (body += bytes.toString('latin1')))

@@ -4,8 +4,8 @@ import tls from 'node:tls'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { serve } from '@hono/node-server'
-import { type NodeOrigin, socketOrigin } from '../../../src/platform/node/fast/origin.ts'
-import { type OriginAnswer, OriginError, type OriginRequest, type PassEnd } from '../../../src/ports.ts'
+import { type NodeOrigin, socketOrigin } from '../../../src/platform/node/http1-client/origin.ts'
+import { type OriginAnswer, OriginError, type OriginRequest, type RelayResult } from '../../../src/ports.ts'
 
 export interface RawEngine {
   readonly url: string
@@ -70,13 +70,13 @@ export interface WireOptions {
   /** Authorities the origin trusts for https. */
   ca?: string
   /** What takes the clients in; absent: HTTP/1.1 in the clear. */
-  door?: Pick<Parameters<typeof serve>[0], 'createServer' | 'serverOptions'>
+  context?: Pick<Parameters<typeof serve>[0], 'createServer' | 'serverOptions'>
 }
 
 export interface Wire {
   readonly port: number
   readonly options: WireOptions
-  readonly ends: PassEnd[]
+  readonly ends: RelayResult[]
   readonly failures: OriginError[]
   readonly origin: NodeOrigin
   close(): Promise<void>
@@ -85,16 +85,18 @@ export interface Wire {
 /** One gateway with nothing in it but the pipe. */
 export async function openWire(engine: RawEngine, options: WireOptions = {}): Promise<Wire> {
   const origin = socketOrigin(options.ca === undefined ? {} : { ca: options.ca })
-  const ends: PassEnd[] = []
+  const ends: RelayResult[] = []
   const failures: OriginError[] = []
   const wire = { options, ends, failures, origin }
   const server = serve({
-    ...(options.door as object),
+    ...(options.context as object),
     port: 0,
     hostname: '127.0.0.1',
     fetch: async (request, env) => {
       const gone = new AbortController()
-      ;(env as { outgoing: import('node:http').ServerResponse }).outgoing.on('close', () => gone.abort(new Error('client gone')))
+      ;(env as { outgoing: import('node:http').ServerResponse }).outgoing.on('close', () =>
+        gone.abort(new Error('client gone')),
+      )
       const body = new Uint8Array(await request.arrayBuffer())
       try {
         const asked: OriginRequest = {
@@ -126,7 +128,12 @@ export async function openWire(engine: RawEngine, options: WireOptions = {}): Pr
           })
         if (options.inSteps !== true && options.early !== true) {
           return await new Promise<Response>((resolve, reject) =>
-            origin.begin!(asked, { patienceMs: 0, head: () => true, begun: (answer) => resolve(pass(answer)), failed: reject }),
+            origin.begin!(asked, {
+              patienceMs: 0,
+              head: () => true,
+              begun: (answer) => resolve(pass(answer)),
+              failed: reject,
+            }),
           )
         }
         const answer = await origin.send(asked)
@@ -188,17 +195,21 @@ export function parseRaw(raw: string): RawAnswer {
   const rest = raw.slice(end + 4)
   if (head.startsWith('http/1.1 204')) return { head, body: '', whole: true, raw }
   const length = /content-length: (\d+)/.exec(head)
-  if (length !== null) return { head, body: rest.slice(0, Number(length[1])), whole: rest.length >= Number(length[1]), raw }
+  if (length !== null)
+    return { head, body: rest.slice(0, Number(length[1])), whole: rest.length >= Number(length[1]), raw }
   if (!head.includes('transfer-encoding: chunked')) return { head, body: rest, whole: false, raw }
   let body = ''
   let at = 0
   for (;;) {
     const line = rest.indexOf('\r\n', at)
     if (line < 0) return { head, body, whole: false, raw }
-    const size = /^[0-9a-f]{1,8}(?:;.*)?$/i.test(rest.slice(at, line)) ? Number.parseInt(rest.slice(at, line), 16) : Number.NaN
+    const size = /^[0-9a-f]{1,8}(?:;.*)?$/i.test(rest.slice(at, line))
+      ? Number.parseInt(rest.slice(at, line), 16)
+      : Number.NaN
     if (Number.isNaN(size)) throw new Error(`broken framing at ${at}: ${JSON.stringify(rest.slice(at, at + 40))}`)
     if (size === 0) return { head, body, whole: rest.startsWith('\r\n', line + 2), raw }
-    if (rest.length < line + 2 + size + 2) return { head, body: body + rest.slice(line + 2, line + 2 + size), whole: false, raw }
+    if (rest.length < line + 2 + size + 2)
+      return { head, body: body + rest.slice(line + 2, line + 2 + size), whole: false, raw }
     if (rest.slice(line + 2 + size, line + 4 + size) !== '\r\n') throw new Error('a chunk does not end with CRLF')
     body += rest.slice(line + 2, line + 2 + size)
     at = line + 4 + size

@@ -2,10 +2,9 @@
 import { MessageChannel } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/clusters.ts'
-import { threadClusters } from '../../../src/platform/node/threads/books-edge.ts'
-import { BooksHost } from '../../../src/platform/node/threads/books-host.ts'
-import { Line } from '../../../src/platform/node/threads/line.ts'
-import type { ToBooks } from '../../../src/platform/node/threads/words.ts'
+import { threadClusters } from '../../../src/platform/node/threads/cluster-client.ts'
+import { ThreadClusterHost } from '../../../src/platform/node/threads/cluster-host.ts'
+import { RpcChannel, type ToBooks } from '../../../src/platform/node/threads/rpc.ts'
 import type { Cluster } from '../../../src/ports.ts'
 import { admission, outcome, pool } from '../../contracts/cluster-fixtures.ts'
 import { admitted, clusterContract, requestsOf, type OpenCluster, type Source } from '../../contracts/cluster.ts'
@@ -14,16 +13,16 @@ import { quiet } from './quiet.ts'
 /** One I/O thread's end of the books, without the thread. */
 interface Edge {
   readonly cluster: Cluster
-  readonly host: BooksHost
+  readonly host: ThreadClusterHost
   /** As when the thread ends. */
   end(): void
 }
 
 function edgeOf(books: Cluster): Edge {
   const { port1, port2 } = new MessageChannel()
-  const host = new BooksHost(() => books, quiet)
-  const here = new Line<never, ToBooks>(port1, (word) => host.hear(word))
-  const there = new Line<ToBooks, never>(port2, () => undefined)
+  const host = new ThreadClusterHost(() => books, quiet)
+  const here = new RpcChannel<never, ToBooks>(port1, (word) => host.receive(word))
+  const there = new RpcChannel<ToBooks, never>(port2, () => undefined)
   port1.on('message', (batch: readonly unknown[]) => here.receive(batch))
   port2.on('message', (batch: readonly unknown[]) => there.receive(batch))
   return {
@@ -108,8 +107,8 @@ describe('two threads and one set of books', () => {
   })
 
   it('gives back what is booked for a thread that died while it asked', async () => {
-    const host = new BooksHost(() => books, quiet)
-    const answer = host.hear(['admit', 0, 1, admission()])
+    const host = new ThreadClusterHost(() => books, quiet)
+    const answer = host.receive(['admit', 0, 1, admission()])
     expect(host.close()).toBe(0)
     await answer
     expect((await books.digest()).bookings).toBe(0)
@@ -123,7 +122,10 @@ describe('two threads and one set of books', () => {
       edge.host.close()
     }
     const digest = await books.digest()
-    expect(digest.engines.map(({ circuit, failuresTotal }) => [circuit, failuresTotal])).toEqual([['closed', 0], ['closed', 0]])
+    expect(digest.engines.map(({ circuit, failuresTotal }) => [circuit, failuresTotal])).toEqual([
+      ['closed', 0],
+      ['closed', 0],
+    ])
   })
 
   it('keeps nothing of bookings that have ended', async () => {
@@ -139,7 +141,7 @@ describe('two threads and one set of books', () => {
 
   it('does not take more along than the blocks it speaks of', async () => {
     const words: ToBooks[] = []
-    const spy = { ask: async (word: ToBooks) => (words.push(word), { refusal: null }), tell: () => {} }
+    const spy = { call: async (word: ToBooks) => (words.push(word), { refusal: null }), notify: () => {} }
     const whole = new Uint32Array(100_000)
     await threadClusters(spy, () => 0)('paris', 'qwen').admit(admission({ blocks: whole.subarray(10, 20) }))
     const [word] = words

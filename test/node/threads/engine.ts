@@ -12,9 +12,20 @@ export interface Engine {
   close(): void
 }
 
-const event = (text: string): string => `data: ${JSON.stringify({ object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: text } }] })}\n\n`
-const PLAIN = JSON.stringify({ object: 'chat.completion', choices: [{ index: 0, message: { role: 'assistant', content: 'hello' } }], usage: { prompt_tokens: 4, completion_tokens: 1, total_tokens: 5 } })
-const STORED = JSON.stringify({ id: 'resp_1', object: 'response', status: 'completed', output: [], usage: { input_tokens: 4, output_tokens: 1, total_tokens: 5 } })
+const event = (text: string): string =>
+  `data: ${JSON.stringify({ object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: text } }] })}\n\n`
+const PLAIN = JSON.stringify({
+  object: 'chat.completion',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'hello' } }],
+  usage: { prompt_tokens: 4, completion_tokens: 1, total_tokens: 5 },
+})
+const STORED = JSON.stringify({
+  id: 'resp_1',
+  object: 'response',
+  status: 'completed',
+  output: [],
+  usage: { input_tokens: 4, output_tokens: 1, total_tokens: 5 },
+})
 
 export async function openEngine(): Promise<Engine> {
   const open: ServerResponse[] = []

@@ -1,11 +1,10 @@
 /** A thread that says it listens, books once, and fails when it is told to hurry. With number 13 it fails at once. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { Line } from '../../../src/platform/node/threads/line.ts'
-import type { ToMain, ToThread } from '../../../src/platform/node/threads/words.ts'
+import { RpcChannel, type ToMain, type ToThread } from '../../../src/platform/node/threads/rpc.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
 
 if (workerData.number === 13) throw new Error('not today')
-const line: Line<ToMain, ToThread> = new Line<ToMain, ToThread>(parentPort!, ([said]) => {
+const line: RpcChannel<ToMain, ToThread> = new RpcChannel<ToMain, ToThread>(parentPort!, ([said]) => {
   if (said === 'stop') return { cut: false }
   if (said !== 'stop_now') return 'still here'
   setImmediate(() => {
@@ -14,5 +13,5 @@ const line: Line<ToMain, ToThread> = new Line<ToMain, ToThread>(parentPort!, ([s
   return undefined
 })
 parentPort!.on('message', (batch: readonly unknown[]) => line.receive(batch))
-await line.ask(['admit', 0, 1, admission({ id: `of-${process.hrtime.bigint()}` })])
-line.tell(['listening', 'http://127.0.0.1:1', null])
+await line.call(['admit', 0, 1, admission({ id: `of-${process.hrtime.bigint()}` })])
+line.notify(['listening', 'http://127.0.0.1:1', null])

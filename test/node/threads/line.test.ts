@@ -1,25 +1,25 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { Backoff } from '../../../src/platform/node/threads/backoff.ts'
-import { threadCount } from '../../../src/platform/node/threads/count.ts'
-import { Line, type Hear } from '../../../src/platform/node/threads/line.ts'
+import { Backoff } from '../../../src/platform/node/threads/worker-supervisor.ts'
+import { threadCount } from '../../../src/platform/node/threads/start.ts'
+import { RpcChannel, type RpcHandler } from '../../../src/platform/node/threads/rpc.ts'
 
 describe('a line between two threads', () => {
   let ends: MessagePort[]
   let messages: number
   let heard: unknown[]
-  let here: Line<unknown, unknown>
-  let there: Line<unknown, unknown>
+  let here: RpcChannel<unknown, unknown>
+  let there: RpcChannel<unknown, unknown>
 
-  function connect(hear: Hear<unknown>): void {
+  function connect(onMessage: RpcHandler<unknown>): void {
     const { port1, port2 } = new MessageChannel()
     ends = [port1, port2]
     messages = 0
     heard = []
-    here = new Line<unknown, unknown>(port1, () => undefined)
-    there = new Line<unknown, unknown>(port2, (word) => {
+    here = new RpcChannel<unknown, unknown>(port1, () => undefined)
+    there = new RpcChannel<unknown, unknown>(port2, (word) => {
       heard.push(word)
-      return hear(word)
+      return onMessage(word)
     })
     port1.on('message', (batch: unknown[]) => here.receive(batch))
     port2.on('message', (batch: unknown[]) => {
@@ -33,14 +33,14 @@ describe('a line between two threads', () => {
 
   it('answers each question with its own answer, whichever comes first', async () => {
     connect((word) => (Number(word) % 2 === 0 ? word : new Promise((resolve) => setImmediate(() => resolve(word)))))
-    expect(await Promise.all([1, 2, 3, 4].map((word) => here.ask(word)))).toEqual([1, 2, 3, 4])
+    expect(await Promise.all([1, 2, 3, 4].map((word) => here.call(word)))).toEqual([1, 2, 3, 4])
   })
 
   it('sends what is said in one turn in one message, in the order it was said', async () => {
-    here.tell('a', true)
-    here.tell('b')
-    const asked = here.ask('c')
-    here.tell('d', true)
+    here.notify('a', true)
+    here.notify('b')
+    const asked = here.call('c')
+    here.notify('d', true)
     await asked
     expect(heard).toEqual(['a', 'b', 'c', 'd'])
     expect(messages).toBe(1)
@@ -49,7 +49,7 @@ describe('a line between two threads', () => {
   it('sends what can wait in the end, though nothing else is said', async () => {
     await new Promise<void>((resolve) => {
       ends[1]!.on('message', () => resolve())
-      here.tell('late', true)
+      here.notify('late', true)
     })
     expect(heard).toEqual(['late'])
   })
@@ -59,18 +59,18 @@ describe('a line between two threads', () => {
       if (word === 'throw') throw new Error('no')
       return word === 'reject' ? Promise.reject(new Error('never')) : word
     })
-    await expect(here.ask('throw')).rejects.toThrow(/no/)
-    await expect(here.ask('reject')).rejects.toThrow(/never/)
-    expect(await here.ask('fine')).toBe('fine')
+    await expect(here.call('throw')).rejects.toThrow(/no/)
+    await expect(here.call('reject')).rejects.toThrow(/never/)
+    expect(await here.call('fine')).toBe('fine')
   })
 
   it('rejects what was asked of a thread that ended, and what is asked after', async () => {
     connect(() => new Promise(() => {}))
-    const asked = here.ask('anything')
+    const asked = here.call('anything')
     here.close(new Error('gone'))
     await expect(asked).rejects.toThrow('gone')
-    await expect(here.ask('more')).rejects.toThrow('gone')
-    here.tell('unheard')
+    await expect(here.call('more')).rejects.toThrow('gone')
+    here.notify('unheard')
     here.flush()
     expect(heard).toEqual([])
   })
@@ -79,7 +79,9 @@ describe('a line between two threads', () => {
 describe('starting again what ended', () => {
   it('waits twice as long each time, and no longer than ten seconds', () => {
     const backoff = new Backoff()
-    expect(Array.from({ length: 9 }, () => backoff.next(0))).toEqual([100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000])
+    expect(Array.from({ length: 9 }, () => backoff.next(0))).toEqual([
+      100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000,
+    ])
   })
 
   it('forgets old faults once it has served well', () => {
@@ -107,8 +109,12 @@ describe('how many threads', () => {
   })
 
   it('says what is missing when more are asked for', () => {
-    expect(() => threadCount(4, { ...linux, platform: 'darwin' })).toThrow('4 workers need to listen on one port, which Node 24.21.0 cannot do on darwin.')
-    for (const version of ['20.20.2', '22.11.0', '23.0.0']) expect(() => threadCount(2, { ...linux, version })).toThrow(version)
-    for (const version of ['22.12.0', '23.1.0', '24.0.0', '26.1.0']) expect(threadCount(2, { ...linux, version })).toBe(2)
+    expect(() => threadCount(4, { ...linux, platform: 'darwin' })).toThrow(
+      '4 workers need to listen on one port, which Node 24.21.0 cannot do on darwin.',
+    )
+    for (const version of ['20.20.2', '22.11.0', '23.0.0'])
+      expect(() => threadCount(2, { ...linux, version })).toThrow(version)
+    for (const version of ['22.12.0', '23.1.0', '24.0.0', '26.1.0'])
+      expect(threadCount(2, { ...linux, version })).toBe(2)
   })
 })

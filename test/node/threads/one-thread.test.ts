@@ -2,31 +2,46 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { memoryClusters, type MemoryClusters } from '../../../src/platform/node/clusters.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
-import { BooksHost } from '../../../src/platform/node/threads/books-host.ts'
-import { OneThread } from '../../../src/platform/node/threads/one-thread.ts'
+import { ThreadClusterHost } from '../../../src/platform/node/threads/cluster-host.ts'
+import { WorkerSupervisor } from '../../../src/platform/node/threads/worker-supervisor.ts'
 import { poolNames } from '../../../src/platform/node/threads/ports.ts'
 import type { ThreadStart } from '../../../src/platform/node/threads/thread.ts'
 import type { Cluster } from '../../../src/ports.ts'
 import { pool } from '../../contracts/cluster-fixtures.ts'
 import { until } from '../../wait.ts'
 
-const config = parseConfig({ clusters: [{ id: 'c', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://127.0.0.1:9' }] }] }] }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+const config = parseConfig(
+  { clusters: [{ id: 'c', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://127.0.0.1:9' }] }] }] },
+  {},
+  { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+)
 
 let clusters: MemoryClusters
 let books: Cluster
 let lines: Record<string, unknown>[]
-let thread: OneThread
+let thread: WorkerSupervisor
 
-function open(number: number, entry: () => URL = () => new URL('./faulty-thread.ts', import.meta.url)): OneThread {
+function open(
+  number: number,
+  entry: () => URL = () => new URL('./faulty-thread.ts', import.meta.url),
+): WorkerSupervisor {
   const log = openLog('debug', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
-  const start: ThreadStart = { firstlight: 'thread', number, config, pools: poolNames(config), folder: '.', bodyKib: new SharedArrayBuffer(4 * number), startedAt: 0 }
-  return new OneThread({
+  const start: ThreadStart = {
+    firstlight: 'thread',
+    number,
+    config,
+    pools: poolNames(config),
+    folder: '.',
+    bodyKib: new SharedArrayBuffer(4 * number),
+    startedAt: 0,
+  }
+  return new WorkerSupervisor({
     start: () => start,
     get entry() {
       return entry()
     },
-    books: () => new BooksHost(() => books, log),
-    hear: () => undefined,
+    books: () => new ThreadClusterHost(() => books, log),
+    receive: () => undefined,
     log,
   })
 }
@@ -49,14 +64,18 @@ describe('one thread', () => {
     thread = open(7)
     expect(await thread.start()).toEqual({ url: 'http://127.0.0.1:1', reports: null })
     expect((await books.digest()).bookings).toBe(1)
-    thread.hurry()
-    await until(() => said('thread_ended') !== undefined)
-    expect(said('thread_failed')).toMatchObject({ level: 'error', thread: 7, error: { message: 'Error: a fault nobody caught' } })
-    expect(said('thread_ended')).toMatchObject({ thread: 7, released: 1, restart_ms: 100 })
+    thread.forceStop()
+    await until(() => said('worker_exited') !== undefined)
+    expect(said('worker_failed')).toMatchObject({
+      level: 'error',
+      thread: 7,
+      error: { message: 'Error: a fault nobody caught' },
+    })
+    expect(said('worker_exited')).toMatchObject({ thread: 7, released: 1, restart_ms: 100 })
     expect((await books.digest()).bookings).toBe(0)
-    await expect(thread.ask(['fellow', { about: 'counts' }])).rejects.toThrow(/being started/)
-    await until(() => said('thread_is_back') !== undefined)
-    expect(await thread.ask(['fellow', { about: 'counts' }])).toBe('still here')
+    await expect(thread.call(['sibling', { about: 'counts' }])).rejects.toThrow(/being started/)
+    await until(() => said('worker_restarted') !== undefined)
+    expect(await thread.call(['sibling', { about: 'counts' }])).toBe('still here')
     expect((await books.digest()).bookings).toBe(1)
   })
 
@@ -69,25 +88,31 @@ describe('one thread', () => {
     })
     await thread.start()
     fails = true
-    thread.hurry()
-    await until(() => said('thread_is_back') !== undefined)
-    expect(lines.filter((line) => line['event'] === 'thread_ended').map((line) => line['restart_ms'])).toEqual([100, 200])
-    expect(lines.find((line) => JSON.stringify(line).includes('no thread to be had'))).toMatchObject({ level: 'error', event: 'thread_failed', thread: 7 })
+    thread.forceStop()
+    await until(() => said('worker_restarted') !== undefined)
+    expect(lines.filter((line) => line['event'] === 'worker_exited').map((line) => line['restart_ms'])).toEqual([
+      100, 200,
+    ])
+    expect(lines.find((line) => JSON.stringify(line).includes('no thread to be had'))).toMatchObject({
+      level: 'error',
+      event: 'worker_failed',
+      thread: 7,
+    })
   })
 
   it('rejects a start that fails with what ended it, and is not tried again', async () => {
     thread = open(13)
     await expect(thread.start()).rejects.toThrow('not today')
     await thread.stop(10_000)
-    expect(said('thread_is_back')).toBeUndefined()
+    expect(said('worker_restarted')).toBeUndefined()
   })
 
   it('is gone once it has been stopped, and not started again', async () => {
     thread = open(7)
     await thread.start()
     expect(await thread.stop(10_000)).toEqual({ cut: false })
-    expect(said('thread_ended')).toBeUndefined()
-    await expect(thread.ask(['fellow', { about: 'counts' }])).rejects.toThrow()
+    expect(said('worker_exited')).toBeUndefined()
+    await expect(thread.call(['sibling', { about: 'counts' }])).rejects.toThrow()
     // Its stream is gone, so is its booking.
     expect((await books.digest()).bookings).toBe(0)
   })

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { startThreads, type RunningThreads, type ThreadsOptions } from '../../../src/platform/node/threads/start.ts'
-import { explainSystemError } from '../../../src/platform/node/system-errors.ts'
+import { explainSystemError } from '../../../src/platform/node/signals.ts'
 import { recorded } from '../../../src/telemetry/recorder.ts'
 import { openEngine, type Engine } from './engine.ts'
 import { until } from '../../wait.ts'
@@ -35,7 +35,9 @@ function start(more: object = {}, options: Partial<ThreadsOptions> = {}): Promis
       listen: '127.0.0.1:0',
       log: { level: 'silent' },
       ttft: { enabled: true },
-      clusters: [{ id: 'one', pools: [{ model: 'm', engines: ['a', 'b'].map((id) => ({ id, url: `${engine.url}/${id}` })) }] }],
+      clusters: [
+        { id: 'one', pools: [{ model: 'm', engines: ['a', 'b'].map((id) => ({ id, url: `${engine.url}/${id}` })) }] },
+      ],
       limits: { drain_ms: 60_000 },
       ...more,
     },
@@ -61,34 +63,51 @@ describe('a gateway on two threads', () => {
     const id = String(headers['x-firstlight-decision'])
     // What it came to is said a moment after its last byte.
     await until(async () => (await call('GET', `/v1/firstlight/decisions/${id}`)).text.includes('complete'))
-    for (const answer of await many(() => call('GET', `/v1/firstlight/decisions/${id}`))) expect(answer.json).toMatchObject({ id, actual: { result: 'complete' } })
-    for (const answer of await many(() => call('GET', '/v1/firstlight/requests/mine'))) expect(answer.json).toMatchObject({ request: { id, status: 200 }, decision: { id } })
+    for (const answer of await many(() => call('GET', `/v1/firstlight/decisions/${id}`)))
+      expect(answer.json).toMatchObject({ id, actual: { result: 'complete' } })
+    for (const answer of await many(() => call('GET', '/v1/firstlight/requests/mine')))
+      expect(answer.json).toMatchObject({ request: { id, status: 200 }, decision: { id } })
     expect((await call('GET', '/v1/firstlight/requests/nobodys')).status).toBe(404)
   })
 
   it('counts the requests of all threads, whichever is asked for the metrics', async () => {
     await many(() => plain())
     for (const { text } of await many(() => call('GET', '/metrics'))) {
-      const found = [...text.matchAll(/^firstlight_requests_total\{.*result="complete"\} (\d+)$/gm)].map(([, count]) => Number(count))
+      const found = [...text.matchAll(/^firstlight_requests_total\{.*result="complete"\} (\d+)$/gm)].map(([, count]) =>
+        Number(count),
+      )
       expect(found.reduce((sum, count) => sum + count, 0)).toBe(MANY)
     }
   })
 
   it('finds a stored response again on every thread, and forgets it on all', async () => {
     await call('POST', '/v1/responses', { model: 'm', input: 'hi', store: true })
-    for (const { status } of await many(() => call('POST', '/v1/responses', { model: 'm', input: 'and', previous_response_id: 'resp_1' }))) expect(status).toBe(200)
+    for (const { status } of await many(() =>
+      call('POST', '/v1/responses', { model: 'm', input: 'and', previous_response_id: 'resp_1' }),
+    ))
+      expect(status).toBe(200)
     expect((await call('DELETE', '/v1/responses/resp_1')).status).toBe(200)
     for (const { status } of await many(() => call('GET', '/v1/responses/resp_1'))) expect(status).toBe(404)
   })
 
   it('joins the reports that came in on different threads', async () => {
-    await many((at) => call('POST', '/ttft_report', at % 2 === 0 ? { role: 'pd', request_id: 'r', prefill_queue_time_ms: 2 } : { role: 'pd', request_id: 'r', prefill_compute_time_ms: 40 }))
-    for (const { json } of await many(() => call('GET', '/ttft_report/r'))) expect(json).toMatchObject({ combined: { prefill_queue_time_ms: 2, prefill_compute_time_ms: 40 } })
+    await many((at) =>
+      call(
+        'POST',
+        '/ttft_report',
+        at % 2 === 0
+          ? { role: 'pd', request_id: 'r', prefill_queue_time_ms: 2 }
+          : { role: 'pd', request_id: 'r', prefill_compute_time_ms: 40 },
+      ),
+    )
+    for (const { json } of await many(() => call('GET', '/ttft_report/r')))
+      expect(json).toMatchObject({ combined: { prefill_queue_time_ms: 2, prefill_compute_time_ms: 40 } })
   })
 
   it('shows what it knows of a request with the report of it, on every thread, as soon as the answer is here', async () => {
     await plain('x-request-id: mine')
-    for (const { json } of await many(() => call('GET', '/ttft_report/mine'))) expect(json).toMatchObject({ request_id: 'mine' })
+    for (const { json } of await many(() => call('GET', '/ttft_report/mine')))
+      expect(json).toMatchObject({ request_id: 'mine' })
   })
 
   it('takes an engine out of the choice of all threads', async () => {
@@ -100,17 +119,30 @@ describe('a gateway on two threads', () => {
   it('writes down what all threads admit, once each', async () => {
     await gateway.stop(never)
     const written: string[] = []
-    gateway = await start({}, { standing: { between: (cluster, { blockTokens }) => recorded(cluster, { salt: 1, blockTokens, now: () => Date.now(), write: (line) => written.push(line) }) } })
+    gateway = await start(
+      {},
+      {
+        standing: {
+          between: (cluster, { blockTokens }) =>
+            recorded(cluster, { salt: 1, blockTokens, now: () => Date.now(), write: (line) => written.push(line) }),
+        },
+      },
+    )
     await many(() => plain())
     await gateway.stop(never)
-    expect(written.map((line) => (JSON.parse(line) as { input_length: number }).input_length)).toEqual(Array(MANY).fill(4))
+    expect(written.map((line) => (JSON.parse(line) as { input_length: number }).input_length)).toEqual(
+      Array(MANY).fill(4),
+    )
   })
 
   it('takes reports on their own port too', async () => {
     await gateway.stop(never)
     gateway = await start({ ttft: { enabled: true, listen: '127.0.0.1:0' } })
     const report = { role: 'pd', request_id: 'r', prefill_queue_time_ms: 2 }
-    const answer = await fetch(`http://${gateway.reports}/ttft_report`, { method: 'POST', body: JSON.stringify(report) })
+    const answer = await fetch(`http://${gateway.reports}/ttft_report`, {
+      method: 'POST',
+      body: JSON.stringify(report),
+    })
     expect(answer.status).toBe(200)
     for (const { status } of await many(() => call('GET', '/ttft_report/r'))) expect(status).toBe(200)
   })
@@ -126,18 +158,26 @@ describe('a gateway on two threads', () => {
 describe('a thread that dies', () => {
   it('loses its own streams and their bookings, at once, and nothing else', async () => {
     const streams = await many(() => stream())
-    const ends = streams.map(({ text }) => text.then(() => 'whole', () => 'broken'))
+    const ends = streams.map(({ text }) =>
+      text.then(
+        () => 'whole',
+        () => 'broken',
+      ),
+    )
     await gateway.kill(1)
     expect(await Promise.race(ends)).toBe('broken')
-    const { released } = JSON.parse(lines.find((line) => line.includes('thread_ended'))!) as { released: number }
+    const { released } = JSON.parse(lines.find((line) => line.includes('worker_exited'))!) as { released: number }
     expect(released).toBeGreaterThan(0)
     expect(released).toBeLessThan(MANY)
     // Only the other thread may listen yet; both would say the same.
     expect((await bookings())[0]).toBe(MANY - released)
     engine.finish()
-    const counts = (await Promise.all(ends)).reduce<Record<string, number>>((sum, end) => ({ ...sum, [end]: (sum[end] ?? 0) + 1 }), {})
+    const counts = (await Promise.all(ends)).reduce<Record<string, number>>(
+      (sum, end) => ({ ...sum, [end]: (sum[end] ?? 0) + 1 }),
+      {},
+    )
     expect(counts).toEqual({ broken: released, whole: MANY - released })
-    await until(async () => lines.some((line) => line.includes('thread_is_back')))
+    await until(async () => lines.some((line) => line.includes('worker_restarted')))
     for (const { status } of await many(() => plain())) expect(status).toBe(200)
     await until(async () => (await bookings()).every((count) => count === 0))
   })
@@ -147,7 +187,12 @@ describe('two threads that are told to stop', () => {
   it('let all streams end whole, and take nobody new', async () => {
     const streams = await many(() => stream())
     const stopping = gateway.stop(never)
-    await until(() => plain().then(() => false, () => true))
+    await until(() =>
+      plain().then(
+        () => false,
+        () => true,
+      ),
+    )
     engine.finish()
     for (const { text } of streams) expect(await text).toMatch(/hello[^]*world[^]*\[DONE\]/)
     expect(await stopping).toEqual({ cut: false })
@@ -175,7 +220,8 @@ describe('a start that fails', () => {
   })
 })
 
-const many = <Answer>(ask: (at: number) => Promise<Answer>): Promise<Answer[]> => Promise.all(Array.from({ length: MANY }, (_, at) => ask(at)))
+const many = <Answer>(ask: (at: number) => Promise<Answer>): Promise<Answer[]> =>
+  Promise.all(Array.from({ length: MANY }, (_, at) => ask(at)))
 
 interface Begun {
   readonly status: number

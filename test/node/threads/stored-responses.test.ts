@@ -1,20 +1,32 @@
 /** Lookups of stored responses by several I/O threads, over lines whose messages the test delivers by hand. */
 import { describe, expect, it } from 'vitest'
-import { HeldResponses } from '../../../src/api/held.ts'
-import { Line } from '../../../src/platform/node/threads/line.ts'
-import { StoredResponses } from '../../../src/platform/node/threads/stored-responses.ts'
-import type { ToMain, ToThread } from '../../../src/platform/node/threads/words.ts'
-
+import { ResponseAffinity } from '../../../src/api/response-affinity.ts'
+import { RpcChannel, type ToMain, type ToThread } from '../../../src/platform/node/threads/rpc.ts'
+import { StoredResponseHost } from '../../../src/platform/node/threads/stored-responses.ts'
 const holding = { tenant: 't', cluster: 'c', pool: 'm', engine: 'e', model: 'm' }
 
 /** Two threads and the main thread. Messages wait in `toMain` and `toThread` until they are delivered. */
 function open(limitMs = 60_000) {
   const toMain: (readonly unknown[])[][] = [[], []]
-  const threads = toMain.map((posted) => new Line<ToMain, ToThread>({ postMessage: (batch) => void posted.push(batch as readonly unknown[]) }, () => null))
-  const asked: Line<ToThread, ToMain>[] = threads.map(
-    (thread, at) => new Line<ToThread, ToMain>({ postMessage: (batch) => thread.receive(batch as readonly unknown[]) }, (word) => responses.hear(at + 1, word as Parameters<StoredResponses['hear']>[1])),
+  const threads = toMain.map(
+    (posted) =>
+      new RpcChannel<ToMain, ToThread>(
+        { postMessage: (batch) => void posted.push(batch as readonly unknown[]) },
+        () => null,
+      ),
   )
-  const responses = new StoredResponses(new HeldResponses(10), (from) => asked.filter((_, at) => at + 1 !== from), limitMs)
+  const asked: RpcChannel<ToThread, ToMain>[] = threads.map(
+    (thread, at) =>
+      new RpcChannel<ToThread, ToMain>(
+        { postMessage: (batch) => thread.receive(batch as readonly unknown[]) },
+        (word) => responses.receive(at + 1, word as Parameters<StoredResponseHost['receive']>[1]),
+      ),
+  )
+  const responses = new StoredResponseHost(
+    new ResponseAffinity(10),
+    (from) => asked.filter((_, at) => at + 1 !== from),
+    limitMs,
+  )
   const deliver = (from: number): void => {
     for (const batch of toMain[from]!.splice(0)) asked[from]!.receive(batch)
   }
@@ -26,10 +38,10 @@ const turn = () => new Promise((resolve) => setImmediate(resolve))
 describe('a stored response', () => {
   it('is found by a thread whose lookup overtakes the message of the thread that served it', async () => {
     const { threads, deliver } = open()
-    const [serving, asking] = threads as [Line<ToMain, ToThread>, Line<ToMain, ToThread>]
-    serving.tell(['held_keep', 'resp_1', holding])
+    const [serving, asking] = threads as [RpcChannel<ToMain, ToThread>, RpcChannel<ToMain, ToThread>]
+    serving.notify(['held_keep', 'resp_1', holding])
     serving.flush()
-    const found = asking.ask(['held_find', 'resp_1', 't'])
+    const found = asking.call(['held_find', 'resp_1', 't'])
     asking.flush()
     deliver(1)
     // Until the main thread has asked, or has answered without asking.
@@ -40,7 +52,7 @@ describe('a stored response', () => {
 
   it('that no thread served is not found, also where a thread does not answer', async () => {
     const { threads, deliver } = open(1)
-    const found = threads[1]!.ask(['held_find', 'resp_1', 't'])
+    const found = threads[1]!.call(['held_find', 'resp_1', 't'])
     threads[1]!.flush()
     deliver(1)
     expect(await found).toBeNull()

@@ -1,16 +1,17 @@
 /** Reports kept in the main thread, as an I/O thread sees them: the suite of every runtime over a real MessagePort. */
 import { MessageChannel } from 'node:worker_threads'
-import { Line } from '../../../src/platform/node/threads/line.ts'
+import { RpcChannel, type ToMain, type ToThread } from '../../../src/platform/node/threads/rpc.ts'
 import { threadTtft } from '../../../src/platform/node/threads/ports.ts'
-import type { ToMain, ToThread } from '../../../src/platform/node/threads/words.ts'
 import { memoryTtft } from '../../../src/platform/node/ttft.ts'
 import { ttftContract } from '../../contracts/ttft.ts'
 
 ttftContract('threadTtft', async () => {
   const kept = memoryTtft({ store: { maxRequests: 1000, maxBytes: 10_000_000, ttlMs: 600_000 } })
   const { port1, port2 } = new MessageChannel()
-  const main = new Line<ToThread, ToMain>(port1, (word) => (word[0] === 'ttft' ? (kept[word[1]] as (...given: readonly unknown[]) => unknown)(...word[2]) : null))
-  const thread = new Line<ToMain, ToThread>(port2, () => undefined)
+  const main = new RpcChannel<ToThread, ToMain>(port1, (word) =>
+    word[0] === 'ttft' ? (kept[word[1]] as (...given: readonly unknown[]) => unknown)(...word[2]) : null,
+  )
+  const thread = new RpcChannel<ToMain, ToThread>(port2, () => undefined)
   port1.on('message', (batch: readonly unknown[]) => main.receive(batch))
   port2.on('message', (batch: readonly unknown[]) => thread.receive(batch))
   return { ttft: threadTtft(thread), evict: async () => {}, close: async () => port1.close() }

@@ -1,10 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Engine, View } from '../../../src/dashboard/wire.ts'
-import { type Frame, reportOf, screenOf, seenIn, SORTS, sorted, type Wish } from '../../../src/platform/node/top/draw.ts'
-import { Pace } from '../../../src/platform/node/top/pace.ts'
-import { cellsOf } from '../../../src/platform/node/top/plain-text.ts'
-import { painted } from '../../../src/platform/node/top/spans.ts'
+import { type Frame, reportOf, screenOf, seenIn, SORTS, sorted, type Wish } from '../../../src/cli/top/draw.ts'
+import { Pace } from '../../../src/cli/top/watch.ts'
+import { cellsOf, painted } from '../../../src/cli/top/plain-text.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
 
 const wish: Wish = { sort: 'state', reversed: false, only: '' }
@@ -13,87 +12,279 @@ function frameOf(view: View, more: Partial<Frame> = {}): Frame {
   return { seen: seenIn(view, new Pace()), wish, url: 'http://gateway', skipped: 0, stale: null, ...more }
 }
 
-const report = (frame: Frame, cells = Infinity) => reportOf(frame, cells).map((line) => painted(line, { cells, colours: false }))
-const screen = (frame: Frame, rows: number, cells: number) => screenOf(frame, { rows, cells }).lines.map((line) => painted(line, { cells, colours: false }))
+const report = (frame: Frame, cells = Infinity) =>
+  reportOf(frame, cells).map((line) => painted(line, { cells, colours: false }))
+const screen = (frame: Frame, rows: number, cells: number) =>
+  screenOf(frame, { rows, cells }).lines.map((line) => painted(line, { cells, colours: false }))
 /** The line that begins with this word, cut at its blanks. */
 const line = (lines: readonly string[], word: string) => lines.find((text) => text.startsWith(word))!.split(/ {2,}/)
 const many = (count: number) => Array.from({ length: count }, (_, index) => engineOf(`e${index}`))
 
 describe('the drawing of a fleet', () => {
   it('says what is known, and a dash for what is not', () => {
-    const busy = engineOf('busy', { requests: 3, queued_prefill_tokens: 4096, queued_prefill_s: 0.25, hit_rate: 0.5, ttft_ms: 80, active_blocks: 12, cached_blocks: 200, failures_total: 4, requests_total: 90, recent_ttft_ms: [10, 20, 30, 40] })
+    const busy = engineOf('busy', {
+      requests: 3,
+      queued_prefill_tokens: 4096,
+      queued_prefill_s: 0.25,
+      hit_rate: 0.5,
+      ttft_ms: 80,
+      active_blocks: 12,
+      cached_blocks: 200,
+      failures_total: 4,
+      requests_total: 90,
+      recent_ttft_ms: [10, 20, 30, 40],
+    })
     const lines = report(frameOf(viewOf([poolOf([busy, engineOf('idle')], { bookings: 3 })])))
-    expect(line(lines, 'POOL')).toEqual(['POOL', 'UP', 'RUNNING', 'REQ/S', 'QUEUE', 'WAIT', 'HIT', 'TTFT P50', 'P99', 'OF LAST', 'POLICY'])
-    expect(line(lines, 'paris qwen')).toEqual(['paris qwen', '2/2', '3', '–', '4,096', '250 ms', '50%', '30 ms', '40 ms', '4', 'predicted'])
-    expect(line(lines, 'ENGINE')).toEqual(['ENGINE', 'STATE', 'RUN', 'REQ/S', 'QUEUE', 'WAIT', 'HIT', 'TTFT', 'LIVE', 'CACHED', 'KV', 'WAITING', 'TOTAL', 'FAILED'])
-    expect(line(lines, 'busy')).toEqual(['busy', 'up', '3', '–', '4,096', '250 ms', '50%', '80 ms', '12', '200/512', '–', '–', '90', '4'])
-    expect(line(lines, 'idle')).toEqual(['idle', 'up', '0', '–', '0', '0 s', '–', '–', '0', '0/512', '–', '–', '0', '0'])
+    expect(line(lines, 'POOL')).toEqual([
+      'POOL',
+      'UP',
+      'RUNNING',
+      'REQ/S',
+      'QUEUE',
+      'WAIT',
+      'HIT',
+      'TTFT P50',
+      'P99',
+      'OF LAST',
+      'POLICY',
+    ])
+    expect(line(lines, 'paris qwen')).toEqual([
+      'paris qwen',
+      '2/2',
+      '3',
+      '–',
+      '4,096',
+      '250 ms',
+      '50%',
+      '30 ms',
+      '40 ms',
+      '4',
+      'predicted',
+    ])
+    expect(line(lines, 'ENGINE')).toEqual([
+      'ENGINE',
+      'STATE',
+      'RUN',
+      'REQ/S',
+      'QUEUE',
+      'WAIT',
+      'HIT',
+      'TTFT',
+      'LIVE',
+      'CACHED',
+      'KV',
+      'WAITING',
+      'TOTAL',
+      'FAILED',
+    ])
+    expect(line(lines, 'busy')).toEqual([
+      'busy',
+      'up',
+      '3',
+      '–',
+      '4,096',
+      '250 ms',
+      '50%',
+      '80 ms',
+      '12',
+      '200/512',
+      '–',
+      '–',
+      '90',
+      '4',
+    ])
+    expect(line(lines, 'idle')).toEqual([
+      'idle',
+      'up',
+      '0',
+      '–',
+      '0',
+      '0 s',
+      '–',
+      '–',
+      '0',
+      '0/512',
+      '–',
+      '–',
+      '0',
+      '0',
+    ])
   })
 
   it('says first which other gateway is not heard, and nothing of those that are', () => {
     const replica = { address: '10.0.0.6:8090', id: 'r', state: 'following', bookings: 3 } as const
     expect(report(frameOf(viewOf([], { replicas: [replica] })))[0]).toMatch(/^Firstlight 1\.2\.3/)
-    expect(report(frameOf(viewOf([], { replicas: [replica, { ...replica, address: '10.0.0.7:8090', state: 'away' }] })))[0]).toMatch(/^does not hear 10\.0\.0\.7:8090 ·/)
+    expect(
+      report(frameOf(viewOf([], { replicas: [replica, { ...replica, address: '10.0.0.7:8090', state: 'away' }] })))[0],
+    ).toMatch(/^does not hear 10\.0\.0\.7:8090 ·/)
   })
 
   it('says of a pool whose object is out of reach that it is, and nothing else', () => {
     const dark = { ...poolOf([{ id: 'a', role: 'any', available: null }]), reachable: false, bookings: null }
     const lines = report(frameOf(viewOf([dark])))
-    expect(line(lines, 'paris qwen')).toEqual(['paris qwen', 'out of reach', '–', '–', '–', '–', '–', '–', '–', '0', 'predicted'])
+    expect(line(lines, 'paris qwen')).toEqual([
+      'paris qwen',
+      'out of reach',
+      '–',
+      '–',
+      '–',
+      '–',
+      '–',
+      '–',
+      '–',
+      '0',
+      'predicted',
+    ])
     expect(line(lines, 'a ').slice(0, 4)).toEqual(['a', 'unknown', '–', '–'])
     expect(lines[1]).toContain('0 of 1 engine up')
   })
 
   it('says of a pool behind another gateway what that one told, and dashes for what only an engine knows', () => {
-    const { role, id, weight, available, healthy, draining, circuit, requests, requests_total, failures_total } = engineOf('paris', { requests: 2 })
-    const gateway = { reachable: true, age_ms: 400, rtt_ms: 31, cut_alike: true, engines: 4, requests: 17, queued: 2, expected_ttft_ms: 120 }
-    const behind = (more: object | null) => poolOf([{ role, id, weight, available, healthy, draining, circuit, requests, requests_total, failures_total } as Engine], { bookings: 2, policy: 'least_loaded', gateway: more === null ? null : { ...gateway, ...more } })
+    const { role, id, weight, available, healthy, draining, circuit, requests, requests_total, failures_total } =
+      engineOf('paris', { requests: 2 })
+    const gateway = {
+      reachable: true,
+      age_ms: 400,
+      rtt_ms: 31,
+      blocking_match: true,
+      engines: 4,
+      requests: 17,
+      queued: 2,
+      expected_ttft_ms: 120,
+    }
+    const behind = (more: object | null) =>
+      poolOf(
+        [
+          {
+            role,
+            id,
+            weight,
+            available,
+            healthy,
+            draining,
+            circuit,
+            requests,
+            requests_total,
+            failures_total,
+          } as Engine,
+        ],
+        { bookings: 2, policy: 'least_loaded', gateway: more === null ? null : { ...gateway, ...more } },
+      )
     const of = (more: object | null) => line(report(frameOf(viewOf([behind(more)]))), 'paris qwen').at(-1)
     const lines = report(frameOf(viewOf([behind({}), poolOf([engineOf('a')], { cluster: 'own' })])))
     expect(line(lines, 'POOL').at(-1)).toBe('BEHIND ITS GATEWAY')
     expect(of({})).toBe('4 engines there, 17 running, 2 waiting, first token in 120 ms, 31 ms away, heard just now')
     expect(of({ reachable: false, age_ms: 12_000 })).toContain('does not answer, 4 engines there')
-    expect(of({ cut_alike: false })).toContain('prompts cut otherwise')
+    expect(of({ blocking_match: false })).toContain('prompts cut otherwise')
     expect(of(null)).toBe('nothing heard of it yet')
     expect(line(lines, 'paris ')).not.toContain('least_loaded')
     const [row] = lines.filter((text) => /^paris +paris qwen/.test(text))
     expect(row!.split(/ {2,}/).slice(0, 8)).toEqual(['paris', 'paris qwen', 'gateway', 'up', '2', '–', '–', '–'])
-    for (const [more, says] of [[{ engines: 0, expected_ttft_ms: null }, 'no engine'], [{ reachable: false }, 'unhealthy']] as const) expect(line(report(frameOf(viewOf([behind(more)]))), 'paris  ')).toContain(says)
+    for (const [more, says] of [
+      [{ engines: 0, expected_ttft_ms: null }, 'no engine'],
+      [{ reachable: false }, 'unhealthy'],
+    ] as const)
+      expect(line(report(frameOf(viewOf([behind(more)]))), 'paris  ')).toContain(says)
   })
 
   it('puts the pool with most engines down first, and of engines the gravest', () => {
-    const sick = [engineOf('ok'), engineOf('asleep', { asleep: true, available: false }), engineOf('drains', { draining: true, available: false }), engineOf('open', { circuit: 'open', available: false }), engineOf('ill', { healthy: false, available: false }), engineOf('full', { available: false })]
+    const sick = [
+      engineOf('ok'),
+      engineOf('asleep', { asleep: true, available: false }),
+      engineOf('drains', { draining: true, available: false }),
+      engineOf('open', { circuit: 'open', available: false }),
+      engineOf('ill', { healthy: false, available: false }),
+      engineOf('full', { available: false }),
+    ]
     const seen = seenIn(viewOf([poolOf([engineOf('z'), engineOf('a')], { cluster: 'oslo' }), poolOf(sick)]), new Pace())
     expect(seen.pools.map(({ pool }) => pool?.cluster)).toEqual(['paris', 'oslo'])
-    expect(sorted(seen, wish).map(({ engine }) => engine.id)).toEqual(['ill', 'open', 'full', 'drains', 'asleep', 'z', 'a', 'ok'])
+    expect(sorted(seen, wish).map(({ engine }) => engine.id)).toEqual([
+      'ill',
+      'open',
+      'full',
+      'drains',
+      'asleep',
+      'z',
+      'a',
+      'ok',
+    ])
     expect(sorted(seen, { ...wish, only: 'PARIS circuit' }).map(({ engine }) => engine.id)).toEqual(['open'])
   })
 
   it('puts the most of a figure first and what is not known last, names from a to z, and each the other way round', () => {
-    const seen = seenIn(viewOf([poolOf([engineOf('e2', { ttft_ms: 5 }), engineOf('e10', { ttft_ms: 9 }), engineOf('e1')])]), new Pace())
-    const by = (sort: Wish['sort'], reversed = false) => sorted(seen, { ...wish, sort, reversed }).map(({ engine }) => engine.id)
-    expect([by('ttft'), by('ttft', true), by('engine'), by('engine', true)]).toEqual([['e10', 'e2', 'e1'], ['e2', 'e10', 'e1'], ['e1', 'e2', 'e10'], ['e10', 'e2', 'e1']])
+    const seen = seenIn(
+      viewOf([poolOf([engineOf('e2', { ttft_ms: 5 }), engineOf('e10', { ttft_ms: 9 }), engineOf('e1')])]),
+      new Pace(),
+    )
+    const by = (sort: Wish['sort'], reversed = false) =>
+      sorted(seen, { ...wish, sort, reversed }).map(({ engine }) => engine.id)
+    expect([by('ttft'), by('ttft', true), by('engine'), by('engine', true)]).toEqual([
+      ['e10', 'e2', 'e1'],
+      ['e2', 'e10', 'e1'],
+      ['e1', 'e2', 'e10'],
+      ['e10', 'e2', 'e1'],
+    ])
   })
 
   it('names the pool and the role where they differ', () => {
-    const lines = report(frameOf(viewOf([poolOf([engineOf('p', { role: 'prefill' })]), poolOf([engineOf('d', { role: 'decode' })], { cluster: 'oslo' })])))
+    const lines = report(
+      frameOf(
+        viewOf([
+          poolOf([engineOf('p', { role: 'prefill' })]),
+          poolOf([engineOf('d', { role: 'decode' })], { cluster: 'oslo' }),
+        ]),
+      ),
+    )
     expect(line(lines, 'd ').slice(0, 4)).toEqual(['d', 'oslo qwen', 'decode', 'up'])
   })
 
   it('counts a split request once in the pace of its pool', () => {
     const pace = new Pace()
-    const at = (ms: number, total: number) => viewOf([poolOf([engineOf('p', { role: 'prefill', requests_total: total }), engineOf('d', { role: 'decode', requests_total: total })], { at: ms })])
+    const at = (ms: number, total: number) =>
+      viewOf([
+        poolOf(
+          [
+            engineOf('p', { role: 'prefill', requests_total: total }),
+            engineOf('d', { role: 'decode', requests_total: total }),
+          ],
+          { at: ms },
+        ),
+      ])
     pace.saw(at(0, 0))
     pace.saw(at(2_000, 8))
     expect(seenIn(at(2_000, 8), pace).fleet.requestsPerS).toBe(4)
   })
 
   it('notes what an operator would want to be told', () => {
-    const stats = { running: 1, waiting: 7, kv_usage: 0.33, block_tokens: 16, cache_blocks: 1, prefix_caching: true, adapters: null, age_ms: 90_000 }
+    const stats = {
+      running: 1,
+      waiting: 7,
+      kv_usage: 0.33,
+      block_tokens: 16,
+      cache_blocks: 1,
+      prefix_caching: true,
+      adapters: null,
+      age_ms: 90_000,
+    }
     const learned = { restarts: 2, silent_miss: ['prefix caching is off'] } as unknown as NonNullable<Engine['learned']>
-    const lines = report(frameOf(viewOf([poolOf([engineOf('a', { stats, learned, weight: 0, kv_feed: { state: 'silent', changes: 0, resyncs: 0, lag_ms: 0 } })])])))
+    const lines = report(
+      frameOf(
+        viewOf([
+          poolOf([
+            engineOf('a', {
+              stats,
+              learned,
+              weight: 0,
+              kv_feed: { state: 'silent', changes: 0, resyncs: 0, lag_ms: 0 },
+            }),
+          ]),
+        ]),
+      ),
+    )
     const [note] = line(lines, 'a ').slice(-1)
-    expect(note).toBe('hits predicted, none seen: prefix caching is off; KV events stopped; weight 0: no new requests; its metrics are 90 s old; cache lost 2x')
+    expect(note).toBe(
+      'hits predicted, none seen: prefix caching is off; KV events stopped; weight 0: no new requests; its metrics are 90 s old; cache lost 2x',
+    )
     expect(line(lines, 'a ')).toEqual(expect.arrayContaining(['33%', '7']))
   })
 
@@ -109,12 +300,19 @@ describe('the drawing of a fleet', () => {
   })
 
   it('gives pools the room that engines leave', () => {
-    const lines = screen(frameOf(viewOf(Array.from({ length: 12 }, (_, index) => poolOf([], { cluster: `c${index}` })))), 24, 80)
+    const lines = screen(
+      frameOf(viewOf(Array.from({ length: 12 }, (_, index) => poolOf([], { cluster: `c${index}` })))),
+      24,
+      80,
+    )
     expect(lines.filter((text) => /^c\d+ qwen/.test(text))).toHaveLength(12)
   })
 
   it('scrolls to the last line and no further', () => {
-    const { lines, skipped } = screenOf(frameOf(viewOf([poolOf(many(30))]), { skipped: 1_000 }), { rows: 14, cells: 80 })
+    const { lines, skipped } = screenOf(frameOf(viewOf([poolOf(many(30))]), { skipped: 1_000 }), {
+      rows: 14,
+      cells: 80,
+    })
     const texts = lines.map((text) => painted(text, { cells: 80, colours: false }))
     expect(texts.at(-3)).toMatch(/^e29 /)
     expect(texts.at(-2)).toBe(`… ${skipped} above`)
@@ -128,7 +326,9 @@ describe('the drawing of a fleet', () => {
   })
 
   it('means by words what it means by colours', () => {
-    const frame = frameOf(viewOf([poolOf([engineOf('a', { healthy: false }), engineOf('b')])]), { stale: 'lost since 3 s' })
+    const frame = frameOf(viewOf([poolOf([engineOf('a', { healthy: false }), engineOf('b')])]), {
+      stale: 'lost since 3 s',
+    })
     const size = { cells: 120, colours: true }
     const coloured = reportOf(frame, 120).map((text) => painted(text, size))
     expect(coloured.join('\n')).toContain('\u001b[1;31munhealthy\u001b[0m')
@@ -139,14 +339,31 @@ describe('the drawing of a fleet', () => {
   it('fits any terminal, with any names and any figures', () => {
     const name = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 60 })
     const figure = fc.option(fc.double({ min: 0, max: 1e300, noNaN: true }))
-    const engine = fc.record({ id: name, available: fc.constantFrom(true, false, null), ttft_ms: figure, hit_rate: figure, requests_total: fc.nat(), queued_prefill_s: fc.double({ min: 0, max: 1e9, noNaN: true }) }).map(({ id, ...more }) => engineOf(id, more as Partial<Engine>))
-    const pool = fc.record({ cluster: name, model: name, engines: fc.array(engine, { maxLength: 12 }) }).map(({ engines, ...more }) => poolOf(engines, more))
+    const engine = fc
+      .record({
+        id: name,
+        available: fc.constantFrom(true, false, null),
+        ttft_ms: figure,
+        hit_rate: figure,
+        requests_total: fc.nat(),
+        queued_prefill_s: fc.double({ min: 0, max: 1e9, noNaN: true }),
+      })
+      .map(({ id, ...more }) => engineOf(id, more as Partial<Engine>))
+    const pool = fc
+      .record({ cluster: name, model: name, engines: fc.array(engine, { maxLength: 12 }) })
+      .map(({ engines, ...more }) => poolOf(engines, more))
     fc.assert(
-      fc.property(fc.array(pool, { maxLength: 5 }), fc.integer({ min: 1, max: 60 }), fc.integer({ min: 1, max: 200 }), fc.constantFrom(...SORTS), (pools, rows, cells, sort) => {
-        const lines = screen(frameOf(viewOf(pools), { wish: { ...wish, sort } }), rows, cells)
-        expect(lines.length).toBe(rows)
-        for (const text of lines) expect(cellsOf(text)).toBeLessThanOrEqual(cells)
-      }),
+      fc.property(
+        fc.array(pool, { maxLength: 5 }),
+        fc.integer({ min: 1, max: 60 }),
+        fc.integer({ min: 1, max: 200 }),
+        fc.constantFrom(...SORTS),
+        (pools, rows, cells, sort) => {
+          const lines = screen(frameOf(viewOf(pools), { wish: { ...wish, sort } }), rows, cells)
+          expect(lines.length).toBe(rows)
+          for (const text of lines) expect(cellsOf(text)).toBeLessThanOrEqual(cells)
+        },
+      ),
     )
   })
 })

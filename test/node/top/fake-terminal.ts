@@ -1,5 +1,5 @@
 /** A terminal that keeps what one would see. It knows the few sequences `top` needs, and takes any other for an attack. */
-import type { Terminal, TerminalEvents } from '../../../src/platform/node/commands/command.ts'
+import type { Terminal, TerminalEvents } from '../../../src/cli/commands/command.ts'
 
 export class FakeTerminal implements Terminal {
   columns: number
@@ -36,7 +36,8 @@ export class FakeTerminal implements Terminal {
     for (const [piece, parameters, kind] of text.matchAll(/\u001b\[([?0-9;]*)([A-Za-z])|[^\u001b]+|\u001b/g)) {
       if (kind === undefined) {
         // oxlint-disable-next-line no-control-regex
-        if (/[\u0000-\u001f\u007f-\u009f]/.test(piece)) throw new Error(`a control character was written: ${JSON.stringify(piece)}`)
+        if (/[\u0000-\u001f\u007f-\u009f]/.test(piece))
+          throw new Error(`a control character was written: ${JSON.stringify(piece)}`)
         this.lines[row] = (this.lines[row] ?? '').slice(0, column) + piece
         column += piece.length
       } else if (kind === 'H') [row, column] = [Number(parameters!.split(';')[0] || 1) - 1, 0]
@@ -90,7 +91,9 @@ export class FakeTerminal implements Terminal {
 
   /** As the shell wants it back. */
   get isRestored(): boolean {
-    return !this.isOther && this.hasCursor && this.wraps && !this.isTaken && this.events === null && this.resume === null
+    return (
+      !this.isOther && this.hasCursor && this.wraps && !this.isTaken && this.events === null && this.resume === null
+    )
   }
 
   /** The screen, once it shows this. */

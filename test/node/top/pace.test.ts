@@ -1,12 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import { Pace } from '../../../src/platform/node/top/pace.ts'
+import { Pace } from '../../../src/cli/top/watch.ts'
 import { engineOf, poolOf, viewOf } from './views.ts'
 
 /** What is said of engine `a` after samples of [seconds, requests, failures, counted before]. */
 function after(...samples: readonly (readonly [s: number, requests: number, failures?: number, before?: number])[]) {
   const pace = new Pace()
   for (const [s, requests, failures = 0, before = 0] of samples) {
-    const engine = engineOf('a', { requests_total: requests, failures_total: failures, counted_before: { requests: before, failures: 0 } })
+    const engine = engineOf('a', {
+      requests_total: requests,
+      failures_total: failures,
+      counted_before: { requests: before, failures: 0 },
+    })
     pace.saw(viewOf([poolOf([engine], { at: s * 1000 })]))
   }
   return pace.of('paris', 'qwen', 'a')
@@ -31,14 +35,28 @@ describe('the pace of an engine', () => {
   it('begins anew when an object was put back to an older count', () => {
     expect(after([0, 500], [1, 400])).toBeNull()
     // Its snapshot had 450: what it counted since is 3, and not -47.
-    expect(after([0, 500, 0, 0], [1, 451, 0, 450], [2, 454, 0, 450])).toEqual({ requestsPerS: 3, failures: 0, overS: 1 })
+    expect(after([0, 500, 0, 0], [1, 451, 0, 450], [2, 454, 0, 450])).toEqual({
+      requestsPerS: 3,
+      failures: 0,
+      overS: 1,
+    })
   })
 
   it('survives an object that is out of reach for a while, and forgets an engine that is gone', () => {
     const pace = new Pace()
-    const known = (requests: number, at: number) => viewOf([poolOf([engineOf('a', { requests_total: requests })], { at })])
+    const known = (requests: number, at: number) =>
+      viewOf([poolOf([engineOf('a', { requests_total: requests })], { at })])
     pace.saw(known(0, 1_000))
-    pace.saw(viewOf([{ ...poolOf([{ id: 'a', role: 'any', available: null }]), reachable: false, bookings: null, at: undefined } as never]))
+    pace.saw(
+      viewOf([
+        {
+          ...poolOf([{ id: 'a', role: 'any', available: null }]),
+          reachable: false,
+          bookings: null,
+          at: undefined,
+        } as never,
+      ]),
+    )
     pace.saw(known(30, 4_000))
     expect(pace.of('paris', 'qwen', 'a')?.requestsPerS).toBe(10)
     pace.saw(viewOf([poolOf([engineOf('b')])]))

@@ -1,10 +1,12 @@
 import { stripVTControlCharacters } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { cellsOf, cutTo, harmless } from '../../../src/platform/node/top/plain-text.ts'
-import { painted } from '../../../src/platform/node/top/spans.ts'
-
-const text = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }), fc.constantFrom('\u001b[2J', '\u009b31m', '\u001b]0;owned\u0007', 'a\u202eb', '\ud800', 'a\rb\nc'))
+import { cellsOf, cutTo, harmless, painted } from '../../../src/cli/top/plain-text.ts'
+const text = fc.oneof(
+  fc.string({ unit: 'binary' }),
+  fc.string({ unit: 'grapheme' }),
+  fc.constantFrom('\u001b[2J', '\u009b31m', '\u001b]0;owned\u0007', 'a\u202eb', '\ud800', 'a\rb\nc'),
+)
 
 describe('text from elsewhere', () => {
   it.each([
@@ -40,14 +42,19 @@ describe('text from elsewhere', () => {
   it('a line holds no control character but those of its tones, whatever the names are', () => {
     const tone = fc.constantFrom('good' as const, 'bad' as const, 'head' as const, null)
     fc.assert(
-      fc.property(fc.array(fc.record({ text, tone }), { maxLength: 4 }), fc.boolean(), fc.integer({ min: 0, max: 30 }), (line, colours, cells) => {
-        const out = painted(line, { cells, colours })
-        // oxlint-disable-next-line no-control-regex
-        const bare = out.replaceAll(/\u001b\[(?:0|2|7|1|31|32|33|1;31)m/g, '')
-        expect(bare).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
-        expect(cellsOf(bare)).toBeLessThanOrEqual(cells)
-        if (!colours) expect(stripVTControlCharacters(out)).toBe(out)
-      }),
+      fc.property(
+        fc.array(fc.record({ text, tone }), { maxLength: 4 }),
+        fc.boolean(),
+        fc.integer({ min: 0, max: 30 }),
+        (line, colours, cells) => {
+          const out = painted(line, { cells, colours })
+          // oxlint-disable-next-line no-control-regex
+          const bare = out.replaceAll(/\u001b\[(?:0|2|7|1|31|32|33|1;31)m/g, '')
+          expect(bare).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
+          expect(cellsOf(bare)).toBeLessThanOrEqual(cells)
+          if (!colours) expect(stripVTControlCharacters(out)).toBe(out)
+        },
+      ),
     )
   })
 })

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { describe, expect, it } from 'vitest'
-import { terminalOf, type Seat } from '../../../src/platform/node/terminal.ts'
+import { terminalOf, type ProcessStdio } from '../../../src/platform/node/terminal.ts'
 
 class FakeStream extends EventEmitter {
   isTTY = true
@@ -41,8 +41,9 @@ class FakeProcess extends EventEmitter {
   }
 }
 
-const seatOf = (fake: FakeProcess) => fake as unknown as Seat
-const listeners = (fake: FakeProcess) => [fake, fake.stdin, fake.stdout].map((one) => one.eventNames().reduce((sum, name) => sum + one.listenerCount(name), 0))
+const seatOf = (fake: FakeProcess) => fake as unknown as ProcessStdio
+const listeners = (fake: FakeProcess) =>
+  [fake, fake.stdin, fake.stdout].map((one) => one.eventNames().reduce((sum, name) => sum + one.listenerCount(name), 0))
 
 describe('the terminal of a process', () => {
   it('is none where output goes to a file, or to a terminal that can only print', () => {
@@ -61,7 +62,11 @@ describe('the terminal of a process', () => {
     const terminal = terminalOf(seatOf(fake))!
     expect(listeners(fake)).toEqual([0, 0, 0])
     const undo = terminal.onResume(() => heard.push('resume'))
-    const giveBack = terminal.take({ onKeys: (keys) => heard.push(keys), onResize: () => heard.push('resize'), onEnd: () => heard.push('end') })
+    const giveBack = terminal.take({
+      onKeys: (keys) => heard.push(keys),
+      onResize: () => heard.push('resize'),
+      onEnd: () => heard.push('end'),
+    })
     expect([fake.stdin.isRaw, fake.stdin.isPaused]).toEqual([true, false])
     fake.stdin.emit('data', 'q')
     fake.stdout.emit('resize')

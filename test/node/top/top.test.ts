@@ -4,9 +4,9 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { main } from '../../../src/platform/node/cli.ts'
+import { main } from '../../../src/cli/cli.ts'
 import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
-import { follow } from '../../../src/platform/node/top/follow.ts'
+import { follow } from '../../../src/cli/top/follow.ts'
 import { ownPorts } from '../../own-ports.ts'
 import { startSilent, type SilentGateway } from '../silent-gateway.ts'
 import { FakeTerminal } from './fake-terminal.ts'
@@ -20,7 +20,11 @@ let gateway: SilentGateway
 beforeAll(async () => {
   fleet = await startFleet({ engines: 2, profile: 'test', model: 'sim' })
   const engines = fleet.urls.map((url, index) => ({ id: `e${index}`, url }))
-  gateway = await startSilent({ open: true, admin: { secret: ADMIN }, clusters: [{ id: 'c', pools: [{ model: 'sim', block_tokens: 16, engines }] }] })
+  gateway = await startSilent({
+    open: true,
+    admin: { secret: ADMIN },
+    clusters: [{ id: 'c', pools: [{ model: 'sim', block_tokens: 16, engines }] }],
+  })
 })
 
 afterAll(async () => {
@@ -36,13 +40,31 @@ interface Run {
   readonly stop: AbortController
 }
 
-function run(argv: readonly string[], { terminal, env = { FIRSTLIGHT_ADMIN_KEY: ADMIN } }: { readonly terminal?: FakeTerminal; readonly env?: Record<string, string> } = {}): Run {
+function run(
+  argv: readonly string[],
+  {
+    terminal,
+    env = { FIRSTLIGHT_ADMIN_KEY: ADMIN },
+  }: { readonly terminal?: FakeTerminal; readonly env?: Record<string, string> } = {},
+): Run {
   const [out, err, stop]: [string[], string[], AbortController] = [[], [], new AbortController()]
-  const io = { out: (line: string) => out.push(line), err: (line: string) => err.push(line), env, stop: stop.signal, stopNow: stop.signal, ...(terminal && { terminal }) }
+  const io = {
+    out: (line: string) => out.push(line),
+    err: (line: string) => err.push(line),
+    env,
+    stop: stop.signal,
+    stopNow: stop.signal,
+    ...(terminal && { terminal }),
+  }
   return { ended: main(['top', ...argv], io), out, err, stop }
 }
 
-const complete = () => fetch(`${gateway.url}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'sim', prompt: 'hello', max_tokens: 2, stream: true }) }).then((answer) => answer.text())
+const complete = () =>
+  fetch(`${gateway.url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'sim', prompt: 'hello', max_tokens: 2, stream: true }),
+  }).then((answer) => answer.text())
 
 describe('firstlight top, once', () => {
   it('prints the fleet as one plain table with the pace of its requests, and as JSON', async () => {
@@ -58,8 +80,14 @@ describe('firstlight top, once', () => {
     expect(out[1]).toMatch(/^2 of 2 engines up · /)
     const rows = out.map((line) => line.split(/ {2,}/))
     expect(rows.find(([name]) => name === 'c sim')!.slice(0, 2)).toEqual(['c sim', '2/2'])
-    const json = JSON.parse(readFileSync(file, 'utf8')) as { all: Record<string, number>; engines: readonly Record<string, unknown>[] }
-    expect(json.engines.map(({ id, state }) => [id, state])).toEqual([['e0', 'up'], ['e1', 'up']])
+    const json = JSON.parse(readFileSync(file, 'utf8')) as {
+      all: Record<string, number>
+      engines: readonly Record<string, unknown>[]
+    }
+    expect(json.engines.map(({ id, state }) => [id, state])).toEqual([
+      ['e0', 'up'],
+      ['e1', 'up'],
+    ])
     expect(json.all['requests_per_s']).toBeGreaterThan(0)
     expect(json.all['ttft_p99_ms']).toBeGreaterThanOrEqual(json.all['ttft_p50_ms']!)
     const total = json.engines.reduce((sum, engine) => sum + Number(engine['requests_total']), 0)
@@ -69,7 +97,10 @@ describe('firstlight top, once', () => {
 
   it('fits the terminal it is printed on, and takes nothing of it', async () => {
     const terminal = new FakeTerminal(40, 10)
-    const { ended, out } = run(['--url', gateway.url, '--once'], { terminal, env: { FIRSTLIGHT_ADMIN_KEY: ADMIN, NO_COLOR: '1' } })
+    const { ended, out } = run(['--url', gateway.url, '--once'], {
+      terminal,
+      env: { FIRSTLIGHT_ADMIN_KEY: ADMIN, NO_COLOR: '1' },
+    })
     expect(await ended).toBe(0)
     expect(terminal.text).toBe('')
     for (const line of out) expect(line.length).toBeLessThanOrEqual(40)
@@ -78,7 +109,13 @@ describe('firstlight top, once', () => {
   it.each([
     ['no key', [], {}, 'it wants its admin key', 'set FIRSTLIGHT_ADMIN_KEY'],
     ['a wrong key', ['--key', 'sk-wrong'], {}, 'it does not know this admin key', 'give --key'],
-    ['a wrong key of the environment', [], { FIRSTLIGHT_ADMIN_KEY: 'sk-wrong' }, 'it does not know this admin key', 'give --key'],
+    [
+      'a wrong key of the environment',
+      [],
+      { FIRSTLIGHT_ADMIN_KEY: 'sk-wrong' },
+      'it does not know this admin key',
+      'give --key',
+    ],
   ])('says what to do about %s, on the first read', async (_, argv, env, says, next) => {
     const terminal = new FakeTerminal()
     const { ended, out, err } = run(['--url', gateway.url, ...argv], { terminal, env: env as Record<string, string> })
@@ -95,7 +132,10 @@ describe('firstlight top, once', () => {
     const url = `http://127.0.0.1:${ownPorts(1)}`
     const { ended, err } = run(['--url', url])
     expect(await ended).toBe(1)
-    expect(err).toEqual([`There is nothing to see at ${url}: nobody listens on ${url.slice(7)}.`, 'Is the gateway running, and is this its address? --url names another.'])
+    expect(err).toEqual([
+      `There is nothing to see at ${url}: nobody listens on ${url.slice(7)}.`,
+      'Is the gateway running, and is this its address? --url names another.',
+    ])
   })
 
   it.each([
@@ -129,7 +169,11 @@ describe('firstlight top, on a terminal', () => {
     const { ended, stop } = run(['--url', gateway.url], { terminal })
     await terminal.shows(/^e0 +up.*\ne1 +up/m)
     const before = terminal.text.length
-    const drained = (verb: string) => fetch(`${gateway.url}/v1/firstlight/engines/e1/${verb}`, { method: 'POST', headers: { authorization: `Bearer ${ADMIN}` } })
+    const drained = (verb: string) =>
+      fetch(`${gateway.url}/v1/firstlight/engines/e1/${verb}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${ADMIN}` },
+      })
     await drained('drain')
     await terminal.shows(/^e1 +draining.*\ne0 +up/m)
     expect(terminal.text.slice(before)).not.toContain('ENGINE')
@@ -141,7 +185,11 @@ describe('firstlight top, on a terminal', () => {
     expect(terminal.isRestored).toBe(true)
   })
 
-  it.each([['Ctrl-C', '\u0003'], ['Ctrl-D', '\u0004'], ['q among others', 'jjq']])('ends at %s', async (_, keys) => {
+  it.each([
+    ['Ctrl-C', '\u0003'],
+    ['Ctrl-D', '\u0004'],
+    ['q among others', 'jjq'],
+  ])('ends at %s', async (_, keys) => {
     const terminal = new FakeTerminal()
     const { ended } = run(['--url', gateway.url], { terminal })
     await terminal.shows('engines up')
@@ -185,7 +233,12 @@ describe('firstlight top, on a terminal', () => {
     const { ended } = run(['--url', gateway.url], { terminal })
     await terminal.shows('engines up')
     terminal.type('\u001a')
-    expect([terminal.isOther, terminal.hasCursor, terminal.isTaken, terminal.suspended]).toEqual([false, true, false, 1])
+    expect([terminal.isOther, terminal.hasCursor, terminal.isTaken, terminal.suspended]).toEqual([
+      false,
+      true,
+      false,
+      1,
+    ])
     terminal.lines = ['$ fg']
     terminal.resume!()
     expect([terminal.isOther, terminal.hasCursor, terminal.isTaken]).toEqual([true, false, true])
@@ -195,20 +248,23 @@ describe('firstlight top, on a terminal', () => {
     expect(terminal.isRestored).toBe(true)
   })
 
-  it.each(['a view', 'a key', 'a resize'])('gives the screen back when the drawing fails at %s, and then says why', async (when) => {
-    const terminal = new FakeTerminal()
-    const { ended, err } = run(['--url', gateway.url], { terminal })
-    if (when !== 'a view') await terminal.shows('engines up')
-    terminal.beforeWrite = (text) => {
-      if (text.includes('Firstlight') || text.includes('reversed')) throw new Error('no such luck')
-    }
-    if (when === 'a key') terminal.type('r')
-    if (when === 'a resize') terminal.resize(100, 30)
-    expect(await ended).toBe(1)
-    expect(terminal.isRestored).toBe(true)
-    expect(terminal.text.endsWith('\u001b[?1049l')).toBe(true)
-    expect(err.join('\n')).toContain('no such luck')
-  })
+  it.each(['a view', 'a key', 'a resize'])(
+    'gives the screen back when the drawing fails at %s, and then says why',
+    async (when) => {
+      const terminal = new FakeTerminal()
+      const { ended, err } = run(['--url', gateway.url], { terminal })
+      if (when !== 'a view') await terminal.shows('engines up')
+      terminal.beforeWrite = (text) => {
+        if (text.includes('Firstlight') || text.includes('reversed')) throw new Error('no such luck')
+      }
+      if (when === 'a key') terminal.type('r')
+      if (when === 'a resize') terminal.resize(100, 30)
+      expect(await ended).toBe(1)
+      expect(terminal.isRestored).toBe(true)
+      expect(terminal.text.endsWith('\u001b[?1049l')).toBe(true)
+      expect(err.join('\n')).toContain('no such luck')
+    },
+  )
 
   it('gives the screen back when the process ends without a word to it', async () => {
     const terminal = new FakeTerminal()
@@ -225,7 +281,10 @@ describe('firstlight top, on a terminal', () => {
     const screens = []
     for (const noColor of ['', '1']) {
       const terminal = new FakeTerminal()
-      const { ended } = run(['--url', gateway.url], { terminal, env: { FIRSTLIGHT_ADMIN_KEY: ADMIN, NO_COLOR: noColor } })
+      const { ended } = run(['--url', gateway.url], {
+        terminal,
+        env: { FIRSTLIGHT_ADMIN_KEY: ADMIN, NO_COLOR: noColor },
+      })
       screens.push((await terminal.shows('engines up')).split('\n')[1]!.split(' · ')[0])
       terminal.type('q')
       await ended
@@ -244,7 +303,10 @@ afterEach(() => {
   }
 })
 
-const listen = (server: Server) => new Promise<string>((resolve) => server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)))
+const listen = (server: Server) =>
+  new Promise<string>((resolve) =>
+    server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)),
+  )
 
 /** Something that answers in a gateway's place. */
 async function pretend(answer: (response: ServerResponse) => unknown): Promise<string> {
@@ -253,17 +315,25 @@ async function pretend(answer: (response: ServerResponse) => unknown): Promise<s
   return listen(server)
 }
 
-const feed = (...events: readonly unknown[]) => (response: ServerResponse) => {
-  response.writeHead(200, { 'content-type': 'text/event-stream' })
-  for (const [index, event] of events.entries()) response.write(`id: ${index}\nevent: view\ndata: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`)
-  return response
-}
+const feed =
+  (...events: readonly unknown[]) =>
+  (response: ServerResponse) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (const [index, event] of events.entries())
+      response.write(
+        `id: ${index}\nevent: view\ndata: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`,
+      )
+    return response
+  }
 
 describe('firstlight top, before something else', () => {
   const evil = '\u001b[2J\u001b]0;owned\u0007\u009b31m\r\n\u202e'
 
   it('makes names harmless that come from a gateway', async () => {
-    const hostile = { ...poolOf([engineOf(`e${evil}`, { role: evil as never })], { cluster: evil, model: evil, policy: evil }), reachable: true }
+    const hostile = {
+      ...poolOf([engineOf(`e${evil}`, { role: evil as never })], { cluster: evil, model: evil, policy: evil }),
+      reachable: true,
+    }
     const url = await pretend((response) => void feed(viewOf([hostile], { version: evil }))(response).end())
     const { ended, out } = run(['--url', url, '--only', 'e'])
     expect(await ended).toBe(0)
@@ -294,7 +364,10 @@ describe('firstlight top, before something else', () => {
   it.each([
     ['{', 'what it sends is no view of a fleet'],
     [{ pools: 'none' }, 'what it sends is no view of a fleet: version is not what a gateway sends'],
-    [viewOf([poolOf([engineOf('a', { ttft_ms: evil as never })])]), 'pools[0].engines[0].ttft_ms is not what a gateway sends'],
+    [
+      viewOf([poolOf([engineOf('a', { ttft_ms: evil as never })])]),
+      'pools[0].engines[0].ttft_ms is not what a gateway sends',
+    ],
   ])('refuses to draw %j', async (event, says) => {
     const { ended, err } = run(['--url', await pretend(feed(event))])
     expect(await ended).toBe(1)
@@ -328,8 +401,12 @@ describe('firstlight top, before something else', () => {
   })
 
   it('takes a gateway that says nothing for lost', async () => {
-    const url = await pretend((response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders())
-    await expect(follow({ url, key: null }, new AbortController().signal, 50).next()).rejects.toThrow('it has said nothing for 0.05 s')
+    const url = await pretend(
+      (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders(),
+    )
+    await expect(follow({ url, key: null }, new AbortController().signal, 50).next()).rejects.toThrow(
+      'it has said nothing for 0.05 s',
+    )
   })
 
   it('ends without a picture when it is told to before there is one', async () => {

@@ -38,4 +38,13 @@ export const poolOf = (engines: readonly Engine[], more: Partial<Pool> = {}): Po
   ...more,
 })
 
-export const viewOf = (pools: readonly Pool[], more: Partial<View> = {}): View => ({ version: '1.2.3', config_version: 1, started_at: 0, draining: false, at: 61_000, pools, decisions: [], ...more })
+export const viewOf = (pools: readonly Pool[], more: Partial<View> = {}): View => ({
+  version: '1.2.3',
+  config_version: 1,
+  started_at: 0,
+  draining: false,
+  at: 61_000,
+  pools,
+  decisions: [],
+  ...more,
+})

@@ -1,11 +1,11 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { passChanged, type AnswerChange } from '../../../src/origin/disagg/change.ts'
+import { relayTransformed, type AnswerTransform } from '../../../src/origin/relay/transform.ts'
 import { changeOf } from '../../../src/origin/disagg/first-token.ts'
-import type { OriginAnswer, Reply } from '../../../src/ports.ts'
+import type { OriginAnswer, RelayOptions } from '../../../src/ports.ts'
 
 /** An answer that comes in these pieces. */
-function passed(pieces: readonly Uint8Array[], change: AnswerChange, sse = true): Promise<string> {
+function passed(pieces: readonly Uint8Array[], change: AnswerTransform, sse = true): Promise<string> {
   const body = new ReadableStream<Uint8Array>({
     start(controller) {
       for (const piece of pieces) controller.enqueue(piece)
@@ -13,7 +13,7 @@ function passed(pieces: readonly Uint8Array[], change: AnswerChange, sse = true)
     },
   })
   const answer = { sse, pass: () => new Response(body, { status: 200 }) } as Partial<OriginAnswer> as OriginAnswer
-  return passChanged(answer, { scope: {} } as Reply, change).text()
+  return relayTransformed(answer, { scope: {} } as RelayOptions, change).text()
 }
 
 const bytes = (text: string) => new TextEncoder().encode(text)
@@ -24,12 +24,23 @@ function cut(text: string, at: readonly number[]): Uint8Array[] {
   return ends.map((end, index) => whole.subarray(ends[index - 1] ?? 0, end))
 }
 
-const record = (text: string, finish: string | null = null) => ({ id: 'cmpl-1', object: 'text_completion', created: 1, model: 'm', choices: [{ index: 0, text, logprobs: null, finish_reason: finish, stop_reason: null }] })
+const record = (text: string, finish: string | null = null) => ({
+  id: 'cmpl-1',
+  object: 'text_completion',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, text, logprobs: null, finish_reason: finish, stop_reason: null }],
+})
 const usage = { ...record(''), choices: [], usage: { prompt_tokens: 11, total_tokens: 14, completion_tokens: 3 } }
-const sse = (...payloads: (object | string)[]) => payloads.map((one) => `data: ${typeof one === 'string' ? one : JSON.stringify(one)}\n\n`).join('')
+const sse = (...payloads: (object | string)[]) =>
+  payloads.map((one) => `data: ${typeof one === 'string' ? one : JSON.stringify(one)}\n\n`).join('')
 const stream = `: keep-alive\n\n${sse(record(' héllo'), record(' 🔥'), record(' end', 'length'), usage, '[DONE]')}`
 
-const payloads = (text: string) => text.split('\n').filter((line) => line.startsWith('data: {')).map((line) => JSON.parse(line.slice(6)) as Record<string, unknown> & { choices: Record<string, unknown>[] })
+const payloads = (text: string) =>
+  text
+    .split('\n')
+    .filter((line) => line.startsWith('data: {'))
+    .map((line) => JSON.parse(line.slice(6)) as Record<string, unknown> & { choices: Record<string, unknown>[] })
 
 describe('a stream that is changed on the way', () => {
   it('is the same however its bytes are cut', async () => {
@@ -44,12 +55,24 @@ describe('a stream that is changed on the way', () => {
   it('becomes a chat that begins with the first token, told once', async () => {
     const text = await passed([bytes(stream)], changeOf('/v1/chat/completions', 'First'))
     const all = payloads(text)
-    expect(all.map(({ choices }) => (choices[0]?.['delta'] as { content?: string } | undefined)?.content)).toEqual(['', 'First', ' héllo', ' 🔥', ' end', undefined])
+    expect(all.map(({ choices }) => (choices[0]?.['delta'] as { content?: string } | undefined)?.content)).toEqual([
+      '',
+      'First',
+      ' héllo',
+      ' 🔥',
+      ' end',
+      undefined,
+    ])
     expect(all[0]!.choices[0]!['delta']).toEqual({ role: 'assistant', content: '' })
     for (const one of all) expect(one).toMatchObject({ id: 'chatcmpl-1', object: 'chat.completion.chunk' })
     expect(all[4]!.choices[0]).toMatchObject({ finish_reason: 'length', stop_reason: null })
-    expect(changeOf('/v1/chat/completions', 'First').usage({ promptTokens: 11, completionTokens: 3, cachedTokens: 8 })).toEqual({ promptTokens: 10, completionTokens: 4, cachedTokens: 8 })
-    expect(all.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 10, total_tokens: 14, completion_tokens: 4 } })
+    expect(
+      changeOf('/v1/chat/completions', 'First').usage({ promptTokens: 11, completionTokens: 3, cachedTokens: 8 }),
+    ).toEqual({ promptTokens: 10, completionTokens: 4, cachedTokens: 8 })
+    expect(all.at(-1)).toMatchObject({
+      choices: [],
+      usage: { prompt_tokens: 10, total_tokens: 14, completion_tokens: 4 },
+    })
     expect(text.startsWith(': keep-alive\n\n')).toBe(true)
     expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
   })
@@ -77,9 +100,22 @@ describe('a stream that is changed on the way', () => {
 describe('an answer in one piece that is changed', () => {
   it('has the first token in front, and counts it as output', async () => {
     const answer = { ...record(' rest', 'stop'), system_fingerprint: 'f', usage: usage.usage }
-    const completion = JSON.parse(await passed(cut(JSON.stringify(answer), [7, 40]), changeOf('/v1/completions', 'First'), false)) as unknown
-    expect(completion).toEqual({ ...answer, choices: [{ ...answer.choices[0], text: 'First rest' }], usage: { prompt_tokens: 10, total_tokens: 14, completion_tokens: 4 } })
-    const chat = JSON.parse(await passed([bytes(JSON.stringify(answer))], changeOf('/v1/chat/completions', 'First'), false)) as Record<string, unknown>
-    expect(chat).toMatchObject({ id: 'chatcmpl-1', object: 'chat.completion', system_fingerprint: 'f', choices: [{ message: { role: 'assistant', content: 'First rest' }, finish_reason: 'stop' }] })
+    const completion = JSON.parse(
+      await passed(cut(JSON.stringify(answer), [7, 40]), changeOf('/v1/completions', 'First'), false),
+    ) as unknown
+    expect(completion).toEqual({
+      ...answer,
+      choices: [{ ...answer.choices[0], text: 'First rest' }],
+      usage: { prompt_tokens: 10, total_tokens: 14, completion_tokens: 4 },
+    })
+    const chat = JSON.parse(
+      await passed([bytes(JSON.stringify(answer))], changeOf('/v1/chat/completions', 'First'), false),
+    ) as Record<string, unknown>
+    expect(chat).toMatchObject({
+      id: 'chatcmpl-1',
+      object: 'chat.completion',
+      system_fingerprint: 'f',
+      choices: [{ message: { role: 'assistant', content: 'First rest' }, finish_reason: 'stop' }],
+    })
   })
 })

@@ -7,7 +7,10 @@ import { ENGINES, SplitWorld, type EngineId, type Manner } from './split-world.t
 const manners: readonly Manner[] = ['ok', 'connect', 'reset', 'first_byte_timeout', 500, 503, 302, 400]
 const images = ['a', 'b', 'c']
 
-const mannersOf = (kinds: readonly Manner[]) => fc.record(Object.fromEntries(ENGINES.map((id) => [id, fc.constantFrom(...kinds)])) as Record<EngineId, fc.Arbitrary<Manner>>)
+const mannersOf = (kinds: readonly Manner[]) =>
+  fc.record(
+    Object.fromEntries(ENGINES.map((id) => [id, fc.constantFrom(...kinds)])) as Record<EngineId, fc.Arbitrary<Manner>>,
+  )
 
 describe('a staged request over engines that fail at will', () => {
   it('is served whenever a decode engine works, and leaves nothing booked', async () => {
@@ -23,7 +26,8 @@ describe('a staged request over engines that fail at will', () => {
         }
         expect(await world.held()).toBe(0)
         // Nobody who failed is asked again but for the items that were under way at the same time.
-        const times = (id: EngineId): number => (wanted[id] === 'ok' ? 0 : world.sent.filter((one) => one === id).length)
+        const times = (id: EngineId): number =>
+          wanted[id] === 'ok' ? 0 : world.sent.filter((one) => one === id).length
         for (const id of ['p0', 'p1'] as const) expect(times(id)).toBeLessThanOrEqual(1)
         // The last one to decode is asked once more where another's blocks may have been the fault.
         const decodes = [times('d0'), times('d1')].sort()
@@ -56,28 +60,40 @@ describe('a prefill engine that dies with what it left for others', () => {
     let go = (): void => {}
     world.decoding = new Promise((resolve) => (go = resolve))
     const runs = Array.from({ length: requests }, () => world.run())
-    while (world.sent.filter((id) => id.startsWith('d')).length < requests) await new Promise((turn) => setTimeout(turn, 0))
+    while (world.sent.filter((id) => id.startsWith('d')).length < requests)
+      await new Promise((turn) => setTimeout(turn, 0))
     world.dead.add('p0')
     go()
     return Promise.all(runs)
   }
 
-  for (const engines of [['p0', 'd0'], ['p0', 'd0', 'd1'], ['p0', 'p1', 'd0'], ['p0', 'p1', 'd0', 'd1']] as const) {
+  for (const engines of [
+    ['p0', 'd0'],
+    ['p0', 'd0', 'd1'],
+    ['p0', 'p1', 'd0'],
+    ['p0', 'p1', 'd0', 'd1'],
+  ] as const) {
     it(`is to blame for it, and no decode engine: with ${engines.join(', ')} every request is served`, async () => {
       const world = new SplitWorld({}, 0, engines)
       const ends = await orphans(world, 12)
       expect(ends.map((end) => (end instanceof Failure ? end.reason : end.status))).toEqual(Array(12).fill(200))
       const told = await world.engines()
-      for (const { id, circuit, failuresTotal } of told) expect([id, circuit, failuresTotal > 0]).toEqual([id, id === 'p0' ? 'open' : 'closed', id === 'p0'])
+      for (const { id, circuit, failuresTotal } of told)
+        expect([id, circuit, failuresTotal > 0]).toEqual([id, id === 'p0' ? 'open' : 'closed', id === 'p0'])
       expect(await world.held()).toBe(0)
     })
   }
 
   it('is not to blame where it lives: then the decode engine is ill', async () => {
     const world = new SplitWorld({ d0: 500 }, 0, ['p0', 'd0', 'd1'])
-    for (let at = 0; at < 8; at++) expect(((await world.run()) as Response).headers.get('x-firstlight-engine')).toBe('d1')
+    for (let at = 0; at < 8; at++)
+      expect(((await world.run()) as Response).headers.get('x-firstlight-engine')).toBe('d1')
     const told = await world.engines()
-    expect(told.map(({ id, circuit }) => [id, circuit])).toEqual([['p0', 'closed'], ['d0', 'open'], ['d1', 'closed']])
+    expect(told.map(({ id, circuit }) => [id, circuit])).toEqual([
+      ['p0', 'closed'],
+      ['d0', 'open'],
+      ['d1', 'closed'],
+    ])
     expect(await world.held()).toBe(0)
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { handedOver } from '../../../src/origin/disagg/nixl.ts'
+import { decodeParams } from '../../../src/origin/disagg/nixl.ts'
 import type { EngineTarget } from '../../../src/ports.ts'
 
 const at = (url: string): EngineTarget => ({ id: url, url, headers: [], binding: null })
@@ -18,11 +18,13 @@ const params = {
   transfer_mode: 'pull',
 }
 const over = (changes: object, prefill = 'http://prefill.internal:8000', decode = 'http://decode.internal:8000') =>
-  handedOver({ kv_transfer_params: { ...params, ...changes } }, at(prefill), at(decode))
+  decodeParams({ kv_transfer_params: { ...params, ...changes } }, at(prefill), at(decode))
 
 describe('what a NIXL prefill hands over', () => {
   it('passes as it is, fields of other versions included', () => {
-    expect(over({ transfer_mode: 'push', brand_new: [1] })).toBe(JSON.stringify({ ...params, transfer_mode: 'push', brand_new: [1] }))
+    expect(over({ transfer_mode: 'push', brand_new: [1] })).toBe(
+      JSON.stringify({ ...params, transfer_mode: 'push', brand_new: [1] }),
+    )
   })
 
   it.each([
@@ -49,11 +51,14 @@ describe('what a NIXL prefill hands over', () => {
     ['null', { kv_transfer_params: null }],
     ['an empty object', { kv_transfer_params: {} }],
     ['a list', { kv_transfer_params: [] }],
-    ['an order to fetch from nowhere, which ends the decode engine’s process', { kv_transfer_params: { do_remote_prefill: true } }],
+    [
+      'an order to fetch from nowhere, which ends the decode engine’s process',
+      { kv_transfer_params: { do_remote_prefill: true } },
+    ],
     ['an order to fetch without block ids', { kv_transfer_params: { ...params, remote_block_ids: null } }],
     ['an order to fetch no blocks', { kv_transfer_params: { ...params, remote_block_ids: [] } }],
     ['an order to fetch no blocks of any group', { kv_transfer_params: { ...params, remote_block_ids: [[], []] } }],
   ])('is nothing when the answer has %s', (_name, answer) => {
-    expect(handedOver(answer, at('http://p'), at('http://d'))).toBeNull()
+    expect(decodeParams(answer, at('http://p'), at('http://d'))).toBeNull()
   })
 })

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { EncodedItems, itemsOf } from '../../../src/origin/disagg/items.ts'
+import { EncodedItems, itemsOf } from '../../../src/origin/disagg/encode.ts'
 
 const image = (url: string) => ({ type: 'image_url', image_url: { url } })
 
@@ -13,11 +13,25 @@ describe('items of a request', () => {
       { role: 'user', content: [{ type: 'text', text: 'x' }, image('a'), audio, image('a')] },
       { role: 'user', content: [image('b'), video, { type: 'audio_url', audio_url: { url: 's' } }] },
     ]
-    expect(itemsOf({ messages }).map(({ part }) => part)).toEqual([image('a'), audio, image('b'), video, { type: 'audio_url', audio_url: { url: 's' } }])
+    expect(itemsOf({ messages }).map(({ part }) => part)).toEqual([
+      image('a'),
+      audio,
+      image('b'),
+      video,
+      { type: 'audio_url', audio_url: { url: 's' } },
+    ])
   })
 
   it('of the Responses API become parts of a chat', () => {
-    const input = [{ role: 'user', content: [{ type: 'input_text', text: 'x' }, { type: 'input_image', image_url: 'data:a' }] }]
+    const input = [
+      {
+        role: 'user',
+        content: [
+          { type: 'input_text', text: 'x' },
+          { type: 'input_image', image_url: 'data:a' },
+        ],
+      },
+    ]
     expect(itemsOf({ input }).map(({ part }) => part)).toEqual([image('data:a')])
   })
 
@@ -28,11 +42,17 @@ describe('items of a request', () => {
   })
 
   it('are none in whatever else a body may hold', () => {
-    fc.assert(fc.property(fc.jsonValue(), fc.jsonValue(), (messages, input) => Array.isArray(itemsOf({ messages, input }))))
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.jsonValue(), (messages, input) => Array.isArray(itemsOf({ messages, input }))),
+    )
     const deep = JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`) as unknown
     // Some engines of JavaScript can write down what is nested as deep, and find an item in it.
-    expect(itemsOf({ messages: [{ content: [{ type: 'image_url', image_url: deep }, { type: deep }] }] }).length).toBeLessThanOrEqual(1)
-    expect(itemsOf({ messages: [null, 1, { content: [null, { type: 'image_url' }, { type: 'input_image' }] }] })).toEqual([])
+    expect(
+      itemsOf({ messages: [{ content: [{ type: 'image_url', image_url: deep }, { type: deep }] }] }).length,
+    ).toBeLessThanOrEqual(1)
+    expect(
+      itemsOf({ messages: [null, 1, { content: [null, { type: 'image_url' }, { type: 'input_image' }] }] }),
+    ).toEqual([])
   })
 })
 

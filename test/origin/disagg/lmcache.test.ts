@@ -1,12 +1,17 @@
 import { expect, it } from 'vitest'
-import type { Deal } from '../../../src/origin/attempt-failed.ts'
+import type { AttemptContext } from '../../../src/origin/classify.ts'
 import { lmcacheLeg } from '../../../src/origin/disagg/lmcache.ts'
 
 it('a body whose names V8 misread goes whole, byte for byte: a leg made of it would lack its model or its salt', async () => {
   const bytes = new TextEncoder().encode('{"model":"qwen","prompt":"x","\\\\u0063ache_salt":"of-a"}')
   const engine = { id: 'd', url: 'http://d' }
   const pool = { split: { lmcache: { receivers: { d: {} } } } }
-  const deal = { exchange: { path: '/v1/completions', body: () => [bytes] }, placed: { route: { pool }, engine } } as unknown as Deal
+  const attempt = {
+    exchange: { path: '/v1/completions', body: () => [bytes] },
+    placed: { route: { pool }, engine },
+  } as unknown as AttemptContext
   // Nothing but the body can be read of this deal: no engine is asked.
-  expect(await lmcacheLeg(deal, engine as unknown as Parameters<typeof lmcacheLeg>[1])).toMatchObject({ last: { target: engine, body: [bytes], notes: ['handover=misread'] } })
+  expect(await lmcacheLeg(attempt, engine as unknown as Parameters<typeof lmcacheLeg>[1])).toMatchObject({
+    last: { target: engine, body: [bytes], notes: ['handover=misread'] },
+  })
 })

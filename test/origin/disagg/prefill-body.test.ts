@@ -1,10 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import { edited } from '../../../src/api/edits.ts'
-import { prefillEdit } from '../../../src/origin/disagg/prefill-body.ts'
+import { rewriteBody } from '../../../src/api/body-rewrite.ts'
+import { prefillEdit } from '../../../src/origin/disagg/preparatory-legs.ts'
 
 function prefilled(path: string, json: Record<string, unknown>): unknown {
   const leg = prefillEdit(path, json, { kv_transfer_params: '{}' })
-  const pieces = edited(new TextEncoder().encode(JSON.stringify(json)), json, { model: null, includeUsage: false, cacheSalt: null, leg })
+  const pieces = rewriteBody(new TextEncoder().encode(JSON.stringify(json)), json, {
+    model: null,
+    includeUsage: false,
+    cacheSalt: null,
+    leg,
+  })
   return JSON.parse(pieces.map((piece) => new TextDecoder().decode(piece)).join(''))
 }
 
@@ -13,18 +18,39 @@ describe('the body of a prefill leg', () => {
     ['/v1/chat/completions', { max_tokens: 9 }, { max_tokens: 1 }],
     ['/v1/chat/completions', { max_completion_tokens: 9 }, { max_tokens: 1, max_completion_tokens: 1 }],
     ['/v1/chat/completions', {}, { max_tokens: 1 }],
-    ['/v1/completions?x=1', { stream: true, stream_options: {}, min_tokens: 4, logprobs: 5 }, { max_tokens: 1, stream: false }],
-    ['/v1/chat/completions', { max_tokens: 9, logprobs: true, top_logprobs: 2, logprob_token_ids: [1], thinking_token_budget: 7 }, { max_tokens: 1 }],
+    [
+      '/v1/completions?x=1',
+      { stream: true, stream_options: {}, min_tokens: 4, logprobs: 5 },
+      { max_tokens: 1, stream: false },
+    ],
+    [
+      '/v1/chat/completions',
+      { max_tokens: 9, logprobs: true, top_logprobs: 2, logprob_token_ids: [1], thinking_token_budget: 7 },
+      { max_tokens: 1 },
+    ],
     ['/v1/messages', { max_tokens: 9, stream: true }, { max_tokens: 1, stream: false }],
     ['/v1/completions', { stream: null, max_tokens: null }, { max_tokens: 1, stream: false }],
-    ['/v1/responses', { max_output_tokens: 9, stream: true, store: true }, { max_output_tokens: 1, stream: false, store: false }],
+    [
+      '/v1/responses',
+      { max_output_tokens: 9, stream: true, store: true },
+      { max_output_tokens: 1, stream: false, store: false },
+    ],
     ['/v1/responses', {}, { max_output_tokens: 1, store: false }],
   ])('of %s with %j makes one token', (path, json, limits) => {
     expect(prefilled(path, json)).toEqual({ kv_transfer_params: {}, ...limits })
   })
 
   it('keeps what makes the prompt', () => {
-    const prompt = { messages: [1], tools: [2], tool_choice: 'auto', chat_template_kwargs: { a: 1 }, cache_salt: 's', add_generation_prompt: false, truncate_prompt_tokens: 7, response_format: { type: 'text' } }
+    const prompt = {
+      messages: [1],
+      tools: [2],
+      tool_choice: 'auto',
+      chat_template_kwargs: { a: 1 },
+      cache_salt: 's',
+      add_generation_prompt: false,
+      truncate_prompt_tokens: 7,
+      response_format: { type: 'text' },
+    }
     expect(prefilled('/v1/chat/completions', prompt)).toMatchObject(prompt)
   })
 })

@@ -1,12 +1,18 @@
 /** A forwarder's outside with the books that ship: encode, prefill and decode engines that fail at will, or die with what they hold. */
-import { toPoolConfig, toTargets } from '../../../src/config/pool.ts'
+import { toPoolConfig, toTargets } from '../../../src/config/normalize.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
-import type { EngineDigest } from '../../../src/core/cluster/contract.ts'
+import type { EngineDigest } from '../../../src/core/contract/contract.ts'
 import { Failure } from '../../../src/failure.ts'
 import type { Exchange, PoolRoute } from '../../../src/origin/exchange.ts'
 import { forward } from '../../../src/origin/forward.ts'
 import { memoryClusters } from '../../../src/platform/node/clusters.ts'
-import { OriginError, type OriginAnswer, type OriginRequest, type Ports, type Reply } from '../../../src/ports.ts'
+import {
+  OriginError,
+  type OriginAnswer,
+  type OriginRequest,
+  type Ports,
+  type RelayOptions,
+} from '../../../src/ports.ts'
 import { admission } from '../../contracts/cluster-fixtures.ts'
 
 export const ENGINES = ['e0', 'e1', 'p0', 'p1', 'd0', 'd1'] as const
@@ -24,7 +30,13 @@ function routeOf(engines: readonly EngineId[]): PoolRoute {
     split: { encode: { cached_items: 0, concurrency: 2 } },
     engines: engines.map((id) => ({ id, url: `http://${id}`, role: ROLES[id[0] as 'e'] })),
   }
-  const { clusters: [cluster] } = parseConfig({ clusters: [{ id: 'c', pools: [pool] }] }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+  const {
+    clusters: [cluster],
+  } = parseConfig(
+    { clusters: [{ id: 'c', pools: [pool] }] },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
   return { cluster: cluster!, pool: cluster!.pools[0]!, targets: toTargets(cluster!.pools[0]!) }
 }
 
@@ -45,12 +57,20 @@ export class SplitWorld {
   #ids = 0
 
   /** The client leaves at that request to an engine; 0: it stays. */
-  constructor(manners: Readonly<Partial<Record<EngineId, Manner>>>, leavesAt = 0, engines: readonly EngineId[] = ENGINES) {
+  constructor(
+    manners: Readonly<Partial<Record<EngineId, Manner>>>,
+    leavesAt = 0,
+    engines: readonly EngineId[] = ENGINES,
+  ) {
     this.#manners = manners
     this.#leavesAt = leavesAt
     this.#route = routeOf(engines)
     const { cluster, pool } = this.#route
-    this.#clusters = memoryClusters({ source: () => ({ version: 1, pool: toPoolConfig(cluster, pool) }), now: () => 1000, random: () => 0.5 })
+    this.#clusters = memoryClusters({
+      source: () => ({ version: 1, pool: toPoolConfig(cluster, pool) }),
+      now: () => 1000,
+      random: () => 0.5,
+    })
   }
 
   /** @param images items to encode */
@@ -63,7 +83,12 @@ export class SplitWorld {
       newId: () => 'new',
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     } as Partial<Ports> as Ports
-    const digests = { order: ({ routes }: Exchange) => routes, latest: () => null, sent: () => null, fallback: () => null }
+    const digests = {
+      order: ({ routes }: Exchange) => routes,
+      latest: () => null,
+      sent: () => null,
+      fallback: () => null,
+    }
     try {
       return await forward(this.#exchange(images), ports, digests)
     } catch (error) {
@@ -95,12 +120,24 @@ export class SplitWorld {
       method: 'POST',
       path: '/v1/chat/completions',
       headers: ['x-request-id', 'label'],
-      body: (_route, edit) => [new TextEncoder().encode(JSON.stringify({ ...json, ...Object.fromEntries(Object.entries(edit?.set ?? {}).map(([name, value]) => [name, JSON.parse(value) as unknown])) }))],
+      body: (_route, edit) => [
+        new TextEncoder().encode(
+          JSON.stringify({
+            ...json,
+            ...Object.fromEntries(
+              Object.entries(edit?.set ?? {}).map(([name, value]) => [name, JSON.parse(value) as unknown]),
+            ),
+          }),
+        ),
+      ],
       json,
       stream: true,
       observe: true,
       hideUsage: false,
-      admission: () => ({ ...admission({ id, model: 'm', promptTokens: 700, encodeItems: images.length }), configVersion: 1 }),
+      admission: () => ({
+        ...admission({ id, model: 'm', promptTokens: 700, encodeItems: images.length }),
+        configVersion: 1,
+      }),
       routes: [this.#route],
       configVersion: 1,
       heartbeatMs: 0,
@@ -131,15 +168,25 @@ export class SplitWorld {
   /** Is it to fetch from an engine that died? */
   #isOrphan(body: OriginRequest['body']): boolean {
     if (body === null) return false
-    const { kv_transfer_params: params } = JSON.parse(new TextDecoder().decode(body[0])) as { kv_transfer_params?: { remote_engine_id: EngineId | null } }
+    const { kv_transfer_params: params } = JSON.parse(new TextDecoder().decode(body[0])) as {
+      kv_transfer_params?: { remote_engine_id: EngineId | null }
+    }
     return params !== undefined && params.remote_engine_id !== null && this.dead.has(params.remote_engine_id)
   }
 }
 
 function answerOf(status: number, id: string): OriginAnswer {
   const sse = status === 200 && id.startsWith('d')
-  const params = { do_remote_prefill: true, remote_engine_id: id, remote_block_ids: [[1]], remote_host: id, remote_port: 5600 }
-  const body = sse ? 'data: x\n\n' : JSON.stringify({ kv_transfer_params: params, usage: { prompt_tokens: 700, completion_tokens: 1 } })
+  const params = {
+    do_remote_prefill: true,
+    remote_engine_id: id,
+    remote_block_ids: [[1]],
+    remote_host: id,
+    remote_port: 5600,
+  }
+  const body = sse
+    ? 'data: x\n\n'
+    : JSON.stringify({ kv_transfer_params: params, usage: { prompt_tokens: 700, completion_tokens: 1 } })
   return {
     status,
     headers: [],
@@ -147,9 +194,19 @@ function answerOf(status: number, id: string): OriginAnswer {
     firstByte: async () => {},
     begun: () => new TextEncoder().encode(body),
     read: async () => new TextEncoder().encode(body),
-    pass: (reply: Reply) => {
-      queueMicrotask(() => reply.settled({ end: 'complete', failure: null, events: 1, usage: null, bytes: body.length }))
-      return new Response(body, { status: reply.status, headers: Object.fromEntries(Array.from({ length: reply.headers.length / 2 }, (_, at) => [reply.headers[2 * at]!, reply.headers[2 * at + 1]!])) })
+    pass: (reply: RelayOptions) => {
+      queueMicrotask(() =>
+        reply.settled({ end: 'complete', failure: null, events: 1, usage: null, bytes: body.length }),
+      )
+      return new Response(body, {
+        status: reply.status,
+        headers: Object.fromEntries(
+          Array.from({ length: reply.headers.length / 2 }, (_, at) => [
+            reply.headers[2 * at]!,
+            reply.headers[2 * at + 1]!,
+          ]),
+        ),
+      })
     },
     discard: () => {},
   }

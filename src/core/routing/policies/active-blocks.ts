@@ -1,25 +1,41 @@
 import { type OptionValues, type PolicyKind, readOptions } from '../options.ts'
 import { type Candidate, definePolicy, type RouteRequest } from '../policy.ts'
-import { Sheet } from '../sheet.ts'
+import { CostTable } from '../cost-table.ts'
 import { softmax } from '../softmax.ts'
 
 const options = {
-  overlapWeight: { default: 1, min: 0, max: 100, doc: 'What an uncached prompt block costs against an active one. 0: load alone decides.' },
+  overlapWeight: {
+    default: 1,
+    min: 0,
+    max: 100,
+    doc: 'What an uncached prompt block costs against an active one. 0: load alone decides.',
+  },
   temperature: { default: 0, min: 0, max: 10, doc: 'Softmax temperature. 0: the cheapest engine.' },
-  rule: { default: 'pull_request', values: ['pull_request', 'today'], doc: 'The cost of the pull request, or today’s with the options below.' },
+  rule: {
+    default: 'pull_request',
+    values: ['pull_request', 'today'],
+    doc: 'The cost of the pull request, or today’s with the options below.',
+  },
   overlapCredit: { default: 1, min: 0, max: 10, doc: 'today: credit of a block cached on the GPU.' },
   hostCredit: { default: 0.75, min: 0, max: 10, doc: 'today: credit of a block cached in host memory.' },
   diskCredit: { default: 0.25, min: 0, max: 10, doc: 'today: credit of a block cached on disk.' },
   sharedCredit: { default: 0, min: 0, max: 10, doc: 'today: credit of a block cached elsewhere.' },
-  creditDecay: { default: 0, min: 0, max: 100, doc: 'today: how fast GPU credit fades as the engine’s queue grows past the shortest one.' },
+  creditDecay: {
+    default: 0,
+    min: 0,
+    max: 100,
+    doc: 'today: how fast GPU credit fades as the engine’s queue grows past the shortest one.',
+  },
   requestWeight: { default: 0, min: 0, max: 10_000, doc: 'today: blocks that a live request counts for by itself.' },
 } as const
 
 type Options = OptionValues<typeof options>
-type Seen = Candidate<'activeBlocks' | 'newActiveBlocks' | 'cachedTokens' | 'queuedPrefillTokens' | 'requests' | 'slowTokens'>
+type Seen = Candidate<
+  'activeBlocks' | 'newActiveBlocks' | 'cachedTokens' | 'queuedPrefillTokens' | 'requests' | 'slowTokens'
+>
 
-const sheet = new Sheet(['prefill_blocks', 'potential_blocks'])
-const todaysSheet = new Sheet(['prefill_blocks', 'potential_blocks', 'credit_blocks', 'requests'])
+const costTable = new CostTable(['prefill_blocks', 'potential_blocks'])
+const todaysSheet = new CostTable(['prefill_blocks', 'potential_blocks', 'credit_blocks', 'requests'])
 
 /** Uncached prompt blocks plus the blocks the engine would then hold for live requests. */
 export const activeBlocks: PolicyKind = {
@@ -43,16 +59,17 @@ export const activeBlocks: PolicyKind = {
       name: 'active_blocks',
       needs: ['activeBlocks', 'newActiveBlocks', 'cachedTokens'],
       rank(request, candidates, random) {
-        const { costs, terms } = sheet.open(candidates.length)
+        const { costs, terms } = costTable.reset(candidates.length)
         for (let place = 0; place < candidates.length; place++) {
           const { cachedTokens, activeBlocks: active, newActiveBlocks } = candidates[place]!
-          const prefill = promptBlocks(request) - Math.floor(Math.min(cachedTokens, request.promptTokens) / request.blockTokens)
+          const prefill =
+            promptBlocks(request) - Math.floor(Math.min(cachedTokens, request.promptTokens) / request.blockTokens)
           const potential = active + newActiveBlocks
           terms.prefill_blocks[place] = prefill
           terms.potential_blocks[place] = potential
           costs[place] = values.overlapWeight * prefill + potential
         }
-        return softmax(sheet.byCost(), values.temperature, 'max', random)
+        return softmax(costTable.byCost(), values.temperature, 'max', random)
       },
     })
   },
@@ -65,7 +82,7 @@ function promptBlocks({ promptTokens, blockTokens }: RouteRequest): number {
 /** `overlapWeight` is today's prefill_load_scale, which it was renamed to; 0 takes the credit with it. */
 function priceAsToday(request: RouteRequest, candidates: readonly Seen[], values: Options): void {
   const { blockTokens, promptTokens } = request
-  const { costs, terms } = todaysSheet.open(candidates.length)
+  const { costs, terms } = todaysSheet.reset(candidates.length)
   let shortestQueue = Infinity
   for (const { queuedPrefillTokens } of candidates) shortestQueue = Math.min(shortestQueue, queuedPrefillTokens)
   for (let place = 0; place < candidates.length; place++) {

@@ -1,4 +1,4 @@
-import type { PolicyConfig } from '../../cluster/contract.ts'
+import type { PolicyConfig } from '../../contract/contract.ts'
 import type { PolicyKind } from '../options.ts'
 import type { Policy } from '../policy.ts'
 import { activeBlocks } from './active-blocks.ts'
@@ -10,7 +10,15 @@ import { simplePolicies } from './simple.ts'
 import { ttft } from './ttft.ts'
 
 /** The policies a config may name. */
-export const policyKinds: readonly PolicyKind[] = [predicted, activeBlocks, ttft, lmetric, prefix, kvAware, ...simplePolicies]
+export const policyKinds: readonly PolicyKind[] = [
+  predicted,
+  activeBlocks,
+  ttft,
+  lmetric,
+  prefix,
+  kvAware,
+  ...simplePolicies,
+]
 
 const byName: ReadonlyMap<string, PolicyKind> = new Map(policyKinds.map((kind) => [kind.name, kind]))
 

@@ -1,12 +1,17 @@
 import { type PolicyKind, readOptions } from '../options.ts'
 import { definePolicy } from '../policy.ts'
-import { Sheet } from '../sheet.ts'
+import { CostTable } from '../cost-table.ts'
 
 const options = {
-  threshold: { default: 2000, min: 0, max: 1e9, doc: 'Uncached tokens tolerated on the best engine; beyond, the fallback decides. 0 asks for a full match.' },
+  threshold: {
+    default: 2000,
+    min: 0,
+    max: 1e9,
+    doc: 'Uncached tokens tolerated on the best engine; beyond, the fallback decides. 0 asks for a full match.',
+  },
 } as const
 
-const sheet = new Sheet(['matched_tokens'])
+const costTable = new CostTable(['matched_tokens'])
 
 /** Longest match of the LMCache lookup. Ranks nobody, so that the fallback decides, when the match is too short. */
 export const kvAware: PolicyKind = {
@@ -20,7 +25,7 @@ export const kvAware: PolicyKind = {
       name: 'kv_aware',
       needs: ['lookupTokens'],
       rank({ promptTokens }, candidates) {
-        const { costs, terms } = sheet.open(candidates.length)
+        const { costs, terms } = costTable.reset(candidates.length)
         let best = 0
         for (let place = 0; place < candidates.length; place++) {
           const { lookupTokens } = candidates[place]!
@@ -30,7 +35,7 @@ export const kvAware: PolicyKind = {
         }
         // No match is longer: the last token is computed anew, whatever is cached.
         const asked = Math.min(promptTokens - threshold, promptTokens - 1)
-        return best === 0 || best < asked ? sheet.open(0) : sheet.byCost()
+        return best === 0 || best < asked ? costTable.reset(0) : costTable.byCost()
       },
     })
   },

@@ -1,12 +1,12 @@
 import { type PolicyKind, readOptions } from '../options.ts'
 import { definePolicy } from '../policy.ts'
-import { Sheet } from '../sheet.ts'
+import { CostTable } from '../cost-table.ts'
 
 const options = {
   queued: { default: true, doc: 'Count the prefill tokens already queued there with the prompt’s own.' },
 } as const
 
-const sheet = new Sheet(['new_tokens', 'queued_tokens', 'requests'])
+const costTable = new CostTable(['new_tokens', 'queued_tokens', 'requests'])
 
 /** New prefill tokens times batch size: two factors, no weights. Plus one each, so that neither zero hides the other. */
 export const lmetric: PolicyKind = {
@@ -20,7 +20,7 @@ export const lmetric: PolicyKind = {
       name: 'lmetric',
       needs: ['cachedTokens', 'queuedPrefillTokens', 'requests'],
       rank({ promptTokens }, candidates) {
-        const { costs, terms } = sheet.open(candidates.length)
+        const { costs, terms } = costTable.reset(candidates.length)
         for (let place = 0; place < candidates.length; place++) {
           const { cachedTokens, queuedPrefillTokens, requests } = candidates[place]!
           const fresh = Math.max(0, promptTokens - cachedTokens)
@@ -30,7 +30,7 @@ export const lmetric: PolicyKind = {
           terms.requests[place] = requests
           costs[place] = (fresh + waiting + 1) * (requests + 1)
         }
-        return sheet.byCost()
+        return costTable.byCost()
       },
     })
   },

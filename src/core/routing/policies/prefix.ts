@@ -1,21 +1,30 @@
 import { type PolicyKind, readOptions } from '../options.ts'
 import { definePolicy } from '../policy.ts'
-import { Sheet } from '../sheet.ts'
-import { sortPlaces } from '../sort-places.ts'
-
+import { CostTable, sortPlaces } from '../cost-table.ts'
 const options = {
-  minMatch: { default: 0.3, min: 0, max: 1, doc: 'Share of the prompt that must be cached somewhere for the cache to decide.' },
-  imbalanceAbs: { default: 64, min: 0, max: 100_000, doc: 'Load is out of balance when the busiest engine has this many more live requests than the idlest …' },
+  minMatch: {
+    default: 0.3,
+    min: 0,
+    max: 1,
+    doc: 'Share of the prompt that must be cached somewhere for the cache to decide.',
+  },
+  imbalanceAbs: {
+    default: 64,
+    min: 0,
+    max: 100_000,
+    doc: 'Load is out of balance when the busiest engine has this many more live requests than the idlest …',
+  },
   imbalanceRel: { default: 1.5, min: 1, max: 1000, doc: '… and this many times as many.' },
 } as const
 
-const sheet = new Sheet(['cached_tokens', 'requests', 'by_cache'])
+const costTable = new CostTable(['cached_tokens', 'requests', 'by_cache'])
 
 /** Longest cached prefix, unless requests are out of balance or nobody has enough of it: then fewest live requests. */
 export const prefix: PolicyKind = {
   name: 'prefix',
   doc: 'Longest cached prefix, unless load is out of balance: then fewest live requests.',
-  source: 'cache_aware of the SGLang gateway and vllm-router; a miss goes to the least loaded, not to the smallest tree',
+  source:
+    'cache_aware of the SGLang gateway and vllm-router; a miss goes to the least loaded, not to the smallest tree',
   options,
   create(given) {
     const { minMatch, imbalanceAbs, imbalanceRel } = readOptions(options, given)
@@ -23,7 +32,7 @@ export const prefix: PolicyKind = {
       name: 'prefix',
       needs: ['cachedTokens', 'requests'],
       rank({ promptTokens }, candidates) {
-        const { costs, terms, order } = sheet.open(candidates.length)
+        const { costs, terms, order } = costTable.reset(candidates.length)
         let most = 0
         let least = Infinity
         let best = 0
@@ -43,7 +52,7 @@ export const prefix: PolicyKind = {
         }
         // Who holds as much of the prompt comes in order of requests: a stable sort keeps it.
         sortPlaces(order, terms.requests, 0, candidates.length)
-        return sheet.byCost()
+        return costTable.byCost()
       },
     })
   },

@@ -1,14 +1,18 @@
-import { prefillWork } from '../../cluster/prefill-work.ts'
+import { prefillWork } from '../../pool/prefill-queue.ts'
 import { type PolicyKind, readOptions } from '../options.ts'
 import { type Candidate, definePolicy } from '../policy.ts'
-import { Sheet } from '../sheet.ts'
+import { CostTable } from '../cost-table.ts'
 
 const options = {
   sharedCache: { default: false, doc: 'All engines load from one cache: the best match counts for each of them.' },
-  cache: { default: 'any', values: ['any', 'lookup'], doc: 'What is believed of caches: index and lookup, whichever knows more, or the lookup alone (no lookup: the fallback decides).' },
+  cache: {
+    default: 'any',
+    values: ['any', 'lookup'],
+    doc: 'What is believed of caches: index and lookup, whichever knows more, or the lookup alone (no lookup: the fallback decides).',
+  },
 } as const
 
-const sheet = new Sheet(['queued_work', 'new_work', 'cached_tokens'])
+const costTable = new CostTable(['queued_work', 'new_work', 'cached_tokens'])
 
 /** Least queued plus new prefill work by the trapezoid formula. */
 export const ttft: PolicyKind = {
@@ -18,8 +22,12 @@ export const ttft: PolicyKind = {
   options,
   create(given) {
     const { sharedCache, cache } = readOptions(options, given)
-    const rank = (promptTokens: number, candidates: readonly Candidate<'queuedWork'>[], cachedOf: (place: number) => number) => {
-      const { costs, terms } = sheet.open(candidates.length)
+    const rank = (
+      promptTokens: number,
+      candidates: readonly Candidate<'queuedWork'>[],
+      cachedOf: (place: number) => number,
+    ) => {
+      const { costs, terms } = costTable.reset(candidates.length)
       const { cached_tokens: cached } = terms
       let best = 0
       for (let place = 0; place < candidates.length; place++) {
@@ -34,19 +42,21 @@ export const ttft: PolicyKind = {
         terms.new_work[place] = work
         costs[place] = queuedWork + work
       }
-      return sheet.byCost()
+      return costTable.byCost()
     }
     if (cache === 'lookup') {
       return definePolicy({
         name: 'ttft',
         needs: ['queuedWork', 'lookupTokens'],
-        rank: ({ promptTokens }, candidates) => rank(promptTokens, candidates, (place) => candidates[place]!.lookupTokens),
+        rank: ({ promptTokens }, candidates) =>
+          rank(promptTokens, candidates, (place) => candidates[place]!.lookupTokens),
       })
     }
     return definePolicy({
       name: 'ttft',
       needs: ['queuedWork', 'cachedTokens'],
-      rank: ({ promptTokens }, candidates) => rank(promptTokens, candidates, (place) => candidates[place]!.cachedTokens),
+      rank: ({ promptTokens }, candidates) =>
+        rank(promptTokens, candidates, (place) => candidates[place]!.cachedTokens),
     })
   },
 }

@@ -2,7 +2,7 @@
  * Decodes a chunked body (RFC 9112, 7.1) read by read. The payload of a read is moved to its front, so the cost depends
  * on the bytes and not on the number of chunks: a body in one-byte chunks makes no object per chunk.
  */
-import { readHeadFields } from '../head-fields.ts'
+import { readHeadFields } from '../http1-server/header-fields.ts'
 
 const CR = 13
 const LF = 10
@@ -29,7 +29,8 @@ const MALFORMED = 8
 
 /** Value of each hexadecimal digit by its code; 255: none. */
 const HEX = new Uint8Array(256).fill(255)
-for (const [value, digit] of [...'0123456789abcdef'].entries()) HEX[digit.charCodeAt(0)] = HEX[digit.toUpperCase().charCodeAt(0)] = value
+for (const [value, digit] of [...'0123456789abcdef'].entries())
+  HEX[digit.charCodeAt(0)] = HEX[digit.toUpperCase().charCodeAt(0)] = value
 
 export class ChunkedDecoder {
   /** Bytes of the last read that belong to the body, framing included. */
@@ -76,7 +77,8 @@ export class ChunkedDecoder {
         return this.#sizeByte(byte)
       case EXTENSION:
         if (byte === CR) this.#state = SIZE_LF
-        else if ((byte < 32 && byte !== TAB) || byte === DELETE || ++this.#extraBytes > MAX_EXTRA_BYTES) this.#state = MALFORMED
+        else if ((byte < 32 && byte !== TAB) || byte === DELETE || ++this.#extraBytes > MAX_EXTRA_BYTES)
+          this.#state = MALFORMED
         return
       case SIZE_LF:
         if (byte !== LF) this.#state = MALFORMED
@@ -109,7 +111,8 @@ export class ChunkedDecoder {
     this.#trailers += String.fromCharCode(byte)
     if (++this.#extraBytes > MAX_EXTRA_BYTES) this.#state = MALFORMED
     else if (this.#trailers === '\r\n') this.#state = DONE
-    else if (byte === LF && this.#trailers.endsWith('\r\n\r\n')) this.#state = readHeadFields(`\r\n${this.#trailers.slice(0, -4)}`, () => true) ? DONE : MALFORMED
+    else if (byte === LF && this.#trailers.endsWith('\r\n\r\n'))
+      this.#state = readHeadFields(`\r\n${this.#trailers.slice(0, -4)}`, () => true) ? DONE : MALFORMED
   }
 }
 

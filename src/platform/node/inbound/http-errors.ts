@@ -5,7 +5,10 @@ import { type FailureReason, failures } from '../../../failure.ts'
 import type { Log } from '../../../ports.ts'
 
 /** Why a request was refused before it reached a route. */
-export type HttpErrorReason = Extract<FailureReason, 'bad_http' | 'request_timeout' | 'expectation_unmet' | 'head_too_large' | 'transfer_encoding'>
+export type HttpErrorReason = Extract<
+  FailureReason,
+  'bad_http' | 'request_timeout' | 'expectation_unmet' | 'head_too_large' | 'transfer_encoding'
+>
 
 export interface HttpErrorsParts {
   readonly count: (reason: HttpErrorReason) => void
@@ -113,7 +116,9 @@ export class HttpErrors {
     // A second head in the middle of a response would be read as its body.
     if (!socket.writable || broken?.outgoing.headersSent) return void socket.destroy()
     const body = errorBody(reason)
-    socket.end(`HTTP/1.1 ${STATUS_LINES[failures[reason].status]!}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`)
+    socket.end(
+      `HTTP/1.1 ${STATUS_LINES[failures[reason].status]!}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
+    )
   }
 
   /** Counts one, and logs it unless a line was just written. */

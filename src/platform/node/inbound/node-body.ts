@@ -30,7 +30,8 @@ export class NodeBody {
   constructor(incoming: IncomingMessage) {
     this.#incoming = incoming
     // Whoever reads, also the adapter that lets go of the rest of a refused body.
-    if (incoming.headers['transfer-encoding'] !== undefined) incoming.once('resume', () => incoming.on('data', this.#count))
+    if (incoming.headers['transfer-encoding'] !== undefined)
+      incoming.once('resume', () => incoming.on('data', this.#count))
   }
 
   /** null: it is longer than that. Rejects when the client breaks off, or with a Failure. */
@@ -103,7 +104,12 @@ export class NodeBody {
     if (this.#tooManyChunks) return
     this.#tooManyChunks = true
     const { socket } = this.#incoming
-    this.#stop?.(new Failure('body_too_large', `The request body has more than ${FREE_CHUNKS} chunks of less than ${BYTES_PER_CHUNK} bytes. Send larger chunks.`))
+    this.#stop?.(
+      new Failure(
+        'body_too_large',
+        `The request body has more than ${FREE_CHUNKS} chunks of less than ${BYTES_PER_CHUNK} bytes. Send larger chunks.`,
+      ),
+    )
     this.giveBack()
     setTimeout(() => socket.destroy(), LINGER_MS).unref()
   }

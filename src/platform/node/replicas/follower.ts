@@ -1,12 +1,113 @@
 import { type ClientRequest, get, type IncomingMessage } from 'node:http'
-import type { ReplicaDigest } from '../../../core/cluster/replica-digest.ts'
+import type { ReplicaDigest } from '../../../core/contract/contract.ts'
 import type { Log } from '../../../ports.ts'
-import { Adopted, type Adopting } from './adopted.ts'
-import { Complaints } from './complaints.ts'
-import { Lines } from './lines.ts'
+import { PeerBookings, type Adopting } from './peer-bookings.ts'
 import { LOG_PATH, LOG_TYPE } from './log-server.ts'
-import { readLine } from './shape.ts'
-import { type Word, WIRE_VERSION } from './words.ts'
+import { readLine, type Word, WIRE_VERSION } from './messages.ts'
+/** A line holds some words, and the largest of them the blocks of one prompt. */
+const LONGEST_LINE_BYTES = 64 * 2 ** 20
+
+/** Bytes in, whole lines out. */
+export class Lines {
+  #parts: Buffer[] = []
+  #bytes = 0
+
+  take(chunk: Buffer): string[] {
+    const last = chunk.lastIndexOf(10)
+    if (last < 0) {
+      this.#keep(chunk)
+      return []
+    }
+    const whole = Buffer.concat([...this.#parts, chunk.subarray(0, last)]).toString('utf8')
+    this.#parts = []
+    this.#bytes = 0
+    this.#keep(chunk.subarray(last + 1))
+    return whole.split('\n')
+  }
+
+  #keep(rest: Buffer): void {
+    if (rest.length === 0) return
+    this.#bytes += rest.length
+    if (this.#bytes > LONGEST_LINE_BYTES) throw new Error('a line without an end')
+    this.#parts.push(rest)
+  }
+}
+
+const NO_REPLICA = 'Something else listens there: `replicas.peers` must name the ports of `replicas.listen`.'
+/** Who ended in order is back by then, or missed: a restart takes seconds. */
+const MISSED_MS = 60_000
+const ADVICE: Readonly<Record<string, string>> = {
+  wrong_secret: 'Give all replicas the same `replicas.secret`.',
+  no_replica: NO_REPLICA,
+  status_503: 'It has too many readers.',
+  other_version:
+    'Its version speaks of its bookings in another way. It is tried again; run the same version everywhere.',
+  unreadable: 'It says what is not understood here. It is tried again; run the same version everywhere.',
+}
+
+/** What the log says of one replica: that it came, that it went and why, each once until it has stayed for a while. */
+export class PeerLog {
+  readonly #log: Log
+  readonly #address: string
+  readonly #said = new Set<string>()
+  /** It came, went and came again: whether it stays is to be seen. */
+  #pending: { readonly version: string } | null = null
+  #joins = 0
+  /** It ended in order, and nobody has been there since. */
+  #left: { readonly replica: string | null; readonly at: number } | null = null
+  readonly #missedMs: number
+
+  /** @param haste all waits are so many times shorter */
+  constructor(log: Log, address: string, haste: number) {
+    this.#log = log
+    this.#address = address
+    this.#missedMs = MISSED_MS / haste
+  }
+
+  joined(replica: string, version: string): void {
+    this.#left = null
+    if (++this.#joins > 2) this.#pending = { version }
+    else this.#log.info('replica_joined', { address: this.#address, replica, version })
+  }
+
+  left(replica: string | null, bookings: number): void {
+    this.#log.info('replica_left', { address: this.#address, replica, bookings })
+    this.#left = { replica, at: performance.now() }
+  }
+
+  away(why: string, replica: string | null, error?: unknown): void {
+    this.#pending = null
+    const advice = ADVICE[why] ?? (why.startsWith('HPE_') ? NO_REPLICA : null)
+    if (advice === null && this.#left !== null) return this.#missed(this.#left, why)
+    const next =
+      advice ??
+      'It is tried again. Until it is back its work is not known here, and it chooses without knowing of ours.'
+    this.#once(why, { replica, why, next, ...(error === undefined ? {} : { error }) })
+  }
+
+  #missed({ replica, at }: { readonly replica: string | null; readonly at: number }, why: string): void {
+    if (performance.now() - at < this.#missedMs) return
+    this.#once('left', {
+      replica,
+      why,
+      next: 'It ended in order and has not come back. It is tried again; where it is to stay away, take it out of `replicas.peers`.',
+    })
+  }
+
+  #once(what: string, fields: Readonly<Record<string, unknown>>): void {
+    if (this.#said.has(what)) return
+    this.#said.add(what)
+    this.#log.warn('replica_away', { address: this.#address, ...fields })
+  }
+
+  /** It has stayed. */
+  over(replica: string | null): void {
+    if (this.#pending !== null) this.#log.info('replica_joined', { address: this.#address, replica, ...this.#pending })
+    this.#pending = null
+    this.#joins = 0
+    this.#said.clear()
+  }
+}
 
 /** It says something five times a second. */
 const SILENT_MS = 5_000
@@ -27,7 +128,7 @@ export interface FollowerParts extends Adopting {
   /** Is another one following the replica of this id? */
   readonly isFollowed: (id: string, by: Follower) => boolean
   /** Its bookings, if another one followed it; from now on they are `by`'s to end. */
-  readonly handedOver: (id: string, by: Follower) => Adopted | null
+  readonly handedOver: (id: string, by: Follower) => PeerBookings | null
   /** Tests: all waits are so many times shorter. */
   readonly haste: number
 }
@@ -38,8 +139,8 @@ export class Follower {
   readonly #host: string
   readonly #port: number
   readonly #parts: FollowerParts
-  readonly #complaints: Complaints
-  #adopted: Adopted
+  readonly #complaints: PeerLog
+  #adopted: PeerBookings
   #id: string | null = null
   #following = false
   /** Who answers is followed elsewhere, or is this process. */
@@ -53,19 +154,29 @@ export class Follower {
   #greetedAt = 0
   #lostAt = 0
 
-  constructor({ host, port, address }: { readonly host: string; readonly port: number; readonly address: string }, parts: FollowerParts) {
+  constructor(
+    { host, port, address }: { readonly host: string; readonly port: number; readonly address: string },
+    parts: FollowerParts,
+  ) {
     this.address = address
     this.#host = host
     this.#port = port
     this.#parts = parts
-    this.#complaints = new Complaints(parts.log, address, parts.haste)
-    this.#adopted = new Adopted(parts)
+    this.#complaints = new PeerLog(parts.log, address, parts.haste)
+    this.#adopted = new PeerBookings(parts)
     this.#connect()
   }
 
   /** null: it is this process, or one that is followed at another address. */
   get digest(): ReplicaDigest | null {
-    return this.#isNobody ? null : { address: this.address, id: this.#id, state: this.#following ? 'following' : 'away', bookings: this.#adopted.size }
+    return this.#isNobody
+      ? null
+      : {
+          address: this.address,
+          id: this.#id,
+          state: this.#following ? 'following' : 'away',
+          bookings: this.#adopted.size,
+        }
   }
 
   get id(): string | null {
@@ -73,10 +184,10 @@ export class Follower {
   }
 
   /** What was here answers at another address now. null: it was not here, or still is. */
-  handOver(id: string): Adopted | null {
+  handOver(id: string): PeerBookings | null {
     if (this.#id !== id || this.#following) return null
     const adopted = this.#adopted
-    this.#adopted = new Adopted(this.#parts)
+    this.#adopted = new PeerBookings(this.#parts)
     this.#id = null
     this.#isNobody = true
     return adopted
@@ -109,7 +220,13 @@ export class Follower {
   #connect(): void {
     this.#timer = undefined
     const { secret } = this.#parts
-    const request = get({ host: this.#host, port: this.#port, path: LOG_PATH, agent: false, headers: secret === null ? {} : { authorization: `Bearer ${secret}` } })
+    const request = get({
+      host: this.#host,
+      port: this.#port,
+      path: LOG_PATH,
+      agent: false,
+      headers: secret === null ? {} : { authorization: `Bearer ${secret}` },
+    })
     this.#request = request
     request.setNoDelay(true)
     this.#expect(CONNECT_MS)
@@ -134,7 +251,7 @@ export class Follower {
   #read(request: ClientRequest, lines: Lines, chunk: Buffer): void {
     try {
       for (const line of lines.take(chunk)) {
-        for (const word of readLine(line)) if (this.#request === request) this.#hear(word)
+        for (const word of readLine(line)) if (this.#request === request) this.#receive(word)
       }
     } catch (error) {
       return this.#away(request, 'unreadable', error)
@@ -145,11 +262,11 @@ export class Follower {
     if (this.#isSteady) this.#complaints.over(this.#id)
   }
 
-  #hear(word: Word): void {
+  #receive(word: Word): void {
     if (word[0] === 'hello') this.#greeted(word[1])
     else if (!this.#following) throw new Error('it does not say who it is')
     else if (word[0] === 'bye') this.#left()
-    else this.#adopted.hear(word)
+    else this.#adopted.receive(word)
   }
 
   #greeted({ wire, id, version }: Extract<Word, readonly ['hello', unknown]>[1]): void {
@@ -195,10 +312,14 @@ export class Follower {
     this.#following = false
     if (this.#leaving) return this.close()
     // Nobody listens there: its process is gone, and its streams with it. Or its bookings have lapsed.
-    if (why === 'ECONNREFUSED' || performance.now() - this.#lostAt > this.#adopted.longestLeaseMs) this.#adopted.end('abandoned')
+    if (why === 'ECONNREFUSED' || performance.now() - this.#lostAt > this.#adopted.longestLeaseMs)
+      this.#adopted.end('abandoned')
     // In order: it said goodbye.
     if (!this.#isNobody && (why !== 'closed' || this.#id !== null)) this.#complaints.away(why, this.#id, error)
-    this.#timer = setTimeout(() => this.#connect(), (why === 'self' ? SELF_WAIT_MS : this.#waitMs) / this.#parts.haste).unref()
+    this.#timer = setTimeout(
+      () => this.#connect(),
+      (why === 'self' ? SELF_WAIT_MS : this.#waitMs) / this.#parts.haste,
+    ).unref()
     this.#waitMs = Math.min(LONGEST_WAIT_MS, this.#waitMs * 2)
   }
 

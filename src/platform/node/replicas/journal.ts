@@ -1,9 +1,9 @@
-import type { Holding, PoolName } from '../../../ports.ts'
-import { bookingKey } from '../../../core/cluster/bookings.ts'
-import type { EarlyPart } from '../../../core/cluster/books.ts'
-import { type Admission, endedAs, type EngineSignal, type Placement } from '../../../core/cluster/contract.ts'
-import type { Notice } from '../../../core/cluster/notice.ts'
-import { type Course, JUST_MADE, sent, sentCall, type Told, type Word, WIRE_VERSION } from './words.ts'
+import type { StoredResponse, PoolName } from '../../../ports.ts'
+import { bookingKey } from '../../../core/pool/bookings.ts'
+import type { EarlyLegRole } from '../../../core/pool/signal-provider.ts'
+import { type Admission, endedAs, type EngineSignal, type Placement } from '../../../core/contract/contract.ts'
+import type { BookingEvent } from '../../../core/contract/booking-events.ts'
+import { type Course, JUST_MADE, sent, sentCall, type Told, type Word, WIRE_VERSION } from './messages.ts'
 
 /** How far outputs have come may be this old. */
 const PROGRESS_MS = 100
@@ -23,7 +23,7 @@ export interface JournalParts {
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Responses this gateway knows the engines of. */
-  readonly held: () => Iterable<readonly [id: string, holding: Holding]>
+  readonly held: () => Iterable<readonly [id: string, holding: StoredResponse]>
 }
 
 /** What lives, as it is told. */
@@ -35,7 +35,7 @@ export interface Open {
   readonly admission: Admission
   readonly placement: Placement
   firstTokenSeen: boolean
-  legsDone: readonly EarlyPart[]
+  legsDone: readonly EarlyLegRole[]
   outputBlocks: number
   seenAt: number
 }
@@ -96,15 +96,15 @@ export class Journal {
     return open
   }
 
-  legDone(open: Open, notice: Extract<Notice, readonly ['leg_done', ...unknown[]]>): void {
-    open.legsDone = [...open.legsDone, notice[2]]
-    if (this.#isAlive(open)) this.#say(() => notice)
+  legDone(open: Open, bookingEvent: Extract<BookingEvent, readonly ['leg_done', ...unknown[]]>): void {
+    open.legsDone = [...open.legsDone, bookingEvent[2]]
+    if (this.#isAlive(open)) this.#say(() => bookingEvent)
   }
 
-  firstToken(open: Open, notice: Extract<Notice, readonly ['first_token', ...unknown[]]>): void {
+  firstToken(open: Open, bookingEvent: Extract<BookingEvent, readonly ['first_token', ...unknown[]]>): void {
     const isFirst = !open.firstTokenSeen
     open.firstTokenSeen = true
-    if (this.#isAlive(open) && isFirst) this.#say(() => notice)
+    if (this.#isAlive(open) && isFirst) this.#say(() => bookingEvent)
   }
 
   progress(open: Open, outputBlocks: number): void {
@@ -122,10 +122,10 @@ export class Journal {
     this.#say(() => booked(open, true))
   }
 
-  released(notice: Extract<Notice, readonly ['release', ...unknown[]]>): void {
-    if (!this.#open.delete(notice[1])) return
-    this.#progress.delete(notice[1])
-    this.#say(() => notice)
+  released(bookingEvent: Extract<BookingEvent, readonly ['release', ...unknown[]]>): void {
+    if (!this.#open.delete(bookingEvent[1])) return
+    this.#progress.delete(bookingEvent[1])
+    this.#say(() => bookingEvent)
   }
 
   /** Said here, of an engine. Probes are made by everybody. */
@@ -148,7 +148,8 @@ export class Journal {
 
   /** What leaves is another one when it comes back. */
   configured(pool: PoolName, engines: readonly string[]): void {
-    for (const [name, order] of this.#orders) if (isSamePool(order.pool, pool) && !engines.includes(order.signal.engine)) this.#orders.delete(name)
+    for (const [name, order] of this.#orders)
+      if (isSamePool(order.pool, pool) && !engines.includes(order.signal.engine)) this.#orders.delete(name)
   }
 
   /** By an LMCache server, whose next call may come to any replica. */
@@ -156,7 +157,7 @@ export class Journal {
     this.#say(() => ['registry', pool, sentCall(call)])
   }
 
-  kept(id: string, holding: Holding): void {
+  kept(id: string, holding: StoredResponse): void {
     this.#say(() => ['held', id, holding])
   }
 
@@ -167,7 +168,8 @@ export class Journal {
   /** A sign of life, and an end to what nobody spoke of for a lease. */
   beat(): void {
     const now = this.#parts.now()
-    for (const [key, { seenAt, leaseMs }] of this.#open) if (now > seenAt + leaseMs) this.released(['release', key, endedAs('lapsed')])
+    for (const [key, { seenAt, leaseMs }] of this.#open)
+      if (now > seenAt + leaseMs) this.released(['release', key, endedAs('lapsed')])
     for (const reader of this.#readers) reader.write('[]\n')
   }
 
@@ -240,7 +242,10 @@ function* linesOf(words: Iterable<Word>): Generator<string> {
   if (line !== '') yield `${line}]\n`
 }
 
-function booked({ pool, blockTokens, admission, placement, firstTokenSeen, legsDone, outputBlocks }: Open, before: boolean): Word {
+function booked(
+  { pool, blockTokens, admission, placement, firstTokenSeen, legsDone, outputBlocks }: Open,
+  before: boolean,
+): Word {
   const word = ['book', pool, blockTokens, sent(admission), placement] as const
   return before ? [...word, { firstTokenSeen, legsDone, outputBlocks }] : word
 }

@@ -2,8 +2,8 @@
 import { timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { addressText } from '../../../config/values.ts'
-import type { Decision } from '../../../core/cluster/contract.ts'
+import { addressText } from '../../../config/fields.ts'
+import type { Decision } from '../../../core/contract/contract.ts'
 import type { Log, PoolName } from '../../../ports.ts'
 import { sha256 } from '../sha256.ts'
 import type { Journal } from './journal.ts'
@@ -42,31 +42,42 @@ export interface LogServerOptions {
 }
 
 /** Rejects with the system's error when the port cannot be had. */
-export async function serveLog(journal: Journal, { host, port, secret, explain, log }: LogServerOptions): Promise<LogServer> {
+export async function serveLog(
+  journal: Journal,
+  { host, port, secret, explain, log }: LogServerOptions,
+): Promise<LogServer> {
   const readers = new Set<ServerResponse>()
-  const server = createServer({ headersTimeout: HEAD_MS, requestTimeout: HEAD_MS, maxHeaderSize: 8_192, connectionsCheckingInterval: HEAD_MS }, (request, response) => {
-    // Not every target is a URL.
-    const [path = '', query] = request.url!.split('?')
-    const refusal = refusalOf(request, path, secret) ?? (path === LOG_PATH && readers.size >= MOST_READERS ? 503 : null)
-    if (refusal !== null) {
-      response.writeHead(refusal, { 'content-type': LOG_TYPE, connection: 'close' }).end()
-      return
-    }
-    if (path === DECISION_PATH) {
-      const asked = new URLSearchParams(query)
-      const [cluster = '', pool = '', id = ''] = ['cluster', 'pool', 'id'].map((name) => asked.get(name) ?? '')
-      void explain([cluster, pool], id)
-        .catch(() => null)
-        .then((decision) => response.writeHead(200, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(decision)))
-      return
-    }
-    readers.add(response)
-    const leave = read(journal, response, log)
-    response.on('close', () => {
-      leave()
-      readers.delete(response)
-    })
-  })
+  const server = createServer(
+    { headersTimeout: HEAD_MS, requestTimeout: HEAD_MS, maxHeaderSize: 8_192, connectionsCheckingInterval: HEAD_MS },
+    (request, response) => {
+      // Not every target is a URL.
+      const [path = '', query] = request.url!.split('?')
+      const refusal =
+        refusalOf(request, path, secret) ?? (path === LOG_PATH && readers.size >= MOST_READERS ? 503 : null)
+      if (refusal !== null) {
+        response.writeHead(refusal, { 'content-type': LOG_TYPE, connection: 'close' }).end()
+        return
+      }
+      if (path === DECISION_PATH) {
+        const asked = new URLSearchParams(query)
+        const [cluster = '', pool = '', id = ''] = ['cluster', 'pool', 'id'].map((name) => asked.get(name) ?? '')
+        void explain([cluster, pool], id)
+          .catch(() => null)
+          .then((decision) =>
+            response
+              .writeHead(200, { 'content-type': 'application/json', connection: 'close' })
+              .end(JSON.stringify(decision)),
+          )
+        return
+      }
+      readers.add(response)
+      const leave = read(journal, response, log)
+      response.on('close', () => {
+        leave()
+        readers.delete(response)
+      })
+    },
+  )
   server.maxConnections = MOST_CONNECTIONS
   server.on('clientError', (_error, socket) => socket.destroy())
   await new Promise<void>((resolve, reject) => {
@@ -74,7 +85,7 @@ export async function serveLog(journal: Journal, { host, port, secret, explain, 
     server.listen({ host, port }, () => {
       server.off('error', reject)
       // No file descriptors are left, say: whoever came comes again.
-      server.on('error', (error) => log.warn('replica_not_taken', { error }))
+      server.on('error', (error) => log.warn('replica_rejected', { error }))
       resolve()
     })
   })
@@ -116,4 +127,5 @@ function read(journal: Journal, response: ServerResponse, log: Log): () => void 
   })
 }
 
-const isSame = (one: string, other: string): boolean => timingSafeEqual(Buffer.from(sha256(one)), Buffer.from(sha256(other)))
+const isSame = (one: string, other: string): boolean =>
+  timingSafeEqual(Buffer.from(sha256(one)), Buffer.from(sha256(other)))

@@ -1,14 +1,13 @@
 /** The other gateways in front of the same engines: each reads what the others book. See docs/replicas.md. */
 import { randomUUID } from 'node:crypto'
-import type { HeldResponses } from '../../../api/held.ts'
+import type { ResponseAffinity } from '../../../api/response-affinity.ts'
 import { VERSION } from '../../../api/version.ts'
 import type { ReplicasConfig } from '../../../config.ts'
-import { type Address, addressText } from '../../../config/values.ts'
-import type { Decision, PoolConfig } from '../../../core/cluster/contract.ts'
-import type { ReplicaDigest } from '../../../core/cluster/replica-digest.ts'
-import type { Cluster, Holdings, Log, PoolName } from '../../../ports.ts'
+import { type Address, addressText } from '../../../config/fields.ts'
+import type { Decision, PoolConfig, ReplicaDigest } from '../../../core/contract/contract.ts'
+import type { Cluster, StoredResponses, Log, PoolName } from '../../../ports.ts'
 import { lookedUp, type Lookup } from '../discovery.ts'
-import { within } from '../within.ts'
+import { withTimeout } from '../with-timeout.ts'
 import { Follower } from './follower.ts'
 import { Journal } from './journal.ts'
 import { DECISION_PATH, type LogServer, serveLog } from './log-server.ts'
@@ -33,7 +32,7 @@ export interface OwnBooks {
   readonly cluster: (...name: PoolName) => Cluster
   /** As it is configured now; null: there is no such pool. */
   readonly pool: (...name: PoolName) => PoolConfig | null
-  readonly held: HeldResponses
+  readonly held: ResponseAffinity
 }
 
 export class Replicas {
@@ -46,7 +45,7 @@ export class Replicas {
   readonly #known = new Map<string, readonly Address[]>()
   readonly #clusters = new WeakMap<Cluster, ReplicatedCluster>()
   #own: OwnBooks | null = null
-  #holdings: Holdings | null = null
+  #holdings: StoredResponses | null = null
   #server: LogServer | null = null
   #looking: NodeJS.Timeout | undefined
   #closed = false
@@ -54,7 +53,12 @@ export class Replicas {
   constructor(config: ReplicasConfig, parts: ReplicasParts) {
     this.#config = config
     this.#parts = parts
-    this.#journal = new Journal({ id: randomUUID(), version: VERSION, now: parts.now, held: () => this.#own?.held.entries() ?? [] })
+    this.#journal = new Journal({
+      id: randomUUID(),
+      version: VERSION,
+      now: parts.now,
+      held: () => this.#own?.held.entries() ?? [],
+    })
   }
 
   /** Before anything is asked of it. */
@@ -63,7 +67,7 @@ export class Replicas {
     this.#holdings = new ReplicatedHoldings(own.held, this.#journal)
   }
 
-  get holdings(): Holdings {
+  get holdings(): StoredResponses {
     return this.#holdings!
   }
 
@@ -71,7 +75,12 @@ export class Replicas {
   cluster(books: Cluster, name: PoolName): Cluster {
     const known = this.#clusters.get(books)
     if (known !== undefined) return known
-    const told = new ReplicatedCluster(books, name, { journal: this.#journal, replicas: () => this.digests, explainedElsewhere: (pool, id) => this.#explainedElsewhere(pool, id), pool: () => this.#own!.pool(...name) })
+    const told = new ReplicatedCluster(books, name, {
+      journal: this.#journal,
+      replicas: () => this.digests,
+      explainedElsewhere: (pool, id) => this.#explainedElsewhere(pool, id),
+      pool: () => this.#own!.pool(...name),
+    })
     this.#clusters.set(books, told)
     return told
   }
@@ -88,8 +97,13 @@ export class Replicas {
   /** Rejects with the system's error when the port cannot be had. */
   async open(): Promise<void> {
     const { log } = this.#parts
-    this.#server = await serveLog(this.#journal, { ...this.#config.listen, secret: this.#config.secret, explain: (name, id) => this.#explain(name, id), log })
-    log.info('tells_replicas', { address: this.#server.address, replica: this.#journal.id })
+    this.#server = await serveLog(this.#journal, {
+      ...this.#config.listen,
+      secret: this.#config.secret,
+      explain: (name, id) => this.#explain(name, id),
+      log,
+    })
+    log.info('replication_ready', { address: this.#server.address, replica: this.#journal.id })
     await this.#look()
     this.#looking = setInterval(() => void this.#look(), LOOK_MS / (this.#parts.haste ?? 1)).unref()
   }
@@ -111,7 +125,10 @@ export class Replicas {
     const { secret } = this.#config
     const query = new URLSearchParams({ cluster, pool, id })
     const ask = async ({ address }: ReplicaDigest): Promise<Decision | null> => {
-      const answer = await fetch(`http://${address}${DECISION_PATH}?${query}`, { headers: secret === null ? {} : { authorization: `Bearer ${secret}` }, signal: AbortSignal.timeout(ANSWER_MS) })
+      const answer = await fetch(`http://${address}${DECISION_PATH}?${query}`, {
+        headers: secret === null ? {} : { authorization: `Bearer ${secret}` },
+        signal: AbortSignal.timeout(ANSWER_MS),
+      })
       return answer.ok ? ((await answer.json()) as Decision | null) : null
     }
     const following = this.digests.filter(({ state }) => state === 'following')
@@ -129,12 +146,13 @@ export class Replicas {
       // Taken out of the name before its streams have ended: it is followed until it goes.
       else if (!follower.leave()) this.#followers.delete(text)
     }
-    for (const [text, address] of wanted) if (!this.#followers.has(text)) this.#followers.set(text, this.#follow(address))
+    for (const [text, address] of wanted)
+      if (!this.#followers.has(text)) this.#followers.set(text, this.#follow(address))
   }
 
   /** A name server that is away, or late, changes nothing. */
   async #addressesOf({ host, port }: Address): Promise<readonly Address[]> {
-    const answer = await within(PATIENCE_MS, lookedUp(this.#parts.lookup, host))
+    const answer = await withTimeout(PATIENCE_MS, lookedUp(this.#parts.lookup, host))
     if (answer === null || answer.value instanceof Error) return this.#known.get(`${host}:${port}`) ?? []
     const addresses = answer.value.map((address) => ({ host: address, port }))
     this.#known.set(`${host}:${port}`, addresses)
@@ -150,14 +168,21 @@ export class Replicas {
         secret: this.#config.secret,
         log: this.#parts.log,
         haste: this.#parts.haste ?? 1,
-        handedOver: (id, by) => [...this.#followers.values()].map((other) => (other === by ? null : other.handOver(id))).find((adopted) => adopted !== null) ?? null,
+        handedOver: (id, by) =>
+          [...this.#followers.values()]
+            .map((other) => (other === by ? null : other.handOver(id)))
+            .find((adopted) => adopted !== null) ?? null,
         isFollowed: (id, by) => [...this.#followers.values()].some((other) => other !== by && other.id === id),
         books: (...name) => {
           const pool = own.pool(...name)
-          return pool === null ? null : { cluster: own.cluster(...name), blockTokens: pool.blockTokens, leaseMs: pool.leaseMs }
+          return pool === null
+            ? null
+            : { cluster: own.cluster(...name), blockTokens: pool.blockTokens, leaseMs: pool.leaseMs }
         },
         held: own.held,
-        heard: (pool, signal, at) => own.pool(...pool)?.engines.some(({ id }) => id === signal.engine) === true && this.#journal.heard(pool, signal, at),
+        heard: (pool, signal, at) =>
+          own.pool(...pool)?.engines.some(({ id }) => id === signal.engine) === true &&
+          this.#journal.heard(pool, signal, at),
       },
     )
   }

@@ -1,12 +1,21 @@
 /** A pool's books that tell the other replicas what they book. */
-import type { EarlyPart } from '../../../core/cluster/books.ts'
-import type { Admission, Decision, EngineSignal, Outcome, PoolConfig, Resume, StageTimes, Usage } from '../../../core/cluster/contract.ts'
-import type { ReplicaDigest } from '../../../core/cluster/replica-digest.ts'
-import type { KvFeed } from '../../../core/kv-events/feed.ts'
+import type { EarlyLegRole } from '../../../core/pool/signal-provider.ts'
+import type {
+  Admission,
+  Decision,
+  EngineSignal,
+  Outcome,
+  PoolConfig,
+  Resume,
+  StageTimes,
+  Usage,
+  ReplicaDigest,
+} from '../../../core/contract/contract.ts'
+import type { KvEventDelta } from '../../../core/kv-events/delta.ts'
 import type { RegistryCall } from '../../../core/lmcache/registry-call.ts'
-import type { Admitted, Cluster, Holding, Holdings, Lease, PoolName } from '../../../ports.ts'
+import type { Admitted, Cluster, StoredResponse, StoredResponses, Lease, PoolName } from '../../../ports.ts'
 import type { Journal, Made, Open } from './journal.ts'
-import type { Course } from './words.ts'
+import type { Course } from './messages.ts'
 
 export interface Shared {
   readonly journal: Journal
@@ -30,7 +39,10 @@ export class ReplicatedCluster implements Cluster {
   }
 
   configure(version: number, pool: PoolConfig): Promise<void> {
-    this.#shared.journal.configured(this.#name, pool.engines.map(({ id }) => id))
+    this.#shared.journal.configured(
+      this.#name,
+      pool.engines.map(({ id }) => id),
+    )
     return this.#books.configure(version, pool)
   }
 
@@ -46,7 +58,10 @@ export class ReplicatedCluster implements Cluster {
   async resume(booking: Resume): Promise<Lease> {
     const lease = await this.#books.resume(booking)
     // It may have ended: then they book nothing, and the others have nothing to hear.
-    const isBooked = await lease.renew().then(() => true, () => false)
+    const isBooked = await lease.renew().then(
+      () => true,
+      () => false,
+    )
     return isBooked ? this.#lease(lease, booking, booking) : lease
   }
 
@@ -64,7 +79,7 @@ export class ReplicatedCluster implements Cluster {
     return this.#books.registry!(call)
   }
 
-  feed(feeds: readonly KvFeed[]) {
+  feed(feeds: readonly KvEventDelta[]) {
     return this.#books.feed!(feeds)
   }
 
@@ -86,13 +101,23 @@ export class ReplicatedCluster implements Cluster {
   }
 
   #told(admission: Admission, admitted: Admitted): Admitted {
-    return 'refusal' in admitted ? admitted : { ...admitted, lease: this.#lease(admitted.lease, { admission, placement: admitted.placement }) }
+    return 'refusal' in admitted
+      ? admitted
+      : { ...admitted, lease: this.#lease(admitted.lease, { admission, placement: admitted.placement }) }
   }
 
-  #lease(lease: Lease, { admission, placement }: Pick<Made, 'admission' | 'placement'>, course: Course | null = null): ToldLease {
+  #lease(
+    lease: Lease,
+    { admission, placement }: Pick<Made, 'admission' | 'placement'>,
+    course: Course | null = null,
+  ): ToldLease {
     const { blockTokens, leaseMs } = this.#shared.pool() ?? { blockTokens: 0, leaseMs: 60_000 }
     const { journal } = this.#shared
-    return new ToldLease(lease, journal, journal.made({ admission, placement, pool: this.#name, blockTokens, leaseMs }, course))
+    return new ToldLease(
+      lease,
+      journal,
+      journal.made({ admission, placement, pool: this.#name, blockTokens, leaseMs }, course),
+    )
   }
 }
 
@@ -109,7 +134,7 @@ class ToldLease implements Lease {
     this.inProcess = lease.inProcess ?? false
   }
 
-  legDone(part: EarlyPart, stages: StageTimes, usage: Usage | null = null): Promise<void> {
+  legDone(part: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
     this.#journal.legDone(this.#open, ['leg_done', this.#open.key, part, stages, usage])
     return this.#lease.legDone!(part, stages, usage)
   }
@@ -136,11 +161,11 @@ class ToldLease implements Lease {
 }
 
 /** Who holds which response, known to all replicas: the next call may come to any of them. */
-export class ReplicatedHoldings implements Holdings {
-  readonly #own: Holdings
+export class ReplicatedHoldings implements StoredResponses {
+  readonly #own: StoredResponses
   readonly #journal: Journal
 
-  constructor(own: Holdings, journal: Journal) {
+  constructor(own: StoredResponses, journal: Journal) {
     this.#own = own
     this.#journal = journal
   }
@@ -149,7 +174,7 @@ export class ReplicatedHoldings implements Holdings {
     return this.#own.find(id, tenant)
   }
 
-  keep(id: string, holding: Holding): void {
+  keep(id: string, holding: StoredResponse): void {
     this.#own.keep(id, holding)
     this.#journal.kept(id, holding)
   }

@@ -1,19 +1,20 @@
 /** The outside of an I/O thread: its own sockets, and for the rest the main thread. */
-import type { Shared } from '../../../api/fellows.ts'
+import type { WorkerGroup } from '../../../api/worker-group.ts'
 import type { Config } from '../../../config.ts'
-import type { Holdings, Log, PoolName, Ttft } from '../../../ports.ts'
+import type { StoredResponses, Log, PoolName, Ttft } from '../../../ports.ts'
 import { machinePorts, type NodePorts } from '../ports.ts'
-import { threadClusters } from './books-edge.ts'
-import type { Line } from './line.ts'
-import type { ToMain, ToThread, TtftQuestion } from './words.ts'
-
-export type LineToMain = Line<ToMain, ToThread>
+import { threadClusters } from './cluster-client.ts'
+import type { RpcChannel, ToMain, ToThread, TtftQuestion } from './rpc.ts'
+export type LineToMain = RpcChannel<ToMain, ToThread>
 
 /** Records wait this long for company on their way to the main thread. */
 const RECORDS_MS = 100
 
 /** Pools in the order that both ends count them in. Those of earlier configurations keep their place: words about them may be on their way. */
-export function poolNames({ clusters }: Pick<Config, 'clusters'>, before: readonly PoolName[] = []): readonly PoolName[] {
+export function poolNames(
+  { clusters }: Pick<Config, 'clusters'>,
+  before: readonly PoolName[] = [],
+): readonly PoolName[] {
   const known = new Set(before.map((name) => JSON.stringify(name)))
   const all = clusters.flatMap(({ id, pools }) => pools.map(({ model }) => [id, model] as const))
   return [...before, ...all.filter((name) => !known.has(JSON.stringify(name)))]
@@ -39,7 +40,8 @@ export class PoolNumbers {
   }
 }
 
-const numbered = (names: readonly PoolName[]): ReadonlyMap<string, number> => new Map(names.map((name, number) => [JSON.stringify(name), number]))
+const numbered = (names: readonly PoolName[]): ReadonlyMap<string, number> =>
+  new Map(names.map((name, number) => [JSON.stringify(name), number]))
 
 export function threadPorts(numbers: PoolNumbers, log: Log, line: LineToMain): Omit<NodePorts, 'adopt' | 'held'> {
   const machine = machinePorts(log)
@@ -52,21 +54,22 @@ export function threadPorts(numbers: PoolNumbers, log: Log, line: LineToMain): O
 }
 
 /** What the threads have in common, as one of them sees it. */
-export function sharedByThreads(numbers: PoolNumbers, line: LineToMain, startedAt: number): Shared {
+export function sharedByThreads(numbers: PoolNumbers, line: LineToMain, startedAt: number): WorkerGroup {
   return {
     // Were the main thread gone, nobody would be left to ask.
-    ask: (question) => line.ask(['fellows', question]) as Promise<readonly unknown[]>,
+    ask: (question) => line.call(['siblings', question]) as Promise<readonly unknown[]>,
     held: threadHoldings(line),
     prober: {
       round: async () => {},
-      suspect: ({ cluster, pool }, { id }) => line.tell(['suspect', numbers.of(cluster.id, pool.model), id], true),
+      suspect: ({ cluster, pool }, { id }) => line.notify(['suspect', numbers.of(cluster.id, pool.model), id], true),
     },
     startedAt,
   }
 }
 
-export function threadTtft(line: Pick<LineToMain, 'ask'>): Ttft {
-  const ask = (question: TtftQuestion, ...given: readonly unknown[]): Promise<unknown> => line.ask(['ttft', question, given])
+export function threadTtft(line: Pick<LineToMain, 'call'>): Ttft {
+  const ask = (question: TtftQuestion, ...given: readonly unknown[]): Promise<unknown> =>
+    line.call(['ttft', question, given])
   return {
     batchMs: RECORDS_MS,
     report: (partials) => ask('report', partials) as ReturnType<Ttft['report']>,
@@ -78,14 +81,14 @@ export function threadTtft(line: Pick<LineToMain, 'ask'>): Ttft {
   }
 }
 
-function threadHoldings(line: LineToMain): Holdings {
+function threadHoldings(line: LineToMain): StoredResponses {
   return {
-    find: (id, tenant) => line.ask(['held_find', id, tenant]) as Promise<Awaited<ReturnType<Holdings['find']>>>,
+    find: (id, tenant) => line.call(['held_find', id, tenant]) as Promise<Awaited<ReturnType<StoredResponses['find']>>>,
     keep: (id, holding) => {
-      line.tell(['held_keep', id, holding])
+      line.notify(['held_keep', id, holding])
       // Posted before the bytes with the id are written, so that `sync` finds it posted.
       line.flush()
     },
-    forget: async (id) => void (await line.ask(['held_forget', id])),
+    forget: async (id) => void (await line.call(['held_forget', id])),
   }
 }

@@ -1,30 +1,89 @@
 /** A gateway on several threads: I/O threads carry the requests, this one keeps the books. See docs/scale.md. */
-import { Catalog } from '../../../api/catalog.ts'
+import { ModelRegistry } from '../../../api/model-registry.ts'
 import type { Config } from '../../../config.ts'
-import { DigestCache } from '../../../origin/digests.ts'
+import { DigestCache } from '../../../origin/digest-cache.ts'
 import { FleetProbe } from '../../../origin/probe.ts'
 import type { PoolRoute } from '../../../origin/exchange.ts'
 import type { Cluster, Log } from '../../../ports.ts'
-import { configurePools } from '../adopt.ts'
-import { nodePorts, type NodePorts, type Standing } from '../ports.ts'
+import { configurePools } from '../reload.ts'
+import { nodePorts, type NodePorts, type RuntimeHooks } from '../ports.ts'
 import { probeForever } from '../serve.ts'
 import { statsForever, type RunningGateway } from '../start-gateway.ts'
 import { vocabulariesIn } from '../vocabulary.ts'
-import { BooksHost } from './books-host.ts'
-import { freeAddress } from './free-address.ts'
-import { OneThread, type ThreadParts } from './one-thread.ts'
+import { ThreadClusterHost } from './cluster-host.ts'
+import { WorkerSupervisor, type ThreadParts } from './worker-supervisor.ts'
 import { poolNames } from './ports.ts'
-import { StoredResponses } from './stored-responses.ts'
+import { StoredResponseHost } from './stored-responses.ts'
 import type { ThreadStart } from './thread.ts'
-import { within } from '../within.ts'
-import type { ToMain } from './words.ts'
+import { withTimeout } from '../with-timeout.ts'
+import type { ToMain } from './rpc.ts'
+import { availableParallelism } from 'node:os'
+import { UsageError } from '../../../cli/commands/command.ts'
+import { createServer, type AddressInfo } from 'node:net'
+
+/**
+ * The address with a port that nobody listens on. Rejects with the system's error when it is taken: a port that is
+ * shared would otherwise be shared with another gateway too, and each would see half of the requests.
+ */
+export function freeAddress({
+  host,
+  port,
+}: {
+  readonly host: string
+  readonly port: number
+}): Promise<{ readonly host: string; readonly port: number }> {
+  const server = createServer()
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ host, port }, () => {
+      const bound = (server.address() as AddressInfo).port
+      server.close(() => resolve({ host, port: bound }))
+    })
+  })
+}
+
+export interface Machine {
+  /** As `process.platform`. */
+  readonly platform: string
+  /** Node's, as `process.versions.node`. */
+  readonly version: string
+  readonly cores: number
+}
+
+/** This machine. */
+const here = (): Machine => ({
+  platform: process.platform,
+  version: process.versions.node,
+  cores: availableParallelism(),
+})
+
+/**
+ * How many I/O threads to start; 1: no others, this one does everything. `auto` leaves a core to the books, and is 1
+ * where threads cannot share a port. Throws a UsageError where more were asked for by number.
+ */
+export function threadCount(wanted: Config['threads'], { platform, version, cores }: Machine = here()): number {
+  const can = canSharePorts(platform, version)
+  if (wanted === 'auto') return can ? Math.max(1, cores - 1) : 1
+  if (wanted === 1 || can) return wanted
+  throw new UsageError(
+    `${wanted} workers need to listen on one port, which Node ${version} cannot do on ${platform}.`,
+    'Use Linux and Node 22.12 or newer; or --workers 1, and several processes behind a proxy.',
+  )
+}
+
+/** Node passes SO_REUSEPORT on from 22.12 and 23.1 on; on other systems it is not there, or deals nothing out. */
+function canSharePorts(platform: string, version: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const isNew = major >= 24 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12)
+  return isNew && ['linux', 'freebsd', 'dragonfly', 'sunos', 'aix'].includes(platform)
+}
 
 export interface ThreadsOptions {
   /** I/O threads: 2 or more. */
   readonly count: number
   /** Where relative names of vocabularies start. */
   readonly folder?: string
-  readonly standing?: Standing
+  readonly standing?: RuntimeHooks
 }
 
 export interface RunningThreads extends RunningGateway {
@@ -42,14 +101,18 @@ const LOOKUP_MS = 10_000
 const STOP_SLACK_MS = 10_000
 
 /** Rejects as `startGateway` does. The machine must let threads share a port, as `threadCount` makes sure. */
-export async function startThreads(config: Config, log: Log, { count, folder = '.', standing }: ThreadsOptions): Promise<RunningThreads> {
+export async function startThreads(
+  config: Config,
+  log: Log,
+  { count, folder = '.', standing }: ThreadsOptions,
+): Promise<RunningThreads> {
   // Said here, where the error is still what it was; each thread opens its own, and this one keeps none.
   const fit = vocabulariesIn(folder, () => true)
   await fit(config)
   const settled = await withFreeAddresses(config)
   const ports = nodePorts(settled, log, standing)
-  const hub = new Hub(settled, ports, count)
-  const threads = Array.from({ length: count }, (_, at) => new OneThread(hub.partsOf(at + 1, folder)))
+  const hub = new PoolOwner(settled, ports, count)
+  const threads = Array.from({ length: count }, (_, at) => new WorkerSupervisor(hub.partsOf(at + 1, folder)))
   hub.threads = threads
   const stopProbing = probeForever({ probe: () => hub.prober.round() }, log)
   const stats = statsForever(settled, ports)
@@ -66,9 +129,9 @@ export async function startThreads(config: Config, log: Log, { count, folder = '
   }
   const stop = async (now: AbortSignal) => {
     stopProbing()
-    now.addEventListener('abort', () => threads.forEach((thread) => thread.hurry()), { once: true })
+    now.addEventListener('abort', () => threads.forEach((thread) => thread.forceStop()), { once: true })
     const ending = threads.map((thread) => thread.stop(drainMs + STOP_SLACK_MS))
-    if (now.aborted) threads.forEach((thread) => thread.hurry())
+    if (now.aborted) threads.forEach((thread) => thread.forceStop())
     const ends = await Promise.all(ending)
     stats.stop()
     ports.close()
@@ -76,7 +139,7 @@ export async function startThreads(config: Config, log: Log, { count, folder = '
   }
   try {
     const [first] = await Promise.all(threads.map((thread) => thread.start()))
-    if (first!.reports !== null) log.info('takes_reports', { address: first!.reports })
+    if (first!.reports !== null) log.info('report_listener_ready', { address: first!.reports })
     return { ...first!, adopt, stop, kill: async (thread) => threads[thread - 1]?.kill() }
   } catch (error) {
     await stop(AbortSignal.abort())
@@ -88,32 +151,45 @@ export async function startThreads(config: Config, log: Log, { count, folder = '
 async function withFreeAddresses(config: Config): Promise<Config> {
   const { ttft } = config
   const listen = await freeAddress(config.listen)
-  return { ...config, listen, ttft: !ttft.enabled || ttft.listen === null ? ttft : { ...ttft, listen: await freeAddress(ttft.listen) } }
+  return {
+    ...config,
+    listen,
+    ttft: !ttft.enabled || ttft.listen === null ? ttft : { ...ttft, listen: await freeAddress(ttft.listen) },
+  }
 }
 
 /** What there is one of, whatever the number of threads. */
-class Hub {
-  threads: readonly OneThread[] = []
+class PoolOwner {
+  threads: readonly WorkerSupervisor[] = []
   prober: FleetProbe
   #start: Omit<ThreadStart, 'number' | 'folder'>
   readonly #ports: NodePorts & Required<Pick<NodePorts, 'ttft'>>
   #pools: readonly { readonly cluster: Cluster; readonly route: PoolRoute | null }[]
-  readonly #responses: StoredResponses
+  readonly #responses: StoredResponseHost
 
   constructor(config: Config, ports: NodePorts, count: number) {
     this.#ports = ports as NodePorts & Required<Pick<NodePorts, 'ttft'>>
-    this.#responses = new StoredResponses(ports.held, (from) => this.#othersThan(from), LOOKUP_MS)
-    this.#start = { firstlight: 'thread', config, pools: poolNames(config), bodyKib: new SharedArrayBuffer(count * Int32Array.BYTES_PER_ELEMENT), startedAt: Date.now() }
-    const catalog = new Catalog(config)
+    this.#responses = new StoredResponseHost(ports.held, (from) => this.#othersThan(from), LOOKUP_MS)
+    this.#start = {
+      firstlight: 'thread',
+      config,
+      pools: poolNames(config),
+      bodyKib: new SharedArrayBuffer(count * Int32Array.BYTES_PER_ELEMENT),
+      startedAt: Date.now(),
+    }
+    const catalog = new ModelRegistry(config)
     this.#pools = this.#poolsOf(catalog)
     this.prober = new FleetProbe(catalog.routes, ports, { digests: new DigestCache({ ports, via: config.via }) })
   }
 
   adopt(config: Config): void {
     this.#start = { ...this.#start, config, pools: poolNames(config, this.#start.pools) }
-    const catalog = new Catalog(config)
+    const catalog = new ModelRegistry(config)
     this.#pools = this.#poolsOf(catalog)
-    this.prober = new FleetProbe(catalog.routes, this.#ports, { digests: new DigestCache({ ports: this.#ports, via: config.via }), dueAt: this.prober.dueAt })
+    this.prober = new FleetProbe(catalog.routes, this.#ports, {
+      digests: new DigestCache({ ports: this.#ports, via: config.via }),
+      dueAt: this.prober.dueAt,
+    })
   }
 
   partsOf(number: number, folder: string): ThreadParts {
@@ -126,28 +202,28 @@ class Hub {
         return told.start
       },
       entry: ENTRY,
-      books: () => new BooksHost((pool) => this.#pools[pool]!.cluster, log),
-      hear: (word) => this.#hear(number, word),
+      books: () => new ThreadClusterHost((pool) => this.#pools[pool]!.cluster, log),
+      receive: (word) => this.#receive(number, word),
       log,
     }
   }
 
   /** By number. No route: the pool is in the configuration no more, but streams may run in it. */
-  #poolsOf(catalog: Catalog): readonly { readonly cluster: Cluster; readonly route: PoolRoute | null }[] {
+  #poolsOf(catalog: ModelRegistry): readonly { readonly cluster: Cluster; readonly route: PoolRoute | null }[] {
     return this.#start.pools.map((name) => ({ cluster: this.#ports.cluster(...name), route: catalog.route(...name) }))
   }
 
-  #hear(from: number, word: Parameters<ThreadParts['hear']>[0]): unknown {
+  #receive(from: number, word: Parameters<ThreadParts['receive']>[0]): unknown {
     switch (word[0]) {
       case 'ttft':
         return this.#reports(word)
       case 'held_find':
       case 'held_keep':
       case 'held_forget':
-        return this.#responses.hear(from, word)
+        return this.#responses.receive(from, word)
       case 'suspect':
         return this.#suspect(word[1], word[2])
-      case 'fellows':
+      case 'siblings':
         return this.#askOthers(from, word[1])
     }
     return undefined
@@ -164,12 +240,17 @@ class Hub {
     if (route !== null && target !== undefined) this.prober.suspect(route, target)
   }
 
-  #othersThan(from: number): readonly OneThread[] {
+  #othersThan(from: number): readonly WorkerSupervisor[] {
     return this.threads.filter((_, at) => at + 1 !== from)
   }
 
-  async #askOthers(from: number, question: Extract<ToMain, readonly ['fellows', unknown]>[1]): Promise<readonly unknown[]> {
-    const answers = await Promise.all(this.#othersThan(from).map((thread) => within(FELLOW_MS, thread.ask(['fellow', question]))))
+  async #askOthers(
+    from: number,
+    question: Extract<ToMain, readonly ['siblings', unknown]>[1],
+  ): Promise<readonly unknown[]> {
+    const answers = await Promise.all(
+      this.#othersThan(from).map((thread) => withTimeout(FELLOW_MS, thread.call(['sibling', question]))),
+    )
     return answers.flatMap((answer) => (answer === null ? [] : [answer.value]))
   }
 }

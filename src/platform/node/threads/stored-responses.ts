@@ -1,29 +1,29 @@
 /** Which engine holds which stored response, for all I/O threads. Lives in the main thread. */
-import type { Holding, Holdings } from '../../../ports.ts'
-import { within } from '../within.ts'
-import type { ToMain, ToThread } from './words.ts'
+import type { StoredResponse, StoredResponses } from '../../../ports.ts'
+import { withTimeout } from '../with-timeout.ts'
+import type { ToMain, ToThread } from './rpc.ts'
 
 /** An I/O thread, as far as the main thread asks it. */
 export interface AskedThread {
-  ask(word: ToThread): Promise<unknown>
+  call(word: ToThread): Promise<unknown>
 }
 
 type Word = Extract<ToMain, readonly [`held_${string}`, ...unknown[]]>
 
-export class StoredResponses {
-  readonly #held: Holdings
+export class StoredResponseHost {
+  readonly #held: StoredResponses
   readonly #othersThan: (thread: number) => readonly AskedThread[]
   readonly #limitMs: number
 
   /** @param limitMs how long a lookup that finds nothing waits for a thread that does not answer. */
-  constructor(held: Holdings, othersThan: (thread: number) => readonly AskedThread[], limitMs: number) {
+  constructor(held: StoredResponses, othersThan: (thread: number) => readonly AskedThread[], limitMs: number) {
     this.#held = held
     this.#othersThan = othersThan
     this.#limitMs = limitMs
   }
 
   /** Handles a message of the thread with number `from`. */
-  hear(from: number, word: Word): unknown {
+  receive(from: number, word: Word): unknown {
     switch (word[0]) {
       case 'held_find':
         return this.#find(from, word[1], word[2])
@@ -39,10 +39,10 @@ export class StoredResponses {
    * another order than they were posted. Messages of one thread stay in order, so what a thread posted has arrived when
    * that thread has answered a question.
    */
-  async #find(from: number, id: string, tenant: string): Promise<Holding | null> {
+  async #find(from: number, id: string, tenant: string): Promise<StoredResponse | null> {
     const found = await this.#held.find(id, tenant)
     if (found !== null) return found
-    await Promise.all(this.#othersThan(from).map((thread) => within(this.#limitMs, thread.ask(['sync']))))
+    await Promise.all(this.#othersThan(from).map((thread) => withTimeout(this.#limitMs, thread.call(['sync']))))
     return this.#held.find(id, tenant)
   }
 }

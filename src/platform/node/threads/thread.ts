@@ -5,10 +5,9 @@ import type { Config } from '../../../config.ts'
 import { openLog } from '../log.ts'
 import { openGateway } from '../start-gateway.ts'
 import { vocabulariesIn } from '../vocabulary.ts'
-import { Line } from './line.ts'
+import { RpcChannel, type ToMain, type ToThread } from './rpc.ts'
 import type { PoolName } from '../../../ports.ts'
 import { PoolNumbers, sharedByThreads, threadPorts, type LineToMain } from './ports.ts'
-import type { ToMain, ToThread } from './words.ts'
 
 /** What a thread is started with. */
 export interface ThreadStart {
@@ -37,7 +36,7 @@ export async function runThread(): Promise<void> {
   const { config, pools, folder, number, bodyKib, startedAt } = workerData as ThreadStart
   const log = openLog(config.log.level, undefined, { thread: number })
   const main = parentPort!
-  const line: LineToMain = new Line<ToMain, ToThread>(main, (word) => hear(word))
+  const line: LineToMain = new RpcChannel<ToMain, ToThread>(main, (word) => onMessage(word))
   main.on('message', (batch: readonly unknown[]) => line.receive(batch))
   const numbers = new PoolNumbers(pools)
   const slots = new Int32Array(bodyKib)
@@ -45,7 +44,10 @@ export async function runThread(): Promise<void> {
   Atomics.store(slots, number - 1, 0)
   const ports = { ...threadPorts(numbers, log, line), bodyCount: countIn(slots, number - 1) }
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
-  const gateway = await openGateway(config, ports, { vocabularies: await vocabulariesOf(config), shared: sharedByThreads(numbers, line, startedAt) })
+  const gateway = await openGateway(config, ports, {
+    vocabularies: await vocabulariesOf(config),
+    shared: sharedByThreads(numbers, line, startedAt),
+  })
   const now = new AbortController()
 
   async function adopt(next: Config, names: readonly PoolName[], sameFiles: boolean): Promise<void> {
@@ -55,11 +57,11 @@ export async function runThread(): Promise<void> {
     log.setLevel(next.log.level)
   }
 
-  function hear(word: ToThread): unknown {
+  function onMessage(word: ToThread): unknown {
     switch (word[0]) {
       case 'adopt':
         return adopt(word[1], word[2], word[3])
-      case 'fellow':
+      case 'sibling':
         return gateway.answer(word[1])
       case 'sync':
         return null
@@ -70,5 +72,5 @@ export async function runThread(): Promise<void> {
     }
   }
 
-  line.tell(['listening', gateway.url, gateway.reports])
+  line.notify(['listening', gateway.url, gateway.reports])
 }

@@ -1,16 +1,79 @@
-import { prefillWork } from '../../../core/cluster/prefill-work.ts'
-import { hashText } from '../../../core/routing/hash.ts'
-import { rendezvous } from '../../../core/routing/rendezvous.ts'
-import type { Job } from '../job.ts'
+import { prefillWork } from '../../../core/pool/prefill-queue.ts'
+import { rendezvous, hashText, hashPair } from '../../../core/routing/rendezvous.ts'
+import type { Job } from '../trace.ts'
 import type { RouterContext, RouterKind } from '../router.ts'
-import { Arrivals } from './tables.ts'
+import { Arrivals, indexOfLeast, InFlight, SentBlocks } from './llm-d.ts'
+
+const HASHED_BLOCKS = 2
+
+/** Sends prompts that begin alike to one engine, whatever it has to do: no state, no books. The honest cheap baseline. */
+export const hashPrefix: RouterKind = {
+  name: 'hash_prefix',
+  doc: 'Hash of the first two blocks, modulo the engines.',
+  source: 'what a plain load balancer with a prompt hash does',
+  create: ({ engines }) => ({
+    name: 'hash_prefix',
+    route({ blocks, index }) {
+      const key = blocks.length === 0 ? hashPair(index, 0) : hashPair(blocks[0]!, blocks[2 * (HASHED_BLOCKS - 1)] ?? 0)
+      return { engine: key % engines.length }
+    },
+    firstToken() {},
+    ended() {},
+  }),
+}
+
+/** The command line's defaults. */
+const CACHE_THRESHOLD = 0.3
+const BALANCE_ABS = 64
+const BALANCE_REL = 1.5
+const EVICT_EVERY_MS = 120_000
+const MAX_TREE_CHARS = 2 ** 26
+const CHARS_PER_TOKEN = 4
+
+/**
+ * `cache_aware` of vllm-router (0.1.17) and the SGLang gateway, with the defaults of their command lines: an approximate
+ * tree for each engine of what was sent there; matches of more than 0.3 follow the tree, other requests go to the least
+ * loaded (vllm-router; SGLang: to the smallest tree); when requests in flight are out of balance (64 and 1.5 times),
+ * the least loaded gets them all.
+ */
+export const cacheAware: RouterKind = {
+  name: 'cache_aware',
+  doc: 'Longest match in a tree of what was sent, above 0.3; else, or out of balance by 64 and x1.5, fewest in flight.',
+  source: 'vllm-project/router 0.1.17 and SGLang gateway, CLI defaults',
+  create({ engines, blockTokens }) {
+    const load = new InFlight(engines.length)
+    const trees = engines.map(() => new SentBlocks(Math.floor(MAX_TREE_CHARS / CHARS_PER_TOKEN / blockTokens)))
+    return {
+      name: 'cache_aware',
+      scrapeMs: EVICT_EVERY_MS,
+      scrape: () => trees.forEach((tree) => tree.trim()),
+      route({ blocks, promptTokens }) {
+        const { counts } = load
+        const most = Math.max(...counts)
+        const least = Math.min(...counts)
+        const matches = trees.map((tree) => tree.match(blocks))
+        const longest = Math.max(...matches)
+        const follows =
+          !(most - least > BALANCE_ABS && most > BALANCE_REL * least) &&
+          longest * blockTokens > CACHE_THRESHOLD * promptTokens
+        const engine = follows ? matches.indexOf(longest) : indexOfLeast(counts)
+        trees[engine]!.add(blocks)
+        load.begin(engine)
+        return { engine }
+      },
+      firstToken() {},
+      ended: (job) => load.end(job),
+    }
+  },
+}
 
 const KV_AWARE_THRESHOLD = 2000
 
 /** Where both go when a lookup does not decide: the session's engine, or the one with fewest arrivals in a minute. */
 function fallback(context: RouterContext, arrivals: Arrivals): (job: Job, now: number) => number {
   const ring = context.engines.map((_, at) => ({ id: String(at), weight: 1, at }))
-  return ({ request }, now) => (request.session === null ? arrivals.least(now) : rendezvous(hashText(request.session), ring)[0]!.at)
+  return ({ request }, now) =>
+    request.session === null ? arrivals.least(now) : rendezvous(hashText(request.session), ring)[0]!.at
 }
 
 /**
@@ -80,7 +143,11 @@ export const ttft670: RouterKind = {
 
 /** What a lookup names of each engine: its matched prefix, whatever tier it is in. */
 function matchedTokens({ engines, lmcache, blockTokens }: RouterContext, job: Job, now: number): number[] {
-  return engines.map((engine, at) => (lmcache == null ? engine.exactCachedTokens(job) : Math.min(job.promptTokens, lmcache.lookup(at, job.blocks, now).remote * blockTokens)))
+  return engines.map((engine, at) =>
+    lmcache == null
+      ? engine.exactCachedTokens(job)
+      : Math.min(job.promptTokens, lmcache.lookup(at, job.blocks, now).remote * blockTokens),
+  )
 }
 
 /** The engine that #670 chooses: matched engines first, then the others, each time the later of equals. */

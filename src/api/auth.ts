@@ -1,0 +1,196 @@
+import type { Config, KeyConfig } from '../config.ts'
+import { Failure } from '../failure.ts'
+import { allowedOrigin } from './cors.ts'
+
+/** Who asks. Without keys everyone is the same caller. */
+export interface Caller {
+  /** Name of the key: tenant of the books, label of the logs. */
+  readonly tenant: string
+  readonly models: readonly string[] | null
+  readonly allowOverrides: boolean
+  /** May it read what this gateway expects? */
+  readonly edge: boolean
+  readonly cacheSalt: string | null
+}
+
+/** Of a request's headers, what is asked here. */
+type Fields = Pick<Headers, 'get'>
+
+const ANYONE: Caller = { tenant: 'open', models: null, allowOverrides: true, edge: true, cacheSalt: null }
+
+const utf8 = new TextEncoder()
+
+/** 64 hexadecimal digits, lower case. */
+export async function sha256(secret: string): Promise<string> {
+  const hash = await crypto.subtle.digest('SHA-256', utf8.encode(secret))
+  return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+const hashOf = (secret: KeyConfig['secret']): string | Promise<string> =>
+  typeof secret === 'string' ? sha256(secret) : secret.sha256
+
+/** Takes as long for a near miss as for a far one. */
+function equal(a: string, b: string): boolean {
+  let difference = a.length ^ b.length
+  for (let i = 0; i < a.length; i++) difference |= a.charCodeAt(i) ^ b.charCodeAt(i)
+  return difference === 0
+}
+
+/**
+ * Finds who holds a secret. Hashes are compared, all of them, in constant time. A secret that was right once is
+ * remembered: looking it up compares a seeded 32-bit hash first, so it tells a guesser nothing about the text.
+ */
+export class KeyStore<Holder> {
+  readonly #entries: readonly { readonly secret: KeyConfig['secret']; readonly holder: Holder }[]
+  // Made at the first question: no crypto at a Worker's start, and no promise shared between requests.
+  #known: readonly { readonly hash: string; readonly holder: Holder }[] | null = null
+  readonly #seen = new Map<string, Holder>()
+
+  constructor(entries: readonly { readonly secret: KeyConfig['secret']; readonly holder: Holder }[]) {
+    this.#entries = entries
+  }
+
+  async find(secret: string): Promise<Holder | null> {
+    const seen = this.#seen.get(secret)
+    if (seen !== undefined) return seen
+    const hash = await sha256(secret)
+    let found: Holder | null = null
+    this.#known ??= await Promise.all(
+      this.#entries.map(async ({ secret: known, holder }) => ({ hash: await hashOf(known), holder })),
+    )
+    for (const known of this.#known) if (equal(known.hash, hash)) found = known.holder
+    if (found !== null) this.#seen.set(secret, found)
+    return found
+  }
+}
+
+/** Why requests are let in: by key, because anyone may, because only this machine can ask; or not at all. */
+type Trust = 'keys' | 'open' | 'loopback' | 'unconfigured'
+
+type Access = Pick<Config, 'keys' | 'open' | 'loopback' | 'admin' | 'cors'>
+
+function trustOf({ keys, open, loopback }: Omit<Access, 'admin' | 'cors'>): Trust {
+  if (keys !== null) return 'keys'
+  if (open) return 'open'
+  return loopback ? 'loopback' : 'unconfigured'
+}
+
+/** Lets requests of the API in. Made once per gateway. */
+export class Authenticator {
+  readonly trust: Trust
+  readonly #callers: KeyStore<Caller>
+  readonly #admins: KeyStore<true> | null
+  readonly #cors: Config['cors']
+
+  constructor(config: Access) {
+    this.trust = trustOf(config)
+    this.#cors = config.cors
+    this.#callers = new KeyStore((config.keys ?? []).map((key) => ({ secret: key.secret, holder: callerOf(key) })))
+    this.#admins = config.admin === null ? null : new KeyStore([{ secret: config.admin.secret, holder: true }])
+  }
+
+  /** `apiKeyHeader`: also accept `x-api-key`, as Anthropic's clients send it. */
+  async caller(headers: Fields, apiKeyHeader: boolean): Promise<Caller> {
+    if (this.trust === 'unconfigured') {
+      throw new Failure(
+        'not_configured',
+        'This gateway has no keys. Set `keys` in its configuration, or `open: true` to serve everyone who can reach it.',
+      )
+    }
+    if (this.trust !== 'keys') {
+      refuseForeignPages(headers, this.#cors)
+      return ANYONE
+    }
+    const secret = bearer(headers) ?? (apiKeyHeader ? headers.get('x-api-key') : null)
+    if (secret === null || secret === '')
+      throw keyFailure('key_missing', 'No API key was given. Send it as `authorization: Bearer <key>`.')
+    const caller = await this.#callers.find(secret)
+    if (caller === null)
+      throw keyFailure(
+        'key_wrong',
+        'This API key is not known here. Check the key, or ask the operator of this gateway for one.',
+      )
+    return caller
+  }
+
+  /** Without keys on a loopback listener the admin surface is open; elsewhere it needs `admin.secret`. */
+  async admin(headers: Fields): Promise<void> {
+    if (this.#admins === null) {
+      if (this.trust !== 'loopback') {
+        throw new Failure(
+          'not_configured',
+          'The admin surface is closed: set admin.secret in the configuration and send it as a bearer token.',
+        )
+      }
+      refuseForeignPages(headers, null)
+      refuseForeignHost(headers)
+      return
+    }
+    const secret = bearer(headers)
+    if (secret === null)
+      throw keyFailure('key_missing', 'The admin key is missing. Send it as `authorization: Bearer <admin key>`.')
+    if ((await this.#admins.find(secret)) === null)
+      throw keyFailure('key_wrong', 'This is not the admin key of this gateway.')
+  }
+}
+
+/** Lets in whoever shows this secret, and whom the admin surface lets in. null: there is no such secret. `name`: its key in the document. */
+export function keyOrAdmin(
+  authenticator: Authenticator,
+  secret: string | null,
+  name: string,
+): (headers: Fields) => Promise<void> {
+  const ring = new KeyStore(secret === null ? [] : [{ secret, holder: true }])
+  return async (headers) => {
+    const shown = bearer(headers)
+    if (shown !== null && (await ring.find(shown)) !== null) return
+    await authenticator.admin(headers).catch((error: unknown) => {
+      if (!(error instanceof Failure && error.reason === 'not_configured')) throw error
+      if (secret === null)
+        throw new Failure(
+          'not_configured',
+          `This is closed: set ${name} or admin.secret in the configuration and send it as a bearer token.`,
+        )
+      throw shown === null
+        ? keyFailure('key_missing', `No key was given. Send ${name} as \`authorization: Bearer <key>\`.`)
+        : keyFailure('key_wrong', `This is not ${name} of this gateway.`)
+    })
+  }
+}
+
+const callerOf = ({ name, models, allowOverrides, edge, cacheSalt }: KeyConfig): Caller => ({
+  tenant: name,
+  models,
+  allowOverrides,
+  edge,
+  cacheSalt,
+})
+
+/** null: no bearer token was sent. */
+export function bearer(headers: Fields): string | null {
+  const value = headers.get('authorization')
+  return value === null ? null : (/^bearer +(\S+) *$/i.exec(value)?.[1] ?? null)
+}
+
+function keyFailure(reason: 'key_missing' | 'key_wrong', message: string): Failure {
+  return new Failure(reason, message, { headers: { 'www-authenticate': 'Bearer' } })
+}
+
+/** A keyless gateway must not serve whatever page the user's browser has open. Browsers cannot leave this header out. */
+function refuseForeignPages(headers: Fields, cors: Config['cors']): void {
+  if (headers.get('sec-fetch-site') !== 'cross-site' || allowedOrigin(cors, headers) !== undefined) return
+  throw new Failure(
+    'forbidden',
+    'A page of another site may not use a gateway that runs without keys. Set `keys` in its configuration, or let the page in by `cors`.',
+  )
+}
+
+/** A foreign name that resolves to this machine (DNS rebinding) makes any page look like our own. */
+function refuseForeignHost(headers: Fields): void {
+  const host = headers.get('host')
+  if (host === null || /^(localhost|[\w-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i.test(host)) return
+  throw new Failure(
+    'forbidden',
+    'The open admin surface answers only to a loopback address. Set admin.secret in the configuration.',
+  )
+}

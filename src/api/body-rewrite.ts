@@ -1,0 +1,203 @@
+import type { BodyEdit } from '../origin/exchange.ts'
+import { scanObjectMembers, skipBlank, type Member } from './json-scan.ts'
+
+/** The closed list of what the gateway may change in a client's body. Everything else passes byte for byte. */
+export interface Edits {
+  /** Put the engine's model name in place of an alias; null: leave it. */
+  readonly model: string | null
+  /** Ask for the usage record of a stream. */
+  readonly includeUsage: boolean
+  /** The tenant's salt; null: leave the client's. */
+  readonly cacheSalt: string | null
+  /** What one leg of a split request has otherwise; absent: this is no leg. */
+  readonly leg?: BodyEdit
+}
+
+type Json = Readonly<Record<string, unknown>>
+
+/** A change of a byte range: what is between `from` and `to` becomes `put`. */
+interface Splice {
+  readonly from: number
+  readonly to: number
+  readonly put: Uint8Array | null
+}
+
+/**
+ * Names an engine must never get from a client. A body with `{"do_remote_prefill": true}` ends a vLLM that runs with NIXL,
+ * and what is in `vllm_xargs` lands in the same dictionary (`SamplingParams.extra_args`) as these do.
+ */
+const FORBIDDEN = ['kv_transfer_params', 'ec_transfer_params'] as const
+const OWN = 'firstlight'
+const XARGS = 'vllm_xargs'
+
+export const encoder = new TextEncoder()
+const text = new TextDecoder()
+const USAGE = '"stream_options":{"include_usage":true}'
+const USAGE_IN_FRONT = encoder.encode(`${USAGE},`)
+const NO_KEYS: readonly string[] = []
+const json = (value: unknown): Uint8Array => encoder.encode(JSON.stringify(value))
+
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isForbidden = (key: string): boolean => key === FORBIDDEN[0] || key === FORBIDDEN[1]
+const isRemoved = (key: string): boolean => key === OWN || isForbidden(key)
+const removes = ({ leg }: Edits): ((key: string) => boolean) =>
+  leg === undefined || leg.remove.length === 0 ? isRemoved : (key) => isRemoved(key) || leg.remove.includes(key)
+const holdsForbidden = (value: unknown): boolean =>
+  isObject(value) && FORBIDDEN.some((name) => Object.hasOwn(value, name))
+
+/** Would the usage record of a stream have to be asked for, and can it be, without changing what else the client sees? */
+export function canRequestUsage(body: Json): boolean {
+  const options = body['stream_options']
+  if (options === undefined || options === null) return true
+  // continuous_usage_stats adds usage to every chunk as soon as include_usage is on: not ours to switch on.
+  return isObject(options) && options['include_usage'] !== true && !options['continuous_usage_stats']
+}
+
+/** The body for an engine, in pieces; `bytes` and `body` are the same document. Never changes `bytes`. */
+export function rewriteBody(bytes: Uint8Array, body: Json, edits: Edits): readonly Uint8Array[] {
+  const reach = editScope(body, edits)
+  if (reach === 'nothing') return [bytes]
+  const open = skipBlank(bytes, 0)
+  if (reach === 'usage') return [bytes.subarray(0, open + 1), USAGE_IN_FRONT, bytes.subarray(open + 1)]
+  const enough = reach === 'model' ? (member: Member) => holdsModel(bytes, member, body) : undefined
+  const members = reach === 'front' ? [] : scanObjectMembers(bytes, open, enough)
+  const splices = members === null ? null : spliceEdits(bytes, body, members, { edits, open })
+  return splices === null ? [json(reserialize(body, edits))] : pieces(bytes, splices)
+}
+
+/**
+ * How much of the document has to be searched: what was parsed says what there is to find. `front`: all that changes is new,
+ * and there is nothing to search; `usage`: and it is the one thing that nearly every stream needs.
+ */
+function editScope(body: Json, edits: Edits): 'nothing' | 'usage' | 'front' | 'model' | 'all' {
+  if (Object.hasOwn(body, OWN) || holdsForbidden(body) || holdsForbidden(body[XARGS])) return 'all'
+  if (edits.cacheSalt !== null && Object.hasOwn(body, 'cache_salt')) return 'all'
+  if (edits.includeUsage && Object.hasOwn(body, 'stream_options')) return 'all'
+  const legKeys = edits.leg === undefined ? NO_KEYS : [...Object.keys(edits.leg.set), ...edits.leg.remove]
+  if (legKeys.some((key) => Object.hasOwn(body, key))) return 'all'
+  if (renames(body, edits)) return Object.hasOwn(body, 'model') ? 'model' : 'front'
+  if (edits.cacheSalt !== null || legKeys.length > 0) return 'front'
+  if (!edits.includeUsage) return 'nothing'
+  return Object.keys(body).length === 0 ? 'front' : 'usage'
+}
+
+const renames = (body: Json, { model }: Edits): boolean => model !== null && body['model'] !== model
+
+/**
+ * Is this the model that counts? Only the last of several does, so an equal value further on may be missed: that client
+ * gets the engine's word that there is no such model, and nothing else.
+ */
+function holdsModel(bytes: Uint8Array, { key, valueAt, valueEnd }: Member, body: Json): boolean {
+  return (
+    key === 'model' &&
+    bytes[valueAt] === 0x22 &&
+    JSON.parse(text.decode(bytes.subarray(valueAt, valueEnd))) === body['model']
+  )
+}
+
+function spliceEdits(
+  bytes: Uint8Array,
+  body: Json,
+  members: readonly Member[],
+  { edits, open }: { edits: Edits; open: number },
+): Splice[] | null {
+  const front: string[] = []
+  const splices: Splice[] = []
+  const unwanted = removes(edits)
+  const put = (name: string, value: string): void => {
+    // What is removed of the client's is no place for ours.
+    const present = unwanted(name) ? [] : members.filter((member) => member.key === name)
+    if (present.length === 0) front.push(`${JSON.stringify(name)}:${value}`)
+    for (const member of present)
+      splices.push({ from: member.valueAt, to: member.valueEnd, put: encoder.encode(value) })
+  }
+  if (edits.model !== null && renames(body, edits)) put('model', JSON.stringify(edits.model))
+  if (edits.cacheSalt !== null) put('cache_salt', JSON.stringify(edits.cacheSalt))
+  for (const [name, value] of Object.entries(edits.leg?.set ?? {})) put(name, value)
+  if (edits.includeUsage && !askForUsage(bytes, body, members, { front, splices })) return null
+  for (const member of members) {
+    if (member.key !== XARGS || bytes[member.valueAt] !== 0x7b) continue
+    const inner = scanObjectMembers(bytes, member.valueAt)
+    if (inner === null) return null
+    splices.push(...removals(inner, isForbidden))
+  }
+  const removed = removals(members, unwanted)
+  if (front.length > 0) {
+    const alone = Object.keys(body).every(unwanted)
+    splices.push({ from: open + 1, to: open + 1, put: encoder.encode(front.join(',') + (alone ? '' : ',')) })
+  }
+  splices.push(...removed)
+  // Stable: the insertion at the front stays before a removal that starts at the same byte.
+  return splices.sort((a, b) => a.from - b.from)
+}
+
+/** `stream_options` in front where there is none; else inside the one that counts, the last. */
+function askForUsage(
+  bytes: Uint8Array,
+  body: Json,
+  members: readonly Member[],
+  out: { front: string[]; splices: Splice[] },
+): boolean {
+  const member = members.findLast(({ key }) => key === 'stream_options')
+  if (member === undefined) {
+    out.front.push(USAGE)
+    return true
+  }
+  if (!isObject(body['stream_options'])) {
+    out.splices.push({ from: member.valueAt, to: member.valueEnd, put: encoder.encode('{"include_usage":true}') })
+    return true
+  }
+  const inner = scanObjectMembers(bytes, member.valueAt)
+  if (inner === null) return false
+  const flags = inner.filter(({ key }) => key === 'include_usage')
+  for (const flag of flags) out.splices.push({ from: flag.valueAt, to: flag.valueEnd, put: encoder.encode('true') })
+  if (flags.length === 0) {
+    const at = member.valueAt + 1
+    out.splices.push({ from: at, to: at, put: encoder.encode(`"include_usage":true${inner.length === 0 ? '' : ','}`) })
+  }
+  return true
+}
+
+/** Cuts each run of unwanted members together with the one comma that goes with it. */
+function removals(members: readonly Member[], unwanted: (key: string) => boolean): Splice[] {
+  const cuts: Splice[] = []
+  for (let i = 0; i < members.length; i++) {
+    if (!unwanted(members[i]!.key)) continue
+    const first = i
+    while (i + 1 < members.length && unwanted(members[i + 1]!.key)) i++
+    const next = members[i + 1]
+    const before = members[first - 1]
+    if (next !== undefined) cuts.push({ from: members[first]!.keyAt, to: next.keyAt, put: null })
+    else cuts.push({ from: before?.valueEnd ?? members[first]!.keyAt, to: members[i]!.valueEnd, put: null })
+  }
+  return cuts
+}
+
+function pieces(bytes: Uint8Array, splices: readonly Splice[]): Uint8Array[] {
+  const out: Uint8Array[] = []
+  let done = 0
+  for (const { from, to, put } of splices) {
+    if (from > done) out.push(bytes.subarray(done, from))
+    if (put !== null) out.push(put)
+    done = Math.max(done, to)
+  }
+  if (done < bytes.length) out.push(bytes.subarray(done))
+  return out
+}
+
+/** The same edits on the parsed document: for bytes that could not be cut. Loses what JSON.parse loses (big integers). */
+export function reserialize(body: Json, edits: Edits): Json {
+  const unwanted = removes(edits)
+  const kept = Object.entries(body).filter(([key]) => !unwanted(key))
+  const out = new Map<string, unknown>(kept)
+  const xargs = body[XARGS]
+  if (isObject(xargs)) out.set(XARGS, Object.fromEntries(Object.entries(xargs).filter(([key]) => !isForbidden(key))))
+  if (edits.model !== null) out.set('model', edits.model)
+  if (edits.cacheSalt !== null) out.set('cache_salt', edits.cacheSalt)
+  if (edits.includeUsage) {
+    const options = body['stream_options']
+    out.set('stream_options', { ...(isObject(options) ? options : {}), include_usage: true })
+  }
+  for (const [name, value] of Object.entries(edits.leg?.set ?? {})) out.set(name, JSON.parse(value))
+  return Object.fromEntries(out)
+}

@@ -1,0 +1,59 @@
+import { Failure, failures, type FailureReason } from '../failure.ts'
+
+/** Whose error shape the client understands. */
+export type ErrorShape = 'openai' | 'anthropic'
+
+/** Anthropic's `error.type` by status; see https://docs.anthropic.com/en/api/errors. */
+const anthropicTypes: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  405: 'invalid_request_error',
+  413: 'request_too_large',
+  415: 'invalid_request_error',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+}
+
+/** The body of an error answer. Holds nothing but the failure's own words. */
+function problemBody(failure: Failure, shape: ErrorShape, requestId: string): unknown {
+  const { status, type, code } = failure.shape
+  if (shape === 'anthropic') {
+    const kind = anthropicTypes[status] ?? 'api_error'
+    return { type: 'error', error: { type: kind, message: failure.message }, request_id: requestId }
+  }
+  return { error: { message: failure.message, type, param: failure.param, code } }
+}
+
+/**
+ * A failure as the client sees it. SDKs obey `x-should-retry`, and wait for `retry-after-ms`, else for `retry-after`
+ * (openai-node, `core.ts`), so a retry is asked for only where it can help.
+ */
+export function problemResponse(failure: Failure, shape: ErrorShape, requestId: string): Response {
+  const headers = new Headers({ 'content-type': 'application/json', 'x-request-id': requestId })
+  for (const [name, value] of Object.entries(failure.headers)) headers.set(name, value)
+  const { status, retry } = failure.shape
+  if (!retry) headers.set('x-should-retry', 'false')
+  else if (failure.retryAfterMs !== null) {
+    const ms = Math.max(0, Math.round(failure.retryAfterMs))
+    headers.set('retry-after', String(Math.max(1, Math.ceil(ms / 1000))))
+    headers.set('retry-after-ms', String(ms))
+  }
+  return new Response(JSON.stringify(problemBody(failure, shape, requestId)), { status, headers })
+}
+
+/** Any thrown thing as a failure. What we did not foresee says nothing of itself to the client. */
+export function asFailure(thrown: unknown): Failure {
+  if (thrown instanceof Failure) return thrown
+  return new Failure(
+    'internal',
+    'The gateway failed to handle this request. Its log has the cause under this request id.',
+    {
+      cause: thrown,
+    },
+  )
+}
+
+/** Is the failure worth an operator's eye, or the client's own doing? */
+export const isOurs = (reason: FailureReason): boolean => failures[reason].status >= 500

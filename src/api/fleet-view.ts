@@ -1,0 +1,201 @@
+import type { ClusterDigest, EngineDigest, ClusterGlance, Decision } from '../core/contract/contract.ts'
+import type { PoolRoute } from '../origin/exchange.ts'
+import type { RegionStatus } from '../origin/regions/client.ts'
+import type { GatewayContext } from './context.ts'
+import { mapYielding } from './map-yielding.ts'
+import { VERSION } from './version.ts'
+import { toSnakeCase } from '../snake-case.ts'
+
+/** What every cluster object says now, in the order of the routes; null: it could not be reached, and the log says why. */
+export function digestsOf({
+  ports,
+  catalog,
+}: Pick<GatewayContext, 'ports' | 'catalog'>): Promise<(ClusterDigest | null)[]> {
+  return mapYielding(ports.yieldToEventLoop, catalog.routes, async (route) => {
+    const { cluster, pool } = route
+    try {
+      return redactRegional(route, await ports.cluster(cluster.id, pool.model).digest())
+    } catch (error) {
+      ports.log.warn('digest_unreachable', { cluster: cluster.id, pool: pool.model, error })
+      return null
+    }
+  })
+}
+
+/** What these books know of another gateway is what was sent there: they know no queue and no cache of its engines, and say nothing of them. */
+export function redactRegional({ cluster }: PoolRoute, digest: ClusterDigest): ClusterDigest {
+  return cluster.gateway === undefined ? digest : { ...digest, engines: digest.engines.map(ownEnginesOnly) }
+}
+
+function ownEnginesOnly({
+  id,
+  role,
+  weight,
+  available,
+  healthy,
+  draining,
+  asleep,
+  circuit,
+  requests,
+  ttftMs,
+  requestsTotal,
+  failuresTotal,
+  countedBefore,
+  recentTtftMs,
+  hitRate,
+}: EngineDigest): EngineDigest {
+  const known = {
+    id,
+    role,
+    weight,
+    available,
+    healthy,
+    draining,
+    asleep,
+    circuit,
+    requests,
+    ttftMs,
+    requestsTotal,
+    failuresTotal,
+    countedBefore,
+    recentTtftMs,
+    hitRate,
+  }
+  // As of an older object that does not say more.
+  return known as Partial<EngineDigest> as EngineDigest
+}
+
+/** What is known of the gateways of clusters, in the order of the routes. */
+export function regionsOf(
+  { ports, catalog, digests }: Pick<GatewayContext, 'ports' | 'catalog' | 'digests'>,
+  waits: boolean,
+): Promise<(RegionStatus | null)[]> {
+  return mapYielding(ports.yieldToEventLoop, catalog.routes, (route) => digests.regionStatus(route, waits))
+}
+
+export interface PoolsSeen {
+  /** Both in the order of the routes. */
+  readonly digests: readonly (ClusterDigest | null)[]
+  readonly regions: readonly (RegionStatus | null)[]
+}
+
+/** Pools as operators see them. `shown` as in `toWire`. */
+export async function poolViews(
+  { ports, catalog }: Pick<GatewayContext, 'ports' | 'catalog'>,
+  { digests, regions }: PoolsSeen,
+  shown?: Parameters<typeof toSnakeCase>[1],
+): Promise<object[]> {
+  const all = await mapYielding(
+    ports.yieldToEventLoop,
+    digests.flatMap((digest) => digest?.engines ?? []),
+    (engine) => toSnakeCase(engine, shown),
+  )
+  return catalog.routes.map((route, at) => ({
+    ...poolView(route, digests[at]!, all),
+    ...(route.cluster.gateway === undefined ? {} : { gateway: toSnakeCase(regions[at], shown) }),
+  }))
+}
+
+/** `wired`: begins with the pool's engines, which are taken off it. */
+function poolView({ cluster, pool }: PoolRoute, digest: ClusterDigest | null, wired: unknown[]): object {
+  const view = {
+    cluster: cluster.id,
+    region: cluster.region,
+    model: pool.model,
+    aliases: pool.aliases,
+    adapters: pool.adapters,
+    policy: pool.policy.name,
+  }
+  if (digest === null) {
+    return {
+      ...view,
+      reachable: false,
+      bookings: null,
+      engines: pool.engines.map(({ id, role }) => ({ id, role, available: null })),
+    }
+  }
+  const { bookings, at, seq, configVersion, engines } = digest
+  return {
+    ...view,
+    reachable: true,
+    bookings,
+    at,
+    seq,
+    config_version: configVersion,
+    engines: wired.splice(0, engines.length),
+  }
+}
+
+/** What is true of the gateway itself. All pools know the same of its replicas. */
+export const gatewayView = (
+  context: Pick<GatewayContext, 'config' | 'startedAt' | 'draining'>,
+  digests: readonly (ClusterDigest | null)[],
+) => ({
+  version: VERSION,
+  config_version: context.config.version,
+  started_at: context.startedAt,
+  draining: context.draining,
+  replicas: digests.find((digest) => digest !== null)?.replicas,
+})
+
+/** What of the gateway is looked at. */
+export type Watched = Pick<
+  GatewayContext,
+  'ports' | 'catalog' | 'digests' | 'config' | 'startedAt' | 'draining' | 'retired'
+>
+
+const DECISIONS = 60
+/** An object that does not answer in this time is shown as out of reach, and holds up nobody's view. */
+const ANSWER_MS = 5_000
+
+/** A view is sent again and again: five digits are more than an eye takes in, and a third less to send. */
+const brief = (value: number): number => (Number.isInteger(value) ? value : Number(value.toPrecision(5)))
+
+/** The whole fleet for the eye: pools as in `/v1/firstlight/fleet`, with the last TTFTs, and the last decisions of all. */
+export async function dashboardSnapshot(context: Watched): Promise<unknown> {
+  const { ports, catalog } = context
+  let decisions: readonly Decision[] = []
+  const digests = await mapYielding(ports.yieldToEventLoop, catalog.routes, async (route) => {
+    const seen = await glanceAt(context, route)
+    if (seen !== null) decisions = [...decisions, ...seen.decisions].sort((a, b) => b.at - a.at).slice(0, DECISIONS)
+    return seen && redactRegional(route, seen.digest)
+  })
+  // The next view has what is asked for behind this one.
+  const regions = await regionsOf(context, false)
+  return {
+    ...gatewayView(context, digests),
+    at: ports.now(),
+    pools: await poolViews(context, { digests, regions }, brief),
+    decisions: decisions.map(summary),
+  }
+}
+
+async function glanceAt({ ports }: Watched, { cluster, pool }: PoolRoute): Promise<ClusterGlance | null> {
+  const object = ports.cluster(cluster.id, pool.model)
+  try {
+    return await inTime(
+      object.glance === undefined
+        ? object.digest().then((digest) => ({ digest, decisions: [] }))
+        : object.glance(DECISIONS),
+    )
+  } catch (error) {
+    ports.log.warn('glance_failed', { cluster: cluster.id, pool: pool.model, error })
+    return null
+  }
+}
+
+async function inTime<Answer>(answer: Promise<Answer>): Promise<Answer> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer in ${ANSWER_MS} ms`)), ANSWER_MS)
+  })
+  try {
+    return await Promise.race([answer, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** A decision without its candidates: `/v1/firstlight/decisions/{id}` has them. */
+const summary = ({ candidates: _candidates, excluded, ...decision }: Decision): unknown =>
+  toSnakeCase({ ...decision, excluded: excluded.length }, brief)

@@ -1,0 +1,161 @@
+/**
+ * Uploads: a multipart form (RFC 7578, RFC 2046) of which a few short texts are read, and no more. The engine's parser is
+ * another one: what two parsers could read differently is refused, or it would see another model than was checked here.
+ */
+import type { LimitsConfig } from '../config.ts'
+import { Failure } from '../failure.ts'
+import type { HeldBytes } from './body-memory.ts'
+import { decoder, readBounded, refuseEncoding, unread, type BodySource, type JsonBody } from './body.ts'
+import { encoder, isForbidden } from './body-rewrite.ts'
+import { isOn } from './split-eligibility.ts'
+
+/** One part; `[from, to)` is what it holds. */
+interface Part {
+  readonly name: string
+  readonly isFile: boolean
+  readonly from: number
+  readonly to: number
+}
+
+/** More fields are nothing an engine knows. */
+const MOST_PARTS = 128
+const MOST_HEADER_BYTES = 4096
+/** Longer texts are not read. */
+const MOST_TEXT_BYTES = 16_384
+const CR = 13
+const LF = 10
+const DASH = 45
+
+/** What the gateway acts on: it must be readable, and stand there once. */
+const READ = /^(?:model|stream|vllm_xargs)$/
+
+/** Reads a form, and keeps it as it came. Fails with `unsupported_media`, `body_too_large`, `buffers_full`, `bad_body` or `bad_value`. */
+export async function readForm(
+  request: BodySource,
+  { bodyBytes }: Pick<LimitsConfig, 'bodyBytes'>,
+  memory?: HeldBytes | null,
+): Promise<JsonBody> {
+  const boundary = boundaryOf(request.headers.get('content-type') ?? '')
+  refuseEncoding(request.headers.get('content-encoding'))
+  const bytes = await readBounded(request, bodyBytes, memory).catch(unread)
+  const json = new Map<string, unknown>()
+  let model: Part | undefined
+  for (const part of partsOf(bytes, boundary)) {
+    const { name } = part
+    const text = textOf(bytes, part)
+    if (READ.test(name) && (text === null || json.has(name)))
+      throw broken(`must have ${name} once, as UTF-8 text`, name)
+    // What stands in vllm_xargs lands where an engine looks for transfer parameters, and may end it.
+    if (isForbidden(name) || (name === 'vllm_xargs' && /\\|transfer_params/.test(text!))) {
+      throw new Failure('bad_value', 'Clients may send no transfer parameters, and no backslash in vllm_xargs.', {
+        param: name,
+      })
+    }
+    if (name === 'model') model = part
+    if (text !== null) json.set(name, name === 'stream' ? isOn(text) : text)
+  }
+  return { bytes, json: Object.fromEntries(json), model }
+}
+
+/** The form for an engine that knows the model under that name, in pieces. Never changes `bytes`. */
+export function renamed({ bytes, json, model }: JsonBody, name: string): readonly Uint8Array[] {
+  if (model === undefined || json['model'] === name) return [bytes]
+  return [bytes.subarray(0, model.from), encoder.encode(name), bytes.subarray(model.to)]
+}
+
+function boundaryOf(type: string): string {
+  const params = /^multipart\/form-data *;/i.test(type) ? paramsOf(type.slice(19), /^(?:boundary|charset)$/) : null
+  const boundary = params?.get('boundary') ?? ''
+  // Some read names in that charset: in UTF-7 `+AG0AbwBkAGUAbA-` is `model`.
+  if (/^utf-?8$/i.test(params?.get('charset') ?? 'utf8') && /^[\w'()+,./:=?-]{1,70}$/.test(boundary)) return boundary
+  throw new Failure(
+    'unsupported_media',
+    `content-type must be multipart/form-data with a boundary, not '${type.slice(0, 80)}'. Leave that header to your HTTP library.`,
+  )
+}
+
+/** `; name=value…` of a header, as it is spelled; null: something else, a name twice, or one that is not `allowed`. */
+function paramsOf(text: string, allowed: RegExp): Map<string, string> | null {
+  const params = new Map<string, string>()
+  const rest = text
+    .trim()
+    .replace(
+      /; *([\w*-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s";\\]+)) */g,
+      (all, key: string, quoted: string | undefined, bare: string) => {
+        const name = key.toLowerCase()
+        if (params.has(name) || !allowed.test(name)) return all
+        params.set(name, quoted ?? bare)
+        return ''
+      },
+    )
+  return rest === '' ? params : null
+}
+
+/** The parts of a form, in order. It begins with a boundary: nobody writes a text before that, and not every parser skips one. */
+export function partsOf(bytes: Uint8Array, boundary: string): Part[] {
+  const mark = encoder.encode(`\r\n--${boundary}`)
+  const parts: Part[] = []
+  let at = -2
+  if (!standsAt(bytes, mark.subarray(2), 0)) throw broken('does not begin with its boundary')
+  for (;;) {
+    const open = at + mark.length + 2
+    const behind = latin(bytes.subarray(open - 2, open))
+    at = placeOf(bytes, mark, open)
+    if (behind === '--' && at < 0) return parts
+    if (behind !== '\r\n' || at < 0 || parts.length === MOST_PARTS)
+      throw broken(`does not end with its boundary and --, or has more than ${MOST_PARTS} parts`)
+    parts.push(partOf(bytes, open, at))
+  }
+}
+
+function standsAt(bytes: Uint8Array, mark: Uint8Array, at: number): boolean {
+  for (let i = 0; i < mark.length; i++) if (bytes[at + i] !== mark[i]) return false
+  return true
+}
+
+/**
+ * Where `mark` is; -1: nowhere. It begins with CR LF - -, so that one byte in four tells where it may begin, and there
+ * alone is it compared, from its end: from CR to CR the search took half a second for 33 MB of them, in which nobody else is heard.
+ */
+function placeOf(bytes: Uint8Array, mark: Uint8Array, from: number): number {
+  const last = mark.length - 1
+  for (let at = from + 3; at < bytes.length; at += 4) {
+    const byte = bytes[at]
+    if (byte !== DASH && byte !== CR && byte !== LF) continue
+    const start = byte === CR ? at : byte === LF ? at - 1 : bytes[at - 1] === LF ? at - 2 : at - 3
+    if (bytes[start + last] === mark[last] && standsAt(bytes, mark, start)) return start
+  }
+  return -1
+}
+
+const latin = (bytes: Uint8Array): string => String.fromCharCode(...bytes)
+
+/** Headers, an empty line, what it holds. */
+function partOf(bytes: Uint8Array, from: number, to: number): Part {
+  const head = latin(bytes.subarray(from, Math.min(to, from + MOST_HEADER_BYTES)))
+  const end = head.indexOf('\r\n\r\n')
+  const fields = head.slice(0, Math.max(0, end))
+  const [disposition, second] = fields.matchAll(/^content-disposition:(?: *form-data *)?(.*)/gim)
+  // `name*` would say the name once more, encoded.
+  const params = second === undefined ? paramsOf(disposition?.[1] ?? '', /^(?:name|filename\*?)$/) : null
+  const name = params?.get('name')
+  // What is encoded holds something else than is seen here, and some take `mo\del` for `model`.
+  const isOdd =
+    !/^(?:[\w-]+:[^\r\n\0]*(?:\r\n|$))+$/.test(fields) ||
+    /^content-transfer-encoding:(?! *(?:[78]bit|binary))/im.test(fields)
+  if (name === undefined || isOdd || /\\[^"\\]/.test(name))
+    throw broken('has a part whose headers are not plain: content-disposition with a name, and no encoding')
+  return { name, isFile: params!.size > 1, from: from + end + 4, to }
+}
+
+/** null: it is a file, too long, or not UTF-8. */
+function textOf(bytes: Uint8Array, { isFile, from, to }: Part): string | null {
+  try {
+    return isFile || to - from > MOST_TEXT_BYTES ? null : decoder.decode(bytes.subarray(from, to))
+  } catch {
+    return null
+  }
+}
+
+const broken = (how: string, param: string | null = null): Failure =>
+  new Failure('bad_body', `The form ${how}.`, { param })

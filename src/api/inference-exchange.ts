@@ -1,0 +1,185 @@
+import type { StageTimes, Usage } from '../core/contract/contract.ts'
+import type { BodyEdit, Exchange, ExchangeEnd, PoolRoute } from '../origin/exchange.ts'
+import { headersForEngine } from '../origin/headers.ts'
+import { Failure } from '../failure.ts'
+import { withTrace } from '../telemetry/trace.ts'
+import { AdmissionBuilder, saltOf } from './admissions.ts'
+import type { JsonBody } from './body.ts'
+import { engineModel } from './model-registry.ts'
+import type { GatewayContext } from './context.ts'
+import { rewriteBody, canRequestUsage } from './body-rewrite.ts'
+import type { Endpoint } from './endpoints.ts'
+import type { Fields, RoutingOverrides } from './fields.ts'
+import { renamed } from './forms.ts'
+import type { RequestContext } from './request-context.ts'
+import type { Caller } from './auth.ts'
+import { RequestLifecycle } from './request-log.ts'
+
+/** A request that was understood: what the client wants, from whom, and where it may go. */
+export interface InferenceRequest {
+  readonly incoming: RequestContext
+  readonly endpoint: Endpoint
+  readonly caller: Caller
+  /** Empty once an answer has begun. */
+  body: JsonBody
+  readonly fields: Fields
+  readonly wishes: RoutingOverrides
+  /** Name the client asked for. */
+  readonly model: string
+  readonly routes: readonly PoolRoute[]
+  readonly pinned: Exchange['pinned']
+}
+
+/** Wishes that change how others are served need a key that allows them; `session` says no more than its header does. */
+const PRIVILEGED_OVERRIDES = ['policy', 'overlap_weight', 'temperature', 'priority', 'expected_output_tokens'] as const
+
+/** Fails with `forbidden`, naming the wish. */
+export function authorizeOverrides(wishes: RoutingOverrides, caller: Caller): void {
+  if (caller.allowOverrides) return
+  const wish = PRIVILEGED_OVERRIDES.find((name) => wishes[name] !== undefined)
+  if (wish === undefined) return
+  throw new Failure(
+    'forbidden',
+    `This key may not set firstlight.${wish}. Leave it out, or ask the operator for allow_overrides.`,
+    {
+      param: `firstlight.${wish}`,
+    },
+  )
+}
+
+/** A header takes no other signs, and a request whose header cannot be sent would be its region's failure. */
+const headerJson = (value: object): string =>
+  JSON.stringify(value).replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+
+const NO_BODY: JsonBody = { bytes: new Uint8Array(0), json: {} }
+
+/**
+ * A request that passed the door, as `forward` takes it, watched to its end: from here on its line in the log is written
+ * when it ends. Made for every request, so its methods are its class's, not closures.
+ */
+export class InferenceExchange implements Exchange {
+  readonly id: string
+  readonly requestId: string
+  readonly receivedAt: number
+  readonly method = 'POST'
+  readonly path: string
+  readonly headers: readonly string[]
+  readonly stream: boolean
+  readonly observe: boolean
+  readonly hideUsage: boolean
+  readonly heartbeatMs: number
+  readonly routes: readonly PoolRoute[]
+  readonly configVersion: number
+  readonly pinned: Exchange['pinned']
+  readonly stages: StageTimes
+  readonly cors: readonly string[] | null
+  readonly scope: Exchange['scope']
+  readonly signal: Exchange['signal']
+  readonly lastComment: boolean
+  onResponseId?: NonNullable<Exchange['onResponseId']>
+  readonly #parsed: InferenceRequest
+  readonly #admissions: AdmissionBuilder
+  readonly #watch: RequestLifecycle
+  /** Engines' name of the model → the body edited for it: attempts on one pool share it. */
+  #madeFor: string | null = null
+  #made: readonly Uint8Array[] = []
+
+  /** Measures the prompt for the first pool. `chance` in [0, 1): decides whether a stream is observed. */
+  constructor(context: GatewayContext, parsed: InferenceRequest, chance: number) {
+    const { incoming, endpoint, body, fields, routes } = parsed
+    const { request, requestId } = incoming
+    const { config } = context
+    this.#parsed = parsed
+    this.id = incoming.id
+    this.requestId = requestId
+    this.receivedAt = incoming.receivedAt
+    this.path = endpoint.path + incoming.query
+    this.stream = endpoint.streams && fields.stream === true
+    // Everything that is no stream is read on the way.
+    this.observe = !this.stream || chance < routes[0]!.pool.observeShare
+    this.hideUsage = this.stream && this.observe && endpoint.usageOnRequest && canRequestUsage(body.json)
+    this.heartbeatMs = this.stream ? config.limits.heartbeatMs : 0
+    this.routes = routes
+    this.configVersion = config.version
+    this.pinned = parsed.pinned
+    this.cors = incoming.cors
+    this.scope = incoming.scope
+    this.signal = request.signal
+    this.lastComment = config.ttft.comment
+    this.#admissions = new AdmissionBuilder(parsed, context)
+    const edge = incoming.elapsedMs()
+    this.#admissions.of(routes[0]!)
+    this.stages = { edge, tokens: incoming.elapsedMs() - edge }
+    this.#watch = new RequestLifecycle(context, parsed)
+    const { trace } = this.#watch
+    const headers = headersForEngine(request.headers, requestId, config.via)
+    this.headers = trace === null ? headers : withTrace(headers, trace)
+  }
+
+  get json(): JsonBody['json'] {
+    return this.#parsed.body.json
+  }
+
+  /** A stream may go on for hours: it does not hold on to its prompt. */
+  begun(written: boolean): void {
+    const { request, memory } = this.#parsed.incoming
+    memory?.release()
+    this.#parsed.body = NO_BODY
+    this.#made = []
+    this.#madeFor = null
+    const unread = this.#admissions.begun()
+    if (written && unread && 'collect' in request) request.giveBack()
+  }
+
+  body({ pool }: PoolRoute, leg?: BodyEdit): readonly Uint8Array[] {
+    const { body, endpoint, caller, fields, model, wishes } = this.#parsed
+    const name = engineModel(model, pool).model
+    if (endpoint.form) return renamed(body, name)
+    const cacheSalt = endpoint.salted ? saltOf(caller, fields) : null
+    const { split } = pool
+    // A client's own hand-over would name a prefill of somebody else's. NIXL's field is removed for every pool.
+    const handOver =
+      split.connector === 'response' && Object.hasOwn(body.json, split.responseField) ? split.responseField : null
+    const wished = endpoint.salted && wishes.priority !== undefined
+    const edit =
+      handOver === null && !wished
+        ? leg
+        : {
+            set: { ...(wished ? { priority: String(wishes.priority) } : {}), ...leg?.set },
+            remove: [...(leg?.remove ?? []), ...(handOver === null ? [] : [handOver])],
+          }
+    // Every attempt has legs of its own: nothing to remember.
+    if (edit !== undefined) {
+      const includeUsage = this.hideUsage && !edit.remove.includes('stream_options')
+      return rewriteBody(body.bytes, body.json, { model: name, includeUsage, cacheSalt, leg: edit })
+    }
+    if (this.#madeFor !== name) {
+      this.#made = rewriteBody(body.bytes, body.json, { model: name, includeUsage: this.hideUsage, cacheSalt })
+      this.#madeFor = name
+    }
+    return this.#made
+  }
+
+  admission(route: PoolRoute): ReturnType<Exchange['admission']> {
+    return this.#admissions.of(route)
+  }
+
+  /** What the request says to the gateway is for whoever chooses its engine. */
+  get forGateway(): readonly string[] {
+    const { wishes } = this.#parsed
+    return Object.keys(wishes).length === 0 ? [] : ['x-firstlight-options', headerJson(wishes)]
+  }
+
+  hints(route: PoolRoute): Promise<StageTimes> | null {
+    return this.#admissions.hints(route)
+  }
+
+  onUsage(route: PoolRoute, usage: Usage): void {
+    this.#admissions.learn(route, usage)
+  }
+
+  onEnd(end: ExchangeEnd): void {
+    this.#parsed.incoming.memory?.release()
+    this.#watch.ended(this, end)
+  }
+}

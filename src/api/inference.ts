@@ -1,0 +1,87 @@
+import type { Exchange, PoolRoute } from '../origin/exchange.ts'
+import { Failure } from '../failure.ts'
+import { readJson } from './body.ts'
+import { assertAccepting, type GatewayContext } from './context.ts'
+import type { Endpoint } from './endpoints.ts'
+import { InferenceExchange, authorizeOverrides, type InferenceRequest } from './inference-exchange.ts'
+import { readFields, readWishes, type Fields } from './fields.ts'
+import { readForm } from './forms.ts'
+import type { StoredResponse } from '../ports.ts'
+import type { RequestContext } from './request-context.ts'
+import type { Caller } from './auth.ts'
+
+/** A POST that goes to an engine: the door's whole story, in order. */
+export async function proxy(context: GatewayContext, endpoint: Endpoint, incoming: RequestContext): Promise<Response> {
+  const caller = await context.authenticator.caller(incoming.request.headers, endpoint.shape === 'anthropic')
+  incoming.logFields['tenant'] = caller.tenant
+  assertAccepting(context)
+  const parsed = await parseInferenceRequest(context, endpoint, incoming, caller)
+  const exchange = new InferenceExchange(context, parsed, context.ports.random())
+  if (endpoint.held) exchange.onResponseId = keepResponse(context, parsed)
+  incoming.logFields['model'] = parsed.model
+  incoming.logFields['stream'] = exchange.stream
+  return context.forward(exchange)
+}
+
+/** Reads and checks a request up to the point where it could be routed. */
+export async function parseInferenceRequest(
+  context: GatewayContext,
+  endpoint: Endpoint,
+  incoming: RequestContext,
+  caller: Caller,
+): Promise<InferenceRequest> {
+  const { form } = endpoint
+  const { limits } = context.config
+  const { request, memory } = incoming
+  const body = form
+    ? await readForm(request, limits, memory)
+    : await readJson(request, limits, { parseLong: context.ports.parseLong, memory })
+  const { json } = body
+  // A form's fields are texts: of them only these two are the gateway's.
+  const fields = readFields(form ? { model: json['model'], stream: json['stream'] } : json)
+  const wishes = readWishes(form ? null : json, incoming.request.headers.get('x-firstlight-options'))
+  authorizeOverrides(wishes, caller)
+  const holding = endpoint.held ? await holdingOf(context, fields, caller) : null
+  const model = modelOf(context, fields, caller, holding)
+  const offer = context.catalog.offer(model, caller)
+  const routes = holding === null ? offer.routes : [routeOf(context, holding)]
+  return { incoming, endpoint, caller, body, fields, wishes, model, routes, pinned: holding }
+}
+
+function modelOf(context: GatewayContext, fields: Fields, caller: Caller, holding: StoredResponse | null): string {
+  if (fields.model) return fields.model
+  if (holding !== null) return holding.model
+  throw new Failure('model_missing', `The request names no model. ${context.catalog.hint(caller)}`, { param: 'model' })
+}
+
+async function holdingOf(context: GatewayContext, fields: Fields, caller: Caller): Promise<StoredResponse | null> {
+  const id = fields.previous_response_id
+  if (id === undefined || id === null) return null
+  const holding = await context.held.find(id, caller.tenant)
+  if (holding !== null) return holding
+  throw new Failure(
+    'not_found',
+    `This gateway does not know which engine holds response '${id.slice(0, 100)}': it was never served here, or is forgotten. Send the conversation again in \`input\`, without previous_response_id.`,
+    { param: 'previous_response_id' },
+  )
+}
+
+export function routeOf(context: GatewayContext, holding: StoredResponse): PoolRoute {
+  const route = context.catalog.route(holding.cluster, holding.pool)
+  if (route !== null && route.targets.has(holding.engine)) return route
+  throw new Failure(
+    'not_found',
+    'The engine that held this response is no longer part of the fleet. Send the conversation again in `input`.',
+  )
+}
+
+function keepResponse(
+  context: GatewayContext,
+  { caller, model, routes }: InferenceRequest,
+): NonNullable<Exchange['onResponseId']> {
+  return ({ cluster, engine }, id) => {
+    const route = routes.find((one) => one.cluster.id === cluster && one.targets.has(engine))
+    if (route === undefined) return
+    context.held.keep(id, { tenant: caller.tenant, cluster, pool: route.pool.model, engine, model })
+  }
+}

@@ -1,0 +1,114 @@
+import type { Config, PoolSettings } from '../config.ts'
+import { toTargets } from '../config/normalize.ts'
+import type { PoolRoute } from '../origin/exchange.ts'
+import { Failure } from '../failure.ts'
+import type { Caller } from './auth.ts'
+import type { GatewayContext } from './context.ts'
+import { answerJson, type RequestContext } from './request-context.ts'
+
+/** Models as the configuration names them; no engine is asked on the way. */
+export async function listModels(context: GatewayContext, incoming: RequestContext): Promise<Response> {
+  const caller = await context.authenticator.caller(incoming.request.headers, true)
+  return answerJson(incoming, {
+    object: 'list',
+    data: context.catalog.offers(caller).map((offer) => modelCard(offer, context.startedAt)),
+  })
+}
+
+export async function oneModel(context: GatewayContext, incoming: RequestContext, name: string): Promise<Response> {
+  const caller = await context.authenticator.caller(incoming.request.headers, true)
+  return answerJson(incoming, modelCard(context.catalog.offer(name, caller), context.startedAt))
+}
+
+/** vLLM's card without what only an engine knows. `parent` is set on adapters, as vLLM does; an alias names its model in `root`. */
+function modelCard({ name, kind, base }: ServedModel, startedAt: number): unknown {
+  return {
+    id: name,
+    object: 'model',
+    created: Math.floor(startedAt / 1000),
+    owned_by: 'firstlight',
+    root: kind === 'adapter' ? name : base,
+    parent: kind === 'adapter' ? base : null,
+  }
+}
+
+/** One name a client may ask for, and who serves it. */
+export interface ServedModel {
+  readonly name: string
+  readonly kind: 'model' | 'alias' | 'adapter'
+  /** Base model of the first pool that has the name. */
+  readonly base: string
+  readonly routes: readonly PoolRoute[]
+}
+
+/** The name an engine of this pool knows the model under, and whether that is an adapter. */
+export function engineModel(
+  name: string,
+  pool: PoolSettings,
+): { readonly model: string; readonly adapter: string | null } {
+  if (name === pool.model || pool.aliases.includes(name)) return { model: pool.model, adapter: null }
+  return { model: name, adapter: name }
+}
+
+/** All names of the configuration. Built once; nothing of it asks an engine. */
+export class ModelRegistry {
+  readonly routes: readonly PoolRoute[]
+  readonly #offers: ReadonlyMap<string, ServedModel>
+
+  constructor(config: Pick<Config, 'clusters'>) {
+    this.routes = config.clusters.flatMap((cluster) =>
+      cluster.pools.map((pool): PoolRoute => ({ cluster, pool, targets: toTargets(pool, cluster) })),
+    )
+    this.#offers = offersOf(this.routes)
+  }
+
+  /** Names this caller may use, in the order of the configuration. */
+  offers(caller: Caller): ServedModel[] {
+    return [...this.#offers.values()].filter((offer) => mayUse(caller, offer.name))
+  }
+
+  /** Fails with `model_unknown`; whether others may use the name is not told. */
+  offer(name: string, caller: Caller): ServedModel {
+    const offer = mayUse(caller, name) ? this.#offers.get(name) : undefined
+    if (offer !== undefined) return offer
+    throw new Failure(
+      'model_unknown',
+      `The model '${name.slice(0, 100)}' does not exist or this key may not use it. ${this.hint(caller)}`,
+      { param: 'model' },
+    )
+  }
+
+  /** The names a caller may use, for an error message. */
+  hint(caller: Caller): string {
+    const names = this.offers(caller).map(({ name }) => name)
+    if (names.length === 0) return 'There is no model for this key.'
+    const more = names.length > 10 ? ` and ${names.length - 10} more (GET /v1/models lists them)` : ''
+    return `Models for this key: ${names.slice(0, 10).join(', ')}${more}.`
+  }
+
+  /** The route of one pool; null when the configuration no longer has it. */
+  route(cluster: string, pool: string): PoolRoute | null {
+    return this.routes.find((route) => route.cluster.id === cluster && route.pool.model === pool) ?? null
+  }
+}
+
+const mayUse = (caller: Caller, name: string): boolean => caller.models === null || caller.models.includes(name)
+
+function offersOf(routes: readonly PoolRoute[]): Map<string, ServedModel> {
+  const offers = new Map<string, ServedModel>()
+  const add = (name: string, kind: ServedModel['kind'], route: PoolRoute): void => {
+    const known = offers.get(name)
+    if (known === undefined) offers.set(name, { name, kind, base: route.pool.model, routes: [route] })
+    else if (!known.routes.includes(route)) offers.set(name, { ...known, routes: [...known.routes, route] })
+  }
+  for (const route of routes) {
+    const { model, aliases, adapters, engines } = route.pool
+    add(model, 'model', route)
+    for (const alias of aliases) add(alias, 'alias', route)
+    for (const adapter of adapters) add(adapter, 'adapter', route)
+    for (const name of engines.flatMap((engine) => engine.models ?? [])) {
+      if (name !== model && !aliases.includes(name)) add(name, 'adapter', route)
+    }
+  }
+  return offers
+}

@@ -1,0 +1,93 @@
+import type { PoolSettings } from '../config.ts'
+import { isTooFragmented } from '../core/tokens/prompt.ts'
+import {
+  PromptAnalyzer,
+  type ChatTemplate,
+  type ExactTokenizer,
+  type PromptProfile,
+  type PromptRequest,
+} from '../core/tokens/prompt-analyzer.ts'
+import type { PoolRoute } from '../origin/exchange.ts'
+import { measureByEngine, type EngineTokenizer, type Measured, type TokenizeCall } from '../origin/tokenize.ts'
+
+/** A model's own vocabulary and chat template, loaded by the entry. */
+export interface Vocabulary {
+  readonly tokenizer: ExactTokenizer
+  readonly template: ChatTemplate | null
+}
+
+/** The vocabulary a pool names; null: measure in bytes. */
+export type VocabularyOf = (pool: PoolSettings) => Vocabulary | null
+
+const utf8 = new TextEncoder()
+
+/** A prompt in crumbs counts by the size of its body alone. */
+const readable = (request: PromptRequest): PromptRequest =>
+  isTooFragmented(request) ? { ...request, endpoint: 'other' } : request
+
+/** One meter a pool: vocabularies, block sizes and learned ratios belong to pools. */
+export class PromptMeasurers {
+  readonly #measurers = new Map<PoolSettings, PromptAnalyzer>()
+  /** By cluster and model: what a pool has learned outlives the configuration it learned it under. */
+  readonly #named: Map<string, NamedMeter>
+  readonly #now: () => number
+  readonly #vocabularyOf: VocabularyOf
+
+  /** @param before those of the gateway that this one takes the place of */
+  constructor(now: () => number, vocabularyOf: VocabularyOf, before: PromptMeasurers | null = null) {
+    this.#now = now
+    this.#vocabularyOf = vocabularyOf
+    this.#named = before === null ? new Map() : before.#named
+  }
+
+  measure(route: PoolRoute, request: PromptRequest): PromptProfile {
+    return this.#meter(route).measure(readable(request))
+  }
+
+  /** `own`, or a measure by an engine's own ids where they can be had within the call's budget. Never rejects. */
+  measureByEngine(
+    route: PoolRoute,
+    { request, own }: Omit<Measured, 'meter'>,
+    tokenizer: EngineTokenizer,
+    call: TokenizeCall,
+  ): Promise<PromptProfile> {
+    return measureByEngine({ meter: this.#meter(route), request: readable(request), own }, tokenizer, call)
+  }
+
+  /** Takes in what the engine counted, for the ratio of bytes to tokens. */
+  learn(route: PoolRoute, measure: PromptProfile, promptTokens: number): void {
+    this.#meter(route).learn(measure, promptTokens)
+  }
+
+  #meter({ cluster, pool }: PoolRoute): PromptAnalyzer {
+    const known = this.#measurers.get(pool)
+    if (known !== undefined) return known
+    const name = JSON.stringify([cluster.id, pool.model])
+    const vocabulary = this.#vocabularyOf(pool)
+    const named = this.#named.get(name)
+    const meter =
+      named?.blockTokens === pool.blockTokens && named.vocabulary === vocabulary
+        ? named.meter
+        : this.#made(pool, vocabulary)
+    this.#named.set(name, { blockTokens: pool.blockTokens, vocabulary, meter })
+    this.#measurers.set(pool, meter)
+    return meter
+  }
+
+  #made(pool: PoolSettings, vocabulary: Vocabulary | null): PromptAnalyzer {
+    return new PromptAnalyzer({
+      model: pool.model,
+      blockTokens: pool.blockTokens,
+      encodeUtf8: (text, into) => utf8.encodeInto(text, into).written,
+      now: this.#now,
+      tokenizer: vocabulary?.tokenizer ?? null,
+      template: vocabulary?.template ?? null,
+    })
+  }
+}
+
+interface NamedMeter {
+  readonly blockTokens: number
+  readonly vocabulary: Vocabulary | null
+  readonly meter: PromptAnalyzer
+}

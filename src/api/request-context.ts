@@ -1,0 +1,185 @@
+import type { AbortSignalLike, Log, Ports, RequestScope } from '../ports.ts'
+import { Failure, type FailureReason } from '../failure.ts'
+import { abortReason } from '../origin/abort-reason.ts'
+import type { HeaderSource } from '../origin/headers.ts'
+import { REGION_DIGEST_PATH } from '../origin/regions/client.ts'
+import type { HeldBytes } from './body-memory.ts'
+import type { BodySource } from './body.ts'
+import { asFailure, isOurs, problemResponse, type ErrorShape } from './error-response.ts'
+
+/** A request as handlers read it. A web `Request` is one; a platform may have a cheaper view of what came in. */
+export type HttpRequest = BodySource & {
+  readonly method: string
+  /** Absolute, or path and query alone. */
+  readonly url: string
+  readonly headers: HeaderSource
+  /** Aborted when the client is gone (as far as the runtime can see). */
+  readonly signal: AbortSignalLike
+}
+
+const SANE_ID = /^[\w.:=-]{1,128}$/
+
+/** One request at the door. */
+export class RequestContext {
+  readonly request: HttpRequest
+  readonly scope: RequestScope
+  /** The gateway's own id. */
+  readonly id: string
+  /** The client's label, or our id. */
+  readonly requestId: string
+  /** `ports.now()` when it came in. */
+  readonly receivedAt: number
+  readonly path: string
+  /** `?…` or ''. */
+  readonly query: string
+  readonly shape: ErrorShape
+  /** For every answer to it, flat; null: nothing (`cors.ts`). */
+  cors: readonly string[] | null = null
+  /** Fields of its one line in the log; handlers add what they learn. Never prompts, never keys. */
+  readonly logFields: Record<string, unknown> = {}
+  /** Its body, as it counts towards `limits.buffered_bytes`. Who sets `endsLater` releases it; else it goes with the response. */
+  memory: HeldBytes | null = null
+  /** Its line is written when the last byte has passed, by whoever set this. */
+  logOnStreamEnd = false
+  readonly #ports: Ports
+
+  /** Reads what every answer needs, before anything can fail. */
+  constructor(request: HttpRequest, scope: RequestScope, ports: Ports, shape: ErrorShape) {
+    this.#ports = ports
+    this.receivedAt = ports.now()
+    this.request = request
+    this.scope = scope
+    this.shape = shape
+    this.id = ports.newId()
+    const label = request.headers.get('x-request-id')
+    this.requestId = label !== null && SANE_ID.test(label) ? label : this.id
+    const { path, query } = splitUrl(request.url)
+    this.path = path
+    this.query = query
+  }
+
+  /** Since it came in. */
+  elapsedMs(): number {
+    return Math.max(0, this.#ports.now() - this.receivedAt)
+  }
+}
+
+/** Path and query of a URL, absolute or not, without parsing it: this runs for every request. */
+export function splitUrl(url: string): { readonly path: string; readonly query: string } {
+  const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3)
+  if (start < 0) return { path: '/', query: '' }
+  const hash = url.indexOf('#', start)
+  const end = hash < 0 ? url.length : hash
+  const mark = url.indexOf('?', start)
+  if (mark < 0 || mark > end) return { path: url.slice(start, end), query: '' }
+  return { path: url.slice(start, mark), query: url.slice(mark, end) }
+}
+
+/** Runs a handler, turns what it throws into an answer, and writes the one line of the log. `refused` hears of what no one else will count. */
+export async function withErrorBoundary(
+  incoming: RequestContext,
+  ports: Ports,
+  handle: (incoming: RequestContext) => Response | Promise<Response>,
+  refused: (reason: FailureReason) => void,
+): Promise<Response> {
+  try {
+    const response = await handle(incoming)
+    if (incoming.logOnStreamEnd) incoming.logFields['head_ms'] ??= rounded(incoming.elapsedMs())
+    else {
+      incoming.memory?.release()
+      logRequest(incoming, ports, response.status)
+      // An answer of ours; an engine's brings its stages along.
+      if (response.headers.has('x-request-id') && !response.headers.has('server-timing')) addOwn(response, incoming)
+    }
+    return response
+  } catch (thrown) {
+    incoming.memory?.release()
+    const failure = asShutdownFailure(asFailure(thrown), incoming)
+    if (!incoming.logOnStreamEnd) refused(failure.reason)
+    if (failure.cause !== undefined && isOurs(failure.reason)) {
+      ports.log.error('request_failed', {
+        request_id: incoming.requestId,
+        id: incoming.id,
+        reason: failure.reason,
+        error: failure.cause,
+      })
+    }
+    logRequest(incoming, ports, failure.shape.status, failure.reason)
+    const response = problemResponse(failure, incoming.shape, incoming.requestId)
+    addOwn(response, incoming)
+    return response
+  }
+}
+
+/** A body that breaks off because the gateway cuts it: the client is no more to blame than where an answer does. */
+const asShutdownFailure = (failure: Failure, { scope }: RequestContext): Failure =>
+  failure.reason === 'client_gone' && abortReason(scope) === 'abandoned'
+    ? new Failure('draining', failure.message)
+    : failure
+
+/** What every answer has that no engine gave. */
+function addOwn({ headers }: Response, incoming: RequestContext): void {
+  headers.set('server-timing', edgeTiming(incoming))
+  const { cors } = incoming
+  if (cors !== null) for (let i = 0; i < cors.length; i += 2) headers.append(cors[i]!, cors[i + 1]!)
+}
+
+/** Heartbeats and events of LMCache servers come here every second or so. */
+export const REGISTRY_PREFIX = '/lmcache/'
+/** Asked every few seconds by machines and by the overview page. */
+const DEBUG_PATHS: ReadonlySet<string> = new Set([
+  '/health',
+  '/ready',
+  '/metrics',
+  '/v1/firstlight/fleet',
+  '/v1/firstlight/kv-events',
+  REGION_DIGEST_PATH,
+])
+
+/** Is it worth putting a line together? Most of a busy gateway's stay below its level. */
+export const logsRequests = (log: Log): boolean => log.writes?.('info') ?? true
+
+/** Writes the one line of a request. */
+export function logRequest(incoming: RequestContext, ports: Ports, status: number, reason?: string): void {
+  if (!logsRequests(ports.log)) return
+  ports.log[
+    status < 400 && (DEBUG_PATHS.has(incoming.path) || incoming.path.startsWith(REGISTRY_PREFIX)) ? 'debug' : 'info'
+  ]('request', {
+    request_id: incoming.requestId,
+    id: incoming.id,
+    method: incoming.request.method,
+    path: shownPath(incoming.path),
+    status,
+    ...(reason === undefined ? {} : { reason }),
+    head_ms: rounded(incoming.elapsedMs()),
+    remote: incoming.scope.remoteAddress,
+    ...incoming.logFields,
+  })
+}
+
+const rounded = (ms: number): number => Math.round(ms * 10) / 10
+
+/** Reporters and LMCache servers may have a token in their path. */
+const shownPath = (path: string): string => {
+  const front = /^\/(?:ttft_report|lmcache)\//.exec(path)
+  return front === null ? path.slice(0, 200) : `${front[0]}…`
+}
+
+/** The `Server-Timing` of an answer that no engine gave. */
+const edgeTiming = (incoming: RequestContext): string => `edge;dur=${rounded(incoming.elapsedMs())}`
+
+/** A JSON answer of the gateway's own. */
+export function answerJson(incoming: RequestContext, value: unknown, status = 200): Response {
+  const headers = {
+    'content-type': 'application/json',
+    'cache-control': 'no-store',
+    'x-request-id': incoming.requestId,
+  }
+  return new Response(JSON.stringify(value), { status, headers })
+}
+
+/** For ids in paths: what could be no id is not found, and never reaches an engine's URL. */
+export function idParam(value: string | undefined, what: string): string {
+  if (value !== undefined && /^[\w.:=-]{1,200}$/.test(value)) return value
+  throw new Failure('not_found', `That is not the id of a ${what}.`)
+}

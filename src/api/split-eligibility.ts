@@ -1,0 +1,77 @@
+/** What a body says about how its prompt is computed: on another engine than its answer, and all of it anew. */
+import { isText } from '../core/tokens/utf8-text.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** Why not: the prefill leg makes one token of one answer to one prompt, and more of any of them cannot be carried over. null: it can. */
+export function unsplittableReason(json: Json): string | null {
+  for (const name of ['n', 'best_of']) if (Number(json[name]) > 1) return `${name} is more than 1`
+  if (isOn(json['use_beam_search'])) return 'beam search'
+  if (isOn(json['echo'])) return 'echo'
+  const { prompt_logprobs: scored } = json
+  if (scored !== undefined && scored !== null) return 'prompt_logprobs'
+  // Answered before it is computed: there would be nothing to hand over yet.
+  if (isOn(json['background'])) return 'background'
+  return severalPrompts(json['prompt']) ? 'several prompts' : null
+}
+
+/**
+ * Are the prompt's own tokens to be scored? vLLM reads no cache then (`skip_reading_prefix_cache`). `echo` scores them where
+ * tokens of the answer are; a chat's always.
+ */
+export function bypassesPrefixCache(json: Json): boolean {
+  return json['prompt_logprobs'] != null || (isOn(json['echo']) && (json['logprobs'] ?? json['messages']) != null)
+}
+
+/** As engines read it: pydantic takes these for true. */
+export const isOn = (value: unknown): boolean =>
+  value === true || value === 1 || (typeof value === 'string' && /^(?:1|t|true|y|yes|on)$/i.test(value))
+
+/** vLLM's `VLLM_MAX_N_SEQUENCES`. Sums over requests are kept of it, in which a client's 2^53 would drown all others. */
+const MOST_SEQUENCES = 16_384
+
+/** Answers made side by side: `n` of each prompt. */
+export function sequencesOf({ n, prompt }: Json): number {
+  const choices = Number(n)
+  return Math.min(
+    MOST_SEQUENCES,
+    (Number.isSafeInteger(choices) && choices > 1 ? choices : 1) * (severalPrompts(prompt) ? prompt.length : 1),
+  )
+}
+
+/** A list of ids is one prompt, a list of texts or of lists is several. */
+function severalPrompts(prompt: unknown): prompt is readonly unknown[] {
+  return Array.isArray(prompt) && prompt.length > 1 && typeof prompt[0] !== 'number'
+}
+
+/**
+ * The estimate of production-stack#890, for thresholds tuned there: a quarter of the characters (code points) of the prompt
+ * or of the messages' text, ids as they are, 0 for anything else. It counts Chinese and Japanese far too low. One text in
+ * a list, which that counts as one token, is the text.
+ */
+export function estimateTokensByChars(json: Json): number {
+  const { prompt: given, messages, system } = json
+  const prompt: unknown = Array.isArray(given) && given.length === 1 && typeof given[0] !== 'number' ? given[0] : given
+  if (isText(prompt)) return Math.floor(characters(String(prompt)) / 4)
+  if (Array.isArray(prompt)) return prompt.length
+  if (!Array.isArray(messages)) return 0
+  let sum = charactersOf(system)
+  for (const message of messages as (Json | null)[]) sum += charactersOf(message?.['content'])
+  return Math.floor(sum / 4)
+}
+
+function charactersOf(content: unknown): number {
+  if (isText(content)) return characters(String(content))
+  if (!Array.isArray(content)) return 0
+  let sum = 0
+  for (const part of content as (Json | null)[])
+    if (part?.['type'] === 'text' && isText(part['text'])) sum += characters(String(part['text']))
+  return sum
+}
+
+/** Code points: a surrogate pair is one. */
+function characters(text: string): number {
+  let pairs = 0
+  for (let at = 0; at < text.length; at++) if ((text.charCodeAt(at) & 0xfc00) === 0xdc00) pairs++
+  return text.length - pairs
+}

@@ -1,0 +1,11 @@
+/** One array of all pieces; the piece itself, uncopied, when there is one. */
+export function concatBytes(pieces: readonly Uint8Array[], size: number): Uint8Array {
+  if (pieces.length === 1) return pieces[0]!
+  const whole = new Uint8Array(size)
+  let at = 0
+  for (const piece of pieces) {
+    whole.set(piece, at)
+    at += piece.length
+  }
+  return whole
+}

@@ -1,0 +1,238 @@
+import type { DeltaLimits } from '../../core/kv-events/delta-log.ts'
+import type { Log } from '../../ports.ts'
+import { type BridgedEngine, EngineListener } from './engine-listener.ts'
+import { Poster, type PosterOptions } from './poster.ts'
+import type { OpenEventSocket } from './sockets.ts'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { addressText } from '../../config/fields.ts'
+
+/* How a bridge is doing: as JSON, and as Prometheus reads it. */
+
+export interface EngineStatus {
+  readonly engine: string
+  readonly cluster: string
+  readonly model: string
+  readonly heard: boolean
+  /** All of its cache is known. */
+  readonly complete: boolean
+  readonly blocks: number
+  /** Changes the gateway has not taken yet. */
+  readonly waiting: number
+  readonly batches: number
+  /** Number of the last batch; -1: none of this life of the engine. */
+  readonly last_batch: number
+  readonly events: number
+  readonly unknown_events: number
+  readonly gaps: number
+  readonly restarts: number
+  readonly losses: number
+  readonly unnamed_blocks: number
+  readonly engine_block_tokens: number | null
+  /** What the gateway said of its last step; null: nothing yet. */
+  readonly gateway: string | null
+}
+
+export interface BridgeStatus {
+  /** null: the gateway takes what it is sent. */
+  readonly problem: string | null
+  readonly posts: number
+  readonly failures: number
+  readonly steps: number
+  readonly resyncs: number
+  /** Engines that could not be asked for their event sockets yet. */
+  readonly awaited: number
+  readonly engines: readonly EngineStatus[]
+}
+
+export function statusOf(listeners: readonly EngineListener[], poster: Poster, awaited: number): BridgeStatus {
+  return {
+    problem: poster.problem,
+    ...poster.counts,
+    awaited,
+    engines: listeners.map((listener) => engineStatus(listener, poster)),
+  }
+}
+
+function engineStatus(listener: EngineListener, poster: Poster): EngineStatus {
+  const { engine, stream } = listener
+  const { batches, events, unknownEvents, gaps, restarts, losses } = stream.counts
+  return {
+    engine: engine.id,
+    cluster: engine.cluster,
+    model: engine.pool.model,
+    heard: listener.isHeard,
+    complete: stream.isComplete,
+    blocks: stream.log.size,
+    waiting: stream.log.waiting,
+    batches,
+    last_batch: stream.lastSeq,
+    events,
+    unknown_events: unknownEvents,
+    gaps,
+    restarts,
+    losses,
+    unnamed_blocks: stream.unnamedBlocks,
+    engine_block_tokens: stream.engineBlockTokens,
+    gateway: poster.stateOf(listener),
+  }
+}
+
+type Row = readonly [name: string, type: 'gauge' | 'counter', help: string, value: (engine: EngineStatus) => number]
+
+const ROWS: readonly Row[] = [
+  ['heard', 'gauge', 'Can the engine be heard?', (e) => Number(e.heard)],
+  ['complete', 'gauge', 'Is all of its cache known?', (e) => Number(e.complete)],
+  ['blocks', 'gauge', 'Blocks it holds.', (e) => e.blocks],
+  ['waiting_blocks', 'gauge', 'Changes the gateway has not taken yet.', (e) => e.waiting],
+  ['events_total', 'counter', 'Events taken in.', (e) => e.events],
+  ['gaps_total', 'counter', 'Times batches were missing.', (e) => e.gaps],
+  ['restarts_total', 'counter', 'Times the engine began anew.', (e) => e.restarts],
+  ['losses_total', 'counter', 'Times the picture of its cache was lost.', (e) => e.losses],
+  [
+    'unnamed_blocks_total',
+    'counter',
+    'Blocks that could not be named: their parent is unknown, or more than tokens makes them.',
+    (e) => e.unnamed_blocks,
+  ],
+]
+
+export function statusMetrics(status: BridgeStatus): string {
+  const lines: string[] = []
+  for (const [name, type, help, value] of ROWS) {
+    lines.push(`# HELP firstlight_bridge_${name} ${help}`, `# TYPE firstlight_bridge_${name} ${type}`)
+    for (const engine of status.engines)
+      lines.push(
+        `firstlight_bridge_${name}{cluster=${quoted(engine.cluster)},model=${quoted(engine.model)},engine=${quoted(engine.engine)}} ${value(engine)}`,
+      )
+  }
+  for (const [name, help] of [
+    ['posts', 'Requests to the gateway.'],
+    ['failures', 'Requests to the gateway that failed.'],
+    ['steps', 'Steps the gateway took.'],
+    ['resyncs', 'Whole pictures the gateway asked for.'],
+  ] as const) {
+    lines.push(
+      `# HELP firstlight_bridge_${name}_total ${help}`,
+      `# TYPE firstlight_bridge_${name}_total counter`,
+      `firstlight_bridge_${name}_total ${status[name]}`,
+    )
+  }
+  lines.push(
+    '# HELP firstlight_bridge_awaited_engines Engines that could not be asked for their event sockets yet.',
+    '# TYPE firstlight_bridge_awaited_engines gauge',
+    `firstlight_bridge_awaited_engines ${status.awaited}`,
+  )
+  return `${lines.join('\n')}\n`
+}
+
+const quoted = (text: string): string => JSON.stringify(text)
+
+export interface StatusListener {
+  readonly url: string
+  close(): Promise<void>
+}
+
+/** `/status`, `/metrics` and `/health` (503 while the gateway takes nothing or an engine is not heard). */
+export async function listenForStatus(
+  { host, port }: { readonly host: string; readonly port: number },
+  status: () => BridgeStatus,
+): Promise<StatusListener> {
+  const server = createServer((request, response) => {
+    const now = status()
+    const path = request.url?.split('?')[0]
+    const answer = (code: number, type: string, body: string) =>
+      void response.writeHead(code, { 'content-type': type }).end(body)
+    if (path === '/metrics') answer(200, 'text/plain; version=0.0.4', statusMetrics(now))
+    else if (path === '/status') answer(200, 'application/json', JSON.stringify(now))
+    else if (path === '/health')
+      answer(isWell(now) ? 200 : 503, 'application/json', JSON.stringify({ status: isWell(now) ? 'ok' : 'unwell' }))
+    else answer(404, 'text/plain', 'GET /status, /metrics or /health\n')
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+  const { port: bound } = server.address() as AddressInfo
+  return {
+    url: `http://${addressText({ host, port: bound })}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+const isWell = ({ problem, awaited, engines }: BridgeStatus): boolean =>
+  problem === null &&
+  awaited === 0 &&
+  engines.every(({ heard, gateway }) => heard && (gateway === null || gateway === 'ok' || gateway === 'resync'))
+
+export interface BridgeOptions extends Pick<PosterOptions, 'gateway' | 'key' | 'flushMs' | 'heartbeatMs'> {
+  readonly engines: readonly BridgedEngine[]
+  readonly open: OpenEventSocket
+  readonly log: Log
+  /** How long an engine may say nothing before it is asked. Default: 1 s. */
+  readonly checkMs?: number
+  readonly limits?: DeltaLimits
+  readonly now?: () => number
+}
+
+export interface RunningBridge {
+  /** One more engine, which is asked for its sockets: it is heard when it has answered, null never. Must not reject. What it answers ends that. */
+  join(asked: Promise<BridgedEngine | null>): () => Promise<void>
+  status(): BridgeStatus
+  close(): Promise<void>
+}
+
+const LIMITS: DeltaLimits = { stepBlocks: 10_000, waitingBlocks: 100_000 }
+
+/** Listens to the engines and tells the gateway until it is closed. */
+export function startBridge({
+  engines,
+  open,
+  log,
+  checkMs = 1_000,
+  limits = LIMITS,
+  now = Date.now,
+  ...way
+}: BridgeOptions): RunningBridge {
+  const over = new AbortController()
+  const listeners = new Set<EngineListener>()
+  const poster = new Poster([], { ...way, log, now, epoch: now() })
+  const listen = (engine: BridgedEngine): EngineListener => {
+    const listener = new EngineListener(engine, { open, limits, now, log, changed: () => poster.changed(), checkMs })
+    listeners.add(listener)
+    poster.add(listener)
+    return listener
+  }
+  for (const engine of engines) listen(engine)
+  let awaited = 0
+  const posting = poster.run(over.signal)
+  return {
+    join(asked) {
+      let left = false
+      awaited += 1
+      const joined = asked.then((engine) => {
+        awaited -= 1
+        return engine === null || left || over.signal.aborted ? null : listen(engine)
+      })
+      return async () => {
+        left = true
+        const listener = await joined
+        if (listener === null || !listeners.delete(listener)) return
+        poster.remove(listener)
+        await listener.close()
+      }
+    },
+    status: () => statusOf([...listeners], poster, awaited),
+    close: async () => {
+      over.abort()
+      await Promise.all([posting, ...Array.from(listeners, (listener) => listener.close())])
+    },
+  }
+}

@@ -1,0 +1,163 @@
+import type { PoolBlocks } from '../../core/kv-events/block-translator.ts'
+import type { DeltaLimits } from '../../core/kv-events/delta-log.ts'
+import { EventStream } from '../../core/kv-events/event-stream.ts'
+import type { Framed } from '../../core/kv-events/event-batch.ts'
+import type { Log } from '../../ports.ts'
+import type { EventEndpoints, EventSocket, OpenEventSocket } from './sockets.ts'
+
+/** An engine whose events are bridged. */
+export interface BridgedEngine {
+  readonly cluster: string
+  readonly pool: PoolBlocks
+  readonly id: string
+  readonly events: EventEndpoints
+}
+
+export interface ListenerParts {
+  readonly open: OpenEventSocket
+  readonly limits: DeltaLimits
+  readonly now: () => number
+  readonly log: Log
+  /** There is something to send. */
+  readonly changed: () => void
+  /** How long an engine may say nothing before it is asked. */
+  readonly checkMs: number
+}
+
+/** A silent engine answers a question a second; this many unanswered in a row mean that it is away. */
+const MISSED_CHECKS = 2
+/** An engine under load may answer late; giving up costs the picture of its whole cache. */
+const REPLAY_TRIES = 3
+
+/** Listens to one engine: keeps its stream whole by asking for what is missing, and knows whether it can be heard at all. */
+export class EngineListener {
+  readonly engine: BridgedEngine
+  readonly stream: EventStream
+  readonly #parts: ListenerParts
+  readonly #socket: EventSocket
+  readonly #timer: ReturnType<typeof setInterval>
+  #heardAt = Number.NEGATIVE_INFINITY
+  #missedChecks = MISSED_CHECKS
+  #connected = false
+  #closed = false
+  /** What is under way; one after the other, because each changes the stream. */
+  #turn: Promise<void> = Promise.resolve()
+  #toldUnfit = false
+  #wasComplete = false
+
+  constructor(engine: BridgedEngine, parts: ListenerParts) {
+    this.engine = engine
+    this.#parts = parts
+    this.stream = new EventStream({
+      pool: engine.pool,
+      limits: parts.limits,
+      replays: engine.events.replayEndpoint !== null,
+    })
+    this.#socket = parts.open(engine.events, (connected) => this.#touched(connected))
+    this.#timer = setInterval(() => this.#inTurn(() => this.#checkIfSilent()), parts.checkMs)
+    this.#inTurn(() => this.#catchUp())
+    this.#listen().catch((error: unknown) => parts.log.error('listening_ended', { engine: engine.id, error }))
+  }
+
+  /** Can it be heard? Without, nothing is known of its cache, and no sign of life may be sent for it. */
+  get isHeard(): boolean {
+    return this.engine.events.replayEndpoint === null ? this.#connected : this.#missedChecks < MISSED_CHECKS
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#timer)
+    this.#socket.close()
+    await this.#turn
+  }
+
+  async #listen(): Promise<void> {
+    for await (const framed of this.#socket.batches()) {
+      await this.#inTurn(() => this.#receive(framed))
+      if (this.#closed) return
+    }
+  }
+
+  async #receive(framed: Framed): Promise<void> {
+    for (let tries = 0; this.stream.published(framed) === 'replay'; tries++) {
+      if (this.#closed) return
+      // What was asked for and never came, or still leaves the gap: the picture begins with what is here.
+      if (tries === REPLAY_TRIES) this.stream.unreplayed(framed)
+      else await this.#catchUp()
+    }
+    this.#isHeardNow()
+  }
+
+  /** Also finds the last batch of a burst that never came, and a restart that nobody noticed. */
+  async #checkIfSilent(): Promise<void> {
+    if (this.engine.events.replayEndpoint === null || this.#parts.now() - this.#heardAt < this.#parts.checkMs) return
+    await this.#catchUp()
+  }
+
+  /** Asks for everything since the last batch, and from the beginning where that leads nowhere. false: nobody answers. */
+  async #catchUp(): Promise<boolean> {
+    for (;;) {
+      const from = this.stream.replayFrom
+      const answer = await this.#socket.replay(from)
+      if (answer === null) {
+        this.#missedCheck()
+        return false
+      }
+      if (this.stream.replayed(answer, from) === 'done') break
+    }
+    this.#isHeardNow()
+    return true
+  }
+
+  #isHeardNow(): void {
+    const { id } = this.engine
+    const { log } = this.#parts
+    if (!this.isHeard) log.info('kv_events_connected', { engine: id, complete: this.stream.isComplete })
+    this.#heardAt = this.#parts.now()
+    this.#missedChecks = 0
+    if (!this.stream.fits && !this.#toldUnfit) {
+      log.error('block_size_mismatch', {
+        engine: id,
+        engine_block_tokens: this.stream.engineBlockTokens,
+        block_tokens: this.engine.pool.blockTokens,
+        next: 'set block_tokens of the pool to a multiple of the engine’s block size',
+      })
+    }
+    this.#toldUnfit = !this.stream.fits
+    if (this.#wasComplete && !this.stream.isComplete)
+      log.warn('events_lost', {
+        engine: id,
+        next: 'the cache is known in part until it is cleared or the engine restarts; a larger buffer_steps in --kv-events-config keeps more for replays',
+      })
+    this.#wasComplete = this.stream.isComplete
+    this.#parts.changed()
+  }
+
+  #missedCheck(): void {
+    this.stream.doubt()
+    this.#missedChecks += 1
+    if (this.#missedChecks === MISSED_CHECKS)
+      this.#parts.log.warn('kv_events_lost', {
+        engine: this.engine.id,
+        next: 'is it up, and are its event and replay ports open to this machine?',
+      })
+  }
+
+  #touched(connected: boolean): void {
+    this.#connected = connected
+    if (!connected) this.stream.doubt()
+    else this.#inTurn(() => this.#checkIfSilent())
+  }
+
+  #inTurn(work: () => Promise<void | boolean>): Promise<void> {
+    this.#turn = this.#turn.then(async () => {
+      if (this.#closed) return
+      try {
+        await work()
+      } catch (error) {
+        this.#parts.log.error('listening_failed', { engine: this.engine.id, error })
+      }
+    })
+    return this.#turn
+  }
+}

@@ -1,0 +1,41 @@
+import type { Log } from '../../ports.ts'
+import type { RunningBridge } from './bridge.ts'
+import type { BridgedEngine } from './engine-listener.ts'
+import { located, type WantedEngine } from './engines.ts'
+
+/** The engines that a bridge listens to, as they come and go. */
+export class Members {
+  readonly #bridge: Pick<RunningBridge, 'join'>
+  readonly #log: Log
+  readonly #stop: AbortSignal
+  readonly #members = new Map<string, () => void>()
+
+  constructor(bridge: Pick<RunningBridge, 'join'>, log: Log, stop: AbortSignal) {
+    this.#bridge = bridge
+    this.#log = log
+    this.#stop = stop
+  }
+
+  /** Lets go of who is gone, and asks who is new for its sockets. Resolves when those have answered, each with null where there is nothing to hear. */
+  update(wanted: readonly WantedEngine[]): Promise<readonly (BridgedEngine | null)[]> {
+    const named = new Map(wanted.map((engine) => [JSON.stringify([engine.cluster, engine.id]), engine]))
+    for (const [name, leave] of this.#members) {
+      if (named.has(name)) continue
+      this.#members.delete(name)
+      leave()
+    }
+    const asked = [...named].flatMap(([name, engine]) => (this.#members.has(name) ? [] : [this.#join(name, engine)]))
+    return Promise.all(asked)
+  }
+
+  #join(name: string, engine: WantedEngine): Promise<BridgedEngine | null> {
+    const gone = new AbortController()
+    const asked = located(engine, this.#log, AbortSignal.any([this.#stop, gone.signal]))
+    const leave = this.#bridge.join(asked)
+    this.#members.set(name, () => {
+      gone.abort()
+      void leave()
+    })
+    return asked
+  }
+}

@@ -1,0 +1,114 @@
+/** vLLM's event sockets, by ZeroMQ. */
+import { type Framed, publishedFrames, replayedFrames, replayRequest } from '../../core/kv-events/event-batch.ts'
+import { UsageError } from '../commands/command.ts'
+
+export interface EventEndpoints {
+  readonly endpoint: string
+  /** null: missed batches cannot be asked for. */
+  readonly replayEndpoint: string | null
+  readonly topic: string
+}
+
+/** One engine's publisher. */
+export interface EventSocket {
+  /** Published batches, until `close`. What is no batch is left out. */
+  batches(): AsyncIterable<Framed>
+  /** All batches from `seq` on that the engine still keeps; null: it did not answer in time, or keeps none. */
+  replay(seq: number): Promise<readonly Framed[] | null>
+  close(): void
+}
+
+export interface OpenEventSocket {
+  /** @param touched called with whether the publisher can be reached, when that changes */
+  (endpoints: EventEndpoints, touched: (connected: boolean) => void): EventSocket
+}
+
+/** The package is optional: gateways need none of it. */
+export class ZmqMissing extends UsageError {
+  constructor(cause: unknown) {
+    super(
+      'The package "zeromq", which speaks to event sockets, is not installed or has no build for this machine.',
+      'npm install zeromq@6.8.0, on a machine it has a build for.',
+    )
+    this.name = 'ZmqMissing'
+    this.cause = cause
+  }
+}
+
+const REPLAY_MS = 5_000
+/** As vLLM's own publisher keeps for slow readers. */
+const WAITING_BATCHES = 100_000
+const RECONNECT_MS = 200
+const MOST_RECONNECT_MS = 5_000
+
+/** Loads ZeroMQ. Throws ZmqMissing. */
+export async function zmqSockets(replayMs = REPLAY_MS): Promise<OpenEventSocket> {
+  const zmq = await loadZmq()
+  return ({ endpoint, replayEndpoint, topic }, touched) => {
+    const events = new zmq.Subscriber({
+      receiveHighWaterMark: WAITING_BATCHES,
+      linger: 0,
+      reconnectInterval: RECONNECT_MS,
+      reconnectMaxInterval: MOST_RECONNECT_MS,
+      ipv6: isIPv6(endpoint),
+    })
+    events.events.on('handshake', () => touched(true))
+    events.events.on('disconnect', () => touched(false))
+    events.subscribe(topic)
+    events.connect(endpoint)
+    return {
+      async *batches() {
+        for await (const frames of events) {
+          const framed = publishedFrames(frames)
+          if (framed !== null) yield framed
+        }
+      },
+      replay: (seq) =>
+        replayEndpoint === null ? Promise.resolve(null) : replayed(zmq, replayEndpoint, { seq, replayMs }),
+      close: () => events.close(),
+    }
+  }
+}
+
+/** ZeroMQ speaks it only when told to, and would then prefer it for names of both. */
+const isIPv6 = (endpoint: string): boolean => endpoint.startsWith('tcp://[')
+
+type Zmq = typeof import('zeromq')
+
+export async function loadZmq(): Promise<Zmq> {
+  try {
+    return await import('zeromq')
+  } catch (error) {
+    throw new ZmqMissing(error)
+  }
+}
+
+/** A socket for each question: what a late answer still brings goes with it. */
+async function replayed(
+  zmq: Zmq,
+  endpoint: string,
+  { seq, replayMs }: { readonly seq: number; readonly replayMs: number },
+): Promise<Framed[] | null> {
+  const dealer = new zmq.Dealer({
+    linger: 0,
+    sendTimeout: replayMs,
+    receiveTimeout: replayMs,
+    receiveHighWaterMark: 0,
+    ipv6: isIPv6(endpoint),
+  })
+  try {
+    dealer.connect(endpoint)
+    await dealer.send(replayRequest(seq))
+    const answer: Framed[] = []
+    for (;;) {
+      const framed = replayedFrames(await dealer.receive())
+      if (framed === 'end') return answer
+      if (framed !== null) answer.push(framed)
+    }
+  } catch {
+    // Nobody there, or nobody who answers: the caller knows what that means.
+    return null
+  } finally {
+    dealer.close()
+  }
+}

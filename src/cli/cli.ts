@@ -1,0 +1,98 @@
+/** `firstlight`: finds the command, runs it, and turns whatever goes wrong into a line and a next step. */
+import packageJson from '../../package.json' with { type: 'json' }
+import { ConfigError } from '../config/parse.ts'
+import { didYouMean } from '../config/problem.ts'
+import { VocabularyError } from '../core/tokens/vocabulary.ts'
+import { readArgs } from './commands/args.ts'
+import { UsageError, type Command, type Io } from './commands/command.ts'
+import { commandHelp, mainHelp } from './commands/help.ts'
+import { commands } from './commands/table.ts'
+import { hasConfig } from '../platform/node/load-config.ts'
+import { onReload, watchSignals, type Stop, explainSystemError } from '../platform/node/signals.ts'
+import { terminalOf } from '../platform/node/terminal.ts'
+
+/** Resolves with the exit code: 0 done, 1 failed, 2 the command line made no sense. */
+export async function main(argv: readonly string[], io: Io): Promise<number> {
+  try {
+    return await dispatch(argv, io)
+  } catch (error) {
+    return report(error, io)
+  }
+}
+
+async function dispatch(argv: readonly string[], io: Io): Promise<number> {
+  const [first, ...rest] = argv
+  if (first === '--version' || first === '-v' || first === 'version') {
+    io.out(packageJson.version)
+    return 0
+  }
+  if (first === '--help' || first === '-h' || first === 'help') return help(rest[0], io)
+  const named = first !== undefined && !first.startsWith('-')
+  const command = named ? find(first) : byDefault(argv, io)
+  const args = readArgs(command, named ? rest : argv)
+  if (args.help) {
+    io.out(commandHelp(command))
+    return 0
+  }
+  return command.run(args, io)
+}
+
+/** Serves where there is something to serve; else shows what serving would be like. */
+function byDefault(argv: readonly string[], io: Io): Command {
+  const asked = argv.some((word) => word === '-c' || word.startsWith('--config'))
+  return find(asked || hasConfig(io.env) ? 'serve' : 'demo')
+}
+
+function help(name: string | undefined, io: Io): number {
+  io.out(name === undefined ? mainHelp(commands) : commandHelp(find(name)))
+  return 0
+}
+
+function find(name: string): Command {
+  const command = commands.find((one) => one.name === name)
+  if (command !== undefined) return command
+  const names = commands.map((one) => one.name)
+  throw new UsageError(`firstlight has no command "${name}"${didYouMean(name, names)}`, 'firstlight --help lists them.')
+}
+
+function report(error: unknown, io: Io): number {
+  if (error instanceof UsageError) {
+    io.err(error.message)
+    io.err(error.next)
+    return error.exitCode
+  }
+  if (error instanceof ConfigError) {
+    io.err(error.message)
+    io.err('docs/config.md lists every key; "firstlight check" tries a file without starting.')
+    return 1
+  }
+  if (error instanceof VocabularyError) {
+    io.err(error.message)
+    return 1
+  }
+  io.err(explainSystemError(error) ?? (error instanceof Error ? (error.stack ?? error.message) : String(error)))
+  return 1
+}
+
+/** The real process as a command's world. Until a command asks for `stop`, signals end it as they always do. */
+export function processIo(): Io {
+  let signals: Stop | null = null
+  const terminal = terminalOf(process)
+  // `firstlight check | head`: a reader that has had enough is no failure.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+  return {
+    out: (line) => void process.stdout.write(`${line}\n`),
+    err: (line) => void process.stderr.write(`${line}\n`),
+    env: process.env,
+    get stop() {
+      signals ??= watchSignals()
+      return signals.stop
+    },
+    get stopNow() {
+      signals ??= watchSignals()
+      return signals.stopNow
+    },
+    onReload,
+    ...(terminal === undefined ? {} : { terminal }),
+  }
+}

@@ -1,0 +1,218 @@
+/** A command line against a command's flags. */
+import { parseArgs } from 'node:util'
+import { didYouMean } from '../../config/problem.ts'
+import { UsageError, type Args, type Command } from './command.ts'
+import { chmodSync, closeSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { parseAddress } from '../../config/fields.ts'
+
+/* Flags that several commands have, under one rule and one message each. */
+
+type Address = NonNullable<ReturnType<typeof parseAddress>>
+
+const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
+
+/** `--log-level`; null: not given. */
+export const levelFlag = (args: Args): (typeof LEVELS)[number] | null => oneOfFlag(args, 'log-level', LEVELS, 'debug')
+
+/** A flag that takes one of these words; null: not given. */
+export function oneOfFlag<Word extends string>(
+  args: Args,
+  flag: string,
+  words: readonly Word[],
+  example: Word,
+): Word | null {
+  const text = args.text(flag)
+  const known = words.find((word) => word === text)
+  if (text !== null && known === undefined)
+    throw new UsageError(
+      `--${flag} must be one of ${words.join(', ')}, got "${text}".`,
+      `Example: --${flag} ${example}`,
+    )
+  return known ?? null
+}
+
+/** `--listen HOST:PORT`; null: not given. */
+export function listenFlag(args: Args, example = '127.0.0.1:9000'): Address | null {
+  const text = args.text('listen')
+  if (text === null) return null
+  const address = parseAddress(text)
+  if (address === null)
+    throw new UsageError(`--listen must be HOST:PORT, got "${text}".`, `Example: --listen ${example}`)
+  return address
+}
+
+/** The base URL of a gateway: people copy the one that clients use, with a slash or /v1 at its end. */
+export function gatewayFlag(args: Args, flag: string): string {
+  return httpUrl(
+    flag,
+    (args.text(flag) ?? 'http://127.0.0.1:8080').replace(/\/+$/, '').replace(/\/v1$/, ''),
+    'http://127.0.0.1:8080',
+  )
+}
+
+/** Throws a UsageError for what is no http or https URL, or has a password in it, which then is not repeated. */
+export function httpUrl(flag: string, text: string, example: string): string {
+  const { username, password, host } = URL.parse(text) ?? { username: '', password: '', host: '' }
+  if (username !== '' || password !== '')
+    throw new UsageError(
+      `--${flag}: the address of ${host} has a user or password in it.`,
+      `Leave them out, as in --${flag} ${example}; keys have flags and variables of their own.`,
+    )
+  if (!URL.canParse(text) || !/^https?:\/\//.test(text))
+    throw new UsageError(`--${flag} takes an http address, got "${text}".`, `Example: --${flag} ${example}`)
+  return text
+}
+
+/* Files that a command line names: read, or written once a long run is over. */
+
+/** The bytes of a file. Throws a UsageError that names it, ending in `next`. */
+export function readInput(file: string, next: string): Buffer {
+  try {
+    return readFileSync(file)
+  } catch (error) {
+    throw new UsageError(cannotRead(file, (error as NodeJS.ErrnoException).code), next)
+  }
+}
+
+function cannotRead(file: string, code = 'unknown error'): string {
+  if (code === 'ENOENT' || code === 'ENOTDIR') return `There is no file ${file === '' ? '""' : file}.`
+  return code === 'EISDIR' ? `${file} is a folder, not a file.` : `${file} cannot be read (${code}).`
+}
+
+/**
+ * What writes to the file a flag names; does nothing where the flag is absent. Asked for before the work begins: a name
+ * that cannot be written is a UsageError then, and not after minutes. `secret`: nobody but its owner may read it.
+ */
+export function outputOf(args: Args, flag: string, { secret = false } = {}): (text: () => string | Uint8Array) => void {
+  const file = args.text(flag)
+  if (file === null) return () => {}
+  const known = statSync(file, { throwIfNoEntry: false })
+  if (known?.isDirectory() === true)
+    throw new UsageError(
+      `--${flag}: ${file} is a folder, not a file.`,
+      `Name a file in it: --${flag} ${file.replace(/\/+$/, '')}/out.${flag}`,
+    )
+  const folder = dirname(file)
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true)
+    throw new UsageError(`--${flag}: there is no folder ${folder}.`, `Make it first: mkdir -p ${folder}`)
+  // A pipe would take the opening for all there is.
+  if (known === undefined || known.isFile()) orSay(flag, file, 2, () => closeSync(openSync(file, 'a')))
+  if (known === undefined) unlinkSync(file)
+  return (text) => {
+    const written = text()
+    orSay(flag, file, 1, () => {
+      if (secret && known?.isFile() === true) chmodSync(file, OWNER_ONLY)
+      writeFileSync(file, written, secret ? { mode: OWNER_ONLY } : {})
+    })
+  }
+}
+
+function orSay(flag: string, file: string, exitCode: 1 | 2, write: () => void): void {
+  try {
+    write()
+  } catch (error) {
+    const { code = 'unknown error' } = error as NodeJS.ErrnoException
+    throw new UsageError(
+      `--${flag}: ${file} cannot be written (${code}).`,
+      'Make room for it there, or name another file.',
+      exitCode,
+    )
+  }
+}
+
+const OWNER_ONLY = 0o600
+
+/** A value as the files of `--json` hold it. */
+export const asJson = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
+
+type Values = Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>
+
+/** Throws a UsageError for a flag the command does not have, a missing value, an argument too many, or flags that exclude each other. */
+export function readArgs(command: Command, argv: readonly string[]): Args & { readonly help: boolean } {
+  const { values, positionals } = parse(command, argv)
+  if (command.positionals === null && positionals[0] !== undefined) {
+    const hint = 'config' in command.flags ? `; did you mean --config ${positionals[0]}?` : '.'
+    throw new UsageError(`firstlight ${command.name} takes no argument "${positionals[0]}"${hint}`, helpLine(command))
+  }
+  const help = values['help'] === true
+  if (!help) refuseIdle(command, values)
+  const number: Args['number'] = (flag, bounds) => asNumber(command, flag, { text: asText(values[flag]), ...bounds })
+  return {
+    help,
+    positionals,
+    text: (flag) => asText(values[flag]),
+    texts: (flag) => [values[flag] ?? []].flat().map(String),
+    on: (flag) => values[flag] === true,
+    number,
+    whole: (flag, bounds) => wholeOf(command, flag, number(flag, bounds)),
+  }
+}
+
+/** A flag that another one makes meaningless is said, not ignored: its user would believe figures it had no part in. */
+function refuseIdle(command: Command, values: Values): void {
+  for (const [flag, idle] of Object.entries(command.instead ?? {})) {
+    const given = values[flag] === undefined ? undefined : idle.find((other) => values[other] !== undefined)
+    if (given !== undefined)
+      throw new UsageError(
+        `firstlight ${command.name}: --${given} means nothing beside --${flag}.`,
+        'Leave one of them out.',
+      )
+  }
+}
+
+function parse(command: Command, argv: readonly string[]): { values: Values; positionals: string[] } {
+  const options: Record<string, { type: 'string' | 'boolean'; short?: string; multiple?: boolean }> = {
+    help: { type: 'boolean', short: 'h' },
+  }
+  for (const [name, { type, short, multiple }] of Object.entries(command.flags)) {
+    options[name] = { type, ...(short === undefined ? {} : { short }), ...(multiple === undefined ? {} : { multiple }) }
+  }
+  try {
+    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true })
+  } catch (error) {
+    throw usageOf(command, error, Object.keys(options))
+  }
+}
+
+function usageOf(command: Command, error: unknown, known: readonly string[]): UsageError {
+  const message = error instanceof Error ? error.message : String(error)
+  const without = /^Option '(?:-\w, )?--([a-z-]+).* argument (missing|is ambiguous)/.exec(message)
+  if (without !== null) return missingValue(command, without[1]!, without[2] === 'is ambiguous')
+  const unknown = /^Unknown option '(-{1,2}[^'=]*)/.exec(message)?.[1]
+  if (unknown === undefined)
+    return new UsageError(`firstlight ${command.name}: ${message.split('\n')[0]}`, helpLine(command))
+  const hint = didYouMean(unknown.replace(/^-+/, ''), known).replace(/"(.*)"/, '--$1')
+  return new UsageError(`firstlight ${command.name} has no flag ${unknown}${hint}`, helpLine(command))
+}
+
+function missingValue(command: Command, flag: string, dashed: boolean): UsageError {
+  const value = command.flags[flag]?.value ?? 'VALUE'
+  const message = `firstlight ${command.name}: --${flag} wants a value, as in --${flag} ${value}.`
+  return new UsageError(message, dashed ? `One that begins with a dash is written --${flag}=-…` : helpLine(command))
+}
+
+const helpLine = (command: Command) => `firstlight ${command.name} --help lists the flags, with an example.`
+
+function asText(value: Values[string]): string | null {
+  const last = Array.isArray(value) ? value.at(-1) : value
+  return typeof last === 'string' ? last : null
+}
+
+interface Given {
+  readonly text: string | null
+  readonly min: number
+  readonly max: number
+}
+
+function asNumber(command: Command, flag: string, { text, min, max }: Given): number | null {
+  if (text === null) return null
+  const value = text.trim() === '' ? Number.NaN : Number(text)
+  if (Number.isFinite(value) && value >= min && value <= max) return value
+  throw new UsageError(`--${flag} must be a number from ${min} to ${max}, got "${text}".`, helpLine(command))
+}
+
+function wholeOf(command: Command, flag: string, value: number | null): number | null {
+  if (value === null || Number.isInteger(value)) return value
+  throw new UsageError(`--${flag} must be a whole number, got "${value}".`, helpLine(command))
+}

@@ -1,0 +1,245 @@
+import type { Config } from '../../config.ts'
+import { namesIn } from '../../config/discover.ts'
+import type { Log } from '../../ports.ts'
+import { type RunningBridge, startBridge, listenForStatus } from '../bridge/bridge.ts'
+import type { BridgedEngine } from '../bridge/engine-listener.ts'
+import { enginesIn } from '../bridge/engines.ts'
+import { Members } from '../bridge/members.ts'
+import { zmqSockets } from '../bridge/sockets.ts'
+import { Discovery, systemLookup } from '../../platform/node/discovery.ts'
+import { loadConfig } from '../../platform/node/load-config.ts'
+import { openLog } from '../../platform/node/log.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { gatewayFlag, levelFlag, listenFlag } from './args.ts'
+import { aborted } from './serve.ts'
+
+export const bridge: Command = {
+  name: 'bridge',
+  summary: 'Tell a gateway what its engines cache, from their KV events.',
+  examples: [
+    'firstlight bridge --config firstlight.yaml --gateway http://127.0.0.1:8080',
+    'firstlight bridge --gateway https://edge.example.com --cluster paris --model qwen --block-tokens 16 --engine a --events tcp://10.0.0.1:5557 --replay tcp://10.0.0.1:5558',
+  ],
+  positionals: null,
+  instead: { events: ['config'] },
+  flags: {
+    gateway: { type: 'string', value: 'URL', about: 'The gateway, without a path. Default: http://127.0.0.1:8080.' },
+    key: {
+      type: 'string',
+      value: 'KEY',
+      about:
+        'The gateway’s bridge.secret or admin key. Default: the variable FIRSTLIGHT_BRIDGE_KEY, else as the configuration says.',
+    },
+    config: {
+      type: 'string',
+      short: 'c',
+      value: 'FILE',
+      about:
+        'The gateway’s configuration: pools and engines are read from it. Default: FIRSTLIGHT_CONFIG, else ./firstlight.yaml.',
+    },
+    engine: {
+      type: 'string',
+      multiple: true,
+      value: 'ID',
+      about: 'Only this engine; may be repeated. With --events: the engine’s name in the gateway.',
+    },
+    events: {
+      type: 'string',
+      value: 'ADDRESS',
+      about: 'One engine without a configuration: the endpoint of its events, tcp://HOST:5557.',
+    },
+    replay: { type: 'string', value: 'ADDRESS', about: 'Its replay endpoint, tcp://HOST:5558.' },
+    topic: { type: 'string', value: 'TEXT', about: 'Its topic. Default: none.' },
+    cluster: { type: 'string', value: 'ID', about: 'Its cluster in the gateway.' },
+    model: { type: 'string', value: 'NAME', about: 'Its pool’s model in the gateway.' },
+    'block-tokens': { type: 'string', value: 'N', about: 'Its pool’s block_tokens.' },
+    listen: { type: 'string', value: 'HOST:PORT', about: 'Answer /status, /metrics and /health there.' },
+    'flush-ms': {
+      type: 'string',
+      value: 'N',
+      about: 'How long changes wait for company before they are sent. Default: 20.',
+    },
+    'heartbeat-ms': {
+      type: 'string',
+      value: 'N',
+      about:
+        'A sign of life for a silent engine this often; without three the gateway goes by its own guesses. Default: 5000.',
+    },
+    'log-level': { type: 'string', value: 'LEVEL', about: 'debug, info, warn, error or silent. Default: info.' },
+  },
+  run: runBridge,
+}
+
+const STATUS_EVERY_MS = 60_000
+
+async function runBridge(args: Args, io: Io): Promise<number> {
+  const log = openLog(levelFlag(args) ?? 'info')
+  const listen = listenFlag(args, '127.0.0.1:9400')
+  const gateway = gatewayFlag(args, 'gateway')
+  const paces = {
+    flushMs: args.number('flush-ms', { min: 0, max: 10_000 }) ?? 20,
+    heartbeatMs: args.number('heartbeat-ms', { min: 100, max: 200_000 }) ?? 5_000,
+  }
+  const configured = args.text('events') === null ? fromConfig(args, io) : null
+  const engines = configured === null ? [oneEngine(args)] : []
+  const open = await zmqSockets()
+  const running = startBridge({
+    engines,
+    open,
+    log,
+    gateway,
+    key: args.text('key') ?? io.env['FIRSTLIGHT_BRIDGE_KEY'] ?? configured?.key ?? null,
+    ...paces,
+  })
+  const followed = configured === null ? null : await follow(configured, running, { log, io })
+  try {
+    log.info('bridging', { gateway })
+    await Promise.race([
+      until(io.stop, { running, log, listen }),
+      ...(followed === null ? [] : [silent(followed.found, io.stop)]),
+    ])
+  } finally {
+    followed?.end()
+    await running.close()
+  }
+  return 0
+}
+
+interface Followed {
+  /** What the first engines answered; null: who is there changes, so that nobody need be there yet. */
+  readonly found: Promise<readonly (BridgedEngine | null)[]> | null
+  end(): void
+}
+
+/** Listens to the engines of a configuration, and to those that its names lead to from time to time. */
+async function follow(
+  configured: Configured,
+  running: RunningBridge,
+  { log, io }: { readonly log: Log; readonly io: Io },
+): Promise<Followed> {
+  const { config } = configured
+  const members = new Members(running, log, io.stop)
+  const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log })
+  const update = async () => {
+    const there = await discovery.resolve(config)
+    discovery.settle(config)
+    return { asked: members.update(enginesIn(there).filter(({ id }) => isNamed(id, configured))) }
+  }
+  const { asked } = await update()
+  return { found: namesIn(config).size > 0 ? null : asked, end: discovery.watch(() => void update()) }
+}
+
+/** `--engine` names an engine, or the pattern of several. */
+function isNamed(id: string, { config, named }: Configured): boolean {
+  if (named.length === 0 || named.includes(id)) return true
+  return enginesIn(config).some(
+    (pattern) => pattern.config.discover !== null && named.includes(pattern.id) && id.startsWith(`${pattern.id}-`),
+  )
+}
+
+async function until(
+  stop: AbortSignal,
+  {
+    running,
+    log,
+    listen,
+  }: { readonly running: RunningBridge; readonly log: Log; readonly listen: ReturnType<typeof listenFlag> },
+): Promise<void> {
+  const status = listen === null ? null : await listenForStatus(listen, () => running.status())
+  if (status !== null) log.info('status', { url: status.url })
+  const timer = setInterval(() => logStatus(running, log), STATUS_EVERY_MS)
+  await aborted(stop)
+  clearInterval(timer)
+  logStatus(running, log)
+  await status?.close()
+}
+
+/** Rejects when every engine has said that it publishes nothing; else it never ends. */
+async function silent(asked: Followed['found'], stop: AbortSignal): Promise<never> {
+  const found = await asked
+  if (found?.every((engine) => engine === null) === true && !stop.aborted) {
+    throw new UsageError(
+      'There is no engine to listen to.',
+      'Start vLLM with --kv-events-config; docs/kv-events.md has the flags.',
+    )
+  }
+  return new Promise(() => {})
+}
+
+function logStatus(running: RunningBridge, log: Log): void {
+  const { engines, ...gateway } = running.status()
+  log.info('bridge', gateway)
+  for (const { cluster, model, ...engine } of engines) log.info('engine', { cluster, model, ...engine })
+}
+
+/** Secrets of clients and clusters need not be known where the bridge runs: what is not set has no value here. */
+const UNSET = 'not-set-here'
+
+interface Configured {
+  readonly config: Config
+  /** Of engines or patterns; none: all. */
+  readonly named: readonly string[]
+  readonly key: string | null
+}
+
+function fromConfig(args: Args, io: Io): Configured {
+  const secrets = new Proxy(io.env, { get: (env, name) => env[String(name)] ?? `${UNSET}-${String(name)}` })
+  const loose = OF_EVENTS.find((flag) => args.text(flag) !== null)
+  if (loose !== undefined)
+    throw new UsageError(
+      `--${loose} goes with --events; a configuration says it by itself.`,
+      'firstlight bridge --help shows both ways.',
+    )
+  const { config, from } = loadConfig(args.text('config'), io.env, secrets)
+  const written = enginesIn(config)
+  // A sidecar knows its engine's address, which has no colons in an engine's name.
+  const named = args.texts('engine').map((id) => id.replaceAll(':', '-'))
+  const unknown = named.filter(
+    (id) =>
+      !written.some(
+        (engine) => engine.id === id || (engine.config.discover !== null && id.startsWith(`${engine.id}-`)),
+      ),
+  )
+  if (unknown.length > 0)
+    throw new UsageError(
+      `${from} has no engine ${unknown.join(', ')}.`,
+      'Leave --engine out, or name engines of the file.',
+    )
+  return { config, named, key: keyOf(config) }
+}
+
+function keyOf({ bridge: own, admin }: Config): string | null {
+  return [own?.secret, admin?.secret].find((secret) => secret !== undefined && !secret.startsWith(UNSET)) ?? null
+}
+
+/** Flags of the one engine that --events describes. */
+const OF_EVENTS = ['replay', 'topic', 'cluster', 'model', 'block-tokens'] as const
+
+function oneEngine(args: Args): BridgedEngine {
+  const needed = (flag: string): string => {
+    const value = args.text(flag)
+    if (value === null) throw new UsageError(`--events also needs --${flag}.`, `Example: ${bridge.examples[1]}`)
+    return value
+  }
+  needed('block-tokens')
+  return {
+    cluster: needed('cluster'),
+    pool: { model: needed('model'), blockTokens: args.whole('block-tokens', { min: 1, max: 4096 })! },
+    id: needed('engine'),
+    events: {
+      endpoint: socketOf(args, 'events')!,
+      replayEndpoint: socketOf(args, 'replay'),
+      topic: args.text('topic') ?? '',
+    },
+  }
+}
+
+/** As the configuration has it: no star, which is for the side that binds. */
+function socketOf(args: Args, flag: string): string | null {
+  const address = args.text(flag)
+  if (address === null || /^(tcp|ipc):\/\/[^\s*]+$/.test(address)) return address
+  throw new UsageError(
+    `--${flag} must be an address to connect to, got "${address}".`,
+    `Example: --${flag} tcp://10.0.0.1:${flag === 'events' ? 5557 : 5558}`,
+  )
+}

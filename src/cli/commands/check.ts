@@ -1,0 +1,102 @@
+import type { Config } from '../../config.ts'
+import { summarise, type Summary } from '../../config/summary.ts'
+import { anySecret, loadConfig } from '../../platform/node/load-config.ts'
+import { openVocabularies, tokenizersOf } from '../../vocabulary.ts'
+import { fileVocabularies } from '../../platform/node/vocabulary.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { asJson, outputOf } from './args.ts'
+import { table } from './progress-bar.ts'
+
+export const check: Command = {
+  name: 'check',
+  summary: 'Validate a configuration and print what was understood.',
+  examples: [
+    'firstlight check',
+    'firstlight check staging.yaml',
+    'firstlight check --without-env --json understood.json',
+  ],
+  positionals: '[FILE]',
+  flags: {
+    config: {
+      type: 'string',
+      short: 'c',
+      value: 'FILE',
+      about: 'The file, where it is not the argument. Default: firstlight.yaml.',
+    },
+    'without-env': { type: 'boolean', about: 'Do not ask whether the environment variables of secrets are set.' },
+    json: { type: 'string', value: 'FILE', about: 'Write what was understood as JSON, too. Secrets are left out.' },
+  },
+  run: runCheck,
+}
+
+async function runCheck(args: Args, io: Io): Promise<number> {
+  if (args.positionals.length > 1)
+    throw new UsageError('firstlight check takes one file.', `Example: firstlight check ${args.positionals[0]}`)
+  const [named = null] = args.positionals
+  if (named !== null && args.text('config') !== null)
+    throw new UsageError(
+      'firstlight check takes one file: the argument, or --config.',
+      `Example: firstlight check ${named}`,
+    )
+  const file = named ?? args.text('config')
+  const write = outputOf(args, 'json')
+  const { config, from, folder } = loadConfig(file, io.env, args.on('without-env') ? anySecret : io.env)
+  const summary = summarise(config)
+  io.out(`${from} is valid.\n`)
+  for (const line of describe(summary)) io.out(line)
+  const notes = [
+    ...summary.notes,
+    ...(await unreadable(config, folder)),
+    ...(config.keys === null && !config.open ? [closedOnWorkers] : []),
+  ]
+  for (const [index, note] of notes.entries()) io.out(`${index === 0 ? '\n' : ''}note: ${note}`)
+  write(() => asJson(summary))
+  return 0
+}
+
+const closedOnWorkers = 'as it stands, Workers answer every /v1 call with 503: they need `keys` or `open: true`.'
+
+/** On Workers a vocabulary is a key, so a file that is not here is not a fault of the document. */
+async function unreadable(config: Config, folder: string): Promise<string[]> {
+  const checks = tokenizersOf(config).map((name) =>
+    openVocabularies([name], fileVocabularies(folder)).then(
+      () => [],
+      (error: Error) => [error.message],
+    ),
+  )
+  return (await Promise.all(checks)).flat()
+}
+
+function describe(summary: Summary): string[] {
+  const lines = table([
+    ['listen', summary.listen],
+    ['callers', summary.callers],
+    ['admin', summary.admin],
+    ['version', String(summary.version)],
+    ...Object.entries(summary.settings),
+  ])
+  for (const cluster of summary.clusters) {
+    const behind = Object.entries(
+      cluster.gateway === undefined
+        ? {}
+        : { gateway: [cluster.gateway.url, cluster.gateway.more].filter((part) => part !== '').join(', ') },
+    )
+    lines.push(
+      '',
+      `cluster ${cluster.id}${cluster.region === null ? '' : ` (${cluster.region})`}`,
+      ...table([...behind, ...Object.entries(cluster.settings)].map(([name, value]) => [`  ${name}`, value])),
+    )
+    for (const pool of cluster.pools) {
+      lines.push(`  pool ${pool.model}`)
+      lines.push(...table(Object.entries(pool.settings).map(([name, value]) => [`    ${name}`, value])))
+      if (cluster.gateway === undefined)
+        lines.push(
+          ...table([
+            ['    engine', 'role', 'url', ''],
+            ...pool.engines.map(({ id, role, url, more }) => [`    ${id}`, role, url, more]),
+          ]),
+        )
+    }
+  }
+  return lines
+}

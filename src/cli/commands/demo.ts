@@ -1,0 +1,55 @@
+import type { Config } from '../../config.ts'
+import { isLoopback } from '../../config/fields.ts'
+import { demoConfig, demoGuide, startDemoFleet } from '../../platform/node/demo.ts'
+import { openLog } from '../../platform/node/log.ts'
+import type { RunningFleet } from '../../platform/node/simulator-host.ts'
+import { startGateway, type RunningGateway } from '../../platform/node/start-gateway.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { listenFlag } from './args.ts'
+import { aborted } from './serve.ts'
+
+export const demo: Command = {
+  name: 'demo',
+  summary: 'Run the gateway with simulated engines behind it, to look around.',
+  examples: ['firstlight demo', 'firstlight demo --engines 8 --listen 127.0.0.1:9000'],
+  positionals: null,
+  flags: {
+    engines: { type: 'string', value: 'N', about: 'How many simulated engines. Default: 4.' },
+    listen: {
+      type: 'string',
+      value: 'HOST:PORT',
+      about: 'Where the gateway listens. Default: 127.0.0.1:8080, or any free port when that is taken.',
+    },
+  },
+  run: runDemo,
+}
+
+const ownEngines = 'copy examples/firstlight.yaml here, name them in it, then "npx firstlight serve".'
+
+async function runDemo(args: Args, io: Io): Promise<number> {
+  const wanted = listenFlag(args)
+  if (wanted !== null && !isLoopback(wanted.host))
+    throw new UsageError('The demo has no keys, so it listens on loopback only.', 'Example: --listen 127.0.0.1:9000')
+  const fleet = await startDemoFleet(args.whole('engines', { min: 1, max: 64 }) ?? 4)
+  try {
+    const gateway = await startSomewhere(fleet, wanted)
+    io.out(demoGuide(gateway.url, fleet, { adminKey: null, ownEngines }))
+    await aborted(io.stop)
+    await gateway.stop(io.stopNow)
+  } finally {
+    await fleet.close()
+  }
+  return 0
+}
+
+/** Nobody asked for 8080 in particular, so another port will do as well. */
+async function startSomewhere(fleet: RunningFleet, wanted: Config['listen'] | null): Promise<RunningGateway> {
+  const start = (listen: Config['listen']) => startGateway(demoConfig(fleet, listen), openLog('warn'))
+  if (wanted !== null) return start(wanted)
+  try {
+    return await start({ host: '127.0.0.1', port: 8080 })
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'EADDRINUSE') throw error
+    return start({ host: '127.0.0.1', port: 0 })
+  }
+}

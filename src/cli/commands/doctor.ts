@@ -1,0 +1,132 @@
+import type { Config } from '../../config.ts'
+import { namesIn, withFound } from '../../config/discover.ts'
+import { type Lookup, systemLookup } from '../../platform/node/discovery.ts'
+import type { Endpoint } from '../doctor/ask.ts'
+import { examineConfig, type ExamineOptions, examinePlaces } from '../doctor/examine.ts'
+import { countsOf, exitCodeOf, reportJson, reportLines } from '../doctor/report.ts'
+import { hasConfig, loadConfig } from '../../platform/node/load-config.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { asJson, outputOf } from './args.ts'
+import { progressBar } from './progress-bar.ts'
+
+export const doctor: Command = {
+  name: 'doctor',
+  summary: 'Ask engines and caches how they are set up; say what is wrong, what is missing, and the flag for it.',
+  examples: [
+    'firstlight doctor http://127.0.0.1:8001',
+    'firstlight doctor http://10.0.0.1:8000 http://10.0.0.9:9300 --no-generate',
+    'firstlight doctor --config firstlight.yaml --brief --json doctor.json',
+  ],
+  positionals: '[URL...]',
+  flags: {
+    config: {
+      type: 'string',
+      short: 'c',
+      value: 'FILE',
+      about:
+        'Every engine, cache and vocabulary of this configuration. Default, without URLs: the variable FIRSTLIGHT_CONFIG, else ./firstlight.yaml.',
+    },
+    key: {
+      type: 'string',
+      value: 'KEY',
+      about: 'With URLs: sent as bearer token. Default: the variable FIRSTLIGHT_ENGINE_KEY.',
+    },
+    header: {
+      type: 'string',
+      multiple: true,
+      value: 'NAME:VALUE',
+      about: 'With URLs: sent with every question. May be given again.',
+    },
+    'no-generate': { type: 'boolean', about: 'Ask for no completion. Else one or two of a single token each.' },
+    'timeout-s': {
+      type: 'string',
+      value: 'N',
+      about: 'For each question; a completion may take six times as long. Default: 5.',
+    },
+    'idle-s': { type: 'string', value: 'N', about: 'Watch an idle connection for so long; 0: do not. Default: 6.' },
+    strict: { type: 'boolean', about: 'Warnings count as problems in the exit code.' },
+    brief: { type: 'boolean', about: 'Leave out what is fine.' },
+    json: { type: 'string', value: 'FILE', about: 'Write the report as JSON, too.' },
+  },
+  run,
+}
+
+/** Exit code 0: fine; 1: problems; 2: something could not be reached, or the command line made no sense. */
+async function run(args: Args, io: Io): Promise<number> {
+  const write = outputOf(args, 'json')
+  const bar = progressBar('asked')
+  const limitMs = (args.number('timeout-s', { min: 0.1, max: 600 }) ?? 5) * 1000
+  const options: Omit<ExamineOptions, 'folder'> = {
+    limitMs,
+    generateMs: 6 * limitMs,
+    idleMs: (args.number('idle-s', { min: 0, max: 600 }) ?? 6) * 1000,
+    generate: !args.on('no-generate'),
+    progress: bar.draw,
+  }
+  const subjects = await (args.positionals.length > 0 ? byUrl(args, io, options) : byConfig(args, io, options))
+  bar.clear()
+  for (const line of reportLines(subjects, args.on('brief'))) io.out(line)
+  const exitCode = exitCodeOf(countsOf(subjects), args.on('strict'))
+  write(() => asJson(reportJson(subjects, { exitCode, at: new Date().toISOString() })))
+  return exitCode
+}
+
+function byUrl(args: Args, io: Io, options: Omit<ExamineOptions, 'folder'>): ReturnType<typeof examinePlaces> {
+  if (args.text('config') !== null)
+    throw new UsageError('firstlight doctor takes either URLs or --config.', `Example: ${doctor.examples[0]}`)
+  const key = args.text('key') ?? io.env['FIRSTLIGHT_ENGINE_KEY'] ?? null
+  const headers = {
+    ...Object.fromEntries(args.texts('header').map(headerOf)),
+    ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+  }
+  return examinePlaces(
+    args.positionals.map((url) => placeOf(url, headers)),
+    { ...options, folder: '.' },
+  )
+}
+
+async function byConfig(args: Args, io: Io, options: Omit<ExamineOptions, 'folder'>): ReturnType<typeof examineConfig> {
+  const file = args.text('config')
+  if (file === null && !hasConfig(io.env))
+    throw new UsageError(
+      'Which engines? There is no firstlight.yaml here and no FIRSTLIGHT_CONFIG in the environment.',
+      `Name them: ${doctor.examples[0]}`,
+    )
+  for (const flag of ['key', 'header']) {
+    if (args.texts(flag).length > 0)
+      throw new UsageError(
+        `--${flag} goes with URLs; a configuration has its own keys.`,
+        `Example: ${doctor.examples[0]} --${flag} …`,
+      )
+  }
+  const { config, folder } = loadConfig(file, io.env)
+  return examineConfig(await withWhoIsThere(config, io.lookup ?? systemLookup), { ...options, folder })
+}
+
+/** An engine for each address of a name. One that has none is asked by its name, which says what is wrong with it. */
+async function withWhoIsThere(config: Config, lookup: Lookup): Promise<Config> {
+  const found = await Promise.all(
+    Array.from(namesIn(config).keys(), async (name) => [name, await lookup(name).catch(() => [name])] as const),
+  )
+  const addresses = new Map(found)
+  return withFound(config, (name) => addresses.get(name)!)
+}
+
+function placeOf(text: string, headers: Readonly<Record<string, string>>): Endpoint {
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (url === null || !/^https?:$/.test(url.protocol))
+    throw new UsageError(
+      `"${text.replace(/\/\/[^/@]*@/, '//…@')}" is not the URL of a server.`,
+      'Example: http://127.0.0.1:8000',
+    )
+  if (url.username !== '' || url.password !== '')
+    throw new UsageError(`The URL of ${url.host} has a password in it.`, 'Give it with --key or --header.')
+  // People copy the base URL that clients use.
+  return { url: (url.origin + url.pathname).replace(/\/+$/, '').replace(/\/v1$/, ''), headers }
+}
+
+function headerOf(text: string): [string, string] {
+  const parts = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):\s*(.+)$/.exec(text)
+  if (parts === null) throw new UsageError('--header wants NAME:VALUE.', 'Example: --header "cf-access-client-id: …"')
+  return [parts[1]!.toLowerCase(), parts[2]!]
+}

@@ -1,0 +1,88 @@
+import { randomBytes } from 'node:crypto'
+import { id } from '../../config/fields.ts'
+import { sha256 } from '../../platform/node/sha256.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { asJson, outputOf } from './args.ts'
+
+export const key: Command = {
+  name: 'key',
+  summary: 'Make a key for a client, and the configuration that goes with it.',
+  examples: ['firstlight key team-a', 'firstlight key team-a | head -1', 'firstlight key team-a --json team-a.json'],
+  positionals: '[NAME]',
+  flags: {
+    json: {
+      type: 'string',
+      value: 'FILE',
+      about: 'Write name, key, hash and variable as JSON, too. Only you may read that file.',
+    },
+  },
+  run: runKey,
+}
+
+/** As many bits as the hash has. */
+const RANDOM_BYTES = 32
+/** What scanners for secrets, and people, know it by. */
+const PREFIX = 'sk-fl-'
+
+/** The key is the first line, for pipes. It is kept nowhere. */
+async function runKey(args: Args, io: Io): Promise<number> {
+  const name = nameOf(args)
+  const write = outputOf(args, 'json', { secret: true })
+  const secret = PREFIX + randomBytes(RANDOM_BYTES).toString('base64url')
+  const hash = sha256(secret)
+  const env = variableOf(name)
+  write(() => asJson({ name, key: secret, sha256: hash, env }))
+  io.out(secret)
+  for (const line of guide({ name, hash, env })) io.out(line)
+  return 0
+}
+
+function nameOf({ positionals: [name = 'client', ...rest] }: Args): string {
+  if (rest.length > 0)
+    throw new UsageError('firstlight key makes one key at a time.', `Example: firstlight key ${name}`)
+  const read = id.safeParse(name)
+  if (read.success) return name
+  throw new UsageError(
+    `NAME ${read.error.issues[0]!.message}, got ${JSON.stringify(name)}.`,
+    'Example: firstlight key team-a',
+  )
+}
+
+/** `team-a` → `TEAM_A_KEY`; variables begin with no digit. */
+function variableOf(name: string): string {
+  const words = name
+    .toUpperCase()
+    .replaceAll(/[^A-Z0-9]+/g, '_')
+    .replaceAll(/_$/g, '')
+  return `${/^\d/.test(words) ? 'CLIENT_' : ''}${words}_KEY`
+}
+
+/** A name that YAML would read as a number, a truth or nothing. */
+const inYaml = (name: string): string => (/^(?:\d.*|true|false|null)$/i.test(name) ? JSON.stringify(name) : name)
+
+/** Not the key again: what follows is what one pastes into files. */
+const guide = ({
+  name,
+  hash,
+  env,
+}: {
+  readonly name: string
+  readonly hash: string
+  readonly env: string
+}): string[] => [
+  '',
+  `The line above is the key: give it to ${name}, who sends it as "authorization: Bearer KEY". It is shown once and kept nowhere.`,
+  '',
+  'In the configuration, with its hash, so that the document opens no door:',
+  '',
+  '  keys:',
+  `    - { name: ${inYaml(name)}, secret: { sha256: ${hash} } }`,
+  '',
+  'Or by the name of a variable that holds it:',
+  '',
+  '  keys:',
+  `    - { name: ${inYaml(name)}, secret: { env: ${env} } }`,
+  '',
+  `  export ${env}=KEY                # Node: where the gateway starts, or a line of /etc/firstlight.env`,
+  `  npx wrangler secret put ${env}   # Workers: it asks for the key`,
+]

@@ -1,0 +1,135 @@
+import { type Figures, figuresOf, type Slo } from '../../simulator/replay/statistics.ts'
+import { spread, type Trace } from '../../simulator/replay/trace.ts'
+import { multiRound } from '../../simulator/replay/workloads.ts'
+import { type Driven, drive } from '../load/drive.ts'
+import { reportPage } from '../report/page.ts'
+import { seriesOf } from '../report/plot.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { asJson, outputOf, gatewayFlag } from './args.ts'
+import { progressBar } from './progress-bar.ts'
+import { engineTable, type ReplayRow, rowOf } from './replay-rows.ts'
+import { traceIn } from './trace-file.ts'
+
+export const load: Command = {
+  name: 'load',
+  summary:
+    'Drive a running gateway or engine from a trace or with multi-round conversations, and measure what users feel.',
+  examples: [
+    'firstlight load --url http://127.0.0.1:8080 --model sim --num-users 8 --num-rounds 5 --qps 4',
+    'firstlight load --url http://127.0.0.1:8080 --model sim --trace conversation.jsonl --limit 500 --speed 2 --json out.json',
+  ],
+  positionals: null,
+  instead: { trace: ['num-users', 'num-rounds', 'qps', 'shared-system-prompt', 'user-history-prompt', 'answer-len'] },
+  flags: {
+    url: { type: 'string', value: 'URL', about: 'The gateway, without a path. Default: http://127.0.0.1:8080.' },
+    model: { type: 'string', value: 'NAME', about: 'The model to ask for.' },
+    key: { type: 'string', value: 'KEY', about: 'Sent as bearer token. Default: the variable FIRSTLIGHT_KEY.' },
+    trace: {
+      type: 'string',
+      value: 'FILE',
+      about: 'Open loop from a trace in Mooncake’s schema; prompts are token ids that share what the trace shares.',
+    },
+    speed: { type: 'string', value: 'X', about: 'Times the trace’s own pace. Default: 1.' },
+    limit: { type: 'string', value: 'N', about: 'Only the first N requests of the trace.' },
+    'closed-loop': { type: 'boolean', about: 'Turns of a session wait for the answer before them.' },
+    'num-users': { type: 'string', value: 'N', about: 'Without a trace: conversations. Default: 10.' },
+    'num-rounds': { type: 'string', value: 'N', about: 'Questions of each. Default: 5.' },
+    qps: { type: 'string', value: 'X', about: 'Requests a second all users together mean to send. Default: 2.' },
+    'shared-system-prompt': { type: 'string', value: 'N', about: 'Tokens all prompts begin with. Default: 100.' },
+    'user-history-prompt': {
+      type: 'string',
+      value: 'N',
+      about: 'Tokens of each user’s own that follow. Default: 400.',
+    },
+    'answer-len': { type: 'string', value: 'N', about: 'Tokens of an answer. Default: 50.' },
+    'max-unfinished-queries': {
+      type: 'string',
+      value: 'N',
+      about: 'At most N requests in flight, exactly N. Default: no limit.',
+    },
+    time: { type: 'string', value: 'S', about: 'Begin nothing after so many seconds. Default: 600.' },
+    'slo-ttft-ms': { type: 'string', value: 'N', about: 'For goodput: longest time to first token. Default: 5000.' },
+    'slo-itl-ms': { type: 'string', value: 'N', about: 'For goodput: longest mean time between tokens. Default: 100.' },
+    json: { type: 'string', value: 'FILE', about: 'Write all figures as JSON.' },
+    html: { type: 'string', value: 'FILE', about: 'Write a report with plots: one file that needs no other.' },
+  },
+  run: runLoad,
+}
+
+const QUESTION_TOKENS = 20
+const BLOCK_TOKENS = 16
+
+async function runLoad(args: Args, io: Io): Promise<number> {
+  const target = targetOf(args, io)
+  const file = args.text('trace')
+  const trace = file === null ? conversations(args) : spread(traceIn(file, args), 1)
+  const outputs = { json: outputOf(args, 'json'), html: outputOf(args, 'html') }
+  const bar = progressBar('answered')
+  const driven = await drive(trace, {
+    target,
+    speed: args.number('speed', { min: 1e-3, max: 1e6 }) ?? 1,
+    closedLoop: file === null || args.on('closed-loop'),
+    thinkFromStart: file === null,
+    concurrency: args.whole('max-unfinished-queries', { min: 1, max: 1e6 }) ?? Infinity,
+    timeMs: (args.number('time', { min: 0.1, max: 86_400 }) ?? 600) * 1000,
+    signal: io.stop,
+    progress: bar.draw,
+  })
+  bar.clear()
+  const rows = rowsOf(trace, driven, sloOf(args))
+  const answered = rows[0]!['requests']
+  if (answered !== 0) io.out(`${engineTable(rows).join('\n')}\n`)
+  const unsent = driven.unsent === 0 ? '' : `, ${driven.unsent} not sent`
+  io.out(
+    `${answered} answered, ${driven.result.refused - driven.unsent} not${unsent}; sent ${driven.lateP99Ms.toFixed(1)} ms late at the 99th percentile`,
+  )
+  for (const [problem, count] of driven.problems)
+    io.out([`${count} x ${problem}`, driven.details.get(problem) ?? []].flat().join(': '))
+  outputs.json(() => asJson({ name: 'load', rows, problems: Object.fromEntries(driven.problems) }))
+  outputs.html(() => reportPage({ title: trace.name, rows, series: [seriesOf(driven.result, null)], from: 'load' }))
+  return driven.problems.size === 0 ? 0 : 1
+}
+
+/** One row for all, then one an engine. */
+function rowsOf(trace: Trace, { result, engines }: Driven, slo: Slo): ReplayRow[] {
+  const row = (name: string, figures: Figures) => rowOf(name, [figures], { trace: trace.name, load: null })
+  const each = engines.map((name, at) =>
+    row(name, figuresOf({ ...result, jobs: result.jobs.filter((job) => job.engine === at), refused: 0 }, slo)),
+  )
+  return [row('all', figuresOf(result, slo)), ...each]
+}
+
+function targetOf(args: Args, { env }: Io) {
+  const model = args.text('model')
+  if (model === null)
+    throw new UsageError(
+      'firstlight load needs to know which model to ask for.',
+      'Example: --model sim; GET /v1/models lists them.',
+    )
+  return { url: gatewayFlag(args, 'url'), model, key: args.text('key') ?? env['FIRSTLIGHT_KEY'] ?? null }
+}
+
+/** production-stack's multi-round QA: each user asks every users/qps seconds, newcomers join evenly over the first round. */
+function conversations(args: Args): Trace {
+  const count = (flag: string, otherwise: number) => args.whole(flag, { min: 1, max: 1e6 }) ?? otherwise
+  const users = count('num-users', 10)
+  const qps = args.number('qps', { min: 1e-3, max: 1e5 }) ?? 2
+  return multiRound({
+    name: 'multi-round',
+    users,
+    rounds: count('num-rounds', 5),
+    systemTokens: count('shared-system-prompt', 100),
+    historyTokens: count('user-history-prompt', 400),
+    questionTokens: QUESTION_TOKENS,
+    answerTokens: count('answer-len', 50),
+    joinMs: 1000 / qps,
+    thinkMs: (users / qps) * 1000,
+    blockTokens: BLOCK_TOKENS,
+    named: true,
+  })
+}
+
+function sloOf(args: Args): Slo {
+  const bounds = { min: 0, max: 1e9 }
+  return { ttftMs: args.number('slo-ttft-ms', bounds) ?? 5000, itlMs: args.number('slo-itl-ms', bounds) ?? 100 }
+}

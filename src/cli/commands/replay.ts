@@ -1,0 +1,312 @@
+import { performance } from 'node:perf_hooks'
+import { setImmediate } from 'node:timers/promises'
+import { type FleetPlan, replay as replayOnce, speedsOn } from '../../simulator/replay/plan.ts'
+import { presetNamed, presets } from '../../simulator/replay/presets.ts'
+import { markKinds, baselineKinds, routerKinds, routerNamed, shippedKinds } from '../../simulator/replay/routers.ts'
+import type { RouterKind } from '../../simulator/replay/router.ts'
+import { type Figures, figuresOf, type Slo } from '../../simulator/replay/statistics.ts'
+import { rateAt } from '../../simulator/replay/load.ts'
+import { spread, type Trace } from '../../simulator/replay/trace.ts'
+import { reportPage } from '../report/page.ts'
+import { type Series, seriesOf } from '../report/plot.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { asJson, outputOf } from './args.ts'
+import { fleetPlanOf } from './replay-fleet.ts'
+import { progressBar } from './progress-bar.ts'
+import { type ReplayRow, rowOf, tableOf } from './replay-rows.ts'
+import { traceIn } from './trace-file.ts'
+
+export const replay: Command = {
+  name: 'replay',
+  summary: 'Replay a trace over a simulated copy of your fleet, one routing policy after the other, and compare.',
+  examples: [
+    'firstlight replay --preset burst',
+    'firstlight replay --trace conversation.jsonl --engines 8 --policies predicted,prefix,round_robin --load 0.7',
+    'firstlight replay --trace conversation.jsonl --config firstlight.yaml --policies all --json out.json --html out.html',
+  ],
+  positionals: null,
+  instead: {
+    preset: [
+      'trace',
+      'config',
+      'pool',
+      'engines',
+      'profile',
+      'cache-tokens',
+      'lmcache',
+      'rtt-ms',
+      'policies',
+      'load',
+      'speed',
+      'seeds',
+      'limit',
+      'open-loop',
+      'concurrency',
+      'late-binding',
+    ],
+    config: ['engines'],
+    load: ['speed'],
+  },
+  flags: {
+    trace: {
+      type: 'string',
+      value: 'FILE',
+      about:
+        'Mooncake schema, one JSON object a line: timestamp, input_length, output_length, hash_ids; session_id and think_ms if there are sessions.',
+    },
+    preset: {
+      type: 'string',
+      value: 'NAME',
+      about: `Instead of a trace, a published experiment with its own fleet and policies: ${presets.map(({ name }) => name).join(', ')}.`,
+    },
+    config: {
+      type: 'string',
+      short: 'c',
+      value: 'FILE',
+      about: 'Take engines, roles, profiles and network times from this configuration.',
+    },
+    pool: { type: 'string', value: 'MODEL', about: 'Which pool of it. Default: the first.' },
+    engines: { type: 'string', value: 'N', about: 'Without a configuration: how many engines. Default: 8.' },
+    profile: {
+      type: 'string',
+      value: 'NAME',
+      about:
+        'Their hardware: a simulator profile, GPU-PARAMSb such as h100-8b, a file of `firstlight calibrate`, or `serial`. Default: agentic.',
+    },
+    'cache-tokens': {
+      type: 'string',
+      value: 'N',
+      about: 'Tokens each engine’s cache holds, rather than what the profile says.',
+    },
+    lmcache: {
+      type: 'string',
+      value: 'SIZES',
+      about:
+        'LMCache beside every engine: tokens kept by tier, as in host=400000,disk=4000000,remote=0; report_ms (how late its directory is), host_us, disk_us, remote_us (to load a token).',
+    },
+    'rtt-ms': { type: 'string', value: 'N', about: 'Network round trip between gateway and engines. Default: 0.' },
+    policies: {
+      type: 'string',
+      value: 'LIST',
+      about:
+        'all, shipped, or names separated by commas; options after colons, as in predicted:work_weight=2. Default: shipped and exact.',
+    },
+    load: {
+      type: 'string',
+      value: 'LIST',
+      about: 'Shares of what the fleet sustains under `exact`, as in 0.3,0.7,0.95. Default: the trace’s own pace.',
+    },
+    speed: { type: 'string', value: 'X', about: 'Rather than a load: times the trace’s own pace. Default: 1.' },
+    seeds: { type: 'string', value: 'LIST', about: 'Repeat with these seeds and report the means. Default: 1.' },
+    limit: { type: 'string', value: 'N', about: 'Only the first N requests.' },
+    'open-loop': {
+      type: 'boolean',
+      about: 'Send turns of a session when the trace says, not when the previous one is answered.',
+    },
+    concurrency: { type: 'string', value: 'N', about: 'At most so many requests at once.' },
+    'late-binding': {
+      type: 'string',
+      value: 'N',
+      about: 'Hold requests at the gateway while every engine has N without a first token. Default: never.',
+    },
+    'slo-ttft-ms': { type: 'string', value: 'N', about: 'For goodput: longest time to first token. Default: 5000.' },
+    'slo-itl-ms': { type: 'string', value: 'N', about: 'For goodput: longest mean time between tokens. Default: 100.' },
+    json: { type: 'string', value: 'FILE', about: 'Write all figures as JSON.' },
+    html: { type: 'string', value: 'FILE', about: 'Write a report with plots: one file that needs no other.' },
+  },
+  run: runReplay,
+}
+
+interface Plan {
+  readonly trace: Trace
+  readonly fleet: FleetPlan
+  readonly kinds: readonly RouterKind[]
+  readonly paces: readonly { readonly load: number | null; readonly speed: number }[]
+  readonly seeds: readonly number[]
+  readonly slo: Slo
+  readonly closedLoop: boolean
+  readonly concurrency: number
+  readonly holdAt: number | null
+}
+
+async function runReplay(args: Args, io: Io): Promise<number> {
+  const write = outputsOf(args)
+  const preset = args.text('preset')
+  if (preset !== null) return runPreset(preset, args, { io, write })
+  const plan = planOf(args, io)
+  const started = performance.now()
+  io.err(`${plan.trace.name}: ${plan.trace.requests.length} requests, ${plan.fleet.engines.length} engines\n`)
+  const rows: ReplayRow[] = []
+  const series: Series[] = []
+  const speedAt = speedsOn(plan.fleet)
+  for (const pace of plan.paces) {
+    const found = await runPace(plan, pace, { io, series, speedAt })
+    if (found === null) return 130
+    rows.push(...found)
+    for (const line of tableOf(found)) io.out(line)
+    io.out('')
+  }
+  io.err(`${((performance.now() - started) / 1000).toFixed(1)} s`)
+  write({ rows, series, title: plan.trace.name })
+  return 0
+}
+
+interface Replayed {
+  readonly rows: readonly ReplayRow[]
+  readonly series: readonly Series[]
+  readonly title: string
+}
+
+function outputsOf(args: Args): (replayed: Replayed) => void {
+  const json = outputOf(args, 'json')
+  const html = outputOf(args, 'html')
+  return ({ rows, series, title }) => {
+    json(() => asJson({ name: 'replay', rows }))
+    html(() => reportPage({ title, rows, series }))
+  }
+}
+
+interface Running {
+  readonly io: Io
+  readonly series: Series[]
+  readonly speedAt: ReturnType<typeof speedsOn>
+}
+
+/** null: told to stop. */
+async function runPace(
+  plan: Plan,
+  pace: Plan['paces'][number],
+  { io, series, speedAt }: Running,
+): Promise<ReplayRow[] | null> {
+  const byPolicy = new Map<string, Figures[]>()
+  for (const seed of plan.seeds) {
+    const trace = spread(plan.trace, seed)
+    const { closedLoop, concurrency, holdAt } = plan
+    const fixed = { closedLoop, concurrency, holdAt, seed, clockMs: null }
+    const speed = pace.load === null ? pace.speed : speedAt(pace.load, trace, fixed)
+    io.err(
+      `${pace.load === null ? '' : `load ${pace.load}: `}speed x${speed.toPrecision(3)}, ${rateAt(speed, trace).toPrecision(3)} requests/s, seed ${seed}`,
+    )
+    for (const kind of plan.kinds) {
+      await setImmediate()
+      if (io.stop.aborted) return null
+      const bar = progressBar(kind.name)
+      const result = replayOnce(trace, plan.fleet, kind, {
+        ...fixed,
+        speed,
+        clockMs: () => performance.now(),
+        progress: bar.draw,
+      })
+      bar.clear()
+      byPolicy.set(kind.name, [...(byPolicy.get(kind.name) ?? []), figuresOf(result, plan.slo)])
+      if (seed === plan.seeds[0]) series.push(seriesOf(result, pace.load))
+    }
+  }
+  return [...byPolicy].map(([policy, figures]) => rowOf(policy, figures, { trace: plan.trace.name, load: pace.load }))
+}
+
+async function runPreset(
+  name: string,
+  args: Args,
+  { io, write }: { readonly io: Io; readonly write: (replayed: Replayed) => void },
+): Promise<number> {
+  const preset = orUsage('--preset', () => presetNamed(name))
+  io.out(`${preset.name}: ${preset.doc}\n`)
+  const rows: ReplayRow[] = []
+  const series: Series[] = []
+  for (const part of preset.parts) {
+    const figures: ReplayRow[] = []
+    for (const kind of part.kinds) {
+      await setImmediate()
+      if (io.stop.aborted) return 130
+      const result = replayOnce(part.trace, part.fleet, kind, {
+        speed: 1,
+        closedLoop: part.closedLoop,
+        concurrency: part.concurrency,
+        holdAt: null,
+        seed: 1,
+        clockMs: () => performance.now(),
+      })
+      series.push(seriesOf(result, null))
+      figures.push({
+        ...rowOf(kind.name, [figuresOf(result, sloOf(args))], { trace: part.name, load: null }),
+        ...part.extra?.(result),
+      })
+    }
+    io.out(part.name)
+    for (const line of tableOf(figures, part.published)) io.out(line)
+    io.out('')
+    rows.push(...figures)
+  }
+  for (const note of preset.notes) io.out(note)
+  write({ rows, series, title: preset.name })
+  return 0
+}
+
+function planOf(args: Args, io: Io): Plan {
+  const trace = traceOf(args)
+  const loads = args.text('load')
+  const paces =
+    loads === null
+      ? [{ load: null, speed: args.number('speed', { min: 1e-6, max: 1e6 }) ?? 1 }]
+      : numbersOf(loads, '--load', 10).map((load) => ({ load, speed: 0 }))
+  const sessions = trace.requests.some(({ session }) => session !== null)
+  return {
+    trace,
+    fleet: fleetPlanOf(args, io.env, trace.blockTokens),
+    kinds: kindsOf(args.text('policies')),
+    paces,
+    seeds: numbersOf(args.text('seeds') ?? '1', '--seeds', 1e9),
+    slo: sloOf(args),
+    closedLoop: sessions && !args.on('open-loop'),
+    concurrency: args.whole('concurrency', { min: 1, max: 1e6 }) ?? Infinity,
+    holdAt: args.whole('late-binding', { min: 1, max: 1e6 }),
+  }
+}
+
+function traceOf(args: Args): Trace {
+  const file = args.text('trace')
+  if (file === null)
+    throw new UsageError(
+      'firstlight replay needs a trace or a preset.',
+      `Example: firstlight replay --preset ${presets[0]!.name}`,
+    )
+  return traceIn(file, args)
+}
+
+function kindsOf(text: string | null): readonly RouterKind[] {
+  if (text === null) return [...shippedKinds, ...markKinds]
+  const groups: Readonly<Record<string, readonly RouterKind[]>> = {
+    all: routerKinds,
+    shipped: shippedKinds,
+    baselines: baselineKinds,
+  }
+  return orUsage('--policies', () =>
+    text.split(',').flatMap((word) => groups[word.trim()] ?? [routerNamed(word.trim())]),
+  )
+}
+
+/** What cannot be found becomes a line for the user. */
+function orUsage<Value>(flag: string, find: () => Value): Value {
+  try {
+    return find()
+  } catch (error) {
+    throw error instanceof RangeError
+      ? new UsageError(`${flag}: ${error.message}.`, 'firstlight replay --help shows examples.')
+      : error
+  }
+}
+
+function numbersOf(text: string, flag: string, max: number): number[] {
+  const values = text.split(',').map(Number)
+  if (values.every((value) => value > 0 && value <= max)) return values
+  throw new UsageError(
+    `${flag} takes numbers above 0 up to ${max}, separated by commas, got "${text}".`,
+    `Example: ${flag} ${max >= 100 ? '1,2,3' : '0.3,0.7'}`,
+  )
+}
+
+function sloOf(args: Args): Slo {
+  const bounds = { min: 0, max: 1e9 }
+  return { ttftMs: args.number('slo-ttft-ms', bounds) ?? 5000, itlMs: args.number('slo-itl-ms', bounds) ?? 100 }
+}

@@ -1,0 +1,204 @@
+import { resolve as pathFrom } from 'node:path'
+import type { Config, RecordConfig } from '../../config.ts'
+import { ownEngines, reportsShareThePort, sharedWithReplicas } from '../../config/validate.ts'
+import { summarise } from '../../config/summary.ts'
+import { addressText, isLoopback, parseThreads } from '../../config/fields.ts'
+import type { Log } from '../../ports.ts'
+import { Discovery, ownAddresses, systemLookup } from '../../platform/node/discovery.ts'
+import { stateOf } from '../../platform/node/file-state.ts'
+import { configVariable, loadConfig } from '../../platform/node/load-config.ts'
+import { openLog } from '../../platform/node/log.ts'
+import type { RuntimeHooks } from '../../platform/node/ports.ts'
+import { Recording } from '../../platform/node/recorder.ts'
+import { Replicas } from '../../platform/node/replicas/replicas.ts'
+import { endedBy } from '../../platform/node/signals.ts'
+import { startGateway, type RunningGateway } from '../../platform/node/start-gateway.ts'
+import { steadyNow } from '../../platform/node/steady-clock.ts'
+import { threadCount } from '../../platform/node/threads/start.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { levelFlag, listenFlag } from './args.ts'
+import { Reloader } from './reloading.ts'
+
+export const serve: Command = {
+  name: 'serve',
+  summary: 'Run the gateway in front of the engines of a configuration.',
+  examples: [
+    'firstlight serve',
+    'firstlight serve --config firstlight.yaml --listen 127.0.0.1:9000',
+    'firstlight serve --workers auto',
+  ],
+  positionals: null,
+  flags: {
+    config: {
+      type: 'string',
+      short: 'c',
+      value: 'FILE',
+      about: 'The configuration. Default: the variable FIRSTLIGHT_CONFIG, else ./firstlight.yaml.',
+    },
+    listen: {
+      type: 'string',
+      value: 'HOST:PORT',
+      about: 'Listen here rather than where the configuration says. Port 0: any free one.',
+    },
+    workers: {
+      type: 'string',
+      value: 'N|auto',
+      about:
+        'Threads that carry requests, rather than what the configuration says. From 2 on another thread keeps the books; auto: as many as there are cores, less one. docs/scale.md says when.',
+    },
+    record: {
+      type: 'string',
+      value: 'FILE',
+      about:
+        'Write the traffic as a trace for firstlight replay: times, lengths and salted hashes, no text. Rather than where the configuration says; its `record` sets size, number and salt.',
+    },
+    watch: {
+      type: 'boolean',
+      about: 'Take the configuration anew whenever its file changes, as at SIGUSR2. Streams go on.',
+    },
+    'log-level': {
+      type: 'string',
+      value: 'LEVEL',
+      about: 'debug, info, warn, error or silent, rather than what the configuration says.',
+    },
+  },
+  run: runServe,
+}
+
+async function runServe(args: Args, io: Io): Promise<number> {
+  const read = () => loadConfig(args.text('config'), io.env)
+  const { config: written, from, folder } = read()
+  if (args.on('watch') && from === configVariable)
+    throw new UsageError(
+      `The configuration is in ${configVariable}: --watch needs a file.`,
+      'Name one with --config FILE.',
+    )
+  const asRead = args.on('watch') ? stateOf(from) : null
+  const document = withFlags(written, args)
+  const log = openLog(document.log.level)
+  const discovery = new Discovery({ lookup: io.lookup ?? systemLookup, log, here: ownAddresses })
+  const config = await discovery.resolve(document)
+  discovery.settle(document)
+  const recording = new Recording(recordOf(config, args, folder), log)
+  // Heard from now on: else the signal would end the process.
+  let reload: (() => void) | null = null
+  io.onReload?.(() => reload?.())
+  const replicas =
+    config.replicas === null
+      ? null
+      : new Replicas(config.replicas, { lookup: io.lookup ?? systemLookup, log, now: steadyNow })
+  const gateway = await start(config, log, { folder, standing: { between: recording.between, replicas } })
+  await replicas?.open().catch(async (error: unknown) => {
+    await gateway.stop(AbortSignal.abort())
+    throw error
+  })
+  log.info('listening', { url: gateway.url, config: from, version: config.version, clusters: countsOf(config) })
+  for (const note of summarise(document).notes) log.info('note', { note })
+  const adopt = async (next: Config, sameFiles?: boolean): Promise<void> => {
+    const change = recording.adopt(recordOf(next, args, folder))
+    try {
+      await gateway.adopt(next, sameFiles)
+    } catch (error) {
+      change.undo()
+      throw error
+    }
+    change.keep()
+    log.setLevel(next.log.level)
+  }
+  const reloader = new Reloader({
+    gateway: { adopt },
+    written: document,
+    config,
+    discovery,
+    read: () => withFlags(read().config, args),
+    log,
+  })
+  reload = () => void reloader.reload()
+  const stopWatching = asRead === null ? null : reloader.watch(from, asRead)
+  const stopLooking = discovery.watch(reloader.refresh)
+  await aborted(io.stop)
+  stopLooking()
+  stopWatching?.()
+  log.info('draining', { drain_ms: reloader.running.limits.drainMs, ...endedBy(io.stop) })
+  const { cut } = await gateway.stop(io.stopNow)
+  await replicas?.close()
+  recording.close()
+  log.info('stopped', { cut })
+  return 0
+}
+
+async function start(
+  config: Config,
+  log: Log,
+  { folder, standing }: { readonly folder: string; readonly standing: RuntimeHooks },
+): Promise<RunningGateway> {
+  const count = threadCount(config.threads)
+  if (count === 1) return startGateway(config, log, folder, standing)
+  log.info('threads', { count })
+  // Loaded here: one thread needs nothing of it.
+  const { startThreads } = await import('../../platform/node/threads/start.ts')
+  return startThreads(config, log, { count, folder, standing })
+}
+
+/** What the flag and the configuration say together. A flag's file starts at the working folder, as on any command line. */
+function recordOf({ record }: Config, args: Args, folder: string): RecordConfig | null {
+  const flag = args.text('record')
+  if (flag !== null) return { ...(record ?? RECORD_DEFAULTS), file: flag }
+  return record === null ? null : { ...record, file: pathFrom(folder, record.file) }
+}
+
+/** As the configuration's own. */
+const RECORD_DEFAULTS = { maxBytes: 64 * 2 ** 20, files: 4, salt: null }
+
+function countsOf({ clusters }: Config): Record<string, number> {
+  return Object.fromEntries(
+    clusters.map(({ id, pools }) => [id, pools.reduce((count, pool) => count + pool.engines.length, 0)]),
+  )
+}
+
+/** The flags that stand above the document, under the document's own rules. */
+export function withFlags(config: Config, args: Args): Config {
+  const level = levelFlag(args)
+  const listen = listenFlag(args)
+  const moved = listen === null ? config : { ...config, listen, loopback: isLoopback(listen.host) }
+  if (!moved.loopback && moved.keys === null && !moved.open) {
+    throw new UsageError(
+      `${args.text('listen')} can be reached from other machines, and the configuration has no keys.`,
+      'Add `keys` to it, or say `open: true`.',
+    )
+  }
+  const [own] = ownEngines(moved)
+  if (own !== undefined)
+    throw new UsageError(
+      `The engine ${own} is where this gateway listens itself: requests would only come back.`,
+      'Mend its url, or listen elsewhere: --listen 127.0.0.1:9000',
+    )
+  if (reportsShareThePort(moved))
+    throw new UsageError(
+      '`ttft.listen` is the port of `listen` too: reports need one of their own.',
+      'Give it another, such as 127.0.0.1:28886, or leave it out: /ttft_report is on the main port.',
+    )
+  const shared = sharedWithReplicas(moved)
+  if (shared !== null)
+    throw new UsageError(
+      `\`replicas.listen\`, ${addressText(moved.replicas!.listen)}, is the port of \`${shared}\` too: replicas need one of their own.`,
+      'Give it another, such as :7070, and name that one in `replicas.peers`.',
+    )
+  const threaded = { ...moved, threads: threadsFlag(args) ?? moved.threads }
+  return level === null ? threaded : { ...threaded, log: { ...threaded.log, level } }
+}
+
+function threadsFlag(args: Args): Config['threads'] | null {
+  const text = args.text('workers')
+  const threads = text === null ? null : parseThreads(text)
+  if (text !== null && threads === null)
+    throw new UsageError(`--workers must be auto or a number from 1 to 128, got "${text}".`, 'Example: --workers 4')
+  return threads
+}
+
+export function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+}

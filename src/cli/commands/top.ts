@@ -1,0 +1,101 @@
+import { BEARER_TEXT, textRule } from '../../config/fields.ts'
+import { reportOf, type Seen, seenIn, SORTS, type Wish } from '../top/draw.ts'
+import { follow, type Gateway, Unseen, seenJson } from '../top/follow.ts'
+import { painted } from '../top/plain-text.ts'
+import { watch, Pace } from '../top/watch.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { asJson, outputOf, gatewayFlag, oneOfFlag } from './args.ts'
+
+export const top: Command = {
+  name: 'top',
+  summary: 'Watch the fleet of a running gateway in the terminal.',
+  examples: [
+    'firstlight top',
+    'firstlight top --url https://edge.example.com --sort queue',
+    'firstlight top --once --only unhealthy --json fleet.json',
+  ],
+  positionals: null,
+  instead: { once: ['every-s'] },
+  flags: {
+    url: { type: 'string', value: 'URL', about: 'The gateway, without a path. Default: http://127.0.0.1:8080.' },
+    key: { type: 'string', value: 'KEY', about: 'Its admin key. Default: the variable FIRSTLIGHT_ADMIN_KEY.' },
+    sort: { type: 'string', value: 'BY', about: `${SORTS.join(', ')}. Default: state, trouble first.` },
+    only: {
+      type: 'string',
+      value: 'WORDS',
+      about: 'Only engines whose name, cluster, model, role or state has all these words.',
+    },
+    'every-s': {
+      type: 'string',
+      value: 'N',
+      about:
+        'Ask for a view only so often. Default: as the gateway makes them, one a second, from 65 engines on one in two.',
+    },
+    once: { type: 'boolean', about: 'Print it once and end. So it does where standard output is no terminal.' },
+    json: { type: 'string', value: 'FILE', about: 'Write what was shown last as JSON, too.' },
+  },
+  run: runTop,
+}
+
+async function runTop(args: Args, io: Io): Promise<number> {
+  const gateway = { url: gatewayFlag(args, 'url'), key: keyOf(args, io) }
+  const wish: Wish = {
+    sort: oneOfFlag(args, 'sort', SORTS, 'queue') ?? 'state',
+    reversed: false,
+    only: args.text('only') ?? '',
+  }
+  const everyMs = (args.number('every-s', { min: 1, max: 86_400 }) ?? 1) * 1000
+  const write = outputOf(args, 'json')
+  // https://no-color.org
+  const colours = io.terminal !== undefined && (io.env['NO_COLOR'] ?? '') === ''
+  const live = io.terminal === undefined || args.on('once') ? null : io.terminal
+  const seen = await orSay(
+    gateway,
+    live === null ? look(gateway, io.stop) : watch(live, { gateway, everyMs, wish, colours }, io.stop),
+  )
+  // It was told to stop before there was anything to see.
+  if (seen === null) return 1
+  if (live === null) {
+    const cells = io.terminal?.size().columns ?? Infinity
+    for (const line of reportOf({ seen, wish, url: gateway.url, skipped: 0, stale: null }, cells))
+      io.out(painted(line, { cells, colours }))
+  }
+  write(() => asJson(seenJson(seen, { url: gateway.url, wish })))
+  return 0
+}
+
+async function orSay(gateway: Gateway, seen: Promise<Seen | null>): Promise<Seen | null> {
+  try {
+    return await seen
+  } catch (error) {
+    if (!(error instanceof Unseen)) throw error
+    throw new UsageError(`There is nothing to see at ${gateway.url}: ${error.message}.`, error.next, 1)
+  }
+}
+
+/** Two views: how many requests a second come, one alone cannot say. It has to do where there is no other. */
+async function look(gateway: Gateway, stop: AbortSignal): Promise<Seen | null> {
+  const pace = new Pace()
+  let seen: Seen | null = null
+  try {
+    for await (const view of follow(gateway, stop)) {
+      const isSecond = seen !== null
+      pace.saw(view)
+      seen = seenIn(view, pace)
+      if (isSecond) break
+    }
+  } catch (error) {
+    if (seen === null || !(error instanceof Unseen)) throw error
+  }
+  return seen
+}
+
+function keyOf(args: Args, { env }: Io): string | null {
+  const key = args.text('key') ?? env['FIRSTLIGHT_ADMIN_KEY'] ?? ''
+  if (key !== '' && !BEARER_TEXT.test(key))
+    throw new UsageError(
+      `The admin key must be ${textRule(BEARER_TEXT)}.`,
+      'Is there a line break or a quote too many in it?',
+    )
+  return key === '' ? null : key
+}

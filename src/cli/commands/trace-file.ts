@@ -1,0 +1,21 @@
+/** `--trace FILE [--limit N]`, as replay and load take it. */
+import { basename } from 'node:path'
+import { readTrace, type Trace, TraceError } from '../../simulator/replay/trace.ts'
+import { UsageError, type Args } from './command.ts'
+import { readInput } from './args.ts'
+
+const SCHEMA = 'docs/replay.md describes the schema.'
+
+/** Throws a UsageError that names the file, and the line where one is broken. */
+export function traceIn(file: string, args: Args): Trace {
+  const limit = args.whole('limit', { min: 1, max: 1e9 })
+  const text = readInput(file, `Give --trace a file in Mooncake’s schema; ${SCHEMA}`).toString('utf8')
+  try {
+    const trace = readTrace(basename(file), text, limit === null ? {} : { limit })
+    if (trace.requests.length === 0)
+      throw new UsageError(`${file} holds no request.`, `One JSON object a line; ${SCHEMA}`)
+    return trace
+  } catch (error) {
+    throw error instanceof TraceError ? new UsageError(`${file}: ${error.message}.`, SCHEMA) : error
+  }
+}

@@ -1,0 +1,109 @@
+import { existsSync, statSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { compileVocabulary, type CompileInput } from '../../core/tokens/compile.ts'
+import { readTokenizerConfig } from '../../core/tokens/tokenizer-config.ts'
+import { VocabularyError } from '../../core/tokens/vocabulary.ts'
+import { openVocabulary, type OpenVocabulary } from '../../vocabulary.ts'
+import { UsageError, type Args, type Command, type Io } from './command.ts'
+import { outputOf, readInput } from './args.ts'
+
+export const vocab: Command = {
+  name: 'vocab',
+  summary: "Compile a model's tokenizer, so that prompts are counted exactly.",
+  examples: [
+    'firstlight vocab compile ./Qwen3-8B -o qwen3.vocab',
+    'firstlight vocab compile tokenizer.json --template chat_template.jinja -o my.vocab',
+    'firstlight vocab show qwen3.vocab',
+  ],
+  positionals: 'compile SRC | show FILE',
+  instead: { 'no-template': ['template'] },
+  flags: {
+    out: { type: 'string', short: 'o', value: 'FILE', about: 'Where the compiled vocabulary goes.' },
+    template: { type: 'string', value: 'FILE', about: "Chat template to use in place of the model folder's." },
+    'no-template': { type: 'boolean', about: 'Leave the chat template out: chats are then measured in bytes.' },
+  },
+  run,
+}
+
+const example = 'Example: firstlight vocab compile ./Qwen3-8B -o qwen3.vocab'
+
+async function run(args: Args, io: Io): Promise<number> {
+  const [verb, source, ...rest] = args.positionals
+  if ((verb !== 'compile' && verb !== 'show') || source === undefined || rest.length > 0) {
+    throw new UsageError('firstlight vocab wants `compile SRC -o FILE` or `show FILE`.', example)
+  }
+  try {
+    return verb === 'compile' ? await compile(source, args, io) : await show(source, io)
+  } catch (error) {
+    if (!(error instanceof VocabularyError)) throw error
+    throw new UsageError(`${source}: ${error.message}.`, example)
+  }
+}
+
+async function compile(source: string, args: Args, io: Io): Promise<number> {
+  const out = args.text('out')
+  if (out === null)
+    throw new UsageError(
+      'Where should the compiled vocabulary go?',
+      `Say it with -o: firstlight vocab compile ${source} -o ${nameFor(source)}`,
+    )
+  const write = outputOf(args, 'out')
+  const file = gzipSync(compileVocabulary(readSource(source, args)), { level: 9 })
+  // What does not open would only fail later, at the start of the gateway.
+  const opened = await openVocabulary(file)
+  write(() => file)
+  io.out(`${out}: ${Math.ceil(file.length / 1024)} KiB`)
+  describe(opened, io)
+  io.out(`\nName it in the configuration of the pool: tokenizer: ${out}`)
+  return 0
+}
+
+async function show(file: string, io: Io): Promise<number> {
+  describe(await openVocabulary(readInput(file, 'FILE is what `firstlight vocab compile` wrote.')), io)
+  return 0
+}
+
+function describe({ header, size }: OpenVocabulary, io: Io): void {
+  io.out(`  ids            ${size}, ${header.added.length} of them added tokens`)
+  io.out(`  pre-tokenizer  ${header.preTokenizer}${header.nfc ? ', after NFC' : ''}`)
+  io.out(
+    `  chat template  ${header.template === null ? 'none: chats are measured in bytes' : `${header.template.length} characters`}`,
+  )
+}
+
+/** A model folder, or the tokenizer.json alone. */
+function readSource(source: string, args: Args): CompileInput {
+  const folder = existsSync(source) && statSync(source).isDirectory()
+  const tokenizer = readJson(folder ? join(source, 'tokenizer.json') : source)
+  const configFile = folder ? join(source, 'tokenizer_config.json') : null
+  const config = configFile !== null && existsSync(configFile) ? readJson(configFile) : {}
+  const override = args.on('no-template')
+    ? { chat_template: null }
+    : templateOf(args.text('template') ?? besides(source, folder))
+  return { tokenizer, ...readTokenizerConfig({ ...(config as object), ...override }) }
+}
+
+/** Newer model folders keep the template in a file of its own, which wins over tokenizer_config.json. */
+function besides(source: string, folder: boolean): string | null {
+  const file = join(source, 'chat_template.jinja')
+  return folder && existsSync(file) ? file : null
+}
+
+const templateOf = (file: string | null): { chat_template?: string } =>
+  file === null
+    ? {}
+    : { chat_template: readInput(file, '--template takes a file with a Jinja chat template.').toString('utf8') }
+
+const wanted = 'SRC is a tokenizer.json, or a model folder that has one.'
+
+function readJson(file: string): unknown {
+  const text = readInput(file, wanted).toString('utf8')
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new UsageError(`${file} is not JSON: ${error instanceof Error ? error.message : String(error)}.`, wanted)
+  }
+}
+
+const nameFor = (source: string): string => `${basename(source).replace(/\.json$/, '') || 'model'}.vocab`

@@ -1,0 +1,115 @@
+/** One question to a server, on a connection of its own. Never throws: what went wrong is an answer too. */
+import { request as requestHttp, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { troubleOf, type ConnectError } from './trouble.ts'
+
+/** A server, and what it wants to be told. */
+export interface Endpoint {
+  /** Base URL without a trailing slash. */
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export interface Question {
+  readonly method?: 'GET' | 'POST'
+  readonly path: string
+  /** Sent as JSON. */
+  readonly body?: unknown
+  readonly limitMs: number
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly text: string
+  readonly tookMs: number
+  /** Epoch milliseconds when the head was here. */
+  readonly at: number
+}
+
+export type Asked = Answer | ConnectError
+
+/** A vLLM engine's metrics are about 100 kB; with many adapters more. */
+const MOST_BYTES = 8 * 1024 * 1024
+
+/** The name it is known by in the engines' logs. */
+export const REQUEST_ID = 'firstlight-doctor'
+
+export function ask(place: Endpoint, question: Question): Promise<Asked> {
+  return new Promise((resolve) => {
+    const startedAt = performance.now()
+    let connected = false
+    let timer: NodeJS.Timeout | undefined
+    const fail = (error: unknown): void => {
+      clearTimeout(timer)
+      resolve(troubleOf(error, { url: place.url, connected, limitMs: question.limitMs }))
+    }
+    const request = open(place, question, fail)
+    if (request === null) return
+    timer = setTimeout(
+      () => request.destroy(Object.assign(new Error('too slow'), { code: 'DOCTOR_TIMEOUT' })),
+      question.limitMs,
+    )
+    request.on('socket', (socket) =>
+      socket.once(place.url.startsWith('https:') ? 'secureConnect' : 'connect', () => (connected = true)),
+    )
+    request.on('error', fail)
+    request.on('response', (response) => {
+      const head = { status: response.statusCode ?? 0, headers: response.headers, at: Date.now() }
+      readText(response).then((text) => {
+        clearTimeout(timer)
+        resolve({ ...head, text, tookMs: performance.now() - startedAt })
+      }, fail)
+    })
+    request.end(question.body === undefined ? undefined : JSON.stringify(question.body))
+  })
+}
+
+/** null: it cannot be sent, as with a header that no header may be. */
+function open(
+  { url, headers }: Endpoint,
+  { method = 'GET', path, body }: Question,
+  fail: (error: unknown) => void,
+): ReturnType<typeof requestHttp> | null {
+  const own = {
+    'x-request-id': REQUEST_ID,
+    accept: '*/*',
+    ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+  }
+  try {
+    return (url.startsWith('https:') ? requestHttps : requestHttp)(url + path, {
+      method,
+      agent: false,
+      headers: { ...own, ...headers },
+    })
+  } catch (error) {
+    fail(error)
+    return null
+  }
+}
+
+async function readText(response: IncomingMessage): Promise<string> {
+  const pieces: Buffer[] = []
+  let size = 0
+  for await (const piece of response as AsyncIterable<Buffer>) {
+    size += piece.length
+    if (size > MOST_BYTES) throw Object.assign(new Error(`more than ${MOST_BYTES} bytes`), { code: 'DOCTOR_TOO_LONG' })
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces).toString('utf8')
+}
+
+export const answered = (asked: Asked): asked is Answer => 'status' in asked
+
+/** The body of a 200 as JSON; null: there is none. */
+export function jsonOf(asked: Asked): unknown {
+  if (!answered(asked) || asked.status !== 200) return null
+  try {
+    return JSON.parse(asked.text)
+  } catch {
+    return null
+  }
+}
+
+/** How it ended, in a few words: `HTTP 404`, or what went wrong. */
+export const inShort = (asked: Asked): string => (answered(asked) ? `HTTP ${asked.status}` : asked.says)

@@ -1,0 +1,209 @@
+/** Asks one engine everything there is to ask, in few and tiny requests. */
+import * as z from 'zod/mini'
+import { readEngineMetrics, samplesOf } from '../../../origin/metrics-text.ts'
+import { answered, ask, jsonOf, type Answer, type Asked, type Endpoint } from '../ask.ts'
+import { reachOf, watchIdle } from '../reach.ts'
+import type { ConnectError } from '../trouble.ts'
+import {
+  baseCard,
+  cardOf,
+  inDevMode,
+  type EngineFacts,
+  type EventSources,
+  type Metrics,
+  type ModelList,
+  type Switches,
+  type Tokenized,
+  readServerInfo,
+} from './facts.ts'
+import { SAMPLE_CHAT, SAMPLE_TEXT, generate } from './sample.ts'
+
+export interface ReadOptions {
+  /** For each question. */
+  readonly limitMs: number
+  /** For the answer to a completion of one token. */
+  readonly generateMs: number
+  /** How long an idle connection is watched; 0: not at all. */
+  readonly idleMs: number
+  /** May completions be asked for? */
+  readonly generate: boolean
+  /** The model to ask for, where the engine serves it; null: its first. */
+  readonly model: string | null
+}
+
+/** The engine's environment is collected for this answer by programs it starts. */
+const INFO_MS = 15_000
+
+export async function readEngine(place: Endpoint, options: ReadOptions): Promise<EngineFacts | ConnectError> {
+  const health = await ask(place, { path: '/health', limitMs: options.limitMs })
+  if (!answered(health)) return health
+  const idle = options.idleMs === 0 ? Promise.resolve(null) : watchIdle(place, '/health', options.idleMs)
+  const asks = (path: string): Promise<Asked> => ask(place, { path, limitMs: options.limitMs })
+  const keyed = Object.keys(place.headers).some((name) => name.toLowerCase() === 'authorization')
+  const stranger = { url: place.url, headers: {} }
+  const [version, models, strange, strangeHealth, metrics, events, switches] = await Promise.all([
+    asks('/version').then(readVersion),
+    asks('/v1/models').then(readModels),
+    ask(stranger, { path: '/v1/models', limitMs: options.limitMs }),
+    ask(stranger, { path: '/health', limitMs: options.limitMs }),
+    asks('/metrics').then(readMetrics),
+    asks('/kv_event_sources').then(readEvents),
+    readSwitches(asks),
+  ])
+  const model = (options.model === null ? null : cardOf(models, options.model)) ?? baseCard(models)
+  const [tokens, told, generated] = await Promise.all([
+    tokenize(place, model?.id ?? null, options.limitMs),
+    inDevMode(switches) ? ask(place, { path: '/server_info?config_format=json', limitMs: INFO_MS }).then(jsonOf) : null,
+    model === null || !options.generate || isAway(switches, metrics)
+      ? null
+      : generate(place, model, options.generateMs),
+  ])
+  const info = readServerInfo(told)
+  return {
+    reach: reachOf(place.url),
+    keyed,
+    health,
+    version,
+    models,
+    metrics,
+    tokens,
+    switches,
+    info,
+    generated,
+    // Before vLLM 0.32 only its flags tell.
+    events: events ?? (info === null ? null : info.events === null ? [] : [info.events]),
+    stranger: answered(strange) ? strange.status : null,
+    guarded: !answered(strangeHealth) || strangeHealth.status !== health.status,
+    idle: await idle,
+  }
+}
+
+/** Asleep or paused engines let requests hang. */
+export const isAway = ({ paused, sleeping }: Switches, { scraped }: Metrics): boolean =>
+  paused === true || sleeping === true || scraped?.asleep === true
+
+function readVersion(asked: Asked): string | null {
+  const read = z.object({ version: z.string() }).safeParse(jsonOf(asked))
+  return read.success ? read.data.version : null
+}
+
+const modelList = z.object({
+  data: z.array(
+    z.object({
+      id: z.string(),
+      root: z.nullish(z.string()),
+      parent: z.nullish(z.string()),
+      max_model_len: z.nullish(z.number()),
+    }),
+  ),
+})
+
+function readModels(asked: Asked): ModelList {
+  const read = modelList.safeParse(jsonOf(asked))
+  if (!read.success) return { asked, cards: null }
+  return {
+    asked,
+    cards: read.data.data.map(({ id, root, parent, max_model_len: maxModelLen }) => ({
+      id,
+      root: root ?? null,
+      parent: parent ?? null,
+      maxModelLen: maxModelLen ?? null,
+    })),
+  }
+}
+
+const CONNECTORS = [
+  ['nixl', 'NixlConnector'],
+  ['lmcache', 'LMCache'],
+  ['mooncake', 'Mooncake'],
+] as const
+
+function readMetrics(asked: Asked): Metrics {
+  const text = answered(asked) && asked.status === 200 ? asked.text : ''
+  const samples = samplesOf(text, new Set(['vllm:cache_config_info', 'vllm:admission_rejections_total']))
+  const rejections = samples.get('vllm:admission_rejections_total')
+  return {
+    asked,
+    scraped: readEngineMetrics(text),
+    cacheConfig: samples.get('vllm:cache_config_info')?.[0]?.labels ?? new Map(),
+    rejections: rejections === undefined ? null : rejections.reduce((sum, { value }) => sum + value, 0),
+    connectors: CONNECTORS.filter(([prefix]) => new RegExp(`^vllm:${prefix}_`, 'm').test(text)).map(([, name]) => name),
+  }
+}
+
+const eventSources = z.record(
+  z.string(),
+  z.object({
+    enable_kv_cache_events: z.boolean(),
+    publisher: z.nullish(z.string()),
+    endpoint: z.string(),
+    replay_endpoint: z.nullish(z.string()),
+  }),
+)
+
+function readEvents(asked: Asked): EventSources {
+  const read = eventSources.safeParse(jsonOf(asked))
+  if (!read.success) return null
+  return Object.entries(read.data).map(([rank, source]) => ({
+    rank,
+    enabled: source.enable_kv_cache_events && source.publisher !== 'null',
+    endpoint: source.endpoint,
+    replayEndpoint: source.replay_endpoint ?? null,
+  }))
+}
+
+/** A GET on a route for POST says whether it is there and does nothing. */
+const exists = (asked: Asked): boolean => answered(asked) && asked.status === 405
+
+async function readSwitches(asks: (path: string) => Promise<Asked>): Promise<Switches> {
+  const [paused, sleeping, adapters, profiler, speech, chats] = await Promise.all(
+    [
+      '/is_paused',
+      '/is_sleeping',
+      '/v1/load_lora_adapter',
+      '/start_profile',
+      '/v1/audio/transcriptions',
+      '/v1/chat/completions',
+    ].map(asks),
+  )
+  return {
+    paused: readFlag(paused!, 'is_paused'),
+    sleeping: readFlag(sleeping!, 'is_sleeping'),
+    loadsAdapters: exists(adapters!),
+    profiles: exists(profiler!),
+    onlyHears: exists(speech!) && answered(chats!) && chats!.status === 404,
+  }
+}
+
+function readFlag(asked: Asked, name: string): boolean | null {
+  const read = z.record(z.string(), z.unknown()).safeParse(jsonOf(asked))
+  const value = read.success ? read.data[name] : null
+  return typeof value === 'boolean' ? value : null
+}
+
+const tokenAnswer = z.object({ tokens: z.array(z.int()), token_strs: z.nullish(z.array(z.string())) })
+
+async function tokenize(place: Endpoint, model: string | null, limitMs: number): Promise<Tokenized> {
+  const about = model === null ? {} : { model }
+  const asks = (body: object): Promise<Asked> =>
+    ask(place, { method: 'POST', path: '/tokenize', limitMs, body: { ...about, ...body } })
+  const [asked, chat] = await Promise.all([asks({ prompt: SAMPLE_TEXT, return_token_strs: true }), asks(SAMPLE_CHAT)])
+  const read = tokenAnswer.safeParse(jsonOf(asked))
+  const readChat = tokenAnswer.safeParse(jsonOf(chat))
+  return {
+    asked,
+    ids: read.success ? read.data.tokens : null,
+    strings: read.success && read.data.token_strs?.length === read.data.tokens.length,
+    chat: readChat.success ? readChat.data.tokens : null,
+  }
+}
+
+/** How far its clock is ahead of ours, ms; null: it does not say, or no more than a second's rounding and the way explain. */
+export function skewMs({ headers, at, tookMs }: Answer): number | null {
+  const said = Date.parse(headers.date ?? '')
+  if (Number.isNaN(said)) return null
+  // `Date` is cut to the second, and may have been written at any moment of the way.
+  const earliest = at - tookMs - 1000
+  if (said < earliest) return said - earliest
+  return said > at ? said - at : 0
+}

@@ -1,0 +1,102 @@
+import * as z from 'zod/mini'
+import { answered, ask, inShort, jsonOf, type Asked, type Endpoint } from '../ask.ts'
+import type { ModelCard } from './facts.ts'
+
+/* Asks for one token, twice at most, and reads from the answer which features the engine has. */
+
+export type Generated =
+  | {
+      readonly kind: 'answered'
+      /** Cached tokens of the last answer; null: its usage has no details. */
+      readonly cachedTokens: number | null
+      /** Tokens of the prompt. */
+      readonly promptTokens: number | null
+      /** `metrics` of the answer: `--enable-per-request-metrics`. */
+      readonly perRequestMetrics: boolean
+      readonly tookMs: number
+    }
+  /** It has neither completions nor chats: an embedding model, say. */
+  | { readonly kind: 'no_route' }
+  | { readonly kind: 'failed'; readonly why: string }
+
+const count = z.nullish(z.number())
+const answer = z.object({
+  usage: z.nullish(
+    z.object({ prompt_tokens: count, prompt_tokens_details: z.nullish(z.object({ cached_tokens: count })) }),
+  ),
+  metrics: z.nullish(z.looseObject({})),
+})
+
+/** More than a block of any vocabulary, so that a second time finds something; less than half of what the model takes. */
+function promptFor(maxModelLen: number | null): string {
+  const words = Math.max(1, Math.min(100, Math.floor((maxModelLen ?? 4096) / 20)))
+  return Array.from({ length: words }, (_, at) => `doctor ${at}`).join(' ')
+}
+
+/** Some versions leave the details out when nothing was cached: a second, equal prompt decides. */
+export async function generate(place: Endpoint, { id, maxModelLen }: ModelCard, limitMs: number): Promise<Generated> {
+  const wanted = { model: id, prompt: promptFor(maxModelLen) }
+  const first = await once(place, wanted, limitMs)
+  return first.kind === 'answered' && first.cachedTokens === null ? once(place, wanted, limitMs) : first
+}
+
+interface Wanted {
+  readonly model: string
+  readonly prompt: string
+}
+
+async function once(place: Endpoint, wanted: Wanted, limitMs: number): Promise<Generated> {
+  const asked = await oneToken(place, wanted, limitMs)
+  if (answered(asked) && asked.status === 404) return { kind: 'no_route' }
+  const read = answer.safeParse(jsonOf(asked))
+  if (!answered(asked) || !read.success) return { kind: 'failed', why: `${inShort(asked)}${messageOf(asked)}` }
+  const { usage, metrics } = read.data
+  return {
+    kind: 'answered',
+    cachedTokens: usage?.prompt_tokens_details?.cached_tokens ?? null,
+    promptTokens: usage?.prompt_tokens ?? null,
+    perRequestMetrics: metrics != null,
+    tookMs: asked.tookMs,
+  }
+}
+
+async function oneToken(place: Endpoint, { model, prompt }: Wanted, limitMs: number): Promise<Asked> {
+  const asked = await ask(place, {
+    method: 'POST',
+    path: '/v1/completions',
+    limitMs,
+    body: { model, prompt, max_tokens: 1, temperature: 0 },
+  })
+  if (!answered(asked) || asked.status !== 404) return asked
+  return ask(place, {
+    method: 'POST',
+    path: '/v1/chat/completions',
+    limitMs,
+    body: { model, messages: [{ role: 'user', content: prompt }], max_tokens: 1, temperature: 0 },
+  })
+}
+
+/** What an error body says, in a line. */
+function messageOf(asked: Asked): string {
+  if (!answered(asked) || asked.status < 400) return answered(asked) ? ', and a body that is no answer' : ''
+  try {
+    const { error } = JSON.parse(asked.text) as { error?: { message?: unknown } | string }
+    const message = typeof error === 'string' ? error : error?.message
+    return typeof message === 'string' ? `: ${message.split('\n')[0]!.slice(0, 200)}` : ''
+  } catch {
+    return ''
+  }
+}
+
+/** What is tokenized to compare: words, spaces, digits, accents, an emoji, another script, code. */
+export const SAMPLE_TEXT =
+  "Hello, wörld 👋!  It's 2026-11-21, 3.14 % of \t日本語 テキスト:\n\n    if (x != y) { return 'naïve' }  "
+
+/** A conversation every chat template takes: it ends with the user's turn and has no system message. */
+export const SAMPLE_CHAT = {
+  messages: [
+    { role: 'user', content: SAMPLE_TEXT },
+    { role: 'assistant', content: 'A greeting.' },
+    { role: 'user', content: 'And now?' },
+  ],
+}

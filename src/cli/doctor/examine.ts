@@ -1,0 +1,157 @@
+/** Everything at once: what is named on the command line, or what a configuration names. */
+import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../../config.ts'
+import { toTargets } from '../../config/normalize.ts'
+import { type Endpoint, ask } from './ask.ts'
+import type { Expected } from './engine/checks-basic.ts'
+import { examineEngine, type Examined } from './engine/examine.ts'
+import { cardOf } from './engine/facts.ts'
+import type { ReadOptions } from './engine/read.ts'
+import { Findings, type Subject } from './finding.ts'
+import { examineCoordinator, examineController } from './lmcache/coordinator.ts'
+import { examineLmcacheServer, type LmcacheExpected } from './lmcache/servers.ts'
+import { examinePool, type Member, kindOf, statusOf } from './pool.ts'
+import { examineRegion } from './region.ts'
+
+/* A Firstlight gateway, where somebody meant an engine or wants to know both. */
+
+export async function examineGateway(name: string, place: Endpoint, limitMs: number): Promise<Subject> {
+  const found = new Findings()
+  const ready = await ask(place, { path: '/ready', limitMs })
+  if (statusOf(ready) === 'ready') found.ok('ready', 'it takes requests')
+  else found.problem('ready', 'it takes no requests', { next: 'GET /ready says why; its log says more.' })
+  found.note('behind_it', 'not looked at', { next: 'firstlight doctor --config FILE examines its engines.' })
+  return { kind: 'gateway', name, url: place.url, is: 'Firstlight gateway', findings: found.list }
+}
+
+export interface ExamineOptions extends Omit<ReadOptions, 'model'> {
+  /** Where relative names of vocabularies start. */
+  readonly folder: string
+  progress(done: number, of: number): void
+}
+
+/** Servers asked at the same time. */
+const AT_ONCE = 16
+
+export async function examinePlaces(places: readonly Endpoint[], options: ExamineOptions): Promise<Subject[]> {
+  const subjects = await inTurn(places, options, async (place): Promise<Subject | Subject[]> => {
+    const name = new URL(place.url).host
+    switch (await kindOf(place, options.limitMs)) {
+      case 'engine':
+        return (await examineEngine(name, place, null, { ...options, model: null })).subject
+      case 'coordinator':
+        return examineCoordinator(name, place, null, options.limitMs)
+      case 'controller':
+        return examineController(name, place, null, options.limitMs)
+      case 'lmcache server':
+        return examineLmcacheServer(name, place, options.limitMs)
+      case 'gateway':
+        return examineGateway(name, place, options.limitMs)
+    }
+  })
+  return subjects.flat()
+}
+
+export async function examineConfig(config: Config, options: ExamineOptions): Promise<Subject[]> {
+  const prefix = (cluster: ClusterConfig): string => (config.clusters.length > 1 ? `${cluster.id}/` : '')
+  const own = config.clusters.filter(({ gateway }) => gateway === undefined)
+  const wanted = own.flatMap((cluster) =>
+    cluster.pools.flatMap((pool) =>
+      pool.engines.map((engine) => ({ name: prefix(cluster) + engine.id, expected: { pool, engine } })),
+    ),
+  )
+  const examined = await inTurn(wanted, options, ({ name, expected }) =>
+    examineConfigured(name, expected, { ...options, via: config.via }),
+  )
+  const byPool = Map.groupBy(
+    examined.map((one, at) => ({ ...one, ...wanted[at]! })),
+    ({ expected }) => expected.pool,
+  )
+  const subjects: Subject[] = []
+  for (const cluster of config.clusters) {
+    if (cluster.gateway !== undefined) subjects.push(await examineRegional(cluster, { ...options, via: config.via }))
+    else
+      for (const pool of cluster.pools) {
+        const engines = byPool.get(pool) ?? []
+        const members = engines.flatMap(({ expected, facts }) =>
+          facts === null ? [] : [{ id: expected.engine.id, facts }],
+        )
+        subjects.push(...engines.map(({ subject }) => subject))
+        subjects.push(await examinePool(prefix(cluster) + pool.model, pool, members, options.folder))
+        subjects.push(...(await examineLmcache(pool, members, options.limitMs)))
+      }
+  }
+  return subjects
+}
+
+type ExamineConfigured = ExamineOptions & Pick<Config, 'via'>
+
+async function examineRegional(cluster: ClusterConfig, { via, ...options }: ExamineConfigured): Promise<Subject> {
+  const [pool] = cluster.pools
+  const { binding, url } = pool!.engines[0]!
+  if (binding === null) return examineRegion(cluster, placeOf(pool!, pool!.engines[0]!, via), options)
+  return { kind: 'gateway', name: cluster.id, url, is: '', findings: boundOnly(binding) }
+}
+
+function boundOnly(binding: string): Subject['findings'] {
+  const found = new Findings()
+  found.note('reachable', `reached through the binding ${binding}, which only the Worker has`, {
+    next: 'Examine it by its address, from a machine in its network.',
+  })
+  return found.list
+}
+
+/** As the gateway's requests say it: where they would come round, so does this. */
+function placeOf(pool: PoolSettings, engine: EngineConfig, via: string): Endpoint {
+  const { url, headers } = toTargets({ ...pool, engines: [engine] }).get(engine.id)!
+  const pairs = Array.from({ length: headers.length / 2 }, (_, at) => [headers[2 * at]!, headers[2 * at + 1]!])
+  return { url, headers: { via, ...(Object.fromEntries(pairs) as Record<string, string>) } }
+}
+
+async function examineConfigured(
+  name: string,
+  expected: Expected,
+  { via, ...options }: ExamineConfigured,
+): Promise<Examined> {
+  const { pool, engine } = expected
+  if (engine.binding !== null)
+    return {
+      subject: { kind: 'engine', name, url: engine.url, is: '', findings: boundOnly(engine.binding) },
+      facts: null,
+    }
+  const generate = options.generate && engine.role !== 'encode'
+  return examineEngine(name, placeOf(pool, engine, via), expected, { ...options, generate, model: pool.model })
+}
+
+/** The coordinator or controller of a pool. A registry is the gateway itself. */
+async function examineLmcache(pool: PoolSettings, members: readonly Member[], limitMs: number): Promise<Subject[]> {
+  const { lmcache } = pool
+  const url = lmcache?.coordinator ?? lmcache?.controller ?? null
+  if (lmcache === null || url === null || lmcache.binding !== null) return []
+  const root = members.map(({ facts }) => cardOf(facts.models, pool.model)?.root ?? null).find((one) => one !== null)
+  const expected: LmcacheExpected = { pool, model: lmcache.model ?? root ?? null }
+  const place = { url, headers: lmcache.headers }
+  const name = `of ${pool.model}`
+  return lmcache.coordinator === null
+    ? [await examineController(name, place, expected, limitMs)]
+    : examineCoordinator(name, place, expected, limitMs)
+}
+
+/** In the order of the list, a few at the same time. */
+async function inTurn<Item, Result>(
+  items: readonly Item[],
+  { progress }: ExamineOptions,
+  work: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = []
+  let [next, done] = [0, 0]
+  progress(0, items.length)
+  const worker = async (): Promise<void> => {
+    while (next < items.length) {
+      const at = next++
+      results[at] = await work(items[at]!)
+      progress(++done, items.length)
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, worker))
+  return results
+}

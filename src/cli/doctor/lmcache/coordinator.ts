@@ -1,0 +1,247 @@
+/** LMCache's coordinator: does it know instances and keys, and are they those of the engines? */
+import * as z from 'zod/mini'
+import { didYouMean } from '../../../config/problem.ts'
+import { addressText } from '../../../config/fields.ts'
+import { InstanceMap, type ListedInstance } from '../../../core/lmcache/instance-map.ts'
+import { answered, ask, inShort, jsonOf, type Endpoint, type Question } from '../ask.ts'
+import { Findings, type Subject } from '../finding.ts'
+import { examineLmcacheServer, checkOpen, expectedPlaces, type LmcacheExpected } from './servers.ts'
+
+/* LMCache's legacy controller: it has no health to ask for that changes nothing, so a lookup is the question. */
+
+const controllerLookupAnswer = z.object({ layout_info: z.record(z.string(), z.unknown()) })
+const instanceAnswer = z.object({ res: z.nullish(z.string()) })
+
+export async function examineController(
+  name: string,
+  place: Endpoint,
+  expected: LmcacheExpected | null,
+  limitMs: number,
+): Promise<Subject> {
+  const found = new Findings()
+  const lookup: Question = { method: 'POST', path: '/lookup', body: { tokens: [1, 2, 3] }, limitMs }
+  const asked = await ask(place, lookup)
+  if (!answered(asked))
+    found.add('unreachable', 'reachable', asked.says, { costs: 'Nothing is looked up.', next: asked.next })
+  else if (!controllerLookupAnswer.safeParse(jsonOf(asked)).success)
+    found.problem('lookup', `POST /lookup fails (${inShort(asked)})`, {
+      costs: 'Nothing is looked up.',
+      next: 'Is this the HTTP port of lmcache_controller (9000)?',
+    })
+  else {
+    found.ok('lookup', `answered in ${asked.tookMs.toFixed(0)} ms`)
+    if (expected !== null) await checkHosts(place, expected, { found, limitMs })
+  }
+  if (answered(asked))
+    await checkOpen(place, lookup, found, {
+      costs: 'Who reaches it moves and clears what is cached.',
+      next: 'Let only the gateway and the engines reach it.',
+    })
+  return { kind: 'controller', name, url: place.url, is: 'LMCache controller', findings: found.list }
+}
+
+async function checkHosts(
+  place: Endpoint,
+  expected: LmcacheExpected,
+  { found, limitMs }: { readonly found: Findings; readonly limitMs: number },
+): Promise<void> {
+  for (const { id, host, instance } of expectedPlaces(expected)) {
+    if (instance !== null) continue
+    const asked = await ask(place, {
+      method: 'POST',
+      path: '/query_instance',
+      body: { event_id: 'firstlight-doctor', ip: host },
+      limitMs,
+    })
+    const known = instanceAnswer.safeParse(jsonOf(asked)).data?.res
+    if (known) found.ok('lmcache_engines', `${id} reads ${known}`)
+    else
+      found.warn('lmcache_instance', `it knows no instance at ${host}, the host of engine ${id}`, {
+        costs: 'Its cache is never counted.',
+        next: `lmcache_instance in engine ${id}; or give the engine’s URL the address LMCache reports.`,
+      })
+  }
+}
+
+const instanceList = z.object({
+  instances: z.array(z.object({ instance_id: z.string(), ip: z.string(), http_port: z.nullish(z.number()) })),
+})
+const keyList = z.object({
+  total: z.nullish(z.number()),
+  keys: z.array(z.object({ key: z.object({ model_name: z.string() }) })),
+})
+const lookupAnswer = z.object({ chunks: z.number() })
+
+/** The coordinator, and behind it those of its servers that can be asked from here. */
+export async function examineCoordinator(
+  name: string,
+  place: Endpoint,
+  expected: LmcacheExpected | null,
+  limitMs: number,
+): Promise<Subject[]> {
+  const found = new Findings()
+  let servers: readonly Subject[] = []
+  const health = await ask(place, { path: '/healthz', limitMs })
+  if (!answered(health))
+    found.add('unreachable', 'reachable', health.says, { costs: 'Nothing is looked up.', next: health.next })
+  else {
+    if (health.status === 200) found.ok('health', `/healthz 200 in ${health.tookMs.toFixed(0)} ms`)
+    else
+      found.problem('health', `/healthz says ${health.status}`, {
+        costs: 'Nothing is looked up.',
+        next: 'Is this the port of lmcache coordinator (9300)?',
+      })
+    if (health.status === 200) servers = await examine(place, expected, { found, limitMs })
+    await checkOpen(place, { path: '/healthz', limitMs }, found, {
+      costs: 'Who reaches it sees, pins and deletes what is cached.',
+      next: 'Let only the gateway and the LMCache servers reach it.',
+    })
+  }
+  return [{ kind: 'coordinator', name, url: place.url, is: 'LMCache coordinator', findings: found.list }, ...servers]
+}
+
+interface Examination {
+  readonly found: Findings
+  readonly limitMs: number
+}
+
+async function examine(
+  place: Endpoint,
+  expected: LmcacheExpected | null,
+  { found, limitMs }: Examination,
+): Promise<readonly Subject[]> {
+  const [listed, keyed] = await Promise.all([
+    ask(place, { path: '/instances', limitMs }),
+    ask(place, { path: '/directory/keys?limit=100', limitMs }),
+  ])
+  const instances = instanceList.safeParse(jsonOf(listed))
+  const servers = instances.success ? instances.data.instances : []
+  if (instances.success)
+    checkInstances(
+      servers.map(({ instance_id: id, ip }) => ({ id, host: ip })),
+      expected,
+      found,
+    )
+  else
+    found.problem('instances', `/instances gives no list (${inShort(listed)})`, {
+      costs: 'Matches belong to no engine.',
+    })
+  const keys = keyList.safeParse(jsonOf(keyed))
+  if (keys.success) checkKeys(keys.data, expected, found)
+  else found.note('directory', `/directory/keys gives no list (${inShort(keyed)})`)
+  await checkLookup(place, expected, { found, limitMs })
+  return examineServers(servers, { found, limitMs })
+}
+
+/** So many servers are looked at: a coordinator may know hundreds. */
+const MOST_SERVERS = 16
+
+/** Nobody but their engines and the coordinator need reach them, so those that cannot be asked are as they should be. */
+async function examineServers(
+  servers: z.infer<typeof instanceList>['instances'],
+  { found, limitMs }: Examination,
+): Promise<readonly Subject[]> {
+  const places = servers
+    .slice(0, MOST_SERVERS)
+    .flatMap(({ instance_id: id, ip, http_port: port }) =>
+      port === null || port === undefined ? [] : [{ id, url: `http://${addressText({ host: ip, port })}` }],
+    )
+    .filter(({ url }) => URL.canParse(url))
+  const subjects = await Promise.all(
+    places.map(({ id, url }) => examineLmcacheServer(id, { url, headers: {} }, limitMs)),
+  )
+  const reached = subjects.filter(({ findings }) => findings.every(({ mark }) => mark !== 'unreachable'))
+  if (reached.length < servers.length)
+    found.note(
+      'servers',
+      `${servers.length - reached.length} of ${servers.length} not looked at: they cannot be reached from here`,
+    )
+  return reached
+}
+
+function checkInstances(instances: readonly ListedInstance[], expected: LmcacheExpected | null, found: Findings): void {
+  if (instances.length === 0) {
+    return found.problem('instances', 'no LMCache server has registered', {
+      costs: 'Every lookup is empty.',
+      next: 'lmcache server … --coordinator-url URL --coordinator-event-reporting',
+    })
+  }
+  found.ok('instances', instances.map(({ id, host }) => `${id} at ${host}`).join(', '))
+  if (expected === null) return
+  const places = expectedPlaces(expected)
+  for (const { id, instance } of places) {
+    if (instance === null || instances.some((one) => one.id === instance)) continue
+    found.problem(
+      'lmcache_instance',
+      `engine ${id} names ${instance}, which has not registered${didYouMean(
+        instance,
+        instances.map((one) => one.id),
+      )}`,
+      { costs: 'Its cache is never counted.', next: 'lmcache_instance is the server’s --instance-id.' },
+    )
+  }
+  const map = new InstanceMap(places)
+  map.adopt(instances)
+  for (const id of map.unresolved) {
+    found.warn('lmcache_instance', `no instance, or more than one, at the host of engine ${id}`, {
+      costs: 'Its cache is never counted.',
+      next: `lmcache_instance: ${instances[0]!.id} (or another) in engine ${id}`,
+    })
+  }
+  if (map.unresolved.length === 0)
+    found.ok(
+      'lmcache_engines',
+      map
+        .pairs()
+        .map(({ engine, instance }) => `${engine} reads ${instance}`)
+        .join(', '),
+    )
+}
+
+function checkKeys({ total, keys }: z.infer<typeof keyList>, expected: LmcacheExpected | null, found: Findings): void {
+  const models = [...new Set(keys.map(({ key }) => key.model_name))]
+  if (models.length === 0) {
+    return found.note('directory', 'empty', {
+      costs: 'Lookups find nothing: as it should be before the first request, else not.',
+      next: 'lmcache server … --coordinator-event-reporting',
+    })
+  }
+  found.ok('directory', `${total ?? keys.length} keys, of ${models.join(', ')}`)
+  const model = expected?.model ?? null
+  if (model === null || models.includes(model)) return
+  found.warn('lmcache_model', `no key of ${model} among the first ${keys.length}`, {
+    costs: 'If none comes, every lookup is empty.',
+    next: 'LMCache’s name of a model is vLLM’s --model (`root` of /v1/models), not --served-model-name: see lmcache.model.',
+  })
+}
+
+/** More than a chunk of the default size, of ids nobody has. */
+const LOOKUP_TOKENS = 300
+
+async function checkLookup(
+  place: Endpoint,
+  expected: LmcacheExpected | null,
+  { found, limitMs }: Examination,
+): Promise<void> {
+  const body = {
+    token_ids: Array.from({ length: LOOKUP_TOKENS }, (_, at) => at + 1),
+    model_name: expected?.model ?? 'firstlight-doctor',
+    world_size: 1,
+    cache_salt: '',
+  }
+  const asked = await ask(place, { method: 'POST', path: '/directory/lookup', body, limitMs })
+  if (!lookupAnswer.safeParse(jsonOf(asked)).success || !answered(asked)) {
+    return found.problem('lookup', `POST /directory/lookup fails (${inShort(asked)})`, {
+      costs: 'Nothing is looked up.',
+      next: 'The gateway speaks to lmcache 0.5 and later.',
+    })
+  }
+  const budgetMs = expected?.pool.lmcache?.budgetMs
+  const took = `${asked.tookMs.toFixed(0)} ms from here`
+  if (budgetMs !== undefined && asked.tookMs > budgetMs) {
+    found.warn('lookup', `takes ${took}, its budget is ${budgetMs} ms`, {
+      costs: 'Late lookups are not counted.',
+      next: `Run the gateway nearer to it, or raise lmcache.budget_ms; the first connection costs more than the next.`,
+    })
+  } else found.ok('lookup', `answered in ${took}`)
+}

@@ -1,0 +1,75 @@
+/** An LMCache server (`lmcache server`): what it keeps open, and whether it tells the coordinator anything. */
+import * as z from 'zod/mini'
+import { answered, ask, inShort, jsonOf, type Endpoint, type Question } from '../ask.ts'
+import { Findings, type Subject, type Remedy } from '../finding.ts'
+import { reachOf } from '../reach.ts'
+import type { PoolSettings } from '../../../config.ts'
+import { hostOf, type EnginePlace } from '../../../core/lmcache/instance-map.ts'
+
+/* What a configuration says of the cache beside its engines. */
+
+export interface LmcacheExpected {
+  readonly pool: PoolSettings
+  /** The model's name in LMCache's keys; null: neither configured nor said by an engine. */
+  readonly model: string | null
+}
+
+export const expectedPlaces = ({ pool }: LmcacheExpected): EnginePlace[] =>
+  pool.engines.map(({ id, url, lmcacheInstance }) => ({ id, host: hostOf(url), instance: lmcacheInstance }))
+
+/** LMCache asks nobody for a key: at a public address something else has to. Asked as a stranger, without the headers. */
+export async function checkOpen({ url }: Endpoint, question: Question, found: Findings, remedy: Remedy): Promise<void> {
+  if (reachOf(url) !== 'public') return
+  const asked = await ask({ url, headers: {} }, question)
+  if (answered(asked) && asked.status === 200)
+    found.problem('open', 'it asks nobody for a key, at a public address', remedy)
+}
+
+const config = z.object({
+  mp: z.nullish(z.object({ run_script_api_enabled: z.nullish(z.boolean()), instance_id: z.nullish(z.string()) })),
+  coordinator: z.nullish(z.object({ url: z.nullish(z.string()), event_reporting: z.nullish(z.boolean()) })),
+})
+
+export async function examineLmcacheServer(name: string, place: Endpoint, limitMs: number): Promise<Subject> {
+  const found = new Findings()
+  const [health, told] = await Promise.all([
+    ask(place, { path: '/healthcheck', limitMs }),
+    ask(place, { path: '/config', limitMs }),
+  ])
+  if (!answered(health)) found.add('unreachable', 'reachable', health.says, { next: health.next })
+  else if (health.status !== 200)
+    found.problem('health', `/healthcheck says ${health.status}`, { next: 'See its log.' })
+  else found.ok('health', `/healthcheck 200 in ${health.tookMs.toFixed(0)} ms`)
+  const read = config.safeParse(jsonOf(told))
+  if (read.success) judge(read.data, found)
+  else if (answered(health)) found.note('config', `/config tells nothing (${inShort(told)})`)
+  if (answered(health))
+    await checkOpen(place, { path: '/healthcheck', limitMs }, found, {
+      costs: 'Who reaches it reads and empties the cache.',
+      next: 'Let only its engines and its coordinator reach it.',
+    })
+  return { kind: 'lmcache server', name, url: place.url, is: 'LMCache server', findings: found.list }
+}
+
+function judge({ mp, coordinator }: z.infer<typeof config>, found: Findings): void {
+  if (mp?.run_script_api_enabled === true) {
+    found.problem('run_script', 'POST /run_script runs any Python that is sent to it', {
+      costs: 'Who reaches the port owns the machine.',
+      next: 'Start it without --run-script-api-enabled.',
+    })
+  } else found.ok('run_script', 'off')
+  if (!coordinator?.url)
+    found.note('coordinator', 'it reports to none', {
+      costs: 'What it holds cannot be looked up.',
+      next: '--coordinator-url URL --coordinator-event-reporting',
+    })
+  else if (coordinator.event_reporting !== true)
+    found.warn('coordinator', `it registers at ${withoutPath(coordinator.url)} and reports nothing`, {
+      costs: 'Every lookup is empty.',
+      next: '--coordinator-event-reporting',
+    })
+  else found.ok('coordinator', `it reports to ${withoutPath(coordinator.url)}`)
+}
+
+/** A gateway that is the registry has the token in the path. */
+const withoutPath = (url: string): string => (URL.canParse(url) ? new URL(url).origin : 'its coordinator')

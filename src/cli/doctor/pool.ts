@@ -1,0 +1,218 @@
+/** Engines of one pool against each other, and against the pool's vocabulary. */
+import type { PoolSettings } from '../../config.ts'
+import { PromptAnalyzer } from '../../core/tokens/prompt-analyzer.ts'
+import { openVocabularies, type OpenVocabulary } from '../../vocabulary.ts'
+import { fileVocabularies } from '../../platform/node/vocabulary.ts'
+import { cardOf, type EngineFacts } from './engine/facts.ts'
+import { SAMPLE_CHAT, SAMPLE_TEXT } from './engine/sample.ts'
+import { Findings, type Remedy, type Subject } from './finding.ts'
+import { answered, ask, type Asked, type Endpoint } from './ask.ts'
+
+/* What listens at an address that nobody described. */
+
+type Kind = 'engine' | 'coordinator' | 'controller' | 'lmcache server' | 'gateway'
+
+/** An engine, unless a route tells otherwise that no engine has. Never throws: who cannot be asked is an engine for now. */
+export async function kindOf(place: Endpoint, limitMs: number): Promise<Kind> {
+  const [healthz, healthcheck, query, ready] = await Promise.all(
+    ['/healthz', '/healthcheck', '/query_instance', '/ready'].map((path) => ask(place, { path, limitMs })),
+  )
+  if (/^(ready|not_ready)$/.test(statusOf(ready!))) return 'gateway'
+  if (statusOf(healthz!) === 'healthy') return 'coordinator'
+  if (/^(un)?healthy$/.test(statusOf(healthcheck!))) return 'lmcache server'
+  return answered(query!) && query!.status === 405 ? 'controller' : 'engine'
+}
+
+/** `{"status": …}` of a health check; empty: it has none. */
+export function statusOf(asked: Asked): string {
+  try {
+    const { status } = JSON.parse(answered(asked) ? asked.text : '') as { status?: unknown }
+    return typeof status === 'string' ? status : ''
+  } catch {
+    return ''
+  }
+}
+
+/** An engine of the pool that could be asked. */
+export interface Member {
+  readonly id: string
+  readonly facts: EngineFacts
+}
+
+/** @param folder where the vocabulary's relative name starts. */
+export async function examinePool(
+  name: string,
+  pool: PoolSettings,
+  members: readonly Member[],
+  folder: string,
+): Promise<Subject> {
+  const found = new Findings()
+  if (members.length > 1) {
+    for (const difference of differences(pool)) compare(difference, members, found)
+    if (found.list.length === 0)
+      found.ok('alike', `${members.length} engines: the same model, version, cache blocks and tokens`)
+  }
+  await checkVocabulary(pool, members, { folder, found })
+  return { kind: 'pool', name, url: null, is: '', findings: found.list }
+}
+
+interface Difference {
+  readonly check: string
+  readonly what: string
+  /** null: it does not say, so it is not compared. */
+  of(facts: EngineFacts): string | null
+  readonly mark: 'note' | 'warning' | 'problem'
+  readonly remedy: Remedy
+}
+
+const differences = ({ model }: PoolSettings): readonly Difference[] => [
+  {
+    check: 'same_model',
+    what: 'serve different models under one name',
+    mark: 'problem',
+    of: ({ models }) => cardOf(models, model)?.root ?? null,
+    remedy: { costs: 'Clients get one or the other.', next: 'Give each model a pool of its own.' },
+  },
+  {
+    check: 'same_length',
+    what: 'take prompts of different lengths',
+    mark: 'warning',
+    of: ({ models }) => text(cardOf(models, model)?.maxModelLen),
+    remedy: {
+      costs: 'Long prompts are refused by some of them.',
+      next: 'vllm serve … --max-model-len, the same on all.',
+    },
+  },
+  {
+    check: 'same_tokens',
+    what: 'cut the same text into different tokens',
+    mark: 'problem',
+    of: ({ tokens }) => tokens.ids?.join() ?? null,
+    remedy: {
+      costs: 'What one has cached is looked for in vain on the other.',
+      next: 'Compare their --tokenizer and the files of the model.',
+    },
+  },
+  {
+    check: 'same_template',
+    what: 'have different chat templates',
+    mark: 'problem',
+    of: ({ tokens }) => tokens.chat?.join() ?? null,
+    remedy: {
+      costs: 'The same chat is another prompt on each: other answers, and no common cache.',
+      next: 'Compare their --chat-template.',
+    },
+  },
+  {
+    check: 'same_blocks',
+    what: 'cache blocks of different sizes',
+    mark: 'note',
+    of: ({ metrics }) => text(metrics.scraped?.stats.blockTokens),
+    remedy: {
+      costs: 'What is cached is predicted up to a block wrong on some of them.',
+      next: 'vllm serve … --block-size, the same on all.',
+    },
+  },
+  {
+    check: 'same_version',
+    what: 'run different versions',
+    mark: 'note',
+    of: ({ version }) => version,
+    remedy: { costs: 'They may answer differently.' },
+  },
+]
+
+const text = (value: number | null | undefined): string | null => (value == null ? null : String(value))
+
+function compare({ check, what, of, mark, remedy }: Difference, members: readonly Member[], found: Findings): void {
+  const groups = new Map<string, string[]>()
+  for (const { id, facts } of members) {
+    const value = of(facts)
+    if (value !== null) groups.set(value, [...(groups.get(value) ?? []), id])
+  }
+  if (groups.size < 2) return
+  const named = [...groups].map(
+    ([value, ids]) => `${ids.join(', ')}${value.length > 80 || value.includes(',') ? '' : `: ${value}`}`,
+  )
+  found.add(mark, check, `its engines ${what} (${named.join(' | ')})`, remedy)
+}
+
+interface Folder {
+  readonly folder: string
+  readonly found: Findings
+}
+
+async function checkVocabulary(
+  pool: PoolSettings,
+  members: readonly Member[],
+  { folder, found }: Folder,
+): Promise<void> {
+  if (pool.tokenizer === null) {
+    // Sound is counted by its size.
+    if (members.length > 0 && members.every(({ facts }) => facts.switches.onlyHears)) return
+    return found.note('vocabulary', 'none: prompts are counted from bytes', {
+      costs: 'Counts are off by some percent, and blocks are not the engines’: less is recognised as cached.',
+      next: `firstlight vocab compile MODEL_FOLDER -o model.vocab, and \`tokenizer: model.vocab\` in pool ${pool.model}.`,
+    })
+  }
+  try {
+    const opened = await openVocabularies([pool.tokenizer], fileVocabularies(folder))
+    fit(opened.get(pool.tokenizer)!, pool, { members, found })
+  } catch (error) {
+    found.problem('vocabulary', error instanceof Error ? error.message : String(error), {
+      costs: 'The gateway on Node does not start with it.',
+      next: 'On Workers it is a key, not a file: ignore this where only they serve.',
+    })
+  }
+}
+
+/** Ids of the samples, ours and theirs. */
+function fit(
+  { tokenizer, template }: OpenVocabulary,
+  pool: PoolSettings,
+  { members, found }: { readonly members: readonly Member[]; readonly found: Findings },
+): void {
+  const asked = members.filter(({ facts }) => facts.tokens.ids !== null)
+  if (asked.length === 0)
+    return found.note('vocabulary', `${pool.tokenizer} opens; no engine has /tokenize to compare it with`)
+  const utf8 = new TextEncoder()
+  const meter = new PromptAnalyzer({
+    model: pool.model,
+    blockTokens: pool.blockTokens,
+    encodeUtf8: (from, into) => utf8.encodeInto(from, into).written,
+    now: () => 0,
+    tokenizer,
+    template,
+  })
+  const ours = (endpoint: 'tokenize' | 'chat', body: object): string =>
+    meter
+      .measure({ endpoint, body, bodyBytes: 0, adapter: null, salts: [], tenant: null, withIds: true })
+      .ids?.join() ?? 'none'
+  const remedy = {
+    costs: 'Prompts are counted wrongly, and nothing is found cached where it is.',
+    next: `Compile it from the model the engines serve: firstlight vocab compile MODEL_FOLDER -o ${pool.tokenizer}`,
+  }
+  const texts = asked.filter(({ facts }) => facts.tokens.ids!.join() !== ours('tokenize', { prompt: SAMPLE_TEXT }))
+  if (texts.length > 0)
+    return found.problem(
+      'vocabulary',
+      `${pool.tokenizer} is not that of ${names(texts)}: other ids for the sample text`,
+      remedy,
+    )
+  found.ok('vocabulary', `${pool.tokenizer}: the same ids as ${names(asked)}`)
+  if (template === null)
+    return found.note('chat_template', 'not in the vocabulary', {
+      costs: 'Chats are counted from bytes.',
+      next: 'Compile it again with --template chat_template.jinja.',
+    })
+  const chats = asked.filter(({ facts }) => facts.tokens.chat !== null)
+  const unlike = chats.filter(({ facts }) => facts.tokens.chat!.join() !== ours('chat', SAMPLE_CHAT))
+  if (unlike.length > 0)
+    found.problem('chat_template', `another one than that of ${names(unlike)}: other ids for the sample chat`, {
+      ...remedy,
+      next: `${remedy.next} --template FILE, the engines’ --chat-template.`,
+    })
+  else if (chats.length > 0) found.ok('chat_template', `the same as that of ${names(chats)}`)
+}
+
+const names = (members: readonly Member[]): string => members.map(({ id }) => id).join(', ')

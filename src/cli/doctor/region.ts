@@ -1,0 +1,275 @@
+/** Another Firstlight that a cluster of the configuration leads to: would requests be served there, and is it known what to expect? */
+import * as z from 'zod/mini'
+import { ModelRegistry } from '../../api/model-registry.ts'
+import { blockingFingerprints } from '../../api/region-digest.ts'
+import { PromptMeasurers } from '../../api/prompt-measurers.ts'
+import { VERSION } from '../../api/version.ts'
+import type { ClusterConfig } from '../../config.ts'
+import { didYouMean } from '../../config/problem.ts'
+import { failures } from '../../failure.ts'
+import type { PoolRoute } from '../../origin/exchange.ts'
+import { othersIn, REGION_DIGEST_PATH, readTold, type RegionDigestReply } from '../../origin/regions/client.ts'
+import { openVocabularies } from '../../vocabulary.ts'
+import { fileVocabularies } from '../../platform/node/vocabulary.ts'
+import { answered, ask, inShort, jsonOf, type Endpoint } from './ask.ts'
+import { Findings, type Subject } from './finding.ts'
+import { statusOf } from './pool.ts'
+import { reachOf } from './reach.ts'
+import { Agent as HttpAgent, request as requestHttp } from 'node:http'
+import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+
+/* The way to a server and back, over a connection that stands. */
+
+/** The first one opens the connection, and does not count. */
+const QUESTIONS = 5
+
+/** The least of a few, in milliseconds; null: it cannot be asked. */
+export async function roundTripMs(place: Endpoint, path: string, limitMs: number): Promise<number | null> {
+  const isSecure = place.url.startsWith('https:')
+  const agent = new (isSecure ? HttpsAgent : HttpAgent)({ keepAlive: true, maxSockets: 1 })
+  const once = () =>
+    new Promise<number>((resolve, reject) => {
+      const startedAt = performance.now()
+      const request = (isSecure ? requestHttps : requestHttp)(
+        place.url + path,
+        { agent, headers: place.headers, signal: AbortSignal.timeout(limitMs) },
+        (response) => {
+          const tookMs = performance.now() - startedAt
+          response
+            .resume()
+            .once('end', () => resolve(tookMs))
+            .once('error', reject)
+        },
+      )
+      request.once('error', reject).end()
+    })
+  try {
+    await once()
+    let leastMs = Infinity
+    for (let asked = 1; asked < QUESTIONS; asked++) leastMs = Math.min(leastMs, await once())
+    return leastMs
+  } catch {
+    return null
+  } finally {
+    agent.destroy()
+  }
+}
+
+export interface RegionOptions {
+  readonly limitMs: number
+  /** Where relative names of vocabularies start. */
+  readonly folder: string
+}
+
+interface Asking extends RegionOptions {
+  readonly cluster: ClusterConfig
+  readonly place: Endpoint
+  readonly found: Findings
+}
+
+/** @param place with the headers of the configuration, and `via` as the gateway's requests have it. */
+export async function examineRegion(cluster: ClusterConfig, place: Endpoint, options: RegionOptions): Promise<Subject> {
+  const found = new Findings()
+  const asking: Asking = { ...options, cluster, place, found }
+  const is = await whatItIs(asking)
+  if (is !== null && (await checkKey(asking))) {
+    await checkModels(asking)
+    const routes = new ModelRegistry({ clusters: [cluster] }).routes
+    for (const route of routes) await checkOutlook(asking, route, routes.length > 1)
+    await checkRoundTrip(asking)
+  }
+  return { kind: 'gateway', name: cluster.id, url: place.url, is: is ?? '', findings: found.list }
+}
+
+const asks = ({ place, limitMs }: Asking, path: string) => ask(place, { path, limitMs })
+
+/** null: there is nothing more to be asked. */
+async function whatItIs(asking: Asking): Promise<string | null> {
+  const { found } = asking
+  const [ready, version] = await Promise.all([asks(asking, '/ready'), asks(asking, '/version')])
+  if (!answered(ready)) {
+    const next = ready.code === 'ECONNREFUSED' ? 'Is it running, and is this its port?' : ready.next
+    found.add('unreachable', 'reachable', ready.says, { costs: 'Its requests go to other clusters.', next })
+    return null
+  }
+  if (ready.status === failures.loop.status) {
+    found.problem('reachable', 'its address leads back to the gateway of this configuration', {
+      costs: 'Requests that are sent here come round and are refused (508).',
+      next: 'Configure the address of the region’s own gateway.',
+    })
+    return null
+  }
+  const status = statusOf(ready)
+  if (!/^(ready|not_ready)$/.test(status)) {
+    found.problem('firstlight', `what listens there is no Firstlight (/ready: ${inShort(ready)})`, {
+      costs: 'It is sent requests as if it were one, and nothing is known of what it expects.',
+      next: 'Engines belong in `pools`; `gateway` wants the base URL of a Firstlight, without /v1.',
+    })
+    return null
+  }
+  if (status === 'ready') found.ok('ready', 'it takes requests')
+  else
+    found.problem('ready', `it takes no requests (${inShort(ready)})`, {
+      costs: 'Its requests go to other clusters.',
+      next: 'Draining ends with a restart over there; without `keys` it serves nobody.',
+    })
+  const read = z.object({ version: z.string() }).safeParse(jsonOf(version))
+  const theirs = read.success ? read.data.version : null
+  if (theirs !== null && theirs !== VERSION)
+    found.note('version', `it runs ${theirs}, this is ${VERSION}`, {
+      costs: 'Where their ways to cut prompts differ, what is known there is not known again here.',
+    })
+  return theirs === null ? 'Firstlight' : `Firstlight ${theirs}`
+}
+
+const KEY_OF = (id: string) => `\`gateway.key\` of cluster ${id}`
+const markOf = { loopback: 'note', private: 'warning', public: 'problem' } as const
+
+/** false: it does not let us in. */
+async function checkKey(asking: Asking): Promise<boolean> {
+  const { cluster, place, found, limitMs } = asking
+  const [ours, stranger] = await Promise.all([
+    asks(asking, '/v1/models'),
+    ask({ url: place.url, headers: {} }, { path: '/v1/models', limitMs }),
+  ])
+  const reach = reachOf(place.url)
+  const isKeyed = Object.keys(place.headers).some((name) => name.toLowerCase() === 'authorization')
+  if (answered(ours) && (ours.status === 401 || ours.status === 403)) {
+    found.problem('key', `${isKeyed ? 'it refuses the key' : 'it wants a key'} (HTTP ${ours.status})`, {
+      costs: 'Every request fails there.',
+      next: `${KEY_OF(cluster.id)} must be the secret of one of its \`keys\`.`,
+    })
+    return false
+  }
+  if (answered(stranger) && stranger.status === 200) {
+    found.add(markOf[reach], 'key', `it answers without a key${reach === 'public' ? ', at a public address' : ''}`, {
+      costs: 'Who reaches it uses the region’s engines past this gateway.',
+      next: 'Over there: `keys: [{ name: edge, secret: …, edge: true }]`.',
+    })
+  } else found.ok('key', 'accepted, and nobody is let in without')
+  if (reach === 'public' && place.url.startsWith('http:'))
+    found.problem('in_the_clear', 'prompts, answers and the key go there over http:', {
+      costs: 'Whoever carries them reads them.',
+      next: 'Put TLS in front of it, and say https:.',
+    })
+  return true
+}
+
+async function checkModels(asking: Asking): Promise<void> {
+  const { cluster, found } = asking
+  const read = z
+    .object({ data: z.array(z.object({ id: z.string() })) })
+    .safeParse(jsonOf(await asks(asking, '/v1/models')))
+  if (!read.success) return found.problem('models', '/v1/models gives no list')
+  const theirs = read.data.data.map(({ id }) => id)
+  const wanted = [...new Set(cluster.pools.flatMap(({ model, adapters }) => [model, ...adapters]))]
+  const missing = wanted.filter((name) => !theirs.includes(name))
+  if (missing.length === 0) return found.ok('models', wanted.join(', '))
+  for (const name of missing) {
+    found.problem('models', `it does not serve ${name} to this key${didYouMean(name, theirs)}`, {
+      costs: 'Requests for it that are sent there are answered with 404.',
+      next: 'Mend the name here, or `models` of the key over there.',
+    })
+  }
+}
+
+async function checkOutlook(asking: Asking, route: PoolRoute, isOneOfSeveral: boolean): Promise<void> {
+  const { found } = asking
+  const answer = await asks(asking, `${REGION_DIGEST_PATH}?model=${encodeURIComponent(route.pool.model)}`)
+  const of = isOneOfSeveral ? ` for ${route.pool.model}` : ''
+  const blind =
+    'Its share of requests is that of a region like the others: neither its queue nor the prompts it knows count.'
+  if (!answered(answer))
+    return found.problem('outlook', `it does not say what it expects${of}: ${answer.says}`, {
+      costs: blind,
+      next: answer.next,
+    })
+  if (answer.status === 403)
+    return found.problem('outlook', `its key may not read what it expects${of}`, {
+      costs: blind,
+      next: 'Over there: `edge: true` on the key.',
+    })
+  // A model it does not serve is a finding already.
+  if (answer.status === 404 && answer.text.includes(failures.model_unknown.code)) return
+  const all = answer.status === 200 ? readTold(jsonOf(answer)) : null
+  if (all === null)
+    return found.problem(
+      'outlook',
+      `it does not say what it expects${of} (${answer.status === 200 ? 'in words of another version' : inShort(answer)})`,
+      { costs: blind, next: 'Bring both gateways to the same version.' },
+    )
+  const told = othersIn(all, asking.place.headers['via'] ?? '')
+  if (told === null)
+    return found.problem('outlook', `all that it knows of leads back here${of}`, {
+      costs: 'Its requests go to other clusters.',
+      next: 'Engines of its own belong in its `clusters`; leave the model out here if it has none.',
+    })
+  checkEngines(told, found, of)
+  await checkCut(asking, route, { told, of })
+}
+
+function checkEngines({ regionDigests }: RegionDigestReply, found: Findings, of: string): void {
+  if (regionDigests.length === 0)
+    return found.note('outlook', `it has not heard yet what its own regions expect${of}`, {
+      next: 'Ask again in a few seconds.',
+    })
+  const [engines, requests] = [
+    regionDigests.reduce((sum, one) => sum + one.engines, 0),
+    regionDigests.reduce((sum, one) => sum + one.requests, 0),
+  ]
+  const clusters = regionDigests.length > 1 ? ` in ${regionDigests.length} clusters` : ''
+  if (engines > 0)
+    found.ok(
+      'outlook',
+      `${engines} engine${engines === 1 ? '' : 's'}${clusters}${of}, ${requests} request${requests === 1 ? '' : 's'} running`,
+    )
+  else
+    found.warn('outlook', `no engine${of} may be given a prompt now`, {
+      costs: 'Its requests go to other clusters.',
+      next: 'firstlight doctor --config FILE over there says why.',
+    })
+}
+
+async function checkCut(
+  { folder, found }: Asking,
+  route: PoolRoute,
+  { told, of }: { readonly told: RegionDigestReply; readonly of: string },
+): Promise<void> {
+  const { tokenizer } = route.pool
+  try {
+    const opened = await openVocabularies(tokenizer === null ? [] : [tokenizer], fileVocabularies(folder))
+    const own = blockingFingerprints(
+      new PromptMeasurers(
+        () => 0,
+        () => (tokenizer === null ? null : (opened.get(tokenizer) ?? null)),
+      ),
+    )(route)
+    if (told.cut !== null && told.cut === own)
+      return found.ok('cut', `prompts${of} are cut alike: what is cached there is known here`)
+    found.warn('cut', `prompts${of} are cut otherwise there`, {
+      costs: 'Prompts whose beginning its engines hold are not told from others: conversations stay by chance.',
+      next: 'Give the model the same name, `block_tokens` and `tokenizer` in both configurations.',
+    })
+  } catch (error) {
+    found.problem('vocabulary', error instanceof Error ? error.message : String(error), {
+      costs: 'The gateway on Node does not start with it.',
+      next: 'On Workers it is a key, not a file: ignore this where only they serve.',
+    })
+  }
+}
+
+/** Beyond this a configured way is of another place. */
+const FAR_OFF_MS = 5
+
+async function checkRoundTrip({ cluster, place, found, limitMs }: Asking): Promise<void> {
+  const tookMs = await roundTripMs(place, '/health', limitMs)
+  if (tookMs === null) return
+  const told = cluster.gateway?.rttMs ?? null
+  const measured = `${tookMs < 10 ? tookMs.toFixed(1) : Math.round(tookMs)} ms`
+  if (told === null || Math.abs(told - tookMs) <= Math.max(FAR_OFF_MS, tookMs / 2))
+    return found.ok('round_trip', `${measured} there and back, from this machine`)
+  found.note('round_trip', `${measured} there and back from this machine, ${told} ms in the configuration`, {
+    costs: 'Clusters are compared by what the configuration says.',
+    next: 'Leave `rtt_ms` out, and it is measured; or see that this machine stands where the gateway does.',
+  })
+}

@@ -1,0 +1,201 @@
+import { performance } from 'node:perf_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { RunResult } from '../../simulator/replay/run.ts'
+import { type Trace, type TraceRequest, Job } from '../../simulator/replay/trace.ts'
+import { type Answered, send, type Target } from './send.ts'
+import { rollHash } from '../../simulator/block-pool.ts'
+
+/** Ids that every usual vocabulary has, clear of the special ones at its start. */
+const FIRST_ID = 1000
+const IDS = 20_000
+
+/**
+ * Token ids for a traced prompt: equal blocks give equal tokens, and the tail that fills no block is the request's own,
+ * so that an engine's cache hits exactly where the trace says.
+ */
+export function promptOf(request: TraceRequest, blockTokens: number, nonce: number): number[] {
+  const tokens: number[] = []
+  const { blocks, promptTokens } = request
+  for (let at = 0; at * 2 < blocks.length; at += 1)
+    fill(tokens, blocks[at * 2]! ^ blocks[at * 2 + 1]!, Math.min(promptTokens, (at + 1) * blockTokens))
+  fill(tokens, rollHash(0x7a11, nonce), promptTokens)
+  return tokens
+}
+
+function fill(tokens: number[], seed: number, until: number): void {
+  while (tokens.length < until) tokens.push(FIRST_ID + (rollHash(seed, tokens.length) % IDS))
+}
+
+export interface DriveOptions {
+  readonly target: Target
+  readonly speed: number
+  /** Turns of a chain wait for the answer before them. */
+  readonly closedLoop: boolean
+  /** They think from when the last one was due, not from when it was answered: a rate is kept as long as answers come in time. */
+  readonly thinkFromStart: boolean
+  /** At most this many in flight, exactly; the earliest of the trace go first. */
+  readonly concurrency: number
+  /** Nothing is begun after so many milliseconds. */
+  readonly timeMs: number
+  readonly signal: AbortSignal
+  progress(done: number, of: number): void
+}
+
+export interface Driven {
+  readonly result: RunResult
+  /** Names of the engines, as `Job.engine` counts them. */
+  readonly engines: readonly string[]
+  /** How often what went wrong. */
+  readonly problems: ReadonlyMap<string, number>
+  /** What the first answer said of it. */
+  readonly details: ReadonlyMap<string, string>
+  /** Requests that were never sent: the time was up, or a signal came. */
+  readonly unsent: number
+  /** Milliseconds by which the 99th percentile of requests were begun late; a load generator out of breath. */
+  readonly lateP99Ms: number
+}
+
+/** Sends a trace to a gateway that runs. Ends when all is answered, or when told to. */
+export async function drive(trace: Trace, options: DriveOptions): Promise<Driven> {
+  const run = new Drive(trace, options)
+  await run.go()
+  return run.driven()
+}
+
+class Drive {
+  readonly #trace: Trace
+  readonly #options: DriveOptions
+  readonly #jobs: Job[]
+  readonly #engines: { readonly cluster: string; readonly engine: string }[] = []
+  readonly #problems = new Map<string, number>()
+  readonly #details = new Map<string, string>()
+  readonly #late: number[] = []
+  readonly #queue: { readonly job: Job; readonly start: () => void }[] = []
+  readonly #startedAt = performance.now()
+  #inFlight = 0
+  #done = 0
+
+  constructor(trace: Trace, options: DriveOptions) {
+    this.#trace = trace
+    this.#options = options
+    this.#jobs = trace.requests.map((request, index) => new Job(index, request))
+  }
+
+  async go(): Promise<void> {
+    const chains = new Map<string, Job[]>()
+    for (const job of this.#jobs) {
+      const chain = this.#options.closedLoop && job.request.chain !== null ? job.request.chain : `#${job.index}`
+      chains.set(chain, [...(chains.get(chain) ?? []), job])
+    }
+    await Promise.all([...chains.values()].map((jobs) => this.#follow(jobs)))
+  }
+
+  driven(): Driven {
+    const answered = this.#jobs.filter(({ endedAt }) => endedAt >= 0)
+    const computedTokens = new Float64Array(this.#engines.length)
+    for (const job of answered) computedTokens[job.engine]! += Math.max(0, job.promptTokens - job.cachedTokens)
+    const late = this.#late.sort((one, other) => one - other)
+    return {
+      result: {
+        router: 'gateway',
+        jobs: this.#jobs,
+        refused: this.#jobs.length - answered.length,
+        computedTokens,
+        decisionsMs: new Float64Array(0),
+        spanMs: performance.now() - this.#startedAt,
+      },
+      engines: this.#names(),
+      problems: this.#problems,
+      details: this.#details,
+      unsent: this.#jobs.length - this.#done,
+      lateP99Ms: late[Math.floor(late.length * 0.99)] ?? 0,
+    }
+  }
+
+  /** One after the other: a chain, or a single request. */
+  async #follow(jobs: readonly Job[]): Promise<void> {
+    let dueMs = jobs[0]!.request.atMs / this.#options.speed
+    for (const [turn, job] of jobs.entries()) {
+      const thinkMs = job.request.thinkMs / this.#options.speed
+      if (turn > 0)
+        dueMs = this.#options.thinkFromStart ? Math.max(this.#now(), dueMs + thinkMs) : this.#now() + thinkMs
+      if (!(await this.#until(dueMs))) return
+      await this.#turn(job)
+      if (this.#over()) return this.#letNext()
+      this.#late.push(Math.max(0, this.#now() - dueMs))
+      await this.#exchange(job)
+    }
+  }
+
+  async #exchange(job: Job): Promise<void> {
+    const { target, signal } = this.#options
+    const prompt = promptOf(job.request, this.#trace.blockTokens, job.index)
+    job.sentAt = this.#now()
+    const answer = await send(target, { prompt, outputTokens: job.outputTokens, session: job.request.session }, signal)
+    this.#record(job, answer)
+    this.#done += 1
+    this.#options.progress(this.#done, this.#jobs.length)
+    this.#letNext()
+  }
+
+  #record(job: Job, answer: Answered): void {
+    if (answer.problem !== null) {
+      const problem = this.#options.signal.aborted ? 'stopped before its answer was there' : answer.problem
+      this.#problems.set(problem, (this.#problems.get(problem) ?? 0) + 1)
+      if (answer.detail !== null && !this.#details.has(problem)) this.#details.set(problem, answer.detail)
+      return
+    }
+    job.firstTokenAt = answer.firstTokenAt - this.#startedAt
+    job.endedAt = answer.endedAt - this.#startedAt
+    job.longestGapMs = answer.longestGapMs
+    job.cachedTokens = answer.cachedTokens
+    job.engine = this.#indexOf(answer)
+  }
+
+  #indexOf({ cluster, engine }: Answered): number {
+    const at = this.#engines.findIndex((known) => known.cluster === cluster && known.engine === engine)
+    return at < 0 ? this.#engines.push({ cluster, engine }) - 1 : at
+  }
+
+  /** Engines of several clusters may have one name. */
+  #names(): string[] {
+    const isOne = this.#engines.every(({ cluster }) => cluster === this.#engines[0]!.cluster)
+    return this.#engines.map(({ cluster, engine }) => (isOne ? engine : `${cluster}/${engine}`))
+  }
+
+  /** Resolves when it is the job's turn under the limit. */
+  #turn(job: Job): Promise<void> {
+    if (this.#inFlight < this.#options.concurrency) {
+      this.#inFlight += 1
+      return Promise.resolve()
+    }
+    return new Promise((start) => {
+      let at = this.#queue.length
+      while (at > 0 && this.#queue[at - 1]!.job.index > job.index) at -= 1
+      this.#queue.splice(at, 0, { job, start })
+    })
+  }
+
+  /** Gives the place up, to the next in line or to nobody. */
+  #letNext(): void {
+    const next = this.#queue.shift()
+    if (next === undefined) this.#inFlight -= 1
+    else next.start()
+  }
+
+  #over(): boolean {
+    return this.#options.signal.aborted || this.#now() > this.#options.timeMs
+  }
+
+  /** false: it will not come to that any more. */
+  async #until(dueMs: number): Promise<boolean> {
+    if (dueMs > this.#options.timeMs) return false
+    const leftMs = dueMs - this.#now()
+    if (leftMs > 0) await sleep(leftMs, undefined, { signal: this.#options.signal }).catch(() => undefined)
+    return !this.#over()
+  }
+
+  #now(): number {
+    return performance.now() - this.#startedAt
+  }
+}

@@ -1,0 +1,195 @@
+/** A view as lines for a screen of any size, or for no screen at all. */
+import { chosen, type Column as Key, isGateway } from '../../dashboard/engine-state.ts'
+import { clock, count, plural, seconds } from '../../dashboard/format.ts'
+import type { View } from '../../dashboard/wire.ts'
+import {
+  engineFigures,
+  fleetFigures,
+  gravityOf,
+  isGrave,
+  poolFigures,
+  type EngineFigures,
+  type PoolFigures,
+} from './figures.ts'
+import type { Pace } from './watch.ts'
+import type { Line } from './plain-text.ts'
+import { tableOf, engineColumns, poolColumns, rate } from './table.ts'
+
+/** By what lines may be sorted; `state`: trouble first, else as configured. */
+export const SORTS = [
+  'state',
+  'running',
+  'queue',
+  'blocks',
+  'hits',
+  'ttft',
+  'failures',
+  'engine',
+] as const satisfies readonly Key[]
+export type Sort = (typeof SORTS)[number]
+
+export interface Wish {
+  readonly sort: Sort
+  readonly reversed: boolean
+  /** Words that a line must have, as in the dashboard's field; '': all lines. */
+  readonly only: string
+}
+
+/** A view with what it says of each pool and engine. */
+export interface Seen {
+  readonly view: View
+  readonly fleet: PoolFigures
+  readonly pools: readonly PoolFigures[]
+  /** All of them. */
+  readonly engines: readonly EngineFigures[]
+}
+
+export function seenIn(view: View, pace: Pace): Seen {
+  const engines = engineFigures(view, pace)
+  const pools = poolFigures(view, engines)
+  return { view, fleet: fleetFigures(pools, engines), pools, engines }
+}
+
+/** Those that are wanted, in the order that is wanted. */
+export function sorted({ engines }: Pick<Seen, 'engines'>, { sort, reversed, only }: Wish): EngineFigures[] {
+  const wanted = { text: only, state: 'all' as const }
+  // The most of a figure first, names from a to z.
+  if (sort !== 'state')
+    return chosen(engines, { ...wanted, column: sort, descending: (sort !== 'engine') !== reversed })
+  const order = chosen(engines, { ...wanted, column: 'cluster', descending: false }).sort(
+    (a, b) => gravityOf(a.state) - gravityOf(b.state),
+  )
+  return reversed ? order.reverse() : order
+}
+
+export interface Frame {
+  readonly seen: Seen
+  readonly wish: Wish
+  readonly url: string
+  /** Lines of engines above the first that is drawn. */
+  readonly skipped: number
+  /** Why what is drawn is not of now; null: it is. */
+  readonly stale: string | null
+}
+
+/** The heads of both tables, the line between them, and the last line. */
+const HEADS_AND_FOOT = 4
+
+export interface Drawn {
+  /** The whole screen, never more than its rows. */
+  readonly lines: readonly Line[]
+  /** As wished, or as far as there is something to scroll to. */
+  readonly skipped: number
+}
+
+export function screenOf(frame: Frame, { rows, cells }: { readonly rows: number; readonly cells: number }): Drawn {
+  const { seen, wish } = frame
+  const lines = [...headOf(frame), []]
+  const wanted = sorted(seen, wish)
+  // Of the room half at most, unless the engines leave more: they are what one came for.
+  const room = rows - lines.length - HEADS_AND_FOOT
+  const pools = limited(seen.pools, { most: Math.max(1, Math.floor(room / 2), room - wanted.length), skipped: 0 })
+  lines.push(...tableOf(poolColumns(kindsOf(seen)), pools.shown, cells), ...moreLine(pools.more, 'pool'), [])
+  const most = Math.max(1, rows - lines.length - 2)
+  const engines = limited(wanted, { most, skipped: frame.skipped })
+  lines.push(
+    ...tableOf(engineColumns(kindsOf(seen)), engines.shown, cells),
+    ...moreLine(engines.more, 'engine', engines.above),
+  )
+  while (lines.length < rows - 1) lines.push([])
+  return { lines: [...lines.slice(0, Math.max(0, rows - 1)), footOf(wish)].slice(0, rows), skipped: engines.above }
+}
+
+/** All there is, for a pipe or a look in passing. */
+export function reportOf(frame: Frame, cells: number): Line[] {
+  const { seen, wish } = frame
+  return [
+    ...headOf(frame),
+    [],
+    ...tableOf(poolColumns(kindsOf(seen)), seen.pools, cells),
+    [],
+    ...tableOf(engineColumns(kindsOf(seen)), sorted(seen, wish), cells),
+  ]
+}
+
+function headOf({ seen: { view, fleet, engines }, wish, url, stale }: Frame): Line[] {
+  const running: Line = [
+    {
+      text: `${fleet.up} of ${plural(fleet.engines, 'engine')} up`,
+      tone: fleet.up === fleet.engines ? 'good' : engines.some(({ state }) => isGrave(state)) ? 'bad' : 'warn',
+    },
+    {
+      text: ` · ${count(fleet.running)} running · ${rate(fleet.requestsPerS)} requests/s · longest queue ${seconds(fleet.longestS)}`,
+    },
+    { text: wish.only === '' ? '' : ` · only: ${wish.only}`, tone: 'warn' },
+  ]
+  const trouble = stale ?? troubleOf(view)
+  const whose: Line = [
+    { text: `Firstlight ${view.version}`, tone: 'strong' },
+    { text: ` ${url} · up ${age(view.at - view.started_at)} · ${clock(view.at)}` },
+  ]
+  return [
+    trouble === null ? whose : [{ text: trouble, tone: 'bad' }, { text: ` · ${url} · ${clock(view.at)}` }],
+    running,
+  ]
+}
+
+function troubleOf({ draining, replicas = [] }: View): string | null {
+  const away = replicas.filter(({ state }) => state === 'away').map(({ address }) => address)
+  if (draining) return 'shutting down, takes no new requests'
+  return away.length > 0 ? `does not hear ${away.join(', ')}` : null
+}
+
+function footOf({ sort, reversed }: Wish): Line {
+  return [
+    {
+      text: `q quit  s sort: ${sort}${reversed ? ', reversed' : ''}  r reverse  ↑↓ PgUp PgDn scroll  space hold`,
+      tone: 'dim',
+    },
+  ]
+}
+
+function moreLine(more: number, what: string, above = 0): Line[] {
+  if (more === 0 && above === 0) return []
+  const parts = [...(more > 0 ? [`${plural(more, `more ${what}`)}`] : []), ...(above > 0 ? [`${above} above`] : [])]
+  return [[{ text: `… ${parts.join(', ')}`, tone: 'dim' }]]
+}
+
+interface Limited<Item> {
+  readonly shown: readonly Item[]
+  readonly above: number
+  readonly more: number
+}
+
+/** As many as there is room for, the line that tells of the others included. */
+function limited<Item>(
+  items: readonly Item[],
+  { most, skipped }: { readonly most: number; readonly skipped: number },
+): Limited<Item> {
+  if (items.length <= most) return { shown: items, above: 0, more: 0 }
+  const room = Math.max(0, most - 1)
+  const above = Math.min(skipped, items.length - room)
+  return { shown: items.slice(above, above + room), above, more: items.length - above - room }
+}
+
+function kindsOf({ engines, pools, view }: Seen): {
+  readonly many: boolean
+  readonly split: boolean
+  readonly regional: boolean
+} {
+  const regional = view.pools.some(isGateway)
+  return {
+    many: pools.length > 1,
+    split: engines.some(({ engine }) => engine.role !== 'any') || (regional && !view.pools.every(isGateway)),
+    regional,
+  }
+}
+
+/** Two units, the finer one where it matters. */
+function age(sinceMs: number): string {
+  const s = Math.max(0, Math.floor(sinceMs / 1000))
+  const [days, hours, minutes] = [Math.floor(s / 86_400), Math.floor(s / 3600) % 24, Math.floor(s / 60) % 60]
+  if (days > 0) return `${days} d ${hours} h`
+  if (hours > 0) return `${hours} h ${minutes} min`
+  return minutes > 0 ? `${minutes} min ${s % 60} s` : `${s} s`
+}

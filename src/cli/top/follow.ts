@@ -1,0 +1,242 @@
+/** The feed of a running gateway, as the dashboard reads it: `GET /v1/firstlight/live`. */
+import { lastView } from '../../dashboard/last-view.ts'
+import type { View } from '../../dashboard/wire.ts'
+import { fetchTrouble } from '../doctor/trouble.ts'
+import { harmless } from './plain-text.ts'
+import * as z from 'zod/mini'
+import { renderPath } from '../../config/problem.ts'
+import { type Seen, sorted, type Wish } from './draw.ts'
+import { roleOf } from '../../dashboard/engine-state.ts'
+import type { EngineFigures, PoolFigures } from './figures.ts'
+
+/* What was shown, as data. Names as on the gateway's wire, units in them. */
+
+export function seenJson(seen: Seen, { url, wish }: { readonly url: string; readonly wish: Wish }) {
+  const { version, config_version, started_at, at, draining, replicas = [] } = seen.view
+  return {
+    name: 'top',
+    gateway: { url, version, config_version, started_at, at, draining, replicas },
+    all: poolJson(seen.fleet),
+    pools: seen.pools.map((figures) => ({
+      cluster: figures.pool?.cluster,
+      model: figures.pool?.model,
+      policy: figures.pool?.policy,
+      reachable: figures.pool?.reachable,
+      gateway: figures.pool?.gateway,
+      ...poolJson(figures),
+    })),
+    engines: sorted(seen, wish).map(engineJson),
+  }
+}
+
+const poolJson = (figures: PoolFigures) => ({
+  engines: figures.engines,
+  engines_up: figures.up,
+  requests: figures.running,
+  requests_per_s: figures.requestsPerS,
+  queued_prefill_tokens: figures.queuedTokens,
+  longest_queue_s: figures.longestS,
+  hit_rate: figures.hitRate,
+  ttft_p50_ms: figures.ttftP50Ms,
+  ttft_p99_ms: figures.ttftP99Ms,
+  ttfts: figures.ttfts,
+})
+
+const engineJson = ({ pool, engine, says, grown, notes }: EngineFigures) => ({
+  cluster: pool.cluster,
+  model: pool.model,
+  id: engine.id,
+  role: roleOf({ pool, engine }),
+  state: says,
+  requests: engine.requests ?? null,
+  requests_per_s: grown?.requestsPerS ?? null,
+  queued_prefill_tokens: engine.queued_prefill_tokens ?? null,
+  queued_prefill_s: engine.queued_prefill_s ?? null,
+  active_blocks: engine.active_blocks ?? null,
+  cached_blocks: engine.cached_blocks ?? null,
+  cache_blocks: engine.cache_blocks ?? null,
+  hit_rate: engine.hit_rate ?? null,
+  ttft_ms: engine.ttft_ms ?? null,
+  requests_total: engine.requests_total ?? null,
+  failures_total: engine.failures_total ?? null,
+  notes,
+})
+
+/* Is it a view? What comes from a network is drawn only as far as it has the shape that the drawing trusts. */
+
+const maybe = z.nullish(z.number())
+const counts = z.looseObject({ requests: z.number() })
+
+const engine = z.looseObject({
+  id: z.string(),
+  role: z.string(),
+  available: z.nullable(z.boolean()),
+  healthy: z.optional(z.boolean()),
+  draining: z.optional(z.boolean()),
+  asleep: z.optional(z.boolean()),
+  circuit: z.optional(z.string()),
+  weight: maybe,
+  requests: maybe,
+  active_blocks: maybe,
+  queued_prefill_s: maybe,
+  queued_prefill_tokens: maybe,
+  cached_blocks: maybe,
+  cache_blocks: maybe,
+  ttft_ms: maybe,
+  hit_rate: maybe,
+  requests_total: maybe,
+  failures_total: maybe,
+  counted_before: z.optional(counts),
+  stats: z.nullish(z.looseObject({ running: z.number(), waiting: z.number(), kv_usage: maybe, age_ms: z.number() })),
+  learned: z.optional(z.looseObject({ restarts: maybe, silent_miss: z.nullish(z.array(z.string())) })),
+  kv_feed: z.optional(z.looseObject({ state: z.string() })),
+  recent_ttft_ms: z.optional(z.array(z.number())),
+})
+
+const region = z.looseObject({
+  reachable: z.boolean(),
+  age_ms: z.number(),
+  rtt_ms: z.number(),
+  blocking_match: z.boolean(),
+  engines: z.number(),
+  requests: z.number(),
+  queued: z.number(),
+  expected_ttft_ms: z.nullable(z.number()),
+})
+
+const pool = z.looseObject({
+  cluster: z.string(),
+  model: z.string(),
+  policy: z.string(),
+  reachable: z.boolean(),
+  bookings: z.nullable(z.number()),
+  at: maybe,
+  gateway: z.nullish(region),
+  engines: z.array(engine),
+})
+
+const replica = z.looseObject({ address: z.string(), state: z.string() })
+
+const view = z.looseObject({
+  version: z.string(),
+  started_at: z.number(),
+  draining: z.boolean(),
+  at: z.number(),
+  pools: z.array(pool),
+  replicas: z.optional(z.array(replica)),
+})
+
+/** Throws an Error that names the first place that is not as it should be. */
+export function readView(value: unknown): View {
+  const read = view.safeParse(value)
+  // Everything that is drawn has been looked at; the rest is as this version's gateway sends it.
+  if (read.success) return read.data as unknown as View
+  throw new Error(`${renderPath(read.error.issues[0]!.path) || 'it'} is not what a gateway sends`)
+}
+
+export interface Gateway {
+  /** Base URL, without a slash at its end. */
+  readonly url: string
+  /** Its admin key; null: none is sent. */
+  readonly key: string | null
+}
+
+/** There is nothing to be seen. Says why, and what to do. */
+export class Unseen extends Error {
+  readonly next: string
+
+  constructor(says: string, next: string) {
+    super(cut(harmless(says)))
+    this.name = 'Unseen'
+    this.next = next
+  }
+}
+
+const MOST_CHARACTERS = 300
+const cut = (text: string): string => (text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text)
+
+/** The gateway sends a view every second or two, and in twice five where an object does not answer. */
+const SILENT_MS = 15_000
+/** A fleet of ten thousand engines. */
+const MOST_TEXT = 32 * 2 ** 20
+
+const isItThere = 'Is the gateway running, and is this its address? --url names another.'
+const giveKey = 'It is admin.secret of the gateway’s configuration: set FIRSTLIGHT_ADMIN_KEY to it, or give --key.'
+
+/** Views as they come, until the gateway ends the feed (as it does every five minutes) or `stop`. Throws Unseen. */
+export async function* follow(gateway: Gateway, stop: AbortSignal, silentMs = SILENT_MS): AsyncGenerator<View> {
+  const silence = new AbortController()
+  const receive = () =>
+    setTimeout(() => silence.abort(new Unseen(`it has said nothing for ${silentMs / 1000} s`, isItThere)), silentMs)
+  let timer = receive()
+  let views = 0
+  try {
+    const response = await open(gateway, AbortSignal.any([stop, silence.signal]))
+    for await (const json of jsonOf(response.body!)) {
+      clearTimeout(timer)
+      views++
+      yield viewOf(json)
+      timer = receive()
+    }
+  } catch (error) {
+    if (stop.aborted) return
+    if (silence.signal.aborted) throw silence.signal.reason
+    throw error instanceof Unseen ? error : new Unseen(fetchTrouble(error, gateway.url), isItThere)
+  } finally {
+    clearTimeout(timer)
+    silence.abort()
+  }
+  if (views === 0 && !stop.aborted)
+    throw new Unseen('it ended the feed before it showed anything', 'Ask again in a moment; its log says more.')
+}
+
+async function open({ url, key }: Gateway, signal: AbortSignal): Promise<Response> {
+  const headers = { accept: 'text/event-stream', ...(key === null ? {} : { authorization: `Bearer ${key}` }) }
+  const response = await fetch(`${url}/v1/firstlight/live`, { headers, signal, redirect: 'manual' })
+  if (response.ok && response.headers.get('content-type')?.startsWith('text/event-stream') === true) return response
+  throw refusal(response.status, await messageIn(response), key)
+}
+
+/** What the gateway itself says of it is written for people. */
+function refusal(status: number, message: string | null, key: string | null): Unseen {
+  if (message === null) return new Unseen(`what answers there is no Firstlight gateway (HTTP ${status})`, isItThere)
+  if (status === 401)
+    return new Unseen(key === null ? 'it wants its admin key' : 'it does not know this admin key', giveKey)
+  return new Unseen(
+    `it says: ${message}`,
+    status === 404 ? isItThere : 'docs/api.md has every answer of a gateway, and its log says more.',
+  )
+}
+
+async function messageIn(response: Response): Promise<string | null> {
+  try {
+    const { error } = (await response.json()) as { readonly error: { readonly message: unknown } }
+    return typeof error.message === 'string' ? error.message : null
+  } catch {
+    return null
+  }
+}
+
+/** The JSON of each view that is worth drawing. */
+async function* jsonOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const utf8 = new TextDecoder()
+  let text = ''
+  for await (const bytes of body) {
+    text += utf8.decode(bytes, { stream: true })
+    if (text.length > MOST_TEXT) throw new Unseen('its view of the fleet has no end', isItThere)
+    const { json, rest } = lastView(text)
+    text = rest
+    if (json !== null) yield json
+  }
+}
+
+function viewOf(json: string): View {
+  try {
+    return readView(JSON.parse(json))
+  } catch (error) {
+    throw new Unseen(
+      `what it sends is no view of a fleet: ${error instanceof Error ? error.message : String(error)}`,
+      'Are the gateway and this command of the same version?',
+    )
+  }
+}

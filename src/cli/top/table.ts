@@ -1,0 +1,209 @@
+/** Rows under heads, in the columns that fit. */
+import { cellsOf, cutTo, harmless, type Line, type Span, type Tone } from './plain-text.ts'
+import { type EngineState, isGateway, roleOf } from '../../dashboard/engine-state.ts'
+import { count, ms, number, percent, seconds } from '../../dashboard/format.ts'
+import { regionSays } from '../../dashboard/region.ts'
+import { isGrave, type EngineFigures, type PoolFigures } from './figures.ts'
+
+/* The two tables: pools, and engines. What is not known is a dash, never a zero. */
+
+export const poolName = ({ cluster, model }: { readonly cluster: string; readonly model: string }): string =>
+  `${cluster} ${model}`
+
+const plain = (text: string) => ({ text })
+
+const POOL_COLUMNS: readonly Column<PoolFigures>[] = [
+  { head: 'POOL', rank: 0, least: 10, left: true, of: ({ pool }) => plain(pool === null ? 'all' : poolName(pool)) },
+  { head: 'UP', rank: 0, least: 5, of: upOf },
+  { head: 'RUNNING', rank: 0, least: 7, of: ({ running }) => plain(count(running)) },
+  { head: 'REQ/S', rank: 2, least: 6, of: ({ requestsPerS }) => plain(rate(requestsPerS)) },
+  { head: 'QUEUE', rank: 4, least: 6, of: ({ queuedTokens }) => plain(tokens(queuedTokens)) },
+  { head: 'WAIT', rank: 3, least: 6, of: ({ longestS }) => plain(seconds(longestS)) },
+  { head: 'HIT', rank: 3, least: 4, of: ({ hitRate }) => plain(percent(hitRate)) },
+  { head: 'TTFT P50', rank: 1, least: 8, of: ({ ttftP50Ms }) => plain(ms(ttftP50Ms)) },
+  { head: 'P99', rank: 1, least: 7, of: ({ ttftP99Ms }) => plain(ms(ttftP99Ms)) },
+  { head: 'OF LAST', rank: 6, least: 7, of: ({ ttfts }) => plain(count(ttfts)) },
+  {
+    head: 'POLICY',
+    rank: 5,
+    least: 9,
+    left: true,
+    of: ({ pool }) => plain(pool === null || isGateway(pool) ? '' : pool.policy),
+  },
+]
+
+const BEHIND: Column<PoolFigures> = {
+  head: 'BEHIND ITS GATEWAY',
+  rank: 2,
+  least: 0,
+  left: true,
+  rest: true,
+  of: behindOf,
+}
+
+/** `regional`: of clusters behind other gateways, too. */
+export const poolColumns = ({ regional }: { readonly regional: boolean }): readonly Column<PoolFigures>[] =>
+  regional ? [...POOL_COLUMNS, BEHIND] : POOL_COLUMNS
+
+function behindOf({ pool }: PoolFigures) {
+  if (pool === null || !isGateway(pool)) return plain('')
+  const isWell = pool.gateway?.reachable === true && pool.gateway.blocking_match
+  return { text: regionSays(pool).join(', '), tone: isWell ? null : ('warn' as const) }
+}
+
+function upOf({ pool, up, engines }: PoolFigures) {
+  if (pool?.reachable === false) return { text: 'out of reach', tone: 'bad' as const }
+  return { text: `${up}/${engines}`, tone: up === engines ? null : up === 0 ? ('bad' as const) : ('warn' as const) }
+}
+
+/** `many`: of several pools, so that the line must say whose it is. `split`: roles differ. */
+export function engineColumns({
+  many,
+  split,
+}: {
+  readonly many: boolean
+  readonly split: boolean
+}): readonly Column<EngineFigures>[] {
+  const all: readonly (Column<EngineFigures> & { readonly when?: boolean })[] = [
+    {
+      head: 'ENGINE',
+      rank: 0,
+      least: 10,
+      left: true,
+      of: ({ engine, state }) => ({ text: engine.id, tone: state === 'up' ? null : 'strong' }),
+    },
+    { head: 'POOL', rank: 4, least: 8, left: true, of: ({ pool }) => plain(poolName(pool)), when: many },
+    { head: 'ROLE', rank: 8, least: 7, left: true, of: (line) => plain(roleOf(line)), when: split },
+    { head: 'STATE', rank: 0, least: 9, left: true, of: ({ state, says }) => ({ text: says, tone: toneOf(state) }) },
+    { head: 'RUN', rank: 0, least: 3, of: ({ engine }) => plain(count(engine.requests)) },
+    { head: 'REQ/S', rank: 5, least: 5, of: ({ grown }) => plain(rate(grown?.requestsPerS)) },
+    { head: 'QUEUE', rank: 6, least: 6, of: ({ engine }) => plain(tokens(engine.queued_prefill_tokens)) },
+    { head: 'WAIT', rank: 1, least: 6, of: ({ engine }) => plain(seconds(engine.queued_prefill_s)) },
+    { head: 'HIT', rank: 2, least: 4, of: ({ engine }) => plain(percent(engine.hit_rate)) },
+    { head: 'TTFT', rank: 2, least: 7, of: ({ engine }) => plain(ms(engine.ttft_ms)) },
+    { head: 'LIVE', rank: 9, least: 4, of: ({ engine }) => plain(count(engine.active_blocks)) },
+    { head: 'CACHED', rank: 7, least: 7, of: ({ engine }) => plain(cached(engine)) },
+    { head: 'KV', rank: 11, least: 4, of: ({ engine }) => plain(percent(engine.stats?.kv_usage)) },
+    { head: 'WAITING', rank: 12, least: 7, of: ({ engine }) => plain(count(engine.stats?.waiting)) },
+    { head: 'TOTAL', rank: 13, least: 7, of: ({ engine }) => plain(count(engine.requests_total)) },
+    {
+      head: 'FAILED',
+      rank: 10,
+      least: 6,
+      of: ({ engine, grown }) => ({
+        text: count(engine.failures_total),
+        tone: (grown?.failures ?? 0) > 0 ? 'bad' : null,
+      }),
+    },
+    {
+      head: 'NOTE',
+      rank: 3,
+      least: 0,
+      left: true,
+      rest: true,
+      of: ({ notes }) => ({ text: notes.join('; '), tone: 'warn' }),
+    },
+  ]
+  return all.filter(({ when = true }) => when)
+}
+
+const toneOf = (state: EngineState): Tone => (isGrave(state) ? 'bad' : state === 'up' ? 'good' : 'warn')
+
+function cached({ cached_blocks: held, cache_blocks: most }: EngineFigures['engine']): string {
+  return most === null || most === undefined ? count(held) : `${count(held)}/${count(most)}`
+}
+
+/** With one digit behind the point, so that it does not jump. */
+export const rate = (perS: number | null | undefined): string =>
+  perS === null || perS === undefined || perS >= 100 ? count(perS) : perS.toFixed(1)
+
+/** Tokens in at most seven characters. */
+function tokens(value: number | null | undefined): string {
+  return value !== null && value !== undefined && value >= 1e6 ? `${number(value / 1e6)}M` : count(value)
+}
+
+export interface Column<Row> {
+  readonly head: string
+  readonly of: (row: Row) => Span
+  /** Where room is short the highest goes first; 0 stays. */
+  readonly rank: number
+  /** Cells at least, so that the columns after it do not move with every figure. */
+  readonly least: number
+  /** Names stand left, figures right. */
+  readonly left?: true
+  /** The last one may take what the others leave; it goes where that is little. */
+  readonly rest?: true
+}
+
+const GAP = 2
+const LEAST_REST = 24
+/** A name longer than this is cut. */
+const MOST_CELLS = 40
+
+interface Filled<Row> {
+  readonly column: Column<Row>
+  readonly spans: readonly Span[]
+  readonly width: number
+}
+
+/** The head first. `cells` may be Infinity, where no terminal ends the lines. */
+export function tableOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[], cells: number): Line[] {
+  const fits = fitting(
+    columns.map((column) => filled(column, rows)),
+    cells,
+  )
+  const head = fits.flatMap((fit, index) => spanned({ text: fit.column.head, tone: 'head' }, fit, index))
+  // The bar behind the heads goes on to the edge.
+  const bar = Number.isFinite(cells)
+    ? [{ text: ' '.repeat(Math.max(0, cells - widthOf(fits))), tone: 'head' as const }]
+    : []
+  return [
+    [...head, ...bar],
+    ...rows.map((_, row) => fits.flatMap((fit, index) => spanned(fit.spans[row]!, fit, index))),
+  ]
+}
+
+const widthOf = (fits: readonly { readonly width: number }[]): number =>
+  fits.reduce((sum, { width }) => sum + width + GAP, -GAP)
+
+function filled<Row>(column: Column<Row>, rows: readonly Row[]): Filled<Row> {
+  const spans = rows.map((row) => {
+    const span = column.of(row)
+    const text = harmless(span.text)
+    return { ...span, text: column.rest ? text : cutTo(text, MOST_CELLS) }
+  })
+  return {
+    column,
+    spans,
+    width: spans.reduce(
+      (most, { text }) => Math.max(most, cellsOf(text)),
+      Math.max(column.least, cellsOf(column.head)),
+    ),
+  }
+}
+
+/** What fits, the rest in the width that is left for it. */
+function fitting<Row>(columns: readonly Filled<Row>[], cells: number): Filled<Row>[] {
+  let kept = columns.filter(({ column, spans }) => !column.rest || spans.some(({ text }) => text !== ''))
+  for (;;) {
+    const needed = kept.reduce(
+      (sum, { column, width }) => sum + (column.rest ? Math.min(width, LEAST_REST) : width) + GAP,
+      -GAP,
+    )
+    const most = kept.reduce((highest, { column }) => Math.max(highest, column.rank), 0)
+    if (needed <= cells || most === 0) break
+    const goes = kept.findLast(({ column }) => column.rank === most)
+    kept = kept.filter((one) => one !== goes)
+  }
+  const others = kept.reduce((sum, { column, width }) => sum + (column.rest ? 0 : width + GAP), 0)
+  return kept.map((one) => (one.column.rest ? { ...one, width: Math.min(one.width, cells - others) } : one))
+}
+
+/** A cell, with the gap before it. The tone of a head is drawn behind its blanks too. */
+function spanned<Row>({ text, tone = null }: Span, { column, width }: Filled<Row>, index: number): Span[] {
+  const behind = tone === 'head' ? tone : null
+  const fit = { text: cutTo(text, width), tone }
+  const gap = { text: ' '.repeat(index === 0 ? 0 : GAP), tone: behind }
+  const blanks = { text: ' '.repeat(Math.max(0, width - cellsOf(fit.text))), tone: behind }
+  return column.left ? [gap, fit, blanks] : [gap, blanks, fit]
+}

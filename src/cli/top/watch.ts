@@ -1,0 +1,348 @@
+/** A fleet watched on a terminal until somebody has seen enough. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { View, Engine } from '../../dashboard/wire.ts'
+import type { Terminal } from '../commands/command.ts'
+import { type Frame, type Seen, seenIn, screenOf, SORTS, type Wish } from './draw.ts'
+import { follow, type Gateway, Unseen } from './follow.ts'
+import { painted, type Line } from './plain-text.ts'
+
+/* What totals grew by lately: requests a second, and failures. */
+
+/** Long enough for a steady figure, short enough to be about now. */
+const WINDOW_MS = 10_000
+
+interface Sample {
+  readonly at: number
+  readonly requests: number
+  readonly failures: number
+}
+
+export interface Grown {
+  readonly requestsPerS: number
+  readonly failures: number
+  /** Of which both are told, seconds. */
+  readonly overS: number
+}
+
+/** Remembers the totals of each engine for some seconds. */
+export class Pace {
+  #samples = new Map<string, readonly Sample[]>()
+
+  /** Engines that are gone from the view are forgotten. */
+  saw({ pools }: View): void {
+    const next = new Map<string, readonly Sample[]>()
+    for (const { cluster, model, at, engines } of pools) {
+      for (const engine of engines) {
+        const key = keyOf(cluster, model, engine.id)
+        const known = this.#samples.get(key) ?? []
+        const sample = at === undefined ? null : sampleOf(engine, at)
+        next.set(key, sample === null ? known : added(known, sample))
+      }
+    }
+    this.#samples = next
+  }
+
+  /** null: it was seen once so far. */
+  of(cluster: string, model: string, engine: string): Grown | null {
+    const samples = this.#samples.get(keyOf(cluster, model, engine)) ?? []
+    const [first, last] = [samples[0], samples.at(-1)]
+    if (first === undefined || last === undefined || last.at <= first.at) return null
+    const overS = (last.at - first.at) / 1000
+    return { requestsPerS: (last.requests - first.requests) / overS, failures: last.failures - first.failures, overS }
+  }
+}
+
+/** Names hold no blank. */
+const keyOf = (cluster: string, model: string, engine: string): string => `${cluster} ${model} ${engine}`
+
+/** Counted by this incarnation of the object: what came from before it may have been seen already, or not. */
+function sampleOf(
+  { requests_total: requests, failures_total: failures, counted_before: before }: Engine,
+  at: number,
+): Sample | null {
+  if (requests === undefined || failures === undefined) return null
+  return { at, requests: requests - (before?.requests ?? 0), failures: failures - (before?.failures ?? 0) }
+}
+
+/** A count that fell began anew. One older than the window is kept where there is no other to compare with. */
+function added(known: readonly Sample[], sample: Sample): readonly Sample[] {
+  const last = known.at(-1)
+  if (last === undefined || sample.requests < last.requests || sample.failures < last.failures) return [sample]
+  if (sample.at <= last.at) return known
+  const recent = known.filter(({ at }) => sample.at - at <= WINDOW_MS)
+  return [...(recent.length === 0 ? [last] : recent), sample]
+}
+
+/* The terminal's other screen: taken, drawn on in place, and given back however this ends. */
+
+/** The other screen, no cursor, and no line that goes on in the next one. */
+const ENTER = '\u001b[?1049h\u001b[?25l\u001b[?7l\u001b[H\u001b[2J'
+const LEAVE = '\u001b[?7h\u001b[?25h\u001b[?1049l'
+/** Between these a terminal that knows them shows nothing half drawn; the others pass over them. */
+const [BEGIN, END] = ['\u001b[?2026h', '\u001b[?2026l']
+const TO_END_OF_LINE = '\u001b[K'
+
+export interface ScreenEvents {
+  onKeys(keys: string): void
+  onResize(): void
+}
+
+export class Screen {
+  readonly #terminal: Terminal
+  readonly #colours: boolean
+  readonly #events: ScreenEvents
+  #giveBack: (() => void) | null = null
+  /** What stands there, line by line. */
+  #drawn: readonly string[] = []
+
+  constructor(terminal: Terminal, events: ScreenEvents, colours: boolean) {
+    this.#terminal = terminal
+    this.#events = events
+    this.#colours = colours
+  }
+
+  get isOpen(): boolean {
+    return this.#giveBack !== null
+  }
+
+  get size(): { readonly columns: number; readonly rows: number } {
+    return this.#terminal.size()
+  }
+
+  open(): void {
+    if (this.isOpen) return
+    this.#giveBack = this.#terminal.take({ ...this.#events, onEnd: () => this.close() })
+    this.forget()
+    this.#terminal.write(ENTER)
+  }
+
+  /** May be called again. */
+  close(): void {
+    const giveBack = this.#giveBack
+    if (giveBack === null) return
+    this.#giveBack = null
+    try {
+      this.#terminal.write(LEAVE)
+    } finally {
+      giveBack()
+    }
+  }
+
+  /** What stands there is not what was drawn: after a resize terminals wrap or cut lines, each in its own way. */
+  forget(): void {
+    this.#drawn = []
+  }
+
+  /** Writes only the lines that changed, in one piece. */
+  draw(lines: readonly Line[]): void {
+    if (!this.isOpen) return
+    const { columns, rows } = this.size
+    const next = Array.from({ length: rows }, (_, row) =>
+      painted(lines[row] ?? [], { cells: columns, colours: this.#colours }),
+    )
+    const changed = next.flatMap((text, row) =>
+      text === this.#drawn[row] ? [] : [`\u001b[${row + 1};1H${TO_END_OF_LINE}${text}`],
+    )
+    this.#drawn = next
+    if (changed.length > 0) this.#terminal.write(BEGIN + changed.join('') + END)
+  }
+}
+
+export interface WatchOptions {
+  readonly gateway: Gateway
+  readonly everyMs: number
+  readonly wish: Wish
+  readonly colours: boolean
+}
+
+/** The gateway makes a view a second; who wants them more seldom asks anew each time, so that it makes no others. */
+const FOLLOWED_MS = 1_000
+/** A feed ends now and then by itself; the next one goes on. */
+const NEXT_FEED_MS = 250
+const FIRST_RETRY_MS = 1_000
+const LAST_RETRY_MS = 5_000
+/** How often the age of what is drawn is told anew. */
+const TICK_MS = 1_000
+
+/** The last view that was seen; null: none, since `stop` came first. Throws Unseen when the first one cannot be had. */
+export async function watch(terminal: Terminal, options: WatchOptions, stop: AbortSignal): Promise<Seen | null> {
+  const watching = new Watching(terminal, options, stop)
+  try {
+    await watching.run()
+  } finally {
+    watching.close()
+  }
+  return watching.seen
+}
+
+class Watching {
+  seen: Seen | null = null
+  readonly #options: WatchOptions
+  readonly #screen: Screen
+  readonly #pace = new Pace()
+  readonly #stop: AbortSignal
+  readonly #quit = new AbortController()
+  /** What went wrong where nobody waits: in a key, a resize, a tick. */
+  readonly #failed = Promise.withResolvers<never>()
+  readonly #undo: (() => void)[] = []
+  #wish: Wish
+  #skipped = 0
+  #held = false
+  #lost: { readonly at: number; readonly says: string } | null = null
+
+  constructor(terminal: Terminal, options: WatchOptions, stop: AbortSignal) {
+    this.#options = options
+    this.#wish = options.wish
+    this.#stop = AbortSignal.any([stop, this.#quit.signal])
+    // Whoever waits hears of it; nobody does before the first view.
+    this.#failed.promise.catch(() => undefined)
+    this.#screen = new Screen(
+      terminal,
+      {
+        onKeys: this.#guarded((keys: string) => this.#typed(keys, terminal)),
+        onResize: this.#guarded(() => this.#redraw()),
+      },
+      options.colours,
+    )
+    this.#undo.push(terminal.onResume(this.#guarded(() => this.#resumed())))
+    const timer = setInterval(
+      this.#guarded(() => this.#draw()),
+      TICK_MS,
+    )
+    this.#undo.push(() => clearInterval(timer))
+  }
+
+  run(): Promise<void> {
+    return Promise.race([this.#followOn(), this.#failed.promise])
+  }
+
+  close(): void {
+    this.#quit.abort()
+    for (const undo of this.#undo) undo()
+    this.#screen.close()
+  }
+
+  async #followOn(): Promise<void> {
+    const { gateway, everyMs } = this.#options
+    let retryMs = FIRST_RETRY_MS
+    while (!this.#stop.aborted) {
+      try {
+        for await (const view of follow(gateway, this.#stop)) {
+          this.#saw(view)
+          retryMs = FIRST_RETRY_MS
+          if (everyMs > FOLLOWED_MS) break
+        }
+        await this.#pause(everyMs > FOLLOWED_MS ? everyMs : NEXT_FEED_MS)
+      } catch (error) {
+        if (!(error instanceof Unseen) || this.seen === null) throw error
+        this.#lost = { at: this.#lost?.at ?? performance.now(), says: error.message }
+        this.#draw()
+        await this.#pause(retryMs)
+        retryMs = Math.min(LAST_RETRY_MS, retryMs * 2)
+      }
+    }
+  }
+
+  /** Ends early when the watching does. */
+  async #pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.#stop }).catch(() => undefined)
+  }
+
+  #saw(view: View): void {
+    this.#lost = null
+    this.#pace.saw(view)
+    if (this.#held) return
+    this.seen = seenIn(view, this.#pace)
+    this.#screen.open()
+    this.#draw()
+  }
+
+  #draw(): void {
+    const { columns, rows } = this.#screen.size
+    if (this.seen === null || !this.#screen.isOpen) return
+    const frame: Frame = {
+      seen: this.seen,
+      wish: this.#wish,
+      url: this.#options.gateway.url,
+      skipped: this.#skipped,
+      stale: this.#stale(),
+    }
+    const { lines, skipped } = screenOf(frame, { rows, cells: columns })
+    this.#skipped = skipped
+    this.#screen.draw(lines)
+  }
+
+  #stale(): string | null {
+    if (this.#lost !== null)
+      return `lost since ${Math.round((performance.now() - this.#lost.at) / 1000)} s: ${this.#lost.says}; trying again`
+    return this.#held ? 'held: space goes on' : null
+  }
+
+  #redraw(): void {
+    this.#screen.forget()
+    this.#draw()
+  }
+
+  /** A key that is held comes several times at once; an arrow is several characters. */
+  #typed(keys: string, terminal: Terminal): void {
+    for (const key of keys.match(KEYS) ?? []) this.#pressed(key, terminal)
+  }
+
+  #pressed(key: string, terminal: Terminal): void {
+    if (key === 'q' || key === CTRL_C || key === CTRL_D) return this.#quit.abort()
+    if (key === CTRL_Z) return this.#suspend(terminal)
+    if (key === CTRL_L) return this.#redraw()
+    if (key === ' ') this.#held = !this.#held
+    if (key === 's')
+      this.#wish = { ...this.#wish, sort: SORTS[(SORTS.indexOf(this.#wish.sort) + 1) % SORTS.length]!, reversed: false }
+    if (key === 'r') this.#wish = { ...this.#wish, reversed: !this.#wish.reversed }
+    this.#skipped = Math.max(0, this.#skipped + this.#moveOf(key))
+    this.#draw()
+  }
+
+  /** Lines down; drawing knows where the end is. */
+  #moveOf(key: string): number {
+    const page = Math.max(1, Math.floor(this.#screen.size.rows / 2))
+    const all = this.seen?.engines.length ?? 0
+    const moves = new Map([
+      ['\u001b[A', -1],
+      ['k', -1],
+      ['\u001b[B', 1],
+      ['j', 1],
+      ['\u001b[5~', -page],
+      ['\u001b[6~', page],
+      ['\u001b[H', -all],
+      ['\u001b[1~', -all],
+      ['\u001b[F', all],
+      ['\u001b[4~', all],
+    ])
+    return moves.get(key) ?? 0
+  }
+
+  #suspend(terminal: Terminal): void {
+    this.#screen.close()
+    terminal.suspend()
+  }
+
+  /** Whoever had the terminal meanwhile left it as they pleased. */
+  #resumed(): void {
+    if (this.seen === null) return
+    this.#screen.close()
+    this.#screen.open()
+    this.#draw()
+  }
+
+  #guarded<Given extends unknown[]>(work: (...given: Given) => void): (...given: Given) => void {
+    return (...given) => {
+      try {
+        work(...given)
+      } catch (error) {
+        this.#failed.reject(error)
+      }
+    }
+  }
+}
+
+/** A key that is more than one character, or any character. */
+const KEYS = /\p{Cc}(?:\[[0-9;]*|O)[A-Za-z~]|[^]/gu
+const [CTRL_C, CTRL_D, CTRL_L, CTRL_Z] = ['\u0003', '\u0004', '\u000c', '\u001a']

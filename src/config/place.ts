@@ -1,9 +1,0 @@
-/** Where an engine is, by its URL. */
-
-/** An IPv6 address without its brackets, as sockets and resolvers take it. */
-export const bareHost = ({ hostname }: Pick<URL, 'hostname'>): string => hostname.replace(/^\[|\]$/g, '')
-
-/** Tells servers apart: headers do so with data-parallel ranks behind one address, and a `binding` leads into a network of its own. */
-export function placeOf({ url, headers }: { readonly url: string; readonly headers: Readonly<Record<string, unknown>> }, binding: string | null = null): string {
-  return JSON.stringify([new URL(url).href.replace(/\/+$/, ''), binding, Object.entries(headers).sort()])
-}

@@ -1,0 +1,395 @@
+/** What one key alone cannot say: names that collide, lists that contradict each other, missing keys on an open port. */
+import { urlHost, hostPort } from '../url.ts'
+import { renderPath, type Path, didYouMean, type Finding } from './problem.ts'
+import type { EngineDocument, PoolDocument } from './pool-schema.ts'
+import type { ClusterDocument, ConfigDocument, GatewayDocument, WrittenDocument } from './schema.ts'
+import { LONGEST_PATTERN_ID } from './discover.ts'
+import { isLoopback, parseAddress } from './fields.ts'
+import type { Config } from '../config.ts'
+
+/* What cannot be where the gateway listens. */
+
+/**
+ * `cluster, engine` of those whose URL is where this process listens, as far as addresses alone can tell: each request would
+ * only come back to it. Of a cluster behind a gateway, its name.
+ */
+export function ownEngines(
+  { listen, clusters }: Pick<Config, 'listen' | 'clusters'>,
+  here: ReadonlySet<string> = NOWHERE,
+): string[] {
+  const own = clusters.flatMap(({ id, gateway, pools }) =>
+    pools.flatMap(({ engines }) =>
+      engines
+        .filter(({ url }) => isOwn(listen, url, here))
+        .map((engine) => (gateway === undefined ? `${id}, ${engine.id}` : id)),
+    ),
+  )
+  return [...new Set(own)]
+}
+
+const NOWHERE: ReadonlySet<string> = new Set()
+
+function isOwn({ host, port }: Config['listen'], url: string, here: ReadonlySet<string>): boolean {
+  const at = new URL(url)
+  // It speaks no TLS.
+  if (at.protocol !== 'http:' || port !== Number(at.port === '' ? 80 : at.port)) return false
+  const engine = urlHost(at)
+  if (isEverywhere(host)) return isLoopback(engine) || isEverywhere(engine) || here.has(engine)
+  return isSameHost(engine, host)
+}
+
+/** Do reports come in on the port of everybody else? Threads share ports: each listener would get half of both. */
+export function reportsShareThePort({ listen, ttft }: Pick<Config, 'listen' | 'ttft'>): boolean {
+  return ttft.enabled && ttft.listen !== null && isSamePort(listen, ttft.listen)
+}
+
+/** What else listens where replicas read; null: nothing. */
+export function sharedWithReplicas({
+  listen,
+  ttft,
+  replicas,
+}: Pick<Config, 'listen' | 'ttft' | 'replicas'>): 'listen' | 'ttft.listen' | null {
+  if (replicas === null) return null
+  if (isSamePort(listen, replicas.listen)) return 'listen'
+  return ttft.enabled && ttft.listen !== null && isSamePort(ttft.listen, replicas.listen) ? 'ttft.listen' : null
+}
+
+function isSamePort(one: Config['listen'], other: Config['listen']): boolean {
+  if (one.port === 0 || one.port !== other.port) return false
+  return [one.host, other.host].some(isEverywhere) || isSameHost(one.host, other.host)
+}
+
+const isEverywhere = (host: string): boolean => host === '0.0.0.0' || host === '::'
+
+const isSameHost = (one: string, other: string): boolean =>
+  one === other || ((one === 'localhost' || other === 'localhost') && isLoopback(one) && isLoopback(other))
+
+/** Every cross-field fault of a document whose shape is right. `listens`: this runtime opens `listen` itself. */
+export function crossCheck(document: ConfigDocument, listens: boolean): Finding[] {
+  const found: Finding[] = []
+  duplicates(
+    found,
+    document.clusters.map((one, index) => [one.id, ['clusters', index, 'id']]),
+  )
+  for (const [index, cluster] of document.clusters.entries()) checkCluster(found, cluster, ['clusters', index])
+  checkLimits(found, document)
+  checkKeys(found, document, listens)
+  checkHeaders(found, document.traces.headers, ['traces'])
+  for (const { engine, at } of patternsIn(document)) checkPattern(found, engine, at, listens)
+  if (!listens && document.record !== undefined)
+    found.push({ path: ['record'], rule: 'needs a disk, and Workers have none: leave it out' })
+  checkReplicas(found, document, listens)
+  return found
+}
+
+/** What stands behind a cluster, before anything is made of it. */
+export function checkForms({ clusters }: WrittenDocument): Finding[] {
+  return clusters.flatMap(({ pools, gateway }, index) =>
+    (pools === undefined) === (gateway === undefined)
+      ? [{ path: ['clusters', index], rule: 'must have either `pools` of engines or a `gateway`' }]
+      : [],
+  )
+}
+
+function checkLimits(found: Finding[], { limits }: ConfigDocument): void {
+  const { body_bytes: bodyBytes, buffered_bytes: bufferedBytes } = limits
+  if (bufferedBytes === undefined || bufferedBytes >= bodyBytes) return
+  found.push({
+    path: ['limits', 'buffered_bytes'],
+    rule: `must be at least limits.body_bytes, ${bodyBytes}: a body of that size would always be refused`,
+  })
+}
+
+function checkReplicas(found: Finding[], { replicas }: ConfigDocument, listens: boolean): void {
+  if (replicas === undefined) return
+  if (!listens)
+    found.push({ path: ['replicas'], rule: 'is for Node: on Workers one object keeps the books for all; leave it out' })
+  else {
+    const { host, port } = parseAddress(replicas.listen)!
+    if (replicas.secret === undefined && !isLoopback(host))
+      found.push({
+        path: ['replicas', 'listen'],
+        rule: 'can be reached from other machines: give all replicas the same `secret`',
+      })
+    if (port === 0) found.push({ path: ['replicas', 'listen'], rule: 'must have a port that the others can name' })
+    for (const [index, peer] of replicas.peers.entries()) {
+      const at = parseAddress(peer)!
+      if (at.port === 0 || at.host === '0.0.0.0' || at.host === '::')
+        found.push({ path: ['replicas', 'peers', index], rule: 'must be the name or address of a machine, and a port' })
+    }
+  }
+}
+
+type Named = readonly [name: string, path: Path]
+
+function duplicates(found: Finding[], names: readonly Named[]): void {
+  const seen = new Map<string, Path>()
+  for (const [name, path] of names) {
+    const first = seen.get(name)
+    if (first === undefined) seen.set(name, path)
+    else found.push({ path, rule: `is taken already by ${renderPath(first)}` })
+  }
+}
+
+function checkKeys(found: Finding[], document: ConfigDocument, listens: boolean): void {
+  const { keys } = document
+  if (keys === undefined) {
+    if (listens && !document.open && !isLoopback(parseAddress(document.listen)!.host)) {
+      found.push({
+        path: ['listen'],
+        rule: 'can be reached from other machines: configure `keys`, or say `open: true`',
+      })
+    }
+    return
+  }
+  if (document.open) found.push({ path: ['open'], rule: 'contradicts `keys`: leave one of them out' })
+  duplicates(
+    found,
+    keys.map((key, index) => [key.name, ['keys', index, 'name']]),
+  )
+  const served = new Set(document.clusters.flatMap((cluster) => cluster.pools.flatMap(namesOf)))
+  for (const [index, key] of keys.entries()) {
+    for (const [at, model] of (key.models ?? []).entries()) {
+      if (!served.has(model))
+        found.push({
+          path: ['keys', index, 'models', at],
+          rule: `is served by no pool${didYouMean(model, [...served])}`,
+        })
+    }
+  }
+}
+
+function namesOf(pool: PoolDocument): string[] {
+  return [pool.model, ...pool.aliases, ...pool.adapters]
+}
+
+function checkCluster(found: Finding[], cluster: ClusterDocument, at: Path): void {
+  if (cluster.gateway !== undefined) return checkGateway(found, cluster.gateway, [...at, 'gateway'])
+  const names: Named[] = []
+  const engineIds: Named[] = []
+  const places: Named[] = []
+  for (const [index, pool] of cluster.pools.entries()) {
+    const path = [...at, 'pools', index]
+    names.push(...namedIn(pool, path))
+    for (const [entry, engine] of pool.engines.entries()) {
+      const enginePath = [...path, 'engines', entry]
+      engineIds.push([engine.id, [...enginePath, 'id']])
+      places.push([hostPort(engine, engine.binding), [...enginePath, 'url']])
+    }
+    checkPool(found, pool, path)
+  }
+  duplicates(found, names)
+  duplicates(found, engineIds)
+  // Two ids for one server would book its work twice. Headers tell data-parallel ranks behind one address apart.
+  duplicates(found, places)
+}
+
+function checkGateway(found: Finding[], gateway: GatewayDocument, at: Path): void {
+  const models = gateway.models.map((one, index) => [one, [...at, 'models', index]] as const)
+  duplicates(
+    found,
+    models.flatMap(([one, path]) => namedIn(one, path)),
+  )
+  checkEngine(found, gateway, at)
+}
+
+/** The names of one pool, and where they stand. */
+function namedIn({ model, ...lists }: Pick<PoolDocument, 'model' | 'aliases' | 'adapters'>, path: Path): Named[] {
+  const others = (['aliases', 'adapters'] as const).flatMap((list) =>
+    lists[list].map((name, entry): Named => [name, [...path, list, entry]]),
+  )
+  return [[model, [...path, 'model']], ...others]
+}
+
+function checkPool(found: Finding[], pool: PoolDocument, at: Path): void {
+  const roles = new Set(pool.engines.map((engine) => engine.role))
+  if (!roles.has('any') && !roles.has('decode')) {
+    found.push({
+      path: [...at, 'engines'],
+      rule: 'must have one engine with role any or decode: nobody here can answer a request',
+    })
+  }
+  const own = [pool.model, ...pool.adapters]
+  for (const [index, engine] of pool.engines.entries()) {
+    for (const [entry, model] of (engine.models ?? []).entries()) {
+      if (own.includes(model)) continue
+      const hint = pool.aliases.includes(model)
+        ? '; aliases are names for clients, name the model itself'
+        : didYouMean(model, own)
+      found.push({
+        path: [...at, 'engines', index, 'models', entry],
+        rule: `is neither the pool's model nor one of its adapters${hint}`,
+      })
+    }
+    checkEngine(found, engine, [...at, 'engines', index])
+  }
+  checkLmcache(found, pool, at)
+  checkSplit(found, pool, [...at, 'split'])
+}
+
+function checkLmcache(found: Finding[], { lmcache, engines }: PoolDocument, at: Path): void {
+  if (lmcache === undefined) return
+  const sources = [lmcache.coordinator, lmcache.controller, lmcache.registry || undefined].filter(
+    (one) => one !== undefined,
+  )
+  if (sources.length !== 1)
+    found.push({
+      path: [...at, 'lmcache'],
+      rule: 'must have exactly one of coordinator, controller and registry: true',
+    })
+  checkHeaders(found, lmcache.headers, [...at, 'lmcache'])
+  // Instances are told apart by host, so engines that share one must say which is theirs.
+  const hosts = engines.map(({ url }) => new URL(url).hostname)
+  for (const [index, { lmcache_instance: instance }] of engines.entries()) {
+    const host = hosts[index]!
+    if (instance !== undefined || hosts.indexOf(host) === hosts.lastIndexOf(host)) continue
+    found.push({
+      path: [...at, 'engines', index, 'lmcache_instance'],
+      rule: `is required: another engine has the host ${host} too`,
+    })
+  }
+}
+
+/** May it answer the client at the end of a split? */
+export const decodes = ({ role }: EngineDocument): boolean => role === 'decode' || role === 'any'
+
+/** A pool splits by itself where engines were given the prefill to do. */
+export const defaultMode = (engines: readonly EngineDocument[]): 'always' | 'never' =>
+  engines.some(({ role }) => role === 'prefill') ? 'always' : 'never'
+
+/** A decoder nobody knows the receiver of would be served by another protocol, or get another decoder's cache. */
+function checkSplit(found: Finding[], { split, engines }: PoolDocument, at: Path): void {
+  const { decoder, decoders } = split.lmcache
+  const given = [
+    ...(decoder === undefined ? [] : [[['lmcache', 'decoder'], decoder] as const]),
+    ...Object.entries(decoders ?? {}).map(([id, one]) => [['lmcache', 'decoders', id], one] as const),
+  ]
+  for (const [path, { init_ports: init, alloc_ports: alloc }] of given) {
+    if (init.length !== alloc.length)
+      found.push({
+        path: [...at, ...path],
+        rule: `has ${init.length} init_ports and ${alloc.length} alloc_ports: there is one of each per rank`,
+      })
+  }
+  const decoding = engines.filter(decodes).map(({ id }) => id)
+  for (const id of Object.keys(decoders ?? {})) {
+    if (!decoding.includes(id))
+      found.push({
+        path: [...at, 'lmcache', 'decoders', id],
+        rule: `is no engine of this pool that decodes${didYouMean(id, decoding)}`,
+      })
+  }
+  for (const [id, { host }] of Object.entries(decoders ?? {})) {
+    const pattern = engines.find((engine) => engine.id === id && engine.discover !== undefined)
+    if (pattern !== undefined && host !== hostOf(pattern.url))
+      found.push({
+        path: [...at, 'lmcache', 'decoders', id, 'host'],
+        rule: `must be the host of the engine's url, ${hostOf(pattern.url)}: with \`discover\` each address is a receiver`,
+      })
+  }
+  if (
+    split.connector !== 'lmcache' ||
+    (split.mode ?? defaultMode(engines)) === 'never' ||
+    !engines.some(({ role }) => role === 'prefill' || role === 'decode')
+  )
+    return
+  if (decoder !== undefined && decoders !== undefined)
+    found.push({ path: [...at, 'lmcache', 'decoder'], rule: 'contradicts `decoders`: leave one of them out' })
+  else if (decoder !== undefined && engines.some((engine) => decodes(engine) && engine.discover !== undefined))
+    found.push({
+      path: [...at, 'lmcache', 'decoder'],
+      rule: 'is one receiver, and `discover` may find several decode engines: name the pattern in `decoders`',
+    })
+  else if (decoder !== undefined && decoding.length > 1)
+    found.push({
+      path: [...at, 'lmcache', 'decoder'],
+      rule: `is one receiver for ${decoding.length} decode engines (${decoding.join(', ')}): name each in \`decoders\``,
+    })
+  else if (decoder === undefined) {
+    const missing = decoding.filter((id) => decoders?.[id] === undefined)
+    if (missing.length > 0)
+      found.push({
+        path: [...at, 'lmcache'],
+        rule: `names no receiver for ${missing.join(', ')}: add it to \`decoders\``,
+      })
+  }
+}
+
+const patternsIn = ({ clusters }: ConfigDocument): { readonly engine: EngineDocument; readonly at: Path }[] =>
+  clusters
+    .flatMap(({ pools }, cluster) =>
+      pools.flatMap(({ engines }, pool) =>
+        engines.map((engine, index) => ({
+          engine,
+          at: ['clusters', cluster, 'pools', pool, 'engines', index] as Path,
+        })),
+      ),
+    )
+    .filter(({ engine }) => engine.discover !== undefined)
+
+/** What stands for several engines can say nothing that only one of them may. */
+function checkPattern(found: Finding[], engine: EngineDocument, at: Path, listens: boolean): void {
+  // Nothing else can be wrong with it on Workers, whose build is without the rest.
+  if (!listens) {
+    found.push({
+      path: [...at, 'discover'],
+      rule: 'is of Node: Workers reach no engine by its address. Name each engine',
+    })
+    return
+  }
+  const fault = (key: keyof EngineDocument, rule: string) => found.push({ path: [...at, key], rule })
+  const host = hostOf(engine.url)
+  if (new URL(engine.url).protocol !== 'http:')
+    fault('url', 'must be http: with `discover` engines are reached by their addresses, which no certificate names')
+  if (isIP(host)) fault('url', 'is an address already: `discover` needs a name')
+  if (engine.id.length > LONGEST_PATTERN_ID)
+    fault('id', `must have at most ${LONGEST_PATTERN_ID} characters: \`discover\` puts an address behind it`)
+  if (engine.lmcache_instance !== undefined)
+    fault(
+      'lmcache_instance',
+      'is of one engine, and `discover` may find several: leave it out, instances are found by host',
+    )
+  for (const socket of [engine.kv_events?.endpoint, engine.kv_events?.replay_endpoint]) {
+    if (socket !== undefined && hostOf(socket) !== host)
+      fault(
+        'kv_events',
+        `must name the host of \`url\`, tcp://${host}:…: with \`discover\` each address publishes its own`,
+      )
+  }
+}
+
+const hostOf = (url: string): string => urlHost(new URL(url))
+
+const isIP = (host: string): boolean => host.includes(':') || /^\d+(\.\d+){3}$/.test(host)
+
+/** Headers that belong to the connection or are made by the gateway. */
+const reservedHeaders: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'expect',
+  'host',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+])
+
+function checkHeaders(found: Finding[], headers: EngineDocument['headers'], at: Path): void {
+  const names = Object.keys(headers)
+  duplicates(
+    found,
+    names.map((name) => [name.toLowerCase(), [...at, 'headers', name]]),
+  )
+  for (const name of names) {
+    if (reservedHeaders.has(name.toLowerCase()))
+      found.push({ path: [...at, 'headers', name], rule: 'belongs to the connection and cannot be set' })
+  }
+}
+
+function checkEngine(found: Finding[], { key, headers }: Pick<EngineDocument, 'key' | 'headers'>, at: Path): void {
+  checkHeaders(found, headers, at)
+  if (key !== undefined && Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')) {
+    found.push({ path: [...at, 'key'], rule: 'contradicts the header `authorization`: leave one of them out' })
+  }
+}

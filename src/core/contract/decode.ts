@@ -1,0 +1,86 @@
+/**
+ * Edges and objects of different versions meet: what an older one did not send gets the value that means "not said",
+ * what a newer one sent besides is ignored. Hosts call these on everything that crossed a wire.
+ */
+import {
+  type Admission,
+  endedAs,
+  type EngineSpec,
+  type Outcome,
+  PAYLOAD_VERSION,
+  type PoolConfig,
+  type Resume,
+} from './contract.ts'
+
+const NO_BLOCKS = new Uint32Array(0)
+
+export function readAdmission(given: Partial<Admission> & Pick<Admission, 'id'>): Admission {
+  const defaults: Omit<Admission, 'id'> = {
+    version: PAYLOAD_VERSION,
+    configVersion: 0,
+    model: '',
+    adapter: null,
+    promptTokens: 0,
+    tokenSource: 'bytes',
+    blocks: NO_BLOCKS,
+    session: null,
+    priority: 0,
+    expectedOutputTokens: null,
+    tenant: '',
+    overrides: null,
+    hints: null,
+    unsplittable: null,
+    encodeItems: 0,
+    attempt: 0,
+    avoid: [],
+  }
+  return withDefaults<Admission>(defaults, given)
+}
+
+export function readOutcome(given: Partial<Outcome> & Pick<Outcome, 'result'>): Outcome {
+  return withDefaults<Outcome>({ ...endedAs(given.result), failedEngine: null }, given)
+}
+
+export function readResume(given: Partial<Resume> & Pick<Resume, 'admission' | 'placement'>): Resume {
+  const defaults = { firstTokenSeen: false, outputBlocks: 0 }
+  return { ...withDefaults<Resume>(defaults, given), admission: readAdmission(given.admission) }
+}
+
+export function readPool(given: Partial<PoolConfig> & Pick<PoolConfig, 'cluster' | 'pool'>): PoolConfig {
+  const defaults: Omit<PoolConfig, 'cluster' | 'pool'> = {
+    blockTokens: 64,
+    policy: { name: 'least_loaded', options: {} },
+    shadow: null,
+    split: { mode: 'always', thresholdTokens: 0, fallback: 'decode_only' },
+    leaseMs: 60_000,
+    retry: { share: 0.2, minPerS: 1 },
+    circuit: { failures: 5, openMs: 10_000 },
+    statsIntervalMs: 10_000,
+    indexEntries: 1_000_000,
+    engines: [],
+  }
+  const pool = withDefaults<PoolConfig>(defaults, given)
+  return { ...pool, engines: pool.engines.map(readEngine) }
+}
+
+export function readEngine(given: Partial<EngineSpec> & Pick<EngineSpec, 'id'>): EngineSpec {
+  const defaults: Omit<EngineSpec, 'id'> = {
+    role: 'any',
+    models: null,
+    labels: {},
+    weight: 1,
+    maxInFlight: null,
+    prefixCaching: 'auto',
+    cacheBlocks: null,
+    rttMs: 0,
+    profile: null,
+  }
+  return withDefaults<EngineSpec>(defaults, given)
+}
+
+/** Fields of `given` that are there win; the rest comes from `defaults`. */
+function withDefaults<Whole extends object>(defaults: Partial<Whole>, given: object): Whole {
+  const whole: Record<string, unknown> = { ...defaults }
+  for (const [name, value] of Object.entries(given)) if (value !== undefined) whole[name] = value
+  return whole as Whole
+}

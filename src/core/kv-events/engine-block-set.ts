@@ -1,0 +1,140 @@
+import type { ChainState } from '../tokens/block-hash.ts'
+import type { EngineHash } from './event-batch.ts'
+
+/** Is told which of our blocks, by their chained hashes, the engine holds. One block may be held several times over. */
+export interface BlockSink {
+  hold(lo: number, hi: number): void
+  drop(lo: number, hi: number): void
+  clear(): void
+}
+
+/** An engine's block as we know it: the chain up to its end. */
+export class EngineBlockSet implements ChainState {
+  /** Of the chain; inside a block of ours, what the chain has taken in of it. */
+  readonly lo: number
+  readonly hi: number
+  /** Engine blocks since the last end of a block of ours; 0: one ends here. */
+  readonly open: number
+  /** Physical copies: two requests that computed the same block side by side leave two. 0: gone, and others go on from it. */
+  copies = 0
+
+  constructor({ lo, hi }: ChainState, open: number) {
+    this.lo = lo
+    this.hi = hi
+    this.open = open
+  }
+}
+
+/** One of several in a block of ours. Those that go on from it within that block form a list. */
+class Part extends EngineBlockSet {
+  readonly hash: EngineHash
+  /** null: a block of ours begins with it. */
+  readonly before: Part | null
+  first: Part | null = null
+  next: Part | null = null
+  previous: Part | null = null
+
+  constructor(
+    hash: EngineHash,
+    { state, open, before }: { readonly state: ChainState; readonly open: number; readonly before: Part | null },
+  ) {
+    super(state, open)
+    this.hash = hash
+    this.before = before
+    if (before === null) return
+    this.next = before.first
+    if (this.next !== null) this.next.previous = this
+    before.first = this
+  }
+
+  leave(): void {
+    if (this.previous !== null) this.previous.next = this.next
+    else if (this.before !== null) this.before.first = this.next
+    if (this.next !== null) this.next.previous = this.previous
+  }
+}
+
+/**
+ * An engine's blocks by its own hashes, and which of ours they make: one is held while all of the engine's blocks in it
+ * are there, in whatever order they go. A block that is gone stays known while others within the same block of ours go
+ * on from it, so there are no more of those than of the ones that are there, times the blocks in one of ours.
+ */
+export class KnownBlocks {
+  readonly #sink: BlockSink
+  readonly #byHash = new Map<EngineHash, EngineBlockSet>()
+
+  constructor(sink: BlockSink) {
+    this.#sink = sink
+  }
+
+  /** Blocks known of, those included that are gone and stay known. */
+  get size(): number {
+    return this.#byHash.size
+  }
+
+  /** undefined: nothing is known of it. */
+  get(hash: EngineHash): EngineBlockSet | undefined {
+    return this.#byHash.get(hash)
+  }
+
+  /** One more copy. `state`: the chain up to the block's end. Returns what is known of it. */
+  add(
+    hash: EngineHash,
+    state: ChainState,
+    { open, before }: { readonly open: number; readonly before: EngineBlockSet | null },
+  ): EngineBlockSet {
+    let known = this.#byHash.get(hash)
+    if (known === undefined) {
+      const inside = before instanceof Part && before.open > 0 ? before : null
+      known =
+        inside === null && open === 0
+          ? new EngineBlockSet(state, open)
+          : new Part(hash, { state, open, before: inside })
+      this.#byHash.set(hash, known)
+    }
+    known.copies += 1
+    if (known.copies === 1) this.#changed(known, true)
+    return known
+  }
+
+  /** One copy less; nothing, where it is not known. */
+  remove(hash: EngineHash): void {
+    const known = this.#byHash.get(hash)
+    if (known === undefined || known.copies === 0) return
+    known.copies -= 1
+    if (known.copies > 0) return
+    this.#changed(known, false)
+    if (known instanceof Part) this.#forget(known)
+    else this.#byHash.delete(hash)
+  }
+
+  clear(): void {
+    this.#byHash.clear()
+    this.#sink.clear()
+  }
+
+  /** Came or went: with it all blocks of ours that it is in and whose other parts are there. */
+  #changed(known: EngineBlockSet, isThere: boolean): void {
+    if (known instanceof Part) {
+      for (let part = known.before; part !== null; part = part.before) if (part.copies === 0) return
+      this.#tell(known, isThere)
+    } else if (isThere) this.#sink.hold(known.lo, known.hi)
+    else this.#sink.drop(known.lo, known.hi)
+  }
+
+  #tell(part: Part, isThere: boolean): void {
+    if (part.open === 0) {
+      if (isThere) this.#sink.hold(part.lo, part.hi)
+      else this.#sink.drop(part.lo, part.hi)
+    }
+    for (let after = part.first; after !== null; after = after.next) if (after.copies > 0) this.#tell(after, isThere)
+  }
+
+  /** What is gone and leads nowhere, and what led only there. */
+  #forget(last: Part): void {
+    for (let part: Part | null = last; part !== null && part.copies === 0 && part.first === null; part = part.before) {
+      part.leave()
+      this.#byHash.delete(part.hash)
+    }
+  }
+}

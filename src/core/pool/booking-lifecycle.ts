@@ -1,0 +1,97 @@
+import type { Booking } from './bookings.ts'
+import { endsAtFirstToken, type LegDone, type LegRole } from './signal-provider.ts'
+import { type Verdict, circuitSignal, verdictOnGateway } from './circuit.ts'
+import type { Outcome, StageTimes } from '../contract/contract.ts'
+import type { Decisions } from './decisions.ts'
+import type { EngineState } from './engine-state.ts'
+import type { Fleet } from './fleet.ts'
+import type { PoolBooks } from './pool-signals.ts'
+
+interface Told {
+  readonly books: PoolBooks
+  readonly fleet: Fleet
+  readonly decisions: Decisions
+}
+
+/** What happens to a booking after it was made, told once to everyone who keeps count: the books, the engines' circuits, the decisions. */
+export class BookingCourse {
+  readonly #books: PoolBooks
+  readonly #fleet: Fleet
+  readonly #decisions: Decisions
+
+  constructor({ books, fleet, decisions }: Told) {
+    this.#books = books
+    this.#fleet = fleet
+    this.#decisions = decisions
+  }
+
+  legDone(booking: Booking, done: LegDone, now: number): void {
+    if (booking.firstTokenSeen || booking.legsDone.includes(done.part)) return
+    booking.legsDone = [...booking.legsDone, done.part]
+    this.#books.legDone(booking, done, now)
+    for (const { engine, part } of booking.legs) if (part === done.part) this.#judge(engine, 'success', booking, now)
+  }
+
+  firstToken(booking: Booking, stages: StageTimes, now: number): void {
+    if (booking.firstTokenSeen) return
+    booking.firstTokenSeen = true
+    const isFirst = booking.admission.attempt === 0
+    // A request that failed elsewhere before has waited for others too.
+    const own = isFirst ? stages : withoutTtft(stages)
+    this.#books.firstToken(booking, own, now)
+    const ttftMs = own.ttft ?? own.first_byte ?? null
+    for (const { engine, part } of booking.legs) {
+      const isEarly = endsAtFirstToken(part)
+      // Now, not at the end: a trial on a two-hour stream would keep everyone else out.
+      if (!isEarly) this.#judge(engine, 'begun', booking, now)
+      else if (!booking.legsDone.includes(part)) this.#judge(engine, 'success', booking, now)
+      if (ttftMs !== null && (part === 'whole' || (isEarly && isFirst))) engine.sawTtft(ttftMs)
+    }
+  }
+
+  progress(booking: Booking, outputBlocks: number, now: number): void {
+    if (outputBlocks <= booking.outputBlocks) return
+    booking.outputBlocks = outputBlocks
+    this.#books.progress(booking, outputBlocks, now)
+  }
+
+  /** How far it had come when it was booked again. */
+  catchUp(
+    booking: Booking,
+    { firstTokenSeen, legsDone, outputBlocks }: Pick<Booking, 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>,
+    now: number,
+  ): void {
+    for (const part of legsDone) this.legDone(booking, { part, stages: {} }, now)
+    if (firstTokenSeen) this.firstToken(booking, {}, now)
+    this.progress(booking, outputBlocks, now)
+  }
+
+  end(booking: Booking, outcome: Outcome, now: number): void {
+    this.#books.release(booking, outcome, now)
+    this.#decisions.settle(booking.admission, outcome)
+    for (const [at, { engine, part }] of booking.legs.entries()) {
+      // The usage of a split request is the decode engine's, whose hits are what was handed over.
+      if (part === 'whole' && outcome.usage !== null) engine.sawUsage(outcome.usage)
+      // Once, however many items of the request it had to encode.
+      const isFirst = booking.legs.findIndex((leg) => leg.engine === engine) === at
+      const isJudged = isOver(booking, part) && outcome.failedEngine !== engine.spec.id
+      const verdict = engine.spec.isGateway === true ? verdictOnGateway : circuitSignal
+      if (isFirst && !isJudged) this.#judge(engine, verdict(engine.spec.id, booking, outcome), booking, now)
+      this.#fleet.left(engine)
+    }
+  }
+
+  #judge(engine: EngineState, verdict: Verdict, { key, elsewhere }: Booking, now: number): void {
+    this.#fleet.judge(engine, verdict, { key, elsewhere, now })
+  }
+}
+
+function withoutTtft(stages: StageTimes): StageTimes {
+  const { ttft: _, ...own } = stages
+  return own
+}
+
+/** Its engine was judged when it ended: how the answer ended, perhaps hours later, is no news of it. */
+function isOver({ firstTokenSeen, legsDone }: Booking, part: LegRole): boolean {
+  return endsAtFirstToken(part) && (firstTokenSeen || legsDone.includes(part))
+}

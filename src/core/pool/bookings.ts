@@ -1,0 +1,104 @@
+import { partsOf, type BookingRef, type EarlyLegRole, type Leg } from './signal-provider.ts'
+import type { Admission, Placement } from '../contract/contract.ts'
+import type { EngineState, EngineTable } from './engine-state.ts'
+import type { BookingSnapshot } from './snapshot.ts'
+
+/** Names one attempt of one request; the id is the gateway's own, so clients cannot collide. */
+export function bookingKey(admission: Pick<Admission, 'id' | 'attempt'>): string {
+  return `${admission.id}#${admission.attempt}`
+}
+
+/** Who does what, as far as the engines are still known. */
+export function legsOf(placement: Placement, engines: EngineTable): Booking['legs'] {
+  const legs: Booking['legs'][number][] = []
+  for (const { engine: id, part } of partsOf(placement)) {
+    const engine = engines.get(id)
+    if (engine !== undefined) legs.push({ engine, part })
+  }
+  return legs
+}
+
+/** One live booking. */
+export interface Booking extends BookingRef {
+  readonly placement: Placement
+  readonly legs: readonly (Leg & { readonly engine: EngineState })[]
+  readonly bookedAt: number
+  /** Others chose its engines, and count it. */
+  readonly elsewhere: boolean
+  /** Last sign of life. */
+  seenAt: number
+  /** Lapses after this moment without a sign of life. */
+  lapsesAt: number
+  firstTokenSeen: boolean
+  /** Parts that ended before the first token. */
+  legsDone: readonly EarlyLegRole[]
+  outputBlocks: number
+}
+
+/** Live bookings by key. Activity keeps one alive; age never ends one. */
+export class Bookings {
+  readonly #byKey = new Map<string, Booking>()
+
+  get size(): number {
+    return this.#byKey.size
+  }
+
+  add(
+    booking: Omit<Booking, 'seenAt' | 'lapsesAt' | 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>,
+    leaseMs: number,
+  ): Booking {
+    const { bookedAt } = booking
+    const added = {
+      ...booking,
+      seenAt: bookedAt,
+      lapsesAt: bookedAt + leaseMs,
+      firstTokenSeen: false,
+      legsDone: [],
+      outputBlocks: 0,
+    }
+    this.#byKey.set(booking.key, added)
+    return added
+  }
+
+  get(key: string): Booking | undefined {
+    return this.#byKey.get(key)
+  }
+
+  /** Removes it; undefined when it is unknown or gone already, which is what makes release happen once. */
+  take(key: string): Booking | undefined {
+    const booking = this.#byKey.get(key)
+    this.#byKey.delete(key)
+    return booking
+  }
+
+  touch(booking: Booking, now: number, leaseMs: number): void {
+    booking.seenAt = Math.max(booking.seenAt, now)
+    booking.lapsesAt = booking.seenAt + leaseMs
+  }
+
+  lapsed(now: number): Booking[] {
+    return [...this.#byKey.values()].filter((booking) => now > booking.lapsesAt)
+  }
+
+  nextLapseAt(): number | null {
+    let next: number | null = null
+    for (const { lapsesAt } of this.#byKey.values()) if (next === null || lapsesAt < next) next = lapsesAt
+    return next
+  }
+
+  /** As plain data; `restore` of the state takes it back. */
+  snapshot(): BookingSnapshot[] {
+    return Array.from(
+      this.#byKey.values(),
+      ({ admission, placement, bookedAt, seenAt, firstTokenSeen, legsDone, outputBlocks }) => ({
+        admission,
+        placement,
+        bookedAt,
+        seenAt,
+        firstTokenSeen,
+        legsDone,
+        outputBlocks,
+      }),
+    )
+  }
+}

@@ -1,0 +1,246 @@
+/** One choice, from the engines as they are to a decision. Nothing is booked here. */
+import type { Random, RouteRequest } from '../routing/policy.ts'
+import { hashText } from '../routing/rendezvous.ts'
+import type { Ranking, RankingPool } from '../routing/ranking.ts'
+import { type CandidateSet, type RankResult, rankField, route, type Routed, type RouteInput } from '../routing/route.ts'
+import type { LegRole } from './signal-provider.ts'
+import type { Admission, Decision, ExcludedEngine, Placement, PoolConfig, Refusal } from '../contract/contract.ts'
+import { exclusion, fieldOf, tieOrder, supportsRole } from './eligible.ts'
+import type { EngineState, EngineTable } from './engine-state.ts'
+import type { PolicyChains } from './policy-chain.ts'
+import type { PoolReading } from './pool-signals.ts'
+import { type Excluded, refuse } from './refusals.ts'
+
+/** Affinity without an index looks at this many leading blocks. */
+export const PREFIX_KEY_BLOCKS = 4
+
+export interface DecisionInput {
+  readonly pool: PoolConfig
+  readonly engines: EngineTable
+  readonly chains: PolicyChains
+  readonly reading: PoolReading
+  readonly random: Random
+  /** Grows with every choice: where the turn among equals starts. */
+  readonly rotation: number
+  /** Where rankings are written. Whoever gets a choice gives its rankings back. */
+  readonly spare: RankingPool
+  readonly now: number
+}
+
+/** A decision without its candidates: they are what `ranked` holds, in numbers. */
+export interface Choice {
+  readonly decision: Decision
+  readonly ranked: readonly Ranking[]
+}
+
+export type DecisionResult = Choice | { readonly refusal: Refusal }
+
+const AS_NUMBERS: Decision['candidates'] = []
+/** What the choice itself needs to know of everyone. */
+const NEEDED = ['requests', 'recentWork'] as const
+
+export function decide(admission: Admission, choosing: DecisionInput): DecisionResult {
+  const { engines, reading, now, pool } = choosing
+  for (const signal of NEEDED) reading.fill(signal)
+  const excluded = excludedFrom(engines.all(), admission, now)
+  const away = new Set(excluded.map(({ engine }) => engine))
+  const inOrder = tieOrder(
+    away.size === 0 ? engines.all() : engines.all().filter((engine) => !away.has(engine)),
+    choosing.rotation,
+  )
+  const field = (part: LegRole) =>
+    fieldOf(rolesOf(pool).differ ? inOrder.filter(({ spec }) => supportsRole(spec.role, part)) : inOrder, reading)
+  const request = requestOf(admission, pool.blockTokens)
+  const { chain, unusable } = choosing.chains.for(admission)
+  const routed = route({
+    request,
+    chain,
+    random: choosing.random,
+    split: pool.split,
+    unsplittable: admission.unsplittable,
+    splitTokens: admission.splitTokens ?? admission.promptTokens,
+    encodeItems: rolesOf(pool).encodes ? admission.encodeItems : 0,
+    splits: rolesOf(pool).splits,
+    spare: choosing.spare,
+    field,
+    forecast: (engine) => forecastOf(engine, choosing),
+  })
+  if ('empty' in routed) {
+    return { refusal: refuse(engines.all(), admission, excluded, { now, statsIntervalMs: pool.statsIntervalMs }) }
+  }
+  const { placement } = routed
+  const shadow =
+    choosing.chains.shadow === null
+      ? null
+      : shadowOf(request, choosing, { field: field(placement.kind === 'whole' ? 'whole' : 'decode'), placement })
+  const { ranking } = routed
+  return {
+    ranked: ranking.ranked,
+    decision: decisionOf(admission, choosing, {
+      routed,
+      excluded: excludedIn(ranking, inOrder, excluded),
+      unusable,
+      shadow,
+    }),
+  }
+}
+
+function excludedFrom(engines: readonly EngineState[], admission: Admission, now: number): Excluded[] {
+  const excluded: Excluded[] = []
+  for (let at = 0; at < engines.length; at++) {
+    const engine = engines[at]!
+    const reason = exclusion(engine, admission, engine.signals.requests, now)
+    if (reason !== null) excluded.push({ engine, reason })
+  }
+  return excluded
+}
+
+/** What the shadow policy would have chosen from the same engines. */
+function shadowOf(
+  request: RouteRequest,
+  choosing: DecisionInput,
+  { field, placement }: { readonly field: CandidateSet; readonly placement: Placement },
+): Decision['shadow'] {
+  const {
+    chains: { shadow },
+    random,
+    spare,
+  } = choosing
+  if (shadow === null) return null
+  const { ranked } = rankField({ request, chain: [shadow], random, spare }, field)
+  const engine = ranked[0]?.engine(0)
+  spare.give(ranked)
+  if (engine === undefined) return null
+  const { ttftMs } = forecastOf(engine, choosing)
+  const chosen = placement.kind === 'whole' ? placement.engine : placement.decode
+  const chosenMs = placement.kind === 'whole' ? forecastOf(chosen, choosing).ttftMs : null
+  return {
+    policy: shadow.name,
+    engine,
+    predictedTtftMs: ttftMs,
+    agrees: engine === chosen,
+    predictedGainMs: chosenMs === null || ttftMs === null ? null : chosenMs - ttftMs,
+  }
+}
+
+interface Found {
+  readonly routed: Exclude<Routed, { readonly empty: unknown }>
+  readonly excluded: readonly ExcludedEngine[]
+  readonly unusable: Decision['fallback']
+  readonly shadow: Decision['shadow']
+}
+
+function decisionOf(
+  admission: Admission,
+  choosing: DecisionInput,
+  { routed, excluded, unusable, shadow }: Found,
+): Decision {
+  const forecast = forecastOf(routed.prefiller, choosing)
+  const { placement } = routed
+  const handOverMs =
+    placement.kind === 'whole' || placement.prefill === null
+      ? 0
+      : (forecastOf(placement.decode, choosing).handOverMs ?? 0)
+  return {
+    id: admission.id,
+    at: choosing.now,
+    cluster: choosing.pool.cluster,
+    pool: choosing.pool.pool,
+    model: admission.model,
+    attempt: admission.attempt,
+    promptTokens: admission.promptTokens,
+    tokenSource: admission.tokenSource,
+    policy: routed.ranking.policy,
+    fallback: unusable ?? routed.ranking.fallback,
+    placement,
+    ...(routed.why === null
+      ? {}
+      : { split: { taken: placement.kind !== 'whole' && placement.prefill !== null, why: routed.why } }),
+    candidates: AS_NUMBERS,
+    excluded,
+    predictedTtftMs: forecast.ttftMs === null ? null : forecast.ttftMs + handOverMs,
+    predictedCachedTokens: forecast.cachedTokens,
+    shadow,
+    actual: null,
+  }
+}
+
+/** Everyone who was not ranked, with the reason. */
+function excludedIn(
+  ranking: RankResult,
+  eligible: readonly EngineState[],
+  excluded: readonly Excluded[],
+): ExcludedEngine[] {
+  const out = excluded.map(({ engine, reason }) => ({ engine: engine.spec.id, reason }))
+  if (ranking.ranked.length === 1 && ranking.ranked[0]!.count === eligible.length) return out
+  const ranked = new Set(ranking.ranked.flatMap((one) => one.engines()))
+  const unranked = new Set(ranking.unranked)
+  return [
+    ...out,
+    ...eligible
+      .filter(({ spec }) => !ranked.has(spec.id))
+      .map(({ spec }) => ({
+        engine: spec.id,
+        reason: unranked.has(spec.id) ? ('signal_missing' as const) : ('role' as const),
+      })),
+  ]
+}
+
+function forecastOf(engineId: string, { engines, reading }: DecisionInput): ReturnType<RouteInput['forecast']> {
+  const engine = engines.get(engineId)
+  // Behind a gateway are many.
+  return engine === undefined || engine.spec.isGateway === true
+    ? { ttftMs: null, cachedTokens: null }
+    : reading.forecast(engine)
+}
+
+function requestOf(admission: Admission, blockTokens: number): RouteRequest {
+  const { id, model, adapter, promptTokens, session, expectedOutputTokens, blocks } = admission
+  return {
+    id,
+    model,
+    adapter,
+    promptTokens,
+    blockTokens,
+    blockCount: blocks.length >> 1,
+    prefixKey: prefixKey(admission),
+    session,
+    expectedOutputTokens,
+  }
+}
+
+/** Block hashes are chained, so one lane of the last leading block stands for all of them. */
+export function prefixKey({ id, blocks }: Pick<Admission, 'id' | 'blocks'>): number {
+  const count = Math.min(blocks.length >> 1, PREFIX_KEY_BLOCKS)
+  return count === 0 ? hashText(id) : blocks[2 * (count - 1)]!
+}
+
+interface Roles {
+  readonly encodes: boolean
+  readonly splits: boolean
+  /** Is there anyone who may not do everything but encode alone? */
+  readonly differ: boolean
+}
+
+const roles = new WeakMap<PoolConfig, Roles>()
+
+/** Computed once a configuration, not once a request. */
+function rolesOf(pool: PoolConfig): Roles {
+  const known = roles.get(pool)
+  if (known !== undefined) return known
+  const found = {
+    encodes: pool.engines.some(({ role }) => role === 'encode'),
+    splits: splits(pool),
+    differ: pool.engines.some(({ role }) => role !== 'any'),
+  }
+  roles.set(pool, found)
+  return found
+}
+
+/** A pool splits when someone was given a part of the work and someone else can do the other. */
+function splits({ engines }: PoolConfig): boolean {
+  const prefillers = engines.filter(({ role }) => supportsRole(role, 'prefill'))
+  const decoders = engines.filter(({ role }) => supportsRole(role, 'decode'))
+  const dedicated = engines.some(({ role }) => role === 'prefill' || role === 'decode')
+  return dedicated && prefillers.some((one) => decoders.some((other) => one !== other))
+}

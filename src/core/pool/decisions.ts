@@ -1,0 +1,147 @@
+import type { RankingPool } from '../routing/ranking.ts'
+import type { Choice, DecisionResult } from './decide.ts'
+import type { Decision, Outcome } from '../contract/contract.ts'
+
+/** Choices of one kind since the object began, as its digest tells them. Every label is of a closed list. */
+export interface DecisionCount {
+  /** '': refused. */
+  readonly policy: string
+  /** The policy that could not be used; '': none. */
+  readonly fallback: string
+  /** Not the first attempt of its request. */
+  readonly retry: boolean
+  /** Kind of the placement; '': refused. */
+  readonly placement: string
+  /** Why nobody was chosen; '': somebody was. */
+  readonly refused: string
+  readonly count: number
+  /** Did the shadow policy choose the same? '': there is none. Absent from older objects, as is the next. */
+  readonly shadow?: '' | 'agrees' | 'differs'
+  /** Seconds by which the shadow's first tokens were expected sooner, summed; negative: later. */
+  readonly shadowGainS?: number
+}
+
+type Count = { -readonly [Key in keyof DecisionCount]: DecisionCount[Key] }
+type Kind = Omit<DecisionCount, 'count' | 'shadowGainS'>
+
+/** How often each policy chose, in whose place, and how often nobody was chosen. */
+export class DecisionCounts {
+  /** Few: looked through one by one. */
+  readonly #counts: Count[] = []
+
+  add(chosen: DecisionResult, attempt: number): void {
+    const retry = attempt > 0
+    if ('refusal' in chosen)
+      return this.#count({ policy: '', fallback: '', retry, placement: '', refused: chosen.refusal.reason })
+    const { policy, fallback, placement, shadow } = chosen.decision
+    const shadowed = shadow === null ? '' : shadow.agrees === true ? 'agrees' : 'differs'
+    this.#count(
+      { policy, fallback: fallback?.from ?? '', retry, placement: placement.kind, refused: '', shadow: shadowed },
+      (shadow?.predictedGainMs ?? 0) / 1000,
+    )
+  }
+
+  list(): DecisionCount[] {
+    return this.#counts.map((one) => ({ ...one }))
+  }
+
+  #count(of: Kind, gainS = 0): void {
+    const known = this.#counts.find((one) => isKind(one, of))
+    if (known === undefined) this.#counts.push({ ...of, count: 1, shadowGainS: gainS })
+    else {
+      known.count += 1
+      known.shadowGainS = (known.shadowGainS ?? 0) + gainS
+    }
+  }
+}
+
+function isKind(one: Kind, of: Kind): boolean {
+  const { policy, fallback, retry, placement, refused, shadow = '' } = of
+  return (
+    one.policy === policy &&
+    one.placement === placement &&
+    one.fallback === fallback &&
+    one.retry === retry &&
+    one.refused === refused &&
+    (one.shadow ?? '') === shadow
+  )
+}
+
+interface Kept extends Choice {
+  decision: Decision
+  /** The same request's attempt before, while that is kept. */
+  earlier: Kept | null
+}
+
+/** The last decisions, for `explain`: bounded, the oldest goes first. Found by booking key (`id#attempt`) or by id, which means the last attempt. */
+export class Decisions {
+  readonly #limit: number
+  readonly #spare: RankingPool
+  /** A ring: once full, the oldest is at `#next`. */
+  readonly #kept: Kept[] = []
+  #next = 0
+  /** The last attempt of each request. */
+  readonly #byId = new Map<string, Kept>()
+
+  /** @param spare where the rankings of forgotten decisions go. */
+  constructor(limit: number, spare: RankingPool) {
+    this.#limit = limit
+    this.#spare = spare
+  }
+
+  add({ decision, ranked }: Choice): void {
+    const oldest = this.#kept[this.#next]
+    if (oldest !== undefined) this.#forget(oldest)
+    const kept: Kept = { decision, ranked, earlier: this.#byId.get(decision.id) ?? null }
+    this.#kept[this.#next] = kept
+    this.#next = (this.#next + 1) % this.#limit
+    this.#byId.set(decision.id, kept)
+  }
+
+  /** What came of it. */
+  settle({ id, attempt }: Pick<Decision, 'id' | 'attempt'>, outcome: Outcome): void {
+    const kept = this.#attempt(id, attempt)
+    if (kept === null) return
+    const actual = {
+      ttftMs: outcome.stages.ttft ?? outcome.stages.first_byte ?? null,
+      cachedTokens: outcome.usage?.cachedTokens ?? null,
+      result: outcome.result,
+      stages: outcome.stages,
+    }
+    kept.decision = { ...kept.decision, actual }
+  }
+
+  /** The last ones, newest first, without their candidates. */
+  latest(limit: number): Decision[] {
+    const newest = [...this.#kept.slice(this.#next), ...this.#kept.slice(0, this.#next)]
+    return newest
+      .slice(-limit)
+      .reverse()
+      .map(({ decision }) => decision)
+  }
+
+  find(idOrKey: string): Decision | null {
+    const [, id = '', attempt = ''] = /^(.*)#(\d+)$/s.exec(idOrKey) ?? []
+    const kept = this.#byId.get(idOrKey) ?? this.#attempt(id, Number(attempt))
+    return kept === null ? null : toDecision(kept)
+  }
+
+  #attempt(id: string, attempt: number): Kept | null {
+    let kept = this.#byId.get(id) ?? null
+    while (kept !== null && kept.decision.attempt !== attempt) kept = kept.earlier
+    return kept
+  }
+
+  #forget(oldest: Kept): void {
+    let last = this.#byId.get(oldest.decision.id)
+    if (last === oldest) this.#byId.delete(oldest.decision.id)
+    while (last !== undefined && last.earlier !== null && last.earlier !== oldest) last = last.earlier
+    if (last?.earlier === oldest) last.earlier = null
+    this.#spare.give(oldest.ranked)
+  }
+}
+
+/** A choice for whoever asks why: with its candidates as objects. */
+export function toDecision({ decision, ranked }: Choice): Decision {
+  return { ...decision, candidates: ranked.flatMap((one) => one.candidates()) }
+}

@@ -1,0 +1,37 @@
+import type { ClusterDigest, EngineDigest } from '../contract/contract.ts'
+import { unavailability } from './eligible.ts'
+import type { EngineState } from './engine-state.ts'
+import type { PoolBooks } from './pool-signals.ts'
+
+/** One engine's line of the digest. */
+export function engineDigest(engine: EngineState, books: PoolBooks, now: number): EngineDigest {
+  const { spec, stats } = engine
+  const kept = books.digest(engine, now)
+  return {
+    requests: 0,
+    activeBlocks: 0,
+    queuedPrefillS: 0,
+    cachedBlocks: 0,
+    cacheBlocks: spec.cacheBlocks ?? stats?.value.cacheBlocks ?? null,
+    ...kept,
+    id: spec.id,
+    role: spec.role,
+    weight: spec.weight,
+    available: unavailability(engine, kept.requests ?? 0, now) === null,
+    healthy: engine.healthy,
+    draining: engine.isLeaving,
+    asleep: engine.asleep,
+    circuit: engine.circuit.state,
+    ttftMs: engine.ttftMs,
+    hitRate: engine.hitRate,
+    requestsTotal: engine.requestsTotal,
+    failuresTotal: engine.failuresTotal,
+    countedBefore: engine.countedBefore,
+    stats: stats === null ? null : { ...stats.value, ageMs: Math.max(0, now - stats.at) },
+  }
+}
+
+/** What an object that was never configured says of itself. */
+export function emptyDigest(facts: Pick<ClusterDigest, 'version' | 'epoch' | 'seq' | 'at'>): ClusterDigest {
+  return { ...facts, cluster: '', pool: '', configVersion: 0, bookings: 0, engines: [] }
+}

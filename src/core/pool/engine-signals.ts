@@ -1,0 +1,43 @@
+import type { Signals } from '../routing/policy.ts'
+
+type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
+
+const NO_LAW: Signals['costModel'] = { fixedS: NaN, perTokenS: NaN, perPairS: NaN }
+const NO_DECODE_LAW: Signals['decodeCostModel'] = { baseS: NaN, perRequestS: NaN, perBlockS: NaN }
+export const NO_SLOW_TOKENS: Signals['slowTokens'] = { host: 0, disk: 0, remote: 0 }
+
+/**
+ * An engine as the policies see it: a row of numbers that stays from choice to choice, in which the books fill in what
+ * the next policy needs. The rest of it is old. NaN: missing.
+ */
+export class EngineSignals implements Mutable<Signals> {
+  readonly id: string
+  weight = NaN
+  // All fields from the start, and no whole numbers: what begins as one has to be made anew for its first fraction.
+  requests = NaN
+  arrivals = NaN
+  turn = NaN
+  recentWork = NaN
+  activeBlocks = NaN
+  newActiveBlocks = NaN
+  liveTokens = NaN
+  cachedTokens = NaN
+  slowTokens = NO_SLOW_TOKENS
+  lookupTokens = NaN
+  queuedPrefills = NaN
+  queuedPrefillTokens = NaN
+  queuedWork = NaN
+  queuedPrefillS = NaN
+  reportedQueue = NaN
+  capacityBlocks = NaN
+  rttS = NaN
+  costModel = NO_LAW
+  confidence = NaN
+  decodeCostModel = NO_DECODE_LAW
+  warmth = NaN
+  adapterFit = NaN
+
+  constructor(id: string) {
+    this.id = id
+  }
+}

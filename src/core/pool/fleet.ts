@@ -1,0 +1,173 @@
+import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta.ts'
+import { booked, excused, judged, revived, type Verdict } from './circuit.ts'
+import type { EngineDigest, EngineSignal, PoolConfig } from '../contract/contract.ts'
+import { engineDigest } from './digest.ts'
+import { supportsRole, unavailability } from './eligible.ts'
+import { type EngineState, EngineTable } from './engine-state.ts'
+import type { EngineEstimate } from '../contract/region-digest.ts'
+import type { PoolBooks } from './pool-signals.ts'
+import type { EngineSnapshot } from './snapshot.ts'
+
+interface Attempt {
+  /** Booking key. */
+  readonly key: string
+  readonly now: number
+  /** Others count it. */
+  readonly elsewhere?: boolean
+}
+
+/** The engines of a pool: who there is, how they are, and when one that was removed may be forgotten. */
+export class Fleet {
+  readonly engines = new EngineTable()
+  readonly #books: PoolBooks
+  #circuit: PoolConfig['circuit'] = { failures: 1, openMs: 0 }
+
+  constructor(books: PoolBooks) {
+    this.#books = books
+  }
+
+  /** New engines join, known ones get their new description and keep their books, missing ones drain. */
+  adopt(pool: PoolConfig, now: number): void {
+    this.#circuit = pool.circuit
+    for (const spec of pool.engines) {
+      const known = this.engines.get(spec.id)
+      if (known !== undefined) known.spec = spec
+    }
+    this.#books.configure(pool)
+    const wanted = new Set(pool.engines.map(({ id }) => id))
+    for (const engine of this.engines.all()) {
+      engine.removed = !wanted.has(engine.spec.id)
+      this.#forgetIfGone(engine)
+    }
+    for (const spec of pool.engines)
+      if (this.engines.get(spec.id) === undefined) this.#books.engineAdded(this.engines.add(spec), now)
+  }
+
+  /** Never touches the books of live requests: an engine's health says nothing about what it still holds. */
+  observe(signal: EngineSignal, now: number): void {
+    const engine = this.engines.get(signal.engine)
+    if (engine === undefined) return
+    switch (signal.kind) {
+      case 'drain':
+        engine.draining = signal.draining
+        return
+      case 'excused':
+        engine.circuit = excused(engine.circuit, signal.booking, now, signal.doubtful)
+        return
+      case 'probe':
+        return this.#probed(engine, signal, now)
+    }
+  }
+
+  #probed(engine: EngineState, signal: Extract<EngineSignal, { kind: 'probe' }>, now: number): void {
+    // A clock ahead of ours must not make everybody else's news look old.
+    const at = Math.min(signal.at, now)
+    if (at < engine.probedAt) return
+    engine.probedAt = at
+    if (signal.healthy && !engine.healthy) {
+      engine.circuit = revived(engine.circuit, now)
+      this.#books.revived(engine)
+    }
+    engine.healthy = signal.healthy
+    engine.asleep = signal.asleep
+    if (signal.stats === null) return
+    engine.stats = { value: signal.stats, at }
+    this.#books.observed(engine, signal.stats, at)
+  }
+
+  feed(feeds: readonly KvEventDelta[], now: number): KvEventDeltaState[] {
+    return feeds.map((feed) => {
+      const engine = this.engines.get(feed.engine)
+      return engine === undefined ? 'unknown' : this.#books.fed(engine, feed, now)
+    })
+  }
+
+  /** The engine was chosen: on an open circuit this booking is the trial. */
+  chosen(engine: EngineState, key: string): void {
+    engine.requestsTotal += 1
+    engine.circuit = booked(engine.circuit, key)
+  }
+
+  /** A booking names the engine, chosen now or taken up again. */
+  joined(engine: EngineState): void {
+    engine.bookings += 1
+  }
+
+  judge(engine: EngineState, verdict: Verdict, { elsewhere = false, ...attempt }: Attempt): void {
+    if (!elsewhere && (verdict === 'failure' || verdict === 'cut' || verdict === 'hung')) engine.failuresTotal += 1
+    engine.circuit = judged(engine.circuit, verdict, { ...attempt, settings: this.#circuit })
+  }
+
+  /** A booking that named the engine is over. */
+  left(engine: EngineState): void {
+    engine.bookings -= 1
+    this.#forgetIfGone(engine)
+  }
+
+  /** A digest for the eye: with the last TTFTs. */
+  glance(now: number): EngineDigest[] {
+    return this.engines
+      .all()
+      .map((engine) => ({ ...engineDigest(engine, this.#books, now), recentTtftMs: [...engine.recentTtftMs] }))
+  }
+
+  digest(now: number): EngineDigest[] {
+    return this.engines.all().map((engine) => engineDigest(engine, this.#books, now))
+  }
+
+  /** What a new prompt meets on each engine that it may be given to now. */
+  prospects(now: number): EngineEstimate[] {
+    return this.engines.all().flatMap((engine) => {
+      const prospect =
+        supportsRole(engine.spec.role, 'prefill') &&
+        unavailability(engine, this.#books.digest(engine, now).requests ?? 0, now) === null
+          ? this.#books.prospect(engine, now)
+          : null
+      return prospect === null ? [] : [prospect]
+    })
+  }
+
+  snapshot(): EngineSnapshot[] {
+    return this.engines
+      .all()
+      .map(({ spec, removed, circuit, healthy, asleep, draining, ttftMs, requestsTotal, failuresTotal }) => ({
+        spec,
+        removed,
+        circuit,
+        healthy,
+        asleep,
+        draining,
+        ttftMs,
+        requestsTotal,
+        failuresTotal,
+      }))
+  }
+
+  /** After `adopt`, before the bookings come back. */
+  restore(snapshots: readonly EngineSnapshot[], now: number): void {
+    for (const { spec, ...kept } of snapshots) {
+      let engine = this.engines.get(spec.id)
+      if (engine === undefined) {
+        engine = this.engines.add(spec)
+        this.#books.engineAdded(engine, now)
+      }
+      Object.assign(engine, kept, { countedBefore: { requests: kept.requestsTotal, failures: kept.failuresTotal } })
+    }
+  }
+
+  /** After the bookings came back: nobody waits for a trial that was lost, nor keeps a removed engine without bookings. */
+  settle(known: (key: string) => boolean, now: number): void {
+    for (const engine of this.engines.all()) {
+      const { circuit } = engine
+      if (circuit.state === 'probing' && !known(circuit.trial))
+        this.judge(engine, 'unclear', { key: circuit.trial, now })
+      this.#forgetIfGone(engine)
+    }
+  }
+
+  #forgetIfGone(engine: EngineState): void {
+    if (!engine.removed || engine.bookings > 0) return
+    this.engines.remove(engine)
+    this.#books.engineForgotten(engine)
+  }
+}

@@ -1,0 +1,369 @@
+import { newTokens, queueSeconds, type PrefillCostModel } from '../latency/cost-model.ts'
+import { DEFAULT_PROFILE, profile } from '../latency/profiles.ts'
+import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta.ts'
+import type { Signal } from '../routing/policy.ts'
+import { ActiveBlocks } from '../prefix-index/active-blocks.ts'
+import {
+  type BookingRef,
+  type SignalProvider,
+  endsAtFirstToken,
+  type EngineRef,
+  type Leg,
+  type LegDone,
+  type Reading,
+} from './signal-provider.ts'
+import type {
+  Admission,
+  EngineDigest,
+  EngineSpec,
+  EngineStats,
+  Outcome,
+  PoolConfig,
+  StageTimes,
+} from '../contract/contract.ts'
+import { EngineEstimators, HardwareClass } from './engine-estimators.ts'
+import {
+  endUnstreamed,
+  judgeForecast,
+  learn,
+  prefillEnded,
+  engineDigestOf,
+  LEARNED_VERSION,
+  learnedOf,
+  readLearned,
+  relearn,
+} from './feedback.ts'
+import type { EngineEstimate } from '../contract/region-digest.ts'
+import { prefillWork } from './prefill-queue.ts'
+import { PrefixIndex } from '../prefix-index/prefix-index.ts'
+import { endPresumed, type LegEntry, type LedgerEntry } from './ledger-entry.ts'
+import { SignalReader, type Sources, tokensOfBlock } from './signal-reader.ts'
+
+/**
+ * The books behind the routing core: blocks live and cached, prefill work queued, and what each engine's answers
+ * taught about its pace and its cache. Everything is booked at the moment of choice.
+ */
+export class PoolLedger implements SignalProvider {
+  readonly answers = [
+    'activeBlocks',
+    'newActiveBlocks',
+    'liveTokens',
+    'cachedTokens',
+    'slowTokens',
+    'lookupTokens',
+    'queuedPrefills',
+    'queuedPrefillTokens',
+    'queuedWork',
+    'queuedPrefillS',
+    'capacityBlocks',
+    'costModel',
+    'confidence',
+    'decodeCostModel',
+    'warmth',
+    'adapterFit',
+  ] as const satisfies readonly Signal[]
+  readonly #index = new PrefixIndex(1)
+  readonly #active = new ActiveBlocks(this.#index)
+  readonly #engines: (Known | undefined)[] = []
+  readonly #requests = new Map<string, LedgerEntry>()
+  /** By hardware profile. */
+  readonly #kinds = new Map<string, HardwareClass>()
+  #blockTokens = 0
+  /** What readings read from; made anew when the block size changes. */
+  #sources = this.#sourcesOf(0)
+  #firstAddedAt: number | null = null
+
+  /** (block, engine) entries of the prefix index, and the bytes of all its tables. */
+  get indexSize(): { readonly entries: number; readonly bytes: number } {
+    return { entries: this.#index.entries, bytes: this.#index.bytes }
+  }
+
+  configure(pool: PoolConfig): void {
+    this.#index.limit(Math.max(1, pool.indexEntries))
+    for (const entry of this.#engines) if (entry !== undefined) this.#describedAnew(entry, pool.blockTokens)
+    this.#blockTokens = pool.blockTokens
+    this.#sources = this.#sourcesOf(pool.blockTokens)
+  }
+
+  engineAdded(engine: EngineRef, now: number): void {
+    this.#firstAddedAt ??= now
+    // A fleet that starts together is compared with nobody.
+    const warmSince = now === this.#firstAddedAt ? -Infinity : now
+    const book = new EngineEstimators(this.#index.addEngine(), {
+      kind: this.#kindOf(engine.spec),
+      prior: priorOf(engine.spec),
+      warmSince,
+    })
+    book.capacity.declare(engine.spec.cacheBlocks)
+    this.#engines[engine.slot] = { engine, book }
+    this.#limit(book)
+  }
+
+  engineForgotten(engine: EngineRef): void {
+    const book = this.#book(engine)
+    this.#index.removeEngine(book.number)
+    this.#engines[engine.slot] = undefined
+    book.kind.forgotten(book)
+  }
+
+  revived(engine: EngineRef): void {
+    this.#book(engine).revived(this.#index.stamp)
+  }
+
+  observed(engine: EngineRef, stats: EngineStats, now: number): void {
+    const book = this.#book(engine)
+    const cached = book.caches(engine.spec)
+    book.observed(stats, this.#blockTokens, engine.spec)
+    if (cached && !book.caches(engine.spec)) this.#index.flush(book.number)
+    this.#limit(book)
+    book.feed.fade(this.#index, { engine: book.number, now })
+  }
+
+  applyKvEvents(engine: EngineRef, feed: KvEventDelta, now: number): KvEventDeltaState {
+    const book = this.#book(engine)
+    return feed.blockTokens === this.#blockTokens
+      ? book.feed.take(feed, this.#index, { engine: book.number, now })
+      : 'block_tokens'
+  }
+
+  book(booking: BookingRef, now: number, begun?: Reading): void {
+    const isRecalled = !(begun instanceof SignalReader)
+    const reading = isRecalled ? this.read(booking.admission, now, []) : begun
+    const decode = booking.legs.length < 2 ? undefined : booking.legs.find(({ part }) => part === 'decode')
+    const handOverMs =
+      decode === undefined ? 0 : this.#book(decode.engine).handOver.expectedMs(booking.admission.promptTokens)
+    const legs = booking.legs
+      .filter(({ part }) => part !== 'encode')
+      .map((leg) => this.#bookLeg(leg, booking.admission, { reading, isRecalled, handOverMs, now }))
+    this.#requests.set(booking.key, {
+      legs,
+      sequences: booking.admission.sequences,
+      firstTokenAt: null,
+      seen: false,
+      running: 0,
+    })
+    const { admission } = booking
+    this.#active.saw(tokensOfBlock(admission, this.#blockTokens) / this.#blockTokens, admission.blocks.length >> 1)
+    if (this.#active.scale !== 1) for (const leg of legs) this.#limit(leg.book)
+  }
+
+  legDone(booking: BookingRef, { part, stages, usage = null }: LegDone, now: number): void {
+    const request = this.#requests.get(booking.key)
+    if (request === undefined) return
+    for (const leg of request.legs) {
+      if (leg.part !== part || leg.live === null) continue
+      leg.usage = usage
+      prefillEnded(leg, stages, now)
+      this.#endLeg(leg, booking.admission)
+    }
+  }
+
+  firstToken(booking: BookingRef, stages: StageTimes, now: number): void {
+    const request = this.#requests.get(booking.key)
+    if (request === undefined) return
+    request.firstTokenAt = now
+    for (const leg of request.legs) {
+      if (leg.queued?.ended === true) judgeForecast(leg, stages)
+      else prefillEnded(leg, stages, now)
+      if (endsAtFirstToken(leg.part)) this.#endLeg(leg, booking.admission)
+      else {
+        endPresumed(leg)
+        if (leg.part === 'decode' && stages.first_byte !== undefined)
+          leg.book.handOver.learn(booking.admission.promptTokens, stages.first_byte)
+        leg.book.unseenFrom(now, request.sequences)
+        request.running = leg.book.requests
+      }
+    }
+  }
+
+  progress(booking: BookingRef, outputBlocks: number): void {
+    const request = this.#requests.get(booking.key)
+    if (request === undefined) return
+    const { expectedOutputTokens } = booking.admission
+    for (const leg of request.legs) {
+      if (leg.live === null || endsAtFirstToken(leg.part)) continue
+      this.#active.output(leg.live, outputBlocks)
+      if (expectedOutputTokens !== null)
+        this.#active.decay(leg.live, (outputBlocks * this.#blockTokens) / Math.max(1, expectedOutputTokens))
+    }
+    this.#markSeen(request)
+  }
+
+  release(booking: BookingRef, outcome: Outcome, now: number): void {
+    const request = this.#requests.get(booking.key)
+    if (request === undefined) return
+    this.#requests.delete(booking.key)
+    // Who never got to prefill leaves no new blocks behind. A lapsed request's engine has most likely gone on.
+    const prefilled = request.firstTokenAt !== null || outcome.result === 'complete' || outcome.result === 'lapsed'
+    this.#markSeen(request)
+    const context = { now, index: this.#index, blockTokens: this.#blockTokens }
+    if (request.firstTokenAt === null) endUnstreamed(request, outcome, context)
+    for (const leg of request.legs) {
+      if (leg.queued !== null) leg.book.queue.abandon(leg.queued, now, outcome.result === 'complete')
+      endPresumed(leg)
+      this.#endLeg(leg, booking.admission, prefilled ? Infinity : leg.believed.indexBlocks)
+    }
+    for (const { book } of request.legs) if (book.learner.samples === 0) book.learner.setPrior(book.costModel(now))
+    learn(request, booking.admission, outcome, context)
+    for (const { book } of request.legs) book.kind.learned(book)
+  }
+
+  read(admission: Admission, now: number, engines: readonly EngineRef[]): SignalReader {
+    return new SignalReader(this.#sources, admission, { now, engines })
+  }
+
+  prospect(engine: EngineRef, now: number): EngineEstimate {
+    const book = this.#book(engine)
+    const { queue } = book
+    queue.settle(now)
+    return {
+      waitS: engine.spec.rttMs / 1000 + queue.seconds(now),
+      queued: queue.length,
+      costModel: book.costModel(now),
+      confidence: book.learner.confidence,
+    }
+  }
+
+  sample(limit: number): Uint32Array {
+    return this.#index.sample(limit)
+  }
+
+  digest(engine: EngineRef, now: number): Partial<EngineDigest> {
+    const book = this.#book(engine)
+    return engineDigestOf(book, {
+      costModel: book.learner.samples > 0 ? book.learner.costModel : book.costModel(now),
+      activeBlocks: this.#active.active(book.number),
+      cachedBlocks: Math.round(this.#active.scale * this.#index.cachedBlocks(book.number)),
+      now,
+    })
+  }
+
+  snapshot(): unknown {
+    const engines = this.#engines.flatMap((entry) =>
+      entry === undefined ? [] : [[entry.engine.spec.id, learnedOf(entry.book)] as const],
+    )
+    return { version: LEARNED_VERSION, engines: Object.fromEntries(engines) }
+  }
+
+  restore(data: unknown): void {
+    const learned = readLearned(data)
+    if (learned === null) return
+    for (const entry of this.#engines) {
+      const own = entry === undefined ? undefined : learned.get(entry.engine.spec.id)
+      if (entry === undefined || own === undefined) continue
+      relearn(entry.book, own)
+      this.#limit(entry.book)
+    }
+  }
+
+  #describedAnew({ engine: { spec }, book }: Known, blockTokens: number): void {
+    // Blocks of another size have other hashes: nothing known will ever match again.
+    if (this.#blockTokens !== blockTokens || !book.caches(spec)) this.#index.flush(book.number)
+    book.described(spec, { kind: this.#kindOf(spec), prior: priorOf(spec), factor: this.#blockTokens / blockTokens })
+    this.#limit(book)
+  }
+
+  /** How much of the index is to be the engine's. */
+  #limit(book: EngineEstimators): void {
+    book.capacity.scale = this.#active.scale
+    this.#index.setCapacity(book.number, book.capacity.blocks)
+  }
+
+  #bookLeg(leg: Leg, admission: Admission, { reading, isRecalled, handOverMs, now }: Start): LegEntry {
+    const { engine, part } = leg
+    const book = this.#book(engine)
+    const prefills = part !== 'decode'
+    const predictedMs = prefills ? reading.forecast(engine).ttftMs : null
+    book.queue.settle(now)
+    const cached = reading.cached(engine)
+    const size = { promptTokens: admission.promptTokens, cachedTokens: cached.total }
+    const believed = {
+      cached,
+      indexBlocks: reading.indexBlocks(engine),
+      uncertainTokens: book.queue.isEmpty ? 0 : reading.tokensOf(this.#index.live[book.number]!),
+      stamp: this.#index.stamp,
+      usedStamp: this.#index.lastUsed(book.number),
+      ttftMs: predictedMs === null ? null : predictedMs + handOverMs,
+      adapterFit: book.adapters.fit(admission.adapter),
+    }
+    const prefill = {
+      newTokens: newTokens(size),
+      work: prefillWork(size.promptTokens, size.cachedTokens),
+      seconds: queueSeconds(book.costModel(now), size),
+      // A prefill leg's own answer tells of its end.
+      shows: part === 'prefill' || admission.streams,
+      sequences: admission.sequences,
+    }
+    const queued = prefills ? book.queue.add(prefill, now) : null
+    const live = this.#active.add(book.number, reading.shape, part !== 'decode' && reading.shares(engine))
+    book.requests += 1
+    if (admission.adapter !== null) book.adapters.begin(admission.adapter)
+    return {
+      engine,
+      book,
+      part,
+      isRecalled,
+      live,
+      queued,
+      believed,
+      stretch: null,
+      blurred: false,
+      prefillMs: null,
+      usage: null,
+    }
+  }
+
+  #endLeg(leg: LegEntry, admission: Admission, keepBlocks = Infinity): void {
+    if (leg.live === null) return
+    this.#active.free(leg.live, keepBlocks)
+    // Decode engines keep what they were given, though nobody shares it while it lives.
+    if (leg.live.pin === null && keepBlocks === Infinity && leg.book.caches(leg.engine.spec)) {
+      this.#index.release(this.#index.pin(leg.book.number, admission.blocks, admission.blocks.length >> 1))
+    }
+    leg.book.feed.ended(admission.blocks, this.#index, keepBlocks === Infinity)
+    leg.live = null
+    leg.book.requests -= 1
+    if (admission.adapter !== null) leg.book.adapters.end(admission.adapter)
+  }
+
+  /** Its output need not be estimated any more. */
+  #markSeen(request: LedgerEntry): void {
+    if (request.seen || request.firstTokenAt === null) return
+    request.seen = true
+    for (const { book, part } of request.legs)
+      if (!endsAtFirstToken(part)) book.seen(request.firstTokenAt, request.sequences)
+  }
+
+  #sourcesOf(blockTokens: number): Sources {
+    return { index: this.#index, active: this.#active, blockTokens, book: (engine) => this.#book(engine) }
+  }
+
+  #kindOf(spec: EngineSpec): HardwareClass {
+    const name = kindOf(spec)
+    const known = this.#kinds.get(name) ?? new HardwareClass()
+    this.#kinds.set(name, known)
+    return known
+  }
+
+  #book(engine: EngineRef): EngineEstimators {
+    const book = this.#engines[engine.slot]?.book
+    if (book === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
+    return book
+  }
+}
+
+interface Known {
+  readonly engine: EngineRef
+  readonly book: EngineEstimators
+}
+
+interface Start {
+  readonly reading: SignalReader
+  readonly isRecalled: boolean
+  /** From a prefill's end elsewhere to the first token; 0: it is not split. */
+  readonly handOverMs: number
+  readonly now: number
+}
+
+const kindOf = (spec: EngineSpec): string => spec.profile ?? DEFAULT_PROFILE
+const priorOf = (spec: EngineSpec): PrefillCostModel => profile(kindOf(spec)) ?? profile(DEFAULT_PROFILE)!

@@ -1,0 +1,185 @@
+import type { Signal } from '../routing/policy.ts'
+import {
+  type BookingRef,
+  type SignalProvider,
+  type EarlyLegRole,
+  endsAtFirstToken,
+  type EngineRef,
+  type Leg,
+  type LegDone,
+  type LegRole,
+  type Reading,
+} from './signal-provider.ts'
+import type { Admission, EngineDigest, EngineSpec, EngineStats, PoolConfig, Role } from '../contract/contract.ts'
+import { SlidingCount } from './sliding-count.ts'
+
+const ARRIVALS_WINDOW_MS = 60_000
+/** Long enough that requests minutes apart still take turns, short enough that yesterday's burst is forgotten. */
+const RECENT_WORK_HALF_LIFE_MS = 30_000
+/** A scrape is good for this many intervals. */
+const STALE_AFTER_INTERVALS = 3
+
+interface EngineLoad {
+  readonly engine: EngineRef
+  work: Work
+  requests: number
+  readonly arrivals: SlidingCount
+  /** As of `recentAt`. */
+  recentWork: number
+  recentAt: number
+  turn: number
+  stats: { readonly queue: number; readonly at: number } | null
+}
+
+/** What needs no knowledge of blocks: how many requests, when they came, what they weigh. */
+export class LoadStats implements SignalProvider {
+  readonly answers = [
+    'requests',
+    'arrivals',
+    'recentWork',
+    'turn',
+    'reportedQueue',
+    'rttS',
+  ] as const satisfies readonly Signal[]
+  readonly #loads: (EngineLoad | undefined)[] = []
+  /** Keys of bookings whose first token has not come. */
+  readonly #unprefilled = new Set<string>()
+  /** Of those, the parts that ended early. */
+  readonly #doneParts = new Map<string, ReadonlySet<EarlyLegRole>>()
+  #staleAfterMs = 0
+  /**
+   * The turn of whoever went last: newcomers start here instead of catching up. One for each kind of work, or the turns
+   * of a single prefill engine would wear down the weights of those that decode.
+   */
+  readonly #turnNow = { encode: 0, prefill: 0, answer: 0 }
+
+  configure(pool: PoolConfig): void {
+    this.#staleAfterMs = STALE_AFTER_INTERVALS * pool.statsIntervalMs
+    // In another role it begins where those who do that work are, not where its old work had brought it.
+    for (const load of this.#loads)
+      if (load !== undefined && load.work !== workFor(load.engine.spec.role)) this.#takeTurn(load)
+  }
+
+  engineAdded(engine: EngineRef): void {
+    const load: EngineLoad = {
+      engine,
+      work: 'answer',
+      requests: 0,
+      arrivals: new SlidingCount(ARRIVALS_WINDOW_MS),
+      recentWork: 0,
+      recentAt: 0,
+      turn: 0,
+      stats: null,
+    }
+    this.#takeTurn(load)
+    this.#loads[engine.slot] = load
+  }
+
+  engineForgotten(engine: EngineRef): void {
+    this.#loads[engine.slot] = undefined
+  }
+
+  observed(engine: EngineRef, stats: EngineStats, now: number): void {
+    this.#load(engine).stats = { queue: stats.running + stats.waiting, at: now }
+  }
+
+  book(booking: BookingRef, now: number): void {
+    this.#unprefilled.add(booking.key)
+    for (const leg of booking.legs) {
+      const load = this.#load(leg.engine)
+      load.requests += 1
+      load.arrivals.add(now)
+      load.recentWork = decayed(load, now) + workOf(booking.admission)
+      load.recentAt = now
+      const work = workFor(leg.part)
+      this.#turnNow[work] = Math.max(this.#turnNow[work], load.turn)
+      load.turn = this.#turnNow[work] + 1 / weightOf(leg.engine.spec)
+    }
+  }
+
+  legDone(booking: BookingRef, { part }: LegDone): void {
+    if (!this.#unprefilled.has(booking.key)) return
+    const done = this.#doneParts.get(booking.key)
+    if (done?.has(part) === true) return
+    this.#doneParts.set(booking.key, new Set(done).add(part))
+    for (const leg of booking.legs) if (leg.part === part) this.#load(leg.engine).requests -= 1
+  }
+
+  firstToken(booking: BookingRef): void {
+    if (!this.#unprefilled.delete(booking.key)) return
+    for (const leg of booking.legs) if (endsAtFirstToken(leg.part)) this.#endLeg(booking.key, leg)
+    this.#doneParts.delete(booking.key)
+  }
+
+  release(booking: BookingRef): void {
+    const prefilled = !this.#unprefilled.delete(booking.key)
+    for (const leg of booking.legs) {
+      if (prefilled && endsAtFirstToken(leg.part)) continue
+      this.#endLeg(booking.key, leg)
+    }
+    this.#doneParts.delete(booking.key)
+  }
+
+  read(_admission: Admission, now: number, engines: readonly EngineRef[]): Reading {
+    let filled = false
+    return {
+      fill: () => {
+        if (!filled) this.#fill(engines, now)
+        filled = true
+      },
+    }
+  }
+
+  digest(engine: EngineRef): Partial<EngineDigest> {
+    return { requests: this.#load(engine).requests }
+  }
+
+  #fill(engines: readonly EngineRef[], now: number): void {
+    for (let at = 0; at < engines.length; at++) {
+      const { signals, spec } = engines[at]!
+      const load = this.#load(engines[at]!)
+      signals.requests = load.requests
+      signals.arrivals = load.arrivals.count(now)
+      signals.recentWork = decayed(load, now)
+      signals.turn = load.turn
+      signals.reportedQueue = load.stats !== null && now - load.stats.at <= this.#staleAfterMs ? load.stats.queue : NaN
+      signals.rttS = spec.rttMs / 1000
+    }
+  }
+
+  #takeTurn(load: EngineLoad): void {
+    load.work = workFor(load.engine.spec.role)
+    load.turn = this.#turnNow[load.work]
+  }
+
+  #endLeg(key: string, { engine, part }: Leg): void {
+    if (endsAtFirstToken(part) && this.#doneParts.get(key)?.has(part) === true) return
+    this.#load(engine).requests -= 1
+  }
+
+  #load(engine: EngineRef): EngineLoad {
+    const load = this.#loads[engine.slot]
+    if (load === undefined) throw new Error(`engine "${engine.spec.id}" is in no books; engineAdded comes first`)
+    return load
+  }
+}
+
+type Work = 'encode' | 'prefill' | 'answer'
+
+function workFor(partOrRole: LegRole | Role): Work {
+  return partOrRole === 'encode' || partOrRole === 'prefill' ? partOrRole : 'answer'
+}
+
+/** A request is work even when its prompt is empty. */
+function workOf(admission: Admission): number {
+  return 1 + admission.promptTokens
+}
+
+function decayed(load: EngineLoad, now: number): number {
+  const elapsedMs = Math.max(0, now - load.recentAt)
+  return load.recentWork * 2 ** (-elapsedMs / RECENT_WORK_HALF_LIFE_MS)
+}
+
+function weightOf(spec: EngineSpec): number {
+  return spec.weight > 0 ? spec.weight : 1
+}

@@ -1,0 +1,53 @@
+import { makePolicy, policyKind } from '../routing/policies/index.ts'
+import { session, qps } from '../routing/policies/simple.ts'
+import type { Policy } from '../routing/policy.ts'
+import type { Admission, PolicyConfig, PoolConfig } from '../contract/contract.ts'
+
+/** The configured policy with what follows when it cannot rank: session where there is one, then qps. */
+export interface PolicyChain {
+  readonly chain: readonly Policy[]
+  /** The policy asked for, when it could not even be made. */
+  readonly unusable: { readonly from: string; readonly reason: string } | null
+}
+
+/** Policies made once per configuration; a request's overrides make their own. */
+export class PolicyChains {
+  readonly #pool: PoolConfig
+  /** For requests with a session and for those without. */
+  readonly #configured: { readonly session: PolicyChain; readonly none: PolicyChain }
+  /** The shadow policy; null without one, or when this version has no such policy. */
+  readonly shadow: Policy | null
+
+  constructor(pool: PoolConfig) {
+    this.#pool = pool
+    this.#configured = { session: chainOf(pool.policy, [session, qps]), none: chainOf(pool.policy, [qps]) }
+    const shadow = pool.shadow === null ? null : makePolicy(pool.shadow)
+    this.shadow = shadow !== null && 'policy' in shadow ? shadow.policy : null
+  }
+
+  for(admission: Admission): PolicyChain {
+    const hasSession = admission.session !== null
+    const wanted = overridden(this.#pool.policy, admission)
+    if (wanted !== null) return chainOf(wanted, hasSession ? [session, qps] : [qps])
+    return hasSession ? this.#configured.session : this.#configured.none
+  }
+}
+
+function chainOf(config: PolicyConfig, fallbacks: readonly Policy[]): PolicyChain {
+  const made = makePolicy(config)
+  if ('policy' in made)
+    return { chain: [made.policy, ...fallbacks.filter((policy) => policy !== made.policy)], unusable: null }
+  return { chain: fallbacks, unusable: { from: config.name, reason: made.problem } }
+}
+
+/** The policy a request asks for itself; null: the pool's. Options a policy does not have are left out. */
+function overridden(configured: PolicyConfig, { overrides }: Admission): PolicyConfig | null {
+  if (overrides === null) return null
+  const name = overrides.policy ?? configured.name
+  const known = policyKind(name)?.options ?? {}
+  const options: Record<string, number | string | boolean> = name === configured.name ? { ...configured.options } : {}
+  if (overrides.overlapWeight !== undefined && 'overlapWeight' in known)
+    options['overlapWeight'] = overrides.overlapWeight
+  if (overrides.temperature !== undefined && 'temperature' in known) options['temperature'] = overrides.temperature
+  return { name, options }
+}

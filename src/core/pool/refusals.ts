@@ -1,0 +1,76 @@
+import { waitMs } from './circuit.ts'
+import type { Admission, ExclusionReason, Refusal } from '../contract/contract.ts'
+import { supportsRole, serves } from './eligible.ts'
+import type { EngineState } from './engine-state.ts'
+
+/** Requests end all the time: a full fleet is worth asking again soon. */
+const FULL_RETRY_MS = 1000
+const MIN_RETRY_MS = 1000
+const MAX_RETRY_MS = 30_000
+/** Only a new configuration can help; ask again at a leisurely pace. */
+const CONFIG_RETRY_MS = 10_000
+
+export const unconfigured: Refusal = {
+  reason: 'unconfigured',
+  detail: 'the object has not been given this version of its configuration',
+  retryAfterMs: 0,
+}
+
+export const retryBudgetSpent: Refusal = {
+  reason: 'retry_budget',
+  detail: 'the retry budget is spent',
+  retryAfterMs: MIN_RETRY_MS,
+}
+
+export interface Excluded {
+  readonly engine: EngineState
+  readonly reason: ExclusionReason
+}
+
+/** Names the reason nobody could be chosen, and when asking again makes sense. */
+export function refuse(
+  engines: Iterable<EngineState>,
+  admission: Admission,
+  excluded: readonly Excluded[],
+  facts: { readonly now: number; readonly statsIntervalMs: number },
+): Refusal {
+  const serving = [...engines].filter((engine) => !engine.removed && serves(engine.spec, admission))
+  if (serving.length === 0)
+    return { reason: 'no_engine', detail: `no engine serves "${admission.model}"`, retryAfterMs: CONFIG_RETRY_MS }
+  const able = serving.filter((engine) => supportsRole(engine.spec.role, 'whole'))
+  const away = excluded.filter(({ engine }) => able.includes(engine))
+  if (away.length < able.length || able.length === 0) {
+    return {
+      reason: 'role_empty',
+      detail: 'no engine is left for one of the roles the request needs',
+      retryAfterMs: clamp(facts.statsIntervalMs),
+    }
+  }
+  const detail = summary(away)
+  if (away.some(({ reason }) => reason === 'full'))
+    return { reason: 'engines_full', detail, retryAfterMs: FULL_RETRY_MS }
+  return {
+    reason: 'engines_unavailable',
+    detail,
+    retryAfterMs: clamp(Math.min(...away.map((one) => retryAfterMs(one, facts)))),
+  }
+}
+
+function retryAfterMs(
+  { engine, reason }: Excluded,
+  facts: { readonly now: number; readonly statsIntervalMs: number },
+): number {
+  if (reason === 'circuit_open') return waitMs(engine.circuit, facts.now) ?? facts.statsIntervalMs
+  return reason === 'draining' ? CONFIG_RETRY_MS : facts.statsIntervalMs
+}
+
+function clamp(ms: number): number {
+  return Math.min(Math.max(ms, MIN_RETRY_MS), MAX_RETRY_MS)
+}
+
+/** "2 unhealthy, 1 draining" */
+function summary(excluded: readonly Excluded[]): string {
+  const counts = new Map<ExclusionReason, number>()
+  for (const { reason } of excluded) counts.set(reason, (counts.get(reason) ?? 0) + 1)
+  return [...counts].map(([reason, count]) => `${count} ${reason}`).join(', ')
+}

@@ -1,0 +1,240 @@
+import { tokenSeconds } from '../latency/decode.ts'
+import { prefillSeconds } from '../latency/cost-model.ts'
+import { TIER_TOKEN_US } from '../latency/profiles.ts'
+import type { Signal } from '../routing/policy.ts'
+import { type ActiveBlocks, type PromptShape, shapeOf } from '../prefix-index/active-blocks.ts'
+import type { EngineRef, Forecast, Reading } from './signal-provider.ts'
+import type { Admission, CacheHint } from '../contract/contract.ts'
+import type { EngineEstimators } from './engine-estimators.ts'
+import type { PrefixIndex } from '../prefix-index/prefix-index.ts'
+import { NO_SLOW_TOKENS } from './engine-signals.ts'
+
+/** What a reading reads from. */
+export interface Sources {
+  readonly index: PrefixIndex
+  readonly active: ActiveBlocks
+  readonly blockTokens: number
+  readonly book: (engine: EngineRef) => EngineEstimators
+}
+
+/** Leading tokens of a prompt believed cached on an engine, and where. */
+export interface CachedTokens {
+  /** In all. */
+  readonly total: number
+  /** Those of `total` that lie beyond what the faster tiers have. */
+  readonly host: number
+  readonly disk: number
+  readonly remote: number
+}
+
+const NOTHING_CACHED: CachedTokens = { total: 0, ...NO_SLOW_TOKENS }
+const NO_HINT = { device: 0, host: 0, disk: 0, remote: 0 }
+const NO_HINTS: ReadonlyMap<string, typeof NO_HINT> = new Map()
+
+const OF_PROMPT: readonly Signal[] = ['newActiveBlocks', 'liveTokens', 'cachedTokens', 'slowTokens', 'lookupTokens']
+
+/** Signals for one request at one moment. The prompt is looked up once, for all engines. */
+export class SignalReader implements Reading {
+  readonly #sources: Sources
+  readonly #admission: Admission
+  readonly #now: number
+  readonly #engines: readonly EngineRef[]
+  readonly #shape: PromptShape
+  readonly #blockTokens: number
+  readonly #hints: ReadonlyMap<string, typeof NO_HINT>
+  readonly #known: (CachedTokens | undefined)[] = []
+  #matched = false
+  #promptFilled = false
+  #stateFilled = false
+
+  constructor(
+    sources: Sources,
+    admission: Admission,
+    { now, engines }: { readonly now: number; readonly engines: readonly EngineRef[] },
+  ) {
+    this.#sources = sources
+    this.#admission = admission
+    this.#now = now
+    this.#engines = engines
+    this.#shape = shapeOf(admission.blocks, admission.promptTokens, sources.blockTokens)
+    this.#blockTokens = tokensOfBlock(admission, sources.blockTokens)
+    this.#hints =
+      admission.hints === null || admission.hints.length === 0 || admission.computesAll
+        ? NO_HINTS
+        : byEngine(admission.hints)
+  }
+
+  fill(signal: Signal): void {
+    if (OF_PROMPT.includes(signal)) {
+      if (!this.#promptFilled) this.#fillPrompt()
+      this.#promptFilled = true
+    } else {
+      if (!this.#stateFilled) this.#fillState()
+      this.#stateFilled = true
+    }
+  }
+
+  forecast(engine: EngineRef): Forecast {
+    const book = this.#sources.book(engine)
+    // Of decode engines too: what they already hold decides whether a split is worth it.
+    const cached = this.#cached(engine, this.#indexTokens(book))
+    const size = { promptTokens: this.#admission.promptTokens, cachedTokens: cached.total }
+    const loadS =
+      (cached.host * TIER_TOKEN_US.host + cached.disk * TIER_TOKEN_US.disk + cached.remote * TIER_TOKEN_US.remote) / 1e6
+    const seconds =
+      engine.spec.rttMs / 1000 + book.queue.seconds(this.#now) + prefillSeconds(book.costModel(this.#now), size) + loadS
+    return {
+      ttftMs: seconds * 1000,
+      cachedTokens: cached.total,
+      handOverMs: book.handOver.expectedMs(this.#admission.promptTokens),
+    }
+  }
+
+  /** What routing counts on. */
+  cached(engine: EngineRef): CachedTokens {
+    // Two signals come from here, and the booking.
+    return (this.#known[engine.slot] ??= this.#cached(engine, this.#creditedTokens(engine)))
+  }
+
+  /** What of the index it is trusted with. */
+  #creditedTokens(engine: EngineRef): number {
+    const book = this.#sources.book(engine)
+    return this.shares(engine) && !book.feedback.silentMiss ? this.#indexTokens(book) : 0
+  }
+
+  /** Would it share blocks with others on the engine? Decode engines get theirs by transfer, each its own. */
+  shares(engine: EngineRef): boolean {
+    return (
+      !this.#admission.computesAll && engine.spec.role !== 'decode' && this.#sources.book(engine).caches(engine.spec)
+    )
+  }
+
+  /** What the index says, whether it is trusted or not. */
+  indexBlocks(engine: EngineRef): number {
+    this.#match()
+    return this.#sources.index.cached[this.#sources.book(engine).number]!
+  }
+
+  get shape(): PromptShape {
+    return this.#shape
+  }
+
+  /** What depends on the prompt and its blocks. */
+  #fillPrompt(): void {
+    const engines = this.#engines
+    const { active, index, book: of } = this.#sources
+    const { hints, promptTokens } = this.#admission
+    const looked = this.#hints.size > 0
+    this.#match()
+    for (let at = 0; at < engines.length; at++) {
+      const engine = engines[at]!
+      const { signals } = engine
+      const book = of(engine)
+      const shares = this.shares(engine)
+      signals.newActiveBlocks = active.newBlocks(book.number, this.#shape, shares)
+      signals.liveTokens = shares && !book.feedback.silentMiss ? this.tokensOf(index.live[book.number]!) : -1
+      signals.slowTokens = looked ? this.cached(engine) : NO_SLOW_TOKENS
+      signals.lookupTokens = hints === null ? NaN : this.#cached(engine, 0).total
+      if (promptTokens === 0) signals.cachedTokens = 0
+      else
+        signals.cachedTokens = looked ? this.cached(engine).total : this.#reused(engine, this.#creditedTokens(engine))
+    }
+  }
+
+  /** How the engines are, whatever the prompt. */
+  #fillState(): void {
+    const engines = this.#engines
+    const { active, blockTokens, book: of } = this.#sources
+    const now = this.#now
+    for (let at = 0; at < engines.length; at++) {
+      const { signals } = engines[at]!
+      const book = of(engines[at]!)
+      const { queue } = book
+      queue.settle(now)
+      signals.queuedPrefills = queue.length
+      signals.queuedPrefillTokens = queue.newTokens
+      signals.queuedWork = queue.work
+      signals.queuedPrefillS = queue.seconds(now)
+      signals.activeBlocks = active.active(book.number) + this.#unseenBlocks(book)
+      signals.capacityBlocks = book.capacity.declared ?? Infinity
+      signals.costModel = book.costModel(now)
+      signals.confidence = book.learner.confidence
+      signals.decodeCostModel = book.decodeCostModel(blockTokens, now)
+      signals.warmth = book.warmth(now)
+      signals.adapterFit = book.adapters.fit(this.#admission.adapter)
+    }
+  }
+
+  #unseenBlocks(book: EngineEstimators): number {
+    if (!book.hasUnseen) return 0
+    return book.unseenBlocks(
+      this.#now,
+      this.#sources.blockTokens,
+      tokenSeconds(book.decodeCostModel(this.#sources.blockTokens, this.#now), book.requests, 0),
+    )
+  }
+
+  #indexTokens(book: EngineEstimators): number {
+    if (this.#admission.computesAll) return 0
+    this.#match()
+    return this.tokensOf(this.#sources.index.cached[book.number]!)
+  }
+
+  /** Tokens of the prompt in so many of its blocks. Whole, for sums that must not drift. */
+  tokensOf(blocks: number): number {
+    return Math.floor(blocks * this.#blockTokens)
+  }
+
+  /** An engine computes at least the last token of a prompt, whatever is cached. */
+  get #mostTokens(): number {
+    return Math.max(0, this.#admission.promptTokens - 1)
+  }
+
+  /** Of what it holds itself it reuses whole blocks only. */
+  #reused(engine: EngineRef, tokens: number): number {
+    const book = this.#sources.book(engine)
+    const whole = book.wholeBlocks(Math.min(this.#mostTokens, tokens))
+    return book.feedback.redoesLast ? Math.max(0, whole - book.engineBlockTokens) : whole
+  }
+
+  #cached(engine: EngineRef, indexTokens: number): CachedTokens {
+    const hint = this.#hints.get(engine.spec.id) ?? NO_HINT
+    const device = this.#reused(engine, Math.max(indexTokens, hint.device))
+    if (hint === NO_HINT) return device === 0 ? NOTHING_CACHED : { total: device, host: 0, disk: 0, remote: 0 }
+    const limit = this.#mostTokens
+    const host = Math.max(0, Math.min(limit, hint.host) - device)
+    const disk = Math.max(0, Math.min(limit, hint.disk) - device - host)
+    const remote = Math.max(0, Math.min(limit, hint.remote) - device - host - disk)
+    return { total: device + host + disk + remote, host, disk, remote }
+  }
+
+  #match(): void {
+    if (this.#matched) return
+    this.#sources.index.match(this.#shape.blocks, this.#shape.blockCount)
+    this.#matched = true
+  }
+}
+
+/**
+ * Tokens a block of the prompt stands for: the pool's number where it is made of ids. Chunks of bytes hold as many as
+ * the text has in them, of which this much is known: together, they are the prompt but for less than one more.
+ */
+export function tokensOfBlock(
+  { tokenSource, promptTokens, blocks }: Pick<Admission, 'tokenSource' | 'promptTokens' | 'blocks'>,
+  blockTokens: number,
+): number {
+  const count = blocks.length >> 1
+  if (tokenSource !== 'bytes' || count === 0) return blockTokens
+  return Math.min(promptTokens / count, Math.max(blockTokens, promptTokens / (count + 1)))
+}
+
+/** The longest match of each tier. Engines a lookup names and the pool does not know are simply never asked for. */
+function byEngine(hints: readonly CacheHint[]): ReadonlyMap<string, typeof NO_HINT> {
+  const found = new Map<string, typeof NO_HINT>()
+  for (const { engine, tier, matchedTokens } of hints) {
+    if (!(matchedTokens > 0)) continue
+    const known = found.get(engine) ?? NO_HINT
+    found.set(engine, { ...known, [tier]: Math.max(known[tier], matchedTokens) })
+  }
+  return found
+}

@@ -1,0 +1,42 @@
+import type { EarlyLegRole } from './signal-provider.ts'
+import type { Circuit } from './circuit.ts'
+import type { Admission, EngineSpec, Placement, PoolConfig } from '../contract/contract.ts'
+
+/** Raise it when the meaning of a field changes; a snapshot of another version is not read. */
+export const SNAPSHOT_VERSION = 2
+
+/** A ClusterState put down as plain data. */
+export interface ClusterSnapshot {
+  readonly version: number
+  readonly at: number
+  readonly configVersion: number
+  readonly pool: PoolConfig
+  readonly engines: readonly EngineSnapshot[]
+  readonly bookings: readonly BookingSnapshot[]
+  /** One entry per set of books: what they learned. */
+  readonly books: readonly unknown[]
+}
+
+export interface EngineSnapshot {
+  /** Whole, because a removed engine that drains is no longer in the pool. */
+  readonly spec: EngineSpec
+  readonly removed: boolean
+  readonly circuit: Circuit
+  readonly healthy: boolean
+  readonly asleep: boolean
+  readonly draining: boolean
+  readonly ttftMs: number | null
+  readonly requestsTotal: number
+  readonly failuresTotal: number
+}
+
+export interface BookingSnapshot {
+  readonly admission: Admission
+  readonly placement: Placement
+  readonly bookedAt: number
+  readonly seenAt: number
+  readonly firstTokenSeen: boolean
+  /** Parts that ended before the first token; absent in older snapshots. */
+  readonly legsDone?: readonly EarlyLegRole[]
+  readonly outputBlocks: number
+}

@@ -1,0 +1,123 @@
+import type { Pin, PrefixIndex } from './prefix-index.ts'
+
+/** What a request's prompt takes on an engine. */
+export interface PromptShape {
+  /** Chained hashes of its full blocks, two lanes each. */
+  readonly blocks: Uint32Array
+  readonly blockCount: number
+  /** Does a part of a block remain behind the full ones? It takes a block of its own, shared with nobody. */
+  readonly partial: boolean
+}
+
+export function shapeOf(blocks: Uint32Array, promptTokens: number, blockTokens: number): PromptShape {
+  const blockCount = blocks.length >> 1
+  return { blocks, blockCount, partial: promptTokens > blockCount * blockTokens }
+}
+
+/** One request on one engine. Made by `add`, ended by `free`; the fields are the ledger's own. Of the prompt, blocks of the index. */
+export interface LiveRequest {
+  readonly engine: number
+  /** null: nothing of it is shared. */
+  readonly pin: Pin | null
+  /** Blocks of the prompt nobody else can share: the partial one, and all of them where caches are off. */
+  own: number
+  outputBlocks: number
+  /** Discount for output nearly done, in 1/1024 blocks. */
+  discount: number
+}
+
+/** Discounts are whole numbers of these, so that what was subtracted can be added back exactly. */
+const DISCOUNT_UNIT = 1024
+
+interface EngineLedger {
+  own: number
+  output: number
+  discount: number
+}
+
+/** Prompts this long move the scale half of the way. */
+const SCALE_BLOCKS = 256
+
+/**
+ * Blocks that live requests hold on each engine (ai-dynamo/dynamo#1731): a block two requests share counts once, and
+ * is free when the last of them ends. What a newcomer would add is what its longest live prefix leaves (the prefix
+ * rule of later Dynamo; with chained hashes it equals the pull request's set rule).
+ */
+export class ActiveBlocks {
+  readonly #index: PrefixIndex
+  readonly #engines: EngineLedger[] = []
+  /**
+   * KV blocks that a block of the index stands for. 1 where prompts are made of ids; chunks of bytes hold as many tokens as
+   * the text has in them. A mean: text by text it hardly differs.
+   */
+  scale = 1
+
+  /** The index keeps the shared blocks; its `match` must have been called for `potential` to mean anything. */
+  constructor(index: PrefixIndex) {
+    this.#index = index
+  }
+
+  /** A prompt of so many blocks came whose blocks stand for `scale` KV blocks each. */
+  saw(scale: number, blocks: number): void {
+    this.scale += ((scale - this.scale) * blocks) / (blocks + SCALE_BLOCKS)
+  }
+
+  /** @param reuse does the engine share equal blocks at all? Without prefix caching and for decode legs it does not. */
+  add(engine: number, prompt: PromptShape, reuse: boolean): LiveRequest {
+    const pin = reuse ? this.#index.pin(engine, prompt.blocks, prompt.blockCount) : null
+    const own = prompt.blockCount - (pin?.blocks ?? 0) + (prompt.partial ? 1 : 0)
+    this.#of(engine).own += own
+    return { engine, pin, own, outputBlocks: 0, discount: 0 }
+  }
+
+  /** KV blocks the engine would hold beyond today's, for the prompt last matched. */
+  newBlocks(engine: number, prompt: PromptShape, reuse: boolean): number {
+    return this.scale * (prompt.blockCount - (reuse ? this.#index.live[engine]! : 0) + (prompt.partial ? 1 : 0))
+  }
+
+  /** Output so far, in blocks begun: a total that only grows. */
+  output(request: LiveRequest, outputBlocks: number): void {
+    const more = Math.max(0, outputBlocks - request.outputBlocks)
+    request.outputBlocks += more
+    this.#of(request.engine).output += more
+  }
+
+  /**
+   * Blocks only this request holds will soon be free: they count less the nearer it is to its expected end.
+   * @param done share of the expected output that has come, 0..1.
+   * The discount is as of this call: a request that joins the prefix later counts in full at the next one.
+   */
+  decay(request: LiveRequest, done: number): void {
+    const alone =
+      this.scale * (request.own + (request.pin === null ? 0 : this.#index.exclusiveBlocks(request.pin))) +
+      request.outputBlocks
+    const discount = Math.round(alone * DISCOUNT_UNIT * Math.min(1, Math.max(0, done)))
+    this.#of(request.engine).discount += discount - request.discount
+    request.discount = discount
+  }
+
+  /** Ends a request. `keep`: see `PrefixIndex.release`. */
+  free(request: LiveRequest, keep?: number): void {
+    const ledger = this.#of(request.engine)
+    ledger.own -= request.own
+    ledger.output -= request.outputBlocks
+    ledger.discount -= request.discount
+    request.own = 0
+    request.outputBlocks = 0
+    request.discount = 0
+    if (request.pin !== null) this.#index.release(request.pin, keep)
+  }
+
+  /** KV blocks live requests hold on the engine; a fraction only where discounts or a scale apply. */
+  active(engine: number): number {
+    const ledger = this.#of(engine)
+    return Math.max(
+      0,
+      this.scale * (this.#index.liveBlocks(engine) + ledger.own) + ledger.output - ledger.discount / DISCOUNT_UNIT,
+    )
+  }
+
+  #of(engine: number): EngineLedger {
+    return (this.#engines[engine] ??= { own: 0, output: 0, discount: 0 })
+  }
+}

@@ -1,0 +1,331 @@
+import { type BlockTree, CHILDREN, HOLDERS, HOLDING, LENGTH, LIVE_HOLDERS, NODE_STRIDE } from './block-tree.ts'
+import { RecordSlab } from './record-slab.ts'
+
+/** Fields of a holding: one engine's share of one run. */
+export const NODE = 0
+export const ENGINE = 1
+/** Leading blocks of the run that the engine holds; all of them while the run is live there. */
+export const HELD = 2
+/** Live requests on the engine whose prompt goes through the run. */
+export const LIVE = 3
+const PREVIOUS = 4
+export const NEXT = 5
+/** The next holding of the same run. */
+export const SIBLING = 6
+/** The same engine's holding of the run before. */
+export const PARENT_HOLDING = 7
+/** When it was last let go, for the cap over all engines. */
+export const STAMP = 8
+const DOOMED = 9
+export const HOLDING_STRIDE = 10
+
+export const NONE = -1
+
+/** What one engine holds, as counts and as two lists. */
+class EngineShare {
+  /** Blocks believed held, live or not, without those doomed by a flush. */
+  cached = 0
+  /** Blocks held by live requests, shared ones once. */
+  live = 0
+  /** Let go, most recent first; the last one is evicted first and is always a leaf of what the engine holds. */
+  first = NONE
+  last = NONE
+  /** Live ones, in no order. */
+  firstLive = NONE
+}
+
+/**
+ * Which engine holds which runs of the tree. Who holds a block holds all blocks before it: engines free the end of a
+ * prompt first, and so do we. Everything here relies on that.
+ */
+export class EngineRuns {
+  readonly tree: BlockTree
+  readonly records = new RecordSlab(HOLDING_STRIDE)
+  readonly shares: EngineShare[] = []
+  /** Over all engines, doomed ones too: what takes memory. */
+  entries = 0
+  liveEntries = 0
+
+  constructor(tree: BlockTree) {
+    this.tree = tree
+  }
+
+  addEngine(): number {
+    return this.shares.push(new EngineShare()) - 1
+  }
+
+  find(node: number, engine: number): number {
+    const words = this.records.words
+    let at = this.tree.nodes.words[node * NODE_STRIDE + HOLDING]!
+    while (at !== NONE && words[at * HOLDING_STRIDE + ENGINE] !== engine) at = words[at * HOLDING_STRIDE + SIBLING]!
+    return at
+  }
+
+  /** A holding of nothing yet, in no list: `makeLive` it. */
+  create(node: number, engine: number, parent: number): number {
+    const holding = this.records.alloc()
+    const at = holding * HOLDING_STRIDE
+    const words = this.records.words
+    words[at + NODE] = node
+    words[at + ENGINE] = engine
+    words[at + HELD] = 0
+    words[at + LIVE] = 0
+    words[at + PARENT_HOLDING] = parent
+    words[at + STAMP] = 0
+    words[at + DOOMED] = 0
+    this.#joinNode(holding, node)
+    return holding
+  }
+
+  /** One more live request goes through it: the engine holds, or is about to hold, the whole run. */
+  makeLive(holding: number): void {
+    const at = holding * HOLDING_STRIDE
+    const words = this.records.words
+    const share = this.shares[words[at + ENGINE]!]!
+    const node = words[at + NODE]! * NODE_STRIDE
+    const length = this.tree.nodes.words[node + LENGTH]!
+    const held = words[at + HELD]!
+    if (words[at + DOOMED] === 1) {
+      words[at + DOOMED] = 0
+      share.cached += held
+    }
+    share.cached += length - held
+    this.entries += length - held
+    words[at + HELD] = length
+    if (words[at + LIVE]!++ > 0) return
+    if (held > 0) this.#unlink(holding, share)
+    this.#linkLive(holding, share)
+    this.tree.nodes.words[node + LIVE_HOLDERS]!++
+    share.live += length
+    this.liveEntries += length
+  }
+
+  /** One live request fewer; true when it was the last: `letGo` or `drop` it. */
+  endLive(holding: number): boolean {
+    const at = holding * HOLDING_STRIDE
+    const words = this.records.words
+    words[at + LIVE]!--
+    if (words[at + LIVE]! > 0) return false
+    const share = this.shares[words[at + ENGINE]!]!
+    const node = words[at + NODE]! * NODE_STRIDE
+    const length = this.tree.nodes.words[node + LENGTH]!
+    this.tree.nodes.words[node + LIVE_HOLDERS]!--
+    share.live -= length
+    this.liveEntries -= length
+    return true
+  }
+
+  /** A run no request uses any more becomes the engine's most recently used one. */
+  makeEvictable(holding: number, stamp: number): void {
+    const at = holding * HOLDING_STRIDE
+    const share = this.shares[this.records.words[at + ENGINE]!]!
+    this.#unlinkLive(holding, share)
+    this.records.words[at + STAMP] = stamp
+    this.#linkAfter(holding, NONE, share)
+  }
+
+  isDoomed(holding: number): boolean {
+    return this.records.words[holding * HOLDING_STRIDE + DOOMED] === 1
+  }
+
+  /** Removes a holding that nothing of the engine hangs on, and its run with the last of them. */
+  drop(holding: number, wasLive: boolean): void {
+    const at = holding * HOLDING_STRIDE
+    const words = this.records.words
+    const share = this.shares[words[at + ENGINE]!]!
+    if (wasLive) this.#unlinkLive(holding, share)
+    else this.#unlink(holding, share)
+    if (words[at + DOOMED] === 0) share.cached -= words[at + HELD]!
+    this.entries -= words[at + HELD]!
+    const node = words[at + NODE]!
+    this.#leaveNode(holding, node)
+    this.records.free(holding)
+    if (this.tree.nodes.words[node * NODE_STRIDE + HOLDERS] === 0) this.tree.remove(node)
+  }
+
+  /** The engine keeps only the first `held` (at least one) blocks of the run. */
+  truncate(holding: number, held: number): void {
+    const at = holding * HOLDING_STRIDE
+    const words = this.records.words
+    const share = this.shares[words[at + ENGINE]!]!
+    const node = words[at + NODE]!
+    share.cached -= words[at + HELD]! - held
+    this.entries -= words[at + HELD]! - held
+    words[at + HELD] = held
+    if (this.tree.nodes.words[node * NODE_STRIDE + HOLDERS] === 1) this.tree.shrink(node, held)
+  }
+
+  /** May its end be cut off without leaving a hole? Sure only where the run has no children for any engine. */
+  isLeaf(holding: number): boolean {
+    const node = this.records.words[holding * HOLDING_STRIDE + NODE]!
+    return this.tree.nodes.words[node * NODE_STRIDE + CHILDREN] === 0
+  }
+
+  /** Everything the engine holds is gone; what live requests still use goes when they end. */
+  invalidate(engine: number): void {
+    const share = this.shares[engine]!
+    while (share.last !== NONE) this.drop(share.last, false)
+    const words = this.records.words
+    for (let at = share.firstLive; at !== NONE; at = words[at * HOLDING_STRIDE + NEXT]!)
+      words[at * HOLDING_STRIDE + DOOMED] = 1
+    share.cached = 0
+  }
+
+  /** Drops what was let go up to that moment. The stamp wraps around: compare by difference. */
+  sweep(engine: number, stamp: number): void {
+    const share = this.shares[engine]!
+    while (share.last !== NONE && ((this.records.words[share.last * HOLDING_STRIDE + STAMP]! - stamp) | 0) <= 0)
+      this.drop(share.last, false)
+  }
+
+  /** Cuts a run in two together with what engines hold of it; returns the upper run. */
+  split(node: number, length: number): number {
+    if (!this.#heldBeyond(node, length)) {
+      this.tree.shrink(node, length)
+      return node
+    }
+    const upper = this.tree.split(node, length)
+    const lowerAt = node * NODE_STRIDE
+    let next = this.tree.nodes.words[lowerAt + HOLDING]!
+    this.tree.nodes.words[lowerAt + HOLDING] = NONE
+    this.tree.nodes.words[lowerAt + HOLDERS] = 0
+    while (next !== NONE) {
+      const holding = next
+      next = this.records.words[holding * HOLDING_STRIDE + SIBLING]!
+      if (this.records.words[holding * HOLDING_STRIDE + HELD]! > length) this.#splitHolding(holding, upper, length)
+      else {
+        this.records.words[holding * HOLDING_STRIDE + NODE] = upper
+        this.#joinNode(holding, upper)
+      }
+    }
+    return upper
+  }
+
+  #heldBeyond(node: number, length: number): boolean {
+    const words = this.records.words
+    let at = this.tree.nodes.words[node * NODE_STRIDE + HOLDING]!
+    while (at !== NONE && words[at * HOLDING_STRIDE + HELD]! <= length) at = words[at * HOLDING_STRIDE + SIBLING]!
+    return at !== NONE
+  }
+
+  /** The holding stays with the lower run, so that what hangs on it still does; its upper part is new. */
+  #splitHolding(holding: number, upper: number, length: number): void {
+    const share = this.shares[this.records.words[holding * HOLDING_STRIDE + ENGINE]!]!
+    const above = this.records.alloc()
+    const words = this.records.words
+    const at = holding * HOLDING_STRIDE
+    words.copyWithin(above * HOLDING_STRIDE, at, at + HOLDING_STRIDE)
+    words[above * HOLDING_STRIDE + NODE] = upper
+    words[above * HOLDING_STRIDE + HELD] = length
+    words[at + HELD]! -= length
+    words[at + PARENT_HOLDING] = above
+    const node = words[at + NODE]!
+    this.#joinNode(above, upper)
+    this.#joinNode(holding, node)
+    if (words[at + LIVE]! > 0) {
+      this.tree.nodes.words[upper * NODE_STRIDE + LIVE_HOLDERS]!++
+      this.#linkLive(above, share)
+    } else this.#linkAfter(above, words[at + PREVIOUS]!, share)
+  }
+
+  #joinNode(holding: number, node: number): void {
+    const at = node * NODE_STRIDE
+    const nodes = this.tree.nodes.words
+    this.records.words[holding * HOLDING_STRIDE + SIBLING] = nodes[at + HOLDING]!
+    nodes[at + HOLDING] = holding
+    nodes[at + HOLDERS]!++
+  }
+
+  #leaveNode(holding: number, node: number): void {
+    const nodes = this.tree.nodes.words
+    const words = this.records.words
+    const next = words[holding * HOLDING_STRIDE + SIBLING]!
+    nodes[node * NODE_STRIDE + HOLDERS]!--
+    let at = nodes[node * NODE_STRIDE + HOLDING]!
+    if (at === holding) {
+      nodes[node * NODE_STRIDE + HOLDING] = next
+      return
+    }
+    while (words[at * HOLDING_STRIDE + SIBLING] !== holding) at = words[at * HOLDING_STRIDE + SIBLING]!
+    words[at * HOLDING_STRIDE + SIBLING] = next
+  }
+
+  /** Into the list of those let go, behind `previous`; at its head for NONE. */
+  #linkAfter(holding: number, previous: number, share: EngineShare): void {
+    const words = this.records.words
+    const next = previous === NONE ? share.first : words[previous * HOLDING_STRIDE + NEXT]!
+    words[holding * HOLDING_STRIDE + PREVIOUS] = previous
+    words[holding * HOLDING_STRIDE + NEXT] = next
+    if (previous === NONE) share.first = holding
+    else words[previous * HOLDING_STRIDE + NEXT] = holding
+    if (next === NONE) share.last = holding
+    else words[next * HOLDING_STRIDE + PREVIOUS] = holding
+  }
+
+  #unlink(holding: number, share: EngineShare): void {
+    const words = this.records.words
+    const previous = words[holding * HOLDING_STRIDE + PREVIOUS]!
+    const next = words[holding * HOLDING_STRIDE + NEXT]!
+    if (previous === NONE) share.first = next
+    else words[previous * HOLDING_STRIDE + NEXT] = next
+    if (next === NONE) share.last = previous
+    else words[next * HOLDING_STRIDE + PREVIOUS] = previous
+  }
+
+  #linkLive(holding: number, share: EngineShare): void {
+    const words = this.records.words
+    words[holding * HOLDING_STRIDE + PREVIOUS] = NONE
+    words[holding * HOLDING_STRIDE + NEXT] = share.firstLive
+    if (share.firstLive !== NONE) words[share.firstLive * HOLDING_STRIDE + PREVIOUS] = holding
+    share.firstLive = holding
+  }
+
+  #unlinkLive(holding: number, share: EngineShare): void {
+    const words = this.records.words
+    const previous = words[holding * HOLDING_STRIDE + PREVIOUS]!
+    const next = words[holding * HOLDING_STRIDE + NEXT]!
+    if (previous === NONE) share.firstLive = next
+    else words[previous * HOLDING_STRIDE + NEXT] = next
+    if (next !== NONE) words[next * HOLDING_STRIDE + PREVIOUS] = previous
+  }
+}
+
+/* How long ago an engine used what it is believed to hold. The stamp wraps around: moments are compared by difference. */
+
+/** When the engine let go of the deepest run it holds on the tree's path; null: that is live, or it holds none. */
+export function lastUsed(holdings: EngineRuns, engine: number): number | null {
+  const { path, depth } = holdings.tree
+  const { words } = holdings.records
+  for (let at = depth - 1; at >= 0; at--) {
+    const holding = holdings.find(path[at]!, engine) * HOLDING_STRIDE
+    if (holding >= 0) return words[holding + LIVE]! > 0 ? null : words[holding + STAMP]!
+  }
+  return null
+}
+
+/** Of what engines let go, the last run of the one whose last was let go longest ago. */
+export function leastRecent(holdings: EngineRuns): number {
+  const { words } = holdings.records
+  let oldest = NONE
+  for (const { last } of holdings.shares) {
+    if (last === NONE) continue
+    if (oldest === NONE || ((words[last * HOLDING_STRIDE + STAMP]! - words[oldest * HOLDING_STRIDE + STAMP]!) | 0) < 0)
+      oldest = last
+  }
+  return oldest
+}
+
+/** Blocks of the engine that are live or were let go after that moment. Takes as many steps as they lie in runs. */
+export function usedSince(holdings: EngineRuns, engine: number, stamp: number): number {
+  const { words } = holdings.records
+  const { first, live } = holdings.shares[engine]!
+  let blocks = live
+  for (
+    let at = first;
+    at !== NONE && ((words[at * HOLDING_STRIDE + STAMP]! - stamp) | 0) > 0;
+    at = words[at * HOLDING_STRIDE + NEXT]!
+  ) {
+    blocks += words[at * HOLDING_STRIDE + HELD]!
+  }
+  return blocks
+}

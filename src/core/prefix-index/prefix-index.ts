@@ -1,0 +1,345 @@
+import { MAX_RUN } from './block-arena.ts'
+import { BlockTree, HOLDERS, HOLDING, LIVE_HOLDERS, NODE_STRIDE } from './block-tree.ts'
+import { KvEventIndex } from './kv-event-index.ts'
+import {
+  ENGINE,
+  HELD,
+  HOLDING_STRIDE,
+  EngineRuns,
+  LIVE,
+  NODE,
+  NONE,
+  PARENT_HOLDING,
+  SIBLING,
+  lastUsed,
+  leastRecent,
+  usedSince,
+} from './engine-runs.ts'
+import { samplePrefixes, RecentPrefixes } from './recent-prefixes.ts'
+/** What the design allows a (block, engine) entry to take, all tables counted. */
+export const BYTES_PER_ENTRY = 40
+const HOLDING_BYTES = HOLDING_STRIDE * 4
+
+/** Where a live request's blocks are recorded. Hand it back to `release` once. */
+export interface Pin {
+  readonly engine: number
+  /** Deepest holding; -1 when nothing could be recorded. */
+  readonly holding: number
+  /** Leading blocks recorded; fewer than asked for when the index is full of live blocks, or on a hash collision. */
+  readonly blocks: number
+}
+
+/**
+ * Which engine holds which prompt blocks: live ones for certain, others as far as an LRU of the engine's size says.
+ * Written when a request is booked, not when the engine reports, so that siblings in a burst see each other.
+ *
+ * One `match` answers for all engines at once. Cost is in runs (stretches of blocks without a fork), not blocks.
+ */
+export class PrefixIndex {
+  readonly #tree = new BlockTree()
+  readonly #holdings = new EngineRuns(this.#tree)
+  /** What engines told of themselves. */
+  readonly exact = new KvEventIndex()
+  readonly #told = new RecentPrefixes()
+  #maxEntries = 0
+  #maxBytes = 0
+  readonly #capacity: number[] = []
+  readonly #freeNumbers: number[] = []
+  #stamp = 0
+
+  /** Result of the last `match`, by engine: leading blocks believed cached, and held by live requests. */
+  cached = new Int32Array(8)
+  live = new Int32Array(8)
+
+  /** @param maxEntries hard cap on (block, engine) entries over all engines; memory is capped with it. */
+  constructor(maxEntries: number, maxBytes = maxEntries * BYTES_PER_ENTRY) {
+    this.limit(maxEntries, maxBytes)
+  }
+
+  /** Changes the cap; evicts at once what no longer fits. */
+  limit(maxEntries: number, maxBytes = maxEntries * BYTES_PER_ENTRY): void {
+    if (!(maxEntries >= 1))
+      throw new RangeError(`The prefix index needs room for at least one entry, got ${maxEntries}`)
+    this.#maxEntries = maxEntries
+    this.#maxBytes = maxBytes
+    this.#enforceCap()
+  }
+
+  /** The number this index knows a new engine by. */
+  addEngine(capacityBlocks = Infinity): number {
+    const engine = this.#freeNumbers.pop() ?? this.#holdings.addEngine()
+    this.#capacity[engine] = capacityBlocks
+    if (engine >= this.cached.length) {
+      this.cached = new Int32Array(this.cached.length * 2)
+      this.live = new Int32Array(this.live.length * 2)
+    }
+    return engine
+  }
+
+  /** The engine is gone and nothing lives on it: forgets what it held. Its number will be used again. */
+  removeEngine(engine: number): void {
+    if (this.liveBlocks(engine) > 0) throw new Error(`engine ${engine} still has live blocks in the prefix index`)
+    this.flush(engine)
+    this.#freeNumbers.push(engine)
+  }
+
+  get entries(): number {
+    return this.#holdings.entries
+  }
+
+  /** All typed arrays, slack included. */
+  get bytes(): number {
+    return this.#tree.bytes + this.#holdings.records.bytes + this.exact.bytes
+  }
+
+  cachedBlocks(engine: number): number {
+    return Math.max(this.#holdings.shares[engine]!.cached, this.exact.count(engine))
+  }
+
+  liveBlocks(engine: number): number {
+    return this.#holdings.shares[engine]!.live
+  }
+
+  /** Evicts at once what no longer fits. */
+  setCapacity(engine: number, blocks: number): void {
+    this.#capacity[engine] = blocks
+    this.#enforce(engine)
+  }
+
+  /** The engine lost its cache, e.g. by a restart. Live requests keep their load, but leave nothing behind. */
+  flush(engine: number): void {
+    this.#holdings.invalidate(engine)
+    this.exact.clear(engine)
+  }
+
+  /** Takes in which blocks the engine says it stored and removed. false: there was no room for all of them. */
+  tell(engine: number, stored: Uint32Array, removed: Uint32Array): boolean {
+    this.exact.setAll(engine, removed, false)
+    return this.exact.setAll(engine, stored, true, this.#maxEntries)
+  }
+
+  /** Of what was let go last: a count of requests that have ended, on any engine. */
+  get stamp(): number {
+    return this.#stamp
+  }
+
+  /** Believes no more what was let go up to that moment: the engine tells itself whether it is there. */
+  sweep(engine: number, stamp: number): void {
+    this.#holdings.sweep(engine, stamp)
+  }
+
+  /** A prompt has ended on an engine that tells of its cache itself: by it, `sample` finds what was told. */
+  ended(blocks: Uint32Array): void {
+    this.#told.ended(blocks)
+  }
+
+  /**
+   * Low lanes of blocks at sampled depths, as `packFilter` takes them: of prompts that some engine holds, what is used
+   * now or was used last. A hint: an engine that tells of its cache may have lost what is said of it here.
+   */
+  sample(limit: number): Uint32Array {
+    const lanes = samplePrefixes(this.#holdings, limit)
+    this.#told.addTo(lanes, limit, this.exact)
+    return Uint32Array.from(lanes)
+  }
+
+  /** Fills `cached` and `live` for the first `count` blocks. */
+  match(blocks: Uint32Array, count: number): void {
+    const tree = this.#tree
+    tree.locate(blocks, count)
+    this.cached.fill(0)
+    this.live.fill(0)
+    const nodes = tree.nodes.words
+    let end = tree.matched
+    let part = tree.lastMatched
+    let cachedSeen = 0
+    let liveSeen = 0
+    // From the deepest run up. Who holds a run holds all before it, so a run whose holders have all been seen
+    // below has nothing new to say.
+    for (let depth = tree.depth - 1; depth >= 0; depth--) {
+      const at = tree.path[depth]! * NODE_STRIDE
+      const start = end - part
+      if (nodes[at + HOLDERS]! > cachedSeen || nodes[at + LIVE_HOLDERS]! > liveSeen) {
+        const seen = this.#readRun(nodes[at + HOLDING]!, start, part)
+        cachedSeen += seen.cached
+        liveSeen += seen.live
+      }
+      end = start
+      if (depth > 0) part = tree.length(tree.path[depth - 1]!)
+    }
+    if (this.exact.entries > 0) this.#addTold(blocks, count)
+  }
+
+  /** When the engine last let go of what the last `match` found of it; now, where that is live or nothing was found. */
+  lastUsed(engine: number): number {
+    return (this.cached[engine] === 0 ? null : lastUsed(this.#holdings, engine)) ?? this.#stamp
+  }
+
+  /** Blocks believed on the engine that were used after that moment: what it had to keep to still have what was used then. */
+  usedSince(engine: number, stamp: number): number {
+    return usedSince(this.#holdings, engine, stamp)
+  }
+
+  #addTold(blocks: Uint32Array, count: number): void {
+    const { exact, cached } = this
+    exact.match(blocks, count)
+    for (let engine = Math.min(cached.length, exact.reach.length) - 1; engine >= 0; engine--)
+      cached[engine] = Math.max(cached[engine]!, exact.reach[engine]!)
+  }
+
+  readonly #seen = { cached: 0, live: 0 }
+
+  #readRun(first: number, start: number, part: number): { readonly cached: number; readonly live: number } {
+    const words = this.#holdings.records.words
+    const { cached, live } = this
+    const seen = this.#seen
+    seen.cached = 0
+    seen.live = 0
+    for (let holding = first; holding !== NONE; holding = words[holding * HOLDING_STRIDE + SIBLING]!) {
+      const at = holding * HOLDING_STRIDE
+      const engine = words[at + ENGINE]!
+      if (cached[engine] === 0 && !this.#holdings.isDoomed(holding)) {
+        cached[engine] = start + Math.min(part, words[at + HELD]!)
+        seen.cached++
+      }
+      if (live[engine] === 0 && words[at + LIVE]! > 0) {
+        live[engine] = start + part
+        seen.live++
+      }
+    }
+    return seen
+  }
+
+  /** Records that a request with these blocks lives on the engine, and that the engine will have them cached. */
+  pin(engine: number, blocks: Uint32Array, count: number): Pin {
+    const room = Math.min(count, this.#maxEntries - this.#holdings.liveEntries)
+    if (room <= 0) return { engine, holding: NONE, blocks: 0 }
+    const recorded = this.#grow(blocks, room)
+    const holding = this.#hold(engine)
+    this.#enforce(engine)
+    return { engine, holding, blocks: recorded }
+  }
+
+  /**
+   * The request has ended. Its blocks stay believed cached, most recently used, but for those behind the first
+   * `keep`: pass the blocks that were cached before when the engine never got to prefill the prompt.
+   */
+  release(pin: Pin, keep = Infinity): void {
+    const holdings = this.#holdings
+    const stamp = (this.#stamp = (this.#stamp + 1) | 0)
+    let end = pin.blocks
+    let next = pin.holding
+    while (next !== NONE) {
+      const holding = next
+      const at = holding * HOLDING_STRIDE
+      next = holdings.records.words[at + PARENT_HOLDING]!
+      const start = end - this.#tree.length(holdings.records.words[at + NODE]!)
+      if (holdings.endLive(holding)) this.#settle(holding, stamp, keep - start)
+      end = start
+    }
+    this.#enforce(pin.engine)
+  }
+
+  /** Recorded blocks that no other live request on the engine shares. */
+  exclusiveBlocks(pin: Pin): number {
+    const words = this.#holdings.records.words
+    let blocks = 0
+    let holding = pin.holding
+    while (holding !== NONE && words[holding * HOLDING_STRIDE + LIVE] === 1) {
+      blocks += this.#tree.length(words[holding * HOLDING_STRIDE + NODE]!)
+      holding = words[holding * HOLDING_STRIDE + PARENT_HOLDING]!
+    }
+    return blocks
+  }
+
+  /** A run that has just stopped being live: kept whole, kept up to `keep` blocks, or dropped. */
+  #settle(holding: number, stamp: number, keep: number): void {
+    const holdings = this.#holdings
+    const cut = keep < holdings.records.words[holding * HOLDING_STRIDE + HELD]! && holdings.isLeaf(holding)
+    if (holdings.isDoomed(holding) || (cut && keep <= 0)) {
+      holdings.drop(holding, true)
+      return
+    }
+    if (cut) holdings.truncate(holding, keep)
+    holdings.makeEvictable(holding, stamp)
+  }
+
+  /** Makes the tree's path cover the blocks, cut so that it ends where they end. Returns how many it covers. */
+  #grow(blocks: Uint32Array, count: number): number {
+    const tree = this.#tree
+    tree.locate(blocks, count)
+    let parent = NONE
+    if (tree.depth > 0) {
+      const last = tree.depth - 1
+      const node = tree.path[last]!
+      parent = tree.lastMatched < tree.length(node) ? this.#holdings.split(node, tree.lastMatched) : node
+      tree.path[last] = parent
+    }
+    let at = tree.matched
+    if (parent !== NONE && at < count) {
+      const more = Math.min(tree.room(parent), count - at)
+      if (more > 0) tree.extend(parent, blocks, at, at + more)
+      at += more
+    }
+    while (at < count) {
+      const to = Math.min(at + MAX_RUN, count)
+      const node = tree.append(parent, blocks, at, to)
+      if (node === NONE) break
+      tree.pushPath(node)
+      parent = node
+      at = to
+    }
+    return at
+  }
+
+  /** Makes the engine hold the whole path, live. Returns the deepest holding. */
+  #hold(engine: number): number {
+    const holdings = this.#holdings
+    const { path, depth } = this.#tree
+    let known = depth
+    let deepest = NONE
+    while (known > 0 && deepest === NONE) deepest = holdings.find(path[--known]!, engine)
+    for (
+      let holding = deepest;
+      holding !== NONE;
+      holding = holdings.records.words[holding * HOLDING_STRIDE + PARENT_HOLDING]!
+    ) {
+      holdings.makeLive(holding)
+    }
+    for (let at = deepest === NONE ? 0 : known + 1; at < depth; at++) {
+      deepest = holdings.create(path[at]!, engine, deepest)
+      holdings.makeLive(deepest)
+    }
+    return deepest
+  }
+
+  /** Evicts the least recently used until engine, entry count and memory fit; live blocks stay. */
+  #enforce(engine: number): void {
+    const holdings = this.#holdings
+    const share = holdings.shares[engine]!
+    const capacity = this.#capacity[engine]!
+    while (share.cached > capacity && share.last !== NONE) this.#evict(share.last, share.cached - capacity)
+    this.#enforceCap()
+  }
+
+  #enforceCap(): void {
+    const holdings = this.#holdings
+    while (holdings.entries > this.#maxEntries || this.usedBytes > this.#maxBytes) {
+      const oldest = leastRecent(holdings)
+      if (oldest === NONE) return
+      const excess = holdings.entries - this.#maxEntries
+      this.#evict(oldest, excess > 0 ? excess : Infinity)
+    }
+  }
+
+  #evict(holding: number, excess: number): void {
+    const held = this.#holdings.records.words[holding * HOLDING_STRIDE + HELD]!
+    if (held <= excess) this.#holdings.drop(holding, false)
+    else this.#holdings.truncate(holding, held - excess)
+  }
+
+  /** Bytes that what is known needs: what the cap counts. */
+  get usedBytes(): number {
+    return this.#tree.usedBytes + this.#holdings.records.count * HOLDING_BYTES
+  }
+}

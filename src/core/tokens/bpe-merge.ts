@@ -1,0 +1,217 @@
+/** Byte-pair merging of one piece: the pair of neighbours that merges first, leftmost among equals, until none does. */
+import type { IdBuffer } from './id-buffer.ts'
+import type { Vocabulary } from './vocabulary.ts'
+
+/** Up to here a scan over all pairs beats a heap. */
+const SHORT_BYTES = 96
+/** Bytes in longer pieces that one text may have, in all: about 0.3 s of work. */
+const MOST_LONG_BYTES = 1024 * 1024
+/** The longest single piece: a heap takes about 60 bytes for each of its bytes. */
+const MOST_PIECE_BYTES = 256 * 1024
+/** What is left behind for the next piece, so that one long one does not hold memory for good. */
+const KEPT_BYTES = 32 * 1024
+
+export class BpeMerger {
+  readonly #vocabulary: Vocabulary
+  readonly #starts = new Int32Array(SHORT_BYTES + 1)
+  readonly #ids = new Uint32Array(SHORT_BYTES)
+  readonly #merged = new Uint32Array(SHORT_BYTES)
+  readonly #orders = new Float64Array(SHORT_BYTES)
+  #chain: PairChain | null = null
+  #longBytes = 0
+  /** Steps taken so far: pairs scanned and heap levels passed. Tests hold its growth to the length of the input. */
+  steps = 0
+
+  constructor(vocabulary: Vocabulary) {
+    this.#vocabulary = vocabulary
+  }
+
+  /** Call before each text. */
+  begin(): void {
+    this.#longBytes = 0
+  }
+
+  /** Appends the ids of `bytes[from, to)`. Throws when the text has had too much in pieces without a split. */
+  merge(bytes: Uint8Array, from: number, to: number, out: IdBuffer): void {
+    if (to - from <= SHORT_BYTES) {
+      this.#short(bytes, from, to, out)
+      return
+    }
+    this.#longBytes += to - from
+    if (this.#longBytes > MOST_LONG_BYTES || to - from > MOST_PIECE_BYTES) {
+      throw new Error(`${this.#longBytes} bytes or more are in words without a split`)
+    }
+    this.#chain ??= new PairChain(this.#vocabulary)
+    this.steps += this.#chain.merge(bytes, from, to, out)
+    if (to - from > KEPT_BYTES) this.#chain = null
+  }
+
+  #short(bytes: Uint8Array, from: number, to: number, out: IdBuffer): void {
+    const starts = this.#starts
+    const ids = this.#ids
+    const orders = this.#orders
+    const merged = this.#merged
+    const byteIds = this.#vocabulary.byteIds
+    let count = to - from
+    for (let i = 0; i < count; i++) {
+      starts[i] = from + i
+      ids[i] = byteIds[bytes[from + i] as number] as number
+    }
+    starts[count] = to
+    for (let i = 0; i < count - 1; i++) this.#weigh(bytes, i)
+    while (count > 1) {
+      let best = 0
+      for (let i = 1; i < count - 1; i++) if ((orders[i] as number) < (orders[best] as number)) best = i
+      this.steps += count
+      if (orders[best] === Infinity) break
+      ids[best] = merged[best] as number
+      count--
+      // Short moves: a loop beats copyWithin.
+      for (let i = best + 1; i < count; i++) {
+        starts[i] = starts[i + 1] as number
+        ids[i] = ids[i + 1] as number
+        orders[i] = orders[i + 1] as number
+        merged[i] = merged[i + 1] as number
+      }
+      starts[count] = to
+      if (best < count - 1) this.#weigh(bytes, best)
+      if (best > 0) this.#weigh(bytes, best - 1)
+    }
+    const target = out.reserve(count)
+    for (let i = 0; i < count; i++) target[out.length++] = ids[i] as number
+  }
+
+  /** When would token `i` merge with the next, and into what? */
+  #weigh(bytes: Uint8Array, i: number): void {
+    const start = this.#starts[i] as number
+    const id = this.#vocabulary.joined(bytes, start, this.#starts[i + 2] as number)
+    this.#merged[i] = id
+    this.#orders[i] =
+      id < 0 ? Infinity : this.#vocabulary.order(id, this.#ids[i] as number, (this.#starts[i + 1] as number) - start)
+  }
+}
+
+/** The same for long pieces, as a linked list with a heap of pairs: n log n, whatever the text. */
+class PairChain {
+  readonly #vocabulary: Vocabulary
+  #next = new Int32Array(0)
+  #previous = new Int32Array(0)
+  #ids = new Uint32Array(0)
+  #merged = new Int32Array(0)
+  /** Order of the pair that begins here; Infinity where none does. A heap entry that disagrees is stale. */
+  #orders = new Float64Array(0)
+  #heapOrders = new Float64Array(0)
+  #heap = new Int32Array(0)
+  #heapSize = 0
+  #steps = 0
+
+  constructor(vocabulary: Vocabulary) {
+    this.#vocabulary = vocabulary
+  }
+
+  /** Appends the ids of `bytes[from, to)`; returns the steps it took. */
+  merge(bytes: Uint8Array, from: number, to: number, out: IdBuffer): number {
+    const count = to - from
+    const piece = bytes.subarray(from, to)
+    this.#reset(piece, count)
+    while (this.#heapSize > 0) {
+      const order = this.#heapOrders[0] as number
+      const at = this.#pop()
+      if (this.#orders[at] === order) this.#join(piece, at)
+    }
+    for (let i = 0; i < count; i = this.#next[i] as number) out.push(this.#ids[i] as number)
+    return this.#steps
+  }
+
+  #reset(piece: Uint8Array, count: number): void {
+    if (this.#ids.length < count) this.#grow(Math.max(count, 1024))
+    this.#heapSize = 0
+    this.#steps = 0
+    for (let i = 0; i < count; i++) {
+      this.#next[i] = i + 1
+      this.#previous[i] = i - 1
+      this.#ids[i] = this.#vocabulary.byteIds[piece[i] as number] as number
+    }
+    for (let i = 0; i < count; i++) this.#weigh(piece, i)
+  }
+
+  #grow(count: number): void {
+    this.#next = new Int32Array(count)
+    this.#previous = new Int32Array(count)
+    this.#ids = new Uint32Array(count)
+    this.#merged = new Int32Array(count)
+    this.#orders = new Float64Array(count)
+    // One entry per pair at the start, two more per merge, and there are fewer merges than bytes.
+    this.#heap = new Int32Array(count * 3)
+    this.#heapOrders = new Float64Array(count * 3)
+  }
+
+  #join(piece: Uint8Array, at: number): void {
+    const second = this.#next[at] as number
+    const after = this.#next[second] as number
+    this.#ids[at] = this.#merged[at] as number
+    this.#next[at] = after
+    this.#orders[second] = Infinity
+    if (after < piece.length) this.#previous[after] = at
+    this.#weigh(piece, at)
+    const before = this.#previous[at] as number
+    if (before >= 0) this.#weigh(piece, before)
+  }
+
+  #weigh(piece: Uint8Array, at: number): void {
+    this.#orders[at] = Infinity
+    const second = this.#next[at] as number
+    if (second >= piece.length) return
+    const id = this.#vocabulary.joined(piece, at, this.#next[second] as number)
+    if (id < 0) return
+    const order = this.#vocabulary.order(id, this.#ids[at] as number, second - at)
+    if (order === Infinity) return
+    this.#merged[at] = id
+    this.#orders[at] = order
+    this.#push(order, at)
+  }
+
+  #before(a: number, b: number): boolean {
+    const left = this.#heapOrders[a] as number
+    const right = this.#heapOrders[b] as number
+    return left < right || (left === right && (this.#heap[a] as number) < (this.#heap[b] as number))
+  }
+
+  #swap(a: number, b: number): void {
+    const order = this.#heapOrders[a] as number
+    const at = this.#heap[a] as number
+    this.#heapOrders[a] = this.#heapOrders[b] as number
+    this.#heap[a] = this.#heap[b] as number
+    this.#heapOrders[b] = order
+    this.#heap[b] = at
+    this.#steps++
+  }
+
+  #push(order: number, at: number): void {
+    let i = this.#heapSize++
+    this.#heapOrders[i] = order
+    this.#heap[i] = at
+    this.#steps++
+    while (i > 0) {
+      const parent = (i - 1) >> 1
+      if (!this.#before(i, parent)) break
+      this.#swap(i, parent)
+      i = parent
+    }
+  }
+
+  /** Where the pair on top of the heap begins; takes it off. */
+  #pop(): number {
+    const top = this.#heap[0] as number
+    this.#swap(0, --this.#heapSize)
+    let i = 0
+    for (;;) {
+      let least = i
+      if (2 * i + 1 < this.#heapSize && this.#before(2 * i + 1, least)) least = 2 * i + 1
+      if (2 * i + 2 < this.#heapSize && this.#before(2 * i + 2, least)) least = 2 * i + 2
+      if (least === i) return top
+      this.#swap(i, least)
+      i = least
+    }
+  }
+}

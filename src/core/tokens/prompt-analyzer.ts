@@ -1,0 +1,294 @@
+/** From a parsed request body to its token count and block hashes: all the router knows of a prompt. */
+import type { StageTimes, TokenSource } from '../contract/contract.ts'
+import { chainBlocks, chainSeed, type ChainState } from './block-hash.ts'
+import { type ChatMessage, type ChatPrompt, chatPieces } from './chat.ts'
+import { IdBuffer } from './id-buffer.ts'
+import { readPrompt, type Prompt, type PromptEndpoint } from './prompt.ts'
+import { isLonger } from './utf8-text.ts'
+import { Utf8Buffer, type EncodeUtf8 } from './utf8-buffer.ts'
+
+/** How many bytes of prompt make one token, learned from what engines report. */
+
+/** Prompts shorter than this are mostly template and teach nothing. */
+const MIN_TOKENS = 48
+/** No tokenizer in use is outside these, over a whole prompt. */
+const LEAST = 0.8
+const MOST = 16
+/** One report moves the mean by at most this share of itself, so a single odd prompt (base64, a repeated word) cannot. */
+const MAX_STEP = 0.05
+
+export class BytesPerToken {
+  #mean: number
+  #seen = 0
+
+  /** `prior`: what to believe before the first report. */
+  constructor(prior: number) {
+    this.#mean = prior
+  }
+
+  get value(): number {
+    return this.#mean
+  }
+
+  /** Reports taken in. */
+  get seen(): number {
+    return this.#seen
+  }
+
+  /** Takes in a prompt of `bytes` that the engine counted as `tokens`. */
+  learn(bytes: number, tokens: number): void {
+    if (!(tokens >= MIN_TOKENS) || !(bytes > 0)) return
+    const ratio = bytes / tokens
+    if (ratio < LEAST || ratio > MOST) return
+    this.#seen++
+    // A running mean at first, then one that forgets: the traffic of a pool changes over days.
+    const share = Math.max(1 / (this.#seen + 1), 1 / 64)
+    const step = share * (ratio - this.#mean)
+    const most = MAX_STEP * this.#mean
+    this.#mean += Math.max(-most, Math.min(most, step))
+  }
+}
+
+/** Renders a conversation the way the engine does. Throws where the model's template does. */
+export type ChatTemplate = (chat: ChatPrompt) => string
+
+/** Turns text into the engine's own token ids. */
+export interface ExactTokenizer {
+  /** Appends the ids of `text`; with the model's start and end tokens around it when `addSpecial`. */
+  encode(text: string, addSpecial: boolean, out: IdBuffer): void
+}
+
+export interface PromptMeterOptions {
+  /** Base model of the pool. */
+  readonly model: string
+  readonly blockTokens: number
+  readonly encodeUtf8: EncodeUtf8
+  /** Milliseconds, for the stage time. */
+  readonly now: () => number
+  /** null: prompts are measured in bytes. */
+  readonly tokenizer: ExactTokenizer | null
+  /** null: chats are measured in bytes even where texts are exact. */
+  readonly template: ChatTemplate | null
+  /**
+   * Bytes a block takes per token of its size, when measuring in bytes; 4 when absent. Never learned: hashes must
+   * mean the same on every edge and from one minute to the next, so block boundaries may not move with the traffic.
+   */
+  readonly chunkBytesPerToken?: number
+}
+
+export interface PromptRequest {
+  readonly endpoint: PromptEndpoint
+  /** Parsed JSON; long texts of the prompt may be `LongText`. */
+  readonly body: unknown
+  /** Size of the body; counts a prompt that cannot be read. */
+  readonly bodyBytes: number
+  readonly adapter: string | null
+  /** The client's `cache_salt` and the key's, where set. */
+  readonly salts: readonly string[]
+  /** Set only where tenants must not share caches. */
+  readonly tenant: string | null
+  /** Hand out the ids as well: a cache lookup asks for them. */
+  readonly withIds?: boolean
+}
+
+export interface PromptProfile {
+  readonly promptTokens: number
+  readonly tokenSource: TokenSource
+  /** [lo0, hi0, lo1, hi1, …], full blocks only. */
+  readonly blocks: Uint32Array
+  readonly stages: StageTimes
+  /** Multimodal items in the prompt. */
+  readonly items: number
+  /** What `PromptMeter.learn` needs; null: ids were counted, or nothing could be read. */
+  readonly promptBytes: number | null
+  /** Token ids when `withIds` asked for them, they are known and there is one prompt: a lookup knows no others. */
+  readonly ids: Uint32Array | null
+  /** Why a pool with a vocabulary did not measure this prompt exactly; null: it did, or it has none. */
+  readonly inexact: string | null
+}
+
+type Readable = Exclude<Prompt, { form: 'unreadable' }>
+type Measured = Omit<PromptProfile, 'stages'>
+
+/** Prompts longer than this, all texts of a batch together, are measured in bytes: no single request may hold the thread for long. */
+const MAX_EXACT_CHARS = 4 * 1024 * 1024
+const DEFAULT_BYTES_PER_TOKEN = 4
+/**
+ * Encoders of speech read windows of 30 seconds, the last one filled up, 1500 positions each. How long an upload is nobody
+ * knows without decoding it: these are 16 kB a second, MP3 at 128 kbit/s, or half of what plain 16-bit sound at 16 kHz takes.
+ */
+const WINDOW_TOKENS = 1500
+const WINDOW_BYTES = 480_000
+const PLAIN = { adapter: null, salts: [], tenant: null }
+
+/** What one pool knows about measuring prompts: its vocabulary and template, or its learned ratio. */
+export class PromptAnalyzer {
+  readonly #options: PromptMeterOptions
+  readonly #text: Utf8Buffer
+  readonly #ids = new IdBuffer()
+  readonly #ratio: BytesPerToken
+  readonly #chunkWords: number
+  /** Where chains of the base model start that nothing separates: nearly all. */
+  readonly #plainSeeds: Readonly<Record<'ids' | 'bytes', ChainState>>
+
+  constructor(options: PromptMeterOptions) {
+    const bytesPerToken = options.chunkBytesPerToken ?? DEFAULT_BYTES_PER_TOKEN
+    this.#options = options
+    this.#text = new Utf8Buffer(options.encodeUtf8)
+    this.#ratio = new BytesPerToken(bytesPerToken)
+    this.#chunkWords = Math.max(1, Math.round((options.blockTokens * bytesPerToken) / 4))
+    this.#plainSeeds = { ids: this.#chainSeed(PLAIN, 'ids'), bytes: this.#chainSeed(PLAIN, 'bytes') }
+  }
+
+  /** Learned bytes per token. */
+  get bytesPerToken(): number {
+    return this.#ratio.value
+  }
+
+  /** Takes in what the engine counted for a prompt measured here. */
+  learn(measure: Pick<PromptProfile, 'promptBytes' | 'items'>, promptTokens: number): void {
+    // What a picture costs in tokens has nothing to do with our bytes.
+    if (measure.promptBytes !== null && measure.items === 0) this.#ratio.learn(measure.promptBytes, promptTokens)
+  }
+
+  measure(request: PromptRequest): PromptProfile {
+    const start = this.#options.now()
+    const measured = this.#measure(readPrompt(request.endpoint, request.body), request)
+    return { ...measured, stages: { tokens: Math.max(0, this.#options.now() - start) } }
+  }
+
+  /** Measures by ids that somebody else found, e.g. the engine's `/tokenize`; one list per prompt. */
+  measureIds(request: PromptRequest, lists: readonly ArrayLike<number>[], source: 'engine' | 'ids'): Measured {
+    this.#ids.clear()
+    const spans = lists.flatMap((list) => {
+      const from = this.#ids.length
+      this.#ids.append(list)
+      return [from, this.#ids.length]
+    })
+    return this.#byIds(request, spans, source)
+  }
+
+  #measure(prompt: Prompt, request: PromptRequest): Measured {
+    if (prompt.form === 'unreadable') return this.#unread(request)
+    if (prompt.form === 'ids') return this.measureIds(request, prompt.lists, 'ids')
+    const { tokenizer } = this.#options
+    if (tokenizer === null) return this.#byBytes(request, prompt, null)
+    try {
+      return this.#exactly(request, prompt, tokenizer)
+    } catch (error) {
+      // A template may refuse a conversation. The engine will too, in its own words; here it only costs precision.
+      return this.#byBytes(request, prompt, error instanceof Error ? error.message : 'the template failed')
+    }
+  }
+
+  #exactly(request: PromptRequest, prompt: Exclude<Readable, { form: 'ids' }>, tokenizer: ExactTokenizer): Measured {
+    // Before a template puts all of it together, which takes as long again as reading it.
+    if (request.bodyBytes > MAX_EXACT_CHARS)
+      refuseLonger(prompt.form === 'texts' ? prompt.texts : [prompt.messages.map(printed), prompt.tools])
+    const texts = prompt.form === 'texts' ? prompt.texts.map(String) : [this.#render(prompt)]
+    refuseLonger(texts)
+    this.#ids.clear()
+    const spans: number[] = []
+    for (const text of texts) {
+      spans.push(this.#ids.length)
+      tokenizer.encode(text, prompt.addSpecial, this.#ids)
+      spans.push(this.#ids.length)
+    }
+    return { ...this.#byIds(request, spans, 'exact'), items: prompt.form === 'chat' ? prompt.items : 0 }
+  }
+
+  #render(chat: ChatPrompt): string {
+    if (this.#options.template === null) throw new Error('the vocabulary has no chat template')
+    if (chat.ownTemplate) throw new Error('the request brings its own chat template')
+    return this.#options.template(chat)
+  }
+
+  #byIds(request: PromptRequest, spans: readonly number[], tokenSource: TokenSource): Measured {
+    const state = this.#seed(request, 'ids')
+    return {
+      promptTokens: this.#ids.length,
+      tokenSource,
+      blocks: chainBlocks(state, this.#ids.ids, spans, this.#options.blockTokens),
+      items: 0,
+      promptBytes: null,
+      ids: request.withIds === true && spans.length === 2 ? this.#ids.ids.slice(0, this.#ids.length) : null,
+      inexact: null,
+    }
+  }
+
+  #byBytes(request: PromptRequest, prompt: Exclude<Readable, { form: 'ids' }>, inexact: string | null): Measured {
+    const prompts = prompt.form === 'texts' ? prompt.texts.map((text) => [text]) : [chatPieces(prompt)]
+    const text = this.#text
+    text.clear()
+    const spans: number[] = []
+    let promptBytes = 0
+    for (const pieces of prompts) {
+      const from = text.length
+      for (const piece of pieces) text.add(piece)
+      promptBytes += text.length - from
+      spans.push(from >>> 2, text.length >>> 2)
+      text.align()
+    }
+    return {
+      promptTokens: this.#estimate(promptBytes),
+      tokenSource: 'bytes',
+      blocks: chainBlocks(this.#seed(request, 'bytes'), text.words, spans, this.#chunkWords),
+      items: prompt.form === 'chat' ? prompt.items : 0,
+      promptBytes,
+      ids: null,
+      inexact,
+    }
+  }
+
+  #unread(request: PromptRequest): Measured {
+    const hears = request.endpoint === 'audio'
+    const promptTokens = hears
+      ? WINDOW_TOKENS * Math.ceil(request.bodyBytes / WINDOW_BYTES)
+      : this.#estimate(request.bodyBytes)
+    const inexact = hears || this.#options.tokenizer === null ? null : 'the prompt could not be read'
+    return {
+      promptTokens,
+      tokenSource: 'bytes',
+      blocks: new Uint32Array(0),
+      items: 0,
+      promptBytes: null,
+      ids: null,
+      inexact,
+    }
+  }
+
+  #estimate(bytes: number): number {
+    return Math.ceil(bytes / this.#ratio.value)
+  }
+
+  #seed(request: PromptRequest, unit: 'ids' | 'bytes'): ChainState {
+    const { adapter, salts, tenant } = request
+    if (adapter !== null || salts.length > 0 || tenant !== null) return this.#chainSeed(request, unit)
+    const { lo, hi } = this.#plainSeeds[unit]
+    return { lo, hi }
+  }
+
+  #chainSeed(
+    { adapter, salts, tenant }: Pick<PromptRequest, 'adapter' | 'salts' | 'tenant'>,
+    unit: 'ids' | 'bytes',
+  ): ChainState {
+    return chainSeed({
+      model: this.#options.model,
+      adapter,
+      salts,
+      tenant,
+      unit,
+      blockTokens: this.#options.blockTokens,
+    })
+  }
+}
+
+/** The door's one call: what `meter` makes of a request's prompt. Never throws, never waits. */
+export const measurePrompt = (meter: PromptAnalyzer, request: PromptRequest): PromptProfile => meter.measure(request)
+
+/** Reasoning has two names, for templates of either kind; none prints it twice. */
+const printed = ({ parts, extra }: ChatMessage) => [parts, { ...extra, reasoning_content: null }]
+
+function refuseLonger(texts: unknown): void {
+  if (isLonger(texts, MAX_EXACT_CHARS)) throw new Error(`the prompt has more than ${MAX_EXACT_CHARS} characters`)
+}

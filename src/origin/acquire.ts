@@ -1,0 +1,268 @@
+/** Finds a place for one attempt: clusters in order, each asked to rank and book in one call. */
+import { partsOf } from '../core/pool/signal-provider.ts'
+import { type Admission, type ClusterDigest, endedAs, type Placement, type Refusal } from '../core/contract/contract.ts'
+import { Failure } from '../failure.ts'
+import type { Admitted, Timers, EngineTarget, Ports } from '../ports.ts'
+import { LeaseKeeper, type BookingParts } from './lease-keeper.ts'
+import { itemsToEncode } from './disagg/encode.ts'
+import type { Exchange, PoolRoute } from './exchange.ts'
+import type { InFlightPrompt } from './regions/estimator.ts'
+import type { StageTimer } from './stage-timer.ts'
+import { defaultTimers } from './timers.ts'
+
+/** What is known of clusters without asking them. */
+export interface Digests {
+  /** The pools in the order they are to be tried. */
+  order(exchange: Exchange): readonly PoolRoute[]
+  /** The last digest seen of a cluster's pool; null: none. */
+  latest(route: PoolRoute): ClusterDigest | null
+  /** A prompt goes there: whoever chooses next is to know. null: nothing is expected there. */
+  sent(route: PoolRoute, admission: Admission): InFlightPrompt | null
+  /** A choice without the object: rendezvous with bounded load. null: no engine is left. */
+  fallback(admission: Admission, route: PoolRoute): Placement | null
+}
+
+/** One attempt's place: engines, and the booking that holds them. */
+export interface AcquiredPlacement {
+  readonly route: PoolRoute
+  readonly placement: Placement
+  readonly engine: EngineTarget
+  readonly policy: string
+  readonly predictedTtftMs: number | null
+  readonly booking: LeaseKeeper
+  /** What the decision header says besides the id: `fallback=…`, `failover=…`. */
+  readonly notes: readonly string[]
+}
+
+/** What earlier attempts of the same request have taught. */
+export interface AttemptHistory {
+  readonly attempt: number
+  /** They were gateways, full or out of reach. */
+  readonly moved: boolean
+  /** Cluster id → engines that failed this request. */
+  readonly avoid: ReadonlyMap<string, readonly string[]>
+  /** Where the time that lookups and admits take is noted. */
+  readonly stages: StageTimer
+}
+
+/** An object that answers later than this is out of reach; what it books then is released. */
+const ADMIT_MS = 2_000
+
+/**
+ * An object that has a newer configuration than this edge chooses engines the edge has not heard of. It is asked again without
+ * them, while there are no more than this.
+ */
+const MOST_STRANGERS = 64
+
+export async function acquirePlacement(
+  exchange: Exchange,
+  ports: Ports,
+  digests: Digests,
+  past: AttemptHistory,
+): Promise<AcquiredPlacement | { readonly refused: Refusal }> {
+  const routes =
+    exchange.pinned === null
+      ? digests.order(exchange)
+      : exchange.routes.filter((route) => route.cluster.id === exchange.pinned?.cluster)
+  const notes: string[] = []
+  let worst: Refusal | null = null
+  for (const route of routes) {
+    // Bound to one engine: whatever caches hold changes nothing.
+    const looking = exchange.pinned === null ? exchange.hints?.(route) : null
+    if (looking) past.stages.addAll(await looking)
+    let strangers: readonly string[] = none
+    while (strangers.length < MOST_STRANGERS) {
+      const startedAt = ports.now()
+      const admission = admissionFor(exchange, route, past, strangers)
+      const parts = {
+        cluster: ports.cluster(route.cluster.id, route.pool.model),
+        admission,
+        leaseMs: route.pool.leaseMs,
+        log: ports.log,
+        alarms: exchange.scope.alarms ?? ports.alarms,
+        scope: exchange.scope,
+      }
+      const found = admitNow(parts) ?? (await admitOn(ports, digests, route, parts))
+      past.stages.add('admit', ports.now() - startedAt)
+      if ('refusal' in found) {
+        worst = preferRetryable(worst, found.refusal)
+        notes.push(`failover=${route.cluster.id}:${found.refusal.reason}`)
+        break
+      }
+      const engine = targetOf(route, found.placement)
+      const isGateway = engine?.isGateway === true
+      const sent = engine !== null && (isGateway || routes.length > 1) ? digests.sent(route, admission) : null
+      if (sent !== null) found.booking.sent(sent)
+      // Our books of another gateway take its engines for one.
+      const predictedTtftMs = isGateway ? (sent?.expectedMs ?? null) : found.predictedTtftMs
+      if (engine !== null)
+        return {
+          route,
+          engine,
+          placement: found.placement,
+          policy: found.policy,
+          predictedTtftMs,
+          booking: found.booking,
+          notes: [...notes, ...found.notes],
+        }
+      void found.booking.release(endedAs('abandoned'))
+      ports.log.warn('placement_unknown', { id: exchange.id, cluster: route.cluster.id, placement: found.placement })
+      strangers = [...strangers, ...namesIn(found.placement).filter((id) => !route.targets.has(id))]
+    }
+    if (strangers.length >= MOST_STRANGERS) notes.push(`failover=${route.cluster.id}:unknown_engine`)
+  }
+  return { refused: worst ?? { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 } }
+}
+
+type Found = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>
+
+type Asking = Omit<BookingParts, 'lease' | 'placement'>
+
+/** Where the books are in this process. null: not to be had at once. */
+function admitNow(parts: Asking): Found | { readonly refusal: Refusal } | null {
+  const admitted = parts.cluster.admitNow?.(parts.admission) ?? null
+  return admitted === null ? null : foundIn(admitted, parts)
+}
+
+async function admitOn(
+  ports: Ports,
+  digests: Digests,
+  route: PoolRoute,
+  parts: Asking,
+): Promise<Found | { readonly refusal: Refusal }> {
+  const { cluster, admission } = parts
+  try {
+    return foundIn(await withinBudget(cluster.admit(admission, parts.scope), parts.alarms), parts)
+  } catch (error) {
+    ports.log.warn('cluster_unreachable', { id: admission.id, cluster: route.cluster.id, error })
+    const placement = digests.fallback(admission, route)
+    if (placement === null)
+      return {
+        refusal: {
+          reason: 'engines_unavailable',
+          detail: 'the cluster is out of reach and no engine is left',
+          retryAfterMs: 1_000,
+        },
+      }
+    return {
+      placement,
+      policy: 'rendezvous',
+      predictedTtftMs: null,
+      booking: new LeaseKeeper({ ...parts, lease: null, placement }),
+      notes: ['fallback=object_unreachable'],
+    }
+  }
+}
+
+function foundIn(
+  admitted: Admitted,
+  { cluster, admission, leaseMs, log, alarms, scope }: Asking,
+): Found | { readonly refusal: Refusal } {
+  if ('refusal' in admitted) return admitted
+  const { lease, placement, policy, predictedTtftMs } = admitted
+  return {
+    placement,
+    policy,
+    predictedTtftMs,
+    booking: new LeaseKeeper({ cluster, admission, leaseMs, log, alarms, scope, lease, placement }),
+    notes: none,
+  }
+}
+
+const none: readonly string[] = []
+
+/** A lease that comes too late is given back at once. */
+function withinBudget(admitting: Promise<Admitted>, alarms: Timers = defaultTimers): Promise<Admitted> {
+  return new Promise((resolve, reject) => {
+    let late = false
+    const alarm = alarms.set(ADMIT_MS, () => {
+      late = true
+      reject(new Error(`no answer to admit within ${ADMIT_MS} ms`))
+    })
+    admitting.then(
+      (admitted) => {
+        alarm.cancel()
+        if (!late) return resolve(admitted)
+        if ('refusal' in admitted) return
+        admitted.lease.release(endedAs('abandoned')).catch(() => {})
+      },
+      (error: unknown) => {
+        alarm.cancel()
+        reject(error as Error)
+      },
+    )
+  })
+}
+
+function admissionFor(
+  exchange: Exchange,
+  route: PoolRoute,
+  past: AttemptHistory,
+  strangers: readonly string[],
+): Admission {
+  const failed = past.avoid.get(route.cluster.id) ?? []
+  const { pinned } = exchange
+  // Bound to one engine: all others are to be avoided.
+  const others = pinned === null ? [] : [...route.targets.keys()].filter((id) => id !== pinned.engine)
+  const admission = exchange.admission(route)
+  return {
+    ...admission,
+    configVersion: exchange.configVersion,
+    attempt: past.attempt,
+    ...(past.moved ? { moved: true } : {}),
+    avoid: [...failed, ...others, ...strangers],
+    unsplittable: pinned === null ? admission.unsplittable : 'it is bound to one engine',
+    encodeItems: admission.encodeItems > 0 ? itemsToEncode(exchange, route) : 0,
+  }
+}
+
+/** Who answers. null: somebody in it is not known here. */
+function targetOf({ targets }: PoolRoute, placement: Placement): EngineTarget | null {
+  if (placement.kind === 'whole') return targets.get(placement.engine) ?? null
+  return partsOf(placement).every(({ engine }) => targets.has(engine)) ? targets.get(placement.decode)! : null
+}
+
+function namesIn(placement: Placement): readonly string[] {
+  return [...partsOf(placement).map(({ engine }) => engine), ...placement.runnersUp]
+}
+
+/** The refusal that promises most: full now is better news than nothing there. */
+function preferRetryable(a: Refusal | null, b: Refusal): Refusal {
+  if (a === null) return b
+  const order: readonly Refusal['reason'][] = [
+    'overloaded',
+    'engines_full',
+    'retry_budget',
+    'role_empty',
+    'engines_unavailable',
+    'no_engine',
+    'unconfigured',
+  ]
+  return order.indexOf(b.reason) < order.indexOf(a.reason) ? b : a
+}
+
+/** A refusal as the client sees it. */
+export function failureOf(refusal: Refusal): Failure {
+  const retryAfterMs = Math.max(1, refusal.retryAfterMs)
+  switch (refusal.reason) {
+    case 'overloaded':
+    case 'engines_full':
+      return new Failure('engines_full', 'All engines for this model are full. Try again shortly.', {
+        retryAfterMs,
+        cause: refusal.detail,
+      })
+    case 'role_empty':
+      return new Failure('role_empty', 'No engine is available for one of the roles this request needs.', {
+        retryAfterMs,
+        cause: refusal.detail,
+      })
+    case 'unconfigured':
+    case 'no_engine':
+    case 'engines_unavailable':
+    case 'retry_budget':
+      return new Failure('no_engine', 'No engine is available for this model right now.', {
+        retryAfterMs,
+        cause: refusal.detail,
+      })
+  }
+}

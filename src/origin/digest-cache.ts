@@ -1,0 +1,288 @@
+import type { Admission, ClusterDigest, Placement } from '../core/contract/contract.ts'
+import type { RegionDigest } from '../core/contract/region-digest.ts'
+import { type ClusterView, rankClusters } from '../core/routing/clusters.ts'
+import { fallbackPlacement } from '../core/routing/fallback.ts'
+import { AffinityKeys } from '../core/routing/affinity.ts'
+import type { Ports, RequestScope } from '../ports.ts'
+import type { Exchange, PoolRoute } from './exchange.ts'
+import type { Digests } from './acquire.ts'
+import { headerOf } from './headers.ts'
+import {
+  fetchRegionDigests,
+  RegionUnavailable,
+  type RegionDigestReply,
+  type RegionStatus,
+  regionStatusOf,
+} from './regions/client.ts'
+import { RegionEstimator, type InFlightPrompt } from './regions/estimator.ts'
+import { hasPassed } from './via.ts'
+
+export interface DigestCacheOptions {
+  readonly ports: Pick<Ports, 'cluster' | 'now' | 'random' | 'log' | 'origin'>
+  /** What this gateway adds to `via`. */
+  readonly via?: string
+  /** How a pool's prompts are cut here: the same number where they are cut alike. Absent: nobody chooses by it. */
+  readonly fingerprintOf?: (route: PoolRoute) => number | null
+  /** A digest older than this is asked for again, in the background. */
+  readonly freshMs?: number
+}
+
+const FRESH_MS = 2_000
+/** On Workers a request's context may die with its question: the answer is then waited for no longer. */
+const LOST_AFTER_MS = 10_000
+/** A cluster whose object did not answer is tried last for this long. */
+const DARK_MS = 10_000
+
+class Entry {
+  digest: ClusterDigest | null = null
+  /** What is to be expected there; null: nobody chooses between this pool and another. */
+  expectations: RegionEstimator | null = null
+  /** Of the prompts that this pool or another gets; null: there was no choice, or it is not the first of them. */
+  homes: AffinityKeys | null = null
+  /** When it came, by our own clock: the object's may differ. */
+  receivedAt = 0
+  askedAt: number | null = null
+  failedAt: number | null = null
+  /** That its prompts are cut otherwise has been said. */
+  isCutTold = false
+  /** That it does not say what to expect has been said. */
+  isMuteTold = false
+}
+
+/**
+ * What this isolate or process last heard of each cluster's pool. Never on a request's path: what is stale is used
+ * while something newer is fetched behind the response; with nothing at all a cluster counts as neutral.
+ */
+export class DigestCache implements Digests {
+  readonly #options: DigestCacheOptions
+  readonly #ports: DigestCacheOptions['ports']
+  readonly #entries = new Map<string, Entry>()
+  /** The name behind the last entry. */
+  #newest: string | null = null
+
+  constructor(options: DigestCacheOptions) {
+    this.#options = options
+    this.#ports = options.ports
+  }
+
+  order(
+    exchange: Pick<Exchange, 'routes' | 'scope' | 'admission'> & Partial<Pick<Exchange, 'headers'>>,
+  ): readonly PoolRoute[] {
+    const { routes } = exchange
+    const [first] = routes
+    const isChoice = routes.length > 1
+    for (const route of routes) this.#refresh(route, exchange.scope, isChoice)
+    if (first === undefined || !isChoice) return routes
+    const byId = new Map(routes.map((route) => [nameOf(route), route]))
+    const admission = exchange.admission(first)
+    const via = headerOf(exchange.headers ?? [], 'via')
+    const ranks = rankClusters(
+      // A prompt that is cut alike is measured once.
+      [...byId].map(([id, route]) =>
+        this.#view(id, route, isCutAlike(first, route) ? admission : exchange.admission(route), via),
+      ),
+      (this.#entry(first).homes ??= new AffinityKeys()).keyOf(admission),
+      () => this.#ports.random(),
+    )
+    return ranks.map(({ id }) => byId.get(id)!)
+  }
+
+  latest(route: PoolRoute): ClusterDigest | null {
+    return this.#entries.get(nameOf(route))?.digest ?? null
+  }
+
+  fallback(admission: Admission, route: PoolRoute): Placement | null {
+    this.failed(route)
+    return fallbackPlacement(admission, route.pool.engines, this.latest(route))
+  }
+
+  /** The object could not be reached: for a while others are tried first. */
+  failed(route: PoolRoute): void {
+    this.#entry(route).failedAt = this.#ports.now()
+  }
+
+  sent(route: PoolRoute, admission: Admission): InFlightPrompt | null {
+    return (
+      this.#entries
+        .get(nameOf(route))
+        ?.expectations?.sent(admission, route.pool.blockTokens, route.cluster.gateway?.rttMs ?? null) ?? null
+    )
+  }
+
+  /** What another gateway told last, for who stands before this one: as seen from here. Behind the scope it is asked again. */
+  regionDigests(route: PoolRoute, scope: RequestScope): readonly RegionDigest[] {
+    this.#refresh(route, scope, true)
+    const { expectations } = this.#entry(route)
+    const wayS = (route.cluster.gateway?.rttMs ?? expectations?.rttMs ?? 0) / 1000
+    const from = (prospect: RegionDigest['usual']) => prospect && { ...prospect, waitS: prospect.waitS + wayS }
+    return (expectations?.regionDigests ?? []).map((outlook) => ({
+      ...outlook,
+      soonest: from(outlook.soonest),
+      usual: from(outlook.usual),
+    }))
+  }
+
+  /** For operators: what is known of the gateway a cluster is behind. null: nothing yet, or there is none. @param waits may what is stale be asked for first? */
+  async regionStatus(route: PoolRoute, waits: boolean): Promise<RegionStatus | null> {
+    const { gateway } = route.cluster
+    if (gateway === undefined) return null
+    let asked: Promise<unknown> | null = null
+    this.#refresh(route, { background: (work) => (asked = work) }, true)
+    if (waits) await asked
+    const { expectations, digest, failedAt, receivedAt } = this.#entry(route)
+    if (!expectations?.isTold || digest === null) return null
+    const { regionDigests, rttMs, isCutAlike: blockingMatch } = expectations
+    return regionStatusOf(regionDigests, {
+      reachable: failedAt === null,
+      ageMs: this.#ports.now() - receivedAt,
+      rttMs: gateway.rttMs ?? rttMs,
+      blockingMatch,
+    })
+  }
+
+  /** Asks now; for those who have a timer. Does it answer? */
+  async refresh(route: PoolRoute): Promise<boolean> {
+    await this.#fetch(route, this.#asking(route, true))
+    return this.#entry(route).failedAt === null
+  }
+
+  #view(
+    id: string,
+    { cluster, pool }: PoolRoute,
+    prompt: Pick<Admission, 'promptTokens' | 'blocks' | 'tokenSource'>,
+    via: string | null,
+  ): ClusterView {
+    const { digest, receivedAt, failedAt, expectations } = this.#entries.get(id)!
+    const now = this.#ports.now()
+    const isUnreachable = failedAt !== null && now - failedAt < DARK_MS
+    const told = digest === null ? null : expectations
+    return {
+      id,
+      weight: cluster.weight,
+      digest,
+      expected: told?.of(prompt, pool.blockTokens, cluster.gateway?.rttMs ?? null) ?? null,
+      ageMs: now - receivedAt,
+      // Back where it came from it would only come round.
+      unreachable: isUnreachable || told?.isDark === true || (told?.name != null && hasPassed(via, told.name)),
+    }
+  }
+
+  /** `isChoice`: it is to be compared with others. */
+  #refresh(route: PoolRoute, scope: Pick<RequestScope, 'background'>, isChoice: boolean): void {
+    const entry = this.#entry(route)
+    const now = this.#ports.now()
+    const isAsked = entry.askedAt !== null && now - entry.askedAt < LOST_AFTER_MS
+    const freshMs = route.cluster.gateway?.digestIntervalMs ?? this.#options.freshMs ?? FRESH_MS
+    const isKnown = entry.digest !== null && (entry.expectations !== null || !isChoice)
+    if (isAsked || (isKnown && now - entry.receivedAt < freshMs)) return
+    scope.background(this.#fetch(route, this.#asking(route, isChoice)))
+  }
+
+  #asking(route: PoolRoute, isChoice: boolean): Entry {
+    const entry = this.#entry(route)
+    entry.askedAt = this.#ports.now()
+    if (isChoice) entry.expectations ??= new RegionEstimator()
+    return entry
+  }
+
+  async #fetch(route: PoolRoute, entry: Entry): Promise<void> {
+    const startedAt = this.#ports.now()
+    const { expectations } = entry
+    try {
+      expectations?.beginRefresh()
+      const [digest, told] = await Promise.all([
+        this.#cluster(route).digest(),
+        expectations && this.#told(route, entry),
+      ])
+      entry.askedAt = null
+      entry.failedAt = null
+      if (told && expectations)
+        expectations.update(told, {
+          tookMs: Math.max(0, this.#ports.now() - startedAt),
+          isCutAlike: this.#isKnownCut(route, entry, told),
+        })
+      if (!told && !isNewer(digest, entry.digest)) return
+      entry.digest = digest
+      entry.receivedAt = this.#ports.now()
+    } catch (error) {
+      // `askedAt` stays: an object that does not answer is asked again only after a pause.
+      const isNew = entry.failedAt === null
+      entry.failedAt = this.#ports.now()
+      // Who is away is asked every second.
+      if (isNew) this.#warn('digest_unreachable', route, error)
+    }
+  }
+
+  /** null: it does not say, and is there. */
+  async #told(route: PoolRoute, entry: Entry): Promise<RegionDigestReply | null> {
+    try {
+      if (route.cluster.gateway === undefined)
+        return { cut: null, regionDigests: [await this.#cluster(route).outlook()] }
+      const told = await fetchRegionDigests(this.#ports.origin, route, this.#options.via ?? '')
+      entry.isMuteTold = false
+      return told
+    } catch (error) {
+      if (route.cluster.gateway === undefined) return null
+      if (!(error instanceof RegionUnavailable && error.isThere)) throw error
+      if (!entry.isMuteTold) this.#warn('outlook_refused', route, error)
+      entry.isMuteTold = true
+      entry.expectations = new RegionEstimator()
+      return null
+    }
+  }
+
+  #warn(event: string, { cluster, pool }: PoolRoute, error: unknown): void {
+    const next = error instanceof RegionUnavailable && error.next !== null ? { next: error.next } : {}
+    this.#ports.log.warn(event, { cluster: cluster.id, pool: pool.model, error: String(error), ...next })
+  }
+
+  /** Says so, once, where prompts are cut otherwise. */
+  #isKnownCut(route: PoolRoute, entry: Entry, { cut, regionDigests }: RegionDigestReply): boolean {
+    // Who was given no way to tell chooses nothing by it.
+    if (
+      route.cluster.gateway === undefined ||
+      this.#options.fingerprintOf === undefined ||
+      (cut !== null && cut === this.#options.fingerprintOf(route))
+    )
+      return true
+    if (!entry.isCutTold && regionDigests.length > 0) {
+      const { cluster, pool } = route
+      this.#ports.log.warn('region_blocking_mismatch', {
+        cluster: cluster.id,
+        pool: pool.model,
+        next: 'Prompts known there are not known again here: give the model the same name, block_tokens and tokenizer in both gateways.',
+      })
+    }
+    entry.isCutTold = true
+    return false
+  }
+
+  #cluster({ cluster, pool }: PoolRoute) {
+    return this.#ports.cluster(cluster.id, pool.model)
+  }
+
+  /** Also marks it as the latest asked for. */
+  #entry(route: PoolRoute): Entry {
+    const id = nameOf(route)
+    // Asked for again and again where there is one pool.
+    if (id === this.#newest) return this.#entries.get(id)!
+    this.#newest = id
+    const entry = this.#entries.get(id) ?? new Entry()
+    this.#entries.set(id, entry)
+    return entry
+  }
+}
+
+const isCutAlike = ({ pool: one }: PoolRoute, { pool: other }: PoolRoute): boolean =>
+  one.blockTokens === other.blockTokens && one.tokenizer === other.tokenizer && one.model === other.model
+
+/** Answers may overtake each other; another epoch is another incarnation, whose numbers start anew. */
+function isNewer(digest: ClusterDigest, known: ClusterDigest | null): boolean {
+  if (known === null) return true
+  return digest.epoch === known.epoch ? digest.seq > known.seq : digest.at >= known.at
+}
+
+/** Neither name may hold a line break. */
+function nameOf({ cluster, pool }: PoolRoute): string {
+  return `${cluster.id}\n${pool.model}`
+}

@@ -1,0 +1,94 @@
+/** Prefill on one engine, then the client's own request with what the prefill engine handed over (connectors `nixl` and `response`). */
+import type { EngineTarget } from '../../ports.ts'
+import type { AttemptContext } from '../classify.ts'
+import { callLeg, type LegAnswer, type LegResult, wholeLeg } from './legs.ts'
+import { REMOTE_DECODE_PARAMS, decodeParams } from './nixl.ts'
+import type { BodyEdit } from '../exchange.ts'
+import { encodeStage } from './encode.ts'
+import { lmcacheLeg } from './lmcache.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** Limits of the answer's length, as the endpoints call them. Where one is absent its default may be long. */
+const LIMITS = ['max_tokens', 'max_completion_tokens', 'max_output_tokens'] as const
+
+/** Cost time or contradict one token, and change nothing of the prompt. */
+const DROPPED = [
+  'stream_options',
+  'min_tokens',
+  'min_completion_tokens',
+  'thinking_token_budget',
+  'return_token_ids',
+  // One of these without the others is a 400.
+  'logprobs',
+  'top_logprobs',
+  'prompt_logprobs',
+  'logprob_token_ids',
+] as const
+
+/**
+ * What a prefill leg has otherwise than the client's request: one token, in one piece, and nothing that delays it. Whatever
+ * makes the prompt (messages, tools, template arguments, salt) stays, or the decode engine would be given other blocks.
+ */
+export function prefillEdit(path: string, json: Json, params: Readonly<Record<string, string>>): BodyEdit {
+  const responses = path.startsWith('/v1/responses')
+  const limit = responses ? 'max_output_tokens' : 'max_tokens'
+  const set: Record<string, string> = { ...params }
+  for (const name of LIMITS) if (name === limit || Object.hasOwn(json, name)) set[name] = '1'
+  if (json['stream'] !== undefined && json['stream'] !== false) set['stream'] = 'false'
+  // One answer is kept: that of the decode leg.
+  if (responses) set['store'] = 'false'
+  return { set, remove: DROPPED }
+}
+
+export async function prefillLeg(attempt: AttemptContext, prefill: EngineTarget): Promise<LegResult> {
+  const { exchange, ports, placed, stages } = attempt
+  const { split, limits } = placed.route.pool
+  const startedAt = ports.now()
+  const ask: Record<string, string> = split.connector === 'nixl' ? { kv_transfer_params: REMOTE_DECODE_PARAMS } : {}
+  const body = exchange.body(placed.route, prefillEdit(exchange.path, exchange.json ?? {}, ask))!
+  const leg = await callLeg(attempt, { target: prefill, path: exchange.path, body, limitMs: limits.prefillMs })
+  stages.add('prefill_leg', ports.now() - startedAt)
+  if (!('answer' in leg)) return leg
+  placed.booking.legDone('prefill', stages.snapshot(), leg.answer.usage)
+  const set = carried(leg.answer, attempt, prefill)
+  const notes = Object.keys(set).length > 0 ? [] : ['handover=none']
+  if (notes.length > 0)
+    ports.log.warn('kv_transfer_missing', {
+      id: exchange.id,
+      cluster: placed.route.cluster.id,
+      engine: prefill.id,
+      path: exchange.path,
+    })
+  const last = {
+    target: placed.engine,
+    path: exchange.path,
+    body: exchange.body(placed.route, { set, remove: [] }),
+    notes,
+    change: null,
+  }
+  return { last: notes.length > 0 ? last : { ...last, holder: prefill } }
+}
+
+/** What the decode leg has beside the client's request. */
+function carried({ json }: LegAnswer, { placed }: AttemptContext, prefill: EngineTarget): Record<string, string> {
+  const { split } = placed.route.pool
+  const params = decodeParams(json, prefill, placed.engine)
+  return {
+    ...(params === null ? {} : { kv_transfer_params: params }),
+    ...(split.connector === 'response' ? { [split.responseField]: JSON.stringify(json) } : {}),
+  }
+}
+
+/** Runs the legs before the answer of a split or staged placement, in order. Rejects only with what is nobody's failure: the client is gone. */
+export async function runPreparatoryLegs(attempt: AttemptContext): Promise<LegResult> {
+  const { placement, route } = attempt.placed
+  if (placement.kind === 'staged') {
+    const encoded = await encodeStage(attempt, placement.encode)
+    if (encoded !== null) return encoded
+  }
+  const prefill =
+    placement.kind === 'whole' || placement.prefill === null ? undefined : route.targets.get(placement.prefill)
+  if (prefill === undefined) return { last: wholeLeg(attempt) }
+  return route.pool.split.connector === 'lmcache' ? lmcacheLeg(attempt, prefill) : prefillLeg(attempt, prefill)
+}

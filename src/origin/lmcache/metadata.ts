@@ -1,0 +1,137 @@
+/** What has to be known before a pool's prompts can be looked up: read once, and again when it may have changed. */
+import * as z from 'zod/mini'
+import { InstanceMap } from '../../core/lmcache/instance-map.ts'
+import type { EngineTarget, Ports } from '../../ports.ts'
+import { requestJson, readAs } from './client.ts'
+import type { Call, CacheSource } from './source.ts'
+
+export interface FactsOptions {
+  readonly ports: Pick<Ports, 'origin' | 'now' | 'log'>
+  readonly targets: ReadonlyMap<string, EngineTarget>
+  readonly map: InstanceMap
+  /** null: nobody is asked but the engines. */
+  readonly source: CacheSource | null
+  /** As configured; null: asked. */
+  readonly model: string | null
+  readonly worldSize: number | null
+  /** The pool's model as its engines serve it. */
+  readonly servedModel: string
+}
+
+/** Off the path, so it may take as long as a probe. */
+const CALL_MS = 2_000
+/** Engines move and coordinators restart. */
+const FRESH_MS = 60_000
+/** After a failure, and when an answer names an instance nobody knows. */
+const SOON_MS = 5_000
+/** On Workers a reading may die with the request that began it: it is then waited for no longer. */
+const LOST_AFTER_MS = 10_000
+
+const modelList = z.object({ data: z.array(z.object({ id: z.string(), root: z.nullish(z.string()) })) })
+
+export class LmcacheMetadata {
+  readonly #options: FactsOptions
+  #model: string | null
+  #worldSize: number | null
+  #readAt: number | null = null
+  #nextAt = -Infinity
+  #reading: { readonly work: Promise<void>; readonly since: number } | null = null
+  #told = ''
+
+  constructor(options: FactsOptions) {
+    this.#options = options
+    this.#model = options.model
+    this.#worldSize = options.worldSize
+  }
+
+  get map(): InstanceMap {
+    return this.#options.map
+  }
+
+  /** The model's name in LMCache's keys; null: no engine has said it yet. */
+  get model(): string | null {
+    return this.#model
+  }
+
+  get worldSize(): number {
+    return this.#worldSize ?? 1
+  }
+
+  /**
+   * Reads what is missing or old. The promise resolves when there is something to go by, at once when there is
+   * already; it never rejects. What goes on in the background is handed to `background`.
+   */
+  ready(background: (work: Promise<unknown>) => void): Promise<void> {
+    const now = this.#options.ports.now()
+    const isLost = this.#reading !== null && now - this.#reading.since > LOST_AFTER_MS
+    if ((this.#reading === null || isLost) && now >= this.#nextAt) {
+      const work = this.#read().finally(() => (this.#reading = null))
+      this.#reading = { work, since: now }
+      background(work)
+    }
+    return this.#readAt !== null || this.#reading === null ? Promise.resolve() : this.#reading.work
+  }
+
+  /** An answer named an instance that is not known: somebody joined. */
+  sawUnknown(): void {
+    this.#nextAt = Math.min(this.#nextAt, (this.#readAt ?? -Infinity) + SOON_MS)
+  }
+
+  async #read(): Promise<void> {
+    const { ports, source, map } = this.#options
+    // Whoever reads next must not come while this one fails slowly.
+    this.#nextAt = ports.now() + SOON_MS
+    try {
+      if (source === null || source.needs.model) this.#model ??= await this.#askModel()
+      if (source !== null) await this.#askSource(source, { signal: AbortSignal.timeout(CALL_MS), budgetMs: CALL_MS })
+      this.#readAt = ports.now()
+      this.#nextAt = this.#readAt + FRESH_MS
+      this.#tell(map.unresolved)
+    } catch (error) {
+      ports.log.warn('lmcache_metadata_unreadable', { model: this.#options.servedModel, error })
+    }
+  }
+
+  async #askSource(source: CacheSource, call: Call): Promise<void> {
+    const { map } = this.#options
+    const hosts = map.openHosts
+    if (hosts.length > 0) map.adopt(await source.instances(hosts, call))
+    if (this.#worldSize === null && this.#model !== null) this.#worldSize = await source.worldSize(this.#model, call)
+  }
+
+  /** The first engine that answers speaks for all: engines with different model paths share no LMCache keys anyway. */
+  async #askModel(): Promise<string> {
+    const { ports, targets, servedModel } = this.#options
+    const errors: unknown[] = []
+    for (const target of targets.values()) {
+      try {
+        const signal = AbortSignal.timeout(CALL_MS)
+        const { data } = readAs(
+          modelList,
+          await requestJson(ports.origin, target, { method: 'GET', path: '/v1/models', signal, budgetMs: CALL_MS }),
+        )
+        const card = data.find(({ id }) => id === servedModel) ?? data[0]
+        if (card !== undefined) return card.root ?? card.id
+      } catch (error) {
+        errors.push(error)
+      }
+      if (errors.length >= MOST_ASKED) break
+    }
+    throw new AggregateError(errors, 'no engine names its model')
+  }
+
+  /** Once for each set of engines: their caches are invisible until somebody acts. */
+  #tell(unresolved: readonly string[]): void {
+    const said = unresolved.join()
+    if (said === this.#told) return
+    this.#told = said
+    if (said !== '')
+      this.#options.ports.log.warn('lmcache_instance_unknown', {
+        model: this.#options.servedModel,
+        engines: unresolved,
+        next: 'set lmcache_instance on them',
+      })
+  }
+}
+
+const MOST_ASKED = 3

@@ -1,0 +1,119 @@
+/** A pool's books where its requests are: a call is a call, and what is said has been done when it returns. */
+import type { EarlyLegRole } from '../core/pool/signal-provider.ts'
+import type { ClusterState, Held } from '../core/pool/pool-state.ts'
+import type {
+  Admission,
+  EngineSignal,
+  Outcome,
+  PoolConfig,
+  Resume,
+  StageTimes,
+  Usage,
+} from '../core/contract/contract.ts'
+import type { KvEventDelta } from '../core/kv-events/delta.ts'
+import type { RegistryCall } from '../core/lmcache/registry-call.ts'
+import type { Admitted, Cluster, Lease } from '../ports.ts'
+
+/** A ClusterState behind the port, with no wire in between. */
+export class LocalCluster implements Cluster {
+  readonly #state: ClusterState
+  readonly #now: () => number
+
+  constructor(state: ClusterState, now: () => number) {
+    this.#state = state
+    this.#now = now
+  }
+
+  async configure(version: number, pool: PoolConfig): Promise<void> {
+    this.#state.configure(version, pool, this.#now())
+  }
+
+  async admit(admission: Admission): Promise<Admitted> {
+    return this.admitNow(admission)
+  }
+
+  admitNow(admission: Admission): Admitted {
+    const admitted = this.#state.admit(admission, this.#now())
+    if ('refusal' in admitted) return admitted
+    const { placement, policy, predictedTtftMs } = admitted
+    return { lease: new LocalLease(this.#state, this.#now, admitted), placement, policy, predictedTtftMs }
+  }
+
+  async resume(booking: Resume): Promise<Lease> {
+    const held = this.#state.resume(booking, this.#now())
+    if ('refusal' in held) throw new Error(held.refusal.detail)
+    return new LocalLease(this.#state, this.#now, held)
+  }
+
+  async rank(admission: Admission) {
+    return this.#state.rank(admission, this.#now())
+  }
+
+  async observe(signals: readonly EngineSignal[]): Promise<void> {
+    this.#state.observe(signals, this.#now())
+  }
+
+  async registry(call: RegistryCall) {
+    return this.#state.registry.call(call, this.#now())
+  }
+
+  async feed(feeds: readonly KvEventDelta[]) {
+    return this.#state.feed(feeds, this.#now())
+  }
+
+  async digest() {
+    return this.#state.digest(this.#now())
+  }
+
+  async outlook() {
+    return this.#state.outlook(this.#now())
+  }
+
+  async explain(id: string) {
+    return this.#state.explain(id)
+  }
+
+  async glance(decisions: number) {
+    return this.#state.glance(decisions, this.#now())
+  }
+}
+
+/** All that is said has been done when the call returns: one promise serves for every answer. */
+const done = Promise.resolve()
+
+class LocalLease implements Lease {
+  readonly inProcess = true
+  readonly #state: ClusterState
+  readonly #now: () => number
+  readonly #key: string
+
+  constructor(state: ClusterState, now: () => number, { key }: Held) {
+    this.#state = state
+    this.#now = now
+    this.#key = key
+  }
+
+  legDone(part: EarlyLegRole, stages: StageTimes, usage: Usage | null = null): Promise<void> {
+    this.#state.legDone(this.#key, { part, stages, usage }, this.#now())
+    return done
+  }
+
+  firstToken(stages: StageTimes): Promise<void> {
+    this.#state.firstToken(this.#key, stages, this.#now())
+    return done
+  }
+
+  progress(outputBlocks: number): Promise<void> {
+    this.#state.progress(this.#key, outputBlocks, this.#now())
+    return done
+  }
+
+  async renew(): Promise<void> {
+    if (!this.#state.renew(this.#key, this.#now())) throw new Error('the booking is not known here any more: resume it')
+  }
+
+  release(outcome: Outcome): Promise<void> {
+    this.#state.release(this.#key, outcome, this.#now())
+    return done
+  }
+}

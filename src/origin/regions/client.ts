@@ -1,0 +1,193 @@
+/** What another Firstlight says of the prompts it might be given: `GET /v1/firstlight/digest`. */
+import {
+  type RegionDigest,
+  OUTLOOK_VERSION,
+  type EngineEstimate,
+  estimateTtft,
+  TYPICAL_TOKENS,
+} from '../../core/contract/region-digest.ts'
+import type { OriginAnswer, Ports } from '../../ports.ts'
+import type { PoolRoute } from '../exchange.ts'
+
+/** What is known of another gateway, for its operators. */
+export interface RegionStatus {
+  /** It told when it was last asked. */
+  readonly reachable: boolean
+  /** Of what it told last. */
+  readonly ageMs: number
+  /** There and back: as configured, or the least of the last few measured. */
+  readonly rttMs: number
+  /** Prompts are cut there as they are here: what its engines hold is known. */
+  readonly blockingMatch: boolean
+  /** Engines there that may be given a prompt now. */
+  readonly engines: number
+  /** Booked there, whoever sent them. */
+  readonly requests: number
+  /** Of those, prompts whose first token has not come. */
+  readonly queued: number
+  /** Until the first token of `TYPICAL_TOKENS` that nobody there holds; null: nobody there may be given a prompt. */
+  readonly expectedTtftMs: number | null
+}
+
+type Way = Pick<RegionStatus, 'reachable' | 'ageMs' | 'rttMs' | 'blockingMatch'>
+
+export function regionStatusOf(regionDigests: readonly RegionDigest[], way: Way): RegionStatus {
+  const sum = (of: (outlook: RegionDigest) => number) => regionDigests.reduce((all, one) => all + of(one), 0)
+  const waits = regionDigests.flatMap((one) => {
+    const estimate = estimateTtft(one, TYPICAL_TOKENS, 0)
+    return estimate === null ? [] : (estimate.waitS + estimate.prefillS) * 1000 + way.rttMs
+  })
+  return {
+    ...way,
+    engines: sum(({ engines }) => engines),
+    requests: sum(({ requests }) => requests),
+    queued: Math.round(sum(({ engines, queued }) => engines * queued)),
+    expectedTtftMs: waits.length === 0 ? null : Math.min(...waits),
+  }
+}
+
+/** What is told of one model. */
+export interface RegionDigestReply {
+  /** How prompts are cut there: the same number where they are cut alike. null: not into blocks. */
+  readonly cut: number | null
+  /** Of each of its clusters that has the model. */
+  readonly regionDigests: readonly RegionDigest[]
+}
+
+/** So long a name no gateway has, and through so many no request goes. */
+const LONGEST_NAME = 64
+const MOST_NAMES = 16
+
+/** Why nothing was told, and what an operator may do about it. */
+export class RegionUnavailable extends Error {
+  readonly next: string | null
+  /** It would serve requests all the same. */
+  readonly isThere: boolean
+
+  constructor(message: string, next: string | null, isThere: boolean) {
+    super(message)
+    this.name = 'NotTold'
+    this.next = next
+    this.isThere = isThere
+  }
+}
+
+const CONNECT_MS = 2_000
+const ANSWER_MS = 5_000
+/** A filter is some 20 KB; a region has few clusters. */
+const ANSWER_BYTES = 1024 * 1024
+const MOST_OUTLOOKS = 64
+
+export const REGION_DIGEST_PATH = '/v1/firstlight/digest'
+
+/** Rejects with NotTold, or as the origin does. */
+export async function fetchRegionDigests(
+  origin: Ports['origin'],
+  { pool, targets }: PoolRoute,
+  own: string,
+): Promise<RegionDigestReply> {
+  const [target] = targets.values()
+  const answer = await origin.send({
+    target: target!,
+    method: 'GET',
+    path: `${REGION_DIGEST_PATH}?model=${encodeURIComponent(pool.model)}`,
+    headers: ['accept-encoding', 'identity', 'via', own],
+    body: null,
+    connectMs: CONNECT_MS,
+    firstByteMs: ANSWER_MS,
+    signal: new AbortController().signal,
+  })
+  const told = readTold(await jsonOf(answer))
+  if (told === null)
+    throw new RegionUnavailable(
+      'its answer is no outlook',
+      'Both gateways must be of versions that know each other.',
+      true,
+    )
+  const others = othersIn(told, own)
+  if (others === null) throw new RegionUnavailable('all that it knows of leads back here', NEXT[508]!, false)
+  return others
+}
+
+/** Without what was told by us: two gateways that name each other would tell each other more and more of themselves. null: there is nothing else. */
+export function othersIn(told: RegionDigestReply, own: string): RegionDigestReply | null {
+  const regionDigests = told.regionDigests.filter(({ via = [] }) => !via.includes(own) && via.length < MOST_NAMES)
+  return regionDigests.length === 0 && told.regionDigests.length > 0 ? null : { ...told, regionDigests }
+}
+
+async function jsonOf(answer: OriginAnswer): Promise<unknown> {
+  const { status } = answer
+  const body = await answer.read(ANSWER_BYTES)
+  if (status !== 200) throw new RegionUnavailable(`it answered ${status}`, NEXT[status] ?? null, status === 403)
+  try {
+    return JSON.parse(new TextDecoder().decode(body))
+  } catch {
+    return null
+  }
+}
+
+const KEY = 'Give the gateway its `key`; over there the key must say `edge: true`.'
+const NEXT: Readonly<Record<number, string>> = {
+  401: KEY,
+  403: KEY,
+  404: 'It does not serve this model, or is no Firstlight that tells what it expects.',
+  508: 'Its address leads back to this gateway.',
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** null: it cannot be believed. What comes from another gateway is checked like anything else from outside. */
+export function readTold(given: unknown): RegionDigestReply | null {
+  if (!isFields(given) || !Array.isArray(given['region_digests']) || given['region_digests'].length > MOST_OUTLOOKS)
+    return null
+  const { cut } = given
+  const regionDigests = given['region_digests'].map(readOutlook)
+  return regionDigests.includes(null)
+    ? null
+    : { cut: typeof cut === 'number' ? cut : null, regionDigests: regionDigests as RegionDigest[] }
+}
+
+function readOutlook(given: unknown): RegionDigest | null {
+  if (!isFields(given) || given['version'] !== OUTLOOK_VERSION) return null
+  const { cluster, pool, engines, requests, queued, confidence, prefixes, soonest, usual, via } = given
+  if (typeof cluster !== 'string' || typeof pool !== 'string' || typeof prefixes !== 'string' || !isNames(via))
+    return null
+  if (!isCount(engines) || !isCount(requests) || !isAmount(queued) || !isAmount(confidence) || confidence > 1)
+    return null
+  const read = { soonest: readProspect(soonest), usual: readProspect(usual) }
+  // Where there is an engine, there is one that is free soonest.
+  if (engines > 0 !== (read.soonest !== null) || engines > 0 !== (read.usual !== null)) return null
+  const configVersion = isAmount(given['config_version']) ? given['config_version'] : 0
+  return {
+    version: OUTLOOK_VERSION,
+    cluster,
+    pool,
+    configVersion,
+    engines,
+    requests,
+    queued,
+    confidence,
+    prefixes,
+    ...read,
+    ...(via === undefined ? {} : { via }),
+  }
+}
+
+function readProspect(given: unknown): Pick<EngineEstimate, 'waitS' | 'costModel'> | null {
+  if (!isFields(given) || !isFields(given['cost_model'])) return null
+  const { wait_s: waitS } = given
+  const { fixed_s: fixedS, per_token_s: perTokenS, per_pair_s: perPairS } = given['cost_model']
+  return isAmount(waitS) && isAmount(fixedS) && isAmount(perTokenS) && isAmount(perPairS)
+    ? { waitS, costModel: { fixedS, perTokenS, perPairS } }
+    : null
+}
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const isNames = (value: unknown): value is readonly string[] | undefined =>
+  value === undefined ||
+  (Array.isArray(value) &&
+    value.length <= 2 * MOST_NAMES &&
+    value.every((one) => typeof one === 'string' && one.length <= LONGEST_NAME))
+const isCount = (value: unknown): value is number => isAmount(value) && Number.isInteger(value)
+const isAmount = (value: unknown): value is number => typeof value === 'number' && value >= 0 && value < 1e9

@@ -1,0 +1,57 @@
+/** What a request went through before its first token, as the gateway saw it. */
+import type { Stage, StageTimes } from '../core/contract/contract.ts'
+
+/** In the order a request goes through them. */
+const ORDER: readonly Stage[] = [
+  'edge',
+  'tokens',
+  'route',
+  'lookup',
+  'admit',
+  'connect',
+  'encode',
+  'prefill_leg',
+  'transfer',
+  'queue',
+  'prefill',
+  'first_byte',
+  'ttft',
+]
+
+/** Collects durations in milliseconds; one said twice is summed, since retries pass the same stage again. */
+export class StageTimer {
+  #times: Partial<Record<Stage, number>>
+  /** What was given away: it is not changed any more. */
+  #taken: StageTimes | null
+
+  constructor(known: StageTimes) {
+    this.#times = known
+    this.#taken = known
+  }
+
+  add(stage: Stage, ms: number): void {
+    if (this.#taken !== null) {
+      this.#times = { ...this.#taken }
+      this.#taken = null
+    }
+    this.#times[stage] = (this.#times[stage] ?? 0) + Math.max(0, ms)
+  }
+
+  addAll(times: StageTimes): void {
+    for (const stage of ORDER) if (times[stage] !== undefined) this.add(stage, times[stage])
+  }
+
+  snapshot(): StageTimes {
+    return (this.#taken ??= this.#times)
+  }
+}
+
+/** As a `Server-Timing` header (W3C Server Timing). */
+export function serverTiming(stages: StageTimes): string {
+  let text = ''
+  for (const stage of ORDER) {
+    const ms = stages[stage]
+    if (ms !== undefined) text += `${text === '' ? '' : ', '}${stage};dur=${Math.round(ms * 1000) / 1000}`
+  }
+  return text
+}

@@ -1,0 +1,98 @@
+/** Writes one answer to the client: the engine's framing where the client reads chunks, our own where that was broken open. */
+import { chunkOf, CRLF, LAST_CHUNK } from '../http1-server/chunked.ts'
+import type { ResponseWriter } from '../http1-server/response-writer.ts'
+import type { BodyFraming } from './body-framing.ts'
+
+export class ClientWriter {
+  readonly #line: ResponseWriter
+  readonly #framing: BodyFraming
+  readonly #onDrain: () => void
+  /** The client reads the engine's chunk framing; false: the line frames (or the close delimits) what we write. */
+  #ours = false
+  #waiting = false
+
+  constructor(line: ResponseWriter, framing: BodyFraming, onDrain: () => void) {
+    this.#line = line
+    this.#framing = framing
+    this.#onDrain = onDrain
+  }
+
+  /** The client has not taken what was written. */
+  get full(): boolean {
+    return this.#waiting
+  }
+
+  /** Bytes may go to the client as the engine framed them. */
+  get asFramed(): boolean {
+    return this.#ours || this.#framing.chunks === null
+  }
+
+  /** Memory given to the last write is still in use. */
+  get holds(): boolean {
+    return this.#line.holds
+  }
+
+  open(status: number, headers: readonly string[]): void {
+    const flat = [...headers]
+    this.#ours = this.#framing.kind === 'chunked' && this.#line.takesChunks
+    if (this.#ours) flat.push('transfer-encoding', 'chunked')
+    else if (this.#framing.kind === 'length') flat.push('content-length', String(this.#framing.length))
+    this.#line.head(status, flat, this.#ours)
+  }
+
+  /** Bytes as the engine framed them. */
+  raw(bytes: Buffer, last: boolean): void {
+    const { chunks } = this.#framing
+    if (!this.#ours || chunks === null || !chunks.trailers) this.#write(bytes, last)
+    else {
+      // Trailers are not passed on: stop after the last chunk's line and close the message.
+      const kept = bytes.subarray(0, chunks.afterLastChunk)
+      this.#write(last ? Buffer.concat([kept, CRLF]) : kept, last)
+    }
+    if (last) this.#line.end()
+  }
+
+  /** Parts of what the engine framed, each of whole chunks. */
+  parts(parts: readonly Uint8Array[], last: boolean): void {
+    this.raw(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts), last)
+  }
+
+  /** The head has been written, and what came with it: both may go. */
+  began(): void {
+    this.#line.flush()
+  }
+
+  /** Payload in a chunk of our own. */
+  rebuilt(pieces: readonly Uint8Array[], last: boolean): void {
+    const parts: Uint8Array[] = []
+    const filled = pieces.filter((piece) => piece.length > 0)
+    if (filled.length > 0) parts.push(...(this.#ours ? chunkOf(filled) : filled))
+    if (last && this.#ours) parts.push(LAST_CHUNK)
+    if (parts.length > 0) this.#write(parts.length === 1 ? parts[0]! : Buffer.concat(parts), last)
+    if (last) this.#line.end()
+    else this.began()
+  }
+
+  /** Nothing we wrote is half a chunk. */
+  atBoundary(framing: BodyFraming, inStep: boolean): boolean {
+    return !this.#ours || !inStep || framing.aligned
+  }
+
+  /** The end of a broken answer: no last chunk, so the client sees a cut. `event` goes out before it. */
+  cut(event: Uint8Array | null): void {
+    if (event === null || this.#line.gone) return this.#line.destroy()
+    this.rebuilt([event], false)
+    this.#line.cut()
+  }
+
+  #write(bytes: Uint8Array, last: boolean): void {
+    if (bytes.length === 0) return
+    const flowing = this.#line.write(bytes, last)
+    if (flowing || this.#waiting || last) return
+    this.#waiting = true
+    this.#line.drained(() => {
+      this.#waiting = false
+      this.#onDrain()
+    })
+  }
+}

@@ -1,0 +1,142 @@
+/** Engines over our own HTTP/1.1 client: no fetch, no web streams on the way of a token. */
+import { headersForTarget } from '../../../origin/headers.ts'
+import {
+  type ResponseHandler,
+  type Origin,
+  OriginError,
+  type OriginAnswer,
+  type OriginRequest,
+} from '../../../ports.ts'
+import { Http1Request } from './request.ts'
+import { EngineConnections } from './connection-pool.ts'
+
+export interface NodeOriginOptions {
+  /** Epoch milliseconds. */
+  readonly now?: () => number
+  /** How often idle connections and engines that nobody asks any more are looked for; absent: every second. */
+  readonly sweepMs?: number
+  /** Idle connections are dropped after this long: before vLLM (uvicorn, 5 s) does it in the middle of our next request. */
+  readonly idleSocketMs?: number
+  /** Idle connections kept to one engine. */
+  readonly maxIdleSockets?: number
+  /** Authorities trusted for https engines, PEM; absent: those Node trusts, NODE_EXTRA_CA_CERTS among them. */
+  readonly ca?: string
+}
+
+export interface NodeOrigin extends Origin {
+  /** Engines it remembers. */
+  readonly size: number
+  /** Drops the connections nobody uses. */
+  close(): void
+}
+
+/** `idleSocketMs` when nothing else is said. */
+export const IDLE_MS = 4_000
+const MAX_IDLE = 256
+const SWEEP_MS = 1_000
+/** An engine without a connection that nobody has asked for so long is forgotten: where they come and go there is no end of them. */
+const FORGET_MS = 60_000
+
+interface Engine {
+  readonly url: URL
+  readonly basePath: string
+  readonly connections: EngineConnections
+  askedAt: number
+}
+
+export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
+  const now = options.now ?? Date.now
+  const engines = new Map<string, Engine>()
+  const sweeper = setInterval(() => {
+    for (const [base, { connections, askedAt }] of engines) {
+      connections.sweep()
+      if (connections.open === 0 && now() - askedAt > FORGET_MS) engines.delete(base)
+    }
+  }, options.sweepMs ?? SWEEP_MS)
+  sweeper.unref()
+  const engineOf = (base: string): Engine => {
+    let engine = engines.get(base)
+    if (engine === undefined) {
+      const url = new URL(base)
+      const limits = {
+        idleMs: options.idleSocketMs ?? IDLE_MS,
+        maxIdle: options.maxIdleSockets ?? MAX_IDLE,
+        now,
+        ca: options.ca,
+      }
+      engine = {
+        url,
+        basePath: url.pathname.replace(/\/$/, ''),
+        connections: new EngineConnections(url, limits),
+        askedAt: 0,
+      }
+      engines.set(base, engine)
+    }
+    engine.askedAt = now()
+    return engine
+  }
+  const begin = (request: OriginRequest, beginning: ResponseHandler): void => {
+    try {
+      if (request.signal.aborted) throw request.signal.reason
+      const engine = engineOf(request.target.url)
+      new Http1Request(
+        { request, text: requestHead(request, engine), connections: engine.connections, host: engine.url.host },
+        beginning,
+      ).start()
+    } catch (error) {
+      beginning.failed(error)
+    }
+  }
+  return {
+    begin,
+    get size() {
+      return engines.size
+    },
+    send(request: OriginRequest): Promise<OriginAnswer> {
+      return new Promise((resolve, reject) => begin(request, new HeadOnly(resolve, reject)))
+    },
+    close() {
+      clearInterval(sweeper)
+      for (const engine of engines.values()) engine.connections.close()
+      engines.clear()
+    },
+  }
+}
+
+/** Whoever asked takes the answer from its head on. */
+class HeadOnly implements ResponseHandler {
+  readonly patienceMs = 0
+  readonly #resolve: (answer: OriginAnswer) => void
+  readonly failed: (error: unknown) => void
+
+  constructor(resolve: (answer: OriginAnswer) => void, failed: (error: unknown) => void) {
+    this.#resolve = resolve
+    this.failed = failed
+  }
+
+  head(answer: OriginAnswer): boolean {
+    this.#resolve(answer)
+    return false
+  }
+
+  begun(): void {
+    // Never comes to that.
+  }
+}
+
+// oxlint-disable-next-line no-control-regex -- control bytes are what it looks for
+const UNSAFE = /[\0-\x08\x0a-\x1f\x7f]|[^\0-\xff]/
+
+function requestHead(request: OriginRequest, engine: Engine): string {
+  const headers = headersForTarget(request.headers, request.target)
+  // A line break in a path or value would be a second request.
+  if (UNSAFE.test(request.path) || request.path.includes(' ') || UNSAFE.test(headers.join(''))) {
+    throw new OriginError('malformed', 'a header or the path holds a byte that HTTP/1.1 cannot carry')
+  }
+  let head = `${request.method} ${engine.basePath}${request.path} HTTP/1.1\r\nhost: ${engine.url.host}\r\n`
+  for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`
+  let length = 0
+  for (const piece of request.body ?? []) length += piece.length
+  if (request.body !== null || request.method === 'POST') head += `content-length: ${length}\r\n`
+  return `${head}\r\n`
+}

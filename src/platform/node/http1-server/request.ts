@@ -1,0 +1,196 @@
+/** A request of a plain connection as the door reads it, without the web objects that would be made for it. */
+import type { HeaderSource } from '../../../origin/headers.ts'
+import type { AbortSignalLike } from '../../../ports.ts'
+import type { HeldBytes } from '../../../api/body-memory.ts'
+import { Failure } from '../../../failure.ts'
+import { BodyBuffer, giveBack } from '../inbound/body-buffer.ts'
+import { ChunkedDecoder } from '../inbound/chunked-decoder.ts'
+import type { Http1RequestHead } from './request-head.ts'
+
+/** Memory for a body of a known length with its first byte: a length that was declared costs no more before it comes. */
+const FIRST_BYTES = 256 * 1024
+/** The same for a body in chunks. */
+const FIRST_CHUNKED_BYTES = 4 * 1024
+const NO_BYTES = Buffer.alloc(0)
+const BROKEN_OFF = 'the client closed the connection before its request was complete'
+
+/** Says that the client is gone; made for every request, where an AbortController would be dear. */
+class ClientGone implements AbortSignalLike {
+  aborted = false
+  reason: unknown = undefined
+  #listeners: (() => void)[] = []
+
+  addEventListener(_type: 'abort', listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  removeEventListener(_type: 'abort', listener: () => void): void {
+    const at = this.#listeners.indexOf(listener)
+    if (at >= 0) this.#listeners.splice(at, 1)
+  }
+
+  abort(reason: Error): void {
+    this.aborted = true
+    this.reason = reason
+    // Those who hear it stop listening, in the middle of this.
+    const listeners = this.#listeners
+    this.#listeners = []
+    for (const listener of listeners) listener()
+  }
+}
+
+/** A `DoorRequest` of the kind that collects its body itself. */
+export class Http1ServerRequest {
+  readonly method = 'POST'
+  /** Path and query. */
+  readonly url: string
+  readonly headers: HeaderSource
+  readonly signal = new ClientGone()
+  readonly #head: Http1RequestHead
+  /** null: the length was declared. */
+  readonly #chunks: ChunkedDecoder | null
+  /** Of the body, as far as is known: infinite until the last chunk. */
+  #missing: number
+  readonly #buffer: BodyBuffer
+  /** The body where it came in one read, with or without other things: it stays there. */
+  #whole: Buffer | null = null
+  /** Nobody wants the body: what comes of it is let go. */
+  #unwanted = false
+  /** Largest body that is collected; not known before `collect`. */
+  #limitBytes = Infinity
+  #memory: HeldBytes | null = null
+  #failure: Error | null = null
+  #collected: { resolve(body: Uint8Array | null): void; reject(error: Error): void } | null = null
+
+  constructor(head: Http1RequestHead) {
+    this.#head = head
+    this.url = head.url
+    this.headers = head.headers
+    this.#chunks = head.length === null ? new ChunkedDecoder() : null
+    this.#missing = head.length ?? Infinity
+    this.#buffer =
+      head.length === null ? new BodyBuffer(FIRST_CHUNKED_BYTES, Infinity) : new BodyBuffer(FIRST_BYTES, head.length)
+  }
+
+  get isChunked(): boolean {
+    return this.#chunks !== null
+  }
+
+  get close(): boolean {
+    return this.#head.close
+  }
+
+  /** Bytes of the body still to come; infinite where it cannot be known, as in chunks or behind malformed ones. */
+  get missing(): number {
+    return this.#missing
+  }
+
+  /** The end of the body cannot be found: nothing on this connection can be read any more. */
+  get malformed(): boolean {
+    return this.#chunks?.malformed === true
+  }
+
+  /** Bytes of a body in chunks that came after its answer. */
+  skipped = 0
+
+  /** Bytes that came. Returns how many of them were the body's. Reads are fresh memory each: it may be kept, changed, or given back. */
+  take(bytes: Buffer): number {
+    if (this.#missing === 0 || this.malformed) return 0
+    return this.#chunks === null ? this.#takePlain(bytes) : this.#takeChunks(bytes, this.#chunks)
+  }
+
+  /** null: it is longer than that; what is left of it stays unread. Rejects when the client breaks off, or with a Failure. */
+  collect(limitBytes: number, memory?: HeldBytes | null): Promise<Uint8Array | null> {
+    this.#limitBytes = limitBytes
+    this.#memory = memory ?? null
+    this.#hold(this.#whole?.length ?? this.#buffer.length)
+    if ((this.#head.length ?? this.#buffer.length) > limitBytes) {
+      this.letGo()
+      return Promise.resolve(null)
+    }
+    return new Promise((resolve, reject) => {
+      this.#collected = { resolve, reject }
+      if (this.signal.aborted) reject(new Error(BROKEN_OFF))
+      else if (this.#failure !== null) reject(this.#failure)
+      else if (this.#missing === 0) this.#settle()
+    })
+  }
+
+  /** The client is gone. */
+  leave(): void {
+    if (this.signal.aborted) return
+    this.#collected?.reject(new Error(BROKEN_OFF))
+    this.#collected = null
+    this.signal.abort(new Error('the client closed the connection'))
+  }
+
+  /** Nobody reads on. */
+  letGo(): void {
+    this.#unwanted = true
+    this.#whole = null
+    this.#collected = null
+  }
+
+  giveBack(): void {
+    this.#buffer.free()
+  }
+
+  #takePlain(bytes: Buffer): number {
+    const taken = Math.min(bytes.length, this.#missing)
+    const body = taken === bytes.length ? bytes : bytes.subarray(0, taken)
+    if (!this.#unwanted && taken > 0 && this.#hold(taken)) {
+      if (taken === this.#head.length) this.#whole = body
+      else {
+        this.#buffer.put(body)
+        giveBack(body)
+      }
+    }
+    this.#missing -= taken
+    if (this.#missing === 0) this.#settle()
+    return taken
+  }
+
+  #takeChunks(bytes: Buffer, chunks: ChunkedDecoder): number {
+    const length = chunks.take(bytes)
+    const { taken, done, malformed } = chunks
+    if (done) this.#missing = 0
+    if (!this.#unwanted && length > 0 && this.#hold(length)) this.#buffer.put(bytes.subarray(0, length))
+    if (this.#unwanted) this.skipped += taken
+    if (taken === bytes.length) giveBack(bytes)
+    if (this.#buffer.length > this.#limitBytes) {
+      this.#collected?.resolve(null)
+      this.letGo()
+      this.giveBack()
+    } else if (malformed) this.#fail(new Failure('bad_http', 'The chunks of the request body are malformed.'))
+    else if (done) this.#settle()
+    return taken
+  }
+
+  /** Counts bytes of the body, once somebody collects it. false: there is no room for them, and nobody wants the rest. */
+  #hold(bytes: number): boolean {
+    try {
+      this.#memory?.grow(bytes)
+      return true
+    } catch (failure) {
+      this.#fail(failure as Error)
+      this.letGo()
+      this.giveBack()
+      return false
+    }
+  }
+
+  #fail(failure: Error): void {
+    this.#failure = failure
+    this.#collected?.reject(failure)
+    this.#collected = null
+  }
+
+  #settle(): void {
+    const collected = this.#collected
+    if (collected === null) return
+    this.#collected = null
+    const body = this.#whole ?? (this.#buffer.length === 0 ? NO_BYTES : this.#buffer.bytes)
+    this.#whole = null
+    collected.resolve(body)
+  }
+}

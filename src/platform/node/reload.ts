@@ -1,0 +1,107 @@
+/** A new configuration for a process that runs. */
+import type { Config, LimitsConfig, TtftConfig } from '../../config.ts'
+import { toPoolConfig } from '../../config/normalize.ts'
+import type { Gateway } from '../../gateway.ts'
+import type { Ports } from '../../ports.ts'
+
+/** What a process does for as long as it runs as it was started, by its name in the document. */
+const FIXED = { listen: 'listen', threads: 'workers', replicas: 'replicas' } as const satisfies Partial<
+  Record<keyof Config, string>
+>
+const FIXED_TTFT = { enabled: 'ttft.enabled', listen: 'ttft.listen' } as const satisfies Partial<
+  Record<keyof TtftConfig, string>
+>
+const FIXED_LIMITS = { responseIds: 'limits.response_ids' } as const satisfies Partial<
+  Record<keyof LimitsConfig, string>
+>
+
+export interface Adoptable {
+  readonly config: Config
+  /** Parts of the document that count from the next start on. */
+  readonly late: readonly string[]
+}
+
+/** As much of `next` as a process can take that runs with `running`. */
+export function reloadable(running: Config, next: Config): Adoptable {
+  const { loopback } = running
+  const limits = { ...next.limits, ...fixedOf(running.limits, FIXED_LIMITS) }
+  const ttft = { ...next.ttft, ...fixedOf(running.ttft, FIXED_TTFT) }
+  return {
+    config: {
+      ...next,
+      ...fixedOf(running, FIXED),
+      loopback,
+      limits,
+      ttft,
+      version: Math.max(next.version, running.version + 1),
+    },
+    late: [
+      ...otherwise(running, next, FIXED),
+      ...otherwise(running.ttft, next.ttft, FIXED_TTFT),
+      ...otherwise(running.limits, next.limits, FIXED_LIMITS),
+    ],
+  }
+}
+
+type Names<Of> = Readonly<Partial<Record<keyof Of, string>>>
+
+const partsOf = <Of extends object>(names: Names<Of>) => Object.keys(names) as (keyof Of)[]
+
+const fixedOf = <Of extends object>(running: Of, names: Names<Of>) =>
+  Object.fromEntries(partsOf(names).map((part) => [part, running[part]])) as Partial<Of>
+
+/** Names of what the two have otherwise. */
+const otherwise = <Of extends object>(running: Of, next: Of, names: Names<Of>): string[] =>
+  partsOf(names)
+    .filter((part) => JSON.stringify(running[part]) !== JSON.stringify(next[part]))
+    .map((part) => names[part]!)
+
+/** The pools' books learn of it now, not with the next request. */
+export async function configurePools({ version, clusters }: Config, ports: Pick<Ports, 'cluster'>): Promise<void> {
+  const all = clusters.flatMap((cluster) =>
+    cluster.pools.map((pool) => ports.cluster(cluster.id, pool.model).configure(version, toPoolConfig(cluster, pool))),
+  )
+  await Promise.all(all)
+}
+
+/** One gateway after the other behind the same listeners: a request stays with the one that took it in. */
+export class ReloadableGateway implements Omit<Gateway, 'supersede'> {
+  #current: Gateway
+  #draining = false
+
+  constructor(first: Gateway) {
+    this.#current = first
+  }
+
+  change(next: Gateway): void {
+    const before = this.#current
+    this.#current = next
+    before.supersede()
+    if (this.#draining) next.drain()
+  }
+
+  get inferenceHandlers(): Gateway['inferenceHandlers'] {
+    return this.#current.inferenceHandlers
+  }
+
+  get kept(): Gateway['kept'] {
+    return this.#current.kept
+  }
+
+  fetch(...asked: Parameters<Gateway['fetch']>): Promise<Response> {
+    return this.#current.fetch(...asked)
+  }
+
+  probe(): Promise<void> {
+    return this.#current.probe()
+  }
+
+  answer(...asked: Parameters<Gateway['answer']>): Promise<unknown> {
+    return this.#current.answer(...asked)
+  }
+
+  drain(): void {
+    this.#draining = true
+    this.#current.drain()
+  }
+}

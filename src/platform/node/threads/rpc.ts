@@ -1,0 +1,181 @@
+import type { WorkerQuery } from '../../../api/worker-group.ts'
+import type { Config } from '../../../config.ts'
+import type { EarlyLegRole } from '../../../core/pool/signal-provider.ts'
+import type {
+  Admission,
+  Outcome,
+  Placement,
+  Refusal,
+  Resume,
+  StageTimes,
+  Usage,
+} from '../../../core/contract/contract.ts'
+import type { Cluster, StoredResponse, PoolName, Ttft } from '../../../ports.ts'
+
+/* What the threads say to each other. Plain data: it is cloned on the way. */
+
+/** Questions about a whole pool, which go to its Cluster as they are. */
+export type PoolQuestion = Exclude<keyof Cluster, 'admit' | 'admitNow' | 'resume'>
+export type TtftQuestion = Exclude<keyof Ttft, 'batchMs'>
+
+/** Pools and bookings go by number: pools by their place in the configuration, leases as the I/O thread counts them. */
+export type ToBooks =
+  | readonly [said: 'admit', pool: number, lease: number, admission: Admission]
+  | readonly [said: 'resume', pool: number, lease: number, booking: Resume]
+  | readonly [said: 'leg_done', lease: number, part: EarlyLegRole, stages: StageTimes, usage: Usage | null]
+  | readonly [said: 'first_token', lease: number, stages: StageTimes]
+  | readonly [said: 'progress', lease: number, outputBlocks: number]
+  | readonly [said: 'renew', lease: number]
+  | readonly [said: 'release', lease: number, outcome: Outcome]
+  | readonly [said: 'pool', pool: number, question: PoolQuestion, given: readonly unknown[]]
+
+/** What `admit` is answered with. */
+export type AnswerToAdmit =
+  | { readonly refusal: Refusal }
+  | { readonly placement: Placement; readonly policy: string; readonly predictedTtftMs: number | null }
+
+/** What an I/O thread says to the main thread. */
+export type ToMain =
+  | ToBooks
+  | readonly [said: 'ttft', question: TtftQuestion, given: readonly unknown[]]
+  | readonly [said: 'held_find', id: string, tenant: string]
+  | readonly [said: 'held_keep', id: string, holding: StoredResponse]
+  | readonly [said: 'held_forget', id: string]
+  | readonly [said: 'suspect', pool: number, engine: string]
+  | readonly [said: 'siblings', question: WorkerQuery]
+  /** It listens. `reports`: `host:port` of the listener for reports; null: there is none. */
+  | readonly [said: 'listening', url: string, reports: string | null]
+
+/** What the main thread says to an I/O thread. */
+export type ToThread =
+  /** Another configuration. Answered when new requests are served by it. */
+  | readonly [said: 'adopt', config: Config, pools: readonly PoolName[], sameFiles: boolean]
+  | readonly [said: 'sibling', question: WorkerQuery]
+  /** Answered at once, behind every message that was posted before. */
+  | readonly [said: 'sync']
+  /** Answered with `Drained` when everything has ended. */
+  | readonly [said: 'stop']
+  | readonly [said: 'stop_now']
+
+/** What two threads of this process say to each other: questions with answers, and words that want none. */
+
+/** One end of a MessagePort, a Worker, or a thread's own parent port. */
+export interface Wire {
+  postMessage(batch: unknown): void
+}
+
+/** Answers a question, or hears a word; what it returns or resolves with goes back to who asked. */
+export type RpcHandler<Word> = (word: Word) => unknown
+
+/** [number, word, …]: above 0 a question, 0 a word that wants no answer, below 0 the answer to a question. */
+type Batch = readonly unknown[]
+
+/** An answer that is a failure. */
+interface Broken {
+  readonly broken: string
+}
+
+/** Words that can wait do so for this long, for company: waking a thread costs more than most of what is said to it. */
+const LINGER_MS = 20
+
+/**
+ * Everything said within one turn of the event loop goes in one message, in the order it was said. Nothing is lost and
+ * nothing overtakes; when the other thread is gone, what was asked of it is rejected.
+ */
+export class RpcChannel<Said, Heard> {
+  readonly #wire: Wire
+  readonly #receive: RpcHandler<Heard>
+  #waiting: unknown[] = []
+  #questions = 0
+  readonly #asked = new Map<number, { resolve(answer: unknown): void; reject(error: Error): void }>()
+  #flushing: NodeJS.Immediate | null = null
+  #lingering: NodeJS.Timeout | null = null
+  #closed: Error | null = null
+
+  constructor(wire: Wire, onMessage: RpcHandler<Heard>) {
+    this.#wire = wire
+    this.#receive = onMessage
+  }
+
+  /** Wants no answer. `canWait`: need not go with this turn's message. */
+  notify(word: Said, canWait = false): void {
+    if (this.#closed !== null) return
+    this.#waiting.push(0, word)
+    if (canWait) this.#lingering ??= setTimeout(() => this.flush(), LINGER_MS)
+    else this.#flushSoon()
+  }
+
+  /** Rejects when the other side failed to answer, or is gone. */
+  call(word: Said): Promise<unknown> {
+    if (this.#closed !== null) return Promise.reject(this.#closed)
+    const question = ++this.#questions
+    this.#waiting.push(question, word)
+    this.#flushSoon()
+    return new Promise((resolve, reject) => this.#asked.set(question, { resolve, reject }))
+  }
+
+  /** Takes in a message of the other side. */
+  receive(batch: Batch): void {
+    for (let at = 0; at < batch.length; at += 2) {
+      const number = batch[at] as number
+      if (number >= 0) this.#heard(number, batch[at + 1] as Heard)
+      else this.#answered(-number, batch[at + 1])
+    }
+  }
+
+  /** Sends what waits, now. */
+  flush(): void {
+    if (this.#flushing !== null) clearImmediate(this.#flushing)
+    if (this.#lingering !== null) clearTimeout(this.#lingering)
+    this.#flushing = null
+    this.#lingering = null
+    if (this.#waiting.length === 0) return
+    const batch = this.#waiting
+    this.#waiting = []
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, no window
+    this.#wire.postMessage(batch)
+  }
+
+  /** The other side is gone: what was asked of it is rejected, and so is what will be. */
+  close(reason: Error): void {
+    if (this.#closed !== null) return
+    this.#closed = reason
+    this.#waiting = []
+    this.flush()
+    for (const { reject } of this.#asked.values()) reject(reason)
+    this.#asked.clear()
+  }
+
+  #flushSoon(): void {
+    this.#flushing ??= setImmediate(() => this.flush())
+  }
+
+  #heard(question: number, word: Heard): void {
+    let answer: unknown
+    try {
+      answer = this.#receive(word)
+    } catch (error) {
+      answer = Promise.reject(error)
+    }
+    if (!(answer instanceof Promise)) return this.#answer(question, answer)
+    answer.then(
+      (value) => this.#answer(question, value),
+      (error: unknown) => this.#answer(question, { broken: String(error) } satisfies Broken),
+    )
+  }
+
+  #answer(question: number, value: unknown): void {
+    if (question === 0 || this.#closed !== null) return
+    this.#waiting.push(-question, value)
+    this.#flushSoon()
+  }
+
+  #answered(question: number, value: unknown): void {
+    const asked = this.#asked.get(question)
+    this.#asked.delete(question)
+    if (isBroken(value)) asked?.reject(new Error(value.broken))
+    else asked?.resolve(value)
+  }
+}
+
+const isBroken = (value: unknown): value is Broken => typeof value === 'object' && value !== null && 'broken' in value

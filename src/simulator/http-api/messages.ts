@@ -1,0 +1,155 @@
+import { json, type Answer, type Incoming } from '../answer.ts'
+import type { Sequence } from '../sequence.ts'
+import { readChat } from './chat.ts'
+import { readBody } from './read-body.ts'
+import { handOver, openReply, run, runWhole, totalsOfReply, type Reply } from './reply.ts'
+import { flagOf, type Body } from './sampling.ts'
+import type { Serving } from './serving.ts'
+import { event, eventStream } from './sse.ts'
+import { tokensOf } from './tokens.ts'
+import { badRequest, missing } from './wire-error.ts'
+
+/** POST /v1/messages: Anthropic's form of a chat. */
+export async function messages(serving: Serving, incoming: Incoming): Promise<Answer> {
+  const body = readBody(incoming)
+  if (body['max_tokens'] === undefined) throw missing('max_tokens', body)
+  checkThinking(body)
+  const stream = flagOf(body, 'stream')
+  const ask = readChat(serving, asChat(body), ['max_tokens'])
+  const options = { stream, includeUsage: false, continuousUsage: false }
+  const reply = await openReply(serving, incoming, ask, { prefix: 'chatcmpl-', options })
+  if (stream) return messageStream(reply)
+  const { sequences, aborted } = await runWhole(reply, incoming)
+  return json(200, message(reply, sequences, aborted))
+}
+
+/** A prefill leg is not asked, since vLLM 0.32: its one token is no answer. */
+function checkThinking({ thinking, max_tokens: most, kv_transfer_params: params }: Body): void {
+  const { type, budget_tokens: budget } = (thinking ?? {}) as { type?: unknown; budget_tokens?: unknown }
+  if (type !== 'enabled' || (params as { do_remote_decode?: unknown } | null | undefined)?.do_remote_decode === true)
+    return
+  if (Number(budget) >= Number(most)) throw badRequest('thinking.budget_tokens must be less than max_tokens', null)
+}
+
+/** POST /v1/messages/count_tokens. */
+export function countTokens(_serving: Serving, incoming: Incoming): Answer {
+  const count = tokensOf(asChat(readBody(incoming))).length
+  return json(200, { input_tokens: count, context_management: { original_input_tokens: count } })
+}
+
+/** Anthropic's body in OpenAI's terms. */
+function asChat(body: Body): Body {
+  const system = body['system']
+  const tools = body['tools']
+  const choice = body['tool_choice'] as { type?: unknown; name?: unknown } | undefined
+  return {
+    ...body,
+    ...(system === undefined
+      ? {}
+      : { messages: [{ role: 'system', content: system }, ...((body['messages'] ?? []) as unknown[])] }),
+    ...(Array.isArray(tools)
+      ? {
+          tools: tools.map((tool: Body) => ({
+            type: 'function',
+            function: { name: tool['name'], description: tool['description'], parameters: tool['input_schema'] },
+          })),
+        }
+      : {}),
+    tool_choice:
+      choice?.type === 'any'
+        ? 'required'
+        : choice?.type === 'tool'
+          ? { type: 'function', function: { name: choice.name } }
+          : undefined,
+    stop: body['stop_sequences'],
+  }
+}
+
+function stopReason(reply: Reply): string {
+  const { plan } = reply.choices[0]!
+  if (plan.tool !== null) return 'tool_use'
+  if (plan.finish === 'length') return 'max_tokens'
+  return plan.stopReason === null ? 'end_turn' : 'stop_sequence'
+}
+
+function usage(reply: Reply, sequences: readonly Sequence[]): object {
+  const totals = totalsOfReply(reply, sequences)
+  return {
+    input_tokens: totals.promptTokens - totals.cachedTokens,
+    output_tokens: totals.completionTokens,
+    cache_creation_input_tokens: totals.createdTokens,
+    cache_read_input_tokens: totals.cachedTokens,
+  }
+}
+
+function message(reply: Reply, sequences: readonly Sequence[], aborted: boolean): object {
+  const { plan } = reply.choices[0]!
+  const text = plan.pieces.slice(0, sequences[0]!.outputs).join('')
+  const content =
+    plan.tool === null
+      ? { type: 'text', text }
+      : {
+          type: 'tool_use',
+          id: plan.tool.id,
+          name: plan.tool.name,
+          input: plan.finish === 'length' ? {} : (JSON.parse(text) as unknown),
+        }
+  return {
+    id: reply.id,
+    type: 'message',
+    role: 'assistant',
+    content: [content],
+    model: reply.ask.model,
+    stop_reason: aborted ? 'abort' : stopReason(reply),
+    ...(plan.stopReason === null ? {} : { stop_sequence: plan.stopReason }),
+    usage: usage(reply, sequences),
+    // Said where there is something to say.
+    ...(reply.leg.kind === 'prefill' && !aborted
+      ? { kv_transfer_params: handOver(reply, sequences, { aborted, requestId: reply.id }) }
+      : {}),
+  }
+}
+
+function messageStream(reply: Reply): Answer {
+  const { plan, spec } = reply.choices[0]!
+  return eventStream((sink) => {
+    const send = (type: string, fields: object): void => sink.write(event(type, { type, ...fields }))
+    const open = (): void => {
+      send('message_start', {
+        message: {
+          id: reply.id,
+          type: 'message',
+          role: 'assistant',
+          content: [],
+          model: reply.ask.model,
+          stop_reason: null,
+          stop_sequence: null,
+          usage: { input_tokens: spec.promptTokens, output_tokens: 0 },
+        },
+      })
+      const block =
+        plan.tool === null
+          ? { type: 'text', text: '' }
+          : { type: 'tool_use', id: plan.tool.id, name: plan.tool.name, input: {} }
+      send('content_block_start', { content_block: block, index: 0 })
+    }
+    return run(reply, {
+      token: (_choice, count) => {
+        if (count === 1) open()
+        const piece = plan.pieces[count - 1] ?? ''
+        const delta =
+          plan.tool === null ? { type: 'text_delta', text: piece } : { type: 'input_json_delta', partial_json: piece }
+        send('content_block_delta', { delta, index: 0 })
+      },
+      done: (sequences, aborted) => {
+        send('content_block_stop', { index: 0 })
+        send('message_delta', {
+          delta: { stop_reason: aborted ? 'abort' : stopReason(reply), stop_sequence: plan.stopReason },
+          usage: usage(reply, sequences),
+        })
+        send('message_stop', {})
+        sink.end()
+      },
+    })
+  })
+}

@@ -1,0 +1,81 @@
+import type { Incoming } from '../answer.ts'
+import type { Body } from './sampling.ts'
+import { invalidBody, WireError, missing } from './wire-error.ts'
+
+/** A form as engines see it: texts by name, the last of each, and the file. */
+export interface Form {
+  readonly fields: Body
+  readonly file: string
+}
+
+/** The multipart form of a request; bytes that are no text are not told apart. Fails as FastAPI does without a file, and counts fields that are `preset` with those it got. */
+export function readForm(incoming: Incoming, preset: readonly string[]): Form {
+  const type = incoming.headers.get('content-type') ?? ''
+  const boundary = /^multipart\/form-data;.*boundary="?([^";]+)"?/i.exec(type)?.[1]
+  const fields = new Map<string, string>()
+  let file: string | null = null
+  const parts = boundary === undefined ? [] : `\r\n${incoming.body}`.split(`\r\n--${boundary}`).slice(1, -1)
+  for (const part of parts) {
+    const at = part.indexOf('\r\n\r\n')
+    const head = part.slice(0, at)
+    const value = part.slice(at + 4)
+    const name = /[; ]name="?([^";\r]*)"?/i.exec(head)?.[1] ?? ''
+    if (!/;\s*filename/i.test(head)) fields.set(name, value)
+    else if (name === 'file') file = value
+  }
+  const body = Object.fromEntries(fields)
+  if (file !== null) return { fields: body, file }
+  if (fields.has('file'))
+    throw new WireError(422, 'Unprocessable Entity', "Expected 'file' to be a file-like object, not 'str'.")
+  throw missing('file', { ...Object.fromEntries(preset.map((name) => [name, null])), ...body })
+}
+
+/** The JSON object of a request, with the errors that FastAPI and pydantic give. */
+export function readBody(incoming: Incoming): Body {
+  const type = (incoming.headers.get('content-type') ?? '').split(';')[0]!.trim().toLowerCase()
+  if (type !== 'application/json') {
+    throw new WireError(
+      400,
+      'Bad Request',
+      "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed",
+    )
+  }
+  if (incoming.body === '') throw invalidBody({ type: 'missing', loc: 'body', message: 'Field required', input: null })
+  const value = parse(incoming.body)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw invalidBody({
+      type: 'model_attributes_type',
+      loc: 'body',
+      message: 'Input should be a valid dictionary or object to extract fields from',
+      input: value,
+    })
+  }
+  return value as Body
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    const said = error instanceof Error ? error.message : ''
+    // V8 gives no position at the end of the text.
+    const at = /position (\d+)/.exec(said)?.[1] ?? String(text.length)
+    throw invalidBody({
+      type: 'json_invalid',
+      loc: `body.${at}`,
+      message: 'JSON decode error',
+      input: {},
+      context: inPython(said),
+    })
+  }
+}
+
+/** V8's complaint as Python's json module words it. */
+function inPython(said: string): string {
+  if (said.includes('property name')) return 'Expecting property name enclosed in double quotes'
+  if (said.includes('after JSON')) return 'Extra data'
+  if (said.includes("',' or")) return "Expecting ',' delimiter"
+  if (said.includes("':'")) return "Expecting ':' delimiter"
+  if (said.includes('Unterminated')) return 'Unterminated string starting at'
+  return 'Expecting value'
+}

@@ -1,0 +1,161 @@
+import { json, type Answer, type Incoming } from '../answer.ts'
+import { chatCompletions } from './chat.ts'
+import { completions } from './completions.ts'
+import { countTokens, messages } from './messages.ts'
+import { classify, embeddings, pooling, rerank, score } from './pooling.ts'
+import { cancelResponse, createResponse, getResponse } from './responses.ts'
+import type { Serving } from './serving.ts'
+import { detokenize, tokenize } from './tokens.ts'
+import { transcriptions, translations } from './transcriptions.ts'
+import { internalError, noRoute, wrongMethod, WireError } from './wire-error.ts'
+
+/** What sleep, pause and their kin need of the engine. */
+export interface Operated {
+  readonly sleepLevel: number
+  readonly paused: boolean
+  sleep(level: number, abort: boolean): void
+  wake(): void
+  pause(mode: 'abort' | 'wait' | 'keep', clearCache: boolean): Promise<void>
+  resume(): void
+  resetCache(): boolean
+}
+
+type OperationsHandler = (engine: Operated, incoming: Incoming) => Answer | Promise<Answer>
+
+/** vLLM's development endpoints. Their order in the path table is of no account. */
+export const operations: Readonly<Record<string, Readonly<Record<string, OperationsHandler>>>> = {
+  '/sleep': {
+    POST: (engine, { query }) => {
+      const level = Number(query.get('level') ?? 1)
+      engine.sleep(level, (query.get('mode') ?? 'abort') === 'abort')
+      return json(200, { status: 'sleeping', level })
+    },
+  },
+  '/wake_up': {
+    POST: (engine, { query }) => {
+      engine.wake()
+      const tags = query.getAll('tags')
+      return json(200, { status: 'awake', tags: tags.length > 0 ? tags : null })
+    },
+  },
+  '/is_sleeping': { GET: (engine) => json(200, { is_sleeping: engine.sleepLevel > 0 }) },
+  '/pause': {
+    POST: async (engine, { query }) => {
+      const mode = query.get('mode') ?? 'abort'
+      if (mode !== 'abort' && mode !== 'wait' && mode !== 'keep') {
+        throw new WireError(400, 'BadRequestError', `Invalid pause mode: ${mode}. Use abort, wait or keep.`)
+      }
+      await engine.pause(mode, query.get('clear_cache') !== 'false')
+      return json(200, { status: 'paused' })
+    },
+  },
+  '/resume': {
+    POST: (engine) => {
+      engine.resume()
+      return json(200, { status: 'resumed' })
+    },
+  },
+  '/is_paused': { GET: (engine) => json(200, { is_paused: engine.paused }) },
+  '/reset_prefix_cache': { POST: (engine) => json(200, { success: engine.resetCache() }) },
+}
+
+/** What the routes need beyond serving. */
+export interface Routed extends Serving, Operated {
+  readonly load: number
+  modelList(): Answer
+  metricsText(): string
+  /** @param parsed the configuration as an object, not as text. */
+  serverInfo(parsed: boolean): object
+  eventSources(): object
+}
+
+type Handler = (engine: Routed, incoming: Incoming) => Answer | Promise<Answer>
+type Methods = Readonly<Record<string, Handler>>
+type Table = Readonly<Record<string, Methods>>
+
+const scaleOutDisabled: Handler = () => {
+  throw new WireError(
+    403,
+    'PermissionDeniedError',
+    'Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out to enable them.',
+  )
+}
+const empty: Handler = () => ({ status: 200, headers: {}, body: '' })
+
+const general: Table = {
+  '/v1/chat/completions': { POST: chatCompletions },
+  '/v1/completions': { POST: completions },
+  '/v1/responses': { POST: createResponse },
+  '/v1/messages': { POST: messages },
+  '/v1/messages/count_tokens': { POST: countTokens },
+  '/v1/audio/transcriptions': { POST: transcriptions },
+  '/v1/audio/translations': { POST: translations },
+  '/tokenize': { POST: tokenize },
+  '/detokenize': { POST: detokenize },
+  '/v1/models': { GET: (engine) => engine.modelList() },
+  '/health': { GET: empty },
+  '/ping': { GET: empty, POST: empty },
+  '/version': { GET: () => json(200, { version: '0.32.0' }) },
+  // KV events are not simulated: what a server without them says.
+  '/kv_event_sources': { GET: (engine) => json(200, engine.eventSources()) },
+  '/load': { GET: (engine) => json(200, { server_load: engine.load }) },
+  '/metrics': {
+    GET: (engine) => ({
+      status: 200,
+      headers: { 'content-type': 'text/plain; version=1.0.0; charset=utf-8' },
+      body: engine.metricsText(),
+    }),
+  },
+  '/v1/chat/completions/render': { POST: scaleOutDisabled },
+  '/v1/completions/render': { POST: scaleOutDisabled },
+  '/inference/v1/generate': { POST: scaleOutDisabled },
+}
+
+const poolingRoutes: Table = {
+  '/v1/embeddings': { POST: embeddings },
+  '/pooling': { POST: pooling },
+  '/classify': { POST: classify },
+  '/score': { POST: score },
+  '/v1/score': { POST: score },
+  '/rerank': { POST: rerank },
+  '/v1/rerank': { POST: rerank },
+  '/v2/rerank': { POST: rerank },
+}
+
+const development: Table = {
+  ...operations,
+  '/server_info': { GET: (engine, { query }) => json(200, engine.serverInfo(query.get('config_format') === 'json')) },
+}
+
+const responsePath = /^\/v1\/responses\/([^/]+)(\/cancel)?$/
+
+function methodsOf(engine: Routed, path: string): Methods | undefined {
+  const fixed =
+    general[path] ??
+    (engine.settings.pooling ? poolingRoutes[path] : undefined) ??
+    (engine.settings.devMode ? development[path] : undefined)
+  if (fixed !== undefined) return fixed
+  const found = responsePath.exec(path)
+  if (found === null) return undefined
+  const id = decodeURIComponent(found[1]!)
+  return found[2] === undefined ? { GET: (at) => getResponse(at, id) } : { POST: (at) => cancelResponse(at, id) }
+}
+
+/** Is it work, and not a question or an operator's command? */
+export const isInference = ({ method, path }: Incoming): boolean =>
+  method === 'POST' && development[path] === undefined && path !== '/ping'
+
+/** Finds and calls the handler of a path. Errors become answers in vLLM's shape. */
+export async function route(engine: Routed, incoming: Incoming): Promise<Answer> {
+  const methods = methodsOf(engine, incoming.path)
+  if (methods === undefined) return noRoute()
+  const handler = methods[incoming.method]
+  if (handler === undefined) return wrongMethod(Object.keys(methods).join(', '))
+  try {
+    return await handler(engine, incoming)
+  } catch (error) {
+    // What nobody foresaw is a 500, as in any server.
+    const known = error instanceof WireError ? error : internalError()
+    return known.answer(incoming.path.startsWith('/v1/messages'))
+  }
+}

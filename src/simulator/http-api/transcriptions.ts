@@ -1,0 +1,239 @@
+import { json, type Answer, type Incoming, type Sink } from '../answer.ts'
+import { hashText } from '../block-pool.ts'
+import type { Sequence } from '../sequence.ts'
+import { modelOf } from './generation.ts'
+import type { Choice } from './job.ts'
+import { readForm, type Form } from './read-body.ts'
+import { openReply, run, runWhole, totalsOfReply, type Reply } from './reply.ts'
+import { flagOf, readSampling } from './sampling.ts'
+import type { Serving } from './serving.ts'
+import { data, DONE, eventStream, type StreamOptions } from './sse.ts'
+import { badRequest, invalidBody, type Finding } from './wire-error.ts'
+
+/** Nothing is decoded: a file is taken for sound of 128 kbit/s. */
+const BYTES_A_SECOND = 16_000
+/** What an encoder of speech reads at a time, and the positions it makes of that. */
+const WINDOW_S = 30
+const WINDOW_TOKENS = 1500
+/** What is answered, and what vLLM knows by name and refuses. */
+const FORMATS = ['json', 'text', 'verbose_json'] as const
+const KNOWN = [...FORMATS, 'srt', 'vtt', 'diarized_json'] as const
+type Format = (typeof FORMATS)[number]
+/** Fields that have a value also where a client gives none. */
+const PRESET = [
+  'prompt',
+  'response_format',
+  'stream',
+  'stream_include_usage',
+  'stream_continuous_usage_stats',
+  'use_beam_search',
+  'n',
+  'length_penalty',
+  'include_stop_str_in_output',
+  'temperature',
+  'frequency_penalty',
+  'presence_penalty',
+]
+const PRESETS = { transcribe: [...PRESET, 'timestamp_granularities[]'], translate: PRESET }
+
+interface Heard extends Reply {
+  readonly task: 'transcribe' | 'translate'
+  readonly format: Format
+  readonly seconds: number
+}
+
+/** POST /v1/audio/transcriptions. */
+export const transcriptions = (serving: Serving, incoming: Incoming): Promise<Answer> =>
+  receive(serving, incoming, 'transcribe')
+/** POST /v1/audio/translations. */
+export const translations = (serving: Serving, incoming: Incoming): Promise<Answer> =>
+  receive(serving, incoming, 'translate')
+
+async function receive(serving: Serving, incoming: Incoming, task: Heard['task']): Promise<Answer> {
+  const { fields, file } = readForm(incoming, PRESETS[task])
+  const model = modelOf(serving, fields)
+  const format = formatOf(fields)
+  const options = optionsOf(fields)
+  checkSeed(fields)
+  if (options.stream && format === 'verbose_json') throw badRequest(`${format} format doesn't support streaming case`)
+  // Each window is a request of its own to the engine, as in vLLM.
+  const ask = {
+    body: fields,
+    model,
+    prompts: windowsOf(file),
+    items: [],
+    sampling: readSampling(fields, ['max_completion_tokens']),
+    reasoning: false,
+    tool: null,
+  }
+  const reply: Heard = {
+    ...(await openReply(serving, incoming, ask, { prefix: `${task}-`, options })),
+    task,
+    format,
+    seconds: file.length / BYTES_A_SECOND,
+  }
+  if (options.stream) return eventStream((sink) => new Windows(reply, sink).run())
+  const { sequences } = await runWhole(reply, incoming)
+  return written(reply, sequences)
+}
+
+function formatOf(fields: Form['fields']): Format {
+  const wanted = fields['response_format'] ?? 'json'
+  const format = FORMATS.find((one) => one === wanted)
+  if (format !== undefined) return format
+  if (KNOWN.some((one) => one === wanted))
+    throw badRequest('Currently only support response_format: `text`, `json`, `verbose_json` or `diarized_json`')
+  // Two lists of names, as vLLM has them.
+  const unlike = (expected: string): Finding => ({
+    type: 'literal_error',
+    loc: 'body.response_format',
+    message: `Input should be ${expected}`,
+    input: wanted,
+    expected,
+  })
+  throw invalidBody(unlike("'json', 'text', 'srt', 'verbose_json' or 'vtt'"), unlike("'diarized_json'"))
+}
+
+function checkSeed({ seed }: Form['fields']): void {
+  if (seed === undefined || /^\s*[+-]?\d+\s*$/.test(String(seed))) return
+  throw invalidBody({
+    type: 'int_parsing',
+    loc: 'body.seed',
+    message: 'Input should be a valid integer, unable to parse string as an integer',
+    input: seed,
+  })
+}
+
+function optionsOf(fields: Form['fields']): StreamOptions {
+  const stream = flagOf(fields, 'stream')
+  const unfit = ['stream_include_usage', 'stream_continuous_usage_stats'].find(
+    (name) => !stream && flagOf(fields, name),
+  )
+  if (unfit !== undefined) throw badRequest('Stream options can only be defined when `stream=True`.', unfit)
+  const includeUsage = flagOf(fields, 'stream_include_usage')
+  return { stream, includeUsage, continuousUsage: includeUsage && flagOf(fields, 'stream_continuous_usage_stats') }
+}
+
+/** A prompt for each window, which depends on what is heard there. */
+function windowsOf(file: string): Uint32Array[] {
+  const size = WINDOW_S * BYTES_A_SECOND
+  return Array.from({ length: Math.max(1, Math.ceil(file.length / size)) }, (_, at) => {
+    const seed = hashText(file.slice(at * size, (at + 1) * size), at)
+    return Uint32Array.from({ length: WINDOW_TOKENS }, (_value, i) => (seed + i) % 50_000)
+  })
+}
+
+const textOf = ({ plan }: Choice, { outputs }: Sequence): string => plan.pieces.slice(0, outputs).join('')
+
+/** vLLM says `text` as JSON too. */
+function written(reply: Heard, sequences: readonly Sequence[]): Answer {
+  const { format, seconds, task } = reply
+  const texts = reply.choices.map((choice, at) => textOf(choice, sequences[at]!))
+  const text = texts.join('')
+  if (format === 'verbose_json')
+    return json(200, {
+      duration: seconds,
+      language: reply.ask.body['language'] ?? 'en',
+      text,
+      segments: texts.map((one, at) => segmentOf(reply, one, at)),
+      words: null,
+    })
+  return json(
+    200,
+    task === 'transcribe' ? { text, usage: { type: 'duration', seconds: Math.max(1, Math.ceil(seconds)) } } : { text },
+  )
+}
+
+/** One for each window, where real ones are as long as the model says. */
+function segmentOf({ ask, choices, seconds }: Heard, text: string, at: number): object {
+  const end = Math.min(seconds, (at + 1) * WINDOW_S)
+  const scores = { avg_logprob: -0.5, compression_ratio: 1, end, no_speech_prob: null }
+  return {
+    id: at,
+    ...scores,
+    seek: at * WINDOW_S,
+    start: at * WINDOW_S,
+    temperature: ask.sampling.temperature,
+    text,
+    tokens: [...choices[at]!.plan.tokens],
+  }
+}
+
+/** A stream of windows: they are computed side by side, and told one after the other. */
+class Windows {
+  readonly #reply: Heard
+  readonly #sink: Sink
+  /** Tokens that there are, by window. */
+  readonly #made: number[]
+  #window = 0
+  #told = 0
+  #all = 0
+
+  constructor(reply: Heard, sink: Sink) {
+    this.#reply = reply
+    this.#sink = sink
+    this.#made = reply.choices.map(() => 0)
+  }
+
+  run(): () => void {
+    return run(this.#reply, {
+      token: (choice, count) => {
+        this.#made[choice.index] = count
+        this.#tell()
+      },
+      done: (sequences, aborted) => {
+        if (aborted) this.#write({ delta: { content: '' }, finish_reason: 'abort', stop_reason: null })
+        if (this.#reply.options.includeUsage) {
+          const { promptTokens, completionTokens } = totalsOfReply(this.#reply, sequences)
+          this.#sink.write(
+            data({
+              ...this.#head([]),
+              usage: {
+                prompt_tokens: promptTokens,
+                total_tokens: promptTokens + completionTokens,
+                completion_tokens: completionTokens,
+              },
+            }),
+          )
+        }
+        this.#sink.write(DONE)
+        this.#sink.end()
+      },
+    })
+  }
+
+  #tell(): void {
+    for (
+      let choice = this.#reply.choices[this.#window];
+      choice !== undefined && this.#told < this.#made[choice.index]!;
+      choice = this.#reply.choices[this.#window]
+    ) {
+      const { tokens, pieces, finish, stopReason } = choice.plan
+      const delta = { content: pieces[this.#told] ?? '' }
+      this.#told += 1
+      this.#all += 1
+      const last = this.#told === tokens.length
+      this.#write(last ? { delta, finish_reason: finish, stop_reason: stopReason } : { delta })
+      if (last) this.#window += 1
+      if (last) this.#told = 0
+    }
+  }
+
+  #head(choices: readonly object[]): object {
+    const { id, created, task, ask } = this.#reply
+    return {
+      id,
+      object: task === 'transcribe' ? 'transcription.chunk' : 'translation.chunk',
+      created,
+      model: ask.model,
+      choices,
+    }
+  }
+
+  #write(choice: object): void {
+    const { options, ask } = this.#reply
+    const prompt = ask.prompts.length * WINDOW_TOKENS
+    const usage = { prompt_tokens: prompt, total_tokens: prompt + this.#all, completion_tokens: this.#all }
+    this.#sink.write(data({ ...this.#head([choice]), ...(options.continuousUsage ? { usage } : {}) }))
+  }
+}

@@ -1,0 +1,171 @@
+/** The Prometheus text format, version 0.0.4. https://prometheus.io/docs/instrumenting/exposition_formats/ */
+import type { ClusterDigest, EngineDigest } from '../core/contract/contract.ts'
+import type { CountedGroup } from '../core/reports/rollups.ts'
+import type { RegionStatus } from '../origin/regions/client.ts'
+import {
+  BUCKETS_S,
+  METRICS,
+  NAMED_STAGES,
+  type CountMetric,
+  type DecisionMetric,
+  type DurationMetric,
+  type EngineMetric,
+  type GatewayFacts,
+  type Metric,
+  type StateMetric,
+} from './metrics.ts'
+
+export interface RegionExposed {
+  readonly cluster: string
+  readonly model: string
+  readonly seen: RegionStatus
+}
+
+export interface Exposed {
+  /** Of every pool that answered. */
+  readonly digests: readonly ClusterDigest[]
+  /** Of every pool behind another gateway that has told something. Absent: there are none. */
+  readonly regions?: readonly RegionExposed[]
+  /** Merged: one group an engine. Counted up to `LIMITS_MS`. */
+  readonly rollups: readonly CountedGroup[]
+  readonly gateway: GatewayFacts
+}
+
+export const EXPOSITION_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+type Labels = Readonly<Record<string, string>>
+
+/** Enough that parts are few; written in well under a millisecond each. */
+const PART_LENGTH = 65_536
+
+/** Every metric of the table that has a sample. */
+export function exposition(exposed: Exposed): string {
+  return [...expositionParts(exposed)].join('')
+}
+
+/** The same in parts, each made when it is asked for. What they are made of must stay as it is until the last. */
+export function* expositionParts(exposed: Exposed): Generator<string> {
+  let part = ''
+  for (const metric of METRICS) {
+    const { name, type, help } = metric
+    let head = `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`
+    for (const samples of samplesOf(metric, exposed)) {
+      if (samples === '') continue
+      part += head + samples
+      head = ''
+      if (part.length < PART_LENGTH) continue
+      yield part
+      part = ''
+    }
+  }
+  yield part
+}
+
+/** `labels`: with their braces; '': none. */
+const line = (name: string, labels: string, value: number): string => `${name}${labels} ${value}\n`
+
+/** The lines of one engine, or one pool, at a time; '': it has none. */
+function* samplesOf(metric: Metric, { digests, rollups, gateway, regions = [] }: Exposed): Generator<string> {
+  switch (metric.from) {
+    case 'gateway':
+      yield lineOf(metric.name, '', metric.value(gateway))
+      return
+    case 'gateway_counts':
+      for (const [name, count] of Object.entries(metric.counts(gateway) ?? {}))
+        yield line(metric.name, labelled({ [metric.label]: name }), count)
+      return
+    case 'region':
+      for (const { cluster, model, seen } of regions)
+        yield lineOf(metric.name, labelled({ model, cluster }), metric.value(seen))
+      return
+    case 'engine':
+    case 'state':
+      for (const { cluster, pool, engines } of digests) {
+        for (const engine of engines) yield linesOfEngine(metric, { model: pool, cluster, engine: engine.id }, engine)
+      }
+      return
+    case 'decision':
+      for (const digest of digests) yield linesOfDecisions(metric, digest)
+      return
+    case 'count':
+      for (const group of rollups) yield linesOfCounts(metric, group)
+      return
+    case 'duration':
+      for (const group of rollups) yield linesOfDurations(metric, group)
+  }
+}
+
+/** '': the value is not known. */
+const lineOf = (name: string, labels: string, value: number | null | undefined): string =>
+  value === null || value === undefined ? '' : line(name, labels, value)
+
+function linesOfEngine(metric: EngineMetric | StateMetric, labels: Labels, engine: EngineDigest): string {
+  if (metric.from === 'engine') {
+    return lineOf(metric.name, labelled(labels), metric.value(engine))
+  }
+  const now = metric.value(engine)
+  return metric.states
+    .map((state) => line(metric.name, labelled({ ...labels, [metric.label]: state }), state === now ? 1 : 0))
+    .join('')
+}
+
+function linesOfDecisions(
+  { name, labels, counts, sum = ({ count }) => count }: DecisionMetric,
+  { cluster, pool, decisions = [] }: ClusterDigest,
+): string {
+  const sums = new Map<string, number>()
+  for (const decision of decisions) {
+    if (!counts(decision)) continue
+    const of = labelled({
+      model: pool,
+      cluster,
+      ...Object.fromEntries(labels.map((label) => [label === 'refused' ? 'reason' : label, String(decision[label])])),
+    })
+    sums.set(of, (sums.get(of) ?? 0) + sum(decision))
+  }
+  return [...sums].map(([of, count]) => line(name, of, count)).join('')
+}
+
+function linesOfCounts({ name, count, label }: CountMetric, { model, cluster, engine, counts }: CountedGroup): string {
+  let lines = ''
+  for (const [counted, amount] of Object.entries(counts)) {
+    if (label === undefined) {
+      if (counted === count) lines += line(name, labelled({ model, cluster, engine }), amount)
+    } else if (counted.startsWith(`${count}:`))
+      lines += line(name, labelled({ model, cluster, engine, [label]: counted.slice(count.length + 1) }), amount)
+  }
+  return lines
+}
+
+/** The limits of the buckets. */
+export const LIMITS_MS = [...BUCKETS_S.map((limitS) => limitS * 1000), Infinity]
+const LE = [...BUCKETS_S, '+Inf'].map((limit) => `,le="${limit}"}`)
+
+/** Most of the text by far: what all buckets of a series have in common is put together once. */
+function linesOfDurations(
+  { name, stage }: DurationMetric,
+  { model, cluster, engine, stages, rows }: CountedGroup,
+): string {
+  let lines = ''
+  for (const [at, timed] of stages.entries()) {
+    if (stage === null ? NAMED_STAGES.has(timed) : timed !== stage) continue
+    const own = labelled(
+      stage === null ? { model, cluster, engine, stage: timed } : { gen_ai_request_model: model, cluster, engine },
+    )
+    const bucket = `${name}_bucket${own.slice(0, -1)}`
+    const row = at * (LE.length + 1)
+    for (const [index, le] of LE.entries()) lines += line(bucket, le, rows[row + index]!)
+    lines +=
+      line(`${name}_sum`, own, rows[row + LE.length]! / 1000) + line(`${name}_count`, own, rows[row + LE.length - 1]!)
+  }
+  return lines
+}
+
+const labelled = (labels: Labels): string =>
+  `{${Object.entries(labels)
+    .map(([name, value]) => `${name}="${escapeLabel(value)}"`)
+    .join(',')}}`
+
+const escapeLabel = (value: string): string =>
+  value.replaceAll(/[\\"\n]/g, (one) => (one === '\n' ? '\\n' : `\\${one}`))
+const escapeHelp = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')
