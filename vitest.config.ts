@@ -1,5 +1,6 @@
 import { cloudflareTest } from '@cloudflare/vitest-plugin'
 import { availableParallelism } from 'node:os'
+import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 
 // Nothing in the tests may look outside this machine.
@@ -10,6 +11,9 @@ Object.assign(process.env, {
   WRANGLER_WRITE_LOGS: 'false',
   DO_NOT_TRACK: '1',
 })
+// Processes and threads that tests start load the same sources again and again.
+process.env['NODE_COMPILE_CACHE'] = fileURLToPath(new URL('node_modules/.cache/node-compile-cache', import.meta.url))
+
 
 /** A machine that is busy with other work takes many times longer, and nothing is wrong. */
 const patience = { testTimeout: 60_000, hookTimeout: 120_000, expect: { poll: { interval: 20, timeout: 30_000 } } }
