@@ -12,8 +12,8 @@ export interface Waits {
   readonly maxMs: number
   readonly controlMaxMs: number
   /**
-   * The most CPU time that the gateway's main thread used during one wait; null where there is no /proc. Other
-   * processes add nothing to it.
+   * The most CPU time that the gateway’s main thread used during one wait; null where there is no /proc. The time
+   * it waited for other processes is not in it.
    */
   readonly cpuMaxMs: number | null
 }

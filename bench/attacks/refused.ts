@@ -51,7 +51,7 @@ export async function refused(): Promise<Figure[]> {
 async function malformedFigures(gateway: Gateway): Promise<Figure[]> {
   const counted = async (): Promise<number> =>
     (await gateway.metrics()).reduce(
-      (total, { name, value }) => (/refus|malformed|client_error|protocol_error/.test(name) ? total + value : total),
+      (total, { name, value }) => (/reject|refus|malformed|client_error/.test(name) ? total + value : total),
       0,
     )
   const [countedBefore, linesBefore] = [await counted(), gateway.log.length]

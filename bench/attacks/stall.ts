@@ -146,8 +146,8 @@ async function measured(
   const bytes = upload.bytes()
   while (tries.length < MOST_TRIES && !tries.some(({ waits }) => waits.maxMs <= STALL_GOAL_MS)) {
     tries.push(await withGateway(site, engines, control, (gateway, prober) => attack(gateway, prober, bytes)))
-    // Then it is no matter of the machine.
-    if ((tries.at(-1)!.waits.cpuMaxMs ?? 0) > STALL_GOAL_MS) break
+    // Then it is no matter of the machine, which may double the CPU time of a process.
+    if ((tries.at(-1)!.waits.cpuMaxMs ?? 0) > 2 * STALL_GOAL_MS) break
   }
   const best = tries.toSorted((one, other) => one.waits.maxMs - other.waits.maxMs)[0]!
   const all = tries.map(({ waits }) => `${round(waits.maxMs)} (${shown(waits)})`).join(', ')
