@@ -365,5 +365,5 @@ export interface Ports {
    * JSON.parse for a request with a long prompt, whose texts become `LongText` where prompts are read from. null: parse it
    * whole, and say what is wrong with it. Absent: always whole.
    */
-  parseLong?(bytes: Uint8Array): object | null
+  parseLong?(bytes: Uint8Array): object | null | Promise<object | null>
 }

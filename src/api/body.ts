@@ -1,5 +1,6 @@
 import type { LimitsConfig } from '../config.ts'
 import { Failure } from '../failure.ts'
+import type { Ports } from '../ports.ts'
 import { hasBackslashKey } from '../origin/backslash-keys.ts'
 import type { HeldBytes } from './body-memory.ts'
 import { exceedsJsonComplexity } from './json-complexity.ts'
@@ -29,12 +30,12 @@ export type BodySource = { readonly headers: Pick<Headers, 'get'> } & (
   | Pick<Request, 'body' | 'arrayBuffer'>
 )
 
-/** Without `bodyPieces` only its size is bounded. */
+/** Without `maxJsonCost` only its size is bounded. */
 type BodyLimits = Pick<LimitsConfig, 'bodyBytes'> & Partial<Pick<LimitsConfig, 'maxJsonCost'>>
 
 export interface ReadOptions {
   /** As in `Ports`. */
-  readonly parseLong?: ((bytes: Uint8Array) => object | null) | undefined
+  readonly parseLong?: Ports['parseLong'] | undefined
   /** What the body counts towards. Absent: nothing. */
   readonly memory?: HeldBytes | null
 }
@@ -51,7 +52,9 @@ export async function readJson(
   // Up to here what is left of a document without its long texts is short enough not to be counted.
   const isShort = bytes.length <= maxJsonCost
   if (!isShort) refusePieces(bytes, maxJsonCost)
-  const long = parseLong?.(bytes) ?? null
+  const parsing = parseLong?.(bytes) ?? null
+  // Most are parsed already, and a wait costs more than they did.
+  const long = parsing instanceof Promise ? await parsing : parsing
   if (isShort && long === null) refusePieces(bytes, maxJsonCost)
   const json: unknown = long ?? parse(bytes)
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {

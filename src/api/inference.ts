@@ -10,16 +10,23 @@ import type { StoredResponse } from '../ports.ts'
 import type { RequestContext } from './request-context.ts'
 import type { Caller } from './auth.ts'
 
+/** Shorter bodies are done in one go. */
+const TURNS_BYTES = 4 * 1024 * 1024
+
 /** A POST that goes to an engine: the door's whole story, in order. */
 export async function proxy(context: GatewayContext, endpoint: Endpoint, incoming: RequestContext): Promise<Response> {
   const caller = await context.authenticator.caller(incoming.request.headers, endpoint.shape === 'anthropic')
   incoming.logFields['tenant'] = caller.tenant
   assertAccepting(context)
   const parsed = await parseInferenceRequest(context, endpoint, incoming, caller)
+  // Parsing a long prompt, measuring it and sending it take some 20 ms each: others get their turn in between.
+  const turn = parsed.body.bytes.length < TURNS_BYTES ? undefined : context.ports.yieldToEventLoop
+  await turn?.()
   const exchange = new InferenceExchange(context, parsed, context.ports.random())
   if (endpoint.held) exchange.onResponseId = keepResponse(context, parsed)
   incoming.logFields['model'] = parsed.model
   incoming.logFields['stream'] = exchange.stream
+  await turn?.()
   return context.forward(exchange)
 }
 

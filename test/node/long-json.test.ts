@@ -6,7 +6,7 @@ import { estimateTokensByChars } from '../../src/api/split-eligibility.ts'
 import type { PromptEndpoint } from '../../src/core/tokens/prompt.ts'
 import { Utf8Text } from '../../src/core/tokens/utf8-text.ts'
 import { hasControl, Unescaper } from '../../src/platform/node/json-text.ts'
-import { parseLong } from '../../src/platform/node/long-json.ts'
+import { parseLong, parseLongInTurns } from '../../src/platform/node/long-json.ts'
 import { compileTemplate } from '../../src/template.ts'
 import { meterOf, requestOf } from '../core/tokens/support.ts'
 
@@ -280,5 +280,26 @@ describe('a text in JSON', () => {
       ),
       { numRuns: 500 },
     )
+  })
+})
+
+describe('a document of megabytes', () => {
+  it('is the same where others get their turn within its escapes, and they do', async () => {
+    let turns = 0
+    const inTurns = parseLongInTurns(async () => void turns++)
+    // Slices end within escapes, too.
+    for (const unit of ['\\u0041', '\\ud83d\\ude42', 'ab\\n', 'x\\\\']) {
+      turns = 0
+      const bytes = bytesOf(`{"prompt":"${unit.repeat(Math.ceil(6_300_000 / unit.length))}","user":"${unit}"}`)
+      const parsed = await inTurns(bytes)
+      expect(turns).toBeGreaterThanOrEqual(4)
+      expect(spelledOut(parsed)).toEqual(parseWhole(bytes))
+    }
+  })
+
+  it('is given up where it is no JSON, however late that shows', async () => {
+    const inTurns = parseLongInTurns(async () => {})
+    expect(await inTurns(bytesOf(`{"prompt":"${'\\n'.repeat(3_000_000)}\\x"}`))).toBeNull()
+    expect(await inTurns(bytesOf(`{"prompt":"${'\\n'.repeat(3_000_000)}`))).toBeNull()
   })
 })

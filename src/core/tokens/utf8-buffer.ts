@@ -39,6 +39,19 @@ export class Utf8Buffer {
     this.length += this.#encode(text, this.#bytes.subarray(this.length))
   }
 
+  /** Adds as much of `text` as fits into `mostBytes` in all. Returns the length of the rest: in bytes, or in UTF-16 units of a string. */
+  addUpTo(text: Text, mostBytes: number): number {
+    const room = Math.max(0, mostBytes - this.length)
+    if (typeof text !== 'string') {
+      const { utf8 } = text
+      if (utf8.length <= room) this.#append(utf8)
+      else this.#append(utf8.subarray(0, room))
+      return Math.max(0, utf8.length - room)
+    }
+    this.add(text.length <= room ? text : text.slice(0, room))
+    return Math.max(0, text.length - room)
+  }
+
   #append(utf8: Uint8Array): void {
     this.#reserve(utf8.length)
     this.#bytes.set(utf8, this.length)

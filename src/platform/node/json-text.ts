@@ -36,6 +36,11 @@ export function hasControl(document: DataView, from: number, to: number): boolea
   return (found & HIGH_BITS) !== 0
 }
 
+/** Returned for a text that goes on: reading stopped so that others get their turn. */
+export const UNFINISHED = -2
+/** Some 10 ms of escapes. */
+const SLICE_BYTES = 2 * 1024 * 1024
+
 /** Undoes the escapes of a document's texts, one after the other, in one buffer that they share. */
 export class Unescaper {
   readonly #document: DataView
@@ -44,6 +49,8 @@ export class Unescaper {
   /** Where the next text goes; before it are those that were taken. */
   #from = 0
   #to = 0
+  /** Where an unfinished text goes on. */
+  #at = 0
 
   constructor(document: DataView) {
     this.#document = document
@@ -61,21 +68,33 @@ export class Unescaper {
 
   /**
    * Reads a text from its first byte on. Returns where its closing quote is; -1: that is no JSON, or half a surrogate
-   * pair, which UTF-8 cannot hold.
+   * pair, which UTF-8 cannot hold; `UNFINISHED`: `resume` goes on.
    */
   read(start: number): number {
+    this.#at = start
+    this.#to = this.#from
+    return this.resume()
+  }
+
+  resume(): number {
     const document = this.#document
     const out = this.#out
     const end = document.byteLength
-    let at = start
-    let to = this.#from
+    let at = this.#at
+    let to = this.#to
+    const stop = Math.min(end, at + SLICE_BYTES)
     for (;;) {
-      for (; at + 4 <= end; at += 4, to += 4) {
+      for (; at + 4 <= stop; at += 4, to += 4) {
         const word = document.getInt32(at, true)
         if (hasSpecial(word)) break
         out.setInt32(to, word, true)
       }
       if (at >= end) return -1
+      if (at >= stop) {
+        this.#at = at
+        this.#to = to
+        return UNFINISHED
+      }
       // Byte by byte through the word that has something special in it.
       for (const last = Math.min(at + 4, end); at < last;) {
         const byte = document.getUint8(at)

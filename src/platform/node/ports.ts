@@ -8,7 +8,7 @@ import type { Cluster, StoredResponses, Log, Ports } from '../../ports.ts'
 import { wheelAlarms } from './timer-wheel.ts'
 import { memoryClusters } from './clusters.ts'
 import { socketOrigin } from './http1-client/origin.ts'
-import { parseLong } from './long-json.ts'
+import { parseLongInTurns } from './long-json.ts'
 import type { Replicas } from './replicas/replicas.ts'
 import { steadyNow } from './steady-clock.ts'
 import { yieldToEventLoop } from './yield-to-event-loop.ts'
@@ -45,9 +45,9 @@ export function machinePorts(log: Log) {
     newId: () => randomUUID(),
     log,
     alarms: wheelAlarms,
-    turn: yieldToEventLoop,
+    yieldToEventLoop,
     post,
-    parseLong,
+    parseLong: parseLongInTurns(yieldToEventLoop),
   }
 }
 

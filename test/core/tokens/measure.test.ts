@@ -29,6 +29,18 @@ describe('prompts measured in bytes', () => {
     })
   })
 
+  it('have no blocks beyond 8 MiB, and count to their end', () => {
+    const bytes = 8 * 1024 * 1024
+    const prompt = 'abcd'.repeat(bytes / 4)
+    const whole = measure('completions', { prompt })
+    const longer = measure('completions', { prompt: [`${prompt}ef`, 'x'.repeat(98)] })
+    expect([whole, longer].map(({ blocks, promptTokens, promptBytes }) => ({ blocks: blocks.length / 2, promptTokens, promptBytes }))).toEqual([
+      { blocks: bytes / 64, promptTokens: bytes / 4, promptBytes: bytes },
+      { blocks: bytes / 64, promptTokens: bytes / 4 + 25, promptBytes: bytes + 100 },
+    ])
+    expect(longer.blocks.at(-1)).toBe(whole.blocks.at(-1))
+  })
+
   it('have equal blocks exactly where whole chunks of text are equal', () => {
     fc.assert(
       fc.property(
@@ -116,6 +128,14 @@ describe('prompts measured in bytes', () => {
     expect(pairs(one.blocks)).toEqual(pairs(again.blocks))
     expect(pairs(one.blocks)[0]).not.toBe(pairs(other.blocks)[0])
     expect(one.promptTokens).toBeLessThan(100)
+  })
+
+  it('differ by a large picture, by its length and by samples of it', () => {
+    const large = 'AbCd'.repeat(250_000)
+    const first = (url: string): string | undefined => pairs(measure('chat', picture(url)).blocks)[0]
+    expect(first(large)).toBe(first('AbCd'.repeat(250_000)))
+    const others = [`x${large.slice(1)}`, `${large.slice(0, -1)}x`, `${large}AbCd`, large.slice(0, 500_000) + large.slice(500_000, 520_000).toLowerCase() + large.slice(520_000)]
+    for (const other of others) expect(first(other)).not.toBe(first(large))
   })
 
   it('count tools, which templates print', () => {
