@@ -40,6 +40,7 @@ export const failures = {
   rate_limited: { status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', retry: true },
   not_configured: { status: 503, type: 'server_error', code: 'not_configured', retry: false },
   no_engine: { status: 503, type: 'server_error', code: 'no_engine_available', retry: true },
+  retry_budget: { status: 503, type: 'server_error', code: 'retry_budget_exhausted', retry: true },
   engines_full: { status: 429, type: 'rate_limit_error', code: 'engines_full', retry: true },
   buffers_full: { status: 503, type: 'server_error', code: 'request_buffers_full', retry: true },
   role_empty: { status: 503, type: 'server_error', code: 'role_empty', retry: true },

@@ -7,6 +7,8 @@ import { Site, type Gateway } from './processes.ts'
 
 const BURST = 1_000
 const SPINNERS = 6
+/** Codes that blame the engines, with or without a retry budget that is exhausted. */
+const UNAVAILABLE: ReadonlySet<string> = new Set(['no_engine_available', 'retry_budget_exhausted'])
 const CONNECT_MS = 1_000
 const CPU = 0
 
@@ -74,7 +76,7 @@ async function withGateway(
     await circuits.look()
     circuits.stop()
     const blamed = await gateway.sum('firstlight_engine_failures_total')
-    const unavailable = answers.filter(({ code }) => code === 'no_engine_available').length
+    const unavailable = answers.filter(({ code }) => UNAVAILABLE.has(code ?? '')).length
     const again = await chat(gateway.port)
     return [
       {
@@ -82,7 +84,7 @@ async function withGateway(
         figure: 'own_lateness_failures',
         value: circuits.opened + blamed + unavailable,
         goal: 0,
-        note: `${circuits.opened} circuits seen open, ${blamed} attempts blamed on engines, ${unavailable} clients told no_engine_available`,
+        note: `${circuits.opened} circuits seen open, ${blamed} attempts blamed on engines, ${unavailable} clients told that no engine is available`,
       },
       {
         attack: `own lateness: ${name}`,

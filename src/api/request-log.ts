@@ -120,7 +120,7 @@ function recordOf(
     prefillEngine: served === null || served.placement.kind === 'whole' ? null : served.placement.prefill,
     placement: served?.placement.kind ?? null,
     policy: served?.policy ?? null,
-    notes: served?.notes ?? [],
+    notes: served?.notes ?? (end.refused ? [`refused=${end.refused}`] : []),
     stream: exchange.stream,
     status: statusOf(end),
     result: end.result,

@@ -1,5 +1,5 @@
 /** Finds a place for one attempt: clusters in order, each asked to rank and book in one call. */
-import { partsOf } from '../core/pool/signal-provider.ts'
+import { type EarlyLegRole, partsOf } from '../core/pool/signal-provider.ts'
 import { type Admission, type ClusterDigest, endedAs, type Placement, type Refusal } from '../core/contract/contract.ts'
 import { Failure } from '../failure.ts'
 import type { Admitted, Timers, EngineTarget, Ports } from '../ports.ts'
@@ -39,6 +39,8 @@ export interface AttemptHistory {
   readonly attempt: number
   /** They were gateways, full or out of reach. */
   readonly moved: boolean
+  /** As in `Admission`. null: an engine failed that was asked for the answer. */
+  readonly failedLegs: readonly EarlyLegRole[] | null
   /** Cluster id → engines that failed this request. */
   readonly avoid: ReadonlyMap<string, readonly string[]>
   /** Where the time that lookups and admits take is noted. */
@@ -210,6 +212,7 @@ function admissionFor(
     configVersion: exchange.configVersion,
     attempt: past.attempt,
     ...(past.moved ? { moved: true } : {}),
+    ...(past.attempt > 0 && past.failedLegs !== null ? { failedLegs: past.failedLegs } : {}),
     avoid: [...failed, ...others, ...strangers],
     unsplittable: pinned === null ? admission.unsplittable : 'it is bound to one engine',
     encodeItems: admission.encodeItems > 0 ? itemsToEncode(exchange, route) : 0,
@@ -241,6 +244,9 @@ function preferRetryable(a: Refusal | null, b: Refusal): Refusal {
   return order.indexOf(b.reason) < order.indexOf(a.reason) ? b : a
 }
 
+export const BUDGET_EXHAUSTED =
+  "this model's retry budget is exhausted, so no other engine was tried. Try again shortly."
+
 /** A refusal as the client sees it. */
 export function failureOf(refusal: Refusal): Failure {
   const retryAfterMs = Math.max(1, refusal.retryAfterMs)
@@ -248,6 +254,11 @@ export function failureOf(refusal: Refusal): Failure {
     case 'overloaded':
     case 'engines_full':
       return new Failure('engines_full', 'All engines for this model are full. Try again shortly.', {
+        retryAfterMs,
+        cause: refusal.detail,
+      })
+    case 'retry_budget':
+      return new Failure('retry_budget', `The request failed, and ${BUDGET_EXHAUSTED}`, {
         retryAfterMs,
         cause: refusal.detail,
       })
@@ -259,7 +270,6 @@ export function failureOf(refusal: Refusal): Failure {
     case 'unconfigured':
     case 'no_engine':
     case 'engines_unavailable':
-    case 'retry_budget':
       return new Failure('no_engine', 'No engine is available for this model right now.', {
         retryAfterMs,
         cause: refusal.detail,

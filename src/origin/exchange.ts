@@ -1,4 +1,12 @@
-import type { Admission, AttemptFailure, Placement, Result, StageTimes, Usage } from '../core/contract/contract.ts'
+import type {
+  Admission,
+  AttemptFailure,
+  Placement,
+  RefusalReason,
+  Result,
+  StageTimes,
+  Usage,
+} from '../core/contract/contract.ts'
 import type { ClusterConfig, PoolSettings } from '../config.ts'
 import type { EngineTarget, AbortSignalLike, RequestScope } from '../ports.ts'
 
@@ -95,6 +103,8 @@ export interface ExchangeEnd {
   /** Of the answer, or of the failure that was told instead; null: neither was foreseen. */
   readonly status: number | null
   readonly result: Result | 'refused'
+  /** Why the clusters placed no (further) attempt; null or absent: that is not how it ended. */
+  readonly refused?: RefusalReason | null
   readonly usage: Usage | null
   readonly failedAttempts: readonly AttemptFailure[]
   readonly stages: StageTimes

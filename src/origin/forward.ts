@@ -1,13 +1,14 @@
 /** Walks a request through engines until one answers: before the first byte a failure costs an attempt, after it the stream. */
 import { bookingKey } from '../core/pool/bookings.ts'
-import type { AttemptFailure, Refusal } from '../core/contract/contract.ts'
-import { Failure, failures } from '../failure.ts'
+import type { EarlyLegRole } from '../core/pool/signal-provider.ts'
+import type { AttemptFailure, Placement, Refusal, RefusalReason } from '../core/contract/contract.ts'
+import { Failure, failures, type FailureReason } from '../failure.ts'
 import type { EngineTarget, Ports } from '../ports.ts'
 import type { AttemptFailed } from './classify.ts'
 import { attempt } from './attempt.ts'
 import type { Exchange, PoolRoute } from './exchange.ts'
 import { abortReason } from './abort-reason.ts'
-import { failureOf, acquirePlacement, type Digests } from './acquire.ts'
+import { BUDGET_EXHAUSTED, failureOf, acquirePlacement, type Digests } from './acquire.ts'
 import { StageTimer } from './stage-timer.ts'
 import { loopFailure } from './via.ts'
 
@@ -31,7 +32,7 @@ export async function forward(
 ): Promise<Response> {
   const stages = new StageTimer(exchange.stages)
   const failed: Failed[] = []
-  const way: RetryState = { ports, digests, suspect, stages, failed, isCutShort: false }
+  const way: RetryState = { ports, digests, suspect, stages, failed, refused: null }
   try {
     return await retryLoop(exchange, way)
   } catch (error) {
@@ -42,6 +43,7 @@ export async function forward(
       served: null,
       status,
       result,
+      refused: way.refused,
       usage: null,
       failedAttempts: failed.map(({ failure }) => failure),
       stages: stages.snapshot(),
@@ -57,12 +59,26 @@ interface RetryState {
   readonly stages: StageTimer
   /** Filled on the way, one an attempt. */
   readonly failed: Failed[]
-  /** The retry budget let nobody else be asked. */
-  isCutShort: boolean
+  /** Why the clusters placed no further attempt; null: they were not asked, or placed it. */
+  refused: RefusalReason | null
 }
 
 interface Failed extends AttemptFailed {
   readonly route: PoolRoute
+  /** The leg that failed; null: the one whose answer is the client's. */
+  readonly leg: EarlyLegRole | null
+}
+
+function legOf(placement: Placement, engine: string): EarlyLegRole | null {
+  if (placement.kind === 'whole') return null
+  if (engine === placement.prefill) return 'prefill'
+  return placement.kind === 'staged' && placement.encode.includes(engine) ? 'encode' : null
+}
+
+/** null: an engine failed that was asked for the answer. */
+function failedLegsOf(failed: readonly Failed[]): readonly EarlyLegRole[] | null {
+  const legs = new Set(failed.map(({ leg }) => leg))
+  return legs.has(null) ? null : ([...legs] as EarlyLegRole[])
 }
 
 const isMoved = ({ engine, failure }: Failed): boolean =>
@@ -84,11 +100,12 @@ async function retryLoop(exchange: Exchange, way: RetryState): Promise<Response>
     const placed = await acquirePlacement(exchange, ports, digests, {
       attempt: failed.length,
       moved: failed.length > 0 && failed.every(isMoved),
+      failedLegs: failedLegsOf(failed),
       avoid,
       stages,
     })
     if ('refused' in placed) {
-      way.isCutShort = placed.refused.reason === 'retry_budget'
+      way.refused = placed.refused.reason
       if (orphaned === null) throw failureOfAll(exchange, failed, placed.refused)
       // Nobody else decodes: it is asked once more, after another prefill or alone.
       const { cluster, decode, prefill } = orphaned
@@ -99,7 +116,8 @@ async function retryLoop(exchange: Exchange, way: RetryState): Promise<Response>
     }
     const outcome = await attempt({ exchange, ports, placed, stages, earlier: [...failed] })
     if (!('failure' in outcome)) return outcome
-    failed.push({ ...outcome, route: placed.route })
+    way.refused = null
+    failed.push({ ...outcome, route: placed.route, leg: legOf(placed.placement, outcome.engine.id) })
     suspect?.(placed.route, outcome.engine)
     const cluster = placed.route.cluster.id
     const engine = outcome.engine.id
@@ -114,7 +132,7 @@ async function retryLoop(exchange: Exchange, way: RetryState): Promise<Response>
 /** Engines that lead back are as if they were not there, as long as there are others. `refusal`: why nobody else was asked. */
 function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], refusal: Refusal | null): Failure {
   const others = failed.filter(({ failure }) => failure !== 'loop')
-  if (others.length > 0) return failureOfAttempts(others)
+  if (others.length > 0) return failureOfAttempts(others, refusal?.reason === 'retry_budget')
   const isLast = failed.length === routes.reduce((sum, { targets }) => sum + targets.size, 0)
   return refusal === null || (isLast && failed.length > 0) ? loopFailure() : failureOf(refusal)
 }
@@ -124,7 +142,8 @@ function failureOfAll({ routes }: Exchange, failed: readonly AttemptFailed[], re
  * One that broke the connection is not well, whoever broke it: that counts. Where the budget let only one be asked, nobody
  * can tell: a flood of such requests is to open no circuits, and an engine that is ill fails enough of those that can be retried.
  */
-function exonerate({ id, scope }: Exchange, { ports, failed, isCutShort }: RetryState): void {
+function exonerate({ id, scope }: Exchange, { ports, failed, refused }: RetryState): void {
+  const isCutShort = refused === 'retry_budget'
   const said = failed
     .map((one, at) => ({ ...one, booking: bookingKey({ id, attempt: at }) }))
     .filter(({ failure }) => failure === 'status_5xx')
@@ -141,22 +160,35 @@ function exonerate({ id, scope }: Exchange, { ports, failed, isCutShort }: Retry
 /** Without any, every failure is the only word there is. */
 const hasRetries = ({ retry }: PoolRoute['pool']): boolean => retry.share > 0 || retry.minPerS > 0
 
-/** What the client is told when engines were tried and all failed. The last one speaks, unless none was ever reached. */
-function failureOfAttempts(failed: readonly AttemptFailed[]): Failure {
+/**
+ * What the client is told when engines were tried and all failed. The last one decides, unless none was ever reached.
+ * @param isCutShort the retry budget was exhausted, so other engines may have been able to answer
+ */
+function failureOfAttempts(failed: readonly AttemptFailed[], isCutShort: boolean): Failure {
   const tried = failed.length === 1 ? 'The engine' : `${failed.length} engines`
-  const cause = failed.map(({ failure, status }) => (status === null ? failure : `${failure} ${status}`)).join(', ')
-  const options = { cause, retryAfterMs: RETRY_AFTER_MS }
-  if (failed.every((one) => unreached.has(one.failure) || isBare(one)))
-    return new Failure('no_engine', 'No engine is available for this model right now.', options)
+  const attempts = failed.map(({ failure, status }) => (status === null ? failure : `${failure} ${status}`)).join(', ')
+  const options = {
+    cause: isCutShort ? `${attempts}; the retry budget is spent` : attempts,
+    retryAfterMs: RETRY_AFTER_MS,
+  }
+  const problem = (reason: FailureReason, what: string, next = ''): Failure =>
+    new Failure(reason, `${what}${isCutShort ? `, and ${BUDGET_EXHAUSTED}` : `.${next}`}`, options)
+  if (failed.every((one) => unreached.has(one.failure) || isBare(one))) {
+    return isCutShort
+      ? problem('retry_budget', `${tried} could not be reached`)
+      : problem('no_engine', 'No engine is available for this model right now')
+  }
   if (failed.every(({ failure }) => failure === 'busy' || unreached.has(failure))) {
-    return new Failure('engines_full', 'All engines for this model are busy. Try again shortly.', options)
+    return isCutShort
+      ? problem('engines_full', `${tried} had no room for the request`)
+      : problem('engines_full', 'All engines for this model are busy', ' Try again shortly.')
   }
   const last = failed.at(-1)!
   if (last.failure === 'first_byte_timeout')
-    return new Failure('engine_timeout', `${tried} did not begin an answer in time.`, options)
+    return problem('engine_timeout', `${tried} did not begin an answer in time`)
   if (last.status !== null)
-    return new Failure('engine_unreachable', `${tried} failed to answer (last status ${last.status}).`, options)
-  return new Failure('engine_unreachable', `${tried} gave no usable answer.`, options)
+    return problem('engine_unreachable', `${tried} failed to answer (last status ${last.status})`)
+  return problem('engine_unreachable', `${tried} gave no usable answer`)
 }
 
 /** A gateway that has nobody: others may be full, but this is no matter of load. */

@@ -489,6 +489,69 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await admit({ attempt: 2 })
       expect((await refusal({ attempt: 1 })).reason).toBe('retry_budget')
     })
+
+    describe('with a spent retry budget and prefill and decode engines', () => {
+      const split = (fallback: 'decode_only' | 'fail', minPerS = 0) =>
+        restart({
+          engines: [
+            engine('p0', { role: 'prefill' }),
+            engine('p1', { role: 'prefill' }),
+            engine('d', { role: 'decode' }),
+          ],
+          split: { mode: 'always', thresholdTokens: 0, fallback },
+          retry: { share: 0, minPerS },
+        })
+      const second = (changes: Partial<Admission>) =>
+        opened.cluster.admit(admission({ attempt: 1, avoid: ['p0'], ...changes }))
+      const placed = async (changes: Partial<Admission>) => {
+        const given = await second(changes)
+        return 'refusal' in given ? given.refusal.reason : given.placement
+      }
+
+      it('serves on the decode engine alone what failed in its prefill leg, however often', async () => {
+        await split('decode_only')
+        for (let index = 0; index < 20; index++) {
+          expect(await placed({ failedLegs: ['prefill'] })).toMatchObject({ kind: 'whole', engine: 'd' })
+        }
+        const { decisions } = await opened.cluster.glance!(1)
+        expect(decisions[0]!.split).toEqual({ taken: false, why: 'cannot be split: the retry budget is spent' })
+      })
+
+      it('refuses what failed on the engine that was to answer, and counts that', async () => {
+        await split('decode_only')
+        expect(await placed({})).toBe('retry_budget')
+        const { decisions = [] } = await opened.cluster.digest()
+        expect(decisions).toMatchObject([{ refused: 'retry_budget', retry: true, count: 1 }])
+      })
+
+      it('refuses a second prefill leg where the pool may not serve without one', async () => {
+        await split('fail')
+        expect(await placed({ failedLegs: ['prefill'] })).toBe('retry_budget')
+      })
+
+      it('counts a second prefill leg as a retry, and none where the decode engine serves alone', async () => {
+        await split('decode_only', 0.2)
+        for (let index = 0; index < 2; index++) {
+          expect(await placed({ failedLegs: ['prefill'], avoid: ['p0', 'p1'] })).toMatchObject({ kind: 'whole' })
+        }
+        for (let index = 0; index < 2; index++) {
+          expect(await placed({ failedLegs: ['prefill'] })).toMatchObject({ kind: 'split', prefill: 'p1' })
+        }
+        expect(await placed({ failedLegs: ['prefill'] })).toMatchObject({ kind: 'whole' })
+        expect(await placed({})).toBe('retry_budget')
+      })
+
+      it('encodes on the engine that answers what failed in its encode leg', async () => {
+        await restart({
+          engines: [engine('e0', { role: 'encode' }), engine('e1', { role: 'encode' }), engine('a')],
+          retry: { share: 0, minPerS: 0 },
+        })
+        expect(await placed({ failedLegs: ['encode'], avoid: ['e0'], encodeItems: 1 })).toMatchObject({
+          kind: 'whole',
+          engine: 'a',
+        })
+      })
+    })
   })
 
   describe(`${name}: configuration`, () => {

@@ -262,6 +262,7 @@ function legs(name: string, runtime: SplitRuntime): void {
 }
 
 const HANG_MS = 1500
+const NO_RETRIES = { share: 0, min_per_s: 0 }
 
 /** Every phase, every way to fail: whoever else can serve does, and nothing stays booked. */
 function walks(name: string, runtime: SplitRuntime): void {
@@ -305,6 +306,8 @@ function walks(name: string, runtime: SplitRuntime): void {
         ...pools,
         orphan: { engines: ['p0', 'p1', 'd0', 'd1'] },
         lonely: { engines: ['p0', 'd0'] },
+        spent: { engines: ['p0', 'd0'], more: { retry: NO_RETRIES } },
+        refused: { engines: ['p0', 'p1', 'd0', 'd1'], more: { retry: NO_RETRIES } },
       })
     })
     afterAll(() => bench.close())
@@ -401,6 +404,42 @@ function walks(name: string, runtime: SplitRuntime): void {
         },
       )
     }
+
+    it('a prefill engine that dies costs no request without any retry budget: the decode engine serves alone', async () => {
+      bench.engine('p0').setFault({ kind: 'hang', where: 'head' })
+      const asked = Array.from({ length: 12 }, (_, at) =>
+        bench.ask(chat, { model: 'spent', messages: [{ role: 'user', content: `one ${at}` }], max_tokens: 3 }),
+      )
+      await expect.poll(() => bench.engine('p0').log.running, { interval: 5 }).toBe(12)
+      bench.engine('p0').kill()
+      const answers = await Promise.all(asked)
+      bench.engine('p0').restart()
+      bench.heal()
+      for (const { status, headers, text } of answers) {
+        expect([status, headers.get('x-firstlight-engine'), headers.get('x-firstlight-prefill')], text).toEqual([
+          200,
+          'd0',
+          null,
+        ])
+      }
+      await bench.quiet()
+    })
+
+    it.each([
+      ['breaks the connection', { kind: 'reset', after: 0 }, 503, 'retry_budget_exhausted'],
+      ['answers 500', { kind: 'status', status: 500 }, 502, 'engine_unreachable'],
+    ] as const)(
+      'without a retry budget the error names the budget when the decode engine %s',
+      async (_, fault, status, code) => {
+        for (const id of ['d0', 'd1']) bench.engine(id).setFault(fault)
+        const answer = await bench.ask(chat, { model: 'refused', messages: hello, max_tokens: 3 })
+        const { error } = JSON.parse(answer.text) as { error: { code: string; message: string } }
+        expect([answer.status, error.code]).toEqual([status, code])
+        expect(error.message).toMatch(/retry budget .* exhausted/)
+        bench.heal()
+        await bench.quiet()
+      },
+    )
 
     it('prefill: half an answer costs no request', async () => {
       const model = keyOf('prefill', 'leave')

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Failure } from '../../src/failure.ts'
+import type { ExchangeEnd } from '../../src/origin/exchange.ts'
 import { forward } from '../../src/origin/forward.ts'
 import { OriginError } from '../../src/ports.ts'
 import { World, type Meeting } from './world.ts'
@@ -432,7 +433,7 @@ describe('clusters', () => {
     for (const [first, second, reason] of [
       ['no_engine', 'engines_full', 'engines_full'],
       ['role_empty', 'no_engine', 'role_empty'],
-      ['retry_budget', 'unconfigured', 'no_engine'],
+      ['retry_budget', 'unconfigured', 'retry_budget'],
     ] as const) {
       const world = new World({ 'c1-a': [], 'c2-a': [] })
       world.refusals.set('c1', first).set('c2', second)
@@ -443,6 +444,34 @@ describe('clusters', () => {
       expect(thrown.retryAfterMs).toBe(500)
     }
   })
+
+  it.each<[Meeting, string, RegExp]>([
+    [dead, 'retry_budget', /^The engine could not be reached, and .*retry budget is exhausted/],
+    [
+      { status: 503, body: 'currently busy' },
+      'engines_full',
+      /^The engine had no room for the request, and .*retry budget is exhausted/,
+    ],
+    [{ status: 500 }, 'engine_unreachable', /\(last status 500\), and .*retry budget is exhausted/],
+    [{ fails: 'first_byte_timeout' }, 'engine_timeout', /in time, and .*retry budget is exhausted/],
+  ])(
+    'that refuse a retry for its budget are named as the reason, in the text, the record and the cause: %j',
+    async (meeting, reason, text) => {
+      const world = new World({ 'c1-a': [meeting], 'c2-a': [] })
+      world.refusals.set('c2', 'retry_budget')
+      const ends: ExchangeEnd[] = []
+      const exchange = world.exchange([world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])], {
+        onEnd: (end) => void ends.push(end),
+      })
+      const thrown = await failureOf(forward(exchange, world.ports, world.digests))
+      expect([thrown.reason, thrown.message, thrown.cause]).toEqual([
+        reason,
+        expect.stringMatching(text),
+        expect.stringContaining('the retry budget is spent'),
+      ])
+      expect(ends).toMatchObject([{ refused: 'retry_budget', result: 'refused' }])
+    },
+  )
 
   it('out of reach are done without, and the decision says so', async () => {
     const world = new World({ 'c-a': [dead], 'c-b': [] })

@@ -1,4 +1,5 @@
 import type { DecisionCount } from '../pool/decisions.ts'
+import type { EarlyLegRole } from '../pool/signal-provider.ts'
 import type { ShadowChoice } from '../routing/policy.ts'
 
 /** Another gateway with books of the same engines, as this one knows it. */
@@ -197,6 +198,11 @@ export interface Admission {
   readonly attempt: number
   /** Only gateways that are full or out of reach were asked before: nobody has worked for it, so this is no retry. Absent: it is one, unless it is the first. */
   readonly moved?: boolean
+  /**
+   * All earlier attempts failed in these legs, so no engine has been asked for the answer itself. A placement without
+   * these legs is no retry. Absent: an engine that was asked for the answer failed, or there was no earlier attempt.
+   */
+  readonly failedLegs?: readonly EarlyLegRole[]
   /** Engines that failed this request already. */
   readonly avoid: readonly string[]
 }
@@ -249,6 +255,8 @@ export interface Decision {
   readonly predictedCachedTokens: number | null
   /** What the shadow policy would have chosen; null without one. */
   readonly shadow: ShadowChoice | null
+  /** Why the cluster refused a further attempt after this one failed. Absent: it was not asked for one, or placed it. */
+  readonly retryRefused?: RefusalReason
   /** Filled in at release. */
   readonly actual: {
     readonly ttftMs: number | null

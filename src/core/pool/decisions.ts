@@ -1,6 +1,6 @@
 import type { RankingPool } from '../routing/ranking.ts'
 import type { Choice, DecisionResult } from './decide.ts'
-import type { Decision, Outcome } from '../contract/contract.ts'
+import type { Decision, Outcome, RefusalReason } from '../contract/contract.ts'
 
 /** Choices of one kind since the object began, as its digest tells them. Every label is of a closed list. */
 export interface DecisionCount {
@@ -109,6 +109,12 @@ export class Decisions {
       stages: outcome.stages,
     }
     kept.decision = { ...kept.decision, actual }
+  }
+
+  /** Notes why the request's last attempt was not followed by another. */
+  retryRefused(id: string, reason: RefusalReason): void {
+    const kept = this.#byId.get(id)
+    if (kept !== undefined) kept.decision = { ...kept.decision, retryRefused: reason }
   }
 
   /** The last ones, newest first, without their candidates. */

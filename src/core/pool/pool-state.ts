@@ -30,7 +30,7 @@ import { PolicyChains } from './policy-chain.ts'
 import { PoolBooks, type PoolReading } from './pool-signals.ts'
 import { BoundedSet } from '../bounded-set.ts'
 import { retryBudgetSpent, unconfigured } from './refusals.ts'
-import { RetryBudget } from './retry-budget.ts'
+import { isRetry, repeats, RetryBudget, withoutFailedLegs } from './retry-budget.ts'
 import { type BookingSnapshot, type ClusterSnapshot, SNAPSHOT_VERSION } from './snapshot.ts'
 
 const DECISIONS_KEPT = 1000
@@ -133,15 +133,16 @@ export class ClusterState {
     if (held !== undefined) return this.#again(held, now)
     const admission = this.registry.hinted(asked, now)
     if (this.#isBehind(admission)) return { refusal: unconfigured }
-    const { retry, leaseMs } = this.#configured!.pool
-    const isRetry = admission.attempt > 0 && admission.moved !== true
-    if (!isRetry) this.#budget.request(now)
-    else if (!this.#budget.allows(now, retry)) return { refusal: retryBudgetSpent }
+    const { leaseMs } = this.#configured!.pool
+    if (!isRetry(admission)) this.#budget.request(now)
     const reading = this.#read(admission, now)
-    const chosen = this.#choose(admission, reading, now)
+    const chosen = this.#chooseWithinBudget(admission, reading, now)
     this.#counts.add(chosen, admission.attempt)
-    if ('refusal' in chosen) return chosen
-    if (isRetry) this.#budget.retry(now)
+    if ('refusal' in chosen) {
+      if (admission.attempt > 0) this.#decisions.retryRefused(admission.id, chosen.refusal.reason)
+      return chosen
+    }
+    if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now)
     this.#rotation += 1
     const { decision } = chosen
     this.#decisions.add(chosen)
@@ -312,6 +313,14 @@ export class ClusterState {
 
   #read(admission: Admission, now: number): PoolReading {
     return this.#books.read(admission, now, this.#fleet.engines.all())
+  }
+
+  /** Once the retry budget is spent, a request does without the legs that failed, as far as its pool allows that. */
+  #chooseWithinBudget(admission: Admission, reading: PoolReading, now: number): DecisionResult {
+    const { retry, split } = this.#configured!.pool
+    const isGranted = !isRetry(admission) || this.#budget.allows(now, retry)
+    const granted = isGranted ? admission : withoutFailedLegs(admission, split)
+    return granted === null ? { refusal: retryBudgetSpent } : this.#choose(granted, reading, now)
   }
 
   #choose(admission: Admission, reading: PoolReading, now: number): DecisionResult {

@@ -1,3 +1,5 @@
+import type { Admission, Placement, SplitConfig } from '../contract/contract.ts'
+import type { EarlyLegRole } from './signal-provider.ts'
 import { SlidingCount } from './sliding-count.ts'
 
 const WINDOW_MS = 10_000
@@ -22,5 +24,31 @@ export class RetryBudget {
   allows(now: number, settings: { readonly share: number; readonly minPerS: number }): boolean {
     const allowed = settings.share * this.#requests.count(now) + (settings.minPerS * WINDOW_MS) / 1000
     return this.#retries.count(now) + 1 <= allowed
+  }
+}
+
+/** An earlier attempt has cost an engine work. */
+export const isRetry = ({ attempt, moved }: Admission): boolean => attempt > 0 && moved !== true
+
+/** The placement repeats work on which an earlier attempt failed: a retry. Without a failed leg it needs no failed engine. */
+export function repeats(admission: Admission, placement: Placement): boolean {
+  const { failedLegs } = admission
+  return isRetry(admission) && (failedLegs === undefined || legsOf(placement).some((leg) => failedLegs.includes(leg)))
+}
+
+function legsOf(placement: Placement): readonly EarlyLegRole[] {
+  if (placement.kind === 'whole') return []
+  if (placement.kind === 'split') return ['prefill']
+  return placement.prefill === null ? ['encode'] : ['encode', 'prefill']
+}
+
+/** The same request without the legs that failed; null: every placement of it would be a retry. */
+export function withoutFailedLegs(admission: Admission, { fallback }: SplitConfig): Admission | null {
+  const { failedLegs } = admission
+  if (failedLegs === undefined || (failedLegs.includes('prefill') && fallback === 'fail')) return null
+  return {
+    ...admission,
+    ...(failedLegs.includes('prefill') ? { unsplittable: 'the retry budget is spent' } : {}),
+    ...(failedLegs.includes('encode') ? { encodeItems: 0 } : {}),
   }
 }
