@@ -8,7 +8,7 @@ import { UsageError, type Command, type Io } from './commands/command.ts'
 import { commandHelp, mainHelp } from './commands/help.ts'
 import { commands } from './commands/table.ts'
 import { hasConfig } from '../platform/node/load-config.ts'
-import { onReload, watchSignals, type Stop, explainSystemError } from '../platform/node/signals.ts'
+import { disableInspectorSignal, onReload, watchSignals, type Stop, explainSystemError } from '../platform/node/signals.ts'
 import { terminalOf } from '../platform/node/terminal.ts'
 
 /** Resolves with the exit code: 0 done, 1 failed, 2 the command line made no sense. */
@@ -77,6 +77,7 @@ function report(error: unknown, io: Io): number {
 /** The real process as a command's world. Until a command asks for `stop`, signals end it as they always do. */
 export function processIo(): Io {
   let signals: Stop | null = null
+  disableInspectorSignal()
   const terminal = terminalOf(process)
   // `firstlight check | head`: a reader that has had enough is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))

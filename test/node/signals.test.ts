@@ -37,3 +37,33 @@ describe('a process that serves', () => {
     },
   )
 })
+
+const cli = new URL('../../src/cli/cli.ts', import.meta.url).href
+
+// Node's own handler opens the inspector: whoever connects to it reads every key that the process holds.
+it.skipIf(process.platform === 'win32')('opens no inspector at SIGUSR1, and goes on', async () => {
+  const child = spawn(
+    process.execPath,
+    [
+      '--input-type=module',
+      '-e',
+      `import inspector from 'node:inspector'
+       const { processIo } = await import(${JSON.stringify(cli)})
+       processIo()
+       process.stdin.on('data', () => { console.log('inspector', inspector.url()); process.exit(0) })
+       console.log('ready')`,
+    ],
+    { stdio: ['pipe', 'pipe', 'pipe'] },
+  )
+  let said = ''
+  let warned = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text))
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (warned += text))
+  const exited = once(child, 'exit')
+  await until(() => said.includes('ready') || child.exitCode !== null)
+  child.kill('SIGUSR1')
+  child.stdin.write('look')
+  expect(await exited).toEqual([0, null])
+  expect(said).toBe('ready\ninspector undefined\n')
+  expect(warned).not.toContain('Debugger')
+})
