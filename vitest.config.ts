@@ -14,7 +14,6 @@ Object.assign(process.env, {
 // Processes and threads that tests start load the same sources again and again.
 process.env['NODE_COMPILE_CACHE'] = fileURLToPath(new URL('node_modules/.cache/node-compile-cache', import.meta.url))
 
-
 /** A machine that is busy with other work takes many times longer, and nothing is wrong. */
 const patience = { testTimeout: 60_000, hookTimeout: 120_000, expect: { poll: { interval: 20, timeout: 30_000 } } }
 
