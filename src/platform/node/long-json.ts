@@ -43,7 +43,9 @@ export function parseLong(bytes: Uint8Array): object | null {
 }
 
 /** The same, and `turn` is awaited within a document whose escapes take long. */
-export function parseLongInTurns(turn: () => Promise<void>): (bytes: Uint8Array) => object | null | Promise<object | null> {
+export function parseLongInTurns(
+  turn: () => Promise<void>,
+): (bytes: Uint8Array) => object | null | Promise<object | null> {
   const inTurns = async (bytes: Uint8Array): Promise<object | null> => {
     // Its last read may have moved all of it to larger memory.
     await turn()

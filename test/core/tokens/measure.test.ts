@@ -34,7 +34,13 @@ describe('prompts measured in bytes', () => {
     const prompt = 'abcd'.repeat(bytes / 4)
     const whole = measure('completions', { prompt })
     const longer = measure('completions', { prompt: [`${prompt}ef`, 'x'.repeat(98)] })
-    expect([whole, longer].map(({ blocks, promptTokens, promptBytes }) => ({ blocks: blocks.length / 2, promptTokens, promptBytes }))).toEqual([
+    expect(
+      [whole, longer].map(({ blocks, promptTokens, promptBytes }) => ({
+        blocks: blocks.length / 2,
+        promptTokens,
+        promptBytes,
+      })),
+    ).toEqual([
       { blocks: bytes / 64, promptTokens: bytes / 4, promptBytes: bytes },
       { blocks: bytes / 64, promptTokens: bytes / 4 + 25, promptBytes: bytes + 100 },
     ])
@@ -134,7 +140,12 @@ describe('prompts measured in bytes', () => {
     const large = 'AbCd'.repeat(250_000)
     const first = (url: string): string | undefined => pairs(measure('chat', picture(url)).blocks)[0]
     expect(first(large)).toBe(first('AbCd'.repeat(250_000)))
-    const others = [`x${large.slice(1)}`, `${large.slice(0, -1)}x`, `${large}AbCd`, large.slice(0, 500_000) + large.slice(500_000, 520_000).toLowerCase() + large.slice(520_000)]
+    const others = [
+      `x${large.slice(1)}`,
+      `${large.slice(0, -1)}x`,
+      `${large}AbCd`,
+      large.slice(0, 500_000) + large.slice(500_000, 520_000).toLowerCase() + large.slice(520_000),
+    ]
     for (const other of others) expect(first(other)).not.toBe(first(large))
   })
 
