@@ -8,7 +8,13 @@ import { UsageError, type Command, type Io } from './commands/command.ts'
 import { commandHelp, mainHelp } from './commands/help.ts'
 import { commands } from './commands/table.ts'
 import { hasConfig } from '../platform/node/load-config.ts'
-import { disableInspectorSignal, onReload, watchSignals, type Stop, explainSystemError } from '../platform/node/signals.ts'
+import {
+  disableInspectorSignal,
+  onReload,
+  watchSignals,
+  type Stop,
+  explainSystemError,
+} from '../platform/node/signals.ts'
 import { terminalOf } from '../platform/node/terminal.ts'
 
 /** Resolves with the exit code: 0 done, 1 failed, 2 the command line made no sense. */
