@@ -34,7 +34,7 @@ export const cluster: readonly Mutation[] = [
   },
   {
     name: 'pending prefill is shown as zero',
-    file: 'src/core/cluster/learned.ts',
+    file: 'src/core/pool/feedback.ts',
     there: 'queuedPrefillTokens: book.queue.newTokens',
     instead: 'queuedPrefillTokens: 0',
     why: 'dashboards and metrics show idle engines that are not',
@@ -264,7 +264,7 @@ export const cluster: readonly Mutation[] = [
     there: "if (away.some(({ reason }) => reason === 'full'))",
     instead: "if (away.every(({ reason }) => reason === 'full'))",
     why: 'clients are told 503 instead of 429 while one engine is down and the others are full',
-    tests: BOOKS,
+    tests: CLUSTERS,
   },
   {
     name: 'request override of the temperature is dropped',
@@ -397,8 +397,8 @@ export const cluster: readonly Mutation[] = [
   {
     name: 'a dry run leaves a booking trace',
     file: 'src/core/pool/pool-state.ts',
-    there: 'const decision = told(chosen)\n    this.#spare.give(chosen.ranked)',
-    instead: 'const decision = told(chosen)\n    this.#decisions.add(chosen)',
+    there: 'const decision = toDecision(chosen)\n    this.#spare.give(chosen.ranked)',
+    instead: 'const decision = toDecision(chosen)\n    this.#decisions.add(chosen)',
     why: 'decisions that nobody took are shown',
     tests: CLUSTERS,
   },

@@ -8,7 +8,7 @@ const LOOKUP = { node: ['test/origin/lmcache.test.ts'], workers: ['test/workers/
 export const legs: readonly Mutation[] = [
   {
     name: 'prefill leg streams',
-    file: 'src/origin/disagg/prefill-body.ts',
+    file: 'src/origin/disagg/preparatory-legs.ts',
     there: "set['stream'] = 'false'",
     instead: "set['stream'] = 'true'",
     why: 'the gateway waits for a JSON object that is a stream',
@@ -16,7 +16,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'prefill leg computes the whole answer',
-    file: 'src/origin/disagg/prefill-body.ts',
+    file: 'src/origin/disagg/preparatory-legs.ts',
     there: "if (name === limit || Object.hasOwn(json, name)) set[name] = '1'",
     instead: "if (name === limit && !Object.hasOwn(json, name)) set[name] = '1'",
     why: 'the prefill engine decodes too',
@@ -24,7 +24,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'prefill leg of responses is stored',
-    file: 'src/origin/disagg/prefill-body.ts',
+    file: 'src/origin/disagg/preparatory-legs.ts',
     there: "if (responses) set['store'] = 'false'",
     instead: '',
     why: 'a response is stored twice, once on an engine that nobody asks',
@@ -104,7 +104,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'requests with stop texts are split by LMCache',
-    file: 'src/origin/disagg/lmcache-fields.ts',
+    file: 'src/origin/disagg/lmcache.ts',
     there: "stop: (value) => value === '' || (Array.isArray(value) && value.length === 0),",
     instead: 'stop: () => true,',
     why: 'a stop text across the first token is missed',
@@ -144,7 +144,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'items of a failed encoder are believed there',
-    file: 'src/origin/disagg/items.ts',
+    file: 'src/origin/disagg/encode.ts',
     there: 'if (holder === engine) this.#engineOf.delete(key)',
     instead: 'if (holder !== engine) this.#engineOf.delete(key)',
     why: 'after a restart of an encoder prefills miss their embeddings',
@@ -168,7 +168,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'lookups ignore their deadline',
-    file: 'src/origin/lmcache/deadline.ts',
+    file: 'src/origin/lmcache/lookups.ts',
     there: 'within: (work) => Promise.race([work.then((value) => ({ value })), over]),',
     instead: 'within: (work) => work.then((value) => ({ value })),',
     why: 'a hung coordinator holds every request up',
@@ -176,7 +176,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'lookups of a failed service go on',
-    file: 'src/origin/lmcache/breaker.ts',
+    file: 'src/origin/lmcache/pool-lookup.ts',
     there: 'if (now < this.#openUntil) return false',
     instead: '',
     why: 'each request waits for a coordinator that is down',
@@ -184,7 +184,7 @@ export const legs: readonly Mutation[] = [
   },
   {
     name: 'lookup breaker never closes',
-    file: 'src/origin/lmcache/breaker.ts',
+    file: 'src/origin/lmcache/pool-lookup.ts',
     there: 'succeeded(): void {\n    this.#failures = 0',
     instead: 'succeeded(): void {',
     why: 'one bad minute ends lookups for good',

@@ -74,8 +74,8 @@ export const measures: readonly Mutation[] = [
   {
     name: 'prefill law charges each prompt a whole step',
     file: 'src/core/latency/cost-model.ts',
-    there: 'law.fixedS * Math.min(1, newTokens(size) / STEP_TOKENS)',
-    instead: 'law.fixedS',
+    there: 'costModel.fixedS * Math.min(1, newTokens(size) / STEP_TOKENS)',
+    instead: 'costModel.fixedS',
     why: 'a queue of short prompts looks too long',
     tests: { node: ['test/core/latency/', 'test/core/cluster/', 'test/core/routing/known-load.test.ts'] },
   },
@@ -202,7 +202,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'report ids keep the tail that vLLM adds',
-    file: 'src/core/reports/ids.ts',
+    file: 'src/core/reports/partial.ts',
     there: "if (bare !== rest && bare !== '') candidates.push(bare)",
     instead: '',
     why: 'reports of an engine and of the gateway never meet',
@@ -290,7 +290,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'LMCache hints exceed the prompt',
-    file: 'src/core/lmcache/hints.ts',
+    file: 'src/core/lmcache/prefix-match.ts',
     there: 'const matchedTokens = Math.min(promptTokens, tokens)',
     instead: 'const matchedTokens = tokens',
     why: 'a coordinator with another chunk size gives more tokens than there are',
@@ -306,7 +306,7 @@ export const measures: readonly Mutation[] = [
   },
   {
     name: 'chunk size is the smallest possible',
-    file: 'src/core/lmcache/chunk-size.ts',
+    file: 'src/core/lmcache/chunks.ts',
     there: 'const low = Math.floor(tokens / (chunks + 1)) + 1',
     instead: 'const low = Math.floor(tokens / (chunks + 1))',
     why: 'cached tokens of LMCache are counted too few',

@@ -4,7 +4,7 @@ export interface Mutation {
   readonly name: string
   /** From the root of the repository. */
   readonly file: string
-  /** Text that stands exactly once in the file. No line numbers: those change with every edit. */
+  /** Text that stands exactly once in the file, wherever lines are broken. No line numbers: those change with every edit. */
   readonly there: string
   readonly instead: string
   /** What goes wrong for users when this break is shipped. */

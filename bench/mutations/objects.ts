@@ -64,7 +64,7 @@ export const objects: readonly Mutation[] = [
   {
     name: 'cluster object ignores the notices of an admit',
     file: 'durable/cluster.ts',
-    there: 'this.#hear(notices)\n    const admitted',
+    there: 'this.#receive(bookingEvents)\n    const admitted',
     instead: 'const admitted',
     why: 'busy isolates never release',
     tests: CLUSTER,
@@ -176,8 +176,10 @@ export const objects: readonly Mutation[] = [
   {
     name: 'reports are on by default',
     file: 'src/config/schema.ts',
-    there: "enabled: say('Off: the routes answer 404, nothing is called or kept.', otherwise(z.boolean(), false)),",
-    instead: "enabled: say('Off: the routes answer 404, nothing is called or kept.', otherwise(z.boolean(), true)),",
+    there:
+      "enabled: describe('Off: the routes answer 404, nothing is called or kept.', otherwise(z.boolean(), false)),",
+    instead:
+      "enabled: describe('Off: the routes answer 404, nothing is called or kept.', otherwise(z.boolean(), true)),",
     why: 'anybody can write reports into a gateway whose operator never asked for them',
     tests: { node: ['test/node/door.test.ts'], workers: ['test/workers/door.test.ts'] },
   },

@@ -254,7 +254,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'done mark inside a text ends a stream',
-    file: 'src/origin/done.ts',
+    file: 'src/origin/relay/sse.ts',
     there: 'const MARK = /(?:^|[\\r\\n])data: ?',
     instead: 'const MARK = /data: ?',
     why: 'a model that writes data: [DONE] hides that its engine died',
@@ -318,7 +318,7 @@ export const origin: readonly Mutation[] = [
   },
   {
     name: 'silence timer wakes the client',
-    file: 'src/origin/silence.ts',
+    file: 'src/origin/timers.ts',
     there: 'if (leftMs > 1) this.#timer = setTimeout(',
     instead: 'if (leftMs > 1e9) this.#timer = setTimeout(',
     why: 'streams that are merely slow are cut',
@@ -423,8 +423,8 @@ export const origin: readonly Mutation[] = [
   {
     name: 'prompts sent to a region are forgotten',
     file: 'src/origin/regions/estimator.ts',
-    there: 'return hope.waitS + this.#sentS / outlook.engines',
-    instead: 'return hope.waitS + 0 * this.#sentS',
+    there: 'return estimate.waitS + this.#sentS / outlook.engines',
+    instead: 'return estimate.waitS + 0 * this.#sentS',
     why: 'between two outlooks all prompts go to one region',
     tests: {
       node: ['test/origin/regions.test.ts', 'test/origin/region-seen.test.ts', 'test/origin/region-forward.test.ts'],

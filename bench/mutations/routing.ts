@@ -8,8 +8,8 @@ export const routing: readonly Mutation[] = [
   {
     name: 'softmax off',
     file: 'src/core/routing/softmax.ts',
-    there: 'if (temperature <= 0 || ranked < 2) return sheet',
-    instead: 'if (temperature >= 0 || ranked < 2) return sheet',
+    there: 'if (temperature <= 0 || ranked < 2) return costTable',
+    instead: 'if (temperature >= 0 || ranked < 2) return costTable',
     why: 'the temperature of a pool has no effect',
     tests: BOTH,
   },
@@ -51,7 +51,7 @@ export const routing: readonly Mutation[] = [
     there: 'if (sharedCache) cached[place] = best',
     instead: '',
     why: 'engines that can read a shared cache are priced as cold',
-    tests: { node: ['test/core/routing/'], workers: ['test/workers/lmcache.test.ts'] },
+    tests: BOTH,
   },
   {
     name: 'active_blocks policy forgets potential blocks',
@@ -87,7 +87,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'qps policy ignores weights',
-    file: 'src/core/routing/policies/qps.ts',
+    file: 'src/core/routing/policies/simple.ts',
     there: '(arrivals + 1) / weight',
     instead: 'arrivals + 1',
     why: 'a small engine gets as much as a large one',
@@ -147,7 +147,7 @@ export const routing: readonly Mutation[] = [
     there: "case 'uncached':\n      return from('uncached', promptTokens - cachedTokens, config.thresholdTokens)",
     instead: "case 'uncached':\n      return from('uncached', promptTokens, config.thresholdTokens)",
     why: 'cached follow-ups are split',
-    tests: { node: ['test/core/routing/split.test.ts'] },
+    tests: ROUTING,
   },
   {
     name: 'adaptive split compares the wrong way',
@@ -155,7 +155,7 @@ export const routing: readonly Mutation[] = [
     there: 'return { split: splitTtftMs < wholeTtftMs,',
     instead: 'return { split: splitTtftMs > wholeTtftMs,',
     why: 'the slower placement is taken',
-    tests: { node: ['test/core/routing/split.test.ts'] },
+    tests: ROUTING,
   },
   {
     name: 'adaptive split without the hand-over',
@@ -168,7 +168,7 @@ export const routing: readonly Mutation[] = [
   {
     name: 'split request with one engine for both halves',
     file: 'src/core/routing/route.ts',
-    there: 'rankField(input, without(prefillField, decode))',
+    there: 'rankField(input, excluding(prefillField, decode))',
     instead: 'rankField(input, prefillField)',
     why: 'an engine is asked to fetch a KV cache from itself',
     tests: { node: ['test/core/routing/', 'test/core/cluster/'] },
@@ -199,7 +199,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'encoders are chosen by their load alone',
-    file: 'src/core/routing/encoders.ts',
+    file: 'src/core/routing/route.ts',
     there: 'least.items += 1',
     instead: 'least.items += 0',
     why: 'all pictures of a request go to one encoder',
@@ -232,8 +232,8 @@ export const routing: readonly Mutation[] = [
   {
     name: 'fallback without the object ignores failed engines',
     file: 'src/core/routing/fallback.ts',
-    there: ' && !admission.avoid.includes(engine.id))',
-    instead: ')',
+    there: '&& !admission.avoid.includes(engine.id),',
+    instead: ',',
     why: 'a retry goes to the engine that has just failed',
     tests: { node: ['test/core/routing/', 'test/origin/'] },
   },
@@ -255,7 +255,7 @@ export const routing: readonly Mutation[] = [
   },
   {
     name: 'equal costs change their order',
-    file: 'src/core/routing/sort-places.ts',
+    file: 'src/core/routing/cost-table.ts',
     there: 'hole > from && key < keys[places[hole - 1]!]!',
     instead: 'hole > from && key <= keys[places[hole - 1]!]!',
     why: 'ties are broken by position instead of by recent work',

@@ -21,10 +21,25 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const LONG_AGO = new Date(0)
 const LATER = new Date('2100-01-01')
 
+/** Matches `there` however the formatter wraps it: any white space is as good as any other, and none between signs. */
+function patternOf(there: string): RegExp {
+  const pieces = there.trim().match(/\w+|\s+|[^\w\s]/g) ?? []
+  let pattern = ''
+  for (const [at, piece] of pieces.entries()) {
+    if (/\s/.test(piece)) continue
+    const isSpaced = at > 0 && /\s/.test(pieces[at - 1]!)
+    const isWord = /\w/.test(piece)
+    const follows = at === 0 ? '' : pieces[isSpaced ? at - 2 : at - 1]!
+    pattern += at === 0 ? '' : isSpaced && isWord && /\w/.test(follows) ? '\\s+' : '\\s*'
+    pattern += piece.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
+  }
+  return new RegExp(pattern, 'g')
+}
+
 /** Why the text cannot be replaced; null: it stands once. */
 export function misplaced({ there, instead }: Pick<Mutation, 'there' | 'instead'>, text: string | null): string | null {
   if (text === null) return 'the file does not exist'
-  const found = text.split(there).length - 1
+  const found = text.match(patternOf(there))?.length ?? 0
   if (found === 1) return there === instead ? 'the break changes nothing' : null
   return found === 0 ? 'the text does not occur in the file' : `the text occurs ${found} times in the file`
 }
@@ -72,7 +87,7 @@ export class Scratch {
     // A function, since a replacement text may hold dollars.
     writeFileSync(
       path,
-      text.replace(mutation.there, () => mutation.instead),
+      text.replace(patternOf(mutation.there), () => mutation.instead),
     )
     try {
       return await run()

@@ -280,6 +280,13 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       await admit()
     })
 
+    it('refuses as full where one engine is full and the other one down', async () => {
+      await restart({ engines: [engine('a', { maxInFlight: 1 }), engine('b')] })
+      await admit({ avoid: ['b'] })
+      await opened.cluster.observe([probe('b', opened.now(), { healthy: false })])
+      expect((await refusal()).reason).toBe('engines_full')
+    })
+
     it('keeps what is booked on an engine while its health comes and goes', async () => {
       const { engine: chosen, lease } = await admit()
       await opened.cluster.observe([probe(chosen, opened.now(), { healthy: false })])

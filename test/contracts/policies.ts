@@ -78,6 +78,13 @@ export function policiesContract(name: string, open: (source: Source) => Promise
       await lease.release(outcome())
     })
 
+    it('counts the best match for every engine where they share one cache', async () => {
+      await restart({ policy: { name: 'ttft', options: { sharedCache: true } } })
+      await serveOnA(prompt(2))
+      expect(await terms('cached_tokens', prompt(2))).toEqual({ a: 128, b: 128 })
+      expect(await terms('new_work', prompt(2))).toEqual({ a: 129, b: 129 })
+    })
+
     it('takes queued work back when a request ends without a first token', async () => {
       const { lease } = await admit({ promptTokens: 10, avoid: ['b'] })
       await lease.release(outcome({ result: 'client_gone' }))

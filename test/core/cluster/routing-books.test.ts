@@ -785,6 +785,8 @@ describe('putting the object down', () => {
     const running = range(0, 9).map((at) => admit([`p${at}`, ...range(0, 60)]))
     state.firstToken(running[0]!.key, {}, clock.now)
     state.progress(running[0]!.key, 5, clock.now)
+    // An earlier total that came late.
+    state.progress(running[0]!.key, 4, clock.now)
     const again = new ClusterState({ random: () => 0, epoch: 'f' })
     again.restore(structuredClone(state.snapshot(clock.now)!), clock.now)
     const load = (one: ClusterState) =>

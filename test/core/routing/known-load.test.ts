@@ -325,6 +325,14 @@ describe('predicted', () => {
     expect(order('predicted', 100, fleet, { ...bare, barrierS: 0.1 })).toEqual(['half', 'unknown', 'full', 'over'])
   })
 
+  it('prefers the emptier of two engines with room for KV blocks', () => {
+    const fleet = {
+      fuller: { activeBlocks: 600, capacityBlocks: 1000 },
+      emptier: { activeBlocks: 300, capacityBlocks: 1000 },
+    }
+    expect(order('predicted', 100, fleet, { ...bare, barrierS: 0.1 })).toEqual(['emptier', 'fuller'])
+  })
+
   it('prefers who holds the adapter, then who can load it, then who must wait for room', () => {
     expect(
       order(

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { simplePolicies, powerOfTwo, leastLoaded } from '../../../src/core/routing/policies/simple.ts'
+import { leastLoaded, powerOfTwo, qps, simplePolicies } from '../../../src/core/routing/policies/simple.ts'
 import type { Candidate, RouteRequest } from '../../../src/core/routing/policy.ts'
 import { rendezvous, withinBound } from '../../../src/core/routing/rendezvous.ts'
 import { asRanked } from './as-ranked.ts'
@@ -74,6 +74,19 @@ describe('power_of_two', () => {
   })
 })
 
+describe('qps', () => {
+  it('counts arrivals against weight, the new one included', () => {
+    const engines = [
+      { id: 'small', weight: 1, arrivals: 1 },
+      { id: 'large', weight: 4, arrivals: 4 },
+    ]
+    expect(asRanked(qps, request, engines, () => 0).map(({ engine, cost }) => [engine, cost])).toEqual([
+      ['large', 5 / 4],
+      ['small', 2],
+    ])
+  })
+})
+
 describe('rendezvous', () => {
   it('agrees whatever the order of the list', () => {
     fc.assert(
@@ -119,6 +132,17 @@ describe('bounded load', () => {
         expect(first!.requests).toBeLessThan(Math.ceil((1.25 * total * first!.weight) / weights))
       }),
     )
+  })
+
+  it('rounds a share up: at small loads the first of the order keeps what it has', () => {
+    const order = (...requests: number[]) =>
+      withinBound(
+        requests.map((count, at) => ({ id: `e${at}`, weight: 1, requests: count })),
+        1.25,
+      ).map(({ id }) => id)
+    // A fair share of 1.25 * 2 / 2 = 1.25 leaves room for a second request, and not for a third.
+    expect(order(1, 0)).toEqual(['e0', 'e1'])
+    expect(order(2, 0)).toEqual(['e1', 'e0'])
   })
 })
 

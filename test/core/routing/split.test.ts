@@ -158,6 +158,22 @@ describe('legs of a booking', () => {
     expect(state.digest(2).engines[0]!.learned!.ttftError).toBe(0)
   })
 
+  it('are not made where the hand-over takes longer than a split saves', () => {
+    const engines = [engine('p', { role: 'prefill' }), engine('d', { role: 'decode', rttMs: 200 })]
+    const adaptive = { engines, split: { mode: 'adaptive', thresholdTokens: 0, fallback: 'decode_only' } } as const
+    const state = open(adaptive)
+    const placed = () => {
+      const { key, placement } = booked(state)
+      return { key, kind: placement.kind }
+    }
+    const first = placed()
+    expect(first.kind).toBe('split')
+    state.legDone(first.key, { part: 'prefill', stages: { prefill_leg: 50 } }, 50)
+    state.firstToken(first.key, { ttft: 5_050, first_byte: 5_000 }, 5_050)
+    state.release(first.key, outcome(), 5_100)
+    expect(placed().kind).toBe('whole')
+  })
+
   it('say why in the decision', () => {
     const state = open({ engines: roles.slice(0, 2) })
     booked(state, { id: 'one' })
