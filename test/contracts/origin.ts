@@ -90,10 +90,16 @@ function pass(answer: OriginAnswer, options: Partial<RelayOptions> = {}): Passed
 }
 
 /** Reads to the end: what came, and whether the end was clean. */
-async function drain(response: Response): Promise<{ body: string; clean: boolean }> {
+async function drain(
+  response: Response,
+  read = (_body: string): void => {},
+): Promise<{ body: string; clean: boolean }> {
   let body = ''
   try {
-    for await (const piece of response.body ?? []) body += latin1(piece as Uint8Array)
+    for await (const piece of response.body ?? []) {
+      body += latin1(piece as Uint8Array)
+      read(body)
+    }
     return { body, clean: true }
   } catch {
     return { body, clean: false }
@@ -119,9 +125,15 @@ export function originContract(name: string, contract: OriginContract): void {
         headers: ['x-run', run, 'x-script', btoa(JSON.stringify(script)), ...(asked.headers ?? [])],
         signal,
       })
+    /** Opens the gate of the script once all of `text` has been read: a reset takes along what has not been. */
+    const goAfter =
+      (text: string) =>
+      (body: string): void => {
+        if (body.endsWith(text)) void report('go')
+      }
     const report = async (wait = ''): Promise<RunReport> =>
       (await fetch(`${world.controlUrl}/runs/${run}/${wait}`)).json() as Promise<RunReport>
-    return { send, report }
+    return { send, report, goAfter }
   }
 
   const test = (title: string, body: () => Promise<void>) => {
@@ -376,11 +388,11 @@ export function originContract(name: string, contract: OriginContract): void {
         ['closed inside its chunks', { fin: true }],
       ] as const) {
         test(`mid-stream (${what}) ends in one error event and never in a clean end`, async () => {
-          const { send } = open([...sse(token('a'), token('b')), { waitMs: 40 }, step])
+          const { send, goAfter } = open([...sse(token('a'), token('b')), { gate: true }, step])
           const answer = await send()
           await answer.firstByte()
           const passed = pass(answer)
-          expect(await drain(passed.response)).toEqual({
+          expect(await drain(passed.response, goAfter(token('b')))).toEqual({
             body: `${token('a')}${token('b')}data: {"cut":"reset"}\n\n`,
             clean: false,
           })
@@ -406,10 +418,10 @@ export function originContract(name: string, contract: OriginContract): void {
 
       test('in the middle of an event leaves no room for an error event: only the cut', async () => {
         const half = token('b').slice(0, 20)
-        const { send } = open([...sse(token('a'), half), { waitMs: 40 }, { reset: true }])
+        const { send, goAfter } = open([...sse(token('a'), half), { gate: true }, { reset: true }])
         const answer = await send()
         await answer.firstByte()
-        expect(await drain(pass(answer).response)).toEqual({ body: token('a') + half, clean: false })
+        expect(await drain(pass(answer).response, goAfter(half))).toEqual({ body: token('a') + half, clean: false })
       })
 
       test('short of its content-length is cut, not ended', async () => {
@@ -564,11 +576,11 @@ export function originContract(name: string, contract: OriginContract): void {
       })
 
       test('that breaks has no clean end either, and says so in an event', async () => {
-        const { send } = open([...sse(token('a'), token('b')), { waitMs: 40 }, { reset: true }])
+        const { send, goAfter } = open([...sse(token('a'), token('b')), { gate: true }, { reset: true }])
         const answer = await send()
         await answer.firstByte()
         const passed = pass(answer, { observe: false })
-        const { body, clean } = await drain(passed.response)
+        const { body, clean } = await drain(passed.response, goAfter(token('b')))
         expect(clean).toBe(false)
         expect(body.replace(/\n\n\n+/, '\n\n')).toBe(`${token('a')}${token('b')}data: {"cut":"reset"}\n\n`)
         expect(await passed.ended).toMatchObject({ end: 'engine_cut', failure: 'reset' })

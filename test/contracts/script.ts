@@ -6,6 +6,8 @@ export type Step =
   /** Chunks of 64 KiB until so many bytes were sent. */
   | { readonly flood: number }
   | { readonly waitMs: number }
+  /** Until the test says so. */
+  | { readonly gate: true }
   /** Until the other side closes. */
   | { readonly hang: true }
   | { readonly fin: true }

@@ -10,7 +10,7 @@ import type { RunReport, Step } from '../contracts/script.ts'
 export interface RawEngine {
   /** Speaks the scripts. */
   readonly engineUrl: string
-  /** `GET /runs/ID`, `GET /runs/ID/closed`, `GET /runs/ID/arrived`. */
+  /** `GET /runs/ID`, `GET /runs/ID/closed`, `GET /runs/ID/arrived`, `GET /runs/ID/go` (opens a gate). */
   readonly controlUrl: string
   close(): Promise<void>
 }
@@ -23,6 +23,7 @@ interface Run {
   body: Buffer
   sentBytes: number
   closed: boolean
+  isOpen: boolean
   waiting: { until: (run: Run) => boolean; answer: () => void }[]
 }
 
@@ -58,7 +59,16 @@ function listen(server: net.Server): Promise<string> {
 function runOf(runs: Map<string, Run>, id: string): Run {
   let run = runs.get(id)
   if (run === undefined) {
-    run = { requests: 0, connections: [], head: '', body: Buffer.alloc(0), sentBytes: 0, closed: false, waiting: [] }
+    run = {
+      requests: 0,
+      connections: [],
+      head: '',
+      body: Buffer.alloc(0),
+      sentBytes: 0,
+      closed: false,
+      isOpen: false,
+      waiting: [],
+    }
     runs.set(id, run)
   }
   return run
@@ -74,6 +84,10 @@ function changed(run: Run): void {
 function answerControl(runs: Map<string, Run>, request: http.IncomingMessage, response: http.ServerResponse): void {
   const [, , id = '', wait = ''] = (request.url ?? '').split('/')
   const run = runOf(runs, id)
+  if (wait === 'go') {
+    run.isOpen = true
+    changed(run)
+  }
   const until =
     wait === 'closed' ? (now: Run) => now.closed : wait === 'arrived' ? (now: Run) => now.requests > 0 : () => true
   const answer = () => {
@@ -155,7 +169,12 @@ class Connection {
       const piece = Buffer.from(`10000\r\n${'x'.repeat(0x10000)}\r\n`)
       for (let sent = 0; sent < step.flood && !socket.destroyed; sent += 0x10000) await this.#write(piece, run)
     } else if ('waitMs' in step) await new Promise((done) => setTimeout(done, step.waitMs))
-    else if ('hang' in step) await new Promise((done) => socket.once('close', done))
+    else if ('gate' in step) {
+      await new Promise<void>((answer) => {
+        run.waiting.push({ until: ({ isOpen }) => isOpen, answer })
+        changed(run)
+      })
+    } else if ('hang' in step) await new Promise((done) => socket.once('close', done))
     else if ('reset' in step) socket.resetAndDestroy()
     else if ('resetNext' in step) this.#resetNext = true
     else socket.end()

@@ -66,7 +66,7 @@ describe('a broken stream never looks like a clean end', () => {
   ])('%s between events: one error event, then the cut', async (_name, end) => {
     await open((socket) => {
       socket.write(HEAD + chunk(EVENT))
-      setTimeout(() => end(socket), 50)
+      void turns().then(() => end(socket))
     })
     const answer = await ask(wire.port)
     expect(answer).toMatchObject({ whole: false, body: `${EVENT}data: {"error":"reset"}\n\n` })
@@ -77,7 +77,7 @@ describe('a broken stream never looks like a clean end', () => {
   it('closed in the middle of a chunk: the cut alone', async () => {
     await open((socket) => {
       socket.write(HEAD + chunk(EVENT))
-      setTimeout(() => socket.end('50\r\ndata: {"half'), 30)
+      void turns().then(() => socket.end('50\r\ndata: {"half'))
     })
     const answer = await ask(wire.port)
     expect(answer.whole).toBe(false)
@@ -86,13 +86,13 @@ describe('a broken stream never looks like a clean end', () => {
   })
 
   it.each([
-    ['in one piece', 0],
-    ['later', 40],
-  ])('a clean end without [DONE], %s, where [DONE] is promised', async (_name, waitMs) => {
+    ['in one piece', false],
+    ['later', true],
+  ])('a clean end without [DONE], %s, where [DONE] is promised', async (_name, later) => {
     await open(
       (socket) => {
-        socket.write(HEAD + chunk(EVENT) + (waitMs === 0 ? '0\r\n\r\n' : ''))
-        if (waitMs > 0) setTimeout(() => socket.write('0\r\n\r\n'), waitMs)
+        socket.write(HEAD + chunk(EVENT) + (later ? '' : '0\r\n\r\n'))
+        if (later) void turns().then(() => socket.write('0\r\n\r\n'))
       },
       { endsWithDone: true },
     )
