@@ -236,7 +236,7 @@ const replicas = strict({
     z.array(address).check(z.minLength(1)),
   ),
   secret: describe(
-    'What they show each other. Required where other machines reach `replicas.listen`.',
+    'Shared by all replicas. Each proves that it has the secret and none sends it; what cannot prove it is neither answered nor believed. Required where other machines reach `replicas.listen`.',
     z.optional(secret),
   ),
 })

@@ -1,10 +1,16 @@
 /** What stands where another replica is expected, and what comes to where one listens. */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, createServer as createTcpServer, type Server, type Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ResponseAffinity } from '../../src/api/response-affinity.ts'
 import { openLog } from '../../src/platform/node/log.ts'
 import { memoryClusters, type MemoryClusters } from '../../src/platform/node/clusters.ts'
+import {
+  answerOf,
+  Authenticator,
+  type LineSigner,
+  type LineVerifier,
+} from '../../src/platform/node/replicas/authentication.ts'
 import { Lines } from '../../src/platform/node/replicas/follower.ts'
 import { Replicas } from '../../src/platform/node/replicas/replicas.ts'
 import type { Cluster } from '../../src/ports.ts'
@@ -110,17 +116,33 @@ async function listening(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** Answers like a replica, as far as it goes. */
+/** Knows the secret, and answers like a replica as far as that goes. */
 async function peer(
   answer: (response: ServerResponse, request: IncomingMessage) => void,
 ): Promise<{ readonly port: number; readonly asked: () => number }> {
   let asked = 0
+  const authenticator = new Authenticator(SECRET)
   const server = createServer((request, response) => {
+    const signer = authenticator.accept(request.headers.authorization, request.url!)
+    if (signer === null) {
+      const head = { 'content-type': 'application/x-ndjson', 'www-authenticate': authenticator.challenge() }
+      return void response.writeHead(401, head).end()
+    }
     asked += 1
-    answer(response, request)
+    answer(signing(response, signer), request)
   })
   const port = await listening(server)
   return { port, asked: () => asked }
+}
+
+/** Signs whole lines; whatever else is written passes. */
+function signing(response: ServerResponse, signer: LineSigner): ServerResponse {
+  const [write, end] = [response.write.bind(response), response.end.bind(response)]
+  const sign = (text: unknown): unknown => (typeof text === 'string' && text.endsWith('\n') ? signer.sign(text) : text)
+  return Object.assign(response, {
+    write: (text: unknown) => write(sign(text)),
+    end: (text?: unknown) => end(sign(text)),
+  })
 }
 
 const hello = (id = 'other') => `${JSON.stringify([['hello', { wire: 1, id, version: '0' }]])}\n`
@@ -336,6 +358,110 @@ describe('a replica', () => {
   })
 })
 
+const DRAIN = JSON.stringify([['signal', NAME, { kind: 'drain', engine: 'a', draining: true }, Date.now()]])
+const NDJSON = { 'content-type': 'application/x-ndjson' }
+
+describe('what answers at the address of a replica and does not know the secret', () => {
+  /** Nothing of it was believed. */
+  async function expectUnharmed(replica: Replica): Promise<void> {
+    await until(() => replica.said('replica_away').length > 0)
+    expect(replica.said('replica_away')).toMatchObject([
+      { why: 'unauthenticated', next: expect.stringContaining('`replicas.secret`') as string },
+    ])
+    expect(replica.said('replica_joined')).toEqual([])
+    const { bookings, engines } = await replica.books.cluster(...NAME).digest()
+    expect(bookings).toBe(0)
+    for (const engine of engines) expect(engine).toMatchObject({ requests: 0, draining: false })
+  }
+
+  /** A process of somebody else's, without the handshake of `peer`. */
+  async function stranger(answer: (response: ServerResponse, request: IncomingMessage) => void): Promise<number> {
+    return listening(createServer((request, response) => answer(response, request)))
+  }
+
+  it('is not shown the secret, and drains no engine', async () => {
+    const shown: string[] = []
+    const port = await stranger((response, { headers, url }) => {
+      shown.push(JSON.stringify([headers, url]))
+      says(JSON.stringify([book()]), DRAIN)(response)
+    })
+    await expectUnharmed(await new Replica(0, [['127.0.0.1', port]]).open())
+    expect(shown.length).toBeGreaterThan(0)
+    expect(shown.join()).not.toContain(SECRET)
+  })
+
+  it('drains no engine with a challenge of its own either, and learns nothing that it could show', async () => {
+    const shown: string[] = []
+    const own = new Authenticator('guess')
+    const port = await stranger((response, { headers }) => {
+      shown.push(JSON.stringify(headers))
+      if (headers.authorization === undefined) {
+        return void response.writeHead(401, { ...NDJSON, 'www-authenticate': own.challenge() }).end()
+      }
+      const signer = own.accept(headers.authorization, '/replica/log')
+      expect(signer).toBeNull()
+      says(DRAIN)(response)
+    })
+    await expectUnharmed(await new Replica(0, [['127.0.0.1', port]]).open())
+    expect(shown.join()).not.toContain(SECRET)
+  })
+
+  it('cannot put a line into the log of a real replica that it passes on', async () => {
+    const real = await new Replica(0, []).open()
+    await real.admit()
+    const port = await stranger((response, { headers, url }) => {
+      const authorization = headers.authorization === undefined ? {} : { authorization: headers.authorization }
+      const relayed = get({ host: '127.0.0.1', port: real.port, path: url, headers: authorization }, (answer) => {
+        response.writeHead(answer.statusCode!, answer.headers)
+        if (answer.statusCode === 200) response.write(`${DRAIN}\n`)
+        answer.pipe(response)
+      })
+      relayed.on('error', () => response.destroy())
+      response.on('close', () => relayed.destroy())
+    })
+    await expectUnharmed(await new Replica(0, [['127.0.0.1', port]]).open())
+  })
+})
+
+describe('signed lines', () => {
+  const TARGET = '/replica/log'
+
+  /** Both ends of one exchange. */
+  function exchange(secret = SECRET): { readonly signer: LineSigner; readonly verifier: LineVerifier } {
+    const server = new Authenticator(secret)
+    const { authorization, verifier } = answerOf(secret, server.challenge(), TARGET)!
+    return { signer: server.accept(authorization, TARGET)!, verifier }
+  }
+
+  it('are read as they were written', () => {
+    const { signer, verifier } = exchange()
+    for (const line of ['[]', '[["bye"]]', '']) expect(verifier.verify(signer.sign(`${line}\n`).trimEnd())).toBe(line)
+  })
+
+  it.each([
+    ['changed', ([first = '']: string[]) => first.replace('one', 'two')],
+    ['left out', ([, second = '']: string[]) => second],
+    ['of another exchange', () => exchange().signer.sign('["one"]')],
+    ['of another secret', () => exchange('guess').signer.sign('["one"]')],
+    ['without a signature', () => '["one"]'],
+    ['of nothing', () => ''],
+  ])('that are %s are none', (_what, of) => {
+    const { signer, verifier } = exchange()
+    expect(verifier.verify(of([signer.sign('["one"]'), signer.sign('["two"]')]))).toBeNull()
+  })
+
+  it('cannot be asked for with the proof of another challenge, process or target', () => {
+    const [server, other] = [new Authenticator(SECRET), new Authenticator(SECRET)]
+    const { authorization } = answerOf(SECRET, server.challenge(), TARGET)!
+    expect(server.accept(authorization, TARGET)).not.toBeNull()
+    expect(other.accept(authorization, TARGET)).toBeNull()
+    expect(server.accept(authorization, '/replica/decision?id=x')).toBeNull()
+    expect(server.accept(undefined, TARGET)).toBeNull()
+    expect(server.accept(`Bearer ${SECRET}`, TARGET)).toBeNull()
+    expect(server.accept(answerOf('guess', server.challenge(), TARGET)!.authorization, TARGET)).toBeNull()
+  })
+})
+
 /** A client of `replicas.listen`. */
 function raw(port: number, head: string): Socket {
   const socket = connect(port, '127.0.0.1')
@@ -345,7 +471,12 @@ function raw(port: number, head: string): Socket {
   socket.write(head)
   return socket
 }
-const reading = (secret = SECRET) => `GET /replica/log HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${secret}\r\n\r\n`
+/** Head of a request that proves this secret. */
+async function reading(port: number, secret = SECRET): Promise<string> {
+  const { headers } = await fetch(`http://127.0.0.1:${port}/replica/log`)
+  const { authorization } = answerOf(secret, headers.get('www-authenticate')!, '/replica/log')!
+  return `GET /replica/log HTTP/1.1\r\nhost: x\r\nauthorization: ${authorization}\r\n\r\n`
+}
 const closed = (socket: Socket) => new Promise<void>((resolve) => void socket.resume().on('close', () => resolve()))
 
 describe('the log of a replica', () => {
@@ -360,7 +491,7 @@ describe('the log of a replica', () => {
   it('is cut off from who does not read it, and others go on', async () => {
     const one = await new Replica(0, []).open()
     const other = await new Replica(0, [['127.0.0.1', one.port]]).open()
-    const slow = raw(one.port, reading())
+    const slow = raw(one.port, await reading(one.port))
     await new Promise((resolve) => slow.once('data', resolve))
     slow.pause()
     await until(() => other.following === 1)
@@ -382,7 +513,7 @@ describe('the log of a replica', () => {
     const { port } = one
     const rude = [
       ...Array.from({ length: 100 }, () => 'HEAD /replica/log HTTP/1.1\r\nhost: x\r\n\r\n'),
-      ...Array.from({ length: 100 }, () => reading('guess')),
+      ...(await Promise.all(Array.from({ length: 100 }, () => reading(port, 'guess')))),
       `GET /replica/log HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(100_000)}\r\n\r\n`,
       'POST /replica/log HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n',
       'CONNECT a:1 HTTP/1.1\r\nhost: x\r\n\r\n',
@@ -393,7 +524,8 @@ describe('the log of a replica', () => {
     await Promise.all(rude.map(closed))
     // They say nothing, or not all of it.
     for (let count = 0; count < 200; count++) raw(port, count % 2 === 0 ? '' : 'GET /replica/log HT')
-    const readers = Array.from({ length: 70 }, () => raw(port, reading()))
+    const heads = await Promise.all(Array.from({ length: 70 }, () => reading(port)))
+    const readers = heads.map((head) => raw(port, head))
     const answers = await Promise.all(
       readers.map(
         (socket) =>

@@ -2,6 +2,7 @@ import { type ClientRequest, get, type IncomingMessage } from 'node:http'
 import type { ReplicaDigest } from '../../../core/contract/contract.ts'
 import type { Log } from '../../../ports.ts'
 import { PeerBookings, type Adopting } from './peer-bookings.ts'
+import { type Answer, answerOf, type LineVerifier } from './authentication.ts'
 import { LOG_PATH, LOG_TYPE } from './log-server.ts'
 import { readLine, type Word, WIRE_VERSION } from './messages.ts'
 /** A line holds some words, and the largest of them the blocks of one prompt. */
@@ -38,6 +39,8 @@ const NO_REPLICA = 'Something else listens there: `replicas.peers` must name the
 const MISSED_MS = 60_000
 const ADVICE: Readonly<Record<string, string>> = {
   wrong_secret: 'Give all replicas the same `replicas.secret`.',
+  unauthenticated:
+    'What answers at this address does not know `replicas.secret`, and nothing of it is believed. Check what `replicas.peers` resolves to, and give all replicas the same secret.',
   no_replica: NO_REPLICA,
   status_503: 'It has too many readers.',
   other_version:
@@ -217,40 +220,49 @@ export class Follower {
     this.#adopted.end('abandoned')
   }
 
-  #connect(): void {
+  /** @param proof answers the challenge that the first request brought */
+  #connect(proof: Answer | null = null): void {
     this.#timer = undefined
-    const { secret } = this.#parts
     const request = get({
       host: this.#host,
       port: this.#port,
       path: LOG_PATH,
       agent: false,
-      headers: secret === null ? {} : { authorization: `Bearer ${secret}` },
+      headers: proof === null ? {} : { authorization: proof.authorization },
     })
     this.#request = request
     request.setNoDelay(true)
     this.#expect(CONNECT_MS)
-    request.on('response', (answer) => this.#answered(answer))
+    request.on('response', (answer) => this.#answered(answer, proof))
     // Errors of an answer under way come as `close`, too.
     request.on('error', (error: NodeJS.ErrnoException) => this.#away(request, error.code ?? error.message))
   }
 
-  #answered(answer: IncomingMessage): void {
+  #answered(answer: IncomingMessage, proof: Answer | null): void {
     const request = this.#request
     if (request === null) return
-    const refusal = refusalIn(answer)
+    const { secret } = this.#parts
+    const mine = proof ?? (secret === null ? null : answerTo(answer, secret))
+    if (proof === null && mine !== null) {
+      this.#request = null
+      request.destroy()
+      return this.#connect(mine)
+    }
+    const refusal = refusalIn(answer) ?? (secret !== null && proof === null ? 'unauthenticated' : null)
     if (refusal !== null) {
       answer.resume()
       return this.#away(request, refusal)
     }
-    const lines = new Lines()
-    answer.on('data', (chunk: Buffer) => this.#read(request, lines, chunk))
+    const log = { lines: new Lines(), verifier: proof?.verifier ?? null }
+    answer.on('data', (chunk: Buffer) => this.#read(request, log, chunk))
     answer.on('close', () => this.#away(request, 'closed'))
   }
 
-  #read(request: ClientRequest, lines: Lines, chunk: Buffer): void {
+  #read(request: ClientRequest, { lines, verifier }: ReadLog, chunk: Buffer): void {
     try {
-      for (const line of lines.take(chunk)) {
+      for (const signed of lines.take(chunk)) {
+        const line = verifier === null ? signed : verifier.verify(signed)
+        if (line === null) return this.#away(request, 'unauthenticated')
         for (const word of readLine(line)) if (this.#request === request) this.#receive(word)
       }
     } catch (error) {
@@ -332,6 +344,17 @@ export class Follower {
     const request = this.#request
     this.#silence = setTimeout(() => this.#away(request, 'silent'), ms / this.#parts.haste).unref()
   }
+}
+
+interface ReadLog {
+  readonly lines: Lines
+  /** null: there is no secret, and only this machine can answer. */
+  readonly verifier: LineVerifier | null
+}
+
+/** null: it is no challenge. */
+function answerTo({ statusCode, headers }: IncomingMessage, secret: string): Answer | null {
+  return statusCode === 401 ? answerOf(secret, headers['www-authenticate'], LOG_PATH) : null
 }
 
 function refusalIn({ statusCode, headers }: IncomingMessage): string | null {

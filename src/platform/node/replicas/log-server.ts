@@ -1,11 +1,10 @@
 /** Where other replicas read what this one books: an endless answer to one GET. */
-import { timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { addressText } from '../../../config/fields.ts'
 import type { Decision } from '../../../core/contract/contract.ts'
 import type { Log, PoolName } from '../../../ports.ts'
-import { sha256 } from '../sha256.ts'
+import { Authenticator, type LineSigner } from './authentication.ts'
 import type { Journal } from './journal.ts'
 
 export const LOG_PATH = '/replica/log'
@@ -47,15 +46,19 @@ export async function serveLog(
   { host, port, secret, explain, log }: LogServerOptions,
 ): Promise<LogServer> {
   const readers = new Set<ServerResponse>()
+  const authenticator = secret === null ? null : new Authenticator(secret)
   const server = createServer(
     { headersTimeout: HEAD_MS, requestTimeout: HEAD_MS, maxHeaderSize: 8_192, connectionsCheckingInterval: HEAD_MS },
     (request, response) => {
       // Not every target is a URL.
       const [path = '', query] = request.url!.split('?')
+      const signer = authenticator?.accept(request.headers.authorization, request.url!) ?? null
       const refusal =
-        refusalOf(request, path, secret) ?? (path === LOG_PATH && readers.size >= MOST_READERS ? 503 : null)
+        refusalOf(request, path, authenticator !== null && signer === null) ??
+        (path === LOG_PATH && readers.size >= MOST_READERS ? 503 : null)
       if (refusal !== null) {
-        response.writeHead(refusal, { 'content-type': LOG_TYPE, connection: 'close' }).end()
+        const challenge = refusal === 401 ? { 'www-authenticate': authenticator!.challenge() } : {}
+        response.writeHead(refusal, { 'content-type': LOG_TYPE, connection: 'close', ...challenge }).end()
         return
       }
       if (path === DECISION_PATH) {
@@ -66,12 +69,12 @@ export async function serveLog(
           .then((decision) =>
             response
               .writeHead(200, { 'content-type': 'application/json', connection: 'close' })
-              .end(JSON.stringify(decision)),
+              .end(signed(signer, JSON.stringify(decision))),
           )
         return
       }
       readers.add(response)
-      const leave = read(journal, response, log)
+      const leave = read(journal, { response, signer, log })
       response.on('close', () => {
         leave()
         readers.delete(response)
@@ -107,25 +110,31 @@ export async function serveLog(
   }
 }
 
-function refusalOf({ method, headers }: IncomingMessage, path: string, secret: string | null): number | null {
+function refusalOf({ method }: IncomingMessage, path: string, isStranger: boolean): number | null {
   if (path !== LOG_PATH && path !== DECISION_PATH) return 404
   if (method !== 'GET') return 405
-  return secret === null || isSame(headers.authorization ?? '', `Bearer ${secret}`) ? null : 401
+  return isStranger ? 401 : null
 }
 
-function read(journal: Journal, response: ServerResponse, log: Log): () => void {
+interface Reader {
+  readonly response: ServerResponse
+  readonly signer: LineSigner | null
+  readonly log: Log
+}
+
+function read(journal: Journal, { response, signer, log }: Reader): () => void {
   response.writeHead(200, { 'content-type': LOG_TYPE })
   response.socket?.setNoDelay(true)
   return journal.join({
-    write(lines, taken) {
+    write(line, taken) {
       if (response.destroyed) return
       if (response.writableLength > MOST_WAITING_BYTES) {
         log.warn('replica_too_slow', { bytes: response.writableLength, next: 'It is cut off and begins anew.' })
         response.destroy()
-      } else response.write(lines, taken)
+      } else response.write(signed(signer, line), taken)
     },
   })
 }
 
-const isSame = (one: string, other: string): boolean =>
-  timingSafeEqual(Buffer.from(sha256(one)), Buffer.from(sha256(other)))
+/** Without a secret nothing is signed: only this machine can ask. */
+const signed = (signer: LineSigner | null, line: string): string => signer?.sign(line) ?? line

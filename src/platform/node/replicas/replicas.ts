@@ -8,6 +8,7 @@ import type { Decision, PoolConfig, ReplicaDigest } from '../../../core/contract
 import type { Cluster, StoredResponses, Log, PoolName } from '../../../ports.ts'
 import { lookedUp, type Lookup } from '../discovery.ts'
 import { withTimeout } from '../with-timeout.ts'
+import { answerOf } from './authentication.ts'
 import { Follower } from './follower.ts'
 import { Journal } from './journal.ts'
 import { DECISION_PATH, type LogServer, serveLog } from './log-server.ts'
@@ -122,15 +123,9 @@ export class Replicas {
 
   /** Never rejects: who does not answer in time has made none. */
   async #explainedElsewhere([cluster, pool]: PoolName, id: string): Promise<Decision | null> {
-    const { secret } = this.#config
-    const query = new URLSearchParams({ cluster, pool, id })
-    const ask = async ({ address }: ReplicaDigest): Promise<Decision | null> => {
-      const answer = await fetch(`http://${address}${DECISION_PATH}?${query}`, {
-        headers: secret === null ? {} : { authorization: `Bearer ${secret}` },
-        signal: AbortSignal.timeout(ANSWER_MS),
-      })
-      return answer.ok ? ((await answer.json()) as Decision | null) : null
-    }
+    const target = `${DECISION_PATH}?${new URLSearchParams({ cluster, pool, id })}`
+    const ask = ({ address }: ReplicaDigest): Promise<Decision | null> =>
+      askDecision(address, target, this.#config.secret)
     const following = this.digests.filter(({ state }) => state === 'following')
     const answers = await Promise.all(following.map((one) => ask(one).catch(() => null)))
     return answers.find((answer) => answer !== null) ?? null
@@ -186,4 +181,17 @@ export class Replicas {
       },
     )
   }
+}
+
+/** Rejects when the replica does not answer in time. null: it made no such decision, or does not know the secret. */
+async function askDecision(address: string, target: string, secret: string | null): Promise<Decision | null> {
+  const signal = AbortSignal.timeout(ANSWER_MS)
+  const first = await fetch(`http://${address}${target}`, { signal })
+  if (secret === null) return first.ok ? ((await first.json()) as Decision | null) : null
+  await first.body?.cancel()
+  const proof = answerOf(secret, first.headers.get('www-authenticate') ?? undefined, target)
+  if (first.status !== 401 || proof === null) return null
+  const answer = await fetch(`http://${address}${target}`, { headers: { authorization: proof.authorization }, signal })
+  const line = answer.ok ? proof.verifier.verify(await answer.text()) : null
+  return line === null ? null : (JSON.parse(line) as Decision | null)
 }
