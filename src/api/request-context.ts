@@ -5,6 +5,7 @@ import type { HeaderSource } from '../origin/headers.ts'
 import { REGION_DIGEST_PATH } from '../origin/regions/client.ts'
 import type { HeldBytes } from './body-memory.ts'
 import type { BodySource } from './body.ts'
+import { RefusalLimit } from './refusal-limit.ts'
 import { asFailure, isOurs, problemResponse, type ErrorShape } from './error-response.ts'
 
 /** A request as handlers read it. A web `Request` is one; a platform may have a cheaper view of what came in. */
@@ -96,15 +97,7 @@ export async function withErrorBoundary(
     incoming.memory?.release()
     const failure = asShutdownFailure(asFailure(thrown), incoming)
     if (!incoming.logOnStreamEnd) refused(failure.reason)
-    if (failure.cause !== undefined && isOurs(failure.reason)) {
-      ports.log.error('request_failed', {
-        request_id: incoming.requestId,
-        id: incoming.id,
-        reason: failure.reason,
-        error: failure.cause,
-      })
-    }
-    logRequest(incoming, ports, failure.shape.status, failure.reason)
+    logFailure(incoming, ports, failure)
     const response = problemResponse(failure, incoming.shape, incoming.requestId)
     addOwn(response, incoming)
     return response
@@ -140,11 +133,16 @@ const DEBUG_PATHS: ReadonlySet<string> = new Set([
 export const logsRequests = (log: Log): boolean => log.writes?.('info') ?? true
 
 /** Writes the one line of a request. */
-export function logRequest(incoming: RequestContext, ports: Ports, status: number, reason?: string): void {
-  if (!logsRequests(ports.log)) return
-  ports.log[
-    status < 400 && (DEBUG_PATHS.has(incoming.path) || incoming.path.startsWith(REGISTRY_PREFIX)) ? 'debug' : 'info'
-  ]('request', {
+export function logRequest(
+  incoming: RequestContext,
+  { log }: Ports,
+  status: number,
+  reason?: string,
+  level: 'info' | 'warn' = 'info',
+): void {
+  if (level === 'info' && !logsRequests(log)) return
+  const isQuiet = status < 400 && (DEBUG_PATHS.has(incoming.path) || incoming.path.startsWith(REGISTRY_PREFIX))
+  log[isQuiet ? 'debug' : level]('request', {
     request_id: incoming.requestId,
     id: incoming.id,
     method: incoming.request.method,
@@ -155,6 +153,27 @@ export function logRequest(incoming: RequestContext, ports: Ports, status: numbe
     remote: incoming.scope.remoteAddress,
     ...incoming.logFields,
   })
+}
+
+const limits = new WeakMap<Log, RefusalLimit>()
+
+/**
+ * Writes the one line of a request that the gateway refused: a warning where the client is not to blame, and at `info`
+ * once one reason has had many. An unexpected error has a line of its own besides, with its stack.
+ */
+function logFailure(incoming: RequestContext, ports: Ports, { reason, cause, shape }: Failure): void {
+  const { log } = ports
+  if (reason === 'internal') {
+    log.error('request_failed', { request_id: incoming.requestId, id: incoming.id, reason, error: cause })
+    return logRequest(incoming, ports, shape.status, reason)
+  }
+  const now = ports.now()
+  const limit = limits.get(log) ?? new RefusalLimit()
+  limits.set(log, limit)
+  for (const summary of limit.ended(now)) log.warn('requests_refused', { ...summary })
+  const level = isOurs(reason) && limit.admits(reason, now) ? 'warn' : 'info'
+  if (cause !== undefined && isOurs(reason)) incoming.logFields[cause instanceof Error ? 'error' : 'cause'] = cause
+  logRequest(incoming, ports, shape.status, reason, level)
 }
 
 const rounded = (ms: number): number => Math.round(ms * 10) / 10

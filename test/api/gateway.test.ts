@@ -361,6 +361,17 @@ describe('what the client is told when it cannot be served', () => {
     expect((JSON.parse(text) as { error: { code: string } }).error.code).toBe(expected)
   })
 
+  it('a refusal is one line of the log, a warning with reason and cause, and no warning beyond ten in ten seconds', async () => {
+    const { world, post } = open()
+    world.refusal = { reason: 'engines_unavailable', detail: '1 circuit_open', retryAfterMs: 1500 }
+    for (let index = 0; index < 12; index++) await post(chat, hello)
+    expect(world.logged.map(({ level, event }) => `${level} ${event}`)).toEqual([
+      ...Array.from({ length: 10 }, () => 'warn request'),
+      ...Array.from({ length: 2 }, () => 'info request'),
+    ])
+    expect(world.logged[0]!.fields).toMatchObject({ status: 503, reason: 'no_engine', cause: '1 circuit_open' })
+  })
+
   it('an unforeseen failure is 500 without its words, and is in the log with them', async () => {
     const { world, post } = open()
     world.answer = () => {

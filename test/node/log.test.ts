@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { openLog } from '../../src/platform/node/log.ts'
+import { OriginError } from '../../src/ports.ts'
 import { until } from '../wait.ts'
 
 function logged(
@@ -36,6 +37,16 @@ describe('the log', () => {
   it('tells an error with its causes', () => {
     const error = new TypeError('outer', { cause: new Error('inner') })
     expect(logged({ error })[0]).toMatchObject({ error: { message: 'TypeError: outer <- Error: inner' } })
+  })
+
+  it('shows where an unexpected error began, and no stack of an engine that could not be reached', () => {
+    const unexpected = logged({ error: new TypeError('x is undefined') })[0]!['error']
+    expect(unexpected).toMatchObject({ stack: expect.arrayContaining([expect.stringContaining('at ')]) })
+    const cause = Object.assign(new Error('connect ECONNREFUSED 10.0.0.1:8000'), { code: 'ECONNREFUSED' })
+    const expected = logged({ error: new OriginError('connect', 'the connection was refused', { cause }) })[0]!['error']
+    expect(expected).toEqual({
+      message: 'OriginError: the connection was refused <- Error: connect ECONNREFUSED 10.0.0.1:8000',
+    })
   })
 })
 

@@ -1,7 +1,7 @@
 /** Structured logs by pino: one JSON line an event. */
 import pino from 'pino'
 import type { LogConfig } from '../../config.ts'
-import type { Log } from '../../ports.ts'
+import { type Log, OriginError } from '../../ports.ts'
 import { standardOutput, type LogTarget } from './standard-output.ts'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -62,16 +62,20 @@ function printable(fields: Fields): Fields {
   return shown
 }
 
-/** An error with its causes, each in a line. The stack of the innermost says where it began. */
+/** An error with its causes, each in a line. The stack of the innermost says where it began; a network error needs none. */
 function describe(error: Error): Fields {
   const messages: string[] = []
   let innermost = error
+  let isNetwork = false
   for (let at: unknown = error; at instanceof Error && messages.length < 5; at = at.cause) {
     messages.push(`${at.name}: ${at.message}`)
     innermost = at
+    isNetwork ||= at instanceof OriginError
   }
+  const message = messages.join(' <- ')
+  if (isNetwork) return { message }
   return {
-    message: messages.join(' <- '),
+    message,
     stack: innermost.stack
       ?.split('\n')
       .slice(1, 6)
