@@ -269,7 +269,8 @@ export interface Deadline {
 
 /** Asks an engine how it is. Platform timers and alarms call it. */
 export interface Probe {
-  (target: EngineTarget, now: () => number): Promise<ProbeSignal>
+  /** null: the gateway could not ask. */
+  (target: EngineTarget, now: () => number): Promise<ProbeSignal | null>
 }
 
 export type ProbeSignal = Extract<EngineSignal, { readonly kind: 'probe' }>

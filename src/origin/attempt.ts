@@ -68,7 +68,8 @@ export async function attempt(attemptContext: AttemptContext): Promise<Response 
 }
 
 function giveUp(attemptContext: AttemptContext, failed: AttemptFailed): AttemptFailed {
-  const isExcused = failed.failure === 'loop' && metAgain(attemptContext, failed)
+  const isExcused =
+    failed.failure === 'gateway_limit' || (failed.failure === 'loop' && metAgain(attemptContext, failed))
   if (failed.failure !== 'loop') tellAnswered(attemptContext, failed)
   release(attemptContext, isExcused ? 'abandoned' : 'engine_failed', isExcused ? null : failed)
   return failed

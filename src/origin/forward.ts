@@ -84,6 +84,9 @@ function failedLegsOf(failed: readonly Failed[]): readonly EarlyLegRole[] | null
 const isMoved = ({ engine, failure }: Failed): boolean =>
   engine.isGateway === true && (failure === 'busy' || failure === 'loop' || unreached.has(failure))
 
+/** The gateway itself could not ask: that says nothing of the engine, and another one is no retry. */
+const isOwn = ({ failure }: AttemptFailed): boolean => failure === 'gateway_limit'
+
 /** A decode engine that failed on what a prefill engine left for it: that one may have died, and it may be well. */
 interface SplitBlame {
   readonly cluster: string
@@ -99,7 +102,7 @@ async function retryLoop(exchange: Exchange, way: RetryState): Promise<Response>
   while (failed.length < MAX_ATTEMPTS) {
     const placed = await acquirePlacement(exchange, ports, digests, {
       attempt: failed.length,
-      moved: failed.length > 0 && failed.every(isMoved),
+      moved: failed.length > 0 && failed.every((one) => isMoved(one) || isOwn(one)),
       failedLegs: failedLegsOf(failed),
       avoid,
       stages,
@@ -118,7 +121,7 @@ async function retryLoop(exchange: Exchange, way: RetryState): Promise<Response>
     if (!('failure' in outcome)) return outcome
     way.refused = null
     failed.push({ ...outcome, route: placed.route, leg: legOf(placed.placement, outcome.engine.id) })
-    suspect?.(placed.route, outcome.engine)
+    if (!isOwn(outcome)) suspect?.(placed.route, outcome.engine)
     const cluster = placed.route.cluster.id
     const engine = outcome.engine.id
     const prefill = placed.placement.kind === 'whole' ? null : placed.placement.prefill
@@ -173,6 +176,8 @@ function failureOfAttempts(failed: readonly AttemptFailed[], isCutShort: boolean
   }
   const problem = (reason: FailureReason, what: string, next = ''): Failure =>
     new Failure(reason, `${what}${isCutShort ? `, and ${BUDGET_EXHAUSTED}` : `.${next}`}`, options)
+  if (failed.some(isOwn))
+    return new Failure('gateway_limit', 'The gateway has no descriptors or ports left. Try again shortly.', options)
   if (failed.every((one) => unreached.has(one.failure) || isBare(one))) {
     return isCutShort
       ? problem('retry_budget', `${tried} could not be reached`)

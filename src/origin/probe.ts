@@ -1,5 +1,14 @@
 /** Asks engines how they are: `/health`, then `/metrics`, and `/is_paused` of those that have it. */
-import type { EngineTarget, Log, Origin, OriginAnswer, Ports, Probe, ProbeSignal } from '../ports.ts'
+import {
+  type EngineTarget,
+  type Log,
+  type Origin,
+  type OriginAnswer,
+  OriginError,
+  type Ports,
+  type Probe,
+  type ProbeSignal,
+} from '../ports.ts'
 import type { DigestCache } from './digest-cache.ts'
 import type { PoolRoute } from './exchange.ts'
 import { readEngineMetrics, type ScrapedEngine } from './metrics-text.ts'
@@ -21,6 +30,7 @@ const METRICS_BYTES = 4 * 1024 * 1024
 export function engineProbe(origin: Origin, log: Log, unpausable = new Set<string>()): Probe {
   return async (target, now) => {
     const healthy = await isHealthy(origin, target, log)
+    if (healthy === null) return null
     if (!healthy) unpausable.delete(target.url)
     const [scraped, paused] = healthy
       ? await Promise.all([scrape(origin, target, log), isPaused(origin, target, unpausable)])
@@ -112,7 +122,10 @@ export class FleetProbe {
   /** A gateway says of its engines what it expects of them; of itself, that it answers. Empty: it did not, which says nothing yet. */
   async #signalsOf({ key, route, target }: Probed): Promise<readonly ProbeSignal[]> {
     const now = () => this.#ports.now()
-    if (target.isGateway !== true) return [await this.#probe(target, now)]
+    if (target.isGateway !== true) {
+      const signal = await this.#probe(target, now)
+      return signal === null ? [] : [signal]
+    }
     const answers = await this.#digests.refresh(route)
     const before = this.#missed.get(key) ?? 0
     this.#missed.set(key, answers ? 0 : before + 1)
@@ -151,15 +164,18 @@ export class FleetProbe {
 const keyOf = ({ cluster, pool }: PoolRoute, target: EngineTarget): string =>
   JSON.stringify([cluster.id, pool.model, pool.statsIntervalMs, target])
 
-/** What answers at all is up, unless it says that it failed: an engine without the route, or behind a key, serves nonetheless. */
-async function isHealthy(origin: Origin, target: EngineTarget, log: Log): Promise<boolean> {
+/**
+ * What answers at all is up, unless it says that it failed: an engine without the route, or behind a key, serves nonetheless.
+ * null: the gateway had no descriptor to ask with.
+ */
+async function isHealthy(origin: Origin, target: EngineTarget, log: Log): Promise<boolean | null> {
   try {
     const answer = await get(origin, target, '/health')
     await answer.read(HEALTH_BYTES)
     return answer.status < 500
   } catch (error) {
     log.debug('probe_health_failed', { engine: target.id, error })
-    return false
+    return error instanceof OriginError && error.failure === 'gateway_limit' ? null : false
   }
 }
 

@@ -48,6 +48,34 @@ describe('a request that engines take turns to fail', () => {
     expect(suspects).toEqual(['c-a', 'c-b'])
   })
 
+  it('blames no engine for the gateway’s own limits, and draws on no retry budget for them', async () => {
+    const own: Meeting = { fails: 'gateway_limit' }
+    const world = new World({ 'c-a': [own], 'c-b': [{ status: 200 }] })
+    const suspects: string[] = []
+    const response = await forward(
+      world.exchange([world.route('c', ['c-a', 'c-b'])]),
+      world.ports,
+      world.digests,
+      (_route, { id }) => suspects.push(id),
+    )
+    expect(response.status).toBe(200)
+    await world.settled()
+    expect(world.books.map(({ admission, outcomes }) => [admission.moved, outcomes[0]!.result, outcomes[0]!.failure])).toEqual([
+      [undefined, 'abandoned', null],
+      [true, 'complete', null],
+    ])
+    expect(suspects).toEqual([])
+  })
+
+  it('names the gateway’s own limit where no engine could be asked', async () => {
+    const own: Meeting = { fails: 'gateway_limit' }
+    const world = new World({ 'c-a': [own], 'c-b': [dead] })
+    const failure = await failureOf(
+      forward(world.exchange([world.route('c', ['c-a', 'c-b'])]), world.ports, world.digests),
+    )
+    expect(failure.shape).toMatchObject({ status: 503, code: 'gateway_limit_reached', retry: true })
+  })
+
   const meetings: readonly [string, Meeting, string, string][] = [
     ['connect', dead, 'connect', 'no_engine'],
     ['connect_timeout', { fails: 'connect_timeout' }, 'connect_timeout', 'no_engine'],

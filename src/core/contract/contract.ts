@@ -286,6 +286,8 @@ export type AttemptFailure =
   | 'idle_timeout'
   | 'status_5xx'
   | 'busy'
+  /** The gateway has no descriptors or ports left: the engine was not asked, and is not to blame. */
+  | 'gateway_limit'
   /** Its address leads back to a gateway that the request has passed. */
   | 'loop'
 

@@ -1,4 +1,5 @@
 /** Who is to blame when an engine fails on what another was to hand it: that one may have died, with all it held. */
+import type { AttemptFailure } from '../../core/contract/contract.ts'
 import { OriginError, type EngineTarget } from '../../ports.ts'
 import type { AttemptFailed, AttemptContext } from '../classify.ts'
 
@@ -35,10 +36,12 @@ export async function attributeFailure(
       : gone(attempt, { engine: holder, failure: 'status_5xx', status: answer.status })
   } catch (error) {
     // One that is late may just be busy; and a client may have left meanwhile.
-    const isGone = error instanceof OriginError && error.failure !== 'first_byte_timeout'
+    const isGone = error instanceof OriginError && !inconclusive.has(error.failure)
     return isGone ? gone(attempt, { engine: holder, failure: error.failure, status: null }) : failed
   }
 }
+
+const inconclusive: ReadonlySet<AttemptFailure> = new Set(['first_byte_timeout', 'gateway_limit'])
 
 function gone({ exchange, ports, placed }: AttemptContext, failed: AttemptFailed): AttemptFailed {
   ports.log.warn('kv_source_unreachable', {

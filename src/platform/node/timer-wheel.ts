@@ -104,6 +104,9 @@ const SLOT_MS = 20
 const SLOTS = 512
 
 let timer: NodeJS.Timeout | null = null
+/** When the wheel was last turned. */
+let turnedAt = 0
+let stalled = 0
 
 /** Milliseconds of a clock that nobody sets. */
 const now = (): number => performance.now()
@@ -111,7 +114,11 @@ const now = (): number => performance.now()
 const wheel = new TimerWheel({ slotMs: SLOT_MS, slots: SLOTS }, now())
 
 function turn(): void {
-  wheel.turn(now())
+  const at = now()
+  const lateMs = at - turnedAt - SLOT_MS
+  turnedAt = at
+  if (lateMs > SLOT_MS) stalled += lateMs
+  wheel.turn(at)
   if (wheel.size > 0 || timer === null) return
   clearInterval(timer)
   timer = null
@@ -120,9 +127,17 @@ function turn(): void {
 /** Rings once, at most a slot after `delayMs`. */
 export function setDeadline(deadline: Deadline, delayMs: number): void {
   wheel.set(deadline, now() + delayMs)
+  if (timer !== null) return
+  turnedAt = now()
   // What waits does not keep a process alive.
-  timer ??= setInterval(turn, SLOT_MS).unref()
+  timer = setInterval(turn, SLOT_MS).unref()
 }
+
+/**
+ * Milliseconds for which this process did not run its event loop while deadlines waited: it was starved, stopped or busy.
+ * What happened meanwhile has not been read: a time limit that others are to keep does not run in that time.
+ */
+export const stalledMs = (): number => stalled
 
 export function cancelDeadline(deadline: Deadline): void {
   wheel.cancel(deadline)

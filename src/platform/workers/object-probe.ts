@@ -23,5 +23,6 @@ export async function probePool(
     ?.pools.find(({ model }) => model === pool.pool)
   if (settings === undefined) return []
   const probe = engineProbe(workersOrigin({ bindings: { ...env } }), log, unpausable)
-  return Promise.all([...toTargets(settings).values()].map((target) => probe(target, () => Date.now())))
+  const signals = await Promise.all([...toTargets(settings).values()].map((target) => probe(target, () => Date.now())))
+  return signals.filter((signal) => signal !== null)
 }

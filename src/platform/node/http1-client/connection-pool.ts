@@ -8,6 +8,8 @@ export interface PoolLimits {
   readonly now: () => number
   /** Authorities trusted for https engines, PEM; absent: those Node trusts. */
   readonly ca?: string | undefined
+  /** Closes the idle connections to all engines. false: there was none. */
+  readonly freeDescriptors: () => boolean
 }
 
 export class EngineConnections {
@@ -48,8 +50,14 @@ export class EngineConnections {
     return this.#all.size
   }
 
-  close(): void {
-    for (const connection of this.#idle.splice(0)) connection.drop()
+  close(): boolean {
+    const idle = this.#idle.splice(0)
+    for (const connection of idle) connection.drop()
+    return idle.length > 0
+  }
+
+  freeDescriptors(): boolean {
+    return this.#limits.freeDescriptors()
   }
 
   #stale(connection: Connection): boolean {

@@ -54,6 +54,11 @@ export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
     }
   }, options.sweepMs ?? SWEEP_MS)
   sweeper.unref()
+  const closeIdle = (): boolean => {
+    let closed = false
+    for (const { connections } of engines.values()) closed = connections.close() || closed
+    return closed
+  }
   const engineOf = (base: string): Engine => {
     let engine = engines.get(base)
     if (engine === undefined) {
@@ -63,6 +68,7 @@ export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
         maxIdle: options.maxIdleSockets ?? MAX_IDLE,
         now,
         ca: options.ca,
+        freeDescriptors: closeIdle,
       }
       engine = {
         url,
@@ -97,7 +103,7 @@ export function socketOrigin(options: NodeOriginOptions = {}): NodeOrigin {
     },
     close() {
       clearInterval(sweeper)
-      for (const engine of engines.values()) engine.connections.close()
+      closeIdle()
       engines.clear()
     },
   }

@@ -11,7 +11,7 @@ import {
   type OriginRequest,
   type RelayOptions,
 } from '../../../ports.ts'
-import { Deadline, cancelDeadline, setDeadline } from '../timer-wheel.ts'
+import { Deadline, cancelDeadline, setDeadline, stalledMs } from '../timer-wheel.ts'
 import type { ParsedHead } from './response-head.ts'
 import { BodyFraming, BROKEN, MORE } from './body-framing.ts'
 import { BodyQueue } from './body-queue.ts'
@@ -62,6 +62,11 @@ export class SocketAnswer extends PullAnswer {
 const QUEUE_BYTES = 256 * 1024
 /** Keep-alive comments that may be held back while no token has come. */
 const PRELUDE_BYTES = 16 * 1024
+
+/** A stall this long is given back to the time limit that ran meanwhile. */
+const STALL_MS = 100
+/** connect(2) has no descriptor, port or memory for another socket: the limit is this process's, or its machine's. */
+const OWN_LIMITS: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS'])
 
 /** Takes the bytes over from the moment the client's head is written. */
 export interface BodySink {
@@ -114,7 +119,11 @@ export class Http1Request implements ByteSource, ConnectionUser {
   readonly #prelude = new LeadingComments()
   readonly #deadline: Deadline = new Deadline(() => this.#due())
   /** `performance.now()` by which the first byte must be here. */
-  readonly #firstByteBy: number
+  #firstByteBy: number
+  /** `stalledMs()` when the time limit was last set. */
+  #stalledBefore = 0
+  /** The time limit has run out; it is judged once the sockets have been read. */
+  #isDue = false
   readonly #onAbort = (): void => this.#aborted()
   #reusable = false
   /** What nobody has asked for yet; made when there is something to wait. */
@@ -192,10 +201,7 @@ export class Http1Request implements ByteSource, ConnectionUser {
     if (this.framing?.kind === 'close' && error === null) return this.#closedAtEnd(this.framing)
     const host = this.#host
     const { connected, reused } = this.#connection
-    if (!connected)
-      return this.#fail(
-        new OriginError('connect', `cannot connect to ${host}: ${error?.message ?? 'closed'}`, { cause: error }),
-      )
+    if (!connected) return this.#unconnected(error)
     const malformed = error instanceof MalformedAnswer
     // The engine closed an idle connection as we took it: no work was begun, so a fresh one may try again.
     if (!malformed && reused && untouched && this.#parts !== null && !this.#retried && !this.#signal.aborted)
@@ -223,18 +229,25 @@ export class Http1Request implements ByteSource, ConnectionUser {
 
   /** Lets go of the time limit and of the signal: the body has ended, or nobody wants it. */
   release(): void {
-    cancelDeadline(this.#deadline)
+    this.#cancelLimit()
     this.#signal.removeEventListener('abort', this.#onAbort)
     this.#parts = null
   }
 
   firstByteIsHere(): void {
-    if (this.#sink === null) cancelDeadline(this.#deadline)
+    if (this.#sink === null) this.#cancelLimit()
   }
 
   /** The sink's `due` is called no earlier than that; later words take the place of earlier ones. */
   wakeIn(ms: number): void {
+    this.#isDue = false
+    this.#stalledBefore = stalledMs()
     setDeadline(this.#deadline, ms)
+  }
+
+  #cancelLimit(): void {
+    this.#isDue = false
+    cancelDeadline(this.#deadline)
   }
 
   /** All that waits here. The sink gets what comes after it. */
@@ -299,7 +312,7 @@ export class Http1Request implements ByteSource, ConnectionUser {
   #begin(read: Read, framing: BodyFraming): void {
     const beginning = this.#beginning!
     this.#beginning = null
-    cancelDeadline(this.#deadline)
+    this.#cancelLimit()
     this.#read = read
     beginning.begun(this.#answer!, false)
     // Nobody took it in this tick: kept for whoever pulls it.
@@ -309,6 +322,16 @@ export class Http1Request implements ByteSource, ConnectionUser {
   }
 
   #due(): void {
+    if (this.#giveBackStall()) return
+    if (this.#sink !== null) return this.#sink.due()
+    // Timers run before sockets are read: what is waited for may be here.
+    this.#isDue = true
+    setImmediate(() => this.#judge())
+  }
+
+  #judge(): void {
+    if (!this.#isDue) return
+    this.#isDue = false
     if (this.#sink !== null) return this.#sink.due()
     const leftMs = this.firstByteInMs
     if (leftMs <= 0)
@@ -321,6 +344,29 @@ export class Http1Request implements ByteSource, ConnectionUser {
     if (early === null) return
     this.#beginning = null
     early.begun(this.#answer!, true)
+  }
+
+  /** While this process did not run, the engine could not be heard: that time is not the engine's. */
+  #giveBackStall(): boolean {
+    const lostMs = stalledMs() - this.#stalledBefore
+    if (lostMs < STALL_MS) return false
+    this.#firstByteBy += lostMs
+    this.wakeIn(lostMs)
+    return true
+  }
+
+  #unconnected(error: NodeJS.ErrnoException | null): void {
+    const isOwn = OWN_LIMITS.has(error?.code)
+    const parts = this.#parts
+    if (isOwn && parts !== null && !this.#retried && !this.#signal.aborted && parts.connections.freeDescriptors())
+      return this.#again(parts)
+    this.#fail(
+      new OriginError(
+        isOwn ? 'gateway_limit' : 'connect',
+        `cannot connect to ${this.#host}: ${error?.message ?? 'closed'}`,
+        { cause: error },
+      ),
+    )
   }
 
   #aborted(): void {

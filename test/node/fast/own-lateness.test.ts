@@ -1,0 +1,70 @@
+/** Time in which the gateway's own process did not run is no engine's. */
+import { Worker } from 'node:worker_threads'
+import { once } from 'node:events'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { socketOrigin } from '../../../src/platform/node/http1-client/origin.ts'
+import type { OriginAnswer } from '../../../src/ports.ts'
+
+/** Answers every request, on a thread that runs while this one stands still. */
+const ENGINE = `
+const net = require('node:net')
+const { parentPort } = require('node:worker_threads')
+const server = net.createServer((socket) => {
+  socket.on('error', () => {})
+  socket.on('data', (bytes) => {
+    if (String(bytes).startsWith('POST /silent')) return
+    socket.write('HTTP/1.1 200 OK\\r\\ncontent-length: 2\\r\\n\\r\\nok')
+  })
+})
+server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port))`
+
+const LIMIT_MS = 200
+const STALL_MS = 10 * LIMIT_MS
+let engine: Worker
+let url: string
+let origin: ReturnType<typeof socketOrigin>
+
+beforeAll(async () => {
+  engine = new Worker(ENGINE, { eval: true })
+  const [port] = (await once(engine, 'message')) as [number]
+  url = `http://127.0.0.1:${port}`
+})
+afterAll(() => engine.terminate())
+afterEach(() => origin.close())
+
+/** The event loop does not turn. */
+const stall = (): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, STALL_MS)
+
+function ask(path: string, limits: { readonly connectMs: number; readonly firstByteMs: number }): Promise<OriginAnswer> {
+  origin = socketOrigin()
+  return origin.send({
+    target: { id: 'e', url, headers: [], binding: null },
+    method: 'POST',
+    path,
+    headers: [],
+    body: null,
+    signal: new AbortController().signal,
+    ...limits,
+  })
+}
+
+describe('a process that stood still longer than the time limit', () => {
+  it('takes the connection that was made meanwhile', async () => {
+    const answer = ask('/v1', { connectMs: LIMIT_MS, firstByteMs: 60_000 })
+    stall()
+    expect((await answer).status).toBe(200)
+  })
+
+  it('takes the answer that came meanwhile', async () => {
+    const answer = ask('/v1', { connectMs: 60_000, firstByteMs: LIMIT_MS })
+    stall()
+    const { status } = await answer
+    expect(status).toBe(200)
+  })
+
+  it('still gives up on an engine that says nothing afterwards', async () => {
+    const answer = ask('/silent', { connectMs: 60_000, firstByteMs: LIMIT_MS })
+    stall()
+    await expect(answer).rejects.toMatchObject({ failure: 'first_byte_timeout' })
+  })
+})
