@@ -6,6 +6,8 @@ import { Site } from './processes.ts'
 
 const UPLOADS = 20
 const SENT_BYTES = 30_000_000
+/** Once and a half the default of `limits.buffered_bytes`: buffers grow, and so does the heap. */
+const GOAL_MIB = 384
 const DECLARED_BYTES = 33_000_000
 
 export async function memory(): Promise<Figure[]> {
@@ -48,7 +50,7 @@ async function unfinished(framing: 'declared' | 'chunked'): Promise<Figure[]> {
         attack,
         figure: 'rss_growth_mib',
         value: growth,
-        goal: 320,
+        goal: GOAL_MIB,
         note: `${refused} of ${UPLOADS} uploads refused with 503; 10 other clients: ${summary(others)}`,
       },
     ]

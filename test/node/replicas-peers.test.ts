@@ -326,6 +326,22 @@ describe('a replica', () => {
     expect(replica.replicas.digests[0]!.bookings).toBe(0)
   })
 
+  it('that drains an engine, or takes it back, is named in the log, once', async () => {
+    const at = Date.now()
+    const order = (draining: boolean, later: number): string =>
+      JSON.stringify([['signal', NAME, { kind: 'drain', engine: 'a', draining }, at + later]])
+    const { port, asked: count } = await peer((response) => {
+      says(order(true, count()), order(true, count()))(response)
+      if (count() > 2) response.write(`${order(false, count() + 1)}\n`)
+      else response.end()
+    })
+    const replica = await new Replica(0, [['127.0.0.1', port]]).open()
+    await until(() => replica.said('engine_undrained').length > 0)
+    const who = { level: 'info', cluster: 'one', engine: 'a', replica: `127.0.0.1:${port}` }
+    expect(replica.said('engine_draining')).toMatchObject([who])
+    expect(replica.said('engine_undrained')).toMatchObject([who])
+  })
+
   it('that ended in order is missed when it stays away for long, and no sooner', async () => {
     let answer = (response: ServerResponse): void => {
       says('[["bye"]]')(response)

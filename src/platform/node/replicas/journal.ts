@@ -136,6 +136,11 @@ export class Journal {
     this.#say(() => ['signal', pool, signal, at])
   }
 
+  /** Is the engine drained now, by whatever replica? */
+  isDrained(pool: PoolName, signal: EngineSignal): boolean {
+    return this.#orders.get(orderOf(pool, signal))?.signal.draining ?? false
+  }
+
   /** Said to another replica. false: it is old, and what was said since holds. */
   heard(pool: PoolName, signal: EngineSignal, at: number): boolean {
     if (signal.kind !== 'drain') return true

@@ -175,9 +175,16 @@ export class Replicas {
             : { cluster: own.cluster(...name), blockTokens: pool.blockTokens, leaseMs: pool.leaseMs }
         },
         held: own.held,
-        heard: (pool, signal, at) =>
-          own.pool(...pool)?.engines.some(({ id }) => id === signal.engine) === true &&
-          this.#journal.heard(pool, signal, at),
+        heard: (pool, signal, at) => {
+          if (own.pool(...pool)?.engines.some(({ id }) => id === signal.engine) !== true) return false
+          const before = this.#journal.isDrained(pool, signal)
+          if (!this.#journal.heard(pool, signal, at)) return false
+          if (signal.kind === 'drain' && signal.draining !== before) {
+            const event = signal.draining ? 'engine_draining' : 'engine_undrained'
+            this.#parts.log.info(event, { cluster: pool[0], engine: signal.engine, replica: addressText(address) })
+          }
+          return true
+        },
       },
     )
   }
