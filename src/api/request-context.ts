@@ -137,8 +137,7 @@ export function logRequest(
   incoming: RequestContext,
   { log }: Ports,
   status: number,
-  reason?: string,
-  level: 'info' | 'warn' = 'info',
+  { reason, level = 'info' }: { readonly reason?: string | undefined; readonly level?: 'info' | 'warn' } = {},
 ): void {
   if (level === 'info' && !logsRequests(log)) return
   const isQuiet = status < 400 && (DEBUG_PATHS.has(incoming.path) || incoming.path.startsWith(REGISTRY_PREFIX))
@@ -165,7 +164,7 @@ function logFailure(incoming: RequestContext, ports: Ports, { reason, cause, sha
   const { log } = ports
   if (reason === 'internal') {
     log.error('request_failed', { request_id: incoming.requestId, id: incoming.id, reason, error: cause })
-    return logRequest(incoming, ports, shape.status, reason)
+    return logRequest(incoming, ports, shape.status, { reason })
   }
   const now = ports.now()
   const limit = limits.get(log) ?? new RefusalLimit()
@@ -173,7 +172,7 @@ function logFailure(incoming: RequestContext, ports: Ports, { reason, cause, sha
   for (const summary of limit.ended(now)) log.warn('requests_refused', { ...summary })
   const level = isOurs(reason) && limit.admits(reason, now) ? 'warn' : 'info'
   if (cause !== undefined && isOurs(reason)) incoming.logFields[cause instanceof Error ? 'error' : 'cause'] = cause
-  logRequest(incoming, ports, shape.status, reason, level)
+  logRequest(incoming, ports, shape.status, { reason, level })
 }
 
 const rounded = (ms: number): number => Math.round(ms * 10) / 10

@@ -91,7 +91,7 @@ export class RequestLifecycle {
     if (config.log.routing)
       for (const engine of [record.prefillEngine, record.engine])
         if (engine !== null) ports.log.info(productionStackLine(this.#parsed, exchange, { ...record, engine }))
-    logRequest(incoming, ports, record.status, end.result === 'abandoned' ? 'draining' : undefined)
+    logRequest(incoming, ports, record.status, { reason: end.result === 'abandoned' ? 'draining' : undefined })
   }
 }
 
