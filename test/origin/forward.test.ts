@@ -60,7 +60,9 @@ describe('a request that engines take turns to fail', () => {
     )
     expect(response.status).toBe(200)
     await world.settled()
-    expect(world.books.map(({ admission, outcomes }) => [admission.moved, outcomes[0]!.result, outcomes[0]!.failure])).toEqual([
+    expect(
+      world.books.map(({ admission, outcomes }) => [admission.moved, outcomes[0]!.result, outcomes[0]!.failure]),
+    ).toEqual([
       [undefined, 'abandoned', null],
       [true, 'complete', null],
     ])

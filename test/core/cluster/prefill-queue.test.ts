@@ -88,7 +88,7 @@ class Twins {
     )
   }
 
-  seen(side: PrefillQueue | PrefillQueueModel, now: number): unknown {
+  seen(side: PrefillQueue | PrefillQueueModel): unknown {
     const isQueue = side instanceof PrefillQueue
     const { waiting } = this.model
     const counts = isQueue
@@ -114,7 +114,7 @@ describe('PrefillQueue', () => {
         for (const one of steps) {
           now += one.elapsed
           twins.take(one, now)
-          expect(twins.seen(twins.queue, now)).toEqual(twins.seen(twins.model, now))
+          expect(twins.seen(twins.queue)).toEqual(twins.seen(twins.model))
           // A wait that is overdue is no sum of whole numbers.
           const waits = twins.waits(twins.model, now)
           expect(twins.waits(twins.queue, now)).toEqual(waits.map((wait) => expect.closeTo(wait, 6)))

@@ -35,7 +35,10 @@ afterEach(() => origin.close())
 /** The event loop does not turn. */
 const stall = (): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, STALL_MS)
 
-function ask(path: string, limits: { readonly connectMs: number; readonly firstByteMs: number }): Promise<OriginAnswer> {
+function ask(
+  path: string,
+  limits: { readonly connectMs: number; readonly firstByteMs: number },
+): Promise<OriginAnswer> {
   origin = socketOrigin()
   return origin.send({
     target: { id: 'e', url, headers: [], binding: null },
