@@ -6,7 +6,7 @@ import type { Figure } from './figure.ts'
 import { Site, type Gateway } from './processes.ts'
 
 const BURST = 1_000
-const SPINNERS = 6
+const SPINNERS = 4
 /** Codes that blame the engines, with or without a retry budget that is exhausted. */
 const UNAVAILABLE: ReadonlySet<string> = new Set(['no_engine_available', 'retry_budget_exhausted'])
 const CONNECT_MS = 1_000
