@@ -1,6 +1,7 @@
 /**
  * Do the tests notice when the source is wrong? Puts one deliberate break at a time into a scratch copy of the tree and runs
- * the tests that cover it, on each runtime that has to notice. `--only TEXT`: breaks whose name or file holds it;
+ * the tests that cover it, on each runtime that has to notice. `--only TEXT[,TEXT]`: breaks whose name or file
+ * holds one of them;
  * `--check`: only whether each break still fits its file.
  */
 import type { Bench, BenchRow } from './result.ts'
@@ -20,9 +21,10 @@ const interrupted = (): void => process.exit(130)
 const bench: Bench = async ({ flags, note }) => {
   const { only } = flags
   if (only === true) throw new Error('--only needs a part of a name or a path, e.g. --only prefix-index')
-  const chosen = mutations.filter(({ name, file }) => only === undefined || name.includes(only) || file.includes(only))
+  const parts = only?.split(',') ?? ['']
+  const chosen = mutations.filter(({ name, file }) => parts.some((part) => name.includes(part) || file.includes(part)))
   if (chosen.length === 0) throw new Error(`no break has "${only}" in its name or file`)
-  refuseStale(mutations)
+  refuseStale(chosen)
   if (flags['check'] !== undefined) return { rows: [], headline: { mutants: mutations.length } }
   const scratch = new Scratch()
   const remove = (): void => scratch.remove()

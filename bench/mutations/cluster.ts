@@ -173,7 +173,7 @@ export const cluster: readonly Mutation[] = [
   {
     name: 'retries are not counted',
     file: 'src/core/pool/pool-state.ts',
-    there: 'if (isRetry) this.#budget.retry(now)',
+    there: 'if (repeats(admission, chosen.decision.placement)) this.#budget.retry(now)',
     instead: '',
     why: 'a broken fleet is hit by every retry there is',
     tests: BOTH,
@@ -392,7 +392,7 @@ export const cluster: readonly Mutation[] = [
     there: 'Math.min(limit, hint.remote) - device - host - disk',
     instead: 'Math.min(limit, hint.remote) - device',
     why: 'more is believed cached than the prompt has',
-    tests: { node: ['test/core/cluster/', 'test/core/lmcache/'] },
+    tests: POLICIES,
   },
   {
     name: 'a dry run leaves a booking trace',

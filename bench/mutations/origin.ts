@@ -3,7 +3,7 @@ import type { Mutation } from './mutation.ts'
 
 const TAP = { node: ['test/origin/tap.test.ts'] }
 const PIPE = { workers: ['test/workers/origin.test.ts'] }
-const LOAD = { node: ['test/node/output-load.test.ts'], built: ['test/node/output-load.test.ts'] }
+const LOAD = { node: ['test/node/output-load.test.ts'], built: ['test/node/output-load-worker.test.ts'] }
 const FORWARD = { node: ['test/origin/forward.test.ts', 'test/origin/booking.test.ts', 'test/origin/storm.test.ts'] }
 
 export const origin: readonly Mutation[] = [
@@ -31,7 +31,7 @@ export const origin: readonly Mutation[] = [
     why: 'engines fill up with requests that have ended',
     tests: {
       node: ['test/origin/forward.test.ts', 'test/node/output-load.test.ts'],
-      built: ['test/node/output-load.test.ts'],
+      built: ['test/node/output-load-worker.test.ts'],
     },
   },
   {
@@ -314,7 +314,7 @@ export const origin: readonly Mutation[] = [
     there: 'this.#tap.events < (this.#steps + 1) * eventStep) return',
     instead: 'this.#steps > 0 || this.#tap.events < (this.#steps + 1) * eventStep) return',
     why: 'active blocks stop growing after the first',
-    tests: { workers: ['test/workers/origin.test.ts'], built: ['test/node/output-load.test.ts'] },
+    tests: { workers: ['test/workers/origin.test.ts'], built: ['test/node/output-load-worker.test.ts'] },
   },
   {
     name: 'silence timer wakes the client',

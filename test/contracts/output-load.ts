@@ -9,6 +9,9 @@ const BLOCK_TOKENS = 16
 const PROMPT_BLOCKS = 6_000
 const EVENT = `data: ${JSON.stringify({ id: 'c', object: 'text_completion', choices: [{ index: 0, text: 'a' }] })}\n\n`
 
+/** On Workers a notice of progress travels behind the answer. */
+const PATIENT = { timeout: 15_000 }
+
 interface FleetEngine {
   readonly active_blocks: number
   readonly queued_prefill_tokens: number
@@ -96,6 +99,7 @@ export function outputLoadContract(
       }
       return fleet.pools[0]!.engines[0]!
     }
+    const activeBlocks = async (): Promise<number> => (await load()).active_blocks
     /** What another prompt of one block would find on the engine. */
     const priced = async (): Promise<number> => {
       const prompt = Array.from({ length: BLOCK_TOKENS }, (_, at) => 900 + at)
@@ -130,19 +134,19 @@ export function outputLoadContract(
       engine.tokens(2 * BLOCK_TOKENS)
       const reader = (await answer).body!.getReader()
       await reader.read()
-      await expect.poll(async () => (await load()).active_blocks).toBe(PROMPT_BLOCKS + 2)
+      await expect.poll(activeBlocks, PATIENT).toBe(PROMPT_BLOCKS + 2)
       expect(await load()).toMatchObject({ queued_prefill_tokens: 0, queued_prefill_s: 0 })
       expect(await metric('uncomputed_prefix_tokens')).toBe(0)
       expect(await metric('pending_prefill_seconds')).toBe(0)
 
       engine.tokens(3 * BLOCK_TOKENS)
-      await expect.poll(async () => (await load()).active_blocks).toBe(PROMPT_BLOCKS + 5)
+      await expect.poll(activeBlocks, PATIENT).toBe(PROMPT_BLOCKS + 5)
       expect(await metric('active_blocks')).toBe(PROMPT_BLOCKS + 5)
       expect(await priced()).toBe(PROMPT_BLOCKS + 5 + 1)
 
       engine.end()
       while (!(await reader.read()).done);
-      await expect.poll(async () => (await load()).active_blocks).toBe(0)
+      await expect.poll(activeBlocks, PATIENT).toBe(0)
       expect(await priced()).toBe(1)
     })
   })

@@ -85,6 +85,15 @@ export function policiesContract(name: string, open: (source: Source) => Promise
       expect(await terms('new_work', prompt(2))).toEqual({ a: 129, b: 129 })
     })
 
+    it('counts tokens of a lookup once, though each tier includes the nearer ones', async () => {
+      const hints = [
+        { engine: 'a', matchedTokens: 256, tier: 'host' },
+        { engine: 'a', matchedTokens: 512, tier: 'disk' },
+        { engine: 'a', matchedTokens: 768, tier: 'remote' },
+      ] as const
+      expect(await terms('cached_tokens', { promptTokens: 1_000, hints })).toEqual({ a: 768, b: 0 })
+    })
+
     it('takes queued work back when a request ends without a first token', async () => {
       const { lease } = await admit({ promptTokens: 10, avoid: ['b'] })
       await lease.release(outcome({ result: 'client_gone' }))

@@ -28,6 +28,24 @@ describe('PrefixIndex', () => {
     expect(match(index, range(0, 12), engine)).toEqual({ cached: 10, live: 0 })
   })
 
+  it('compares both lanes of a hash', () => {
+    const index = new PrefixIndex(1000)
+    const engine = index.addEngine()
+    index.pin(engine, Uint32Array.of(1, 1, 2, 2, 3, 3), 3)
+    index.match(Uint32Array.of(1, 1, 2, 9, 3, 9), 3)
+    expect(index.cached[engine]).toBe(1)
+  })
+
+  it('takes no block of the middle of a prompt for a beginning', () => {
+    const index = new PrefixIndex(1000)
+    const engine = index.addEngine()
+    // The fork makes the second block the first of a run.
+    index.pin(engine, Uint32Array.of(1, 1, 2, 2), 2)
+    index.pin(engine, Uint32Array.of(1, 1, 3, 3), 2)
+    index.match(Uint32Array.of(2, 2), 1)
+    expect(index.cached[engine]).toBe(0)
+  })
+
   it('answers for every engine at once, each with its own longest prefix', () => {
     const index = new PrefixIndex(10_000)
     for (let engine = 0; engine < 40; engine++) {
