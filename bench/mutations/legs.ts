@@ -161,8 +161,8 @@ export const legs: readonly Mutation[] = [
   {
     name: 'a late prefill engine is blamed as dead',
     file: 'src/origin/disagg/attribute-failure.ts',
-    there: "const isGone = error instanceof OriginError && error.failure !== 'first_byte_timeout'",
-    instead: 'const isGone = error instanceof OriginError',
+    there: "new Set(['first_byte_timeout', 'gateway_limit'])",
+    instead: "new Set(['gateway_limit'])",
     why: 'a busy prefill engine loses its circuit',
     tests: { node: ['test/origin/disagg/', 'test/node/disagg.test.ts'] },
   },

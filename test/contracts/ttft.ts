@@ -90,7 +90,7 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       await ttft.report([partial(PD)])
       const [again] = await ttft.report([partial({ ...PD, prefill_queue_time_ms: 7, prefill_compute_time_ms: 1_000 })])
       expect(again?.combined).toMatchObject({ prefill_queue_time_ms: 2, prefill_compute_time_ms: 100 })
-      await ttft.report([partial({ ...PD, request_id: 'chatcmpl-gw-1', prefill_queue_time_ms: 9 })])
+      await ttft.report([partial({ ...PD, request_id: 'chatcmpl-gw-1-1a2b3c4d', prefill_queue_time_ms: 9 })])
       expect((await ttft.find('gw-1'))?.combined).toMatchObject({
         prefill_queue_time_ms: 2,
         prefill_compute_time_ms: 100,
@@ -161,6 +161,15 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       expect((await ttft.find('gw-1'))?.combined.ttft_ms).toBe(102)
       await opened.evict()
       expect((await totals(ttft))[0]?.sketches['reported_ttft']?.counts.reduce((sum, one) => sum + one, 0)).toBe(1)
+    })
+
+    it('counts reported stages once, though the request is recorded again under its id', async () => {
+      await ttft.flush(batch(1, [record()]))
+      await ttft.report([partial(PD)])
+      await ttft.flush(batch(2, [record()]))
+      const [group] = await totals(ttft)
+      expect(group?.counts['requests:complete']).toBe(2)
+      expect(countsUpTo(group!.sketches['reported_ttft']!, [Infinity])).toEqual([1])
     })
 
     it('puts the stages engines report beside the gateway’s own, once', async () => {

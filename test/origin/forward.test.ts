@@ -514,6 +514,40 @@ describe('clusters', () => {
     expect(world.books).toEqual([])
   })
 
+  it('that answer too late are done without, and what they booked is released', async () => {
+    const world = new World({ 'c-a': [] })
+    const waits: { readonly delayMs: number; ring(): void }[] = []
+    const alarms = {
+      set(delayMs: number, ring: () => void) {
+        waits.push({ delayMs, ring })
+        return { cancel: () => {} }
+      },
+    }
+    const late = Promise.withResolvers<void>()
+    const ports = {
+      ...world.ports,
+      alarms,
+      cluster: (...names: Parameters<typeof world.ports.cluster>) => {
+        const cluster = world.ports.cluster(...names)
+        const admit: typeof cluster.admit = async (...asked) => {
+          await late.promise
+          return cluster.admit(...asked)
+        }
+        return { ...cluster, admit }
+      },
+    }
+    const answer = forward(world.exchange([world.route('c', ['c-a'])]), ports, world.digests)
+    await expect.poll(() => waits.map(({ delayMs }) => delayMs)).toContain(2_000)
+    waits.find(({ delayMs }) => delayMs === 2_000)!.ring()
+    expect((await answer).headers.get('x-firstlight-decision')).toBe('id-1; fallback=object_unreachable')
+    await world.settled()
+    expect(world.books).toEqual([])
+    late.resolve()
+    await expect
+      .poll(() => world.books.map(({ outcomes }) => outcomes.map(({ result }) => result)))
+      .toEqual([['abandoned']])
+  })
+
   it('that know engines of a newer configuration are asked for one that this edge knows too', async () => {
     const world = new World({ 'c-new': [], 'c-newer': [], 'c-old': [] })
     const { headers } = await forward(world.exchange([world.route('c', ['c-old'])]), world.ports, world.digests)
