@@ -229,6 +229,10 @@ export interface LimitsConfig {
   readonly heartbeatMs: number
   /** How long running streams may finish after SIGTERM. */
   readonly drainMs: number
+  /** Longest time a client may read nothing of its answer; 0: no limit. */
+  readonly writeMs: number
+  /** Connections of clients served at once (Node); null: as many as file descriptors allow. */
+  readonly connections: number | null
   /** Bounded map of response ids to engines. */
   readonly responseIds: number
 }

@@ -44,6 +44,8 @@ export const failures = {
   engines_full: { status: 429, type: 'rate_limit_error', code: 'engines_full', retry: true },
   buffers_full: { status: 503, type: 'server_error', code: 'request_buffers_full', retry: true },
   gateway_limit: { status: 503, type: 'server_error', code: 'gateway_limit_reached', retry: true },
+  connections_full: { status: 503, type: 'server_error', code: 'connections_full', retry: true },
+  write_timeout: { status: 408, type: 'invalid_request_error', code: 'write_timeout', retry: true },
   role_empty: { status: 503, type: 'server_error', code: 'role_empty', retry: true },
   loop: { status: 508, type: 'server_error', code: 'loop_detected', retry: false },
   draining: { status: 503, type: 'server_error', code: 'draining', retry: true },

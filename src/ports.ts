@@ -197,6 +197,11 @@ export interface RelayOptions {
   readonly heartbeatMs: number
   /** Longest silence between bytes after the first. */
   readonly idleMs: number
+  /**
+   * Longest time the client may take nothing of what is pulled for it; absent, 0: no limit. What goes straight to a socket
+   * has the socket's own limit.
+   */
+  readonly writeMs?: number
   /** A stream that nobody reads on its way counts as `lapsed` after this; absent: never. It goes on, but is settled. */
   readonly nativeMs?: number
   /**

@@ -68,6 +68,7 @@ export class InferenceExchange implements Exchange {
   readonly observe: boolean
   readonly hideUsage: boolean
   readonly heartbeatMs: number
+  readonly writeMs: number
   readonly routes: readonly PoolRoute[]
   readonly configVersion: number
   readonly pinned: Exchange['pinned']
@@ -98,6 +99,7 @@ export class InferenceExchange implements Exchange {
     // Everything that is no stream is read on the way.
     this.observe = !this.stream || chance < routes[0]!.pool.observeShare
     this.hideUsage = this.stream && this.observe && endpoint.usageOnRequest && canRequestUsage(body.json)
+    this.writeMs = config.limits.writeMs
     this.heartbeatMs = this.stream ? config.limits.heartbeatMs : 0
     this.routes = routes
     this.configVersion = config.version

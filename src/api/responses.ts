@@ -86,6 +86,7 @@ function exchangeWithoutBody(
       unsplittable: 'nothing is computed',
       encodeItems: 0,
     }),
+    writeMs: context.config.limits.writeMs,
     heartbeatMs: stream ? context.config.limits.heartbeatMs : 0,
     routes: [route],
     configVersion: context.config.version,

@@ -122,6 +122,8 @@ export class ConfigNormalizer {
         maxJsonCost: limits.max_json_cost,
         heartbeatMs: limits.heartbeat_ms,
         drainMs: limits.drain_ms,
+        writeMs: limits.write_ms,
+        connections: limits.connections ?? null,
         responseIds: limits.response_ids,
       },
       log: {

@@ -137,6 +137,14 @@ const gatewayLimits = strict({
     otherwise(int(0, 3_600_000), 15_000),
   ),
   drain_ms: describe('How long running streams may finish after SIGTERM.', otherwise(int(0, 3_600_000), 25_000)),
+  write_ms: describe(
+    'Longest time a client may read nothing of its answer. Then its request ends, its engine is free, and `firstlight_rejected_requests_total` counts `write_timeout`. On Workers only for streams that are observed (`observe_share`). 0: no limit.',
+    otherwise(int(0, 3_600_000), 60_000),
+  ),
+  connections: describe(
+    'Node only: connections of clients that are served at once, by the process. Further ones get 503 `connections_full`. Default: half of what the limit of open files (`ulimit -n`) leaves, so that each has one to an engine.',
+    z.optional(int(1, 10_000_000)),
+  ),
   response_ids: describe(
     'Remembered owners of stored responses (`previous_response_id`).',
     otherwise(int(0, 10_000_000), 10_000),

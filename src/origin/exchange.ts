@@ -60,6 +60,8 @@ export interface Exchange {
   hints?(route: PoolRoute): Promise<StageTimes> | null
   /** SSE comments to the client while its engine is silent, each this long after the last byte; 0: none. */
   readonly heartbeatMs: number
+  /** Longest time its client may read nothing; absent, 0: no limit. */
+  readonly writeMs?: number
   /** Pools that serve the model, in the order they are to be tried. */
   readonly routes: readonly PoolRoute[]
   /** Version of the config these routes came from. */

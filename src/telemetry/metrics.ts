@@ -135,7 +135,7 @@ export const OWN_COUNTS: readonly Metric[] = [
     from: 'gateway_counts',
     type: 'counter',
     name: 'firstlight_rejected_requests_total',
-    help: 'Requests refused before any engine was chosen, by reason: wrong keys, unknown models, invalid bodies; on Node also malformed HTTP (`bad_http`, `request_timeout`, `expectation_unmet`, `head_too_large`, `transfer_encoding`).',
+    help: 'Requests refused before any engine was chosen, by reason: wrong keys, unknown models, invalid bodies; on Node also malformed HTTP (`bad_http`, `request_timeout`, `expectation_unmet`, `head_too_large`, `transfer_encoding`), connections beyond `limits.connections` (`connections_full`) and clients that stopped reading their answer (`write_timeout`).',
     label: 'reason',
     counts: (g) => g.own?.refusals,
     panel: 'Requests',

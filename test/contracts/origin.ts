@@ -437,6 +437,16 @@ export function originContract(name: string, contract: OriginContract): void {
         expect((await passed.ended).end).toBe('engine_cut')
       })
 
+      test('that nobody reads ends as the client’s doing after the write limit', async () => {
+        const { send, report } = open([...sse(token('a')), { hang: true }])
+        const answer = await send()
+        await answer.firstByte()
+        const passed = pass(answer, { writeMs: 80 })
+        expect(await passed.ended).toMatchObject({ end: 'client_gone', failure: null })
+        expect((await report('closed')).closed).toBe(true)
+        expect((await drain(passed.response)).clean).toBe(false)
+      })
+
       test('that falls silent mid-stream is cut after the idle limit', async () => {
         const { send, report } = open([...sse(token('a')), { hang: true }])
         const answer = await send()

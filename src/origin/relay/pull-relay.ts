@@ -44,6 +44,8 @@ class PullRelay {
   readonly #prelude = new LeadingComments()
   readonly #idle: IdleTimer
   readonly #heartbeat: IdleTimer
+  /** Runs while nobody asks for the next piece. */
+  readonly #unread: IdleTimer
   /** Ready for the client: at most what one read of the engine gave. */
   readonly #out: Uint8Array[]
   readonly #emit: (piece: Uint8Array) => void
@@ -70,16 +72,21 @@ class PullRelay {
       parts.stop(new OriginError('idle_timeout', `no byte for ${reply.idleMs} ms`)),
     )
     this.#heartbeat = new IdleTimer(parts.now, parts.sse ? reply.heartbeatMs : 0, () => this.#beat?.())
+    this.#unread = new IdleTimer(parts.now, reply.writeMs ?? 0, () => this.clientGone())
     for (const chunk of parts.held) this.#take(chunk)
     if (parts.ended) this.#end()
     this.stream = new ReadableStream<Uint8Array>(
       {
         start: (controller) => void (this.#controller = controller),
-        pull: () => this.#pull(),
+        pull: () => {
+          this.#unread.heard()
+          return this.#pull().then(() => this.#unread.listen())
+        },
         cancel: () => this.clientGone(),
       },
       { highWaterMark: 0 },
     )
+    this.#unread.listen()
   }
 
   clientGone(): void {
@@ -174,6 +181,7 @@ class PullRelay {
     this.#settled = true
     this.#idle.stop()
     this.#heartbeat.stop()
+    this.#unread.stop()
     const { events } = this.#tap
     this.#parts.reply.settled({ end, failure, events, usage: this.#tap.usage(), bytes: this.#bytes })
   }

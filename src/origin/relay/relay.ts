@@ -84,6 +84,7 @@ export class AnswerRelay {
       observe: this.#observed,
       hideUsage: exchange.hideUsage,
       heartbeatMs: exchange.heartbeatMs,
+      ...(exchange.writeMs === undefined ? {} : { writeMs: exchange.writeMs }),
       idleMs: pool.limits.idleMs,
       nativeMs: pool.limits.nativeMs,
       endsWithDone: this.#endsWithDone,

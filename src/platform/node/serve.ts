@@ -8,8 +8,9 @@ import type { Gateway } from '../../gateway.ts'
 import type { Log, RequestScope } from '../../ports.ts'
 import { Background, drainServer, type Drained } from './drain.ts'
 import type { NodeClient } from './http1-server/response-writer.ts'
-import { errorBody, HttpErrors, JSON_TYPE } from './inbound/http-errors.ts'
+import { CONNECTIONS_FULL, errorBody, HttpErrors, JSON_TYPE } from './inbound/http-errors.ts'
 import { collecting, NodeBody } from './inbound/node-body.ts'
+import { ConnectionGuard, type ConnectionLimits } from './http1-server/connection-guard.ts'
 import { Http1Server } from './http1-server/server.ts'
 import { steadyNow } from './steady-clock.ts'
 
@@ -20,6 +21,8 @@ export interface ListenOptions {
   readonly reusePort?: boolean
   /** How long running exchanges may finish at the end. */
   readonly drainMs: number
+  /** Of clients' connections. */
+  readonly connectionLimits: ConnectionLimits
   readonly log: Log
 }
 
@@ -47,6 +50,8 @@ const serverOptions: ServerOptions = {
   // As web headers do; else the first one counts of two that should contradict each other.
   joinDuplicateHeaders: true,
 }
+/** Connections wait here while a burst is accepted one by one; the system's own limit (`net.core.somaxconn`) may be lower. */
+const BACKLOG = 4096
 /** How soon a probe that became due is made. */
 const probeTickMs = 250
 
@@ -81,8 +86,15 @@ export async function listen(gateway: Omit<Gateway, 'supersede'>, options: Liste
   })
   server.on('checkExpectation', (incoming, outgoing) => errors.refuse('expectation_unmet', { incoming, outgoing }))
   server.on('clientError', errors.onClientError as (error: Error, socket: Duplex) => void)
+  const guard = new ConnectionGuard({
+    limits: () => options.connectionLimits,
+    count: (reason) => gateway.kept.telemetry.refused(reason),
+    refusal: CONNECTIONS_FULL,
+    log,
+  })
   const context = new Http1Server({
     gateway,
+    admits: (socket) => guard.admits(socket),
     patience: { headMs, requestMs, idleMs },
     scopeOf,
     refuse: (reason, socket) => errors.end(reason, socket),
@@ -108,7 +120,7 @@ export async function listen(gateway: Omit<Gateway, 'supersede'>, options: Liste
 function open(server: Server, { host, port, reusePort = false }: ListenOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject)
-    server.listen({ host, port, reusePort }, () => {
+    server.listen({ host, port, reusePort, backlog: BACKLOG }, () => {
       server.off('error', reject)
       resolve()
     })

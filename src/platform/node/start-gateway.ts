@@ -17,6 +17,7 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { splitUrl } from '../../api/request-context.ts'
 import { addressText } from '../../config/fields.ts'
+import { connectionsFor, descriptorLimit } from './http1-server/connection-guard.ts'
 import { collecting, NodeBody } from './inbound/node-body.ts'
 
 /* A port of its own for reporters that speak neither TLS nor keys: plain HTTP beside the engines. */
@@ -146,6 +147,8 @@ export interface OpenOptions {
   readonly vocabularies: ReadonlyMap<string, OpenVocabulary>
   /** With others on the same ports. */
   readonly shared?: WorkerGroup
+  /** Threads of this process that listen; absent: one. */
+  readonly threads?: number
 }
 
 export interface OpenGateway extends Omit<RunningGateway, 'adopt'>, Pick<Gateway, 'answer'> {
@@ -156,7 +159,7 @@ export interface OpenGateway extends Omit<RunningGateway, 'adopt'>, Pick<Gateway
 export async function openGateway(
   config: Config,
   ports: Ports,
-  { vocabularies, shared }: OpenOptions,
+  { vocabularies, shared, threads = 1 }: OpenOptions,
 ): Promise<OpenGateway> {
   const { log } = ports
   warmUp(vocabularies.values())
@@ -169,13 +172,18 @@ export async function openGateway(
     })
   const gateway = new ReloadableGateway(made(config, vocabularies))
   const reusePort = shared !== undefined
-  let { drainMs } = config.limits
+  let { limits } = config
+  const mostConnections = connectionsFor(descriptorLimit(), threads)
   const listening = await listen(gateway, {
     ...config.listen,
     reusePort,
     // Asked at the end: it may have changed by then.
     get drainMs() {
-      return drainMs
+      return limits.drainMs
+    },
+    get connectionLimits() {
+      const { connections, writeMs } = limits
+      return { connections: connections === null ? mostConnections : Math.ceil(connections / threads), writeMs }
     },
     log,
   })
@@ -190,7 +198,7 @@ export async function openGateway(
     change(next, opened) {
       gateway.kept.telemetry.export(next.traces)
       gateway.change(made(next, opened, gateway.kept))
-      drainMs = next.limits.drainMs
+      limits = next.limits
     },
     async stop(now) {
       const drained = await listening.stop(now)

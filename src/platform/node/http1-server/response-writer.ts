@@ -1,5 +1,6 @@
 /** The way back to one client, as the pipe writes it: a head, bytes, an end. What `RequestScope.client` holds on Node. */
 import { IncomingMessage, ServerResponse } from 'node:http'
+import { limitWrite } from './connection-guard.ts'
 import type { RequestScope } from '../../../ports.ts'
 
 /*
@@ -61,7 +62,9 @@ export class ServerResponseWriter implements ResponseWriter {
   }
 
   end(): void {
+    const { socket } = this.#outgoing
     this.#outgoing.end()
+    if (socket !== null && socket.writableLength > 0) limitWrite(socket)
   }
 
   cut(): void {
@@ -78,7 +81,10 @@ export class ServerResponseWriter implements ResponseWriter {
   drained(tell: () => void): void {
     const { socket } = this.#outgoing
     if (socket === null) this.#outgoing.once('drain', tell)
-    else socket.once('drain', tell)
+    else {
+      socket.once('drain', tell)
+      limitWrite(socket)
+    }
   }
 }
 

@@ -72,6 +72,8 @@ async function pump(reader: Reader, first: Reading, line: ResponseWriter): Promi
 export interface PlainDoorParts {
   readonly gateway: Pick<Gateway, 'inferenceHandlers'>
   readonly patience: HttpTimeouts
+  /** false: the connection is answered elsewhere. Absent: all are served. */
+  readonly admits?: (socket: Socket) => boolean
   readonly scopeOf: (line: SocketResponseWriter, socket: Socket) => RequestScope
   /** Answers a request that cannot be served, and ends the connection. */
   readonly refuse: (reason: HttpErrorReason, socket: Socket) => void
@@ -90,7 +92,9 @@ export class Http1Server {
   before(server: Server): void {
     const [toHttp] = server.listeners('connection')
     server.off('connection', toHttp as () => void)
-    server.on('connection', (socket) => this.#open(socket, (left) => toHttp!.call(server, left)))
+    server.on('connection', (socket) => {
+      if (this.#parts.admits?.(socket) !== false) this.#open(socket, (left) => toHttp!.call(server, left))
+    })
   }
 
   /** Connections that serve a request finish it; the others end now. */

@@ -1,6 +1,7 @@
 /** One answer on a plain connection: its head is put together here and leaves with the first bytes. */
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
+import { limitWrite } from './connection-guard.ts'
 import { chunkOf, LAST_CHUNK } from './chunked.ts'
 import { writeTogether } from './write-coalesced.ts'
 import type { ResponseWriter } from './response-writer.ts'
@@ -84,6 +85,7 @@ export class SocketResponseWriter implements ResponseWriter {
     if (this.#chunks) this.#send([LAST_CHUNK])
     else this.flush()
     this.#over = true
+    if (this.holds) limitWrite(this.#owner.socket)
     this.#owner.answered(this.#lasts)
   }
 
@@ -103,6 +105,7 @@ export class SocketResponseWriter implements ResponseWriter {
 
   drained(tell: () => void): void {
     this.#onDrain = tell
+    limitWrite(this.#owner.socket)
   }
 
   /** The socket has taken all. */

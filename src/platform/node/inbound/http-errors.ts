@@ -46,6 +46,14 @@ export const JSON_TYPE = { 'content-type': 'application/json' }
 export const errorBody = (reason: HttpErrorReason, message = MESSAGES[reason]): string =>
   JSON.stringify({ error: { message, type: failures[reason].type, param: null, code: failures[reason].code } })
 
+/** The whole answer to a client whose connection is one too many. */
+export const CONNECTIONS_FULL = ((): string => {
+  const { status, type, code } = failures.connections_full
+  const message = 'The gateway has as many client connections as it can serve. Try again shortly.'
+  const body = JSON.stringify({ error: { message, type, param: null, code } })
+  return `HTTP/1.1 ${status} Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nretry-after: 1\r\nx-should-retry: true\r\nconnection: close\r\n\r\n${body}`
+})()
+
 interface Exchange {
   readonly incoming: IncomingMessage
   readonly outgoing: ServerResponse

@@ -46,6 +46,7 @@ export async function runThread(): Promise<void> {
   const vocabulariesOf = vocabulariesIn(folder, (opened) => opened)
   const gateway = await openGateway(config, ports, {
     vocabularies: await vocabulariesOf(config),
+    threads: slots.length,
     shared: sharedByThreads(numbers, line, startedAt),
   })
   const now = new AbortController()

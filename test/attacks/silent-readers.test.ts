@@ -1,0 +1,53 @@
+/** Clients that ask for an answer and never read it: the engine's place is free after `limits.write_ms`. */
+import type { Socket } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { chatBody, doors, openBothDoors, RawClient, requestText, type BothDoors } from '../node/both-doors.ts'
+import { doorKeys } from '../contracts/door.ts'
+import { until } from '../wait.ts'
+
+const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'
+const EVENT = `data: ${'x'.repeat(64 * 1024)}\n\n`
+const CHUNK = `${EVENT.length.toString(16)}\r\n${EVENT}\r\n`
+
+let both: BothDoors
+let client: RawClient
+afterEach(async () => {
+  client.socket.destroy()
+  await both.close()
+})
+
+/** Sends for as long as somebody takes it. */
+function streamForever(socket: Socket): void {
+  const more = (): void => {
+    if (!socket.destroyed) socket.write(CHUNK, () => setImmediate(more))
+  }
+  socket.write(HEAD)
+  more()
+}
+
+async function metric(name: string): Promise<string | undefined> {
+  const answer = await fetch(`http://127.0.0.1:${both.port}/metrics`, {
+    headers: { authorization: `Bearer ${doorKeys.admin}` },
+  })
+  return (await answer.text()).split('\n').find((line) => line.startsWith(name))
+}
+
+describe.each(Object.entries(doors))('a client that never reads, at the %s door', (_door, host) => {
+  it('is cut off, and the engine is free and not to blame', async () => {
+    both = await openBothDoors({ write_ms: 200 })
+    let engineSocket: Socket | null = null
+    both.answer = (socket) => {
+      engineSocket = socket
+      streamForever(socket)
+    }
+    client = new RawClient(both.port)
+    client.socket.pause()
+    client.send(requestText(host, { body: chatBody('Hello', { stream: true }) }))
+    await until(() => engineSocket !== null && engineSocket.destroyed)
+    await until(() => both.lines.some((line) => line.includes('"event":"write_timeout"')))
+    await until(() => both.lines.some((line) => line.includes('"result":"client_gone"')))
+    expect(both.lines.filter((line) => line.includes('attempt_failed'))).toEqual([])
+    expect(await metric('firstlight_rejected_requests_total{reason="write_timeout"}')).toMatch(/ 1$/)
+    expect(await metric('firstlight_engine_failures_total')).toMatch(/ 0$/)
+  })
+})
