@@ -60,9 +60,9 @@ describe('limits.connections', () => {
   it('keeps a descriptor to an engine for each client where nothing is configured', () => {
     for (const descriptors of [256, 1024, 65_536, 524_288])
       for (const threads of [1, 2, 7]) {
-        const clients = connectionsFor(descriptors, threads)
-        expect(clients).toBeGreaterThanOrEqual(16)
-        if (clients > 16) expect(2 * clients * threads).toBeLessThan(descriptors)
+        const served = connectionsFor(descriptors, threads)
+        expect(served).toBeGreaterThanOrEqual(16)
+        if (served > 16) expect(2 * served * threads).toBeLessThan(descriptors)
       }
     expect(connectionsFor(null, 1)).toBe(Infinity)
   })

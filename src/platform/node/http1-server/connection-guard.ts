@@ -134,6 +134,7 @@ export function limitWrite(socket: Socket): void {
 /** What the client has not taken. libuv counts down what the system takes of one large write; Node does not. */
 const waitingBytes = (socket: Socket): number =>
   socket.writableLength +
+  // oxlint-disable-next-line no-underscore-dangle -- node:net measures progress by it, and has no public name for it
   ((socket as Socket & { readonly _handle?: { readonly writeQueueSize?: number } })._handle?.writeQueueSize ?? 0)
 
 /** Looks are counted, not time: while this process stood still, the client had no chance. */
