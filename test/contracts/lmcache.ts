@@ -142,10 +142,12 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       const fake = await withCoordinator({}, { world_size: 2 })
       const prompt = ids(1000)
       fake.store(MODEL_PATH, prompt, { instance: 'node-1', worldSize: 2, ranks: [0] })
+      fake.store(MODEL_PATH, prompt, { instance: 'node-2', worldSize: 2, ranks: [1] })
       fake.store(MODEL_PATH, prompt.slice(0, 256), { instance: 'node-0', worldSize: 2 })
       const { engine, decision } = await complete(prompt)
       expect(engine).toBe('engine-0')
-      expect(decision.candidates.find((one) => one.engine === 'engine-1')?.terms['matched_tokens']).toBe(0)
+      for (const id of ['engine-1', 'engine-2'])
+        expect([id, decision.candidates.find((one) => one.engine === id)?.terms['matched_tokens']]).toEqual([id, 0])
     })
 
     it('read the number of ranks off the directory', async () => {

@@ -163,6 +163,19 @@ export function ttftContract(name: string, open: () => Promise<OpenTtft>): void 
       expect((await totals(ttft))[0]?.sketches['reported_ttft']?.counts.reduce((sum, one) => sum + one, 0)).toBe(1)
     })
 
+    it('joins reports from before and after an eviction through another one', async () => {
+      await ttft.report([partial({ role: 'pd', request_id: 'gw-1', prefill_queue_time_ms: 2 })])
+      await ttft.flush(batch(1, [record()]))
+      await opened.evict()
+      await ttft.report([partial({ role: 'pd', request_id: 'gw-1', prefill_compute_time_ms: 100 })])
+      await opened.evict()
+      expect((await ttft.find('gw-1'))?.combined).toMatchObject({
+        prefill_queue_time_ms: 2,
+        prefill_compute_time_ms: 100,
+        ttft_ms: 102,
+      })
+    })
+
     it('counts reported stages once, though the request is recorded again under its id', async () => {
       await ttft.flush(batch(1, [record()]))
       await ttft.report([partial(PD)])

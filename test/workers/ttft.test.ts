@@ -64,6 +64,31 @@ it('shows nothing that an eviction could take back: what falls would be counted 
   await reset()
 })
 
+it('keeps what a batch counted though it is evicted before any alarm and nobody has looked', async () => {
+  const ttft = durableTtft(env.TTFT, LIMITS)
+  await ttft.flush({ source: 'g', epoch: 1, seq: 1, records: [record()] })
+  // One shard has the record; the others may not be running.
+  for (const stub of shards()) await evictDurableObject(stub).catch(() => {})
+  expect((await ttft.rollups()).map(({ counts }) => counts['requests:complete'])).toEqual([1])
+  await reset()
+})
+
+it('deletes reports from its storage when their time is over', async () => {
+  const stub = shards()[0]!
+  await stub.fetch('https://ttft/ttft_report', {
+    method: 'POST',
+    body: JSON.stringify({ role: 'pd', request_id: 'a', prefill_queue_time_ms: 3 }),
+  })
+  const stored = () =>
+    runInDurableObject(stub, async (_object, state) => (await state.storage.list({ prefix: 'journal:' })).size)
+  await runDurableObjectAlarm(stub)
+  expect(await stored()).toBe(1)
+  await runInDurableObject(stub, (object) => void Object.assign(object, { now: () => Date.now() + 700_000 }))
+  await runDurableObjectAlarm(stub)
+  expect(await stored()).toBe(0)
+  await reset()
+})
+
 it('shows its reports over its own little HTTP', async () => {
   const stub = shards()[0]!
   const post = await stub.fetch('https://ttft/ttft_report', {

@@ -22,6 +22,19 @@ const FIVE = [
   { role: 'pd', request_id: 'a', emb_cache_transfer_time_ms: 3, prefill_compute_time_ms: 100 },
 ]
 
+describe('limits of the store', () => {
+  it('hold for bytes, however few requests there are: the oldest go first', () => {
+    const kept = store({ ...LIMITS, maxBytes: 20_000 })
+    for (let at = 0; at < 100; at++) {
+      kept.add(partial({ role: 'pd', request_id: `request-${at}`, prefill_queue_time_ms: at }), at)
+      expect(kept.bytes).toBeLessThanOrEqual(20_000)
+    }
+    expect(kept.size).toBeGreaterThan(10)
+    expect(kept.find('request-0', 100)).toBeNull()
+    expect(kept.find('request-99', 100)?.combined.prefill_queue_time_ms).toBe(99)
+  })
+})
+
 describe('what the stages add up to', () => {
   it('is the sum of all five, and not there before the last', () => {
     const kept = store()
