@@ -2,7 +2,7 @@
  * The configuration after validation: camelCase, defaults filled in, secrets resolved. `config/` is the one
  * place that knows the document's snake_case; after `parseConfig` (`config/parse.ts`) types are trusted.
  */
-import type { PolicyConfig, Role, SplitConfig } from './core/contract/contract.ts'
+import type { CircuitConfig, PolicyConfig, Role, SplitConfig } from './core/contract/contract.ts'
 
 export interface Config {
   /** Grows with every change; cluster objects adopt only newer ones. */
@@ -113,7 +113,7 @@ export interface PoolSettings {
   readonly session: { readonly header: string; readonly body: string | null }
   readonly leaseMs: number
   readonly retry: { readonly share: number; readonly minPerS: number }
-  readonly circuit: { readonly failures: number; readonly openMs: number }
+  readonly circuit: CircuitConfig
   readonly indexEntries: number
   readonly engines: readonly EngineConfig[]
 }
@@ -210,8 +210,10 @@ export interface LmcacheConfig {
 
 export interface PoolLimits {
   readonly connectMs: number
-  /** From dispatch to the first body byte. */
+  /** From dispatch to the first body byte of a stream. */
   readonly firstByteMs: number
+  /** From dispatch to the body of an answer that does not stream. */
+  readonly answerMs: number
   readonly prefillMs: number
   /** Longest silence between bytes of a stream. */
   readonly idleMs: number

@@ -51,6 +51,8 @@ export const failures = {
   draining: { status: 503, type: 'server_error', code: 'draining', retry: true },
   engine_unreachable: { status: 502, type: 'server_error', code: 'engine_unreachable', retry: true },
   engine_timeout: { status: 504, type: 'server_error', code: 'engine_timeout', retry: true },
+  /** Not to be repeated: it would take as long again. */
+  answer_timeout: { status: 504, type: 'server_error', code: 'answer_timeout', retry: false },
   engine_cut: { status: 502, type: 'server_error', code: 'engine_stream_cut', retry: true },
   client_gone: { status: 499, type: 'invalid_request_error', code: 'client_closed_request', retry: false },
   internal: { status: 500, type: 'server_error', code: 'internal_error', retry: true },

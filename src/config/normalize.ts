@@ -241,6 +241,7 @@ export class ConfigNormalizer {
       limits: {
         connectMs: pool.limits.connect_ms,
         firstByteMs: pool.limits.first_byte_ms,
+        answerMs: pool.limits.answer_ms,
         prefillMs: pool.limits.prefill_ms,
         idleMs: pool.limits.idle_ms,
         nativeMs: pool.limits.native_ms,
@@ -251,7 +252,12 @@ export class ConfigNormalizer {
       session: { header: pool.session.header.toLowerCase(), body: pool.session.body },
       leaseMs: pool.lease_ms,
       retry: { share: pool.retry.share, minPerS: pool.retry.min_per_s },
-      circuit: { failures: pool.circuit.failures, openMs: pool.circuit.open_ms },
+      circuit: {
+        failures: pool.circuit.failures,
+        openMs: pool.circuit.open_ms,
+        maxEjectedShare: pool.circuit.max_ejected_share,
+        panicShare: pool.circuit.panic_share,
+      },
       indexEntries: pool.index_entries,
       engines: pool.engines.map((engine, index) => this.#engine(engine, gatewayAt ?? [...at, 'engines', index])),
     }

@@ -183,7 +183,11 @@ const lmcache = strict({
 
 const poolLimits = strict({
   connect_ms: describe('To open a connection to an engine.', otherwise(milliseconds(), 5000)),
-  first_byte_ms: describe('From dispatch to the first body byte.', otherwise(milliseconds(), 600_000)),
+  first_byte_ms: describe('From dispatch to the first body byte of a stream.', otherwise(milliseconds(), 600_000)),
+  answer_ms: describe(
+    'For a whole answer that does not stream. Not retried, and no failure of the engine: how long an answer takes is the client’s choice. The default is the time after which OpenAI’s SDKs give up.',
+    otherwise(milliseconds(), 600_000),
+  ),
   prefill_ms: describe('For the prefill leg of a split request.', otherwise(milliseconds(), 300_000)),
   idle_ms: describe(
     'Longest silence between bytes of a stream. There is no limit on its length.',
@@ -211,6 +215,14 @@ const retry = strict({
 const circuit = strict({
   failures: describe('Consecutive failures that take an engine out.', otherwise(int(1, 1000), 3)),
   open_ms: describe('For how long, before one request may try it.', otherwise(milliseconds(), 4_000)),
+  max_ejected_share: describe(
+    'Circuits open at once, as a share of the engines, rounded up; at least one. Engines that refuse connections are taken out beyond it.',
+    otherwise(number(0, 1), 0.5),
+  ),
+  panic_share: describe(
+    'Circuits are ignored while a smaller share of the engines than this is available, and no other cluster can serve the request. 0: never.',
+    otherwise(number(0, 1), 0.1),
+  ),
 })
 
 export const pool = strict({

@@ -191,7 +191,7 @@ function summarisePool(pool: PoolSettings): PoolSummary {
       tokens: `${pool.tokenizer ?? 'from bytes, ratio learned'}; blocks of ${pool.blockTokens}`,
       ...(mode !== 'never' && { split: `${mode}${threshold}, by ${connector}; without a prefill engine: ${fallback}` }),
       ...(pool.lmcache !== null && { lmcache: lmcacheText(pool.lmcache) }),
-      limits: `connect ${pool.limits.connectMs} ms, first byte ${pool.limits.firstByteMs} ms, silence ${pool.limits.idleMs} ms`,
+      limits: `connect ${pool.limits.connectMs} ms, first byte ${pool.limits.firstByteMs} ms, whole answer ${pool.limits.answerMs} ms, silence ${pool.limits.idleMs} ms`,
       probes: `every ${pool.statsIntervalMs} ms`,
       retries: `${pool.retry.share * 100} % of requests and ${pool.retry.minPerS} a second; out after ${pool.circuit.failures} failures, for ${pool.circuit.openMs} ms`,
       sessions: `header ${pool.session.header}${pool.session.body === null ? '' : `, else ${pool.session.body} in the body`}`,

@@ -66,7 +66,44 @@ export async function acquirePlacement(
     exchange.pinned === null
       ? digests.order(exchange)
       : exchange.routes.filter((route) => route.cluster.id === exchange.pinned?.cluster)
-  const notes: string[] = []
+  const isChosen = routes.length > 1
+  const pass = { routes, isChosen, isLastResort: !isChosen, notes: [] }
+  const placed = await placeOn(pass, exchange, { ports, digests, past })
+  if (!('refused' in placed) || pass.isLastResort) return placed
+  // No cluster has an engine with a closed circuit: those with open ones are asked.
+  const mayPanic = placed.mayPanic
+  if (mayPanic.length === 0) return placed
+  const last = { routes: mayPanic, isChosen, isLastResort: true, notes: placed.notes }
+  return placeOn(last, exchange, { ports, digests, past })
+}
+
+interface Pass {
+  readonly routes: readonly PoolRoute[]
+  /** A cluster is chosen among several. */
+  readonly isChosen: boolean
+  /** Open circuits are ignored where too few engines are left. */
+  readonly isLastResort: boolean
+  readonly notes: readonly string[]
+}
+
+interface Refused {
+  readonly refused: Refusal
+  /** Pools that would serve it in panic mode. */
+  readonly mayPanic: readonly PoolRoute[]
+  readonly notes: readonly string[]
+}
+
+interface Means {
+  readonly ports: Ports
+  readonly digests: Digests
+  readonly past: AttemptHistory
+}
+
+async function placeOn(pass: Pass, exchange: Exchange, means: Means): Promise<AcquiredPlacement | Refused> {
+  const { ports, digests, past } = means
+  const { routes, isLastResort, isChosen } = pass
+  const notes: string[] = [...pass.notes]
+  const mayPanic: PoolRoute[] = []
   let worst: Refusal | null = null
   for (const route of routes) {
     // Bound to one engine: whatever caches hold changes nothing.
@@ -75,7 +112,8 @@ export async function acquirePlacement(
     let strangers: readonly string[] = none
     while (strangers.length < MOST_STRANGERS) {
       const startedAt = ports.now()
-      const admission = admissionFor(exchange, route, past, strangers)
+      const base = admissionFor(exchange, route, past, strangers)
+      const admission = isLastResort ? { ...base, isLastResort } : base
       const parts = {
         cluster: ports.cluster(route.cluster.id, route.pool.model),
         admission,
@@ -88,12 +126,13 @@ export async function acquirePlacement(
       past.stages.add('admit', ports.now() - startedAt)
       if ('refusal' in found) {
         worst = preferRetryable(worst, found.refusal)
+        if (found.refusal.mayPanic === true) mayPanic.push(route)
         notes.push(`failover=${route.cluster.id}:${found.refusal.reason}`)
         break
       }
       const engine = targetOf(route, found.placement)
       const isGateway = engine?.isGateway === true
-      const sent = engine !== null && (isGateway || routes.length > 1) ? digests.sent(route, admission) : null
+      const sent = engine !== null && (isGateway || isChosen) ? digests.sent(route, admission) : null
       if (sent !== null) found.booking.sent(sent)
       // Our books of another gateway take its engines for one.
       const predictedTtftMs = isGateway ? (sent?.expectedMs ?? null) : found.predictedTtftMs
@@ -113,7 +152,8 @@ export async function acquirePlacement(
     }
     if (strangers.length >= MOST_STRANGERS) notes.push(`failover=${route.cluster.id}:unknown_engine`)
   }
-  return { refused: worst ?? { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 } }
+  const refused = worst ?? { reason: 'no_engine', detail: 'no cluster serves this model', retryAfterMs: 1_000 }
+  return { refused, mayPanic, notes }
 }
 
 type Found = Pick<AcquiredPlacement, 'placement' | 'policy' | 'predictedTtftMs' | 'booking' | 'notes'>

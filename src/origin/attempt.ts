@@ -1,8 +1,9 @@
 /** One attempt: one request to one engine, up to the point where its answer is the client's or another engine may try. */
-import type { Result } from '../core/contract/contract.ts'
+import type { AttemptFailure, Result } from '../core/contract/contract.ts'
 import { Failure } from '../failure.ts'
 import { OriginError, type EngineTarget, type OriginAnswer } from '../ports.ts'
 import { dispatch } from './dispatch.ts'
+import type { Exchange } from './exchange.ts'
 import { classifyFirstEvent, type AttemptFailed, type AttemptContext } from './classify.ts'
 import { attributeFailure } from './disagg/attribute-failure.ts'
 import { runPreparatoryLegs } from './disagg/preparatory-legs.ts'
@@ -21,6 +22,7 @@ export async function attempt(attemptContext: AttemptContext): Promise<Response 
   const { engine } = placed
   let refusal: OriginAnswer | null = null
   let holder: EngineTarget | undefined
+  let isDispatched = false
   try {
     const handed =
       placed.placement.kind === 'whole' ? { last: wholeLeg(attemptContext) } : await runPreparatoryLegs(attemptContext)
@@ -34,6 +36,7 @@ export async function attempt(attemptContext: AttemptContext): Promise<Response 
     }
     const { last } = handed
     holder = last.holder
+    isDispatched = true
     const outcome = await dispatch(attemptContext, last, (answer, early) => {
       const failed = early ? null : classifyFirstEvent(answer, engine)
       return failed ?? new AnswerRelay(attemptContext, { answer, dispatchedAt, engine, last }).pass(early)
@@ -50,21 +53,24 @@ export async function attempt(attemptContext: AttemptContext): Promise<Response 
       throw new Failure('client_gone', 'The client closed the request.', { cause: error })
     }
     if (error instanceof OriginError) {
+      const failure = isDispatched ? failureOf(error, exchange) : error.failure
       ports.log.warn('attempt_failed', {
         id: exchange.id,
         cluster: placed.route.cluster.id,
         engine: engine.id,
-        failure: error.failure,
+        failure,
         error,
       })
-      return giveUp(
-        attemptContext,
-        await attributeFailure(attemptContext, { engine, failure: error.failure, status: null }, holder),
-      )
+      return giveUp(attemptContext, await attributeFailure(attemptContext, { engine, failure, status: null }, holder))
     }
     release(attemptContext, 'abandoned', null)
     throw error
   }
+}
+
+/** The limit of an answer that does not stream bounds all of it, which says nothing of the engine. */
+function failureOf({ failure }: OriginError, { stream }: Exchange): AttemptFailure {
+  return failure === 'first_byte_timeout' && !stream ? 'answer_timeout' : failure
 }
 
 function giveUp(attemptContext: AttemptContext, failed: AttemptFailed): AttemptFailed {

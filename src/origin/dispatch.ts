@@ -25,7 +25,7 @@ export function dispatch(
 }
 
 function requestOf({ exchange, ports, placed }: AttemptContext, { target, path, body }: FinalLeg): OriginRequest {
-  const { connectMs, firstByteMs } = placed.route.pool.limits
+  const { connectMs, firstByteMs, answerMs } = placed.route.pool.limits
   const headers =
     target.isGateway === true && exchange.forGateway !== undefined
       ? [...exchange.headers, ...exchange.forGateway]
@@ -37,7 +37,8 @@ function requestOf({ exchange, ports, placed }: AttemptContext, { target, path, 
     headers,
     body,
     connectMs,
-    firstByteMs,
+    // An engine sends an answer that does not stream once all of it is there.
+    firstByteMs: exchange.stream ? firstByteMs : answerMs,
     signal: exchange.signal,
     alarms: exchange.scope.alarms ?? ports.alarms,
   }

@@ -121,6 +121,8 @@ async function retryLoop(exchange: Exchange, way: RetryState): Promise<Response>
     if (!('failure' in outcome)) return outcome
     way.refused = null
     failed.push({ ...outcome, route: placed.route, leg: legOf(placed.placement, outcome.engine.id) })
+    // Another engine would take as long, and the client has waited for the limit once.
+    if (outcome.failure === 'answer_timeout') break
     if (!isOwn(outcome)) suspect?.(placed.route, outcome.engine)
     const cluster = placed.route.cluster.id
     const engine = outcome.engine.id
@@ -189,6 +191,10 @@ function failureOfAttempts(failed: readonly AttemptFailed[], isCutShort: boolean
       : problem('engines_full', 'All engines for this model are busy', ' Try again shortly.')
   }
   const last = failed.at(-1)!
+  if (last.failure === 'answer_timeout')
+    return new Failure('answer_timeout', 'The answer took too long. Ask for a stream, or for a shorter answer.', {
+      cause: attempts,
+    })
   if (last.failure === 'first_byte_timeout')
     return problem('engine_timeout', `${tried} did not begin an answer in time`)
   if (last.status !== null)

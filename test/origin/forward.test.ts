@@ -436,6 +436,36 @@ describe('an answer', () => {
   })
 })
 
+describe('an answer that does not stream', () => {
+  it('has a limit of its own, and is not asked for again when that runs out', async () => {
+    const world = new World({ 'c-a': [{ fails: 'first_byte_timeout' }], 'c-b': [{ status: 200 }] })
+    const suspects: string[] = []
+    const failure = await failureOf(
+      forward(
+        world.exchange([world.route('c', ['c-a', 'c-b'])], { stream: false }),
+        world.ports,
+        world.digests,
+        (_route, { id }) => suspects.push(id),
+      ),
+    )
+    expect([failure.reason, failure.shape.status, failure.shape.retry]).toEqual(['answer_timeout', 504, false])
+    await world.settled()
+    expect(world.books.map(({ engine, outcomes }) => [engine, outcomes.map((one) => one.failure)])).toEqual([
+      ['c-a', ['answer_timeout']],
+    ])
+    expect(suspects).toEqual([])
+  })
+
+  it.each([
+    [true, 2],
+    [false, 5],
+  ])('stream %s: the engine gets the limit of its kind of answer', async (stream, limitMs) => {
+    const world = new World({ 'c-a': [{ status: 200 }] })
+    await forward(world.exchange([world.route('c', ['c-a'])], { stream }), world.ports, world.digests)
+    expect(world.sent.map(({ firstByteMs }) => firstByteMs)).toEqual([limitMs])
+  })
+})
+
 describe('clusters', () => {
   it('are tried in order, and the header names who refused', async () => {
     const world = new World({ 'c1-a': [], 'c2-a': [] })
@@ -447,6 +477,25 @@ describe('clusters', () => {
     )
     expect(headers.get('x-firstlight-cluster')).toBe('c2')
     expect(headers.get('x-firstlight-decision')).toBe('id-1; failover=c1:engines_full')
+  })
+
+  it('are asked again for engines with open circuits only when all have refused', async () => {
+    const world = new World({ 'c1-a': [], 'c2-a': [] })
+    const routes = [world.route('c1', ['c1-a']), world.route('c2', ['c2-a'])]
+    world.refusals.set('c1', 'engines_unavailable')
+    world.panicking.add('c1')
+    const served = async () =>
+      (await forward(world.exchange(routes), world.ports, world.digests)).headers.get('x-firstlight-cluster')
+    expect(await served()).toBe('c2')
+    world.refusals.set('c2', 'engines_full')
+    expect(await served()).toBe('c1')
+    expect(world.books.map(({ admission }) => admission.isLastResort)).toEqual([undefined, true])
+  })
+
+  it('that are alone are the last resort from the start', async () => {
+    const world = new World({ 'c1-a': [] })
+    await forward(world.exchange([world.route('c1', ['c1-a'])]), world.ports, world.digests)
+    expect(world.books.map(({ admission }) => admission.isLastResort)).toEqual([true])
   })
 
   it('whose engines all failed give way to the next one', async () => {

@@ -54,6 +54,8 @@ export class World {
   readonly signals: (EngineSignal & { readonly cluster: string })[] = []
   readonly client = new AbortController()
   readonly meetings: Map<string, Meeting[]> = new Map()
+  /** Clusters that refuse only as long as another may serve. */
+  readonly panicking = new Set<string>()
   /** Cluster id → what admit does instead of booking. */
   readonly refusals: Map<string, Refusal['reason'] | 'throws' | 'never'> = new Map()
   clock = 1000
@@ -73,7 +75,7 @@ export class World {
 
   route(clusterId: string, engines: readonly string[]): PoolRoute {
     const targets = new Map(engines.map((id) => [id, { id, url: `http://${id}`, headers: [], binding: null }]))
-    const limits = { connectMs: 1, firstByteMs: 2, prefillMs: 3, idleMs: 4 }
+    const limits = { connectMs: 1, firstByteMs: 2, prefillMs: 3, idleMs: 4, answerMs: 5 }
     return {
       cluster: { id: clusterId },
       pool: { model: 'm', leaseMs: 60_000, blockTokens: 2, limits, retry: { share: 0.2, minPerS: 1 } },
@@ -142,7 +144,9 @@ export class World {
     const refusal = this.refusals.get(clusterId)
     if (refusal === 'throws') throw new Error('object overloaded')
     if (refusal === 'never') return new Promise(() => {})
-    if (refusal !== undefined) return { refusal: { reason: refusal, detail: 'x', retryAfterMs: 500 } }
+    const mayPanic = this.panicking.has(clusterId)
+    if (refusal !== undefined && !(mayPanic && admission.isLastResort === true))
+      return { refusal: { reason: refusal, detail: 'x', retryAfterMs: 500, ...(mayPanic ? { mayPanic } : {}) } }
     const chosen = placement(
       [...this.meetings.keys()].filter((id) => id.startsWith(clusterId) && !admission.avoid.includes(id)),
     )

@@ -120,6 +120,18 @@ export interface SplitConfig {
   readonly fallback: 'decode_only' | 'fail'
 }
 
+/** The circuit breakers of a pool. */
+export interface CircuitConfig {
+  /** Consecutive failures that open a circuit. */
+  readonly failures: number
+  /** How long it stays open before a trial. */
+  readonly openMs: number
+  /** Circuits that may be open at once, as a share of the engines, rounded up. Absent from older edges: 1. */
+  readonly maxEjectedShare?: number
+  /** Circuits are ignored while less than this share of the engines is available. Absent from older edges: 0. */
+  readonly panicShare?: number
+}
+
 /** Everything a ClusterState needs to know about its pool. */
 export interface PoolConfig {
   readonly cluster: string
@@ -134,8 +146,7 @@ export interface PoolConfig {
   readonly leaseMs: number
   /** Retries as a share of requests, plus a floor per second so that a quiet pool can retry at all. */
   readonly retry: { readonly share: number; readonly minPerS: number }
-  /** Consecutive failures that open a circuit, and for how long before a probe may pass. */
-  readonly circuit: { readonly failures: number; readonly openMs: number }
+  readonly circuit: CircuitConfig
   readonly statsIntervalMs: number
   /** Hard cap of the prefix index, entries over all engines. */
   readonly indexEntries: number
@@ -205,6 +216,8 @@ export interface Admission {
   readonly failedLegs?: readonly EarlyLegRole[]
   /** Engines that failed this request already. */
   readonly avoid: readonly string[]
+  /** No other cluster is left to ask: rather an engine whose circuit is open than none. Absent: there may be one. */
+  readonly isLastResort?: boolean
 }
 
 /** Who serves, in order; `runnersUp` are for an edge that loses touch with the object. */
@@ -251,6 +264,8 @@ export interface Decision {
   readonly split?: { readonly taken: boolean; readonly why: string }
   readonly candidates: readonly RankedCandidate[]
   readonly excluded: readonly ExcludedEngine[]
+  /** Circuits were ignored, since too few engines were available. Absent: they were respected. */
+  readonly panic?: boolean
   readonly predictedTtftMs: number | null
   readonly predictedCachedTokens: number | null
   /** What the shadow policy would have chosen; null without one. */
@@ -271,6 +286,8 @@ export interface Refusal {
   readonly reason: RefusalReason
   /** Operators' detail, free of addresses. */
   readonly detail: string
+  /** A last resort (see Admission) would have been tried. Absent: it would not. */
+  readonly mayPanic?: boolean
   readonly retryAfterMs: number
 }
 
@@ -283,6 +300,8 @@ export type AttemptFailure =
   | 'reset'
   | 'malformed'
   | 'first_byte_timeout'
+  /** An answer that does not stream took longer than its limit. Not retried, and no failure of the engine. */
+  | 'answer_timeout'
   | 'idle_timeout'
   | 'status_5xx'
   | 'busy'

@@ -4,7 +4,7 @@ import { type Verdict, circuitSignal, verdictOnGateway } from './circuit.ts'
 import type { Outcome, StageTimes } from '../contract/contract.ts'
 import type { Decisions } from './decisions.ts'
 import type { EngineState } from './engine-state.ts'
-import type { Fleet } from './fleet.ts'
+import type { Attempt, Fleet } from './fleet.ts'
 import type { PoolBooks } from './pool-signals.ts'
 
 interface Told {
@@ -28,13 +28,20 @@ export class BookingCourse {
   legDone(booking: Booking, done: LegDone, now: number): void {
     if (booking.firstTokenSeen || booking.legsDone.includes(done.part)) return
     booking.legsDone = [...booking.legsDone, done.part]
+    // The next leg goes out only now.
+    booking.sentAt = now
     this.#books.legDone(booking, done, now)
-    for (const { engine, part } of booking.legs) if (part === done.part) this.#judge(engine, 'success', booking, now)
+    for (const { engine, part } of booking.legs) {
+      if (part !== done.part) continue
+      engine.movedAt = Math.max(engine.movedAt, now)
+      this.#judge(engine, 'success', booking, now)
+    }
   }
 
   firstToken(booking: Booking, stages: StageTimes, now: number): void {
     if (booking.firstTokenSeen) return
     booking.firstTokenSeen = true
+    movedOn(booking, now)
     const isFirst = booking.admission.attempt === 0
     // A request that failed elsewhere before has waited for others too.
     const own = isFirst ? stages : withoutTtft(stages)
@@ -52,6 +59,7 @@ export class BookingCourse {
   progress(booking: Booking, outputBlocks: number, now: number): void {
     if (outputBlocks <= booking.outputBlocks) return
     booking.outputBlocks = outputBlocks
+    movedOn(booking, now)
     this.#books.progress(booking, outputBlocks, now)
   }
 
@@ -75,15 +83,33 @@ export class BookingCourse {
       // Once, however many items of the request it had to encode.
       const isFirst = booking.legs.findIndex((leg) => leg.engine === engine) === at
       const isJudged = isOver(booking, part) && outcome.failedEngine !== engine.spec.id
-      const verdict = engine.spec.isGateway === true ? verdictOnGateway : circuitSignal
-      if (isFirst && !isJudged) this.#judge(engine, verdict(engine.spec.id, booking, outcome), booking, now)
+      if (isFirst && !isJudged) this.#judgeEnd(engine, booking, outcome, now)
       this.#fleet.left(engine)
     }
   }
 
-  #judge(engine: EngineState, verdict: Verdict, { key, elsewhere }: Booking, now: number): void {
-    this.#fleet.judge(engine, verdict, { key, elsewhere, now })
+  #judgeEnd(engine: EngineState, booking: Booking, outcome: Outcome, now: number): void {
+    const signalOf = engine.spec.isGateway === true ? verdictOnGateway : circuitSignal
+    const isMoving = engine.movedAt > booking.sentAt
+    const isUnreachable = outcome.failure === 'connect' || outcome.failure === 'connect_timeout'
+    const verdict = signalOf(engine.spec.id, booking, outcome, isMoving)
+    this.#fleet.judge(engine, verdict, { ...attemptOf(booking, now), isUnreachable })
+    if (outcome.result === 'complete' && outcome.failure === null) movedOn(booking, now)
   }
+
+  #judge(engine: EngineState, verdict: Verdict, booking: Booking, now: number): void {
+    this.#fleet.judge(engine, verdict, attemptOf(booking, now))
+  }
+}
+
+function attemptOf({ key, elsewhere, sentAt, admission }: Booking, now: number): Attempt {
+  const { tenant, isLastResort } = admission
+  return { key, elsewhere, now, sentAt, tenant, hasAlternative: isLastResort !== true }
+}
+
+/** Output has come from the engine that answers. */
+function movedOn({ legs }: Booking, now: number): void {
+  for (const { engine, part } of legs) if (!endsAtFirstToken(part)) engine.movedAt = Math.max(engine.movedAt, now)
 }
 
 function withoutTtft(stages: StageTimes): StageTimes {

@@ -25,6 +25,8 @@ export interface Booking extends BookingRef {
   readonly bookedAt: number
   /** Others chose its engines, and count it. */
   readonly elsewhere: boolean
+  /** When its last leg so far was sent: not before this moment, milliseconds since the epoch. */
+  sentAt: number
   /** Last sign of life. */
   seenAt: number
   /** Lapses after this moment without a sign of life. */
@@ -44,12 +46,13 @@ export class Bookings {
   }
 
   add(
-    booking: Omit<Booking, 'seenAt' | 'lapsesAt' | 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>,
+    booking: Omit<Booking, 'sentAt' | 'seenAt' | 'lapsesAt' | 'firstTokenSeen' | 'legsDone' | 'outputBlocks'>,
     leaseMs: number,
   ): Booking {
     const { bookedAt } = booking
     const added = {
       ...booking,
+      sentAt: bookedAt,
       seenAt: bookedAt,
       lapsesAt: bookedAt + leaseMs,
       firstTokenSeen: false,

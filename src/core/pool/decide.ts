@@ -5,8 +5,9 @@ import type { Ranking, RankingPool } from '../routing/ranking.ts'
 import { type CandidateSet, type RankResult, rankField, route, type Routed, type RouteInput } from '../routing/route.ts'
 import type { LegRole } from './signal-provider.ts'
 import type { Admission, Decision, ExcludedEngine, Placement, PoolConfig, Refusal } from '../contract/contract.ts'
-import { exclusion, fieldOf, tieOrder, supportsRole } from './eligible.ts'
+import { fieldOf, tieOrder, supportsRole } from './eligible.ts'
 import type { EngineState, EngineTable } from './engine-state.ts'
+import { excludedFrom, panicOf } from './panic.ts'
 import type { PolicyChains } from './policy-chain.ts'
 import type { PoolReading } from './pool-signals.ts'
 import { type Excluded, refuse } from './refusals.ts'
@@ -42,7 +43,52 @@ const NEEDED = ['requests', 'recentWork'] as const
 export function decide(admission: Admission, choosing: DecisionInput): DecisionResult {
   const { engines, reading, now, pool } = choosing
   for (const signal of NEEDED) reading.fill(signal)
-  const excluded = excludedFrom(engines.all(), admission, now)
+  const facts = { engines: engines.all(), admission, pool, now }
+  const usual = excludedFrom(facts)
+  const panic = panicOf(usual, facts)
+  let routing = routeAmong(
+    panic === null || admission.isLastResort !== true ? usual : panic.excluded,
+    admission,
+    choosing,
+  )
+  if ('empty' in routing.routed && panic !== null && admission.isLastResort === true)
+    routing = routeAmong(panic.excludedAtLast, admission, choosing)
+  const { routed, excluded, inOrder, field, request, unusable } = routing
+  if ('empty' in routed) {
+    const mayPanic = panic !== null && admission.isLastResort !== true
+    return {
+      refusal: refuse(facts.engines, admission, excluded, { now, statsIntervalMs: pool.statsIntervalMs, mayPanic }),
+    }
+  }
+  const { placement } = routed
+  const shadow =
+    choosing.chains.shadow === null
+      ? null
+      : shadowOf(request, choosing, { field: field(placement.kind === 'whole' ? 'whole' : 'decode'), placement })
+  const { ranking } = routed
+  return {
+    ranked: ranking.ranked,
+    decision: decisionOf(admission, choosing, {
+      routed,
+      excluded: excludedIn(ranking, inOrder, excluded),
+      unusable,
+      shadow,
+      isPanic: excluded !== usual && excluded.length < usual.length,
+    }),
+  }
+}
+
+interface Routing {
+  readonly routed: Routed
+  readonly excluded: readonly Excluded[]
+  readonly inOrder: readonly EngineState[]
+  readonly request: RouteRequest
+  readonly unusable: Decision['fallback']
+  field(part: LegRole): CandidateSet
+}
+
+function routeAmong(excluded: readonly Excluded[], admission: Admission, choosing: DecisionInput): Routing {
+  const { engines, reading, pool } = choosing
   const away = new Set(excluded.map(({ engine }) => engine))
   const inOrder = tieOrder(
     away.size === 0 ? engines.all() : engines.all().filter((engine) => !away.has(engine)),
@@ -65,34 +111,7 @@ export function decide(admission: Admission, choosing: DecisionInput): DecisionR
     field,
     forecast: (engine) => forecastOf(engine, choosing),
   })
-  if ('empty' in routed) {
-    return { refusal: refuse(engines.all(), admission, excluded, { now, statsIntervalMs: pool.statsIntervalMs }) }
-  }
-  const { placement } = routed
-  const shadow =
-    choosing.chains.shadow === null
-      ? null
-      : shadowOf(request, choosing, { field: field(placement.kind === 'whole' ? 'whole' : 'decode'), placement })
-  const { ranking } = routed
-  return {
-    ranked: ranking.ranked,
-    decision: decisionOf(admission, choosing, {
-      routed,
-      excluded: excludedIn(ranking, inOrder, excluded),
-      unusable,
-      shadow,
-    }),
-  }
-}
-
-function excludedFrom(engines: readonly EngineState[], admission: Admission, now: number): Excluded[] {
-  const excluded: Excluded[] = []
-  for (let at = 0; at < engines.length; at++) {
-    const engine = engines[at]!
-    const reason = exclusion(engine, admission, engine.signals.requests, now)
-    if (reason !== null) excluded.push({ engine, reason })
-  }
-  return excluded
+  return { routed, excluded, inOrder, field, request, unusable }
 }
 
 /** What the shadow policy would have chosen from the same engines. */
@@ -128,12 +147,13 @@ interface Found {
   readonly excluded: readonly ExcludedEngine[]
   readonly unusable: Decision['fallback']
   readonly shadow: Decision['shadow']
+  readonly isPanic: boolean
 }
 
 function decisionOf(
   admission: Admission,
   choosing: DecisionInput,
-  { routed, excluded, unusable, shadow }: Found,
+  { routed, excluded, unusable, shadow, isPanic }: Found,
 ): Decision {
   const forecast = forecastOf(routed.prefiller, choosing)
   const { placement } = routed
@@ -158,6 +178,7 @@ function decisionOf(
       : { split: { taken: placement.kind !== 'whole' && placement.prefill !== null, why: routed.why } }),
     candidates: AS_NUMBERS,
     excluded,
+    ...(isPanic ? { panic: true } : {}),
     predictedTtftMs: forecast.ttftMs === null ? null : forecast.ttftMs + handOverMs,
     predictedCachedTokens: forecast.cachedTokens,
     shadow,

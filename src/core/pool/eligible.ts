@@ -36,7 +36,31 @@ export function exclusion(
   now: number,
 ): ExclusionReason | null {
   if (!serves(engine.spec, admission)) return 'model'
-  return unavailability(engine, requests, now) ?? (admission.avoid.includes(engine.spec.id) ? 'avoided' : null)
+  return unavailability(engine, requests, now) ?? avoidance(engine, admission)
+}
+
+const avoidance = ({ spec }: EngineState, { avoid }: Admission): ExclusionReason | null =>
+  avoid.includes(spec.id) ? 'avoided' : null
+
+/** The same of an engine whose circuit is open and is to be ignored. */
+export function exclusionInPanic(engine: EngineState, admission: Admission, requests: number): ExclusionReason | null {
+  return isFull(engine, requests) ? 'full' : avoidance(engine, admission)
+}
+
+const isFull = ({ spec: { maxInFlight } }: EngineState, requests: number): boolean =>
+  maxInFlight !== null && requests >= maxInFlight
+
+/** Do engines of these roles stand in for each other in some part of the work? */
+export function overlaps(one: Role, other: Role): boolean {
+  return PARTS_OF_ROLE[one].some((part) => PARTS_OF_ROLE[other].includes(part))
+}
+
+/** Prompts that a trial may have where another engine could take a longer one: its outcome is known soon. */
+const TRIAL_TOKENS = 2048
+
+/** Is the request one to try an engine with: short, and with a first token that is seen? */
+export function suitsTrial({ promptTokens, streams }: Admission): boolean {
+  return promptTokens <= TRIAL_TOKENS && streams !== false
 }
 
 /** Why the engine, with so many requests, may be given nothing now, whatever is asked; null: it may. */
@@ -45,8 +69,7 @@ export function unavailability(engine: EngineState, requests: number, now: numbe
   if (!engine.healthy) return 'unhealthy'
   if (engine.asleep) return 'asleep'
   if (!admits(engine.circuit, now)) return 'circuit_open'
-  const { maxInFlight } = engine.spec
-  return maxInFlight !== null && requests >= maxInFlight ? 'full' : null
+  return isFull(engine, requests) ? 'full' : null
 }
 
 let places = new Int32Array(64)

@@ -24,6 +24,8 @@ export class EngineState implements EngineRef {
   removed = false
   stats: { readonly value: EngineStats; readonly at: number } | null = null
   probedAt = 0
+  /** When output of any of its answers came last, milliseconds since the epoch. */
+  movedAt = -Infinity
   ttftMs: number | null = null
   requestsTotal = 0
   failuresTotal = 0

@@ -1,17 +1,27 @@
 import type { KvEventDelta, KvEventDeltaState } from '../kv-events/delta.ts'
-import { booked, excused, judged, revived, type Verdict } from './circuit.ts'
-import type { EngineDigest, EngineSignal, PoolConfig } from '../contract/contract.ts'
+import * as circuits from './circuit.ts'
+import type { Verdict } from './circuit.ts'
+import type { CircuitConfig, EngineDigest, EngineSignal, PoolConfig } from '../contract/contract.ts'
 import { engineDigest } from './digest.ts'
-import { supportsRole, unavailability } from './eligible.ts'
+import { overlaps, supportsRole, unavailability } from './eligible.ts'
 import { type EngineState, EngineTable } from './engine-state.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
 import type { PoolBooks } from './pool-signals.ts'
 import type { EngineSnapshot } from './snapshot.ts'
 
-interface Attempt {
+/** Whose request taught something about an engine. */
+export interface Attempt {
   /** Booking key. */
   readonly key: string
   readonly now: number
+  /** When its request was sent, milliseconds since the epoch. */
+  readonly sentAt: number
+  /** Whose request it is; empty: there are no keys. */
+  readonly tenant: string
+  /** Other clusters could serve the request. */
+  readonly hasAlternative: boolean
+  /** The engine refused or did not take the connection, which no request can bring about. */
+  readonly isUnreachable?: boolean
   /** Others count it. */
   readonly elsewhere?: boolean
 }
@@ -20,7 +30,7 @@ interface Attempt {
 export class Fleet {
   readonly engines = new EngineTable()
   readonly #books: PoolBooks
-  #circuit: PoolConfig['circuit'] = { failures: 1, openMs: 0 }
+  #circuit: CircuitConfig = { failures: 1, openMs: 0 }
 
   constructor(books: PoolBooks) {
     this.#books = books
@@ -52,7 +62,7 @@ export class Fleet {
         engine.draining = signal.draining
         return
       case 'excused':
-        engine.circuit = excused(engine.circuit, signal.booking, now, signal.doubtful)
+        engine.circuit = circuits.excused(engine.circuit, signal.booking, now, signal.doubtful)
         return
       case 'probe':
         return this.#probed(engine, signal, now)
@@ -65,9 +75,9 @@ export class Fleet {
     if (at < engine.probedAt) return
     engine.probedAt = at
     if (signal.healthy && !engine.healthy) {
-      engine.circuit = revived(engine.circuit, now)
+      engine.circuit = circuits.revived(engine.circuit, now)
       this.#books.revived(engine)
-    }
+    } else if (signal.healthy) engine.circuit = circuits.responded(engine.circuit, this.#circuit)
     engine.healthy = signal.healthy
     engine.asleep = signal.asleep
     if (signal.stats === null) return
@@ -82,10 +92,15 @@ export class Fleet {
     })
   }
 
-  /** The engine was chosen: on an open circuit this booking is the trial. */
+  /** The engine was chosen: unless its circuit is closed, this booking may be a trial. */
   chosen(engine: EngineState, key: string): void {
     engine.requestsTotal += 1
-    engine.circuit = booked(engine.circuit, key)
+    engine.circuit = circuits.booked(engine.circuit, key)
+  }
+
+  /** The head of an answer came. */
+  responded(engine: EngineState, key: string): void {
+    if (circuits.isTrial(engine.circuit, key)) engine.circuit = circuits.responded(engine.circuit, this.#circuit)
   }
 
   /** A booking names the engine, chosen now or taken up again. */
@@ -93,9 +108,29 @@ export class Fleet {
     engine.bookings += 1
   }
 
-  judge(engine: EngineState, verdict: Verdict, { elsewhere = false, ...attempt }: Attempt): void {
+  judge(engine: EngineState, verdict: Verdict, attempt: Attempt): void {
+    const { key, now, sentAt, tenant, elsewhere = false } = attempt
     if (!elsewhere && (verdict === 'failure' || verdict === 'cut' || verdict === 'hung')) engine.failuresTotal += 1
-    engine.circuit = judged(engine.circuit, verdict, { ...attempt, settings: this.#circuit })
+    engine.circuit = circuits.judged(engine.circuit, verdict, {
+      key,
+      now,
+      sentAt,
+      // Without keys nobody can be told from others.
+      client: tenant === '' ? null : tenant,
+      settings: this.#circuit,
+      mayOpen: (client) => attempt.isUnreachable === true || this.#mayOpen(engine, client, attempt),
+    })
+  }
+
+  /** Not on one client's account where the engine is the last available one, and no more than a share of the pool. */
+  #mayOpen(engine: EngineState, client: string | null, { hasAlternative }: Attempt): boolean {
+    const peers = this.engines.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
+    const others = peers.filter((one) => one !== engine)
+    const isLast = !others.some(({ healthy, asleep, circuit }) => healthy && !asleep && circuit.state === 'closed')
+    if (client !== null && isLast) return false
+    const ejected = others.filter(({ circuit }) => circuit.state !== 'closed').length
+    const limit = Math.max(1, Math.ceil((this.#circuit.maxEjectedShare ?? 1) * peers.length))
+    return hasAlternative || ejected < limit
   }
 
   /** A booking that named the engine is over. */
@@ -151,16 +186,18 @@ export class Fleet {
         engine = this.engines.add(spec)
         this.#books.engineAdded(engine, now)
       }
-      Object.assign(engine, kept, { countedBefore: { requests: kept.requestsTotal, failures: kept.failuresTotal } })
+      const circuit = circuits.restored(kept.circuit, now)
+      Object.assign(engine, kept, {
+        circuit,
+        countedBefore: { requests: kept.requestsTotal, failures: kept.failuresTotal },
+      })
     }
   }
 
-  /** After the bookings came back: nobody waits for a trial that was lost, nor keeps a removed engine without bookings. */
-  settle(known: (key: string) => boolean, now: number): void {
+  /** After the bookings came back: trials that were lost no longer count, and removed engines without bookings go. */
+  settle(known: (key: string) => boolean): void {
     for (const engine of this.engines.all()) {
-      const { circuit } = engine
-      if (circuit.state === 'probing' && !known(circuit.trial))
-        this.judge(engine, 'unclear', { key: circuit.trial, now })
+      engine.circuit = circuits.withTrials(engine.circuit, known)
       this.#forgetIfGone(engine)
     }
   }

@@ -283,7 +283,7 @@ export class ClusterState {
     this.#fleet.restore(snapshot.engines, now)
     this.#books.restore(snapshot.books)
     for (const booking of snapshot.bookings) this.#rebook(booking, now)
-    this.#fleet.settle((key) => this.#bookings.get(key) !== undefined, now)
+    this.#fleet.settle((key) => this.#bookings.get(key) !== undefined)
   }
 
   get #leaseMs(): number {

@@ -32,8 +32,9 @@ export function refuse(
   engines: Iterable<EngineState>,
   admission: Admission,
   excluded: readonly Excluded[],
-  facts: { readonly now: number; readonly statsIntervalMs: number },
+  facts: { readonly now: number; readonly statsIntervalMs: number; readonly mayPanic?: boolean },
 ): Refusal {
+  const panic = facts.mayPanic === true ? { mayPanic: true } : {}
   const serving = [...engines].filter((engine) => !engine.removed && serves(engine.spec, admission))
   if (serving.length === 0)
     return { reason: 'no_engine', detail: `no engine serves "${admission.model}"`, retryAfterMs: CONFIG_RETRY_MS }
@@ -44,15 +45,17 @@ export function refuse(
       reason: 'role_empty',
       detail: 'no engine is left for one of the roles the request needs',
       retryAfterMs: clamp(facts.statsIntervalMs),
+      ...panic,
     }
   }
   const detail = summary(away)
   if (away.some(({ reason }) => reason === 'full'))
-    return { reason: 'engines_full', detail, retryAfterMs: FULL_RETRY_MS }
+    return { reason: 'engines_full', detail, retryAfterMs: FULL_RETRY_MS, ...panic }
   return {
     reason: 'engines_unavailable',
     detail,
     retryAfterMs: clamp(Math.min(...away.map((one) => retryAfterMs(one, facts)))),
+    ...panic,
   }
 }
 

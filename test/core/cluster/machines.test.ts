@@ -1,16 +1,20 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
+  MAX_TRIALS,
   admits,
   booked,
-  type Circuit,
+  circuitSignal,
   closed,
   excused,
   judged,
+  responded,
+  restored,
   revived,
-  waitMs,
-  circuitSignal,
+  type Circuit,
+  type Verdict,
   verdictOnGateway,
+  waitMs,
 } from '../../../src/core/pool/circuit.ts'
 import type { Choice } from '../../../src/core/pool/decide.ts'
 import { Decisions } from '../../../src/core/pool/decisions.ts'
@@ -22,17 +26,23 @@ import { outcome } from '../../contracts/cluster-fixtures.ts'
 
 describe('a circuit', () => {
   const settings = { failures: 2, openMs: 1_000 }
-  const at = (now: number, key = 'k') => ({ key, now, settings })
+  const at = (now: number, key = 'k') => ({ key, now, settings, client: 'c' })
   const open = judged(judged(closed, 'failure', at(0)), 'failure', at(0))
 
   it('opens at exactly the number of failures in a row', () => {
-    expect(judged(closed, 'failure', at(0))).toEqual({ state: 'closed', by: ['k'] })
-    expect(open).toEqual({ state: 'open', untilMs: 1_000, openings: 1, by: ['k', 'k'] })
+    expect(judged(closed, 'failure', at(0))).toEqual({ state: 'closed', by: ['k'], client: 'c' })
+    expect(open).toEqual({ state: 'open', openedAt: 0, untilMs: 1_000, openings: 1, by: ['k', 'k'], client: 'c' })
   })
 
   it('opens at the first time limit that ran out', () => {
-    expect(judged(closed, 'hung', at(0))).toEqual({ state: 'open', untilMs: 1_000, openings: 1, by: [] })
-    expect(judged(booked(open, 'trial'), 'hung', at(1_000, 'trial'))).toEqual({
+    expect(judged(closed, 'hung', at(0))).toMatchObject({
+      state: 'open',
+      untilMs: 1_000,
+      openings: 1,
+      by: [],
+      isHung: true,
+    })
+    expect(judged(booked(open, 'trial'), 'hung', at(1_000, 'trial'))).toMatchObject({
       state: 'open',
       untilMs: 3_000,
       openings: 2,
@@ -49,7 +59,7 @@ describe('a circuit', () => {
   it('admits nobody before its time and one trial after it', () => {
     expect([admits(open, 999), admits(open, 1_000)]).toEqual([false, true])
     const probing = booked(open, 'trial')
-    expect(probing).toEqual({ state: 'probing', trial: 'trial', openings: 1, by: ['k', 'k'] })
+    expect(probing).toMatchObject({ state: 'probing', trials: ['trial'], limit: 1, openings: 1, by: ['k', 'k'] })
     expect(admits(probing, 9_999)).toBe(false)
     expect([waitMs(open, 400), waitMs(probing, 400), waitMs(closed, 400)]).toEqual([600, null, 0])
   })
@@ -65,8 +75,9 @@ describe('a circuit', () => {
     let circuit: Circuit = open
     const waits: number[] = []
     for (let index = 0; index < 7; index++) {
-      circuit = judged(booked(circuit, 'trial'), 'failure', at(0, 'trial'))
-      waits.push(waitMs(circuit, 0)!)
+      const due: number = waitMs(circuit, 0)!
+      circuit = judged(booked(circuit, 'trial'), 'failure', at(due, 'trial'))
+      waits.push(waitMs(circuit, due)!)
     }
     expect(waits).toEqual([2_000, 4_000, 8_000, 16_000, 16_000, 16_000, 16_000])
   })
@@ -131,8 +142,8 @@ describe('a circuit', () => {
 
     it('counts the others in a row, open or closed', () => {
       expect(excused(judged(closed, 'failure', at(0, 'r1')), 'r1', 5)).toEqual(closed)
-      expect(excused(opened, 'r1', 5)).toEqual({ state: 'closed', by: ['r2'] })
-      expect(excused(booked(opened, 'r3'), 'r2', 1_500)).toEqual({ state: 'closed', by: ['r1'] })
+      expect(excused(opened, 'r1', 5)).toEqual({ state: 'closed', by: ['r2'], client: 'c' })
+      expect(excused(booked(opened, 'r3'), 'r2', 1_500)).toEqual({ state: 'closed', by: ['r1'], client: 'c' })
     })
 
     it('lets another trial through at once, and forgets that the last one failed', () => {
@@ -142,14 +153,14 @@ describe('a circuit', () => {
       expect(waitMs(judged(booked(again, 'r4'), 'failure', at(1_500, 'r4')), 1_500)).toBe(2_000)
       expect(excused(booked(failedTrial, 'r4'), 'r3', 9_000)).toMatchObject({
         state: 'probing',
-        trial: 'r4',
+        trials: ['r4'],
         openings: 1,
         by: [],
       })
     })
 
     it('stays open, when it had been open before, where that is no more than possible', () => {
-      expect(excused(opened, 'r2', 5, true)).toEqual({ state: 'closed', by: ['r1'] })
+      expect(excused(opened, 'r2', 5, true)).toEqual({ state: 'closed', by: ['r1'], client: 'c' })
       expect(excused(failedTrial, 'r3', 1_500, true)).toEqual(failedTrial)
       expect(excused(booked(failedTrial, 'r4'), 'r3', 9_000, true)).toEqual(booked(failedTrial, 'r4'))
     })
@@ -170,7 +181,7 @@ describe('a circuit', () => {
             let circuit: Circuit = closed
             let naive: Circuit = closed
             for (const [index, isPoison] of poisoned.entries()) {
-              const attempt = { key: `r${index}`, now: 0, settings: one }
+              const attempt = { key: `r${index}`, now: 0, settings: one, client: 'c' }
               circuit = judged(circuit, 'failure', attempt)
               if (isPoison && atOnce) circuit = excused(circuit, attempt.key, 0)
               if (!isPoison) naive = judged(naive, 'failure', attempt)
@@ -190,6 +201,69 @@ describe('a circuit', () => {
   it('is worth a trial at once when the engine came back from the dead', () => {
     expect(admits(revived(open, 10), 10)).toBe(true)
     expect(revived(closed, 10)).toEqual(closed)
+  })
+
+  it('is closed by the success of any request that was sent after it opened, and by none sent before', () => {
+    const success = (sentAt: number) => judged(open, 'success', { ...at(500, 'other'), sentAt })
+    expect([success(0), success(1)]).toEqual([open, closed])
+  })
+
+  it('keeps what an older version wrote into a snapshot, as open', () => {
+    const old = { state: 'probing', trial: 'k', openings: 2, by: [] } as unknown as Circuit
+    expect(restored(old, 7)).toEqual({ state: 'open', openedAt: 0, untilMs: 7, openings: 2, by: [] })
+    expect(restored({ state: 'open', untilMs: 9, openings: 1, by: [] } as unknown as Circuit, 7)).toMatchObject({
+      state: 'open',
+      untilMs: 9,
+    })
+  })
+
+  describe('after any history', () => {
+    const step = fc.oneof(
+      fc.record({ kind: fc.constant('book' as const) }),
+      fc.record({
+        kind: fc.constant('judge' as const),
+        verdict: fc.constantFrom<Verdict>('success', 'begun', 'failure', 'cut', 'hung', 'unclear'),
+        which: fc.nat(20),
+      }),
+      fc.record({ kind: fc.constant('probe' as const) }),
+      fc.record({ kind: fc.constant('revive' as const) }),
+      fc.record({ kind: fc.constant('wait' as const), ms: fc.nat(3_000) }),
+    )
+
+    it('has no more trials than it may, is due at some time, and is closed by a new success', () => {
+      fc.assert(
+        fc.property(fc.array(step, { maxLength: 60 }), fc.boolean(), (steps, mayOpen) => {
+          let circuit: Circuit = closed
+          let now = 1
+          let keys = 0
+          const sentAt = new Map<string, number>()
+          for (const one of steps) {
+            if (one.kind === 'wait') now += one.ms
+            else if (one.kind === 'probe') circuit = responded(circuit, settings)
+            else if (one.kind === 'revive') circuit = revived(circuit, now)
+            else if (one.kind === 'book') {
+              const key = `k${keys++}`
+              sentAt.set(key, now)
+              circuit = booked(circuit, key)
+            } else {
+              const key = `k${one.which}`
+              const attempt = { key, now, settings, client: 'c', mayOpen: () => mayOpen }
+              const before = circuit
+              circuit = judged(circuit, one.verdict, { ...attempt, sentAt: sentAt.get(key) ?? 0 })
+              if (!mayOpen && before.state === 'closed') expect(circuit.state).toBe('closed')
+            }
+            if (circuit.state === 'probing') {
+              expect(circuit.trials.length).toBeLessThanOrEqual(circuit.limit)
+              expect(circuit.limit).toBeLessThanOrEqual(MAX_TRIALS)
+              expect(admits(circuit, now)).toBe(waitMs(circuit, now) === 0)
+            } else expect(admits(circuit, now + waitMs(circuit, now)!)).toBe(true)
+            if (circuit.state === 'closed')
+              expect(circuit.by.length + (circuit.cuts ?? 0)).toBeLessThan(settings.failures)
+            expect(judged(circuit, 'success', { ...at(now, 'new'), sentAt: now + 1 })).toEqual(closed)
+          }
+        }),
+      )
+    })
   })
 })
 

@@ -7,6 +7,7 @@ import { ThreadClusterHost } from '../../../src/platform/node/threads/cluster-ho
 import { RpcChannel, type ToBooks } from '../../../src/platform/node/threads/rpc.ts'
 import type { Cluster } from '../../../src/ports.ts'
 import { admission, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { circuitContract } from '../../contracts/circuits.ts'
 import { admitted, clusterContract, requestsOf, type OpenCluster, type Source } from '../../contracts/cluster.ts'
 import { quiet } from './quiet.ts'
 
@@ -38,6 +39,7 @@ function edgeOf(books: Cluster): Edge {
 }
 
 clusterContract('threadClusters', open)
+circuitContract('threadClusters', open)
 
 async function open(source: Source): Promise<OpenCluster> {
   let now = 1_800_000_000_000
