@@ -234,6 +234,7 @@ export const origin: readonly Mutation[] = [
     there: 'const object = byte === OPEN && this.#afterColon',
     instead: 'const object = byte === OPEN',
     why: 'text that speaks of usage is counted as the engine’s word',
+    equivalent: 'in JSON a colon follows each name, and no object follows any other string',
     tests: TAP,
   },
   {

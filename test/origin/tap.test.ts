@@ -51,6 +51,33 @@ function cut(bytes: Uint8Array, cuts: readonly number[]): Uint8Array[] {
   return at.slice(1).map((to, i) => bytes.subarray(at[i], to))
 }
 
+describe('a tap', () => {
+  it('that hides usage lets go of an event without its blank line when the body ends', () => {
+    const tap = openTap(true, true)
+    const out: Uint8Array[] = []
+    const emit = (piece: Uint8Array): void => void out.push(piece.slice())
+    tap.take(encode('data: 1\n\ndata: {"last":'), emit)
+    expect(decode(out)).toBe('data: 1\n\n')
+    tap.end(emit)
+    expect(decode(out)).toBe('data: 1\n\ndata: {"last":')
+  })
+
+  it('reads usage with braces and quotes in a text of it', () => {
+    const tap = openTap(false, false)
+    tap.take(encode('{"usage":{"prompt_tokens":4,"note":"a } or \\" b","completion_tokens":2}}'), () => {})
+    expect(tap.usage()).toEqual({ promptTokens: 4, completionTokens: 2, cachedTokens: null })
+  })
+
+  it.each([
+    ['data: [DONE]\n\n', true],
+    ['data: {"text":"a"} data: [DONE]\n\n', false],
+  ])('knows the end of %j, cut in its first line', (text, done) => {
+    const tap = openTap(true, false)
+    for (const piece of [text.slice(0, 3), text.slice(3)]) tap.take(encode(piece), () => {})
+    expect(tap.done).toBe(done)
+  })
+})
+
 describe('a stream cut anywhere', () => {
   it('passes byte for byte, its data events counted, its boundaries known', () => {
     fc.assert(
