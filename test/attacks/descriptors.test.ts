@@ -133,8 +133,11 @@ describe.skipIf(process.platform !== 'linux')('a gateway with 256 file descripto
     const answered = answers.filter((answer) => answer !== null)
     const odd = answered.filter(({ status, text }) => status !== 200 && !text.includes(`"code":"${code}"`))
     expect(odd).toEqual([])
-    expect(answered.filter(({ status }) => status === 200).length).toBeGreaterThan(0)
-    if (code === 'connections_full') expect(answered).toHaveLength(500)
+    // Where more is configured than there is, clients may hold all descriptors: none is left to ask an engine with.
+    if (code === 'connections_full') {
+      expect(answered).toHaveLength(500)
+      expect(answered.filter(({ status }) => status === 200).length).toBeGreaterThan(0)
+    }
     expect((await ask(port))?.status).toBe(200)
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
     expect(metrics).toMatch(/^firstlight_engine_failures_total\{[^}]*\} 0$/m)
