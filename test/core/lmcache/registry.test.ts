@@ -185,6 +185,20 @@ describe('the registry', () => {
     expect(registry.call({ kind: 'heartbeat', id: 'A' }, 50_002)).toEqual({ kind: 'heartbeat', known: false })
   })
 
+  it('forgets what the memory of an instance held before its restart, and keeps its disks', () => {
+    const registry = new CacheRegistry()
+    const offer = (changes: Partial<CacheEvents>) => registry.call({ kind: 'events', batches: [events(changes)] }, 0)
+    const levels = () => {
+      const answer = registry.call({ kind: 'lookup', keys: keysOf(1) }, 0)
+      return answer.kind === 'lookup' ? answer.rows[0]!.map(({ level }) => level) : []
+    }
+    offer({ seq: 1, ...keysOf(1) })
+    offer({ seq: 2, level: 'l2', backend: 'disk', ...keysOf(1) })
+    expect(levels()).toEqual(['l1', 'l2'])
+    offer({ incarnation: 2, seq: 1, ...keysOf(2) })
+    expect(levels()).toEqual(['l2'])
+  })
+
   it('starts anew with an instance that left and came back at a lower incarnation', () => {
     const registry = open()
     const tell = (incarnation: number, seq: number) =>
