@@ -4,6 +4,7 @@ import type { Mutation } from './mutation.ts'
 const POLICIES = { node: ['test/node/policies.test.ts'], workers: ['test/workers/policies.test.ts'] }
 const CLUSTERS = { node: ['test/node/clusters.test.ts'] }
 const BOTH = { node: ['test/node/clusters.test.ts'], workers: ['test/workers/clusters.test.ts'] }
+const CIRCUIT = { node: ['test/core/cluster/', 'test/node/clusters.test.ts'] }
 const BOOKS = { node: ['test/core/cluster/'] }
 const QUEUE = { node: ['test/core/cluster/prefill', 'test/core/cluster/extremes.test.ts'] }
 
@@ -413,9 +414,41 @@ export const cluster: readonly Mutation[] = [
   {
     name: 'an engine that is judged at its first token is judged again at the end',
     file: 'src/core/pool/booking-lifecycle.ts',
-    there: 'if (isFirst && !isJudged) this.#judge(',
-    instead: 'if (isFirst) this.#judge(',
+    there: 'if (isFirst && !isJudged) this.#judgeEnd(',
+    instead: 'if (isFirst) this.#judgeEnd(',
     why: 'a stream that ends an hour later closes the circuit of a dead prefill engine',
     tests: CLUSTERS,
+  },
+  {
+    name: 'open circuit is tried before its time',
+    file: 'src/core/pool/circuit.ts',
+    there: "circuit.state === 'open' ? now >= circuit.untilMs :",
+    instead: "circuit.state === 'open' ? now >= 0 :",
+    why: 'a dead engine gets every request',
+    tests: CIRCUIT,
+  },
+  {
+    name: 'half-open circuit admits one too many',
+    file: 'src/core/pool/circuit.ts',
+    there: 'circuit.trials.length < circuit.limit',
+    instead: 'circuit.trials.length <= circuit.limit',
+    why: 'a recovering engine gets more trials than it may',
+    tests: CIRCUIT,
+  },
+  {
+    name: 'circuit opens a failure late',
+    file: 'src/core/pool/circuit.ts',
+    there: 'by.length + cuts < settings.failures',
+    instead: 'by.length + cuts <= settings.failures',
+    why: 'one more client than configured meets a dead engine',
+    tests: CIRCUIT,
+  },
+  {
+    name: 'circuit never doubles its time',
+    file: 'src/core/pool/circuit.ts',
+    there: '2 ** Math.min(openings, MAX_DOUBLINGS)',
+    instead: '2 ** Math.min(0 * openings, MAX_DOUBLINGS)',
+    why: 'a dead engine costs a client every few seconds',
+    tests: CIRCUIT,
   },
 ]
