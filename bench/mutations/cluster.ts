@@ -430,8 +430,8 @@ export const cluster: readonly Mutation[] = [
   {
     name: 'half-open circuit admits one too many',
     file: 'src/core/pool/circuit.ts',
-    there: 'circuit.trials.length < circuit.limit',
-    instead: 'circuit.trials.length <= circuit.limit',
+    there: 'now >= circuit.untilMs : circuit.trials.length < circuit.limit',
+    instead: 'now >= circuit.untilMs : circuit.trials.length <= circuit.limit',
     why: 'a recovering engine gets more trials than it may',
     tests: CIRCUIT,
   },
