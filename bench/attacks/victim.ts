@@ -13,24 +13,34 @@ interface Attack {
   readonly name: string
   readonly perS: number
   readonly stream: boolean
+  /** Limits of the pool beside `first_byte_ms`. */
+  readonly limits?: object
 }
 
 const ATTACKS: readonly Attack[] = [
   { name: 'none', perS: 0, stream: false },
   { name: '1/s answers of 10 s, not streamed', perS: 1, stream: false },
   { name: '5/s answers of 10 s, not streamed', perS: 5, stream: false },
+  {
+    name: '5/s answers of 10 s, not streamed, answer_ms 3000',
+    perS: 5,
+    stream: false,
+    limits: { answer_ms: FIRST_BYTE_MS },
+  },
   { name: '5/s streams with a first token after 10 s', perS: 5, stream: true },
 ]
 
 /** The attacks run at the same time, each before engines and a gateway of its own. */
 export const victim = async (): Promise<Figure[]> => (await Promise.all(ATTACKS.map(underAttack))).flat()
 
-async function underAttack({ name, perS, stream }: Attack): Promise<Figure[]> {
+async function underAttack({ name, perS, stream, limits }: Attack): Promise<Figure[]> {
   const site = new Site()
   try {
     const { urls } = await site.engines(3)
     const keys = ['victim', 'attacker'].map((client) => ({ name: client, secret: `${client}-key-of-no-use-elsewhere` }))
-    const gateway = await site.gateway(documentOf(urls, { keys, pool: { limits: { first_byte_ms: FIRST_BYTE_MS } } }))
+    const gateway = await site.gateway(
+      documentOf(urls, { keys, pool: { limits: { first_byte_ms: FIRST_BYTE_MS, ...limits } } }),
+    )
     const victims = atRate(VICTIM_PER_S, ATTACK_MS, () =>
       chat(gateway.port, { key: keys[0]!.secret, user: 'ttft=20 tokens=4 itl=5' }),
     )
