@@ -32,7 +32,8 @@ describe('limits.connections', () => {
   it('refuses further clients with 503 and the reason, until others leave', async () => {
     both = await openBothDoors({ connections: 2 })
     const [first, second] = [await connect(), await connect()]
-    for (const client of [first, second]) expect((await client.send(requestText('gateway.test')).answer()).head).toMatch(/ 200 /)
+    for (const client of [first, second])
+      expect((await client.send(requestText('gateway.test')).answer()).head).toMatch(/ 200 /)
     const third = await connect()
     const refused = await third.send(requestText('gateway.test')).answer()
     expect(refused.head).toMatch(/^http\/1\.1 503 [^]*retry-after: 1/)
@@ -87,7 +88,10 @@ describe.skipIf(process.platform !== 'linux')('a gateway with 256 file descripto
       socket.on('data', (bytes) => {
         const isChat = bytes.toString('latin1').startsWith('POST ')
         // Long enough for all clients to be there at once.
-        setTimeout(() => socket.write(isChat ? jsonAnswer() : 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'), isChat ? 500 : 0)
+        setTimeout(
+          () => socket.write(isChat ? jsonAnswer() : 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'),
+          isChat ? 500 : 0,
+        )
       })
     })
     await once(engine.listen(0, '127.0.0.1'), 'listening')
