@@ -1,12 +1,12 @@
 /** Breaks of the books of a pool: bookings, load, circuits, retries, caches. */
 import type { Mutation } from './mutation.ts'
 
-const POLICIES = { node: ['test/node/policies.test.ts'], workers: ['test/workers/policies.test.ts'] }
-const CLUSTERS = { node: ['test/node/clusters.test.ts'] }
-const BOTH = { node: ['test/node/clusters.test.ts'], workers: ['test/workers/clusters.test.ts'] }
-const CIRCUIT = { node: ['test/core/cluster/', 'test/node/clusters.test.ts'] }
-const BOOKS = { node: ['test/core/cluster/'] }
-const QUEUE = { node: ['test/core/cluster/prefill', 'test/core/cluster/extremes.test.ts'] }
+const POLICIES = { node: ['test/node/contracts/policies.test.ts'], workers: ['test/workers/policies.test.ts'] }
+const CLUSTERS = { node: ['test/node/contracts/clusters.test.ts'] }
+const BOTH = { node: ['test/node/contracts/clusters.test.ts'], workers: ['test/workers/clusters.test.ts'] }
+const CIRCUIT = { node: ['test/core/pool/', 'test/node/contracts/clusters.test.ts'] }
+const BOOKS = { node: ['test/core/pool/'] }
+const QUEUE = { node: ['test/core/pool/prefill', 'test/core/pool/extreme-values.test.ts'] }
 
 export const cluster: readonly Mutation[] = [
   {
@@ -23,7 +23,7 @@ export const cluster: readonly Mutation[] = [
     there: 'const cached = Math.min(Math.max(0, cachedTokens), promptTokens)\n  return ((cached',
     instead: 'const cached = Math.max(0, cachedTokens)\n  return ((cached',
     why: 'a wrong lookup gives negative work, which wins every comparison',
-    tests: { node: ['test/core/cluster/prefill-work.test.ts'] },
+    tests: { node: ['test/core/pool/prefill-work.test.ts'] },
   },
   {
     name: 'prefill work stays after the first token',
@@ -169,7 +169,7 @@ export const cluster: readonly Mutation[] = [
     there: 'if (this.#inOrder.length === this.#limit) this.#keys.delete(this.#inOrder[this.#next]!)',
     instead: 'if (this.#inOrder.length >= this.#limit - 1) this.#keys.delete(this.#inOrder[this.#next - 1]!)',
     why: 'a late resume of the last request books it again',
-    tests: { node: ['test/core/cluster/'] },
+    tests: { node: ['test/core/pool/'] },
   },
   {
     name: 'retries are not counted',
@@ -225,7 +225,7 @@ export const cluster: readonly Mutation[] = [
     there: "decode: ['whole', 'decode'],",
     instead: "decode: ['decode'],",
     why: 'short prompts of a split pool are refused',
-    tests: { node: ['test/core/cluster/', 'test/core/routing/'] },
+    tests: { node: ['test/core/pool/', 'test/core/routing/'] },
   },
   {
     name: 'prefill engines serve whole requests',
@@ -281,7 +281,7 @@ export const cluster: readonly Mutation[] = [
     there: 'session: chainOf(pool.policy, [session, qps])',
     instead: 'session: chainOf(pool.policy, [qps])',
     why: 'without a lookup a conversation loses its engine',
-    tests: { node: ['test/node/lmcache.test.ts'], workers: ['test/workers/lmcache.test.ts'] },
+    tests: { node: ['test/node/contracts/lmcache.test.ts'], workers: ['test/workers/lmcache.test.ts'] },
   },
   {
     name: 'prefix index evicts the wrong engine',

@@ -1,8 +1,8 @@
 /** Breaks of what happens beside the last request: encode and prefill legs, lookups of caches, /tokenize. */
 import type { Mutation } from './mutation.ts'
 
-const SPLIT = { node: ['test/node/disagg.test.ts', 'test/origin/disagg/'] }
-const SPLIT_BOTH = { ...SPLIT, built: ['test/node/disagg-worker.test.ts'] }
+const SPLIT = { node: ['test/node/contracts/disagg.test.ts', 'test/origin/disagg/'] }
+const SPLIT_BOTH = { ...SPLIT, built: ['test/node/contracts/disagg-worker.test.ts'] }
 const LOOKUP = { node: ['test/origin/lmcache.test.ts'], workers: ['test/workers/lmcache.test.ts'] }
 
 export const legs: readonly Mutation[] = [
@@ -28,7 +28,7 @@ export const legs: readonly Mutation[] = [
     there: "if (responses) set['store'] = 'false'",
     instead: '',
     why: 'a response is stored twice, once on an engine that nobody asks',
-    tests: { node: ['test/origin/disagg/prefill-body.test.ts', 'test/node/disagg.test.ts'] },
+    tests: { node: ['test/origin/disagg/prefill-body.test.ts', 'test/node/contracts/disagg.test.ts'] },
   },
   {
     name: 'prefill parameters without blocks pass',
@@ -36,7 +36,7 @@ export const legs: readonly Mutation[] = [
     there: " || isEmpty(fields['remote_block_ids']))) return null",
     instead: ')) return null',
     why: 'a decode engine with NIXL ends its process',
-    tests: { node: ['test/origin/disagg/hand-over.test.ts', 'test/node/disagg.test.ts'] },
+    tests: { node: ['test/origin/disagg/hand-over.test.ts', 'test/node/contracts/disagg.test.ts'] },
   },
   {
     name: 'unspecified host of a prefill engine is kept',
@@ -68,7 +68,7 @@ export const legs: readonly Mutation[] = [
     there: 'body, limitMs: limits.prefillMs })',
     instead: 'body, limitMs: 0 * limits.prefillMs + 3_600_000 })',
     why: 'a hung prefill engine holds clients for ever',
-    tests: { node: ['test/node/disagg.test.ts', 'test/origin/disagg/'] },
+    tests: { node: ['test/node/contracts/disagg.test.ts', 'test/origin/disagg/'] },
   },
   {
     name: 'first token of a prefill engine is told twice',
@@ -76,7 +76,7 @@ export const legs: readonly Mutation[] = [
     there: 'told = true',
     instead: 'told = false',
     why: 'clients of LMCache splits read the first token in every chunk',
-    tests: { node: ['test/origin/disagg/', 'test/node/disagg-lmcache.test.ts'] },
+    tests: { node: ['test/origin/disagg/', 'test/node/contracts/disagg-lmcache.test.ts'] },
   },
   {
     name: 'first token is counted as prompt',
@@ -84,7 +84,7 @@ export const legs: readonly Mutation[] = [
     there: 'promptTokens: counted.promptTokens - 1, completionTokens: counted.completionTokens + 1',
     instead: 'promptTokens: counted.promptTokens, completionTokens: counted.completionTokens',
     why: 'usage of LMCache splits is off by one',
-    tests: { node: ['test/origin/disagg/', 'test/node/disagg-lmcache.test.ts'] },
+    tests: { node: ['test/origin/disagg/', 'test/node/contracts/disagg-lmcache.test.ts'] },
   },
   {
     name: 'decode leg makes one token too many',
@@ -92,7 +92,7 @@ export const legs: readonly Mutation[] = [
     there: 'limit === null ? null : limit - 1',
     instead: 'limit',
     why: 'clients get more tokens than they asked for',
-    tests: { node: ['test/origin/disagg/lmcache.test.ts', 'test/node/disagg-lmcache.test.ts'] },
+    tests: { node: ['test/origin/disagg/lmcache.test.ts', 'test/node/contracts/disagg-lmcache.test.ts'] },
   },
   {
     name: 'decode leg begins before the cache is there',
@@ -100,7 +100,7 @@ export const legs: readonly Mutation[] = [
     there: 'return answer.status === 200\n',
     instead: 'return answer.status !== 0\n',
     why: 'the decode engine computes the prompt again',
-    tests: { node: ['test/origin/disagg/lmcache.test.ts', 'test/node/disagg-lmcache.test.ts'] },
+    tests: { node: ['test/origin/disagg/lmcache.test.ts', 'test/node/contracts/disagg-lmcache.test.ts'] },
   },
   {
     name: 'requests with stop texts are split by LMCache',
@@ -124,7 +124,7 @@ export const legs: readonly Mutation[] = [
     there: "else exchange.signal.addEventListener('abort', left)",
     instead: '',
     why: 'encoders work for nobody',
-    tests: { node: ['test/node/disagg.test.ts', 'test/origin/disagg/'] },
+    tests: { node: ['test/node/contracts/disagg.test.ts', 'test/origin/disagg/'] },
   },
   {
     name: 'encoders go on after one of them failed',
@@ -132,7 +132,7 @@ export const legs: readonly Mutation[] = [
     there: 'for (const other of underWay) other.abort()',
     instead: '',
     why: 'pictures are encoded for a request that has failed',
-    tests: { node: ['test/node/disagg.test.ts', 'test/origin/disagg/'] },
+    tests: { node: ['test/node/contracts/disagg.test.ts', 'test/origin/disagg/'] },
   },
   {
     name: 'encoded items are forgotten',
@@ -148,7 +148,7 @@ export const legs: readonly Mutation[] = [
     there: 'if (holder === engine) this.#engineOf.delete(key)',
     instead: 'if (holder !== engine) this.#engineOf.delete(key)',
     why: 'after a restart of an encoder prefills miss their embeddings',
-    tests: { node: ['test/origin/disagg/items.test.ts', 'test/node/disagg.test.ts'] },
+    tests: { node: ['test/origin/disagg/items.test.ts', 'test/node/contracts/disagg.test.ts'] },
   },
   {
     name: 'decode engine is blamed for a dead prefill engine',
@@ -156,7 +156,7 @@ export const legs: readonly Mutation[] = [
     there: "if (holder === undefined || !(failed.failure === 'status_5xx'",
     instead: "if (holder !== undefined || !(failed.failure === 'status_5xx'",
     why: 'one dead prefill engine opens the circuits of all decode engines',
-    tests: { node: ['test/origin/disagg/', 'test/node/disagg.test.ts'] },
+    tests: { node: ['test/origin/disagg/', 'test/node/contracts/disagg.test.ts'] },
   },
   {
     name: 'a late prefill engine is blamed as dead',
@@ -164,7 +164,7 @@ export const legs: readonly Mutation[] = [
     there: "new Set(['first_byte_timeout', 'gateway_limit'])",
     instead: "new Set(['gateway_limit'])",
     why: 'a busy prefill engine loses its circuit',
-    tests: { node: ['test/origin/disagg/', 'test/node/disagg.test.ts'] },
+    tests: { node: ['test/origin/disagg/', 'test/node/contracts/disagg.test.ts'] },
   },
   {
     name: 'lookups ignore their deadline',
@@ -220,7 +220,7 @@ export const legs: readonly Mutation[] = [
     there: 'if (way === null || lmcache === null || prompted.adapter !== null) return',
     instead: 'if (way === null || lmcache === null) return',
     why: 'a request for an adapter goes where the base model has a cache',
-    tests: { node: ['test/origin/lmcache.test.ts', 'test/node/lmcache.test.ts'] },
+    tests: { node: ['test/origin/lmcache.test.ts', 'test/node/contracts/lmcache.test.ts'] },
   },
   {
     name: 'coordinator may announce more chunks than came',
@@ -229,7 +229,7 @@ export const legs: readonly Mutation[] = [
     instead: 'if (chunks.length < 0) throw new Error(',
     why: 'a cut answer teaches a wrong chunk size',
     tests: {
-      node: ['test/origin/lmcache.test.ts', 'test/node/lmcache.test.ts'],
+      node: ['test/origin/lmcache.test.ts', 'test/node/contracts/lmcache.test.ts'],
       workers: ['test/workers/lmcache.test.ts'],
     },
   },

@@ -8,8 +8,8 @@ const TOKENS = {
     'test/core/tokens/vllm-vectors.test.ts',
   ],
 }
-const LATENCY = { node: ['test/core/latency/', 'test/core/cluster/slowing.test.ts'] }
-const REPORTS = { node: ['test/core/reports/', 'test/node/ttft.test.ts'] }
+const LATENCY = { node: ['test/core/latency/', 'test/core/latency/decode-slowdown.test.ts'] }
+const REPORTS = { node: ['test/core/reports/', 'test/node/contracts/ttft.test.ts'] }
 const BOTH = { ...REPORTS, workers: ['test/workers/ttft.test.ts'] }
 const KV_EVENTS = { node: ['test/core/kv-events/'] }
 const LMCACHE = { node: ['test/core/lmcache/', 'test/origin/lmcache.test.ts'] }
@@ -77,7 +77,7 @@ export const measures: readonly Mutation[] = [
     there: 'costModel.fixedS * Math.min(1, newTokens(size) / STEP_TOKENS)',
     instead: 'costModel.fixedS',
     why: 'a queue of short prompts looks too long',
-    tests: { node: ['test/core/latency/', 'test/core/cluster/', 'test/core/routing/known-load.test.ts'] },
+    tests: { node: ['test/core/latency/', 'test/core/pool/', 'test/core/routing/load-policies.test.ts'] },
   },
   {
     name: 'law learner never starts anew',

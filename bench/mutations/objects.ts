@@ -181,6 +181,6 @@ export const objects: readonly Mutation[] = [
     instead:
       "enabled: describe('Off: the routes answer 404, nothing is called or kept.', otherwise(z.boolean(), true)),",
     why: 'anybody can write reports into a gateway whose operator never asked for them',
-    tests: { node: ['test/node/door.test.ts'], workers: ['test/workers/door.test.ts'] },
+    tests: { node: ['test/node/contracts/gateway.test.ts'], workers: ['test/workers/gateway.test.ts'] },
   },
 ]

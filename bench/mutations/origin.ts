@@ -3,8 +3,13 @@ import type { Mutation } from './mutation.ts'
 
 const TAP = { node: ['test/origin/tap.test.ts'] }
 const PIPE = { workers: ['test/workers/origin.test.ts'] }
-const LOAD = { node: ['test/node/output-load.test.ts'], built: ['test/node/output-load-worker.test.ts'] }
-const FORWARD = { node: ['test/origin/forward.test.ts', 'test/origin/booking.test.ts', 'test/origin/storm.test.ts'] }
+const LOAD = {
+  node: ['test/node/contracts/output-load.test.ts'],
+  built: ['test/node/contracts/output-load-worker.test.ts'],
+}
+const FORWARD = {
+  node: ['test/origin/forward.test.ts', 'test/origin/lease-keeper.test.ts', 'test/origin/retry-storm.test.ts'],
+}
 
 export const origin: readonly Mutation[] = [
   {
@@ -30,8 +35,8 @@ export const origin: readonly Mutation[] = [
     instead: 'const telling = null as Promise<void> | null',
     why: 'engines fill up with requests that have ended',
     tests: {
-      node: ['test/origin/forward.test.ts', 'test/node/output-load.test.ts'],
-      built: ['test/node/output-load-worker.test.ts'],
+      node: ['test/origin/forward.test.ts', 'test/node/contracts/output-load.test.ts'],
+      built: ['test/node/contracts/output-load-worker.test.ts'],
     },
   },
   {
@@ -96,7 +101,7 @@ export const origin: readonly Mutation[] = [
     there: 'this.#released = true\n      this.#arrived()',
     instead: 'this.#arrived()',
     why: 'a cancelled stream that ends is told to the cluster twice',
-    tests: { node: ['test/origin/booking.test.ts'] },
+    tests: { node: ['test/origin/lease-keeper.test.ts'] },
   },
   {
     name: 'booking is never renewed',
@@ -104,7 +109,7 @@ export const origin: readonly Mutation[] = [
     there: 'if (this.#queued === 0) this.#sayLater((lease) => lease.renew())',
     instead: '',
     why: 'long prefills lapse',
-    tests: { node: ['test/origin/booking.test.ts'] },
+    tests: { node: ['test/origin/lease-keeper.test.ts'] },
   },
   {
     name: 'booking keeps its timer',
@@ -112,7 +117,7 @@ export const origin: readonly Mutation[] = [
     there: 'this.#renewal.cancel()',
     instead: '',
     why: 'every request leaves a timer that renews for ever',
-    tests: { node: ['test/origin/booking.test.ts'] },
+    tests: { node: ['test/origin/lease-keeper.test.ts'] },
   },
   {
     name: 'booking forgets its words when the cluster forgot it',
@@ -120,7 +125,7 @@ export const origin: readonly Mutation[] = [
     there: 'this.#known = true\n      await step(this.#lease)',
     instead: 'this.#known = true',
     why: 'after a restart of the cluster object releases are lost',
-    tests: { node: ['test/origin/booking.test.ts'] },
+    tests: { node: ['test/origin/lease-keeper.test.ts'] },
   },
   {
     name: 'authorization of clients reaches engines',
@@ -162,7 +167,7 @@ export const origin: readonly Mutation[] = [
     instead: 'out.push(',
     why: 'a client replaces what the operator set for an engine',
     tests: {
-      node: ['test/origin/headers.test.ts', 'test/node/fast/contract.test.ts'],
+      node: ['test/origin/headers.test.ts', 'test/node/http1-client/contract.test.ts'],
       workers: ['test/workers/origin.test.ts'],
     },
   },
@@ -173,7 +178,7 @@ export const origin: readonly Mutation[] = [
     instead: 'return true',
     why: 'a keep-alive ends failover and counts as TTFT',
     tests: {
-      node: ['test/origin/tap.test.ts', 'test/node/fast/contract.test.ts'],
+      node: ['test/origin/tap.test.ts', 'test/node/http1-client/contract.test.ts'],
       workers: ['test/workers/origin.test.ts'],
     },
   },
@@ -200,7 +205,7 @@ export const origin: readonly Mutation[] = [
     instead: 'if (!Array.isArray(choices) || choices.length >= 0 || typeof usage',
     why: 'clients get a chunk without choices and crash',
     tests: {
-      node: ['test/origin/tap.test.ts', 'test/node/fast/contract.test.ts'],
+      node: ['test/origin/tap.test.ts', 'test/node/http1-client/contract.test.ts'],
       workers: ['test/workers/origin.test.ts'],
     },
   },
@@ -259,7 +264,7 @@ export const origin: readonly Mutation[] = [
     there: 'const MARK = /(?:^|[\\r\\n])data: ?',
     instead: 'const MARK = /data: ?',
     why: 'a model that writes data: [DONE] hides that its engine died',
-    tests: { node: ['test/origin/tap.test.ts', 'test/vectors/', 'test/node/vectors.test.ts'] },
+    tests: { node: ['test/origin/tap.test.ts', 'test/vectors/', 'test/node/contracts/vectors.test.ts'] },
   },
   {
     name: 'stream without [DONE] is complete',
@@ -315,7 +320,7 @@ export const origin: readonly Mutation[] = [
     there: 'this.#tap.events < (this.#steps + 1) * eventStep) return',
     instead: 'this.#steps > 0 || this.#tap.events < (this.#steps + 1) * eventStep) return',
     why: 'active blocks stop growing after the first',
-    tests: { workers: ['test/workers/origin.test.ts'], built: ['test/node/output-load-worker.test.ts'] },
+    tests: { workers: ['test/workers/origin.test.ts'], built: ['test/node/contracts/output-load-worker.test.ts'] },
   },
   {
     name: 'silence timer wakes the client',
@@ -331,7 +336,7 @@ export const origin: readonly Mutation[] = [
     there: '(status >= 200 && status < 300) || (status >= 400',
     instead: '(status >= 200 && status < 400) || (status >= 400',
     why: 'an engine sends clients past the gateway',
-    tests: { node: ['test/origin/', 'test/node/origin-faults.test.ts'] },
+    tests: { node: ['test/origin/', 'test/node/contracts/origin-faults.test.ts'] },
   },
   {
     name: 'busy engines count as failed',
@@ -339,7 +344,7 @@ export const origin: readonly Mutation[] = [
     there: "body.includes(BUSY_WORDS) ? 'busy' : 'status_5xx', status }\n}",
     instead: "'status_5xx', status }\n}",
     why: 'a full fleet opens all its circuits',
-    tests: { node: ['test/origin/', 'test/node/origin-faults.test.ts'] },
+    tests: { node: ['test/origin/', 'test/node/contracts/origin-faults.test.ts'] },
   },
   {
     name: 'failure inside a stream passes to the client',
@@ -347,7 +352,7 @@ export const origin: readonly Mutation[] = [
     there: 'if (status === null || status < 500 || status === 501) return null',
     instead: 'if (status === null || status < 600 || status === 501) return null',
     why: 'vLLM’s busy event of a 200 is not retried',
-    tests: { node: ['test/origin/', 'test/node/origin-faults.test.ts'] },
+    tests: { node: ['test/origin/', 'test/node/contracts/origin-faults.test.ts'] },
   },
   {
     name: 'answer that failed keeps its connection',
@@ -355,7 +360,7 @@ export const origin: readonly Mutation[] = [
     there: '  if (status !== 503) {\n    answer.discard()',
     instead: '  if (status !== 503) {',
     why: 'each 500 of an engine leaks a connection',
-    tests: { node: ['test/origin/', 'test/node/origin-faults.test.ts', 'test/node/fast/'] },
+    tests: { node: ['test/origin/', 'test/node/contracts/origin-faults.test.ts', 'test/node/http1-client/'] },
   },
   {
     name: 'stages are replaced instead of added up',
@@ -363,7 +368,7 @@ export const origin: readonly Mutation[] = [
     there: '(this.#times[stage] ?? 0) + Math.max(0, ms)',
     instead: 'Math.max(0, ms)',
     why: 'the time of failed attempts disappears from server-timing',
-    tests: { node: ['test/origin/', 'test/node/stages.test.ts'] },
+    tests: { node: ['test/origin/', 'test/node/logs/stages.test.ts'] },
   },
   {
     name: 'loop of gateways is not found',
@@ -371,7 +376,7 @@ export const origin: readonly Mutation[] = [
     there: 'member.trim().split(/\\s+/)[1] === name',
     instead: 'member.trim().split(/\\s+/)[0] === name',
     why: 'a request goes round between gateways until a timeout',
-    tests: { node: ['test/origin/via.test.ts', 'test/node/via.test.ts'] },
+    tests: { node: ['test/origin/via.test.ts', 'test/node/contracts/via.test.ts'] },
   },
   {
     name: 'unhealthy engine stays healthy',
@@ -411,7 +416,7 @@ export const origin: readonly Mutation[] = [
     there: 'digest.seq > known.seq',
     instead: 'digest.seq !== known.seq',
     why: 'an old digest replaces a new one',
-    tests: { node: ['test/origin/digests.test.ts'] },
+    tests: { node: ['test/origin/regions/digests.test.ts'] },
   },
   {
     name: 'dark cluster is asked first',
@@ -419,7 +424,7 @@ export const origin: readonly Mutation[] = [
     there: 'failedAt !== null && now - failedAt < DARK_MS',
     instead: 'failedAt !== null && now - failedAt > DARK_MS',
     why: 'each request waits for a cluster that is out of reach',
-    tests: { node: ['test/origin/digests.test.ts', 'test/origin/regions.test.ts'] },
+    tests: { node: ['test/origin/regions/digests.test.ts', 'test/origin/regions/regions.test.ts'] },
   },
   {
     name: 'prompts sent to a region are forgotten',
@@ -428,7 +433,11 @@ export const origin: readonly Mutation[] = [
     instead: 'return estimate.waitS + 0 * this.#sentS',
     why: 'between two outlooks all prompts go to one region',
     tests: {
-      node: ['test/origin/regions.test.ts', 'test/origin/region-seen.test.ts', 'test/origin/region-forward.test.ts'],
+      node: [
+        'test/origin/regions/regions.test.ts',
+        'test/origin/regions/status.test.ts',
+        'test/origin/regions/forward.test.ts',
+      ],
     },
   },
   {
@@ -437,7 +446,7 @@ export const origin: readonly Mutation[] = [
     there: 'over: () => this.#count(-prefillS, at)',
     instead: 'over: () => this.#count(-0 * prefillS, at)',
     why: 'a region looks busy until its next outlook',
-    tests: { node: ['test/origin/regions.test.ts', 'test/origin/region-forward.test.ts'] },
+    tests: { node: ['test/origin/regions/regions.test.ts', 'test/origin/regions/forward.test.ts'] },
   },
   {
     name: 'gateways tell each other of themselves',
@@ -445,7 +454,7 @@ export const origin: readonly Mutation[] = [
     there: 'filter(({ via = [] }) => !via.includes(own) && via.length < MOST_NAMES)',
     instead: 'filter(({ via = [] }) => via.length < MOST_NAMES)',
     why: 'two gateways that name each other count engines again and again',
-    tests: { node: ['test/origin/region', 'test/node/regions-mutual.test.ts'] },
+    tests: { node: ['test/origin/region', 'test/node/contracts/regions-mutual.test.ts'] },
   },
   {
     name: 'outlook is believed without a check',

@@ -1,7 +1,7 @@
 /** Breaks of policies and of the choice between engines, clusters and placements. */
 import type { Mutation } from './mutation.ts'
 
-const BOTH = { node: ['test/node/policies.test.ts'], workers: ['test/workers/policies.test.ts'] }
+const BOTH = { node: ['test/node/contracts/policies.test.ts'], workers: ['test/workers/policies.test.ts'] }
 const ROUTING = { node: ['test/core/routing/'] }
 
 export const routing: readonly Mutation[] = [
@@ -139,7 +139,7 @@ export const routing: readonly Mutation[] = [
     there: 'const split = tokens >= threshold',
     instead: 'const split = tokens > threshold',
     why: 'a prompt at the threshold is served whole (production-stack#890)',
-    tests: { node: ['test/core/routing/split.test.ts', 'test/core/cluster/routing-books.test.ts'] },
+    tests: { node: ['test/core/routing/split.test.ts', 'test/core/pool/pool-state.test.ts'] },
   },
   {
     name: 'split by uncached tokens ignores the cache',
@@ -163,7 +163,7 @@ export const routing: readonly Mutation[] = [
     there: 'split + (whole.handOverMs ?? 0)',
     instead: 'split',
     why: 'the transfer of the KV cache is taken for free',
-    tests: { node: ['test/core/routing/', 'test/core/cluster/routing-books.test.ts'] },
+    tests: { node: ['test/core/routing/', 'test/core/pool/pool-state.test.ts'] },
   },
   {
     name: 'split request with one engine for both halves',
@@ -171,7 +171,7 @@ export const routing: readonly Mutation[] = [
     there: 'rankField(input, excluding(prefillField, decode))',
     instead: 'rankField(input, prefillField)',
     why: 'an engine is asked to fetch a KV cache from itself',
-    tests: { node: ['test/core/routing/', 'test/core/cluster/'] },
+    tests: { node: ['test/core/routing/', 'test/core/pool/'] },
   },
   {
     name: 'split fallback fail is ignored',
@@ -179,7 +179,7 @@ export const routing: readonly Mutation[] = [
     there: "return input.split.fallback === 'fail' ? { empty: 'role' } :",
     instead: "return input.split.fallback !== 'fail' ? { empty: 'role' } :",
     why: 'pools that may be served whole refuse, and those that may not are served whole',
-    tests: { node: ['test/core/routing/', 'test/core/cluster/'] },
+    tests: { node: ['test/core/routing/', 'test/core/pool/'] },
   },
   {
     name: 'runners-up name the chosen engine',
@@ -195,7 +195,7 @@ export const routing: readonly Mutation[] = [
     there: 'const fallback = policy === configured ? null : { from: configured.name, reason }',
     instead: 'const fallback = null as { from: string; reason: string } | null',
     why: 'operators cannot see that the configured policy does not decide',
-    tests: { node: ['test/node/clusters.test.ts', 'test/core/routing/'] },
+    tests: { node: ['test/node/contracts/clusters.test.ts', 'test/core/routing/'] },
   },
   {
     name: 'encoders are chosen by their load alone',
@@ -227,7 +227,9 @@ export const routing: readonly Mutation[] = [
     there: 'told.get(id)?.available ?? true',
     instead: 'true || told.get(id)?.available',
     why: 'while a cluster object is away, requests go to engines known to be down',
-    tests: { node: ['test/core/routing/', 'test/origin/regions.test.ts', 'test/origin/digests.test.ts'] },
+    tests: {
+      node: ['test/core/routing/', 'test/origin/regions/regions.test.ts', 'test/origin/regions/digests.test.ts'],
+    },
   },
   {
     name: 'fallback without the object ignores failed engines',

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { parseConfig } from '../../src/config/parse.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { corsContract, ours } from '../contracts/cors.ts'
-import { fetchRequest } from '../contracts/door.ts'
+import { fetchRequest } from '../contracts/gateway.ts'
 import { configOf, onePool, openWorld, poster } from './fleet.ts'
 
 corsContract('createGateway', async (document) => {

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { BodyMemory, countIn } from '../../src/api/body-memory.ts'
 import { bodyMemoryContract } from '../contracts/body-memory.ts'
-import { doorKeys } from '../contracts/door.ts'
+import { doorKeys } from '../contracts/gateway.ts'
 import {
   chatBody,
   doors,
@@ -12,8 +12,8 @@ import {
   RawClient,
   requestText,
   type BothDoors,
-} from '../node/both-doors.ts'
-import { startSilent } from '../node/silent-gateway.ts'
+} from '../node/inbound/both-servers.ts'
+import { startSilent } from '../node/replicas/silent-gateway.ts'
 import { until } from '../wait.ts'
 
 bodyMemoryContract('a gateway on Node', async (document) => {

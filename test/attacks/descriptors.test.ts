@@ -9,9 +9,9 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
-import { doorKeys } from '../contracts/door.ts'
+import { doorKeys } from '../contracts/gateway.ts'
 import { connectionsFor } from '../../src/platform/node/http1-server/connection-guard.ts'
-import { jsonAnswer, openBothDoors, RawClient, requestText, type BothDoors } from '../node/both-doors.ts'
+import { jsonAnswer, openBothDoors, RawClient, requestText, type BothDoors } from '../node/inbound/both-servers.ts'
 import { until } from '../wait.ts'
 
 describe('limits.connections', () => {

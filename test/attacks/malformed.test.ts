@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { HttpErrors } from '../../src/platform/node/inbound/http-errors.ts'
 import { openLog } from '../../src/platform/node/log.ts'
-import { doorKeys } from '../contracts/door.ts'
+import { doorKeys } from '../contracts/gateway.ts'
 import {
   chatBody,
   doors,
@@ -12,7 +12,7 @@ import {
   RawClient,
   requestText,
   type BothDoors,
-} from '../node/both-doors.ts'
+} from '../node/inbound/both-servers.ts'
 import { until } from '../wait.ts'
 
 let both: BothDoors

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { BodyBuffer } from '../../src/platform/node/inbound/body-buffer.ts'
 import { NodeBody } from '../../src/platform/node/inbound/node-body.ts'
-import { doorKeys } from '../contracts/door.ts'
+import { doorKeys } from '../contracts/gateway.ts'
 import {
   chatBody,
   doors,
@@ -15,7 +15,7 @@ import {
   RawClient,
   requestText,
   type BothDoors,
-} from '../node/both-doors.ts'
+} from '../node/inbound/both-servers.ts'
 import { until } from '../wait.ts'
 
 const CHUNKED = 'transfer-encoding: chunked'

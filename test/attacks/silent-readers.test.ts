@@ -1,8 +1,8 @@
 /** Clients that ask for an answer and never read it: the engine's place is free after `limits.write_ms`. */
 import type { Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { chatBody, doors, openBothDoors, RawClient, requestText, type BothDoors } from '../node/both-doors.ts'
-import { doorKeys } from '../contracts/door.ts'
+import { chatBody, doors, openBothDoors, RawClient, requestText, type BothDoors } from '../node/inbound/both-servers.ts'
+import { doorKeys } from '../contracts/gateway.ts'
 import { until } from '../wait.ts'
 
 const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n'

@@ -1,7 +1,7 @@
 /** What request bodies may take together (`limits.buffered_bytes`), wherever the gateway runs. */
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { doorDocument, doorKeys } from './door.ts'
+import { doorDocument, doorKeys } from './gateway.ts'
 
 export interface BodySubject {
   readonly send: (request: Request) => Promise<Response>

@@ -1,6 +1,6 @@
 /** What a browser is told (`cors`), as data, with a runner for any gateway: no case of the table needs an engine. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { doorDocument, doorKeys, type DoorRequest, type SendDoor } from './door.ts'
+import { doorDocument, doorKeys, type DoorRequest, type SendDoor } from './gateway.ts'
 
 export const ours = 'https://chat.example.com'
 const local = 'http://localhost:3000'

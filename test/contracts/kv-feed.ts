@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Outcome } from '../../src/core/contract/contract.ts'
 import type { KvEventDelta } from '../../src/core/kv-events/delta.ts'
-import { chain, range } from '../core/cluster/chains.ts'
+import { chain, range } from '../core/prefix-index/block-chains.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
 import { admission, engines, outcome, pool, probe, stats } from './cluster-fixtures.ts'
 

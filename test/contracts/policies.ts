@@ -1,7 +1,7 @@
 /** Costs and load that decide placements, computed by whatever object serves the Cluster port. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Admission, Decision, PoolConfig } from '../../src/core/contract/contract.ts'
-import { chain, range } from '../core/cluster/chains.ts'
+import { chain, range } from '../core/prefix-index/block-chains.ts'
 import { admitted, type OpenCluster, type Source } from './cluster.ts'
 import { admission, engines, outcome, pool } from './cluster-fixtures.ts'
 

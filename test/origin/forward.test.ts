@@ -4,7 +4,7 @@ import { Failure } from '../../src/failure.ts'
 import type { ExchangeEnd } from '../../src/origin/exchange.ts'
 import { forward } from '../../src/origin/forward.ts'
 import { OriginError } from '../../src/ports.ts'
-import { World, type Meeting } from './world.ts'
+import { World, type Meeting } from './origin-fixture.ts'
 
 async function failureOf(work: Promise<unknown>): Promise<Failure> {
   const thrown = await work.then(

@@ -1,7 +1,7 @@
 /** As kv-events.test.ts, on a bad day. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ENGINE_BLOCK, KvWorld } from './kv-world.ts'
+import { ENGINE_BLOCK, KvWorld } from './kv-fixture.ts'
 
 const ask = fc.record({
   conversation: fc.integer({ min: 0, max: 3 }),

@@ -1,7 +1,7 @@
 /** From an engine's cache to the gateway's prediction, without sockets: what a bridge carries, and nothing else. */
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ENGINE_BLOCK, KvWorld } from './kv-world.ts'
+import { ENGINE_BLOCK, KvWorld } from './kv-fixture.ts'
 
 const asks = fc.array(
   fc.record({

@@ -3,7 +3,7 @@ import { env } from 'cloudflare:workers'
 import { ConfigSource } from '../../src/platform/workers/config-source.ts'
 import { IsolateGateway } from '../../src/platform/workers/isolate-gateway.ts'
 import { corsContract } from '../contracts/cors.ts'
-import { fetchRequest } from '../contracts/door.ts'
+import { fetchRequest } from '../contracts/gateway.ts'
 
 corsContract('a gateway on Workers', async (document) => {
   const live = new IsolateGateway(new ConfigSource())

@@ -14,7 +14,7 @@ export interface AttackedGateway {
 
 export interface AttackTable {
   start(document: Record<string, unknown>): Promise<AttackedGateway>
-  /** Host headers to send: on Node each one is another way in (see test/node/both-doors.ts). */
+  /** Host headers to send: on Node each one is another way in (see test/node/inbound/both-servers.ts). */
   readonly hosts: readonly string[]
   /** workerd parses heads and bodies itself, before any code of the gateway runs. */
   readonly isWorker: boolean

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { leastLoaded, powerOfTwo, qps, simplePolicies } from '../../../src/core/routing/policies/simple.ts'
 import type { Candidate, RouteRequest } from '../../../src/core/routing/policy.ts'
 import { rendezvous, withinBound } from '../../../src/core/routing/rendezvous.ts'
-import { asRanked } from './as-ranked.ts'
+import { asRanked } from './ranked-policy.ts'
 
 const request: RouteRequest = {
   id: 'r',

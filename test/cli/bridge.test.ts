@@ -1,0 +1,536 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { networkInterfaces, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { EventStream } from '../../src/core/kv-events/event-stream.ts'
+import { parseConfig } from '../../src/config/parse.ts'
+import type { BridgedEngine, EngineListener } from '../../src/cli/bridge/engine-listener.ts'
+import { Members } from '../../src/cli/bridge/members.ts'
+import { startBridge, type BridgeStatus, listenForStatus, statusMetrics } from '../../src/cli/bridge/bridge.ts'
+import { Poster } from '../../src/cli/bridge/poster.ts'
+import type { OpenEventSocket } from '../../src/cli/bridge/sockets.ts'
+import { main } from '../../src/cli/cli.ts'
+import { openLog } from '../../src/platform/node/log.ts'
+import { endpointsOf, enginesIn } from '../../src/cli/bridge/engines.ts'
+import { framed, stored as storedEvent } from '../core/kv-events/events.ts'
+import { parseExposition } from '../telemetry/parse-exposition.ts'
+import { ownPorts } from '../own-ports.ts'
+import { BLOCK_TOKENS, hasZmq, openBridgeWorld, type BridgeWorld, type Wish } from './bridge-fixture.ts'
+import { firstlight } from './run-cli.ts'
+import { until } from '../wait.ts'
+
+const span = (from: number, count: number): number[] => Array.from({ length: count }, (_, at) => from + at)
+
+const zmqIsThere = await hasZmq()
+const ipv6IsThere = Object.values(networkInterfaces())
+  .flat()
+  .some((one) => one?.address === '::1')
+
+describe.skipIf(!zmqIsThere)('a bridge between engines and a gateway', () => {
+  let world: BridgeWorld
+  const open = async (wish: Wish = {}) => {
+    world = await openBridgeWorld(wish)
+    await world.caughtUp()
+  }
+  afterEach(() => world.close())
+
+  /** Conversations that take turns: each turn's prompt is the one before and more. Every other one is salted. */
+  async function converse(
+    conversations: number,
+    turns: number,
+  ): Promise<{ readonly predicted: number; readonly reported: number }[]> {
+    const seen: { readonly predicted: number; readonly reported: number }[] = []
+    for (let turn = 1; turn <= turns; turn++) {
+      for (let one = 0; one < conversations; one++) {
+        // Lengths on and off the block boundary.
+        const prompt = span(one * 10_000, turn * 5 * BLOCK_TOKENS + (one % 3) * 7)
+        seen.push(await world.ask(prompt, one % 2 === 0 ? {} : { cache_salt: `tenant-${one}` }))
+        await world.caughtUp()
+      }
+    }
+    return seen
+  }
+
+  it('lets the gateway predict cached tokens exactly, where caches are too small for all of them', async () => {
+    await open({ engines: 2, cacheBlocks: 90 })
+    const seen = await converse(9, 4)
+    expect(seen.map(({ predicted }) => predicted)).toEqual(seen.map(({ reported }) => reported))
+    expect(seen.some(({ reported }) => reported > 0)).toBe(true)
+    expect(world.fleet.engines.reduce((sum, { driver }) => sum + driver.model.pool.evictions, 0)).toBeGreaterThan(0)
+    const metrics = parseExposition(await world.gatewayMetrics())
+    expect(metrics.get('firstlight_engine_kv_events_exact')?.samples.map(({ value }) => value)).toEqual([1, 1])
+  })
+
+  it('reads the arrays and the replies without a topic of older engines', async () => {
+    await open({ cacheBlocks: 60, publish: { encoding: 'arrays', topicInReplay: false, topic: 'kv@engine' } })
+    world.publisher(0).drop = 1
+    const seen = await converse(4, 2)
+    expect(seen.map(({ predicted }) => predicted)).toEqual(seen.map(({ reported }) => reported))
+  })
+
+  it('has lost batches repeated, the last one included', async () => {
+    await open()
+    await world.ask(span(0, 80))
+    await world.caughtUp()
+    world.publisher(0).drop = 3
+    for (const one of [1, 2, 3, 4]) await world.ask(span(one * 1000, 80))
+    await world.caughtUp()
+    world.publisher(0).drop = 1
+    await world.ask(span(7000, 80))
+    await world.caughtUp()
+    expect(world.status(0)).toMatchObject({ complete: true, losses: 0, restarts: 0 })
+    for (const one of [0, 1, 2, 3, 4, 7]) {
+      const { predicted, reported } = await world.ask([...span(one * 1000, 80), 1, 2])
+      expect([predicted, reported]).toEqual([80, 80])
+    }
+  })
+
+  it('knows an engine only in part when what it missed is no longer kept, and wholly after a reset', async () => {
+    await open({ publish: { bufferSteps: 2 } })
+    world.publisher(0).drop = 5
+    for (const one of [1, 2, 3, 4, 5, 6]) await world.ask(span(one * 1000, 80))
+    await world.caughtUp()
+    expect(world.status(0).complete).toBe(false)
+    expect(world.status(0).losses).toBeGreaterThan(0)
+    expect(await world.gatewayMetrics()).toMatch(/kv_events_exact\{[^}]*\} 0/)
+    await fetch(`${world.fleet.urls[0]}/reset_prefix_cache`, { method: 'POST' })
+    await world.ask(span(9000, 80))
+    await world.caughtUp()
+    expect(world.status(0)).toMatchObject({ complete: true, blocks: 5 })
+    expect(await world.ask([...span(1000, 80), 1])).toMatchObject({ predicted: 0, reported: 0 })
+  })
+
+  it('sees an engine restart, though the new one says nothing', async () => {
+    await open()
+    await world.ask(span(0, 80))
+    await world.caughtUp()
+    world.fleet.engines[0]!.restart()
+    // How often depends on how often the sockets were joined anew.
+    await until(() => world.status(0).restarts >= 1)
+    // The bridge's word may still be on its way.
+    await until(async () => /^firstlight_engine_cached_blocks\{.*\} 0$/m.test(await world.gatewayMetrics()))
+    expect(await world.ask([...span(0, 80), 1])).toMatchObject({ predicted: 0, reported: 0 })
+  })
+
+  it('tells a gateway that has restarted everything again', async () => {
+    await open()
+    await world.ask(span(0, 80))
+    await world.caughtUp()
+    const { resyncs } = world.bridge.status()
+    await world.restartGateway()
+    await until(() => world.bridge.status().resyncs > resyncs)
+    await world.caughtUp()
+    expect(await world.ask([...span(0, 80), 1])).toMatchObject({ predicted: 80, reported: 80 })
+  })
+
+  it('begins anew with an engine that it let go of, of which the gateway knows a longer story', async () => {
+    await open()
+    for (const one of [0, 1, 2, 3, 4, 5]) {
+      await world.ask(span(one * 1000, 80))
+      await world.caughtUp()
+    }
+    await fetch(`${world.fleet.urls[0]}/reset_prefix_cache`, { method: 'POST' })
+    await world.rejoin(0)
+    await world.caughtUp()
+    await world.ask(span(9000, 80))
+    await world.caughtUp()
+    expect(await world.ask([...span(9000, 80), 1])).toMatchObject({ predicted: 80, reported: 80 })
+    expect(await world.ask([...span(1000, 80), 1])).toMatchObject({ predicted: 0, reported: 0 })
+  })
+
+  it('says where prompts are not measured in tokens, which nothing can be compared with', async () => {
+    await open()
+    expect(world.lines.filter((line) => line.includes('prompts_measured_in_bytes'))).toHaveLength(1)
+  })
+
+  it('keeps its hands off a pool whose blocks the engine’s do not fill', async () => {
+    world = await openBridgeWorld({ pool: { block_tokens: 24 } })
+    await world.ask(span(0, 80))
+    await until(() => world.lines.some((line) => line.includes('block_size_mismatch')))
+    expect(world.status(0)).toMatchObject({ complete: false, engine_block_tokens: BLOCK_TOKENS })
+  })
+
+  it('shows how it is doing', async () => {
+    await open()
+    await world.ask(span(0, 80))
+    await world.caughtUp()
+    const listener = await listenForStatus({ host: '127.0.0.1', port: 0 }, () => world.bridge.status())
+    try {
+      const families = parseExposition(await (await fetch(`${listener.url}/metrics`)).text())
+      expect(families.get('firstlight_bridge_blocks')?.samples[0]).toMatchObject({
+        value: 5,
+        labels: { cluster: 'one', model: 'sim', engine: 'engine-0' },
+      })
+      expect(await (await fetch(`${listener.url}/status`)).json()).toMatchObject({
+        problem: null,
+        engines: [{ heard: true, complete: true }],
+      })
+      expect((await fetch(`${listener.url}/health`)).status).toBe(200)
+      expect((await fetch(`${listener.url}/else`)).status).toBe(404)
+    } finally {
+      await listener.close()
+    }
+    expect(statusMetrics({ ...world.bridge.status(), engines: [] })).toContain('firstlight_bridge_posts_total')
+  })
+})
+
+describe('firstlight bridge', () => {
+  it('listens to no engine behind another gateway, which has a bridge of its own', () => {
+    const clusters = [
+      { id: 'paris', gateway: { url: 'http://paris', models: [{ model: 'm' }] } },
+      { id: 'own', pools: [{ model: 'm', engines: [{ id: 'a', url: 'http://a' }] }] },
+    ]
+    expect(
+      enginesIn(parseConfig({ clusters }, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })).map(
+        ({ cluster, id }) => [cluster, id],
+      ),
+    ).toEqual([['own', 'a']])
+  })
+
+  it('says what one engine by flags still needs', async () => {
+    const { code, err } = await firstlight('bridge', '--events', 'tcp://127.0.0.1:5557', '--engine', 'a')
+    expect([code, err]).toEqual([2, expect.stringContaining('--events also needs --block-tokens')])
+  })
+
+  it.skipIf(!zmqIsThere || !ipv6IsThere)(
+    'hears one engine of a fleet, named by its address, also where that is of IPv6',
+    async () => {
+      const { Publisher } = await import('zeromq')
+      const events = new Publisher({ linger: 0, ipv6: true })
+      await events.bind('tcp://[::1]:*')
+      const folder = mkdtempSync(join(tmpdir(), 'firstlight-bridge-'))
+      const file = join(folder, 'firstlight.yaml')
+      const { port } = new URL(events.lastEndpoint!.replace('tcp:', 'http:'))
+      writeFileSync(
+        file,
+        JSON.stringify({
+          clusters: [
+            {
+              id: 'c',
+              pools: [
+                {
+                  model: 'm',
+                  engines: [
+                    {
+                      id: 'v',
+                      url: 'http://fleet.example:8000',
+                      discover: 'dns',
+                      kv_events: { endpoint: `tcp://fleet.example:${port}` },
+                    },
+                  ],
+                },
+              ],
+            },
+          ],
+        }),
+      )
+      const at = ownPorts(1)
+      const over = new AbortController()
+      const ended = main(
+        ['bridge', '--config', file, '--engine', 'v-::1', '--listen', `127.0.0.1:${at}`, '--log-level', 'silent'],
+        {
+          out: () => undefined,
+          err: () => undefined,
+          env: {},
+          stop: over.signal,
+          stopNow: over.signal,
+          lookup: async () => ['::1', '::2'],
+        },
+      )
+      const heard = () =>
+        fetch(`http://127.0.0.1:${at}/status`).then(
+          async (answer) =>
+            ((await answer.json()) as BridgeStatus).engines.map(({ engine, heard: is }) => [engine, is]),
+          () => null,
+        )
+      await expect.poll(heard).toEqual([['v---1', true]])
+      over.abort()
+      expect(await ended).toBe(0)
+      events.close()
+      rmSync(folder, { recursive: true })
+    },
+  )
+
+  it('finds event sockets by what vLLM says of them, seen from outside', () => {
+    const said = {
+      enable_kv_cache_events: true,
+      publisher: 'zmq',
+      endpoint: 'tcp://*:5557',
+      replay_endpoint: 'tcp://*:5558',
+      buffer_steps: 10_000,
+      topic: '',
+    }
+    const first = { host: '10.0.0.1', rank: '0' }
+    const one = { host: 'gpu', rank: null }
+    expect(endpointsOf({ 0: said, 1: { ...said, endpoint: 'tcp://*:5559' } }, { ...first, rank: '1' })).toMatchObject({
+      endpoint: 'tcp://10.0.0.1:5559',
+    })
+    expect(endpointsOf({ 0: said }, first)).toEqual({
+      endpoint: 'tcp://10.0.0.1:5557',
+      replayEndpoint: 'tcp://10.0.0.1:5558',
+      topic: '',
+    })
+    expect(endpointsOf({ 0: { ...said, replay_endpoint: null, topic: 'kv' } }, { ...first, host: 'gpu' })).toEqual({
+      endpoint: 'tcp://gpu:5557',
+      replayEndpoint: null,
+      topic: 'kv',
+    })
+    // One of several servers says its own rank alone; one server of several ranks has a cache for each.
+    expect(endpointsOf({ 3: said }, one)).toMatchObject({ endpoint: 'tcp://gpu:5557' })
+    expect(endpointsOf({ 0: said, 1: said }, one)).toBe('ranks')
+    for (const nothing of [
+      {},
+      null,
+      { 0: { ...said, enable_kv_cache_events: false } },
+      { 0: { ...said, publisher: 'null' } },
+    ])
+      expect([endpointsOf(nothing, first), endpointsOf(nothing, one)]).toEqual(['none', 'none'])
+  })
+})
+
+interface SentFeed {
+  readonly engine: string
+  readonly seq: number
+  readonly reset: boolean
+  readonly complete: boolean
+  readonly stored: string
+}
+
+/** A gateway that answers as it is told, and a bridge's poster with one engine before it. */
+async function posterBefore(answers: ((feed: SentFeed) => { readonly status?: number; readonly body: string })[]) {
+  const sent: SentFeed[] = []
+  const lines: { readonly event: string; readonly fields: Readonly<Record<string, unknown>> }[] = []
+  const server = createServer((request, response) => {
+    void (async () => {
+      let text = ''
+      for await (const piece of request) text += String(piece)
+      const feed = (JSON.parse(text) as { pools: { feeds: SentFeed[] }[] }).pools[0]!.feeds[0]!
+      sent.push(feed)
+      const { status = 200, body } = answers[Math.min(sent.length, answers.length) - 1]!(feed)
+      response.writeHead(status).end(body)
+    })()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const stream = new EventStream({
+    pool: { model: 'm', blockTokens: 16 },
+    limits: { stepBlocks: 10, waitingBlocks: 10 },
+    replays: true,
+  })
+  const listener = {
+    engine: { cluster: 'c', pool: { model: 'm', blockTokens: 16 }, id: 'a' },
+    stream,
+    isHeard: true,
+  } as unknown as EngineListener
+  const keep = (event: string, fields: Readonly<Record<string, unknown>> = {}) => void lines.push({ event, fields })
+  const clock = { now: 0 }
+  const gateway = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const poster = new Poster([listener], {
+    gateway,
+    key: 'k',
+    log: { debug: keep, info: keep, warn: keep, error: keep },
+    now: () => clock.now,
+    epoch: 1,
+    flushMs: 0,
+    heartbeatMs: 1000,
+  })
+  return { poster, stream, sent, lines, clock, listener, close: () => server.close() }
+}
+
+const state =
+  (one: string, exact = true) =>
+  () => ({ body: JSON.stringify({ pools: [{ states: [one], exact_tokens: exact }] }) })
+
+describe('what a gateway answers a bridge', () => {
+  it('is named where it is a refusal, and everything stays to be sent', async () => {
+    const { poster, stream, close } = await posterBefore([
+      () => ({ status: 401, body: '{"error":{"message":"This is not the admin key of this gateway."}}' }),
+    ])
+    await poster.round()
+    close()
+    expect(poster.problem).toContain('401')
+    expect(poster.problem).toContain('not the admin key')
+    expect(stream.log.isDue).toBe(true)
+  })
+
+  it('is waited for with the same step, and taken once it comes', async () => {
+    const { poster, stream, sent, close } = await posterBefore([
+      state('ok'),
+      () => ({ status: 503, body: 'busy' }),
+      state('ok'),
+    ])
+    await poster.round()
+    stream.log.hold(1, 2)
+    await poster.round()
+    stream.log.hold(3, 4)
+    await poster.round()
+    await poster.round()
+    close()
+    expect(sent.map(({ seq, reset }) => [seq, reset])).toEqual([
+      [1, true],
+      [2, false],
+      [2, false],
+      [3, false],
+    ])
+    expect(sent[2]!.stored).toBe(sent[1]!.stored)
+    expect(poster.problem).toBeNull()
+  })
+
+  it('may be that it lost the thread: then it is told everything', async () => {
+    const { poster, stream, sent, close } = await posterBefore([state('ok'), state('resync'), state('ok')])
+    stream.log.hold(1, 2)
+    await poster.round()
+    stream.log.hold(3, 4)
+    await poster.round()
+    await poster.round()
+    close()
+    expect(sent.map(({ reset }) => reset)).toEqual([true, false, true])
+    expect(Buffer.from(sent[2]!.stored, 'base64')).toHaveLength(16)
+    expect(poster.counts).toMatchObject({ resyncs: 1, steps: 2 })
+  })
+
+  it('may be that another bridge is at it: said once, and tried again later', async () => {
+    const { poster, sent, lines, clock, listener, close } = await posterBefore([state('stale')])
+    await poster.round()
+    await poster.round()
+    expect(sent).toHaveLength(1)
+    clock.now = 20_000
+    await poster.round()
+    close()
+    expect(sent).toHaveLength(2)
+    expect(poster.stateOf(listener)).toBe('stale')
+    expect(lines.filter(({ event }) => event === 'feed_refused').map(({ fields }) => fields['next'])).toEqual([
+      expect.stringContaining('another bridge'),
+    ])
+  })
+
+  it('is asked for no more once an engine began anew with blocks that do not fit, but for the end of what was told', async () => {
+    const { poster, stream, sent, clock, close } = await posterBefore([state('ok')])
+    stream.replayed([framed(0, [storedEvent({ prompt: span(0, 32), blockTokens: 16 })], 1000)], 0)
+    await poster.round()
+    await poster.round()
+    stream.replayed([framed(0, [storedEvent({ prompt: span(0, 48), blockTokens: 24 })], 2000)], 0)
+    await poster.round()
+    clock.now = 5000
+    await poster.round()
+    close()
+    expect(sent.map(({ reset, complete, stored: blocks }) => [reset, complete, blocks.length > 0])).toEqual([
+      [true, true, false],
+      [false, true, true],
+      [true, false, false],
+    ])
+  })
+
+  it('is asked for with a sign of life when nothing changes', async () => {
+    const { poster, sent, clock, close } = await posterBefore([state('ok')])
+    await poster.round()
+    clock.now = 900
+    await poster.round()
+    clock.now = 1000
+    await poster.round()
+    close()
+    expect(sent.map(({ seq, stored }) => [seq, stored])).toEqual([
+      [1, ''],
+      [2, ''],
+    ])
+  })
+})
+
+it('listens to the engines that answer while it waits for one that does not', async () => {
+  const told: string[] = []
+  const server = createServer((request, response) => {
+    let body = ''
+    request.on('data', (piece: Buffer) => (body += piece.toString()))
+    request.on('end', () => {
+      const { pools } = JSON.parse(body) as { pools: { feeds: { engine: string }[] }[] }
+      told.push(...pools.flatMap(({ feeds }) => feeds.map(({ engine }) => engine)))
+      response.end(
+        JSON.stringify({ pools: pools.map(({ feeds }) => ({ states: feeds.map(() => 'ok'), exact_tokens: true })) }),
+      )
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const open: OpenEventSocket = (_, touched) => {
+    queueMicrotask(() => touched(true))
+    return { async *batches() {}, replay: () => Promise.resolve([]), close() {} }
+  }
+  const engine = (id: string) => ({
+    id,
+    cluster: 'c',
+    pool: { model: 'm', blockTokens: 16 },
+    events: { endpoint: `tcp://${id}`, replayEndpoint: null, topic: '' },
+  })
+  let answer: (found: ReturnType<typeof engine> | null) => void = () => {}
+  const slow = new Promise<ReturnType<typeof engine> | null>((resolve) => (answer = resolve))
+  const log = openLog('silent')
+  const gateway = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const bridge = startBridge({ engines: [], open, log, gateway, key: null, flushMs: 0, heartbeatMs: 100 })
+  bridge.join(Promise.resolve(engine('a')))
+  const leave = bridge.join(slow)
+  const status = await listenForStatus({ host: '127.0.0.1', port: 0 }, () => bridge.status())
+  const health = async () => (await fetch(`${status.url}/health`)).status
+  // Told, and answered.
+  await until(() => told.includes('a') && bridge.status().engines[0]?.gateway === 'ok')
+  expect(bridge.status()).toMatchObject({ awaited: 1, engines: [{ engine: 'a', gateway: 'ok' }] })
+  expect(await health()).toBe(503)
+  answer(engine('b'))
+  await until(() => told.includes('b'))
+  await until(() => bridge.status().engines.every(({ gateway: taken }) => taken === 'ok'))
+  expect(bridge.status().awaited).toBe(0)
+  expect(await health()).toBe(200)
+  await leave()
+  expect(bridge.status().engines.map(({ engine: id }) => id)).toEqual(['a'])
+  const tellsOfA = async () => {
+    told.length = 0
+    await until(() => told.filter((id) => id === 'a').length > 1)
+  }
+  // What was on its way then has come.
+  await tellsOfA()
+  await tellsOfA()
+  expect(told).not.toContain('b')
+  await status.close()
+  await bridge.close()
+  server.close()
+})
+
+it('a bridge follows engines that come and go, and asks each once', async () => {
+  const asked = new Map<string, Promise<BridgedEngine | null>>()
+  const left: string[] = []
+  const bridge = {
+    join(sockets: Promise<BridgedEngine | null>) {
+      void sockets.then((engine) => engine !== null && asked.set(engine.id, sockets))
+      return async () => void left.push((await sockets)?.id ?? 'nobody')
+    },
+  }
+  const stop = new AbortController()
+  const members = new Members(bridge, openLog('silent'), stop.signal)
+  const wanted = (...ids: string[]) =>
+    enginesIn(
+      parseConfig(
+        {
+          clusters: [
+            {
+              id: 'c',
+              pools: [
+                {
+                  model: 'm',
+                  engines: ids.map((id) => ({ id, url: `http://${id}`, kv_events: { endpoint: `tcp://${id}:1` } })),
+                },
+              ],
+            },
+          ],
+        },
+        {},
+        { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+      ),
+    )
+  expect((await members.update(wanted('a', 'b'))).map((engine) => engine?.id)).toEqual(['a', 'b'])
+  expect((await members.update(wanted('b', 'd'))).map((engine) => engine?.id)).toEqual(['d'])
+  await until(() => left.length > 0)
+  expect(left).toEqual(['a'])
+  expect((await members.update(wanted('a'))).map((engine) => engine?.id)).toEqual(['a'])
+  await until(() => left.length === 3)
+  expect(left).toEqual(['a', 'b', 'd'])
+  stop.abort()
+})

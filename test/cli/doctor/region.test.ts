@@ -1,0 +1,164 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { startFleet } from '../../../src/platform/node/simulator-host.ts'
+import { startSilent, type SilentGateway } from '../../node/replicas/silent-gateway.ts'
+import { visit, type Visit } from './ask.ts'
+import { closeStubs, realVllm, stub } from './stub.ts'
+
+const KEY = 'edge-key'
+const open: { close(): unknown }[] = []
+afterEach(async () => {
+  closeStubs()
+  for (const one of open.splice(0).reverse()) await one.close()
+})
+
+const keep = async <One extends { close(): unknown }>(started: Promise<One>): Promise<One> => {
+  const one = await started
+  open.push(one)
+  return one
+}
+
+/** A gateway before two simulated engines. */
+async function region({
+  pool = {},
+  key = {},
+  document = {},
+}: { readonly pool?: object; readonly key?: object; readonly document?: object } = {}): Promise<SilentGateway> {
+  const fleet = await keep(startFleet({ engines: 2, model: 'sim', profile: 'instant' }))
+  return keep(
+    startSilent({
+      keys: [{ name: 'edge', secret: KEY, edge: true, ...key }],
+      clusters: [
+        {
+          id: 'here',
+          pools: [
+            {
+              model: 'sim',
+              aliases: ['small'],
+              engines: fleet.urls.map((url, at) => ({ id: `e${at}`, url })),
+              ...pool,
+            },
+          ],
+        },
+      ],
+      ...document,
+    }),
+  )
+}
+
+/** What the doctor finds of a configuration whose cluster `paris` is behind that gateway. */
+async function visitEdge(url: string, gateway: object = {}): Promise<Visit> {
+  const folder = mkdtempSync(join(tmpdir(), 'doctor-edge-'))
+  const file = join(folder, 'firstlight.json')
+  try {
+    writeFileSync(
+      file,
+      JSON.stringify({
+        listen: '127.0.0.1:0',
+        clusters: [{ id: 'paris', gateway: { url, key: KEY, models: [{ model: 'sim' }], ...gateway } }],
+      }),
+    )
+    return await visit('--config', file)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+describe('firstlight doctor and a gateway beside the engines', () => {
+  it('finds it in order, and complains of nothing that only an engine has', async () => {
+    const seen = await visitEdge((await region()).url)
+    expect(seen.marks).toEqual([])
+    expect(seen.code).toBe(0)
+    expect(seen.subjects).toMatchObject([
+      { kind: 'gateway', name: 'paris', is: expect.stringContaining('Firstlight ') },
+    ])
+    expect(seen.find('outlook').says).toBe('2 engines, 0 requests running')
+    expect(seen.find('cut').says).toContain('cut alike')
+    expect(seen.find('round_trip').says).toMatch(/^[\d.]+ ms there and back/)
+    expect(seen.json).not.toContain(KEY)
+  })
+
+  it.each<[string, Parameters<typeof region>[0], object, Record<string, string>, string]>([
+    ['refuses the key', {}, { key: 'another' }, { key: 'problem' }, '`gateway.key` of cluster paris'],
+    ['may not tell what it expects', { key: { edge: false } }, {}, { outlook: 'problem' }, 'edge: true'],
+    ['does not serve the model', {}, { models: [{ model: 'simm' }] }, { models: 'problem' }, 'Mend the name'],
+    ['may not serve it to this key', { key: { models: ['small'] } }, {}, { models: 'problem' }, '`models` of the key'],
+    [
+      'cuts prompts otherwise',
+      { pool: { block_tokens: 32 } },
+      {},
+      { cut: 'warning' },
+      'the same name, `block_tokens` and `tokenizer`',
+    ],
+    ['lets everybody in', { document: { keys: undefined } }, {}, { key: 'note' }, 'edge: true'],
+    ['is elsewhere than the configuration says', {}, { rtt_ms: 80 }, { round_trip: 'note' }, 'Leave `rtt_ms` out'],
+  ])('says that it %s, and the next step', async (_, there, here, marks, next) => {
+    const seen = await visitEdge((await region(there)).url, here)
+    expect(seen.marks).toEqual(Object.entries(marks).map(([check, mark]) => `${check}: ${mark}`))
+    expect(seen.find(Object.keys(marks)[0]!).next).toContain(next)
+  })
+
+  it('asks for each model by itself', async () => {
+    const seen = await visitEdge((await region()).url, {
+      models: [{ model: 'sim' }, { model: 'small', block_tokens: 16 }],
+    })
+    expect(seen.marks).toEqual(['cut: warning'])
+    expect(seen.out).toContain('2 engines for small')
+  })
+
+  it('says that none of its engines may be given a prompt', async () => {
+    const seen = await visitEdge(
+      (await region({ pool: { engines: [{ id: 'gone', url: 'http://127.0.0.1:9' }], stats_interval_ms: 100 } })).url,
+    )
+    expect(seen.find('outlook').mark).toBe('warning')
+  })
+
+  it('does not count our own engines, of which it was told by us, and says where it has no others', async () => {
+    const cost_model = { fixed_s: 0, per_token_s: 0, per_pair_s: 0 }
+    const outlook = {
+      version: 1,
+      cluster: 'c',
+      pool: 'sim',
+      engines: 3,
+      requests: 0,
+      queued: 0,
+      confidence: 0,
+      prefixes: '',
+      soonest: { wait_s: 0, cost_model },
+      usual: { wait_s: 0, cost_model },
+    }
+    const others = [{ ...outlook, via: ['1.1 firstlight-00000000'] }]
+    const told = (here: readonly object[]): Parameters<typeof stub>[0] => ({
+      'GET /ready': { body: { status: 'ready' } },
+      'GET /version': { body: { version: '0.0.0' } },
+      'GET /v1/models': ({ headers }) =>
+        headers.authorization === undefined ? { status: 401 } : { body: { data: [{ id: 'sim' }] } },
+      'GET /v1/firstlight/digest': ({ headers }) => ({
+        body: { cut: 1, region_digests: [...here, { ...outlook, via: [headers.via, '1.1 firstlight-00000000'] }] },
+      }),
+    })
+    expect((await visitEdge((await stub(told(others))).url)).find('outlook').says).toMatch(/^3 engines, 0/)
+    expect((await visitEdge((await stub(told([]))).url)).find('outlook')).toMatchObject({
+      mark: 'problem',
+      says: expect.stringContaining('leads back') as unknown,
+    })
+  })
+
+  it('takes no engine for it', async () => {
+    const { url } = await stub(realVllm)
+    expect((await visitEdge(url)).find('firstlight')).toMatchObject({
+      mark: 'problem',
+      next: expect.stringContaining('`pools`'),
+    })
+  })
+
+  it('says that nobody listens, and that a binding is not for it', async () => {
+    const nobody = await visitEdge('http://127.0.0.1:9')
+    expect(nobody.marks).toEqual(['reachable: unreachable'])
+    expect(nobody.code).toBe(2)
+    expect(nobody.find('reachable').next).not.toContain('vllm')
+    expect((await visitEdge('http://paris.internal', { binding: 'VPC' })).marks).toEqual(['reachable: note'])
+  })
+})

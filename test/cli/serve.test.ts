@@ -1,0 +1,277 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { parseConfig } from '../../src/config/parse.ts'
+import { openLog } from '../../src/platform/node/log.ts'
+import { startGateway, type RunningGateway } from '../../src/platform/node/start-gateway.ts'
+import { explainSystemError } from '../../src/platform/node/signals.ts'
+import { slowEngine, type SlowEngine } from '../node/slow-engine.ts'
+import { turns, until } from '../wait.ts'
+
+const never = new AbortController().signal
+
+let engine: SlowEngine
+let lines: string[]
+let gateway: RunningGateway
+
+beforeEach(async () => {
+  engine = await slowEngine()
+  lines = []
+  gateway = await start('127.0.0.1:0')
+})
+
+afterEach(async () => {
+  engine.finish()
+  await gateway.stop(AbortSignal.abort())
+  engine.close()
+})
+
+function start(listen: string): Promise<RunningGateway> {
+  const config = parseConfig(
+    {
+      listen,
+      keys: [{ name: 'k', secret: 'hush-key' }],
+      clusters: [{ id: 'one', pools: [{ model: 'm', engines: [{ id: 'a', url: engine.url, key: 'hush-engine' }] }] }],
+      limits: { drain_ms: 60_000 },
+    },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
+  return startGateway(config, openLog('debug', { write: (line) => void lines.push(line) }))
+}
+
+const chat = (prompt = 'hi', signal: AbortSignal = never) =>
+  fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer hush-key', 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: prompt }] }),
+    signal,
+  })
+
+const requests = () =>
+  lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ event }) => event === 'request')
+
+describe('a gateway that is told to stop', () => {
+  it('lets a running stream finish, and takes nobody new', async () => {
+    const response = await chat()
+    const stopping = gateway.stop(never)
+    // Who stood at the listener is told; who comes later finds none.
+    expect((await chat().catch(() => null))?.status ?? 503).toBe(503)
+    while (
+      !(await chat().then(
+        () => false,
+        () => true,
+      ))
+    );
+    engine.finish()
+    expect(await response.text()).toMatch(/hello[^]*world[^]*\[DONE\]/)
+    expect(await stopping).toEqual({ cut: false })
+  })
+
+  it('refuses on connections that are still open, with a word about trying again', async () => {
+    const response = await chat()
+    // A kept-alive socket that sent half of its next head before the end was announced.
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    let received = ''
+    socket.on('data', (data) => (received += data.toString()))
+    socket.write('GET /health HTTP/1.1\r\nhost: h\r\n\r\nPOST /v1/chat/completions HTTP/1.1\r\nhost: h\r\n')
+    await until(() => received.endsWith('}'))
+    received = ''
+    const stopping = gateway.stop(never)
+    socket.write('authorization: Bearer hush-key\r\ncontent-length: 2\r\n\r\n{}')
+    await until(() => received.includes('draining'))
+    expect(received).toMatch(/^HTTP\/1\.1 503 /)
+    engine.finish()
+    await response.text()
+    socket.destroy()
+    expect(await stopping).toEqual({ cut: false })
+  })
+
+  it('tells a client that had just come, and had said nothing yet', async () => {
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    let received = ''
+    socket.on('data', (data) => (received += data.toString()))
+    await once(socket, 'connect')
+    // Its connection has been taken in by now: one that came later has been answered.
+    await (await fetch(`${gateway.url}/health`)).text()
+    const stopping = gateway.stop(never)
+    socket.write(
+      'POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\nauthorization: Bearer hush-key\r\ncontent-length: 2\r\n\r\n{}',
+    )
+    await once(socket, 'close')
+    expect(received).toMatch(/^HTTP\/1\.1 503 [^]*connection: close\r\n[^]*draining/)
+    expect(await stopping).toEqual({ cut: false })
+  })
+
+  it('tells all who stand at its door, and had not been let in yet', async () => {
+    const { hostname, port } = new URL(gateway.url)
+    const sockets = Array.from({ length: 40 }, () => connect(Number(port), hostname))
+    const received = sockets.map(() => '')
+    for (const [at, socket] of sockets.entries()) {
+      socket.on('data', (data) => (received[at] += data.toString())).on('error', () => {})
+      socket.write(
+        'POST /v1/chat/completions HTTP/1.1\r\nhost: h\r\nauthorization: Bearer hush-key\r\ncontent-length: 2\r\n\r\n{}',
+      )
+    }
+    const closed = Promise.all(sockets.map((socket) => once(socket, 'close')))
+    // The system has them all; this process lets in one a turn.
+    const comeBy = performance.now() + 50
+    while (performance.now() < comeBy);
+    const stopping = gateway.stop(never)
+    await closed
+    expect(received.filter((text) => !text.startsWith('HTTP/1.1 503 '))).toEqual([])
+    expect(await stopping).toEqual({ cut: false })
+  })
+
+  it('waits no longer than a moment for one that goes on saying nothing', async () => {
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    await once(socket, 'connect')
+    await (await fetch(`${gateway.url}/health`)).text()
+    socket.resume()
+    await Promise.all([
+      once(socket, 'close'),
+      gateway.stop(never).then((drained) => expect(drained).toEqual({ cut: false })),
+    ])
+  })
+
+  it('cuts a stream without end when asked a second time, and lets go of the engine', async () => {
+    const response = await chat()
+    const now = new AbortController()
+    const stopping = gateway.stop(now.signal)
+    now.abort()
+    expect(await stopping).toEqual({ cut: true })
+    await expect(response.text()).rejects.toThrow()
+    await until(() => engine.aborted() === 1)
+  })
+
+  // A name in capitals goes through node:http, any other past it.
+  it.each(['gateway.test', 'Gateway.Test'])(
+    'says of those it cut that it was ending, and not that their clients had gone, asked as %s',
+    async (host) => {
+      const { hostname, port } = new URL(gateway.url)
+      const ask = (said: object, length?: number) => {
+        const body = JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }], ...said })
+        const socket = connect(Number(port), hostname).on('error', () => {})
+        socket.write(
+          `POST /v1/chat/completions HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer hush-key\r\ncontent-type: application/json\r\ncontent-length: ${length ?? body.length}\r\n\r\n${body}`,
+        )
+        return socket
+      }
+      const left = ask({ user: 'left' })
+      await Promise.race([once(left, 'data'), once(left, 'close')])
+      left.destroy()
+      await until(() => requests().length === 1)
+      const begun = ask({})
+      await once(begun, 'data')
+      ask({ user: 'silent' })
+      await until(() => engine.silent() === 1)
+      await once(ask({}, 10_000), 'connect')
+      await turns()
+      const now = new AbortController()
+      const stopping = gateway.stop(now.signal)
+      now.abort()
+      await stopping
+      await until(() => requests().length === 4)
+      expect(
+        requests()
+          .map(({ status, result, reason }) => [status, result ?? null, reason ?? null])
+          .sort(),
+      ).toEqual([
+        [200, 'abandoned', 'draining'],
+        [200, 'client_gone', null],
+        [503, null, 'draining'],
+        [503, 'abandoned', 'draining'],
+      ])
+      expect(lines.join('')).not.toContain('request_failed')
+    },
+  )
+
+  it('stops at once when nothing runs, though clients keep connections open', async () => {
+    await (await fetch(`${gateway.url}/health`)).text()
+    expect(await gateway.stop(never)).toEqual({ cut: false })
+  })
+})
+
+describe('a gateway on a port', () => {
+  it('says in one line that the port is taken, and what to do', async () => {
+    const error: unknown = await start(new URL(gateway.url).host).catch((reason: unknown) => reason)
+    expect(explainSystemError(error)).toMatch(/^Something else listens on 127\.0\.0\.1:\d+ already\. .*--listen/)
+  })
+
+  it.each([
+    ['what is not HTTP', 'nonsense\r\n\r\n', 400],
+    ['a request without a Host', 'GET /v1/models HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
+    ['one to the server as a whole', 'OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n', 400],
+    [
+      'one that expects what nobody offers',
+      'POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nExpect: 200-maybe\r\nContent-Length: 2\r\n\r\n',
+      417,
+    ],
+  ])('answers %s in the shape of every other error', async (_what, said, status) => {
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    socket.write(said)
+    let received = ''
+    for await (const data of socket) received += String(data)
+    expect(received.startsWith(`HTTP/1.1 ${status} `)).toBe(true)
+    expect(received).toMatch(/content-type: application\/json/i)
+    expect(JSON.parse(/\{.*\}/.exec(received)![0])).toMatchObject({
+      error: { type: 'invalid_request_error', code: 'bad_request' },
+    })
+  })
+
+  it('answers a check in HTTP/1.0 that names no Host, as load balancers send it', async () => {
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    socket.write('GET /ready HTTP/1.0\r\n\r\n')
+    let received = ''
+    for await (const data of socket) received += String(data)
+    expect(received).toMatch(/^HTTP\/1\.1 200 /)
+  })
+
+  it('tells who asks while it drains to ask elsewhere next', async () => {
+    const response = await chat('slow')
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    // With half of the next one: a connection that idles would be closed.
+    socket.write('GET /ready HTTP/1.1\r\nHost: h\r\n\r\nGET /ready HTTP/1.1\r\n')
+    const [first] = (await once(socket, 'data')) as [Buffer]
+    expect(String(first)).toMatch(/^HTTP\/1\.1 200 [^]*connection: keep-alive/i)
+    const stopped = gateway.stop(never)
+    socket.write('Host: h\r\n\r\n')
+    let received = ''
+    for await (const data of socket) received += String(data)
+    expect(received).toMatch(/^HTTP\/1\.1 503 [^]*connection: close/i)
+    engine.finish()
+    await response.text()
+    expect(await stopped).toEqual({ cut: false })
+  })
+
+  it('goes on with a body that waits for 100 Continue', async () => {
+    const { hostname, port } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname)
+    socket.write(
+      'POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 2\r\n\r\n',
+    )
+    let received = ''
+    for await (const data of socket) {
+      if (received === '') socket.write('{}')
+      received += String(data)
+    }
+    expect(received).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 401 /)
+  })
+
+  it('logs neither prompts nor keys at any level, but does log the request', async () => {
+    const response = await chat('my deepest hush-prompt')
+    engine.finish()
+    await response.text()
+    await (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: 'Bearer hush-wrong' } })).text()
+    await gateway.stop(never)
+    const log = lines.join('')
+    expect(log).toContain('"path":"/v1/chat/completions"')
+    expect(log).not.toContain('hush')
+  })
+})

@@ -1,0 +1,440 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { main } from '../../../src/cli/cli.ts'
+import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
+import { follow } from '../../../src/cli/top/follow.ts'
+import { ownPorts } from '../../own-ports.ts'
+import { startSilent, type SilentGateway } from '../../node/replicas/silent-gateway.ts'
+import { FakeTerminal } from './fake-terminal.ts'
+import { engineOf, poolOf, viewOf } from './views.ts'
+
+const ADMIN = 'sk-fl-of-the-admin'
+const folder = mkdtempSync(join(tmpdir(), 'top-'))
+let fleet: RunningFleet
+let gateway: SilentGateway
+
+beforeAll(async () => {
+  fleet = await startFleet({ engines: 2, profile: 'test', model: 'sim' })
+  const engines = fleet.urls.map((url, index) => ({ id: `e${index}`, url }))
+  gateway = await startSilent({
+    open: true,
+    admin: { secret: ADMIN },
+    clusters: [{ id: 'c', pools: [{ model: 'sim', block_tokens: 16, engines }] }],
+  })
+})
+
+afterAll(async () => {
+  await gateway.close()
+  await fleet.close()
+  rmSync(folder, { recursive: true })
+})
+
+interface Run {
+  readonly ended: Promise<number>
+  readonly out: string[]
+  readonly err: string[]
+  readonly stop: AbortController
+}
+
+function run(
+  argv: readonly string[],
+  {
+    terminal,
+    env = { FIRSTLIGHT_ADMIN_KEY: ADMIN },
+  }: { readonly terminal?: FakeTerminal; readonly env?: Record<string, string> } = {},
+): Run {
+  const [out, err, stop]: [string[], string[], AbortController] = [[], [], new AbortController()]
+  const io = {
+    out: (line: string) => out.push(line),
+    err: (line: string) => err.push(line),
+    env,
+    stop: stop.signal,
+    stopNow: stop.signal,
+    ...(terminal && { terminal }),
+  }
+  return { ended: main(['top', ...argv], io), out, err, stop }
+}
+
+const complete = () =>
+  fetch(`${gateway.url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'sim', prompt: 'hello', max_tokens: 2, stream: true }),
+  }).then((answer) => answer.text())
+
+describe('firstlight top, once', () => {
+  it('prints the fleet as one plain table with the pace of its requests, and as JSON', async () => {
+    const file = join(folder, 'top.json')
+    const { ended, out, err } = run(['--url', `${gateway.url}/v1/`, '--json', file])
+    const over = new AbortController()
+    const code = ended.finally(() => over.abort())
+    while (!over.signal.aborted) await complete()
+    expect({ code: await code, err }).toEqual({ code: 0, err: [] })
+    // oxlint-disable-next-line no-control-regex
+    expect(out.join('\n')).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/)
+    expect(out[0]).toMatch(new RegExp(`^Firstlight \\S+ ${gateway.url} · up `))
+    expect(out[1]).toMatch(/^2 of 2 engines up · /)
+    const rows = out.map((line) => line.split(/ {2,}/))
+    expect(rows.find(([name]) => name === 'c sim')!.slice(0, 2)).toEqual(['c sim', '2/2'])
+    const json = JSON.parse(readFileSync(file, 'utf8')) as {
+      all: Record<string, number>
+      engines: readonly Record<string, unknown>[]
+    }
+    expect(json.engines.map(({ id, state }) => [id, state])).toEqual([
+      ['e0', 'up'],
+      ['e1', 'up'],
+    ])
+    expect(json.all['requests_per_s']).toBeGreaterThan(0)
+    expect(json.all['ttft_p99_ms']).toBeGreaterThanOrEqual(json.all['ttft_p50_ms']!)
+    const total = json.engines.reduce((sum, engine) => sum + Number(engine['requests_total']), 0)
+    expect(total).toBeGreaterThan(0)
+    expect(readFileSync(file, 'utf8') + out.join('')).not.toContain(ADMIN)
+  })
+
+  it('fits the terminal it is printed on, and takes nothing of it', async () => {
+    const terminal = new FakeTerminal(40, 10)
+    const { ended, out } = run(['--url', gateway.url, '--once'], {
+      terminal,
+      env: { FIRSTLIGHT_ADMIN_KEY: ADMIN, NO_COLOR: '1' },
+    })
+    expect(await ended).toBe(0)
+    expect(terminal.text).toBe('')
+    for (const line of out) expect(line.length).toBeLessThanOrEqual(40)
+  })
+
+  it.each([
+    ['no key', [], {}, 'it wants its admin key', 'set FIRSTLIGHT_ADMIN_KEY'],
+    ['a wrong key', ['--key', 'sk-wrong'], {}, 'it does not know this admin key', 'give --key'],
+    [
+      'a wrong key of the environment',
+      [],
+      { FIRSTLIGHT_ADMIN_KEY: 'sk-wrong' },
+      'it does not know this admin key',
+      'give --key',
+    ],
+  ])('says what to do about %s, on the first read', async (_, argv, env, says, next) => {
+    const terminal = new FakeTerminal()
+    const { ended, out, err } = run(['--url', gateway.url, ...argv], { terminal, env: env as Record<string, string> })
+    expect(await ended).toBe(1)
+    expect(out).toEqual([])
+    expect(err[0]).toBe(`There is nothing to see at ${gateway.url}: ${says}.`)
+    expect(err[1]).toContain(next)
+    expect(err.join('')).not.toContain('sk-wrong')
+    expect(terminal.text).toBe('')
+    expect(terminal.isRestored).toBe(true)
+  })
+
+  it('says that nobody listens there', async () => {
+    const url = `http://127.0.0.1:${ownPorts(1)}`
+    const { ended, err } = run(['--url', url])
+    expect(await ended).toBe(1)
+    expect(err).toEqual([
+      `There is nothing to see at ${url}: nobody listens on ${url.slice(7)}.`,
+      'Is the gateway running, and is this its address? --url names another.',
+    ])
+  })
+
+  it.each([
+    [['--sort', 'size'], '--sort must be one of state, running,'],
+    [['--every-s', '0'], '--every-s must be a number from 1'],
+    [['--once', '--every-s', '2'], '--every-s means nothing beside --once'],
+    [['--key', 'two words'], 'The admin key must be printable ASCII'],
+    [['extra'], 'takes no argument'],
+  ])('%j is refused before anybody is asked', async (argv, says) => {
+    const { ended, err } = run(argv)
+    expect(await ended).toBe(2)
+    expect(err[0]).toContain(says)
+    expect(err.join('')).not.toContain('two words')
+  })
+})
+
+describe('firstlight top, on a terminal', () => {
+  it('draws the fleet in place and gives the screen back at q', async () => {
+    const terminal = new FakeTerminal()
+    const { ended, out, err } = run(['--url', gateway.url], { terminal })
+    expect(await terminal.shows(/^e1 +up/m)).toContain('2 of 2 engines up')
+    expect([terminal.isOther, terminal.hasCursor, terminal.isTaken]).toEqual([true, false, true])
+    terminal.type('q')
+    expect(await ended).toBe(0)
+    expect(terminal.isRestored).toBe(true)
+    expect({ out, err }).toEqual({ out: [], err: [] })
+  })
+
+  it('shows an engine that is drained at the top, its line only being written anew', async () => {
+    const terminal = new FakeTerminal()
+    const { ended, stop } = run(['--url', gateway.url], { terminal })
+    await terminal.shows(/^e0 +up.*\ne1 +up/m)
+    const before = terminal.text.length
+    const drained = (verb: string) =>
+      fetch(`${gateway.url}/v1/firstlight/engines/e1/${verb}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${ADMIN}` },
+      })
+    await drained('drain')
+    await terminal.shows(/^e1 +draining.*\ne0 +up/m)
+    expect(terminal.text.slice(before)).not.toContain('ENGINE')
+    expect(terminal.text.slice(before)).not.toContain('\u001b[2J')
+    await drained('undrain')
+    await terminal.shows(/^e0 +up.*\ne1 +up/m)
+    stop.abort()
+    expect(await ended).toBe(0)
+    expect(terminal.isRestored).toBe(true)
+  })
+
+  it.each([
+    ['Ctrl-C', '\u0003'],
+    ['Ctrl-D', '\u0004'],
+    ['q among others', 'jjq'],
+  ])('ends at %s', async (_, keys) => {
+    const terminal = new FakeTerminal()
+    const { ended } = run(['--url', gateway.url], { terminal })
+    await terminal.shows('engines up')
+    terminal.type(keys)
+    expect(await ended).toBe(0)
+    expect(terminal.isRestored).toBe(true)
+  })
+
+  it('is drawn anew at another size', async () => {
+    const terminal = new FakeTerminal()
+    const { ended } = run(['--url', gateway.url], { terminal })
+    await terminal.shows('engines up')
+    terminal.resize(160, 8)
+    expect(terminal.screen).toContain('CACHED')
+    expect(terminal.lines).toHaveLength(8)
+    terminal.resize(5, 1)
+    expect(terminal.lines).toEqual([expect.stringMatching(/^.{0,5}$/)])
+    terminal.type('q')
+    await ended
+  })
+
+  it('sorts, turns round, and holds still', async () => {
+    const terminal = new FakeTerminal()
+    const { ended } = run(['--url', gateway.url, '--sort', 'engine'], { terminal })
+    await terminal.shows(/^e0 .*\ne1 /m)
+    terminal.type('r')
+    expect(terminal.screen).toMatch(/^e1 .*\ne0 /m)
+    expect(terminal.screen).toContain('sort: engine, reversed')
+    terminal.type('s')
+    expect(terminal.screen).toContain('sort: state ')
+    terminal.type(' ')
+    expect(terminal.screen).toMatch(/^held: space goes on/)
+    terminal.type(' ')
+    expect(terminal.screen).not.toContain('held')
+    terminal.type('q')
+    await ended
+  })
+
+  it('gives the screen to the shell while it is stopped, and takes it again', async () => {
+    const terminal = new FakeTerminal()
+    const { ended } = run(['--url', gateway.url], { terminal })
+    await terminal.shows('engines up')
+    terminal.type('\u001a')
+    expect([terminal.isOther, terminal.hasCursor, terminal.isTaken, terminal.suspended]).toEqual([
+      false,
+      true,
+      false,
+      1,
+    ])
+    terminal.lines = ['$ fg']
+    terminal.resume!()
+    expect([terminal.isOther, terminal.hasCursor, terminal.isTaken]).toEqual([true, false, true])
+    expect(terminal.screen).toContain('engines up')
+    terminal.type('q')
+    expect(await ended).toBe(0)
+    expect(terminal.isRestored).toBe(true)
+  })
+
+  it.each(['a view', 'a key', 'a resize'])(
+    'gives the screen back when the drawing fails at %s, and then says why',
+    async (when) => {
+      const terminal = new FakeTerminal()
+      const { ended, err } = run(['--url', gateway.url], { terminal })
+      if (when !== 'a view') await terminal.shows('engines up')
+      terminal.beforeWrite = (text) => {
+        if (text.includes('Firstlight') || text.includes('reversed')) throw new Error('no such luck')
+      }
+      if (when === 'a key') terminal.type('r')
+      if (when === 'a resize') terminal.resize(100, 30)
+      expect(await ended).toBe(1)
+      expect(terminal.isRestored).toBe(true)
+      expect(terminal.text.endsWith('\u001b[?1049l')).toBe(true)
+      expect(err.join('\n')).toContain('no such luck')
+    },
+  )
+
+  it('gives the screen back when the process ends without a word to it', async () => {
+    const terminal = new FakeTerminal()
+    const { ended } = run(['--url', gateway.url], { terminal })
+    await terminal.shows('engines up')
+    terminal.events!.onEnd()
+    expect([terminal.isOther, terminal.hasCursor, terminal.isTaken]).toEqual([false, true, false])
+    terminal.resume!()
+    terminal.type('q')
+    await ended
+  })
+
+  it('holds no colour where NO_COLOR is set, and says the same without', async () => {
+    const screens = []
+    for (const noColor of ['', '1']) {
+      const terminal = new FakeTerminal()
+      const { ended } = run(['--url', gateway.url], {
+        terminal,
+        env: { FIRSTLIGHT_ADMIN_KEY: ADMIN, NO_COLOR: noColor },
+      })
+      screens.push((await terminal.shows('engines up')).split('\n')[1]!.split(' · ')[0])
+      terminal.type('q')
+      await ended
+      // oxlint-disable-next-line no-control-regex
+      expect(/\u001b\[[\d;]*m/.test(terminal.text)).toBe(noColor === '')
+    }
+    expect(screens).toEqual(['2 of 2 engines up', '2 of 2 engines up'])
+  })
+})
+
+const servers: Server[] = []
+afterEach(() => {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections()
+    server.close()
+  }
+})
+
+const listen = (server: Server) =>
+  new Promise<string>((resolve) =>
+    server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)),
+  )
+
+/** Something that answers in a gateway's place. */
+async function pretend(answer: (response: ServerResponse) => unknown): Promise<string> {
+  const server = createServer((_, response) => answer(response))
+  servers.push(server)
+  return listen(server)
+}
+
+const feed =
+  (...events: readonly unknown[]) =>
+  (response: ServerResponse) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (const [index, event] of events.entries())
+      response.write(
+        `id: ${index}\nevent: view\ndata: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`,
+      )
+    return response
+  }
+
+describe('firstlight top, before something else', () => {
+  const evil = '\u001b[2J\u001b]0;owned\u0007\u009b31m\r\n\u202e'
+
+  it('makes names harmless that come from a gateway', async () => {
+    const hostile = {
+      ...poolOf([engineOf(`e${evil}`, { role: evil as never })], { cluster: evil, model: evil, policy: evil }),
+      reachable: true,
+    }
+    const url = await pretend((response) => void feed(viewOf([hostile], { version: evil }))(response).end())
+    const { ended, out } = run(['--url', url, '--only', 'e'])
+    expect(await ended).toBe(0)
+    // oxlint-disable-next-line no-control-regex
+    expect(out.join('')).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u202e]/)
+    const terminal = new FakeTerminal()
+    const live = run(['--url', url], { terminal })
+    // It throws at whatever it does not expect.
+    await terminal.shows('e·[2J·]0;owned')
+    terminal.type('q')
+    expect(await live.ended).toBe(0)
+  })
+
+  it.each([
+    ['an error with escapes', 500, JSON.stringify({ error: { message: `broken ${evil}` } }), 'it says: broken ·[2J'],
+    ['a page', 200, '<html>', 'what answers there is no Firstlight gateway (HTTP 200)'],
+    ['a redirection', 302, '', 'what answers there is no Firstlight gateway (HTTP 302)'],
+    ['nothing', 404, 'Not Found', 'what answers there is no Firstlight gateway (HTTP 404)'],
+  ])('names %s for what it is', async (_, status, body, says) => {
+    const url = await pretend((response) => response.writeHead(status, { location: 'http://127.0.0.1:9/' }).end(body))
+    const { ended, err } = run(['--url', url])
+    expect(await ended).toBe(1)
+    expect(err[0]).toContain(says)
+    // oxlint-disable-next-line no-control-regex
+    expect(err.join('')).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u202e]/)
+  })
+
+  it.each([
+    ['{', 'what it sends is no view of a fleet'],
+    [{ pools: 'none' }, 'what it sends is no view of a fleet: version is not what a gateway sends'],
+    [
+      viewOf([poolOf([engineOf('a', { ttft_ms: evil as never })])]),
+      'pools[0].engines[0].ttft_ms is not what a gateway sends',
+    ],
+  ])('refuses to draw %j', async (event, says) => {
+    const { ended, err } = run(['--url', await pretend(feed(event))])
+    expect(await ended).toBe(1)
+    expect(err[0]).toContain(says)
+  })
+
+  it('prints the one view there is where the gateway ends before it sends another', async () => {
+    const url = await pretend((response) => void feed(viewOf([poolOf([engineOf('a')])]))(response).end())
+    const { ended, out } = run(['--url', url])
+    expect(await ended).toBe(0)
+    expect(out[1]).toBe('1 of 1 engine up · 0 running · – requests/s · longest queue 0 s')
+  })
+
+  it('says that it is lost, why and since when, goes on trying, and comes back', async () => {
+    let isUp = true
+    const url = await pretend((response) => {
+      if (!isUp) response.writeHead(503).end(JSON.stringify({ error: { message: 'It drains.' } }))
+      else if (response.socket !== null) feed(viewOf([poolOf([engineOf('a')])]))(response)
+    })
+    const terminal = new FakeTerminal(120)
+    const { ended } = run(['--url', url], { terminal })
+    await terminal.shows('1 of 1 engine up')
+    isUp = false
+    servers[0]!.closeAllConnections()
+    expect(await terminal.shows(/^lost since \d+ s: it says: It drains\.; trying again/)).toMatch(/^a +up/m)
+    isUp = true
+    await terminal.shows(/^Firstlight 1\.2\.3/)
+    terminal.type('q')
+    expect(await ended).toBe(0)
+    expect(terminal.isRestored).toBe(true)
+  })
+
+  it('takes a gateway that says nothing for lost', async () => {
+    const url = await pretend(
+      (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders(),
+    )
+    await expect(follow({ url, key: null }, new AbortController().signal, 50).next()).rejects.toThrow(
+      'it has said nothing for 0.05 s',
+    )
+  })
+
+  it('ends without a picture when it is told to before there is one', async () => {
+    const terminal = new FakeTerminal()
+    const asked = Promise.withResolvers<void>()
+    const url = await pretend(() => asked.resolve())
+    const { ended, stop, out, err } = run(['--url', url], { terminal })
+    await asked.promise
+    stop.abort()
+    expect(await ended).toBe(1)
+    expect([terminal.text, out, err]).toEqual(['', [], []])
+    expect(terminal.isRestored).toBe(true)
+  })
+
+  it('asks anew for each view where views are wanted seldom, and shows an unread view never', async () => {
+    let asked = 0
+    let left = 0
+    const url = await pretend((response) => {
+      asked++
+      response.on('close', () => left++)
+      feed(viewOf([poolOf([engineOf(`asked-${asked}`)])]))(response)
+    })
+    const terminal = new FakeTerminal()
+    const { ended } = run(['--url', url, '--every-s', '1.2'], { terminal })
+    await terminal.shows('asked-2')
+    expect(asked).toBe(2)
+    expect(left).toBeGreaterThanOrEqual(1)
+    terminal.type('q')
+    await ended
+  })
+})

@@ -1,0 +1,220 @@
+import { describe, expect, it } from 'vitest'
+import { CacheCapacity } from '../../../src/core/pool/cache-capacity.ts'
+import { CacheFeedback, type CacheVerdict } from '../../../src/core/pool/cache-feedback.ts'
+import { ClusterState } from '../../../src/core/pool/pool-state.ts'
+import { admission, engine, outcome, pool } from '../../contracts/cluster-fixtures.ts'
+import { chain, range } from '../prefix-index/block-chains.ts'
+
+const TOKENS = 6400
+/** What is made of a prompt whose beginning was last used so many requests ago. */
+const judge = (feedback: CacheFeedback, idleEnds: number, cachedShare: number): CacheVerdict =>
+  feedback.judge({
+    predictedTokens: TOKENS,
+    actualTokens: cachedShare * TOKENS,
+    uncertainTokens: 0,
+    blockTokens: 64,
+    idleEnds,
+    beforeAway: false,
+  })
+
+describe('lost prompts', () => {
+  it('that were older than what is found are evictions, however many come in a row', () => {
+    const feedback = new CacheFeedback()
+    for (let hit = 0; hit < 20; hit++) expect(judge(feedback, 5, 1)).toEqual({ kind: 'fine' })
+    for (let miss = 0; miss < 20; miss++) expect(judge(feedback, 40, 0)).toEqual({ kind: 'outlived' })
+    expect(feedback.report.restarts).toBe(0)
+  })
+
+  it('that had just been used mean a restart, with old ones among them', () => {
+    const feedback = new CacheFeedback()
+    for (let hit = 0; hit < 20; hit++) judge(feedback, 5, 1)
+    expect([5, 40, 5, 40, 5].map((idleEnds) => judge(feedback, idleEnds, 0).kind)).toEqual([
+      'fine',
+      'outlived',
+      'fine',
+      'outlived',
+      'restarted',
+    ])
+  })
+
+  it('tell nothing by their age before anything was found whole', () => {
+    const feedback = new CacheFeedback()
+    judge(feedback, 5, 0.5)
+    expect([90, 90, 90].map((idleEnds) => judge(feedback, idleEnds, 0).kind)).toEqual(['fine', 'fine', 'restarted'])
+  })
+})
+
+describe('an engine that computes the last block it finds anew, as those that draft tokens do', () => {
+  it.each([64, 256, 1056])(
+    'in blocks of %d tokens is taken neither for a small cache nor for a restart nor for a silent miss',
+    (blockTokens) => {
+      const feedback = new CacheFeedback()
+      for (let request = 0; request < 200; request++) {
+        const predictedTokens = (1 + (request % 8)) * blockTokens
+        expect(
+          feedback.judge({
+            predictedTokens,
+            actualTokens: predictedTokens - blockTokens,
+            uncertainTokens: 0,
+            blockTokens,
+            idleEnds: 5,
+            beforeAway: false,
+          }),
+        ).toEqual({ kind: 'fine' })
+      }
+      expect(feedback.report).toMatchObject({
+        restarts: 0,
+        silentMiss: false,
+        errorTokens: expect.closeTo(blockTokens, 0) as number,
+      })
+    },
+  )
+
+  it('is found out all the same when more than that is gone, or all', () => {
+    const feedback = new CacheFeedback()
+    const verdict = (actualTokens: number) =>
+      feedback.judge({
+        predictedTokens: 640,
+        actualTokens,
+        uncertainTokens: 0,
+        blockTokens: 64,
+        idleEnds: 5,
+        beforeAway: false,
+      }).kind
+    expect([576, 512, 576, 0, 0, 0].map(verdict)).toEqual(['fine', 'evicted', 'fine', 'fine', 'fine', 'restarted'])
+  })
+})
+
+describe('a cache capacity', () => {
+  it('nobody has declared falls to what was used since, but by no more than half at first and a twelfth later', () => {
+    const capacity = new CacheCapacity()
+    capacity.limit(300, 1000)
+    expect(capacity.blocks).toBe(500)
+    capacity.limit(300, 1000)
+    expect(capacity.blocks).toBe(460)
+    for (let report = 0; report < 20; report++) capacity.limit(300, 460)
+    expect(capacity.blocks).toBe(300)
+  })
+
+  it('is not lowered by what was lost after more than it holds was used', () => {
+    const capacity = new CacheCapacity()
+    capacity.limit(800, 1000)
+    capacity.limit(900, 800)
+    expect(capacity.blocks).toBe(800)
+  })
+
+  it('is found out anew after a restart', () => {
+    const capacity = new CacheCapacity()
+    capacity.declare(5000)
+    capacity.limit(300, 1000)
+    capacity.forget()
+    expect([capacity.blocks, capacity.learned]).toEqual([5000, null])
+  })
+})
+
+/** An engine that keeps the prompts used last, and says how much of each it had. */
+class Keeper {
+  readonly #kept = new Map<number, true>()
+  readonly #prompts: number
+
+  constructor(prompts: number) {
+    this.#prompts = prompts
+  }
+
+  serve(prompt: number): boolean {
+    const hit = this.#kept.delete(prompt)
+    this.#kept.set(prompt, true)
+    for (const oldest of this.#kept.keys()) if (this.#kept.size > this.#prompts) this.#kept.delete(oldest)
+    return hit
+  }
+
+  restart(): void {
+    this.#kept.clear()
+  }
+}
+
+const PROMPT_BLOCKS = 20
+const KEPT_PROMPTS = 50
+
+/** A gateway that nobody told how much its engine keeps, with prompts that come back after any time. */
+function watch() {
+  let state = 1
+  const random = (): number => (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) / 2 ** 32
+  const cluster = new ClusterState({ random, epoch: 'e' })
+  cluster.configure(
+    1,
+    pool({ policy: { name: 'predicted', options: {} }, engines: [engine('a')], indexEntries: 100_000 }),
+    0,
+  )
+  const authenticator = new Keeper(KEPT_PROMPTS)
+  let now = 0
+  const serve = (prompt: number): void => {
+    const promptTokens = PROMPT_BLOCKS * 64 + 1
+    const admitted = cluster.admit(
+      admission({ blocks: chain(range(0, PROMPT_BLOCKS).map((at) => `${prompt}/${at}`)), promptTokens }),
+      now,
+    )
+    if ('refusal' in admitted) throw new Error('refused')
+    cluster.firstToken(admitted.key, { ttft: 500 }, (now += 500))
+    const cachedTokens = authenticator.serve(prompt) ? promptTokens - 1 : 0
+    cluster.release(
+      admitted.key,
+      outcome({ usage: { promptTokens, completionTokens: 20, cachedTokens } }),
+      (now += 500),
+    )
+  }
+  const learned = () => cluster.digest(now).engines[0]!.learned!
+  const probe = (healthy: boolean): void =>
+    cluster.observe([{ kind: 'probe', engine: 'a', at: (now += 500), healthy, asleep: false, stats: null }], now)
+  const believed = () => cluster.digest(now).engines[0]!.cachedBlocks
+  return { serve, learned, believed, authenticator, random, probe }
+}
+
+describe('an engine that keeps less than anybody said', () => {
+  it('is not taken for one that restarts, and what it keeps is found out', () => {
+    const { serve, learned, random } = watch()
+    // Of those used a hundred requests ago or more all are gone, and often several in a row.
+    for (let round = 0; round < 1500; round++)
+      serve(round < 200 || random() < 0.5 ? round % 200 : Math.floor(random() * 200))
+    expect(learned().restarts).toBe(0)
+    expect(learned().cacheBlocks! / (KEPT_PROMPTS * PROMPT_BLOCKS)).toBeGreaterThan(0.7)
+    expect(learned().cacheBlocks! / (KEPT_PROMPTS * PROMPT_BLOCKS)).toBeLessThan(1.3)
+  })
+
+  it('is found out all the same when it does restart', () => {
+    const { serve, learned, authenticator } = watch()
+    for (let round = 0; round < 400; round++) serve(round % 30)
+    authenticator.restart()
+    for (let round = 0; round < 10; round++) serve(round % 30)
+    expect(learned()).toMatchObject({ restarts: 1, cacheBlocks: null })
+  })
+
+  it('is found out by the first three that were lost when it had been away, however long ago they were used', () => {
+    const { serve, learned, believed, authenticator, probe } = watch()
+    for (let round = 0; round < 400; round++) serve(round % 30)
+    probe(false)
+    authenticator.restart()
+    probe(true)
+    // Most of what comes then begins anew, and goes on.
+    for (let other = 1_000; other < 1_045; other++) for (let turn = 0; turn < 2; turn++) serve(other)
+    for (let round = 0; round < 3; round++) {
+      expect(learned().restarts).toBe(0)
+      serve(round)
+      serve(1_000 + round)
+    }
+    expect(learned()).toMatchObject({ restarts: 1, cacheBlocks: null })
+    // What came since is there.
+    expect(believed()).toBe((45 + 3) * PROMPT_BLOCKS)
+  })
+
+  it('is taken for one that keeps what it had when it only could not be reached', () => {
+    const { serve, learned, probe } = watch()
+    for (let round = 0; round < 400; round++) serve(round % 30)
+    probe(false)
+    probe(true)
+    serve(0)
+    for (let other = 1_000; other < 1_049; other++) serve(other)
+    for (let round = 5; round < 15; round++) serve(round)
+    expect(learned().restarts).toBe(0)
+  })
+})

@@ -1,0 +1,164 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { allBooks } from '../../../src/core/pool/signal-providers.ts'
+import { KvEventCursor } from '../../../src/core/kv-events/event-cursor.ts'
+import { LoadStats } from '../../../src/core/pool/load-stats.ts'
+import { PoolBooks } from '../../../src/core/pool/pool-signals.ts'
+import { type Pin, PrefixIndex } from '../../../src/core/prefix-index/prefix-index.ts'
+import type { KvEventDelta } from '../../../src/core/kv-events/delta.ts'
+import { nextDepth } from '../../../src/core/routing/prefix-filter.ts'
+import { chain, range } from './block-chains.ts'
+import { apply, step } from './index-steps.ts'
+import { NaiveIndex, type NaivePin } from './naive-index.ts'
+
+type Content = readonly (string | number)[]
+
+/** Lanes of the prompt at sampled depths. */
+function lanesOf(content: Content): number[] {
+  const blocks = chain(content)
+  const lanes: number[] = []
+  for (let depth = 1; depth <= content.length; depth = nextDepth(depth)) lanes.push(blocks[depth * 2 - 2]!)
+  return lanes
+}
+
+const sorted = (lanes: Iterable<number>): number[] => [...lanes].sort((a, b) => a - b)
+const serve = (index: PrefixIndex, engine: number, content: Content) =>
+  index.release(index.pin(engine, chain(content), content.length))
+const pin = (index: PrefixIndex, engine: number, content: Content) => index.pin(engine, chain(content), content.length)
+
+/** Every prefix some engine holds, whether or not anything follows it there. */
+function heldPrefixes(naive: NaiveIndex): Content[] {
+  const keys = new Set(
+    naive.engines.flatMap(({ blocks }) => [...blocks].flatMap(([key, { doomed }]) => (doomed ? [] : [key]))),
+  )
+  return [...keys].map((key) => key.split('/'))
+}
+
+describe('a sample of the prefix index', () => {
+  it('is what engines hold at sampled depths, all of it where there is room, after any history', () => {
+    fc.assert(
+      fc.property(
+        fc.array(step, { maxLength: 60 }),
+        fc.integer({ min: 20, max: 120 }),
+        fc.integer({ min: 0, max: 12 }),
+        (steps, cap, limit) => {
+          const index = new PrefixIndex(cap, Infinity)
+          const naive = new NaiveIndex(cap)
+          for (const capacity of [Infinity, 30, 12]) {
+            index.addEngine(capacity)
+            naive.addEngine(capacity)
+          }
+          const pins: [Pin, NaivePin][] = []
+          for (const one of steps) {
+            apply(one, index, naive, pins)
+            const held = heldPrefixes(naive)
+            const all = new Set(held.flatMap(lanesOf))
+            expect(sorted(index.sample(10_000))).toEqual(sorted(all))
+            const few = new Set(index.sample(limit))
+            expect(few.size).toBeLessThanOrEqual(limit)
+            for (const lane of few) expect(all).toContain(lane)
+            // Whoever finds a depth finds all before it.
+            for (const prefix of held) {
+              const told = lanesOf(prefix).map((lane) => few.has(lane))
+              expect(told.lastIndexOf(true)).toBe(told.includes(false) ? told.indexOf(false) - 1 : told.length - 1)
+            }
+          }
+        },
+      ),
+      { numRuns: 300 },
+    )
+  })
+
+  it('has what is live first, then what was used last, whichever engine it was', () => {
+    const index = new PrefixIndex(10_000)
+    const engines = [index.addEngine(), index.addEngine()] as const
+    pin(index, engines[0], ['live', ...range(0, 7)])
+    for (const at of range(0, 6)) serve(index, engines[at < 2 ? 0 : 1], [`${at}`, ...range(0, 7)])
+    serve(index, engines[0], ['last', ...range(0, 7)])
+    const newest = ['live', 'last', '5', '4', '3', '2', '1', '0'].map((name) => lanesOf([name, ...range(0, 7)]))
+    for (const count of range(1, 8))
+      expect(sorted(index.sample(6 * count))).toEqual(sorted(newest.slice(0, count).flat()))
+  })
+
+  it('lets engines take turns with what is live there', () => {
+    const index = new PrefixIndex(10_000)
+    const engines = range(0, 4).map(() => index.addEngine())
+    for (const engine of engines) for (const at of range(0, 20)) pin(index, engine, [`${engine}.${at}`])
+    const sample = new Set(index.sample(12))
+    for (const engine of engines)
+      expect(range(0, 20).filter((at) => sample.has(lanesOf([`${engine}.${at}`])[0]!))).toHaveLength(3)
+  })
+
+  it('goes as deep as whoever holds most of a prompt, though another used it later', () => {
+    const index = new PrefixIndex(10_000)
+    const [large, small] = [index.addEngine(), index.addEngine(4)]
+    serve(index, large, range(0, 12))
+    serve(index, small, range(0, 12))
+    expect(sorted(index.sample(100))).toEqual(sorted(lanesOf(range(0, 12))))
+  })
+
+  it('knows how deep a conversation is that forks at every block', () => {
+    const index = new PrefixIndex(1_000_000)
+    const [engine, other] = [index.addEngine(), index.addEngine()]
+    for (const at of range(1, 400)) serve(index, engine, [...range(0, at), 'another'])
+    const whole = pin(index, other, range(0, 400))
+    expect(sorted(index.sample(100_000))).toEqual(
+      sorted(
+        new Set([...lanesOf(range(0, 400)), ...range(1, 400).flatMap((at) => lanesOf([...range(0, at), 'another']))]),
+      ),
+    )
+    index.release(whole)
+    expect(new Set(index.sample(lanesOf(range(0, 400)).length))).toEqual(new Set(lanesOf(range(0, 400))))
+  })
+
+  it('leaves out what a flush has taken, also where it is still used, but not what was asked for since', () => {
+    const index = new PrefixIndex(1000)
+    const engine = index.addEngine()
+    pin(index, engine, range(0, 8))
+    index.flush(engine)
+    expect([...index.sample(100)]).toEqual([])
+    pin(index, engine, range(0, 4))
+    expect(sorted(index.sample(100))).toEqual(sorted(lanesOf(range(0, 4))))
+  })
+
+  it('finds among what an engine tells of its cache the prompts that were booked', () => {
+    const index = new PrefixIndex(10_000)
+    const engine = index.addEngine()
+    const feed = new KvEventCursor()
+    const nothing = new Uint32Array(0)
+    let seq = 0
+    const tell = (stored: Uint32Array, removed = nothing) => {
+      const one: KvEventDelta = {
+        engine: 'a',
+        epoch: 1,
+        seq: ++seq,
+        reset: seq === 1,
+        complete: true,
+        validMs: 60_000,
+        blockTokens: 64,
+        lagMs: 0,
+        stored,
+        removed,
+      }
+      expect(feed.take(one, index, { engine, now: seq * 5_000 })).toBe('ok')
+    }
+    tell(chain(['of old', ...range(0, 20)]))
+    serve(index, engine, range(0, 10))
+    feed.ended(chain(range(0, 10)), index, true)
+    serve(index, engine, ['never', 'stored'])
+    feed.ended(chain(['never', 'stored']), index, true)
+    tell(chain(range(0, 10)))
+    tell(nothing)
+    expect(index.entries).toBe(0)
+    expect(sorted(index.sample(100))).toEqual(sorted(lanesOf(range(0, 10))))
+    tell(nothing, chain(range(0, 10)).slice(14))
+    expect(sorted(index.sample(100))).toEqual(sorted(lanesOf(range(0, 7))))
+    index.flush(engine)
+    expect([...index.sample(100)]).toEqual([])
+  })
+
+  it('is empty for a pool that keeps no blocks', () => {
+    expect([...new PoolBooks([new LoadStats()]).sample(10)]).toEqual([])
+    expect([...new PoolBooks(allBooks()).sample(10)]).toEqual([])
+  })
+})

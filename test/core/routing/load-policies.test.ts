@@ -1,0 +1,382 @@
+import { describe, expect, it } from 'vitest'
+import type { PolicyConfig } from '../../../src/core/contract/contract.ts'
+import { policyKind } from '../../../src/core/routing/policies/index.ts'
+import type { Candidate, Policy, RouteRequest, Signals } from '../../../src/core/routing/policy.ts'
+import { asRanked } from './ranked-policy.ts'
+
+const BLOCK_TOKENS = 64
+const costModel = { fixedS: 0.02, perTokenS: 1e-4, perPairS: 1e-9 }
+const IDLE: Signals = {
+  requests: 0,
+  arrivals: 0,
+  turn: 0,
+  recentWork: 0,
+  activeBlocks: 0,
+  newActiveBlocks: 0,
+  liveTokens: 0,
+  cachedTokens: 0,
+  slowTokens: { host: 0, disk: 0, remote: 0 },
+  lookupTokens: 0,
+  queuedPrefills: 0,
+  queuedPrefillTokens: 0,
+  queuedWork: 0,
+  queuedPrefillS: 0,
+  reportedQueue: 0,
+  capacityBlocks: Infinity,
+  rttS: 0,
+  costModel,
+  confidence: 1,
+  decodeCostModel: { baseS: 0.01, perRequestS: 0.0005, perBlockS: 1e-5 },
+  warmth: 1,
+  adapterFit: 1,
+}
+
+const request = (promptTokens: number, changes: Partial<RouteRequest> = {}): RouteRequest => ({
+  id: 'r',
+  model: 'm',
+  adapter: null,
+  promptTokens,
+  blockTokens: BLOCK_TOKENS,
+  blockCount: Math.floor(promptTokens / BLOCK_TOKENS),
+  prefixKey: 0,
+  session: null,
+  expectedOutputTokens: null,
+  ...changes,
+})
+
+const engines = (described: Readonly<Record<string, Partial<Signals>>>): Candidate[] =>
+  Object.entries(described).map(([id, changes]) => ({ id, weight: 1, ...IDLE, ...changes }))
+
+const policy = (name: string, options: PolicyConfig['options'] = {}): Policy => policyKind(name)!.create(options)
+const noChance = (): number => {
+  throw new Error('temperature 0 takes no chances')
+}
+
+const rank = (
+  name: string,
+  promptTokens: number,
+  described: Readonly<Record<string, Partial<Signals>>>,
+  options: PolicyConfig['options'] = {},
+) => asRanked(policy(name, options), request(promptTokens), engines(described), noChance)
+const order = (...args: Parameters<typeof rank>): string[] => rank(...args).map(({ engine }) => engine)
+const costs = (...args: Parameters<typeof rank>) =>
+  Object.fromEntries(rank(...args).map(({ engine, cost }) => [engine, cost]))
+
+describe('ttft', () => {
+  it('adds what is queued to what is new, by the trapezoid', () => {
+    // production-stack.md: work(1000, 0) = 500500, work(1000, 256) = 467604.
+    expect(costs('ttft', 1000, { busy: { queuedWork: 100_000, cachedTokens: 256 }, idle: {} })).toEqual({
+      busy: 567_604,
+      idle: 500_500,
+    })
+  })
+
+  it('gives up a cached engine once it is busier than the cache saves', () => {
+    const saved = 500_500 - 467_604
+    expect(order('ttft', 1000, { idle: {}, cached: { cachedTokens: 256, queuedWork: saved - 1 } })[0]).toBe('cached')
+    expect(order('ttft', 1000, { idle: {}, cached: { cachedTokens: 256, queuedWork: saved + 1 } })[0]).toBe('idle')
+  })
+
+  it('takes a cached count beyond the prompt for the whole prompt, not for less than nothing', () => {
+    expect(costs('ttft', 10, { over: { cachedTokens: 20 }, exact: { cachedTokens: 10 } })).toEqual({
+      over: 0,
+      exact: 0,
+    })
+  })
+
+  it('lets only the queue decide where all engines load from one cache', () => {
+    const fleet = { holder: { cachedTokens: 900, queuedWork: 5 }, other: {} }
+    expect(order('ttft', 1000, fleet)[0]).toBe('holder')
+    expect(order('ttft', 1000, fleet, { sharedCache: true })[0]).toBe('other')
+  })
+
+  it('reads the lookup alone where it is told to', () => {
+    expect(policy('ttft', { cache: 'lookup' }).needs).toContain('lookupTokens')
+    expect(
+      order('ttft', 1000, { index: { cachedTokens: 900 }, looked: { lookupTokens: 500 } }, { cache: 'lookup' })[0],
+    ).toBe('looked')
+  })
+})
+
+describe('kv_aware', () => {
+  // production-stack: fall back when matched < max(len(tokens) - threshold, 0).
+  it.each([
+    ['exactly at the threshold', 3000, 2000, 5000, true],
+    ['one token short of it', 2999, 2000, 5000, false],
+    ['a full match with threshold 0', 5000, 0, 5000, true],
+    ['anything at all with a huge threshold', 1, 1e9, 5000, true],
+    ['nothing matched', 0, 1e9, 5000, false],
+  ])('%s', (_, matched, threshold, promptTokens, ranks) => {
+    expect(order('kv_aware', promptTokens, { a: {}, b: { lookupTokens: matched } }, { threshold })).toEqual(
+      ranks ? ['b', 'a'] : [],
+    )
+  })
+})
+
+describe('prefix', () => {
+  it('follows the longest prefix while load is in balance', () => {
+    expect(
+      order('prefix', 1000, { idle: {}, some: { cachedTokens: 400 }, most: { cachedTokens: 800, requests: 60 } }),
+    ).toEqual(['most', 'some', 'idle'])
+  })
+
+  it.each([
+    ['both limits passed: by load', 65 + 1, 1, 'idle'],
+    ['the absolute one alone: by cache', 200 + 65, 200, 'cached'],
+    ['the relative one alone: by cache', 64, 0, 'cached'],
+  ])('%s', (_, busy, rest, winner) => {
+    expect(order('prefix', 1000, { idle: { requests: rest }, cached: { cachedTokens: 900, requests: busy } })[0]).toBe(
+      winner,
+    )
+  })
+
+  it('goes by load when nobody has more than the least match', () => {
+    expect(order('prefix', 1000, { held: { cachedTokens: 300, requests: 1 }, idle: {} })[0]).toBe('idle')
+    expect(order('prefix', 1000, { held: { cachedTokens: 301, requests: 1 }, idle: {} })[0]).toBe('held')
+  })
+})
+
+describe('active_blocks', () => {
+  it('is the pull request’s cost: overlap weight x uncached blocks + potential blocks', () => {
+    // 10 prompt blocks and a tail = ceil(650/64) = 11; 4 of them cached on b.
+    const fleet = {
+      a: { activeBlocks: 20, newActiveBlocks: 11 },
+      b: { activeBlocks: 26, newActiveBlocks: 7, cachedTokens: 256 },
+    }
+    expect(costs('active_blocks', 650, fleet)).toEqual({ a: 11 + 31, b: 7 + 33 })
+    expect(costs('active_blocks', 650, fleet, { overlapWeight: 0.25 })).toEqual({ a: 2.75 + 31, b: 1.75 + 33 })
+  })
+
+  it('with overlap weight 0 is pure load balancing', () => {
+    const fleet = {
+      cached: { cachedTokens: 640, activeBlocks: 9, newActiveBlocks: 1 },
+      light: { activeBlocks: 1, newActiveBlocks: 8 },
+    }
+    expect(order('active_blocks', 650, fleet)[0]).toBe('cached')
+    expect(order('active_blocks', 650, fleet, { overlapWeight: 0 })[0]).toBe('light')
+  })
+
+  it('draws by exp(-cost / (max x temperature)), as the pull request does', () => {
+    const fleet = engines({ a: { activeBlocks: 10 }, b: { activeBlocks: 20 } })
+    const made = policy('active_blocks', { temperature: 0.5, overlapWeight: 0 })
+    // Costs 10 and 20, over the largest: 0.5 and 1. b has e^-1 against a's 1.
+    const shareOfA = 1 / (1 + Math.exp(-1))
+    const winner = (draw: number): string => asRanked(made, request(0), fleet, () => draw)[0]!.engine
+    expect([winner(shareOfA - 1e-9), winner(shareOfA + 1e-9)]).toEqual(['a', 'b'])
+  })
+
+  it('lists everyone once, whoever is drawn', () => {
+    const fleet = engines({ a: { activeBlocks: 1 }, b: { activeBlocks: 2 }, c: { activeBlocks: 3 } })
+    for (const draw of [0, 0.4, 0.7, 0.999999]) {
+      const ranked = asRanked(policy('active_blocks', { temperature: 2 }), request(64), fleet, () => draw)
+      expect(ranked.map(({ engine }) => engine).sort()).toEqual(['a', 'b', 'c'])
+    }
+  })
+
+  it('is today’s cost with rule: today', () => {
+    // Dynamo's docs: costs 18, 10 and 11 make worker 2 the winner. Here by hand, in blocks of 64:
+    // a: queued 128 + 640 -> 12 blocks, no credit, potential 5 + 10
+    // b: 640 -> 10 blocks, 4 on the GPU and 4 in host memory (3 credit), potential 12 + 2
+    const fleet = {
+      a: { queuedPrefillTokens: 128, activeBlocks: 5, newActiveBlocks: 10, requests: 1 },
+      b: {
+        cachedTokens: 512,
+        slowTokens: { host: 256, disk: 0, remote: 0 },
+        activeBlocks: 12,
+        newActiveBlocks: 2,
+        requests: 3,
+      },
+    }
+    expect(costs('active_blocks', 640, fleet, { rule: 'today' })).toEqual({ a: 12 + 15, b: 10 - 7 + 14 })
+    expect(costs('active_blocks', 640, fleet, { rule: 'today', requestWeight: 4 })).toEqual({ a: 27 + 4, b: 17 + 12 })
+    expect(costs('active_blocks', 640, fleet, { rule: 'today', overlapWeight: 0 })).toEqual({ a: 15, b: 14 })
+  })
+
+  it('lets GPU credit fade with the queue beyond the shortest one', () => {
+    // excess = 640/64 = 10 blocks, request 10 blocks: 1/(1 + 1 x 10/10) halves the credit of 8.
+    const fleet = { busy: { queuedPrefillTokens: 640, cachedTokens: 512 }, idle: {} }
+    expect(costs('active_blocks', 640, fleet, { rule: 'today', creditDecay: 1 })).toEqual({ busy: 20 - 4, idle: 10 })
+  })
+})
+
+describe('lmetric', () => {
+  it('multiplies new and queued tokens by the batch, plus one each', () => {
+    expect(costs('lmetric', 1000, { a: { cachedTokens: 900, requests: 4 }, b: { requests: 0 } })).toEqual({
+      a: 101 * 5,
+      b: 1001,
+    })
+    expect(costs('lmetric', 1000, { a: { queuedPrefillTokens: 500 } })).toEqual({ a: 1501 })
+    expect(costs('lmetric', 1000, { a: { queuedPrefillTokens: 500 } }, { queued: false })).toEqual({ a: 1001 })
+  })
+
+  it('tells apart engines that have it all cached', () => {
+    expect(order('lmetric', 1000, { busy: { cachedTokens: 1000, requests: 9 }, idle: { cachedTokens: 1000 } })[0]).toBe(
+      'idle',
+    )
+  })
+})
+
+/** `predicted` without what is not time to first token. */
+const bare = { workWeight: 0, decodeWeight: 0, barrierS: 0, recentShare: 0, slowStart: 0, indifferenceS: 0 }
+const nearAndFar = (rttS: number) => ({ near: { costModel: { ...costModel, perTokenS: 2e-4 } }, far: { rttS } })
+const oldAndFresh = (warmth: number) => ({ old: { queuedPrefillS: 0.1 }, fresh: { warmth } })
+const cachedOrIdle = (queuedPrefillS: number) => ({ idle: {}, cached: { cachedTokens: 1000, queuedPrefillS } })
+
+describe('predicted', () => {
+  it('lets engines take turns whose difference nobody feels, and no others', () => {
+    const fleet = { slower: { rttS: 0.0049 }, best: {}, worse: { rttS: 0.0051 } }
+    expect(order('predicted', 100, fleet, { ...bare, indifferenceS: 0.005 })).toEqual(['slower', 'best', 'worse'])
+    expect(order('predicted', 100, fleet, bare)).toEqual(['best', 'slower', 'worse'])
+  })
+
+  it('gives no cache hit away for a turn, unless it saves next to nothing', () => {
+    // 64 tokens of 100 save 0.0064 s and a little: a fifth of 0.032 s.
+    const fleet = { idle: {}, cached: { cachedTokens: 64, queuedPrefillS: 0.0001 } }
+    expect(order('predicted', 100, fleet, { ...bare, indifferenceS: 0.031 })[0]).toBe('cached')
+    expect(order('predicted', 100, fleet, { ...bare, indifferenceS: 0.033 })[0]).toBe('idle')
+  })
+
+  it('is network + queue + the law, in seconds', () => {
+    // 4000 tokens, 1000 cached: 0.02 + 3000 x 1e-4 + (16e6 - 1e6)/2 x 1e-9 = 0.3275
+    const { a } = costs('predicted', 4000, { a: { rttS: 0.03, queuedPrefillS: 0.5, cachedTokens: 1000 } }, bare)
+    expect(a).toBeCloseTo(0.03 + 0.5 + 0.3275, 12)
+  })
+
+  it('gives up a cached engine exactly when its queue outlasts what the cache saves', () => {
+    const saved = 1000 * 1e-4 + ((1000 * 1000) / 2) * 1e-9
+    expect(order('predicted', 4000, cachedOrIdle(saved - 1e-6), bare)[0]).toBe('cached')
+    expect(order('predicted', 4000, cachedOrIdle(saved + 1e-6), bare)[0]).toBe('idle')
+  })
+
+  it('saves work when the fleet is under pressure: it waits longer for a cache than it would by itself', () => {
+    const saved = 1000 * 1e-4 + ((1000 * 1000) / 2) * 1e-9
+    const fleet = (waiting: number) => ({
+      cold: { queuedPrefills: waiting, queuedPrefillS: 1 },
+      cached: { cachedTokens: 1000, queuedPrefills: waiting, queuedPrefillS: 1 + 2 * saved },
+    })
+    const values = { ...bare, workWeight: 1 }
+    expect(order('predicted', 4000, fleet(0), values)[0]).toBe('cold')
+    expect(order('predicted', 4000, fleet(2), values)[0]).toBe('cached')
+    expect(order('predicted', 4000, fleet(2), bare)[0]).toBe('cold')
+  })
+
+  it('makes another copy of what live requests share where nobody waits, and counts it as lost work only for those who do', () => {
+    const values = { ...bare, workWeight: 1 }
+    // All but the last 64 tokens are held by live requests of `crowded`: nine tenths of the fleet's prompts wait there.
+    const fleet = (live: boolean, waiting: number) => ({
+      crowded: { liveTokens: live ? 3936 : 0, cachedTokens: 3968, queuedPrefills: 9, queuedPrefillS: 0.5 },
+      other: { queuedPrefills: waiting },
+    })
+    expect(order('predicted', 4000, fleet(false, 0), values)[0]).toBe('crowded')
+    expect(order('predicted', 4000, fleet(true, 0), values)[0]).toBe('other')
+    expect(order('predicted', 4000, fleet(true, 2), values)[0]).toBe('crowded')
+    // 4000 - 64 tokens are live. The rest costs what work costs, a second of the copy a tenth, and three where one waits.
+    const [wholeS, restS] = [0, 4000 - 64].map(
+      (cached) => 0.02 + (4000 - cached) * 1e-4 + ((16e6 - cached * cached) / 2) * 1e-9,
+    )
+    const { other } = costs('predicted', 4000, fleet(true, 1), values)
+    expect(other).toBeCloseTo(wholeS! + 8 * restS! + 3.1 * (wholeS! - restS!), 12)
+    // Where nothing is kept the next of them finds no copy.
+    const { forgetful } = costs(
+      'predicted',
+      4000,
+      { crowded: fleet(true, 0).crowded, forgetful: { liveTokens: -1, queuedPrefills: 1 } },
+      values,
+    )
+    expect(forgetful).toBeCloseTo(9 * wholeS!, 12)
+  })
+
+  it('prices a second of work by the queues there are, (1 + n) squared, its own engine’s a quarter more, and no burst beyond three', () => {
+    const coldS = 0.02 + 4000 * 1e-4 + (16e6 / 2) * 1e-9
+    const values = { ...bare, workWeight: 1 }
+    const priced = (one: number, other: number) =>
+      costs('predicted', 4000, { one: { queuedPrefills: one }, other: { queuedPrefills: other } }, values)
+    expect(priced(0, 0)['one']).toBeCloseTo(coldS, 12)
+    // Both have one: (1 + 1)² seconds for each of its own.
+    expect(priced(1, 1)['one']).toBeCloseTo(4 * coldS, 12)
+    // One on average: twice 2 and a quarter of what the engine has more or less.
+    expect(priced(2, 0)['one']).toBeCloseTo(2 * 2.25 * coldS, 12)
+    expect(priced(2, 0)['other']).toBeCloseTo(2 * 1.75 * coldS, 12)
+    expect(priced(50, 50)['one']).toBeCloseTo(9 * coldS, 12)
+  })
+
+  it('prefers a far engine that is fast enough, and a near one otherwise', () => {
+    expect(order('predicted', 1000, nearAndFar(0.09), bare)[0]).toBe('far')
+    expect(order('predicted', 1000, nearAndFar(0.11), bare)[0]).toBe('near')
+  })
+
+  it('counts the time to load cached tokens from slower tiers', () => {
+    const { a } = costs(
+      'predicted',
+      1000,
+      { a: { cachedTokens: 900, slowTokens: { host: 300, disk: 200, remote: 100 } } },
+      bare,
+    )
+    expect(a).toBeCloseTo(0.02 + 100 * 1e-4 + ((1e6 - 81e4) / 2) * 1e-9 + 300 * 6e-6 + 200 * 40e-6 + 100 * 100e-6, 12)
+  })
+
+  it('keeps away from an engine that would run out of KV memory, the more the fuller', () => {
+    const fleet = {
+      over: { activeBlocks: 1200, capacityBlocks: 1000 },
+      full: { activeBlocks: 990, newActiveBlocks: 10, capacityBlocks: 1000 },
+      half: { activeBlocks: 500, capacityBlocks: 1000, queuedPrefillS: 0.5 },
+      unknown: { activeBlocks: 5000, queuedPrefillS: 0.9 },
+    }
+    expect(order('predicted', 100, fleet, { ...bare, barrierS: 0.1 })).toEqual(['half', 'unknown', 'full', 'over'])
+  })
+
+  it('prefers the emptier of two engines with room for KV blocks', () => {
+    const fleet = {
+      fuller: { activeBlocks: 600, capacityBlocks: 1000 },
+      emptier: { activeBlocks: 300, capacityBlocks: 1000 },
+    }
+    expect(order('predicted', 100, fleet, { ...bare, barrierS: 0.1 })).toEqual(['emptier', 'fuller'])
+  })
+
+  it('prefers who holds the adapter, then who can load it, then who must wait for room', () => {
+    expect(
+      order(
+        'predicted',
+        100,
+        { full: { adapterFit: -1 }, cold: { adapterFit: 0 }, warm: { adapterFit: 1, queuedPrefillS: 0.4 } },
+        bare,
+      ),
+    ).toEqual(['warm', 'cold', 'full'])
+    expect(
+      order('predicted', 100, { cold: { adapterFit: 0 }, warm: { adapterFit: 1, queuedPrefillS: 0.6 } }, bare)[0],
+    ).toBe('cold')
+  })
+
+  it('sends a new engine less at first: its cost is doubled, then fades', () => {
+    expect(order('predicted', 1000, oldAndFresh(0), { ...bare, slowStart: 1 })[0]).toBe('old')
+    expect(order('predicted', 1000, oldAndFresh(0.5), { ...bare, slowStart: 1 })[0]).toBe('fresh')
+  })
+
+  it('lets decode count by its weight and the expected output', () => {
+    const made = policy('predicted', { ...bare, decodeWeight: 0.1 })
+    const fleet = engines({ busy: { requests: 20 }, idle: { queuedPrefillS: 0.05 } })
+    const winner = (expectedOutputTokens: number): string =>
+      asRanked(made, request(100, { expectedOutputTokens }), fleet, noChance)[0]!.engine
+    // 20 requests add 10 ms a token: 0.1 x 10 ms x 50 tokens is what the other's queue costs.
+    expect([winner(49), winner(51)]).toEqual(['busy', 'idle'])
+  })
+
+  it('takes an engine of weight 0 only when there is no other', () => {
+    const [idle] = engines({ idle: {} })
+    const [busy] = engines({ busy: { queuedPrefillS: 1000 } })
+    const ranked = asRanked(policy('predicted'), request(100), [{ ...idle!, weight: 0 }, busy!], noChance)
+    expect(ranked.map(({ engine }) => engine)).toEqual(['busy', 'idle'])
+    expect(ranked.every(({ cost }) => Number.isFinite(cost))).toBe(true)
+  })
+})
+
+describe('options', () => {
+  it.each([
+    ['active_blocks', { overlapWeight: -1 }, /overlapWeight must be a number from 0 to 100, got -1/],
+    ['active_blocks', { rule: 'tomorrow' }, /rule must be one of pull_request, today/],
+    ['predicted', { tempreature: 1 }, /Unknown policy option 'tempreature'; known: .*temperature/],
+    ['ttft', { sharedCache: 1 }, /sharedCache must be a boolean/],
+  ])('of %s are checked: %j', (name, options, message) => {
+    expect(() => policy(name, options as PolicyConfig['options'])).toThrow(message)
+  })
+})

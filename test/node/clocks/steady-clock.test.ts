@@ -1,0 +1,84 @@
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import * as fc from 'fast-check'
+import { afterEach, describe, expect, it } from 'vitest'
+import { steadyClock } from '../../../src/platform/node/steady-clock.ts'
+import { startSilent } from '../replicas/silent-gateway.ts'
+
+/** A machine whose clock a test sets. */
+function machine() {
+  const times = { wall: 1_800_000_000_000, steady: 5 }
+  const now = steadyClock({ wall: () => Math.floor(times.wall), steady: () => times.steady })
+  const pass = (ms: number): number => {
+    times.wall += ms
+    times.steady += ms
+    return now()
+  }
+  return { times, now, pass }
+}
+
+describe('a steady clock', () => {
+  it('never goes back, and runs a hundredth slower at most, however the machine’s clock is set', () => {
+    const step = fc.record({
+      pass: fc.double({ min: 0, max: 5_000, noNaN: true }),
+      set: fc.oneof(fc.constant(0), fc.double({ min: -1e8, max: 1e8, noNaN: true })),
+    })
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 50 }), (steps) => {
+        const { times, now, pass } = machine()
+        let last = now()
+        for (const { pass: ms, set } of steps) {
+          times.wall += set
+          const at = pass(ms)
+          // Whole milliseconds at both ends.
+          expect(at - last).toBeGreaterThanOrEqual(Math.floor(0.99 * ms - 1))
+          expect(at).toBeGreaterThanOrEqual(last)
+          last = at
+        }
+      }),
+    )
+  })
+
+  it('tells the machine’s time, a second after it was set forward and a hundred times as long after it was set back', () => {
+    const { times, now, pass } = machine()
+    expect(pass(500)).toBe(times.wall)
+    times.wall += 3_600_000
+    pass(1_000)
+    expect(now()).toBe(times.wall)
+    times.wall -= 1_000
+    for (let s = 0; s < 102; s++) pass(1_000)
+    expect(now() - times.wall).toBeLessThan(2)
+  })
+})
+
+const realNow = Date.now
+afterEach(() => {
+  Date.now = realNow
+})
+
+it('a gateway goes on asking engines how they are, and believes them, when its machine’s clock is set back', async () => {
+  let status = 200
+  const engine = http.createServer((_request, response) => void response.writeHead(status).end())
+  await new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
+  const gateway = await startSilent({
+    clusters: [{ id: 'c', pools: [{ model: 'm', stats_interval_ms: 1_000, engines: [{ id: 'e', url }] }] }],
+  })
+  const isHealthy = async () =>
+    (
+      (await (await fetch(`${gateway.url}/v1/firstlight/fleet`)).json()) as {
+        pools: { engines: { healthy: boolean; stats_age_ms: number | null }[] }[]
+      }
+    ).pools[0]!.engines[0]!.healthy
+  const turns = async (to: number) => {
+    status = to
+    await expect.poll(isHealthy).toBe(to < 500)
+  }
+  await turns(500)
+  Date.now = () => realNow() - 3_600_000
+  await turns(200)
+  await turns(500)
+  await gateway.stop(AbortSignal.abort())
+  engine.closeAllConnections()
+  engine.close()
+})

@@ -1,8 +1,0 @@
-import { circuitContract } from '../contracts/circuits.ts'
-import { clusterContract } from '../contracts/cluster.ts'
-import { kvFeedContract } from '../contracts/kv-feed.ts'
-import { openCluster } from './open-cluster.ts'
-
-clusterContract('memoryClusters', openCluster)
-circuitContract('memoryClusters', openCluster)
-kvFeedContract('memoryClusters', openCluster)

@@ -1,0 +1,178 @@
+/** Pages before real engines: what an engine says of origins is about its own address, and never reaches a client. */
+import http, { type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { corsContract, corsDocument, ours, readable } from '../../contracts/cors.ts'
+import { doorDocument, doorKeys, fetchRequest } from '../../contracts/gateway.ts'
+import { startBuiltWorker, type BuiltWorker } from '../../origin/built-worker.ts'
+import { doors } from '../inbound/both-servers.ts'
+import { startSilent } from '../replicas/silent-gateway.ts'
+
+corsContract('a gateway on Node', async (document) => {
+  const gateway = await startSilent(document)
+  return { send: (request) => fetch(fetchRequest(gateway.url, request)), close: gateway.close }
+})
+
+/** As vLLM's, of every answer to a page; and as a proxy before it might add to that. */
+const theirs = {
+  'Access-Control-Allow-Origin': '*',
+  'Access-Control-Allow-Credentials': 'true',
+  'access-control-expose-headers': 'x-theirs',
+  Vary: 'accept-encoding',
+}
+const origins: (string | undefined)[] = []
+const EVENT = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
+
+const engine = http.createServer(async (request, response) => {
+  if (request.method === 'POST') origins.push(request.headers.origin)
+  const asked =
+    request.method === 'POST' ? (JSON.parse(await text(request)) as { stream?: boolean; user?: string }) : {}
+  if (asked.user === 'wrong')
+    return void response
+      .writeHead(400, { 'content-type': 'application/json', ...theirs })
+      .end('{"error":{"message":"wrong"}}')
+  if (asked.stream === true)
+    return void response
+      .writeHead(200, { 'content-type': 'text/event-stream', ...theirs })
+      .end(`${EVENT}data: [DONE]\n\n`)
+  response.writeHead(200, { 'content-type': 'application/json', ...theirs }).end('{"id":"resp_1","choices":[]}')
+})
+
+beforeAll(() => new Promise<void>((resolve) => engine.listen(0, '127.0.0.1', resolve)))
+afterAll(() => {
+  engine.closeAllConnections()
+  engine.close()
+})
+
+/** Two pools: `qwen`, and `dead`, whose engine is not there. */
+function documentOf(cors: object | null, pool: object = {}): Record<string, unknown> {
+  const url = `http://127.0.0.1:${(engine.address() as AddressInfo).port}`
+  const base = cors === null ? doorDocument([url]) : corsDocument([url], cors)
+  const [cluster] = base['clusters'] as { id: string; pools: object[] }[]
+  const dead = { model: 'dead', engines: [{ id: 'dead', url: 'http://127.0.0.1:9' }] }
+  return { ...base, clusters: [{ ...cluster!, pools: [{ ...cluster!.pools[0], ...pool }, dead] }] }
+}
+
+type Ask = (
+  body: object,
+  headers?: Readonly<Record<string, string>>,
+  path?: string,
+  method?: string,
+) => Promise<IncomingMessage>
+
+/** Each header line by itself, of those that CORS and caches are told by. */
+const lines = ({ rawHeaders }: IncomingMessage): string[] =>
+  rawHeaders
+    .flatMap((name, i) => (i % 2 === 0 ? [`${name.toLowerCase()}: ${rawHeaders[i + 1]}`] : []))
+    .filter((line) => /^(?:vary|access-control-)/.test(line))
+    .toSorted()
+
+const asker =
+  (url: string, host?: string): Ask =>
+  (body, headers = {}, path = '/v1/chat/completions', method = 'POST') =>
+    new Promise((resolve, reject) => {
+      const sent = method === 'POST' ? JSON.stringify({ model: 'qwen', messages: [], ...body }) : ''
+      const own = {
+        authorization: `Bearer ${doorKeys.broad}`,
+        connection: 'close',
+        ...(host === undefined ? {} : { host }),
+        ...(sent === '' ? {} : { 'content-type': 'application/json', 'content-length': sent.length }),
+      }
+      http
+        .request(url + path, { method, headers: { ...own, ...headers } }, resolve)
+        .on('error', reject)
+        .end(sent)
+    })
+
+interface Started {
+  readonly url: string
+  close(): Promise<void>
+}
+
+const node = (document: object): Promise<Started> => startSilent(document)
+const worker = (document: object): Promise<BuiltWorker> =>
+  startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) })
+
+const ways: readonly (readonly [string, (document: object) => Promise<Started>, string | undefined, object])[] = [
+  ['through the plain door', node, doors.plain, {}],
+  ['through node:http', node, doors.adapter, {}],
+  ['on Workers, read on the way', worker, undefined, { observe_share: 1 }],
+  ['on Workers, natively', worker, undefined, { observe_share: 0 }],
+]
+
+describe.each(ways)('an engine’s answer to a page, %s', (_way, start, host, pool) => {
+  let gateway: Started
+  let ask: Ask
+  beforeAll(async () => {
+    gateway = await start(documentOf({ origins: [ours] }, pool))
+    ask = asker(gateway.url, host)
+  })
+  afterAll(() => gateway.close())
+
+  const lent = Object.entries(readable()).map(([name, value]) => `${name}: ${value}`)
+  /** Two lines or one, they mean the same. */
+  const both = (response: IncomingMessage) =>
+    lines(response)
+      .flatMap((line) =>
+        line.startsWith('vary: ')
+          ? line
+              .slice(6)
+              .split(/, */)
+              .map((name) => `vary: ${name}`)
+          : [line],
+      )
+      .toSorted()
+  const page = { origin: ours }
+
+  it.each([
+    ['in one piece', {}, 200],
+    ['as a stream', { stream: true }, 200],
+    ['that refuses', { user: 'wrong' }, 400],
+  ])('%s is told by us alone that the page may read it, and keeps its other vary', async (_kind, body, status) => {
+    const response = await ask(body, page)
+    expect([response.statusCode, both(response)]).toEqual([status, [...lent, 'vary: accept-encoding'].toSorted()])
+    expect(await text(response)).toContain(status === 400 ? 'wrong' : 'choices')
+  })
+
+  it('may be read when there is none', async () => {
+    const response = await ask({ model: 'dead' }, page)
+    expect([response.statusCode, both(response)]).toEqual([503, lent.toSorted()])
+    expect(await text(response)).toContain('no_engine_available')
+  })
+
+  it('says nothing of pages to who is none, nor to those of other origins', async () => {
+    for (const stream of [false, true]) {
+      const response = await ask({ stream })
+      expect(lines(response)).toEqual(['vary: accept-encoding'])
+      await text(response)
+      const other = await ask({ stream }, { origin: 'https://evil.example.com' })
+      expect(both(other)).toEqual(['vary: accept-encoding', 'vary: origin'])
+      await text(other)
+    }
+  })
+
+  it('was never asked of the engine by the page’s origin', () => {
+    expect(origins.length).toBeGreaterThan(0)
+    expect(new Set(origins)).toEqual(new Set([undefined]))
+  })
+
+  it('may be read where the engine keeps it', async () => {
+    await text(await ask({ input: 'x' }, page, '/v1/responses'))
+    const kept = await ask({}, page, '/v1/responses/resp_1', 'GET')
+    expect([kept.statusCode, both(kept)]).toEqual([200, [...lent, 'vary: accept-encoding'].toSorted()])
+    await text(kept)
+  })
+})
+
+it('an engine lets no page read an answer where the gateway lets none', async () => {
+  const gateway = await startSilent(documentOf(null))
+  for (const host of Object.values(doors)) {
+    for (const stream of [false, true]) {
+      const response = await asker(gateway.url, host)({ stream }, { origin: ours })
+      expect([response.statusCode, lines(response)]).toEqual([200, ['vary: accept-encoding']])
+      await text(response)
+    }
+  }
+  await gateway.close()
+})

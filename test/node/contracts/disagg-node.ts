@@ -1,0 +1,24 @@
+import { expect, vi } from 'vitest'
+import { ADMIN, type SplitRuntime } from '../../contracts/disagg-bench.ts'
+import { startSilent } from '../replicas/silent-gateway.ts'
+
+export const onNode: SplitRuntime = {
+  seesLeaving: true,
+  async start(document) {
+    const gateway = await startSilent(document)
+    await probed(gateway.url, ADMIN)
+    return gateway
+  },
+}
+
+/** The first round of probes comes on its own time, and would take a later test's fault for every pool's. */
+async function probed(url: string, secret: string): Promise<void> {
+  await vi.waitFor(
+    async () => {
+      const response = await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: `Bearer ${secret}` } })
+      const { pools } = (await response.json()) as { pools: { engines: { stats: unknown }[] }[] }
+      expect(pools.flatMap(({ engines }) => engines).filter(({ stats }) => stats === null)).toEqual([])
+    },
+    { timeout: 30_000, interval: 100 },
+  )
+}

@@ -1,0 +1,164 @@
+/** What real LMCache servers said to their coordinator, said to the gateway in its place, and to the simulated coordinator. */
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { send } from '../../../bench/conformance/http.ts'
+import { differences } from '../../../bench/conformance/likeness.ts'
+import {
+  bodyText,
+  encodeBody,
+  type Exchange,
+  type RecordedResponse,
+  type VectorFile,
+} from '../../../bench/conformance/vector.ts'
+import type { RunningGateway } from '../../../src/platform/node/start-gateway.ts'
+import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
+import { FakeCoordinator } from '../../../src/simulator/lmcache.ts'
+import { startSilent } from '../replicas/silent-gateway.ts'
+
+const { exchanges } = JSON.parse(
+  readFileSync(new URL('../../vectors/lmcache.json', import.meta.url), 'utf8'),
+) as VectorFile
+const named = (name: string): Exchange => exchanges.find((exchange) => exchange.name === name)!
+const exact = { made: false, counted: false }
+
+/** Where no header was recorded (what passed between the servers themselves), none is compared. */
+function answerOf({ response }: Exchange, status: number, type: string | undefined, text: string): RecordedResponse {
+  const headers = type === undefined || response.headers['content-type'] === undefined ? {} : { 'content-type': type }
+  return { status, headers, ...encodeBody(text, '') }
+}
+
+interface LookupBody {
+  readonly token_ids: readonly number[]
+  readonly model_name: string
+}
+
+interface LookupAnswer {
+  readonly chunks: number
+  readonly results: readonly {
+    readonly key: { readonly chunk_hash_hex: string }
+    readonly placements: readonly { readonly instance_id: string; readonly tier: string; readonly shared: boolean }[]
+  }[]
+}
+
+/** What a lookup is asked for: which chunks, and who holds them. */
+function heldBy(response: Pick<RecordedResponse, 'json' | 'sse' | 'text'>): unknown {
+  const { chunks, results } = JSON.parse(bodyText(response)) as LookupAnswer
+  return {
+    chunks,
+    held: results.map(({ key, placements }) => ({
+      chunk: key.chunk_hash_hex,
+      by: placements.map(({ instance_id: id, tier, shared }) => `${id} ${tier} ${shared}`).sort(),
+    })),
+  }
+}
+
+describe('the gateway in the place of LMCache’s coordinator', () => {
+  let fleet: RunningFleet
+  let gateway: RunningGateway
+  const said = new Map<string, RecordedResponse>()
+
+  beforeAll(async () => {
+    fleet = await startFleet({
+      engines: 2,
+      model: 'tiny',
+      modelPath: 'models/tiny',
+      profile: 'instant',
+      vocabularySize: 2048,
+    })
+    const engines = ['left', 'right'].map((id, at) => ({ id, url: fleet.urls[at], lmcache_instance: `node-${id}` }))
+    const pools = [
+      {
+        model: 'tiny',
+        policy: 'kv_aware',
+        block_tokens: 32,
+        lmcache: { registry: true, chunk_tokens: 256, token: 'registry-secret' },
+        engines,
+      },
+    ]
+    gateway = await startSilent({ clusters: [{ id: 'lab', pools }] })
+    for (const { name, request } of exchanges) {
+      const answer = await send({
+        url: gateway.url,
+        method: request.method,
+        path: `/lmcache/lab/registry-secret${request.path}`,
+        ...(request.json === undefined ? {} : { body: request.json }),
+      })
+      said.set(name, answerOf(named(name), answer.status, answer.headers['content-type'], answer.body.toString('utf8')))
+    }
+  })
+  afterAll(async () => {
+    await gateway.stop(AbortSignal.abort())
+    await fleet.close()
+  })
+
+  it.each(exchanges.filter(({ name }) => !name.startsWith('lookup')).map(({ name }) => name))(
+    'answers as it does: %s',
+    (name) => {
+      const found = differences(named(name).response, said.get(name)!, exact)
+      // When they came is the only thing that differs.
+      expect(found.filter((difference) => !difference.includes('registration_time'))).toEqual([])
+    },
+  )
+
+  it.each(
+    exchanges
+      .filter(({ name, response }) => name.startsWith('lookup') && response.status === 200)
+      .map(({ name }) => name),
+  )('finds the same chunks at the same servers: %s', (name) => {
+    expect(heldBy(said.get(name)!)).toEqual(heldBy(named(name).response))
+  })
+
+  it.each(['left', 'right'])('sends a prompt to the engine beside the server that reported it: %s', async (side) => {
+    const { token_ids: prompt } = named(side === 'left' ? 'lookup-left' : 'lookup-right-longer').request
+      .json as LookupBody
+    const { status, headers } = await send({
+      url: gateway.url,
+      method: 'POST',
+      path: '/v1/completions',
+      body: { model: 'tiny', prompt: prompt.slice(0, 1100), max_tokens: 1 },
+    })
+    expect({ status, engine: headers['x-firstlight-engine'], policy: headers['x-firstlight-policy'] }).toEqual({
+      status: 200,
+      engine: side,
+      policy: 'kv_aware',
+    })
+  })
+})
+
+describe('the simulated coordinator', () => {
+  const coordinator = new FakeCoordinator(256)
+  coordinator.join('node-left', '127.0.0.1')
+  coordinator.join('node-right', '127.0.0.2')
+  for (const side of ['left', 'right']) {
+    const { token_ids: tokens } = named(side === 'left' ? 'lookup-left' : 'lookup-right-longer').request
+      .json as LookupBody
+    coordinator.store('models/tiny', tokens.slice(0, 1100), { instance: `node-${side}` })
+  }
+  const ask = async ({ request }: Exchange): Promise<RecordedResponse> => {
+    const response = await coordinator.fetch(
+      new Request(`http://coordinator${request.path}`, {
+        method: request.method,
+        ...(request.json === undefined ? {} : { body: JSON.stringify(request.json) }),
+      }),
+    )
+    return answerOf(
+      named('healthz'),
+      response.status,
+      response.headers.get('content-type') ?? undefined,
+      await response.text(),
+    )
+  }
+
+  it.each(['healthz', 'instances', 'lookup-left', 'lookup-right-longer', 'lookup-nothing', 'lookup-short'])(
+    'answers as the real one: %s',
+    async (name) => {
+      const found = differences(named(name).response, await ask(named(name)), exact)
+      expect(
+        found.filter((difference) => !/registration_time|access_count|size_bytes|http_port|mq_port/.test(difference)),
+      ).toEqual([])
+    },
+  )
+
+  it('refuses what asks for nothing', async () =>
+    expect((await ask(named('lookup-empty'))).status).toBe(named('lookup-empty').response.status))
+})

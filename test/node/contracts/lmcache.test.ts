@@ -1,0 +1,84 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { startFleet } from '../../../src/platform/node/simulator-host.ts'
+import { lmcacheRegistryContract } from '../../contracts/lmcache-registry.ts'
+import { overridesContract } from '../../contracts/overrides.ts'
+import {
+  lmcacheContract,
+  lmcacheDocument,
+  MODEL_PATH,
+  type LmcacheWorld,
+  type OpenLmcache,
+} from '../../contracts/lmcache.ts'
+import { startBuiltWorker, type BuiltWorker } from '../../origin/built-worker.ts'
+import { startSilent } from '../replicas/silent-gateway.ts'
+
+const open = openOn(startNode)
+lmcacheContract('Node', open)
+lmcacheRegistryContract('Node', open)
+overridesContract('Node', open)
+// With the libraries as its bundle has them.
+lmcacheContract(
+  'the built Worker',
+  openOn((document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) })),
+)
+
+async function startNode(document: Record<string, unknown>): Promise<BuiltWorker> {
+  const { url, stop } = await startSilent(document)
+  return { url, close: async () => void (await stop(AbortSignal.abort())) }
+}
+
+function openOn(start: (document: Record<string, unknown>) => Promise<BuiltWorker>): OpenLmcache {
+  return async ({ service, pool }) => openWorld(start, { service, pool })
+}
+
+async function openWorld(
+  start: (document: Record<string, unknown>) => Promise<BuiltWorker>,
+  { service, pool }: Parameters<OpenLmcache>[0],
+): Promise<LmcacheWorld> {
+  const fleet = await startFleet({ engines: 3, profile: 'test', modelPath: MODEL_PATH })
+  const beside = await serve(service)
+  const gateway = await start(
+    lmcacheDocument(
+      pool(beside.url),
+      fleet.engines.map(({ settings }, at) => ({ id: settings.id, url: fleet.urls[at]! })),
+    ),
+  )
+  return {
+    fleet,
+    send: (path, init) => fetch(`${gateway.url}${path}`, init),
+    async close() {
+      await gateway.close()
+      await fleet.close()
+      await beside.close()
+    },
+  }
+}
+
+/** A `fetch` behind a port. */
+async function serve(
+  answer: (request: Request) => Promise<Response>,
+): Promise<{ readonly url: string; close(): Promise<void> }> {
+  const server = createServer(async (incoming, outgoing) => {
+    const pieces: Buffer[] = []
+    for await (const piece of incoming) pieces.push(piece as Buffer)
+    const body = pieces.length === 0 ? null : Buffer.concat(pieces)
+    const response = await answer(
+      new Request(`http://service${incoming.url}`, {
+        method: incoming.method!,
+        body,
+        headers: { 'content-type': 'application/json' },
+      }),
+    )
+    outgoing.writeHead(response.status, { 'content-type': response.headers.get('content-type') ?? 'text/plain' })
+    outgoing.end(Buffer.from(await response.arrayBuffer()))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close: () => {
+      server.closeAllConnections()
+      return new Promise((resolve) => server.close(() => resolve()))
+    },
+  }
+}

@@ -1,0 +1,55 @@
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { startBuiltWorker, type BuiltWorker } from '../../origin/built-worker.ts'
+
+const KEY = 'an-admin-key-of-this-test'
+const EVENT = 'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
+const hanging = http.createServer((request, response) => {
+  if (request.method !== 'POST') return void response.end('{}')
+  response.writeHead(200, { 'content-type': 'text/event-stream' })
+  response.write(EVENT)
+})
+let worker: BuiltWorker
+
+beforeAll(async () => {
+  await new Promise<void>((resolve) => hanging.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(hanging.address() as AddressInfo).port}`
+  const pool = { model: 'm', observe_share: 0, limits: { native_ms: 300 }, engines: [{ id: 'e', url }] }
+  worker = await startBuiltWorker({
+    FIRSTLIGHT_CONFIG: JSON.stringify({
+      open: true,
+      admin: { secret: KEY },
+      ttft: { enabled: true },
+      log: { level: 'silent' },
+      clusters: [{ id: 'c', pools: [pool] }],
+    }),
+  })
+})
+afterAll(async () => {
+  await worker.close()
+  hanging.closeAllConnections()
+  hanging.close()
+})
+
+const read = async (path: string) =>
+  (await fetch(worker.url + path, { headers: { authorization: `Bearer ${KEY}` } })).text()
+const bookings = async () =>
+  (JSON.parse(await read('/v1/firstlight/fleet')) as { pools: readonly { bookings: number }[] }).pools[0]!.bookings
+
+it('a client that leaves a native stream whose engine hangs leaves no booking behind', async () => {
+  const leave = new AbortController()
+  const body = JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'x' }] })
+  const response = await fetch(`${worker.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body,
+    signal: leave.signal,
+  })
+  const { value } = await response.body!.getReader().read()
+  expect(new TextDecoder().decode(value)).toBe(EVENT)
+  expect(await bookings()).toBe(1)
+  leave.abort()
+  await expect.poll(bookings).toBe(0)
+  await expect.poll(() => read('/metrics')).toMatch(/^firstlight_requests_total\{.*result="lapsed"\} 1$/m)
+})

@@ -1,0 +1,32 @@
+import { memoryClusters } from '../../../src/platform/node/clusters.ts'
+import type { Cluster } from '../../../src/ports.ts'
+import type { Source } from '../../contracts/cluster.ts'
+import type { OpenPolicies } from '../../contracts/policies.ts'
+
+/** The books of a pool in this process, with a clock and draws that a test sets. */
+export async function openCluster(source: Source): Promise<OpenPolicies> {
+  let now = 1_800_000_000_000
+  let draw = 0.5
+  const start = () => memoryClusters({ source: () => source, now: () => now, random: () => draw })
+  let clusters = start()
+  return {
+    get cluster(): Cluster {
+      return clusters.cluster('paris', 'qwen')
+    },
+    now: () => now,
+    async advance(ms) {
+      now += ms
+      clusters.sweep()
+    },
+    async forget() {
+      clusters.close()
+      clusters = start()
+    },
+    draw(value) {
+      draw = value
+    },
+    async close() {
+      clusters.close()
+    },
+  }
+}

@@ -1,0 +1,16 @@
+import { startBuiltWorker } from '../../origin/built-worker.ts'
+import { faultTable } from '../../origin/faults.ts'
+
+/** Heartbeats are the remedy: see the test of them. */
+const UNSEEN = 'workerd on a socket of its own notices that a client left only when it writes to it'
+
+for (const observeShare of [0, 1]) {
+  faultTable(`the built Worker (observe_share ${observeShare})`, {
+    observeShare,
+    skip: {
+      'frees the engine of a client that leaves before the first token': UNSEEN,
+      'frees the engine of a client that leaves before an answer that is no stream': UNSEEN,
+    },
+    start: (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }),
+  })
+}

@@ -1,0 +1,4 @@
+import { outputLoadContract } from '../../contracts/output-load.ts'
+import { startBuiltWorker } from '../../origin/built-worker.ts'
+
+outputLoadContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))

@@ -1,0 +1,292 @@
+/**
+ * What production-stack's own black-box tests expect of a router (tests/e2e/test-routing.py and
+ * benchmarks/multi-round-qa), asked of this one: by the line they read in the log, and by what a client sees.
+ */
+import { afterEach, describe, expect, it } from 'vitest'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
+import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
+import type { EngineOptions } from '../../../src/simulator/engine-options.ts'
+import { until } from '../../wait.ts'
+
+const model = 'facebook/opt-125m'
+
+interface World {
+  readonly gateway: RunningGateway
+  readonly fleet: RunningFleet
+  readonly lines: string[]
+}
+
+let world: World | null = null
+afterEach(async () => {
+  await world?.gateway.stop(AbortSignal.abort())
+  await world?.fleet.close()
+  world = null
+})
+
+/** The router under test, started as `test-routing.py` wants it: sessions by `x-user-id`, the routing line in the log. */
+async function start(pool: object, engines: readonly EngineOptions[] = [{}, {}]): Promise<World> {
+  const lines: string[] = []
+  const fleet = await startFleet({
+    engines,
+    model,
+    profile: 'instant',
+    limits: { blockTokens: 16 },
+    vocabularySize: 2048,
+  })
+  const document = {
+    listen: '127.0.0.1:0',
+    log: { routing: true },
+    clusters: [
+      {
+        id: 'stack',
+        pools: [
+          {
+            model,
+            block_tokens: 16,
+            session: { header: 'x-user-id' },
+            ...pool,
+            engines: fleet.urls.map((url, at) => ({ id: `e${at}`, url, role: engines[at]!.role ?? 'any' })),
+          },
+        ],
+      },
+    ],
+  }
+  const config = parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true })
+  world = {
+    fleet,
+    lines,
+    gateway: await startGateway(config, openLog('info', { write: (line) => void lines.push(line) })),
+  }
+  return world
+}
+
+function post(path: string, body: object, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
+  return fetch(`${world!.gateway.url}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify({ model, ...body }),
+  })
+}
+
+/** As `send_request` there: a completion with an id of its own. */
+async function completion(id: string, prompt: string, session?: string): Promise<void> {
+  const response = await post(
+    '/v1/completions',
+    { prompt, temperature: 0.7, max_tokens: 10 },
+    { 'x-request-id': id, ...(session === undefined ? {} : { 'x-user-id': session }) },
+  )
+  expect(response.status).toBe(200)
+  await response.text()
+}
+
+interface Routed {
+  readonly id: string
+  readonly session: string
+  readonly url: string
+}
+
+/** The lines of these requests in the order of the log, read as `test-routing.py` reads them. */
+async function routed(ids: readonly string[], each = 1): Promise<Routed[]> {
+  const wanted = new Set(ids)
+  return until(() => {
+    const found = world!.lines.flatMap((line) => {
+      const match = /Routing request (\S+) with session id (\S+) to (\S+) at ([\d.]+), process time = ([\d.]+)/.exec(
+        line,
+      )
+      return match === null || !wanted.has(match[1]!) ? [] : [{ id: match[1]!, session: match[2]!, url: match[3]! }]
+    })
+    return found.length >= ids.length * each && found
+  })
+}
+
+const urlsOf = (list: readonly Routed[]): string[] => list.map(({ url }) => url)
+
+describe('the smoke checks of every routing logic', () => {
+  it('health, a list of models, one chat completion', async () => {
+    const { gateway } = await start({ policy: 'round_robin' })
+    expect((await fetch(`${gateway.url}/health`)).status).toBe(200)
+    const models = (await (await fetch(`${gateway.url}/v1/models`)).json()) as { data: { id: string }[] }
+    expect(models.data.map(({ id }) => id)).toContain(model)
+    const chat = await post('/v1/chat/completions', {
+      messages: [{ role: 'user', content: 'Hello' }],
+      max_tokens: 10,
+      temperature: 0.7,
+    })
+    expect(chat.status).toBe(200)
+    expect(((await chat.json()) as { choices: unknown[] }).choices).toHaveLength(1)
+  })
+})
+
+describe('roundrobin', () => {
+  it('sends neighbours to different engines', async () => {
+    await start({ policy: 'round_robin' })
+    const ids = Array.from({ length: 20 }, (_, at) => `rr-${at}`)
+    for (const id of ids) await completion(id, 'Hello')
+    const urls = urlsOf(await routed(ids))
+    expect(urls.slice(1).filter((url, at) => url === urls[at])).toEqual([])
+  })
+})
+
+describe('session', () => {
+  it('keeps the five requests of each of eight sessions on one engine each, and uses both', async () => {
+    await start({ policy: 'session' })
+    const ids = Array.from({ length: 40 }, (_, at) => `s-${at}`)
+    // Interleaved, as sessions come.
+    for (const [at, id] of ids.entries()) await completion(id, `Turn ${at}`, `user-${at % 8}`)
+    const bySession = Map.groupBy(await routed(ids), ({ session }) => session)
+    expect([...bySession.keys()].sort()).toEqual(Array.from({ length: 8 }, (_, at) => `user-${at}`))
+    for (const list of bySession.values())
+      expect({ requests: list.length, engines: new Set(urlsOf(list)).size }).toEqual({ requests: 5, engines: 1 })
+    expect(new Set([...bySession.values()].flatMap(urlsOf)).size).toBe(2)
+  })
+
+  it('without a session id still answers, and says None', async () => {
+    await start({ policy: 'session' })
+    await completion('s-none', 'Hello')
+    expect((await routed(['s-none']))[0]!.session).toBe('None')
+  })
+})
+
+/** Chunks of 128 characters that no other group has. */
+const chunks = (group: number, count: number): string =>
+  Array.from({ length: count }, (_, at) =>
+    `g${group}c${at} `.padEnd(128, String.fromCharCode(97 + ((group * 7 + at) % 26))),
+  ).join('')
+
+describe('prefixaware', () => {
+  it('keeps each of six groups of growing and shrinking prompts on one engine, and spreads the groups over both', async () => {
+    await start({ policy: 'prefix' })
+    const groups = Array.from({ length: 6 }, (_, group) => group)
+    // Growing, then shrinking, group by group, as the test there does at low load.
+    const sizes = [1, 2, 4, 8, 6, 3, 1]
+    const ids = new Map(
+      groups.map((group) => [
+        group,
+        sizes.map((size) => ({ id: `p-${group}-${size}-${Math.random().toString(36).slice(2)}`, size })),
+      ]),
+    )
+    for (const [group, list] of ids) for (const { id, size } of list) await completion(id, chunks(group, size))
+    const lines = await routed([...ids.values()].flat().map(({ id }) => id))
+    const engineOf = new Map(lines.map(({ id, url }) => [id, url]))
+    const used = groups.map((group) => new Set(ids.get(group)!.map(({ id }) => engineOf.get(id))))
+    expect(used.map((urls) => urls.size)).toEqual([1, 1, 1, 1, 1, 1])
+    expect(new Set(used.flatMap((urls) => [...urls])).size).toBe(2)
+  })
+})
+
+describe('disaggregated_prefill', () => {
+  it('sends each request to two engines, prefill first, and writes a line for each', async () => {
+    const { fleet } = await start({ policy: 'round_robin', split: { mode: 'always', connector: 'nixl' } }, [
+      { role: 'prefill' },
+      { role: 'decode' },
+    ])
+    const ids = Array.from({ length: 6 }, (_, at) => `d-${at}`)
+    for (const id of ids) await completion(id, `Prompt ${id} `.repeat(20))
+    const byRequest = Map.groupBy(await routed(ids, 2), ({ id }) => id)
+    for (const id of ids) expect(urlsOf(byRequest.get(id)!)).toEqual([fleet.urls[0], fleet.urls[1]])
+  })
+})
+
+describe('multi-round-qa', () => {
+  const users = 6
+  const rounds = 5
+  const systemPrompt = Array.from({ length: 60 }, (_, at) => `word${at}`).join(' ')
+
+  interface Round {
+    readonly promptTokens: number
+    readonly cachedTokens: number
+    readonly completionTokens: number
+    readonly engine: string
+  }
+
+  /** A streamed turn as the benchmark asks for it: usage in the last event, `x-user-id` always. */
+  async function round(messages: object[], user: string): Promise<Round> {
+    const response = await post(
+      '/v1/chat/completions',
+      { messages, temperature: 0, stream: true, max_tokens: 12, stream_options: { include_usage: true } },
+      { 'x-user-id': user },
+    )
+    expect(response.status).toBe(200)
+    const events = (await response.text())
+      .split('\n')
+      .filter((line) => line.startsWith('data: {'))
+      .map((line) => JSON.parse(line.slice(6)) as Event)
+    const text = events.map(({ choices }) => choices[0]?.delta.content ?? '').join('')
+    // The benchmark takes its time to first token from the first event with content, and its counts from the last event.
+    expect(text.length).toBeGreaterThan(0)
+    const { usage } = events.at(-1)!
+    messages.push({ role: 'assistant', content: text })
+    return {
+      promptTokens: usage!.prompt_tokens,
+      cachedTokens: usage!.prompt_tokens_details?.cached_tokens ?? 0,
+      completionTokens: usage!.completion_tokens,
+      engine: response.headers.get('x-firstlight-engine')!,
+    }
+  }
+
+  interface Event {
+    readonly choices: { readonly delta: { readonly content?: string } }[]
+    readonly usage?: {
+      readonly prompt_tokens: number
+      readonly completion_tokens: number
+      readonly prompt_tokens_details?: { readonly cached_tokens: number }
+    } | null
+  }
+
+  /** @param abreast users that speak at the same time */
+  async function benchmark(abreast = users): Promise<Round[][]> {
+    const histories = Array.from({ length: users }, (_, user) => [
+      { role: 'system', content: `${systemPrompt} I am user ${user}. ${`history${user} `.repeat(30)}` } as object,
+    ])
+    const all: Round[][] = []
+    for (let turn = 0; turn < rounds; turn++) {
+      const ask = (messages: object[], user: number): Promise<Round> => {
+        messages.push({
+          role: 'user',
+          content: `Here is question ${turn}: can you tell me a new long story with a happy ending?`,
+        })
+        return round(messages, String(user))
+      }
+      const answers: Round[] = []
+      for (let from = 0; from < users; from += abreast)
+        answers.push(
+          ...(await Promise.all(histories.slice(from, from + abreast).map((messages, at) => ask(messages, from + at)))),
+        )
+      all.push(answers)
+    }
+    return all
+  }
+
+  // There, a request that fails stalls its user for good and looks like a low rate: here none may.
+  it.each(['round_robin', 'session', 'prefix', 'predicted'])(
+    'every user ends every round under %s, with prompts that grow and counts that add up',
+    async (policy) => {
+      await start({ policy })
+      const seen = await benchmark()
+      expect(seen.flat()).toHaveLength(users * rounds)
+      for (let user = 0; user < users; user++) {
+        const prompts = seen.map((turn) => turn[user]!.promptTokens)
+        expect(prompts.slice(1).filter((tokens, at) => tokens <= prompts[at]!)).toEqual([])
+        expect(seen.map((turn) => turn[user]!.completionTokens)).toEqual(Array.from({ length: rounds }, () => 12))
+      }
+    },
+  )
+
+  it.each(['session', 'prefix', 'predicted'])(
+    'users stay with the engine that has their history under %s, and find most of it cached',
+    async (policy) => {
+      await start({ policy })
+      // A session moves on when its engine has more than its share of live requests: one at a time, it never does.
+      const seen = await benchmark(policy === 'session' ? 1 : users)
+      const later = seen.slice(1).flat()
+      const share =
+        later.reduce((sum, { cachedTokens }) => sum + cachedTokens, 0) /
+        later.reduce((sum, { promptTokens }) => sum + promptTokens, 0)
+      expect(share).toBeGreaterThan(0.6)
+      if (policy === 'session')
+        for (let user = 0; user < users; user++) expect(new Set(seen.map((turn) => turn[user]!.engine)).size).toBe(1)
+    },
+  )
+})

@@ -1,0 +1,197 @@
+/** Two real gateways that are each other's engine, and one behind a balancer that is its own engine: what clients get, what the logs say, and what the doctor finds. */
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import { startFleet } from '../../../src/platform/node/simulator-host.ts'
+import { startGateway } from '../../../src/platform/node/start-gateway.ts'
+import { ownPorts } from '../../own-ports.ts'
+import { visitPool } from '../../cli/doctor/ask.ts'
+
+const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close()
+})
+
+interface Started {
+  readonly url: string
+  readonly lines: Record<string, unknown>[]
+}
+
+const at = (port: number): string => `http://127.0.0.1:${port}`
+const poolOf = (engines: Readonly<Record<string, string>>, more: object = {}) => ({
+  model: 'sim',
+  policy: 'round_robin',
+  retry: { share: 1, min_per_s: 1000 },
+  circuit: { failures: 3, open_ms: 60_000 },
+  engines: Object.entries(engines).map(([id, url]) => ({ id, url })),
+  ...more,
+})
+
+async function start(port: number, pool: object): Promise<Started> {
+  const lines: Record<string, unknown>[] = []
+  const config = parseConfig(
+    { listen: `127.0.0.1:${port}`, clusters: [{ id: 'one', pools: [pool] }] },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
+  const gateway = await startGateway(
+    config,
+    openLog('info', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) }),
+  )
+  closing.push(() => gateway.stop(AbortSignal.abort()))
+  return { url: gateway.url, lines }
+}
+
+/** Stands before a gateway and looks like an engine. */
+async function balancerTo(port: number): Promise<string> {
+  const server = http.createServer((request, response) => {
+    const onward = http.request(
+      { host: '127.0.0.1', port, method: request.method, path: request.url, headers: request.headers },
+      (answer) => {
+        response.writeHead(answer.statusCode!, answer.headers)
+        answer.pipe(response)
+      },
+    )
+    onward.on('error', () => response.destroy())
+    request.pipe(onward)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  closing.push(async () => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return at((server.address() as AddressInfo).port)
+}
+
+async function engine(): Promise<string> {
+  const fleet = await startFleet({ engines: 1, model: 'sim', profile: 'instant', port: ownPorts(2) })
+  closing.push(() => fleet.close())
+  return fleet.urls[0]!
+}
+
+async function ask(
+  url: string,
+  more: object = {},
+): Promise<{
+  readonly status: number
+  readonly by: string | null
+  readonly retry: string | null
+  readonly body: string
+}> {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'sim', max_tokens: 2, messages: [{ role: 'user', content: 'x' }], ...more }),
+  })
+  return {
+    status: response.status,
+    by: response.headers.get('x-firstlight-engine'),
+    retry: response.headers.get('x-should-retry'),
+    body: await response.text(),
+  }
+}
+
+const said = ({ lines }: Started, event: string) => lines.filter((line) => line['event'] === event)
+const refusals = (gateway: Started) => said(gateway, 'request').map(({ status, reason }) => [status, reason])
+
+async function seenBy(
+  { url }: Started,
+  wanted: string,
+): Promise<{ readonly circuit: string; readonly healthy: boolean | null }> {
+  const { pools } = (await (await fetch(`${url}/v1/firstlight/fleet`)).json()) as {
+    pools: readonly { engines: readonly { id: string; circuit: string; healthy: boolean | null }[] }[]
+  }
+  return pools[0]!.engines.find(({ id }) => id === wanted)!
+}
+const circuitOf = async (gateway: Started, wanted: string): Promise<string> => (await seenBy(gateway, wanted)).circuit
+
+/** The one that started first has found nobody at the other's address, and asks again. */
+const knows = (gateway: Started, wanted: string): Promise<void> =>
+  expect.poll(async () => (await seenBy(gateway, wanted)).healthy).toBe(true)
+
+describe('two gateways that are each other’s engine', () => {
+  it('end a request after one round: each log names the address that leads back, and the client is told no address', async () => {
+    const [a, b] = [ownPorts(1), ownPorts(1)]
+    const [one, two] = [await start(a, poolOf({ two: at(b) })), await start(b, poolOf({ one: at(a) }))]
+    await knows(one, 'two')
+    for (const more of [{}, { stream: true }]) {
+      one.lines.length = two.lines.length = 0
+      const answer = await ask(one.url, more)
+      expect([answer.status, answer.retry, JSON.parse(answer.body)]).toMatchObject([
+        508,
+        'false',
+        { error: { code: 'loop_detected' } },
+      ])
+      expect(answer.body).not.toMatch(/127\.0|\d{5}/)
+      await expect
+        .poll(() => [refusals(one), refusals(two)])
+        .toEqual([
+          [
+            [508, 'loop'],
+            [508, 'loop'],
+          ],
+          [[508, 'loop']],
+        ])
+      expect(said(two, 'loop_found')).toMatchObject([{ level: 'warn', cluster: 'one', engine: 'one', url: at(a) }])
+      expect(said(one, 'loop_found')).toMatchObject([{ level: 'warn', cluster: 'one', engine: 'two', url: at(b) }])
+    }
+    expect(await (await fetch(`${one.url}/metrics`)).text()).toContain(
+      'firstlight_rejected_requests_total{reason="loop"} 2\n',
+    )
+  })
+
+  it('serve every request where one of them has an engine, and neither loses faith in the other for what it was sent in vain', async () => {
+    const [a, b] = [ownPorts(1), ownPorts(1)]
+    const [one, two] = [
+      await start(a, poolOf({ two: at(b) })),
+      await start(b, poolOf({ one: at(a), real: await engine() })),
+    ]
+    await knows(one, 'two')
+    for (let i = 0; i < 12; i++)
+      expect(await ask(one.url, { stream: i % 2 === 0 })).toMatchObject({ status: 200, by: 'two' })
+    expect(said(one, 'loop_found')).toEqual([])
+    expect(said(two, 'loop_found').length).toBeGreaterThan(3)
+    expect([await circuitOf(one, 'two'), await circuitOf(two, 'one')]).toEqual(['closed', 'closed'])
+    // For who asks the other one first there is nothing behind it.
+    for (let i = 0; i < 12; i++) expect(await ask(two.url)).toMatchObject({ status: 200, by: 'real' })
+    expect([await circuitOf(one, 'two'), await circuitOf(two, 'one')]).toEqual(['closed', 'open'])
+  })
+
+  it('tell a client that the other one’s engine is merely away, or full, to come again', async () => {
+    const [a, b] = [ownPorts(1), ownPorts(1)]
+    const away = await start(a, poolOf({ two: at(b), away: at(ownPorts(1)) }))
+    await start(b, poolOf({ one: at(a) }))
+    await knows(away, 'two')
+    const answer = await ask(away.url)
+    expect([answer.status, JSON.parse(answer.body)]).toMatchObject([503, { error: { code: 'no_engine_available' } }])
+  })
+})
+
+describe('a gateway whose engine is a balancer before itself', () => {
+  it('is told so by the doctor', async () => {
+    const port = ownPorts(1)
+    const pool = poolOf({ round: await balancerTo(port), real: await engine() })
+    await start(port, pool)
+    const seen = await visitPool(pool)
+    const [round, real] = seen.subjects
+    expect(round).toMatchObject({
+      name: 'round',
+      findings: [
+        { check: 'health', mark: 'problem', says: 'its address leads back to the gateway of this configuration' },
+      ],
+    })
+    expect(real!.findings.find(({ check }) => check === 'health')).toMatchObject({ mark: 'ok' })
+    expect(seen.code).toBe(1)
+  })
+
+  it('is told so also where another gateway stands between', async () => {
+    const [a, b] = [ownPorts(1), ownPorts(1)]
+    const pool = poolOf({ two: at(b) })
+    await start(a, pool)
+    await start(b, poolOf({ one: at(a) }))
+    const seen = await visitPool(pool)
+    expect(seen.find('completion')).toMatchObject({ mark: 'problem', says: expect.stringMatching(/508.*come round/) })
+  })
+})

@@ -1,0 +1,370 @@
+/** A fleet that grows and shrinks behind a name. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { parseConfig } from '../../../src/config/parse.ts'
+import type { Config } from '../../../src/config.ts'
+import { compileVocabulary } from '../../../src/core/tokens/compile.ts'
+import { readTokenizerConfig } from '../../../src/core/tokens/tokenizer-config.ts'
+import { main } from '../../../src/cli/cli.ts'
+import { Discovery, systemLookup } from '../../../src/platform/node/discovery.ts'
+import { threadCount } from '../../../src/platform/node/threads/start.ts'
+import { ownPorts } from '../../own-ports.ts'
+import { firstlightIn } from '../../cli/run-cli.ts'
+import { quiet } from '../threads/quiet.ts'
+
+const configOf = (...names: string[]): Config =>
+  parseConfig(
+    {
+      clusters: [
+        {
+          id: 'c',
+          pools: [
+            {
+              model: 'm',
+              discover_interval_ms: 1000,
+              engines: [
+                ...names.map((name) => ({ id: name, url: `http://${name}:80`, discover: 'dns' })),
+                { id: 'fixed', url: 'http://10.9.9.9' },
+              ],
+            },
+          ],
+        },
+      ],
+    },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
+const engineIds = (config: Config): string[] => config.clusters[0]!.pools[0]!.engines.map(({ id }) => id)
+const nobody = () => Promise.reject(Object.assign(new Error('not found'), { code: 'ENOTFOUND' }))
+const away = () => Promise.reject(Object.assign(new Error('try again'), { code: 'EAI_AGAIN' }))
+
+describe('the names of engines', () => {
+  let answers: Record<string, () => Promise<readonly string[]>>
+  let asked: string[]
+  let discovery: Discovery
+  let changes: number
+  let stop: () => void
+  const says =
+    (...addresses: string[]) =>
+    async () =>
+      addresses
+  const now = async () => engineIds(await discovery.resolve(configOf('a')))
+
+  beforeEach(async () => {
+    vi.useFakeTimers()
+    asked = []
+    changes = 0
+    answers = { a: says('10.0.0.2', '10.0.0.1') }
+    discovery = new Discovery({ lookup: (name) => (asked.push(name), answers[name]!()), log: quiet })
+    expect(await now()).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'fixed'])
+    discovery.settle(configOf('a'))
+    stop = discovery.watch(() => (changes += 1))
+  })
+  afterEach(() => {
+    stop()
+    vi.useRealTimers()
+  })
+
+  it('are looked up as often as the configuration says, and an order that turns is no change', async () => {
+    answers['a'] = says('10.0.0.1', '10.0.0.2')
+    await vi.advanceTimersByTimeAsync(10_050)
+    expect(asked).toHaveLength(1 + 10)
+    expect(changes).toBe(0)
+  })
+
+  it('tell of an engine that is new', async () => {
+    answers['a'] = says('10.0.0.1', '10.0.0.2', '10.0.0.3')
+    await vi.advanceTimersByTimeAsync(1_200)
+    expect(changes).toBe(1)
+    expect(await now()).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'a-10.0.0.3', 'fixed'])
+  })
+
+  it('say it again while nobody takes it', async () => {
+    answers['a'] = says('10.0.0.1')
+    await vi.advanceTimersByTimeAsync(6_000)
+    expect(changes).toBeGreaterThan(1)
+    await now()
+    discovery.settle(configOf('a'))
+    const { length } = asked
+    changes = 0
+    await vi.advanceTimersByTimeAsync(3_000)
+    expect(asked.length).toBeGreaterThan(length)
+    expect(changes).toBe(0)
+  })
+
+  it.each([
+    ['an answer without it', says('10.0.0.1')],
+    ['an answer of nobody', nobody],
+  ])('forget an engine after three times %s, not before', async (_what, answer) => {
+    answers['a'] = answer
+    await vi.advanceTimersByTimeAsync(2_300)
+    expect(await now()).toContain('a-10.0.0.2')
+    answers['a'] = says('10.0.0.1', '10.0.0.2')
+    await vi.advanceTimersByTimeAsync(1_100)
+    answers['a'] = answer
+    await vi.advanceTimersByTimeAsync(2_200)
+    expect(changes).toBe(0)
+    await vi.advanceTimersByTimeAsync(1_100)
+    expect(changes).toBe(1)
+    expect(await now()).not.toContain('a-10.0.0.2')
+  })
+
+  it('keep all engines while no name server answers', async () => {
+    answers['a'] = away
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(changes).toBe(0)
+    expect(await now()).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'fixed'])
+  })
+
+  it('do not hold up a start for ever, and count when they answer at last', async () => {
+    let answer: (addresses: readonly string[]) => void = () => undefined
+    answers['slow'] = () => new Promise((resolve) => (answer = resolve))
+    const resolving = discovery.resolve(configOf('a', 'slow'))
+    await vi.advanceTimersByTimeAsync(3_000)
+    expect(engineIds(await resolving)).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'fixed'])
+    discovery.settle(configOf('a', 'slow'))
+    answer(['10.0.0.5'])
+    answers['slow'] = says('10.0.0.5')
+    await vi.advanceTimersByTimeAsync(2_000)
+    expect(changes).toBeGreaterThan(0)
+    expect(engineIds(await discovery.resolve(configOf('a', 'slow')))).toContain('slow-10.0.0.5')
+  })
+
+  it('tell of news though another name’s server never answers, nor is asked again before it does', async () => {
+    answers['slow'] = () => new Promise(() => undefined)
+    const resolving = discovery.resolve(configOf('slow', 'a'))
+    await vi.advanceTimersByTimeAsync(3_000)
+    await resolving
+    discovery.settle(configOf('slow', 'a'))
+    changes = 0
+    answers['a'] = says('10.0.0.1', '10.0.0.2', '10.0.0.3')
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(changes).toBeGreaterThan(0)
+    expect(asked.filter((name) => name === 'slow')).toHaveLength(1)
+  })
+
+  it('do not lead to the gateway itself', async () => {
+    const warn = vi.fn()
+    const found = new Discovery({
+      lookup: says('10.0.0.1', '10.0.0.2', 'fd00::1'),
+      log: { ...quiet, warn },
+      here: () => new Set(['10.0.0.2', 'fd00::1']),
+    })
+    const listening = (host: string, port: number): Config => ({ ...configOf('a'), listen: { host, port } })
+    expect(engineIds(await found.resolve(listening('0.0.0.0', 80)))).toEqual(['a-10.0.0.1', 'fixed'])
+    await found.resolve(listening('0.0.0.0', 80))
+    expect(warn.mock.calls).toEqual([
+      ['peer_is_self', expect.objectContaining({ engines: ['c, a-10.0.0.2', 'c, a-fd00--1'] })],
+    ])
+    expect(engineIds(await found.resolve(listening('10.0.0.1', 80)))).toEqual(['a-10.0.0.2', 'a-fd00--1', 'fixed'])
+    expect(engineIds(await found.resolve(listening('0.0.0.0', 81)))).toHaveLength(4)
+  })
+
+  it('lead to none that another leads to, which is said once', async () => {
+    const warn = vi.fn()
+    const found = new Discovery({ lookup: says('10.0.0.1'), log: { ...quiet, warn } })
+    for (let at = 0; at < 2; at += 1)
+      expect(engineIds(await found.resolve(configOf('a', 'b')))).toEqual(['a-10.0.0.1', 'fixed'])
+    expect(warn.mock.calls).toEqual([
+      ['engines_left_out', expect.objectContaining({ engines: ['c, b-10.0.0.1 at http://10.0.0.1'] })],
+    ])
+    await found.resolve(configOf('b'))
+    await found.resolve(configOf('a', 'b'))
+    expect(warn).toHaveBeenCalledTimes(2)
+  })
+
+  it('are looked up more often as soon as the configuration says so', async () => {
+    const seldom = {
+      ...configOf('a'),
+      clusters: configOf('a').clusters.map((cluster) => ({
+        ...cluster,
+        pools: cluster.pools.map((pool) => ({ ...pool, discoverIntervalMs: 3_600_000 })),
+      })),
+    }
+    discovery.settle(seldom)
+    await vi.advanceTimersByTimeAsync(1_100)
+    discovery.settle(configOf('a'))
+    asked.length = 0
+    await vi.advanceTimersByTimeAsync(3_050)
+    expect(asked).toHaveLength(3)
+  })
+
+  it('do not make two engines of one where an answer has its other family alone, until that is so for good', async () => {
+    answers['a'] = says('fd00::1', 'fd00::2')
+    await vi.advanceTimersByTimeAsync(2_300)
+    expect(await now()).toEqual(['a-10.0.0.1', 'a-10.0.0.2', 'fixed'])
+    answers['a'] = says('10.0.0.1', '10.0.0.2')
+    await vi.advanceTimersByTimeAsync(1_100)
+    expect(changes).toBe(0)
+    answers['a'] = says('fd00::1', 'fd00::2')
+    await vi.advanceTimersByTimeAsync(3_300)
+    expect(await now()).toEqual(['a-fd00--1', 'a-fd00--2', 'fixed'])
+  })
+
+  it('are followed no more when a configuration without them is in use, and not before', async () => {
+    answers['b'] = says('10.0.0.7')
+    expect(engineIds(await discovery.resolve(configOf('b')))).toEqual(['b-10.0.0.7', 'fixed'])
+    await vi.advanceTimersByTimeAsync(1_200)
+    expect(asked.slice(-2)).toEqual(['a', 'b'])
+    discovery.settle(configOf('b'))
+    asked.length = 0
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(new Set(asked)).toEqual(new Set(['b']))
+  })
+})
+
+it('the system knows where localhost is, in one family', async () => {
+  expect([['127.0.0.1'], ['::1']]).toContainEqual(await systemLookup('localhost'))
+})
+
+const modelFile = (name: string): Record<string, unknown> =>
+  JSON.parse(readFileSync(new URL(`../../vectors/model/${name}`, import.meta.url), 'utf8')) as Record<string, unknown>
+const vocabulary = compileVocabulary({
+  tokenizer: modelFile('tokenizer.json'),
+  ...readTokenizerConfig(modelFile('tokenizer_config.json')),
+})
+
+describe.each(threadCount(2) === 2 ? ['1', '2'] : ['1'])(
+  'a gateway of %s threads before engines that are found by name',
+  (workers) => {
+    let engines: Server
+    let addresses: readonly string[]
+    let folder: string
+    let url: string
+    let over: AbortController
+    let ended: Promise<number>
+    const answered: string[] = []
+
+    /** One server, as many engines as it has addresses. */
+    beforeEach(async () => {
+      addresses = []
+      engines = createServer((request, response) => {
+        request.resume()
+        if (request.method !== 'POST') return void response.end('{}')
+        answered.push(request.socket.localAddress!)
+        response.setHeader('content-type', 'application/json')
+        response.end(JSON.stringify({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } }))
+      })
+      await new Promise<void>((resolve) => engines.listen(0, '0.0.0.0', resolve))
+      folder = mkdtempSync(join(tmpdir(), 'firstlight-discovery-'))
+      const file = join(folder, 'firstlight.yaml')
+      const { port } = engines.address() as AddressInfo
+      writeFileSync(join(folder, 'm.vocab'), vocabulary)
+      const pool = {
+        model: 'm',
+        tokenizer: 'm.vocab',
+        policy: 'round_robin',
+        discover_interval_ms: 100,
+        engines: [{ id: 'e', url: `http://engines.example:${port}`, discover: 'dns' }],
+      }
+      writeFileSync(
+        file,
+        JSON.stringify({
+          admin: { secret: 'admin' },
+          log: { level: 'silent' },
+          clusters: [{ id: 'c', pools: [pool] }],
+        }),
+      )
+      over = new AbortController()
+      const listen = `127.0.0.1:${ownPorts(1)}`
+      url = `http://${listen}`
+      const io = {
+        out: () => undefined,
+        err: () => undefined,
+        env: {},
+        stop: over.signal,
+        stopNow: over.signal,
+        lookup: async () => addresses,
+      }
+      ended = main(['serve', '--config', file, '--listen', listen, '--workers', workers], io)
+      await expect
+        .poll(() =>
+          fetch(`${url}/health`).then(
+            ({ status }) => status,
+            () => 0,
+          ),
+        )
+        .toBe(200)
+    })
+    afterEach(async () => {
+      over.abort()
+      await ended
+      engines.close()
+      engines.closeAllConnections()
+      rmSync(folder, { recursive: true })
+    })
+
+    const ask = (): Promise<number> =>
+      fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] }),
+      }).then(async (response) => (await response.text(), response.status))
+    /** Who answers six requests. */
+    const round = async (): Promise<readonly string[]> => {
+      answered.length = 0
+      for (let at = 0; at < 6; at += 1) if ((await ask()) !== 200) return ['refused']
+      return [...new Set(answered)].sort()
+    }
+
+    it('has none at first, then serves with those that come, and with those that stay', async () => {
+      expect(await ask()).toBe(503)
+      addresses = ['127.0.0.1', '127.0.0.2']
+      await expect.poll(round).toEqual(['127.0.0.1', '127.0.0.2'])
+      addresses = ['127.0.0.2', '127.0.0.3']
+      await expect.poll(round).toEqual(['127.0.0.2', '127.0.0.3'])
+      const fleet = (await (
+        await fetch(`${url}/v1/firstlight/fleet`, { headers: { authorization: 'Bearer admin' } })
+      ).json()) as { pools: { engines: { id: string }[] }[] }
+      expect(fleet.pools.flatMap((pool) => pool.engines.map(({ id }) => id))).toEqual(['e-127.0.0.2', 'e-127.0.0.3'])
+      addresses = []
+      await expect.poll(ask).toBe(503)
+    })
+
+    it('takes those that come while somebody puts another vocabulary in its place, which nobody asked it to read', async () => {
+      addresses = ['127.0.0.1']
+      await expect.poll(round).toEqual(['127.0.0.1'])
+      rmSync(join(folder, 'm.vocab'))
+      addresses = ['127.0.0.1', '127.0.0.2']
+      await expect.poll(round).toEqual(['127.0.0.1', '127.0.0.2'])
+    })
+  },
+)
+
+it('the doctor examines each of them, and says what is wrong with a name that has none', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'firstlight-discovery-'))
+  const file = join(folder, 'firstlight.yaml')
+  const port = ownPorts(1)
+  writeFileSync(
+    file,
+    JSON.stringify({
+      clusters: [
+        {
+          id: 'c',
+          pools: [
+            {
+              model: 'm',
+              engines: ['there', 'nowhere'].map((id) => ({ id, url: `http://${id}.invalid:${port}`, discover: 'dns' })),
+            },
+          ],
+        },
+      ],
+    }),
+  )
+  const { code, out } = await firstlightIn(
+    { lookup: (name) => (name === 'there.invalid' ? Promise.resolve(['127.0.0.1', '127.0.0.2']) : nobody()) },
+    'doctor',
+    '--config',
+    file,
+    '--idle-s',
+    '0',
+  )
+  rmSync(folder, { recursive: true })
+  expect(code).toBe(2)
+  for (const engine of [`there-127.0.0.1`, `there-127.0.0.2`, 'nowhere-nowhere.invalid']) expect(out).toContain(engine)
+  expect(out).toMatch(/nowhere\.invalid[^]*(ENOTFOUND|EAI_AGAIN|no such|not known|cannot)/i)
+})

@@ -1,0 +1,69 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
+import { startFaultEngine, type FaultEngine } from '../../origin/fault-engine.ts'
+
+let engine: FaultEngine
+let gateway: RunningGateway
+
+beforeAll(async () => {
+  engine = await startFaultEngine('a')
+  const document = {
+    listen: '127.0.0.1:0',
+    ttft: { enabled: true },
+    clusters: [{ id: 'one', pools: [{ model: 'm', adapters: ['poet'], engines: [{ id: 'a', url: engine.url }] }] }],
+  }
+  gateway = await startGateway(
+    parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
+    openLog('error', { write: () => undefined }),
+  )
+})
+
+afterAll(async () => {
+  await gateway.stop(AbortSignal.abort())
+  await engine.close()
+})
+
+const post = async (path: string, body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<number> => {
+  const response = await fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  })
+  await response.text()
+  return response.status
+}
+
+/** A client that writes its own word wherever it may write one. */
+async function wave(word: string): Promise<void> {
+  const chat = '/v1/chat/completions'
+  const said = { messages: [{ role: 'user', content: word }], user: word, session_id: word, stream: true }
+  const label = { 'x-request-id': word, traceparent: word, 'x-session-id': word }
+  expect(await post(chat, { ...said, model: word })).toBe(404)
+  expect(await post(chat, { ...said, model: 'm', firstlight: { policy: word } })).toBe(400)
+  expect(await post(`/v1/${word}`, said)).toBe(404)
+  expect(await post(chat, { ...said, model: 'm' }, label)).toBe(200)
+  expect(await post(chat, { ...said, model: 'poet', firstlight: { session: word } }, label)).toBe(200)
+  // Cannot rank without a lookup: another policy stands in for it.
+  expect(await post(chat, { ...said, model: 'm', firstlight: { policy: 'kv_aware' } }, label)).toBe(200)
+  await post('/ttft_report', { role: 'pd', request_id: word, prefill_queue_time_ms: 3, [word]: 1 })
+}
+
+async function series(): Promise<string[]> {
+  const text = await (await fetch(`${gateway.url}/metrics`)).text()
+  return text
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('#'))
+    .map((line) => line.slice(0, line.lastIndexOf(' ')))
+}
+
+it('has no more series for all that clients make up, and none with a word of theirs', async () => {
+  await wave('evil-0')
+  const before = await series()
+  for (let at = 1; at < 30; at++) await wave(`evil-${at}`)
+  const after = await series()
+  expect(after.filter((one) => one.includes('evil'))).toEqual([])
+  expect(after.filter((one) => !before.includes(one))).toEqual([])
+  expect(before.some((one) => one.startsWith('firstlight_decisions_total') && one.includes('kv_aware'))).toBe(true)
+})

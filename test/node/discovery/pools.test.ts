@@ -1,0 +1,145 @@
+/** Pools of engines that are found by name, over sockets: a split by patterns, and one name in two pools. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { main } from '../../../src/cli/cli.ts'
+import { ownPorts } from '../../own-ports.ts'
+
+interface Asked {
+  readonly address: string
+  readonly port: number
+  readonly body: Readonly<Record<string, unknown>>
+}
+
+let addresses: Readonly<Record<string, readonly string[]>>
+let asked: Asked[]
+let folder: string
+const ends: (() => unknown)[] = []
+
+beforeEach(() => {
+  asked = []
+  folder = mkdtempSync(join(tmpdir(), 'firstlight-discovery-'))
+})
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end()
+  rmSync(folder, { recursive: true })
+})
+
+/** A server on every address of this machine: an engine at each, which says what was left with it for others. */
+async function serveEngines(): Promise<number> {
+  const server: Server = createServer((request, response) => {
+    if (request.method !== 'POST') return void request.resume().on('end', () => response.end('{}'))
+    const { localAddress: address, localPort: port } = request.socket
+    let text = ''
+    request.setEncoding('utf8').on('data', (piece: string) => (text += piece))
+    request.on('end', () => {
+      const body = JSON.parse(text) as Asked['body']
+      asked.push({ address: address!, port: port!, body })
+      const left = {
+        do_remote_prefill: true,
+        do_remote_decode: false,
+        remote_engine_id: address,
+        remote_block_ids: [1],
+        remote_host: address,
+        remote_port: 5600,
+      }
+      response.setHeader('content-type', 'application/json')
+      response.end(
+        JSON.stringify({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 }, kv_transfer_params: left }),
+      )
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve))
+  ends.push(() => (server.close(), server.closeAllConnections()))
+  return (server.address() as AddressInfo).port
+}
+
+async function serveGateway(pools: readonly object[]): Promise<string> {
+  const file = join(folder, 'firstlight.yaml')
+  const listen = `127.0.0.1:${ownPorts(1)}`
+  const each = pools.map((pool) => ({ policy: 'round_robin', discover_interval_ms: 100, ...pool }))
+  writeFileSync(file, JSON.stringify({ log: { level: 'silent' }, clusters: [{ id: 'c', pools: each }] }))
+  const over = new AbortController()
+  const io = {
+    out: () => undefined,
+    err: () => undefined,
+    env: {},
+    stop: over.signal,
+    stopNow: over.signal,
+    lookup: async (name: string) => addresses[name] ?? [],
+  }
+  const ended = main(['serve', '--config', file, '--listen', listen, '--workers', '1'], io)
+  ends.push(() => (over.abort(), ended))
+  await expect
+    .poll(() =>
+      fetch(`http://${listen}/health`).then(
+        ({ status }) => status,
+        () => 0,
+      ),
+    )
+    .toBe(200)
+  return `http://${listen}`
+}
+
+async function ask(url: string, model: string): Promise<number> {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model, messages: [{ role: 'user', content: 'hi' }] }),
+  })
+  await response.text()
+  return response.status
+}
+
+/** The addresses of those who answer six requests. */
+async function round(url: string, model: string): Promise<readonly string[]> {
+  asked = []
+  for (let at = 0; at < 6; at += 1) if ((await ask(url, model)) !== 200) return ['refused']
+  return [...new Set(asked.map(({ address, port }) => `${address}:${port}`))].sort()
+}
+
+it('prefill and decode engines behind two names share each request, also those that come later', async () => {
+  const port = await serveEngines()
+  addresses = { 'prefill.example': ['127.0.0.1'], 'decode.example': ['127.0.0.2'] }
+  const patterns = (['prefill', 'decode'] as const).map((role) => ({
+    id: role[0],
+    role,
+    url: `http://${role}.example:${port}`,
+    discover: 'dns',
+  }))
+  const url = await serveGateway([{ model: 'm', engines: patterns }])
+  expect(await ask(url, 'm')).toBe(200)
+  expect(asked.map(({ address }) => address)).toEqual(['127.0.0.1', '127.0.0.2'])
+  expect(asked[0]!.body).toMatchObject({ max_tokens: 1, kv_transfer_params: { do_remote_decode: true } })
+  expect(asked[1]!.body['kv_transfer_params']).toMatchObject({ do_remote_prefill: true, remote_host: '127.0.0.1' })
+  addresses = { ...addresses, 'decode.example': ['127.0.0.3'] }
+  await expect.poll(() => round(url, 'm')).toEqual([`127.0.0.1:${port}`, `127.0.0.3:${port}`])
+  const legs = asked.map(({ address, body }) => [
+    address,
+    (body['kv_transfer_params'] as Asked['body'])['remote_host'] ?? null,
+  ])
+  expect(legs).toEqual(
+    Array.from({ length: 6 }, () => [
+      ['127.0.0.1', null],
+      ['127.0.0.3', '127.0.0.1'],
+    ]).flat(),
+  )
+})
+
+it('one name is of both pools that have it, each with a port of its own, and they follow it together', async () => {
+  const [one, other] = [await serveEngines(), await serveEngines()]
+  addresses = { 'engines.example': ['127.0.0.1', '127.0.0.2'] }
+  const poolOf = (model: string, port: number) => ({
+    model,
+    engines: [{ id: model, url: `http://engines.example:${port}`, discover: 'dns' }],
+  })
+  const url = await serveGateway([poolOf('m', one), poolOf('n', other)])
+  expect(await round(url, 'm')).toEqual([`127.0.0.1:${one}`, `127.0.0.2:${one}`])
+  expect(await round(url, 'n')).toEqual([`127.0.0.1:${other}`, `127.0.0.2:${other}`])
+  addresses = { 'engines.example': ['127.0.0.2', '127.0.0.3'] }
+  await expect.poll(() => round(url, 'm')).toEqual([`127.0.0.2:${one}`, `127.0.0.3:${one}`])
+  expect(await round(url, 'n')).toEqual([`127.0.0.2:${other}`, `127.0.0.3:${other}`])
+})

@@ -1,0 +1,133 @@
+/**
+ * A gateway before one raw engine, and a raw client. A host in capitals sends a request through node:http and Hono:
+ * the plain door leaves it to them. So every test can ask the same thing at both doors.
+ */
+import { once } from 'node:events'
+import net from 'node:net'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
+import { doorDocument, doorKeys } from '../../contracts/gateway.ts'
+import { parseRaw, rawEngine, type RawAnswer, type RawEngine } from '../http1-client/wire.ts'
+
+export const doors = { plain: 'gateway.test', adapter: 'Gateway.Test' } as const
+export type DoorName = keyof typeof doors
+
+export interface BothDoors {
+  readonly port: number
+  /** POSTs as the engine got them, head and body. */
+  readonly asked: string[]
+  /** Lines of the log. */
+  readonly lines: string[]
+  readonly engine: RawEngine
+  /** Answers the next POSTs. */
+  answer: (socket: net.Socket, request: string) => void
+  close(): Promise<void>
+}
+
+const HEALTHY = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'
+const WHOLE = '{"choices":[{"text":"x"}],"usage":{"prompt_tokens":2,"completion_tokens":1}}'
+export const jsonAnswer = (body = WHOLE, status = '200 OK'): string =>
+  `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+
+/** `limits` take the place of those of `doorDocument`. */
+export async function openBothDoors(limits: Readonly<Record<string, unknown>> = {}): Promise<BothDoors> {
+  const asked: string[] = []
+  const lines: string[] = []
+  const engine = await rawEngine((socket, request) => {
+    if (!request.startsWith('POST ')) return void socket.write(HEALTHY)
+    asked.push(request)
+    both.answer(socket, request)
+  })
+  const base = doorDocument([engine.url])
+  const document = { ...base, limits: { ...(base['limits'] as object), ...limits }, listen: '127.0.0.1:0' }
+  const gateway: RunningGateway = await startGateway(
+    parseConfig(document, {}, { defaultVersion: 1, defaultObserveShare: 1, listens: true }),
+    openLog('info', { write: (line) => void lines.push(line) }),
+  )
+  const both: BothDoors = {
+    port: Number(new URL(gateway.url).port),
+    asked,
+    lines,
+    engine,
+    answer: (socket) => void socket.write(jsonAnswer()),
+    close: async () => {
+      await gateway.stop(AbortSignal.abort())
+      await engine.close()
+    },
+  }
+  return both
+}
+
+export const key = `authorization: Bearer ${doorKeys.broad}\r\n`
+/** Names the model as the engine does: nothing is edited on the way. */
+export const chatBody = (content = 'Hello', more: object = {}): string =>
+  JSON.stringify({ model: 'Qwen/Qwen3-8B', messages: [{ role: 'user', content }], ...more })
+
+/** A request as text. `framing` instead of a content-length of the body's own; `version` of HTTP. */
+export function requestText(
+  host: string,
+  {
+    headers = key,
+    body = chatBody(),
+    framing,
+    version = '1.1',
+  }: { headers?: string; body?: string; framing?: string; version?: string } = {},
+): string {
+  return `POST /v1/chat/completions HTTP/${version}\r\nhost: ${host}\r\ncontent-type: application/json\r\n${headers}${framing ?? `content-length: ${Buffer.byteLength(body)}`}\r\n\r\n${body}`
+}
+
+/** A connection whose answers are read one by one. */
+export class RawClient {
+  readonly socket: net.Socket
+  #text = ''
+  closed = false
+
+  constructor(port: number) {
+    this.socket = net.connect(port, '127.0.0.1')
+    this.socket.on('error', () => {})
+    this.socket.on('data', (bytes: Buffer) => (this.#text += bytes.toString('latin1')))
+    this.socket.on('close', () => (this.closed = true))
+  }
+
+  send(text: string | Uint8Array): this {
+    if (typeof text === 'string') this.socket.write(text, 'latin1')
+    else this.socket.write(text)
+    return this
+  }
+
+  /** What has come and was not taken yet. */
+  get pending(): string {
+    return this.#text
+  }
+
+  /** Takes the next answer; one without a length or chunks ends with the connection. */
+  async answer(): Promise<RawAnswer> {
+    for (;;) {
+      const parsed = parseRaw(this.#text)
+      if (parsed.whole) {
+        const { body, head } = parsed
+        const chunks = head.includes('transfer-encoding: chunked')
+        const end = this.#text.indexOf('\r\n\r\n') + 4
+        this.#text = this.#text.slice(chunks ? this.#text.indexOf('0\r\n\r\n', end) + 5 : end + body.length)
+        return parsed
+      }
+      if (this.closed) return parsed
+      await Promise.race([once(this.socket, 'data'), once(this.socket, 'close')])
+    }
+  }
+
+  /** Takes an interim answer, a head alone. */
+  async interim(): Promise<string> {
+    while (!this.#text.includes('\r\n\r\n')) await once(this.socket, 'data')
+    const end = this.#text.indexOf('\r\n\r\n') + 4
+    const head = this.#text.slice(0, end)
+    this.#text = this.#text.slice(end)
+    return head
+  }
+
+  async close(): Promise<void> {
+    this.socket.destroy()
+    if (!this.closed) await once(this.socket, 'close')
+  }
+}

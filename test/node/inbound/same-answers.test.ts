@@ -1,0 +1,228 @@
+/** The two doors of a Node gateway are one: whatever is asked, the same answer, the same request to the engine, the same line in the log. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { endpoints } from '../../../src/api/endpoints.ts'
+import { doorCases, doorKeys, requestOf } from '../../contracts/gateway.ts'
+import { doors, jsonAnswer, openBothDoors, RawClient, type BothDoors, type DoorName } from './both-servers.ts'
+import { chunked, type RawAnswer } from '../http1-client/wire.ts'
+import { until } from '../../wait.ts'
+
+let both: BothDoors
+beforeAll(async () => {
+  both = await openBothDoors()
+})
+afterAll(() => both.close())
+beforeEach(() => {
+  both.answer = (socket) => void socket.write(jsonAnswer())
+})
+
+interface Sent {
+  readonly path?: string
+  readonly headers: readonly (readonly [string, string])[]
+  readonly body: string | Uint8Array
+  readonly chunked?: boolean
+}
+
+interface Seen {
+  readonly answer: RawAnswer
+  readonly asked: readonly string[]
+  readonly line: Record<string, unknown>
+}
+
+async function ask(
+  context: DoorName,
+  { path = '/v1/chat/completions', headers, body, chunked: inChunks = false }: Sent,
+): Promise<Seen> {
+  both.asked.length = 0
+  both.lines.length = 0
+  const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body)
+  const client = new RawClient(both.port)
+  const fields = [
+    ['Host', doors[context]],
+    ...headers,
+    inChunks ? ['Transfer-Encoding', 'chunked'] : ['Content-Length', String(bytes.length)],
+  ]
+  client.send(`POST ${path} HTTP/1.1\r\n${fields.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`)
+  if (inChunks)
+    client
+      .send(`${bytes.length.toString(16)}\r\n`)
+      .send(bytes)
+      .send('\r\n0\r\n\r\n')
+  else client.send(bytes)
+  const answer = await client.answer()
+  await client.close()
+  const line = JSON.parse(await until(() => both.lines.find((one) => one.includes('"event":"request"')), 1)) as Record<
+    string,
+    unknown
+  >
+  return { answer, asked: [...both.asked], line }
+}
+
+/** What differs from one request to the next at the same door. */
+const passing = (text: string): string =>
+  text
+    .replace(/^date: .*$/m, 'date')
+    .replace(/dur=[\d.]+/g, 'dur')
+    .replace(/^(x-firstlight-decision: ).*$/m, '$1')
+    .replace(/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g, 'id')
+
+/** Headers have no order; a head does. */
+function headOf(head: string): { readonly first: string; readonly fields: readonly string[] } {
+  const [first, ...fields] = passing(head).split('\r\n')
+  return { first: first!, fields: fields.toSorted() }
+}
+
+const LINE_VARIES = ['time', 'id', 'head_ms', 'duration_ms', 'stages_ms', 'predicted_ttft_ms']
+
+function settled({ answer, asked, line }: Seen): unknown {
+  const split = asked.map((request) => {
+    const end = request.indexOf('\r\n\r\n')
+    return { head: headOf(request.slice(0, end)), body: request.slice(end + 4) }
+  })
+  const kept = Object.entries(line)
+    .filter(([name]) => !LINE_VARIES.includes(name))
+    .map(([name, value]) => [name, typeof value === 'string' ? passing(value) : value])
+  const stages = Object.keys((line['stages_ms'] ?? {}) as object)
+  return {
+    head: headOf(answer.head),
+    body: answer.body,
+    whole: answer.whole,
+    asked: split,
+    line: Object.fromEntries(kept),
+    stages,
+    fields: Object.keys(line),
+  }
+}
+
+async function same(sent: Sent): Promise<Seen> {
+  const plain = await ask('plain', sent)
+  const adapter = await ask('adapter', sent)
+  expect(settled(plain)).toEqual(settled(adapter))
+  return plain
+}
+
+const labelled = ['X-Request-Id', 'both-1'] as const
+
+describe('both doors of a gateway on Node refuse alike:', () => {
+  const cases = Object.values(doorCases)
+    .flat()
+    .filter(({ send }) => (send.method ?? 'POST') === 'POST' && endpoints.some(({ path }) => path === send.path))
+  it.each(cases.map((one) => [one.name, one] as const))('%s', async (_, one) => {
+    const { path, headers, body, chunked: inChunks } = requestOf(one.send)
+    const { answer } = await same({
+      path,
+      headers: [...Object.entries(headers), ...('x-request-id' in headers ? [] : [labelled])],
+      body: body!,
+      chunked: inChunks,
+    })
+    expect(answer.head).toContain(` ${one.status} `)
+  })
+})
+
+const STREAM = [
+  'data: {"choices":[{"text":"a"}]}\n\n',
+  'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":1}}\n\n',
+  'data: [DONE]\n\n',
+]
+const streams = (socket: { write(text: string): unknown }): void =>
+  void socket.write(
+    `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nx-engine: 1\r\ntransfer-encoding: chunked\r\n\r\n${chunked(STREAM)}`,
+  )
+const key = ['Authorization', `Bearer ${doorKeys.broad}`] as const
+const chat = (more: object = {}): string =>
+  JSON.stringify({ model: 'qwen', messages: [{ role: 'user', content: 'Grüße' }], ...more })
+
+describe('both doors of a gateway on Node serve alike:', () => {
+  it('an answer in one piece', async () => {
+    const { answer, asked } = await same({ headers: [key, labelled], body: chat() })
+    expect(answer.head).toContain('200 ok')
+    expect(asked).toHaveLength(1)
+  })
+
+  it('a stream whose usage we ask for, and keep', async () => {
+    both.answer = streams
+    const { answer, asked } = await same({ headers: [key, labelled], body: chat({ stream: true }) })
+    expect(asked[0]).toContain('"include_usage":true')
+    expect(answer.body).toBe(STREAM[0]! + STREAM[2]!)
+  })
+
+  it('a stream whose usage the client asks for', async () => {
+    both.answer = streams
+    const { answer } = await same({
+      headers: [key, labelled],
+      body: chat({ stream: true, stream_options: { include_usage: true } }),
+    })
+    expect(answer.body).toBe(STREAM.join(''))
+  })
+
+  it('a body in chunks', async () => {
+    expect((await same({ headers: [key, labelled], body: chat(), chunked: true })).answer.head).toContain('200 ok')
+  })
+
+  it('headers twice, in any case, with blanks, beyond ASCII, and some that no engine may see', async () => {
+    const headers = [
+      key,
+      labelled,
+      ['X-Twice', 'a'],
+      ['x-twice', ' b\t'],
+      ['Accept', 'text/plain'],
+      ['accept', 'text/html'],
+      ['X-Latin', 'gr\u00fc\u00dfe'],
+      ['Cookie', 'a=b'],
+      ['User-Agent', 'one'],
+      ['User-Agent', 'two'],
+      ['Connection', 'keep-alive, X-Hop'],
+      ['X-Hop', '1'],
+      ['X-Forwarded-For', '1.2.3.4'],
+      ['Traceparent', '00-0123456789abcdef0123456789abcdef-0123456789abcdef-01'],
+      ['X-Session-Id', 'conversation'],
+    ] as const
+    const { asked } = await same({ headers, body: chat() })
+    expect(asked[0]).toMatch(/x-twice: a, b\r\n/)
+    expect(asked[0]).not.toMatch(/x-hop|x-forwarded|cookie/i)
+  })
+
+  it('an engine’s refusal', async () => {
+    both.answer = (socket) => void socket.write(jsonAnswer('{"error":{"message":"no"}}', '422 Unprocessable Entity'))
+    expect((await same({ headers: [key, labelled], body: chat() })).answer.head).toContain('422')
+  })
+
+  it('engines that fail', async () => {
+    both.answer = (socket) => void socket.write(jsonAnswer('{}', '500 Internal Server Error'))
+    expect((await same({ headers: [key, labelled], body: chat() })).answer.head).toContain('502')
+  })
+
+  it('an answer without a body', async () => {
+    both.answer = (socket) => void socket.write('HTTP/1.1 204 No Content\r\n\r\n')
+    expect((await same({ headers: [key, labelled], body: chat() })).answer.head).toContain('204')
+  })
+
+  it.each([false, true])(
+    'an upload, every byte of it, under the model’s own name (in chunks: %s)',
+    async (inChunks) => {
+      both.answer = (socket) =>
+        void socket.write(
+          'HTTP/1.1 200 OK\r\ncontent-type: text/vtt; charset=utf-8\r\ncontent-length: 7\r\n\r\nWEBVTT\n',
+        )
+      const sound = Array.from({ length: 50_000 }, (_, i) => String.fromCharCode(((i * 7919) >>> 5) & 255)).join('')
+      const form = (model: string) =>
+        `--B\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n${sound}\r\n--B\r\nContent-Disposition: form-data; name="model"\r\n\r\n${model}\r\n--B--`
+      const type = ['Content-Type', 'multipart/form-data; boundary="B"'] as const
+      const { answer, asked } = await same({
+        path: '/v1/audio/transcriptions',
+        headers: [key, labelled, type],
+        body: Buffer.from(form('qwen'), 'latin1'),
+        chunked: inChunks,
+      })
+      expect(asked[0]!.slice(asked[0]!.indexOf('\r\n\r\n') + 4)).toBe(form('Qwen/Qwen3-8B'))
+      expect(asked[0]).toContain('content-type: multipart/form-data; boundary="B"\r\n')
+      expect(answer.head).toContain('content-type: text/vtt; charset=utf-8')
+      expect(answer.body).toBe('WEBVTT\n')
+    },
+  )
+
+  it.each(['/v1/completions', '/v1/responses', '/v1/messages', '/v1/embeddings', '/tokenize'])('%s', async (path) => {
+    expect(
+      (await same({ path, headers: [key, labelled], body: chat({ input: 'x', prompt: 'x' }) })).answer.head,
+    ).toContain('200 ok')
+  })
+})

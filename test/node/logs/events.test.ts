@@ -1,0 +1,38 @@
+import { globSync, readFileSync } from 'node:fs'
+import { expect, it } from 'vitest'
+
+const root = new URL('../../../', import.meta.url)
+const read = (pattern: string): { readonly file: string; readonly text: string }[] =>
+  globSync(pattern, { cwd: root }).map((file) => ({ file, text: readFileSync(new URL(file, root), 'utf8') }))
+
+/** What the first argument of each call of a log may be, and the level where it is certain. */
+function events(): { readonly file: string; readonly level: string; readonly event: string }[] {
+  return [...read('src/**/*.ts'), ...read('durable/*.ts')].flatMap(({ file, text }) => [
+    ...[...text.matchAll(/\b[lL]og\??(?:\.(debug|info|warn|error)|\[([^;\n]*?)\])\(([^,]*?)[,)]/g)].flatMap(
+      ([, level, chosen, argument]) =>
+        [...argument!.replaceAll(/=== '[^']*'/g, '').matchAll(/'([^']*)'/g)].map(([, event]) => ({
+          file,
+          level: level ?? chosen!,
+          event: event!,
+        })),
+    ),
+    ...[...text.matchAll(/\b(?:event: |complain\()'([^']*)'/g)].map(([, event]) => ({
+      file,
+      level: 'error',
+      event: event!,
+    })),
+  ])
+}
+
+it('names each event in lower-case words with a _ between them, so that a filter for one needs no quotes', () => {
+  expect(events().length).toBeGreaterThan(90)
+  expect(events().filter(({ event }) => !/^[a-z]+(?:_[a-z]+)*$/.test(event))).toEqual([])
+})
+
+it('warns of nothing that no page of the docs explains', () => {
+  const pages = read('docs/*.md')
+    .map(({ text }) => text)
+    .join('\n')
+  const names = new Set([...pages.matchAll(/`([a-z_]+)`/g)].map(([, name]) => name))
+  expect(events().filter(({ level, event }) => /warn|error/.test(level) && !names.has(event))).toEqual([])
+})

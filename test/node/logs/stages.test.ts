@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { demoConfig, startDemoFleet } from '../../../src/platform/node/demo.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import type { RunningFleet } from '../../../src/platform/node/simulator-host.ts'
+import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
+
+describe('what the books hear of a stream', () => {
+  let fleet: RunningFleet
+  let gateway: RunningGateway
+
+  beforeAll(async () => {
+    fleet = await startDemoFleet(1)
+    gateway = await startGateway(demoConfig(fleet, { host: '127.0.0.1', port: 0 }), openLog('silent'))
+  })
+
+  afterAll(async () => {
+    await gateway.stop(AbortSignal.abort())
+    await fleet.close()
+  })
+
+  it('is the first token the client was told of, counted once', async () => {
+    const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: 'sim',
+        stream: true,
+        max_tokens: 3,
+        messages: [{ role: 'user', content: 'hello' }],
+      }),
+    })
+    await response.text()
+    const told = Object.fromEntries(
+      [...response.headers.get('server-timing')!.matchAll(/(\w+);dur=([\d.]+)/g)].map(([, stage, dur]) => [
+        stage!,
+        Number(dur),
+      ]),
+    )
+    const actual = () => decisionOf(response.headers.get('x-firstlight-decision')!)
+    await expect.poll(actual).not.toBeNull()
+    expect(await actual()).toMatchObject({
+      ttft_ms: told['ttft'],
+      stages: { first_byte: told['first_byte'], ttft: told['ttft'] },
+    })
+  })
+
+  async function decisionOf(id: string): Promise<unknown> {
+    const response = await fetch(`${gateway.url}/v1/firstlight/decisions/${id}`)
+    return ((await response.json()) as { readonly actual: unknown }).actual
+  }
+})

@@ -1,7 +1,0 @@
-import { faultTable } from '../origin/faults.ts'
-import { startSilent } from './silent-gateway.ts'
-
-faultTable('the gateway on Node', {
-  observeShare: 1,
-  start: startSilent,
-})

@@ -1,4 +1,0 @@
-import { outputLoadContract } from '../contracts/output-load.ts'
-import { startBuiltWorker } from '../origin/built-worker.ts'
-
-outputLoadContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))

@@ -1,4 +1,0 @@
-import { outputLoadContract } from '../contracts/output-load.ts'
-import { startSilent } from './silent-gateway.ts'
-
-outputLoadContract('a gateway on Node', startSilent)

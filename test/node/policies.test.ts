@@ -1,4 +1,0 @@
-import { policiesContract } from '../contracts/policies.ts'
-import { openCluster } from './open-cluster.ts'
-
-policiesContract('memoryClusters', openCluster)

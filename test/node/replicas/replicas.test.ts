@@ -1,0 +1,295 @@
+/** Gateways in front of the same engines, which tell each other what they book. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import { Replicas } from '../../../src/platform/node/replicas/replicas.ts'
+import { received, receivedCall, sent, sentCall } from '../../../src/platform/node/replicas/messages.ts'
+import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
+import { startThreads } from '../../../src/platform/node/threads/start.ts'
+import { admission } from '../../contracts/cluster-fixtures.ts'
+import { ownPorts } from '../../own-ports.ts'
+import { slowEngine, type SlowEngine } from '../slow-engine.ts'
+import { until } from '../../wait.ts'
+
+const now = () => Date.now()
+const never = new AbortController().signal
+
+interface EngineView {
+  readonly id: string
+  readonly requests: number
+  readonly draining: boolean
+}
+interface PoolView {
+  readonly bookings: number
+  readonly engines: readonly EngineView[]
+}
+interface FleetView {
+  readonly pools: readonly PoolView[]
+  readonly replicas: readonly { readonly state: string; readonly bookings: number }[]
+}
+
+class Replica {
+  readonly lines: Record<string, unknown>[] = []
+  gateway!: RunningGateway
+  replicas!: Replicas
+
+  async start(
+    engines: readonly SlowEngine[],
+    port: number,
+    { peers, secret = 'hush-replica', threads = 1, pool = {} }: Changes,
+  ): Promise<this> {
+    const config = parseConfig(
+      {
+        listen: '127.0.0.1:0',
+        clusters: [
+          {
+            id: 'one',
+            pools: [
+              {
+                model: 'm',
+                policy: 'least_loaded',
+                lease_ms: 20_000,
+                ...pool,
+                engines: engines.map(({ url }, at) => ({ id: 'abc'[at], url, lmcache_instance: `i${at}` })),
+              },
+            ],
+          },
+        ],
+        replicas: { listen: `127.0.0.1:${port}`, peers, secret },
+      },
+      {},
+      { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+    )
+    const log = openLog('debug', { write: (line) => void this.lines.push(JSON.parse(line) as Record<string, unknown>) })
+    this.replicas = new Replicas(config.replicas!, { lookup: async (name) => [name], log, now })
+    const standing = { replicas: this.replicas }
+    this.gateway =
+      threads === 1
+        ? await startGateway(config, log, '.', standing)
+        : await startThreads(config, log, { count: threads, standing })
+    await this.replicas.open()
+    return this
+  }
+
+  async fleet(): Promise<FleetView> {
+    const response = await fetch(`${this.gateway.url}/v1/firstlight/fleet`)
+    return (await response.json()) as FleetView
+  }
+
+  async pool(): Promise<PoolView> {
+    return (await this.fleet()).pools[0]!
+  }
+
+  async requests(): Promise<Record<string, number>> {
+    return Object.fromEntries((await this.pool()).engines.map(({ id, requests }) => [id, requests]))
+  }
+
+  /** Kept: an answer that nobody holds any more is given up when garbage is collected. */
+  readonly answers: Response[] = []
+
+  async chat(signal: AbortSignal = never): Promise<Response> {
+    const answer = await fetch(`${this.gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }] }),
+      signal,
+    })
+    this.answers.push(answer)
+    return answer
+  }
+
+  async stop(): Promise<void> {
+    await this.gateway.stop(AbortSignal.abort())
+    await this.replicas.close()
+  }
+}
+
+interface Changes {
+  readonly peers: readonly string[]
+  readonly secret?: string
+  readonly threads?: number
+  readonly pool?: object
+}
+
+describe('words', () => {
+  it('carry what LMCache servers say unharmed', () => {
+    const batch = {
+      instance: 'i',
+      incarnation: 1,
+      seq: 2,
+      kind: 'store',
+      level: 'l1',
+      backend: 'b',
+      shared: false,
+      worldSize: 1,
+      keys: Uint32Array.of(1, 2 ** 32 - 1, 3, 4),
+      ranks: Uint8Array.of(0, 255),
+    } as const
+    const call = { kind: 'events', batches: [batch] } as const
+    expect(receivedCall(JSON.parse(JSON.stringify(sentCall(call))) as never)).toEqual(call)
+  })
+
+  it('say neither who asked nor what was said', () => {
+    const asked = admission({
+      tenant: 'team-a',
+      session: 'session-1',
+      avoid: ['a'],
+      blocks: Uint32Array.of(5, 6).subarray(0, 2),
+    })
+    const text = JSON.stringify(sent(asked))
+    expect(text).not.toMatch(/team-a|session-1/)
+    expect(received(JSON.parse(text) as ReturnType<typeof sent>)).toEqual({
+      ...asked,
+      tenant: '',
+      session: null,
+      avoid: [],
+    })
+  })
+})
+
+describe('two replicas', () => {
+  let engines: SlowEngine[]
+  let ports: number
+  let peers: string[]
+  let one: Replica
+  let other: Replica
+  const open: Replica[] = []
+  const start = async (at: number, changes: Partial<Changes> = {}): Promise<Replica> => {
+    const replica = new Replica()
+    open.push(replica)
+    return replica.start(engines, ports + at, { peers, ...changes })
+  }
+  const joined = (replica: Replica, others = 1) =>
+    until(async () => (await replica.fleet()).replicas.filter(({ state }) => state === 'following').length === others)
+
+  beforeEach(async () => {
+    engines = [await slowEngine(), await slowEngine()]
+    ports = ownPorts(3)
+    // Each has its own address among them, as behind one name.
+    peers = [`127.0.0.1:${ports}`, `127.0.0.1:${ports + 1}`]
+    one = await start(0)
+    other = await start(1)
+    await Promise.all([joined(one), joined(other)])
+  })
+  afterEach(async () => {
+    for (const engine of engines) engine.finish()
+    for (const replica of open.splice(0)) await replica.stop()
+    for (const engine of engines) engine.close()
+  })
+
+  it('leave themselves out', async () => {
+    expect((await one.fleet()).replicas).toHaveLength(1)
+    expect((await other.fleet()).replicas).toHaveLength(1)
+  })
+
+  it('see what the other carries, and nothing when it has ended', async () => {
+    const answers = [await one.chat(), await one.chat(), await other.chat(), await other.chat()]
+    for (const replica of [one, other])
+      await until(async () => JSON.stringify(await replica.requests()) === '{"a":2,"b":2}')
+    expect(engines.map((engine) => engine.open.length)).toEqual([2, 2])
+    expect((await one.fleet()).replicas[0]).toMatchObject({ bookings: 2 })
+    for (const engine of engines) engine.finish()
+    for (const answer of answers) await answer.text()
+    for (const replica of [one, other]) await until(async () => (await replica.pool()).bookings === 0)
+    expect((await one.fleet()).replicas[0]).toMatchObject({ bookings: 0 })
+  })
+
+  it('choose around what the other carries', async () => {
+    // Each by itself would begin with the same engine.
+    for (let turn = 0; turn < 4; turn++) {
+      const before = engines.map((engine) => engine.open.length)
+      await one.chat()
+      await until(async () => (await other.pool()).bookings === 2 * turn + 1)
+      await other.chat()
+      await until(async () => (await one.pool()).bookings === 2 * turn + 2)
+      expect(engines.map((engine, at) => engine.open.length - before[at]!)).toEqual([1, 1])
+    }
+  })
+
+  it('give back what a client left on the other', async () => {
+    const leaving = new AbortController()
+    const answer = await one.chat(leaving.signal)
+    await until(async () => (await other.pool()).bookings === 1)
+    leaving.abort()
+    await answer.text().catch(() => '')
+    await until(async () => (await other.pool()).bookings === 0)
+  })
+
+  it('take an engine out of the choice on both when either is told to', async () => {
+    await fetch(`${one.gateway.url}/v1/firstlight/engines/a/drain`, { method: 'POST' })
+    await until(async () => (await other.pool()).engines.some(({ id, draining }) => id === 'a' && draining))
+    const third = await start(2, { peers: [...peers, `127.0.0.1:${ports + 2}`] })
+    await until(async () => (await third.pool()).engines.some(({ id, draining }) => id === 'a' && draining))
+    await fetch(`${other.gateway.url}/v1/firstlight/engines/a/undrain`, { method: 'POST' })
+    await until(async () => (await one.pool()).engines.every(({ draining }) => !draining))
+  })
+
+  it('tell a third one what lives when it comes', async () => {
+    await one.chat()
+    await other.chat()
+    const third = await start(2, { peers: [...peers, `127.0.0.1:${ports + 2}`] })
+    await joined(third, 2)
+    await until(async () => JSON.stringify(await third.requests()) === '{"a":1,"b":1}')
+  })
+
+  it('forget the bookings of one that ends, at once', async () => {
+    await one.chat()
+    await until(async () => (await other.pool()).bookings === 1)
+    open.splice(open.indexOf(one), 1)
+    await one.stop()
+    await until(async () => (await other.pool()).bookings === 0)
+    expect(other.lines.some(({ event, msg }) => (event ?? msg) === 'replica_left')).toBe(true)
+  })
+
+  it("explain each other's choices, and know each other's stored responses", async () => {
+    const answer = await one.chat()
+    const explained = await fetch(`${other.gateway.url}/v1/firstlight/decisions/${answer.headers.get('x-request-id')}`)
+    expect(explained.status).toBe(200)
+    expect(await explained.json()).toMatchObject({ placement: { engine: answer.headers.get('x-firstlight-engine') } })
+    expect((await fetch(`${other.gateway.url}/v1/firstlight/decisions/nobodys`)).status).toBe(404)
+    expect((await fetch(`http://127.0.0.1:${ports}/replica/decision?cluster=one&pool=m&id=x`)).status).toBe(401)
+    expect((await fetch(`http://127.0.0.1:${ports}//`)).status).toBe(404)
+    const holding = { tenant: 't', cluster: 'one', pool: 'm', engine: 'a', model: 'm' }
+    one.replicas.holdings.keep('resp_1', holding)
+    await until(() => other.replicas.holdings.find('resp_1', 't') !== null)
+    expect(other.replicas.holdings.find('resp_1', 'somebody')).toBeNull()
+    const third = await start(2, { peers: [...peers, `127.0.0.1:${ports + 2}`] })
+    await until(() => third.replicas.holdings.find('resp_1', 't') !== null)
+    other.replicas.holdings.forget('resp_1')
+    await until(() => one.replicas.holdings.find('resp_1', 't') === null)
+  })
+
+  it('pass on what LMCache servers report to the registry of either', async () => {
+    for (const replica of [one, other]) await replica.stop()
+    open.splice(0)
+    const pool = { lmcache: { registry: true, chunk_tokens: 256 } }
+    one = await start(0, { pool })
+    other = await start(1, { pool })
+    await Promise.all([joined(one), joined(other)])
+    const instance = {
+      instance_id: 'i0',
+      ip: '127.0.0.1',
+      http_port: 1234,
+      metadata: {},
+      p2p_advertise_url: '',
+      mq_port: 1,
+    }
+    const registered = await fetch(`${one.gateway.url}/lmcache/one/instances`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(instance),
+    })
+    expect(registered.status).toBe(200)
+    await until(async () =>
+      JSON.stringify(await (await fetch(`${other.gateway.url}/lmcache/one/instances`)).json()).includes('"i0"'),
+    )
+  })
+
+  it('keep books with threads as with one', async () => {
+    const third = await start(2, { peers: [...peers, `127.0.0.1:${ports + 2}`], threads: 2 })
+    // The two know two peers only: they do not hear the third, which hears them.
+    await joined(third, 2)
+    await one.chat()
+    expect(await until(async () => (await third.pool()).bookings)).toBe(1)
+  })
+})

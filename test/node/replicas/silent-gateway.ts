@@ -1,0 +1,19 @@
+import { parseConfig } from '../../../src/config/parse.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
+
+export interface SilentGateway extends RunningGateway {
+  /** What is still under way has a second to end. */
+  close(): Promise<void>
+}
+
+/** A gateway of this document on any free port, whose log nobody reads. */
+export async function startSilent(document: object): Promise<SilentGateway> {
+  const config = parseConfig(
+    { ...document, listen: '127.0.0.1:0' },
+    {},
+    { defaultVersion: 1, defaultObserveShare: 1, listens: true },
+  )
+  const gateway = await startGateway(config, openLog('silent'))
+  return { ...gateway, close: async () => void (await gateway.stop(AbortSignal.timeout(1_000))) }
+}

@@ -1,0 +1,399 @@
+import { spawnSync } from 'node:child_process'
+import { connect, createServer, type Server } from 'node:net'
+import { createServer as createHttpServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { openLog } from '../../../src/platform/node/log.ts'
+import { startFleet, type RunningFleet } from '../../../src/platform/node/simulator-host.ts'
+import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
+import { rawReports } from '../../../src/platform/node/ttft-socket.ts'
+import { reportUrl } from '../../../src/simulator/ttft-reporter.ts'
+import { parseExposition } from '../../telemetry/parse-exposition.ts'
+import { until } from '../../wait.ts'
+
+const OPTIONS = { defaultVersion: 1, defaultObserveShare: 1, listens: true }
+const lines: Record<string, unknown>[] = []
+
+async function gatewayBefore(
+  fleet: Pick<RunningFleet, 'urls'>,
+  changes: Record<string, unknown> = {},
+): Promise<RunningGateway> {
+  const engines = fleet.urls.map((url, at) => ({ id: `e${at}`, url }))
+  const document = { listen: '127.0.0.1:0', clusters: [{ id: 'c', pools: [{ model: 'sim', engines }] }], ...changes }
+  const log = openLog('info', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
+  return startGateway(parseConfig(document, {}, OPTIONS), log)
+}
+
+const stop = (gateway: RunningGateway) => gateway.stop(AbortSignal.abort())
+
+function ask(url: string, headers: Record<string, string> = {}): Promise<Response> {
+  const body = JSON.stringify({
+    model: 'sim',
+    stream: true,
+    max_tokens: 5,
+    messages: [{ role: 'user', content: 'Where did the time go?' }],
+  })
+  return fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body,
+  })
+}
+
+/** As it is: `fetch` would tidy the path. */
+async function rawGet(address: string, path: string): Promise<string> {
+  const { hostname: host, port } = new URL(`http://${address}`)
+  const socket = connect({ host, port: Number(port) })
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`)
+  let text = ''
+  for await (const bytes of socket) text += String(bytes)
+  return text
+}
+
+interface Report {
+  readonly combined: Record<string, number | null>
+}
+
+const complete = (url: string, id: string) =>
+  until(async () => {
+    const answer = await fetch(`${url}/ttft_report/${id}`)
+    if (!answer.ok) return null
+    const report = (await answer.json()) as Report
+    return report.combined['ttft_ms'] === null ? null : report
+  })
+
+describe('a gateway before engines that report', () => {
+  let fleet: RunningFleet
+  let gateway: RunningGateway
+  let sink: (report: Readonly<Record<string, string | number>>) => void = () => {}
+
+  beforeAll(async () => {
+    fleet = await startFleet({ engines: 1, report: (report) => sink(report) })
+    gateway = await gatewayBefore(fleet, {
+      ttft: { enabled: true, listen: '127.0.0.1:0', log: true, comment: true },
+      log: { routing: true },
+    })
+    sink = rawReports(new URL(`http://${gateway.reports}/ttft_report`))
+  })
+
+  afterAll(async () => {
+    await stop(gateway)
+    await fleet.close()
+  })
+
+  it('knows every stage of a request of text, and their sum, under the client’s own id', async () => {
+    await (await ask(gateway.url, { 'x-request-id': 'where-1' })).text()
+    const { combined } = await complete(gateway.url, 'where-1')
+    expect(combined['ttft_ms']).toBe(combined['prefill_queue_time_ms']! + combined['prefill_compute_time_ms']!)
+    expect(combined['t_request_ingress_ns']).toBeGreaterThan(1.7e18)
+    const about = (await (await fetch(`${gateway.url}/v1/firstlight/requests/where-1`)).json()) as {
+      stages_ms: Record<string, number>
+      ttft_report: Report
+      record: Record<string, unknown>
+    }
+    expect(about.stages_ms['ttft']).toBeGreaterThan(0)
+    expect(about.ttft_report.combined['ttft_ms']).toBe(combined['ttft_ms'])
+    expect(about.record).toMatchObject({ engine: 'e0', cluster: 'c', result: 'complete', status: 200 })
+    expect(
+      lines.some(
+        (line) => line['event'] === 'ttft_report' && line['news'] === 'complete' && line['request_id'] === 'where-1',
+      ),
+    ).toBe(true)
+  })
+
+  it('writes one line for the request when it has ended, with all of it', async () => {
+    const answer = await ask(gateway.url, { 'x-request-id': 'line-1' })
+    await answer.text()
+    const line = await until(
+      async () => lines.find((one) => one['event'] === 'request' && one['request_id'] === 'line-1') ?? null,
+    )
+    expect(line).toMatchObject({
+      status: 200,
+      engine: 'e0',
+      cluster: 'c',
+      policy: 'predicted',
+      result: 'complete',
+      output_tokens: 5,
+      stages_ms: { ttft: expect.any(Number) },
+    })
+    expect(lines.filter((one) => one['event'] === 'request' && one['request_id'] === 'line-1')).toHaveLength(1)
+    const routing = lines
+      .map((one) => String(one['event']))
+      .find((event) => event.startsWith('Routing request line-1 '))
+    expect(routing).toMatch(
+      /^Routing request line-1 with session id None to http:\/\/127\.0\.0\.1:\d+ at [\d.]+, process time = [\d.]+$/,
+    )
+  })
+
+  it('tells the client the late stages in a last comment, and the early ones in Server-Timing', async () => {
+    const answer = await ask(gateway.url)
+    expect(answer.headers.get('server-timing')).toMatch(/edge;dur=[\d.]+.*admit;dur=/)
+    const text = await answer.text()
+    expect(text).toMatch(/data: \[DONE\]\n\n: server-timing .*first_byte;dur=[\d.]+, ttft;dur=[\d.]+\n\n$/)
+    expect((await fetch(`${gateway.url}/health`)).headers.get('server-timing')).toMatch(/^edge;dur=/)
+    expect((await fetch(`${gateway.url}/metrics`)).headers.get('server-timing')).toMatch(/^edge;dur=/)
+    expect((await fetch(`${gateway.url}/nowhere`)).headers.get('server-timing')).toMatch(/^edge;dur=/)
+  })
+
+  it('takes a report whose sender leaves without reading the answer', async () => {
+    const url = new URL(`${gateway.url}/ttft_report`)
+    const { port } = url
+    for (let at = 0; at < 20; at++)
+      rawReports(url)({
+        role: 'pd',
+        request_id: `raw-${at}`,
+        prefill_queue_time_ms: 1,
+        prefill_compute_time_ms: 2,
+        emb_cache_transfer_time_ms: 0,
+      })
+    for (let at = 0; at < 20; at++) expect((await complete(gateway.url, `raw-${at}`)).combined['ttft_ms']).toBe(3)
+    // In pieces, with the end of the connection right behind the last one.
+    const body = JSON.stringify({
+      role: 'pd',
+      request_id: 'raw-cut',
+      prefill_queue_time_ms: 4,
+      prefill_compute_time_ms: 5,
+      emb_cache_transfer_time_ms: 0,
+    })
+    const socket = connect({ host: '127.0.0.1', port: Number(port) })
+    socket.write(`POST /ttft_report HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n`)
+    setTimeout(() => socket.end(`\r\n${body}`, () => socket.destroy()), 30)
+    expect((await complete(gateway.url, 'raw-cut')).combined['ttft_ms']).toBe(9)
+  })
+
+  it('answers nothing but reports on their own port', async () => {
+    const base = `http://${gateway.reports}`
+    expect((await fetch(`${base}/v1/models`)).status).toBe(404)
+    expect((await fetch(`${base}/v1/firstlight/fleet`)).status).toBe(404)
+    expect((await fetch(`${base}/ttft_report/nobody`)).status).toBe(404)
+  })
+
+  it('is led from there to nothing else by a path that goes up again', async () => {
+    const answers = await Promise.all(
+      ['../..', '%2e%2e', '.%2E', 'x/../..'].map((up) =>
+        rawGet(gateway.reports!, `/ttft_report/${up}/v1/firstlight/fleet`),
+      ),
+    )
+    for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 404 /)
+  })
+
+  it('takes batches, and says which of them were no reports', async () => {
+    const batch = [
+      { role: 'pd', request_id: 'b-1', prefill_queue_time_ms: 1 },
+      { role: 'pd' },
+      { role: 'pd', request_id: 'b-2', prefill_queue_time_ms: 2 },
+    ]
+    const answer = await fetch(`${gateway.url}/ttft_report`, { method: 'POST', body: JSON.stringify(batch) })
+    expect(await answer.json()).toEqual({ accepted: 2, rejected: [{ index: 1, detail: 'role or request_id missing' }] })
+    expect(
+      ((await (await fetch(`${gateway.url}/ttft_report/b-2`)).json()) as Report).combined['prefill_queue_time_ms'],
+    ).toBe(2)
+  })
+
+  it.each([['{"role":"pd","request_id":"x","prefill_queue_time_ms":NaN}'], ['{"role":"pd"'], ['[1]'], ['7']])(
+    'refuses %s with the reason',
+    async (body) => {
+      const answer = await fetch(`${gateway.url}/ttft_report`, { method: 'POST', body })
+      expect(answer.status).toBe(400)
+      expect(await answer.json()).toEqual(
+        body === '[1]'
+          ? { accepted: 0, rejected: [{ index: 0, detail: expect.any(String) }] }
+          : { detail: expect.any(String) },
+      )
+    },
+  )
+
+  it('shows metrics that a strict reader takes, without an address in them', async () => {
+    const answer = await fetch(`${gateway.url}/metrics`)
+    expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
+    const text = await answer.text()
+    const families = parseExposition(text)
+    expect(text).not.toMatch(/127\.0\.0\.1|http:/)
+    const count = families
+      .get('gen_ai_server_time_to_first_token_seconds')!
+      .samples.find(({ name }) => name.endsWith('_count'))
+    expect(count?.value).toBeGreaterThan(0)
+    const stages = new Set(families.get('firstlight_stage_seconds')!.samples.map(({ labels }) => labels['stage']))
+    for (const stage of ['admit', 'first_byte', 'prefill_queue', 'prefill_compute', 'reported_ttft'])
+      expect(stages).toContain(stage)
+    expect(families.get('firstlight_decisions_total')!.samples[0]).toMatchObject({
+      labels: { policy: 'predicted', fallback: '' },
+    })
+  })
+})
+
+// Debian: apt install prometheus.
+const hasPromtool = spawnSync('promtool', ['--version']).status === 0
+
+it.skipIf(!hasPromtool)('promtool finds no fault with the metrics', async () => {
+  const fleet = await startFleet({ engines: 2 })
+  const gateway = await gatewayBefore(fleet)
+  for (let times = 0; times < 4; times++) await (await ask(gateway.url)).text()
+  const input = await (await fetch(`${gateway.url}/metrics`)).text()
+  const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], { input, encoding: 'utf8' })
+  expect([status, stdout, stderr]).toEqual([0, '', ''])
+  await stop(gateway)
+  await fleet.close()
+})
+
+describe('a gateway whose reports are off', () => {
+  it('says what turns them on, and keeps nothing', async () => {
+    const fleet = await startFleet({ engines: 1 })
+    const gateway = await gatewayBefore(fleet)
+    const answer = await fetch(`${gateway.url}/ttft_report`, { method: 'POST', body: '{"role":"pd","request_id":"a"}' })
+    expect(answer.status).toBe(404)
+    expect(await answer.text()).toContain('ttft.enabled')
+    expect((await fetch(`${gateway.url}/ttft_report/a`)).status).toBe(404)
+    expect(gateway.reports).toBeNull()
+    await (await ask(gateway.url, { 'x-request-id': 'off-1' })).text()
+    const about = (await (await fetch(`${gateway.url}/v1/firstlight/requests/off-1`)).json()) as {
+      ttft_report: unknown
+      stages_ms: Record<string, number>
+    }
+    expect(about.ttft_report).toBeNull()
+    expect(about.stages_ms['ttft']).toBeGreaterThan(0)
+    await stop(gateway)
+    await fleet.close()
+  })
+})
+
+describe('a token', () => {
+  it('is asked for in the path or in the header, and stands in no log', async () => {
+    const gateway = await gatewayBefore(
+      { urls: ['http://127.0.0.1:9'] },
+      { admin: { secret: 'boss' }, ttft: { enabled: true, token: 'hush-hush' } },
+    )
+    const post = (path: string, headers: Record<string, string> = {}) =>
+      fetch(`${gateway.url}${path}`, {
+        method: 'POST',
+        headers,
+        body: '{"role":"pd","request_id":"a","prefill_queue_time_ms":1}',
+      })
+    expect((await post('/ttft_report')).status).toBe(401)
+    expect((await post('/ttft_report/wrong')).status).toBe(401)
+    expect((await post('/ttft_report/hush-hush')).status).toBe(200)
+    expect((await post('/ttft_report', { authorization: 'Bearer hush-hush' })).status).toBe(200)
+    expect((await fetch(`${gateway.url}/ttft_report/a`)).status).toBe(401)
+    expect((await fetch(`${gateway.url}/ttft_report/hush-hush/a`)).status).toBe(200)
+    expect((await fetch(`${gateway.url}/ttft_report/a`, { headers: { authorization: 'Bearer boss' } })).status).toBe(
+      200,
+    )
+    expect((await fetch(`${gateway.url}/ttft_report/hush-hush/a/b`)).status).toBe(404)
+    expect((await fetch(`${gateway.url}/metrics`)).status).toBe(401)
+    expect((await fetch(`${gateway.url}/metrics`, { headers: { authorization: 'Bearer boss' } })).status).toBe(200)
+    expect(JSON.stringify(lines)).not.toContain('hush-hush')
+    await stop(gateway)
+  })
+})
+
+describe('a relay', () => {
+  it('passes reports on, chunks and all', async () => {
+    const authenticator = await gatewayBefore(
+      { urls: ['http://127.0.0.1:9'] },
+      { ttft: { enabled: true, token: 'far' } },
+    )
+    const beside = await gatewayBefore(
+      { urls: ['http://127.0.0.1:9'] },
+      { ttft: { enabled: true, relay: { url: authenticator.url, token: 'far' } } },
+    )
+    const partials = [
+      { role: 'pd', request_id: 'far-1', prefill_queue_time_ms: 1, emb_cache_transfer_time_ms: 0 },
+      { role: 'pd', request_id: 'far-1', prefill_compute_time_ms: 2, chunk: 0, chunks: 2 },
+      { role: 'pd', request_id: 'far-1', prefill_compute_time_ms: 3, chunk: 1, last: true },
+    ]
+    for (const one of partials) await fetch(`${beside.url}/ttft_report`, { method: 'POST', body: JSON.stringify(one) })
+    expect((await complete(authenticator.url, 'far/far-1')).combined['ttft_ms']).toBe(6)
+    await stop(beside)
+    await stop(authenticator)
+  })
+})
+
+describe('traces', () => {
+  it('carry the client’s trace to the engine and to the collector', async () => {
+    const fleet = await startFleet({ engines: 1 })
+    const taken: { readonly path: string; readonly body: string; readonly key: unknown }[] = []
+    const collector = createHttpServer((request, response) => {
+      let body = ''
+      request.on('data', (chunk: Buffer) => (body += chunk.toString()))
+      request.on('end', () => {
+        taken.push({ path: request.url!, body, key: request.headers['x-key'] })
+        response.end('{}')
+      })
+    })
+    await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve))
+    const endpoint = `http://127.0.0.1:${(collector.address() as AddressInfo).port}`
+    const gateway = await gatewayBefore(fleet, { traces: { endpoint, headers: { 'x-key': 'k' }, sample: 0 } })
+    const traceId = '0af7651916cd43dd8448eb211c80319c'
+    await (await ask(gateway.url, { traceparent: `00-${traceId}-b7ad6b7169203331-01`, tracestate: 'a=b' })).text()
+    await (await ask(gateway.url)).text()
+    const [batch] = await until(async () => (taken.length > 0 ? taken : null))
+    expect([batch!.path, batch!.key]).toEqual(['/v1/traces', 'k'])
+    const { resourceSpans } = JSON.parse(batch!.body) as {
+      resourceSpans: { scopeSpans: { spans: Record<string, unknown>[] }[] }[]
+    }
+    const spans = resourceSpans[0]!.scopeSpans[0]!.spans
+    expect(spans.map(({ traceId: id }) => id)).toEqual([traceId, traceId, traceId])
+    const [request, choice, engine] = spans
+    expect(request).toMatchObject({ name: 'chat sim', kind: 2, parentSpanId: 'b7ad6b7169203331' })
+    expect(choice).toMatchObject({ parentSpanId: request!['spanId'] })
+    expect(request!['attributes']).toContainEqual({ key: 'gen_ai.usage.output_tokens', value: { intValue: '5' } })
+    const seen = fleet.engines[0]!.log.recent.map(({ headers }) => headers)
+    expect(seen[0]!['traceparent']).toBe(`00-${traceId}-${String(engine!['spanId'])}-01`)
+    expect(seen[0]!['tracestate']).toBe('a=b')
+    expect(seen[1]!['traceparent']).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/)
+    await stop(gateway)
+    collector.close()
+    await fleet.close()
+  })
+
+  it('are counted and told of in the log when the collector will not have them, as with a wrong key', async () => {
+    const fleet = await startFleet({ engines: 1 })
+    let posts = 0
+    const collector = createHttpServer((request, response) => {
+      posts++
+      request.resume()
+      response.writeHead(401).end()
+    })
+    await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve))
+    const gateway = await gatewayBefore(fleet, {
+      traces: { endpoint: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`, sample: 1 },
+    })
+    for (let at = 0; at < 3; at++) await (await ask(gateway.url)).text()
+    await until(async () =>
+      (await (await fetch(`${gateway.url}/metrics`)).text()).includes('\nfirstlight_dropped_spans_total 3\n')
+        ? true
+        : null,
+    )
+    expect(posts).toBe(1)
+    expect(lines.find((line) => line['event'] === 'event_batch_stuck' && line['outbox'] === 'traces')).toMatchObject({
+      error: { message: expect.stringContaining('401') },
+    })
+    await stop(gateway)
+    collector.close()
+    await fleet.close()
+  })
+
+  it('hold up nobody when the collector hangs', async () => {
+    const fleet = await startFleet({ engines: 1 })
+    const silent: Server = createServer(() => {})
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+    const gateway = await gatewayBefore(fleet, {
+      traces: { endpoint: `http://127.0.0.1:${(silent.address() as AddressInfo).port}`, sample: 1 },
+    })
+    for (let at = 0; at < 3; at++) expect(await (await ask(gateway.url)).text()).toContain('[DONE]')
+    await stop(gateway)
+    silent.close()
+    await fleet.close()
+  })
+})
+
+it('engines report only where they are told to, in any spelling of yes', () => {
+  for (const yes of ['1', 'true', 'True', 'TRUE'])
+    expect(reportUrl({ TTFT_ENABLED: yes })?.href).toBe('http://127.0.0.1:28886/ttft_report')
+  for (const no of ['0', '', 'no', 'false']) expect(reportUrl({ TTFT_ENABLED: no })).toBeNull()
+  expect(reportUrl({})).toBeNull()
+  expect(reportUrl({ TTFT_ENABLED: '1', VLLM_TTFT_REPORT_URL: 'http://10.0.0.1:9/ttft_report' })?.host).toBe(
+    '10.0.0.1:9',
+  )
+})

@@ -1,6 +1,0 @@
-import { uploadsContract } from '../contracts/uploads.ts'
-import { startBuiltWorker } from '../origin/built-worker.ts'
-import { startSilent } from './silent-gateway.ts'
-
-uploadsContract('a gateway on Node', startSilent)
-uploadsContract('the built Worker', (document) => startBuiltWorker({ FIRSTLIGHT_CONFIG: JSON.stringify(document) }))

@@ -1,0 +1,212 @@
+/** Gateways that tell each other what they were told, and regions whose word is not to be taken. */
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { ClusterDigest } from '../../../src/core/contract/contract.ts'
+import { type RegionDigest, OUTLOOK_VERSION } from '../../../src/core/contract/region-digest.ts'
+import { packFilter } from '../../../src/core/routing/prefix-filter.ts'
+import { toSnakeCase } from '../../../src/snake-case.ts'
+import { DigestCache } from '../../../src/origin/digest-cache.ts'
+import type { PoolRoute } from '../../../src/origin/exchange.ts'
+import { readTold } from '../../../src/origin/regions/client.ts'
+import type { Cluster, OriginAnswer, RequestScope } from '../../../src/ports.ts'
+import { admission, engine } from '../../contracts/cluster-fixtures.ts'
+
+const OWN = '1.1 firstlight-0000000a'
+const OTHER = '1.1 firstlight-0000000b'
+const costModel = { fixedS: 0.01, perTokenS: 1e-4, perPairS: 0 }
+const prospect = { waitS: 0, costModel }
+const outlook = (changes: Partial<RegionDigest> = {}): RegionDigest => ({
+  version: OUTLOOK_VERSION,
+  cluster: 'here',
+  pool: 'm',
+  configVersion: 1,
+  engines: 2,
+  requests: 0,
+  queued: 0,
+  confidence: 1,
+  soonest: prospect,
+  usual: prospect,
+  prefixes: packFilter(new Uint32Array(0)),
+  ...changes,
+})
+const digest: ClusterDigest = {
+  version: 1,
+  cluster: 'c',
+  pool: 'm',
+  configVersion: 1,
+  seq: 1,
+  epoch: 'e',
+  at: 1,
+  bookings: 0,
+  engines: [],
+}
+
+interface Told {
+  readonly cut?: number
+  readonly regionDigests: readonly unknown[]
+}
+
+let now = 0
+let told: Record<string, Told>
+let warned: [string, Readonly<Record<string, unknown>> | undefined][]
+let background: Promise<unknown>[]
+let cache: DigestCache
+/** Every answer takes so long. */
+let tookMs = 0
+
+beforeEach(() => {
+  now = 1_000_000
+  tookMs = 0
+  told = {}
+  warned = []
+  background = []
+  cache = open()
+})
+
+const open = (): DigestCache =>
+  new DigestCache({
+    ports: {
+      now: () => now,
+      random: () => 0.5,
+      log: {
+        debug: () => {},
+        info: () => {},
+        error: () => {},
+        warn: (event, fields) => void warned.push([event, fields]),
+      },
+      cluster: () => ({ digest: async () => digest, outlook: async () => outlook() }) as Partial<Cluster> as Cluster,
+      origin: {
+        send: async ({ target }) => {
+          now += tookMs
+          const { cut = 7, regionDigests } = told[target.id] ?? { regionDigests: [outlook({ via: [OTHER] })] }
+          return {
+            status: 200,
+            read: async () => new TextEncoder().encode(JSON.stringify(toSnakeCase({ cut, regionDigests }))),
+          } as Partial<OriginAnswer> as OriginAnswer
+        },
+      },
+    },
+    via: OWN,
+    fingerprintOf: () => 7,
+  })
+
+const region = (id: string): PoolRoute =>
+  ({
+    cluster: { id, weight: 1, gateway: { rttMs: null, digestIntervalMs: 2_000 } },
+    pool: { model: 'm', engines: [engine(id)], blockTokens: 64 },
+    targets: new Map([[id, { id, url: `http://${id}`, headers: [], binding: null, isGateway: true }]]),
+  }) as unknown as PoolRoute
+const own = (id: string): PoolRoute =>
+  ({
+    cluster: { id, weight: 1 },
+    pool: { model: 'm', engines: [engine(id)], blockTokens: 64 },
+    targets: new Map([[id, { id, url: 'http://e', headers: [], binding: null }]]),
+  }) as unknown as PoolRoute
+const scope: RequestScope = { client: null, remoteAddress: null, background: (work) => void background.push(work) }
+
+async function firsts(routes: readonly PoolRoute[], headers: readonly string[] = []): Promise<Record<string, number>> {
+  const found: Record<string, number> = {}
+  for (let i = 0; i < 200; i++) {
+    const [first] = cache.order({ routes, scope, headers, admission: () => admission({ session: `s${i}` }) })
+    await Promise.all(background.splice(0))
+    // What was not known yet does not count.
+    if (i >= 50) found[first!.cluster.id] = (found[first!.cluster.id] ?? 0) + 1
+  }
+  return found
+}
+
+describe('gateways that name each other', () => {
+  it('do not take their own engines for the other’s', async () => {
+    told['b'] = {
+      regionDigests: [
+        outlook({ cluster: 'b', engines: 3, via: [OTHER] }),
+        outlook({ cluster: 'a', engines: 50, via: [OWN, OTHER] }),
+        outlook({ engines: 70, via: [OTHER, OWN, OTHER] }),
+      ],
+    }
+    await cache.refresh(region('b'))
+    expect(await cache.regionStatus(region('b'), false)).toMatchObject({ engines: 3 })
+    expect(cache.regionDigests(region('b'), scope).map(({ cluster }) => cluster)).toEqual(['b'])
+  })
+
+  it('do not ask each other for what only they themselves have', async () => {
+    told['b'] = { regionDigests: [outlook({ via: [OWN, OTHER] })] }
+    expect(await cache.refresh(region('b'))).toBe(false)
+    expect(warned).toEqual([
+      [
+        'digest_unreachable',
+        expect.objectContaining({ cluster: 'b', next: expect.stringContaining('leads back') as unknown }),
+      ],
+    ])
+  })
+
+  it('send a request back to the other last of all', async () => {
+    const routes = [own('a'), region('b')]
+    expect((await firsts(routes))['b']).toBeGreaterThan(30)
+    expect(await firsts(routes, ['via', `${OTHER}, ${OWN}`])).toEqual({ a: 150 })
+    expect((await firsts(routes, ['via', `1.1 firstlight-0000000c, ${OWN}`]))['b']).toBeGreaterThan(30)
+  })
+
+  it('hear no more from a ring whose names change all the time', async () => {
+    const via = Array.from({ length: 20 }, (_, at) => `1.1 firstlight-${at}`)
+    told['b'] = { regionDigests: [outlook({ via: [OTHER] }), outlook({ via })] }
+    await cache.refresh(region('b'))
+    expect(cache.regionDigests(region('b'), scope)).toHaveLength(1)
+  })
+})
+
+describe('a gateway that passes on what it was told', () => {
+  it('says through whom it came', async () => {
+    told['b'] = { regionDigests: [outlook({ via: [OTHER] })] }
+    await cache.refresh(region('b'))
+    expect(cache.regionDigests(region('b'), scope)[0]!.via).toEqual([OTHER])
+  })
+
+  it('does not pass on the prompts of who cuts them otherwise than it says itself', async () => {
+    const prefixes = packFilter(Uint32Array.of(1, 2, 3))
+    told['b'] = { cut: 7, regionDigests: [outlook({ prefixes })] }
+    told['c'] = { cut: 8, regionDigests: [outlook({ prefixes })] }
+    for (const id of ['b', 'c']) await cache.refresh(region(id))
+    expect(['b', 'c'].map((id) => cache.regionDigests(region(id), scope)[0]!.prefixes)).toEqual([prefixes, ''])
+  })
+
+  it('that has heard nothing yet is not taken for one without engines', async () => {
+    told['b'] = { regionDigests: [] }
+    const found = await firsts([own('a'), region('b')])
+    expect(found['b']).toBeGreaterThan(30)
+  })
+})
+
+describe('what is known of regions', () => {
+  it('is known of all there are, however many: who is asked by a timer is asked in turn', async () => {
+    const routes = Array.from({ length: 300 }, (_, at) => region(`r${at}`))
+    for (const route of routes) await cache.refresh(route)
+    expect(routes.filter((route) => cache.latest(route) === null)).toEqual([])
+  })
+
+  it('is no way of less than nothing, where a clock was set back meanwhile', async () => {
+    told['b'] = { regionDigests: [outlook({ soonest: { waitS: 1, costModel }, usual: { waitS: 1, costModel } })] }
+    tookMs = -500
+    for (const id of ['b', 'c']) await cache.refresh(region(id))
+    expect(await firsts([region('b'), region('c')])).toEqual({ c: 150 })
+  })
+
+  it('is not believed where it cannot be', () => {
+    const good = toSnakeCase(outlook()) as Record<string, unknown>
+    const bad = [
+      { engines: 1e-300 },
+      { engines: 0.5 },
+      { requests: 1.5 },
+      { engines: 0 },
+      { cluster: { toString: 1 } },
+      { pool: 3 },
+      { via: 'x' },
+      { via: [1] },
+      { via: Array(100).fill('x') },
+      { via: ['x'.repeat(100)] },
+    ]
+    expect(bad.filter((one) => readTold({ cut: 1, region_digests: [{ ...good, ...one }] }) !== null)).toEqual([])
+    expect(readTold({ cut: 1, region_digests: [{ ...good, via: [OTHER] }] })).toMatchObject({
+      regionDigests: [{ via: [OTHER] }],
+    })
+  })
+})

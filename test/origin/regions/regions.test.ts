@@ -1,0 +1,389 @@
+/** What an edge makes of what regions tell it: by hand, with a clock of its own. */
+import fc from 'fast-check'
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { Admission, ClusterDigest } from '../../../src/core/contract/contract.ts'
+import { type RegionDigest, OUTLOOK_VERSION } from '../../../src/core/contract/region-digest.ts'
+import { packFilter } from '../../../src/core/routing/prefix-filter.ts'
+import { toSnakeCase } from '../../../src/snake-case.ts'
+import { DigestCache } from '../../../src/origin/digest-cache.ts'
+import type { PoolRoute } from '../../../src/origin/exchange.ts'
+import { readTold } from '../../../src/origin/regions/client.ts'
+import type { Cluster, EngineTarget, OriginAnswer, OriginRequest } from '../../../src/ports.ts'
+import { admission } from '../../contracts/cluster-fixtures.ts'
+
+const CUT = 77
+const NAMES = ['paris', 'tokyo'] as const
+type Name = (typeof NAMES)[number]
+
+interface Region {
+  status: number
+  cut: number | null
+  regionDigests: RegionDigest[]
+  /** The way there and back, ms. */
+  wayMs: number
+}
+
+let now = 0
+let regions: Record<Name, Region>
+let asked: OriginRequest[]
+let background: Promise<unknown>[]
+let warned: [string, Readonly<Record<string, unknown>> | undefined][]
+let cache: DigestCache
+
+const costModel = { fixedS: 0.01, perTokenS: 1e-4, perPairS: 0 }
+const prospect = { waitS: 0, costModel }
+const outlook = (changes: Partial<RegionDigest> = {}): RegionDigest => ({
+  version: OUTLOOK_VERSION,
+  cluster: 'here',
+  pool: 'm',
+  configVersion: 1,
+  engines: 2,
+  requests: 0,
+  queued: 0,
+  confidence: 1,
+  soonest: prospect,
+  usual: prospect,
+  prefixes: '',
+  ...changes,
+})
+const waiting = (waitS: number): Partial<RegionDigest> => ({
+  soonest: { waitS, costModel },
+  usual: { waitS, costModel },
+})
+
+const digest: ClusterDigest = {
+  version: 1,
+  cluster: 'c',
+  pool: 'm',
+  configVersion: 1,
+  seq: 1,
+  epoch: 'e',
+  at: 1,
+  bookings: 0,
+  engines: [],
+}
+
+function answered(status: number, value: unknown): OriginAnswer {
+  const body = new TextEncoder().encode(JSON.stringify(value))
+  return { status, headers: [], sse: false, read: async () => body } as Partial<OriginAnswer> as OriginAnswer
+}
+
+beforeEach(() => {
+  now = 1_000_000
+  asked = []
+  background = []
+  warned = []
+  regions = {
+    paris: { status: 200, cut: CUT, regionDigests: [outlook()], wayMs: 0 },
+    tokyo: { status: 200, cut: CUT, regionDigests: [outlook()], wayMs: 0 },
+  }
+  cache = new DigestCache({
+    ports: {
+      now: () => now,
+      random: () => 0.5,
+      log: {
+        debug: () => {},
+        info: () => {},
+        error: () => {},
+        warn: (event, fields) => void warned.push([event, fields]),
+      },
+      cluster: () => ({ digest: async () => digest }) as Partial<Cluster> as Cluster,
+      origin: {
+        send: async (request) => {
+          asked.push(request)
+          const { status, cut, regionDigests, wayMs } = regions[request.target.id as Name]
+          now += wayMs
+          return answered(status, toSnakeCase({ cut, regionDigests }))
+        },
+      },
+    },
+    via: '1.1 firstlight-x',
+    fingerprintOf: () => CUT,
+  })
+})
+
+function route(id: Name, gateway: object = { rttMs: 5, digestIntervalMs: 2_000 }): PoolRoute {
+  const target: EngineTarget = {
+    id,
+    url: `https://${id}.test`,
+    headers: ['authorization', 'Bearer k'],
+    binding: null,
+    isGateway: true,
+  }
+  return {
+    cluster: { id, weight: 1, gateway },
+    pool: { model: 'm', blockTokens: 64, tokenizer: null, engines: [] },
+    targets: new Map([[id, target]]),
+  } as unknown as PoolRoute
+}
+
+const scope = { client: null, remoteAddress: null, background: (work: Promise<unknown>) => void background.push(work) }
+const prompt = (changes: Partial<Admission> = {}) =>
+  admission({ promptTokens: 6_400, tokenSource: 'exact', blocks: new Uint32Array(0), ...changes })
+
+async function order(
+  asking: Admission = prompt(),
+  routes: readonly PoolRoute[] = NAMES.map((id) => route(id)),
+): Promise<Name[]> {
+  const found = cache.order({ routes, scope, admission: () => asking })
+  await Promise.all(background.splice(0))
+  return found.map(({ cluster }) => cluster.id as Name)
+}
+
+/** The share of first places, over many sessions. */
+async function share(asking: Partial<Admission> = {}): Promise<number> {
+  await order()
+  let firsts = 0
+  for (let i = 0; i < 400; i++) if ((await order(prompt({ ...asking, session: `s${i}` })))[0] === 'paris') firsts++
+  return firsts / 400
+}
+
+describe('an edge', () => {
+  it('asks with the region’s key and its own name, behind the response, and again when what it heard is old', async () => {
+    await order()
+    expect(asked.map(({ method, path, target }) => `${method} ${target.url}${path}`)).toEqual(
+      NAMES.map((id) => `GET https://${id}.test/v1/firstlight/digest?model=m`),
+    )
+    expect(asked[0]!.headers).toEqual(expect.arrayContaining(['via', '1.1 firstlight-x']))
+    await order()
+    expect(asked).toHaveLength(2)
+    now += 2_001
+    await order()
+    expect(asked).toHaveLength(4)
+  })
+
+  it('shares what is expected alike', async () => {
+    expect(await share()).toBeCloseTo(0.5, 0)
+  })
+
+  it('shares conversations that nobody names, though all have one system prompt', async () => {
+    let paris = 0
+    for (let talk = 0; talk < 400; talk++) {
+      const blocks = Uint32Array.from({ length: 40 }, (_, at) =>
+        Math.imul((at < 20 ? 0 : talk) * 65_537 + at + 1, 0x9e3779b1),
+      )
+      if ((await order(prompt({ session: null, blocks })))[0] === 'paris' && talk >= 200) paris++
+    }
+    expect(paris / 200).toBeCloseTo(0.5, 0)
+    expect(paris / 200).toBeGreaterThan(0.3)
+  })
+
+  it('leaves the region where prompts wait', async () => {
+    regions.paris.regionDigests = [outlook(waiting(0.5))]
+    expect(await share()).toBeLessThan(0.05)
+  })
+
+  it('takes the nearer of two, and the further when that is sooner', async () => {
+    regions.paris.wayMs = 0
+    const routes = [
+      route('paris', { rttMs: 10, digestIntervalMs: 2_000 }),
+      route('tokyo', { rttMs: 250, digestIntervalMs: 2_000 }),
+    ]
+    await order(prompt(), routes)
+    expect((await order(prompt(), routes))[0]).toBe('paris')
+    regions.paris.regionDigests = [outlook(waiting(2))]
+    now += 2_001
+    await order(prompt(), routes)
+    expect((await order(prompt(), routes))[0]).toBe('tokyo')
+  })
+
+  it('measures the way where nobody says how long it is, by the quickest answer', async () => {
+    const routes = NAMES.map((id) => route(id, { rttMs: null, digestIntervalMs: 2_000 }))
+    for (const [paris, tokyo] of [
+      [300, 300],
+      [20, 250],
+      [500, 400],
+    ] as const) {
+      regions.paris.wayMs = paris
+      await cache.refresh(routes[0]!)
+      regions.tokyo.wayMs = tokyo
+      await cache.refresh(routes[1]!)
+    }
+    expect((await order(prompt({ promptTokens: 10 }), routes))[0]).toBe('paris')
+  })
+
+  it('goes where the prompt’s beginning is known', async () => {
+    const blocks = Uint32Array.from({ length: 200 }, (_, at) => Math.imul(at + 1, 0x9e3779b1))
+    regions.tokyo.regionDigests = [
+      outlook({
+        prefixes: packFilter(
+          Uint32Array.from([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96], (depth) => blocks[2 * (depth - 1)]!),
+        ),
+      }),
+    ]
+    expect(await share({ blocks })).toBe(0)
+    // A longer wait than to compute it all is not worth it.
+    regions.tokyo.regionDigests = [{ ...regions.tokyo.regionDigests[0]!, ...waiting(3) }]
+    now += 2_001
+    expect(await share({ blocks })).toBe(1)
+  })
+
+  it('does not take another cut’s hashes for its own, and says so once', async () => {
+    const blocks = Uint32Array.from({ length: 20 }, (_, at) => at * 7919)
+    regions.tokyo.regionDigests = [outlook({ prefixes: packFilter(blocks.filter((_, at) => at % 2 === 0)) })]
+    regions.tokyo.cut = CUT + 1
+    expect(await share({ blocks, session: null })).toBeGreaterThan(0.3)
+    now += 2_001
+    await order()
+    expect(warned.map(([event, fields]) => [event, fields?.['cluster']])).toEqual([
+      ['region_blocking_mismatch', 'tokyo'],
+    ])
+  })
+
+  it('counts what it sent since it asked', async () => {
+    await order()
+    const session = 's1'
+    const first = (await order(prompt({ session })))[0]!
+    const expected = Array.from({ length: 4 }, () => cache.sent(route(first), prompt())!.expectedMs)
+    // 5 ms of way and 650 of work; each is half a wait for the next one, since there are two engines.
+    expect(expected).toEqual([655, 980, 1305, 1630].map((ms) => expect.closeTo(ms)))
+    expect((await order(prompt({ session })))[0]).not.toBe(first)
+    now += 2_001
+    await order()
+    expect((await order(prompt({ session })))[0]).toBe(first)
+  })
+
+  it('waits no more for prompts that have got their first token, whenever it heard of the region', async () => {
+    await order()
+    const alone = cache.sent(route('paris'), prompt())!
+    alone.over()
+    // One after another, nobody waits for those before.
+    for (let i = 0; i < 3; i++) {
+      const next = cache.sent(route('paris'), prompt())!
+      expect(next.expectedMs).toBeCloseTo(alone.expectedMs)
+      next.over()
+    }
+    const early = cache.sent(route('paris'), prompt())!
+    now += 2_001
+    await order()
+    // What it told since is without it already.
+    early.over()
+    const [first, second] = [cache.sent(route('paris'), prompt())!, cache.sent(route('paris'), prompt())!]
+    expect([first.expectedMs, second.expectedMs]).toEqual([expect.closeTo(655), expect.closeTo(980)])
+    first.over()
+    second.over()
+    expect(cache.sent(route('paris'), prompt())!.expectedMs).toBeCloseTo(655)
+  })
+
+  it('asks a region without engines last, and one that cannot be heard', async () => {
+    regions.paris.regionDigests = [outlook({ engines: 0, soonest: null, usual: null })]
+    expect(await share()).toBe(0)
+    regions.paris = { status: 200, cut: CUT, regionDigests: [outlook()], wayMs: 0 }
+    regions.tokyo.status = 500
+    now += 2_001
+    expect(await share()).toBe(1)
+  })
+
+  it.each([
+    [401, /`key`/, 'digest_unreachable'],
+    [403, /edge: true/, 'outlook_refused'],
+    [404, /does not serve this model/, 'digest_unreachable'],
+    [508, /leads back/, 'digest_unreachable'],
+  ])('says what to do about a %i', async (status, next, event) => {
+    regions.tokyo.status = status
+    await order()
+    expect(warned).toEqual([
+      [
+        event,
+        expect.objectContaining({
+          cluster: 'tokyo',
+          error: expect.stringContaining(String(status)),
+          next: expect.stringMatching(next),
+        }),
+      ],
+    ])
+  })
+
+  it('believes old news less', async () => {
+    regions.paris.regionDigests = [outlook(waiting(0.2))]
+    await order()
+    const firsts = async () => {
+      let count = 0
+      for (let i = 0; i < 400; i++) {
+        // Nothing newer is heard.
+        if (
+          cache.order({
+            routes: NAMES.map((id) => route(id)),
+            scope: { ...scope, background: () => {} },
+            admission: () => prompt({ session: `s${i}` }),
+          })[0]!.cluster.id === 'paris'
+        )
+          count++
+      }
+      return count / 400
+    }
+    const fresh = await firsts()
+    now += 60_000
+    expect(await firsts()).toBeGreaterThan(fresh + 0.2)
+  })
+
+  it('does not starve a region that has shown nothing yet: its pace is taken for the others’', async () => {
+    const slow = { waitS: 0, costModel: { ...costModel, perTokenS: 1e-2 } }
+    regions.paris.regionDigests = [outlook({ confidence: 0, soonest: slow, usual: slow })]
+    expect(await share()).toBeCloseTo(0.5, 0)
+  })
+
+  it('passes on what it heard to who stands before it, with the way added', async () => {
+    regions.paris.regionDigests = [outlook(waiting(0.5))]
+    const way = route('paris', { rttMs: 100, digestIntervalMs: 2_000 })
+    cache.regionDigests(way, scope)
+    await Promise.all(background.splice(0))
+    expect(cache.regionDigests(way, scope)[0]).toMatchObject({
+      soonest: { waitS: expect.closeTo(0.6) },
+      usual: { waitS: expect.closeTo(0.6) },
+    })
+  })
+})
+
+describe('what a region tells', () => {
+  it('is read as it was sent', () => {
+    const told = {
+      cut: CUT,
+      regionDigests: [outlook(waiting(1.5)), outlook({ engines: 0, soonest: null, usual: null })],
+    }
+    expect(readTold(JSON.parse(JSON.stringify(toSnakeCase(told))))).toEqual(told)
+  })
+
+  it('is checked like anything from outside', () => {
+    const good = toSnakeCase(outlook()) as Record<string, unknown>
+    const numbers = [-1, NaN, Infinity, '3', null, {}, 1e300]
+    const bad = [
+      null,
+      [],
+      'x',
+      3,
+      {},
+      { region_digests: {} },
+      { region_digests: [null] },
+      { region_digests: [[]] },
+      { region_digests: Array(65).fill(good) },
+      { region_digests: [{ ...good, version: 2 }] },
+      { region_digests: [{ ...good, prefixes: 3 }] },
+      { region_digests: [{ ...good, soonest: null }] },
+      { region_digests: [{ ...good, confidence: 2 }] },
+      ...numbers.flatMap((value) =>
+        ['engines', 'requests', 'queued', 'confidence'].map((key) => ({ region_digests: [{ ...good, [key]: value }] })),
+      ),
+      ...numbers.map((value) => ({
+        region_digests: [
+          { ...good, usual: { wait_s: value, cost_model: (good['usual'] as { cost_model: object }).cost_model } },
+        ],
+      })),
+      ...numbers.flatMap((value) =>
+        ['fixed_s', 'per_token_s', 'per_pair_s'].map((key) => ({
+          region_digests: [
+            {
+              ...good,
+              soonest: {
+                wait_s: 0,
+                cost_model: { ...(good['soonest'] as { cost_model: object }).cost_model, [key]: value },
+              },
+            },
+          ],
+        })),
+      ),
+    ]
+    expect(bad.filter((one) => readTold(one) !== null)).toEqual([])
+    fc.assert(fc.property(fc.anything(), (given) => void readTold(given)))
+  })
+})

@@ -1,0 +1,129 @@
+/** Regions that answer and do not tell, and regions that are away. */
+import { describe, expect, it } from 'vitest'
+import type { ClusterDigest } from '../../../src/core/contract/contract.ts'
+import { OUTLOOK_VERSION } from '../../../src/core/contract/region-digest.ts'
+import { DigestCache } from '../../../src/origin/digest-cache.ts'
+import type { PoolRoute } from '../../../src/origin/exchange.ts'
+import type { Cluster, OriginAnswer, RequestScope } from '../../../src/ports.ts'
+import { admission, engine } from '../../contracts/cluster-fixtures.ts'
+
+const outlook = {
+  version: OUTLOOK_VERSION,
+  cluster: 'c',
+  pool: 'm',
+  config_version: 1,
+  engines: 2,
+  requests: 5,
+  queued: 0,
+  confidence: 1,
+  prefixes: '',
+  soonest: { wait_s: 0, cost_model: { fixed_s: 0.01, per_token_s: 0, per_pair_s: 0 } },
+  usual: { wait_s: 0, cost_model: { fixed_s: 0.01, per_token_s: 0, per_pair_s: 0 } },
+}
+type Said = { readonly status: number; readonly body?: object } | 'away'
+
+function open(fingerprintOf: { fingerprintOf?: () => number } = { fingerprintOf: () => 1 }) {
+  let now = 1_000_000
+  let seq = 0
+  const world = {
+    said: { status: 200, body: { cut: 1, region_digests: [outlook] } } as Said,
+    warned: [] as string[],
+    pass: (ms: number) => (now += ms),
+  }
+  const answer = (): OriginAnswer => {
+    if (world.said === 'away') throw new Error('nobody listens')
+    const { status, body = {} } = world.said
+    return { status, read: async () => new TextEncoder().encode(JSON.stringify(body)) } as unknown as OriginAnswer
+  }
+  const digest = async (): Promise<ClusterDigest> => ({
+    version: 1,
+    cluster: 'c',
+    pool: 'm',
+    configVersion: 1,
+    seq: ++seq,
+    epoch: 'e',
+    at: now,
+    bookings: 0,
+    engines: [],
+  })
+  const ports = {
+    origin: { send: async () => answer() },
+    now: () => now,
+    random: () => 0.5,
+    log: { debug: () => {}, info: () => {}, warn: (event: string) => void world.warned.push(event), error: () => {} },
+    cluster: () => ({ digest }) as Partial<Cluster> as Cluster,
+  }
+  const cache = new DigestCache({ ports, ...fingerprintOf })
+  return { world, cache }
+}
+
+const route = (id: string): PoolRoute =>
+  ({
+    cluster: { id, weight: 1, gateway: { rttMs: null, digestIntervalMs: 100 } },
+    pool: { model: 'm', engines: [engine(id)], blockTokens: 64 },
+    targets: new Map([[id, { id, url: 'http://r', headers: [], binding: null, isGateway: true }]]),
+  }) as unknown as PoolRoute
+const scope: RequestScope = { client: null, remoteAddress: null, background: () => {} }
+
+describe('a region', () => {
+  it('is not said to cut prompts otherwise by who cuts none, as the thread that probes for others', async () => {
+    const { world, cache } = open({})
+    expect(await cache.refresh(route('paris'))).toBe(true)
+    expect(world.warned).toEqual([])
+    const other = open({ fingerprintOf: () => 2 })
+    await other.cache.refresh(route('paris'))
+    expect(other.world.warned).toEqual(['region_blocking_mismatch'])
+    expect(await other.cache.regionStatus(route('paris'), false)).toMatchObject({ blockingMatch: false })
+  })
+
+  it.each<[string, Said]>([
+    ['does not let the key ask what it expects', { status: 403 }],
+    [
+      'tells in words of another version',
+      { status: 200, body: { cut: 1, region_digests: [{ ...outlook, version: OUTLOOK_VERSION + 1 }] } },
+    ],
+  ])('that %s is well, is said once to be mute, and is no worse a choice than the others', async (_, said) => {
+    const { world, cache } = open()
+    world.said = said
+    expect(await cache.refresh(route('paris'))).toBe(true)
+    expect(await cache.refresh(route('paris'))).toBe(true)
+    expect(world.warned).toEqual(['outlook_refused'])
+    expect(await cache.regionStatus(route('paris'), true)).toBeNull()
+    world.said = 'away'
+    await cache.refresh(route('tokyo'))
+    expect(
+      cache
+        .order({ routes: [route('tokyo'), route('paris')], scope, admission: () => admission() })
+        .map(({ cluster }) => cluster.id),
+    ).toEqual(['paris', 'tokyo'])
+  })
+
+  it('that tells no more is not believed for what it once told, and says so again after it has told', async () => {
+    const { world, cache } = open()
+    await cache.refresh(route('paris'))
+    expect(await cache.regionStatus(route('paris'), false)).toMatchObject({ engines: 2, requests: 5 })
+    for (let again = 0; again < 2; again++) {
+      world.said = { status: 403 }
+      await cache.refresh(route('paris'))
+      expect(await cache.regionStatus(route('paris'), false)).toBeNull()
+      world.said = { status: 200, body: { cut: 1, region_digests: [outlook] } }
+      await cache.refresh(route('paris'))
+    }
+    expect(world.warned).toEqual(['outlook_refused', 'outlook_refused'])
+  })
+
+  it.each<[string, Said]>([
+    ['does not serve the model', { status: 404 }],
+    ['does not take the key', { status: 401 }],
+    ['is behind a proxy that cannot reach it', { status: 502 }],
+    ['is away', 'away'],
+  ])('that %s is out of reach, which is said once until it is back', async (_, said) => {
+    const { world, cache } = open()
+    const told = world.said
+    for (const now of [said, said, told, said]) {
+      world.said = now
+      expect(await cache.refresh(route('paris'))).toBe(now === told)
+    }
+    expect(world.warned).toEqual(['digest_unreachable', 'digest_unreachable'])
+  })
+})

@@ -1,0 +1,37 @@
+import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
+import { describe, expect, it } from 'vitest'
+import { ConfigSource } from '../../src/platform/workers/config-source.ts'
+import { IsolateGateway } from '../../src/platform/workers/isolate-gateway.ts'
+import { doorContract, doorDocument, fetchRequest } from '../contracts/gateway.ts'
+
+/** A gateway as the Worker's entry builds it. Nothing listens at the engine's address: no case of the table needs one. */
+function open(document: Readonly<Record<string, unknown>>): (request: Request) => Promise<Response> {
+  const live = new IsolateGateway(new ConfigSource())
+  const bindings = { ...env, FIRSTLIGHT_CONFIG: JSON.stringify({ ...document, log: { level: 'silent' } }) }
+  return async (request) => {
+    const context = createExecutionContext()
+    const response = await live.fetch(request, bindings, context)
+    await waitOnExecutionContext(context)
+    return response
+  }
+}
+
+const send = open(doorDocument(['http://127.0.0.1:9']))
+doorContract('a gateway on Workers', (request) => send(fetchRequest('https://gateway.test', request)))
+
+describe('a gateway on Workers without keys', () => {
+  const { keys: _keys, ...keyless } = doorDocument(['http://127.0.0.1:9'])
+
+  it('serves nobody, and names the setting', async () => {
+    const response = await open(keyless)(new Request('https://gateway.test/v1/models'))
+    expect(response.status).toBe(503)
+    expect(response.headers.get('x-should-retry')).toBe('false')
+    expect(await response.text()).toMatch(/`keys`.*`open: true`/)
+  })
+
+  it('serves everybody once that was said', async () => {
+    const response = await open({ ...keyless, open: true })(new Request('https://gateway.test/v1/models'))
+    expect(response.status).toBe(200)
+  })
+})
