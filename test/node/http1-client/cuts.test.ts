@@ -107,12 +107,13 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Pass
   }
   const request = { signal: new AbortController().signal, firstByteMs: 60_000, connectMs: 60_000, body: null }
   const parts = { request, text: '', connections: { take: () => connection }, host: 'engine' } as unknown as CallParts
+  let isOver = false
   const call = new Http1Request(parts, {
     patienceMs: 0,
     head: () => true,
     begun,
     failed: (error) => {
-      throw error
+      if (!isOver) throw error
     },
   })
   call.start()
@@ -127,7 +128,11 @@ function passed(reads: readonly Buffer[], { hideUsage, letEvery }: Manner): Pass
     if (letEvery > 0 && at % letEvery === 0) socket.let()
   }
   socket.let()
-  return { raw: Buffer.concat(socket.taken).toString('latin1'), ends }
+  const result = { raw: Buffer.concat(socket.taken).toString('latin1'), ends: [...ends] }
+  // A request without a whole answer would meet its time limit during another test.
+  isOver = true
+  call.stop(new Error('the test is over'))
+  return result
 }
 
 function cut(text: string, places: readonly number[]): Buffer[] {
