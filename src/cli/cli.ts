@@ -1,4 +1,4 @@
-/** `firstlight`: finds the command, runs it, and turns whatever goes wrong into a line and a next step. */
+/** The `firstlight` command: finds the subcommand, runs it, and prints errors with a next step. */
 import packageJson from '../../package.json' with { type: 'json' }
 import { ConfigError } from '../config/parse.ts'
 import { didYouMean } from '../config/problem.ts'
@@ -17,7 +17,7 @@ import {
 } from '../platform/node/signals.ts'
 import { terminalOf } from '../platform/node/terminal.ts'
 
-/** Resolves with the exit code: 0 done, 1 failed, 2 the command line made no sense. */
+/** Resolves with the exit code: 0 success, 1 failure, 2 invalid command line. */
 export async function main(argv: readonly string[], io: Io): Promise<number> {
   try {
     return await dispatch(argv, io)
@@ -43,7 +43,7 @@ async function dispatch(argv: readonly string[], io: Io): Promise<number> {
   return command.run(args, io)
 }
 
-/** Serves where there is something to serve; else shows what serving would be like. */
+/** Runs `serve` if a configuration exists, else the demo. */
 function byDefault(argv: readonly string[], io: Io): Command {
   const asked = argv.some((word) => word === '-c' || word.startsWith('--config'))
   return find(asked || hasConfig(io.env) ? 'serve' : 'demo')
@@ -80,12 +80,15 @@ function report(error: unknown, io: Io): number {
   return 1
 }
 
-/** The real process as a command's world. Until a command asks for `stop`, signals end it as they always do. */
+/**
+ * Creates the I/O of a command from the real process. Until a command requests `stop`, signals end the process as
+ * usual.
+ */
 export function processIo(): Io {
   let signals: Stop | null = null
   disableInspectorSignal()
   const terminal = terminalOf(process)
-  // `firstlight check | head`: a reader that has had enough is no failure.
+  // A reader that closes the pipe early (`firstlight check | head`) is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   return {
     out: (line) => void process.stdout.write(`${line}\n`),

@@ -7,20 +7,20 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { addressText } from '../../config/fields.ts'
 
-/* How a bridge is doing: as JSON, and as Prometheus reads it. */
+/* State of a bridge, as JSON and as Prometheus text. */
 
 export interface EngineStatus {
   readonly engine: string
   readonly cluster: string
   readonly model: string
   readonly heard: boolean
-  /** All of its cache is known. */
+  /** True if the full cache contents are known. */
   readonly complete: boolean
   readonly blocks: number
-  /** Changes the gateway has not taken yet. */
+  /** Number of changes that the gateway has not acknowledged yet. */
   readonly waiting: number
   readonly batches: number
-  /** Number of the last batch; -1: none of this life of the engine. */
+  /** Sequence number of the last batch; -1 if none arrived since the engine started. */
   readonly last_batch: number
   readonly events: number
   readonly unknown_events: number
@@ -29,18 +29,18 @@ export interface EngineStatus {
   readonly losses: number
   readonly unnamed_blocks: number
   readonly engine_block_tokens: number | null
-  /** What the gateway said of its last step; null: nothing yet. */
+  /** The gateway's answer to the last update; null before the first answer. */
   readonly gateway: string | null
 }
 
 export interface BridgeStatus {
-  /** null: the gateway takes what it is sent. */
+  /** Why the gateway rejects updates; null if it accepts them. */
   readonly problem: string | null
   readonly posts: number
   readonly failures: number
   readonly steps: number
   readonly resyncs: number
-  /** Engines that could not be asked for their event sockets yet. */
+  /** Engines whose event sockets could not be discovered yet. */
   readonly awaited: number
   readonly engines: readonly EngineStatus[]
 }
@@ -133,7 +133,7 @@ export interface StatusListener {
   close(): Promise<void>
 }
 
-/** `/status`, `/metrics` and `/health` (503 while the gateway takes nothing or an engine is not heard). */
+/** Serves `/status`, `/metrics` and `/health` (503 while the gateway rejects updates or an engine is unreachable). */
 export async function listenForStatus(
   { host, port }: { readonly host: string; readonly port: number },
   status: () => BridgeStatus,
@@ -176,14 +176,17 @@ export interface BridgeOptions extends Pick<PosterOptions, 'gateway' | 'key' | '
   readonly engines: readonly BridgedEngine[]
   readonly open: OpenEventSocket
   readonly log: Log
-  /** How long an engine may say nothing before it is asked. Default: 1 s. */
+  /** Silence in milliseconds after which an engine is polled. Default: 1 s. */
   readonly checkMs?: number
   readonly limits?: DeltaLimits
   readonly now?: () => number
 }
 
 export interface RunningBridge {
-  /** One more engine, which is asked for its sockets: it is heard when it has answered, null never. Must not reject. What it answers ends that. */
+  /**
+   * Adds an engine once `asked` resolves with its sockets (null: it publishes none). `asked` must not reject. The
+   * returned function removes the engine.
+   */
   join(asked: Promise<BridgedEngine | null>): () => Promise<void>
   status(): BridgeStatus
   close(): Promise<void>
@@ -191,7 +194,7 @@ export interface RunningBridge {
 
 const LIMITS: DeltaLimits = { stepBlocks: 10_000, waitingBlocks: 100_000 }
 
-/** Listens to the engines and tells the gateway until it is closed. */
+/** Starts to listen to the engines and to forward their events to the gateway. Runs until closed. */
 export function startBridge({
   engines,
   open,

@@ -5,7 +5,7 @@ import type { Framed } from '../../core/kv-events/event-batch.ts'
 import type { Log } from '../../ports.ts'
 import type { EventEndpoints, EventSocket, OpenEventSocket } from './sockets.ts'
 
-/** An engine whose events are bridged. */
+/** An engine whose KV events are forwarded. */
 export interface BridgedEngine {
   readonly cluster: string
   readonly pool: PoolBlocks
@@ -18,18 +18,18 @@ export interface ListenerParts {
   readonly limits: DeltaLimits
   readonly now: () => number
   readonly log: Log
-  /** There is something to send. */
+  /** Called when there is something to send. */
   readonly changed: () => void
-  /** How long an engine may say nothing before it is asked. */
+  /** Silence in milliseconds after which the engine is polled. */
   readonly checkMs: number
 }
 
-/** A silent engine answers a question a second; this many unanswered in a row mean that it is away. */
+/** A silent engine is polled every second. After this many unanswered polls in a row it counts as unreachable. */
 const MISSED_CHECKS = 2
-/** An engine under load may answer late; giving up costs the picture of its whole cache. */
+/** A loaded engine may answer late, and giving up discards the known cache contents. */
 const REPLAY_TRIES = 3
 
-/** Listens to one engine: keeps its stream whole by asking for what is missing, and knows whether it can be heard at all. */
+/** Listens to one engine. Requests missed batches, and tracks whether the engine is reachable. */
 export class EngineListener {
   readonly engine: BridgedEngine
   readonly stream: EventStream
@@ -40,7 +40,7 @@ export class EngineListener {
   #missedChecks = MISSED_CHECKS
   #connected = false
   #closed = false
-  /** What is under way; one after the other, because each changes the stream. */
+  /** The pending operation. Operations run one after the other, because each one changes the stream. */
   #turn: Promise<void> = Promise.resolve()
   #toldUnfit = false
   #wasComplete = false
@@ -59,7 +59,7 @@ export class EngineListener {
     this.#listen().catch((error: unknown) => parts.log.error('listening_ended', { engine: engine.id, error }))
   }
 
-  /** Can it be heard? Without, nothing is known of its cache, and no sign of life may be sent for it. */
+  /** True if the engine is reachable. Otherwise its cache is unknown and no heartbeat may be sent for it. */
   get isHeard(): boolean {
     return this.engine.events.replayEndpoint === null ? this.#connected : this.#missedChecks < MISSED_CHECKS
   }
@@ -81,20 +81,23 @@ export class EngineListener {
   async #receive(framed: Framed): Promise<void> {
     for (let tries = 0; this.stream.published(framed) === 'replay'; tries++) {
       if (this.#closed) return
-      // What was asked for and never came, or still leaves the gap: the picture begins with what is here.
+      // The replay did not arrive or does not close the gap. The known state starts with this batch.
       if (tries === REPLAY_TRIES) this.stream.unreplayed(framed)
       else await this.#catchUp()
     }
     this.#isHeardNow()
   }
 
-  /** Also finds the last batch of a burst that never came, and a restart that nobody noticed. */
+  /** Also detects a lost last batch of a burst, and an unnoticed restart. */
   async #checkIfSilent(): Promise<void> {
     if (this.engine.events.replayEndpoint === null || this.#parts.now() - this.#heardAt < this.#parts.checkMs) return
     await this.#catchUp()
   }
 
-  /** Asks for everything since the last batch, and from the beginning where that leads nowhere. false: nobody answers. */
+  /**
+   * Requests everything after the last batch, or everything from the start if that fails. Returns false if the engine
+   * does not answer.
+   */
   async #catchUp(): Promise<boolean> {
     for (;;) {
       const from = this.stream.replayFrom

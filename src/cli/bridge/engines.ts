@@ -1,15 +1,15 @@
-/** Which engines a bridge listens to, and where. */
+/** Engines that a bridge listens to, and their event endpoints. */
 import type { Config, EngineConfig, PoolSettings } from '../../config.ts'
 import type { Log } from '../../ports.ts'
 import type { BridgedEngine } from './engine-listener.ts'
 import type { EventEndpoints } from './sockets.ts'
 
-/** An engine of the configuration, before it is known where its events are. */
+/** An engine of the configuration, before its event endpoints are known. */
 export interface WantedEngine extends Omit<BridgedEngine, 'events'> {
   readonly config: EngineConfig
 }
 
-/** All engines of a configuration. Those behind another gateway are that one's. */
+/** Lists all engines of a configuration. Engines behind another gateway belong to that gateway. */
 export function enginesIn(config: Config): WantedEngine[] {
   const own = config.clusters.filter(({ gateway }) => gateway === undefined)
   return own.flatMap(({ id: cluster, pools }) =>
@@ -31,9 +31,9 @@ const ANSWER_MS = 5_000
 const AGAIN_MS = 5_000
 
 /**
- * Where each publishes: as configured, else as the engine itself says (`GET /kv_event_sources`). One that cannot be asked
- * yet is asked again; one that says it publishes nothing is left out, with a word in the log. Resolves with null when
- * the signal is aborted.
+ * Resolves the event endpoints of each engine: as configured, or as the engine reports them (`GET /kv_event_sources`).
+ * Retries engines that do not answer. Leaves out engines that publish nothing, with a log line. Resolves with null
+ * when the signal aborts.
  */
 export async function located(
   { config, ...engine }: WantedEngine,
@@ -72,14 +72,14 @@ async function ask({ url, key, headers }: EngineConfig): Promise<EventEndpoints 
   }
 }
 
-/** An engine that is one data-parallel rank of several behind an address is told apart by this header. null: it has none. */
+/** Header value that selects one data-parallel rank behind a shared address; null if there is none. */
 function rankOf(headers: EngineConfig['headers']): string | null {
   return Object.entries(headers).find(([name]) => name.toLowerCase() === 'x-data-parallel-rank')?.[1] ?? null
 }
 
 /**
- * What vLLM says of its sockets, by rank and from where it stands: `tcp://*:5557`. `none`: it publishes nothing, or not by
- * ZeroMQ. `ranks`: several publish, and requests may go to any.
+ * Reads vLLM's event endpoints by rank, as seen from the engine (`tcp://*:5557`). `none`: the engine publishes
+ * nothing, or not by ZeroMQ. `ranks`: several ranks publish, and a request may reach any of them.
  */
 export function endpointsOf(
   sources: unknown,

@@ -3,7 +3,7 @@ import type { RunningBridge } from './bridge.ts'
 import type { BridgedEngine } from './engine-listener.ts'
 import { located, type WantedEngine } from './engines.ts'
 
-/** The engines that a bridge listens to, as they come and go. */
+/** The set of engines that a bridge listens to, which changes over time. */
 export class Members {
   readonly #bridge: Pick<RunningBridge, 'join'>
   readonly #log: Log
@@ -16,7 +16,10 @@ export class Members {
     this.#stop = stop
   }
 
-  /** Lets go of who is gone, and asks who is new for its sockets. Resolves when those have answered, each with null where there is nothing to hear. */
+  /**
+   * Removes engines that are gone and discovers the sockets of new ones. Resolves when all new engines have answered;
+   * null for an engine that publishes nothing.
+   */
   update(wanted: readonly WantedEngine[]): Promise<readonly (BridgedEngine | null)[]> {
     const named = new Map(wanted.map((engine) => [JSON.stringify([engine.cluster, engine.id]), engine]))
     for (const [name, leave] of this.#members) {

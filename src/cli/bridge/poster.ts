@@ -6,35 +6,38 @@ import type { EngineListener } from './engine-listener.ts'
 
 export interface PosterOptions {
   readonly gateway: string
-  /** Sent as bearer token; null: none. */
+  /** Sent as bearer token; null: no token. */
   readonly key: string | null
   readonly log: Log
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** Names this run of the bridge; a later run has a higher number. Who is added later has a higher one, too: its steps are counted anew. */
+  /**
+   * Epoch of this run. A later run has a higher epoch. An engine added later gets a higher epoch too, because its
+   * steps restart at 0.
+   */
   readonly epoch: number
-  /** How long changes wait for company. */
+  /** Time in milliseconds for which changes are batched. */
   readonly flushMs: number
-  /** A sign of life for an engine that says nothing. The gateway does without for three of them. */
+  /** Interval of heartbeats for an idle engine. The gateway tolerates three missing heartbeats. */
   readonly heartbeatMs: number
 }
 
-/** What is known of the way to the gateway. */
+/** Counters of the connection to the gateway. */
 export interface PosterCounts {
   posts: number
   failures: number
-  /** Whole pictures that the gateway asked for. */
+  /** Full snapshots that the gateway requested. */
   resyncs: number
-  /** Steps taken by the gateway. */
+  /** Steps that the gateway accepted. */
   steps: number
 }
 
-/** Blocks in one request, over all engines. */
+/** Maximum number of blocks in one request, over all engines. */
 const POST_BLOCKS = 50_000
 const ANSWER_MS = 10_000
 const FIRST_BACKOFF_MS = 250
 const MOST_BACKOFF_MS = 10_000
-/** Before a refused feed is tried again: somebody has to change a configuration, or another bridge to end. */
+/** Delay before a rejected feed is retried. A configuration has to change, or another bridge has to stop. */
 const REFUSED_MS = 15_000
 
 const NEXT: Readonly<Record<Exclude<KvEventDeltaState, 'ok' | 'resync'>, string>> = {
@@ -48,7 +51,7 @@ interface Line {
   readonly listener: EngineListener
   readonly epoch: number
   sentAt: number
-  /** Not to be tried before. */
+  /** Time before which no request is sent. */
   heldUntil: number
   state: KvEventDeltaState | null
 }
@@ -59,8 +62,8 @@ interface Step {
 }
 
 /**
- * Tells the gateway what the listeners heard: one request at a time with a step of every engine that has one, repeated
- * until it is answered. What comes meanwhile waits in the engines' logs, which are bounded.
+ * Forwards the listeners' events to the gateway: one request at a time, with a step for every engine that has one,
+ * repeated until it is acknowledged. Later changes wait in the engines' logs, which are bounded.
  */
 export class Poster {
   readonly counts: PosterCounts = { posts: 0, failures: 0, resyncs: 0, steps: 0 }
@@ -78,30 +81,30 @@ export class Poster {
     this.#lines = listeners.map((listener) => lineOf(listener, options.epoch))
   }
 
-  /** One more engine to tell of. */
+  /** Adds an engine to forward. */
   add(listener: EngineListener): void {
     this.#epoch = Math.max(this.#epoch + 1, this.#options.now())
     this.#lines.push(lineOf(listener, this.#epoch))
     this.#wake()
   }
 
-  /** Nothing more is told of it; the gateway goes by its own guesses once a heartbeat is missing. */
+  /** Stops forwarding an engine. The gateway returns to its own estimates when heartbeats are missing. */
   remove(listener: EngineListener): void {
     const at = this.#lines.findIndex((line) => line.listener === listener)
     if (at >= 0) this.#lines.splice(at, 1)
   }
 
-  /** Why the gateway takes nothing; null: it does. */
+  /** Why the gateway rejects updates; null if it accepts them. */
   get problem(): string | null {
     return this.#problem
   }
 
-  /** What the gateway answered last about an engine; null: nothing yet. */
+  /** The gateway's last answer about an engine; null before the first answer. */
   stateOf(listener: EngineListener): KvEventDeltaState | null {
     return this.#lines.find((line) => line.listener === listener)?.state ?? null
   }
 
-  /** There may be something to send. */
+  /** Signals that there may be something to send. */
   changed(): void {
     this.#wake()
   }
@@ -116,13 +119,13 @@ export class Poster {
     }
   }
 
-  /** Sends what is due, once. */
+  /** Sends everything that is due, once. */
   async round(): Promise<void> {
     const steps = this.#steps()
     if (steps.length > 0) await this.#post(steps)
   }
 
-  /** Sleeps till the next sign of life; changes wake it, and wait a moment for company. */
+  /** Sleeps until the next heartbeat. A change wakes it after the batching delay. */
   async #untilDue(signal: AbortSignal): Promise<void> {
     const { now, flushMs, heartbeatMs } = this.#options
     if (!this.#lines.some((line) => this.#isDue(line, now()))) {
@@ -136,7 +139,7 @@ export class Poster {
 
   #isDue({ listener, sentAt, heldUntil }: Line, now: number): boolean {
     if (!listener.isHeard || now < heldUntil) return false
-    // An engine that came back with blocks that do not fit: what was told of it ends, and then nobody speaks for it.
+    // An engine returned with blocks that do not match. Its feed ends, and no heartbeat is sent for it.
     return listener.stream.log.isDue || (listener.stream.fits && now - sentAt >= this.#options.heartbeatMs)
   }
 
@@ -180,7 +183,7 @@ export class Poster {
       stream.log.taken()
       this.counts.steps += 1
     } else {
-      // Whatever it lacks, the next thing it is told is everything.
+      // The gateway lacks some steps, so the next update is a full snapshot.
       stream.log.resync()
       if (state === 'resync') this.counts.resyncs += 1
       else {

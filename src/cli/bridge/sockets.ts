@@ -4,26 +4,26 @@ import { UsageError } from '../commands/command.ts'
 
 export interface EventEndpoints {
   readonly endpoint: string
-  /** null: missed batches cannot be asked for. */
+  /** null: missed batches cannot be requested. */
   readonly replayEndpoint: string | null
   readonly topic: string
 }
 
-/** One engine's publisher. */
+/** Subscription to one engine's publisher. */
 export interface EventSocket {
-  /** Published batches, until `close`. What is no batch is left out. */
+  /** Published batches until `close`. Malformed messages are skipped. */
   batches(): AsyncIterable<Framed>
-  /** All batches from `seq` on that the engine still keeps; null: it did not answer in time, or keeps none. */
+  /** All batches from `seq` on that the engine still holds; null if it does not answer in time or holds none. */
   replay(seq: number): Promise<readonly Framed[] | null>
   close(): void
 }
 
 export interface OpenEventSocket {
-  /** @param touched called with whether the publisher can be reached, when that changes */
+  /** @param touched called when the publisher becomes reachable or unreachable */
   (endpoints: EventEndpoints, touched: (connected: boolean) => void): EventSocket
 }
 
-/** The package is optional: gateways need none of it. */
+/** Thrown if zeromq is not installed. The package is optional because gateways do not need it. */
 export class ZmqMissing extends UsageError {
   constructor(cause: unknown) {
     super(
@@ -36,7 +36,7 @@ export class ZmqMissing extends UsageError {
 }
 
 const REPLAY_MS = 5_000
-/** As vLLM's own publisher keeps for slow readers. */
+/** Same limit as vLLM's publisher has for slow subscribers. */
 const WAITING_BATCHES = 100_000
 const RECONNECT_MS = 200
 const MOST_RECONNECT_MS = 5_000
@@ -70,7 +70,7 @@ export async function zmqSockets(replayMs = REPLAY_MS): Promise<OpenEventSocket>
   }
 }
 
-/** ZeroMQ speaks it only when told to, and would then prefer it for names of both. */
+/** ZeroMQ uses IPv6 only if it is enabled, and would then prefer it for names that have both. */
 const isIPv6 = (endpoint: string): boolean => endpoint.startsWith('tcp://[')
 
 type Zmq = typeof import('zeromq')
@@ -83,7 +83,7 @@ export async function loadZmq(): Promise<Zmq> {
   }
 }
 
-/** A socket for each question: what a late answer still brings goes with it. */
+/** Uses one socket per question, so that late answers are discarded with it. */
 async function replayed(
   zmq: Zmq,
   endpoint: string,
@@ -106,7 +106,7 @@ async function replayed(
       if (framed !== null) answer.push(framed)
     }
   } catch {
-    // Nobody there, or nobody who answers: the caller knows what that means.
+    // No answer. The caller decides what that means.
     return null
   } finally {
     dealer.close()

@@ -1,4 +1,4 @@
-/** A command line against a command's flags. */
+/** Parses a command line by the flags of a command. */
 import { parseArgs } from 'node:util'
 import { didYouMean } from '../../config/problem.ts'
 import { UsageError, type Args, type Command } from './command.ts'
@@ -6,16 +6,16 @@ import { chmodSync, closeSync, openSync, readFileSync, statSync, unlinkSync, wri
 import { dirname } from 'node:path'
 import { parseAddress } from '../../config/fields.ts'
 
-/* Flags that several commands have, under one rule and one message each. */
+/* Flags that several commands share. */
 
 type Address = NonNullable<ReturnType<typeof parseAddress>>
 
 const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
 
-/** `--log-level`; null: not given. */
+/** Reads `--log-level`; null if absent. */
 export const levelFlag = (args: Args): (typeof LEVELS)[number] | null => oneOfFlag(args, 'log-level', LEVELS, 'debug')
 
-/** A flag that takes one of these words; null: not given. */
+/** Reads a flag with a fixed set of values; null if absent. */
 export function oneOfFlag<Word extends string>(
   args: Args,
   flag: string,
@@ -32,7 +32,7 @@ export function oneOfFlag<Word extends string>(
   return known ?? null
 }
 
-/** `--listen HOST:PORT`; null: not given. */
+/** Reads `--listen HOST:PORT`; null if absent. */
 export function listenFlag(args: Args, example = '127.0.0.1:9000'): Address | null {
   const text = args.text('listen')
   if (text === null) return null
@@ -42,7 +42,7 @@ export function listenFlag(args: Args, example = '127.0.0.1:9000'): Address | nu
   return address
 }
 
-/** The base URL of a gateway: people copy the one that clients use, with a slash or /v1 at its end. */
+/** Reads the base URL of a gateway. Accepts a trailing slash or /v1, because users copy the URL of their clients. */
 export function gatewayFlag(args: Args, flag: string): string {
   return httpUrl(
     flag,
@@ -51,7 +51,10 @@ export function gatewayFlag(args: Args, flag: string): string {
   )
 }
 
-/** Throws a UsageError for what is no http or https URL, or has a password in it, which then is not repeated. */
+/**
+ * Parses an http or https URL. Throws a UsageError for other schemes, and for a URL with a password, which the message
+ * does not repeat.
+ */
 export function httpUrl(flag: string, text: string, example: string): string {
   const { username, password, host } = URL.parse(text) ?? { username: '', password: '', host: '' }
   if (username !== '' || password !== '')
@@ -64,9 +67,9 @@ export function httpUrl(flag: string, text: string, example: string): string {
   return text
 }
 
-/* Files that a command line names: read, or written once a long run is over. */
+/* Files named on the command line: read at the start, or written at the end of a long run. */
 
-/** The bytes of a file. Throws a UsageError that names it, ending in `next`. */
+/** Reads a file. Throws a UsageError that names the file and ends with `next`. */
 export function readInput(file: string, next: string): Buffer {
   try {
     return readFileSync(file)
@@ -81,8 +84,8 @@ function cannotRead(file: string, code = 'unknown error'): string {
 }
 
 /**
- * What writes to the file a flag names; does nothing where the flag is absent. Asked for before the work begins: a name
- * that cannot be written is a UsageError then, and not after minutes. `secret`: nobody but its owner may read it.
+ * Returns a function that writes to the file named by a flag, or does nothing if the flag is absent. Checks that the
+ * file can be written before the work begins. `secret`: only the owner may read the file.
  */
 export function outputOf(args: Args, flag: string, { secret = false } = {}): (text: () => string | Uint8Array) => void {
   const file = args.text(flag)
@@ -96,7 +99,7 @@ export function outputOf(args: Args, flag: string, { secret = false } = {}): (te
   const folder = dirname(file)
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new UsageError(`--${flag}: there is no folder ${folder}.`, `Make it first: mkdir -p ${folder}`)
-  // A pipe would take the opening for all there is.
+  // Opening a pipe for this check would end its input.
   if (known === undefined || known.isFile()) orSay(flag, file, 2, () => closeSync(openSync(file, 'a')))
   if (known === undefined) unlinkSync(file)
   return (text) => {
@@ -123,12 +126,15 @@ function orSay(flag: string, file: string, exitCode: 1 | 2, write: () => void): 
 
 const OWNER_ONLY = 0o600
 
-/** A value as the files of `--json` hold it. */
+/** Formats a value for a `--json` file. */
 export const asJson = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
 
 type Values = Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>
 
-/** Throws a UsageError for a flag the command does not have, a missing value, an argument too many, or flags that exclude each other. */
+/**
+ * Parses flags. Throws a UsageError for an unknown flag, a missing value, a surplus argument, or flags that exclude
+ * each other.
+ */
 export function readArgs(command: Command, argv: readonly string[]): Args & { readonly help: boolean } {
   const { values, positionals } = parse(command, argv)
   if (command.positionals === null && positionals[0] !== undefined) {
@@ -149,7 +155,7 @@ export function readArgs(command: Command, argv: readonly string[]): Args & { re
   }
 }
 
-/** A flag that another one makes meaningless is said, not ignored: its user would believe figures it had no part in. */
+/** Rejects a flag that another flag makes ineffective. Otherwise the user would attribute the result to it. */
 function refuseIdle(command: Command, values: Values): void {
   for (const [flag, idle] of Object.entries(command.instead ?? {})) {
     const given = values[flag] === undefined ? undefined : idle.find((other) => values[other] !== undefined)

@@ -106,12 +106,12 @@ async function runBridge(args: Args, io: Io): Promise<number> {
 }
 
 interface Followed {
-  /** What the first engines answered; null: who is there changes, so that nobody need be there yet. */
+  /** Endpoints of the engines that answered first; null if discovery may add engines later. */
   readonly found: Promise<readonly (BridgedEngine | null)[]> | null
   end(): void
 }
 
-/** Listens to the engines of a configuration, and to those that its names lead to from time to time. */
+/** Follows the engines of a configuration and those that discovery finds later. */
 async function follow(
   configured: Configured,
   running: RunningBridge,
@@ -129,7 +129,7 @@ async function follow(
   return { found: namesIn(config).size > 0 ? null : asked, end: discovery.watch(() => void update()) }
 }
 
-/** `--engine` names an engine, or the pattern of several. */
+/** True if `--engine` names this engine or a pattern that matches it. */
 function isNamed(id: string, { config, named }: Configured): boolean {
   if (named.length === 0 || named.includes(id)) return true
   return enginesIn(config).some(
@@ -154,7 +154,7 @@ async function until(
   await status?.close()
 }
 
-/** Rejects when every engine has said that it publishes nothing; else it never ends. */
+/** Rejects when every engine has reported that it publishes nothing; otherwise never settles. */
 async function silent(asked: Followed['found'], stop: AbortSignal): Promise<never> {
   const found = await asked
   if (found?.every((engine) => engine === null) === true && !stop.aborted) {
@@ -172,12 +172,12 @@ function logStatus(running: RunningBridge, log: Log): void {
   for (const { cluster, model, ...engine } of engines) log.info('engine', { cluster, model, ...engine })
 }
 
-/** Secrets of clients and clusters need not be known where the bridge runs: what is not set has no value here. */
+/** Placeholder for secrets that the bridge does not need, such as client keys. */
 const UNSET = 'not-set-here'
 
 interface Configured {
   readonly config: Config
-  /** Of engines or patterns; none: all. */
+  /** Engine names or patterns; empty: all engines. */
   readonly named: readonly string[]
   readonly key: string | null
 }
@@ -192,7 +192,7 @@ function fromConfig(args: Args, io: Io): Configured {
     )
   const { config, from } = loadConfig(args.text('config'), io.env, secrets)
   const written = enginesIn(config)
-  // A sidecar knows its engine's address, which has no colons in an engine's name.
+  // A sidecar knows its engine's address. Engine names contain no colons.
   const named = args.texts('engine').map((id) => id.replaceAll(':', '-'))
   const unknown = named.filter(
     (id) =>
@@ -234,7 +234,7 @@ function oneEngine(args: Args): BridgedEngine {
   }
 }
 
-/** As the configuration has it: no star, which is for the side that binds. */
+/** Replaces `*`, which is only valid for the side that binds. */
 function socketOf(args: Args, flag: string): string | null {
   const address = args.text(flag)
   if (address === null || /^(tcp|ipc):\/\/[^\s*]+$/.test(address)) return address

@@ -110,7 +110,10 @@ function fromRequests(file: string, args: Args, io: Io): Found {
   return { profile, score }
 }
 
-/** Ranks share the experts out: each reads its own for the tokens of all. */
+/**
+ * Reads the number of experts per rank. Expert-parallel ranks share the experts, and each rank computes its own for
+ * all tokens.
+ */
 function expertShareOf(args: Args, ranks: number): number | null {
   const text = args.text('experts')
   if (text === null) return null

@@ -56,7 +56,7 @@ async function runCheck(args: Args, io: Io): Promise<number> {
 
 const closedOnWorkers = 'as it stands, Workers answer every /v1 call with 503: they need `keys` or `open: true`.'
 
-/** On Workers a vocabulary is a key, so a file that is not here is not a fault of the document. */
+/** On Workers a vocabulary is a storage key, so a missing local file is no error of the document. */
 async function unreadable(config: Config, folder: string): Promise<string[]> {
   const checks = tokenizersOf(config).map((name) =>
     openVocabularies([name], fileVocabularies(folder)).then(

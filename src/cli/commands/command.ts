@@ -1,4 +1,4 @@
-/** What a subcommand of `firstlight` is. One file per command, one line in `table.ts`. */
+/** Definition of a subcommand of `firstlight`. One file per command, one entry in `table.ts`. */
 import type { Lookup } from '../../platform/node/discovery.ts'
 
 export interface Flag {
@@ -6,80 +6,80 @@ export interface Flag {
   readonly short?: string
   /** May be given more than once. */
   readonly multiple?: boolean
-  /** What stands for the value in the help: `FILE`, `PORT`. */
+  /** Placeholder of the value in the help: `FILE`, `PORT`. */
   readonly value?: string
   readonly about: string
 }
 
 export interface Command {
   readonly name: string
-  /** One line for the list of commands. */
+  /** One line in the list of commands. */
   readonly summary: string
-  /** Whole command lines that work as they stand. */
+  /** Complete command lines that work as printed. */
   readonly examples: readonly string[]
-  /** Flags by long name, without dashes. `--help` is everyone's. */
+  /** Flags by long name, without dashes. Every command has `--help`. */
   readonly flags: Readonly<Record<string, Flag>>
-  /** By flag: those that mean nothing beside it, and are refused there. */
+  /** By flag: flags that have no effect beside it and are rejected. */
   readonly instead?: Readonly<Record<string, readonly string[]>>
-  /** How the help shows positional arguments; null: there are none. */
+  /** Positional arguments as shown in the help; null: none. */
   readonly positionals: string | null
-  /** Resolves with the exit code. A UsageError becomes one line and a next step. */
+  /** Resolves with the exit code. A UsageError is printed with its next step. */
   run(args: Args, io: Io): Promise<number>
 }
 
-/** The command line after parsing, read by meaning. */
+/** Parsed command line. */
 export interface Args {
   readonly positionals: readonly string[]
   text(flag: string): string | null
   texts(flag: string): readonly string[]
   on(flag: string): boolean
-  /** A number within bounds (inclusive); null when the flag is absent. Throws a UsageError that names the value. */
+  /** Reads a number within inclusive bounds; null if absent. Throws a UsageError that names the value. */
   number(flag: string, bounds: { readonly min: number; readonly max: number }): number | null
-  /** The same, of a number without a fraction. */
+  /** Reads an integer within inclusive bounds; null if absent. Throws a UsageError that names the value. */
   whole(flag: string, bounds: { readonly min: number; readonly max: number }): number | null
 }
 
-/** The world outside a command, so that a test can be one. */
+/** I/O of a command, so that tests can replace it. */
 export interface Io {
   out(line: string): void
   err(line: string): void
   readonly env: Readonly<Record<string, string | undefined>>
   /** Aborted at the first SIGINT, SIGTERM or SIGHUP. */
   readonly stop: AbortSignal
-  /** Aborted at a second one: no more waiting. */
+  /** Aborted at a second signal: end without waiting. */
   readonly stopNow: AbortSignal
-  /** Calls it at every SIGUSR2. Absent: nobody sends any. */
+  /** Registers a handler of SIGUSR2. Absent: the signal is not delivered. */
   onReload?(reload: () => void): void
-  /** Addresses of names. Absent: as the system says. */
+  /** DNS lookup. Absent: the system resolver. */
   readonly lookup?: Lookup
-  /** Where `out` writes. Absent: that is a file, a pipe, or a terminal that can only print. */
+  /** Interactive terminal that `out` writes to. Absent: a file, a pipe or a simple terminal. */
   readonly terminal?: Terminal
 }
 
-/** A terminal whose screen can be drawn on. */
+/** A terminal that supports cursor control. */
 export interface Terminal {
   size(): { readonly columns: number; readonly rows: number }
   write(text: string): void
-  /** Keys come unechoed, as they are typed, until the answer is called. */
+  /** Switches to raw input without echo until the returned function is called. */
   take(events: TerminalEvents): () => void
-  /** Stops this job, as Ctrl-Z does; it goes on with `onResume`. */
+  /** Suspends this job, as Ctrl-Z does. `onResume` handlers run when it continues. */
   suspend(): void
-  /** Told whenever this job goes on after it was stopped, until the answer is called. */
+  /** Registers a handler that runs when this job continues. The returned function removes it. */
   onResume(resumed: () => void): () => void
 }
 
 export interface TerminalEvents {
-  /** One key or several, or what was pasted. */
+  /** One key, several keys, or pasted text. */
   onKeys(keys: string): void
   onResize(): void
-  /** The process ends and nothing else will be called: the last chance to write. */
+  /** The process is about to exit. Only synchronous writes are possible. */
   onEnd(): void
 }
 
-/** The command line asks for something that cannot be done. `next` is what to do instead. */
+/** Invalid command line. `next` is the suggested next step. */
 export class UsageError extends Error {
   readonly next: string
-  /** 1: the work was done, and something else went wrong. */
+  /** 1: the work was done, but another step failed. */
   readonly exitCode: 1 | 2
 
   constructor(message: string, next: string, exitCode: 1 | 2 = 2) {

@@ -42,7 +42,7 @@ async function runDemo(args: Args, io: Io): Promise<number> {
   return 0
 }
 
-/** Nobody asked for 8080 in particular, so another port will do as well. */
+/** Port 8080 is only the default here, so any free port is acceptable. */
 async function startSomewhere(fleet: RunningFleet, wanted: Config['listen'] | null): Promise<RunningGateway> {
   const start = (listen: Config['listen']) => startGateway(demoConfig(fleet, listen), openLog('warn'))
   if (wanted !== null) return start(wanted)

@@ -51,7 +51,7 @@ export const doctor: Command = {
   run,
 }
 
-/** Exit code 0: fine; 1: problems; 2: something could not be reached, or the command line made no sense. */
+/** Exit code 0: no problems; 1: problems; 2: unreachable or invalid command line. */
 async function run(args: Args, io: Io): Promise<number> {
   const write = outputOf(args, 'json')
   const bar = progressBar('asked')
@@ -103,7 +103,7 @@ async function byConfig(args: Args, io: Io, options: Omit<ExamineOptions, 'folde
   return examineConfig(await withWhoIsThere(config, io.lookup ?? systemLookup), { ...options, folder })
 }
 
-/** An engine for each address of a name. One that has none is asked by its name, which says what is wrong with it. */
+/** Resolves names to one engine per address. A name without an address is kept, and its check reports the cause. */
 async function withWhoIsThere(config: Config, lookup: Lookup): Promise<Config> {
   const found = await Promise.all(
     Array.from(namesIn(config).keys(), async (name) => [name, await lookup(name).catch(() => [name])] as const),
@@ -121,7 +121,7 @@ function placeOf(text: string, headers: Readonly<Record<string, string>>): Endpo
     )
   if (url.username !== '' || url.password !== '')
     throw new UsageError(`The URL of ${url.host} has a password in it.`, 'Give it with --key or --header.')
-  // People copy the base URL that clients use.
+  // Users copy the base URL of their clients.
   return { url: (url.origin + url.pathname).replace(/\/+$/, '').replace(/\/v1$/, ''), headers }
 }
 

@@ -50,7 +50,7 @@ export const fleet: Command = {
   run: runFleet,
 }
 
-/** Runs until it is told to stop. */
+/** Runs until `stop` aborts. */
 async function runFleet(args: Args, io: Io): Promise<number> {
   const url = reportsTo(io)
   const running = await startFleet({ ...wantedFleet(args), report: url === null ? null : rawReports(url) })
@@ -62,7 +62,7 @@ async function runFleet(args: Args, io: Io): Promise<number> {
   return 0
 }
 
-/** As on engines with the TTFT patch: by the environment. */
+/** Reads the report address from the environment, like engines with the TTFT patch. */
 function reportsTo({ env }: Io): URL | null {
   try {
     return reportUrl(env)
@@ -97,7 +97,7 @@ function wantedFleet(args: Args): HostOptions {
   }
 }
 
-/** Either half of a split alone makes no sense: the other one is then one engine. */
+/** A split needs both roles. A missing one defaults to one engine. */
 function wantedEngines(args: Args): number | EngineOptions[] {
   const wanted = (flag: string) => args.whole(flag, { min: 0, max: 256 })
   const [engines, prefill, decode, encode] = [

@@ -1,4 +1,4 @@
-/** The help texts, made from the table of commands so that they cannot lie. */
+/** Help texts, generated from the table of commands. */
 import type { Command } from './command.ts'
 
 export function mainHelp(commands: readonly Command[]): string {

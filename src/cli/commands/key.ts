@@ -19,12 +19,12 @@ export const key: Command = {
   run: runKey,
 }
 
-/** As many bits as the hash has. */
+/** As many bits as SHA-256 has. */
 const RANDOM_BYTES = 32
-/** What scanners for secrets, and people, know it by. */
+/** Prefix that secret scanners and people recognise. */
 const PREFIX = 'sk-fl-'
 
-/** The key is the first line, for pipes. It is kept nowhere. */
+/** Prints the key as the first line, for pipes. The key is not stored. */
 async function runKey(args: Args, io: Io): Promise<number> {
   const name = nameOf(args)
   const write = outputOf(args, 'json', { secret: true })
@@ -48,7 +48,7 @@ function nameOf({ positionals: [name = 'client', ...rest] }: Args): string {
   )
 }
 
-/** `team-a` → `TEAM_A_KEY`; variables begin with no digit. */
+/** Converts `team-a` to `TEAM_A_KEY`. Variable names do not start with a digit. */
 function variableOf(name: string): string {
   const words = name
     .toUpperCase()
@@ -57,10 +57,10 @@ function variableOf(name: string): string {
   return `${/^\d/.test(words) ? 'CLIENT_' : ''}${words}_KEY`
 }
 
-/** A name that YAML would read as a number, a truth or nothing. */
+/** Quotes a name that YAML would read as a number, boolean or null. */
 const inYaml = (name: string): string => (/^(?:\d.*|true|false|null)$/i.test(name) ? JSON.stringify(name) : name)
 
-/** Not the key again: what follows is what one pastes into files. */
+/** Does not repeat the key, because users paste this text into files. */
 const guide = ({
   name,
   hash,

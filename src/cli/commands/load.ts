@@ -90,7 +90,7 @@ async function runLoad(args: Args, io: Io): Promise<number> {
   return driven.problems.size === 0 ? 0 : 1
 }
 
-/** One row for all, then one an engine. */
+/** Builds one row for the whole run, then one row per engine. */
 function rowsOf(trace: Trace, { result, engines }: Driven, slo: Slo): ReplayRow[] {
   const row = (name: string, figures: Figures) => rowOf(name, [figures], { trace: trace.name, load: null })
   const each = engines.map((name, at) =>
@@ -109,7 +109,10 @@ function targetOf(args: Args, { env }: Io) {
   return { url: gatewayFlag(args, 'url'), model, key: args.text('key') ?? env['FIRSTLIGHT_KEY'] ?? null }
 }
 
-/** production-stack's multi-round QA: each user asks every users/qps seconds, newcomers join evenly over the first round. */
+/**
+ * Generates production-stack's multi-round QA: each user sends a request every users/qps seconds; new users join
+ * evenly over the first round.
+ */
 function conversations(args: Args): Trace {
   const count = (flag: string, otherwise: number) => args.whole(flag, { min: 1, max: 1e6 }) ?? otherwise
   const users = count('num-users', 10)

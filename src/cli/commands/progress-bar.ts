@@ -1,4 +1,4 @@
-/** Rows as lines with aligned columns. */
+/** Formats rows as lines with aligned columns. */
 export function table(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = []
   for (const row of rows) {
@@ -19,7 +19,7 @@ export interface ProgressBar {
   clear(): void
 }
 
-/** A bar on standard error, where that is a terminal; elsewhere nothing, so that logs stay readable. */
+/** Draws a progress bar on standard error if it is a terminal; otherwise prints nothing, so that logs stay readable. */
 export function progressBar(
   label: string,
   stream: { readonly isTTY?: boolean; write(text: string): unknown } = process.stderr,

@@ -1,4 +1,4 @@
-/** A gateway that runs comes by a new configuration: at a signal, or when its file changes. */
+/** Reloads the configuration of a running gateway: at a signal, or when its file changes. */
 import { stat } from 'node:fs/promises'
 import type { Config } from '../../config.ts'
 import type { Log } from '../../ports.ts'
@@ -7,17 +7,17 @@ import type { Discovery } from '../../platform/node/discovery.ts'
 import { stateIn } from '../../platform/node/file-state.ts'
 import type { RunningGateway } from '../../platform/node/start-gateway.ts'
 
-/** How often a file is looked at: events of file systems do not tell of every way to replace one. */
+/** Polling interval of the file. File system events miss some ways to replace a file. */
 const LOOK_MS = 1_000
 
 export interface ReloaderParts {
   readonly gateway: Pick<RunningGateway, 'adopt'>
-  /** What it was started with, as it was read. */
+  /** The initial configuration, as read from the file. */
   readonly written: Config
-  /** The same with the engines that were found. */
+  /** The initial configuration with discovered engines. */
   readonly config: Config
   readonly discovery: Pick<Discovery, 'resolve' | 'settle'>
-  /** Throws when there is none, or it is wrong. */
+  /** Reads the configuration. Throws if the file is missing or invalid. */
   readonly read: () => Config
   readonly log: Log
 }
@@ -27,7 +27,7 @@ export class Reloader {
   #written: Config
   #running: Config
   #last: Promise<void> = Promise.resolve()
-  /** A refresh waits for its turn. */
+  /** True if a refresh is queued. */
   #refreshes = false
 
   constructor(parts: ReloaderParts) {
@@ -36,18 +36,18 @@ export class Reloader {
     this.#running = parts.config
   }
 
-  /** What it runs with now. */
+  /** The active configuration. */
   get running(): Config {
     return this.#running
   }
 
-  /** One after the other. What is wrong with the new one is logged, and the one before goes on. */
+  /** Reloads, one at a time. An invalid configuration is logged, and the previous one stays active. */
   readonly reload = (): Promise<void> => {
     this.#last = this.#last.then(() => this.#adopt(this.#parts.read))
     return this.#last
   }
 
-  /** The names of its engines have other addresses: the same document once more. Asked for again before it begins, it is done once. */
+  /** Applies the same document with new addresses of its engines. Calls made before the refresh begins are merged. */
   readonly refresh = (): Promise<void> => {
     if (this.#refreshes) return this.#last
     this.#refreshes = true
@@ -58,12 +58,12 @@ export class Reloader {
     return this.#last
   }
 
-  /** Whenever the file is another than it was, by `stateOf`, or another stands in its place. The answer ends it. */
+  /** Reloads when the state of the file changes or another file replaces it. The returned function stops watching. */
   watch(file: string, was: string): () => void {
     let last = was
     const look = async (): Promise<void> => {
       const now = await stat(file).then(stateIn, () => last)
-      // Gone, or out of reach: somebody is putting another in its place.
+      // The file is missing or unreadable, for example while it is being replaced.
       if (now === last) return
       last = now
       await this.reload()
@@ -72,7 +72,7 @@ export class Reloader {
     return () => clearInterval(timer)
   }
 
-  /** @param read null: what was read stays */
+  /** @param read null: keep the document that was read last */
   async #adopt(read: (() => Config) | null): Promise<void> {
     const { gateway, discovery, log } = this.#parts
     try {
@@ -82,7 +82,7 @@ export class Reloader {
       this.#written = written
       this.#running = config
       discovery.settle(written)
-      // What waits for a restart was said when it was read.
+      // Settings that need a restart were reported when the document was read.
       if (read === null) log.info('engines_adopted', { version: config.version })
       else
         log[late.length === 0 ? 'info' : 'warn']('configuration_adopted', {

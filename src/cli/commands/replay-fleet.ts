@@ -16,7 +16,7 @@ import { readInput } from './args.ts'
 const DEFAULT_PROFILE = 'agentic'
 const DEFAULT_ENGINES = 8
 
-/** The fleet to simulate, from a configuration or from flags, with LMCache where it is asked for. */
+/** Builds the fleet to simulate from a configuration or from flags, with LMCache if requested. */
 export function fleetPlanOf(args: Args, env: Env, blockTokens: number): FleetPlan {
   const lmcache = lmcacheOf(args.text('lmcache'))
   const fleet = bareFleetOf(args, env, blockTokens)
@@ -39,7 +39,7 @@ const LMCACHE_KEYS = {
   report_ms: 'reportMs',
 } as const satisfies Readonly<Record<string, keyof LmcacheOptions>>
 
-/** `host=400000,disk=4000000,report_ms=500`: tokens by tier, and what differs from the usual. */
+/** Parses `host=400000,disk=4000000,report_ms=500`: tokens by tier, and options that differ from the defaults. */
 function lmcacheOf(text: string | null): LmcacheOptions | null {
   if (text === null) return null
   const example = 'Example: --lmcache host=400000,disk=4000000,report_ms=500'
@@ -80,7 +80,7 @@ function bareFleetOf(args: Args, env: Env, blockTokens: number): FleetPlan {
   )
 }
 
-/** The plain engine of the published comparison of gateways: 8,000 prompt tokens a second, 20 ms a token of output. */
+/** The engine of the published gateway comparison: 8,000 prompt tokens/s, 20 ms per output token. */
 function serial(blockTokens: number, cacheTokens: number | null): PlannedEngine['model'] {
   const cacheBlocks = cacheTokens === null ? 2000 : Math.max(1, Math.floor(cacheTokens / blockTokens))
   return { kind: 'serial', options: { blockTokens, cacheBlocks, prefillBlockMs: blockTokens / 8, decodeTokenMs: 20 } }
@@ -90,7 +90,7 @@ function sized(profile: Profile, cacheTokens: number | null): Profile {
   return cacheTokens === null ? profile : withCacheTokens(profile, cacheTokens)
 }
 
-/** A profile's name, or a file that `firstlight calibrate` wrote. */
+/** Loads a profile by name, or from a file that `firstlight calibrate` wrote. */
 function profileOf(name: string): Profile {
   if (name.endsWith('.json')) return fileProfile(name)
   try {
@@ -124,7 +124,7 @@ function fileProfile(file: string): Profile {
 
 function poolOf(file: string, model: string | null, env: Env): PoolSettings {
   const { config } = loadConfig(file, env, anySecret)
-  // Of engines behind another gateway nothing is known here.
+  // Engines behind another gateway are unknown here.
   const pools = config.clusters.flatMap(({ gateway, pools: own }) => (gateway === undefined ? own : []))
   const pool = model === null ? pools[0] : pools.find((one) => one.model === model || one.aliases.includes(model))
   if (pool !== undefined && pool.engines.length > 0) return pool

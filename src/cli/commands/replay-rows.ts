@@ -1,14 +1,14 @@
 import { deviation, type Figures } from '../../simulator/replay/statistics.ts'
 import { table } from './progress-bar.ts'
 
-/** One line of the answer: a policy at a load, over all seeds. Times in the unit of the name. */
+/** One result row: a policy at one load, over all seeds. Field names contain the unit. */
 export interface ReplayRow {
   readonly trace: string
-  /** Share of what the fleet sustains; null: the trace's own pace, or the speed asked for. */
+  /** Share of the sustainable load; null: the trace's own pace or the requested speed. */
   readonly load: number | null
   readonly policy: string
   readonly ttft_mean_ms: number
-  /** Standard deviation over seeds; absent: there is but one. */
+  /** Standard deviation over seeds; absent with a single seed. */
   readonly ttft_mean_sd_ms?: number
   readonly ttft_p50_ms: number
   readonly ttft_p90_ms: number
@@ -23,7 +23,7 @@ export interface ReplayRow {
   readonly [further: string]: string | number | null | undefined
 }
 
-/** Means over the seeds, and how far their means lie apart where there are several. */
+/** Averages over seeds, with the spread of the means if there are several. */
 export function rowOf(
   policy: string,
   figures: readonly Figures[],
@@ -59,7 +59,7 @@ export function rowOf(
 
 const round = (value: number) => Number(value.toPrecision(6))
 
-/** The table for people, soonest first token first. */
+/** Formats the table, ordered by mean TTFT. */
 export function tableOf(rows: readonly ReplayRow[], published: Readonly<Record<string, string>> = {}): string[] {
   const known = new Set(Object.keys(COLUMNS))
   const further = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter(
@@ -81,7 +81,7 @@ export function tableOf(rows: readonly ReplayRow[], published: Readonly<Record<s
   ])
 }
 
-/** The table of one run by engine: the rows as they come, and nothing that only a simulation knows. */
+/** Formats the rows of one run by engine, without columns that only a simulation can fill. */
 export function engineTable(rows: readonly ReplayRow[]): string[] {
   const columns = Object.entries(COLUMNS).filter(([key]) => !SIMULATED.has(key) && !OPTIONAL.has(key))
   return table([
@@ -114,7 +114,7 @@ const COLUMNS: Readonly<Record<string, Column>> = {
   decision_mean_us: { head: 'decide_us', digits: 0 },
 }
 
-/** What a client cannot see of a gateway that runs. */
+/** Columns that a client of a running gateway cannot measure. */
 export const SIMULATED: ReadonlySet<string> = new Set([
   'imbalance_requests',
   'imbalance_work',
@@ -124,7 +124,7 @@ export const SIMULATED: ReadonlySet<string> = new Set([
   'ttft_error_p50',
 ])
 
-/** Shown where there is something to show. */
+/** Columns that are shown only if they have values. */
 const OPTIONAL: ReadonlySet<string> = new Set(['ttft_mean_sd_ms'])
 
 const HIDDEN = new Set([

@@ -172,7 +172,7 @@ interface Running {
   readonly speedAt: ReturnType<typeof speedsOn>
 }
 
-/** null: told to stop. */
+/** Resolves with null if it was stopped. */
 async function runPace(
   plan: Plan,
   pace: Plan['paces'][number],
@@ -286,7 +286,7 @@ function kindsOf(text: string | null): readonly RouterKind[] {
   )
 }
 
-/** What cannot be found becomes a line for the user. */
+/** Converts an error of a lookup to a UsageError. */
 function orUsage<Value>(flag: string, find: () => Value): Value {
   try {
     return find()

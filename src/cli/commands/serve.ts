@@ -80,7 +80,7 @@ async function runServe(args: Args, io: Io): Promise<number> {
   const config = await discovery.resolve(document)
   discovery.settle(document)
   const recording = new Recording(recordOf(config, args, folder), log)
-  // Heard from now on: else the signal would end the process.
+  // Register the handler first. Without one, SIGUSR2 would end the process.
   let reload: (() => void) | null = null
   io.onReload?.(() => reload?.())
   const replicas =
@@ -135,19 +135,19 @@ async function start(
   const count = threadCount(config.threads)
   if (count === 1) return startGateway(config, log, folder, standing)
   log.info('threads', { count })
-  // Loaded here: one thread needs nothing of it.
+  // Loaded lazily: a single-threaded gateway does not need it.
   const { startThreads } = await import('../../platform/node/threads/start.ts')
   return startThreads(config, log, { count, folder, standing })
 }
 
-/** What the flag and the configuration say together. A flag's file starts at the working folder, as on any command line. */
+/** Merges the flag and the configuration. A file named by a flag is relative to the working directory. */
 function recordOf({ record }: Config, args: Args, folder: string): RecordConfig | null {
   const flag = args.text('record')
   if (flag !== null) return { ...(record ?? RECORD_DEFAULTS), file: flag }
   return record === null ? null : { ...record, file: pathFrom(folder, record.file) }
 }
 
-/** As the configuration's own. */
+/** Defaults equal to those of the configuration. */
 const RECORD_DEFAULTS = { maxBytes: 64 * 2 ** 20, files: 4, salt: null }
 
 function countsOf({ clusters }: Config): Record<string, number> {
@@ -156,7 +156,7 @@ function countsOf({ clusters }: Config): Record<string, number> {
   )
 }
 
-/** The flags that stand above the document, under the document's own rules. */
+/** Applies the flags that override the document, validated by the document's rules. */
 export function withFlags(config: Config, args: Args): Config {
   const level = levelFlag(args)
   const listen = listenFlag(args)

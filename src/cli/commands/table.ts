@@ -12,7 +12,7 @@ import { serve } from './serve.ts'
 import { top } from './top.ts'
 import { vocab } from './vocab.ts'
 
-/** Every subcommand there is, in the order the help shows them. */
+/** All subcommands in the order of the help. */
 export const commands: readonly Command[] = [
   serve,
   check,

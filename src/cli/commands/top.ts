@@ -53,7 +53,7 @@ async function runTop(args: Args, io: Io): Promise<number> {
     gateway,
     live === null ? look(gateway, io.stop) : watch(live, { gateway, everyMs, wish, colours }, io.stop),
   )
-  // It was told to stop before there was anything to see.
+  // Stopped before the first view arrived.
   if (seen === null) return 1
   if (live === null) {
     const cells = io.terminal?.size().columns ?? Infinity
@@ -73,7 +73,7 @@ async function orSay(gateway: Gateway, seen: Promise<Seen | null>): Promise<Seen
   }
 }
 
-/** Two views: how many requests a second come, one alone cannot say. It has to do where there is no other. */
+/** Fetches two views, because a request rate needs two samples. Falls back to one if no second view arrives. */
 async function look(gateway: Gateway, stop: AbortSignal): Promise<Seen | null> {
   const pace = new Pace()
   let seen: Seen | null = null

@@ -1,4 +1,4 @@
-/** `--trace FILE [--limit N]`, as replay and load take it. */
+/** Reads `--trace FILE [--limit N]` for replay and load. */
 import { basename } from 'node:path'
 import { readTrace, type Trace, TraceError } from '../../simulator/replay/trace.ts'
 import { UsageError, type Args } from './command.ts'
@@ -6,7 +6,7 @@ import { readInput } from './args.ts'
 
 const SCHEMA = 'docs/replay.md describes the schema.'
 
-/** Throws a UsageError that names the file, and the line where one is broken. */
+/** Reads a trace. Throws a UsageError that names the file and the invalid line. */
 export function traceIn(file: string, args: Args): Trace {
   const limit = args.whole('limit', { min: 1, max: 1e9 })
   const text = readInput(file, `Give --trace a file in Mooncake’s schema; ${SCHEMA}`).toString('utf8')

@@ -50,7 +50,7 @@ async function compile(source: string, args: Args, io: Io): Promise<number> {
     )
   const write = outputOf(args, 'out')
   const file = gzipSync(compileVocabulary(readSource(source, args)), { level: 9 })
-  // What does not open would only fail later, at the start of the gateway.
+  // Opens the result now; otherwise an error would appear only at the start of the gateway.
   const opened = await openVocabulary(file)
   write(() => file)
   io.out(`${out}: ${Math.ceil(file.length / 1024)} KiB`)
@@ -72,7 +72,7 @@ function describe({ header, size }: OpenVocabulary, io: Io): void {
   )
 }
 
-/** A model folder, or the tokenizer.json alone. */
+/** Reads a model folder, or a single tokenizer.json. */
 function readSource(source: string, args: Args): CompileInput {
   const folder = existsSync(source) && statSync(source).isDirectory()
   const tokenizer = readJson(folder ? join(source, 'tokenizer.json') : source)
@@ -84,7 +84,7 @@ function readSource(source: string, args: Args): CompileInput {
   return { tokenizer, ...readTokenizerConfig({ ...(config as object), ...override }) }
 }
 
-/** Newer model folders keep the template in a file of its own, which wins over tokenizer_config.json. */
+/** Newer model folders keep the chat template in its own file, which overrides tokenizer_config.json. */
 function besides(source: string, folder: boolean): string | null {
   const file = join(source, 'chat_template.jinja')
   return folder && existsSync(file) ? file : null

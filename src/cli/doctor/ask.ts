@@ -1,9 +1,9 @@
-/** One question to a server, on a connection of its own. Never throws: what went wrong is an answer too. */
+/** Sends one question to a server on its own connection. Never throws: a failure is an answer too. */
 import { request as requestHttp, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { troubleOf, type ConnectError } from './trouble.ts'
 
-/** A server, and what it wants to be told. */
+/** A server, and the headers to send. */
 export interface Endpoint {
   /** Base URL without a trailing slash. */
   readonly url: string
@@ -23,16 +23,16 @@ export interface Answer {
   readonly headers: IncomingHttpHeaders
   readonly text: string
   readonly tookMs: number
-  /** Epoch milliseconds when the head was here. */
+  /** Epoch milliseconds at which the response head arrived. */
   readonly at: number
 }
 
 export type Asked = Answer | ConnectError
 
-/** A vLLM engine's metrics are about 100 kB; with many adapters more. */
+/** Size limit of an answer. The metrics of a vLLM engine have about 100 kB, more with many adapters. */
 const MOST_BYTES = 8 * 1024 * 1024
 
-/** The name it is known by in the engines' logs. */
+/** Request id that appears in the engines' logs. */
 export const REQUEST_ID = 'firstlight-doctor'
 
 export function ask(place: Endpoint, question: Question): Promise<Asked> {
@@ -65,7 +65,7 @@ export function ask(place: Endpoint, question: Question): Promise<Asked> {
   })
 }
 
-/** null: it cannot be sent, as with a header that no header may be. */
+/** Returns null if the request is invalid, for example because of an illegal header. */
 function open(
   { url, headers }: Endpoint,
   { method = 'GET', path, body }: Question,
@@ -101,7 +101,7 @@ async function readText(response: IncomingMessage): Promise<string> {
 
 export const answered = (asked: Asked): asked is Answer => 'status' in asked
 
-/** The body of a 200 as JSON; null: there is none. */
+/** Parses the body of a 200 response as JSON; null if there is none. */
 export function jsonOf(asked: Asked): unknown {
   if (!answered(asked) || asked.status !== 200) return null
   try {
@@ -111,5 +111,5 @@ export function jsonOf(asked: Asked): unknown {
   }
 }
 
-/** How it ended, in a few words: `HTTP 404`, or what went wrong. */
+/** Summarises an answer: `HTTP 404`, or the error. */
 export const inShort = (asked: Asked): string => (answered(asked) ? `HTTP ${asked.status}` : asked.says)

@@ -1,4 +1,4 @@
-/** Everything at once: what is named on the command line, or what a configuration names. */
+/** Examines everything that the command line or a configuration names. */
 import type { ClusterConfig, Config, EngineConfig, PoolSettings } from '../../config.ts'
 import { toTargets } from '../../config/normalize.ts'
 import { type Endpoint, ask } from './ask.ts'
@@ -12,7 +12,7 @@ import { examineLmcacheServer, type LmcacheExpected } from './lmcache/servers.ts
 import { examinePool, type Member, kindOf, statusOf } from './pool.ts'
 import { examineRegion } from './region.ts'
 
-/* A Firstlight gateway, where somebody meant an engine or wants to know both. */
+/* A Firstlight gateway at an address where an engine was expected, or beside one. */
 
 export async function examineGateway(name: string, place: Endpoint, limitMs: number): Promise<Subject> {
   const found = new Findings()
@@ -24,12 +24,12 @@ export async function examineGateway(name: string, place: Endpoint, limitMs: num
 }
 
 export interface ExamineOptions extends Omit<ReadOptions, 'model'> {
-  /** Where relative names of vocabularies start. */
+  /** Folder that relative vocabulary names start at. */
   readonly folder: string
   progress(done: number, of: number): void
 }
 
-/** Servers asked at the same time. */
+/** Number of servers examined at the same time. */
 const AT_ONCE = 16
 
 export async function examinePlaces(places: readonly Endpoint[], options: ExamineOptions): Promise<Subject[]> {
@@ -100,7 +100,7 @@ function boundOnly(binding: string): Subject['findings'] {
   return found.list
 }
 
-/** As the gateway's requests say it: where they would come round, so does this. */
+/** Uses the same `via` as the gateway's requests, so that routing loops are found here too. */
 function placeOf(pool: PoolSettings, engine: EngineConfig, via: string): Endpoint {
   const { url, headers } = toTargets({ ...pool, engines: [engine] }).get(engine.id)!
   const pairs = Array.from({ length: headers.length / 2 }, (_, at) => [headers[2 * at]!, headers[2 * at + 1]!])
@@ -122,7 +122,7 @@ async function examineConfigured(
   return examineEngine(name, placeOf(pool, engine, via), expected, { ...options, generate, model: pool.model })
 }
 
-/** The coordinator or controller of a pool. A registry is the gateway itself. */
+/** Examines the coordinator or controller of a pool. A registry is the gateway itself. */
 async function examineLmcache(pool: PoolSettings, members: readonly Member[], limitMs: number): Promise<Subject[]> {
   const { lmcache } = pool
   const url = lmcache?.coordinator ?? lmcache?.controller ?? null
@@ -136,7 +136,7 @@ async function examineLmcache(pool: PoolSettings, members: readonly Member[], li
     : examineCoordinator(name, place, expected, limitMs)
 }
 
-/** In the order of the list, a few at the same time. */
+/** Maps the list in order with bounded concurrency. */
 async function inTurn<Item, Result>(
   items: readonly Item[],
   { progress }: ExamineOptions,

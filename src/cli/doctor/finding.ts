@@ -1,38 +1,38 @@
-/** What the doctor has to say: one finding a question, marked by how much it matters. */
+/** Findings of the doctor: one per question, with a severity. */
 
 /**
  * - `ok`: as it should be.
- * - `note`: a feature that is off, or a thing that could not be seen; nothing is wrong.
+ * - `note`: a feature is off, or something could not be observed; nothing is wrong.
  * - `warning`: should be changed, but the fleet works.
- * - `problem`: requests fail, go wrong, or strangers get in.
- * - `unreachable`: nothing could be asked.
+ * - `problem`: requests fail or are misrouted, or an endpoint is open to strangers.
+ * - `unreachable`: no answer.
  */
 export type Severity = 'ok' | 'note' | 'warning' | 'problem' | 'unreachable'
 
 export interface Finding {
-  /** The question, the same in every report: `prefix_caching`. */
+  /** Identifier of the question, equal in all reports: `prefix_caching`. */
   readonly check: string
   readonly mark: Severity
   readonly says: string
-  /** What it costs as it is. */
+  /** Consequence of the present state. */
   readonly costs?: string
-  /** The flag, the key or the command that changes it. */
+  /** The flag, key or command that changes it. */
   readonly next?: string
 }
 
-/** What is wrong with it, what that costs, and what to do. */
+/** What is wrong, its consequence, and the next step. */
 export interface Remedy {
   readonly costs?: string
   readonly next?: string
 }
 
-/** One server, or one pool of them, and what was found. */
+/** One server or pool, with its findings. */
 export interface Subject {
   readonly kind: 'engine' | 'pool' | 'coordinator' | 'controller' | 'lmcache server' | 'gateway' | 'server'
   readonly name: string
-  /** null: it is no server. */
+  /** null: not a server. */
   readonly url: string | null
-  /** What it says it is: `vLLM 0.32.0`. Empty: it does not say. */
+  /** Product and version as reported: `vLLM 0.32.0`. Empty: not reported. */
   readonly is: string
   readonly findings: readonly Finding[]
 }

@@ -1,4 +1,4 @@
-/** Engines of one pool against each other, and against the pool's vocabulary. */
+/** Compares the engines of a pool with each other and with the pool's vocabulary. */
 import type { PoolSettings } from '../../config.ts'
 import { PromptAnalyzer } from '../../core/tokens/prompt-analyzer.ts'
 import { openVocabularies, type OpenVocabulary } from '../../vocabulary.ts'
@@ -8,11 +8,11 @@ import { SAMPLE_CHAT, SAMPLE_TEXT } from './engine/sample.ts'
 import { Findings, type Remedy, type Subject } from './finding.ts'
 import { answered, ask, type Asked, type Endpoint } from './ask.ts'
 
-/* What listens at an address that nobody described. */
+/* Identifies the server at an address. */
 
 type Kind = 'engine' | 'coordinator' | 'controller' | 'lmcache server' | 'gateway'
 
-/** An engine, unless a route tells otherwise that no engine has. Never throws: who cannot be asked is an engine for now. */
+/** Returns `engine` unless a route shows another product. Never throws: an unreachable server counts as an engine. */
 export async function kindOf(place: Endpoint, limitMs: number): Promise<Kind> {
   const [healthz, healthcheck, query, ready] = await Promise.all(
     ['/healthz', '/healthcheck', '/query_instance', '/ready'].map((path) => ask(place, { path, limitMs })),
@@ -23,7 +23,7 @@ export async function kindOf(place: Endpoint, limitMs: number): Promise<Kind> {
   return answered(query!) && query!.status === 405 ? 'controller' : 'engine'
 }
 
-/** `{"status": …}` of a health check; empty: it has none. */
+/** Reads `{"status": …}` of a health check; empty if there is none. */
 export function statusOf(asked: Asked): string {
   try {
     const { status } = JSON.parse(answered(asked) ? asked.text : '') as { status?: unknown }
@@ -33,13 +33,13 @@ export function statusOf(asked: Asked): string {
   }
 }
 
-/** An engine of the pool that could be asked. */
+/** A reachable engine of the pool. */
 export interface Member {
   readonly id: string
   readonly facts: EngineFacts
 }
 
-/** @param folder where the vocabulary's relative name starts. */
+/** @param folder folder that the vocabulary's relative name starts at */
 export async function examinePool(
   name: string,
   pool: PoolSettings,
@@ -59,7 +59,7 @@ export async function examinePool(
 interface Difference {
   readonly check: string
   readonly what: string
-  /** null: it does not say, so it is not compared. */
+  /** null: not reported, so not compared. */
   of(facts: EngineFacts): string | null
   readonly mark: 'note' | 'warning' | 'problem'
   readonly remedy: Remedy
@@ -148,7 +148,7 @@ async function checkVocabulary(
   { folder, found }: Folder,
 ): Promise<void> {
   if (pool.tokenizer === null) {
-    // Sound is counted by its size.
+    // The size of audio determines its token count.
     if (members.length > 0 && members.every(({ facts }) => facts.switches.onlyHears)) return
     return found.note('vocabulary', 'none: prompts are counted from bytes', {
       costs: 'Counts are off by some percent, and blocks are not the engines’: less is recognised as cached.',
@@ -166,7 +166,7 @@ async function checkVocabulary(
   }
 }
 
-/** Ids of the samples, ours and theirs. */
+/** Compares our token ids of the samples with the engine's. */
 function fit(
   { tokenizer, template }: OpenVocabulary,
   pool: PoolSettings,

@@ -1,19 +1,19 @@
-/** From where an address can be reached, as far as it shows. */
+/** From where an address is reachable, as far as it can be inferred. */
 import { urlHost } from '../../url.ts'
 import { isLoopback } from '../../config/fields.ts'
 import { Agent as HttpAgent, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import type { Endpoint } from './ask.ts'
 
-/* How long a server keeps a connection that nobody uses. */
+/* How long a server keeps an idle connection. */
 
 export type KeptAlive =
-  /** The server closed it; 0: with its answer. */
+  /** The server closed it; 0: together with the answer. */
   | { readonly closedAfterMs: number }
-  /** It was still open when we stopped to look. */
+  /** Still open at the end of the observation. */
   | { readonly openAfterMs: number }
 
-/** Asks for `path` once and watches the idle connection for `watchMs`. null: it could not be asked. */
+/** Sends one GET to `path` and watches the idle connection for `watchMs`. null: no answer. */
 export function watchIdle(place: Endpoint, path: string, watchMs: number): Promise<KeptAlive | null> {
   return new Promise((resolve) => {
     const secure = place.url.startsWith('https:')
@@ -24,7 +24,7 @@ export function watchIdle(place: Endpoint, path: string, watchMs: number): Promi
       agent.destroy()
       resolve(seen)
     }
-    // Nobody may have to wait for a server that takes the connection and says nothing.
+    // Bounds the wait for a server that accepts the connection and never answers.
     timer = setTimeout(() => done(null), watchMs + 5_000)
     const request = (secure ? requestHttps : requestHttp)(
       place.url + path,
@@ -48,7 +48,7 @@ export function watchIdle(place: Endpoint, path: string, watchMs: number): Promi
 
 export type Reach = 'loopback' | 'private' | 'public'
 
-/** Names that are only known inside: no dot, or a suffix nobody can register. */
+/** Names that resolve only inside a network: no dot, or a reserved suffix. */
 const INSIDE = /^[^.]+$|\.(local|internal|lan|home|svc|cluster\.local|localdomain)$/
 
 export function reachOf(url: string): Reach {

@@ -1,4 +1,7 @@
-/** Another Firstlight that a cluster of the configuration leads to: would requests be served there, and is it known what to expect? */
+/**
+ * Examines another Firstlight that a cluster of the configuration refers to: whether it would serve requests and
+ * exports its digest.
+ */
 import * as z from 'zod/mini'
 import { ModelRegistry } from '../../api/model-registry.ts'
 import { blockingFingerprints } from '../../api/region-digest.ts'
@@ -18,12 +21,12 @@ import { reachOf } from './reach.ts'
 import { Agent as HttpAgent, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 
-/* The way to a server and back, over a connection that stands. */
+/* Round trip time over an established connection. */
 
-/** The first one opens the connection, and does not count. */
+/** The first question opens the connection and is not counted. */
 const QUESTIONS = 5
 
-/** The least of a few, in milliseconds; null: it cannot be asked. */
+/** Measures the minimum of several round trips in milliseconds; null: no answer. */
 export async function roundTripMs(place: Endpoint, path: string, limitMs: number): Promise<number | null> {
   const isSecure = place.url.startsWith('https:')
   const agent = new (isSecure ? HttpsAgent : HttpAgent)({ keepAlive: true, maxSockets: 1 })
@@ -57,7 +60,7 @@ export async function roundTripMs(place: Endpoint, path: string, limitMs: number
 
 export interface RegionOptions {
   readonly limitMs: number
-  /** Where relative names of vocabularies start. */
+  /** Folder that relative vocabulary names start at. */
   readonly folder: string
 }
 
@@ -67,7 +70,7 @@ interface Asking extends RegionOptions {
   readonly found: Findings
 }
 
-/** @param place with the headers of the configuration, and `via` as the gateway's requests have it. */
+/** @param place with the configured headers, and `via` as the gateway's requests have it */
 export async function examineRegion(cluster: ClusterConfig, place: Endpoint, options: RegionOptions): Promise<Subject> {
   const found = new Findings()
   const asking: Asking = { ...options, cluster, place, found }
@@ -83,7 +86,7 @@ export async function examineRegion(cluster: ClusterConfig, place: Endpoint, opt
 
 const asks = ({ place, limitMs }: Asking, path: string) => ask(place, { path, limitMs })
 
-/** null: there is nothing more to be asked. */
+/** Resolves with null if no further question is useful. */
 async function whatItIs(asking: Asking): Promise<string | null> {
   const { found } = asking
   const [ready, version] = await Promise.all([asks(asking, '/ready'), asks(asking, '/version')])
@@ -125,7 +128,7 @@ async function whatItIs(asking: Asking): Promise<string | null> {
 const KEY_OF = (id: string) => `\`gateway.key\` of cluster ${id}`
 const markOf = { loopback: 'note', private: 'warning', public: 'problem' } as const
 
-/** false: it does not let us in. */
+/** Resolves with false if the key was rejected. */
 async function checkKey(asking: Asking): Promise<boolean> {
   const { cluster, place, found, limitMs } = asking
   const [ours, stranger] = await Promise.all([
@@ -189,7 +192,7 @@ async function checkOutlook(asking: Asking, route: PoolRoute, isOneOfSeveral: bo
       costs: blind,
       next: 'Over there: `edge: true` on the key.',
     })
-  // A model it does not serve is a finding already.
+  // A model that is not served already has a finding.
   if (answer.status === 404 && answer.text.includes(failures.model_unknown.code)) return
   const all = answer.status === 200 ? readTold(jsonOf(answer)) : null
   if (all === null)
@@ -258,7 +261,7 @@ async function checkCut(
   }
 }
 
-/** Beyond this a configured way is of another place. */
+/** Distance in milliseconds above which a configured round trip time belongs to another place. */
 const FAR_OFF_MS = 5
 
 async function checkRoundTrip({ cluster, place, found, limitMs }: Asking): Promise<void> {

@@ -1,4 +1,4 @@
-/** The doctor's report: for people, as JSON, and as an exit code. */
+/** The doctor's report as text, as JSON and as an exit code. */
 import type { Finding, Severity, Subject } from './finding.ts'
 
 export type Counts = Readonly<Record<Severity, number>>
@@ -9,7 +9,7 @@ export function countsOf(subjects: readonly Subject[]): Counts {
   return counts
 }
 
-/** 0: fine. 1: problems (with `strict`: or warnings). 2: something could not be reached. */
+/** 0: no problems. 1: problems (with `strict`: or warnings). 2: something was unreachable. */
 export function exitCodeOf({ warning, problem, unreachable }: Counts, strict: boolean): number {
   if (unreachable > 0) return 2
   return problem > 0 || (strict && warning > 0) ? 1 : 0
@@ -18,7 +18,7 @@ export function exitCodeOf({ warning, problem, unreachable }: Counts, strict: bo
 const SIGNS: Readonly<Record<Severity, string>> = { ok: '✓', note: '·', warning: '!', problem: '✗', unreachable: '✗' }
 const WIDTH = 110
 
-/** @param brief leaves out what is fine. */
+/** @param brief omits findings of severity `ok` */
 export function reportLines(subjects: readonly Subject[], brief: boolean): string[] {
   const width = Math.max(0, ...subjects.flatMap(({ findings }) => findings.map(({ check }) => check.length)))
   const lines: string[] = []
@@ -70,7 +70,7 @@ function summaryLine(subjects: readonly Subject[]): string {
 const counted = (count: number, what: string): string =>
   `${count === 0 ? 'no' : count} ${what}${count === 1 ? '' : 's'}`
 
-/** The same for machines. No header and no key is in it. */
+/** Builds the JSON report. It contains no headers and no keys. */
 export function reportJson(
   subjects: readonly Subject[],
   { exitCode, at }: { readonly exitCode: number; readonly at: string },

@@ -1,7 +1,7 @@
-/** Why a server could not be asked, in words that end in a next step. */
+/** Explains why a request failed, with a next step. */
 
 export interface ConnectError {
-  /** Node's or OpenSSL's name for it. */
+  /** Error code of Node or OpenSSL. */
   readonly code: string
   readonly says: string
   readonly next: string
@@ -9,14 +9,14 @@ export interface ConnectError {
 
 interface Circumstances {
   readonly url: string
-  /** Was there a connection (and TLS, where the URL wants it) when it failed? */
+  /** True if a connection (and TLS, for https) was established before the failure. */
   readonly connected: boolean
   readonly limitMs: number
 }
 
 export function troubleOf(error: unknown, circumstances: Circumstances): ConnectError {
   const { code = 'UNKNOWN', message = String(error) } = (error ?? {}) as { code?: string; message?: string }
-  // A name with several addresses fails as all of them together.
+  // A name with several addresses fails with an AggregateError.
   const inner =
     error instanceof AggregateError ? (error.errors[0] as { code?: string; message?: string } | undefined) : undefined
   const known = inner?.code ?? code
@@ -29,7 +29,7 @@ export function troubleOf(error: unknown, circumstances: Circumstances): Connect
   }
 }
 
-/** Why a `fetch` failed, which itself only says that it did. */
+/** Explains the failure of a `fetch`, whose own message has no cause. */
 export function fetchTrouble(error: unknown, url: string): string {
   if (!(error instanceof Error)) return String(error)
   if (error.cause === undefined) return error.message

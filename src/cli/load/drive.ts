@@ -5,13 +5,13 @@ import { type Trace, type TraceRequest, Job } from '../../simulator/replay/trace
 import { type Answered, send, type Target } from './send.ts'
 import { rollHash } from '../../simulator/block-pool.ts'
 
-/** Ids that every usual vocabulary has, clear of the special ones at its start. */
+/** First token id used. Ids above it exist in every usual vocabulary and are no special tokens. */
 const FIRST_ID = 1000
 const IDS = 20_000
 
 /**
- * Token ids for a traced prompt: equal blocks give equal tokens, and the tail that fills no block is the request's own,
- * so that an engine's cache hits exactly where the trace says.
+ * Builds token ids for a traced prompt. Equal blocks get equal tokens, and the tail that fills no block is unique, so
+ * that an engine's cache hits exactly where the trace expects it.
  */
 export function promptOf(request: TraceRequest, blockTokens: number, nonce: number): number[] {
   const tokens: number[] = []
@@ -29,13 +29,16 @@ function fill(tokens: number[], seed: number, until: number): void {
 export interface DriveOptions {
   readonly target: Target
   readonly speed: number
-  /** Turns of a chain wait for the answer before them. */
+  /** A turn of a chain waits for the previous answer. */
   readonly closedLoop: boolean
-  /** They think from when the last one was due, not from when it was answered: a rate is kept as long as answers come in time. */
+  /**
+   * Think time starts when the previous turn was due, not when it was answered. This keeps the rate as long as answers
+   * arrive in time.
+   */
   readonly thinkFromStart: boolean
-  /** At most this many in flight, exactly; the earliest of the trace go first. */
+  /** Maximum number of requests in flight. Earlier requests of the trace go first. */
   readonly concurrency: number
-  /** Nothing is begun after so many milliseconds. */
+  /** No request starts after this many milliseconds. */
   readonly timeMs: number
   readonly signal: AbortSignal
   progress(done: number, of: number): void
@@ -43,19 +46,21 @@ export interface DriveOptions {
 
 export interface Driven {
   readonly result: RunResult
-  /** Names of the engines, as `Job.engine` counts them. */
+  /** Engine names, indexed by `Job.engine`. */
   readonly engines: readonly string[]
-  /** How often what went wrong. */
+  /** Number of failures by kind. */
   readonly problems: ReadonlyMap<string, number>
-  /** What the first answer said of it. */
+  /** Detail of the first failure of each kind. */
   readonly details: ReadonlyMap<string, string>
-  /** Requests that were never sent: the time was up, or a signal came. */
+  /** Requests that were not sent because the time was over or a signal arrived. */
   readonly unsent: number
-  /** Milliseconds by which the 99th percentile of requests were begun late; a load generator out of breath. */
+  /**
+   * 99th percentile of the delay of request starts, in ms. A high value means that the load generator is overloaded.
+   */
   readonly lateP99Ms: number
 }
 
-/** Sends a trace to a gateway that runs. Ends when all is answered, or when told to. */
+/** Sends a trace to a running gateway. Ends when everything is answered or `stop` aborts. */
 export async function drive(trace: Trace, options: DriveOptions): Promise<Driven> {
   const run = new Drive(trace, options)
   await run.go()
@@ -112,7 +117,7 @@ class Drive {
     }
   }
 
-  /** One after the other: a chain, or a single request. */
+  /** Sends the jobs one after the other: a chain, or a single request. */
   async #follow(jobs: readonly Job[]): Promise<void> {
     let dueMs = jobs[0]!.request.atMs / this.#options.speed
     for (const [turn, job] of jobs.entries()) {
@@ -157,13 +162,13 @@ class Drive {
     return at < 0 ? this.#engines.push({ cluster, engine }) - 1 : at
   }
 
-  /** Engines of several clusters may have one name. */
+  /** Names engines. Engines of different clusters may share a name. */
   #names(): string[] {
     const isOne = this.#engines.every(({ cluster }) => cluster === this.#engines[0]!.cluster)
     return this.#engines.map(({ cluster, engine }) => (isOne ? engine : `${cluster}/${engine}`))
   }
 
-  /** Resolves when it is the job's turn under the limit. */
+  /** Resolves when the concurrency limit admits the job. */
   #turn(job: Job): Promise<void> {
     if (this.#inFlight < this.#options.concurrency) {
       this.#inFlight += 1
@@ -176,7 +181,7 @@ class Drive {
     })
   }
 
-  /** Gives the place up, to the next in line or to nobody. */
+  /** Releases the slot to the next job in line. */
   #letNext(): void {
     const next = this.#queue.shift()
     if (next === undefined) this.#inFlight -= 1
@@ -187,7 +192,7 @@ class Drive {
     return this.#options.signal.aborted || this.#now() > this.#options.timeMs
   }
 
-  /** false: it will not come to that any more. */
+  /** Waits until the due time. Resolves with false if the run ends first. */
   async #until(dueMs: number): Promise<boolean> {
     if (dueMs > this.#options.timeMs) return false
     const leftMs = dueMs - this.#now()

@@ -8,19 +8,19 @@ export interface Target {
   readonly key: string | null
 }
 
-/** What came back. Milliseconds of the process's clock; -1: never. */
+/** Result of one request. Milliseconds of the process's monotonic clock; -1: did not happen. */
 export interface Answered {
   readonly firstTokenAt: number
   readonly endedAt: number
   readonly longestGapMs: number
   readonly outputTokens: number
   readonly cachedTokens: number
-  /** As the gateway names them; "-" where nobody does. */
+  /** Engine name as the gateway reports it; "-" if it does not. */
   readonly engine: string
   readonly cluster: string
-  /** null: it went well. */
+  /** null: success. */
   readonly problem: string | null
-  /** What the answer says of it. */
+  /** Detail from the answer. */
   readonly detail: string | null
 }
 
@@ -33,7 +33,7 @@ interface Event {
   } | null
 }
 
-/** One streamed completion. Never rejects: what went wrong is in the answer. */
+/** Sends one streaming completion. Never rejects: failures are part of the result. */
 export async function send(
   target: Target,
   request: { readonly prompt: readonly number[]; readonly outputTokens: number; readonly session: string | null },
@@ -86,7 +86,7 @@ export async function send(
   return seen
 }
 
-/** An error's words, in OpenAI's shape or FastAPI's, on one line. */
+/** Extracts the message of an error in OpenAI's or FastAPI's form as one line. */
 function detailIn(text: string): string | null {
   try {
     const { error, detail } = JSON.parse(text) as {

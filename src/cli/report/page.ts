@@ -6,11 +6,11 @@ export interface Report {
   readonly title: string
   readonly rows: readonly ReplayRow[]
   readonly series: readonly Series[]
-  /** What made it. Default: a replay. */
+  /** Source of the data. Default: a replay. */
   readonly from?: ReportSource
 }
 
-/** Told apart by people with colour-blind eyes, too (Okabe and Ito), then by position. */
+/** Colours that colour-blind readers can distinguish (Okabe and Ito), in order of position. */
 const COLOURS = [
   '#0072b2',
   '#d55e00',
@@ -43,7 +43,7 @@ svg text{font:11px system-ui,sans-serif;fill:var(--ink)}svg .title{font-weight:6
 .key span{display:inline-block;margin:0 14px 4px 0;white-space:nowrap}.key i{display:inline-block;width:12px;height:12px;border-radius:2px;margin-right:5px;vertical-align:-1px}
 `
 
-/** A report as one page that needs nothing else: no script, no font, no image from outside. */
+/** Renders a report as one self-contained HTML page without scripts, fonts or images from elsewhere. */
 export function reportPage({ title, rows, series, from = 'replay' }: Report): string {
   const loads = [...new Set(series.map(({ load }) => load))]
   const sections = loads.map((load) =>
@@ -129,7 +129,10 @@ function plots(series: readonly Series[], colourOf: (policy: string) => string):
   ]
 }
 
-/** Policies, soonest first token first; of a run, all and then each engine, without what only a simulation knows. */
+/**
+ * Renders the table: policies ordered by TTFT; for a load run, the total and then each engine, without simulated
+ * columns.
+ */
 function tableOf(rows: readonly ReplayRow[], from: ReportSource): string {
   const left = new Set(['trace', 'load', 'seeds', 'refused', ...(from === 'load' ? SIMULATED : [])])
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((name) => !left.has(name))

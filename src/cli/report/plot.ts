@@ -1,16 +1,16 @@
 import type { RunResult } from '../../simulator/replay/run.ts'
 import { quantile } from '../../simulator/replay/statistics.ts'
 
-/** What the plots show of one run, small enough to be written into a page. Times in seconds. */
+/** Data of one run's plots, small enough to embed in a page. Times in seconds. */
 export interface Series {
   readonly policy: string
   readonly load: number | null
-  /** TTFT at evenly spaced shares of requests, 0 to 1. */
+  /** TTFT at evenly spaced quantiles, 0 to 1. */
   readonly ttftQuantiles: readonly number[]
-  /** Mean TTFT of the requests sent in each slice of the run; null: none. */
+  /** Mean TTFT of the requests sent in each time slice; null: none. */
   readonly ttftOverTime: readonly (number | null)[]
   readonly spanS: number
-  /** Computed prompt tokens by engine, and share of prompt tokens cached there. */
+  /** Computed prompt tokens by engine, and the cached share of prompt tokens. */
   readonly workByEngine: readonly number[]
   readonly hitByEngine: readonly number[]
   /** Predicted and actual TTFT of a sample of requests. */
@@ -61,7 +61,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-/** Text for an HTML page or an attribute in it: names of traces come from outside. */
+/** Escapes text for HTML content or attributes. Trace names are untrusted. */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ENTITIES[character]!)
 }
@@ -94,7 +94,7 @@ interface Scale {
   readonly ticks: readonly number[]
 }
 
-/** One plot as SVG, without anything from outside the page. */
+/** Renders one line plot as SVG. */
 export function plot(lines: readonly Line[], options: PlotOptions): string {
   const points = lines.flatMap((line) => line.points)
   const x = scale(
@@ -121,7 +121,7 @@ export function plot(lines: readonly Line[], options: PlotOptions): string {
   return `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escapeHtml(options.title)}"><text class="title" x="${LEFT}" y="18">${escapeHtml(options.title)}</text>${grid.join('')}${drawn.join('')}<text x="${(LEFT + WIDTH - RIGHT) / 2}" y="${HEIGHT - 6}" text-anchor="middle">${escapeHtml(options.x)}</text><text transform="translate(13 ${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)" text-anchor="middle">${escapeHtml(options.y)}</text></svg>`
 }
 
-/** Bars side by side: one group an engine, one bar a policy. */
+/** Renders grouped bars: one group per engine, one bar per policy. */
 export function bars(
   groups: readonly { readonly label: string; readonly colour: string; readonly values: readonly number[] }[],
   options: Pick<PlotOptions, 'title' | 'x' | 'y'>,

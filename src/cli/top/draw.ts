@@ -1,4 +1,4 @@
-/** A view as lines for a screen of any size, or for no screen at all. */
+/** Renders a view as lines for a screen, or for plain output. */
 import { chosen, type Column as Key, isGateway } from '../../dashboard/engine-state.ts'
 import { clock, count, plural, seconds } from '../../dashboard/format.ts'
 import type { View } from '../../dashboard/wire.ts'
@@ -15,7 +15,7 @@ import type { Pace } from './watch.ts'
 import type { Line } from './plain-text.ts'
 import { tableOf, engineColumns, poolColumns, rate } from './table.ts'
 
-/** By what lines may be sorted; `state`: trouble first, else as configured. */
+/** Sort keys; `state`: engines with problems first, else configured order. */
 export const SORTS = [
   'state',
   'running',
@@ -31,16 +31,16 @@ export type Sort = (typeof SORTS)[number]
 export interface Wish {
   readonly sort: Sort
   readonly reversed: boolean
-  /** Words that a line must have, as in the dashboard's field; '': all lines. */
+  /** Filter words, as in the dashboard; '': all lines. */
   readonly only: string
 }
 
-/** A view with what it says of each pool and engine. */
+/** A view with derived figures of its pools and engines. */
 export interface Seen {
   readonly view: View
   readonly fleet: PoolFigures
   readonly pools: readonly PoolFigures[]
-  /** All of them. */
+  /** All engines. */
   readonly engines: readonly EngineFigures[]
 }
 
@@ -50,10 +50,10 @@ export function seenIn(view: View, pace: Pace): Seen {
   return { view, fleet: fleetFigures(pools, engines), pools, engines }
 }
 
-/** Those that are wanted, in the order that is wanted. */
+/** Filters and sorts the engines. */
 export function sorted({ engines }: Pick<Seen, 'engines'>, { sort, reversed, only }: Wish): EngineFigures[] {
   const wanted = { text: only, state: 'all' as const }
-  // The most of a figure first, names from a to z.
+  // Figures in descending order, names in ascending order.
   if (sort !== 'state')
     return chosen(engines, { ...wanted, column: sort, descending: (sort !== 'engine') !== reversed })
   const order = chosen(engines, { ...wanted, column: 'cluster', descending: false }).sort(
@@ -66,19 +66,19 @@ export interface Frame {
   readonly seen: Seen
   readonly wish: Wish
   readonly url: string
-  /** Lines of engines above the first that is drawn. */
+  /** Number of engine lines scrolled past. */
   readonly skipped: number
-  /** Why what is drawn is not of now; null: it is. */
+  /** Why the view is out of date; null: it is current. */
   readonly stale: string | null
 }
 
-/** The heads of both tables, the line between them, and the last line. */
+/** Lines of both table heads, the separator and the footer. */
 const HEADS_AND_FOOT = 4
 
 export interface Drawn {
-  /** The whole screen, never more than its rows. */
+  /** The whole screen, at most as many lines as it has rows. */
   readonly lines: readonly Line[]
-  /** As wished, or as far as there is something to scroll to. */
+  /** The requested scroll offset, limited to the content. */
   readonly skipped: number
 }
 
@@ -86,7 +86,7 @@ export function screenOf(frame: Frame, { rows, cells }: { readonly rows: number;
   const { seen, wish } = frame
   const lines = [...headOf(frame), []]
   const wanted = sorted(seen, wish)
-  // Of the room half at most, unless the engines leave more: they are what one came for.
+  // Pools get at most half of the rows, unless the engines need fewer.
   const room = rows - lines.length - HEADS_AND_FOOT
   const pools = limited(seen.pools, { most: Math.max(1, Math.floor(room / 2), room - wanted.length), skipped: 0 })
   lines.push(...tableOf(poolColumns(kindsOf(seen)), pools.shown, cells), ...moreLine(pools.more, 'pool'), [])
@@ -100,7 +100,7 @@ export function screenOf(frame: Frame, { rows, cells }: { readonly rows: number;
   return { lines: [...lines.slice(0, Math.max(0, rows - 1)), footOf(wish)].slice(0, rows), skipped: engines.above }
 }
 
-/** All there is, for a pipe or a look in passing. */
+/** Renders all lines without a limit, for a pipe. */
 export function reportOf(frame: Frame, cells: number): Line[] {
   const { seen, wish } = frame
   return [
@@ -161,7 +161,7 @@ interface Limited<Item> {
   readonly more: number
 }
 
-/** As many as there is room for, the line that tells of the others included. */
+/** Limits the lines to the available rows, including the line that counts the hidden ones. */
 function limited<Item>(
   items: readonly Item[],
   { most, skipped }: { readonly most: number; readonly skipped: number },
@@ -185,7 +185,7 @@ function kindsOf({ engines, pools, view }: Seen): {
   }
 }
 
-/** Two units, the finer one where it matters. */
+/** Formats an age with two units if the smaller one matters. */
 function age(sinceMs: number): string {
   const s = Math.max(0, Math.floor(sinceMs / 1000))
   const [days, hours, minutes] = [Math.floor(s / 86_400), Math.floor(s / 3600) % 24, Math.floor(s / 60) % 60]

@@ -1,4 +1,4 @@
-/** What the screen says of each pool and each engine, from a view and the paces of its totals. Nothing is drawn here. */
+/** Figures of each pool and engine, computed from a view and the rates of its totals. Nothing is drawn here. */
 import { linesOf, type EngineState, type Line } from '../../dashboard/engine-state.ts'
 import { quantile } from '../../dashboard/format.ts'
 import type { Pool, View } from '../../dashboard/wire.ts'
@@ -6,23 +6,23 @@ import type { Grown, Pace } from './watch.ts'
 
 export interface EngineFigures extends Line {
   readonly grown: Grown | null
-  /** What an operator would want to be told, the gravest first. */
+  /** Notes for the operator, the most severe first. */
   readonly notes: readonly string[]
 }
 
-/** Of one pool, or of all. null: nobody knows. */
+/** Figures of one pool, or of all. null: unknown. */
 export interface PoolFigures {
-  /** null: of all pools. */
+  /** null: all pools together. */
   readonly pool: Pool | null
   readonly engines: number
   readonly up: number
-  /** Requests booked and not ended. */
+  /** Requests booked and not finished. */
   readonly running: number | null
   readonly requestsPerS: number | null
   readonly queuedTokens: number | null
-  /** The longest queue of an engine, in seconds of prefill. */
+  /** Longest prefill queue of an engine, in seconds. */
   readonly longestS: number | null
-  /** Mean of the engines that say. */
+  /** Mean over the engines that report it. */
   readonly hitRate: number | null
   /** Over the last first tokens of each engine, as many as the gateway keeps. */
   readonly ttftP50Ms: number | null
@@ -30,7 +30,7 @@ export interface PoolFigures {
   readonly ttfts: number
 }
 
-/** Nobody wanted what comes first; what comes before `up`, somebody may have. */
+/** States by severity, ascending. States before `up` need no action. */
 const GRAVITY: readonly EngineState[] = ['unknown', 'unhealthy', 'circuit', 'full', 'draining', 'asleep', 'up']
 export const gravityOf = (state: EngineState): number => GRAVITY.indexOf(state)
 export const isGrave = (state: EngineState): boolean => gravityOf(state) < gravityOf('full')
@@ -42,7 +42,7 @@ export function engineFigures({ pools }: View, pace: Pace): EngineFigures[] {
   })
 }
 
-/** A reading this old is of before the trouble. Probes come every ten seconds where nobody says otherwise. */
+/** Age in ms above which statistics are older than the present state. Engines are probed every 10 s by default. */
 const OLD_STATS_MS = 60_000
 
 function notesOf({ engine, state }: Line, grown: Grown | null): string[] {
@@ -53,7 +53,7 @@ function notesOf({ engine, state }: Line, grown: Grown | null): string[] {
     silent === null ? null : `hits predicted, none seen: ${silent.join('; ')}`,
     feed?.state === 'silent' ? 'KV events stopped' : null,
     engine.weight === 0 ? 'weight 0: no new requests' : null,
-    // One that is unhealthy tells nothing anyway.
+    // An unhealthy engine reports no statistics.
     state !== 'unhealthy' && stats !== null && stats !== undefined && stats.age_ms > OLD_STATS_MS
       ? `its metrics are ${Math.round(stats.age_ms / 1000)} s old`
       : null,
@@ -62,7 +62,7 @@ function notesOf({ engine, state }: Line, grown: Grown | null): string[] {
   return notes.filter((note) => note !== null)
 }
 
-/** Pools with the most trouble first, else as configured. */
+/** Orders pools by severity, then as configured. */
 export function poolFigures(view: View, engines: readonly EngineFigures[]): PoolFigures[] {
   const figures = view.pools.map((pool) => ({
     ...summed(engines.filter((line) => line.pool === pool)),
@@ -73,7 +73,7 @@ export function poolFigures(view: View, engines: readonly EngineFigures[]): Pool
   return figures.toSorted((a, b) => downOf(b) - downOf(a))
 }
 
-/** All pools as one. */
+/** Sums all pools. */
 export function fleetFigures(pools: readonly PoolFigures[], engines: readonly EngineFigures[]): PoolFigures {
   return { ...summed(engines), pool: null, running: sumOf(pools, ({ running }) => running) }
 }
@@ -96,10 +96,10 @@ function summed(lines: readonly EngineFigures[]): Omit<PoolFigures, 'pool' | 'ru
   }
 }
 
-/** A split request is booked on several engines and counts once, where it is decoded. */
+/** A split request has bookings on several engines. It is counted once, on its decode engine. */
 const answers = ({ engine }: Line): boolean => engine.role === 'any' || engine.role === 'decode'
 
-/** Of what is known; null: nothing is. */
+/** Sums known values; null if none is known. */
 function sumOf<Item>(items: readonly Item[], valueOf: (item: Item) => number | null | undefined): number | null {
   const values = items.flatMap((item) => valueOf(item) ?? [])
   return values.length === 0 ? null : values.reduce((sum, value) => sum + value)

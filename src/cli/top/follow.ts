@@ -1,4 +1,4 @@
-/** The feed of a running gateway, as the dashboard reads it: `GET /v1/firstlight/live`. */
+/** Reads the live feed of a running gateway, as the dashboard does: `GET /v1/firstlight/live`. */
 import { lastView } from '../../dashboard/last-view.ts'
 import type { View } from '../../dashboard/wire.ts'
 import { fetchTrouble } from '../doctor/trouble.ts'
@@ -9,7 +9,7 @@ import { type Seen, sorted, type Wish } from './draw.ts'
 import { roleOf } from '../../dashboard/engine-state.ts'
 import type { EngineFigures, PoolFigures } from './figures.ts'
 
-/* What was shown, as data. Names as on the gateway's wire, units in them. */
+/* The view as data, with the gateway's field names and units. */
 
 export function seenJson(seen: Seen, { url, wish }: { readonly url: string; readonly wish: Wish }) {
   const { version, config_version, started_at, at, draining, replicas = [] } = seen.view
@@ -62,7 +62,7 @@ const engineJson = ({ pool, engine, says, grown, notes }: EngineFigures) => ({
   notes,
 })
 
-/* Is it a view? What comes from a network is drawn only as far as it has the shape that the drawing trusts. */
+/* Validates views. Network data is drawn only if it has the expected shape. */
 
 const maybe = z.nullish(z.number())
 const counts = z.looseObject({ requests: z.number() })
@@ -126,22 +126,22 @@ const view = z.looseObject({
   replicas: z.optional(z.array(replica)),
 })
 
-/** Throws an Error that names the first place that is not as it should be. */
+/** Parses a view. Throws an Error that names the first invalid field. */
 export function readView(value: unknown): View {
   const read = view.safeParse(value)
-  // Everything that is drawn has been looked at; the rest is as this version's gateway sends it.
+  // All fields that are drawn have been validated. The rest is passed through.
   if (read.success) return read.data as unknown as View
   throw new Error(`${renderPath(read.error.issues[0]!.path) || 'it'} is not what a gateway sends`)
 }
 
 export interface Gateway {
-  /** Base URL, without a slash at its end. */
+  /** Base URL without a trailing slash. */
   readonly url: string
   /** Its admin key; null: none is sent. */
   readonly key: string | null
 }
 
-/** There is nothing to be seen. Says why, and what to do. */
+/** Thrown if no view is available. The message contains the cause and a next step. */
 export class Unseen extends Error {
   readonly next: string
 
@@ -155,15 +155,15 @@ export class Unseen extends Error {
 const MOST_CHARACTERS = 300
 const cut = (text: string): string => (text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text)
 
-/** The gateway sends a view every second or two, and in twice five where an object does not answer. */
+/** The gateway sends a view every 1 to 2 s, or after 10 s if a Durable Object does not answer. */
 const SILENT_MS = 15_000
-/** A fleet of ten thousand engines. */
+/** Enough for a fleet of 10,000 engines. */
 const MOST_TEXT = 32 * 2 ** 20
 
 const isItThere = 'Is the gateway running, and is this its address? --url names another.'
 const giveKey = 'It is admin.secret of the gateway’s configuration: set FIRSTLIGHT_ADMIN_KEY to it, or give --key.'
 
-/** Views as they come, until the gateway ends the feed (as it does every five minutes) or `stop`. Throws Unseen. */
+/** Yields views until the gateway ends the feed (every 5 minutes) or `stop` aborts. Throws Unseen. */
 export async function* follow(gateway: Gateway, stop: AbortSignal, silentMs = SILENT_MS): AsyncGenerator<View> {
   const silence = new AbortController()
   const receive = () =>
@@ -197,7 +197,7 @@ async function open({ url, key }: Gateway, signal: AbortSignal): Promise<Respons
   throw refusal(response.status, await messageIn(response), key)
 }
 
-/** What the gateway itself says of it is written for people. */
+/** Prefers the gateway's own error message. */
 function refusal(status: number, message: string | null, key: string | null): Unseen {
   if (message === null) return new Unseen(`what answers there is no Firstlight gateway (HTTP ${status})`, isItThere)
   if (status === 401)
@@ -217,7 +217,7 @@ async function messageIn(response: Response): Promise<string | null> {
   }
 }
 
-/** The JSON of each view that is worth drawing. */
+/** Yields the JSON of each view event. */
 async function* jsonOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const utf8 = new TextDecoder()
   let text = ''

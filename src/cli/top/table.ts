@@ -1,11 +1,11 @@
-/** Rows under heads, in the columns that fit. */
+/** Formats rows under column heads, as many columns as fit. */
 import { cellsOf, cutTo, harmless, type Line, type Span, type Tone } from './plain-text.ts'
 import { type EngineState, isGateway, roleOf } from '../../dashboard/engine-state.ts'
 import { count, ms, number, percent, seconds } from '../../dashboard/format.ts'
 import { regionSays } from '../../dashboard/region.ts'
 import { isGrave, type EngineFigures, type PoolFigures } from './figures.ts'
 
-/* The two tables: pools, and engines. What is not known is a dash, never a zero. */
+/* The tables of pools and engines. Unknown values are a dash, never zero. */
 
 export const poolName = ({ cluster, model }: { readonly cluster: string; readonly model: string }): string =>
   `${cluster} ${model}`
@@ -41,7 +41,7 @@ const BEHIND: Column<PoolFigures> = {
   of: behindOf,
 }
 
-/** `regional`: of clusters behind other gateways, too. */
+/** `regional`: includes clusters behind other gateways. */
 export const poolColumns = ({ regional }: { readonly regional: boolean }): readonly Column<PoolFigures>[] =>
   regional ? [...POOL_COLUMNS, BEHIND] : POOL_COLUMNS
 
@@ -56,7 +56,7 @@ function upOf({ pool, up, engines }: PoolFigures) {
   return { text: `${up}/${engines}`, tone: up === engines ? null : up === 0 ? ('bad' as const) : ('warn' as const) }
 }
 
-/** `many`: of several pools, so that the line must say whose it is. `split`: roles differ. */
+/** `many`: engines of several pools, so each line names its pool. `split`: roles differ. */
 export function engineColumns({
   many,
   split,
@@ -113,11 +113,11 @@ function cached({ cached_blocks: held, cache_blocks: most }: EngineFigures['engi
   return most === null || most === undefined ? count(held) : `${count(held)}/${count(most)}`
 }
 
-/** With one digit behind the point, so that it does not jump. */
+/** One decimal place, so that the column width is stable. */
 export const rate = (perS: number | null | undefined): string =>
   perS === null || perS === undefined || perS >= 100 ? count(perS) : perS.toFixed(1)
 
-/** Tokens in at most seven characters. */
+/** Formats tokens in at most seven characters. */
 function tokens(value: number | null | undefined): string {
   return value !== null && value !== undefined && value >= 1e6 ? `${number(value / 1e6)}M` : count(value)
 }
@@ -125,19 +125,19 @@ function tokens(value: number | null | undefined): string {
 export interface Column<Row> {
   readonly head: string
   readonly of: (row: Row) => Span
-  /** Where room is short the highest goes first; 0 stays. */
+  /** Columns with a higher rank are dropped first; 0 is never dropped. */
   readonly rank: number
-  /** Cells at least, so that the columns after it do not move with every figure. */
+  /** Minimum width in cells, so that later columns do not move when values change. */
   readonly least: number
-  /** Names stand left, figures right. */
+  /** Names are left-aligned, figures right-aligned. */
   readonly left?: true
-  /** The last one may take what the others leave; it goes where that is little. */
+  /** The last column takes the remaining width, and is dropped if that is small. */
   readonly rest?: true
 }
 
 const GAP = 2
 const LEAST_REST = 24
-/** A name longer than this is cut. */
+/** Names longer than this are truncated. */
 const MOST_CELLS = 40
 
 interface Filled<Row> {
@@ -146,14 +146,14 @@ interface Filled<Row> {
   readonly width: number
 }
 
-/** The head first. `cells` may be Infinity, where no terminal ends the lines. */
+/** Formats the head first. `cells` may be Infinity for plain output. */
 export function tableOf<Row>(columns: readonly Column<Row>[], rows: readonly Row[], cells: number): Line[] {
   const fits = fitting(
     columns.map((column) => filled(column, rows)),
     cells,
   )
   const head = fits.flatMap((fit, index) => spanned({ text: fit.column.head, tone: 'head' }, fit, index))
-  // The bar behind the heads goes on to the edge.
+  // The background of the head extends to the edge of the screen.
   const bar = Number.isFinite(cells)
     ? [{ text: ' '.repeat(Math.max(0, cells - widthOf(fits))), tone: 'head' as const }]
     : []
@@ -182,7 +182,7 @@ function filled<Row>(column: Column<Row>, rows: readonly Row[]): Filled<Row> {
   }
 }
 
-/** What fits, the rest in the width that is left for it. */
+/** Selects the columns that fit, and gives the rest of the width to the last. */
 function fitting<Row>(columns: readonly Filled<Row>[], cells: number): Filled<Row>[] {
   let kept = columns.filter(({ column, spans }) => !column.rest || spans.some(({ text }) => text !== ''))
   for (;;) {
@@ -199,7 +199,7 @@ function fitting<Row>(columns: readonly Filled<Row>[], cells: number): Filled<Ro
   return kept.map((one) => (one.column.rest ? { ...one, width: Math.min(one.width, cells - others) } : one))
 }
 
-/** A cell, with the gap before it. The tone of a head is drawn behind its blanks too. */
+/** Formats a cell with the gap before it. The style of a head includes its blanks. */
 function spanned<Row>({ text, tone = null }: Span, { column, width }: Filled<Row>, index: number): Span[] {
   const behind = tone === 'head' ? tone : null
   const fit = { text: cutTo(text, width), tone }

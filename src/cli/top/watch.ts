@@ -1,4 +1,4 @@
-/** A fleet watched on a terminal until somebody has seen enough. */
+/** Shows a fleet on a terminal until the user quits. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { View, Engine } from '../../dashboard/wire.ts'
 import type { Terminal } from '../commands/command.ts'
@@ -6,9 +6,9 @@ import { type Frame, type Seen, seenIn, screenOf, SORTS, type Wish } from './dra
 import { follow, type Gateway, Unseen } from './follow.ts'
 import { painted, type Line } from './plain-text.ts'
 
-/* What totals grew by lately: requests a second, and failures. */
+/* Growth of totals within a time window: requests and failures per second. */
 
-/** Long enough for a steady figure, short enough to be about now. */
+/** Long enough for a stable rate, short enough to be current. */
 const WINDOW_MS = 10_000
 
 interface Sample {
@@ -20,15 +20,15 @@ interface Sample {
 export interface Grown {
   readonly requestsPerS: number
   readonly failures: number
-  /** Of which both are told, seconds. */
+  /** Length of the window in seconds. */
   readonly overS: number
 }
 
-/** Remembers the totals of each engine for some seconds. */
+/** Keeps the totals of each engine for some seconds. */
 export class Pace {
   #samples = new Map<string, readonly Sample[]>()
 
-  /** Engines that are gone from the view are forgotten. */
+  /** Forgets engines that are no longer in the view. */
   saw({ pools }: View): void {
     const next = new Map<string, readonly Sample[]>()
     for (const { cluster, model, at, engines } of pools) {
@@ -42,7 +42,7 @@ export class Pace {
     this.#samples = next
   }
 
-  /** null: it was seen once so far. */
+  /** Returns null if there is only one sample. */
   of(cluster: string, model: string, engine: string): Grown | null {
     const samples = this.#samples.get(keyOf(cluster, model, engine)) ?? []
     const [first, last] = [samples[0], samples.at(-1)]
@@ -52,10 +52,13 @@ export class Pace {
   }
 }
 
-/** Names hold no blank. */
+/** Names contain no space. */
 const keyOf = (cluster: string, model: string, engine: string): string => `${cluster} ${model} ${engine}`
 
-/** Counted by this incarnation of the object: what came from before it may have been seen already, or not. */
+/**
+ * Takes counters of the current incarnation of the object only. Earlier values may or may not have been counted
+ * before.
+ */
 function sampleOf(
   { requests_total: requests, failures_total: failures, counted_before: before }: Engine,
   at: number,
@@ -64,7 +67,7 @@ function sampleOf(
   return { at, requests: requests - (before?.requests ?? 0), failures: failures - (before?.failures ?? 0) }
 }
 
-/** A count that fell began anew. One older than the window is kept where there is no other to compare with. */
+/** A counter that decreased was restarted. A sample older than the window is kept if it is the only one. */
 function added(known: readonly Sample[], sample: Sample): readonly Sample[] {
   const last = known.at(-1)
   if (last === undefined || sample.requests < last.requests || sample.failures < last.failures) return [sample]
@@ -73,12 +76,12 @@ function added(known: readonly Sample[], sample: Sample): readonly Sample[] {
   return [...(recent.length === 0 ? [last] : recent), sample]
 }
 
-/* The terminal's other screen: taken, drawn on in place, and given back however this ends. */
+/* The alternate screen of the terminal: entered, updated in place, and restored on every exit. */
 
-/** The other screen, no cursor, and no line that goes on in the next one. */
+/** Alternate screen, hidden cursor, no line wrap. */
 const ENTER = '\u001b[?1049h\u001b[?25l\u001b[?7l\u001b[H\u001b[2J'
 const LEAVE = '\u001b[?7h\u001b[?25h\u001b[?1049l'
-/** Between these a terminal that knows them shows nothing half drawn; the others pass over them. */
+/** Synchronized update sequences: supporting terminals show no partial frames, others ignore them. */
 const [BEGIN, END] = ['\u001b[?2026h', '\u001b[?2026l']
 const TO_END_OF_LINE = '\u001b[K'
 
@@ -92,7 +95,7 @@ export class Screen {
   readonly #colours: boolean
   readonly #events: ScreenEvents
   #giveBack: (() => void) | null = null
-  /** What stands there, line by line. */
+  /** Lines on the screen. */
   #drawn: readonly string[] = []
 
   constructor(terminal: Terminal, events: ScreenEvents, colours: boolean) {
@@ -116,7 +119,7 @@ export class Screen {
     this.#terminal.write(ENTER)
   }
 
-  /** May be called again. */
+  /** Idempotent. */
   close(): void {
     const giveBack = this.#giveBack
     if (giveBack === null) return
@@ -128,12 +131,12 @@ export class Screen {
     }
   }
 
-  /** What stands there is not what was drawn: after a resize terminals wrap or cut lines, each in its own way. */
+  /** Discards the knowledge of the screen, because terminals wrap or cut lines on a resize. */
   forget(): void {
     this.#drawn = []
   }
 
-  /** Writes only the lines that changed, in one piece. */
+  /** Writes only the changed lines, in one write. */
   draw(lines: readonly Line[]): void {
     if (!this.isOpen) return
     const { columns, rows } = this.size
@@ -155,16 +158,21 @@ export interface WatchOptions {
   readonly colours: boolean
 }
 
-/** The gateway makes a view a second; who wants them more seldom asks anew each time, so that it makes no others. */
+/**
+ * The gateway produces one view per second. A slower refresh reconnects each time, so that no other views are
+ * produced.
+ */
 const FOLLOWED_MS = 1_000
-/** A feed ends now and then by itself; the next one goes on. */
+/** Delay before the feed is reopened after a regular end. */
 const NEXT_FEED_MS = 250
 const FIRST_RETRY_MS = 1_000
 const LAST_RETRY_MS = 5_000
-/** How often the age of what is drawn is told anew. */
+/** Refresh interval of the displayed age. */
 const TICK_MS = 1_000
 
-/** The last view that was seen; null: none, since `stop` came first. Throws Unseen when the first one cannot be had. */
+/**
+ * Resolves with the last view; null if `stop` aborted before the first. Throws Unseen if no first view is available.
+ */
 export async function watch(terminal: Terminal, options: WatchOptions, stop: AbortSignal): Promise<Seen | null> {
   const watching = new Watching(terminal, options, stop)
   try {
@@ -182,7 +190,7 @@ class Watching {
   readonly #pace = new Pace()
   readonly #stop: AbortSignal
   readonly #quit = new AbortController()
-  /** What went wrong where nobody waits: in a key, a resize, a tick. */
+  /** Rejects on an error in a key, resize or timer handler. */
   readonly #failed = Promise.withResolvers<never>()
   readonly #undo: (() => void)[] = []
   #wish: Wish
@@ -194,7 +202,7 @@ class Watching {
     this.#options = options
     this.#wish = options.wish
     this.#stop = AbortSignal.any([stop, this.#quit.signal])
-    // Whoever waits hears of it; nobody does before the first view.
+    // The rejection is handled by the waiting caller; before the first view there is none.
     this.#failed.promise.catch(() => undefined)
     this.#screen = new Screen(
       terminal,
@@ -243,7 +251,7 @@ class Watching {
     }
   }
 
-  /** Ends early when the watching does. */
+  /** Ends early when watching ends. */
   async #pause(ms: number): Promise<void> {
     await sleep(ms, undefined, { signal: this.#stop }).catch(() => undefined)
   }
@@ -283,7 +291,7 @@ class Watching {
     this.#draw()
   }
 
-  /** A key that is held comes several times at once; an arrow is several characters. */
+  /** A held key arrives several times in one chunk; an arrow key has several characters. */
   #typed(keys: string, terminal: Terminal): void {
     for (const key of keys.match(KEYS) ?? []) this.#pressed(key, terminal)
   }
@@ -300,7 +308,7 @@ class Watching {
     this.#draw()
   }
 
-  /** Lines down; drawing knows where the end is. */
+  /** Number of lines to scroll down. Drawing limits it. */
   #moveOf(key: string): number {
     const page = Math.max(1, Math.floor(this.#screen.size.rows / 2))
     const all = this.seen?.engines.length ?? 0
@@ -324,7 +332,7 @@ class Watching {
     terminal.suspend()
   }
 
-  /** Whoever had the terminal meanwhile left it as they pleased. */
+  /** Another process may have changed the terminal meanwhile. */
   #resumed(): void {
     if (this.seen === null) return
     this.#screen.close()
@@ -343,6 +351,6 @@ class Watching {
   }
 }
 
-/** A key that is more than one character, or any character. */
+/** An escape sequence, or any single character. */
 const KEYS = /\p{Cc}(?:\[[0-9;]*|O)[A-Za-z~]|[^]/gu
 const [CTRL_C, CTRL_D, CTRL_L, CTRL_Z] = ['\u0003', '\u0004', '\u000c', '\u001a']

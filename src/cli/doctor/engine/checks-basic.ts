@@ -1,4 +1,4 @@
-/** Does it answer, as whom, and which models? */
+/** Checks of availability, identity and served models. */
 import type { EngineConfig, PoolSettings } from '../../../config.ts'
 import { didYouMean } from '../../../config/problem.ts'
 import { failures } from '../../../failure.ts'
@@ -8,7 +8,7 @@ import { baseCard, type EngineFacts, type ModelCard, inDevMode } from './facts.t
 import { isAway, skewMs } from './read.ts'
 import type { Reach } from '../reach.ts'
 
-/* What strangers must not reach. Over the loopback nobody else is seen, so it only tells. */
+/* Endpoints that must not be public. On loopback this is only a note. */
 
 const markOf: Readonly<Record<Reach, Severity>> = { loopback: 'note', private: 'warning', public: 'problem' }
 
@@ -66,22 +66,22 @@ const WORDS = {
   },
 } as const
 
-/** Bound to all of its machine's addresses, or to one that others can reach. */
+/** True if the socket is bound to all addresses, or to one that other hosts can reach. */
 function isOpen(socket: string): boolean {
   const host = /^tcp:\/\/(.*):\d+$/.exec(socket)?.[1]?.replace(/^\[|\]$/g, '')
   return host !== undefined && host !== 'localhost' && host !== '::1' && !host.startsWith('127.')
 }
 
-/** What a configuration says about the engine; null: it was named by its URL alone. */
+/** What the configuration states about the engine; null: only its URL is known. */
 export interface Expected {
   readonly pool: PoolSettings
   readonly engine: EngineConfig
 }
 
-/** Beyond this its clock is not merely a little off. */
+/** Clock difference in milliseconds above which a clock counts as wrong. */
 const SKEWED_MS = 2_000
 
-/** What a gateway says to a request that has passed it (`via`). */
+/** Status that a gateway returns for a request that has passed it before (`via`). */
 export const CAME_ROUND = failures.loop.status
 
 export function checkHealth({ health, switches, metrics }: EngineFacts, found: Findings): void {
@@ -126,7 +126,7 @@ export function checkClock({ health }: EngineFacts, found: Findings): void {
   })
 }
 
-/** false: it did not let us in, so the rest of the answers mean nothing. */
+/** Returns false if the key was rejected, which makes all other answers meaningless. */
 export function checkKey(
   { models, keyed, stranger, reach }: EngineFacts,
   expected: Expected | null,
@@ -170,7 +170,7 @@ function checkOpen({ keyed, reach }: Pick<EngineFacts, 'keyed' | 'reach'>, found
   else found.ok('key', 'none needed: it was reached over the loopback')
 }
 
-/** false: it serves nothing, so there is nothing else to ask. */
+/** Returns false if no model is served, so that there is nothing else to check. */
 export function checkModels(
   { models, version, tokens }: EngineFacts,
   expected: Expected | null,
@@ -205,7 +205,7 @@ const nameOf = ({ id, root }: ModelCard): string => (root === null || root === i
 const lengthOf = (card: ModelCard | null): string =>
   card?.maxModelLen == null ? '' : `, up to ${card.maxModelLen} tokens`
 
-/** The names of the configuration against those that are served. */
+/** Compares the configured names with the served ones. */
 function checkNames(cards: readonly ModelCard[], { pool, engine }: Expected, found: Findings): void {
   const served = cards.map(({ id }) => id)
   const wanted = engine.models ?? [pool.model, ...pool.adapters]

@@ -1,4 +1,4 @@
-/** Features that make the gateway know more. Each is a flag of `vllm serve`. */
+/** Checks of features that give the gateway more information. Each one is a flag of `vllm serve`. */
 import { IDLE_MS } from '../../../platform/node/http1-client/origin.ts'
 import type { Findings } from '../finding.ts'
 import { REQUEST_ID, inShort } from '../ask.ts'
@@ -6,9 +6,9 @@ import type { Expected } from './checks-basic.ts'
 import { inDevMode, type EngineFacts } from './facts.ts'
 import { isAway } from './read.ts'
 
-/* What it says of its KV cache, and whether the configuration believes the same. */
+/* The engine's KV cache against the configuration. */
 
-/** Capacities this close are the same. */
+/** Relative difference up to which capacities count as equal. */
 const SAME = 0.1
 
 export function checkMetrics({ metrics }: EngineFacts, found: Findings): boolean {
@@ -46,7 +46,7 @@ export function checkCache(facts: EngineFacts, expected: Expected | null, found:
   if (expected !== null) checkSizes({ blockTokens, cacheBlocks }, expected, found)
 }
 
-/** What an encoder made of the sound has no prefixes, and vLLM 0.32 ends where it looks for some. */
+/** Encoder output of audio has no prefixes, and vLLM 0.32 crashes if prefix caching is on. */
 function checkNoPrefixes(on: boolean | null, found: Findings): void {
   if (on !== true) return found.ok('prefix_caching', 'off, as it has to be for a model that only hears')
   found.warn('prefix_caching', 'on, for a model that only hears', {
@@ -163,7 +163,7 @@ export function checkRequestIds({ health, tokens }: EngineFacts, found: Findings
 
 export function checkEvents({ events, switches }: EngineFacts, found: Findings): void {
   const on = events?.filter(({ enabled }) => enabled) ?? []
-  // They tell of prefixes, and it keeps none.
+  // KV events describe prefixes, and this model has none.
   if (switches.onlyHears && on.length === 0) return
   if (events === null) {
     return found.note('kv_events', 'it does not say (/kv_event_sources is missing)', {
@@ -236,7 +236,7 @@ export function checkSleepMode({ info, switches }: EngineFacts, found: Findings)
   )
 }
 
-/** Which half of split serving it is, as far as it shows. */
+/** Determines the role in disaggregated serving, as far as the engine shows it. */
 export function checkRole({ info, metrics }: EngineFacts, expected: Expected | null, found: Findings): void {
   const shown = info?.transfer ?? null
   const connectors =

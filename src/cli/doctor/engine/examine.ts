@@ -1,4 +1,4 @@
-/** One engine, from its address to its findings. */
+/** Examines one engine: from its address to its findings. */
 import type { Endpoint } from '../ask.ts'
 import { Findings, type Subject } from '../finding.ts'
 import {
@@ -27,7 +27,7 @@ import { readEngine, type ReadOptions } from './read.ts'
 
 export interface Examined {
   readonly subject: Subject
-  /** null: it could not be asked. */
+  /** null: the engine was unreachable. */
   readonly facts: EngineFacts | null
 }
 
@@ -45,7 +45,7 @@ export async function examineEngine(
     return { subject: subject(''), facts: null }
   }
   checkHealth(facts, found)
-  // Whatever else it says, we would be told of ourselves.
+  // The request came back to this gateway. All further answers would be our own.
   if (facts.health.status === CAME_ROUND) return { subject: subject('Firstlight gateway'), facts: null }
   if (checkKey(facts, expected, found)) judge(facts, expected, found)
   checkClock(facts, found)

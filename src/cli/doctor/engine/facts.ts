@@ -1,18 +1,18 @@
-/** What can be learned from one engine by asking. No judgement here: `checks-*.ts` have that. */
+/** Facts read from one engine. `checks-*.ts` judge them. */
 import type { ScrapedEngine } from '../../../origin/metrics-text.ts'
 import type { Answer, Asked } from '../ask.ts'
 import type { Reach, KeptAlive } from '../reach.ts'
 import type { Generated } from './sample.ts'
 import * as z from 'zod/mini'
 
-/* `GET /server_info` of vLLM's development mode: the flags it was started with. */
+/* `GET /server_info` of vLLM's development mode: the engine's command-line flags. */
 
 export interface ServerInfo {
   readonly maxQueuedRequests: number | null
   readonly maxQueuedTokens: number | null
   readonly sleepMode: boolean | null
   readonly transfer: { readonly connector: string; readonly role: string | null } | null
-  /** Where it publishes KV events; null: it was not started with any. */
+  /** Endpoint of its KV events; null: started without events. */
   readonly events: EventSource | null
 }
 
@@ -33,7 +33,7 @@ const document = z.object({
   }),
 })
 
-/** null: it is not what vLLM says. */
+/** Returns null if the answer is not vLLM's. */
 export function readServerInfo(json: unknown): ServerInfo | null {
   const read = document.safeParse(json)
   if (!read.success) return null
@@ -63,29 +63,29 @@ export function readServerInfo(json: unknown): ServerInfo | null {
 
 export interface EngineFacts {
   readonly reach: Reach
-  /** Was it asked with a key? */
+  /** True if a key was sent. */
   readonly keyed: boolean
   readonly health: Answer
-  /** As `/version` has it; null: it has none. */
+  /** Version from `/version`; null: no such route. */
   readonly version: string | null
   readonly models: ModelList
-  /** Status of the model list for one who shows no header at all; null: nothing came. */
+  /** Status of the model list without any header; null: no answer. */
   readonly stranger: number | null
-  /** Not even its health is for those who show no header: a proxy in front lets nobody in. */
+  /** True if even `/health` rejects requests without headers, as behind an authenticating proxy. */
   readonly guarded: boolean
   readonly metrics: Metrics
   readonly events: EventSources
   readonly tokens: Tokenized
   readonly switches: Switches
   readonly info: ServerInfo | null
-  /** null: no completion was asked for. */
+  /** null: no completion was requested. */
   readonly generated: Generated | null
   readonly idle: KeptAlive | null
 }
 
 export interface ModelCard {
   readonly id: string
-  /** `--model`, where the id is `--served-model-name`. */
+  /** `--model`, if the id is a `--served-model-name`. */
   readonly root: string | null
   /** Set on adapters. */
   readonly parent: string | null
@@ -94,19 +94,19 @@ export interface ModelCard {
 
 export interface ModelList {
   readonly asked: Asked
-  /** null: no list of models came. */
+  /** null: no model list was returned. */
   readonly cards: readonly ModelCard[] | null
 }
 
 export interface Metrics {
   readonly asked: Asked
-  /** null: the text is no vLLM's. */
+  /** null: the text has no vLLM metrics. */
   readonly scraped: ScrapedEngine | null
   /** Labels of `vllm:cache_config_info`. */
   readonly cacheConfig: ReadonlyMap<string, string>
-  /** Has a counter of requests that its admission limits refused, and of how many. */
+  /** Number of requests refused by the engine's admission limits; null: the engine has no such counter. */
   readonly rejections: number | null
-  /** KV connectors that leave metrics behind. */
+  /** KV connectors that appear in the metrics. */
   readonly connectors: readonly string[]
 }
 
@@ -117,38 +117,38 @@ export interface EventSource {
   readonly replayEndpoint: string | null
 }
 
-/** null: the engine does not say (before vLLM 0.32). */
+/** null: the engine does not report it (before vLLM 0.32). */
 export type EventSources = readonly EventSource[] | null
 
 export interface Tokenized {
   readonly asked: Asked
-  /** Ids of the sample text; null: it has no `/tokenize`. */
+  /** Token ids of the sample text; null: no `/tokenize`. */
   readonly ids: readonly number[] | null
-  /** Asked for the tokens' texts, it gave them. */
+  /** True if `/tokenize` returned the tokens' texts on request. */
   readonly strings: boolean
-  /** Ids of the sample chat; null: its template takes no chats, or this one not. */
+  /** Token ids of the sample chat; null: the chat template rejects it. */
   readonly chat: readonly number[] | null
 }
 
-/** Routes that only some ways to start an engine open. null: the route is not there. */
+/** Routes that exist only with certain flags. null: the route does not exist. */
 export interface Switches {
   readonly paused: boolean | null
   readonly sleeping: boolean | null
   /** Adapters can be loaded over HTTP. */
   readonly loadsAdapters: boolean
-  /** Its profiler can be started over HTTP. */
+  /** The profiler can be started over HTTP. */
   readonly profiles: boolean
-  /** It writes down speech and has no chats: a Whisper. */
+  /** A speech-to-text model without chat, such as Whisper. */
   readonly onlyHears: boolean
 }
 
-/** Dev mode is on: only then these routes exist. */
+/** True in development mode, which enables these routes. */
 export const inDevMode = ({ paused, sleeping }: Switches): boolean => paused !== null || sleeping !== null
 
-/** The model a name stands for; null: it is not served. */
+/** Finds the model of a name; null: not served. */
 export const cardOf = ({ cards }: ModelList, name: string): ModelCard | null =>
   cards?.find(({ id }) => id === name) ?? null
 
-/** The first that is no adapter. */
+/** Finds the first model that is not an adapter. */
 export const baseCard = ({ cards }: ModelList): ModelCard | null =>
   cards?.find(({ parent }) => parent === null) ?? cards?.[0] ?? null

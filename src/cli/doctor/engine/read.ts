@@ -1,4 +1,4 @@
-/** Asks one engine everything there is to ask, in few and tiny requests. */
+/** Reads all facts from one engine with few and small requests. */
 import * as z from 'zod/mini'
 import { readEngineMetrics, samplesOf } from '../../../origin/metrics-text.ts'
 import { answered, ask, jsonOf, type Answer, type Asked, type Endpoint } from '../ask.ts'
@@ -19,19 +19,19 @@ import {
 import { SAMPLE_CHAT, SAMPLE_TEXT, generate } from './sample.ts'
 
 export interface ReadOptions {
-  /** For each question. */
+  /** Time limit of each question. */
   readonly limitMs: number
-  /** For the answer to a completion of one token. */
+  /** Time limit of a completion of one token. */
   readonly generateMs: number
   /** How long an idle connection is watched; 0: not at all. */
   readonly idleMs: number
-  /** May completions be asked for? */
+  /** True if completions may be requested. */
   readonly generate: boolean
-  /** The model to ask for, where the engine serves it; null: its first. */
+  /** Model to request, if served; null: the first model. */
   readonly model: string | null
 }
 
-/** The engine's environment is collected for this answer by programs it starts. */
+/** The engine runs programs to collect its environment for this answer. */
 const INFO_MS = 15_000
 
 export async function readEngine(place: Endpoint, options: ReadOptions): Promise<EngineFacts | ConnectError> {
@@ -70,7 +70,7 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
     switches,
     info,
     generated,
-    // Before vLLM 0.32 only its flags tell.
+    // Before vLLM 0.32 only the flags show it.
     events: events ?? (info === null ? null : info.events === null ? [] : [info.events]),
     stranger: answered(strange) ? strange.status : null,
     guarded: !answered(strangeHealth) || strangeHealth.status !== health.status,
@@ -78,7 +78,7 @@ export async function readEngine(place: Endpoint, options: ReadOptions): Promise
   }
 }
 
-/** Asleep or paused engines let requests hang. */
+/** True if the engine is asleep or paused. Requests to it would hang. */
 export const isAway = ({ paused, sleeping }: Switches, { scraped }: Metrics): boolean =>
   paused === true || sleeping === true || scraped?.asleep === true
 
@@ -152,7 +152,7 @@ function readEvents(asked: Asked): EventSources {
   }))
 }
 
-/** A GET on a route for POST says whether it is there and does nothing. */
+/** A GET on a POST route shows whether the route exists, without side effects. */
 const exists = (asked: Asked): boolean => answered(asked) && asked.status === 405
 
 async function readSwitches(asks: (path: string) => Promise<Asked>): Promise<Switches> {
@@ -198,11 +198,14 @@ async function tokenize(place: Endpoint, model: string | null, limitMs: number):
   }
 }
 
-/** How far its clock is ahead of ours, ms; null: it does not say, or no more than a second's rounding and the way explain. */
+/**
+ * Computes how far the engine's clock is ahead, in ms; null: unknown, or explained by rounding to a second and the
+ * round trip.
+ */
 export function skewMs({ headers, at, tookMs }: Answer): number | null {
   const said = Date.parse(headers.date ?? '')
   if (Number.isNaN(said)) return null
-  // `Date` is cut to the second, and may have been written at any moment of the way.
+  // `Date` is truncated to the second and may be written at any time during the round trip.
   const earliest = at - tookMs - 1000
   if (said < earliest) return said - earliest
   return said > at ? said - at : 0

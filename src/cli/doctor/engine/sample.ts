@@ -2,12 +2,12 @@ import * as z from 'zod/mini'
 import { answered, ask, inShort, jsonOf, type Asked, type Endpoint } from '../ask.ts'
 import type { ModelCard } from './facts.ts'
 
-/* Asks for one token, twice at most, and reads from the answer which features the engine has. */
+/* Requests one token, at most twice, and reads the engine's features from the answer. */
 
 export type Generated =
   | {
       readonly kind: 'answered'
-      /** Cached tokens of the last answer; null: its usage has no details. */
+      /** Cached tokens of the last answer; null: usage has no details. */
       readonly cachedTokens: number | null
       /** Tokens of the prompt. */
       readonly promptTokens: number | null
@@ -15,7 +15,7 @@ export type Generated =
       readonly perRequestMetrics: boolean
       readonly tookMs: number
     }
-  /** It has neither completions nor chats: an embedding model, say. */
+  /** The engine has neither completions nor chats, as with an embedding model. */
   | { readonly kind: 'no_route' }
   | { readonly kind: 'failed'; readonly why: string }
 
@@ -27,13 +27,13 @@ const answer = z.object({
   metrics: z.nullish(z.looseObject({})),
 })
 
-/** More than a block of any vocabulary, so that a second time finds something; less than half of what the model takes. */
+/** Longer than one block, so that a second request has a cache hit; shorter than half of the model's maximum. */
 function promptFor(maxModelLen: number | null): string {
   const words = Math.max(1, Math.min(100, Math.floor((maxModelLen ?? 4096) / 20)))
   return Array.from({ length: words }, (_, at) => `doctor ${at}`).join(' ')
 }
 
-/** Some versions leave the details out when nothing was cached: a second, equal prompt decides. */
+/** Some versions omit the details if nothing was cached, so an equal second prompt decides. */
 export async function generate(place: Endpoint, { id, maxModelLen }: ModelCard, limitMs: number): Promise<Generated> {
   const wanted = { model: id, prompt: promptFor(maxModelLen) }
   const first = await once(place, wanted, limitMs)
@@ -76,7 +76,7 @@ async function oneToken(place: Endpoint, { model, prompt }: Wanted, limitMs: num
   })
 }
 
-/** What an error body says, in a line. */
+/** Extracts the message of an error body as one line. */
 function messageOf(asked: Asked): string {
   if (!answered(asked) || asked.status < 400) return answered(asked) ? ', and a body that is no answer' : ''
   try {
@@ -88,11 +88,11 @@ function messageOf(asked: Asked): string {
   }
 }
 
-/** What is tokenized to compare: words, spaces, digits, accents, an emoji, another script, code. */
+/** Text tokenized for comparison: words, spaces, digits, accents, an emoji, another script, code. */
 export const SAMPLE_TEXT =
   "Hello, wörld 👋!  It's 2026-11-21, 3.14 % of \t日本語 テキスト:\n\n    if (x != y) { return 'naïve' }  "
 
-/** A conversation every chat template takes: it ends with the user's turn and has no system message. */
+/** A conversation that every chat template accepts: it ends with a user turn and has no system message. */
 export const SAMPLE_CHAT = {
   messages: [
     { role: 'user', content: SAMPLE_TEXT },

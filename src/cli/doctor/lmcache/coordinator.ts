@@ -1,4 +1,4 @@
-/** LMCache's coordinator: does it know instances and keys, and are they those of the engines? */
+/** Checks of LMCache's coordinator: whether it knows instances and keys, and whether they match the engines. */
 import * as z from 'zod/mini'
 import { didYouMean } from '../../../config/problem.ts'
 import { addressText } from '../../../config/fields.ts'
@@ -7,7 +7,7 @@ import { answered, ask, inShort, jsonOf, type Endpoint, type Question } from '..
 import { Findings, type Subject } from '../finding.ts'
 import { examineLmcacheServer, checkOpen, expectedPlaces, type LmcacheExpected } from './servers.ts'
 
-/* LMCache's legacy controller: it has no health to ask for that changes nothing, so a lookup is the question. */
+/* LMCache's legacy controller has no health route without side effects, so a lookup is used. */
 
 const controllerLookupAnswer = z.object({ layout_info: z.record(z.string(), z.unknown()) })
 const instanceAnswer = z.object({ res: z.nullish(z.string()) })
@@ -72,7 +72,7 @@ const keyList = z.object({
 })
 const lookupAnswer = z.object({ chunks: z.number() })
 
-/** The coordinator, and behind it those of its servers that can be asked from here. */
+/** Examines the coordinator and those of its servers that are reachable from here. */
 export async function examineCoordinator(
   name: string,
   place: Endpoint,
@@ -133,10 +133,10 @@ async function examine(
   return examineServers(servers, { found, limitMs })
 }
 
-/** So many servers are looked at: a coordinator may know hundreds. */
+/** Maximum number of servers to examine. A coordinator may have hundreds. */
 const MOST_SERVERS = 16
 
-/** Nobody but their engines and the coordinator need reach them, so those that cannot be asked are as they should be. */
+/** Only their engines and the coordinator need to reach the servers, so an unreachable server is no problem. */
 async function examineServers(
   servers: z.infer<typeof instanceList>['instances'],
   { found, limitMs }: Examination,
@@ -215,7 +215,7 @@ function checkKeys({ total, keys }: z.infer<typeof keyList>, expected: LmcacheEx
   })
 }
 
-/** More than a chunk of the default size, of ids nobody has. */
+/** More than one chunk of default size, with token ids that no cache contains. */
 const LOOKUP_TOKENS = 300
 
 async function checkLookup(

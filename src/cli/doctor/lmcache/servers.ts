@@ -1,4 +1,4 @@
-/** An LMCache server (`lmcache server`): what it keeps open, and whether it tells the coordinator anything. */
+/** Checks of an LMCache server (`lmcache server`): open endpoints, and reports to the coordinator. */
 import * as z from 'zod/mini'
 import { answered, ask, inShort, jsonOf, type Endpoint, type Question } from '../ask.ts'
 import { Findings, type Subject, type Remedy } from '../finding.ts'
@@ -6,18 +6,21 @@ import { reachOf } from '../reach.ts'
 import type { PoolSettings } from '../../../config.ts'
 import { hostOf, type EnginePlace } from '../../../core/lmcache/instance-map.ts'
 
-/* What a configuration says of the cache beside its engines. */
+/* Configuration of the cache beside a pool's engines. */
 
 export interface LmcacheExpected {
   readonly pool: PoolSettings
-  /** The model's name in LMCache's keys; null: neither configured nor said by an engine. */
+  /** The model's name in LMCache's keys; null: neither configured nor reported by an engine. */
   readonly model: string | null
 }
 
 export const expectedPlaces = ({ pool }: LmcacheExpected): EnginePlace[] =>
   pool.engines.map(({ id, url, lmcacheInstance }) => ({ id, host: hostOf(url), instance: lmcacheInstance }))
 
-/** LMCache asks nobody for a key: at a public address something else has to. Asked as a stranger, without the headers. */
+/**
+ * LMCache has no authentication, so a public address needs other protection. Sent without the configured headers, like
+ * a stranger's request.
+ */
 export async function checkOpen({ url }: Endpoint, question: Question, found: Findings, remedy: Remedy): Promise<void> {
   if (reachOf(url) !== 'public') return
   const asked = await ask({ url, headers: {} }, question)
@@ -71,5 +74,5 @@ function judge({ mp, coordinator }: z.infer<typeof config>, found: Findings): vo
   else found.ok('coordinator', `it reports to ${withoutPath(coordinator.url)}`)
 }
 
-/** A gateway that is the registry has the token in the path. */
+/** Removes the path, which contains the token if a gateway is the registry. */
 const withoutPath = (url: string): string => (URL.canParse(url) ? new URL(url).origin : 'its coordinator')
