@@ -58,7 +58,10 @@ function find(name: string): Command {
   const command = commands.find((one) => one.name === name)
   if (command !== undefined) return command
   const names = commands.map((one) => one.name)
-  throw new UsageError(`firstlight has no command "${name}"${didYouMean(name, names)}`, 'firstlight --help lists them.')
+  throw new UsageError(
+    `firstlight has no command "${name}"${didYouMean(name, names)}`,
+    'Run firstlight --help for the list.',
+  )
 }
 
 function report(error: unknown, io: Io): number {
@@ -69,7 +72,7 @@ function report(error: unknown, io: Io): number {
   }
   if (error instanceof ConfigError) {
     io.err(error.message)
-    io.err('docs/config.md lists every key; "firstlight check" tries a file without starting.')
+    io.err('docs/config.md lists every key; "firstlight check" validates a file.')
     return 1
   }
   if (error instanceof VocabularyError) {

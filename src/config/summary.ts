@@ -248,13 +248,12 @@ function notes(config: Config): string[] {
     found.push(
       '`cors` lets in every page, and no key is asked for: whatever page a browser here has open may use the engines.',
     )
-  for (const id of ownEngines(config))
-    found.push(`${id} is where this gateway listens itself: requests would only come back.`)
+  for (const id of ownEngines(config)) found.push(`${id} has the listen address of this gateway: requests would loop.`)
   if (reportsShareThePort(config))
-    found.push('`ttft.listen` is the port of `listen` too: reports need one of their own.')
+    found.push('`ttft.listen` has the same port as `listen`. Reports need a separate port.')
   const shared = sharedWithReplicas(config)
   if (shared !== null)
-    found.push(`\`replicas.listen\` is the port of \`${shared}\` too: replicas need one of their own.`)
+    found.push(`\`replicas.listen\` has the same port as \`${shared}\`. Replicas need a separate port.`)
   if (silent) found.push('without `lmcache.token` or `admin`, no LMCache server can report to the registry.')
   found.push(...regionalNotes(config))
   for (const { id, weight, gateway, pools } of config.clusters) {

@@ -145,8 +145,8 @@ describe('firstlight calibrate', () => {
   it.each([
     [[], 'needs either --requests or --metrics'],
     [['--requests', 'nowhere'], 'There is no file nowhere'],
-    [['--metrics', 'ftp://x'], '--metrics takes an http address'],
-    [['--metrics', 'http://127.0.0.1:9/metrics', '--seconds', '0.1'], 'cannot be reached: '],
+    [['--metrics', 'ftp://x'], '--metrics must be an http or https URL'],
+    [['--metrics', 'http://127.0.0.1:9/metrics', '--seconds', '0.1'], 'is unreachable: '],
   ])('says what is wrong with %j', async (argv, message) => {
     const { code, err } = await firstlight('calibrate', ...argv)
     expect(code).toBe(2)

@@ -62,9 +62,9 @@ describe('firstlight', () => {
   it.each([
     [['chekc'], 'no command "chekc"; did you mean "check"?'],
     [['check', '--jsn', 'x'], 'no flag --jsn; did you mean --json?'],
-    [['check', '--json'], '--json wants a value, as in --json FILE'],
-    [['fleet', '--prefill', '-1'], '--prefill wants a value, as in --prefill N'],
-    [['fleet', '--prefill', '0', '--decode', '0'], 'no engine at all'],
+    [['check', '--json'], '--json needs a value, as in --json FILE'],
+    [['fleet', '--prefill', '-1'], '--prefill needs a value, as in --prefill N'],
+    [['fleet', '--prefill', '0', '--decode', '0'], 'number of engines is 0'],
     [['fleet', '--engines', '1.5'], '--engines must be a whole number, got "1.5"'],
     [['demo', '--engines', '2.5'], '--engines must be a whole number, got "2.5"'],
     [['serve', '--config', folder], `${folder} is a folder, not a file`],
@@ -75,27 +75,27 @@ describe('firstlight', () => {
     [['vocab', 'compile', folder, '-o', '/nowhere/v'], '--out: there is no folder /nowhere'],
     [
       ['vocab', 'compile', 'x', '-o', 'y', '--template', 't', '--no-template'],
-      '--template means nothing beside --no-template',
+      '--template has no effect with --no-template',
     ],
-    [['replay', '--preset', 'burst', '--engines', '3'], '--engines means nothing beside --preset'],
-    [['replay', '--trace', 'x', '--load', '0.5', '--speed', '2'], '--speed means nothing beside --load'],
+    [['replay', '--preset', 'burst', '--engines', '3'], '--engines has no effect with --preset'],
+    [['replay', '--trace', 'x', '--load', '0.5', '--speed', '2'], '--speed has no effect with --load'],
     [['replay', '--trace', 'x', '--limit', '1.5'], '--limit must be a whole number'],
-    [['load', '--model', 'm', '--trace', 'x', '--qps', '3'], '--qps means nothing beside --trace'],
-    [['calibrate', '--metrics', 'http://h', '--ranks', '2'], '--ranks means nothing beside --metrics'],
-    [['bridge', '--listen', 'here'], '--listen must be HOST:PORT, got "here"'],
-    [['bridge', '--gateway', 'here'], '--gateway takes an http address, got "here"'],
-    [['load', '--model', 'm', '--url', 'http://me:hush@h'], '--url: the address of h has a user or password'],
-    [['bridge', '--gateway', 'http://me:hush@h'], '--gateway: the address of h has a user or password'],
-    [['bridge', '--topic', 'kv'], '--topic goes with --events'],
+    [['load', '--model', 'm', '--trace', 'x', '--qps', '3'], '--qps has no effect with --trace'],
+    [['calibrate', '--metrics', 'http://h', '--ranks', '2'], '--ranks has no effect with --metrics'],
+    [['bridge', '--listen', 'here'], '--listen must be HOST:PORT, not "here"'],
+    [['bridge', '--gateway', 'here'], '--gateway must be an http or https URL, not "here"'],
+    [['load', '--model', 'm', '--url', 'http://me:hush@h'], '--url: the URL of h contains a user or password'],
+    [['bridge', '--gateway', 'http://me:hush@h'], '--gateway: the URL of h contains a user or password'],
+    [['bridge', '--topic', 'kv'], '--topic needs --events'],
     [
       ['bridge', '--events', 'here', '--cluster', 'c', '--model', 'm', '--engine', 'e', '--block-tokens', '16'],
-      '--events must be an address to connect to, got "here"',
+      '--events must be an address to connect to, not "here"',
     ],
     [['bridge', '--config', secretConfig, '--engine', 'a', '--engine', 'b'], 'has no engine b'],
     [['check', 'a.yaml', 'b.yaml'], 'takes one file'],
     [['check', 'a.yaml', '--config', 'b.yaml'], 'takes one file'],
     [['serve', 'x.yaml'], 'takes no argument "x.yaml"; did you mean --config x.yaml?'],
-    [['key', 'a', 'b'], 'makes one key at a time'],
+    [['key', 'a', 'b'], 'generates one key at a time'],
     [['demo', 'x.yaml'], 'takes no argument "x.yaml".'],
     [['serve', '--config', '/nowhere/f.yaml'], 'no file /nowhere/f.yaml'],
   ])('%j ends with 2, a reason and a next step', async (argv, reason) => {
@@ -114,12 +114,14 @@ describe('firstlight', () => {
       expect(early).toEqual({
         code: 2,
         out: '',
-        err: '--json: /proc/nope cannot be written (ENOENT).\nMake room for it there, or name another file.',
+        err: '--json: /proc/nope cannot be written (ENOENT).\nCheck permissions and free space, or name another file.',
       })
       const { code, out, err } = await run(['check', secretConfig, '--without-env', '--json', '/dev/full'])
       expect(code).toBe(1)
       expect(out).toContain('is valid')
-      expect(err).toBe('--json: /dev/full cannot be written (ENOSPC).\nMake room for it there, or name another file.')
+      expect(err).toBe(
+        '--json: /dev/full cannot be written (ENOSPC).\nCheck permissions and free space, or name another file.',
+      )
     },
   )
 
@@ -216,7 +218,7 @@ clusters:
       expect(out).toContain(said)
     }
     expect(out).not.toContain('hush')
-    for (const note of ['one, a is where this gateway listens itself', 'one: has weight 0'])
+    for (const note of ['one, a has the listen address of this gateway', 'one: has weight 0'])
       expect(out).toMatch(new RegExp(`note: .*${note}`))
   })
 
@@ -238,7 +240,7 @@ describe('firstlight fleet', () => {
   it('names a report address that is none', async () => {
     const { code, err } = await run(['fleet'], { TTFT_ENABLED: '1', VLLM_TTFT_REPORT_URL: 'here' })
     expect(code).toBe(2)
-    expect(err).toContain('VLLM_TTFT_REPORT_URL is "here", which is no URL')
+    expect(err).toContain('VLLM_TTFT_REPORT_URL is "here", which is not a URL')
   })
 })
 
@@ -246,7 +248,7 @@ describe('firstlight serve', () => {
   it('refuses to listen for other machines without keys, also when a flag says so', async () => {
     const { code, err } = await run(['serve', '--config', secretConfig, '--listen', '0.0.0.0:0'], { ADMIN: 'x' })
     expect(code).toBe(2)
-    expect(err).toContain('can be reached from other machines')
+    expect(err).toContain('is reachable from other hosts')
   })
 
   it.each([
@@ -264,7 +266,7 @@ describe('firstlight serve', () => {
     )
     const { code, err } = await run(['serve', '--config', file, ...flags])
     expect(code).toBe(2)
-    expect(err).toContain('one, a is where this gateway listens itself')
+    expect(err).toContain('one, a has the listen address of this gateway')
   })
 
   it.each([
@@ -275,10 +277,10 @@ describe('firstlight serve', () => {
     const document = `listen: ${listen}\nttft: { enabled: true, listen: "${reports}" }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h" }] }] }]\n`
     expect(await run(['serve', '--workers', '2'], { FIRSTLIGHT_CONFIG: document })).toMatchObject({
       code: 2,
-      err: expect.stringContaining('`ttft.listen` is the port of `listen` too') as string,
+      err: expect.stringContaining('`ttft.listen` has the same port as `listen`') as string,
     })
     expect((await run(['check'], { FIRSTLIGHT_CONFIG: document })).out).toContain(
-      'note: `ttft.listen` is the port of `listen` too',
+      'note: `ttft.listen` has the same port as `listen`',
     )
   })
 
@@ -291,11 +293,11 @@ describe('firstlight serve', () => {
     const document = `listen: ${listen}\nopen: true\nttft: { enabled: true, listen: "127.0.0.1:7002" }\nreplicas: { listen: "${replicas}", peers: ["h:1"] }\nclusters: [{ id: one, pools: [{ model: m, engines: [{ id: a, url: "http://h" }] }] }]\n`
     expect(await run(['serve', ...flags], { FIRSTLIGHT_CONFIG: document })).toMatchObject({
       code: 2,
-      err: expect.stringContaining(`\`replicas.listen\`, ${replicas}, is the port of \`${shared}\` too`) as string,
+      err: expect.stringContaining(`\`replicas.listen\`, ${replicas}, has the same port as \`${shared}\``) as string,
     })
     const { out } = await run(['check'], { FIRSTLIGHT_CONFIG: document })
     expect(out).toMatch(/^replicas +heard at .*, heard of at h:1$/m)
-    if (flags.length === 0) expect(out).toContain(`note: \`replicas.listen\` is the port of \`${shared}\` too`)
+    if (flags.length === 0) expect(out).toContain(`note: \`replicas.listen\` has the same port as \`${shared}\``)
   })
 
   it.each([

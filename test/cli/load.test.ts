@@ -175,7 +175,7 @@ describe('firstlight load', () => {
       '--num-rounds',
       '1',
     )
-    expect(nobody.out).toContain('1 x nobody listens on 127.0.0.1:2')
+    expect(nobody.out).toContain('1 x connection refused by 127.0.0.1:2')
   })
 
   it('tells engines of several clusters apart that have one name', async () => {
@@ -235,17 +235,17 @@ describe('firstlight load', () => {
     )
     expect(code).toBe(1)
     expect(out).toContain('0 answered, 1 not, 3 not sent')
-    expect(out).toContain('1 x stopped before its answer was there')
+    expect(out).toContain('1 x stopped before the answer')
     expect(JSON.parse(readFileSync(at('cut.json'), 'utf8'))).toMatchObject({
-      problems: { 'stopped before its answer was there': 1 },
+      problems: { 'stopped before the answer': 1 },
     })
     silent.closeAllConnections()
     silent.close()
   })
 
   it.each([
-    [['--url', 'http://127.0.0.1:1'], 'which model'],
-    [['--model', 'm', '--url', 'ftp://x'], '--url takes an http address'],
+    [['--url', 'http://127.0.0.1:1'], 'needs --model'],
+    [['--model', 'm', '--url', 'ftp://x'], '--url must be an http or https URL'],
     [['--model', 'm', '--trace', 'nowhere'], 'There is no file nowhere'],
   ])('says what is wrong with %j', async (argv, message) => {
     const { code, err } = await firstlight('load', ...argv)

@@ -181,7 +181,7 @@ describe('firstlight replay', () => {
 
   it.each([
     [['--policies', 'best'], 'no policy is called "best"'],
-    [['--load', '2x'], '--load takes numbers above 0 up to 10, separated by commas, got "2x"'],
+    [['--load', '2x'], '--load must be numbers above 0 and up to 10, separated by commas, not "2x"'],
     [['--profile', 'abacus'], 'no engine profile is called "abacus"'],
     [['--engines', '2.5'], '--engines must be a whole number'],
   ])('says what is wrong with %j', async (argv, message) => {

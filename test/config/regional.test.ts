@@ -71,7 +71,7 @@ describe('what is said of a cluster behind another gateway', () => {
   it('is said once where its address is this gateway’s own', () => {
     expect(ownEngines(read([paris({ url: 'http://localhost:8080' }), tokyo]))).toEqual(['paris'])
     expect(notes([paris({ url: 'http://localhost:8080' }), tokyo])).toEqual([
-      'paris is where this gateway listens itself: requests would only come back.',
+      'paris has the listen address of this gateway: requests would loop.',
     ])
   })
 })

@@ -81,18 +81,18 @@ function engineStatus(listener: EngineListener, poster: Poster): EngineStatus {
 type Row = readonly [name: string, type: 'gauge' | 'counter', help: string, value: (engine: EngineStatus) => number]
 
 const ROWS: readonly Row[] = [
-  ['heard', 'gauge', 'Can the engine be heard?', (e) => Number(e.heard)],
-  ['complete', 'gauge', 'Is all of its cache known?', (e) => Number(e.complete)],
-  ['blocks', 'gauge', 'Blocks it holds.', (e) => e.blocks],
-  ['waiting_blocks', 'gauge', 'Changes the gateway has not taken yet.', (e) => e.waiting],
-  ['events_total', 'counter', 'Events taken in.', (e) => e.events],
-  ['gaps_total', 'counter', 'Times batches were missing.', (e) => e.gaps],
-  ['restarts_total', 'counter', 'Times the engine began anew.', (e) => e.restarts],
-  ['losses_total', 'counter', 'Times the picture of its cache was lost.', (e) => e.losses],
+  ['heard', 'gauge', '1 if the engine is reachable.', (e) => Number(e.heard)],
+  ['complete', 'gauge', '1 if the full cache contents are known.', (e) => Number(e.complete)],
+  ['blocks', 'gauge', 'Blocks in its cache.', (e) => e.blocks],
+  ['waiting_blocks', 'gauge', 'Changes that the gateway has not acknowledged yet.', (e) => e.waiting],
+  ['events_total', 'counter', 'Events processed.', (e) => e.events],
+  ['gaps_total', 'counter', 'Gaps in the event stream.', (e) => e.gaps],
+  ['restarts_total', 'counter', 'Restarts of the engine.', (e) => e.restarts],
+  ['losses_total', 'counter', 'Times the known cache contents were discarded.', (e) => e.losses],
   [
     'unnamed_blocks_total',
     'counter',
-    'Blocks that could not be named: their parent is unknown, or more than tokens makes them.',
+    'Blocks without a hash: their parent is unknown, or they depend on more than tokens.',
     (e) => e.unnamed_blocks,
   ],
 ]
@@ -109,8 +109,8 @@ export function statusMetrics(status: BridgeStatus): string {
   for (const [name, help] of [
     ['posts', 'Requests to the gateway.'],
     ['failures', 'Requests to the gateway that failed.'],
-    ['steps', 'Steps the gateway took.'],
-    ['resyncs', 'Whole pictures the gateway asked for.'],
+    ['steps', 'Steps that the gateway accepted.'],
+    ['resyncs', 'Full snapshots that the gateway requested.'],
   ] as const) {
     lines.push(
       `# HELP firstlight_bridge_${name}_total ${help}`,
@@ -119,7 +119,7 @@ export function statusMetrics(status: BridgeStatus): string {
     )
   }
   lines.push(
-    '# HELP firstlight_bridge_awaited_engines Engines that could not be asked for their event sockets yet.',
+    '# HELP firstlight_bridge_awaited_engines Engines whose event sockets could not be discovered yet.',
     '# TYPE firstlight_bridge_awaited_engines gauge',
     `firstlight_bridge_awaited_engines ${status.awaited}`,
   )

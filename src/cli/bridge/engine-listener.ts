@@ -130,7 +130,7 @@ export class EngineListener {
     if (this.#wasComplete && !this.stream.isComplete)
       log.warn('events_lost', {
         engine: id,
-        next: 'the cache is known in part until it is cleared or the engine restarts; a larger buffer_steps in --kv-events-config keeps more for replays',
+        next: 'the cache contents are incomplete until the cache is cleared or the engine restarts; a larger buffer_steps in --kv-events-config keeps more batches for replays',
       })
     this.#wasComplete = this.stream.isComplete
     this.#parts.changed()
@@ -142,7 +142,7 @@ export class EngineListener {
     if (this.#missedChecks === MISSED_CHECKS)
       this.#parts.log.warn('kv_events_lost', {
         engine: this.engine.id,
-        next: 'is it up, and are its event and replay ports open to this machine?',
+        next: 'check that the engine runs and that its event and replay ports are reachable from here',
       })
   }
 

@@ -22,9 +22,9 @@ function wanted(cluster: string, { model, blockTokens }: PoolSettings, config: E
 }
 
 const NEXT = {
-  none: 'start it with --kv-events-config, or name its sockets in kv_events of the configuration',
+  none: 'start the engine with --kv-events-config, or set kv_events in the configuration',
   ranks:
-    'make each rank an engine of its own with the same url and `headers: { X-data-parallel-rank: "0" }`, so that requests go where the blocks are',
+    'configure each rank as an engine with the same url and `headers: { X-data-parallel-rank: "0" }`, so that requests reach the rank that has the blocks',
 } as const
 
 const ANSWER_MS = 5_000

@@ -41,10 +41,10 @@ const MOST_BACKOFF_MS = 10_000
 const REFUSED_MS = 15_000
 
 const NEXT: Readonly<Record<Exclude<KvEventDeltaState, 'ok' | 'resync'>, string>> = {
-  stale: 'another bridge feeds this engine; end one of the two',
+  stale: 'another bridge sends events of this engine; stop one of the two',
   unknown:
-    'the gateway has no such engine in that cluster and model: compare the two configurations; one that is found by name it may have yet to look up',
-  block_tokens: 'the gateway’s pool has another block_tokens; start the bridge with the gateway’s configuration',
+    'the gateway has no such engine in this cluster and model. Compare the two configurations. If the engine is discovered by DNS, the gateway may not have resolved it yet',
+  block_tokens: 'the gateway’s pool has a different block_tokens; start the bridge with the gateway’s configuration',
 }
 
 interface Line {
@@ -213,7 +213,7 @@ export class Poster {
     if (this.#toldBytes) return
     this.#toldBytes = true
     const next =
-      'set `tokenizer` of the pool (firstlight vocab compile): without it prompts are measured in bytes, which no engine’s tokens can be compared with; only prompts sent as token ids profit'
+      'set `tokenizer` of the pool (firstlight vocab compile). Without it, prompts are measured in bytes and do not match the engine’s blocks; only prompts sent as token ids do'
     this.#options.log.warn('prompts_measured_in_bytes', { model: line.listener.engine.pool.model, next })
   }
 
@@ -246,12 +246,12 @@ export class Poster {
       signal: AbortSignal.timeout(ANSWER_MS),
       redirect: 'error',
     }).catch((error: unknown) => {
-      throw new Error(`the gateway cannot be reached: ${causeOf(error)}`, { cause: error })
+      throw new Error(`the gateway is unreachable: ${causeOf(error)}`, { cause: error })
     })
     const text = await response.text()
     if (response.status !== 200) throw new Error(`the gateway answered ${response.status}: ${text.slice(0, 300)}`)
     const answer = JSON.parse(text) as { readonly pools?: unknown }
-    if (!Array.isArray(answer.pools)) throw new Error('the gateway’s answer is not one to KV events')
+    if (!Array.isArray(answer.pools)) throw new Error('the server’s answer is not a gateway’s answer to KV events')
     return answer.pools
   }
 }

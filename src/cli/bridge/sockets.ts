@@ -27,8 +27,8 @@ export interface OpenEventSocket {
 export class ZmqMissing extends UsageError {
   constructor(cause: unknown) {
     super(
-      'The package "zeromq", which speaks to event sockets, is not installed or has no build for this machine.',
-      'npm install zeromq@6.8.0, on a machine it has a build for.',
+      'The package "zeromq" is not installed or has no build for this platform. It is needed to read KV events.',
+      'Run npm install zeromq@6.8.0 on a supported platform.',
     )
     this.name = 'ZmqMissing'
     this.cause = cause

@@ -38,7 +38,7 @@ export function listenFlag(args: Args, example = '127.0.0.1:9000'): Address | nu
   if (text === null) return null
   const address = parseAddress(text)
   if (address === null)
-    throw new UsageError(`--listen must be HOST:PORT, got "${text}".`, `Example: --listen ${example}`)
+    throw new UsageError(`--listen must be HOST:PORT, not "${text}".`, `Example: --listen ${example}`)
   return address
 }
 
@@ -59,11 +59,11 @@ export function httpUrl(flag: string, text: string, example: string): string {
   const { username, password, host } = URL.parse(text) ?? { username: '', password: '', host: '' }
   if (username !== '' || password !== '')
     throw new UsageError(
-      `--${flag}: the address of ${host} has a user or password in it.`,
-      `Leave them out, as in --${flag} ${example}; keys have flags and variables of their own.`,
+      `--${flag}: the URL of ${host} contains a user or password.`,
+      `Remove them, as in --${flag} ${example}. Keys have their own flags and variables.`,
     )
   if (!URL.canParse(text) || !/^https?:\/\//.test(text))
-    throw new UsageError(`--${flag} takes an http address, got "${text}".`, `Example: --${flag} ${example}`)
+    throw new UsageError(`--${flag} must be an http or https URL, not "${text}".`, `Example: --${flag} ${example}`)
   return text
 }
 
@@ -118,7 +118,7 @@ function orSay(flag: string, file: string, exitCode: 1 | 2, write: () => void): 
     const { code = 'unknown error' } = error as NodeJS.ErrnoException
     throw new UsageError(
       `--${flag}: ${file} cannot be written (${code}).`,
-      'Make room for it there, or name another file.',
+      'Check permissions and free space, or name another file.',
       exitCode,
     )
   }
@@ -161,8 +161,8 @@ function refuseIdle(command: Command, values: Values): void {
     const given = values[flag] === undefined ? undefined : idle.find((other) => values[other] !== undefined)
     if (given !== undefined)
       throw new UsageError(
-        `firstlight ${command.name}: --${given} means nothing beside --${flag}.`,
-        'Leave one of them out.',
+        `firstlight ${command.name}: --${given} has no effect with --${flag}.`,
+        'Remove one of the two.',
       )
   }
 }
@@ -194,11 +194,11 @@ function usageOf(command: Command, error: unknown, known: readonly string[]): Us
 
 function missingValue(command: Command, flag: string, dashed: boolean): UsageError {
   const value = command.flags[flag]?.value ?? 'VALUE'
-  const message = `firstlight ${command.name}: --${flag} wants a value, as in --${flag} ${value}.`
-  return new UsageError(message, dashed ? `One that begins with a dash is written --${flag}=-…` : helpLine(command))
+  const message = `firstlight ${command.name}: --${flag} needs a value, as in --${flag} ${value}.`
+  return new UsageError(message, dashed ? `Write a value that starts with a dash as --${flag}=-…` : helpLine(command))
 }
 
-const helpLine = (command: Command) => `firstlight ${command.name} --help lists the flags, with an example.`
+const helpLine = (command: Command) => `Run firstlight ${command.name} --help for the flags.`
 
 function asText(value: Values[string]): string | null {
   const last = Array.isArray(value) ? value.at(-1) : value

@@ -15,7 +15,7 @@ import { aborted } from './serve.ts'
 
 export const bridge: Command = {
   name: 'bridge',
-  summary: 'Tell a gateway what its engines cache, from their KV events.',
+  summary: 'Forward the KV events of vLLM engines to a gateway.',
   examples: [
     'firstlight bridge --config firstlight.yaml --gateway http://127.0.0.1:8080',
     'firstlight bridge --gateway https://edge.example.com --cluster paris --model qwen --block-tokens 16 --engine a --events tcp://10.0.0.1:5557 --replay tcp://10.0.0.1:5558',
@@ -23,47 +23,46 @@ export const bridge: Command = {
   positionals: null,
   instead: { events: ['config'] },
   flags: {
-    gateway: { type: 'string', value: 'URL', about: 'The gateway, without a path. Default: http://127.0.0.1:8080.' },
+    gateway: { type: 'string', value: 'URL', about: 'Base URL of the gateway. Default: http://127.0.0.1:8080.' },
     key: {
       type: 'string',
       value: 'KEY',
-      about:
-        'The gateway’s bridge.secret or admin key. Default: the variable FIRSTLIGHT_BRIDGE_KEY, else as the configuration says.',
+      about: 'The gateway’s bridge.secret or admin key. Default: FIRSTLIGHT_BRIDGE_KEY, else from the configuration.',
     },
     config: {
       type: 'string',
       short: 'c',
       value: 'FILE',
       about:
-        'The gateway’s configuration: pools and engines are read from it. Default: FIRSTLIGHT_CONFIG, else ./firstlight.yaml.',
+        'The gateway’s configuration, for its pools and engines. Default: FIRSTLIGHT_CONFIG, else ./firstlight.yaml.',
     },
     engine: {
       type: 'string',
       multiple: true,
       value: 'ID',
-      about: 'Only this engine; may be repeated. With --events: the engine’s name in the gateway.',
+      about: 'Only this engine; repeatable. With --events: the engine’s name in the gateway.',
     },
     events: {
       type: 'string',
       value: 'ADDRESS',
-      about: 'One engine without a configuration: the endpoint of its events, tcp://HOST:5557.',
+      about: 'Event endpoint of one engine, without a configuration: tcp://HOST:5557.',
     },
-    replay: { type: 'string', value: 'ADDRESS', about: 'Its replay endpoint, tcp://HOST:5558.' },
+    replay: { type: 'string', value: 'ADDRESS', about: 'Replay endpoint of that engine: tcp://HOST:5558.' },
     topic: { type: 'string', value: 'TEXT', about: 'Its topic. Default: none.' },
-    cluster: { type: 'string', value: 'ID', about: 'Its cluster in the gateway.' },
-    model: { type: 'string', value: 'NAME', about: 'Its pool’s model in the gateway.' },
+    cluster: { type: 'string', value: 'ID', about: 'Cluster of that engine in the gateway.' },
+    model: { type: 'string', value: 'NAME', about: 'Model of that engine’s pool in the gateway.' },
     'block-tokens': { type: 'string', value: 'N', about: 'Its pool’s block_tokens.' },
-    listen: { type: 'string', value: 'HOST:PORT', about: 'Answer /status, /metrics and /health there.' },
+    listen: { type: 'string', value: 'HOST:PORT', about: 'Serve /status, /metrics and /health at this address.' },
     'flush-ms': {
       type: 'string',
       value: 'N',
-      about: 'How long changes wait for company before they are sent. Default: 20.',
+      about: 'Batching delay before changes are sent. Default: 20.',
     },
     'heartbeat-ms': {
       type: 'string',
       value: 'N',
       about:
-        'A sign of life for a silent engine this often; without three the gateway goes by its own guesses. Default: 5000.',
+        'Heartbeat interval for an idle engine. After three missing heartbeats the gateway uses its own estimates. Default: 5000.',
     },
     'log-level': { type: 'string', value: 'LEVEL', about: 'debug, info, warn, error or silent. Default: info.' },
   },
@@ -159,7 +158,7 @@ async function silent(asked: Followed['found'], stop: AbortSignal): Promise<neve
   const found = await asked
   if (found?.every((engine) => engine === null) === true && !stop.aborted) {
     throw new UsageError(
-      'There is no engine to listen to.',
+      'No engine publishes KV events.',
       'Start vLLM with --kv-events-config; docs/kv-events.md has the flags.',
     )
   }
@@ -187,8 +186,8 @@ function fromConfig(args: Args, io: Io): Configured {
   const loose = OF_EVENTS.find((flag) => args.text(flag) !== null)
   if (loose !== undefined)
     throw new UsageError(
-      `--${loose} goes with --events; a configuration says it by itself.`,
-      'firstlight bridge --help shows both ways.',
+      `--${loose} needs --events; with a configuration it is read from there.`,
+      'Run firstlight bridge --help for both forms.',
     )
   const { config, from } = loadConfig(args.text('config'), io.env, secrets)
   const written = enginesIn(config)
@@ -201,10 +200,7 @@ function fromConfig(args: Args, io: Io): Configured {
       ),
   )
   if (unknown.length > 0)
-    throw new UsageError(
-      `${from} has no engine ${unknown.join(', ')}.`,
-      'Leave --engine out, or name engines of the file.',
-    )
+    throw new UsageError(`${from} has no engine ${unknown.join(', ')}.`, 'Omit --engine, or name engines of the file.')
   return { config, named, key: keyOf(config) }
 }
 
@@ -239,7 +235,7 @@ function socketOf(args: Args, flag: string): string | null {
   const address = args.text(flag)
   if (address === null || /^(tcp|ipc):\/\/[^\s*]+$/.test(address)) return address
   throw new UsageError(
-    `--${flag} must be an address to connect to, got "${address}".`,
+    `--${flag} must be an address to connect to, not "${address}".`,
     `Example: --${flag} tcp://10.0.0.1:${flag === 'events' ? 5557 : 5558}`,
   )
 }

@@ -11,7 +11,7 @@ import { asJson, outputOf, readInput, httpUrl } from './args.ts'
 import { progressBar, table } from './progress-bar.ts'
 export const calibrate: Command = {
   name: 'calibrate',
-  summary: 'Fit a hardware profile to a measured run or a running engine, and say how well it fits.',
+  summary: 'Fit a hardware profile to a measured run or a running engine, and report the error of the fit.',
   examples: [
     'firstlight calibrate --requests run.requests.jsonl --max-num-seqs 128 --json mine.json',
     'firstlight calibrate --metrics http://127.0.0.1:8001/metrics --seconds 60 --json mine.json',
@@ -27,28 +27,32 @@ export const calibrate: Command = {
       type: 'string',
       value: 'FILE',
       about:
-        'A measured run, one JSON object a line: input_toks, output_toks, queued_ts, first_token_ts, last_token_ts (seconds).',
+        'A measured run, one JSON object per line: input_toks, output_toks, queued_ts, first_token_ts, last_token_ts (seconds).',
     },
     'fit-share': {
       type: 'string',
       value: 'X',
-      about: 'Share of the requests, the first ones, to fit on; the others are scored. Default: 0.5.',
+      about: 'Share of the requests used for fitting; the rest is used for scoring. Default: 0.5.',
     },
-    evaluations: { type: 'string', value: 'N', about: 'Simulated runs the search may take. Default: 300.' },
+    evaluations: { type: 'string', value: 'N', about: 'Maximum number of simulated runs. Default: 300.' },
     ranks: { type: 'string', value: 'N', about: 'Data-parallel ranks of the server. Default: 1.' },
     experts: {
       type: 'string',
       value: 'K/N',
       about:
-        'A mixture of experts: so many of how many a token goes to, as in 8/128 (num_experts_per_tok and num_experts of its config.json).',
+        'Mixture of experts: experts per token of all experts, as in 8/128 (num_experts_per_tok and num_experts in config.json).',
     },
-    metrics: { type: 'string', value: 'URL', about: 'Instead: the /metrics of an engine that is at work.' },
-    seconds: { type: 'string', value: 'N', about: 'How long to watch it. Default: 60.' },
-    'interval-ms': { type: 'string', value: 'N', about: 'Between two looks. Default: 1000.' },
+    metrics: { type: 'string', value: 'URL', about: 'The /metrics URL of a busy engine, instead of a measured run.' },
+    seconds: { type: 'string', value: 'N', about: 'Observation time. Default: 60.' },
+    'interval-ms': { type: 'string', value: 'N', about: 'Polling interval. Default: 1000.' },
     'max-num-seqs': { type: 'string', value: 'N', about: 'The server’s flag. Default: 256.' },
     'max-num-batched-tokens': { type: 'string', value: 'N', about: 'The server’s flag. Default: 2048.' },
-    'cache-tokens': { type: 'string', value: 'N', about: 'Tokens its KV cache holds. Default: 500000.' },
-    json: { type: 'string', value: 'FILE', about: 'Write the profile, for firstlight replay --profile FILE.' },
+    'cache-tokens': { type: 'string', value: 'N', about: 'Capacity of its KV cache in tokens. Default: 500000.' },
+    json: {
+      type: 'string',
+      value: 'FILE',
+      about: 'Write the profile to this file, for firstlight replay --profile FILE.',
+    },
   },
   run: runCalibrate,
 }
@@ -119,10 +123,7 @@ function expertShareOf(args: Args, ranks: number): number | null {
   if (text === null) return null
   const [chosen = 0, all = 0] = text.split('/').map(Number)
   if (!(chosen >= 1 && all > chosen))
-    throw new UsageError(
-      `--experts must be K/N with fewer chosen than there are, got "${text}".`,
-      'Example: --experts 8/128',
-    )
+    throw new UsageError(`--experts must be K/N with K less than N, not "${text}".`, 'Example: --experts 8/128')
   return 1 - (1 - chosen / all) ** ranks
 }
 
@@ -169,7 +170,7 @@ async function fromMetrics(url: string, args: Args, io: Io): Promise<Found> {
     return {
       profile: {
         name: url,
-        description: 'From a running engine.',
+        description: 'Source: a running engine.',
         costModel: lawFromTotals(totals),
         limits: limitsOf(args),
       },
@@ -177,7 +178,7 @@ async function fromMetrics(url: string, args: Args, io: Io): Promise<Found> {
     }
   } catch (error) {
     throw error instanceof RangeError
-      ? new UsageError(`${error.message}.`, 'Give the engine streaming work, or watch for longer with --seconds.')
+      ? new UsageError(`${error.message}.`, 'Send streaming requests to the engine, or observe longer with --seconds.')
       : error
   }
 }
@@ -188,7 +189,7 @@ async function lookAt(url: string): Promise<Totals> {
   try {
     answer = await fetch(url, { signal: AbortSignal.timeout(10_000) })
   } catch (error) {
-    throw new UsageError(`${url} cannot be reached: ${fetchTrouble(error, url)}.`, next)
+    throw new UsageError(`${url} is unreachable: ${fetchTrouble(error, url)}.`, next)
   }
   if (!answer.ok) throw new UsageError(`${url} answered ${answer.status}.`, next)
   try {

@@ -9,7 +9,7 @@ import { table } from './progress-bar.ts'
 
 export const check: Command = {
   name: 'check',
-  summary: 'Validate a configuration and print what was understood.',
+  summary: 'Validate a configuration and print the result.',
   examples: [
     'firstlight check',
     'firstlight check staging.yaml',
@@ -21,10 +21,10 @@ export const check: Command = {
       type: 'string',
       short: 'c',
       value: 'FILE',
-      about: 'The file, where it is not the argument. Default: firstlight.yaml.',
+      about: 'The file, if not given as an argument. Default: firstlight.yaml.',
     },
-    'without-env': { type: 'boolean', about: 'Do not ask whether the environment variables of secrets are set.' },
-    json: { type: 'string', value: 'FILE', about: 'Write what was understood as JSON, too. Secrets are left out.' },
+    'without-env': { type: 'boolean', about: 'Skip the check that environment variables of secrets are set.' },
+    json: { type: 'string', value: 'FILE', about: 'Also write the parsed configuration as JSON, without secrets.' },
   },
   run: runCheck,
 }
@@ -54,7 +54,7 @@ async function runCheck(args: Args, io: Io): Promise<number> {
   return 0
 }
 
-const closedOnWorkers = 'as it stands, Workers answer every /v1 call with 503: they need `keys` or `open: true`.'
+const closedOnWorkers = 'on Workers every /v1 request returns 503, because neither `keys` nor `open: true` is set.'
 
 /** On Workers a vocabulary is a storage key, so a missing local file is no error of the document. */
 async function unreadable(config: Config, folder: string): Promise<string[]> {

@@ -10,26 +10,29 @@ import { aborted } from './serve.ts'
 
 export const demo: Command = {
   name: 'demo',
-  summary: 'Run the gateway with simulated engines behind it, to look around.',
+  summary: 'Run the gateway with simulated engines.',
   examples: ['firstlight demo', 'firstlight demo --engines 8 --listen 127.0.0.1:9000'],
   positionals: null,
   flags: {
-    engines: { type: 'string', value: 'N', about: 'How many simulated engines. Default: 4.' },
+    engines: { type: 'string', value: 'N', about: 'Number of simulated engines. Default: 4.' },
     listen: {
       type: 'string',
       value: 'HOST:PORT',
-      about: 'Where the gateway listens. Default: 127.0.0.1:8080, or any free port when that is taken.',
+      about: 'Listen address of the gateway. Default: 127.0.0.1:8080, or any free port if that is in use.',
     },
   },
   run: runDemo,
 }
 
-const ownEngines = 'copy examples/firstlight.yaml here, name them in it, then "npx firstlight serve".'
+const ownEngines = 'copy examples/firstlight.yaml, enter your engines, then run "npx firstlight serve".'
 
 async function runDemo(args: Args, io: Io): Promise<number> {
   const wanted = listenFlag(args)
   if (wanted !== null && !isLoopback(wanted.host))
-    throw new UsageError('The demo has no keys, so it listens on loopback only.', 'Example: --listen 127.0.0.1:9000')
+    throw new UsageError(
+      'The demo has no keys and therefore listens on loopback only.',
+      'Example: --listen 127.0.0.1:9000',
+    )
   const fleet = await startDemoFleet(args.whole('engines', { min: 1, max: 64 }) ?? 4)
   try {
     const gateway = await startSomewhere(fleet, wanted)

@@ -11,7 +11,7 @@ import { progressBar } from './progress-bar.ts'
 
 export const doctor: Command = {
   name: 'doctor',
-  summary: 'Ask engines and caches how they are set up; say what is wrong, what is missing, and the flag for it.',
+  summary: 'Check the setup of engines and caches; report problems, missing features and the flags that fix them.',
   examples: [
     'firstlight doctor http://127.0.0.1:8001',
     'firstlight doctor http://10.0.0.1:8000 http://10.0.0.9:9300 --no-generate',
@@ -24,29 +24,32 @@ export const doctor: Command = {
       short: 'c',
       value: 'FILE',
       about:
-        'Every engine, cache and vocabulary of this configuration. Default, without URLs: the variable FIRSTLIGHT_CONFIG, else ./firstlight.yaml.',
+        'Check all engines, caches and vocabularies of this configuration. Default, without URLs: FIRSTLIGHT_CONFIG, else ./firstlight.yaml.',
     },
     key: {
       type: 'string',
       value: 'KEY',
-      about: 'With URLs: sent as bearer token. Default: the variable FIRSTLIGHT_ENGINE_KEY.',
+      about: 'With URLs: sent as bearer token. Default: FIRSTLIGHT_ENGINE_KEY.',
     },
     header: {
       type: 'string',
       multiple: true,
       value: 'NAME:VALUE',
-      about: 'With URLs: sent with every question. May be given again.',
+      about: 'With URLs: header of every request. Repeatable.',
     },
-    'no-generate': { type: 'boolean', about: 'Ask for no completion. Else one or two of a single token each.' },
+    'no-generate': {
+      type: 'boolean',
+      about: 'Request no completion. By default the doctor requests one or two of one token each.',
+    },
     'timeout-s': {
       type: 'string',
       value: 'N',
-      about: 'For each question; a completion may take six times as long. Default: 5.',
+      about: 'Time limit of each request; completions get six times as much. Default: 5.',
     },
-    'idle-s': { type: 'string', value: 'N', about: 'Watch an idle connection for so long; 0: do not. Default: 6.' },
-    strict: { type: 'boolean', about: 'Warnings count as problems in the exit code.' },
-    brief: { type: 'boolean', about: 'Leave out what is fine.' },
-    json: { type: 'string', value: 'FILE', about: 'Write the report as JSON, too.' },
+    'idle-s': { type: 'string', value: 'N', about: 'Observe an idle connection for this long; 0: skip. Default: 6.' },
+    strict: { type: 'boolean', about: 'Count warnings as problems in the exit code.' },
+    brief: { type: 'boolean', about: 'Omit checks that passed.' },
+    json: { type: 'string', value: 'FILE', about: 'Also write the report as JSON.' },
   },
   run,
 }
@@ -89,13 +92,13 @@ async function byConfig(args: Args, io: Io, options: Omit<ExamineOptions, 'folde
   const file = args.text('config')
   if (file === null && !hasConfig(io.env))
     throw new UsageError(
-      'Which engines? There is no firstlight.yaml here and no FIRSTLIGHT_CONFIG in the environment.',
+      'No engine is given: ./firstlight.yaml does not exist and FIRSTLIGHT_CONFIG is not set.',
       `Name them: ${doctor.examples[0]}`,
     )
   for (const flag of ['key', 'header']) {
     if (args.texts(flag).length > 0)
       throw new UsageError(
-        `--${flag} goes with URLs; a configuration has its own keys.`,
+        `--${flag} needs URLs; a configuration has its own keys.`,
         `Example: ${doctor.examples[0]} --${flag} …`,
       )
   }

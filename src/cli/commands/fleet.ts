@@ -8,7 +8,7 @@ import { aborted } from './serve.ts'
 
 export const fleet: Command = {
   name: 'fleet',
-  summary: 'Run simulated vLLM engines alone, on ports of this machine.',
+  summary: 'Run simulated vLLM engines without a gateway.',
   examples: [
     'firstlight fleet --engines 2 --port 8001',
     `curl -N http://127.0.0.1:8001/v1/chat/completions -H 'content-type: application/json' -d '{"model":"sim","stream":true,"messages":[{"role":"user","content":"Hello"}]}'`,
@@ -19,15 +19,15 @@ export const fleet: Command = {
     engines: {
       type: 'string',
       value: 'N',
-      about: 'How many that do everything. Default: 4, or none beside engines of a role.',
+      about: 'Number of engines with role `any`. Default: 4, or 0 if other roles are given.',
     },
-    prefill: { type: 'string', value: 'N', about: 'Prefill engines, for disaggregated serving.' },
+    prefill: { type: 'string', value: 'N', about: 'Number of engines with role `prefill`.' },
     decode: { type: 'string', value: 'N', about: 'Decode engines.' },
-    encode: { type: 'string', value: 'N', about: 'Engines that encode images, sounds and videos.' },
+    encode: { type: 'string', value: 'N', about: 'Number of engines with role `encode` (images, audio, video).' },
     port: {
       type: 'string',
       value: 'PORT',
-      about: 'Port of the first; the others follow, the control API comes last. Default: any free ones.',
+      about: 'Port of the first engine; the others follow, then the control API. Default: free ports.',
     },
     host: { type: 'string', value: 'HOST', about: 'Address to listen on. Default: 127.0.0.1.' },
     profile: {
@@ -36,16 +36,24 @@ export const fleet: Command = {
       about: `Speed and size: ${Object.keys(profiles).join(', ')}. Default: demo.`,
     },
     model: { type: 'string', value: 'NAME', about: 'The model they serve. Default: sim.' },
-    'api-key': { type: 'string', value: 'KEY', about: 'Guard /v1 with a key, as vllm serve does.' },
-    'max-num-seqs': { type: 'string', value: 'N', about: 'Rather than what the profile says: requests in a batch.' },
-    'cache-blocks': { type: 'string', value: 'N', about: 'The same: blocks the KV cache holds.' },
-    'block-size': { type: 'string', value: 'N', about: 'The same: tokens in a block.' },
+    'api-key': { type: 'string', value: 'KEY', about: 'Require this key for /v1, as vllm serve --api-key does.' },
+    'max-num-seqs': { type: 'string', value: 'N', about: 'Maximum batch size in requests. Default: from the profile.' },
+    'cache-blocks': {
+      type: 'string',
+      value: 'N',
+      about: 'Capacity of the KV cache in blocks. Default: from the profile.',
+    },
+    'block-size': { type: 'string', value: 'N', about: 'Tokens per block. Default: from the profile.' },
     'kv-events': {
       type: 'boolean',
       about:
-        'Publish KV events on ports of their own, as vLLM does; GET /kv_event_sources names them. Needs the package zeromq.',
+        'Publish KV events on separate ports, as vLLM does; GET /kv_event_sources lists them. Needs the package zeromq.',
     },
-    'max-num-queued-reqs': { type: 'string', value: 'N', about: 'Refuse requests beyond this many waiting ones.' },
+    'max-num-queued-reqs': {
+      type: 'string',
+      value: 'N',
+      about: 'Maximum number of waiting requests; more are refused.',
+    },
   },
   run: runFleet,
 }
@@ -68,7 +76,7 @@ function reportsTo({ env }: Io): URL | null {
     return reportUrl(env)
   } catch {
     throw new UsageError(
-      `VLLM_TTFT_REPORT_URL is "${env['VLLM_TTFT_REPORT_URL']}", which is no URL.`,
+      `VLLM_TTFT_REPORT_URL is "${env['VLLM_TTFT_REPORT_URL']}", which is not a URL.`,
       'Example: VLLM_TTFT_REPORT_URL=http://127.0.0.1:28886/ttft_report',
     )
   }
@@ -116,7 +124,7 @@ function wantedEngines(args: Args): number | EngineOptions[] {
     ...enginesOf('any', any),
   ]
   if (wished.length === 0)
-    throw new UsageError('That makes no engine at all: every count is 0.', 'Leave the zeros out, or say --engines 1.')
+    throw new UsageError('The number of engines is 0.', 'Give at least one engine, as in --engines 1.')
   return wished
 }
 

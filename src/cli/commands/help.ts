@@ -10,8 +10,8 @@ export function mainHelp(commands: readonly Command[]): string {
     'Commands:',
     ...columns(commands.map(({ name, summary }) => [name, summary])),
     '',
-    'Without a command: serves ./firstlight.yaml, or the demo when there is none.',
-    'firstlight COMMAND --help tells more, with examples. firstlight --version tells the version.',
+    'Without a command: serves ./firstlight.yaml, or runs the demo if there is none.',
+    'Run firstlight COMMAND --help for flags and examples, firstlight --version for the version.',
   ].join('\n')
 }
 

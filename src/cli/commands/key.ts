@@ -6,14 +6,14 @@ import { asJson, outputOf } from './args.ts'
 
 export const key: Command = {
   name: 'key',
-  summary: 'Make a key for a client, and the configuration that goes with it.',
+  summary: 'Generate a client key and its configuration.',
   examples: ['firstlight key team-a', 'firstlight key team-a | head -1', 'firstlight key team-a --json team-a.json'],
   positionals: '[NAME]',
   flags: {
     json: {
       type: 'string',
       value: 'FILE',
-      about: 'Write name, key, hash and variable as JSON, too. Only you may read that file.',
+      about: 'Also write name, key, hash and variable as JSON, readable only by you.',
     },
   },
   run: runKey,
@@ -39,7 +39,7 @@ async function runKey(args: Args, io: Io): Promise<number> {
 
 function nameOf({ positionals: [name = 'client', ...rest] }: Args): string {
   if (rest.length > 0)
-    throw new UsageError('firstlight key makes one key at a time.', `Example: firstlight key ${name}`)
+    throw new UsageError('firstlight key generates one key at a time.', `Example: firstlight key ${name}`)
   const read = id.safeParse(name)
   if (read.success) return name
   throw new UsageError(
@@ -71,18 +71,18 @@ const guide = ({
   readonly env: string
 }): string[] => [
   '',
-  `The line above is the key: give it to ${name}, who sends it as "authorization: Bearer KEY". It is shown once and kept nowhere.`,
+  `The line above is the key of ${name}. It is sent as "authorization: Bearer KEY". It is shown once and not stored.`,
   '',
-  'In the configuration, with its hash, so that the document opens no door:',
+  'In the configuration, as a hash, so that the file contains no secret:',
   '',
   '  keys:',
   `    - { name: ${inYaml(name)}, secret: { sha256: ${hash} } }`,
   '',
-  'Or by the name of a variable that holds it:',
+  'Or by the name of an environment variable:',
   '',
   '  keys:',
   `    - { name: ${inYaml(name)}, secret: { env: ${env} } }`,
   '',
-  `  export ${env}=KEY                # Node: where the gateway starts, or a line of /etc/firstlight.env`,
-  `  npx wrangler secret put ${env}   # Workers: it asks for the key`,
+  `  export ${env}=KEY                # Node: environment of the gateway, for example /etc/firstlight.env`,
+  `  npx wrangler secret put ${env}   # Workers: wrangler prompts for the key`,
 ]

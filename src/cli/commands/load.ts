@@ -13,7 +13,7 @@ import { traceIn } from './trace-file.ts'
 export const load: Command = {
   name: 'load',
   summary:
-    'Drive a running gateway or engine from a trace or with multi-round conversations, and measure what users feel.',
+    'Send load to a running gateway or engine from a trace or as multi-round conversations, and measure latency.',
   examples: [
     'firstlight load --url http://127.0.0.1:8080 --model sim --num-users 8 --num-rounds 5 --qps 4',
     'firstlight load --url http://127.0.0.1:8080 --model sim --trace conversation.jsonl --limit 500 --speed 2 --json out.json',
@@ -21,37 +21,37 @@ export const load: Command = {
   positionals: null,
   instead: { trace: ['num-users', 'num-rounds', 'qps', 'shared-system-prompt', 'user-history-prompt', 'answer-len'] },
   flags: {
-    url: { type: 'string', value: 'URL', about: 'The gateway, without a path. Default: http://127.0.0.1:8080.' },
-    model: { type: 'string', value: 'NAME', about: 'The model to ask for.' },
-    key: { type: 'string', value: 'KEY', about: 'Sent as bearer token. Default: the variable FIRSTLIGHT_KEY.' },
+    url: { type: 'string', value: 'URL', about: 'Base URL of the gateway. Default: http://127.0.0.1:8080.' },
+    model: { type: 'string', value: 'NAME', about: 'The model to request.' },
+    key: { type: 'string', value: 'KEY', about: 'Sent as bearer token. Default: FIRSTLIGHT_KEY.' },
     trace: {
       type: 'string',
       value: 'FILE',
-      about: 'Open loop from a trace in Mooncake’s schema; prompts are token ids that share what the trace shares.',
+      about: 'Trace in Mooncake’s schema, sent open loop. Prompts are token ids with the prefixes of the trace.',
     },
-    speed: { type: 'string', value: 'X', about: 'Times the trace’s own pace. Default: 1.' },
+    speed: { type: 'string', value: 'X', about: 'Multiple of the trace’s own pace. Default: 1.' },
     limit: { type: 'string', value: 'N', about: 'Only the first N requests of the trace.' },
-    'closed-loop': { type: 'boolean', about: 'Turns of a session wait for the answer before them.' },
-    'num-users': { type: 'string', value: 'N', about: 'Without a trace: conversations. Default: 10.' },
-    'num-rounds': { type: 'string', value: 'N', about: 'Questions of each. Default: 5.' },
-    qps: { type: 'string', value: 'X', about: 'Requests a second all users together mean to send. Default: 2.' },
-    'shared-system-prompt': { type: 'string', value: 'N', about: 'Tokens all prompts begin with. Default: 100.' },
+    'closed-loop': { type: 'boolean', about: 'A turn of a session waits for the previous answer.' },
+    'num-users': { type: 'string', value: 'N', about: 'Without a trace: number of conversations. Default: 10.' },
+    'num-rounds': { type: 'string', value: 'N', about: 'Rounds per conversation. Default: 5.' },
+    qps: { type: 'string', value: 'X', about: 'Total requests per second. Default: 2.' },
+    'shared-system-prompt': { type: 'string', value: 'N', about: 'Tokens of the shared system prompt. Default: 100.' },
     'user-history-prompt': {
       type: 'string',
       value: 'N',
-      about: 'Tokens of each user’s own that follow. Default: 400.',
+      about: 'Tokens of each user’s own context. Default: 400.',
     },
-    'answer-len': { type: 'string', value: 'N', about: 'Tokens of an answer. Default: 50.' },
+    'answer-len': { type: 'string', value: 'N', about: 'Output tokens. Default: 50.' },
     'max-unfinished-queries': {
       type: 'string',
       value: 'N',
-      about: 'At most N requests in flight, exactly N. Default: no limit.',
+      about: 'Maximum number of requests in flight. Default: no limit.',
     },
-    time: { type: 'string', value: 'S', about: 'Begin nothing after so many seconds. Default: 600.' },
-    'slo-ttft-ms': { type: 'string', value: 'N', about: 'For goodput: longest time to first token. Default: 5000.' },
-    'slo-itl-ms': { type: 'string', value: 'N', about: 'For goodput: longest mean time between tokens. Default: 100.' },
+    time: { type: 'string', value: 'S', about: 'Start no request after this many seconds. Default: 600.' },
+    'slo-ttft-ms': { type: 'string', value: 'N', about: 'Goodput: maximum time to first token. Default: 5000.' },
+    'slo-itl-ms': { type: 'string', value: 'N', about: 'Goodput: maximum mean time between tokens. Default: 100.' },
     json: { type: 'string', value: 'FILE', about: 'Write all figures as JSON.' },
-    html: { type: 'string', value: 'FILE', about: 'Write a report with plots: one file that needs no other.' },
+    html: { type: 'string', value: 'FILE', about: 'Write a self-contained HTML report with plots.' },
   },
   run: runLoad,
 }
@@ -102,10 +102,7 @@ function rowsOf(trace: Trace, { result, engines }: Driven, slo: Slo): ReplayRow[
 function targetOf(args: Args, { env }: Io) {
   const model = args.text('model')
   if (model === null)
-    throw new UsageError(
-      'firstlight load needs to know which model to ask for.',
-      'Example: --model sim; GET /v1/models lists them.',
-    )
+    throw new UsageError('firstlight load needs --model.', 'Example: --model sim; GET /v1/models lists them.')
   return { url: gatewayFlag(args, 'url'), model, key: args.text('key') ?? env['FIRSTLIGHT_KEY'] ?? null }
 }
 

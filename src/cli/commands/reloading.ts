@@ -92,7 +92,7 @@ export class Reloader {
     } catch (error) {
       log.error('configuration_refused', {
         why: error instanceof Error ? error.message : String(error),
-        next: 'The gateway goes on with the one it has.',
+        next: 'The gateway keeps its present configuration.',
       })
     }
   }

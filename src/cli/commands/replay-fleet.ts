@@ -22,10 +22,7 @@ export function fleetPlanOf(args: Args, env: Env, blockTokens: number): FleetPla
   const fleet = bareFleetOf(args, env, blockTokens)
   if (lmcache === null) return fleet
   if (fleet.engines.some(({ model }) => model.kind === 'serial'))
-    throw new UsageError(
-      '--lmcache needs engines of vLLM’s kind; `serial` has no cache outside itself.',
-      'Choose another --profile.',
-    )
+    throw new UsageError('--lmcache needs a vLLM profile; `serial` has no external cache.', 'Choose another --profile.')
   return { ...fleet, lmcache }
 }
 
@@ -48,12 +45,12 @@ function lmcacheOf(text: string | null): LmcacheOptions | null {
     const key = LMCACHE_KEYS[name as keyof typeof LMCACHE_KEYS]
     if (key === undefined)
       throw new UsageError(
-        `--lmcache knows no "${name}": choose among ${Object.keys(LMCACHE_KEYS).join(', ')}.`,
+        `--lmcache has no option "${name}"; options: ${Object.keys(LMCACHE_KEYS).join(', ')}.`,
         example,
       )
     const number = Number(value)
     if (value === '' || !(number >= 0 && number <= 1e12))
-      throw new UsageError(`--lmcache takes a number from 0 for ${name}, got "${value}".`, example)
+      throw new UsageError(`--lmcache: ${name} must be a number of at least 0, not "${value}".`, example)
     return [key, number] as const
   })
   return { ...LMCACHE_DEFAULTS, ...Object.fromEntries(given) }
@@ -103,7 +100,7 @@ function profileOf(name: string): Profile {
 }
 
 function fileProfile(file: string): Profile {
-  const next = `firstlight calibrate writes such a file.`
+  const next = `firstlight calibrate writes such files.`
   const text = readInput(file, next).toString('utf8')
   let found: { readonly profile?: Partial<Profile> }
   try {
@@ -118,7 +115,7 @@ function fileProfile(file: string): Profile {
     limits === undefined ||
     numbers.some((value) => typeof value !== 'number' || !(value >= 0))
   )
-    throw new UsageError(`${file} holds no engine profile.`, next)
+    throw new UsageError(`${file} contains no engine profile.`, next)
   return { name: file, description: '', costModel, limits }
 }
 

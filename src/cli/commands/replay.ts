@@ -18,7 +18,7 @@ import { traceIn } from './trace-file.ts'
 
 export const replay: Command = {
   name: 'replay',
-  summary: 'Replay a trace over a simulated copy of your fleet, one routing policy after the other, and compare.',
+  summary: 'Replay a trace on a simulated copy of your fleet with several routing policies, and compare them.',
   examples: [
     'firstlight replay --preset burst',
     'firstlight replay --trace conversation.jsonl --engines 8 --policies predicted,prefix,round_robin --load 0.7',
@@ -52,7 +52,7 @@ export const replay: Command = {
       type: 'string',
       value: 'FILE',
       about:
-        'Mooncake schema, one JSON object a line: timestamp, input_length, output_length, hash_ids; session_id and think_ms if there are sessions.',
+        'Mooncake schema, one JSON object per line: timestamp, input_length, output_length, hash_ids; session_id and think_ms if there are sessions.',
     },
     preset: {
       type: 'string',
@@ -65,24 +65,24 @@ export const replay: Command = {
       value: 'FILE',
       about: 'Take engines, roles, profiles and network times from this configuration.',
     },
-    pool: { type: 'string', value: 'MODEL', about: 'Which pool of it. Default: the first.' },
-    engines: { type: 'string', value: 'N', about: 'Without a configuration: how many engines. Default: 8.' },
+    pool: { type: 'string', value: 'MODEL', about: 'The pool to use. Default: the first.' },
+    engines: { type: 'string', value: 'N', about: 'Without a configuration: number of engines. Default: 8.' },
     profile: {
       type: 'string',
       value: 'NAME',
       about:
-        'Their hardware: a simulator profile, GPU-PARAMSb such as h100-8b, a file of `firstlight calibrate`, or `serial`. Default: agentic.',
+        'Hardware: a simulator profile, GPU-PARAMSb such as h100-8b, a file of `firstlight calibrate`, or `serial`. Default: agentic.',
     },
     'cache-tokens': {
       type: 'string',
       value: 'N',
-      about: 'Tokens each engine’s cache holds, rather than what the profile says.',
+      about: 'Cache capacity of each engine in tokens. Default: from the profile.',
     },
     lmcache: {
       type: 'string',
       value: 'SIZES',
       about:
-        'LMCache beside every engine: tokens kept by tier, as in host=400000,disk=4000000,remote=0; report_ms (how late its directory is), host_us, disk_us, remote_us (to load a token).',
+        'LMCache at every engine: capacity in tokens by tier, as in host=400000,disk=4000000,remote=0; report_ms (delay of its directory), host_us, disk_us, remote_us (load time of a token).',
     },
     'rtt-ms': { type: 'string', value: 'N', about: 'Network round trip between gateway and engines. Default: 0.' },
     policies: {
@@ -94,25 +94,26 @@ export const replay: Command = {
     load: {
       type: 'string',
       value: 'LIST',
-      about: 'Shares of what the fleet sustains under `exact`, as in 0.3,0.7,0.95. Default: the trace’s own pace.',
+      about:
+        'Loads as shares of what the fleet sustains with `exact`, as in 0.3,0.7,0.95. Default: the trace’s own pace.',
     },
-    speed: { type: 'string', value: 'X', about: 'Rather than a load: times the trace’s own pace. Default: 1.' },
-    seeds: { type: 'string', value: 'LIST', about: 'Repeat with these seeds and report the means. Default: 1.' },
+    speed: { type: 'string', value: 'X', about: 'Instead of --load: multiple of the trace’s own pace. Default: 1.' },
+    seeds: { type: 'string', value: 'LIST', about: 'Repeat with these seeds and report means. Default: 1.' },
     limit: { type: 'string', value: 'N', about: 'Only the first N requests.' },
     'open-loop': {
       type: 'boolean',
-      about: 'Send turns of a session when the trace says, not when the previous one is answered.',
+      about: 'Send turns of a session at the times of the trace, not after the previous answer.',
     },
-    concurrency: { type: 'string', value: 'N', about: 'At most so many requests at once.' },
+    concurrency: { type: 'string', value: 'N', about: 'Maximum number of requests in flight.' },
     'late-binding': {
       type: 'string',
       value: 'N',
-      about: 'Hold requests at the gateway while every engine has N without a first token. Default: never.',
+      about: 'Hold requests at the gateway while every engine has N requests without a first token. Default: never.',
     },
-    'slo-ttft-ms': { type: 'string', value: 'N', about: 'For goodput: longest time to first token. Default: 5000.' },
-    'slo-itl-ms': { type: 'string', value: 'N', about: 'For goodput: longest mean time between tokens. Default: 100.' },
+    'slo-ttft-ms': { type: 'string', value: 'N', about: 'Goodput: maximum time to first token. Default: 5000.' },
+    'slo-itl-ms': { type: 'string', value: 'N', about: 'Goodput: maximum mean time between tokens. Default: 100.' },
     json: { type: 'string', value: 'FILE', about: 'Write all figures as JSON.' },
-    html: { type: 'string', value: 'FILE', about: 'Write a report with plots: one file that needs no other.' },
+    html: { type: 'string', value: 'FILE', about: 'Write a self-contained HTML report with plots.' },
   },
   run: runReplay,
 }
@@ -301,7 +302,7 @@ function numbersOf(text: string, flag: string, max: number): number[] {
   const values = text.split(',').map(Number)
   if (values.every((value) => value > 0 && value <= max)) return values
   throw new UsageError(
-    `${flag} takes numbers above 0 up to ${max}, separated by commas, got "${text}".`,
+    `${flag} must be numbers above 0 and up to ${max}, separated by commas, not "${text}".`,
     `Example: ${flag} ${max >= 100 ? '1,2,3' : '0.3,0.7'}`,
   )
 }

@@ -21,7 +21,7 @@ import { Reloader } from './reloading.ts'
 
 export const serve: Command = {
   name: 'serve',
-  summary: 'Run the gateway in front of the engines of a configuration.',
+  summary: 'Run the gateway with a configuration.',
   examples: [
     'firstlight serve',
     'firstlight serve --config firstlight.yaml --listen 127.0.0.1:9000',
@@ -33,33 +33,33 @@ export const serve: Command = {
       type: 'string',
       short: 'c',
       value: 'FILE',
-      about: 'The configuration. Default: the variable FIRSTLIGHT_CONFIG, else ./firstlight.yaml.',
+      about: 'The configuration. Default: FIRSTLIGHT_CONFIG, else ./firstlight.yaml.',
     },
     listen: {
       type: 'string',
       value: 'HOST:PORT',
-      about: 'Listen here rather than where the configuration says. Port 0: any free one.',
+      about: 'Listen address; overrides the configuration. Port 0: any free port.',
     },
     workers: {
       type: 'string',
       value: 'N|auto',
       about:
-        'Threads that carry requests, rather than what the configuration says. From 2 on another thread keeps the books; auto: as many as there are cores, less one. docs/scale.md says when.',
+        'Number of I/O threads; overrides the configuration. With 2 or more, one additional thread makes the routing decisions. auto: number of cores minus one. See docs/scale.md.',
     },
     record: {
       type: 'string',
       value: 'FILE',
       about:
-        'Write the traffic as a trace for firstlight replay: times, lengths and salted hashes, no text. Rather than where the configuration says; its `record` sets size, number and salt.',
+        'Record the traffic as a trace for firstlight replay: times, lengths and salted hashes, no text. Overrides the configuration, whose `record` sets size, number and salt.',
     },
     watch: {
       type: 'boolean',
-      about: 'Take the configuration anew whenever its file changes, as at SIGUSR2. Streams go on.',
+      about: 'Reload when the file changes (like SIGUSR2). Running streams continue.',
     },
     'log-level': {
       type: 'string',
       value: 'LEVEL',
-      about: 'debug, info, warn, error or silent, rather than what the configuration says.',
+      about: 'debug, info, warn, error or silent; overrides the configuration.',
     },
   },
   run: runServe,
@@ -163,26 +163,26 @@ export function withFlags(config: Config, args: Args): Config {
   const moved = listen === null ? config : { ...config, listen, loopback: isLoopback(listen.host) }
   if (!moved.loopback && moved.keys === null && !moved.open) {
     throw new UsageError(
-      `${args.text('listen')} can be reached from other machines, and the configuration has no keys.`,
+      `${args.text('listen')} is reachable from other hosts, and the configuration has no keys.`,
       'Add `keys` to it, or say `open: true`.',
     )
   }
   const [own] = ownEngines(moved)
   if (own !== undefined)
     throw new UsageError(
-      `The engine ${own} is where this gateway listens itself: requests would only come back.`,
-      'Mend its url, or listen elsewhere: --listen 127.0.0.1:9000',
+      `The engine ${own} has the listen address of this gateway: requests would loop.`,
+      'Correct its url, or listen elsewhere: --listen 127.0.0.1:9000',
     )
   if (reportsShareThePort(moved))
     throw new UsageError(
-      '`ttft.listen` is the port of `listen` too: reports need one of their own.',
-      'Give it another, such as 127.0.0.1:28886, or leave it out: /ttft_report is on the main port.',
+      '`ttft.listen` has the same port as `listen`. Reports need a separate port.',
+      'Choose another port, such as 127.0.0.1:28886, or omit it: /ttft_report is also on the main port.',
     )
   const shared = sharedWithReplicas(moved)
   if (shared !== null)
     throw new UsageError(
-      `\`replicas.listen\`, ${addressText(moved.replicas!.listen)}, is the port of \`${shared}\` too: replicas need one of their own.`,
-      'Give it another, such as :7070, and name that one in `replicas.peers`.',
+      `\`replicas.listen\`, ${addressText(moved.replicas!.listen)}, has the same port as \`${shared}\`. Replicas need a separate port.`,
+      'Choose another port, such as :7070, and use it in `replicas.peers`.',
     )
   const threaded = { ...moved, threads: threadsFlag(args) ?? moved.threads }
   return level === null ? threaded : { ...threaded, log: { ...threaded.log, level } }
@@ -192,7 +192,7 @@ function threadsFlag(args: Args): Config['threads'] | null {
   const text = args.text('workers')
   const threads = text === null ? null : parseThreads(text)
   if (text !== null && threads === null)
-    throw new UsageError(`--workers must be auto or a number from 1 to 128, got "${text}".`, 'Example: --workers 4')
+    throw new UsageError(`--workers must be auto or a number from 1 to 128, not "${text}".`, 'Example: --workers 4')
   return threads
 }
 

@@ -8,7 +8,7 @@ import { asJson, outputOf, gatewayFlag, oneOfFlag } from './args.ts'
 
 export const top: Command = {
   name: 'top',
-  summary: 'Watch the fleet of a running gateway in the terminal.',
+  summary: 'Show the fleet of a running gateway in the terminal.',
   examples: [
     'firstlight top',
     'firstlight top --url https://edge.example.com --sort queue',
@@ -17,22 +17,21 @@ export const top: Command = {
   positionals: null,
   instead: { once: ['every-s'] },
   flags: {
-    url: { type: 'string', value: 'URL', about: 'The gateway, without a path. Default: http://127.0.0.1:8080.' },
-    key: { type: 'string', value: 'KEY', about: 'Its admin key. Default: the variable FIRSTLIGHT_ADMIN_KEY.' },
-    sort: { type: 'string', value: 'BY', about: `${SORTS.join(', ')}. Default: state, trouble first.` },
+    url: { type: 'string', value: 'URL', about: 'Base URL of the gateway. Default: http://127.0.0.1:8080.' },
+    key: { type: 'string', value: 'KEY', about: 'Its admin key. Default: FIRSTLIGHT_ADMIN_KEY.' },
+    sort: { type: 'string', value: 'BY', about: `${SORTS.join(', ')}. Default: state, problems first.` },
     only: {
       type: 'string',
       value: 'WORDS',
-      about: 'Only engines whose name, cluster, model, role or state has all these words.',
+      about: 'Only engines whose name, cluster, model, role or state contains all these words.',
     },
     'every-s': {
       type: 'string',
       value: 'N',
-      about:
-        'Ask for a view only so often. Default: as the gateway makes them, one a second, from 65 engines on one in two.',
+      about: 'Refresh interval. Default: as the gateway produces views, every 1 s, or every 2 s from 65 engines on.',
     },
-    once: { type: 'boolean', about: 'Print it once and end. So it does where standard output is no terminal.' },
-    json: { type: 'string', value: 'FILE', about: 'Write what was shown last as JSON, too.' },
+    once: { type: 'boolean', about: 'Print once and exit. Default if standard output is not a terminal.' },
+    json: { type: 'string', value: 'FILE', about: 'Also write the last view as JSON.' },
   },
   run: runTop,
 }
@@ -69,7 +68,7 @@ async function orSay(gateway: Gateway, seen: Promise<Seen | null>): Promise<Seen
     return await seen
   } catch (error) {
     if (!(error instanceof Unseen)) throw error
-    throw new UsageError(`There is nothing to see at ${gateway.url}: ${error.message}.`, error.next, 1)
+    throw new UsageError(`No view from ${gateway.url}: ${error.message}.`, error.next, 1)
   }
 }
 
@@ -95,7 +94,7 @@ function keyOf(args: Args, { env }: Io): string | null {
   if (key !== '' && !BEARER_TEXT.test(key))
     throw new UsageError(
       `The admin key must be ${textRule(BEARER_TEXT)}.`,
-      'Is there a line break or a quote too many in it?',
+      'Check it for a line break or an extra quote.',
     )
   return key === '' ? null : key
 }

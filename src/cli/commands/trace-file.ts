@@ -13,7 +13,7 @@ export function traceIn(file: string, args: Args): Trace {
   try {
     const trace = readTrace(basename(file), text, limit === null ? {} : { limit })
     if (trace.requests.length === 0)
-      throw new UsageError(`${file} holds no request.`, `One JSON object a line; ${SCHEMA}`)
+      throw new UsageError(`${file} contains no request.`, `One JSON object a line; ${SCHEMA}`)
     return trace
   } catch (error) {
     throw error instanceof TraceError ? new UsageError(`${file}: ${error.message}.`, SCHEMA) : error

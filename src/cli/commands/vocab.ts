@@ -10,7 +10,7 @@ import { outputOf, readInput } from './args.ts'
 
 export const vocab: Command = {
   name: 'vocab',
-  summary: "Compile a model's tokenizer, so that prompts are counted exactly.",
+  summary: "Compile a model's tokenizer for exact token counts.",
   examples: [
     'firstlight vocab compile ./Qwen3-8B -o qwen3.vocab',
     'firstlight vocab compile tokenizer.json --template chat_template.jinja -o my.vocab',
@@ -19,9 +19,9 @@ export const vocab: Command = {
   positionals: 'compile SRC | show FILE',
   instead: { 'no-template': ['template'] },
   flags: {
-    out: { type: 'string', short: 'o', value: 'FILE', about: 'Where the compiled vocabulary goes.' },
-    template: { type: 'string', value: 'FILE', about: "Chat template to use in place of the model folder's." },
-    'no-template': { type: 'boolean', about: 'Leave the chat template out: chats are then measured in bytes.' },
+    out: { type: 'string', short: 'o', value: 'FILE', about: 'Output file of the compiled vocabulary.' },
+    template: { type: 'string', value: 'FILE', about: 'Chat template; replaces that of the model folder.' },
+    'no-template': { type: 'boolean', about: 'Omit the chat template. Chats are then measured in bytes.' },
   },
   run,
 }
@@ -31,7 +31,7 @@ const example = 'Example: firstlight vocab compile ./Qwen3-8B -o qwen3.vocab'
 async function run(args: Args, io: Io): Promise<number> {
   const [verb, source, ...rest] = args.positionals
   if ((verb !== 'compile' && verb !== 'show') || source === undefined || rest.length > 0) {
-    throw new UsageError('firstlight vocab wants `compile SRC -o FILE` or `show FILE`.', example)
+    throw new UsageError('firstlight vocab needs `compile SRC -o FILE` or `show FILE`.', example)
   }
   try {
     return verb === 'compile' ? await compile(source, args, io) : await show(source, io)
@@ -45,8 +45,8 @@ async function compile(source: string, args: Args, io: Io): Promise<number> {
   const out = args.text('out')
   if (out === null)
     throw new UsageError(
-      'Where should the compiled vocabulary go?',
-      `Say it with -o: firstlight vocab compile ${source} -o ${nameFor(source)}`,
+      'The output file is missing.',
+      `Give it with -o: firstlight vocab compile ${source} -o ${nameFor(source)}`,
     )
   const write = outputOf(args, 'out')
   const file = gzipSync(compileVocabulary(readSource(source, args)), { level: 9 })
@@ -55,12 +55,12 @@ async function compile(source: string, args: Args, io: Io): Promise<number> {
   write(() => file)
   io.out(`${out}: ${Math.ceil(file.length / 1024)} KiB`)
   describe(opened, io)
-  io.out(`\nName it in the configuration of the pool: tokenizer: ${out}`)
+  io.out(`\nSet it in the configuration of the pool: tokenizer: ${out}`)
   return 0
 }
 
 async function show(file: string, io: Io): Promise<number> {
-  describe(await openVocabulary(readInput(file, 'FILE is what `firstlight vocab compile` wrote.')), io)
+  describe(await openVocabulary(readInput(file, 'FILE must be the output of `firstlight vocab compile`.')), io)
   return 0
 }
 
@@ -93,7 +93,7 @@ function besides(source: string, folder: boolean): string | null {
 const templateOf = (file: string | null): { chat_template?: string } =>
   file === null
     ? {}
-    : { chat_template: readInput(file, '--template takes a file with a Jinja chat template.').toString('utf8') }
+    : { chat_template: readInput(file, '--template must be a file with a Jinja chat template.').toString('utf8') }
 
 const wanted = 'SRC is a tokenizer.json, or a model folder that has one.'
 

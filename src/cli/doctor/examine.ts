@@ -17,9 +17,10 @@ import { examineRegion } from './region.ts'
 export async function examineGateway(name: string, place: Endpoint, limitMs: number): Promise<Subject> {
   const found = new Findings()
   const ready = await ask(place, { path: '/ready', limitMs })
-  if (statusOf(ready) === 'ready') found.ok('ready', 'it takes requests')
-  else found.problem('ready', 'it takes no requests', { next: 'GET /ready says why; its log says more.' })
-  found.note('behind_it', 'not looked at', { next: 'firstlight doctor --config FILE examines its engines.' })
+  if (statusOf(ready) === 'ready') found.ok('ready', 'accepts requests')
+  else
+    found.problem('ready', 'does not accept requests', { next: 'GET /ready returns the reason; its log has details.' })
+  found.note('behind_it', 'not checked', { next: 'Run firstlight doctor --config FILE to check its engines.' })
   return { kind: 'gateway', name, url: place.url, is: 'Firstlight gateway', findings: found.list }
 }
 
@@ -94,8 +95,8 @@ async function examineRegional(cluster: ClusterConfig, { via, ...options }: Exam
 
 function boundOnly(binding: string): Subject['findings'] {
   const found = new Findings()
-  found.note('reachable', `reached through the binding ${binding}, which only the Worker has`, {
-    next: 'Examine it by its address, from a machine in its network.',
+  found.note('reachable', `reached through the binding ${binding}, which exists only in the Worker`, {
+    next: 'Check it by its address, from a host in its network.',
   })
   return found.list
 }

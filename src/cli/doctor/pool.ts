@@ -71,25 +71,25 @@ const differences = ({ model }: PoolSettings): readonly Difference[] => [
     what: 'serve different models under one name',
     mark: 'problem',
     of: ({ models }) => cardOf(models, model)?.root ?? null,
-    remedy: { costs: 'Clients get one or the other.', next: 'Give each model a pool of its own.' },
+    remedy: { costs: 'Clients get either model.', next: 'Configure a separate pool for each model.' },
   },
   {
     check: 'same_length',
-    what: 'take prompts of different lengths',
+    what: 'accept prompts of different maximum lengths',
     mark: 'warning',
     of: ({ models }) => text(cardOf(models, model)?.maxModelLen),
     remedy: {
-      costs: 'Long prompts are refused by some of them.',
+      costs: 'Some engines reject long prompts.',
       next: 'vllm serve … --max-model-len, the same on all.',
     },
   },
   {
     check: 'same_tokens',
-    what: 'cut the same text into different tokens',
+    what: 'tokenize the same text differently',
     mark: 'problem',
     of: ({ tokens }) => tokens.ids?.join() ?? null,
     remedy: {
-      costs: 'What one has cached is looked for in vain on the other.',
+      costs: 'Prefixes cached on one do not match on the other.',
       next: 'Compare their --tokenizer and the files of the model.',
     },
   },
@@ -99,7 +99,7 @@ const differences = ({ model }: PoolSettings): readonly Difference[] => [
     mark: 'problem',
     of: ({ tokens }) => tokens.chat?.join() ?? null,
     remedy: {
-      costs: 'The same chat is another prompt on each: other answers, and no common cache.',
+      costs: 'The same chat becomes different prompts: different answers, and no shared cache.',
       next: 'Compare their --chat-template.',
     },
   },
@@ -109,7 +109,7 @@ const differences = ({ model }: PoolSettings): readonly Difference[] => [
     mark: 'note',
     of: ({ metrics }) => text(metrics.scraped?.stats.blockTokens),
     remedy: {
-      costs: 'What is cached is predicted up to a block wrong on some of them.',
+      costs: 'The estimate of cached tokens is wrong by up to one block on some of them.',
       next: 'vllm serve … --block-size, the same on all.',
     },
   },
@@ -150,8 +150,9 @@ async function checkVocabulary(
   if (pool.tokenizer === null) {
     // The size of audio determines its token count.
     if (members.length > 0 && members.every(({ facts }) => facts.switches.onlyHears)) return
-    return found.note('vocabulary', 'none: prompts are counted from bytes', {
-      costs: 'Counts are off by some percent, and blocks are not the engines’: less is recognised as cached.',
+    return found.note('vocabulary', 'none: prompts are measured in bytes', {
+      costs:
+        'Counts are off by some percent, and block boundaries differ from the engines’: fewer cache hits are predicted.',
       next: `firstlight vocab compile MODEL_FOLDER -o model.vocab, and \`tokenizer: model.vocab\` in pool ${pool.model}.`,
     })
   }
@@ -160,8 +161,8 @@ async function checkVocabulary(
     fit(opened.get(pool.tokenizer)!, pool, { members, found })
   } catch (error) {
     found.problem('vocabulary', error instanceof Error ? error.message : String(error), {
-      costs: 'The gateway on Node does not start with it.',
-      next: 'On Workers it is a key, not a file: ignore this where only they serve.',
+      costs: 'The gateway on Node will not start.',
+      next: 'On Workers this is a storage key, not a file: ignore this finding there.',
     })
   }
 }
@@ -174,7 +175,7 @@ function fit(
 ): void {
   const asked = members.filter(({ facts }) => facts.tokens.ids !== null)
   if (asked.length === 0)
-    return found.note('vocabulary', `${pool.tokenizer} opens; no engine has /tokenize to compare it with`)
+    return found.note('vocabulary', `${pool.tokenizer} is valid; no engine has /tokenize to compare it with`)
   const utf8 = new TextEncoder()
   const meter = new PromptAnalyzer({
     model: pool.model,
@@ -189,26 +190,26 @@ function fit(
       .measure({ endpoint, body, bodyBytes: 0, adapter: null, salts: [], tenant: null, withIds: true })
       .ids?.join() ?? 'none'
   const remedy = {
-    costs: 'Prompts are counted wrongly, and nothing is found cached where it is.',
+    costs: 'Token counts are wrong, and cache hits are not predicted.',
     next: `Compile it from the model the engines serve: firstlight vocab compile MODEL_FOLDER -o ${pool.tokenizer}`,
   }
   const texts = asked.filter(({ facts }) => facts.tokens.ids!.join() !== ours('tokenize', { prompt: SAMPLE_TEXT }))
   if (texts.length > 0)
     return found.problem(
       'vocabulary',
-      `${pool.tokenizer} is not that of ${names(texts)}: other ids for the sample text`,
+      `${pool.tokenizer} differs from ${names(texts)}: other token ids for the sample text`,
       remedy,
     )
-  found.ok('vocabulary', `${pool.tokenizer}: the same ids as ${names(asked)}`)
+  found.ok('vocabulary', `${pool.tokenizer}: same token ids as ${names(asked)}`)
   if (template === null)
     return found.note('chat_template', 'not in the vocabulary', {
-      costs: 'Chats are counted from bytes.',
+      costs: 'Chats are measured in bytes.',
       next: 'Compile it again with --template chat_template.jinja.',
     })
   const chats = asked.filter(({ facts }) => facts.tokens.chat !== null)
   const unlike = chats.filter(({ facts }) => facts.tokens.chat!.join() !== ours('chat', SAMPLE_CHAT))
   if (unlike.length > 0)
-    found.problem('chat_template', `another one than that of ${names(unlike)}: other ids for the sample chat`, {
+    found.problem('chat_template', `differs from that of ${names(unlike)}: other token ids for the sample chat`, {
       ...remedy,
       next: `${remedy.next} --template FILE, the engines’ --chat-template.`,
     })

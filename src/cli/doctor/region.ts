@@ -91,36 +91,36 @@ async function whatItIs(asking: Asking): Promise<string | null> {
   const { found } = asking
   const [ready, version] = await Promise.all([asks(asking, '/ready'), asks(asking, '/version')])
   if (!answered(ready)) {
-    const next = ready.code === 'ECONNREFUSED' ? 'Is it running, and is this its port?' : ready.next
-    found.add('unreachable', 'reachable', ready.says, { costs: 'Its requests go to other clusters.', next })
+    const next = ready.code === 'ECONNREFUSED' ? 'Check that it runs, and that this is its port.' : ready.next
+    found.add('unreachable', 'reachable', ready.says, { costs: 'Requests go to other clusters.', next })
     return null
   }
   if (ready.status === failures.loop.status) {
-    found.problem('reachable', 'its address leads back to the gateway of this configuration', {
-      costs: 'Requests that are sent here come round and are refused (508).',
+    found.problem('reachable', 'the address leads back to the gateway of this configuration', {
+      costs: 'Requests sent here loop and are refused (508).',
       next: 'Configure the address of the region’s own gateway.',
     })
     return null
   }
   const status = statusOf(ready)
   if (!/^(ready|not_ready)$/.test(status)) {
-    found.problem('firstlight', `what listens there is no Firstlight (/ready: ${inShort(ready)})`, {
-      costs: 'It is sent requests as if it were one, and nothing is known of what it expects.',
-      next: 'Engines belong in `pools`; `gateway` wants the base URL of a Firstlight, without /v1.',
+    found.problem('firstlight', `not a Firstlight gateway (/ready: ${inShort(ready)})`, {
+      costs: 'Requests are sent there, but its predicted TTFT is unknown.',
+      next: 'Configure engines in `pools`. `gateway` needs the base URL of a Firstlight gateway, without /v1.',
     })
     return null
   }
-  if (status === 'ready') found.ok('ready', 'it takes requests')
+  if (status === 'ready') found.ok('ready', 'accepts requests')
   else
-    found.problem('ready', `it takes no requests (${inShort(ready)})`, {
-      costs: 'Its requests go to other clusters.',
-      next: 'Draining ends with a restart over there; without `keys` it serves nobody.',
+    found.problem('ready', `does not accept requests (${inShort(ready)})`, {
+      costs: 'Requests go to other clusters.',
+      next: 'If it drains, restart it. If it has no `keys`, configure them there.',
     })
   const read = z.object({ version: z.string() }).safeParse(jsonOf(version))
   const theirs = read.success ? read.data.version : null
   if (theirs !== null && theirs !== VERSION)
-    found.note('version', `it runs ${theirs}, this is ${VERSION}`, {
-      costs: 'Where their ways to cut prompts differ, what is known there is not known again here.',
+    found.note('version', `version ${theirs}, this is ${VERSION}`, {
+      costs: 'If the versions divide prompts into blocks differently, its cached prefixes do not match here.',
     })
   return theirs === null ? 'Firstlight' : `Firstlight ${theirs}`
 }
@@ -138,7 +138,7 @@ async function checkKey(asking: Asking): Promise<boolean> {
   const reach = reachOf(place.url)
   const isKeyed = Object.keys(place.headers).some((name) => name.toLowerCase() === 'authorization')
   if (answered(ours) && (ours.status === 401 || ours.status === 403)) {
-    found.problem('key', `${isKeyed ? 'it refuses the key' : 'it wants a key'} (HTTP ${ours.status})`, {
+    found.problem('key', `${isKeyed ? 'the key was rejected' : 'a key is required'} (HTTP ${ours.status})`, {
       costs: 'Every request fails there.',
       next: `${KEY_OF(cluster.id)} must be the secret of one of its \`keys\`.`,
     })
@@ -146,14 +146,14 @@ async function checkKey(asking: Asking): Promise<boolean> {
   }
   if (answered(stranger) && stranger.status === 200) {
     found.add(markOf[reach], 'key', `it answers without a key${reach === 'public' ? ', at a public address' : ''}`, {
-      costs: 'Who reaches it uses the region’s engines past this gateway.',
-      next: 'Over there: `keys: [{ name: edge, secret: …, edge: true }]`.',
+      costs: 'Anyone who reaches it can use the region’s engines without this gateway.',
+      next: 'Configure there: `keys: [{ name: edge, secret: …, edge: true }]`.',
     })
-  } else found.ok('key', 'accepted, and nobody is let in without')
+  } else found.ok('key', 'accepted, and required')
   if (reach === 'public' && place.url.startsWith('http:'))
-    found.problem('in_the_clear', 'prompts, answers and the key go there over http:', {
-      costs: 'Whoever carries them reads them.',
-      next: 'Put TLS in front of it, and say https:.',
+    found.problem('in_the_clear', 'prompts, answers and the key are sent over http:', {
+      costs: 'Anyone on the network path can read them.',
+      next: 'Put TLS in front of it, and use https:.',
     })
   return true
 }
@@ -163,15 +163,15 @@ async function checkModels(asking: Asking): Promise<void> {
   const read = z
     .object({ data: z.array(z.object({ id: z.string() })) })
     .safeParse(jsonOf(await asks(asking, '/v1/models')))
-  if (!read.success) return found.problem('models', '/v1/models gives no list')
+  if (!read.success) return found.problem('models', '/v1/models returns no list')
   const theirs = read.data.data.map(({ id }) => id)
   const wanted = [...new Set(cluster.pools.flatMap(({ model, adapters }) => [model, ...adapters]))]
   const missing = wanted.filter((name) => !theirs.includes(name))
   if (missing.length === 0) return found.ok('models', wanted.join(', '))
   for (const name of missing) {
-    found.problem('models', `it does not serve ${name} to this key${didYouMean(name, theirs)}`, {
-      costs: 'Requests for it that are sent there are answered with 404.',
-      next: 'Mend the name here, or `models` of the key over there.',
+    found.problem('models', `does not serve ${name} to this key${didYouMean(name, theirs)}`, {
+      costs: 'Requests for it return 404 there.',
+      next: 'Correct the name here, or `models` of the key there.',
     })
   }
 }
@@ -180,17 +180,16 @@ async function checkOutlook(asking: Asking, route: PoolRoute, isOneOfSeveral: bo
   const { found } = asking
   const answer = await asks(asking, `${REGION_DIGEST_PATH}?model=${encodeURIComponent(route.pool.model)}`)
   const of = isOneOfSeveral ? ` for ${route.pool.model}` : ''
-  const blind =
-    'Its share of requests is that of a region like the others: neither its queue nor the prompts it knows count.'
+  const blind = 'Its queue and cached prefixes are ignored; it gets the same share of requests as other regions.'
   if (!answered(answer))
-    return found.problem('outlook', `it does not say what it expects${of}: ${answer.says}`, {
+    return found.problem('outlook', `exports no digest${of}: ${answer.says}`, {
       costs: blind,
       next: answer.next,
     })
   if (answer.status === 403)
-    return found.problem('outlook', `its key may not read what it expects${of}`, {
+    return found.problem('outlook', `the key may not read its digest${of}`, {
       costs: blind,
-      next: 'Over there: `edge: true` on the key.',
+      next: 'Configure there: `edge: true` on the key.',
     })
   // A model that is not served already has a finding.
   if (answer.status === 404 && answer.text.includes(failures.model_unknown.code)) return
@@ -198,14 +197,14 @@ async function checkOutlook(asking: Asking, route: PoolRoute, isOneOfSeveral: bo
   if (all === null)
     return found.problem(
       'outlook',
-      `it does not say what it expects${of} (${answer.status === 200 ? 'in words of another version' : inShort(answer)})`,
-      { costs: blind, next: 'Bring both gateways to the same version.' },
+      `exports no digest${of} (${answer.status === 200 ? 'in the format of another version' : inShort(answer)})`,
+      { costs: blind, next: 'Run the same version on both gateways.' },
     )
   const told = othersIn(all, asking.place.headers['via'] ?? '')
   if (told === null)
-    return found.problem('outlook', `all that it knows of leads back here${of}`, {
-      costs: 'Its requests go to other clusters.',
-      next: 'Engines of its own belong in its `clusters`; leave the model out here if it has none.',
+    return found.problem('outlook', `all its routes lead back here${of}`, {
+      costs: 'Requests go to other clusters.',
+      next: 'Configure its own engines in its `clusters`, or remove the model here if it has none.',
     })
   checkEngines(told, found, of)
   await checkCut(asking, route, { told, of })
@@ -213,8 +212,8 @@ async function checkOutlook(asking: Asking, route: PoolRoute, isOneOfSeveral: bo
 
 function checkEngines({ regionDigests }: RegionDigestReply, found: Findings, of: string): void {
   if (regionDigests.length === 0)
-    return found.note('outlook', `it has not heard yet what its own regions expect${of}`, {
-      next: 'Ask again in a few seconds.',
+    return found.note('outlook', `has no digest of its own regions yet${of}`, {
+      next: 'Retry in a few seconds.',
     })
   const [engines, requests] = [
     regionDigests.reduce((sum, one) => sum + one.engines, 0),
@@ -227,9 +226,9 @@ function checkEngines({ regionDigests }: RegionDigestReply, found: Findings, of:
       `${engines} engine${engines === 1 ? '' : 's'}${clusters}${of}, ${requests} request${requests === 1 ? '' : 's'} running`,
     )
   else
-    found.warn('outlook', `no engine${of} may be given a prompt now`, {
-      costs: 'Its requests go to other clusters.',
-      next: 'firstlight doctor --config FILE over there says why.',
+    found.warn('outlook', `no engine is available${of}`, {
+      costs: 'Requests go to other clusters.',
+      next: 'Run firstlight doctor --config FILE there.',
     })
 }
 
@@ -248,15 +247,15 @@ async function checkCut(
       ),
     )(route)
     if (told.cut !== null && told.cut === own)
-      return found.ok('cut', `prompts${of} are cut alike: what is cached there is known here`)
-    found.warn('cut', `prompts${of} are cut otherwise there`, {
-      costs: 'Prompts whose beginning its engines hold are not told from others: conversations stay by chance.',
+      return found.ok('cut', `prompts${of} are divided into the same blocks: its cached prefixes are known here`)
+    found.warn('cut', `prompts${of} are divided into other blocks there`, {
+      costs: 'Its cached prefixes do not match here, so conversations stay there only by chance.',
       next: 'Give the model the same name, `block_tokens` and `tokenizer` in both configurations.',
     })
   } catch (error) {
     found.problem('vocabulary', error instanceof Error ? error.message : String(error), {
-      costs: 'The gateway on Node does not start with it.',
-      next: 'On Workers it is a key, not a file: ignore this where only they serve.',
+      costs: 'The gateway on Node will not start.',
+      next: 'On Workers this is a storage key, not a file: ignore this finding there.',
     })
   }
 }
@@ -270,9 +269,9 @@ async function checkRoundTrip({ cluster, place, found, limitMs }: Asking): Promi
   const told = cluster.gateway?.rttMs ?? null
   const measured = `${tookMs < 10 ? tookMs.toFixed(1) : Math.round(tookMs)} ms`
   if (told === null || Math.abs(told - tookMs) <= Math.max(FAR_OFF_MS, tookMs / 2))
-    return found.ok('round_trip', `${measured} there and back, from this machine`)
-  found.note('round_trip', `${measured} there and back from this machine, ${told} ms in the configuration`, {
-    costs: 'Clusters are compared by what the configuration says.',
-    next: 'Leave `rtt_ms` out, and it is measured; or see that this machine stands where the gateway does.',
+    return found.ok('round_trip', `${measured} round trip from this host`)
+  found.note('round_trip', `${measured} round trip from this host, ${told} ms in the configuration`, {
+    costs: 'Clusters are compared with the configured value.',
+    next: 'Remove `rtt_ms` to have it measured, or run this command on the gateway’s host.',
   })
 }

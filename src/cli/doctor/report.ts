@@ -30,7 +30,7 @@ export function reportLines(subjects: readonly Subject[], brief: boolean): strin
     )
     const shown = subject.findings.filter(({ mark }) => !brief || mark !== 'ok')
     for (const finding of shown) lines.push(...findingLines(finding, width))
-    if (shown.length === 0) lines.push(`  ${SIGNS.ok} all well`)
+    if (shown.length === 0) lines.push(`  ${SIGNS.ok} no problems`)
     lines.push('')
   }
   return [...lines, summaryLine(subjects)]
@@ -63,7 +63,7 @@ function wrap(text: string, width: number): string[] {
 function summaryLine(subjects: readonly Subject[]): string {
   const { ok, note, warning, problem, unreachable } = countsOf(subjects)
   const parts = [`${ok} fine`, counted(note, 'note'), counted(warning, 'warning'), counted(problem, 'problem')]
-  if (unreachable > 0) parts.push(`${unreachable} not reached`)
+  if (unreachable > 0) parts.push(`${unreachable} unreachable`)
   return `${parts.join(', ')}.`
 }
 

@@ -23,8 +23,8 @@ export function troubleOf(error: unknown, circumstances: Circumstances): Connect
   return {
     code: known,
     ...(describe(known, inner?.message ?? message, circumstances) ?? {
-      says: `it cannot be asked: ${message}`,
-      next: 'See whether curl reaches it from this machine.',
+      says: `request failed: ${message}`,
+      next: 'Try curl from this host.',
     }),
   }
 }
@@ -48,31 +48,31 @@ function ofNetwork(code: string, { url, connected, limitMs }: Circumstances): Wo
   switch (code) {
     case 'ECONNREFUSED':
       return {
-        says: `nobody listens on ${host}`,
-        next: 'Is it running, and is this its port? vllm serve listens only when the model is loaded.',
+        says: `connection refused by ${host}`,
+        next: 'Check that it runs on this port. vllm serve listens only after the model is loaded.',
       }
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return {
         says: `the name ${hostname} cannot be resolved here`,
-        next: 'Check its spelling, and that this machine uses the DNS that knows it.',
+        next: 'Check the spelling, and the DNS server of this host.',
       }
     case 'EHOSTUNREACH':
     case 'ENETUNREACH':
       return {
         says: `there is no route to ${hostname}`,
-        next: 'Is this machine in the engine’s network, or its tunnel up?',
+        next: 'Check that this host is in the engine’s network, or that the tunnel is up.',
       }
     case 'ETIMEDOUT':
     case 'DOCTOR_TIMEOUT':
       return connected
         ? {
-            says: `it took the connection and did not answer within ${limitMs / 1000} s`,
-            next: 'Its HTTP server hangs, or what listens there is no engine: see its log. --timeout-s waits longer.',
+            says: `connected, but no answer within ${limitMs / 1000} s`,
+            next: 'The HTTP server hangs, or it is not an engine: see its log, or raise --timeout-s.',
           }
         : {
             says: `no connection within ${limitMs / 1000} s`,
-            next: 'A firewall drops it, or the address is wrong: try from a machine beside the engine.',
+            next: 'A firewall drops packets, or the address is wrong: try from a host beside the engine.',
           }
     default:
       return null
@@ -83,27 +83,30 @@ function ofProtocol(code: string, { url }: Circumstances): Words | null {
   const https = url.replace(/^http:/, 'https:')
   if (code === 'ECONNRESET' || code === 'EPIPE') {
     return {
-      says: 'it broke the connection',
+      says: 'the connection was reset',
       next: url.startsWith('http:')
-        ? `If it speaks TLS, ask ${https}. Else see its log.`
-        : 'See its log, or that of the proxy in front of it.',
+        ? `If it uses TLS, use ${https}. Otherwise see its log.`
+        : 'See its log, or the log of the proxy in front of it.',
     }
   }
   if (code.startsWith('HPE_')) {
     return {
-      says: 'what listens there does not speak HTTP/1.1',
+      says: 'the server does not use HTTP/1.1',
       next: url.startsWith('http:')
-        ? `Is it another port of the engine (ZMQ, NIXL)? If it speaks TLS, ask ${https}.`
-        : 'Is it another port of the engine?',
+        ? `Check that it is not another port of the engine (ZMQ, NIXL). If it uses TLS, use ${https}.`
+        : 'Check that it is not another port of the engine.',
     }
   }
   if (code === 'ERR_INVALID_CHAR' || code === 'ERR_INVALID_HTTP_TOKEN')
     return {
-      says: 'a header or the key holds a character that HTTP cannot carry',
-      next: 'Is there a line break or an umlaut in the key?',
+      says: 'a header or the key contains a character that is invalid in HTTP',
+      next: 'Check the key for a line break or a non-ASCII character.',
     }
   return code === 'DOCTOR_TOO_LONG'
-    ? { says: 'its answer is longer than any engine’s', next: 'Is the URL that of an engine, without a path?' }
+    ? {
+        says: 'the response is too large for an engine',
+        next: 'Check that the URL is that of an engine, without a path.',
+      }
     : null
 }
 
@@ -119,30 +122,30 @@ function ofTls(code: string, message: string, url: string): Words | null {
   const { hostname } = new URL(url)
   if (UNKNOWN_AUTHORITY.has(code)) {
     return {
-      says: `nobody this machine trusts has signed its certificate (${code})`,
-      next: 'Start with NODE_EXTRA_CA_CERTS=ca.pem, the gateway too. Workers take public certificates only: put a tunnel in front.',
+      says: `the certificate is not trusted (${code})`,
+      next: 'Set NODE_EXTRA_CA_CERTS=ca.pem, also for the gateway. Workers accept only public certificates: use a tunnel there.',
     }
   }
   if (code === 'CERT_HAS_EXPIRED')
     return {
-      says: 'its certificate has expired',
-      next: 'Renew it; if it was renewed, restart what serves it. Is the clock of this machine right?',
+      says: 'the certificate has expired',
+      next: 'Renew it, restart the server if it was renewed, and check the clock of this host.',
     }
   if (code === 'CERT_NOT_YET_VALID')
-    return { says: 'its certificate is not valid yet', next: 'Compare the clocks of both machines.' }
+    return { says: 'the certificate is not valid yet', next: 'Compare the clocks of both hosts.' }
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
     return {
-      says: `its certificate is not for ${hostname}: ${namesIn(message)}`,
-      next: 'Use a name that is in it, or have it reissued.',
+      says: `the certificate is not for ${hostname}: ${namesIn(message)}`,
+      next: 'Use a name of the certificate, or reissue it.',
     }
   if (
     code === 'ERR_SSL_WRONG_VERSION_NUMBER' ||
     (code === 'EPROTO' && /wrong version number|packet length/i.test(message))
   ) {
-    return { says: 'it speaks no TLS', next: `Ask ${url.replace(/^https:/, 'http:')}.` }
+    return { says: 'the server does not use TLS', next: `Ask ${url.replace(/^https:/, 'http:')}.` }
   }
   if (/^(CERT_|ERR_SSL_|ERR_TLS_|EPROTO)/.test(code))
-    return { says: `TLS fails (${code})`, next: `See it with: openssl s_client -connect ${new URL(url).host}` }
+    return { says: `TLS fails (${code})`, next: `Inspect it with: openssl s_client -connect ${new URL(url).host}` }
   return null
 }
 

@@ -145,7 +145,7 @@ class Drive {
 
   #record(job: Job, answer: Answered): void {
     if (answer.problem !== null) {
-      const problem = this.#options.signal.aborted ? 'stopped before its answer was there' : answer.problem
+      const problem = this.#options.signal.aborted ? 'stopped before the answer' : answer.problem
       this.#problems.set(problem, (this.#problems.get(problem) ?? 0) + 1)
       if (answer.detail !== null && !this.#details.has(problem)) this.#details.set(problem, answer.detail)
       return

@@ -67,7 +67,7 @@ export async function send(
     let lastAt = -1
     for await (const event of eventsOf(answer.body)) {
       const now = performance.now()
-      if (event.error !== undefined) seen.problem = event.error.message ?? 'an error event'
+      if (event.error !== undefined) seen.problem = event.error.message ?? 'error event'
       if (event.usage?.completion_tokens !== undefined) {
         seen.outputTokens = event.usage.completion_tokens
         seen.cachedTokens = event.usage.prompt_tokens_details?.cached_tokens ?? 0
@@ -77,7 +77,7 @@ export async function send(
       else seen.longestGapMs = Math.max(seen.longestGapMs, now - lastAt)
       lastAt = now
     }
-    if (seen.firstTokenAt < 0) seen.problem ??= 'no text came'
+    if (seen.firstTokenAt < 0) seen.problem ??= 'no text'
   } catch (error) {
     seen.problem = fetchTrouble(error, target.url)
   } finally {

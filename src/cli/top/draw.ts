@@ -136,8 +136,8 @@ function headOf({ seen: { view, fleet, engines }, wish, url, stale }: Frame): Li
 
 function troubleOf({ draining, replicas = [] }: View): string | null {
   const away = replicas.filter(({ state }) => state === 'away').map(({ address }) => address)
-  if (draining) return 'shutting down, takes no new requests'
-  return away.length > 0 ? `does not hear ${away.join(', ')}` : null
+  if (draining) return 'shutting down, accepts no new requests'
+  return away.length > 0 ? `replicas away: ${away.join(', ')}` : null
 }
 
 function footOf({ sort, reversed }: Wish): Line {

@@ -50,7 +50,7 @@ function notesOf({ engine, state }: Line, grown: Grown | null): string[] {
   const silent = learned?.silent_miss ?? null
   const notes = [
     grown !== null && grown.failures > 0 ? `${grown.failures} failed in ${Math.round(grown.overS)} s` : null,
-    silent === null ? null : `hits predicted, none seen: ${silent.join('; ')}`,
+    silent === null ? null : `hits predicted but not reported: ${silent.join('; ')}`,
     feed?.state === 'silent' ? 'KV events stopped' : null,
     engine.weight === 0 ? 'weight 0: no new requests' : null,
     // An unhealthy engine reports no statistics.

@@ -131,7 +131,7 @@ export function readView(value: unknown): View {
   const read = view.safeParse(value)
   // All fields that are drawn have been validated. The rest is passed through.
   if (read.success) return read.data as unknown as View
-  throw new Error(`${renderPath(read.error.issues[0]!.path) || 'it'} is not what a gateway sends`)
+  throw new Error(`${renderPath(read.error.issues[0]!.path) || 'it'} is not valid in a gateway’s view`)
 }
 
 export interface Gateway {
@@ -160,14 +160,14 @@ const SILENT_MS = 15_000
 /** Enough for a fleet of 10,000 engines. */
 const MOST_TEXT = 32 * 2 ** 20
 
-const isItThere = 'Is the gateway running, and is this its address? --url names another.'
-const giveKey = 'It is admin.secret of the gateway’s configuration: set FIRSTLIGHT_ADMIN_KEY to it, or give --key.'
+const isItThere = 'Check that the gateway runs at this address, or give another with --url.'
+const giveKey = 'Set FIRSTLIGHT_ADMIN_KEY to admin.secret of the gateway’s configuration, or give --key.'
 
 /** Yields views until the gateway ends the feed (every 5 minutes) or `stop` aborts. Throws Unseen. */
 export async function* follow(gateway: Gateway, stop: AbortSignal, silentMs = SILENT_MS): AsyncGenerator<View> {
   const silence = new AbortController()
   const receive = () =>
-    setTimeout(() => silence.abort(new Unseen(`it has said nothing for ${silentMs / 1000} s`, isItThere)), silentMs)
+    setTimeout(() => silence.abort(new Unseen(`no data for ${silentMs / 1000} s`, isItThere)), silentMs)
   let timer = receive()
   let views = 0
   try {
@@ -186,8 +186,7 @@ export async function* follow(gateway: Gateway, stop: AbortSignal, silentMs = SI
     clearTimeout(timer)
     silence.abort()
   }
-  if (views === 0 && !stop.aborted)
-    throw new Unseen('it ended the feed before it showed anything', 'Ask again in a moment; its log says more.')
+  if (views === 0 && !stop.aborted) throw new Unseen('the feed ended before the first view', 'Retry, or see its log.')
 }
 
 async function open({ url, key }: Gateway, signal: AbortSignal): Promise<Response> {
@@ -199,12 +198,12 @@ async function open({ url, key }: Gateway, signal: AbortSignal): Promise<Respons
 
 /** Prefers the gateway's own error message. */
 function refusal(status: number, message: string | null, key: string | null): Unseen {
-  if (message === null) return new Unseen(`what answers there is no Firstlight gateway (HTTP ${status})`, isItThere)
+  if (message === null) return new Unseen(`not a Firstlight gateway (HTTP ${status})`, isItThere)
   if (status === 401)
-    return new Unseen(key === null ? 'it wants its admin key' : 'it does not know this admin key', giveKey)
+    return new Unseen(key === null ? 'the admin key is required' : 'the admin key was rejected', giveKey)
   return new Unseen(
     `it says: ${message}`,
-    status === 404 ? isItThere : 'docs/api.md has every answer of a gateway, and its log says more.',
+    status === 404 ? isItThere : 'docs/api.md lists all error codes; its log has details.',
   )
 }
 
@@ -223,7 +222,7 @@ async function* jsonOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string>
   let text = ''
   for await (const bytes of body) {
     text += utf8.decode(bytes, { stream: true })
-    if (text.length > MOST_TEXT) throw new Unseen('its view of the fleet has no end', isItThere)
+    if (text.length > MOST_TEXT) throw new Unseen('the view of the fleet is too large', isItThere)
     const { json, rest } = lastView(text)
     text = rest
     if (json !== null) yield json
@@ -235,8 +234,8 @@ function viewOf(json: string): View {
     return readView(JSON.parse(json))
   } catch (error) {
     throw new Unseen(
-      `what it sends is no view of a fleet: ${error instanceof Error ? error.message : String(error)}`,
-      'Are the gateway and this command of the same version?',
+      `invalid view: ${error instanceof Error ? error.message : String(error)}`,
+      'Use the same version of gateway and command.',
     )
   }
 }

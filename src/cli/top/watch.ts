@@ -282,8 +282,8 @@ class Watching {
 
   #stale(): string | null {
     if (this.#lost !== null)
-      return `lost since ${Math.round((performance.now() - this.#lost.at) / 1000)} s: ${this.#lost.says}; trying again`
-    return this.#held ? 'held: space goes on' : null
+      return `lost since ${Math.round((performance.now() - this.#lost.at) / 1000)} s: ${this.#lost.says}; retrying`
+    return this.#held ? 'paused: press space to continue' : null
   }
 
   #redraw(): void {

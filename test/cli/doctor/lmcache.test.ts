@@ -106,7 +106,7 @@ describe('firstlight doctor before LMCache', () => {
     const url = await host(controller)
     expect((await visit(url)).subjects[0]!.kind).toBe('controller')
     const pool = await poolWith({ controller: url })
-    expect((await visitPool(pool)).find('lmcache_instance').says).toContain('it knows no instance at 127.0.0.1')
+    expect((await visitPool(pool)).find('lmcache_instance').says).toContain('no instance at 127.0.0.1')
     controller.hosts.set('127.0.0.1', 'instance-7')
     expect((await visitPool(pool)).find('lmcache_engines').says).toBe('a reads instance-7')
   })

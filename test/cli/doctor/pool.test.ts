@@ -84,7 +84,7 @@ describe('firstlight doctor and a vocabulary', () => {
 
   it('finds the same ids and the same template as a real engine', async () => {
     const seen = await withVocabulary(vocabulary())
-    expect(seen.find('vocabulary')).toMatchObject({ mark: 'ok', says: 'tiny.vocab: the same ids as a, b' })
+    expect(seen.find('vocabulary')).toMatchObject({ mark: 'ok', says: 'tiny.vocab: same token ids as a, b' })
     expect(seen.find('chat_template').mark).toBe('ok')
   })
 
@@ -95,7 +95,7 @@ describe('firstlight doctor and a vocabulary', () => {
     expect(seen.find('vocabulary').mark).toBe('ok')
     expect(seen.find('chat_template')).toMatchObject({
       mark: 'problem',
-      says: 'another one than that of a, b: other ids for the sample chat',
+      says: 'differs from that of a, b: other token ids for the sample chat',
     })
     expect(seen.code).toBe(1)
   })
@@ -104,7 +104,7 @@ describe('firstlight doctor and a vocabulary', () => {
     const seen = await withVocabulary(vocabulary(), { 'POST /tokenize': { body: { tokens: [7, 8] } } })
     expect(seen.find('vocabulary')).toMatchObject({
       mark: 'problem',
-      says: 'tiny.vocab is not that of b: other ids for the sample text',
+      says: 'tiny.vocab differs from b: other token ids for the sample text',
     })
   })
 

@@ -26,8 +26,8 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     expect(seen.find('cached_tokens').mark).toBe('ok')
     expect(seen.find('kv_events').says).toBe('tcp://*:0, replay tcp://127.0.0.1:0')
     expect(seen.find('tokenize').mark).toBe('ok')
-    expect(seen.find('admission_limits').says).toBe('it refuses beyond 8 requests')
-    expect(seen.find('sleep_mode').says).toContain('pause only')
+    expect(seen.find('admission_limits').says).toBe('requests are refused beyond 8 requests')
+    expect(seen.find('sleep_mode').says).toContain('pause; the gateway observes it')
     expect(seen.find('kv_transfer').says).toBe('NixlConnector as kv_both')
     // The lab's engine publishes its events on every address.
     expect(seen.marks).toEqual(['dev_mode: note', 'event_sockets: warning'])
@@ -67,15 +67,15 @@ describe('firstlight doctor before answers of a real vLLM', () => {
     [
       'the whole answer is an error',
       { status: 500, body: { error: { message: 'EngineCore encountered an issue.', code: 500 } } },
-      'one token could not be had: HTTP 500: EngineCore encountered an issue.',
+      'a completion of one token failed: HTTP 500: EngineCore encountered an issue.',
     ],
     [
       '… with its code as text',
       { status: 503, body: { error: { message: 'busy', code: '503' } } },
-      'one token could not be had: HTTP 503: busy',
+      'a completion of one token failed: HTTP 503: busy',
     ],
-    ['… as plain text', { status: 502, body: 'Bad Gateway' }, 'one token could not be had: HTTP 502'],
-    ['it is no JSON', { body: '<html>' }, 'one token could not be had: HTTP 200, and a body that is no answer'],
+    ['… as plain text', { status: 502, body: 'Bad Gateway' }, 'a completion of one token failed: HTTP 502'],
+    ['it is no JSON', { body: '<html>' }, 'a completion of one token failed: HTTP 200, and an unexpected body'],
   ])('quotes a completion that fails when %s', async (_, said, says) => {
     const seen = await examine({ 'POST /v1/completions': said })
     expect(seen.find('completion')).toMatchObject({ mark: 'problem', says })
@@ -113,7 +113,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
       'POST /v1/chat/completions': { body: chat },
     })
     const seen = await visit(server.url)
-    expect(seen.find('kind').says).toContain('no vLLM')
+    expect(seen.find('kind').says).toContain('not vLLM')
     expect(seen.find('completion').mark).toBe('ok')
     expect(seen.find('metrics').mark).toBe('warning')
     expect(seen.code).toBe(0)
@@ -129,7 +129,10 @@ describe('firstlight doctor before answers of a real vLLM', () => {
       1: { enable_kv_cache_events: false, publisher: 'null', endpoint: 'tcp://*:5559', replay_endpoint: null },
     }
     const seen = await examine({ 'GET /kv_event_sources': { body: sources } })
-    expect(seen.find('event_sockets')).toMatchObject({ mark: 'warning', says: 'open to everybody: tcp://*:5557' })
+    expect(seen.find('event_sockets')).toMatchObject({
+      mark: 'warning',
+      says: 'reachable from other hosts: tcp://*:5557',
+    })
   })
 
   it('says that events without a replay socket cannot be repaired', async () => {
@@ -154,7 +157,7 @@ describe('firstlight doctor before answers of a real vLLM', () => {
 
   it('says that a connection does not outlive its answer', async () => {
     const seen = await examine({ 'GET /health': { headers: { connection: 'close' } } }, '--idle-s', '1')
-    expect(seen.find('keep_alive')).toMatchObject({ mark: 'warning', says: 'every answer ends its connection' })
+    expect(seen.find('keep_alive')).toMatchObject({ mark: 'warning', says: 'every response closes its connection' })
   })
 })
 
@@ -174,7 +177,7 @@ describe('firstlight doctor before a Whisper, which only hears', () => {
     const seen = await visit(url)
     expect(seen.find('prefix_caching')).toMatchObject({
       mark: 'ok',
-      says: 'off, as it has to be for a model that only hears',
+      says: 'off, as required for a speech-to-text model',
     })
     expect(seen.find('completion')).toMatchObject({ mark: 'ok', says: 'none: it hears (/v1/audio/transcriptions)' })
     expect(seen.json).not.toMatch(/--enable-prefix-caching|--kv-events-config|kv_events/)
@@ -220,7 +223,7 @@ describe('firstlight doctor before an engine behind a proxy', () => {
     const seen = await visit(url, '--header', 'cf-access: abc')
     expect(seen.find('key')).toMatchObject({
       mark: 'ok',
-      says: 'nobody is let in without the headers of the configuration',
+      says: 'the headers of the configuration are required',
     })
     expect(seen.find('dev_mode').says).toContain('to those who show the headers')
     expect((await visit(url)).code).toBe(1)

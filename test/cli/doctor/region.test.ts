@@ -75,15 +75,15 @@ describe('firstlight doctor and a gateway beside the engines', () => {
       { kind: 'gateway', name: 'paris', is: expect.stringContaining('Firstlight ') },
     ])
     expect(seen.find('outlook').says).toBe('2 engines, 0 requests running')
-    expect(seen.find('cut').says).toContain('cut alike')
-    expect(seen.find('round_trip').says).toMatch(/^[\d.]+ ms there and back/)
+    expect(seen.find('cut').says).toContain('divided into the same blocks')
+    expect(seen.find('round_trip').says).toMatch(/^[\d.]+ ms round trip/)
     expect(seen.json).not.toContain(KEY)
   })
 
   it.each<[string, Parameters<typeof region>[0], object, Record<string, string>, string]>([
-    ['refuses the key', {}, { key: 'another' }, { key: 'problem' }, '`gateway.key` of cluster paris'],
+    ['key was rejected', {}, { key: 'another' }, { key: 'problem' }, '`gateway.key` of cluster paris'],
     ['may not tell what it expects', { key: { edge: false } }, {}, { outlook: 'problem' }, 'edge: true'],
-    ['does not serve the model', {}, { models: [{ model: 'simm' }] }, { models: 'problem' }, 'Mend the name'],
+    ['does not serve the model', {}, { models: [{ model: 'simm' }] }, { models: 'problem' }, 'Correct the name'],
     ['may not serve it to this key', { key: { models: ['small'] } }, {}, { models: 'problem' }, '`models` of the key'],
     [
       'cuts prompts otherwise',
@@ -93,7 +93,7 @@ describe('firstlight doctor and a gateway beside the engines', () => {
       'the same name, `block_tokens` and `tokenizer`',
     ],
     ['lets everybody in', { document: { keys: undefined } }, {}, { key: 'note' }, 'edge: true'],
-    ['is elsewhere than the configuration says', {}, { rtt_ms: 80 }, { round_trip: 'note' }, 'Leave `rtt_ms` out'],
+    ['is elsewhere than the configuration says', {}, { rtt_ms: 80 }, { round_trip: 'note' }, 'Remove `rtt_ms`'],
   ])('says that it %s, and the next step', async (_, there, here, marks, next) => {
     const seen = await visitEdge((await region(there)).url, here)
     expect(seen.marks).toEqual(Object.entries(marks).map(([check, mark]) => `${check}: ${mark}`))
@@ -142,7 +142,7 @@ describe('firstlight doctor and a gateway beside the engines', () => {
     expect((await visitEdge((await stub(told(others))).url)).find('outlook').says).toMatch(/^3 engines, 0/)
     expect((await visitEdge((await stub(told([]))).url)).find('outlook')).toMatchObject({
       mark: 'problem',
-      says: expect.stringContaining('leads back') as unknown,
+      says: expect.stringContaining('lead back') as unknown,
     })
   })
 

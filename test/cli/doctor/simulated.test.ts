@@ -82,7 +82,7 @@ describe('firstlight doctor before simulated engines', () => {
   it('asks for no completion when it may not', async () => {
     const url = await start()
     const seen = await visit(url, '--no-generate')
-    expect(seen.find('completion')).toMatchObject({ mark: 'note', says: 'not asked for' })
+    expect(seen.find('completion')).toMatchObject({ mark: 'note', says: 'skipped' })
     expect(completions()).toBe(0)
   })
 
@@ -111,13 +111,13 @@ describe('firstlight doctor before simulated engines', () => {
     const without = await visit(url)
     expect(without.find('key')).toMatchObject({
       mark: 'problem',
-      says: 'it wants a key (HTTP 401)',
+      says: 'a key is required (HTTP 401)',
       next: expect.stringContaining('FIRSTLIGHT_ENGINE_KEY'),
     })
     expect(without.code).toBe(1)
-    expect((await visit(url, '--key', 'wrong-key')).find('key').says).toBe('it refuses the key (HTTP 401)')
+    expect((await visit(url, '--key', 'wrong-key')).find('key').says).toBe('the key was rejected (HTTP 401)')
     const right = await visit(url, '--key', 'sesame-key')
-    expect(right.find('key')).toMatchObject({ mark: 'ok', says: 'accepted, and nobody is let in without' })
+    expect(right.find('key')).toMatchObject({ mark: 'ok', says: 'accepted, and required' })
     expect(right.json + right.out).not.toContain('sesame')
   })
 
@@ -169,8 +169,8 @@ describe('firstlight doctor before simulated engines', () => {
       'ok: NixlConnector as kv_consumer, role decode',
     ])
     expect(await transfers(d!, n!)).toEqual([
-      'problem: NixlConnector as kv_consumer, but the configuration gives it the role prefill',
-      'problem: it has no connector, but its role is decode',
+      'problem: NixlConnector as kv_consumer, but the configured role is prefill',
+      'problem: no connector, but the configured role is decode',
     ])
   })
 
@@ -178,7 +178,7 @@ describe('firstlight doctor before simulated engines', () => {
     const url = await start()
     expect((await visit(url, '--idle-s', '0.2')).find('keep_alive')).toMatchObject({
       mark: 'ok',
-      says: expect.stringContaining('longer than 0 s'),
+      says: expect.stringContaining('more than 0 s'),
     })
   })
 

@@ -39,31 +39,31 @@ describe('firstlight doctor before a server that cannot be asked', () => {
     expect(await reached(url)).toMatchObject({
       code: 2,
       mark: 'unreachable',
-      says: `nobody listens on ${new URL(url).host}`,
-      next: expect.stringContaining('Is it running'),
+      says: `connection refused by ${new URL(url).host}`,
+      next: expect.stringContaining('Check that it runs'),
     })
   })
 
   it('does not wait for one that says nothing', async () => {
     expect(await reached(await speaks(null), '--timeout-s', '0.3')).toMatchObject({
       code: 2,
-      says: 'it took the connection and did not answer within 0.3 s',
+      says: 'connected, but no answer within 0.3 s',
     })
   })
 
   it('knows what is no HTTP, and what breaks the connection', async () => {
     expect(await reached(await speaks('220 smtp.example ESMTP\r\n'))).toMatchObject({
       code: 2,
-      says: 'what listens there does not speak HTTP/1.1',
+      says: 'the server does not use HTTP/1.1',
     })
-    expect(await reached(await speaks(''))).toMatchObject({ code: 2, says: 'it broke the connection' })
+    expect(await reached(await speaks(''))).toMatchObject({ code: 2, says: 'the connection was reset' })
   })
 
   it('knows a certificate nobody trusts, and the variable for it', async () => {
     const { url } = await stub(realVllm, true)
     expect(await reached(url)).toMatchObject({
       code: 2,
-      says: expect.stringContaining('nobody this machine trusts'),
+      says: expect.stringContaining('the certificate is not trusted'),
       next: expect.stringContaining('NODE_EXTRA_CA_CERTS'),
     })
   })
@@ -72,7 +72,7 @@ describe('firstlight doctor before a server that cannot be asked', () => {
     const plain = await stub(realVllm)
     expect(await reached(plain.url.replace('http:', 'https:'))).toMatchObject({
       code: 2,
-      says: 'it speaks no TLS',
+      says: 'the server does not use TLS',
       next: `Ask ${plain.url}.`,
     })
     const secure = await stub(realVllm, true)
@@ -84,16 +84,16 @@ describe('firstlight doctor before a server that cannot be asked', () => {
 
   it.each([
     ['ENOTFOUND', 'getaddrinfo ENOTFOUND engine.example', 'the name engine.example cannot be resolved here'],
-    ['CERT_HAS_EXPIRED', 'certificate has expired', 'its certificate has expired'],
+    ['CERT_HAS_EXPIRED', 'certificate has expired', 'the certificate has expired'],
     [
       'ERR_TLS_CERT_ALTNAME_INVALID',
       "Hostname/IP does not match certificate's altnames: DNS:other.example",
-      'its certificate is not for engine.example: DNS:other.example',
+      'the certificate is not for engine.example: DNS:other.example',
     ],
     ['ETIMEDOUT', 'connect ETIMEDOUT', 'no connection within 5 s'],
     ['EHOSTUNREACH', 'connect EHOSTUNREACH', 'there is no route to engine.example'],
     ['ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', 'alert', 'TLS fails (ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION)'],
-    ['ESOMETHING', 'something else', 'it cannot be asked: something else'],
+    ['ESOMETHING', 'something else', 'request failed: something else'],
   ])('has words for %s', (code, message, says) => {
     const trouble = troubleOf(Object.assign(new Error(message), { code }), {
       url: 'https://engine.example:8000',
@@ -110,14 +110,14 @@ describe('firstlight doctor before a server that cannot be asked', () => {
       'both',
     )
     expect(troubleOf(both, { url: 'http://localhost:1', connected: false, limitMs: 1 }).says).toBe(
-      'nobody listens on localhost:1',
+      'connection refused by localhost:1',
     )
   })
 
   it('says so when the key is no header', async () => {
     expect(await reached((await stub(realVllm)).url, '--key', 'two\nlines')).toMatchObject({
       code: 2,
-      says: expect.stringContaining('a character that HTTP cannot carry'),
+      says: expect.stringContaining('a character that is invalid in HTTP'),
     })
   })
 
@@ -134,7 +134,7 @@ describe('firstlight doctor before a server that cannot be asked', () => {
 
   it('says that an engine is ill', async () => {
     const { url } = await stub({ ...realVllm, 'GET /health': { status: 503 } })
-    expect(await reached(url)).toMatchObject({ code: 1, mark: 'problem', says: '/health says 503' })
+    expect(await reached(url)).toMatchObject({ code: 1, mark: 'problem', says: '/health returns 503' })
   })
 
   it('examines the others nevertheless', async () => {

@@ -116,7 +116,7 @@ describe('the drawing of a fleet', () => {
     expect(report(frameOf(viewOf([], { replicas: [replica] })))[0]).toMatch(/^Firstlight 1\.2\.3/)
     expect(
       report(frameOf(viewOf([], { replicas: [replica, { ...replica, address: '10.0.0.7:8090', state: 'away' }] })))[0],
-    ).toMatch(/^does not hear 10\.0\.0\.7:8090 ·/)
+    ).toMatch(/^replicas away: 10\.0\.0\.7:8090 ·/)
   })
 
   it('says of a pool whose object is out of reach that it is, and nothing else', () => {
@@ -283,7 +283,7 @@ describe('the drawing of a fleet', () => {
     )
     const [note] = line(lines, 'a ').slice(-1)
     expect(note).toBe(
-      'hits predicted, none seen: prefix caching is off; KV events stopped; weight 0: no new requests; its metrics are 90 s old; cache lost 2x',
+      'hits predicted but not reported: prefix caching is off; KV events stopped; weight 0: no new requests; its metrics are 90 s old; cache lost 2x',
     )
     expect(line(lines, 'a ')).toEqual(expect.arrayContaining(['33%', '7']))
   })

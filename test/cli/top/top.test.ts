@@ -107,13 +107,13 @@ describe('firstlight top, once', () => {
   })
 
   it.each([
-    ['no key', [], {}, 'it wants its admin key', 'set FIRSTLIGHT_ADMIN_KEY'],
-    ['a wrong key', ['--key', 'sk-wrong'], {}, 'it does not know this admin key', 'give --key'],
+    ['no key', [], {}, 'the admin key is required', 'Set FIRSTLIGHT_ADMIN_KEY'],
+    ['a wrong key', ['--key', 'sk-wrong'], {}, 'the admin key was rejected', 'give --key'],
     [
       'a wrong key of the environment',
       [],
       { FIRSTLIGHT_ADMIN_KEY: 'sk-wrong' },
-      'it does not know this admin key',
+      'the admin key was rejected',
       'give --key',
     ],
   ])('says what to do about %s, on the first read', async (_, argv, env, says, next) => {
@@ -121,7 +121,7 @@ describe('firstlight top, once', () => {
     const { ended, out, err } = run(['--url', gateway.url, ...argv], { terminal, env: env as Record<string, string> })
     expect(await ended).toBe(1)
     expect(out).toEqual([])
-    expect(err[0]).toBe(`There is nothing to see at ${gateway.url}: ${says}.`)
+    expect(err[0]).toBe(`No view from ${gateway.url}: ${says}.`)
     expect(err[1]).toContain(next)
     expect(err.join('')).not.toContain('sk-wrong')
     expect(terminal.text).toBe('')
@@ -133,15 +133,15 @@ describe('firstlight top, once', () => {
     const { ended, err } = run(['--url', url])
     expect(await ended).toBe(1)
     expect(err).toEqual([
-      `There is nothing to see at ${url}: nobody listens on ${url.slice(7)}.`,
-      'Is the gateway running, and is this its address? --url names another.',
+      `No view from ${url}: connection refused by ${url.slice(7)}.`,
+      'Check that the gateway runs at this address, or give another with --url.',
     ])
   })
 
   it.each([
     [['--sort', 'size'], '--sort must be one of state, running,'],
     [['--every-s', '0'], '--every-s must be a number from 1'],
-    [['--once', '--every-s', '2'], '--every-s means nothing beside --once'],
+    [['--once', '--every-s', '2'], '--every-s has no effect with --once'],
     [['--key', 'two words'], 'The admin key must be printable ASCII'],
     [['extra'], 'takes no argument'],
   ])('%j is refused before anybody is asked', async (argv, says) => {
@@ -221,7 +221,7 @@ describe('firstlight top, on a terminal', () => {
     terminal.type('s')
     expect(terminal.screen).toContain('sort: state ')
     terminal.type(' ')
-    expect(terminal.screen).toMatch(/^held: space goes on/)
+    expect(terminal.screen).toMatch(/^paused: press space to continue/)
     terminal.type(' ')
     expect(terminal.screen).not.toContain('held')
     terminal.type('q')
@@ -349,9 +349,9 @@ describe('firstlight top, before something else', () => {
 
   it.each([
     ['an error with escapes', 500, JSON.stringify({ error: { message: `broken ${evil}` } }), 'it says: broken ·[2J'],
-    ['a page', 200, '<html>', 'what answers there is no Firstlight gateway (HTTP 200)'],
-    ['a redirection', 302, '', 'what answers there is no Firstlight gateway (HTTP 302)'],
-    ['nothing', 404, 'Not Found', 'what answers there is no Firstlight gateway (HTTP 404)'],
+    ['a page', 200, '<html>', 'not a Firstlight gateway (HTTP 200)'],
+    ['a redirection', 302, '', 'not a Firstlight gateway (HTTP 302)'],
+    ['nothing', 404, 'Not Found', 'not a Firstlight gateway (HTTP 404)'],
   ])('names %s for what it is', async (_, status, body, says) => {
     const url = await pretend((response) => response.writeHead(status, { location: 'http://127.0.0.1:9/' }).end(body))
     const { ended, err } = run(['--url', url])
@@ -362,11 +362,11 @@ describe('firstlight top, before something else', () => {
   })
 
   it.each([
-    ['{', 'what it sends is no view of a fleet'],
-    [{ pools: 'none' }, 'what it sends is no view of a fleet: version is not what a gateway sends'],
+    ['{', 'invalid view'],
+    [{ pools: 'none' }, 'invalid view: version is not valid in a gateway’s view'],
     [
       viewOf([poolOf([engineOf('a', { ttft_ms: evil as never })])]),
-      'pools[0].engines[0].ttft_ms is not what a gateway sends',
+      'pools[0].engines[0].ttft_ms is not valid in a gateway’s view',
     ],
   ])('refuses to draw %j', async (event, says) => {
     const { ended, err } = run(['--url', await pretend(feed(event))])
@@ -392,7 +392,7 @@ describe('firstlight top, before something else', () => {
     await terminal.shows('1 of 1 engine up')
     isUp = false
     servers[0]!.closeAllConnections()
-    expect(await terminal.shows(/^lost since \d+ s: it says: It drains\.; trying again/)).toMatch(/^a +up/m)
+    expect(await terminal.shows(/^lost since \d+ s: it says: It drains\.; retrying/)).toMatch(/^a +up/m)
     isUp = true
     await terminal.shows(/^Firstlight 1\.2\.3/)
     terminal.type('q')
@@ -405,7 +405,7 @@ describe('firstlight top, before something else', () => {
       (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders(),
     )
     await expect(follow({ url, key: null }, new AbortController().signal, 50).next()).rejects.toThrow(
-      'it has said nothing for 0.05 s',
+      'no data for 0.05 s',
     )
   })
 

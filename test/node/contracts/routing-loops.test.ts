@@ -179,7 +179,7 @@ describe('a gateway whose engine is a balancer before itself', () => {
     expect(round).toMatchObject({
       name: 'round',
       findings: [
-        { check: 'health', mark: 'problem', says: 'its address leads back to the gateway of this configuration' },
+        { check: 'health', mark: 'problem', says: 'the address leads back to the gateway of this configuration' },
       ],
     })
     expect(real!.findings.find(({ check }) => check === 'health')).toMatchObject({ mark: 'ok' })

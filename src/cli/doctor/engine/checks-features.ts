@@ -18,10 +18,9 @@ export function checkMetrics({ metrics }: EngineFacts, found: Findings): boolean
     found.ok('metrics', `/metrics read: ${running} running, ${waiting} waiting`)
     return true
   }
-  found.warn('metrics', `/metrics tells nothing of a queue (${inShort(asked)})`, {
-    costs:
-      'Its cache’s size, its sleep and what others send it are not known; the gateway goes by its own books alone.',
-    next: 'vLLM shows them unless it was started with --disable-log-stats; a proxy may hide the route.',
+  found.warn('metrics', `/metrics has no queue length (${inShort(asked)})`, {
+    costs: 'Cache size, sleep state and load from other sources are unknown; the gateway uses only its own bookings.',
+    next: 'vLLM exports them unless started with --disable-log-stats; a proxy may hide the route.',
   })
   return false
 }
@@ -35,8 +34,8 @@ export function checkCache(facts: EngineFacts, expected: Expected | null, found:
   const { blockTokens, cacheBlocks } = stats
   if (blockTokens === null || cacheBlocks === null) {
     return found.note('cache_size', 'not in its metrics', {
-      costs: 'It is learned from what it reports as cached.',
-      next: 'cache_blocks of the engine says it at once.',
+      costs: 'The gateway learns it from the reported cached tokens.',
+      next: 'Set cache_blocks of the engine.',
     })
   }
   found.ok(
@@ -48,10 +47,10 @@ export function checkCache(facts: EngineFacts, expected: Expected | null, found:
 
 /** Encoder output of audio has no prefixes, and vLLM 0.32 crashes if prefix caching is on. */
 function checkNoPrefixes(on: boolean | null, found: Findings): void {
-  if (on !== true) return found.ok('prefix_caching', 'off, as it has to be for a model that only hears')
-  found.warn('prefix_caching', 'on, for a model that only hears', {
-    costs: 'vLLM 0.32 ends at the first request ("CrossAttentionManager does not support caching").',
-    next: 'Start it with --no-enable-prefix-caching, or without a word of it.',
+  if (on !== true) return found.ok('prefix_caching', 'off, as required for a speech-to-text model')
+  found.warn('prefix_caching', 'on, for a speech-to-text model', {
+    costs: 'vLLM 0.32 crashes at the first request ("CrossAttentionManager does not support caching").',
+    next: 'Start it with --no-enable-prefix-caching, or without --enable-prefix-caching.',
   })
 }
 
@@ -64,19 +63,19 @@ function checkPrefixCaching(
   const configured = expected?.engine.prefixCaching ?? 'auto'
   if (on === null)
     return found.note('prefix_caching', 'not in its metrics', {
-      costs: 'It is believed to be on.',
-      next: 'prefix_caching of the engine: on or off.',
+      costs: 'The gateway assumes that it is on.',
+      next: 'Set prefix_caching of the engine to on or off.',
     })
   if (on && configured === 'off') {
     return found.warn('prefix_caching', 'on, but the configuration says off', {
-      costs: 'Prompts are not sent to where their beginning is cached.',
+      costs: 'Requests are not routed to the engine that has their prefix cached.',
       next: 'Remove prefix_caching: off.',
     })
   }
   if (on) return found.ok('prefix_caching', `on${algorithm === undefined ? '' : `, ${algorithm}`}`)
   if (configured === 'on') {
     return found.problem('prefix_caching', 'off, but the configuration says on', {
-      costs: 'Prompts are sent here for a cache that is not kept.',
+      costs: 'Requests are routed here for a prefix cache that does not exist.',
       next: 'Start it with --enable-prefix-caching, or remove prefix_caching: on.',
     })
   }
@@ -96,7 +95,7 @@ function checkSizes(
     found.ok('block_tokens', `${pool.blockTokens} in the configuration, a multiple of its ${blockTokens}`)
   else {
     found.warn('block_tokens', `${pool.blockTokens} in the configuration, but it caches ${blockTokens} at a time`, {
-      costs: 'What it has cached is guessed up to a block wrong.',
+      costs: 'The estimate of cached tokens is wrong by up to one block.',
       next: `block_tokens: ${blockTokens >= 64 ? blockTokens : blockTokens * Math.ceil(64 / blockTokens)}`,
     })
   }
@@ -107,11 +106,8 @@ function checkSizes(
       'cache_blocks',
       `the configuration says ${told.toLocaleString('en')} tokens, it has ${has.toLocaleString('en')}`,
       {
-        costs:
-          told > has
-            ? 'Prompts are believed cached that were evicted long ago.'
-            : 'Part of its cache is never counted on.',
-        next: 'Remove cache_blocks: its metrics say it.',
+        costs: told > has ? 'Evicted prompts count as cached.' : 'Part of its cache is never used for routing.',
+        next: 'Remove cache_blocks: the metrics report it.',
       },
     )
   }
@@ -120,30 +116,30 @@ function checkSizes(
 export function checkAnswers(facts: EngineFacts, expected: Expected | null, found: Findings): void {
   const { generated } = facts
   if (generated === null) {
-    const why = isAway(facts.switches, facts.metrics) ? 'not asked for: it would hang' : 'not asked for'
-    return found.note('completion', why, { costs: 'Whether it answers, and counts cached tokens, is not known.' })
+    const why = isAway(facts.switches, facts.metrics) ? 'skipped: the request would hang' : 'skipped'
+    return found.note('completion', why, { costs: 'It is unknown whether it answers and reports cached tokens.' })
   }
   if (generated.kind === 'failed') {
-    return found.problem('completion', `one token could not be had: ${generated.why}`, {
-      costs: 'Clients get the same.',
-      next: 'See its log. --timeout-s waits longer.',
+    return found.problem('completion', `a completion of one token failed: ${generated.why}`, {
+      costs: 'Client requests fail in the same way.',
+      next: 'See its log, or raise --timeout-s.',
     })
   }
   if (generated.kind === 'no_route') {
     if (expected?.engine.role === 'encode') return found.ok('completion', 'none: it encodes')
     if (facts.switches.onlyHears) return found.ok('completion', 'none: it hears (/v1/audio/transcriptions)')
-    return found.note('completion', 'it has neither completions nor chats: a model for embeddings, scores or ranks')
+    return found.note('completion', 'neither completions nor chats: a model for embeddings, scores or ranking')
   }
   found.ok('completion', `one token in ${generated.tookMs.toFixed(0)} ms`)
   if (generated.cachedTokens === null) {
     found.warn('cached_tokens', 'not reported', {
-      costs: 'What was believed cached is never checked, so evictions and restarts are learned late or not at all.',
+      costs: 'The gateway cannot verify its cache estimate and detects evictions and restarts late or not at all.',
       next: 'vllm serve … --enable-prompt-tokens-details',
     })
   } else found.ok('cached_tokens', `reported (${generated.cachedTokens} of ${generated.promptTokens ?? '?'})`)
-  if (generated.perRequestMetrics) found.ok('per_request_metrics', 'in its answers')
+  if (generated.perRequestMetrics) found.ok('per_request_metrics', 'in responses')
   else {
-    found.note('per_request_metrics', 'not in its answers', {
+    found.note('per_request_metrics', 'not in responses', {
       costs: 'Reports before the first token (docs/ttft.md) lack its own queue and prefill times.',
       next: 'vllm serve … --enable-per-request-metrics',
     })
@@ -154,9 +150,9 @@ export function checkRequestIds({ health, tokens }: EngineFacts, found: Findings
   const echoed = [health, tokens.asked].some(
     (asked) => 'headers' in asked && asked.headers['x-request-id'] === REQUEST_ID,
   )
-  if (echoed) return found.ok('request_ids', 'it takes the client’s x-request-id')
-  found.note('request_ids', 'it makes up its own', {
-    costs: 'Its log and its reports cannot be matched with the gateway’s requests.',
+  if (echoed) return found.ok('request_ids', 'the client’s x-request-id is used')
+  found.note('request_ids', 'the client’s x-request-id is ignored', {
+    costs: 'Its logs and reports cannot be matched with the gateway’s requests.',
     next: 'vllm serve … --enable-request-id-headers',
   })
 }
@@ -166,13 +162,13 @@ export function checkEvents({ events, switches }: EngineFacts, found: Findings):
   // KV events describe prefixes, and this model has none.
   if (switches.onlyHears && on.length === 0) return
   if (events === null) {
-    return found.note('kv_events', 'it does not say (/kv_event_sources is missing)', {
-      next: 'firstlight bridge tries its sockets, where they are known.',
+    return found.note('kv_events', 'unknown (/kv_event_sources is missing)', {
+      next: 'firstlight bridge uses the configured sockets.',
     })
   }
   if (on.length === 0) {
     return found.note('kv_events', 'not published', {
-      costs: 'Which prefixes it holds is predicted and corrected by its answers, not known.',
+      costs: 'Its cached prefixes are estimated and corrected by responses, not known.',
       next: `vllm serve … --kv-events-config '{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://127.0.0.1:5557","replay_endpoint":"tcp://127.0.0.1:5558"}'`,
     })
   }
@@ -187,7 +183,7 @@ export function checkEvents({ events, switches }: EngineFacts, found: Findings):
   )
   if (missing.length > 0) {
     found.note('kv_replay', 'no replay socket', {
-      costs: 'Events that were missed are lost, and the index is flushed.',
+      costs: 'Missed events are lost, and the index of this engine is flushed.',
       next: '"replay_endpoint":"tcp://127.0.0.1:5558" in --kv-events-config',
     })
   }
@@ -197,11 +193,11 @@ export function checkTokenize({ tokens, switches }: EngineFacts, expected: Expec
   if (tokens.ids !== null)
     return found.ok(
       'tokenize',
-      `ids${tokens.strings ? ' and texts' : ''}${tokens.chat === null ? '; the sample chat was refused' : ', of chats too'}`,
+      `ids${tokens.strings ? ' and texts' : ''}${tokens.chat === null ? '; the sample chat was rejected' : ', of chats too'}`,
     )
   const needed = expected?.pool.tokenizer === null
   const remedy = {
-    costs: 'Prompts are counted from bytes unless the pool has a vocabulary; LMCache lookups need ids.',
+    costs: 'Prompts are measured in bytes unless the pool has a vocabulary; LMCache lookups need token ids.',
     next: 'firstlight vocab compile MODEL_FOLDER -o model.vocab, and `tokenizer: model.vocab` in the pool.',
   }
   if (needed && expected.pool.lmcache !== null)
@@ -217,13 +213,12 @@ export function checkLimits({ info, metrics }: EngineFacts, expected: Expected |
           info.maxQueuedRequests === null ? '' : `${info.maxQueuedRequests} requests`,
           info.maxQueuedTokens === null ? '' : `${info.maxQueuedTokens} queued tokens`,
         ].filter((one) => one !== '')
-  if (limits.length > 0) return found.ok('admission_limits', `it refuses beyond ${limits.join(' or ')}`)
-  if ((metrics.rejections ?? 0) > 0)
-    return found.ok('admission_limits', `it has refused ${metrics.rejections} requests`)
+  if (limits.length > 0) return found.ok('admission_limits', `requests are refused beyond ${limits.join(' or ')}`)
+  if ((metrics.rejections ?? 0) > 0) return found.ok('admission_limits', `${metrics.rejections} requests were refused`)
   const limit = expected?.engine.maxInFlight ?? null
-  if (limit !== null) return found.ok('admission_limits', `the gateway gives it ${limit} requests at most`)
+  if (limit !== null) return found.ok('admission_limits', `the gateway sends at most ${limit} requests at a time`)
   found.note('admission_limits', info === null ? 'not visible from outside' : 'none', {
-    costs: 'Without one a burst queues in it where the gateway could have gone elsewhere.',
+    costs: 'Without a limit a burst queues in this engine, although the gateway could use others.',
     next: 'vllm serve … --max-num-queued-reqs N (running and waiting), or max_in_flight in the configuration.',
   })
 }
@@ -232,7 +227,7 @@ export function checkSleepMode({ info, switches }: EngineFacts, found: Findings)
   if (!inDevMode(switches)) return
   found.ok(
     'sleep_mode',
-    info?.sleepMode === true ? 'sleep and pause, which the gateway follows' : 'pause only, which the gateway follows',
+    info?.sleepMode === true ? 'sleep and pause; the gateway observes both' : 'pause; the gateway observes it',
   )
 }
 
@@ -248,8 +243,8 @@ export function checkRole({ info, metrics }: EngineFacts, expected: Expected | n
   }
   const wrong = role === 'prefill' ? 'kv_consumer' : 'kv_producer'
   if (shown?.role === wrong) {
-    return found.problem('kv_transfer', `${connectors[0]}, but the configuration gives it the role ${role}`, {
-      costs: 'The cache is never handed over.',
+    return found.problem('kv_transfer', `${connectors[0]}, but the configured role is ${role}`, {
+      costs: 'The KV cache is never transferred.',
       next: `Start it with "kv_role":"${role === 'prefill' ? 'kv_producer' : 'kv_consumer'}", or swap the roles.`,
     })
   }
@@ -258,8 +253,8 @@ export function checkRole({ info, metrics }: EngineFacts, expected: Expected | n
     costs: 'The decode engine computes the prompt again.',
     next: `vllm serve … --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"${role === 'prefill' ? 'kv_producer' : 'kv_consumer'}"}'`,
   }
-  if (info === null) found.note('kv_transfer', `no connector shows, but its role is ${role}`, remedy)
-  else found.problem('kv_transfer', `it has no connector, but its role is ${role}`, remedy)
+  if (info === null) found.note('kv_transfer', `no connector is visible, but the configured role is ${role}`, remedy)
+  else found.problem('kv_transfer', `no connector, but the configured role is ${role}`, remedy)
 }
 
 export function checkKeepAlive({ idle }: EngineFacts, found: Findings): void {
@@ -268,21 +263,21 @@ export function checkKeepAlive({ idle }: EngineFacts, found: Findings): void {
   if ('openAfterMs' in idle)
     return found.ok(
       'keep_alive',
-      `an idle connection lives longer than ${(idle.openAfterMs / 1000).toFixed(0)} s; the gateway drops its own after ${ours}`,
+      `idle connections stay open for more than ${(idle.openAfterMs / 1000).toFixed(0)} s; the gateway closes them after ${ours}`,
     )
   const { closedAfterMs } = idle
   const seconds = `${(closedAfterMs / 1000).toFixed(1)} s`
   if (closedAfterMs > IDLE_MS)
-    return found.ok('keep_alive', `idle connections live ${seconds}; the gateway drops its own after ${ours}`)
+    return found.ok('keep_alive', `idle connections stay open for ${seconds}; the gateway closes them after ${ours}`)
   const remedy = {
-    costs: 'Requests meet connections that are being closed and have to be sent again, or open one each.',
+    costs: 'Requests use connections that are being closed and must be resent, or each opens a new one.',
     next: 'VLLM_HTTP_TIMEOUT_KEEP_ALIVE=5 or more (seconds); for a proxy in front, its keep-alive timeout.',
   }
   found.warn(
     'keep_alive',
     closedAfterMs === 0
-      ? 'every answer ends its connection'
-      : `idle connections live only ${seconds}, less than the gateway’s ${ours}`,
+      ? 'every response closes its connection'
+      : `idle connections stay open for only ${seconds}, less than the gateway’s ${ours}`,
     remedy,
   )
 }

@@ -41,7 +41,10 @@ export async function examineEngine(
   const found = new Findings()
   const subject = (is: string): Subject => ({ kind: 'engine', name, url: place.url, is, findings: found.list })
   if (!('health' in facts)) {
-    found.add('unreachable', 'reachable', facts.says, { costs: 'The gateway sends it nothing.', next: facts.next })
+    found.add('unreachable', 'reachable', facts.says, {
+      costs: 'The gateway sends no requests to it.',
+      next: facts.next,
+    })
     return { subject: subject(''), facts: null }
   }
   checkHealth(facts, found)

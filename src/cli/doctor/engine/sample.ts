@@ -78,7 +78,7 @@ async function oneToken(place: Endpoint, { model, prompt }: Wanted, limitMs: num
 
 /** Extracts the message of an error body as one line. */
 function messageOf(asked: Asked): string {
-  if (!answered(asked) || asked.status < 400) return answered(asked) ? ', and a body that is no answer' : ''
+  if (!answered(asked) || asked.status < 400) return answered(asked) ? ', and an unexpected body' : ''
   try {
     const { error } = JSON.parse(asked.text) as { error?: { message?: unknown } | string }
     const message = typeof error === 'string' ? error : error?.message

@@ -22,11 +22,11 @@ export async function examineController(
   const lookup: Question = { method: 'POST', path: '/lookup', body: { tokens: [1, 2, 3] }, limitMs }
   const asked = await ask(place, lookup)
   if (!answered(asked))
-    found.add('unreachable', 'reachable', asked.says, { costs: 'Nothing is looked up.', next: asked.next })
+    found.add('unreachable', 'reachable', asked.says, { costs: 'No lookups are possible.', next: asked.next })
   else if (!controllerLookupAnswer.safeParse(jsonOf(asked)).success)
     found.problem('lookup', `POST /lookup fails (${inShort(asked)})`, {
-      costs: 'Nothing is looked up.',
-      next: 'Is this the HTTP port of lmcache_controller (9000)?',
+      costs: 'No lookups are possible.',
+      next: 'Check that this is the HTTP port of lmcache_controller (9000).',
     })
   else {
     found.ok('lookup', `answered in ${asked.tookMs.toFixed(0)} ms`)
@@ -34,8 +34,8 @@ export async function examineController(
   }
   if (answered(asked))
     await checkOpen(place, lookup, found, {
-      costs: 'Who reaches it moves and clears what is cached.',
-      next: 'Let only the gateway and the engines reach it.',
+      costs: 'Anyone who reaches it can move and clear the cache.',
+      next: 'Restrict it to the gateway and the engines.',
     })
   return { kind: 'controller', name, url: place.url, is: 'LMCache controller', findings: found.list }
 }
@@ -56,9 +56,9 @@ async function checkHosts(
     const known = instanceAnswer.safeParse(jsonOf(asked)).data?.res
     if (known) found.ok('lmcache_engines', `${id} reads ${known}`)
     else
-      found.warn('lmcache_instance', `it knows no instance at ${host}, the host of engine ${id}`, {
-        costs: 'Its cache is never counted.',
-        next: `lmcache_instance in engine ${id}; or give the engine’s URL the address LMCache reports.`,
+      found.warn('lmcache_instance', `no instance at ${host}, the host of engine ${id}`, {
+        costs: 'Its cache is never used for routing.',
+        next: `Set lmcache_instance of engine ${id}, or use the address that LMCache reports in the engine’s URL.`,
       })
   }
 }
@@ -83,18 +83,18 @@ export async function examineCoordinator(
   let servers: readonly Subject[] = []
   const health = await ask(place, { path: '/healthz', limitMs })
   if (!answered(health))
-    found.add('unreachable', 'reachable', health.says, { costs: 'Nothing is looked up.', next: health.next })
+    found.add('unreachable', 'reachable', health.says, { costs: 'No lookups are possible.', next: health.next })
   else {
     if (health.status === 200) found.ok('health', `/healthz 200 in ${health.tookMs.toFixed(0)} ms`)
     else
-      found.problem('health', `/healthz says ${health.status}`, {
-        costs: 'Nothing is looked up.',
-        next: 'Is this the port of lmcache coordinator (9300)?',
+      found.problem('health', `/healthz returns ${health.status}`, {
+        costs: 'No lookups are possible.',
+        next: 'Check that this is the port of lmcache coordinator (9300).',
       })
     if (health.status === 200) servers = await examine(place, expected, { found, limitMs })
     await checkOpen(place, { path: '/healthz', limitMs }, found, {
-      costs: 'Who reaches it sees, pins and deletes what is cached.',
-      next: 'Let only the gateway and the LMCache servers reach it.',
+      costs: 'Anyone who reaches it can list, pin and delete cache entries.',
+      next: 'Restrict it to the gateway and the LMCache servers.',
     })
   }
   return [{ kind: 'coordinator', name, url: place.url, is: 'LMCache coordinator', findings: found.list }, ...servers]
@@ -123,12 +123,12 @@ async function examine(
       found,
     )
   else
-    found.problem('instances', `/instances gives no list (${inShort(listed)})`, {
-      costs: 'Matches belong to no engine.',
+    found.problem('instances', `/instances returns no list (${inShort(listed)})`, {
+      costs: 'Matches cannot be assigned to engines.',
     })
   const keys = keyList.safeParse(jsonOf(keyed))
   if (keys.success) checkKeys(keys.data, expected, found)
-  else found.note('directory', `/directory/keys gives no list (${inShort(keyed)})`)
+  else found.note('directory', `/directory/keys returns no list (${inShort(keyed)})`)
   await checkLookup(place, expected, { found, limitMs })
   return examineServers(servers, { found, limitMs })
 }
@@ -152,10 +152,7 @@ async function examineServers(
   )
   const reached = subjects.filter(({ findings }) => findings.every(({ mark }) => mark !== 'unreachable'))
   if (reached.length < servers.length)
-    found.note(
-      'servers',
-      `${servers.length - reached.length} of ${servers.length} not looked at: they cannot be reached from here`,
-    )
+    found.note('servers', `${servers.length - reached.length} of ${servers.length} not checked: unreachable from here`)
   return reached
 }
 
@@ -177,14 +174,14 @@ function checkInstances(instances: readonly ListedInstance[], expected: LmcacheE
         instance,
         instances.map((one) => one.id),
       )}`,
-      { costs: 'Its cache is never counted.', next: 'lmcache_instance is the server’s --instance-id.' },
+      { costs: 'Its cache is never used for routing.', next: 'Set lmcache_instance to the server’s --instance-id.' },
     )
   }
   const map = new InstanceMap(places)
   map.adopt(instances)
   for (const id of map.unresolved) {
     found.warn('lmcache_instance', `no instance, or more than one, at the host of engine ${id}`, {
-      costs: 'Its cache is never counted.',
+      costs: 'Its cache is never used for routing.',
       next: `lmcache_instance: ${instances[0]!.id} (or another) in engine ${id}`,
     })
   }
@@ -202,7 +199,7 @@ function checkKeys({ total, keys }: z.infer<typeof keyList>, expected: LmcacheEx
   const models = [...new Set(keys.map(({ key }) => key.model_name))]
   if (models.length === 0) {
     return found.note('directory', 'empty', {
-      costs: 'Lookups find nothing: as it should be before the first request, else not.',
+      costs: 'Lookups find nothing. This is expected only before the first request.',
       next: 'lmcache server … --coordinator-event-reporting',
     })
   }
@@ -210,8 +207,8 @@ function checkKeys({ total, keys }: z.infer<typeof keyList>, expected: LmcacheEx
   const model = expected?.model ?? null
   if (model === null || models.includes(model)) return
   found.warn('lmcache_model', `no key of ${model} among the first ${keys.length}`, {
-    costs: 'If none comes, every lookup is empty.',
-    next: 'LMCache’s name of a model is vLLM’s --model (`root` of /v1/models), not --served-model-name: see lmcache.model.',
+    costs: 'If none appears, every lookup is empty.',
+    next: 'LMCache uses vLLM’s --model (`root` of /v1/models) as the model name, not --served-model-name: see lmcache.model.',
   })
 }
 
@@ -232,16 +229,16 @@ async function checkLookup(
   const asked = await ask(place, { method: 'POST', path: '/directory/lookup', body, limitMs })
   if (!lookupAnswer.safeParse(jsonOf(asked)).success || !answered(asked)) {
     return found.problem('lookup', `POST /directory/lookup fails (${inShort(asked)})`, {
-      costs: 'Nothing is looked up.',
-      next: 'The gateway speaks to lmcache 0.5 and later.',
+      costs: 'No lookups are possible.',
+      next: 'The gateway supports lmcache 0.5 and later.',
     })
   }
   const budgetMs = expected?.pool.lmcache?.budgetMs
   const took = `${asked.tookMs.toFixed(0)} ms from here`
   if (budgetMs !== undefined && asked.tookMs > budgetMs) {
-    found.warn('lookup', `takes ${took}, its budget is ${budgetMs} ms`, {
-      costs: 'Late lookups are not counted.',
-      next: `Run the gateway nearer to it, or raise lmcache.budget_ms; the first connection costs more than the next.`,
+    found.warn('lookup', `takes ${took}, the budget is ${budgetMs} ms`, {
+      costs: 'Late lookups are not used.',
+      next: `Run the gateway closer to it, or raise lmcache.budget_ms. The first connection takes longer than later ones.`,
     })
   } else found.ok('lookup', `answered in ${took}`)
 }

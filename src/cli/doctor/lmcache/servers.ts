@@ -24,8 +24,7 @@ export const expectedPlaces = ({ pool }: LmcacheExpected): EnginePlace[] =>
 export async function checkOpen({ url }: Endpoint, question: Question, found: Findings, remedy: Remedy): Promise<void> {
   if (reachOf(url) !== 'public') return
   const asked = await ask({ url, headers: {} }, question)
-  if (answered(asked) && asked.status === 200)
-    found.problem('open', 'it asks nobody for a key, at a public address', remedy)
+  if (answered(asked) && asked.status === 200) found.problem('open', 'no authentication, at a public address', remedy)
 }
 
 const config = z.object({
@@ -41,37 +40,37 @@ export async function examineLmcacheServer(name: string, place: Endpoint, limitM
   ])
   if (!answered(health)) found.add('unreachable', 'reachable', health.says, { next: health.next })
   else if (health.status !== 200)
-    found.problem('health', `/healthcheck says ${health.status}`, { next: 'See its log.' })
+    found.problem('health', `/healthcheck returns ${health.status}`, { next: 'See its log.' })
   else found.ok('health', `/healthcheck 200 in ${health.tookMs.toFixed(0)} ms`)
   const read = config.safeParse(jsonOf(told))
   if (read.success) judge(read.data, found)
-  else if (answered(health)) found.note('config', `/config tells nothing (${inShort(told)})`)
+  else if (answered(health)) found.note('config', `/config is not readable (${inShort(told)})`)
   if (answered(health))
     await checkOpen(place, { path: '/healthcheck', limitMs }, found, {
-      costs: 'Who reaches it reads and empties the cache.',
-      next: 'Let only its engines and its coordinator reach it.',
+      costs: 'Anyone who reaches it can read and empty the cache.',
+      next: 'Restrict it to its engines and its coordinator.',
     })
   return { kind: 'lmcache server', name, url: place.url, is: 'LMCache server', findings: found.list }
 }
 
 function judge({ mp, coordinator }: z.infer<typeof config>, found: Findings): void {
   if (mp?.run_script_api_enabled === true) {
-    found.problem('run_script', 'POST /run_script runs any Python that is sent to it', {
-      costs: 'Who reaches the port owns the machine.',
+    found.problem('run_script', 'POST /run_script runs any Python code', {
+      costs: 'Anyone who reaches the port controls the host.',
       next: 'Start it without --run-script-api-enabled.',
     })
   } else found.ok('run_script', 'off')
   if (!coordinator?.url)
-    found.note('coordinator', 'it reports to none', {
-      costs: 'What it holds cannot be looked up.',
+    found.note('coordinator', 'does not report to a coordinator', {
+      costs: 'Its entries cannot be looked up.',
       next: '--coordinator-url URL --coordinator-event-reporting',
     })
   else if (coordinator.event_reporting !== true)
-    found.warn('coordinator', `it registers at ${withoutPath(coordinator.url)} and reports nothing`, {
+    found.warn('coordinator', `registers at ${withoutPath(coordinator.url)} but reports no events`, {
       costs: 'Every lookup is empty.',
       next: '--coordinator-event-reporting',
     })
-  else found.ok('coordinator', `it reports to ${withoutPath(coordinator.url)}`)
+  else found.ok('coordinator', `reports to ${withoutPath(coordinator.url)}`)
 }
 
 /** Removes the path, which contains the token if a gateway is the registry. */
