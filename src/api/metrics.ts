@@ -1,5 +1,6 @@
 /** `/metrics`: what the cluster objects and the reports say, as Prometheus reads it. The same on both runtimes. */
 import { countedUpTo, type CountedGroup, groupName, Rollups } from '../core/reports/rollups.ts'
+import { sumCounts } from '../origin/lmcache/skips.ts'
 import type { Ports, Ttft } from '../ports.ts'
 import {
   type Exposed,
@@ -75,14 +76,13 @@ async function regionsExposed(context: GatewayContext): Promise<RegionExposed[]>
 /** Of all pools, in fewer words. */
 function totalsOf(pools: GatewayCounts['lookups']): OwnCounts['lookups'] {
   const sums = { made: 0, late: 0, failed: 0 }
-  for (const counts of pools) {
-    if (counts === null) continue
-    const { found, empty, late, failed, refused } = counts
-    sums.made += found + empty + late + failed + refused
+  const told = pools.filter((counts) => counts !== null)
+  for (const { found = 0, empty = 0, late = 0, failed = 0 } of told) {
+    sums.made += found + empty + late + failed
     sums.late += late
-    sums.failed += failed + refused
+    sums.failed += failed
   }
-  return sums
+  return { ...sums, skipped: sumCounts(told.map(({ skipped }) => skipped)) }
 }
 
 /** Names of engines, of today and of long ago: until there are more, all of them are shown. */

@@ -2,7 +2,8 @@
  * Several gateways may serve one address: the I/O threads of a Node process. What only one of them saw is asked of all;
  * what must be known to all lives where all can ask for it.
  */
-import type { LookupCounts } from '../origin/lmcache/pool-lookup.ts'
+import type { PoolLookupCounts } from '../origin/lmcache/lookups.ts'
+import { sumCounts } from '../origin/lmcache/skips.ts'
 import type { FleetProbe } from '../origin/probe.ts'
 import type { GatewayContext } from './context.ts'
 import type { StoredResponses } from '../ports.ts'
@@ -28,7 +29,7 @@ export interface GatewayCounts {
   readonly droppedSpans: number
   readonly refusals: Readonly<Record<string, number>>
   /** By pool, in the order of the configuration; null: none are made. */
-  readonly lookups: readonly (LookupCounts | null)[]
+  readonly lookups: readonly (PoolLookupCounts | null)[]
 }
 
 type Asked = Pick<GatewayContext, 'telemetry' | 'lookups' | 'catalog' | 'recent' | 'shared'>
@@ -84,9 +85,10 @@ const sum = (a: GatewayCounts, b: GatewayCounts): GatewayCounts => ({
   lookups: a.lookups.map((counts, at) => sumLookups(counts, b.lookups[at] ?? null)),
 })
 
-function sumLookups(a: LookupCounts | null, b: LookupCounts | null): LookupCounts | null {
+/** Each counter of the one and of the other; a worker that has looked nothing up yet has none. */
+function sumLookups(a: PoolLookupCounts | null, b: PoolLookupCounts | null): PoolLookupCounts | null {
   if (a === null || b === null) return a ?? b
-  return Object.fromEntries(
-    Object.entries(a).map(([how, count]) => [how, count + b[how as keyof LookupCounts]]),
-  ) as unknown as LookupCounts
+  const { skipped: skippedByA, ...ended } = a
+  const { skipped: skippedByB, ...endedByB } = b
+  return { ...sumCounts([ended, endedByB]), skipped: sumCounts([skippedByA, skippedByB]) }
 }

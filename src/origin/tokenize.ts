@@ -5,6 +5,7 @@ import type { PromptProfile, PromptAnalyzer, PromptRequest } from '../core/token
 import { readPrompt, type Prompt } from '../core/tokens/prompt.ts'
 import { SegmentCache } from '../core/tokens/segment-cache.ts'
 import type { EngineTarget, Origin } from '../ports.ts'
+import { Breaker } from './breaker.ts'
 
 export interface TokenizeCall {
   readonly target: EngineTarget
@@ -26,8 +27,7 @@ const CACHE_BYTES = 8 * 1024 * 1024
 const ANSWER_BYTES = 16 * 1024 * 1024
 /** More texts in one request are measured in bytes: each would be a call. */
 const MOST_TEXTS = 4
-/** An engine that failed is left alone for this long, and one that has no such endpoint for longer. */
-const FAILED_MS = 5_000
+/** Pause for an engine without such an endpoint. */
 const MISSING_MS = 600_000
 /** On Workers a question dies with the request that asked it, and never ends: nobody joins it after this long. */
 const LOST_AFTER_MS = 1_000
@@ -40,8 +40,9 @@ export class EngineTokenizer {
   readonly #options: EngineTokenizerOptions
   readonly #known: SegmentCache
   readonly #asked = new Map<number, { readonly answer: Promise<Uint32Array | null>; readonly since: number }>()
-  /** Engine → when it may be asked again. */
-  readonly #quietUntil = new Map<string, number>()
+  readonly #breakers = new Map<string, Breaker>()
+  /** Engine without the endpoint → when it may be asked again. */
+  readonly #missingUntil = new Map<string, number>()
 
   constructor(options: EngineTokenizerOptions) {
     this.#options = options
@@ -56,9 +57,10 @@ export class EngineTokenizer {
     return lists.includes(null) ? null : (lists as Uint32Array[])
   }
 
-  /** false: it failed lately, or has no such endpoint. */
-  mayAsk({ id }: EngineTarget): boolean {
-    return (this.#quietUntil.get(id) ?? 0) <= this.#options.now()
+  /** false: its last calls failed or were late, several in a row, or it has no such endpoint. */
+  mayAsk(target: EngineTarget): boolean {
+    const now = this.#options.now()
+    return (this.#missingUntil.get(target.id) ?? 0) <= now && !this.#breaker(target).isOpen(now)
   }
 
   async #one(body: string, call: TokenizeCall): Promise<Uint32Array | null> {
@@ -95,19 +97,29 @@ export class EngineTokenizer {
       })
       if (answer.status !== 200) {
         answer.discard()
-        // 400: this prompt does not please; others may.
-        if (answer.status !== 400) this.#quiet(target, [404, 405, 501].includes(answer.status) ? MISSING_MS : FAILED_MS)
+        this.#refused(target, answer.status)
         return null
       }
-      return idsOf(await answer.read(ANSWER_BYTES))
+      const ids = idsOf(await answer.read(ANSWER_BYTES))
+      this.#breaker(target).succeeded()
+      return ids
     } catch {
-      this.#quiet(target, FAILED_MS)
+      this.#breaker(target).failed(this.#options.now())
       return null
     }
   }
 
-  #quiet({ id }: EngineTarget, ms: number): void {
-    this.#quietUntil.set(id, this.#options.now() + ms)
+  #refused(target: EngineTarget, status: number): void {
+    const now = this.#options.now()
+    if ([404, 405, 501].includes(status)) this.#missingUntil.set(target.id, now + MISSING_MS)
+    // 400: this prompt is refused; others may pass.
+    else if (status !== 400) this.#breaker(target).failed(now)
+  }
+
+  #breaker({ id }: EngineTarget): Breaker {
+    const known = this.#breakers.get(id) ?? new Breaker()
+    this.#breakers.set(id, known)
+    return known
   }
 }
 

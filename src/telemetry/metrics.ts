@@ -95,7 +95,13 @@ export interface OwnCounts {
   /** Why requests were refused before any engine was chosen. */
   readonly refusals: Readonly<Record<string, number>>
   /** How lookups of what LMCache holds ended, over all pools. */
-  readonly lookups: { readonly made: number; readonly late: number; readonly failed: number }
+  readonly lookups: {
+    readonly made: number
+    readonly late: number
+    readonly failed: number
+    /** Not made, by reason. */
+    readonly skipped: Readonly<Record<string, number>>
+  }
   /** Absent: there are none. */
   readonly replicas?: readonly ReplicaDigest[] | undefined
 }
@@ -152,7 +158,7 @@ export const OWN_COUNTS: readonly Metric[] = [
     from: 'gateway',
     type: 'counter',
     name: 'firstlight_lmcache_lookups_total',
-    help: 'Lookups of what LMCache holds, however they ended.',
+    help: 'Lookups of what LMCache holds that were made, whatever their result.',
     value: (g) => g.own?.lookups.made,
   },
   {
@@ -166,8 +172,16 @@ export const OWN_COUNTS: readonly Metric[] = [
     from: 'gateway',
     type: 'counter',
     name: 'firstlight_lmcache_lookups_failed_total',
-    help: 'Lookups that failed, or were not made because others had.',
+    help: 'Lookups that failed.',
     value: (g) => g.own?.lookups.failed,
+  },
+  {
+    from: 'gateway_counts',
+    type: 'counter',
+    name: 'firstlight_lmcache_lookups_skipped_total',
+    help: 'Lookups that the policy reads and that were not made, by reason: `circuit_open` (LMCache failed or was late five times in a row), `tokenize_paused` (no engine may be asked for token ids: `/tokenize` failed or was late five times in a row, or does not exist), `tokenize_late` (the budget ran out during `/tokenize`), `tokenize_failed` (`/tokenize` gave no token ids for the prompt), `unsupported` (an adapter, pictures or sound, several prompts in one request).',
+    label: 'reason',
+    counts: (g) => g.own?.lookups.skipped,
   },
   {
     from: 'gateway',

@@ -234,6 +234,16 @@ export function lmcacheContract(runtime: string, open: OpenLmcache): void {
       expect([engine, (decision as unknown as { token_source: string }).token_source]).toEqual(['engine-1', 'engine'])
     })
 
+    it('are counted by reason where they are not made', async () => {
+      await withCoordinator({ adapters: ['tuned'] })
+      await complete(ids(1100), { model: 'tuned' })
+      await complete([ids(300), ids(300, 1)] as unknown as number[])
+      await complete(['a', 'b', 'c', 'd', 'e'] as unknown as number[])
+      const text = await (await world!.send('/metrics', { headers: auth('admin') })).text()
+      expect(text).toContain('firstlight_lmcache_lookups_skipped_total{reason="unsupported"} 2\n')
+      expect(text).toContain('firstlight_lmcache_lookups_skipped_total{reason="tokenize_failed"} 1\n')
+    })
+
     it('are made once for a prompt nobody holds, and not again at once', async () => {
       const fake = await withCoordinator()
       const prompt = ids(1100)

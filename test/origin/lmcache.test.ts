@@ -4,7 +4,9 @@ import { Controller } from '../../src/origin/lmcache/controller.ts'
 import { Coordinator } from '../../src/origin/lmcache/coordinator.ts'
 import { openDeadline } from '../../src/origin/lmcache/lookups.ts'
 import { LmcacheMetadata } from '../../src/origin/lmcache/metadata.ts'
-import { PoolLookup, Breaker, TimeoutRateMonitor } from '../../src/origin/lmcache/pool-lookup.ts'
+import { Breaker } from '../../src/origin/breaker.ts'
+import { PoolLookup, TimeoutRateMonitor } from '../../src/origin/lmcache/pool-lookup.ts'
+import { Skips } from '../../src/origin/lmcache/skips.ts'
 import type { EngineTarget, Origin, OriginAnswer, OriginRequest } from '../../src/ports.ts'
 import { FakeController, FakeCoordinator } from '../../src/simulator/lmcache.ts'
 
@@ -78,7 +80,8 @@ function open({ services, legacy = false, model = 'm' }: Wish) {
     worldSize: 1,
     servedModel: 'served',
   })
-  const lookup = new PoolLookup({ ports, source, facts, engines, shared: false, names: {} })
+  const skips = new Skips()
+  const lookup = new PoolLookup({ ports, source, facts, engines, shared: false, skipped: skips.count, names: {} })
   const find = async (tokens = ids(600)) => {
     const deadline = openDeadline(5_000, () => clock.now)
     const background: Promise<unknown>[] = []
@@ -89,7 +92,7 @@ function open({ services, legacy = false, model = 'm' }: Wish) {
       deadline.end()
     }
   }
-  return { clock, logged, facts, lookup, find }
+  return { clock, logged, facts, lookup, skips, find }
 }
 
 describe('engines found by host', () => {
@@ -172,11 +175,12 @@ describe('a service that fails', () => {
     const fake = new FakeCoordinator()
     fake.join('X', '10.0.0.1')
     fake.store('m', ids(600), { instance: 'X' })
-    const { find, clock, lookup, logged } = open({ services: { beside: (request) => fake.fetch(request) } })
+    const { find, clock, lookup, skips, logged } = open({ services: { beside: (request) => fake.fetch(request) } })
     fake.instead = (request) => (request.url.endsWith('/directory/lookup') ? new Response('', { status: 503 }) : null)
     for (let at = 0; at < 8; at += 1) expect(await find()).toBeNull()
     expect(fake.count('/directory/lookup')).toBe(5)
-    expect(lookup.counts).toMatchObject({ failed: 5, refused: 3 })
+    expect(lookup.counts).toMatchObject({ failed: 5 })
+    expect(skips.counts).toEqual({ circuit_open: 3 })
     expect(logged).toContain('lmcache_refused')
     clock.now += 5_001
     await find()
@@ -193,14 +197,15 @@ describe('a service that fails', () => {
 describe('a lookup that was given next to no time', () => {
   it('is late without blame, so that slow token ids do not open the circuit', async () => {
     const fake = new FakeCoordinator()
-    const { lookup, clock } = open({ services: { beside: (request) => fake.fetch(request) } })
+    const { lookup, skips, clock } = open({ services: { beside: (request) => fake.fetch(request) } })
     fake.instead = () => new Promise(() => {})
     for (let at = 0; at < 7; at += 1) {
       const deadline = openDeadline(10, () => clock.now)
       clock.now += 9
       expect(await lookup.find({ tokens: ids(600 + at), salt: null, deadline, background: () => {} })).toBeNull()
     }
-    expect(lookup.counts).toMatchObject({ late: 7, refused: 0 })
+    expect(lookup.counts).toMatchObject({ late: 7 })
+    expect(skips.counts).toEqual({})
   })
 })
 
@@ -216,7 +221,7 @@ describe('a prompt nobody holds', () => {
     fake.store('m', ids(900), { instance: 'X' })
     clock.now += 2_000
     expect((await find(ids(900)))?.size).toBe(1)
-    expect(lookup.counts).toEqual({ found: 1, empty: 3, late: 0, failed: 0, refused: 0 })
+    expect(lookup.counts).toEqual({ found: 1, empty: 3, late: 0, failed: 0 })
   })
 })
 

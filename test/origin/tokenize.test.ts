@@ -108,18 +108,48 @@ describe("measuring by an engine's /tokenize", () => {
     expect(measured.blocks).toEqual(meterOf().measure(chat).blocks)
   })
 
-  it('leaves a failing engine alone for a while, and asks others meanwhile', async () => {
+  it('asks an engine again after one late answer', async () => {
+    let isLate = true
+    const origin = new TokenizeOnly(() => {
+      if (isLate) throw new Error('the budget of 30 ms is spent')
+      return tokens(1, 2, 3)
+    })
+    const tokenizer = new EngineTokenizer({ origin, now: () => 0 })
+    expect((await byEngine(chat, tokenizer, call)).tokenSource).toBe('bytes')
+    isLate = false
+    expect(tokenizer.mayAsk(call.target)).toBe(true)
+    expect((await byEngine(chat, tokenizer, call)).tokenSource).toBe('engine')
+  })
+
+  it('leaves an engine alone for a while after five failures in a row, and asks others meanwhile', async () => {
     let now = 0
     const origin = new TokenizeOnly(() => ({ status: 500, body: {} }))
     const tokenizer = new EngineTokenizer({ origin, now: () => now })
+    for (let at = 0; at < 8; at += 1) await byEngine(chat, tokenizer, call)
+    expect(origin.questions).toHaveLength(5)
+    expect(tokenizer.mayAsk(call.target)).toBe(false)
+    await byEngine(chat, tokenizer, callTo('b'))
+    expect(origin.questions).toHaveLength(6)
+    now = 6_000
+    await byEngine(chat, tokenizer, call)
+    expect(origin.questions).toHaveLength(7)
+  })
+
+  it('counts failures in a row only', async () => {
+    let asked = 0
+    const origin = new TokenizeOnly(() => (++asked % 5 === 0 ? tokens(1) : { status: 500, body: {} }))
+    const tokenizer = new EngineTokenizer({ origin, now: () => 0 })
+    const prompt = (at: number) => requestOf('completions', { prompt: `prompt ${at}` })
+    for (let at = 0; at < 20; at += 1) await byEngine(prompt(at), tokenizer, call)
+    expect(origin.questions).toHaveLength(20)
+  })
+
+  it('does not ask an engine without the endpoint a second time', async () => {
+    const origin = new TokenizeOnly(() => ({ status: 404, body: {} }))
+    const tokenizer = new EngineTokenizer({ origin, now: () => 0 })
     await byEngine(chat, tokenizer, call)
     await byEngine(chat, tokenizer, call)
     expect(origin.questions).toHaveLength(1)
-    await byEngine(chat, tokenizer, callTo('b'))
-    expect(origin.questions).toHaveLength(2)
-    now = 6_000
-    await byEngine(chat, tokenizer, call)
-    expect(origin.questions).toHaveLength(3)
   })
 
   it.each([

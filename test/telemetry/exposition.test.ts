@@ -22,7 +22,7 @@ const gateway = {
     droppedSpans: 2,
     bufferedBytes: 2048,
     refusals: { key_wrong: 2 },
-    lookups: { made: 3, late: 1, failed: 0 },
+    lookups: { made: 3, late: 1, failed: 0, skipped: { tokenize_late: 2 } },
     replicas,
   },
 }

@@ -11,6 +11,7 @@ import { Controller } from './controller.ts'
 import { Coordinator } from './coordinator.ts'
 import { LmcacheMetadata } from './metadata.ts'
 import { PoolLookup, type LookupCounts } from './pool-lookup.ts'
+import { Skips, type SkipCounts, type SkipReason } from './skips.ts'
 import type { CacheSource } from './source.ts'
 import { promptKeys } from '../../core/lmcache/chunks.ts'
 
@@ -118,20 +119,24 @@ export class CacheLookups {
   async gather(route: PoolRoute, prompted: LookupInput): Promise<LookupResult> {
     const way = this.#wayOf(route)
     const { lmcache } = route.pool
+    const nothing = { measure: prompted.measure, known: NOTHING, stages: {} }
+    if (way === null || lmcache === null) return nothing
     // Keys of an adapter's chunks are nobody's but LMCache's; a base model's match would be none for it.
-    if (way === null || lmcache === null || prompted.adapter !== null)
-      return { measure: prompted.measure, known: NOTHING, stages: {} }
+    if (prompted.adapter !== null || prompted.measure.items > 0) {
+      way.skips.count('unsupported')
+      return nothing
+    }
     const deadline = openDeadline(lmcache.budgetMs, () => this.#ports.now())
     try {
       const startedAt = this.#ports.now()
-      const measure = await this.#withIds(route, prompted, deadline)
+      const { measure, unread } = await this.#withIds(route, prompted, deadline)
       const lookedUpAt = this.#ports.now()
-      const tokens = lookupIds(measure)
+      if (measure.ids === null) way.skips.count(unread ?? 'unsupported')
       const known =
-        tokens === null
+        measure.ids === null
           ? NOTHING
           : await this.#look(way, {
-              tokens,
+              tokens: measure.ids,
               salt: prompted.salt,
               deadline,
               background: (work) => prompted.background(work),
@@ -146,9 +151,10 @@ export class CacheLookups {
     }
   }
 
-  /** How lookups ended so far; null: none are made for this pool. */
-  counts(route: PoolRoute): LookupCounts | null {
-    return this.#pools.get(route)?.lookup?.counts ?? null
+  /** How lookups ended so far; null: none are made for this pool. A registry answers lookups itself and counts skips only. */
+  counts(route: PoolRoute): PoolLookupCounts | null {
+    const way = this.#pools.get(route) ?? null
+    return way && { ...way.lookup?.counts, skipped: way.skips.counts }
   }
 
   /** The model's name in LMCache's keys; null: not known, or no such pool. */
@@ -169,11 +175,11 @@ export class CacheLookups {
     }
   }
 
-  async #withIds(route: PoolRoute, prompted: LookupInput, deadline: CacheQuestion['deadline']): Promise<PromptProfile> {
+  async #withIds(route: PoolRoute, prompted: LookupInput, deadline: CacheQuestion['deadline']): Promise<Tokenized> {
     const { measure } = prompted
-    if (measure.tokenSource !== 'bytes' || measure.items > 0) return measure
+    if (measure.tokenSource !== 'bytes') return { measure, unread: null }
     const target = this.#tokenizing(route)
-    if (target === null) return measure
+    if (target === null) return { measure, unread: 'tokenize_paused' }
     const asked = prompted.byEngine(this.#tokenizer, {
       target,
       model: prompted.model,
@@ -181,7 +187,9 @@ export class CacheLookups {
       budgetMs: deadline.budgetMs,
     })
     prompted.background(asked)
-    return (await deadline.within(asked))?.value ?? measure
+    const told = await deadline.within(asked)
+    if (told === null) return { measure, unread: 'tokenize_late' }
+    return { measure: told.value, unread: told.value.tokenSource === 'bytes' ? 'tokenize_failed' : null }
   }
 
   /** In turn, past those that failed lately. */
@@ -203,18 +211,22 @@ export class CacheLookups {
   }
 }
 
+/** Counts of one pool. */
+export type PoolLookupCounts = Partial<LookupCounts> & { readonly skipped: SkipCounts }
+
+/** `unread`: why an engine gave no token ids; null: it did, or no engine was needed. */
+interface Tokenized {
+  readonly measure: PromptProfile
+  readonly unread: SkipReason | null
+}
+
 const NOTHING = { hints: null }
 
 /** How a pool's prompts are looked up: by asking, or by the object itself. */
-type LookupStrategy = { readonly facts: LmcacheMetadata } & (
+type LookupStrategy = { readonly facts: LmcacheMetadata; readonly skips: Skips } & (
   | { readonly lookup: PoolLookup }
   | { readonly lookup: null; readonly keys: RegistryKeys }
 )
-
-/** Ids a lookup may ask by: of one prompt of text. A picture's ids are not those LMCache hashes. */
-function lookupIds({ ids, items }: PromptProfile): Uint32Array | null {
-  return ids === null || items > 0 ? null : ids
-}
 
 function needsLookup(pool: PoolSettings, policy: string | null): boolean {
   const acting = policy === null || policy === pool.policy.name ? pool.policy : { name: policy, options: {} }
@@ -245,11 +257,21 @@ function wayOf(route: PoolRoute, ports: Ports): LookupStrategy | null {
     servedModel: pool.model,
   })
   const { shared, chunkTokens } = lmcache
-  if (source === null) return { facts, lookup: null, keys: new RegistryKeys({ facts, chunkTokens, shared }) }
+  const skips = new Skips()
+  if (source === null) return { facts, skips, lookup: null, keys: new RegistryKeys({ facts, chunkTokens, shared }) }
   const names = { cluster: cluster.id, pool: pool.model }
   return {
     facts,
-    lookup: new PoolLookup({ ports, source, facts, engines: pool.engines.map(({ id }) => id), shared, names }),
+    skips,
+    lookup: new PoolLookup({
+      ports,
+      source,
+      facts,
+      engines: pool.engines.map(({ id }) => id),
+      shared,
+      skipped: skips.count,
+      names,
+    }),
   }
 }
 

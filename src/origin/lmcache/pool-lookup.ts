@@ -2,7 +2,9 @@ import type { CacheHint } from '../../core/contract/contract.ts'
 import { type Holders, hintsOf } from '../../core/lmcache/prefix-match.ts'
 import { chainSeed, chainWords } from '../../core/tokens/block-hash.ts'
 import type { CacheLookup, CacheMatch, CacheQuestion, Ports } from '../../ports.ts'
+import { Breaker } from '../breaker.ts'
 import type { LmcacheMetadata } from './metadata.ts'
+import type { SkipReason } from './skips.ts'
 import type { CachedPrompt, CacheSource } from './source.ts'
 
 /** Counted in spans of this length. */
@@ -34,37 +36,6 @@ export class TimeoutRateMonitor {
   }
 }
 
-/** After this many lookups in a row that gave nothing, nobody waits for the next ones. */
-const FAILURES = 5
-const OPEN_MS = 5_000
-
-/** Keeps a service that fails or is always late from costing every request its budget. */
-export class Breaker {
-  #failures = 0
-  #openUntil = -Infinity
-
-  /** May it be asked now? When the pause is over one question goes through, and its end decides. */
-  admits(now: number): boolean {
-    if (this.#failures < FAILURES) return true
-    if (now < this.#openUntil) return false
-    this.#openUntil = now + OPEN_MS
-    return true
-  }
-
-  succeeded(): void {
-    this.#failures = 0
-  }
-
-  failed(now: number): void {
-    this.#failures += 1
-    if (this.#failures >= FAILURES) this.#openUntil = now + OPEN_MS
-  }
-
-  isOpen(now: number): boolean {
-    return this.#failures >= FAILURES && now < this.#openUntil
-  }
-}
-
 export interface PoolLookupOptions {
   readonly ports: Pick<Ports, 'now' | 'log'>
   readonly source: CacheSource
@@ -72,6 +43,8 @@ export interface PoolLookupOptions {
   /** Ids of the pool's engines. */
   readonly engines: readonly string[]
   readonly shared: boolean
+  /** Called for each lookup that is not made. */
+  readonly skipped: (reason: SkipReason) => void
   /** For the log: cluster and model. */
   readonly names: Readonly<Record<string, string>>
 }
@@ -85,8 +58,6 @@ export interface LookupCounts {
   /** Given up at the deadline. */
   readonly late: number
   readonly failed: number
-  /** Not made: the service had failed too often. */
-  readonly refused: number
 }
 
 /** How long "nobody holds it" is believed: LMCache reports what it stored within a second or three. */
@@ -106,7 +77,7 @@ export class PoolLookup implements CacheLookup {
   readonly #asked = new Map<string, { readonly answer: Promise<Holders>; readonly since: number }>()
   /** First chunk of a prompt → until when nobody holds it. */
   readonly #empty = new Map<string, number>()
-  readonly #counts = { found: 0, empty: 0, late: 0, failed: 0, refused: 0 }
+  readonly #counts = { found: 0, empty: 0, late: 0, failed: 0 }
 
   constructor(options: PoolLookupOptions) {
     this.#options = options
@@ -126,7 +97,7 @@ export class PoolLookup implements CacheLookup {
       return NOTHING
     }
     if (!this.#breaker.admits(this.#now)) {
-      this.#counts.refused += 1
+      this.#options.skipped('circuit_open')
       return null
     }
     try {
