@@ -25,6 +25,7 @@ const NOT_FOR_ENGINES: ReadonlySet<string> = new Set([
   'cookie',
   'x-api-key',
   'api-key',
+  'x-goog-api-key',
   'accept-encoding',
   'x-request-id',
   'via',
@@ -35,10 +36,35 @@ const NOT_FOR_ENGINES: ReadonlySet<string> = new Set([
   'x-data-parallel-rank',
   // Anyone can write these. Engines have no use for the client's address.
   'forwarded',
+  'x-forwarded',
   'x-real-ip',
+  'x-client-ip',
   'true-client-ip',
+  // Another path, host or method than the gateway has checked, for servers that obey these.
+  'x-original-url',
+  'x-original-host',
+  'x-rewrite-url',
+  'x-http-method',
+  'x-http-method-override',
+  'x-method-override',
+  // Conditions and ranges: a 304, 206, 412 or 416 is no answer to a prompt, and would count as the engine's failure.
+  'range',
+  'if-range',
+  'if-match',
+  'if-none-match',
+  'if-modified-since',
+  'if-unmodified-since',
 ])
-const NOT_FOR_ENGINES_PREFIXES = ['x-forwarded-', 'x-firstlight-', 'cf-', 'sec-', 'access-control-', 'proxy-']
+const NOT_FOR_ENGINES_PREFIXES = [
+  'x-forwarded-',
+  'x-firstlight-',
+  // The Gateway API's inference extension reads priority and fairness from it.
+  'x-gateway-inference-',
+  'cf-',
+  'sec-',
+  'access-control-',
+  'proxy-',
+]
 
 /** Framing is derived anew from the bytes that pass; the rest is ours to say, or names the engine's host. */
 const NOT_FOR_CLIENTS: ReadonlySet<string> = new Set([
@@ -81,17 +107,19 @@ const SEEN_MAX = 500
 function goesToEngines(name: string): boolean {
   const known = seen.get(name)
   if (known !== undefined) return known
+  // CGI and WSGI read `transfer_encoding` as `transfer-encoding`: the same rule holds for both spellings.
+  const dashed = name.replaceAll('_', '-')
   const goes =
-    !HOP_BY_HOP.has(name) &&
-    !NOT_FOR_ENGINES.has(name) &&
-    !NOT_FOR_ENGINES_PREFIXES.some((prefix) => name.startsWith(prefix))
+    !HOP_BY_HOP.has(dashed) &&
+    !NOT_FOR_ENGINES.has(dashed) &&
+    !NOT_FOR_ENGINES_PREFIXES.some((prefix) => dashed.startsWith(prefix))
   if (seen.size < SEEN_MAX) seen.set(name, goes)
   return goes
 }
 
 /**
  * The client's headers as an engine may see them: no hop-by-hop header, no credential, no claim about addresses,
- * no compression (a compressed stream cannot be watched); the request id added, and `own` behind those the request has passed.
+ * no condition and no override of path or method, no compression (a compressed stream cannot be watched); the request id added, and `own` behind those the request has passed.
  */
 export function headersForEngine(incoming: HeaderSource, requestId: string, own: string): string[] {
   const named = namedByConnection(incoming.get('connection'))

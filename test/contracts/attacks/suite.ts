@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { bodies } from './bodies.ts'
 import { engines } from './engines.ts'
 import { framings } from './framings.ts'
+import { headers } from './headers.ts'
 import { keys } from './keys.ts'
 import { paths } from './paths.ts'
 import { chat, openAttackWorld, post, type AttackTable, type AttackWorld } from './world.ts'
@@ -11,6 +12,7 @@ const ATTACKS = {
   'framings of requests': framings,
   'paths of engines': paths,
   'bodies that are read in two ways': bodies,
+  'headers that an engine might obey': headers,
   'keys that are none': keys,
   'engines that turn on the gateway': engines,
 }
