@@ -1,4 +1,4 @@
-/** A request as the simulated engine sees it, whatever carried it. */
+/** A request as the simulated engine receives it, independent of the transport. */
 export interface Incoming {
   readonly method: string
   readonly path: string
@@ -6,19 +6,19 @@ export interface Incoming {
   /** Lower-case names. */
   readonly headers: ReadonlyMap<string, string>
   readonly body: string
-  /** Aborted when the client is gone. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal
 }
 
-/** Where a streamed body goes. Calls after `end` or `fail` have no effect. */
+/** Receives a streamed body. Calls after `end` or `fail` have no effect. */
 export interface Sink {
   write(text: string): void
   end(): void
-  /** Breaks the connection in the middle. */
+  /** Resets the connection in the middle of the body. */
   fail(): void
 }
 
-/** Starts to write; the answer tells the writer that nobody reads any more. */
+/** Starts to write a body. The returned function stops the writer when the reader is gone. */
 export type BodyStream = (sink: Sink) => () => void
 
 export interface Answer {
@@ -27,7 +27,7 @@ export interface Answer {
   readonly body: string | BodyStream
 }
 
-/** Instead of an answer: the connection breaks, or carries what is not HTTP. */
+/** Instead of an answer: the connection is reset, or carries bytes that are not HTTP. */
 export interface BrokenConnection {
   readonly broken: 'reset' | 'garbage'
 }

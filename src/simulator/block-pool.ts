@@ -1,6 +1,6 @@
 import type { CacheJournal } from './cache-journal.ts'
 
-/** Two 32-bit lanes that each depend on all tokens so far: MurmurHash3's mixing, with two seeds. */
+/** Computes two 32-bit lanes that depend on all previous tokens: MurmurHash3's mixer with two seeds. */
 function mix(hash: number, value: number): number {
   let word = Math.imul(value, 0xcc9e2d51)
   word = Math.imul((word << 15) | (word >>> 17), 0x1b873593)
@@ -16,21 +16,21 @@ function finish(hash: number): number {
   return (mixed ^ (mixed >>> 16)) >>> 0
 }
 
-/** A hash of any text, 32 bits. */
+/** Hashes any text to 32 bits. */
 export function hashText(text: string, seed = 0): number {
   let hash = seed
   for (let at = 0; at < text.length; at += 1) hash = mix(hash, text.charCodeAt(at))
   return finish(mix(hash, text.length))
 }
 
-/** One step of a rolling hash over tokens, 32 bits unsigned. */
+/** Computes one step of a rolling hash over tokens, 32 bits unsigned. */
 export function rollHash(state: number, token: number): number {
   return finish(mix(state, token))
 }
 
 /**
- * Chained keys of the full blocks of `tokens`, two lanes a block. Prompts share a key exactly as far as they are equal;
- * `salt` (model, adapter, cache_salt) keeps those apart that must not share.
+ * Computes chained keys of the full blocks of `tokens`, two lanes per block. Prompts share keys exactly as far as they
+ * are equal; `salt` (model, adapter, cache_salt) separates prompts that must not share.
  */
 export function blockKeys(tokens: Uint32Array, blockTokens: number, salt: string): Uint32Array {
   const count = Math.floor(tokens.length / blockTokens)
@@ -51,8 +51,8 @@ export function blockKeys(tokens: Uint32Array, blockTokens: number, salt: string
 
 /**
  * The KV blocks of one engine: reference counts, a prefix cache over chained block keys, and the order in which free
- * blocks are taken (vLLM V1's BlockPool). A block that nobody holds keeps its content until it is taken for something
- * else, oldest first. Two blocks may hold the same content when two requests computed it side by side.
+ * blocks are reused (vLLM V1's BlockPool). An unreferenced block keeps its content until it is reused, oldest first.
+ * Two blocks may have the same content if two requests computed it concurrently.
  */
 export class BlockPool {
   readonly size: number
@@ -60,10 +60,10 @@ export class BlockPool {
   readonly #low: Uint32Array
   readonly #high: Uint32Array
   readonly #named: Uint8Array
-  /** Doubly linked list of free blocks; the entry at `size` is the list's own head and tail. */
+  /** Doubly linked list of free blocks. The entry at `size` is the list's sentinel. */
   readonly #previous: Int32Array
   readonly #next: Int32Array
-  /** Open addressing from key to block + 1; 0 is empty. */
+  /** Open-addressing table from key to block + 1; 0 is empty. */
   readonly #table: Int32Array
   readonly #mask: number
   readonly #journal: CacheJournal | null
@@ -71,7 +71,7 @@ export class BlockPool {
   #namedCount = 0
   #evictions = 0
 
-  /** @param journal is told what is lost; null: nobody wants to know */
+  /** @param journal records lost contents; null: not recorded */
   constructor(size: number, journal: CacheJournal | null = null) {
     if (!Number.isInteger(size) || size < 1) throw new RangeError(`a pool needs at least one block, got ${size}`)
     this.size = size
@@ -89,17 +89,17 @@ export class BlockPool {
     for (let block = 0; block < size; block += 1) this.#append(block)
   }
 
-  /** Blocks that can be taken now; their content may still be found. */
+  /** Number of blocks that can be allocated now. Their content can still be found. */
   get freeCount(): number {
     return this.#freeCount
   }
 
-  /** Blocks whose content can be found by key, held or free. */
+  /** Number of blocks whose content can be found by key, referenced or free. */
   get namedCount(): number {
     return this.#namedCount
   }
 
-  /** Contents lost to make room, since the start. */
+  /** Number of contents evicted since the start. */
   get evictions(): number {
     return this.#evictions
   }
@@ -108,7 +108,7 @@ export class BlockPool {
     return this.#refs[block] ?? 0
   }
 
-  /** The block that holds this content, or -1. */
+  /** Returns the block with this content, or -1. */
   find(low: number, high: number): number {
     let at = this.#home(low, high)
     for (;;) {
@@ -119,7 +119,7 @@ export class BlockPool {
     }
   }
 
-  /** Takes the block that was free longest and forgets its content. Throws when none is free. */
+  /** Allocates the block that was free for the longest time and discards its content. Throws if none is free. */
   take(): number {
     const block = this.#next[this.size]!
     if (block === this.size) throw new RangeError('no free block: check freeCount first')
@@ -133,13 +133,13 @@ export class BlockPool {
     return block
   }
 
-  /** One more request reads the block. */
+  /** Increments the reference count. */
   share(block: number): void {
     if (this.#refs[block] === 0) this.#unlink(block)
     this.#refs[block]! += 1
   }
 
-  /** One request less; at zero the block goes to the end of the free list and keeps its content. */
+  /** Decrements the reference count. At zero the block moves to the end of the free list and keeps its content. */
   release(block: number): void {
     const left = this.#refs[block]! - 1
     if (left < 0) throw new RangeError(`block ${block} was released more often than held`)
@@ -147,7 +147,7 @@ export class BlockPool {
     if (left === 0) this.#append(block)
   }
 
-  /** Makes the content of a held block findable. */
+  /** Registers the content of a referenced block under its key. */
   name(block: number, low: number, high: number): void {
     if (this.#named[block] === 1) return
     this.#low[block] = low
@@ -159,7 +159,7 @@ export class BlockPool {
     this.#table[at] = block + 1
   }
 
-  /** Forgets all content, held or not. */
+  /** Discards all content, referenced or not. */
   clear(): void {
     this.#table.fill(0)
     this.#named.fill(0)
@@ -173,7 +173,7 @@ export class BlockPool {
     return (Math.imul(mixed, 0xc2b2ae35) >>> 4) & this.#mask
   }
 
-  /** Deletion by shifting back, so that a search may always stop at the first empty place. */
+  /** Deletes by shifting back, so that a search may stop at the first empty place. */
   #forget(block: number): void {
     let hole = this.#home(this.#low[block]!, this.#high[block]!)
     while (this.#table[hole] !== block + 1) hole = (hole + 1) & this.#mask

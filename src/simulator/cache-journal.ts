@@ -1,11 +1,11 @@
 import type { SequenceContent } from './sequence.ts'
 
-/** What changed in an engine's prefix cache. Keys are two lanes a block. */
+/** A change of an engine's prefix cache. Keys have two lanes per block. */
 export type CacheChange =
   | {
       readonly kind: 'stored'
       readonly content: SequenceContent
-      /** Keys of all full blocks of the sequence; those from..to are new. */
+      /** Keys of all full blocks of the sequence; those from `from` to `to` are new. */
       readonly blocks: Uint32Array
       readonly from: number
       readonly to: number
@@ -13,7 +13,7 @@ export type CacheChange =
   | { readonly kind: 'removed'; readonly low: number; readonly high: number }
   | { readonly kind: 'cleared' }
 
-/** Collects changes until a step ends, as vLLM does: a reset between two steps is told with the next one. */
+/** Collects changes until a step ends, as vLLM does. A reset between two steps is published with the next step. */
 export class CacheJournal {
   #changes: CacheChange[] = []
 

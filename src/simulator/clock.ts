@@ -1,16 +1,16 @@
-/** Time as the simulated engines see it. Passed in, so that tests can turn it by hand. */
+/** Clock of the simulated engines. Passed in, so that tests can advance it. */
 export interface Clock {
   /** Milliseconds since the epoch, with fractions. */
   now(): number
-  /** Runs once after `ms`; the answer cancels. */
+  /** Runs a callback once after `ms`. The returned function cancels it. */
   after(ms: number, run: () => void): () => void
 }
 
-/** The real one, on every runtime. */
+/** The system clock, on every runtime. */
 export const realClock: Clock = {
   now: () => performance.timeOrigin + performance.now(),
   after(ms, run) {
-    // A timer takes a millisecond at least, which an engine that takes no time would be measured by.
+    // A timer takes at least 1 ms, which would be measured as engine time.
     if (ms <= 0) return soon(run)
     const timer = setTimeout(run, ms)
     return () => clearTimeout(timer)

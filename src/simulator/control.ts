@@ -6,10 +6,10 @@ import type { Fleet } from './fleet.ts'
 const bad = (message: string): Answer => json(400, { error: message })
 
 /**
- * The control API of a fleet, which no real engine has.
+ * The control API of a simulated fleet; real engines have no such API.
  *
- * - `GET /_sim/engines`: every engine with its counters; `GET /_sim/engines/ID` adds the newest requests.
- * - `PUT /_sim/engines/ID/fault` with a fault as JSON, `DELETE` to heal; ID `all` means each.
+ * - `GET /_sim/engines`: all engines with their counters; `GET /_sim/engines/ID` adds the newest requests.
+ * - `PUT /_sim/engines/ID/fault` with a fault as JSON, `DELETE` to clear it; ID `all` means every engine.
  * - `POST /_sim/engines/ID/kill`, `/restart`.
  */
 export async function control(fleet: Fleet, incoming: Incoming): Promise<Answer> {
@@ -40,7 +40,7 @@ function setFaults(engines: readonly SimulatedEngine[], incoming: Incoming): Ans
   return json(200, engines.map(summary))
 }
 
-/** What tests and people look at. */
+/** Summarises an engine for tests and people. */
 export function summary(engine: SimulatedEngine): object {
   const { log, settings, kv } = engine
   const { model } = engine.driver

@@ -3,23 +3,23 @@ import type { CacheChange } from './cache-journal.ts'
 import { EngineModel, type EngineModelOptions } from './engine-model.ts'
 import type { Sequence, SequenceSpec } from './sequence.ts'
 
-/** Told about one sequence as time passes. */
+/** Callbacks for one sequence. */
 export interface Watcher {
   token(sequence: Sequence): void
   ended(sequence: Sequence): void
 }
 
-/** Told what is measured of all sequences together. */
+/** Callbacks for measurements over all sequences. */
 export interface Measures {
-  /** A wait between two tokens of a sequence, ms. */
+  /** Time between two tokens of a sequence, ms. */
   readonly gap: (ms: number) => void
-  /** A step computes so many tokens. */
+  /** Number of tokens that a step computes. */
   readonly step: (tokens: number) => void
-  /** The prefix cache changed. */
+  /** Changes of the prefix cache. */
   readonly cached?: (changes: readonly CacheChange[]) => void
 }
 
-/** Runs a model by a clock: one timer, set to the model's next event. */
+/** Runs a model by a clock with one timer, set to the model's next event. */
 export class Driver {
   readonly model: EngineModel
   readonly #clock: Clock
@@ -56,7 +56,7 @@ export class Driver {
     this.arm()
   }
 
-  /** After any change to the model from outside. */
+  /** Call this after any external change to the model. */
   arm(): void {
     const at = this.model.nextEventAt()
     if (at === this.#timerAt) return

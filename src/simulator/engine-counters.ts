@@ -8,17 +8,17 @@ export interface SeenRequest {
   readonly body: string
 }
 
-/** What came to an engine, and what became of it. */
+/** Requests of an engine and their outcomes. */
 export class RequestLog {
   /** All requests. */
   requests = 0
-  /** Requests for work: POST, but for the operator's own. */
+  /** Inference requests: POST except operator commands. */
   inference = 0
-  /** Inference requests not yet answered to the end. */
+  /** Inference requests in progress. */
   running = 0
-  /** Inference requests whose client left before the end. */
+  /** Inference requests whose client disconnected before the end. */
   aborted = 0
-  /** When the last client left, by the engine's clock. */
+  /** Time of the last client disconnect, by the engine's clock. */
   lastAbortAt: number | null = null
   readonly byPath = new Map<string, number>()
   /** Newest last. */
@@ -36,7 +36,7 @@ export class RequestLog {
     this.lastAbortAt = this.#now()
   }
 
-  /** The newest request on that path, or of all. */
+  /** Returns the newest request, optionally of one path. */
   last(path?: string): SeenRequest | undefined {
     return this.recent.findLast((seen) => path === undefined || seen.path === path)
   }
@@ -55,7 +55,7 @@ export class RequestLog {
   }
 }
 
-/** What an engine did since its start; tokens where the name says so. */
+/** Totals of an engine since its start. Names contain the unit. */
 export interface EngineCounters {
   steps: number
   submitted: number
@@ -65,11 +65,11 @@ export interface EngineCounters {
   promptTokens: number
   /** Prompt tokens found in the prefix cache. */
   cachedTokens: number
-  /** Prompt tokens fetched from another engine, or from LMCache. */
+  /** Prompt tokens fetched from another engine or from LMCache. */
   fetchedTokens: number
   outputTokens: number
   encodedItems: number
-  /** Held blocks given up because nobody read them in time. */
+  /** Held blocks that were released because they were not read in time. */
   lapsedHolds: number
   /** Time spent in steps, ms. */
   busyMs: number

@@ -7,7 +7,7 @@ import { Scheduler } from './scheduler.ts'
 import { Sequence, type SequenceSpec } from './sequence.ts'
 import { batchMs, type StepLaw } from './step-cost.ts'
 
-/** Sequences that something happens to at their `dueAt`. Few at a time, so a plain list will do. */
+/** Sequences with an event at their `dueAt`. The list is short, so it is unsorted. */
 export class DueList {
   #items: Sequence[] = []
 
@@ -30,7 +30,7 @@ export class DueList {
     this.#items = this.#items.filter((other) => other !== sequence)
   }
 
-  /** Removes what is due and returns it, earliest first. */
+  /** Removes and returns all due sequences, earliest first. */
   take(now: number): Sequence[] {
     if (this.nextAt() > now) return []
     const due = this.#items.filter((sequence) => sequence.dueAt <= now)
@@ -43,7 +43,7 @@ export class DueList {
   }
 }
 
-/** Where the leading tokens of a prompt are, and how long it takes until they are here, ms. */
+/** Source of the leading tokens of a prompt, and the transfer time in ms. */
 export interface FetchedFrom {
   readonly tokens: number
   readonly ms: number
@@ -52,38 +52,41 @@ export interface FetchedFrom {
 export interface EngineModelOptions {
   readonly limits: EngineLimits
   readonly costModel: StepLaw
-  /** false: no block is ever found again. */
+  /** false: the prefix cache is off. */
   readonly prefixCaching?: boolean
-  /** How long blocks are kept for an engine that is to read them. vLLM's `kv_lease_duration`, 30 s. */
+  /** How long blocks are held for another engine to read. vLLM's `kv_lease_duration`, 30 s. */
   readonly holdLeaseMs?: number
-  /** Asked when a sequence is let in: what a cache outside the engine has beyond the tokens cached here; null: nothing. */
+  /**
+   * Called when a sequence is scheduled. Returns what an external cache has beyond the tokens cached here; null:
+   * nothing.
+   */
   readonly outside?: (spec: SequenceSpec, cachedTokens: number) => FetchedFrom | null
 }
 
-/** Told what happens, at the model's time. May call back into the model. */
+/** Callbacks at the model's time. They may call back into the model. */
 export interface EngineListener {
-  /** A token was generated; `sequence.outputs` counts it. Left out, nothing is spent on it. */
+  /** A token was generated; `sequence.outputs` is the count. Omit to save the cost. */
   readonly token?: (sequence: Sequence, at: number) => void
-  /** A step begins that computes so many tokens. Left out, nothing is spent on it. */
+  /** A step begins that computes this many tokens. Omit to save the cost. */
   readonly step?: (tokens: number, at: number) => void
-  /** What changed in the prefix cache since the last step that ended. Left out, nobody keeps account of it. */
+  /** Changes of the prefix cache since the last step ended. Omit to disable the journal. */
   readonly cached?: (changes: readonly CacheChange[], at: number) => void
   /** Called exactly once for each submitted sequence. */
   readonly ended?: (sequence: Sequence, at: number) => void
 }
 
 /**
- * One engine as vLLM V1 schedules it: running sequences first, then waiting ones in order of arrival, all out of one
- * budget of tokens a step; long prompts in chunks; a prefix cache; the youngest sequence preempted when blocks run out.
- * Pure: time is passed in, in milliseconds, and never goes back. A host calls `submit` and `abort` as requests come and
- * go, and `advance` at `nextEventAt()` or later; a late call changes nothing but when the listener hears of it.
+ * One engine as vLLM V1 schedules it: running sequences first, then waiting ones in order of arrival, from one token
+ * budget per step; chunked prefill; a prefix cache; preemption of the youngest sequence when blocks run out. Pure:
+ * time is an argument in milliseconds and never decreases. The host calls `submit` and `abort` for requests, and
+ * `advance` at `nextEventAt()` or later; a late call only delays the callbacks.
  */
 export class EngineModel {
   readonly limits: EngineLimits
   readonly costModel: StepLaw
   readonly pool: BlockPool
   readonly counters: EngineCounters = newCounters()
-  /** Multiplies the time of every step and transfer that starts from now on. */
+  /** Factor on the time of every step and transfer that starts from now on. */
   slowdown = 1
 
   readonly #holdLeaseMs: number
@@ -96,7 +99,7 @@ export class EngineModel {
   readonly #held = new DueList()
   #now = 0
   #stepEndsAt = Infinity
-  /** When to look whether a step can start. */
+  /** Time of the next check whether a step can start. */
   #wakeAt = Infinity
   #paused = false
   #advancing = false
@@ -119,7 +122,7 @@ export class EngineModel {
     return this.#scheduler.running.length
   }
 
-  /** Waiting for their turn or for blocks from another engine. */
+  /** Number of sequences waiting for scheduling or for blocks from another engine. */
   get waiting(): number {
     return this.#scheduler.waiting.length + this.#scheduler.ready.length + this.#transfers.length
   }
@@ -128,7 +131,7 @@ export class EngineModel {
     return this.#transfers.length
   }
 
-  /** Ended sequences whose blocks another engine is to read. */
+  /** Number of finished sequences whose blocks another engine will read. */
   get held(): number {
     return this.#held.length
   }
@@ -137,12 +140,12 @@ export class EngineModel {
     return this.#paused
   }
 
-  /** Share of the blocks that somebody holds, 0 to 1. */
+  /** Share of referenced blocks, 0 to 1. */
   get usage(): number {
     return (this.pool.size - this.pool.freeCount) / this.pool.size
   }
 
-  /** Sequences that have not ended. */
+  /** Iterates over unfinished sequences. */
   *live(): Generator<Sequence> {
     yield* this.#scheduler.running
     yield* this.#transfers
@@ -158,11 +161,11 @@ export class EngineModel {
   }
 
   /**
-   * Queues a sequence. It is considered by the next `advance`, so several that come at one time share a step.
-   * Throws a RangeError when it could never fit.
+   * Queues a sequence. The next `advance` considers it, so that sequences submitted at the same time share a step.
+   * Throws a RangeError if it could never fit.
    */
   submit(spec: SequenceSpec, now: number): Sequence {
-    // What was due before must not see it.
+    // Earlier events must not see it.
     this.#run((at) => at < now)
     const sequence = new Sequence(spec, now, this.limits.blockTokens)
     if (sequence.table.length > this.pool.size) {
@@ -176,7 +179,7 @@ export class EngineModel {
     return sequence
   }
 
-  /** Ends a sequence early and frees its blocks at once. Harmless when it has ended. */
+  /** Ends a sequence early and frees its blocks. No effect on a finished sequence. */
   abort(sequence: Sequence, now: number): void {
     if (sequence.ended) return
     const scheduler = this.#scheduler
@@ -193,7 +196,7 @@ export class EngineModel {
     for (const sequence of Array.from(this.live())) this.abort(sequence, now)
   }
 
-  /** No new step until `resume`. The step in progress ends. */
+  /** Starts no new step until `resume`. The step in progress ends. */
   pause(): void {
     this.#paused = true
   }
@@ -203,14 +206,16 @@ export class EngineModel {
     this.#wake(now)
   }
 
-  /** Forgets all cached content; refuses (false) while any block is held, as vLLM does. */
+  /** Discards all cached content. Returns false while any block is referenced, as vLLM does. */
   resetCache(): boolean {
     if (this.pool.freeCount !== this.pool.size) return false
     this.pool.clear()
     return true
   }
 
-  /** The reader is done with the blocks that a `hold` sequence kept. false: they were given up or read before. */
+  /**
+   * Releases the blocks of a `hold` sequence after they were read. Returns false if they were released or read before.
+   */
   readByRemote(sequence: Sequence, now: number): boolean {
     if (!sequence.holding) return false
     this.#held.remove(sequence)
@@ -218,22 +223,22 @@ export class EngineModel {
     return true
   }
 
-  /** When `advance` has something to do; Infinity: not before another call. */
+  /** Time of the next event; Infinity: none. */
   nextEventAt(): number {
     const at = Math.min(this.#stepEndsAt, this.#held.nextAt())
     if (this.#stepEndsAt !== Infinity || this.#paused) return at
     return Math.min(at, this.#wakeAt, this.#transfers.nextAt())
   }
 
-  /** Brings the engine up to `now`: ends due steps, starts new ones. */
+  /** Advances the engine to `now`: ends due steps and starts new ones. */
   advance(now: number): void {
     this.#run((at) => at <= now && at < Infinity)
     this.#now = Math.max(this.#now, now)
   }
 
-  /** Does what is due, one event after the other. */
+  /** Processes due events one by one. */
   #run(due: (at: number) => boolean): void {
-    // A listener that submits comes in here again: what it wants is done in the next round of the outer loop.
+    // A listener that submits re-enters here. The outer loop handles its sequence in the next iteration.
     if (this.#advancing) return
     this.#advancing = true
     for (let at = this.nextEventAt(); due(at); at = this.nextEventAt()) {
@@ -287,7 +292,7 @@ export class EngineModel {
     this.#cache.grow(sequence, source.tokens)
     sequence.transferred = true
     sequence.fetchedTokens = source.tokens - sequence.computed
-    // The last token is computed here: the first output comes out of it.
+    // The last token is computed here, because the first output depends on it.
     sequence.transferEnd = Math.min(source.tokens, sequence.spec.promptTokens - 1)
     sequence.state = 'transfer'
     sequence.dueAt = now + source.ms * this.slowdown
@@ -296,7 +301,7 @@ export class EngineModel {
     return true
   }
 
-  /** The engine that computed the prompt has all of it. */
+  /** The engine that computed the prompt has all of its blocks. */
   #peer({ spec: { promptTokens }, computed }: Sequence): FetchedFrom {
     return {
       tokens: promptTokens,
@@ -314,7 +319,7 @@ export class EngineModel {
     for (const sequence of done) {
       const { chunk } = sequence
       sequence.chunk = 0
-      // Aborted while the step ran.
+      // Aborted during the step.
       if (sequence.state !== 'running') continue
       sequence.computed += chunk
       if (sequence.computed < sequence.tokens) continue

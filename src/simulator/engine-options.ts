@@ -3,32 +3,32 @@ import { profileNamed, type EngineLimits, type Profile } from './profiles.ts'
 import type { StepLaw } from './step-cost.ts'
 import { vocabularySize } from './tokenizer.ts'
 
-/** One simulated engine; everything has a default. Names follow vLLM's flags where there is one. */
+/** Options of one simulated engine, all with defaults. Names follow vLLM's flags. */
 export interface EngineOptions {
   readonly id?: string
-  /** `prefill`, `decode` and `encode` speak NIXL unless `connector` says otherwise. */
+  /** `prefill`, `decode` and `encode` use NIXL unless `connector` is set. */
   readonly role?: 'any' | 'prefill' | 'decode' | 'encode'
-  /** Name of a profile, or one of your own. */
+  /** Name of a profile, or a profile. */
   readonly profile?: string | Profile
   readonly limits?: Partial<EngineLimits>
   readonly costModel?: Partial<StepLaw>
   readonly model?: string
-  /** `--model`, where `model` is the `--served-model-name`: shown as `root`. */
+  /** `--model`, if `model` is the `--served-model-name`; shown as `root`. */
   readonly modelPath?: string
   /** Names of loaded adapters. */
   readonly adapters?: readonly string[]
   readonly apiKey?: string | null
   readonly connector?: 'nixl' | 'lmcache' | 'response' | null
-  /** `lmcache`: where prefill engines push to. */
+  /** `lmcache`: address that prefill engines push to. */
   readonly receiver?: Receiver
   readonly maxNumQueuedReqs?: number | null
   readonly maxNumQueuedTokens?: number | null
   readonly prefixCaching?: boolean
-  /** Token ids in prompts must be below this; the simulated tokenizer's own are large. */
+  /** Token ids in prompts must be below this; ids of the simulated tokenizer are large. */
   readonly vocabularySize?: number
-  /** Images, sounds and videos are taken. */
+  /** Accepts images, audio and video. */
   readonly multimodal?: boolean
-  /** Embeddings, scores, ranks, classes: a real engine has either these or generation. */
+  /** Serves embeddings, scores, ranking and classification. A real engine serves either these or generation. */
   readonly pooling?: boolean
   /** `--enable-per-request-metrics`. */
   readonly perRequestMetrics?: boolean
@@ -37,9 +37,9 @@ export interface EngineOptions {
   /** `VLLM_SERVER_DEV_MODE`: sleep, pause, reset. */
   readonly devMode?: boolean
   readonly holdLeaseMs?: number
-  /** `--kv-events-config`: publish what changes in the prefix cache. A host gives it sockets. */
+  /** `--kv-events-config`: publishes changes of the prefix cache. The host provides the sockets. */
   readonly kvEvents?: boolean
-  /** Requests kept for assertions. */
+  /** Number of requests kept for assertions. */
   readonly keepRequests?: number
 }
 
@@ -52,7 +52,7 @@ export interface EngineSettings {
   readonly model: string
   readonly modelPath: string
   readonly adapters: readonly string[]
-  /** Names that requests may ask for: the model's and the adapters'. */
+  /** Names that requests may use: the model and its adapters. */
   readonly served: readonly string[]
   readonly apiKey: string | null
   readonly connector: 'nixl' | 'lmcache' | 'response' | null
@@ -71,7 +71,7 @@ export interface EngineSettings {
   readonly keepRequests: number
 }
 
-/** Fills in the defaults. Throws a RangeError on an unknown profile. */
+/** Fills in the defaults. Throws a RangeError for an unknown profile. */
 export function settle(options: EngineOptions, index: number): EngineSettings {
   const profile = typeof options.profile === 'object' ? options.profile : profileNamed(options.profile ?? 'demo')
   const limits = { ...profile.limits, ...options.limits }
@@ -80,7 +80,7 @@ export function settle(options: EngineOptions, index: number): EngineSettings {
     id: options.id ?? `engine-${index}`,
     role,
     profile: profile.name,
-    // A prompt that no empty cache could hold would wait for ever.
+    // A prompt that does not fit into an empty cache would wait forever.
     limits: { ...limits, maxModelLen: Math.min(limits.maxModelLen, limits.cacheBlocks * limits.blockTokens) },
     costModel: { ...profile.costModel, ...options.costModel },
     model,

@@ -12,14 +12,14 @@ import { isInference, route, type Routed } from './http-api/routes.ts'
 import { StoredResponses } from './http-api/stored-responses.ts'
 import { engineDead } from './http-api/wire-error.ts'
 
-/** What the engines of a fleet share. */
+/** State shared by the engines of a fleet. */
 export interface FleetServices {
   readonly clock: Clock
   /** In [0, 1). */
   readonly random: () => number
   readonly newId: () => string
   readonly network: KvNetwork
-  /** Content hashes of images, sounds, videos that some encode engine has encoded. */
+  /** Content hashes of images, audio and video that an encode engine has encoded. */
   readonly encodings: Set<number>
   /** `TTFT_ENABLED`; null: off. */
   readonly report: ReportSink | null
@@ -29,20 +29,20 @@ export interface ProcessOptions {
   readonly settings: EngineSettings
   readonly index: number
   readonly services: FleetServices
-  /** Requests that are being answered. */
+  /** Number of requests in progress. */
   readonly load: () => number
-  /** Called once when a request has killed the process. */
+  /** Called once when a request has crashed the process. */
   readonly died: () => void
-  /** What changed in its prefix cache. Left out, it keeps no account of that. */
+  /** Changes of the prefix cache. Omit to disable the journal. */
   readonly cached?: (changes: readonly CacheChange[]) => void
   /** `GET /kv_event_sources`. */
   readonly eventSources: () => object
 }
 
-/** As seen on a real server: errors for everybody, and within half a second nobody listens. */
+/** Observed on a real server: errors for all requests, and the port closes within half a second. */
 const DYING_MS = 300
 
-/** One life of a vLLM server: what a restart forgets. */
+/** One run of a vLLM server: the state that a restart loses. */
 export class EngineProcess implements Routed {
   readonly settings: EngineSettings
   readonly driver: Driver
@@ -100,7 +100,7 @@ export class EngineProcess implements Routed {
     this.clock.after(DYING_MS, () => this.#options.died())
   }
 
-  /** Ends everything that runs. */
+  /** Ends all running work. */
   stop(): void {
     this.kv?.leave()
     this.driver.model.abortAll(this.clock.now())
@@ -215,7 +215,7 @@ export class EngineProcess implements Routed {
 const CONNECTORS = { nixl: 'NixlConnector', lmcache: 'LMCacheConnectorV1', response: 'ExampleConnector' } as const
 const KV_ROLES = { any: 'kv_both', prefill: 'kv_producer', decode: 'kv_consumer', encode: 'kv_both' } as const
 
-/** The parts of vLLM's configuration that have a meaning here, under its names. */
+/** The parts of vLLM's configuration that apply here, under vLLM's names. */
 function configOf({
   model,
   modelPath,

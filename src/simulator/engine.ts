@@ -9,8 +9,8 @@ import { RequestLog } from './engine-counters.ts'
 import { isInference } from './http-api/routes.ts'
 
 /**
- * Counts one inference request from its start to its end, whichever way it ends, and lets the engine break it off.
- * `breakers` holds, for each running request, what breaks it off.
+ * Counts one inference request from start to end, however it ends, and allows the engine to interrupt it. `breakers`
+ * has one interrupt function per running request.
  */
 export async function supervise(
   log: RequestLog,
@@ -52,7 +52,7 @@ export async function supervise(
   return { ...answer, body: watch(answer.body, settle, (breakStream) => (onBreak = breakStream)) }
 }
 
-/** Tells `settle` how the stream ended, and stops its source where a fault ended it early. */
+/** Reports to `settle` how the stream ended, and stops its source if a fault ended it early. */
 function watch(
   body: BodyStream,
   settle: (clientGone: boolean) => void,
@@ -81,19 +81,22 @@ function watch(
   }
 }
 
-/** A vLLM server that computes nothing: the engine model behind vLLM's wire. It can be killed, restarted and made to fail. */
+/**
+ * A vLLM server without a model: the engine model behind vLLM's HTTP API. It can be killed, restarted and made to
+ * fail.
+ */
 export class SimulatedEngine {
   readonly settings: EngineSettings
   readonly log: RequestLog
   /** Set by a host that listens on a port. */
   url: string | null = null
-  /** Where its KV events go, with `kvEvents` among its options. */
+  /** Destination of KV events, if `kvEvents` is set. */
   events: KvEventSink | null = null
 
   readonly #index: number
   readonly #services: FleetServices
   readonly #faults: FaultSwitch
-  /** Breaks off what is being answered. */
+  /** Interrupt functions of the requests in progress. */
   readonly #breakers = new Set<() => void>()
   readonly #observers = new Set<() => void>()
   #process: EngineProcess
@@ -116,7 +119,7 @@ export class SimulatedEngine {
     return this.#process.kv
   }
 
-  /** Does it take connections? A host that listens follows it. */
+  /** True if it accepts connections. A host with a port follows this. */
   get listening(): boolean {
     return !this.#down && this.#faults.rule?.kind !== 'refuse'
   }
@@ -125,13 +128,13 @@ export class SimulatedEngine {
     return this.#faults.rule
   }
 
-  /** Calls back when `listening` may have changed. The answer stops that. */
+  /** Registers a callback for changes of `listening`. The returned function removes it. */
   observe(observer: () => void): () => void {
     this.#observers.add(observer)
     return () => this.#observers.delete(observer)
   }
 
-  /** Injects a fault, or heals with null. `refuse` also breaks what is being answered, as kill -9 does. */
+  /** Injects a fault; null clears it. `refuse` also resets running answers, as kill -9 does. */
   setFault(rule: FaultRule | null): void {
     this.#faults.set(rule)
     this.#slow()
@@ -139,7 +142,7 @@ export class SimulatedEngine {
     this.#tell()
   }
 
-  /** Ends the process at once: connections break; the cache and what it held for others are lost. */
+  /** Ends the process: connections are reset, and the cache and held blocks are lost. */
   kill(): void {
     this.#down = true
     this.#breakAll()
@@ -147,7 +150,7 @@ export class SimulatedEngine {
     this.#tell()
   }
 
-  /** Starts a fresh process, after `kill` or in place of the one that runs. A fault stays. */
+  /** Starts a new process, after `kill` or instead of the running one. A fault remains. */
   restart(): void {
     if (!this.#down) this.kill()
     this.#down = false
@@ -157,7 +160,7 @@ export class SimulatedEngine {
     this.#tell()
   }
 
-  /** Answers one request, or breaks its connection. */
+  /** Answers one request, or resets its connection. */
   async handle(incoming: Incoming): Promise<Answer | BrokenConnection> {
     if (!this.listening) return { broken: 'reset' }
     this.log.seen(incoming)

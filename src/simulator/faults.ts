@@ -3,16 +3,16 @@ import type { Clock } from './clock.ts'
 import { didYouMean } from '../config/problem.ts'
 
 /**
- * What can go wrong with an engine. `after` counts the records (writes) of a streamed answer that still pass.
+ * Faults of an engine. `after` is the number of records (writes) of a streamed answer that still pass.
  *
- * - `refuse`: nobody listens; where there are no sockets, the call fails.
- * - `hang`: nothing comes: before the head, after it, or in the middle of the answer.
- * - `reset`: the connection breaks: before the head (`after: 0`) or in the middle.
- * - `cut`: the answer ends as if it were complete, but too early.
- * - `status`: an error answer at once.
- * - `slow`: every step takes `factor` times as long, and `delayMs` is spent before the head.
- * - `close_idle`: a kept connection is closed when the next request comes in on it.
- * - `malformed`: bytes that are not HTTP, a body that is not JSON, or a record that is not.
+ * - `refuse`: the port is closed; without sockets, the call fails.
+ * - `hang`: no bytes: before the response head, after it, or in the middle of the body.
+ * - `reset`: the connection is reset: before the head (`after: 0`) or in the middle.
+ * - `cut`: the answer ends too early, as if it were complete.
+ * - `status`: an immediate error response.
+ * - `slow`: every step takes `factor` times as long, with `delayMs` before the head.
+ * - `close_idle`: a kept-alive connection is closed when the next request arrives on it.
+ * - `malformed`: bytes that are not HTTP, a body that is not JSON, or a broken record.
  */
 export type Fault =
   | { readonly kind: 'refuse' }
@@ -25,11 +25,11 @@ export type Fault =
   | { readonly kind: 'malformed'; readonly where: 'head' | 'body' | 'record' }
 
 export interface FaultScope {
-  /** Share of requests that it hits, 0 to 1; all by default. */
+  /** Share of affected requests, 0 to 1; all by default. */
   readonly share?: number
-  /** How many requests it hits before it is over; no limit by default. */
+  /** Number of affected requests before the fault ends; no limit by default. */
   readonly count?: number
-  /** `inference` (default) leaves /health, /metrics and other questions alone. */
+  /** `inference` (default) does not affect /health, /metrics and similar requests. */
   readonly scope?: 'inference' | 'all'
 }
 
@@ -37,7 +37,7 @@ export type FaultRule = Fault & FaultScope
 
 export const faultKinds = ['refuse', 'hang', 'reset', 'cut', 'status', 'slow', 'close_idle', 'malformed'] as const
 
-/** The fault of one engine, and whom it hits. */
+/** The fault of one engine, with its scope. */
 export class FaultSwitch {
   readonly #random: () => number
   readonly #clock: Clock
@@ -58,7 +58,7 @@ export class FaultSwitch {
     this.#left = rule?.count ?? Infinity
   }
 
-  /** The fault that this request meets, or null. Counts it. */
+  /** Returns the fault for this request, or null, and counts it. */
   meet(inference: boolean): FaultRule | null {
     const rule = this.#rule
     if (rule === null || rule.kind === 'refuse' || this.#left <= 0) return null
@@ -68,7 +68,7 @@ export class FaultSwitch {
     return rule
   }
 
-  /** Answers with the fault in the way. */
+  /** Answers a request under the fault. */
   async apply(
     rule: FaultRule,
     signal: AbortSignal,
@@ -104,7 +104,7 @@ export class FaultSwitch {
     }
   }
 
-  /** Nothing, until the client is gone. */
+  /** Sends nothing until the client disconnects. */
   #hang(signal: AbortSignal): Promise<BrokenConnection> {
     return new Promise((resolve) => {
       if (signal.aborted) resolve({ broken: 'reset' })
@@ -113,7 +113,7 @@ export class FaultSwitch {
   }
 }
 
-/** Lets `after` writes of the body pass, then does `then` in place of all others. */
+/** Passes `after` writes of the body, then replaces the rest by `then`. */
 function spoil(
   answer: Answer | BrokenConnection,
   after: number,
@@ -121,7 +121,7 @@ function spoil(
 ): Answer | BrokenConnection {
   if ('broken' in answer) return answer
   const { body } = answer
-  // An answer in one piece is cut in half, so that its length does not fit.
+  // A body in one piece is cut in half, so that it does not match its length.
   const source: BodyStream = typeof body === 'string' ? inPieces(body) : body
   const stream: BodyStream = (sink) => {
     let left = typeof body === 'string' ? Math.min(after, 1) : after
@@ -176,7 +176,7 @@ function malformed(where: 'head' | 'body' | 'record', answer: Answer | BrokenCon
   }
 }
 
-/* A fault as it is written in JSON, with names in snake_case. What is not understood is refused: it would do something else than it says. */
+/* A fault as JSON, with snake_case names. Unknown fields are rejected. */
 
 interface Field {
   readonly must: string
@@ -215,7 +215,7 @@ const ofAll: Readonly<Record<string, Field>> = {
   scope: oneOf('inference', 'all'),
 }
 
-/** Throws an Error that says what is wrong with it. */
+/** Parses a fault. Throws an Error that describes an invalid field. */
 export function readFault(text: string): FaultRule {
   const { kind, ...given } = objectOf(text)
   if (!faultKinds.includes(kind as FaultRule['kind']))

@@ -6,31 +6,31 @@ import { handleRequest } from './http.ts'
 import { KvNetwork } from './kv-peer.ts'
 import type { ReportSink } from './ttft-reporter.ts'
 
-/** A fleet: how many engines, or each by itself; all else is the default of every engine. */
+/** A fleet: the number of engines or a list; the other options are defaults of every engine. */
 export interface FleetOptions extends Omit<EngineOptions, 'id'> {
   readonly engines?: number | readonly EngineOptions[]
   readonly clock?: Clock
-  /** Chance for faults with a `share`, in [0, 1). */
+  /** Random source for faults with a `share`, in [0, 1). */
   readonly random?: () => number
   readonly newId?: () => string
-  /** Engines report the stages before each first token here. */
+  /** Destination of the stage reports before each first token. */
   readonly report?: ReportSink | null
 }
 
 export interface Fleet {
   readonly engines: readonly SimulatedEngine[]
   readonly clock: Clock
-  /** The engine of that id; throws when there is none. */
+  /** Returns the engine of that id; throws if there is none. */
   engine(id: string): SimulatedEngine
-  /** Reaches an engine without a network by the host of its URL: `http://engine-0.sim/v1/models`. */
+  /** Calls an engine without a network by the host of its URL: `http://engine-0.sim/v1/models`. */
   fetch(request: Request): Promise<Response>
   /** Such a base URL for each engine. */
   readonly urls: readonly string[]
-  /** Ends all engines: what runs is broken off. */
+  /** Stops all engines and interrupts running requests. */
   stop(): void
 }
 
-/** Makes engines that share a clock, a KV network and an encoder cache. A host can give them ports. */
+/** Creates engines that share a clock, a KV network and an encoder cache. A host can listen on ports for them. */
 export function createFleet(options: FleetOptions = {}): Fleet {
   const {
     engines: wanted = 1,

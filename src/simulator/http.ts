@@ -2,8 +2,8 @@ import type { Answer, BrokenConnection, Incoming, Sink } from './answer.ts'
 import type { SimulatedEngine } from './engine.ts'
 
 /**
- * The engine as a `fetch`, in web-standard terms: for tests inside workerd and for a gateway in the same process.
- * Where a socket would break, the call rejects with a TypeError or the body errors.
+ * Serves the engine as a `fetch` function, for tests in workerd and for a gateway in the same process. Where a socket
+ * would be reset, the call rejects with a TypeError or the body errors.
  */
 export async function handleRequest(engine: SimulatedEngine, request: Request): Promise<Response> {
   const gone = new AbortController()
@@ -25,7 +25,7 @@ export async function handleRequest(engine: SimulatedEngine, request: Request): 
   return new Response(body, { status: answer.status, headers: answer.headers })
 }
 
-/** `fetch` rejects with the signal's reason as soon as it is aborted. */
+/** `fetch` rejects with the signal's reason immediately when it aborts. */
 function orAborted(
   answer: Promise<Answer | BrokenConnection>,
   signal: AbortSignal,

@@ -2,7 +2,7 @@ import type { BlockPool } from './block-pool.ts'
 import type { CacheJournal } from './cache-journal.ts'
 import type { Sequence } from './sequence.ts'
 
-/** The block tables of sequences over one pool: vLLM V1's KVCacheManager. */
+/** Block tables of sequences over one pool: vLLM V1's KVCacheManager. */
 export class KvCache {
   readonly #pool: BlockPool
   readonly #blockTokens: number
@@ -17,8 +17,8 @@ export class KvCache {
   }
 
   /**
-   * Gives a sequence its cached blocks. false, and nothing taken, unless the whole sequence would fit
-   * (vLLM's `scheduler_reserve_full_isl`): else a long prompt would be let in for the sake of its first chunk.
+   * Assigns the cached blocks to a sequence. Returns false, without effect, unless the whole sequence would fit
+   * (vLLM's `scheduler_reserve_full_isl`). Otherwise a long prompt would be scheduled for its first chunk only.
    */
   open(sequence: Sequence): boolean {
     const pool = this.#pool
@@ -34,9 +34,9 @@ export class KvCache {
     return true
   }
 
-  /** Makes room for the KV of `tokens` tokens. false: nothing was taken. */
+  /** Allocates blocks for the KV of `tokens` tokens. Returns false, without effect, if there are too few. */
   grow(sequence: Sequence, tokens: number): boolean {
-    // Nearly every decode step ends here, without a division.
+    // Fast path of most decode steps, without a division.
     if (tokens <= sequence.tableLength * this.#blockTokens) return true
     const wanted = Math.ceil(tokens / this.#blockTokens)
     if (wanted - sequence.tableLength > this.#pool.freeCount) return false
@@ -45,7 +45,10 @@ export class KvCache {
     return true
   }
 
-  /** Lets others find the full blocks among the first `tokens` tokens; a sharer in the same step may have them already. */
+  /**
+   * Registers the full blocks among the first `tokens` tokens in the prefix cache. Another sequence in the same step
+   * may have registered them already.
+   */
   name(sequence: Sequence, tokens: number): void {
     if (!this.#prefixCaching || tokens < (sequence.namedBlocks + 1) * this.#blockTokens) return
     const { blocks } = sequence.spec
@@ -60,14 +63,17 @@ export class KvCache {
     sequence.namedBlocks = full
   }
 
-  /** Gives all blocks back, tail first, so that a prefix outlives what hangs on it. */
+  /** Releases all blocks, tail first, so that a prefix is evicted after its continuations. */
   close(sequence: Sequence): void {
     for (let at = sequence.tableLength - 1; at >= 0; at -= 1) this.#pool.release(sequence.table[at]!)
     sequence.tableLength = 0
     sequence.namedBlocks = 0
   }
 
-  /** Leading blocks found in the cache, into `table`. The last token is always computed, so a full hit loses a block. */
+  /**
+   * Finds the leading cached blocks and stores them in `table`. The last token is always computed, so a full hit loses
+   * one block.
+   */
   #match(sequence: Sequence): number {
     const { blocks, computesAll } = sequence.spec
     if (!this.#prefixCaching || computesAll === true) return 0

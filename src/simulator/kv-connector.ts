@@ -3,21 +3,21 @@ import type { KvNetwork } from './kv-peer.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/** Breaches of the prefill/decode protocol that an engine saw. */
+/** Violations of the prefill/decode protocol that an engine observed. */
 export interface KvViolations {
-  /** A prefill leg that streams, asks for more than one token, or names a remote. */
+  /** A prefill leg that streams, requests more than one token, or names a remote. */
   badPrefill: number
-  /** A leg that names an engine nobody knows. */
+  /** A leg that names an unknown engine. */
   unknownEngine: number
-  /** … a prefill that never happened there. */
+  /** A leg that names a prefill that did not happen. */
   unknownPrefill: number
-  /** … a prefill whose blocks were given up before. */
+  /** A leg that names a prefill whose blocks were released. */
   expired: number
-  /** … a prefill that another decode leg has read. */
+  /** A leg that names a prefill that another decode leg has read. */
   reused: number
-  /** … a prefill of another prompt. */
+  /** A leg that names a prefill of another prompt. */
   mismatch: number
-  /** A decode leg without the fields that name a prefill: kills a NIXL engine. */
+  /** A decode leg without the fields that name a prefill. It crashes a NIXL engine. */
   fatal: number
 }
 
@@ -31,23 +31,23 @@ export const noViolations = (): KvViolations => ({
   fatal: 0,
 })
 
-/** What a request does between two engines. */
+/** Role of a request in a KV transfer. */
 export type KvLeg =
   | { readonly kind: 'whole' }
-  /** `hold`: its blocks wait to be fetched. */
+  /** `hold`: its blocks are kept until fetched. */
   | { readonly kind: 'prefill'; readonly hold: boolean }
-  /** Blocks come from elsewhere; `done` is called when they have been read, or never will be. */
+  /** Blocks come from another engine. `done` is called when they were read or will never be. */
   | { readonly kind: 'decode'; readonly done: () => void }
-  /** The engine named does not answer. */
+  /** The named engine does not answer. */
   | { readonly kind: 'unreachable' }
-  /** The engine process dies of it. */
+  /** The engine process crashes. */
   | { readonly kind: 'fatal' }
 
 export const WHOLE: KvLeg = { kind: 'whole' }
 
-/** The answer of a prefill leg. */
+/** Answer of a prefill leg. */
 export interface Prefilled {
-  /** Of the answer; what the engine calls the request among engines. */
+  /** Id of the answer, which is the request's id among engines. */
   readonly requestId: string
   readonly sequence: Sequence
   readonly prompt: Uint32Array
@@ -55,17 +55,17 @@ export interface Prefilled {
   readonly body: Fields
 }
 
-/** One engine's side of a protocol that moves KV caches between engines. */
+/** One engine's side of a KV transfer protocol. */
 export interface KvConnector {
   readonly violations: KvViolations
   readonly lateReads: number
   readonly prefillLegs: number
   readonly decodeLegs: number
-  /** Throws a WireError where a leg breaks the rules. */
+  /** Classifies a request. Throws a WireError if it violates the protocol. */
   legOf(body: Fields, prompt: Uint32Array): KvLeg
-  /** Hands over a finished prefill; what its answer says in `kv_transfer_params`. */
+  /** Publishes a finished prefill. Returns `kv_transfer_params` of its answer. */
   publish(prefilled: Prefilled): Fields | null
-  /** The process ended: what it held cannot be read any more. */
+  /** The process ended. Its held blocks can no longer be read. */
   leave(): void
 }
 
@@ -76,7 +76,7 @@ export interface ResponsePrefill {
 const FIELD = 'disagg_prefill_resp'
 const MOST_REMEMBERED = 10_000
 
-/** An engine whose own connector finds a prefill by the prefill's whole answer, which the decode leg carries. */
+/** A connector that finds a prefill by the prefill's whole answer, which the decode leg contains. */
 export class ResponsePeer implements KvConnector {
   readonly violations = noViolations()
   readonly lateReads = 0

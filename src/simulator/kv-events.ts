@@ -1,8 +1,8 @@
 import type { CacheChange } from './cache-journal.ts'
 
-/** Event batches as vLLM's publisher writes them: MessagePack, in either encoding. */
+/** Event batches as vLLM's publisher encodes them: MessagePack, in either encoding. */
 
-/** A float takes 8 bytes whatever its value, as Python's do. */
+/** A float that always takes 8 bytes, as in Python. */
 export interface Float {
   readonly float: number
 }
@@ -23,7 +23,7 @@ export type Packable =
 
 export type BlockHash = Wide | Uint8Array
 
-/** One event, by vLLM's own field names. */
+/** One event with vLLM's field names. */
 export type WireEvent =
   | {
       readonly type: 'BlockStored'
@@ -46,10 +46,10 @@ export type WireEvent =
     }
   | { readonly type: 'AllBlocksCleared' }
 
-/** `maps`: 0.24 and later; `arrays`: before. */
+/** `maps`: vLLM 0.24 and later; `arrays`: earlier versions. */
 export type Encoding = 'maps' | 'arrays'
 
-/** The payload of one batch. */
+/** Encodes one batch. */
 export function batchBytes(atS: number, events: readonly WireEvent[], encoding: Encoding): Uint8Array {
   const packed = events.map((event): Packable => {
     const fields = Object.entries(event) as [string, Packable][]
@@ -96,7 +96,7 @@ function put(to: number[], value: Packable): void {
 
 const isList = (value: Packable): value is readonly Packable[] => Array.isArray(value)
 
-/** In the fewest bytes. */
+/** Encodes an integer in the fewest bytes. */
 function putInteger(to: number[], value: number): void {
   if (value < 0) {
     to.push(0xd2)
@@ -113,7 +113,7 @@ function putText(to: number[], text: string): void {
   to.push(...bytes)
 }
 
-/** The first of the three types that a number fits in: one, two or four bytes. The first two may be one and the same of two. */
+/** Writes the first of three length types that fits: one, two or four bytes. Two of them may be equal. */
 function putHead(to: number[], value: number, [one, two, four]: readonly [number, number, number]): void {
   const size = value < 0x100 && one !== two ? 1 : value < 0x1_0000 ? 2 : 4
   to.push(size === 1 ? one : size === 2 ? two : four)
@@ -124,16 +124,16 @@ function bigEndian(to: number[], value: number, size: number): void {
   for (let shift = (size - 1) * 8; shift >= 0; shift -= 8) to.push((value >>> shift) & 0xff)
 }
 
-/** Where an engine's KV events go: a host with sockets sets one. */
+/** Destination of an engine's KV events, set by a host with sockets. */
 export interface KvEventSink {
   publish(changes: readonly CacheChange[], atMs: number): void
-  /** The engine's process begins anew: numbers from 0, nothing kept. */
+  /** The engine's process restarted: sequence numbers start at 0, and no batch is kept. */
   restarted(): void
-  /** As `GET /kv_event_sources` shows it. */
+  /** The answer of `GET /kv_event_sources`. */
   sources(): object
 }
 
-/** Changes in vLLM's own words. */
+/** Converts changes to vLLM's events. */
 export function wireEvents(changes: readonly CacheChange[], blockTokens: number): WireEvent[] {
   return changes.map((change): WireEvent => {
     if (change.kind === 'cleared') return { type: 'AllBlocksCleared' }

@@ -2,7 +2,7 @@ import { noViolations, WHOLE, type Fields, type KvConnector, type KvLeg, type Pr
 import type { KvNetwork } from './kv-peer.ts'
 import { badRequest } from './http-api/wire-error.ts'
 
-/** Where prefill engines push to; as LMCache's `disagg_spec` names it. */
+/** Address that prefill engines push to, as in LMCache's `disagg_spec`. */
 export interface Receiver {
   readonly host: string
   readonly initPorts: readonly number[]
@@ -11,7 +11,10 @@ export interface Receiver {
 
 const MOST_PUSHED = 1000
 
-/** One engine's side of LMCache's prefill/decode protocol: the prefill engine pushes its KV cache to the decode engine that the request names. */
+/**
+ * One engine's side of LMCache's prefill/decode protocol: the prefill engine pushes its KV cache to the decode engine
+ * that the request names.
+ */
 export class LmcachePeer implements KvConnector {
   readonly violations = noViolations()
   readonly lateReads = 0
@@ -19,7 +22,7 @@ export class LmcachePeer implements KvConnector {
   decodeLegs = 0
   readonly #network: KvNetwork
   readonly #receiver: Receiver | null
-  /** Prompts with their first token that were pushed here, by their ids. */
+  /** Prompts with their first token that were pushed here, by ids. */
   readonly #pushed = new Set<string>()
 
   constructor(network: KvNetwork, receiver: Receiver | null) {

@@ -18,12 +18,12 @@ interface Handoff {
   read: boolean
 }
 
-/** Prefills remembered; their blocks are long gone when they are forgotten. */
+/** Number of remembered prefills. Their blocks are released long before they are forgotten. */
 const MOST_HANDOFFS = 10_000
 
 const REMOTE_KEYS = ['remote_engine_id', 'remote_block_ids', 'remote_host', 'remote_port'] as const
 
-/** All engines that can hand KV blocks to each other, by their engine id; and what engines of other connectors share. */
+/** Engines that can transfer KV blocks to each other, by engine id, and the shared state of other connectors. */
 export class KvNetwork {
   readonly #peers = new Map<string, KvPeer>()
   /** Connector `lmcache`: by `host:init port`. */
@@ -68,7 +68,7 @@ export class KvPeer implements KvConnector {
     this.#network.join(this)
   }
 
-  /** Reads `kv_transfer_params` of a request. Throws a WireError where a prefill leg breaks the rules. */
+  /** Reads `kv_transfer_params` of a request. Throws a WireError if a prefill leg violates the protocol. */
   legOf(body: Fields, { length: promptTokens }: Uint32Array): KvLeg {
     const params = body['kv_transfer_params']
     if (typeof params !== 'object' || params === null || Array.isArray(params)) return WHOLE
@@ -87,7 +87,7 @@ export class KvPeer implements KvConnector {
     return this.#decodeLeg(fields, promptTokens)
   }
 
-  /** Keeps the blocks of a finished prefill and says how to find them. */
+  /** Holds the blocks of a finished prefill and returns their location. */
   publish({ requestId, sequence }: Prefilled): Fields {
     this.#published += 1
     const remoteId = `${requestId}-${this.#published.toString(16).padStart(8, '0')}`
@@ -115,7 +115,7 @@ export class KvPeer implements KvConnector {
     }
   }
 
-  /** The process ended: what it held cannot be read any more. */
+  /** The process ended. Its held blocks can no longer be read. */
   leave(): void {
     this.#network.leave(this)
     this.#handoffs.clear()
@@ -150,7 +150,7 @@ export class KvPeer implements KvConnector {
     if (handoff === undefined) this.violations.unknownPrefill += 1
     else if (handoff.sequence.spec.promptTokens !== promptTokens) this.violations.mismatch += 1
     else if (handoff.read) {
-      // Seen on a real server: the blocks are freed, but their content is still there.
+      // Observed on a real server: the blocks are freed, but their content is still there.
       this.violations.reused += 1
       peer.lateReads += 1
       return { kind: 'decode', done: () => undefined }

@@ -1,6 +1,6 @@
 /**
- * LMCache beside a simulated fleet, as a `fetch`: the multi-process coordinator and the legacy controller, on the
- * wire that 0.5.6 was recorded to speak. Tests and benches tell it what was stored where.
+ * LMCache beside a simulated fleet, as a `fetch`: the multi-process coordinator and the legacy controller, with the
+ * HTTP API recorded from 0.5.6. Tests and benches define what is stored where.
  */
 import { chunkHashes, hashHex } from '../core/lmcache/chunks.ts'
 
@@ -9,7 +9,7 @@ export interface StoredAt {
   readonly tier?: 'l1' | 'l2'
   readonly shared?: boolean
   readonly incarnation?: number
-  /** Ranks that have stored; all of `worldSize` when absent. */
+  /** Ranks that have stored; all of `worldSize` if absent. */
   readonly ranks?: readonly number[]
   readonly worldSize?: number
   readonly salt?: string
@@ -37,11 +37,11 @@ interface Instance {
 const NO_INSTANCE = { registration_time: 0, metadata: {}, p2p_advertised_url: '', mq_port: 0 }
 const BYTES = 262_144
 
-/** What the fakes share: a count of the questions by path, and an answer put in their place. */
+/** Common part of the fakes: counts requests by path, and can replace answers. */
 class FakeService {
-  /** Path → how often it was asked. */
+  /** Number of requests by path. */
   readonly asked = new Map<string, number>()
-  /** Answers instead; what it gives null for is answered as usual. */
+  /** Replaces answers; null: the normal answer. */
   instead: ((request: Request) => Promise<Response | null> | Response | null) | null = null
 
   protected async meet(request: Request): Promise<Response | null> {
@@ -70,7 +70,7 @@ export class FakeCoordinator extends FakeService {
     this.instances.push({ ...NO_INSTANCE, instance_id: id, ip, http_port: 8080 })
   }
 
-  /** Everything it knew of the instance is gone, as after a DELETE. */
+  /** Removes everything of the instance, as after a DELETE. */
   leave(id: string): void {
     const at = this.instances.findIndex(({ instance_id: known }) => known === id)
     if (at >= 0) this.instances.splice(at, 1)
@@ -81,7 +81,7 @@ export class FakeCoordinator extends FakeService {
       )
   }
 
-  /** The complete chunks of a prompt are held there. */
+  /** Stores the complete chunks of a prompt at an instance. */
   store(model: string, tokens: ArrayLike<number>, at: StoredAt): void {
     const { instance, tier = 'l1', shared = false, incarnation = 1_795_258_323, worldSize = 1, salt = '' } = at
     const hashes = chunkHashes(tokens, this.#chunkTokens)
@@ -190,7 +190,7 @@ export function rankOf(worldSize: number, rank: number): number {
 
 /** `lmcache_controller`: POST /lookup and /query_instance. */
 export class FakeController extends FakeService {
-  /** Instance → where it holds how much of every prompt that begins with these ids. */
+  /** By instance: what it holds of every prompt that begins with these ids. */
   readonly holds = new Map<string, { readonly tokens: readonly number[]; readonly location: string }>()
   /** IP → instance. */
   readonly hosts = new Map<string, string>()

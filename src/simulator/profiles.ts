@@ -1,16 +1,16 @@
 import type { StepLaw } from './step-cost.ts'
 
-/** Sizes of an engine, under the names of vLLM's flags. */
+/** Limits of an engine, with the names of vLLM's flags. */
 export interface EngineLimits {
   readonly blockTokens: number
-  /** `num_gpu_blocks`: blocks the KV cache can hold. */
+  /** `num_gpu_blocks`: capacity of the KV cache in blocks. */
   readonly cacheBlocks: number
   readonly maxNumSeqs: number
   readonly maxNumBatchedTokens: number
   readonly maxModelLen: number
 }
 
-/** A kind of machine and model, as far as time and memory go. */
+/** Timing and memory of a GPU and model. */
 export interface Profile {
   readonly name: string
   readonly description: string
@@ -122,7 +122,7 @@ export const profiles: Readonly<Record<string, Profile>> = Object.fromEntries(
   [demo, test, instant, cpuSmall, cpuSmallBf16, agentic].map((profile) => [profile.name, profile]),
 )
 
-/** The profile of that name; the error lists the names there are. */
+/** Returns the profile of that name. The error lists all names. */
 export function profileNamed(name: string): Profile {
   const profile = profiles[name]
   if (profile === undefined)

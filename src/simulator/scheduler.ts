@@ -3,13 +3,13 @@ import type { KvCache } from './kv-cache.ts'
 import type { EngineLimits } from './profiles.ts'
 import type { Sequence } from './sequence.ts'
 
-/** First come, first served; what was preempted goes back to the front. Aborted ones are skipped when met. */
+/** First-come-first-served queue. Preempted sequences return to the front. Aborted ones are skipped. */
 export class WaitingQueue {
   #items: Sequence[] = []
   #head = 0
   #live = 0
 
-  /** Sequences that wait, without aborted ones. */
+  /** Number of waiting sequences without aborted ones. */
   get length(): number {
     return this.#live
   }
@@ -27,19 +27,19 @@ export class WaitingQueue {
     this.#live += 1
   }
 
-  /** The sequence whose turn it is. */
+  /** The next sequence. */
   peek(): Sequence | undefined {
     while (this.#head < this.#items.length && this.#items[this.#head]!.ended) this.#drop()
     return this.#items[this.#head]
   }
 
-  /** Removes what `peek` showed. */
+  /** Removes the sequence that `peek` returned. */
   shift(): void {
     this.#drop()
     this.#live -= 1
   }
 
-  /** A waiting sequence was aborted. */
+  /** Records the abort of a waiting sequence. */
   forgetOne(): void {
     this.#live -= 1
   }
@@ -60,21 +60,21 @@ export class WaitingQueue {
   }
 }
 
-/** What a step computes: vLLM V1's Scheduler, first come, first served. Knows the time only to note it. */
+/** Selects what a step computes: vLLM V1's Scheduler, first come, first served. It only records time. */
 export class Scheduler {
   readonly waiting = new WaitingQueue()
   /**
-   * Their blocks have come from another engine. They go before all others: they hold what those may be waiting for,
-   * and behind a prompt that does not fit they would wait for ever.
+   * Sequences whose blocks have arrived from another engine. They precede all others: they hold blocks that others may
+   * wait for, and behind a prompt that does not fit they would wait forever.
    */
   readonly ready = new WaitingQueue()
   running: Sequence[] = []
-  /** In the step in progress, each with its `chunk`. */
+  /** Sequences of the step in progress, each with its `chunk`. */
   scheduled: Sequence[] = []
   readonly #limits: EngineLimits
   readonly #cache: KvCache
   readonly #counters: EngineCounters
-  /** Called for a sequence that has been let in: true when it has gone to fetch blocks from elsewhere. */
+  /** Called for a scheduled sequence. Returns true if it first fetches blocks from elsewhere. */
   readonly #fetch: (sequence: Sequence, now: number) => boolean
 
   constructor(
@@ -89,11 +89,11 @@ export class Scheduler {
     this.#fetch = fetch
   }
 
-  /** Fills `scheduled`. true: some sequence lost its blocks, so another try may find more room. */
+  /** Fills `scheduled`. Returns true if a sequence was preempted, so another attempt may find more room. */
   plan(now: number): boolean {
     const before = this.#counters.preemptions
     const budget = this.#planRunning(this.#limits.maxNumBatchedTokens)
-    // Whoever waits would take the blocks that the preempted sequence needs back.
+    // Waiting sequences would take the blocks that the preempted sequence needs.
     if (this.#counters.preemptions !== before) return true
     this.#planWaiting(budget, now)
     return false
@@ -138,7 +138,7 @@ export class Scheduler {
     }
   }
 
-  /** Finds cached blocks. false: there is no room yet. */
+  /** Finds cached blocks. Returns false if there is no room yet. */
   #open(sequence: Sequence): boolean {
     if (!this.#cache.open(sequence)) return false
     if (sequence.cachedTokens < 0) {

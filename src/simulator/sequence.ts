@@ -1,4 +1,4 @@
-/** What KV events tell of a sequence besides its keys. */
+/** Content of a sequence for KV events, besides its keys. */
 export interface SequenceContent {
   /** Prompt and output. */
   readonly tokens: Uint32Array
@@ -6,50 +6,51 @@ export interface SequenceContent {
   readonly adapter: string | null
 }
 
-/** What an engine is asked to compute. Output length is known in advance: the simulated model is deterministic. */
+/** Work for an engine. The output length is known in advance, because the simulated model is deterministic. */
 export interface SequenceSpec {
   readonly promptTokens: number
   /** Tokens to generate, at least 1. */
   readonly outputTokens: number
   /**
-   * Chained keys of the full blocks of prompt and output, two 32-bit lanes a block: [lo0, hi0, lo1, hi1, …].
-   * Equal keys mean equal content up to there, so ids of a recorded trace will do. Blocks beyond it are never found again.
+   * Chained keys of the full blocks of prompt and output, two 32-bit lanes per block: [lo0, hi0, lo1, hi1, …]. Equal
+   * keys mean equal content up to there, so ids of a recorded trace suffice. Later blocks are never found in the
+   * cache.
    */
   readonly blocks: Uint32Array
-  /** Needed where the engine publishes KV events. */
+  /** Required if the engine publishes KV events. */
   readonly content?: SequenceContent
-  /** All of the prompt is computed, whatever is cached: its tokens are to be scored. */
+  /** The whole prompt is computed even if cached, because its tokens are scored. */
   readonly computesAll?: boolean
-  /** The prompt's KV is fetched from another engine, where it is not cached here. */
+  /** The prompt's KV is fetched from another engine unless cached here. */
   readonly remote?: boolean
-  /** After the end, keep the blocks until `readByRemote` or the lease ends. */
+  /** Keeps the blocks after the end until `readByRemote` or the end of the lease. */
   readonly hold?: boolean
-  /** Images, sounds, videos to encode before the prefill. */
+  /** Images, audio and video to encode before the prefill. */
   readonly encodeItems?: number
 }
 
-/** `ready`: its blocks have come from another engine, and it waits with them in hand. */
+/** `ready`: its blocks have arrived from another engine, and it waits with them. */
 export type SequenceState = 'waiting' | 'transfer' | 'ready' | 'running' | 'complete' | 'aborted'
 
-/** One sequence's life in an engine. Times are those of the model's clock, milliseconds; written by the model alone. */
+/** One sequence in an engine. Times are those of the model's clock in milliseconds; only the model writes them. */
 export class Sequence {
   readonly spec: SequenceSpec
   readonly arrivedAt: number
   state: SequenceState = 'waiting'
-  /** Tokens whose KV is in the blocks. */
+  /** Number of tokens whose KV is in the blocks. */
   computed = 0
-  /** Tokens generated. */
+  /** Number of generated tokens. */
   outputs = 0
   /** Leading prompt tokens found in the prefix cache when first scheduled; -1 until then. */
   cachedTokens = -1
-  /** Prompt tokens that came from another engine or from outside the engines. */
+  /** Prompt tokens fetched from another engine or an external cache. */
   fetchedTokens = 0
   preemptions = 0
   scheduledAt = -1
   firstTokenAt = -1
   lastTokenAt = -1
   endedAt = -1
-  /** Waits between two tokens: the last one and the longest, ms. */
+  /** Inter-token times in ms: the last and the longest. */
   lastGapMs = 0
   longestGapMs = 0
 
@@ -57,18 +58,18 @@ export class Sequence {
   chunk = 0
   readonly table: Int32Array
   tableLength = 0
-  /** Blocks of `table` that carry their key. */
+  /** Blocks of `table` registered in the prefix cache. */
   namedBlocks = 0
-  /** Items whose encoding no step has paid for yet. */
+  /** Multimodal items that still have to be encoded. */
   encodeItemsDue: number
   transferred = false
-  /** Leading tokens that are there once the transfer ends; the last one of the prompt is computed here in any case. */
+  /** Leading tokens present after the transfer. The last token of the prompt is always computed here. */
   transferEnd = 0
-  /** When the transfer ends (state `transfer`), or when the lease of held blocks ends. */
+  /** End of the transfer (state `transfer`), or of the lease of held blocks. */
   dueAt = Infinity
   holding = false
 
-  /** Throws a RangeError when there is nothing to compute. */
+  /** Throws a RangeError if there is nothing to compute. */
   constructor(spec: SequenceSpec, arrivedAt: number, blockTokens: number) {
     if (!(spec.promptTokens >= 1 && spec.outputTokens >= 1)) {
       throw new RangeError(
@@ -81,7 +82,7 @@ export class Sequence {
     this.table = new Int32Array(Math.ceil((spec.promptTokens + spec.outputTokens) / blockTokens))
   }
 
-  /** Prompt and what was generated so far. */
+  /** Prompt and generated tokens. */
   get tokens(): number {
     return this.spec.promptTokens + this.outputs
   }

@@ -1,52 +1,59 @@
 import type { Sequence } from './sequence.ts'
 
 /**
- * How long one engine step takes. The prefill terms are the law measured on real vLLM servers,
- * `fixed + a*new + b*(total² − cached²)/2`; the decode terms are linear in the batch and in its context.
- * All in milliseconds.
+ * Duration of one engine step in milliseconds. The prefill terms follow the law measured on real vLLM servers, `fixed
+ * + a*new + b*(total² − cached²)/2`; the decode terms are linear in the batch and its context.
  */
 export interface StepLaw {
-  /** Of every step. */
+  /** Per step. */
   readonly stepMs: number
-  /** On top, for a step that prefills anything. */
+  /** Added to a step with any prefill. */
   readonly prefillStepMs: number
-  /** For each prompt token computed. */
+  /** Per computed prompt token. */
   readonly prefillTokenMs: number
-  /** For each pair of a computed prompt token and a token before it. */
+  /** Per pair of a computed prompt token and an earlier token. */
   readonly prefillPairMs: number
-  /** For each sequence that gets its next token. */
+  /** Per sequence that gets its next token. */
   readonly decodeSequenceMs: number
-  /** For each token of context of those sequences. */
+  /** Per token of context of those sequences. */
   readonly decodeContextTokenMs: number
-  /** Mixtures of experts: reading the weights of all of them. A step reads those that one of its tokens chose. Absent: 0. */
+  /**
+   * Mixture of experts: time to read the weights of all experts. A step reads those that its tokens selected. Absent:
+   * 0.
+   */
   readonly expertsMs?: number
-  /** Share of the experts that one token chooses. */
+  /** Share of the experts that one token selects. */
   readonly expertShare?: number
-  /** For each image, sound or video that must be encoded. */
+  /** Per image, audio or video to encode. */
   readonly encodeItemMs: number
-  /** Fetching KV blocks from another engine: once, and for each token. */
+  /** KV blocks from another engine: fixed, and per token. */
   readonly transferMs: number
   readonly transferTokenMs: number
 }
 
-/** Prompts that an engine has yet to compute, the last of which is asked about. */
+/** Prompts that an engine has yet to compute; the last one is the one in question. */
 export interface PrefillWork {
-  /** Of all of them, not yet computed or cached. */
+  /** Tokens of all prompts, neither computed nor cached. */
   readonly tokens: number
-  /** Of those tokens and the ones before each, see {@link pairsOf}. */
+  /** Pairs of those tokens and the tokens before each, see {@link pairsOf}. */
   readonly pairs: number
-  /** Of the last prompt, with those that are cached. */
+  /** Tokens of the last prompt, including cached ones. */
   readonly promptTokens: number
 }
 
-/** Pairs of a computed token and one before it, in a prompt of `total` tokens whose first `cached` need no computing. */
+/**
+ * Number of pairs of a computed token and an earlier one, in a prompt of `total` tokens whose first `cached` are not
+ * computed.
+ */
 export function pairsOf(total: number, cached: number): number {
   return (total * total - cached * cached) / 2
 }
 
 /**
- * Time to first token on an idle engine, without network, milliseconds.
- * @param promptTokens all of them; @param cachedTokens leading ones found in the prefix cache; @param budgetTokens of one step
+ * Time to first token on an idle engine without network, milliseconds.
+ * @param promptTokens all tokens
+ * @param cachedTokens leading tokens in the prefix cache
+ * @param budgetTokens token budget of one step
  */
 export function idleTtftMs(
   costModel: StepLaw,
@@ -62,7 +69,11 @@ export function idleTtftMs(
   )
 }
 
-/** Time of the steps that compute all of it, milliseconds. @param budgetTokens of one step; @param stepMs of a step without this work in it */
+/**
+ * Time of the steps that compute the work, milliseconds.
+ * @param budgetTokens token budget of one step
+ * @param stepMs time of a step without this work
+ */
 export function prefillMs(
   costModel: StepLaw,
   { tokens, pairs, promptTokens }: PrefillWork,
@@ -71,7 +82,7 @@ export function prefillMs(
 ): number {
   const steps = Math.ceil(tokens / budgetTokens)
   const lastChunk = tokens - (steps - 1) * budgetTokens
-  // A chunk of one token is a decode step to the engine.
+  // A chunk of one token is a decode step for the engine.
   const single = lastChunk === 1 ? 1 : 0
   return (
     (steps - 1) * expertsReadMs(costModel, budgetTokens) +
@@ -92,7 +103,7 @@ export function batchMs(costModel: StepLaw, scheduled: readonly Sequence[]): num
   for (const sequence of scheduled) {
     const { chunk, computed } = sequence
     tokens += chunk
-    // One token costs what a decode step costs, whatever it is for.
+    // One token costs as much as a decode step.
     if (chunk === 1) {
       ms += costModel.decodeSequenceMs + costModel.decodeContextTokenMs * (computed + 1)
       continue
@@ -109,7 +120,7 @@ export function batchMs(costModel: StepLaw, scheduled: readonly Sequence[]): num
   return prefills ? ms + costModel.prefillStepMs : ms
 }
 
-/** Few tokens leave most experts unread, so that a small batch of a mixture of experts is quicker than a line would have it. */
+/** A small batch leaves most experts unread, so a mixture of experts is faster there than a linear cost. */
 function expertsReadMs({ expertsMs = 0, expertShare = 0 }: StepLaw, tokens: number): number {
   return expertsMs === 0 ? 0 : expertsMs * (1 - (1 - expertShare) ** tokens)
 }

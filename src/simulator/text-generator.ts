@@ -2,9 +2,9 @@ import { rollHash, hashText } from './block-pool.ts'
 import { encode } from './tokenizer.ts'
 
 /**
- * The simulated model's "weights". The next word depends on all tokens before it and on the model's name, and on
- * nothing else: greedy answers are stable, an answer that is continued elsewhere goes on as it would have, and a
- * prefill/decode pair says what one engine says.
+ * The simulated model's "weights". The next word depends only on the previous tokens and the model's name: greedy
+ * answers are stable, an answer continued elsewhere is unchanged, and a prefill/decode pair gives the same answer as
+ * one engine.
  */
 const words = (
   'the and for are but not you all can her was one our out day get has him his how man new now old see two way who ' +
@@ -12,25 +12,25 @@ const words = (
   'tea pie jam egg oil red tan big shy odd raw wet dry hot icy low far few own any due may ask try run sit eat fly ' +
   'row sow mow dig cut mix add win pay buy sew hum nod'
 ).split(' ')
-// Each is one token, so an answer that comes back in the next prompt has the tokens it was made of.
+// Each word is one token, so an answer that returns in the next prompt has the tokens it was generated with.
 const wordIds = words.map((word) => encode(` ${word}`)[0]!)
 const STOP_ODDS = 96
 
 export interface GenerationLimits {
   /** Most tokens to generate. */
   readonly maxTokens: number
-  /** Stop where the model would, about every hundredth token; false: go on to `maxTokens`. */
+  /** Stop where the model would, about every hundredth token; false: continue to `maxTokens`. */
   readonly mayStop: boolean
   readonly minTokens: number
 }
 
 export interface Generation {
   readonly tokens: Uint32Array
-  /** The model stopped by itself. */
+  /** The model stopped before the limit. */
   readonly stopped: boolean
 }
 
-/** What the model of that name answers to these tokens. `variant` tells apart several answers to one prompt. */
+/** Generates the answer of a model to these tokens. `variant` distinguishes several answers to one prompt. */
 export function generate(model: string, prompt: Uint32Array, limits: GenerationLimits, variant = 0): Generation {
   let state = hashText(model, variant)
   for (let at = 0; at < prompt.length; at += 1) state = rollHash(state, prompt[at]!)

@@ -1,8 +1,8 @@
 /**
- * The simulated model's tokenizer. It has no vocabulary: a token id *is* its text, packed. Words, with the space before
- * them, are cut into pieces of up to four ASCII characters; each digit is a token; other characters take up to three
- * bytes of UTF-8 a token. So English has about 3 characters a token and Chinese one, any text comes back as it was, and
- * a longer text begins with the tokens of a shorter one, but for the last word.
+ * The simulated model's tokenizer. It has no vocabulary: a token id is its text, packed. Words with their leading
+ * space are split into pieces of up to four ASCII characters; each digit is a token; other characters take up to three
+ * bytes of UTF-8 per token. English has about 3 characters per token and Chinese one. Decoding is exact, and a longer
+ * text begins with the tokens of a shorter one except for its last word.
  */
 export const special = { end: 0, start: 1, stop: 2 } as const
 
@@ -49,7 +49,7 @@ export function encode(text: string): Uint32Array {
   return writer.ids()
 }
 
-/** Classes of ASCII: 0 space, 1 letter, 2 digit, 3 newline and tab, 4 all else. A piece stays within one. */
+/** Classes of ASCII: 0 space, 1 letter, 2 digit, 3 newline and tab, 4 other. A piece has one class. */
 function classOf(code: number): number {
   if (code === 32) return 0
   if ((code >= 97 && code <= 122) || (code >= 65 && code <= 90)) return 1
@@ -71,7 +71,7 @@ function encodeInto(writer: TokenWriter, text: string): void {
       continue
     }
     const next = classOf(code)
-    // One space leads the word after it.
+    // A single space belongs to the word after it.
     const joins = next !== 2 && count < 4 && (next === kind || (kind === 0 && count === 1))
     if (count > 0 && !joins) {
       writer.push(packId(packed, count))
@@ -93,7 +93,7 @@ function packId(packed: number, count: number): number {
   return TRIPLE_BASE + ((packed >> 14) << 16) + (((packed >> 7) & 0x7f) << 8) + (packed & 0x7f)
 }
 
-/** One character beyond ASCII, as UTF-8. Returns how many extra UTF-16 units it took. */
+/** Encodes one non-ASCII character as UTF-8. Returns the number of extra UTF-16 units. */
 function encodeWide(writer: TokenWriter, text: string, at: number): number {
   let code = text.codePointAt(at)!
   const extra = code > 0xffff ? 1 : 0
@@ -126,7 +126,7 @@ function pushBytes(bytes: number[], id: number): void {
   else if (id >= BYTE_BASE) bytes.push(id - BYTE_BASE)
 }
 
-/** The text of these tokens; special ones are left out unless asked for, as engines do. */
+/** Decodes tokens to text. Special tokens are omitted by default, as in engines. */
 export function decode(ids: ArrayLike<number>, withSpecial = false): string {
   let text = ''
   let bytes: number[] = []

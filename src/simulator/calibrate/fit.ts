@@ -7,7 +7,7 @@ import { type Measured, traceOf } from './measured.ts'
 
 export interface DescendOptions {
   readonly evaluations: number
-  /** Size of the first steps, in every direction. */
+  /** Initial step size in every direction. */
   readonly step: number
   readonly progress?: (done: number, of: number) => void
 }
@@ -17,7 +17,7 @@ interface Corner {
   readonly value: number
 }
 
-/** The lowest point Nelder and Mead's simplex finds of a function that only has values; begun anew where it got stuck. */
+/** Minimises a function by the Nelder-Mead simplex, restarted where it gets stuck. */
 export function descend(
   start: readonly number[],
   value: (point: readonly number[]) => number,
@@ -78,7 +78,7 @@ function shrink(corners: Corner[], worst: Corner, counted: (point: readonly numb
 
 const better = (one: Corner, other: Corner): Corner => (other.value < one.value ? other : one)
 
-/** What of a step's time is looked for; the rest cannot be seen in such a measurement. */
+/** Coefficients of the step time that are fitted. The others cannot be observed in such a measurement. */
 const SEARCHED = [
   'stepMs',
   'prefillStepMs',
@@ -88,7 +88,7 @@ const SEARCHED = [
   'decodeContextTokenMs',
 ] as const
 
-/** Usual for an 8B model on one GPU: a place to start the search. */
+/** Starting point of the search: an 8B model on one GPU. */
 const START: Readonly<Record<(typeof SEARCHED)[number], number>> = {
   stepMs: 12,
   prefillStepMs: 2,
@@ -98,20 +98,20 @@ const START: Readonly<Record<(typeof SEARCHED)[number], number>> = {
   decodeContextTokenMs: 5e-5,
 }
 
-/** A mixture reads most of its weights expert by expert. */
+/** A mixture of experts reads most of its weights per expert. */
 const START_EXPERTS_MS = 12
 
-/** Times below this are lost among others: errors are judged relative to the time plus so much. */
+/** Floor in ms added to times before relative errors are computed, because smaller differences are noise. */
 const FLOOR_MS = 20
 
 export interface FitOptions {
   readonly name: string
   readonly limits: EngineLimits
-  /** Data-parallel ranks: engines with a queue of their own. */
+  /** Data-parallel ranks: engines with separate queues. */
   readonly engines: number
-  /** Mixtures of experts: the share of them that one token reads, of those an engine has. null: a dense model. */
+  /** Mixture of experts: share of an engine's experts that one token reads. null: a dense model. */
   readonly expertShare?: number | null
-  /** How many of the requests, the first ones, may be looked at. */
+  /** Number of requests, from the first, that are used for the fit. */
   readonly fitted: number
   readonly evaluations: number
   readonly progress?: (done: number, of: number) => void
@@ -140,8 +140,8 @@ export interface Compared {
 }
 
 /**
- * The profile whose simulated run is closest to the measured one on the first `fitted` requests. All requests are
- * simulated, as later ones compete with the first; only the first are compared.
+ * Finds the profile whose simulated run is closest to the measured one on the first `fitted` requests. All requests
+ * are simulated, because later ones compete with earlier ones; only the first `fitted` are compared.
  */
 export function fitProfile(measured: readonly Measured[], options: FitOptions): Profile {
   const truth = timesOfMeasured(measured)
@@ -159,7 +159,7 @@ export function fitProfile(measured: readonly Measured[], options: FitOptions): 
   return profileAt(best, options)
 }
 
-/** How a profile does on the requests from `from` to the end. */
+/** Scores a profile on the requests from `from` to the end. */
 export function scoreProfile(
   measured: readonly Measured[],
   profile: Profile,
@@ -208,7 +208,7 @@ function timesOfMeasured(measured: readonly Measured[]): Times {
 
 function timesOf(measured: readonly Measured[], profile: Profile, engines: number): Times {
   const trace = traceOf('measured', measured, profile.limits.blockTokens)
-  // vLLM's own balancer of data-parallel ranks counts requests, too.
+  // vLLM's own balancer of data-parallel ranks counts requests as well.
   const pace = { speed: 1, closedLoop: false, concurrency: Infinity, holdAt: null, seed: 1, clockMs: null }
   const { jobs } = replay(trace, fleetOf(engines, { kind: 'vllm', profile }), routerNamed('fewest_requests'), pace)
   return {
@@ -221,7 +221,7 @@ function timesOf(measured: readonly Measured[], profile: Profile, engines: numbe
   }
 }
 
-/** Mean squared relative error of first tokens and of the pace of tokens, and of how the first tokens are spread. */
+/** Mean squared relative error of TTFT and of time per output token, plus the error of the spread of TTFT. */
 function lossOf(truth: Times, simulated: Times, fitted: number): number {
   let loss = 0
   for (let at = 0; at < fitted; at += 1) {

@@ -1,12 +1,12 @@
 import type { StepLaw } from '../step-cost.ts'
 
-/** Running totals of one engine at one moment, off its metrics page. */
+/** Cumulative counters of one engine at one time, from its metrics. */
 export interface Totals {
-  /** Requests whose prefill ended, seconds these took, tokens they computed. */
+  /** Number of finished prefills, their total seconds, and the tokens they computed. */
   readonly prefills: number
   readonly prefillS: number
   readonly prefillTokens: number
-  /** Gaps between tokens, and their sum. */
+  /** Number of inter-token gaps and their sum. */
   readonly gaps: number
   readonly gapS: number
   readonly running: number
@@ -21,7 +21,7 @@ const NAMES = {
   running: 'vllm:num_requests_running',
 } as const
 
-/** Throws a RangeError that names the metric an engine does not have. */
+/** Reads the counters. Throws a RangeError that names a missing metric. */
 export function readTotals(text: string): Totals {
   const values = new Map<string, number>()
   for (const line of text.split('\n')) {
@@ -36,13 +36,13 @@ export function readTotals(text: string): Totals {
   return Object.fromEntries(Object.entries(NAMES).map(([key, name]) => [key, read(name)])) as unknown as Totals
 }
 
-/** Fewer stretches with work in them say nothing. */
+/** Minimum number of busy intervals for a fit. */
 const LEAST_STRETCHES = 5
 
 /**
- * What of a step's time a running engine's own totals show: prefill seconds against tokens, and seconds between tokens
- * against running requests, stretch by stretch. Pairs and context stay unknown (0): totals do not tell one long prompt
- * from many short ones. Throws a RangeError when too little happened.
+ * Fits the step cost to the counters of a running engine: prefill seconds against tokens, and seconds between tokens
+ * against running requests, per interval. Pair and context terms stay 0, because counters do not distinguish one long
+ * prompt from many short ones. Throws a RangeError if there is too little data.
  */
 export function lawFromTotals(totals: readonly Totals[]): StepLaw {
   const prefill: Point[] = []
@@ -85,7 +85,7 @@ interface Point {
   readonly weight: number
 }
 
-/** Weighted least squares with neither part below zero. */
+/** Weighted least squares with non-negative coefficients. */
 function straight(points: readonly Point[]): { readonly base: number; readonly slope: number } {
   const sum = (of: (point: Point) => number) => points.reduce((total, point) => total + point.weight * of(point), 0)
   const weight = sum(() => 1)

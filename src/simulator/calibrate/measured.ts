@@ -21,8 +21,8 @@ interface Row {
 const FIELDS = ['input_toks', 'output_toks', 'queued_ts', 'first_token_ts', 'last_token_ts'] as const
 
 /**
- * Reads a measurement, one JSON object a line: `input_toks`, `output_toks`, `queued_ts`, `first_token_ts`,
- * `last_token_ts` (seconds). In order of arrival. Throws a TraceError for a line that is something else.
+ * Reads a measurement, one JSON object per line: `input_toks`, `output_toks`, `queued_ts`, `first_token_ts`,
+ * `last_token_ts` (seconds). Returns it in order of arrival. Throws a TraceError for an invalid line.
  */
 export function readMeasured(text: string): Measured[] {
   const rows = text.split('\n').flatMap((line, at) => (line.trim() === '' ? [] : [rowOf(line, at + 1)]))
@@ -53,7 +53,7 @@ function rowOf(text: string, line: number): Row {
   return row as Row
 }
 
-/** What was asked of the server, without what is not known: who shared a prefix with whom. */
+/** Converts a measurement to a trace. Shared prefixes are unknown. */
 export function traceOf(name: string, measured: readonly Measured[], blockTokens: number): Trace {
   const start = measured[0]?.queuedAt ?? 0
   const requests = measured.map(({ promptTokens, outputTokens, queuedAt }): TraceRequest => ({

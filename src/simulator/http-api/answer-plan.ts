@@ -3,14 +3,14 @@ import { generate } from '../text-generator.ts'
 import { decode, encode } from '../tokenizer.ts'
 import type { Sampling } from './sampling.ts'
 
-/** One choice of an answer, known before it is computed: the model is deterministic. */
+/** One choice of an answer, known in advance because the model is deterministic. */
 export interface AnswerPlan {
   readonly tokens: Uint32Array
-  /** Text that each token adds. */
+  /** Text of each token. */
   readonly pieces: readonly string[]
   readonly finish: 'stop' | 'length' | 'tool_calls'
   readonly stopReason: string | null
-  /** Leading tokens that are thoughts. */
+  /** Number of leading reasoning tokens. */
   readonly reasoningTokens: number
   readonly tool: { readonly id: string; readonly name: string } | null
 }
@@ -19,12 +19,12 @@ export interface PlanInput {
   readonly model: string
   readonly prompt: Uint32Array
   readonly sampling: Sampling
-  /** Room left by the prompt. */
+  /** Context left after the prompt. */
   readonly roomTokens: number
-  /** Which of several answers to one prompt. */
+  /** Index among several answers to one prompt. */
   readonly index: number
   readonly reasoning: boolean
-  /** A function that must be called, with its JSON schema; null: none. */
+  /** Function that must be called, with its JSON schema; null: none. */
   readonly tool: { readonly name: string; readonly parameters: unknown; readonly named: boolean } | null
 }
 
@@ -36,7 +36,7 @@ export function planAnswer(input: PlanInput): AnswerPlan {
   const { tokens, stopped } = generate(
     input.model,
     input.prompt,
-    // A request that names a length gets it, as from the made-up weights that engines are tested with.
+    // A request with a length gets exactly that length, as from the random weights that engines are tested with.
     { maxTokens: limit, mayStop: sampling.maxTokens === null && !sampling.ignoreEos, minTokens: sampling.minTokens },
     variant,
   )
@@ -51,7 +51,7 @@ export function planAnswer(input: PlanInput): AnswerPlan {
   return cutAtStop(plan, sampling)
 }
 
-/** Ends the answer where the first stop string begins; the token that completes it is still computed. */
+/** Ends the answer at the first stop string. The token that completes it is still computed. */
 function cutAtStop(plan: AnswerPlan, sampling: Sampling): AnswerPlan {
   const text = plan.pieces.join('')
   let cutAt = -1
@@ -91,7 +91,7 @@ function planToolCall(input: PlanInput, tool: NonNullable<PlanInput['tool']>, li
   }
 }
 
-/** A value that satisfies the common parts of a JSON schema, the same for the same seed. */
+/** Generates a value that satisfies the common parts of a JSON schema, deterministic by seed. */
 export function sampleOf(schema: unknown, seed: number, depth = 0): unknown {
   if (typeof schema !== 'object' || schema === null || depth > 8) return null
   const node = schema as Readonly<Record<string, unknown>>

@@ -3,7 +3,7 @@ import { badRequest, invalidBody, missing, type Finding } from './wire-error.ts'
 import { hashText } from '../block-pool.ts'
 import { special, TokenWriter } from '../tokenizer.ts'
 
-/** A chat as tokens, and how many images, sounds and videos it holds. */
+/** A chat as tokens, with its multimodal items. */
 export interface RenderedChat {
   readonly tokens: Uint32Array
   /** Hash of each multimodal item's content. */
@@ -16,7 +16,7 @@ export interface TemplateOptions {
   readonly tools: unknown
 }
 
-/** Tokens an image, sound or video stands for. */
+/** Number of tokens per image, audio or video. */
 const ITEM_TOKENS = 64
 const ITEM_TYPES = new Set([
   'image_url',
@@ -82,7 +82,7 @@ function writePart(writer: TokenWriter, part: unknown, items: number[]): void {
   else if (typeof type === 'string' && ITEM_TYPES.has(type)) {
     const hash = hashText(JSON.stringify(part[type] ?? part))
     items.push(hash)
-    // Ids that depend on the content: another picture in the same place is another prompt.
+    // Ids depend on the content: another image in the same place is another prompt.
     for (let at = 0; at < ITEM_TOKENS; at += 1) writer.push(0x1_0200 + ((hash + at) & 0xff_ffff))
   } else if (type === 'tool_result') writer.text(JSON.stringify(part['content'] ?? ''))
   else if (type === 'tool_use') writer.text(JSON.stringify({ name: part['name'], input: part['input'] }))
@@ -90,7 +90,7 @@ function writePart(writer: TokenWriter, part: unknown, items: number[]): void {
 
 const roleTypes = ['Developer', 'System', 'User', 'Assistant', 'Tool', 'Function'] as const
 
-/** The messages of a chat, checked as far as vLLM does. Any role will do. */
+/** Reads the messages of a chat with vLLM's validation. Any role is accepted. */
 export function readMessages(body: Body): readonly Body[] {
   const { messages } = body
   if (messages === undefined) throw missing('messages', body)
@@ -109,7 +109,7 @@ export function readMessages(body: Body): readonly Body[] {
   return messages as Body[]
 }
 
-/** pydantic tries every kind of message and complains about each. */
+/** pydantic tries every kind of message and reports an error for each. */
 function checkRole(message: unknown, at: number): void {
   if (typeof message === 'object' && message !== null && typeof (message as Body)['role'] === 'string') return
   const finding = (field: string): Finding => ({

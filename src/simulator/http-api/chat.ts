@@ -13,7 +13,7 @@ import { readStreamOptions, data, DONE, eventStream } from './sse.ts'
 import { metricsOf, usageOf, runningUsage, streamMetricsOf, streamUsageOf } from './usage.ts'
 import { badRequest } from './wire-error.ts'
 
-/** The SSE answer of a chat: role record, one record a token, usage record, [DONE]. Nothing is sent before the first token. */
+/** Streams a chat: role record, one record per token, usage record, [DONE]. Nothing is sent before the first token. */
 export function chatStream(reply: Reply): Answer {
   return eventStream((sink) => {
     let opened = false
@@ -97,7 +97,7 @@ function writeDelta(
     data({
       ...chunk(reply, [entry]),
       ...usage(reply, choice, count),
-      // Where no usage record follows, the last record carries it.
+      // Without a usage record, the last record carries the fingerprint.
       ...(ended === undefined || reply.options.includeUsage ? {} : { system_fingerprint: FINGERPRINT }),
     }),
   )
@@ -123,7 +123,7 @@ function finish(reply: Reply, sink: Sink, sequences: readonly Sequence[], aborte
 
 const TYPES = new Set(['null', 'boolean', 'integer', 'number', 'string', 'array', 'object'])
 
-/** vLLM compiles the schema of `response_format` into a grammar; what cannot be compiled is refused. */
+/** vLLM compiles the schema of `response_format` into a grammar and rejects a schema that does not compile. */
 export function checkResponseFormat(body: Body): void {
   const format = body['response_format'] as { type?: unknown; json_schema?: { schema?: unknown } } | undefined
   if (format?.type === 'json_schema') checkTypes(format.json_schema?.schema)
@@ -171,7 +171,7 @@ function wantsReasoning(body: Body): boolean {
   return typeof effort === 'string' && effort !== 'none'
 }
 
-/** The function that `tool_choice` forces: a named one, or the first when any is required. */
+/** The function that `tool_choice` forces: the named one, or the first if any is required. */
 function forcedTool(body: Body): PlanInput['tool'] {
   const choice = body['tool_choice']
   if (choice === undefined || choice === null || choice === 'none') return null
@@ -212,7 +212,7 @@ function completion(reply: Reply, sequences: readonly Sequence[], aborted: boole
 function completionChoice(reply: Reply, choice: Choice, sequence: Sequence, aborted: boolean): object {
   const { plan } = choice
   const { logprobs } = reply.ask.sampling
-  // An aborted answer has what was generated until then.
+  // An aborted answer contains the tokens generated so far.
   const pieces = plan.pieces.slice(0, sequence.outputs)
   const text = pieces.slice(plan.reasoningTokens).join('')
   return {

@@ -23,7 +23,7 @@ export async function completions(serving: Serving, incoming: Incoming): Promise
   const model = modelOf(serving, body)
   const prompts = readPrompts(serving, body)
   const options = readStreamOptions(body)
-  // vLLM's default for this endpoint, as OpenAI's.
+  // vLLM's default for this endpoint, as in OpenAI's API.
   const sampling = readSampling({ max_tokens: 16, ...body }, ['max_tokens'])
   const ask = {
     body,
@@ -117,7 +117,7 @@ function stream(reply: CompletionReply): Answer {
   )
 }
 
-/** The record of the `count`-th token; of none (0) when the engine gave up. */
+/** Writes the record of the `count`-th token, or of none (0) if the engine aborted. */
 function writeToken(
   reply: CompletionReply,
   sink: Sink,

@@ -7,10 +7,10 @@ import type { Body, Sampling } from './sampling.ts'
 import type { Serving } from './serving.ts'
 import { badRequest, busy, engineDead, internalError, invalidBody, unknownModel } from './wire-error.ts'
 
-/** A checked request, before anything runs. */
+/** A validated request. */
 export interface Ask {
   readonly body: Body
-  /** Served name asked for: the base model or an adapter. */
+  /** Requested served name: the base model or an adapter. */
   readonly model: string
   readonly prompts: readonly Uint32Array[]
   /** Content hashes of multimodal items. */
@@ -25,10 +25,10 @@ export interface Prepared {
   readonly leg: KvLeg
 }
 
-/** How long NIXL tries to reach an engine it does not know, as seen on a real server. */
+/** How long NIXL tries to reach an unknown engine, as observed on a real server. */
 const UNREACHABLE_AFTER_MS = 5100
 
-/** The model of a request; absent means the base model, as in vLLM. */
+/** Reads the model of a request. An absent model means the base model, as in vLLM. */
 export function modelOf(serving: Serving, body: Body): string {
   const { model } = body
   if (model === undefined || model === null || model === '') return serving.settings.model
@@ -44,7 +44,7 @@ export function modelOf(serving: Serving, body: Body): string {
   return model
 }
 
-/** Checks lengths, admission and hand-over, and lays out every choice. Throws a WireError. */
+/** Validates lengths, admission and KV transfer, and plans every choice. Throws a WireError. */
 export async function prepare(serving: Serving, ask: Ask): Promise<Prepared> {
   for (const prompt of ask.prompts) checkPrompt(serving, prompt, ask.sampling.maxTokens)
   checkSalt(ask.body)
@@ -104,7 +104,7 @@ function specOf(serving: Serving, ask: Ask, { prompt, plan, leg, encodeItems }: 
   }
 }
 
-/** Length and vocabulary of one prompt. */
+/** Validates length and vocabulary of one prompt. */
 export function checkPrompt(serving: Serving, prompt: Uint32Array, maxTokens: number | null): void {
   const { maxModelLen } = serving.settings.limits
   if (maxTokens !== null && maxTokens > maxModelLen) {

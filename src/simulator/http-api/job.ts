@@ -2,7 +2,7 @@ import type { Driver } from '../driver.ts'
 import type { Sequence, SequenceSpec } from '../sequence.ts'
 import type { AnswerPlan } from './answer-plan.ts'
 
-/** One choice of a request, on its way through the engine. */
+/** One choice of a request in the engine. */
 export interface Choice {
   readonly index: number
   readonly plan: AnswerPlan
@@ -10,13 +10,13 @@ export interface Choice {
 }
 
 export interface JobEvents {
-  /** `choice` got its `count`-th token. */
+  /** `choice` received its `count`-th token. */
   token?(choice: Choice, count: number, sequence: Sequence): void
-  /** All choices are done. `aborted`: the engine gave up on one (sleep, pause). */
+  /** All choices ended. `aborted`: the engine aborted one (sleep, pause). */
   done(sequences: readonly Sequence[], aborted: boolean): void
 }
 
-/** Runs all choices of a request; the answer aborts what still runs, and then nothing is called any more. */
+/** Runs all choices of a request. The returned function aborts the rest; no callback runs after it. */
 export function runJob(driver: Driver, choices: readonly Choice[], events: JobEvents): () => void {
   let left = choices.length
   let cancelled = false

@@ -2,10 +2,10 @@ import { rollHash } from '../block-pool.ts'
 
 const bytesOf = (text: string): number[] => Array.from(new TextEncoder().encode(text))
 
-/** A made-up but stable log probability: the chosen token is always the likeliest. */
+/** A synthetic but stable log probability. The chosen token always has the highest. */
 const logprobOf = (token: number, rank: number): number => -((rollHash(7, token) % 1000) / 1000) - rank * 2 - 0.001
 
-/** Made-up alternatives; the first is the token itself. */
+/** Synthetic alternatives; the first is the token itself. */
 const alternative = (piece: string, rank: number): string =>
   rank === 0 ? piece : `${piece}${String.fromCharCode(96 + rank)}`
 

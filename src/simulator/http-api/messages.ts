@@ -23,7 +23,7 @@ export async function messages(serving: Serving, incoming: Incoming): Promise<An
   return json(200, message(reply, sequences, aborted))
 }
 
-/** A prefill leg is not asked, since vLLM 0.32: its one token is no answer. */
+/** Prefill legs are exempt since vLLM 0.32, because their one token is no answer. */
 function checkThinking({ thinking, max_tokens: most, kv_transfer_params: params }: Body): void {
   const { type, budget_tokens: budget } = (thinking ?? {}) as { type?: unknown; budget_tokens?: unknown }
   if (type !== 'enabled' || (params as { do_remote_decode?: unknown } | null | undefined)?.do_remote_decode === true)
@@ -37,7 +37,7 @@ export function countTokens(_serving: Serving, incoming: Incoming): Answer {
   return json(200, { input_tokens: count, context_management: { original_input_tokens: count } })
 }
 
-/** Anthropic's body in OpenAI's terms. */
+/** Converts Anthropic's body to OpenAI's. */
 function asChat(body: Body): Body {
   const system = body['system']
   const tools = body['tools']
@@ -103,7 +103,7 @@ function message(reply: Reply, sequences: readonly Sequence[], aborted: boolean)
     stop_reason: aborted ? 'abort' : stopReason(reply),
     ...(plan.stopReason === null ? {} : { stop_sequence: plan.stopReason }),
     usage: usage(reply, sequences),
-    // Said where there is something to say.
+    // Included only if there is something to report.
     ...(reply.leg.kind === 'prefill' && !aborted
       ? { kv_transfer_params: handOver(reply, sequences, { aborted, requestId: reply.id }) }
       : {}),

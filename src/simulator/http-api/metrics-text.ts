@@ -11,7 +11,7 @@ const LONG_SECONDS = [0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 
 const TOKEN_SECONDS = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80]
 const STEP_TOKENS = [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384]
 
-/** 1, 2, 5, 10, … up to the longest context. */
+/** Bucket bounds 1, 2, 5, 10, … up to the maximum context. */
 function tokenBounds(maxModelLen: number): number[] {
   const bounds: number[] = []
   for (let decade = 1; decade <= maxModelLen; decade *= 10) {
@@ -20,7 +20,7 @@ function tokenBounds(maxModelLen: number): number[] {
   return bounds
 }
 
-/** Counts by bucket; not cumulative, as Prometheus has them. */
+/** Counts per bucket, not cumulative. */
 export class Histogram {
   readonly name: string
   readonly bounds: readonly number[]
@@ -84,7 +84,7 @@ export class ServingMetrics {
     this.rejections[reason] += 1
   }
 
-  /** A request came to its end. An aborted one is not counted anywhere, as seen on a real server. */
+  /** Records a finished request. An aborted one is not counted, as observed on a real server. */
   ended(choices: readonly Choice[], sequences: readonly Sequence[], maxTokens: number | null): void {
     if (sequences.some(({ state }) => state !== 'complete')) return
     sequences.forEach((sequence, at) => {
@@ -116,17 +116,17 @@ export interface MetricsInput {
   readonly model: EngineModel
   readonly metrics: ServingMetrics
   readonly settings: EngineSettings
-  /** 0: awake; else the level of sleep. */
+  /** 0: awake; else the sleep level. */
   readonly sleepLevel: number
   readonly kv: KvConnector | null
   /** Seconds since the epoch. */
   readonly startedAtS: number
 }
 
-/** Values by the labels that tell them apart, written as Prometheus has them; '' for none. */
+/** Values by their labels in Prometheus text; '' for none. */
 type Rows = Readonly<Record<string, number>>
 
-/** Builds Prometheus text as vLLM's client library prints it: counters end in `_total`, and have a `_created` twin. */
+/** Writes Prometheus text as vLLM's client library does: counters end in `_total` and have a `_created` twin. */
 class MetricsWriter {
   readonly lines: string[] = []
   readonly #labels: string
@@ -164,7 +164,7 @@ class MetricsWriter {
     this.lines.push(`vllm:${name}_created{${this.#labels}} ${this.#startedAtS}`)
   }
 
-  /** A sample with labels of its own. */
+  /** Writes samples with explicit labels. */
   raw(name: string, type: string, samples: readonly string[]): void {
     this.#family(name, type)
     for (const sample of samples) this.lines.push(`vllm:${name}${sample}`)
@@ -186,7 +186,7 @@ class MetricsWriter {
 
 const float = (value: number): string => (Number.isInteger(value) ? `${value}.0` : String(value))
 
-/** GET /metrics: Prometheus text under vLLM 0.32's names. */
+/** GET /metrics: Prometheus text with the names of vLLM 0.32. */
 export function metricsText(input: MetricsInput): string {
   const { metrics, settings, startedAtS } = input
   const writer = new MetricsWriter(`engine="0",model_name="${settings.model}"`, startedAtS)
@@ -256,7 +256,7 @@ function writeTokens(writer: MetricsWriter, { model, kv }: MetricsInput): void {
   writer.counter('nixl_num_kv_expired_reqs', { '': counters.lapsedHolds })
 }
 
-/** Labels of vLLM's cache configuration that have no meaning here. */
+/** Labels of vLLM's cache configuration that do not apply here. */
 const NO_MEANING = [
   'cache_hit_alignment_tokens',
   'enable_mamba_shared_prefix_checkpoint',
@@ -306,6 +306,6 @@ function cacheConfig({ limits, prefixCaching }: EngineSettings): string {
   return `{${labels.map(([key, value]) => `${key}="${value}"`).join(',')}} 1.0`
 }
 
-/** Adapters with a request in progress are not told apart here: all that are loaded count as running. */
+/** Running adapters are not tracked: all loaded adapters count as running. */
 const adapterInfo = ({ settings, startedAtS }: MetricsInput): string =>
   `{max_lora="${settings.adapters.length}",running_lora_adapters="${settings.adapters.join(',')}",waiting_lora_adapters=""} ${startedAtS}`

@@ -107,14 +107,14 @@ const list = (prefix: string, pooled: Pooled, data: readonly object[]): object =
   },
 })
 
-/** `input`: a text, ids, or a list of either; or a chat. */
+/** Reads `input`: a text, token ids, a list of either, or a chat. */
 function inputs(serving: Serving, body: Body): readonly Uint32Array[] {
   if (body['messages'] !== undefined) return [tokensOf(body)]
   if (body['input'] === undefined) throw missing('input', body)
   return readPrompts(serving, { ...body, prompt: body['input'] }).map(({ tokens }) => tokens)
 }
 
-/** The text or texts under the first of these keys that is there. */
+/** Reads the text or texts of the first key that is present. */
 function textsOf(body: Body, keys: readonly [string, ...string[]]): readonly string[] {
   const found = keys.map((key) => body[key]).find((value) => value !== undefined)
   if (found === undefined) throw missing(keys[0], body)
@@ -124,7 +124,7 @@ function textsOf(body: Body, keys: readonly [string, ...string[]]): readonly str
   )
 }
 
-/** Runs every prompt through the engine: a prefill and no more. */
+/** Runs every prompt through the engine as a prefill. */
 async function pool(
   serving: Serving,
   incoming: Incoming,
@@ -158,7 +158,7 @@ function prefill(
   })
 }
 
-/** A unit vector that depends on every token. */
+/** Computes a unit vector that depends on every token. */
 function vectorOf(tokens: Uint32Array, dimensions: number): Float32Array {
   const vector = new Float32Array(dimensions)
   let state = 1
@@ -170,7 +170,7 @@ function vectorOf(tokens: Uint32Array, dimensions: number): Float32Array {
   return vector.map((value) => value / length)
 }
 
-/** A number in [0, 1) that depends on every token. */
+/** Computes a number in [0, 1) that depends on every token. */
 function share(tokens: Uint32Array): number {
   let state = 1
   for (const token of tokens) state = rollHash(state, token)

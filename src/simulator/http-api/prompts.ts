@@ -12,7 +12,7 @@ export interface Prompt {
 const isIds = (value: unknown): value is number[] =>
   Array.isArray(value) && value.length > 0 && value.every((id) => typeof id === 'number')
 
-/** `prompt`: a text, token ids, or a list of either. Throws a WireError. */
+/** Reads `prompt`: a text, token ids, or a list of either. Throws a WireError. */
 export function readPrompts(serving: Serving, body: Body): readonly Prompt[] {
   const { prompt } = body
   if (prompt === undefined || prompt === null || prompt === '' || (Array.isArray(prompt) && prompt.length === 0)) {
@@ -33,14 +33,14 @@ function fromText(text: string): Prompt {
   return { text, tokens: encode(text) }
 }
 
-/** Token ids, all of them in the vocabulary. */
+/** Validates token ids against the vocabulary. */
 function fromIds(serving: Serving, ids: readonly number[]): Prompt {
   const wrong = ids.find((id) => !Number.isInteger(id) || id < 0 || id >= serving.settings.vocabularySize)
   if (wrong !== undefined) throw badRequest(`Token id ${wrong} is out of vocabulary`)
   return { text: null, tokens: Uint32Array.from(ids) }
 }
 
-/** pydantic tries each form that a prompt may have. */
+/** pydantic reports an error for each accepted form of a prompt. */
 function notAPrompt(input: unknown): Error {
   const list: Finding = { type: 'list_type', loc: 'body.prompt', message: 'Input should be a valid list', input }
   const text: Finding = { type: 'string_type', loc: 'body.prompt', message: 'Input should be a valid string', input }

@@ -2,13 +2,16 @@ import type { Incoming } from '../answer.ts'
 import type { Body } from './sampling.ts'
 import { invalidBody, WireError, missing } from './wire-error.ts'
 
-/** A form as engines see it: texts by name, the last of each, and the file. */
+/** A form as engines read it: the last value of each field, and the file. */
 export interface Form {
   readonly fields: Body
   readonly file: string
 }
 
-/** The multipart form of a request; bytes that are no text are not told apart. Fails as FastAPI does without a file, and counts fields that are `preset` with those it got. */
+/**
+ * Parses a multipart request. Non-text bytes are not distinguished. Fails as FastAPI does without a file, and counts
+ * `preset` fields as received.
+ */
 export function readForm(incoming: Incoming, preset: readonly string[]): Form {
   const type = incoming.headers.get('content-type') ?? ''
   const boundary = /^multipart\/form-data;.*boundary="?([^";]+)"?/i.exec(type)?.[1]
@@ -30,7 +33,7 @@ export function readForm(incoming: Incoming, preset: readonly string[]): Form {
   throw missing('file', { ...Object.fromEntries(preset.map((name) => [name, null])), ...body })
 }
 
-/** The JSON object of a request, with the errors that FastAPI and pydantic give. */
+/** Parses the JSON body of a request, with the errors of FastAPI and pydantic. */
 export function readBody(incoming: Incoming): Body {
   const type = (incoming.headers.get('content-type') ?? '').split(';')[0]!.trim().toLowerCase()
   if (type !== 'application/json') {
@@ -58,7 +61,7 @@ function parse(text: string): unknown {
     return JSON.parse(text)
   } catch (error) {
     const said = error instanceof Error ? error.message : ''
-    // V8 gives no position at the end of the text.
+    // V8 reports no position at the end of the text.
     const at = /position (\d+)/.exec(said)?.[1] ?? String(text.length)
     throw invalidBody({
       type: 'json_invalid',
@@ -70,7 +73,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** V8's complaint as Python's json module words it. */
+/** Translates V8's error message to that of Python's json module. */
 function inPython(said: string): string {
   if (said.includes('property name')) return 'Expecting property name enclosed in double quotes'
   if (said.includes('after JSON')) return 'Extra data'

@@ -8,7 +8,7 @@ import type { Serving } from './serving.ts'
 import type { StreamOptions } from './sse.ts'
 import { totalsOf, type Totals } from './usage.ts'
 
-/** A checked and planned request on its way out. */
+/** A validated and planned request. */
 export interface Reply {
   readonly serving: Serving
   readonly ask: Ask
@@ -22,7 +22,10 @@ export interface Reply {
   readonly tokenIds: boolean
 }
 
-/** Checks and plans. `prefix` of the answer's id, which carries the client's x-request-id. Throws a WireError. */
+/**
+ * Validates and plans a request. `prefix` starts the answer's id, which contains the client's x-request-id. Throws a
+ * WireError.
+ */
 export async function openReply(
   serving: Serving,
   incoming: Incoming,
@@ -42,7 +45,10 @@ export async function openReply(
   }
 }
 
-/** Runs the choices and keeps the books: metrics at the end, the hand-over at the first token. Answers how to abort. */
+/**
+ * Runs the choices and records metrics, and publishes the KV transfer at the first token. The returned function
+ * aborts.
+ */
 export function run(reply: Reply, events: JobEvents): () => void {
   const { serving, leg } = reply
   let read = leg.kind !== 'decode'
@@ -53,7 +59,7 @@ export function run(reply: Reply, events: JobEvents): () => void {
   return runJob(serving.driver, reply.choices, {
     token: (choice, count, sequence) => {
       finishRead()
-      // Of a request with several choices the first speaks for all.
+      // For a request with several choices, the first is reported.
       if (count === 1 && choice.index === 0 && serving.report !== null)
         reportFirstToken(serving.report, serving.settings.role, reply.id, sequence)
       events.token?.(choice, count, sequence)
@@ -66,7 +72,7 @@ export function run(reply: Reply, events: JobEvents): () => void {
   })
 }
 
-/** Runs to the end. Never resolves for a client that left. */
+/** Runs to the end. Never resolves if the client disconnects. */
 export function runWhole(
   reply: Reply,
   incoming: Incoming,
@@ -78,7 +84,7 @@ export function runWhole(
   })
 }
 
-/** `kv_transfer_params` of an answer: a prefill leg's hand-over. `requestId` is what engines call the request among themselves. */
+/** `kv_transfer_params` of a prefill leg's answer. `requestId` is the request's id among engines. */
 export function handOver(
   reply: Reply,
   sequences: readonly Sequence[],
@@ -98,10 +104,10 @@ export function handOver(
 export const totalsOfReply = (reply: Reply, sequences: readonly Sequence[]): Totals =>
   totalsOf(reply.choices, sequences, reply.ask.prompts.length, reply.serving.settings.limits.blockTokens)
 
-/** A float as Python prints it. */
+/** Formats a float as Python does. */
 const float = (value: number): string => (Number.isInteger(value) ? `${value}.0` : String(value))
 
-/** ORCA load report on an answer in one piece, for those who ask. */
+/** ORCA load report in the headers of a non-streaming answer, if requested. */
 export function loadReport({ serving }: Reply, incoming: Incoming): Readonly<Record<string, string>> {
   const format = incoming.headers.get('endpoint-load-metrics-format')
   if (format === undefined) return {}

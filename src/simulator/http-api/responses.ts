@@ -12,13 +12,13 @@ import { missing, WireError } from './wire-error.ts'
 const notFound = (id: string): WireError =>
   new WireError(404, 'invalid_request_error', `Response with id '${id}' not found.`, 'response_id')
 
-/** A request for a response, and the conversation that it continues. */
+/** A request for a response, with its conversation. */
 interface ResponseReply extends Reply {
   readonly messages: readonly Body[]
   readonly itemId: string
 }
 
-/** POST /v1/responses: text in, text out; tools are not called here. */
+/** POST /v1/responses: text input and output; tools are not called. */
 export async function createResponse(serving: Serving, incoming: Incoming): Promise<Answer> {
   const body = readBody(incoming)
   const stream = flagOf(body, 'stream')
@@ -40,13 +40,13 @@ export function getResponse(serving: Serving, id: string): Answer {
   return json(200, stored.response)
 }
 
-/** POST /v1/responses/ID/cancel: only background responses can be, and there are none. */
+/** POST /v1/responses/ID/cancel: applies only to background responses, which do not exist here. */
 export function cancelResponse(serving: Serving, id: string): Answer {
   if (serving.responses.get(id) === undefined) throw notFound(id)
   throw new WireError(400, 'invalid_request_error', 'Cannot cancel a synchronous response.', 'response_id')
 }
 
-/** The whole conversation as chat messages: what came before, instructions, input. */
+/** Builds the whole conversation as chat messages: previous turns, instructions, input. */
 function conversation(serving: Serving, body: Body): readonly Body[] {
   const { input, instructions, previous_response_id: previous } = body
   const messages: Body[] = []
@@ -79,7 +79,7 @@ interface ResponseState {
   readonly params?: object | null
 }
 
-/** A response in one of its states, with all its fields. */
+/** Builds a response in one of its states, with all fields. */
 function response(reply: ResponseReply, state: ResponseState): Record<string, unknown> {
   const { body, model } = reply.ask
   return {
@@ -181,7 +181,10 @@ function usage(reply: ResponseReply, sequences: readonly Sequence[]): object {
   }
 }
 
-/** Named events, numbered, their fields in the order of the alphabet, and no [DONE]. The first two do not wait for the model. */
+/**
+ * Streams named, numbered events with fields in alphabetical order and no [DONE]. The first two do not wait for the
+ * model.
+ */
 function responseStream(reply: ResponseReply): Answer {
   return eventStream((sink) => {
     let number = 0

@@ -9,7 +9,7 @@ import { detokenize, tokenize } from './tokens.ts'
 import { transcriptions, translations } from './transcriptions.ts'
 import { internalError, noRoute, wrongMethod, WireError } from './wire-error.ts'
 
-/** What sleep, pause and their kin need of the engine. */
+/** Parts of the engine that sleep, pause and related commands need. */
 export interface Operated {
   readonly sleepLevel: number
   readonly paused: boolean
@@ -22,7 +22,7 @@ export interface Operated {
 
 type OperationsHandler = (engine: Operated, incoming: Incoming) => Answer | Promise<Answer>
 
-/** vLLM's development endpoints. Their order in the path table is of no account. */
+/** vLLM's development endpoints. */
 export const operations: Readonly<Record<string, Readonly<Record<string, OperationsHandler>>>> = {
   '/sleep': {
     POST: (engine, { query }) => {
@@ -59,12 +59,12 @@ export const operations: Readonly<Record<string, Readonly<Record<string, Operati
   '/reset_prefix_cache': { POST: (engine) => json(200, { success: engine.resetCache() }) },
 }
 
-/** What the routes need beyond serving. */
+/** Parts of the engine that the routes need beyond serving. */
 export interface Routed extends Serving, Operated {
   readonly load: number
   modelList(): Answer
   metricsText(): string
-  /** @param parsed the configuration as an object, not as text. */
+  /** @param parsed the configuration as an object instead of text */
   serverInfo(parsed: boolean): object
   eventSources(): object
 }
@@ -96,7 +96,7 @@ const general: Table = {
   '/health': { GET: empty },
   '/ping': { GET: empty, POST: empty },
   '/version': { GET: () => json(200, { version: '0.32.0' }) },
-  // KV events are not simulated: what a server without them says.
+  // Answer of a server without KV events.
   '/kv_event_sources': { GET: (engine) => json(200, engine.eventSources()) },
   '/load': { GET: (engine) => json(200, { server_load: engine.load }) },
   '/metrics': {
@@ -141,11 +141,11 @@ function methodsOf(engine: Routed, path: string): Methods | undefined {
   return found[2] === undefined ? { GET: (at) => getResponse(at, id) } : { POST: (at) => cancelResponse(at, id) }
 }
 
-/** Is it work, and not a question or an operator's command? */
+/** True for inference requests, false for queries and operator commands. */
 export const isInference = ({ method, path }: Incoming): boolean =>
   method === 'POST' && development[path] === undefined && path !== '/ping'
 
-/** Finds and calls the handler of a path. Errors become answers in vLLM's shape. */
+/** Finds and calls the handler of a path. Errors become responses in vLLM's format. */
 export async function route(engine: Routed, incoming: Incoming): Promise<Answer> {
   const methods = methodsOf(engine, incoming.path)
   if (methods === undefined) return noRoute()
@@ -154,7 +154,7 @@ export async function route(engine: Routed, incoming: Incoming): Promise<Answer>
   try {
     return await handler(engine, incoming)
   } catch (error) {
-    // What nobody foresaw is a 500, as in any server.
+    // Unexpected errors return 500.
     const known = error instanceof WireError ? error : internalError()
     return known.answer(incoming.path.startsWith('/v1/messages'))
   }

@@ -2,24 +2,27 @@ import { badRequest, invalidBody } from './wire-error.ts'
 
 export type Body = Readonly<Record<string, unknown>>
 
-/** What a request says about how to generate; vLLM's names. */
+/** Sampling parameters, with vLLM's names. */
 export interface Sampling {
   readonly n: number
-  /** null: as far as the context allows. */
+  /** null: up to the context limit. */
   readonly maxTokens: number | null
   readonly minTokens: number
   readonly ignoreEos: boolean
   readonly stop: readonly string[]
   readonly temperature: number
-  /** Number of alternatives wanted for each token; null: no logprobs. */
+  /** Number of requested alternatives per token; null: no logprobs. */
   readonly logprobs: number | null
-  /** The prompt's tokens are to be scored: all of them are computed. */
+  /** The prompt's tokens are scored, so all of them are computed. */
   readonly scoresPrompt: boolean
 }
 
 const MOST_LOGPROBS = 20
 
-/** Reads the sampling fields as vLLM checks them. `maxTokensKeys`: where the limit is, first one wins. */
+/**
+ * Reads the sampling parameters with vLLM's validation. `maxTokensKeys`: names of the limit, the first present one
+ * applies.
+ */
 export function readSampling(body: Body, maxTokensKeys: readonly string[]): Sampling {
   const temperature = numberOf(body, 'temperature') ?? 1
   if (temperature < 0) {
@@ -53,7 +56,7 @@ export function readSampling(body: Body, maxTokensKeys: readonly string[]): Samp
   }
 }
 
-/** As vLLM has it: an echo is scored as the answer is, that of a chat with no alternatives at least. */
+/** As in vLLM: an echo is scored like the answer; that of a chat has at least no alternatives. */
 function scoresPrompt(body: Body): boolean {
   const { prompt_logprobs: own, logprobs, messages } = body
   if (own !== undefined && own !== null) return true
@@ -88,7 +91,7 @@ function firstNumber(body: Body, keys: readonly string[]): number | null {
   return null
 }
 
-/** The number under `key`; null when absent or null; pydantic's error otherwise. */
+/** Reads a number; null if absent or null; pydantic's error otherwise. */
 export function numberOf(body: Body, key: string): number | null {
   const value = body[key]
   if (value === undefined || value === null) return null
@@ -111,7 +114,7 @@ export function numberOf(body: Body, key: string): number | null {
   })
 }
 
-/** The flag under `key`, read as pydantic does: words for yes and no are flags too. */
+/** Reads a flag as pydantic does, including words for yes and no. */
 export function flagOf(body: Body, key: string): boolean {
   const value = body[key]
   if (value === undefined || value === null) return false

@@ -9,21 +9,21 @@ import type { StoredResponses } from './stored-responses.ts'
 /** `system_fingerprint` of every answer. */
 export const FINGERPRINT = 'vllm-0.32.0-simulated'
 
-/** What the endpoints need of the engine process they belong to. */
+/** The parts of the engine process that the endpoints need. */
 export interface Serving {
   readonly settings: EngineSettings
   readonly driver: Driver
   readonly clock: Clock
   readonly metrics: ServingMetrics
-  /** Prefill/decode hand-over; null: no connector, `kv_transfer_params` is ignored. */
+  /** Prefill/decode KV transfer; null: no connector, `kv_transfer_params` is ignored. */
   readonly kv: KvConnector | null
-  /** Where the stages before a first token are reported to; null: nowhere. */
+  /** Destination of the stage reports before a first token; null: none. */
   readonly report: ReportSink | null
-  /** Answers of /v1/responses that can be asked for again. */
+  /** Stored answers of /v1/responses. */
   readonly responses: StoredResponses
-  /** Has this encoder output been made by an encode engine or here? Remembers it if not. */
+  /** Returns true if this encoder output already exists here or at an encode engine, and remembers it otherwise. */
   encoded(item: number): boolean
   newId(): string
-  /** The process dies of this request. */
+  /** Crashes the process. */
   crash(): void
 }

@@ -1,12 +1,12 @@
 import type { Body } from './sampling.ts'
 
-/** An answer of /v1/responses and the conversation it ends, as chat messages. */
+/** An answer of /v1/responses with its conversation as chat messages. */
 export interface StoredResponse {
   readonly response: Readonly<Record<string, unknown>>
   readonly messages: readonly Body[]
 }
 
-/** The newest answers of an engine; older ones are forgotten, as after a restart. */
+/** The newest answers of an engine. Older ones are discarded, as by a restart. */
 export class StoredResponses {
   readonly #limit: number
   readonly #byId = new Map<string, StoredResponse>()

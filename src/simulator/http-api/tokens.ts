@@ -7,7 +7,7 @@ import type { Body } from './sampling.ts'
 import type { Serving } from './serving.ts'
 import { invalidBody, missing } from './wire-error.ts'
 
-/** The tokens of `messages`, rendered, or of `prompt`. Throws a WireError. */
+/** Computes the tokens of rendered `messages`, or of `prompt`. Throws a WireError. */
 export function tokensOf(body: Body): Uint32Array {
   if (typeof body['prompt'] === 'string') return encode(body['prompt'])
   if (body['messages'] === undefined) throw missing('prompt', body)

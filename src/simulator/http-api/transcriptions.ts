@@ -10,16 +10,16 @@ import type { Serving } from './serving.ts'
 import { data, DONE, eventStream, type StreamOptions } from './sse.ts'
 import { badRequest, invalidBody, type Finding } from './wire-error.ts'
 
-/** Nothing is decoded: a file is taken for sound of 128 kbit/s. */
+/** Nothing is decoded: every file counts as audio of 128 kbit/s. */
 const BYTES_A_SECOND = 16_000
-/** What an encoder of speech reads at a time, and the positions it makes of that. */
+/** Window in seconds of a speech encoder, and the positions it computes for one. */
 const WINDOW_S = 30
 const WINDOW_TOKENS = 1500
-/** What is answered, and what vLLM knows by name and refuses. */
+/** Supported formats. vLLM knows others by name and rejects them. */
 const FORMATS = ['json', 'text', 'verbose_json'] as const
 const KNOWN = [...FORMATS, 'srt', 'vtt', 'diarized_json'] as const
 type Format = (typeof FORMATS)[number]
-/** Fields that have a value also where a client gives none. */
+/** Fields that have a default value. */
 const PRESET = [
   'prompt',
   'response_format',
@@ -56,7 +56,7 @@ async function receive(serving: Serving, incoming: Incoming, task: Heard['task']
   const options = optionsOf(fields)
   checkSeed(fields)
   if (options.stream && format === 'verbose_json') throw badRequest(`${format} format doesn't support streaming case`)
-  // Each window is a request of its own to the engine, as in vLLM.
+  // Each window is a separate engine request, as in vLLM.
   const ask = {
     body: fields,
     model,
@@ -83,7 +83,7 @@ function formatOf(fields: Form['fields']): Format {
   if (format !== undefined) return format
   if (KNOWN.some((one) => one === wanted))
     throw badRequest('Currently only support response_format: `text`, `json`, `verbose_json` or `diarized_json`')
-  // Two lists of names, as vLLM has them.
+  // Two lists of names, as in vLLM.
   const unlike = (expected: string): Finding => ({
     type: 'literal_error',
     loc: 'body.response_format',
@@ -114,7 +114,7 @@ function optionsOf(fields: Form['fields']): StreamOptions {
   return { stream, includeUsage, continuousUsage: includeUsage && flagOf(fields, 'stream_continuous_usage_stats') }
 }
 
-/** A prompt for each window, which depends on what is heard there. */
+/** Creates one prompt per window, which depends on its bytes. */
 function windowsOf(file: string): Uint32Array[] {
   const size = WINDOW_S * BYTES_A_SECOND
   return Array.from({ length: Math.max(1, Math.ceil(file.length / size)) }, (_, at) => {
@@ -125,7 +125,7 @@ function windowsOf(file: string): Uint32Array[] {
 
 const textOf = ({ plan }: Choice, { outputs }: Sequence): string => plan.pieces.slice(0, outputs).join('')
 
-/** vLLM says `text` as JSON too. */
+/** vLLM returns `text` as JSON as well. */
 function written(reply: Heard, sequences: readonly Sequence[]): Answer {
   const { format, seconds, task } = reply
   const texts = reply.choices.map((choice, at) => textOf(choice, sequences[at]!))
@@ -144,7 +144,7 @@ function written(reply: Heard, sequences: readonly Sequence[]): Answer {
   )
 }
 
-/** One for each window, where real ones are as long as the model says. */
+/** One segment per window; real ones are as long as the model decides. */
 function segmentOf({ ask, choices, seconds }: Heard, text: string, at: number): object {
   const end = Math.min(seconds, (at + 1) * WINDOW_S)
   const scores = { avg_logprob: -0.5, compression_ratio: 1, end, no_speech_prob: null }
@@ -159,11 +159,11 @@ function segmentOf({ ask, choices, seconds }: Heard, text: string, at: number): 
   }
 }
 
-/** A stream of windows: they are computed side by side, and told one after the other. */
+/** A stream of windows: computed concurrently, sent in order. */
 class Windows {
   readonly #reply: Heard
   readonly #sink: Sink
-  /** Tokens that there are, by window. */
+  /** Number of available tokens by window. */
   readonly #made: number[]
   #window = 0
   #told = 0

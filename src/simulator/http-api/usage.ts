@@ -9,7 +9,7 @@ export interface Totals {
   readonly createdTokens: number
 }
 
-/** What a request cost. A prompt shared by several choices counts once. */
+/** Computes the usage of a request. A prompt shared by several choices counts once. */
 export function totalsOf(
   choices: readonly Choice[],
   sequences: readonly Sequence[],
@@ -24,7 +24,8 @@ export function totalsOf(
   sequences.forEach((sequence, at) => {
     completionTokens += sequence.outputs
     if (at % perPrompt !== 0) return
-    // A NIXL engine says of what it fetched only what the prefill engine had cached, also when it has the blocks itself by now.
+    // For fetched tokens, a NIXL engine reports only what the prefill engine had cached, even if it has the blocks
+    // itself by now.
     const cached = sequence.spec.remote ? 0 : Math.max(0, sequence.cachedTokens)
     promptTokens += sequence.spec.promptTokens
     cachedTokens += cached
@@ -39,7 +40,7 @@ const counts = (totals: Totals): object => ({
   completion_tokens: totals.completionTokens,
 })
 
-/** Of an answer in one piece; only chats say what they created. */
+/** Usage of a non-streaming answer. Only chats report created tokens. */
 export const usageOf = (totals: Totals, chat: boolean): object => ({
   ...counts(totals),
   prompt_tokens_details: {
@@ -50,7 +51,7 @@ export const usageOf = (totals: Totals, chat: boolean): object => ({
   completion_tokens_details: null,
 })
 
-/** Of a stream's last record: vLLM leaves out what is not set. */
+/** Usage of a stream's last record. vLLM omits unset fields. */
 export const streamUsageOf = (totals: Totals, chat: boolean): object => ({
   ...counts(totals),
   prompt_tokens_details: {
@@ -59,7 +60,7 @@ export const streamUsageOf = (totals: Totals, chat: boolean): object => ({
   },
 })
 
-/** Of a record in the middle of a stream. */
+/** Usage of a record in the middle of a stream. */
 export const runningUsage = (promptTokens: number, completionTokens: number): object => ({
   prompt_tokens: promptTokens,
   total_tokens: promptTokens + completionTokens,
@@ -67,14 +68,14 @@ export const runningUsage = (promptTokens: number, completionTokens: number): ob
   completion_tokens_details: null,
 })
 
-/** The same at the end of a stream, where nothing is null; {} when there are none. */
+/** Metrics at the end of a stream, without null fields; {} if there are none. */
 export function streamMetricsOf(sequences: readonly Sequence[]): object {
   const metrics = metricsOf(sequences)
   if (metrics === null) return {}
   return { metrics: Object.fromEntries(Object.entries(metrics).filter(([, value]) => value !== null)) }
 }
 
-/** vLLM's per-request metrics; null for several choices. Time to first token counts from scheduling, not arrival. */
+/** vLLM's per-request metrics; null for several choices. TTFT counts from scheduling, not from arrival. */
 export function metricsOf(sequences: readonly Sequence[]): Record<string, number | null> | null {
   const [sequence] = sequences
   if (sequence === undefined || sequences.length > 1 || sequence.firstTokenAt < 0) return null

@@ -1,6 +1,6 @@
 import { json, type Answer } from '../answer.ts'
 
-/** An answer that is an error, in vLLM's words. `code` repeats the status as a number. */
+/** An error response in vLLM's format. `code` repeats the status as a number. */
 export class WireError extends Error {
   readonly status: number
   readonly type: string
@@ -14,7 +14,7 @@ export class WireError extends Error {
     this.param = param
   }
 
-  /** `anthropic`: the shape of /v1/messages, which errors of FastAPI's own validation do not have. */
+  /** `anthropic`: format of /v1/messages, which FastAPI's own validation errors do not use. */
   answer(anthropic = false): Answer {
     const { message, type, param, status } = this
     if (anthropic && type !== 'Bad Request') return json(status, { type: 'error', error: { type, message } })
@@ -22,7 +22,7 @@ export class WireError extends Error {
   }
 }
 
-/** vLLM repeats the parameter, and the value where there is one, at the end of the message. */
+/** vLLM repeats the parameter, and its value, at the end of the message. */
 export function badRequest(message: string, param: string | null = null, value?: string | number): WireError {
   const tail = value === undefined ? '' : `, value=${value}`
   return new WireError(
@@ -33,7 +33,7 @@ export function badRequest(message: string, param: string | null = null, value?:
   )
 }
 
-/** One finding of pydantic. */
+/** One error of pydantic. */
 export interface Finding {
   readonly type: string
   /** Path with dots, from `body`. */
@@ -41,11 +41,11 @@ export interface Finding {
   readonly message: string
   readonly input: unknown
   readonly context?: string
-  /** Of a `literal_error`: what would have been right. */
+  /** Expected value of a `literal_error`. */
   readonly expected?: string
 }
 
-/** What FastAPI answers to a body that is not what it should be. */
+/** FastAPI's answer to an invalid body. */
 export function invalidBody(...findings: readonly [Finding, ...Finding[]]): WireError {
   const lines = findings.slice(0, 10).map(({ type, loc, message, input, context, expected }) => {
     const extra =
@@ -105,6 +105,6 @@ export const engineDead = (): WireError =>
     'EngineCore encountered an issue. See stack trace (above) for the root cause.',
   )
 
-/** FastAPI's own answers have another shape. */
+/** FastAPI's own error format. */
 export const noRoute = (): Answer => json(404, { detail: 'Not Found' })
 export const wrongMethod = (allow: string): Answer => json(405, { detail: 'Method Not Allowed' }, { allow })

@@ -1,4 +1,4 @@
-/** Repeatable chance: numbers in [0, 1) that a seed decides (mulberry32). */
+/** Creates a seeded pseudorandom generator of numbers in [0, 1) (mulberry32). */
 export function chance(seed: number): () => number {
   let state = seed | 0
   return () => {

@@ -19,15 +19,15 @@ import type { ReplayRouter, Route, RouterContext } from './router.ts'
 export interface GatewayOptions {
   readonly name: string
   readonly policy: PolicyConfig
-  /** Where the fleet has no LMCache: ask what every engine has cached all the same, exact and at once. */
+  /** If the fleet has no LMCache: look up the engines' exact caches instead. */
   readonly lookup?: boolean
-  /** Milliseconds between the choice and its booking; others may choose in between. 0: one step, as it ships. */
+  /** Milliseconds between a choice and its booking, in which other choices may happen. 0: atomic, as shipped. */
   readonly bookAfterMs?: number
-  /** Told of every choice it makes and books. */
+  /** Called for every choice that is made and booked. */
   readonly chose?: (choice: Choice, now: number) => void
 }
 
-/** What others need to know to book a choice as their own. */
+/** Data that other gateways need to book a choice. */
 export interface Choice {
   readonly job: Job
   readonly admission: Admission
@@ -38,7 +38,7 @@ const NEVER_MS = 1e12
 export const STATS_INTERVAL_MS = 10_000
 const POOL = 'replay'
 
-/** The gateway's own state machine, the code that ships, with the replay's clock and chance. */
+/** The gateway's own state machine (the shipped code), with the replay's clock and random source. */
 export class GatewayRouter implements ReplayRouter {
   readonly name: string
   readonly scrapeMs = STATS_INTERVAL_MS
@@ -106,7 +106,7 @@ export class GatewayRouter implements ReplayRouter {
     )
   }
 
-  /** Takes in what another gateway before the same engines chose: just now, or before it was heard of, with the output so far. */
+  /** Books a choice of another gateway: at once, or late with the output so far. */
   receive({ job, admission, placement }: Choice, told: 'now' | { readonly outputBlocks: number }, now: number): void {
     const elsewhere = told === 'now' ? 'now' : 'before'
     const held = this.state.resume(
@@ -122,7 +122,7 @@ export class GatewayRouter implements ReplayRouter {
     if ('key' in held) this.#keys.set(job, held.key)
   }
 
-  /** Nobody has spoken of it for a lease. */
+  /** The lease of a booking ended without a heartbeat. */
   lapse(job: Job, now: number): void {
     const key = this.#keys.get(job)
     if (key === undefined) return
@@ -137,7 +137,7 @@ export class GatewayRouter implements ReplayRouter {
     )
   }
 
-  /** Ranks now and books later, as routers do that keep their books elsewhere. */
+  /** Chooses now and books later, as routers with remote state do. */
   #routeApart(job: Job, admission: Admission, now: number): Route | null {
     const chosen = this.state.rank(admission, now)
     if ('refusal' in chosen) return null
@@ -180,7 +180,7 @@ export class GatewayRouter implements ReplayRouter {
     })
   }
 
-  /** From LMCache's directory, as late as it is; without LMCache, for those who live on lookups, what engines truly have. */
+  /** Hints from LMCache's directory with its delay; without LMCache, the engines' exact caches. */
   #hints(job: Job, now: number): CacheHint[] | null {
     const { lmcache, engines, blockTokens } = this.#context
     if (lmcache != null)
@@ -194,7 +194,7 @@ export class GatewayRouter implements ReplayRouter {
   }
 }
 
-/** One hint a tier that adds something to the faster ones. */
+/** One hint per tier that adds something to the faster ones. */
 function hintsAt(engine: string, reach: Reach, blockTokens: number): CacheHint[] {
   const { host, disk, remote } = reach
   const hints: CacheHint[] = []

@@ -3,17 +3,17 @@ import type { FetchedFrom } from '../engine-model.ts'
 import { keyAt } from './serial-engine.ts'
 import type { Outside } from './vllm-engine.ts'
 
-/** LMCache beside each engine: what it keeps where, and what reading it back takes. */
+/** LMCache at each engine: capacity by tier, and load times. */
 export interface LmcacheOptions {
-  /** Tokens each engine's node keeps in memory and on disk, and that the store all of them share keeps. 0: no such tier. */
+  /** Capacity in tokens of each node's memory and disk, and of the shared store. 0: no such tier. */
   readonly hostTokens: number
   readonly diskTokens: number
   readonly remoteTokens: number
-  /** Microseconds to bring one token to the GPU. */
+  /** Microseconds to load one token to the GPU. */
   readonly hostTokenUs: number
   readonly diskTokenUs: number
   readonly remoteTokenUs: number
-  /** How far what a lookup says lags behind what is there, milliseconds. */
+  /** Delay of lookups behind the actual contents, milliseconds. */
   readonly reportMs: number
 }
 
@@ -30,7 +30,7 @@ export const LMCACHE_DEFAULTS: LmcacheOptions = {
 const TIERS = ['host', 'disk', 'remote'] as const
 export type Tier = (typeof TIERS)[number]
 
-/** Leading blocks an engine can read, of each tier with the faster ones. */
+/** Leading blocks that an engine can load, by tier, each including the faster ones. */
 export type Reach = Readonly<Record<Tier, number>>
 
 interface Change {
@@ -41,8 +41,8 @@ interface Change {
 }
 
 /**
- * One tier of one node, least recently used out first, and what the directory believes of it. As in LMCache a chunk is
- * written to every tier at once, and each evicts by itself.
+ * One tier of one node in LRU order, and the directory's view of it. As in LMCache, a chunk is written to every tier
+ * at once, and each tier evicts independently.
  */
 class Shelf {
   readonly believed = new Set<number>()
@@ -57,7 +57,7 @@ class Shelf {
     return this.#held.has(key)
   }
 
-  /** Makes it the most recently used. Returns what had to go; null: it was there before. */
+  /** Marks a key as most recently used. Returns the evicted keys; null if it was already present. */
   put(key: number): readonly number[] | null {
     if (this.#most === 0) return null
     const known = this.#held.delete(key)
@@ -74,15 +74,15 @@ class Shelf {
 }
 
 /**
- * LMCache of a whole fleet: stores, loads, and the directory that lookups ask. A chunk is one block of the trace, of
- * which nothing finer is known. Time is passed in and never goes back.
+ * LMCache of a whole fleet: stores, loads, and the directory behind lookups. A chunk is one block of the trace. Time
+ * is an argument and never decreases.
  */
 export class LmcacheStore {
   readonly #options: LmcacheOptions
   readonly #blockTokens: number
   readonly #nodes: readonly Readonly<Record<Tier, Shelf>>[]
   readonly #reports: Change[] = []
-  /** Reports before this one have been read. */
+  /** Number of processed reports. */
   #read = 0
 
   constructor(engines: number, blockTokens: number, options: LmcacheOptions) {
@@ -97,7 +97,7 @@ export class LmcacheStore {
     }))
   }
 
-  /** What one engine sees of it. */
+  /** The view of one engine. */
   beside(engine: number): Outside {
     return {
       loading: (blocks, cachedTokens) => this.loading(engine, blocks, cachedTokens),
@@ -105,15 +105,18 @@ export class LmcacheStore {
     }
   }
 
-  /** The engine has computed or fetched these blocks of a prompt. */
+  /** Stores the blocks that the engine has computed or fetched. */
   store(engine: number, blocks: Uint32Array, now: number): void {
-    // Tail first, so that a prefix outlives what hangs on it.
+    // Tail first, so that a prefix is evicted after its continuations.
     for (let at = (blocks.length >> 1) - 1; at >= 0; at -= 1) {
       for (const tier of TIERS) this.#put(this.#nodes[engine]![tier], keyAt(blocks, at), now)
     }
   }
 
-  /** What the engine could fetch beyond the `cachedTokens` it has; null: nothing. Each block comes from the fastest tier that has it. */
+  /**
+   * Returns what the engine can load beyond its `cachedTokens`; null: nothing. Each block comes from the fastest tier
+   * that has it.
+   */
   loading(engine: number, blocks: Uint32Array, cachedTokens: number): FetchedFrom | null {
     const from = Math.floor(cachedTokens / this.#blockTokens)
     const count = blocks.length >> 1
@@ -127,7 +130,7 @@ export class LmcacheStore {
     return at === from ? null : { tokens: at * this.#blockTokens, ms: us / 1000 }
   }
 
-  /** What the directory says an engine can read: the truth of `reportMs` ago. */
+  /** What the directory reports for an engine: the contents of `reportMs` ago. */
   lookup(engine: number, blocks: Uint32Array, now: number): Reach {
     this.#receive(now)
     const reach = { host: 0, disk: 0, remote: 0 }

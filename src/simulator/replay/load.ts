@@ -1,17 +1,17 @@
 import { run, type RunOptions } from './run.ts'
 import { meanRate, type Trace } from './trace.ts'
 
-/** So slow that requests seldom meet. */
+/** So slow that requests rarely overlap. */
 const TRICKLE = 1 / 64
-/** A fleet is at its limit when queues make users wait this many times as long as they would alone. */
+/** The fleet is at its limit when mean TTFT is this many times that of an idle fleet. */
 const LIMIT_FACTOR = 4
 const HALVINGS = 5
 const FASTEST = 1e4
 
 /**
- * How many times faster than recorded the fleet can be sent the trace: the speed at which the mean time to first token
- * is four times that of a trickle, within 4 %. What throughput a flood would reach says little: it also destroys the
- * caches, which no operator would let happen.
+ * Finds how many times faster than recorded the fleet can serve the trace: the speed at which mean TTFT is four times
+ * that of an idle fleet, within 4 %. Maximum throughput is less meaningful, because saturation also destroys the
+ * caches.
  */
 export function sustainedSpeed(trace: Trace, options: RunOptions): number {
   const ttftMs = (speed: number) => meanTtftMs(trace, { ...options, speed, clockMs: null })
@@ -19,7 +19,7 @@ export function sustainedSpeed(trace: Trace, options: RunOptions): number {
   let high = 1
   if (ttftMs(high) <= limitMs) while (high < FASTEST && ttftMs(high * 2) <= limitMs) high *= 2
   else while (high > TRICKLE && ttftMs(high / 2) > limitMs) high /= 2
-  // The limit lies between one of these and its double.
+  // The limit is between one of these speeds and its double.
   let low = ttftMs(high) <= limitMs ? high : high / 2
   high = low * 2
   for (let halving = 0; halving < HALVINGS; halving += 1) {
@@ -35,7 +35,7 @@ function meanTtftMs(trace: Trace, options: RunOptions): number {
   return jobs.reduce((sum, { firstTokenAt, sentAt }) => sum + (firstTokenAt - sentAt), 0) / Math.max(1, jobs.length)
 }
 
-/** Requests a second that this speed means. */
+/** Requests per second at this speed. */
 export function rateAt(speed: number, trace: Trace): number {
   return speed * meanRate(trace)
 }

@@ -1,9 +1,9 @@
-/** Routers nobody could run: they know the engines' true state. The marks to aim at. */
+/** Routers with the exact state of the engines: references that cannot be deployed. */
 import type { ReplayEngine } from './engines.ts'
 import type { Job } from './trace.ts'
 import type { RouterKind } from './router.ts'
 
-/** Closer than this is equal. */
+/** Costs in ms closer than this are equal. */
 const TIE_MS = 0.001
 
 function greedy(
@@ -22,7 +22,7 @@ function greedy(
         let least = Infinity
         engines.forEach((engine, at) => {
           const cost = costMs(engine, job, now)
-          // Of equals the one that has worked least: its cache has most room.
+          // Among equals, the engine that has computed the fewest tokens: its cache has the most room.
           const equal = Math.abs(cost - least) <= TIE_MS && engine.computedTokens < engines[best]!.computedTokens
           if (cost < least - TIE_MS || equal) {
             least = Math.min(least, cost)
@@ -37,21 +37,21 @@ function greedy(
   }
 }
 
-/** Greedy with exact state: every cache, every queue, the true law; but no look into the future. */
+/** Greedy with exact state: every cache, every queue and the true cost model, but no lookahead. */
 export const exact = greedy(
   'exact',
   'Least time to first token, from the engines’ true caches and queues.',
   (engine, job, now) => engine.exactTtftMs(job, now),
 )
 
-/** As if nobody had a cache: what knowing the queues alone is worth. */
+/** Greedy with exact queues and no caches: the value of queue information alone. */
 export const leastWork = greedy(
   'least_work',
   'Shortest queue by true remaining work; caches ignored.',
   (engine, job, now) => engine.exactColdTtftMs(job, now),
 )
 
-/** Who counts requests alone, exactly, and has no books to keep: quick enough for thousands of runs. */
+/** Fewest requests in flight, exact and cheap enough for thousands of runs. */
 export const fewestRequests = greedy(
   'fewest_requests',
   'Fewest requests running and waiting, as the engines count them.',

@@ -12,12 +12,12 @@ import { SerialEngine, type SerialOptions } from './serial-engine.ts'
 import type { Trace } from './trace.ts'
 import { type Outside, VllmEngine } from './vllm-engine.ts'
 
-/** One engine of the simulated copy of a fleet. */
+/** One engine of the simulated fleet. */
 export interface PlannedEngine {
   readonly model:
     | { readonly kind: 'vllm'; readonly profile: Profile }
     | { readonly kind: 'serial'; readonly options: SerialOptions }
-  /** What the gateway is told of it; unset fields are as for an engine that says nothing. */
+  /** What the gateway's configuration has of it. Unset fields have the defaults of an engine that reports nothing. */
   readonly spec: Partial<EngineSpec>
 }
 
@@ -25,7 +25,7 @@ export interface FleetPlan {
   readonly engines: readonly PlannedEngine[]
   readonly rttMs: number
   readonly split?: PoolConfig['split']
-  /** Beside every engine; absent: nothing is kept outside them. */
+  /** At every engine; absent: no LMCache. */
   readonly lmcache?: LmcacheOptions
 }
 
@@ -39,17 +39,20 @@ export interface Pace {
   readonly progress?: (done: number, of: number) => void
 }
 
-/** A trace through a fleet by one router. */
+/** Replays a trace on a fleet with one router. */
 export function replay(trace: Trace, fleet: FleetPlan, router: RouterKind, pace: Pace): RunResult {
   return run(trace, optionsOf(trace, fleet, router, pace))
 }
 
-/** The speed that `load` means: this share of what the fleet sustains when `exact` routes. */
+/** Computes the speed of a load: a share of what the fleet sustains with `exact`. */
 export function speedOf(load: number, trace: Trace, fleet: FleetPlan, pace: Omit<Pace, 'speed'>): number {
   return load * sustainedSpeed(trace, optionsOf(trace, fleet, exact, { ...pace, speed: 1 }))
 }
 
-/** `speedOf` for several loads of one trace on one fleet: what the fleet sustains takes twenty runs to find, and is found once a seed. */
+/**
+ * `speedOf` for several loads of one trace on one fleet. The sustained speed takes twenty runs to find and is computed
+ * once per seed.
+ */
 export function speedsOn(fleet: FleetPlan): (load: number, trace: Trace, pace: Omit<Pace, 'speed'>) => number {
   const sustained = new Map<number, number>()
   return (load, trace, pace) => {
@@ -94,7 +97,7 @@ function makeEngine(
   return new VllmEngine(inBlocksOf(blockTokens, model.profile), listener, outside)
 }
 
-/** The same machine with its cache cut into the trace's blocks: nothing finer is known of the prompts. */
+/** The same machine with its cache divided into the trace's blocks, because prompts are known only by these. */
 export function inBlocksOf(blockTokens: number, profile: Profile): Profile {
   const { limits } = profile
   const tokens = limits.cacheBlocks * limits.blockTokens
@@ -109,12 +112,12 @@ export function inBlocksOf(blockTokens: number, profile: Profile): Profile {
   }
 }
 
-/** What a machine of 8192 tokens a step decodes at: the cost model of vllm-router's program scheduling. */
+/** A machine that computes 8192 tokens per step: the cost model of vllm-router's program scheduling. */
 const DEFAULT_PROFILE = 'agentic'
 
 /**
- * A simulator's profile by that name, or the gateway's prior of that name with the default's decode and sizes.
- * Throws a RangeError that lists what there is.
+ * Returns the simulator's profile of that name, or the gateway's prior of that name with the default's decode cost and
+ * limits. Throws a RangeError that lists all names.
  */
 export function engineProfile(name: string): Profile {
   const known = profiles[name]
@@ -139,7 +142,7 @@ export function engineProfile(name: string): Profile {
   }
 }
 
-/** Tokens the cache of a profile holds, set anew. */
+/** Changes the cache capacity of a profile, in tokens. */
 export function withCacheTokens(profile: Profile, tokens: number): Profile {
   return {
     ...profile,

@@ -17,7 +17,7 @@ export interface PresetPart {
   readonly kinds: readonly RouterKind[]
   readonly closedLoop: boolean
   readonly concurrency: number
-  /** What its authors report, by policy; printed beside ours. */
+  /** Figures reported by the authors, by policy; printed beside the simulated ones. */
   readonly published?: Readonly<Record<string, string>>
   /** Further columns. */
   readonly extra?: (result: RunResult) => Readonly<Record<string, number>>
@@ -40,9 +40,9 @@ interface PresetKind {
 const others = ['predicted', 'active_blocks', 'least_loaded', 'round_robin', 'exact'].map(routerNamed)
 
 /**
- * RTX 3090 with Qwen2-7B: the pace of prefill is set so that 21k tokens take 5.3 s, as experiment 2's true mean (13.1 s
- * with 5 in flight on two engines) implies; decode by memory bandwidth (15 GB of weights, 936 GB/s). 0.8 x 24 GB less
- * the weights holds 53k tokens.
+ * RTX 3090 with Qwen2-7B. Prefill: 21k tokens take 5.3 s, as implied by experiment 2's true mean (13.1 s with 5 in
+ * flight on two engines). Decode: memory bandwidth (15 GB of weights, 936 GB/s). 0.8 x 24 GB minus the weights holds
+ * 53k tokens.
  */
 const rtx3090: Profile = withCacheTokens(
   {
@@ -64,7 +64,7 @@ const rtx3090: Profile = withCacheTokens(
   53_000,
 )
 
-/** Its page’s 1 GB of memory and 10 GB of disk, at Qwen2-7B’s 57,344 bytes of KV a token. */
+/** The page's 1 GB of memory and 10 GB of disk, at Qwen2-7B’s 57,344 bytes of KV per token. */
 const pageLmcache = { ...LMCACHE_DEFAULTS, hostTokens: 18_724, diskTokens: 187_245 }
 
 const ttft670 = routerNamed('production_stack_ttft')
@@ -105,7 +105,7 @@ const experiment1: PresetKind = {
 const WORKERS = 10
 const EACH = 10
 
-/** Each worker's requests follow each other; the fixed prefix is 272 tokens, the body 21,116. */
+/** The requests of each worker follow each other; the fixed prefix has 272 tokens, the body 21,116. */
 function experiment2Trace(): Trace {
   let next = 1
   const take = (count: number) => Array.from({ length: count }, () => next++)
@@ -164,7 +164,7 @@ const experiment2: PresetKind = {
   ],
 }
 
-/** `active_blocks` whose choices are booked so many milliseconds after they were made. */
+/** `active_blocks` with a delay in milliseconds between choice and booking. */
 function bookedAfter(ms: number): RouterKind {
   const name = `active_blocks_booked_after_${ms}ms`
   return {
@@ -260,7 +260,7 @@ export const presets: readonly { readonly name: string; readonly doc: string }[]
   doc,
 }))
 
-/** Throws a RangeError that lists the presets there are. */
+/** Throws a RangeError that lists all presets. */
 export function presetNamed(name: string): Preset {
   const found = all.find((one) => one.name === name)
   if (found === undefined)

@@ -5,17 +5,20 @@ import { type Choice, GatewayRouter, STATS_INTERVAL_MS } from './gateway-router.
 import type { Job } from './trace.ts'
 import type { ReplayRouter, Route, RouterContext } from './router.ts'
 
-/** How the load balancer deals requests to replicas. `client`: all of a session to one. */
+/** How the load balancer distributes requests to replicas. `client`: all requests of a session to one. */
 export type Deal = 'random' | 'turn' | 'client'
 
-/** What becomes of the last replica in the middle of a run. */
+/** What happens to the last replica in the middle of a run. */
 export type Upset =
-  /** It falls silent; what it had sent runs on unheard of, and lapses after so long. */
+  /** It crashes. Its requests continue unobserved, and their bookings expire after this time. */
   | { readonly kind: 'dies'; readonly lapseMs: number }
-  /** A fresh one takes its place, while the old one goes on with what it had. */
+  /** A new one replaces it, while the old one finishes its requests. */
   | { readonly kind: 'restarts'; readonly knows: Known }
 
-/** What the newcomer is told by another: nothing; bookings that are open; also what was learned of engines; also the latest prompts. */
+/**
+ * State that the new replica receives: nothing; open bookings; also the learned state of engines; also the latest
+ * prompts.
+ */
 export type Known = 'nothing' | 'bookings' | 'learned' | 'prompts'
 
 const PROMPTS_KEPT = 1000
@@ -26,9 +29,9 @@ export interface ReplicasOptions {
   readonly replicas: number
   readonly attempt: Deal
   readonly dealSeed: number
-  /** From a replica's choice to the others' books; null: they know nothing of each other. */
+  /** Delay from a replica's choice to the others' bookings; null: no exchange. */
   readonly delayMs: number | null
-  /** `at`: before the request that comes after so many. */
+  /** `at`: before the request with this index. */
   readonly upset?: Upset & { readonly at: number }
 }
 
@@ -40,10 +43,13 @@ interface Open {
 
 type Word = (gateway: GatewayRouter, at: number) => void
 
-/** Several gateways before the same engines behind one load balancer, each with books of its own, that tell each other what they chose and what became of it. */
+/**
+ * Several gateways before the same engines behind one load balancer. Each has its own state and publishes its choices
+ * and their outcomes to the others.
+ */
 export class ReplicatedRouter implements ReplayRouter {
   readonly name: string
-  /** They were not started together: each scrapes when it is its turn. */
+  /** Replicas scrape at different times, because they were not started together. */
   readonly scrapeMs: number
   readonly #context: RouterContext
   readonly #options: ReplicasOptions
@@ -51,7 +57,7 @@ export class ReplicatedRouter implements ReplayRouter {
   readonly #dead = new Set<GatewayRouter>()
   readonly #words = new Events()
   readonly #open = new Map<Job, Open>()
-  /** The latest to end, for newcomers. */
+  /** The latest finished choices, for new replicas. */
   readonly #past: Choice[] = []
   readonly #dealt: () => number
   readonly #clients = new Map<string, number>()
@@ -67,7 +73,7 @@ export class ReplicatedRouter implements ReplayRouter {
     this.#gateways = Array.from({ length: options.replicas }, () => this.#start())
   }
 
-  /** Open in each one's books. */
+  /** Open bookings of each replica. */
   get bookings(): readonly number[] {
     return this.#gateways.map(({ state }) => state.bookings)
   }
@@ -120,7 +126,7 @@ export class ReplicatedRouter implements ReplayRouter {
     this.#tell(by, now, (gateway, at) => gateway.receive(choice, 'now', at))
   }
 
-  /** Its own gateway sees it; the others are told. */
+  /** Applies an event at its own gateway and publishes it to the others. */
   #spoken(job: Job, now: number, word: Word): void {
     this.#words.run(now)
     const by = this.#open.get(job)?.by

@@ -3,7 +3,7 @@ import type { ReplayEngine } from './engines.ts'
 import type { LmcacheStore } from './lmcache-store.ts'
 import type { Job } from './trace.ts'
 
-/** Where a job goes. `prefill` is set when another engine is to compute the prompt first. */
+/** Destination of a job. `prefill` is set if another engine computes the prompt first. */
 export interface Route {
   readonly engine: number
   readonly prefill?: number
@@ -11,8 +11,8 @@ export interface Route {
 }
 
 /**
- * What chooses engines in a replay: a real gateway's books, another router's rule, or one who knows everything.
- * It is told what a gateway would see.
+ * A router in a replay: the gateway's state machine, another router's rule, or an oracle. It receives what a gateway
+ * would observe.
  */
 export interface ReplayRouter {
   readonly name: string
@@ -21,7 +21,7 @@ export interface ReplayRouter {
   firstToken(job: Job, now: number): void
   progress?(job: Job, outputBlocks: number, now: number): void
   ended(job: Job, now: number): void
-  /** A scrape of all engines, for those who want one every so many milliseconds. */
+  /** Scrape interval of all engines in milliseconds, if wanted. */
   readonly scrapeMs?: number
   scrape?(now: number): void
 }
@@ -31,14 +31,14 @@ export interface RouterContext {
   readonly blockTokens: number
   readonly random: () => number
   readonly rttMs: number
-  /** What a gateway is told of each engine. */
+  /** Configuration of each engine. */
   readonly specs?: readonly Partial<EngineSpec>[]
   readonly split?: PoolConfig['split']
-  /** LMCache's directory; null or absent: there is none. */
+  /** LMCache's directory; null or absent: none. */
   readonly lmcache?: LmcacheStore | null
 }
 
-/** A router that a name on the command line stands for. */
+/** A router by its command line name. */
 export interface RouterKind {
   readonly name: string
   /** One line for people. */

@@ -8,7 +8,7 @@ import { GatewayRouter } from './gateway-router.ts'
 import { exact, fewestRequests, leastWork } from './oracles.ts'
 import type { RouterKind } from './router.ts'
 
-/** The gateway itself with a policy of its own. */
+/** The gateway with one policy. */
 export function gatewayKind(
   name: string,
   policy: PolicyConfig,
@@ -18,12 +18,12 @@ export function gatewayKind(
   return { name, doc, source, create: (context) => new GatewayRouter({ name, policy, lookup }, context) }
 }
 
-/** The policies that ship, with their defaults. */
+/** The shipped policies with their defaults. */
 export const shippedKinds: readonly RouterKind[] = policyKinds.map(({ name, doc, source }) =>
   gatewayKind(name, { name, options: {} }, { doc: String(doc), source: String(source), lookup: name === 'kv_aware' }),
 )
 
-/** Other routers' rules as they ship. */
+/** Rules of other routers with their defaults. */
 export const baselineKinds: readonly RouterKind[] = [
   hashPrefix,
   cacheAware,
@@ -48,17 +48,17 @@ export const baselineKinds: readonly RouterKind[] = [
   ttft670,
 ]
 
-/** Who knows the engines' true state: nobody could run these. */
+/** Routers with exact engine state, which cannot be deployed. */
 export const markKinds: readonly RouterKind[] = [leastWork, exact]
 
-/** Everything `--policies all` stands for. */
+/** All routers of `--policies all`. */
 export const routerKinds: readonly RouterKind[] = [...shippedKinds, ...baselineKinds, ...markKinds]
 
 const NAMED = new Map([...routerKinds, fewestRequests].map((kind) => [kind.name, kind]))
 
 /**
- * The router a word stands for: a name, or a shipped policy with options of its own, `predicted:work_weight=2`.
- * Throws a RangeError that lists what there is.
+ * Finds a router by name, or a shipped policy with options: `predicted:work_weight=2`. Throws a RangeError that lists
+ * all names.
  */
 export function routerNamed(word: string): RouterKind {
   const [name = '', ...given] = word.split(':')
@@ -74,7 +74,7 @@ export function routerNamed(word: string): RouterKind {
   return gatewayKind(word, { name, options: Object.fromEntries(given.map((text) => optionOf(shipped, text))) }, known)
 }
 
-/** `work_weight=2`, under the names of the configuration. */
+/** Parses `work_weight=2`, with the names of the configuration. */
 function optionOf({ name: policy, options }: PolicyKind, text: string): [string, number | string | boolean] {
   const [name = '', given = ''] = text.split('=')
   const option = camel(name)

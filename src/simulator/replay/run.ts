@@ -11,7 +11,7 @@ interface Entry {
   readonly happen: Happening
 }
 
-/** What is to happen when: a binary heap. Things due at one time happen in the order they were added. */
+/** Event queue: a binary heap. Events at the same time run in insertion order. */
 export class Events {
   readonly #heap: Entry[] = []
   #added = 0
@@ -38,12 +38,12 @@ export class Events {
     heap[place] = entry
   }
 
-  /** Does all that is due by `now`, what is added on the way included. */
+  /** Runs all events due by `now`, including those added meanwhile. */
   run(now: number): void {
     while (this.#heap.length > 0 && this.nextAt() <= now) this.take()!()
   }
 
-  /** Takes the next one out; calling it makes it happen at its time. */
+  /** Removes the next event. Calling it runs it at its time. */
   take(): (() => void) | undefined {
     const heap = this.#heap
     const first = heap[0]
@@ -73,30 +73,30 @@ function isBefore(one: Entry, other: Entry): boolean {
 }
 
 export interface RunOptions {
-  /** The same every time it is called with the same listener: a fresh, empty engine. */
+  /** Creates a new, empty engine. Deterministic for the same listener. */
   readonly makeEngine: (at: number, listener: JobListener, lmcache: LmcacheStore | null) => ReplayEngine
-  /** A fresh, empty LMCache; absent: there is none. */
+  /** Creates a new, empty LMCache; absent: none. */
   readonly makeLmcache?: () => LmcacheStore
   readonly engines: number
   readonly makeRouter: (engines: readonly ReplayEngine[], lmcache: LmcacheStore | null) => ReplayRouter
-  /** Times the trace's pace. */
+  /** Multiple of the trace's pace. */
   readonly speed: number
-  /** Sessions send a turn when the last one is answered, instead of when the trace says. */
+  /** A session sends a turn after the previous answer, instead of at the time of the trace. */
   readonly closedLoop: boolean
-  /** At most so many requests at once; the others wait at the client, which does not count into TTFT. */
+  /** Maximum number of requests in flight. The others wait at the client, which does not count as TTFT. */
   readonly concurrency: number
   /** Late binding: hold requests at the gateway while every engine has this many without a first token; null: never. */
   readonly holdAt: number | null
   /** Network round trip between gateway and engines. */
   readonly rttMs: number
-  /** Milliseconds of a real clock, for the time decisions take; null: not measured. */
+  /** Milliseconds of a real clock, to measure decision time; null: not measured. */
   readonly clockMs: (() => number) | null
   readonly progress?: (done: number, of: number) => void
 }
 
 export interface RunResult {
   readonly router: string
-  /** In order of the trace. */
+  /** In the order of the trace. */
   readonly jobs: readonly Job[]
   readonly refused: number
   readonly computedTokens: Float64Array

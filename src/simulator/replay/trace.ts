@@ -2,7 +2,7 @@ import { rollHash } from '../block-pool.ts'
 import { chance } from './chance.ts'
 import type { SequenceSpec } from '../sequence.ts'
 
-/** One request on its way through a replay. Times are the replay's, in milliseconds. */
+/** One request in a replay. Times are virtual, in milliseconds. */
 export class Job implements SequenceSpec {
   readonly index: number
   readonly request: TraceRequest
@@ -11,18 +11,18 @@ export class Job implements SequenceSpec {
   readonly blocks: Uint32Array
   /** The leg that fetches its prompt from another engine. */
   remote = false
-  /** The leg whose blocks another engine is to read. */
+  /** The leg whose blocks another engine reads. */
   hold = false
   /** When the client sent it. */
   sentAt = 0
-  /** -1: has not come. */
+  /** -1: not yet. */
   firstTokenAt = -1
   endedAt = -1
   engine = -1
   cachedTokens = 0
   preemptions = 0
   longestGapMs = 0
-  /** What the policy expected, when it says. */
+  /** TTFT predicted by the policy, if it predicts. */
   predictedTtftMs: number | null = null
 
   constructor(index: number, request: TraceRequest, outputTokens = request.outputTokens) {
@@ -40,13 +40,13 @@ export interface TraceRequest {
   readonly atMs: number
   readonly promptTokens: number
   readonly outputTokens: number
-  /** Keys of the full prompt blocks, two lanes each; equal key, equal prefix. */
+  /** Keys of the full prompt blocks, two lanes each. Equal keys mean equal prefixes. */
   readonly blocks: Uint32Array
-  /** What the client tells the gateway of its session; null: nothing. */
+  /** Session id that the client sends to the gateway; null: none. */
   readonly session: string | null
-  /** In a closed loop, requests of one chain follow each other; null: this one waits for nobody. */
+  /** In a closed loop, the requests of one chain follow each other; null: independent. */
   readonly chain: string | null
-  /** Between the end of the chain's previous answer and this request. */
+  /** Time between the end of the chain's previous answer and this request. */
   readonly thinkMs: number
 }
 
@@ -57,7 +57,7 @@ export interface Trace {
   readonly requests: readonly TraceRequest[]
 }
 
-/** A line cannot be what it should be. Names the line and what is wrong with it. */
+/** Invalid line of a trace. The message has the line and the cause. */
 export class TraceError extends Error {
   readonly line: number
   readonly problem: string
@@ -70,7 +70,7 @@ export class TraceError extends Error {
   }
 }
 
-/** Mooncake's block size; a row may only have as many ids as its length fills. */
+/** Mooncake's block size. A row may have at most as many ids as its length fills. */
 export const TRACE_BLOCK_TOKENS = 512
 
 interface Row {
@@ -84,8 +84,9 @@ interface Row {
 }
 
 /**
- * Reads Mooncake's schema, one JSON object a line: `timestamp` (ms), `input_length`, `output_length`, `hash_ids`;
- * optionally `session_id`, `think_ms`, and in the first line `block_tokens`, where blocks are not of 512. Throws a TraceError for a line that is something else.
+ * Reads Mooncake's schema, one JSON object per line: `timestamp` (ms), `input_length`, `output_length`, `hash_ids`;
+ * optionally `session_id`, `think_ms`, and in the first line `block_tokens` for blocks other than 512. Throws a
+ * TraceError for an invalid line.
  */
 export function readTrace(
   name: string,
@@ -115,7 +116,7 @@ export function readTrace(
   }
 }
 
-/** One line as an object. Throws a TraceError. */
+/** Parses one line as an object. Throws a TraceError. */
 export function objectIn(text: string, line: number): object {
   let row: unknown
   try {
@@ -160,7 +161,7 @@ function requestOf(row: Row, blockTokens: number): TraceRequest {
   }
 }
 
-/** Ids name whole prefixes, so that a key need not be chained. Lanes are mixed because tables take them for hashes. */
+/** Ids identify whole prefixes, so a key need not be chained. Lanes are mixed because hash tables use them directly. */
 export function keysOf(ids: readonly number[]): Uint32Array {
   const keys = new Uint32Array(ids.length * 2)
   ids.forEach((id, at) => {
@@ -172,8 +173,8 @@ export function keysOf(ids: readonly number[]): Uint32Array {
 }
 
 /**
- * Spreads requests that share a stamp over the trace's tick (Mooncake's clock ticks every 3 s), by chance.
- * Traces with a fine clock are shifted, session by session, by up to the mean gap between sessions, so that seeds differ.
+ * Spreads requests with equal timestamps randomly over the trace's tick (Mooncake's clock ticks every 3 s). Traces
+ * with a fine clock are shifted, session by session, by up to the mean gap between sessions, so that seeds differ.
  */
 export function spread(trace: Trace, seed: number): Trace {
   const random = chance(seed)
@@ -192,7 +193,7 @@ export function spread(trace: Trace, seed: number): Trace {
   return { ...trace, requests: moved.sort((one, other) => one.atMs - other.atMs) }
 }
 
-/** The smallest gap between two stamps, where several requests share one; 0: the clock is fine enough. */
+/** The smallest gap between two timestamps if several requests share one; 0: the clock is fine enough. */
 function tickOf({ requests }: Trace): number {
   let least = Infinity
   let shared = 0
@@ -204,7 +205,7 @@ function tickOf({ requests }: Trace): number {
   return shared * 10 > requests.length && least < Infinity ? least : 0
 }
 
-/** Requests a second over the whole trace. */
+/** Requests per second over the whole trace. */
 export function meanRate({ requests }: Trace): number {
   const spanS = ((requests.at(-1)?.atMs ?? 0) - (requests[0]?.atMs ?? 0)) / 1000
   return spanS > 0 ? requests.length / spanS : requests.length

@@ -5,22 +5,22 @@ import { pairsOf, prefillMs } from '../step-cost.ts'
 import type { EngineGauges, JobListener, ReplayEngine } from './engines.ts'
 import type { Job } from './trace.ts'
 
-/** LMCache as one engine sees it. */
+/** LMCache as seen by one engine. */
 export interface Outside {
   loading(blocks: Uint32Array, cachedTokens: number): FetchedFrom | null
   store(blocks: Uint32Array, now: number): void
 }
 
-/** The model of a vLLM server, driven in virtual time. Jobs are its sequences' specs. */
+/** The model of a vLLM server in virtual time. Jobs are the specs of its sequences. */
 export class VllmEngine implements ReplayEngine {
   readonly cacheBlocks: number
   readonly model: EngineModel
   readonly #listener: JobListener
   readonly #outside: Outside | null
-  /** Leading cached tokens of a waiting sequence, as of its arrival. */
+  /** Leading cached tokens of a waiting sequence at its arrival. */
   readonly #believed = new WeakMap<Sequence, number>()
 
-  /** @param outside what LMCache beside it keeps; null: there is none. */
+  /** @param outside LMCache at this engine; null: none */
   constructor(profile: Profile, listener: JobListener, outside: Outside | null = null) {
     this.#listener = listener
     this.#outside = outside
@@ -71,7 +71,7 @@ export class VllmEngine implements ReplayEngine {
     const most = Math.min(blocks.length >> 1, Math.floor((job.promptTokens - 1) / limits.blockTokens))
     let hits = 0
     while (hits < most && pool.find(blocks[hits * 2]!, blocks[hits * 2 + 1]!) >= 0) hits += 1
-    // What those ahead are about to compute will be there, too.
+    // Blocks that earlier requests are about to compute will be cached too.
     for (const { spec, outputs } of this.model.live())
       if (outputs === 0) hits = Math.max(hits, common(blocks, spec.blocks, most))
     return hits * limits.blockTokens
@@ -86,7 +86,7 @@ export class VllmEngine implements ReplayEngine {
     return this.#ttftMs(job, now, { cachedTokens: 0, loading: null })
   }
 
-  /** Work ahead of the job and its own, in steps that the running batch shares, and the wait for memory. */
+  /** Work ahead of the job and its own, in steps that the running batch shares, plus the wait for memory. */
   #ttftMs(job: Job, now: number, { cachedTokens, loading }: Start): number {
     const { costModel, limits, pool } = this.model
     const there = Math.min(job.promptTokens - 1, Math.max(cachedTokens, loading?.tokens ?? 0))
@@ -124,7 +124,7 @@ export class VllmEngine implements ReplayEngine {
 
   #firstToken(sequence: Sequence, at: number): void {
     const job = sequence.spec as Job
-    // A split's decode leg fetched its prompt: what was cached was cached where it was computed.
+    // The decode leg of a split fetched its prompt. Its cached tokens were cached at the prefill engine.
     if (!job.remote)
       job.cachedTokens = Math.min(job.promptTokens - 1, Math.max(0, sequence.cachedTokens) + sequence.fetchedTokens)
     this.#outside?.store(job.blocks, at)
@@ -151,7 +151,7 @@ function common(one: Uint32Array, other: Uint32Array, most: number): number {
   return at
 }
 
-/** Until enough running sequences have ended to free the blocks that are missing. */
+/** Time until enough running sequences have ended to free the missing blocks. */
 function roomMs(
   missing: number,
   leaving: { readonly inTokens: number; readonly blocks: number }[],

@@ -1,7 +1,7 @@
 import { chance } from './chance.ts'
 import { keysOf, type Trace, type TraceRequest } from './trace.ts'
 
-/** Hands out block ids that nobody has had. */
+/** Generates unique block ids. */
 class Ids {
   #next = 1
 
@@ -17,18 +17,18 @@ export interface PrefixWorkload {
   readonly requests: number
   readonly promptTokens: number
   readonly outputTokens: number
-  /** Prompts begin with one of so many prefixes … */
+  /** Number of shared prefixes. */
   readonly prefixes: number
-  /** … that make up this share of a prompt of usual length. */
+  /** Share of the prefix in a prompt of usual length. */
   readonly prefixShare: number
-  /** 0.5: lengths from half to one and a half of what they should be, evenly. */
+  /** 0.5: lengths are uniform between half and one and a half of the nominal length. */
   readonly varyPrompt: number
   readonly varyOutput: number
   readonly blockTokens: number
   readonly seed: number
 }
 
-/** Prompts that share a few long beginnings, all at once; send them with a limit on concurrency, or as one burst. */
+/** Prompts that share a few long prefixes, all at once. Send them with a concurrency limit, or as one burst. */
 export function sharedPrefixes(wanted: PrefixWorkload): Trace {
   const random = chance(wanted.seed)
   const ids = new Ids()
@@ -59,20 +59,20 @@ export interface RoundsWorkload {
   readonly name: string
   readonly users: number
   readonly rounds: number
-  /** Common to all users; then a history of each user's own. */
+  /** Shared by all users; a history per user follows. */
   readonly systemTokens: number
   readonly historyTokens: number
   readonly questionTokens: number
   readonly answerTokens: number
-  /** Between the starts of two users, and between an answer and the next question. */
+  /** Time between the starts of two users, and between an answer and the next question. */
   readonly joinMs: number
   readonly thinkMs: number
   readonly blockTokens: number
-  /** Do clients name their session? */
+  /** True if clients send a session id. */
   readonly named: boolean
 }
 
-/** Users who ask one question after another; each prompt repeats all that was said before. */
+/** Users with one question after another. Each prompt repeats the previous conversation. */
 export function multiRound(wanted: RoundsWorkload): Trace {
   const ids = new Ids()
   const { blockTokens } = wanted

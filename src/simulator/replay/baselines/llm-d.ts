@@ -4,7 +4,7 @@ import { SlidingCount } from '../../../core/pool/sliding-count.ts'
 import { keyAt } from '../serial-engine.ts'
 import type { Job } from '../trace.ts'
 
-/** Requests in flight by engine, as a router counts them that sees its own traffic only. */
+/** Requests in flight by engine, as seen by a router that sees only its own traffic. */
 export class InFlight {
   readonly counts: Int32Array
 
@@ -21,7 +21,7 @@ export class InFlight {
   }
 }
 
-/** Blocks a router remembers to have sent to one engine, least recently used out first. */
+/** Blocks that a router has sent to one engine, in LRU order. */
 export class SentBlocks {
   readonly #most: number
   readonly #keys = new Set<number>()
@@ -34,7 +34,7 @@ export class SentBlocks {
     return this.#keys.size
   }
 
-  /** Leading blocks known, of the first `limit`. */
+  /** Returns the number of leading known blocks among the first `limit`. */
   match(blocks: Uint32Array, limit = Infinity): number {
     const count = Math.min(limit, blocks.length >> 1)
     let at = 0
@@ -42,7 +42,7 @@ export class SentBlocks {
     return at
   }
 
-  /** Remembers a prompt, tail first, so that its head is forgotten last. */
+  /** Remembers a prompt, tail first, so that its head is evicted last. */
   add(blocks: Uint32Array, limit = Infinity): void {
     for (let at = Math.min(limit, blocks.length >> 1) - 1; at >= 0; at -= 1) {
       const key = keyAt(blocks, at)
@@ -51,7 +51,7 @@ export class SentBlocks {
     }
   }
 
-  /** Drops the least recently used beyond what may be kept. */
+  /** Evicts the least recently used blocks beyond the limit. */
   trim(): void {
     for (const key of this.#keys) {
       if (this.#keys.size <= this.#most) return
@@ -72,7 +72,7 @@ export class Arrivals {
     this.#counts[engine]!.add(now)
   }
 
-  /** The engine with the fewest; the first of equals. */
+  /** Returns the engine with the fewest; the first of equals. */
   least(now: number): number {
     const counts = this.#counts.map((count) => count.count(now))
     return counts.indexOf(Math.min(...counts))
@@ -87,15 +87,15 @@ export function indexOfLeast(values: ArrayLike<number>): number {
 
 const WEIGHTS = { prefix: 2, queue: 2, kv: 1 } as const
 const SCRAPE_MS = 50
-/** Approximate prefix scorer: blocks of 16 tokens, at most 256 of a prompt, 31,250 remembered for each engine. */
+/** Approximate prefix scorer: blocks of 16 tokens, at most 256 per prompt, 31,250 remembered per engine. */
 const BLOCK_TOKENS = 16
 const MATCHED_BLOCKS = 256
 const KEPT_BLOCKS = 31_250
 
 /**
- * llm-d's endpoint picker as its guides set it up: scorers for prefix, queue and KV use, weights 2:2:1, the highest sum,
- * chance among equals; queue and KV use from a scrape every 50 ms. Its blocks are finer than a trace's: the limits are
- * converted to the trace's.
+ * llm-d's endpoint picker as in its guides: scorers for prefix, queue and KV usage with weights 2:2:1, the highest
+ * sum, random among equals; queue and KV usage from a scrape every 50 ms. Its blocks are smaller than those of a
+ * trace: the limits are converted.
  */
 export const llmD: RouterKind = {
   name: 'llm_d',
@@ -110,7 +110,7 @@ export const llmD: RouterKind = {
     return {
       name: 'llm_d',
       route({ blocks }, now) {
-        // Scraped when asked: between two requests nobody looks.
+        // Scraped on demand, because the value is not read between requests.
         if (now - scrapedAt >= SCRAPE_MS) {
           gauges = engines.map((engine) => engine.gauges())
           scrapedAt = now
@@ -132,7 +132,7 @@ export const llmD: RouterKind = {
   },
 }
 
-/** @param matches share of the prompt's blocks each engine is believed to hold, 0 to 1. */
+/** @param matches share of the prompt's blocks that each engine is estimated to have, 0 to 1 */
 export function scoresOf(gauges: readonly EngineGauges[], matches: readonly number[]): number[] {
   const queues = gauges.map(({ waiting }) => waiting)
   const longest = Math.max(...queues)

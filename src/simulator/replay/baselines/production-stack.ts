@@ -6,7 +6,7 @@ import { Arrivals, indexOfLeast, InFlight, SentBlocks } from './llm-d.ts'
 
 const HASHED_BLOCKS = 2
 
-/** Sends prompts that begin alike to one engine, whatever it has to do: no state, no books. The honest cheap baseline. */
+/** Routes prompts with equal prefixes to one engine, independent of load: the stateless baseline. */
 export const hashPrefix: RouterKind = {
   name: 'hash_prefix',
   doc: 'Hash of the first two blocks, modulo the engines.',
@@ -22,7 +22,7 @@ export const hashPrefix: RouterKind = {
   }),
 }
 
-/** The command line's defaults. */
+/** Defaults of the command line. */
 const CACHE_THRESHOLD = 0.3
 const BALANCE_ABS = 64
 const BALANCE_REL = 1.5
@@ -31,10 +31,10 @@ const MAX_TREE_CHARS = 2 ** 26
 const CHARS_PER_TOKEN = 4
 
 /**
- * `cache_aware` of vllm-router (0.1.17) and the SGLang gateway, with the defaults of their command lines: an approximate
- * tree for each engine of what was sent there; matches of more than 0.3 follow the tree, other requests go to the least
- * loaded (vllm-router; SGLang: to the smallest tree); when requests in flight are out of balance (64 and 1.5 times),
- * the least loaded gets them all.
+ * `cache_aware` of vllm-router (0.1.17) and the SGLang gateway with their default flags: an approximate tree per
+ * engine of the prompts sent there. Matches above 0.3 follow the tree; other requests go to the least loaded engine
+ * (vllm-router) or the smallest tree (SGLang). If requests in flight are imbalanced (64 and 1.5 times), all go to the
+ * least loaded engine.
  */
 export const cacheAware: RouterKind = {
   name: 'cache_aware',
@@ -69,7 +69,7 @@ export const cacheAware: RouterKind = {
 
 const KV_AWARE_THRESHOLD = 2000
 
-/** Where both go when a lookup does not decide: the session's engine, or the one with fewest arrivals in a minute. */
+/** Fallback when a lookup does not decide: the session's engine, or the one with the fewest arrivals in a minute. */
 function fallback(context: RouterContext, arrivals: Arrivals): (job: Job, now: number) => number {
   const ring = context.engines.map((_, at) => ({ id: String(at), weight: 1, at }))
   return ({ request }, now) =>
@@ -77,8 +77,9 @@ function fallback(context: RouterContext, arrivals: Arrivals): (job: Job, now: n
 }
 
 /**
- * production-stack `kvaware`: the instance LMCache names for the longest match, if no more than 2000 tokens are left to
- * compute; load is not looked at. Without LMCache in the fleet a directory of the engines' own caches is taken to be exact and immediate.
+ * production-stack `kvaware`: the instance with the longest match in LMCache, if at most 2000 tokens remain to be
+ * computed; load is ignored. Without LMCache in the fleet, an exact and immediate directory of the engines' caches is
+ * assumed.
  */
 export function kvawareWith(name: string, threshold: number): RouterKind {
   return {
@@ -108,8 +109,8 @@ export function kvawareWith(name: string, threshold: number): RouterKind {
 export const kvaware = kvawareWith('production_stack_kvaware', KV_AWARE_THRESHOLD)
 
 /**
- * production-stack#670: least pending plus new work by the trapezoid formula; work is pending in full until the first
- * token; of equals the later engine wins, engines with a match being compared before those without.
+ * production-stack#670: least pending plus new work by the trapezoid formula. Work is pending in full until the first
+ * token. Among equals the later engine is chosen; engines with a match are compared before those without.
  */
 export const ttft670: RouterKind = {
   name: 'production_stack_ttft',
@@ -141,7 +142,7 @@ export const ttft670: RouterKind = {
   },
 }
 
-/** What a lookup names of each engine: its matched prefix, whatever tier it is in. */
+/** Matched prefix of each engine in a lookup, in any tier. */
 function matchedTokens({ engines, lmcache, blockTokens }: RouterContext, job: Job, now: number): number[] {
   return engines.map((engine, at) =>
     lmcache == null
@@ -150,7 +151,7 @@ function matchedTokens({ engines, lmcache, blockTokens }: RouterContext, job: Jo
   )
 }
 
-/** The engine that #670 chooses: matched engines first, then the others, each time the later of equals. */
+/** Returns the engine that #670 chooses: engines with a match first, then the others, each time the later of equals. */
 export function leastWork(promptTokens: number, cached: readonly number[], pending: ArrayLike<number>): number {
   const order = [...cached.keys()].filter((at) => cached[at]! > 0)
   for (const at of cached.keys()) if (cached[at] === 0) order.push(at)
