@@ -15,11 +15,11 @@ import type { Decision, View } from './wire.ts'
 
 interface Shown {
   readonly view: View
-  /** More than the last view holds: what was seen since the page was opened. */
+  /** Decisions seen since the page was opened, more than the last view contains. */
   readonly decisions: readonly Decision[]
 }
 
-/** The whole page. One feed, one state, drawn anew with each view. */
+/** The whole page: one feed, one state, rendered with each view. */
 export function App() {
   const [link, setLink] = useState<Link>({ state: 'connecting' })
   const [shown, setShown] = useState<Shown | null>(null)
@@ -58,7 +58,7 @@ function Waiting({ link }: { readonly link: Link }) {
   return (
     <p class="empty">
       {link.state === 'lost'
-        ? 'Nothing to show yet. The page goes on by itself as soon as the gateway answers.'
+        ? 'No data yet. The page updates as soon as the gateway answers.'
         : 'Waiting for the first view of the fleet …'}
     </p>
   )

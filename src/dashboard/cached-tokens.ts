@@ -1,8 +1,8 @@
 import type { Decision } from './wire.ts'
 
 /**
- * Prompt tokens the engine had cached, as it reported; null where nobody knows. The decode engine of a split reports what
- * it was sent (NIXL: 0), which says nothing of a cache.
+ * Prompt tokens that the engine reported as cached; null if unknown. The decode engine of a split reports the tokens
+ * sent to it (NIXL: 0), which is no cache hit.
  */
 export function cachedTokensOf({ placement, actual }: Pick<Decision, 'placement' | 'actual'>): number | null {
   const prefilledElsewhere = placement.kind !== 'whole' && placement.prefill !== null

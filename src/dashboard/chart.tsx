@@ -3,7 +3,7 @@ import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 
 export interface ChartProps {
-  /** Seconds since the epoch, rising. */
+  /** Seconds since the epoch, ascending. */
   readonly x: number[]
   readonly actual: number[]
   readonly predicted: number[]
@@ -14,7 +14,10 @@ const HEIGHT = 200
 const AXIS_WIDTH = 64
 const AXIS_HEIGHT = 28
 
-/** Predicted and actual as points over time. Colours come from the page's style, so they follow light and dark. */
+/**
+ * Predicted and actual values as points over time. Colours come from the page's style, so they follow light and dark
+ * mode.
+ */
 export function Chart({ x, actual, predicted, format }: ChartProps) {
   const box = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot | null>(null)

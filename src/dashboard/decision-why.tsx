@@ -3,7 +3,7 @@ import { ms, number } from './format.ts'
 import { call } from './gateway.ts'
 import type { DecisionDetail } from './wire.ts'
 
-/** Everything the books remember of one choice. */
+/** All details of one decision. */
 export function DecisionWhy({ id }: { readonly id: string }) {
   const [detail, setDetail] = useState<DecisionDetail | null>(null)
   const [problem, setProblem] = useState<string | null>(null)
@@ -77,7 +77,7 @@ function Facts({
 
 const gain = (sooner: number): string => (sooner >= 0 ? `${ms(sooner)} sooner` : `${ms(-sooner)} later`)
 
-/** Every candidate with every term of its cost, the chosen one first. */
+/** All candidates with every term of their cost, the chosen one first. */
 function Candidates({ detail: { candidates, placement } }: { readonly detail: DecisionDetail }) {
   const terms = [...new Set(candidates.flatMap((candidate) => Object.keys(candidate.terms)))]
   const takers: readonly (string | null)[] =

@@ -9,7 +9,7 @@ import type { Decision } from './wire.ts'
 
 const ROWS = 20
 
-/** The last choices, newest first; each opens to its why. While one is open the list stands still. */
+/** The latest decisions, newest first. Each one expands to its details; while one is open, the list is frozen. */
 export function Decisions({ decisions }: { readonly decisions: readonly Decision[] }) {
   const [open, setOpen] = useState<{ readonly key: string; readonly list: readonly Decision[] } | null>(null)
   const newer = new Map(decisions.map((decision) => [keyOf(decision), decision]))

@@ -34,7 +34,10 @@ export function EngineRow({ line }: { readonly line: Line }) {
       <Cell label="hit rate" number>
         {percent(engine.hit_rate)}
         {silent !== null && (
-          <abbr class="wrong" title={`Hits are predicted and never seen. Likely causes: ${silent.join('; ')}`}>
+          <abbr
+            class="wrong"
+            title={`Cache hits are predicted but never reported. Likely causes: ${silent.join('; ')}`}
+          >
             {' '}
             !
           </abbr>
@@ -76,7 +79,7 @@ function Cell({
   )
 }
 
-/** Takes the engine out of the choice, or back. What the fleet says of it comes with the next view. */
+/** Drains or undrains the engine. The new state arrives with the next view. */
 function DrainButton({ line: { engine, pool } }: { readonly line: Line }) {
   const [isAsking, setAsking] = useState(false)
   const [problem, setProblem] = useState<string | null>(null)

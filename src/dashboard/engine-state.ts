@@ -6,7 +6,7 @@ export interface Line {
   readonly pool: Pool
   readonly engine: Engine
   readonly state: EngineState
-  /** In words. */
+  /** State in words. */
   readonly says: string
 }
 
@@ -15,20 +15,20 @@ export const linesOf = (pools: readonly Pool[]): Line[] =>
 
 export const isGateway = ({ gateway }: Pick<Pool, 'gateway'>): boolean => gateway !== undefined
 
-/** What it is, for people: a gateway has engines of all roles. */
+/** Role for display: another gateway has engines of all roles. */
 export const roleOf = ({ pool, engine }: Pick<Line, 'pool' | 'engine'>): string =>
   isGateway(pool) ? 'gateway' : engine.role
 
 type Stated = Pick<Line, 'state' | 'says'>
 
-/** What is wrong with another gateway, by what it told itself; null: nothing. */
+/** The problem that another gateway reports about itself; null: none. */
 function darkOf({ gateway }: Pool): Stated | null {
   if (!gateway) return null
   if (!gateway.reachable) return { state: 'unhealthy', says: 'unhealthy' }
   return gateway.engines === 0 ? { state: 'full', says: 'no engine' } : null
 }
 
-/** The first reason why it is not chosen, the gravest first. */
+/** The first reason why the engine is not chosen, the most severe first. */
 function stateOf(engine: Engine): Stated {
   if (engine.available === null) return { state: 'unknown', says: 'unknown' }
   if (engine.healthy === false) return { state: 'unhealthy', says: 'unhealthy' }
@@ -63,7 +63,7 @@ export interface Wish {
   readonly descending: boolean
 }
 
-/** The lines that are wanted, in the order that is wanted; what is not known comes last in both directions. */
+/** Filters and sorts the lines. Unknown values come last in both directions. */
 export function chosen<Of extends Line>(lines: readonly Of[], { text, state, column, descending }: Wish): Of[] {
   const words = text
     .toLowerCase()

@@ -29,10 +29,10 @@ const STATES: readonly (readonly [Wish['state'], string])[] = [
   ['full', 'full'],
 ]
 
-/** More rows than these are drawn when asked for. */
+/** Number of rows shown before the user asks for more. */
 const FIRST_ROWS = 50
 
-/** Every engine in one table that sorts and filters. */
+/** All engines in one table with sorting and filter. */
 export function Engines({ lines }: { readonly lines: readonly Line[] }) {
   const [wish, setWish] = useState<Wish>({ text: '', state: 'all', column: 'engine', descending: false })
   const [all, setAll] = useState(false)
@@ -55,7 +55,7 @@ export function Engines({ lines }: { readonly lines: readonly Line[] }) {
         <p class="empty">
           {lines.length === 0
             ? 'No engine is configured. Add one under engines of a pool.'
-            : 'No engine fits. Change the filter.'}
+            : 'No engine matches. Change the filter.'}
         </p>
       ) : (
         <table class="lines engines">

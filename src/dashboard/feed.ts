@@ -4,7 +4,7 @@ import type { View } from './wire.ts'
 
 export type Link =
   | { readonly state: 'connecting' | 'live' | 'paused' }
-  /** Trying again by itself. */
+  /** Retries automatically. */
   | { readonly state: 'lost'; readonly message: string }
   /** The admin key is missing or wrong. */
   | { readonly state: 'locked'; readonly message: string }
@@ -16,10 +16,13 @@ export interface Viewer {
 
 const FIRST_RETRY_MS = 1_000
 const LAST_RETRY_MS = 15_000
-/** The gateway sends a view every second or two, and in twice five where an object does not answer. */
+/** The gateway sends a view every 1 to 2 s, or after 10 s if a Durable Object does not answer. */
 const SILENT_MS = 10_000
 
-/** Follows `/v1/firstlight/live` until closed; lets go while the page is hidden. fetch, since an EventSource could send its key in the address only. */
+/**
+ * Follows `/v1/firstlight/live` until closed, and pauses while the page is hidden. Uses fetch, because an EventSource
+ * could send its key only in the URL.
+ */
 export class Feed {
   readonly #viewer: Viewer
   #attempt: AbortController | null = null
@@ -32,7 +35,7 @@ export class Feed {
     this.open()
   }
 
-  /** Begins anew, e.g. with another key. */
+  /** Reconnects, for example with another key. */
   open(): void {
     this.#stop()
     if (document.hidden) return this.#viewer.onLink({ state: 'paused' })
@@ -59,23 +62,25 @@ export class Feed {
     try {
       const response = await call('v1/firstlight/live', { signal: attempt.signal })
       await this.#read(response.body!, attempt)
-      // A feed ends now and then by itself; the next one goes on.
+      // The gateway ends a feed regularly. Reconnect.
       if (!attempt.signal.aborted) this.#later(FIRST_RETRY_MS / 4)
     } catch (error) {
       if (attempt !== this.#attempt) return
       this.#stop()
       if (error instanceof Refused && error.status === 401)
         return this.#viewer.onLink({ state: 'locked', message: error.message })
-      this.#lost(error instanceof Refused ? error.message : 'The gateway does not answer. Is it running?')
+      this.#lost(error instanceof Refused ? error.message : 'The gateway does not answer. Check that it is running.')
     }
   }
 
-  /** A gateway that hangs, or a network that lost it, closes no connection: what is shown would look true for ever. */
+  /**
+   * A hung gateway or a lost network closes no connection. Without this limit the page would show old data as current.
+   */
   #expectWord(): void {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
       this.#stop()
-      this.#lost(`The gateway has said nothing for ${SILENT_MS / 1000} seconds.`)
+      this.#lost(`No data from the gateway for ${SILENT_MS / 1000} seconds.`)
     }, SILENT_MS)
   }
 

@@ -2,7 +2,7 @@ const NOTHING = '–'
 
 type Maybe = number | null | undefined
 
-/** Three significant digits are what an eye takes in. */
+/** Three significant digits are readable at a glance. */
 function short(value: number): string {
   const size = Math.abs(value)
   if (size >= 100 || value === 0) return String(Math.round(value))
@@ -32,7 +32,7 @@ export const clock = (at: number): string => new Date(at).toLocaleTimeString('en
 export const plural = (value: number, one: string, many = `${one}s`): string =>
   `${count(value)} ${value === 1 ? one : many}`
 
-/** 0: the least, 1: the most; null of nothing. */
+/** Quantile of the values: 0 minimum, 1 maximum; null for none. */
 export function quantile(values: readonly number[], share: number): number | null {
   if (values.length === 0) return null
   const sorted = values.toSorted((a, b) => a - b)

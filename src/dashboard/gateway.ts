@@ -1,4 +1,4 @@
-/** The way to the gateway. The admin key lives in this tab's session and travels in a header, never in an address. */
+/** Requests to the gateway. The admin key is stored in this tab's session and sent in a header, never in a URL. */
 
 const KEY = 'firstlight-admin-key'
 
@@ -9,7 +9,7 @@ export function saveKey(key: string | null): void {
   else sessionStorage.setItem(KEY, key)
 }
 
-/** The gateway said no. The message is its own, written for people. */
+/** The gateway rejected a request. The message is the gateway's. */
 export class Refused extends Error {
   readonly status: number
 
@@ -19,7 +19,7 @@ export class Refused extends Error {
   }
 }
 
-/** `path` is relative to the gateway's root, whatever prefix it is served below. Throws Refused. */
+/** Sends a request. `path` is relative to the gateway's root, including a URL prefix. Throws Refused. */
 export async function call(path: string, init: RequestInit = {}): Promise<Response> {
   const key = savedKey()
   const headers = key === null ? {} : { authorization: `Bearer ${key}` }

@@ -1,12 +1,12 @@
 import type { Decision } from './wire.ts'
 
-/** Enough for charts with a shape, little enough for a page that is open for weeks. */
+/** Enough points for a chart, and small for a page that stays open for weeks. */
 const KEPT = 400
 
-/** A retry is a decision of its own. */
+/** A retry is a separate decision. */
 export const keyOf = ({ id, attempt }: Pick<Decision, 'id' | 'attempt'>): string => `${id}#${attempt}`
 
-/** What was known and what came, newest first; of one decision the newer word counts, since its outcome comes later. */
+/** Merges known and new decisions, newest first. Of duplicates the newer is kept, because its outcome is known. */
 export function remembered(known: readonly Decision[], latest: readonly Decision[]): Decision[] {
   const newer = new Set(latest.map(keyOf))
   return [...latest, ...known.filter((decision) => !newer.has(keyOf(decision)))]

@@ -1,6 +1,6 @@
 /**
- * Some browsers on bare machines call their language `en-US@posix`, by the name of the C locale. Intl refuses that, and uPlot
- * asks Intl for it while it loads, so that the page would stay blank. Has to be imported first.
+ * Some browsers on minimal systems report the language `en-US@posix`. Intl rejects it, and uPlot calls Intl while it
+ * loads, so the page would stay blank. Import this module first.
  */
 try {
   Intl.getCanonicalLocales(navigator.language)

@@ -1,4 +1,7 @@
-/** What has come of the feed: the JSON of the last whole view, and what follows it. Of several that came at once only the last one is worth drawing. */
+/**
+ * Splits the feed's text: the JSON of the last complete view, and the rest. Of several views that arrive together only
+ * the last is rendered.
+ */
 export function lastView(text: string): { readonly json: string | null; readonly rest: string } {
   const events = text.split('\n\n')
   const rest = events.pop()!

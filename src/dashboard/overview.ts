@@ -1,4 +1,4 @@
-/** The page at `/`: what runs, live, and how to point the gateway at one's own engines. */
+/** The page at `/`: live state, and how to configure engines. */
 import { curlOf } from './curl.ts'
 import { linesOf, roleOf, type EngineState, type Line } from './engine-state.ts'
 import { call, Refused, savedKey, saveKey } from './gateway.ts'
@@ -11,7 +11,7 @@ interface Fleet {
 }
 
 const refreshMs = 2_000
-/** A gateway that hangs closes no connection. */
+/** A hung gateway closes no connection, so requests have a time limit. */
 const answerMs = 10_000
 
 const find = <Kind extends HTMLElement = HTMLElement>(id: string) => document.getElementById(id) as Kind
@@ -27,7 +27,7 @@ function cell(text: string, kind = ''): HTMLTableCellElement {
 const number = (value: number | null | undefined, unit = '') =>
   cell(value === null || value === undefined ? '–' : Math.round(value * 10) / 10 + unit, 'number')
 
-/** `held`: well, and not chosen now. */
+/** `held`: healthy but not chosen now. */
 const toneOf = (state: EngineState) =>
   state === 'unhealthy' || state === 'circuit' ? 'down' : state === 'up' || state === 'unknown' ? state : 'held'
 
@@ -53,7 +53,7 @@ function show({ pools, draining }: Fleet): void {
   const dark = pools.filter(({ reachable }) => !reachable).length
   find('state').textContent = [
     `${lines.length} in ${pools.length} ${pools.length === 1 ? 'pool' : 'pools'}`,
-    ...(dark === 0 ? [] : [`${dark} not reachable`]),
+    ...(dark === 0 ? [] : [`${dark} unreachable`]),
     ...(draining ? ['shutting down'] : []),
   ].join(', ')
   const model = pools[0]?.aliases[0] ?? pools[0]?.model
@@ -64,9 +64,9 @@ const showExample = (model: string) => {
   find('curl').textContent = curlOf(base, model)
 }
 
-/** What the gateway says of a key that is missing is for those who write headers. */
+/** The gateway's message about a missing key is for API clients, so the page shows its own. */
 const whyNot = ({ status, message }: Refused) =>
-  status === 401 && savedKey() === null ? 'locked: the key is admin.secret of the configuration' : message
+  status === 401 && savedKey() === null ? 'locked: enter admin.secret of the configuration' : message
 
 async function refresh(): Promise<void> {
   try {
@@ -88,7 +88,7 @@ find('unlock').addEventListener('submit', (event) => {
 })
 find('base').textContent = base
 showExample('MODEL')
-/** One question at a time. */
+/** Polls with one request at a time. */
 async function refreshForever(): Promise<void> {
   if (!document.hidden) await refresh()
   setTimeout(() => void refreshForever(), refreshMs)

@@ -3,7 +3,7 @@ import { plural } from './format.ts'
 import { regionSays } from './region.ts'
 import type { Pool } from './wire.ts'
 
-/** One card a pool: what it serves, and every engine of it as a dot. */
+/** One card per pool: its models, and a dot per engine. */
 export function Pools({ pools }: { readonly pools: readonly Pool[] }) {
   return (
     <section aria-labelledby="clusters">

@@ -15,13 +15,13 @@ type Read = (decision: Decision) => readonly [predicted: number | null, actual: 
 const ttft: Read = ({ predicted_ttft_ms, actual }) => [predicted_ttft_ms, actual?.ttft_ms]
 const cached: Read = (decision) => [decision.predicted_cached_tokens, cachedTokensOf(decision)]
 
-/** |actual - predicted| / actual; nothing where one of them is not known. */
+/** |actual - predicted| / actual; undefined if one is unknown. */
 export function ttftError({ predicted_ttft_ms: predicted, actual }: Decision): number[] {
   const measured = actual?.ttft_ms ?? 0
   return predicted !== null && measured > 0 ? [Math.abs(measured - predicted) / measured] : []
 }
 
-/** Those that have both, oldest first. */
+/** Decisions with both values, oldest first. */
 function pairsOf(decisions: readonly Decision[], read: Read): Pair[] {
   const pairs: Pair[] = []
   for (const decision of decisions.toReversed()) {
@@ -32,7 +32,7 @@ function pairsOf(decisions: readonly Decision[], read: Read): Pair[] {
   return pairs
 }
 
-/** How far the predictions that placed requests were from what came. */
+/** Error of the predictions that routed requests. */
 export function Prediction({ decisions }: { readonly decisions: readonly Decision[] }) {
   const ttfts = pairsOf(decisions, ttft)
   const tokens = pairsOf(decisions, cached)
@@ -48,7 +48,7 @@ export function Prediction({ decisions }: { readonly decisions: readonly Decisio
           pairs={ttfts}
           format={ms}
           empty="No request with a predicted and a measured TTFT yet. Streamed requests have both."
-          says={`off by ${percent(quantile(errors, 0.5))} in the median (${percent(quantile(errors, 0.9))} at p90), bias ${ms(quantile(bias, 0.5))}, ${plural(ttfts.length, 'request')}`}
+          says={`error ${percent(quantile(errors, 0.5))} median (${percent(quantile(errors, 0.9))} at p90), bias ${ms(quantile(bias, 0.5))}, ${plural(ttfts.length, 'request')}`}
         />
         <Figure
           title="Cached tokens"
@@ -60,7 +60,7 @@ export function Prediction({ decisions }: { readonly decisions: readonly Decisio
               <code>--enable-prompt-tokens-details</code>; requests whose prefill was elsewhere say nothing of it.
             </>
           }
-          says={`off by ${count(quantile(missed, 0.5))} tokens in the median (${count(quantile(missed, 0.9))} at p90), ${plural(tokens.length, 'request')}`}
+          says={`error ${count(quantile(missed, 0.5))} tokens median (${count(quantile(missed, 0.9))} at p90), ${plural(tokens.length, 'request')}`}
         />
       </div>
     </section>

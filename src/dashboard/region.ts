@@ -1,9 +1,9 @@
 import { count, ms, plural } from './format.ts'
 import type { Pool } from './wire.ts'
 
-/** What is known of the gateway behind which a pool's engines are, in parts of a line. */
+/** State of the gateway behind which a pool's engines are, as parts of a line. */
 export function regionSays({ gateway }: Pool): readonly string[] {
-  if (gateway === null || gateway === undefined) return ['nothing heard of it yet']
+  if (gateway === null || gateway === undefined) return ['no digest yet']
   const {
     reachable,
     engines,
@@ -21,7 +21,7 @@ export function regionSays({ gateway }: Pool): readonly string[] {
     `${count(queued)} waiting`,
     ...(ttft === null ? [] : [`first token in ${ms(ttft)}`]),
     `${ms(rtt)} away`,
-    `heard ${age < 1000 ? 'just now' : `${Math.round(age / 1000)} s ago`}`,
-    ...(alike ? [] : ['prompts cut otherwise']),
+    `updated ${age < 1000 ? 'just now' : `${Math.round(age / 1000)} s ago`}`,
+    ...(alike ? [] : ['prompts divided into other blocks']),
   ]
 }

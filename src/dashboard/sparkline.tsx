@@ -3,7 +3,7 @@ import { ms } from './format.ts'
 const WIDTH = 96
 const HEIGHT = 22
 
-/** The last TTFTs of one engine, oldest first; from zero up, so that engines compare. */
+/** The latest TTFTs of one engine, oldest first. The axis starts at zero, so that engines compare. */
 export function Sparkline({ values }: { readonly values: readonly number[] }) {
   if (values.length < 2) return <span class="dim">–</span>
   const most = Math.max(...values, 1)

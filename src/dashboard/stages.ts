@@ -7,7 +7,7 @@ export interface Span {
   readonly ms: number
 }
 
-/** In the order a request goes through them; one after the other, none inside another. */
+/** Stages in order. They are consecutive and do not overlap. */
 const STEPS: readonly (readonly [stage: Stage, name: string, tone: string])[] = [
   ['edge', 'door', 'a'],
   ['tokens', 'tokens', 'b'],
@@ -17,7 +17,7 @@ const STEPS: readonly (readonly [stage: Stage, name: string, tone: string])[] = 
   ['encode', 'encode leg', 'e'],
   ['prefill_leg', 'prefill leg', 'f'],
   ['transfer', 'transfer', 'c'],
-  ['connect', 'to the head of the answer', 'g'],
+  ['connect', 'to response headers', 'g'],
 ]
 
 export const TONES: readonly (readonly [tone: string, name: string])[] = [
@@ -27,23 +27,23 @@ export const TONES: readonly (readonly [tone: string, name: string])[] = [
   ['d', 'engine choice'],
   ['e', 'encode leg'],
   ['f', 'prefill leg'],
-  ['g', 'head of the answer'],
+  ['g', 'response headers'],
   ['h', 'engine queue'],
-  ['i', 'engine: to the first token'],
+  ['i', 'engine: to first token'],
   ['z', 'the rest'],
 ]
 
-/** The way to the first token, in spans that add up to it. */
+/** Converts the stages to spans that add up to the TTFT. */
 export function spansOf(stages: Wire<StageTimes>): Span[] {
   const spans: Span[] = STEPS.flatMap(([stage, name, tone]) => {
     const ms = stages[stage] ?? 0
     return ms > 0 ? [{ name, tone, ms }] : []
   })
-  // `first_byte` counts from the dispatch, so the head is part of it.
+  // `first_byte` counts from the dispatch and includes the response head.
   const engineMs = Math.max(0, (stages.first_byte ?? 0) - (stages.connect ?? 0))
   const queueMs = Math.min(engineMs, stages.queue ?? 0)
   if (queueMs > 0) spans.push({ name: 'engine queue', tone: 'h', ms: queueMs })
-  if (engineMs > queueMs) spans.push({ name: 'engine, to the first token', tone: 'i', ms: engineMs - queueMs })
+  if (engineMs > queueMs) spans.push({ name: 'engine, to first token', tone: 'i', ms: engineMs - queueMs })
   const rest = (stages.ttft ?? 0) - spans.reduce((sum, { ms }) => sum + ms, 0)
   if (rest > 0.5) spans.push({ name: 'the rest', tone: 'z', ms: rest })
   return spans

@@ -12,7 +12,7 @@ const WORDS: Readonly<Record<Link['state'], string>> = {
 interface StatusProps {
   readonly link: Link
   readonly view: View | null
-  /** null: there is no key to forget. */
+  /** null: no stored key. */
   readonly onForget: (() => void) | null
 }
 
@@ -20,7 +20,7 @@ const replicasOf = (view: View | null, wanted: 'following' | 'away') =>
   (view?.replicas ?? []).filter(({ state }) => state === wanted)
 const heard = (view: View): number => replicasOf(view, 'following').length
 
-/** The page's head: whose fleet this is, and whether what is shown is true now. */
+/** Page header: name of the fleet, and whether the data is current. */
 export function Status({ link, view, onForget }: StatusProps) {
   const away = replicasOf(view, 'away')
     .map(({ address }) => address)
@@ -37,7 +37,7 @@ export function Status({ link, view, onForget }: StatusProps) {
         {view !== null && (
           <span class="dim">
             {view.version} · configuration {view.config_version}
-            {heard(view) > 0 && ` · hears ${heard(view)} other gateway${heard(view) === 1 ? '' : 's'}`}
+            {heard(view) > 0 && ` · ${heard(view)} other gateway${heard(view) === 1 ? '' : 's'}`}
           </span>
         )}
         <a href=".">Overview</a>
@@ -49,7 +49,7 @@ export function Status({ link, view, onForget }: StatusProps) {
       </nav>
       {link.state === 'lost' && (
         <p class="notice" role="alert">
-          {link.message} Trying again …{view !== null && ' What you see is the last that was known.'}
+          {link.message} Trying again …{view !== null && ' The data shown is the last received.'}
         </p>
       )}
       {away !== '' && (

@@ -8,16 +8,16 @@ interface TilesProps {
   readonly decisions: readonly Decision[]
 }
 
-/** Nobody wanted this; draining and sleep, somebody did. */
+/** States that need attention. Draining and sleeping are intended. */
 const GRAVE: ReadonlySet<EngineState> = new Set(['unhealthy', 'circuit', 'unknown'])
 
 const sum = (values: readonly number[]): number | null =>
   values.length === 0 ? null : values.reduce((total, value) => total + value)
 
-/** The fleet in a few numbers; TTFTs are those of the decisions that are shown. */
+/** Key figures of the fleet. TTFTs are those of the shown decisions. */
 export function Tiles({ lines, decisions }: TilesProps) {
   const up = lines.filter(({ state }) => state === 'up').length
-  // Of engines behind another gateway neither blocks nor queues are known here.
+  // Blocks and queues of engines behind another gateway are unknown here.
   const known = (value: (line: Line) => number | undefined) => lines.flatMap((line) => value(line) ?? [])
   const queues = known(({ engine }) => engine.queued_prefill_s)
   const rates = lines.flatMap(({ engine }) => engine.hit_rate ?? [])
@@ -39,7 +39,7 @@ export function Tiles({ lines, decisions }: TilesProps) {
       />
       <Tile name="TTFT p50" value={ms(quantile(ttfts, 0.5))} />
       <Tile name="TTFT p95" value={ms(quantile(ttfts, 0.95))} />
-      <Tile name="off by (median)" value={percent(quantile(errors, 0.5))} />
+      <Tile name="prediction error (median)" value={percent(quantile(errors, 0.5))} />
     </dl>
   )
 }

@@ -6,7 +6,7 @@ interface UnlockProps {
   readonly onKey: (key: string) => void
 }
 
-/** Asks for the admin key. What the gateway said of the last one is shown as it is. */
+/** Asks for the admin key. Shows the gateway's message about the last one. */
 export function Unlock({ message, onKey }: UnlockProps) {
   const [key, setKey] = useState('')
   const wasWrong = savedKey() !== null

@@ -23,7 +23,7 @@ function rowsOf(decisions: readonly Decision[]): Row[] {
   return rows
 }
 
-/** Where the first token's time went, for the last requests that ended; all on one scale. */
+/** Stages of the latest finished requests until their first token, on one scale. */
 export function Waterfall({ decisions }: { readonly decisions: readonly Decision[] }) {
   const rows = rowsOf(decisions)
   const most = Math.max(1, ...rows.map(({ totalMs }) => totalMs))
@@ -71,7 +71,7 @@ function Bar({ row: { decision, spans, totalMs }, most }: { readonly row: Row; r
   )
 }
 
-/** Who was to answer. */
+/** Name of the engine that answers. */
 export function engineOf({ placement }: Decision): string {
   if (placement.kind === 'whole') return placement.engine
   return placement.prefill === null ? placement.decode : `${placement.prefill} → ${placement.decode}`

@@ -1,4 +1,4 @@
-/** What the gateway sends, derived from what it keeps: on the wire every key is snake_case. */
+/** Types of the gateway's views, derived from its own types: on the wire every key is snake_case. */
 import type { Decision as KeptDecision, EngineDigest, Stage, ReplicaDigest } from '../core/contract/contract.ts'
 import type { RegionStatus } from '../origin/regions/client.ts'
 
@@ -14,7 +14,7 @@ export type Wire<Value> = Value extends readonly (infer Item)[]
 
 export type { Stage }
 
-/** An engine whose object is out of reach has an id, a role and `available: null`. */
+/** An engine whose Durable Object is unreachable has an id, a role and `available: null`. */
 export type Engine = Pick<Wire<EngineDigest>, 'id' | 'role'> &
   Partial<Omit<Wire<EngineDigest>, 'id' | 'role' | 'available'>> & { readonly available: boolean | null }
 
@@ -26,17 +26,17 @@ export interface Pool {
   readonly policy: string
   readonly reachable: boolean
   readonly bookings: number | null
-  /** Epoch milliseconds at which its object looked; absent: it is out of reach. */
+  /** Epoch milliseconds of the object's state; absent: the object is unreachable. */
   readonly at?: number
-  /** What the one engine stands for: another gateway, with engines of its own. null: nothing was heard of it yet; absent: there is none. */
+  /** The gateway that this engine represents. null: no digest yet; absent: no gateway. */
   readonly gateway?: Wire<RegionStatus> | null
   readonly engines: readonly Engine[]
 }
 
-/** With its candidates: `/v1/firstlight/decisions/{id}`. */
+/** With candidates: `/v1/firstlight/decisions/{id}`. */
 export type DecisionDetail = Wire<KeptDecision>
 
-/** `excluded`: how many. */
+/** `excluded`: their number. */
 export type Decision = Omit<DecisionDetail, 'candidates' | 'excluded'> & { readonly excluded: number }
 
 /** One event of `/v1/firstlight/live`. */
@@ -45,7 +45,7 @@ export interface View {
   readonly config_version: number
   readonly started_at: number
   readonly draining: boolean
-  /** Absent where there are none. */
+  /** Absent without replicas. */
   readonly replicas?: readonly Wire<ReplicaDigest>[]
   readonly at: number
   readonly pools: readonly Pool[]

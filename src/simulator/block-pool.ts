@@ -73,7 +73,7 @@ export class BlockPool {
 
   /** @param journal records lost contents; null: not recorded */
   constructor(size: number, journal: CacheJournal | null = null) {
-    if (!Number.isInteger(size) || size < 1) throw new RangeError(`a pool needs at least one block, got ${size}`)
+    if (!Number.isInteger(size) || size < 1) throw new RangeError(`a pool needs at least one block, not ${size}`)
     this.size = size
     this.#journal = journal
     this.#refs = new Int32Array(size)
@@ -142,7 +142,7 @@ export class BlockPool {
   /** Decrements the reference count. At zero the block moves to the end of the free list and keeps its content. */
   release(block: number): void {
     const left = this.#refs[block]! - 1
-    if (left < 0) throw new RangeError(`block ${block} was released more often than held`)
+    if (left < 0) throw new RangeError(`block ${block} was released more often than referenced`)
     this.#refs[block] = left
     if (left === 0) this.#append(block)
   }

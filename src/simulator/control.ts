@@ -17,7 +17,7 @@ export async function control(fleet: Fleet, incoming: Incoming): Promise<Answer>
   if (collection !== 'engines') return json(404, { error: 'only /_sim/engines[/ID[/fault|kill|restart]]' })
   if (id === undefined || id === '') return json(200, { engines: fleet.engines.map(summary) })
   const engines = id === 'all' ? fleet.engines : fleet.engines.filter(({ settings }) => settings.id === id)
-  if (engines.length === 0) return json(404, { error: `no engine is called "${id}"` })
+  if (engines.length === 0) return json(404, { error: `unknown engine "${id}"` })
   if (action === undefined) return json(200, engines.map(detail))
   if (action === 'fault') return setFaults(engines, incoming)
   if (incoming.method !== 'POST') return json(405, { error: 'use POST' })

@@ -219,7 +219,7 @@ const ofAll: Readonly<Record<string, Field>> = {
 export function readFault(text: string): FaultRule {
   const { kind, ...given } = objectOf(text)
   if (!faultKinds.includes(kind as FaultRule['kind']))
-    throw new Error(`no fault is called ${JSON.stringify(kind)}: one of ${faultKinds.join(', ')}`)
+    throw new Error(`unknown fault ${JSON.stringify(kind)}: must be one of ${faultKinds.join(', ')}`)
   const name = kind as FaultRule['kind']
   for (const [field, { must }] of Object.entries(needed[name] ?? {}))
     if (!(field in given)) throw new Error(`${name} needs ${field}: ${must}`)
@@ -228,7 +228,7 @@ export function readFault(text: string): FaultRule {
     const names = Object.keys(known)
     const found = known[field]
     if (found === undefined)
-      throw new Error(`${name} has no "${field}"${didYouMean(field, names) || '.'} It takes ${names.join(', ')}`)
+      throw new Error(`${name} has no "${field}"${didYouMean(field, names) || '.'} Fields: ${names.join(', ')}`)
     if (!found.holds(value)) throw new Error(`${field} of ${name} must be ${found.must}, got ${JSON.stringify(value)}`)
   }
   const { delay_ms: delayMs, ...rest } = given

@@ -48,8 +48,7 @@ export function createFleet(options: FleetOptions = {}): Fleet {
   if (byId.size !== engines.length) throw new RangeError('two engines of a fleet have the same id')
   const engine = (id: string): SimulatedEngine => {
     const found = byId.get(id)
-    if (found === undefined)
-      throw new RangeError(`no engine is called "${id}": there are ${[...byId.keys()].join(', ')}`)
+    if (found === undefined) throw new RangeError(`unknown engine "${id}"; engines: ${[...byId.keys()].join(', ')}`)
     return found
   }
   return {
@@ -59,8 +58,7 @@ export function createFleet(options: FleetOptions = {}): Fleet {
     fetch: (request) => {
       const id = new URL(request.url).hostname.replace(/\.sim$/, '')
       const found = byId.get(id)
-      if (found === undefined)
-        return Promise.reject(new TypeError(`fetch failed: no simulated engine is called "${id}"`))
+      if (found === undefined) return Promise.reject(new TypeError(`fetch failed: unknown simulated engine "${id}"`))
       return handleRequest(found, request)
     },
     urls: engines.map(({ settings }) => `http://${settings.id}.sim`),

@@ -20,7 +20,7 @@ export async function handleRequest(engine: SimulatedEngine, request: Request): 
   }
   const answer = await orAborted(engine.handle(incoming), request.signal)
   if ('broken' in answer)
-    throw new TypeError(`fetch failed: the simulated engine broke the connection (${answer.broken})`)
+    throw new TypeError(`fetch failed: the simulated engine reset the connection (${answer.broken})`)
   const body = typeof answer.body === 'string' ? answer.body : readable(answer, gone.signal)
   return new Response(body, { status: answer.status, headers: answer.headers })
 }
@@ -55,7 +55,7 @@ function readable(answer: Answer, signal: AbortSignal): ReadableStream<Uint8Arra
         },
         end: () => close(() => controller.close()),
         fail: () =>
-          close(() => controller.error(new TypeError('terminated: the simulated engine broke the connection'))),
+          close(() => controller.error(new TypeError('terminated: the simulated engine reset the connection'))),
       }
       stop = (answer.body as (sink: Sink) => () => void)(sink)
       const leave = (): void => {

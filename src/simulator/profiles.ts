@@ -33,8 +33,7 @@ const nothing: StepLaw = {
 
 const demo: Profile = {
   name: 'demo',
-  description:
-    'Pleasant to watch: 100 tokens a second, a 1000-token prompt takes a fifth of a second, the cache holds 32k tokens.',
+  description: 'For demos: 100 tokens/s, 0.2 s for a prompt of 1000 tokens, a cache of 32k tokens.',
   costModel: {
     stepMs: 8,
     prefillStepMs: 12,
@@ -49,7 +48,7 @@ const demo: Profile = {
 
 const test: Profile = {
   name: 'test',
-  description: 'Everything happens, 20 times as fast as in `demo`, in a cache of 16k tokens.',
+  description: '20 times as fast as `demo`, with a cache of 16k tokens.',
   costModel: {
     stepMs: 0.4,
     prefillStepMs: 0.6,
@@ -66,7 +65,7 @@ const test: Profile = {
 
 const instant: Profile = {
   name: 'instant',
-  description: 'No time passes: for measuring what stands in front of the engine.',
+  description: 'Takes no time, to measure the gateway in front of it.',
   costModel: nothing,
   limits: {
     blockTokens: 16,
@@ -80,7 +79,7 @@ const instant: Profile = {
 const cpuSmall: Profile = {
   name: 'cpu_small_f32',
   description:
-    'vLLM 0.32 on two CPU cores, a model of 8 layers of 512, float32: prefill 38 ms + 0.98 ms a token + 4.75e-4 ms a pair (fitted, 4 % median error); decode guessed.',
+    'vLLM 0.32 on two CPU cores, a model of 8 layers of 512, float32: prefill 38 ms + 0.98 ms per token + 4.75e-4 ms per pair (fitted, 4 % median error); decode estimated.',
   costModel: {
     stepMs: 10,
     prefillStepMs: 28,
@@ -97,14 +96,14 @@ const cpuSmallBf16: Profile = {
   ...cpuSmall,
   name: 'cpu_small_bf16',
   description:
-    'The same in bfloat16, which such a CPU lacks: 24 ms + 6 ms a token + 6.5e-4 ms a pair (7.5 % median error).',
+    'The same in bfloat16, which such a CPU lacks: 24 ms + 6 ms per token + 6.5e-4 ms per pair (7.5 % median error).',
   costModel: { ...cpuSmall.costModel, prefillStepMs: 14, prefillTokenMs: 6, prefillPairMs: 6.5e-4 },
 }
 
 const agentic: Profile = {
   name: 'agentic',
   description:
-    'One server of the program-scheduling study: prefill 66 ms + 57 us a token + 4.4e-9 s a token squared; decode step 10.6 ms + 0.42 ms a sequence + 0.14 us a context token.',
+    'One server of the program-scheduling study: prefill 66 ms + 57 us per token + 4.4e-9 s per token squared; decode step 10.6 ms + 0.42 ms per sequence + 0.14 us per context token.',
   costModel: {
     stepMs: 10.635,
     prefillStepMs: 55.365,
@@ -126,6 +125,6 @@ export const profiles: Readonly<Record<string, Profile>> = Object.fromEntries(
 export function profileNamed(name: string): Profile {
   const profile = profiles[name]
   if (profile === undefined)
-    throw new RangeError(`no profile is called "${name}": choose one of ${Object.keys(profiles).join(', ')}`)
+    throw new RangeError(`unknown profile "${name}"; profiles: ${Object.keys(profiles).join(', ')}`)
   return profile
 }

@@ -73,7 +73,7 @@ export class Sequence {
   constructor(spec: SequenceSpec, arrivedAt: number, blockTokens: number) {
     if (!(spec.promptTokens >= 1 && spec.outputTokens >= 1)) {
       throw new RangeError(
-        `a sequence needs prompt and output, got ${spec.promptTokens} and ${spec.outputTokens} tokens`,
+        `a sequence needs prompt and output, not ${spec.promptTokens} and ${spec.outputTokens} tokens`,
       )
     }
     this.spec = spec

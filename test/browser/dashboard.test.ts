@@ -203,7 +203,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
       if (words.includes('prefill leg')) split.push(await bar.locator('.who').innerText())
     }
     for (const who of split) expect(who).toBe('prefill → decode')
-    expect(await page.locator('figcaption').first().innerText()).toMatch(/^off by \d+% in the median.*\d+ requests$/)
+    expect(await page.locator('figcaption').first().innerText()).toMatch(/^error \d+% median.*\d+ requests$/)
   })
 
   it('shows cached tokens of whole requests, and none of those whose prefill was elsewhere', async () => {
@@ -221,7 +221,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
       })
     const whole = told.some(({ engine }) => engine !== 'prefill → decode')
     const figure = page.locator('figure').nth(1)
-    if (whole) expect(await figure.innerText()).toMatch(/off by [\d,]+ tokens in the median/)
+    if (whole) expect(await figure.innerText()).toMatch(/error [\d,]+ tokens median/)
     else expect(await figure.innerText()).toContain('whose prefill was elsewhere')
   })
 
@@ -304,7 +304,7 @@ describe('the dashboard before a fleet with traffic', { timeout: 90_000 }, () =>
     const { page } = await open(`${network.url}/dashboard`)
     await isLive(page)
     network.swallow(true)
-    await page.getByRole('alert').filter({ hasText: 'has said nothing for 10 seconds' }).waitFor(slow)
+    await page.getByRole('alert').filter({ hasText: 'No data from the gateway for 10 seconds' }).waitFor(slow)
     expect(await page.locator('.link').innerText()).toBe('not connected')
     network.swallow(false)
     await isLive(page)
@@ -371,7 +371,7 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
     const { page } = await open(world.url)
     await expect
       .poll(() => page.locator('#state').innerText(), slow)
-      .toBe('locked: the key is admin.secret of the configuration')
+      .toBe('locked: enter admin.secret of the configuration')
     await page.getByLabel('Admin key').fill(adminKey)
     await page.getByRole('button', { name: 'Show engines' }).click()
     await page.locator('#engines tbody tr').first().waitFor(slow)
@@ -389,7 +389,7 @@ describe('the dashboard of a gateway with an admin key', { timeout: 90_000 }, ()
     for (const step of ['Send one with “stream”: true', '--enable-prompt-tokens-details', '/v1/chat/completions'])
       expect(empty).toContain(step)
     await page.getByRole('searchbox').fill('nothing is called this')
-    expect(await page.locator('.empty').first().innerText()).toBe('No engine fits. Change the filter.')
+    expect(await page.locator('.empty').first().innerText()).toBe('No engine matches. Change the filter.')
   })
 })
 

@@ -171,7 +171,7 @@ describe('firstlight replay', () => {
   it.each([
     [['--trace', 'nowhere.jsonl'], 'There is no file nowhere.jsonl'],
     [[], 'needs a trace or a preset'],
-    [['--preset', 'experiment-3'], 'no preset is called "experiment-3": choose one of experiment-1'],
+    [['--preset', 'experiment-3'], 'unknown preset "experiment-3"; presets: experiment-1'],
     [['--preset', 'burst', '--bogus'], 'has no flag --bogus'],
   ])('says what is wrong with %j and what to do', async (argv, message) => {
     const { code, err } = await firstlight('replay', ...argv)
@@ -180,9 +180,9 @@ describe('firstlight replay', () => {
   })
 
   it.each([
-    [['--policies', 'best'], 'no policy is called "best"'],
+    [['--policies', 'best'], 'unknown policy "best"'],
     [['--load', '2x'], '--load must be numbers above 0 and up to 10, separated by commas, not "2x"'],
-    [['--profile', 'abacus'], 'no engine profile is called "abacus"'],
+    [['--profile', 'abacus'], 'unknown engine profile "abacus"'],
     [['--engines', '2.5'], '--engines must be a whole number'],
   ])('says what is wrong with %j', async (argv, message) => {
     const { code, err } = await firstlight('replay', '--trace', writeTrace('e.jsonl'), ...argv)

@@ -80,7 +80,7 @@ describe('the block pool', () => {
     const pool = new BlockPool(2)
     const block = pool.take()
     pool.release(block)
-    expect(() => pool.release(block)).toThrow('released more often than held')
+    expect(() => pool.release(block)).toThrow('released more often than referenced')
   })
 })
 

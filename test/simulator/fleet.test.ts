@@ -190,10 +190,10 @@ describe('faults', () => {
   })
 
   it.each([
-    [{ kind: 'boom' }, 'no fault is called "boom"'],
+    [{ kind: 'boom' }, 'unknown fault "boom"'],
     [
       { kind: 'slow', factr: 2 },
-      'slow has no "factr"; did you mean "factor"? It takes factor, delay_ms, share, count, scope',
+      'slow has no "factr"; did you mean "factor"? Fields: factor, delay_ms, share, count, scope',
     ],
     [{ kind: 'slow', delayMs: 2 }, 'did you mean "delay_ms"?'],
     [{ kind: 'refuse', after: 2 }, 'refuse has no "after"'],

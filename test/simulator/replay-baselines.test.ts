@@ -173,7 +173,7 @@ test('exact takes the least true time, and of equals the engine that has compute
 })
 
 test('what nobody knows is answered with what there is', () => {
-  expect(() => routerNamed('fastest')).toThrow(/no policy is called "fastest": choose among .*predicted/)
+  expect(() => routerNamed('fastest')).toThrow(/unknown policy "fastest"; policies: .*predicted/)
   expect(() => routerNamed('exact:weight=1')).toThrow(/"exact" takes no options/)
   expect(() => routerNamed('predicted:work_wait=1')).toThrow(
     /predicted has no option "work_wait"; it has decode_weight, /,

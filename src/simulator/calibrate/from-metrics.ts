@@ -30,7 +30,7 @@ export function readTotals(text: string): Totals {
   }
   const read = (name: string) => {
     const value = values.get(name)
-    if (value === undefined || !Number.isFinite(value)) throw new RangeError(`the metrics page has no ${name}`)
+    if (value === undefined || !Number.isFinite(value)) throw new RangeError(`the metrics have no ${name}`)
     return value
   }
   return Object.fromEntries(Object.entries(NAMES).map(([key, name]) => [key, read(name)])) as unknown as Totals
@@ -62,7 +62,7 @@ export function lawFromTotals(totals: readonly Totals[]): StepLaw {
   }
   if (prefill.length < LEAST_STRETCHES || decode.length < LEAST_STRETCHES)
     throw new RangeError(
-      `only ${prefill.length} stretches saw a prefill end and ${decode.length} saw tokens; at least ${LEAST_STRETCHES} of each are needed`,
+      `only ${prefill.length} intervals with finished prefills and ${decode.length} with tokens; at least ${LEAST_STRETCHES} of each are needed`,
     )
   const first = straight(prefill)
   const next = straight(decode)

@@ -14,7 +14,7 @@ function greedy(
   return {
     name,
     doc,
-    source: 'a mark, not a policy',
+    source: 'an oracle, not a policy',
     create: ({ engines }) => ({
       name,
       route(job, now) {

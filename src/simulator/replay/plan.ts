@@ -125,7 +125,7 @@ export function engineProfile(name: string): Profile {
   const costModel = priorNamed(name)
   if (costModel === null)
     throw new RangeError(
-      `no engine profile is called "${name}": choose one of ${Object.keys(profiles).join(', ')}, or GPU-PARAMSb such as h100-8b`,
+      `unknown engine profile "${name}"; profiles: ${Object.keys(profiles).join(', ')}, or GPU-PARAMSb such as h100-8b`,
     )
   const base = profiles[DEFAULT_PROFILE]!
   const prefillStepMs = Math.max(0, costModel.fixedS * 1000 - base.costModel.stepMs)

@@ -169,7 +169,7 @@ function bookedAfter(ms: number): RouterKind {
   const name = `active_blocks_booked_after_${ms}ms`
   return {
     name,
-    doc: 'Select and book apart.',
+    doc: 'Separate selection and booking.',
     source: 'ablation',
     create: (context) =>
       new GatewayRouter({ name, policy: { name: 'active_blocks', options: {} }, bookAfterMs: ms }, context),
@@ -264,6 +264,6 @@ export const presets: readonly { readonly name: string; readonly doc: string }[]
 export function presetNamed(name: string): Preset {
   const found = all.find((one) => one.name === name)
   if (found === undefined)
-    throw new RangeError(`no preset is called "${name}": choose one of ${presets.map((one) => one.name).join(', ')}`)
+    throw new RangeError(`unknown preset "${name}"; presets: ${presets.map((one) => one.name).join(', ')}`)
   return { name, doc: found.doc, notes: found.notes ?? [], parts: found.parts() }
 }

@@ -63,8 +63,7 @@ const NAMED = new Map([...routerKinds, fewestRequests].map((kind) => [kind.name,
 export function routerNamed(word: string): RouterKind {
   const [name = '', ...given] = word.split(':')
   const known = NAMED.get(name)
-  if (known === undefined)
-    throw new RangeError(`no policy is called "${name}": choose among ${[...NAMED.keys()].join(', ')}`)
+  if (known === undefined) throw new RangeError(`unknown policy "${name}"; policies: ${[...NAMED.keys()].join(', ')}`)
   if (given.length === 0) return known
   const shipped = policyKind(name)
   if (shipped === null)

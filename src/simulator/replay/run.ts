@@ -105,7 +105,7 @@ export interface RunResult {
   readonly spanMs: number
 }
 
-/** Runs a trace against a fleet in virtual time. Deterministic: the same trace, router and chance give the same figures. */
+/** Runs a trace on a fleet in virtual time. Deterministic for equal trace, router and random source. */
 export function run(trace: Trace, options: RunOptions): RunResult {
   return new Run(trace, options).run()
 }
@@ -122,13 +122,16 @@ class Run implements JobListener {
   readonly #decisionsMs: Float64Array
   /** The next turn of a job's session, by job. */
   readonly #following = new Map<Job, Job>()
-  /** At the client, for its turn: the earliest in the trace goes first, as in clients that look through their users in order. */
+  /**
+   * Waiting at the client for a concurrency slot. The earliest request of the trace goes first, as in clients that
+   * iterate over their users.
+   */
   readonly #waiting: Job[] = []
-  /** At the gateway, for an engine with room. */
+  /** Held at the gateway until an engine has room. */
   readonly #held: Job[] = []
-  /** Requests without a first token, by engine. */
+  /** Number of requests without a first token, by engine. */
   readonly #prefilling: Int32Array
-  /** What each split request's second leg needs to know. */
+  /** Data for the second leg of each split request. */
   readonly #legs = new Map<Job, { readonly main: Job; readonly decode: number }>()
   #inFlight = 0
   #ended = 0
@@ -152,7 +155,7 @@ class Run implements JobListener {
       const engine = this.#soonest()
       const engineAt = this.#nextAt[engine]!
       if (engineAt <= this.#events.nextAt()) {
-        if (engineAt === Infinity) throw new Error('the fleet stands still with requests left: an engine lost one')
+        if (engineAt === Infinity) throw new Error('the fleet is idle with requests left: an engine lost one')
         this.#now = engineAt
         this.#engines[engine]!.advance(engineAt)
         this.#nextAt[engine] = this.#engines[engine]!.nextEventAt()
@@ -172,7 +175,7 @@ class Run implements JobListener {
   }
 
   firstToken(job: Job, at: number): void {
-    // The first leg of a split ends with its one token; the client hears of the second's.
+    // The first leg of a split ends with its one token. The client sees only the second leg.
     if (this.#legs.has(job)) return
     this.#soon(at, (now) => {
       job.firstTokenAt = now
@@ -208,7 +211,7 @@ class Run implements JobListener {
     this.#answered(job, now)
   }
 
-  /** The client goes on, also after a refusal. */
+  /** The client continues, also after a refusal. */
   #answered(job: Job, now: number): void {
     this.#inFlight -= 1
     const next = this.#following.get(job)
@@ -291,7 +294,7 @@ class Run implements JobListener {
     this.#nextAt[engine] = this.#engines[engine]!.nextEventAt()
   }
 
-  /** What an engine says reaches the gateway half a round trip later. */
+  /** Events of an engine reach the gateway half a round trip later. */
   #soon(at: number, happen: (now: number) => void): void {
     if (this.#options.rttMs === 0) happen(at)
     else this.#events.add(at + this.#options.rttMs / 2, happen)

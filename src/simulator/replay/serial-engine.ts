@@ -4,16 +4,16 @@ import type { Job } from './trace.ts'
 
 export interface SerialOptions {
   readonly blockTokens: number
-  /** Blocks the prefix cache keeps, least recently used out first. */
+  /** Capacity of the prefix cache in blocks, LRU. */
   readonly cacheBlocks: number
   readonly prefillBlockMs: number
   readonly decodeTokenMs: number
 }
 
 /**
- * The plainest engine that caches at all: one prompt after the other, so many milliseconds a block that is not cached;
- * decoding costs nobody else anything. Gateways are compared on it side by side, so that the simulator can be held
- * against measured figures. Every begun block counts and is cached, as there.
+ * The simplest engine with a cache: one prompt after the other, a fixed time per uncached block, free decoding.
+ * Published gateway comparisons use it, so the simulator can be checked against measured figures. Every started block
+ * counts and is cached, as there.
  */
 export class SerialEngine implements ReplayEngine {
   readonly cacheBlocks: number
@@ -21,7 +21,7 @@ export class SerialEngine implements ReplayEngine {
   readonly #options: SerialOptions
   readonly #listener: JobListener
   readonly #events = new Events()
-  /** In order of use: the first is the next to go. */
+  /** In LRU order: the first is evicted next. */
   readonly #cached = new Set<number>()
   #freeAt = 0
   #running = 0
@@ -90,9 +90,9 @@ export class SerialEngine implements ReplayEngine {
   }
 
   #touch(job: Job, asked: number): void {
-    // The tail of the prompt that fills no block takes room all the same, but nobody finds it again.
+    // The partial last block of the prompt takes room but is never found again.
     for (let at = job.blocks.length >> 1; at < asked; at += 1) this.#use(-1 - job.index * 4 - (at & 3))
-    // Tail first, so that a prefix outlives what hangs on it.
+    // Tail first, so that a prefix is evicted after its continuations.
     for (let at = (job.blocks.length >> 1) - 1; at >= 0; at -= 1) this.#use(keyAt(job.blocks, at))
     for (const key of this.#cached) {
       if (this.#cached.size <= this.cacheBlocks) break
@@ -110,7 +110,7 @@ function blocksOf(job: Job, blockTokens: number): number {
   return Math.ceil(job.promptTokens / blockTokens)
 }
 
-/** Both lanes in one number that a set takes: 53 bits of them. */
+/** Combines both lanes into one number for a set: 53 bits of them. */
 export function keyAt(blocks: Uint32Array, at: number): number {
   return blocks[at * 2]! * 2 ** 21 + (blocks[at * 2 + 1]! >>> 11)
 }

@@ -5,7 +5,7 @@ export interface Slo {
   readonly itlMs: number
 }
 
-/** What a run's users felt and what it cost. Times in milliseconds, shares from 0 to 1. */
+/** Latency and cost of a run. Times in milliseconds, shares from 0 to 1. */
 export interface Figures {
   readonly policy: string
   readonly requests: number
@@ -14,14 +14,14 @@ export interface Figures {
   readonly ttftP50Ms: number
   readonly ttftP90Ms: number
   readonly ttftP99Ms: number
-  /** Mean time between two tokens of a request, averaged over requests; and its 99th percentile. */
+  /** Mean time between two tokens of a request, averaged over requests, and its 99th percentile. */
   readonly itlMeanMs: number
   readonly itlP99Ms: number
   /** Share of requests within both limits. */
   readonly goodput: number
   /** Share of prompt tokens found in a cache. */
   readonly hit: number
-  /** The busiest engine's requests and computed prompt tokens, against the mean. */
+  /** Requests and computed prompt tokens of the busiest engine, relative to the mean. */
   readonly imbalanceRequests: number
   readonly imbalanceWork: number
   readonly preemptions: number
@@ -75,7 +75,7 @@ export function figuresOf(result: RunResult, slo: Slo): Figures {
   }
 }
 
-/** Sample standard deviation: how far runs with different seeds lie apart. null: of fewer than two. */
+/** Sample standard deviation between seeds; null for fewer than two values. */
 export function deviation(values: readonly number[]): number | null {
   if (values.length < 2) return null
   const middle = mean(values)
@@ -86,7 +86,7 @@ function sorted(values: readonly number[]): Float64Array {
   return Float64Array.from(values).sort()
 }
 
-/** Of sorted values: the smallest that this share of them does not exceed; 0 of none. */
+/** Quantile of sorted values: the smallest value that this share does not exceed; 0 for none. */
 export function quantile(values: Float64Array, share: number): number {
   return values[Math.min(values.length - 1, Math.max(0, Math.ceil(share * values.length) - 1))] ?? 0
 }

@@ -133,17 +133,14 @@ function rowOf(text: string, line: number): Row {
   for (const field of ['timestamp', 'input_length', 'output_length'] as const) {
     const value = row[field]
     if (typeof value !== 'number' || !Number.isFinite(value) || value < 0)
-      throw new TraceError(line, `has ${field} ${JSON.stringify(value)}; it must be a number that is not negative`)
+      throw new TraceError(line, `has ${field} ${JSON.stringify(value)}; must be a non-negative number`)
   }
   if (!Array.isArray(row.hash_ids) || row.hash_ids.some((id) => typeof id !== 'number'))
     throw new TraceError(line, 'has no list of numbers `hash_ids`')
   if (row.block_tokens !== undefined && !(Number.isInteger(row.block_tokens) && row.block_tokens >= 1))
-    throw new TraceError(
-      line,
-      `has block_tokens ${JSON.stringify(row.block_tokens)}; it must be a whole number above 0`,
-    )
+    throw new TraceError(line, `has block_tokens ${JSON.stringify(row.block_tokens)}; must be an integer above 0`)
   if (row.session_id !== undefined && typeof row.session_id !== 'string')
-    throw new TraceError(line, 'has a session_id that is no text')
+    throw new TraceError(line, 'has a session_id that is not a string')
   return row as Row
 }
 

@@ -10,7 +10,7 @@ const HASHED_BLOCKS = 2
 export const hashPrefix: RouterKind = {
   name: 'hash_prefix',
   doc: 'Hash of the first two blocks, modulo the engines.',
-  source: 'what a plain load balancer with a prompt hash does',
+  source: 'a plain load balancer with a prompt hash',
   create: ({ engines }) => ({
     name: 'hash_prefix',
     route({ blocks, index }) {
@@ -38,7 +38,7 @@ const CHARS_PER_TOKEN = 4
  */
 export const cacheAware: RouterKind = {
   name: 'cache_aware',
-  doc: 'Longest match in a tree of what was sent, above 0.3; else, or out of balance by 64 and x1.5, fewest in flight.',
+  doc: 'Longest match above 0.3 in a tree of sent prompts; otherwise, or if imbalanced by 64 and x1.5, fewest in flight.',
   source: 'vllm-project/router 0.1.17 and SGLang gateway, CLI defaults',
   create({ engines, blockTokens }) {
     const load = new InFlight(engines.length)
@@ -115,7 +115,7 @@ export const kvaware = kvawareWith('production_stack_kvaware', KV_AWARE_THRESHOL
 export const ttft670: RouterKind = {
   name: 'production_stack_ttft',
   doc: 'Pending plus new prefill work by the trapezoid formula, cached tokens from LMCache.',
-  source: 'vllm production-stack#670, as its code reads',
+  source: 'vllm production-stack#670, from its code',
   create(context) {
     const { engines } = context
     const pending = new Float64Array(engines.length)
