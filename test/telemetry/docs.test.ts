@@ -109,7 +109,7 @@ it('the alerts ask for nothing that no scrape has, and speak of nothing that is 
 it.each([
   'README.md',
   'CHANGELOG.md',
-  ...readdirSync(new URL('../../docs', import.meta.url))
+  ...readdirSync(new URL('../../docs', import.meta.url), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
 ])('%s names no metric that there is not', (page) => {
