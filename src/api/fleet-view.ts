@@ -1,4 +1,5 @@
 import type { ClusterDigest, EngineDigest, ClusterGlance, Decision } from '../core/contract/contract.ts'
+import { bookingKey } from '../core/pool/bookings.ts'
 import type { PoolRoute } from '../origin/exchange.ts'
 import type { RegionStatus } from '../origin/regions/client.ts'
 import type { GatewayContext } from './context.ts'
@@ -151,13 +152,21 @@ const ANSWER_MS = 5_000
 /** A view is sent again and again: five digits are more than an eye takes in, and a third less to send. */
 const brief = (value: number): number => (Number.isInteger(value) ? value : Number(value.toPrecision(5)))
 
-/** The whole fleet for the eye: pools as in `/v1/firstlight/fleet`, with the last TTFTs, and the last decisions of all. */
+/**
+ * The whole fleet for the eye: pools as in `/v1/firstlight/fleet`, with the last TTFTs, and the last decisions of all: the
+ * newest, and those with the latest first tokens, since more requests than that may start during one stream.
+ */
 export async function dashboardSnapshot(context: Watched): Promise<unknown> {
   const { ports, catalog } = context
   let decisions: readonly Decision[] = []
+  let measured: readonly Decision[] = []
+  const share = Math.ceil(DECISIONS / catalog.routes.length)
   const digests = await mapYielding(ports.yieldToEventLoop, catalog.routes, async (route) => {
     const seen = await glanceAt(context, route)
-    if (seen !== null) decisions = [...decisions, ...seen.decisions].sort((a, b) => b.at - a.at).slice(0, DECISIONS)
+    if (seen !== null) {
+      decisions = [...decisions, ...seen.decisions].sort((a, b) => b.at - a.at).slice(0, DECISIONS)
+      measured = [...measured, ...(seen.measured ?? []).slice(0, share)]
+    }
     return seen && redactRegional(route, seen.digest)
   })
   // The next view has what is asked for behind this one.
@@ -166,8 +175,14 @@ export async function dashboardSnapshot(context: Watched): Promise<unknown> {
     ...gatewayView(context, digests),
     at: ports.now(),
     pools: await poolViews(context, { digests, regions }, brief),
-    decisions: decisions.map(summary),
+    decisions: distinct([...decisions, ...measured]).map(summary),
   }
+}
+
+/** Each attempt once, newest first. */
+function distinct(decisions: readonly Decision[]): Decision[] {
+  const byKey = new Map(decisions.map((decision) => [bookingKey(decision), decision]))
+  return [...byKey.values()].sort((a, b) => b.at - a.at)
 }
 
 async function glanceAt({ ports }: Watched, { cluster, pool }: PoolRoute): Promise<ClusterGlance | null> {

@@ -4,19 +4,19 @@ import { Engines } from './engines.tsx'
 import { linesOf } from './engine-state.ts'
 import { Feed, type Link } from './feed.ts'
 import { saveKey, savedKey } from './gateway.ts'
-import { remembered } from './history.ts'
+import { noHistory, remembered, type History } from './history.ts'
 import { Pools } from './pools.tsx'
 import { Prediction } from './prediction.tsx'
 import { Status } from './status.tsx'
 import { Tiles } from './tiles.tsx'
 import { Unlock } from './unlock.tsx'
 import { Waterfall } from './waterfall.tsx'
-import type { Decision, View } from './wire.ts'
+import type { View } from './wire.ts'
 
 interface Shown {
   readonly view: View
-  /** Decisions seen since the page was opened, more than the last view contains. */
-  readonly decisions: readonly Decision[]
+  /** Decisions since the page was opened: more than the last view holds. */
+  readonly history: History
 }
 
 /** The whole page: one feed, one state, rendered with each view. */
@@ -27,7 +27,7 @@ export function App() {
   useEffect(() => {
     const own = new Feed({
       onLink: (next) => setLink((last) => (last.state === next.state && next.state === 'live' ? last : next)),
-      onView: (view) => setShown((last) => ({ view, decisions: remembered(last?.decisions ?? [], view.decisions) })),
+      onView: (view) => setShown((last) => ({ view, history: remembered(last?.history ?? noHistory, view.decisions) })),
     })
     feed.current = own
     return () => own.close()
@@ -64,16 +64,16 @@ function Waiting({ link }: { readonly link: Link }) {
   )
 }
 
-function Fleet({ view, decisions }: Shown) {
+function Fleet({ view, history: { latest, measured } }: Shown) {
   const lines = linesOf(view.pools)
   return (
     <>
-      <Tiles lines={lines} decisions={decisions} />
+      <Tiles lines={lines} decisions={measured} />
       <Pools pools={view.pools} />
       <Engines lines={lines} />
-      <Waterfall decisions={decisions} />
-      <Prediction decisions={decisions} />
-      <Decisions decisions={decisions} />
+      <Waterfall decisions={measured} />
+      <Prediction decisions={measured} />
+      <Decisions decisions={latest} />
     </>
   )
 }

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { cachedTokensOf } from './cached-tokens.ts'
 import { DecisionWhy } from './decision-why.tsx'
 import { clock, count, ms } from './format.ts'
-import { keyOf } from './history.ts'
+import { keyOf, ttftOf } from './history.ts'
 import { engineOf } from './waterfall.tsx'
 import type { Decision } from './wire.ts'
 
@@ -97,7 +97,7 @@ function Row({ decision, isOpen, onToggle }: RowProps) {
         {count(decision.predicted_cached_tokens)} / {count(cachedTokensOf(decision))}
       </td>
       <td data-label="TTFT, predicted / actual" class="number">
-        {ms(decision.predicted_ttft_ms)} / {ms(actual?.ttft_ms)}
+        {ms(decision.predicted_ttft_ms)} / {ms(ttftOf(decision))}
       </td>
       <td data-label="result">
         {actual === null ? (

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact'
 import { cachedTokensOf } from './cached-tokens.ts'
 import { Chart } from './chart.tsx'
 import { count, ms, percent, plural, quantile } from './format.ts'
+import { ttftOf } from './history.ts'
 import type { Decision } from './wire.ts'
 
 interface Pair {
@@ -12,12 +13,13 @@ interface Pair {
 
 type Read = (decision: Decision) => readonly [predicted: number | null, actual: number | null | undefined]
 
-const ttft: Read = ({ predicted_ttft_ms, actual }) => [predicted_ttft_ms, actual?.ttft_ms]
+const ttft: Read = (decision) => [decision.predicted_ttft_ms, ttftOf(decision)]
 const cached: Read = (decision) => [decision.predicted_cached_tokens, cachedTokensOf(decision)]
 
-/** |actual - predicted| / actual; undefined if one is unknown. */
-export function ttftError({ predicted_ttft_ms: predicted, actual }: Decision): number[] {
-  const measured = actual?.ttft_ms ?? 0
+/** |actual - predicted| / actual; empty if one is unknown. */
+export function ttftError(decision: Decision): number[] {
+  const { predicted_ttft_ms: predicted } = decision
+  const measured = ttftOf(decision) ?? 0
   return predicted !== null && measured > 0 ? [Math.abs(measured - predicted) / measured] : []
 }
 

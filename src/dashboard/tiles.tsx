@@ -1,10 +1,12 @@
 import type { EngineState, Line } from './engine-state.ts'
 import { ttftError } from './prediction.tsx'
 import { count, ms, percent, quantile, seconds } from './format.ts'
+import { ttftOf } from './history.ts'
 import type { Decision } from './wire.ts'
 
 interface TilesProps {
   readonly lines: readonly Line[]
+  /** With a first token or an outcome. */
   readonly decisions: readonly Decision[]
 }
 
@@ -14,7 +16,7 @@ const GRAVE: ReadonlySet<EngineState> = new Set(['unhealthy', 'circuit', 'unknow
 const sum = (values: readonly number[]): number | null =>
   values.length === 0 ? null : values.reduce((total, value) => total + value)
 
-/** Key figures of the fleet. TTFTs are those of the shown decisions. */
+/** Key figures of the fleet. TTFTs are those of the latest first tokens. */
 export function Tiles({ lines, decisions }: TilesProps) {
   const up = lines.filter(({ state }) => state === 'up').length
   // Blocks and queues of engines behind another gateway are unknown here.
@@ -22,7 +24,7 @@ export function Tiles({ lines, decisions }: TilesProps) {
   const queues = known(({ engine }) => engine.queued_prefill_s)
   const rates = lines.flatMap(({ engine }) => engine.hit_rate ?? [])
   const errors = decisions.flatMap(ttftError)
-  const ttfts = decisions.flatMap(({ actual }) => actual?.ttft_ms ?? [])
+  const ttfts = decisions.flatMap((decision) => ttftOf(decision) ?? [])
   return (
     <dl class="tiles">
       <Tile

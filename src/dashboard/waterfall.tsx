@@ -1,5 +1,5 @@
 import { clock, ms } from './format.ts'
-import { keyOf } from './history.ts'
+import { keyOf, stagesOf } from './history.ts'
 import { type Span, spansOf, TONES } from './stages.ts'
 import type { Decision } from './wire.ts'
 
@@ -14,7 +14,7 @@ interface Row {
 function rowsOf(decisions: readonly Decision[]): Row[] {
   const rows: Row[] = []
   for (const decision of decisions) {
-    const stages = decision.actual?.stages
+    const stages = stagesOf(decision)
     if (stages?.ttft === undefined) continue
     const spans = spansOf(stages)
     rows.push({ decision, spans, totalMs: spans.reduce((sum, span) => sum + span.ms, 0) })
@@ -23,7 +23,7 @@ function rowsOf(decisions: readonly Decision[]): Row[] {
   return rows
 }
 
-/** Stages of the latest finished requests until their first token, on one scale. */
+/** Where the first token's time went, for the last requests that had one; all on one scale. */
 export function Waterfall({ decisions }: { readonly decisions: readonly Decision[] }) {
   const rows = rowsOf(decisions)
   const most = Math.max(1, ...rows.map(({ totalMs }) => totalMs))
@@ -32,7 +32,9 @@ export function Waterfall({ decisions }: { readonly decisions: readonly Decision
     <section aria-labelledby="waterfall">
       <h2 id="waterfall">Time to first token, by stage</h2>
       {rows.length === 0 ? (
-        <p class="empty">No streamed request has ended yet. Send one with “stream”: true and it shows up here.</p>
+        <p class="empty">
+          No streamed request has had its first token yet. Send one with “stream”: true and it shows up here.
+        </p>
       ) : (
         <>
           <ol class="waterfall">

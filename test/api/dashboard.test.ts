@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { ModelRegistry } from '../../src/api/model-registry.ts'
 import { RequestContext } from '../../src/api/request-context.ts'
 import { DashboardStream, type LiveOptions } from '../../src/api/dashboard-stream.ts'
-import type { EngineDigest } from '../../src/core/contract/contract.ts'
+import type { Decision, EngineDigest } from '../../src/core/contract/contract.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { AssetFiles } from '../../src/ports.ts'
@@ -165,6 +165,31 @@ describe('/v1/firstlight/live', () => {
     const view = (await follow(open()).next())?.view
     expect(view).toMatchObject({ started_at: 1_795_271_106_911 })
     expect(view?.pools[0]?.['engines']).toEqual([{ id: 'a', ttft_ms: 333.33, active_blocks: 1_234_567 }])
+  })
+
+  it('sends the latest first tokens too, each decision once, when newer requests fill the list', async () => {
+    const { open, context } = watch()
+    const { cluster } = context.ports
+    const decision = (id: string, at: number) =>
+      ({ id, attempt: 0, at, excluded: [], actual: null }) as unknown as Decision
+    const firstToken = { ttftMs: 40, stages: { ttft: 40 } }
+    const streams = { ...decision('streams', 1), firstToken }
+    const both = { ...decision('both', 60), firstToken }
+    const waiting = Array.from({ length: 59 }, (_, index) => decision(`waits-${index}`, index + 1))
+    context.ports.cluster = (id, pool) => ({
+      ...cluster(id, pool),
+      glance: async () => ({
+        digest: await cluster(id, pool).digest(),
+        decisions: id === 'paris' ? [both, ...waiting.toReversed()] : [],
+        measured: id === 'paris' ? [{ ...both }, streams] : [],
+      }),
+    })
+    const view = (await follow(open()).next())?.view as unknown as { decisions: { id: string }[] }
+    expect(view.decisions).toHaveLength(61)
+    expect(view.decisions[0]).toMatchObject({ id: 'both', first_token: { ttft_ms: 40 } })
+    expect(view.decisions.filter(({ id }) => id === 'streams')).toMatchObject([
+      { first_token: { ttft_ms: 40, stages: { ttft: 40 } }, actual: null },
+    ])
   })
 
   it('takes one view for all who watch', async () => {

@@ -721,6 +721,20 @@ export function clusterContract(name: string, open: (source: Source) => Promise<
       expect((await opened.cluster.digest()).engines[0]?.recentTtftMs).toBeUndefined()
     })
 
+    it('keeps the last first tokens in sight while newer requests wait for theirs', async () => {
+      await restart({ engines: engines('a') })
+      const { lease } = await admitted(opened.cluster.admit(admission({ id: 'streams' })))
+      await lease.firstToken({ ttft: 40 })
+      for (const id of ['waits-1', 'waits-2']) await admitted(opened.cluster.admit(admission({ id })))
+      const seen = async () => (await opened.cluster.glance!(2)).measured
+      expect((await opened.cluster.glance!(2)).decisions.map(({ id }) => id)).toEqual(['waits-2', 'waits-1'])
+      expect(await seen()).toMatchObject([
+        { id: 'streams', firstToken: { ttftMs: 40, stages: { ttft: 40 } }, actual: null },
+      ])
+      await lease.release(outcome({ stages: { ttft: 40 } }))
+      expect(await seen()).toMatchObject([{ id: 'streams', actual: { ttftMs: 40, result: 'complete' } }])
+    })
+
     it('numbers the digests of one incarnation upwards', async () => {
       const first = await opened.cluster.digest()
       const second = await opened.cluster.digest()

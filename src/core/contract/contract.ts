@@ -272,6 +272,8 @@ export interface Decision {
   readonly shadow: ShadowChoice | null
   /** Why the cluster refused a further attempt after this one failed. Absent: it was not asked for one, or placed it. */
   readonly retryRefused?: RefusalReason
+  /** Filled in at the first token of a stream. Absent: none yet, or from an older object. */
+  readonly firstToken?: { readonly ttftMs: number; readonly stages: StageTimes }
   /** Filled in at release. */
   readonly actual: {
     readonly ttftMs: number | null
@@ -443,6 +445,8 @@ export interface ClusterGlance {
   readonly digest: ClusterDigest
   /** Newest first; `candidates` is empty, `explain` has them. */
   readonly decisions: readonly Decision[]
+  /** Decisions with a first token or an outcome, the latest event first: they may be older than `decisions`. Absent from older objects. */
+  readonly measured?: readonly Decision[]
 }
 
 /** What an edge sends to book again after the object lost its memory: a ranking is not repeated. */

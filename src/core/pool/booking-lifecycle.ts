@@ -46,6 +46,7 @@ export class BookingCourse {
     // A request that failed elsewhere before has waited for others too.
     const own = isFirst ? stages : withoutTtft(stages)
     this.#books.firstToken(booking, own, now)
+    this.#decisions.firstToken(booking.admission, stages)
     const ttftMs = own.ttft ?? own.first_byte ?? null
     for (const { engine, part } of booking.legs) {
       const isEarly = endsAtFirstToken(part)

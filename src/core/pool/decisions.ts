@@ -1,6 +1,6 @@
 import type { RankingPool } from '../routing/ranking.ts'
 import type { Choice, DecisionResult } from './decide.ts'
-import type { Decision, Outcome, RefusalReason } from '../contract/contract.ts'
+import type { Decision, Outcome, RefusalReason, StageTimes } from '../contract/contract.ts'
 
 /** Choices of one kind since the object began, as its digest tells them. Every label is of a closed list. */
 export interface DecisionCount {
@@ -73,6 +73,9 @@ interface Kept extends Choice {
   earlier: Kept | null
 }
 
+/** Decisions kept for the dashboard by their first token or end, while newer requests start. */
+const MEASURED_KEPT = 64
+
 /** The last decisions, for `explain`: bounded, the oldest goes first. Found by booking key (`id#attempt`) or by id, which means the last attempt. */
 export class Decisions {
   readonly #limit: number
@@ -80,6 +83,8 @@ export class Decisions {
   /** A ring: once full, the oldest is at `#next`. */
   readonly #kept: Kept[] = []
   #next = 0
+  /** Those with the latest first tokens and ends, the latest last. */
+  readonly #measured = new Set<Kept>()
   /** The last attempt of each request. */
   readonly #byId = new Map<string, Kept>()
 
@@ -98,6 +103,14 @@ export class Decisions {
     this.#byId.set(decision.id, kept)
   }
 
+  firstToken({ id, attempt }: Pick<Decision, 'id' | 'attempt'>, stages: StageTimes): void {
+    const kept = this.#attempt(id, attempt)
+    const ttftMs = stages.ttft ?? stages.first_byte
+    if (kept === null || ttftMs === undefined) return
+    kept.decision = { ...kept.decision, firstToken: { ttftMs, stages } }
+    this.#remember(kept)
+  }
+
   /** What came of it. */
   settle({ id, attempt }: Pick<Decision, 'id' | 'attempt'>, outcome: Outcome): void {
     const kept = this.#attempt(id, attempt)
@@ -109,6 +122,7 @@ export class Decisions {
       stages: outcome.stages,
     }
     kept.decision = { ...kept.decision, actual }
+    this.#remember(kept)
   }
 
   /** Notes why the request's last attempt was not followed by another. */
@@ -126,10 +140,24 @@ export class Decisions {
       .map(({ decision }) => decision)
   }
 
+  /** Those with the latest first tokens and ends, the latest first, without their candidates. */
+  measured(limit: number): Decision[] {
+    return [...this.#measured]
+      .slice(-limit)
+      .reverse()
+      .map(({ decision }) => decision)
+  }
+
   find(idOrKey: string): Decision | null {
     const [, id = '', attempt = ''] = /^(.*)#(\d+)$/s.exec(idOrKey) ?? []
     const kept = this.#byId.get(idOrKey) ?? this.#attempt(id, Number(attempt))
     return kept === null ? null : toDecision(kept)
+  }
+
+  #remember(kept: Kept): void {
+    this.#measured.delete(kept)
+    this.#measured.add(kept)
+    if (this.#measured.size > MEASURED_KEPT) this.#measured.delete(this.#measured.values().next().value!)
   }
 
   #attempt(id: string, attempt: number): Kept | null {
@@ -139,6 +167,7 @@ export class Decisions {
   }
 
   #forget(oldest: Kept): void {
+    this.#measured.delete(oldest)
     let last = this.#byId.get(oldest.decision.id)
     if (last === oldest) this.#byId.delete(oldest.decision.id)
     while (last !== undefined && last.earlier !== null && last.earlier !== oldest) last = last.earlier

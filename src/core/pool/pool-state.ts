@@ -244,7 +244,11 @@ export class ClusterState {
 
   /** @param decisions how many of the last ones */
   glance(decisions: number, now: number): ClusterGlance {
-    return { digest: this.#digestOf(() => this.#fleet.glance(now), now), decisions: this.#decisions.latest(decisions) }
+    return {
+      digest: this.#digestOf(() => this.#fleet.glance(now), now),
+      decisions: this.#decisions.latest(decisions),
+      measured: this.#decisions.measured(decisions),
+    }
   }
 
   /** By the request's id (its last attempt) or by booking key. */

@@ -1,0 +1,33 @@
+import { expect, it } from 'vitest'
+import { noHistory, remembered, ttftOf } from '../../src/dashboard/history.ts'
+import type { Decision } from '../../src/dashboard/wire.ts'
+
+const decision = (id: string, at: number, more: Partial<Decision> = {}): Decision =>
+  ({ id, attempt: 0, at, actual: null, ...more }) as Decision
+
+const streaming = decision('streams', 0, { first_token: { ttft_ms: 40, stages: { ttft: 40 } } })
+
+it('keeps first tokens, however many newer requests wait for theirs', () => {
+  let history = remembered(noHistory, [streaming])
+  for (let at = 1; at <= 1_000; at += 1) history = remembered(history, [decision(`waits-${at}`, at)])
+  expect(history.measured).toEqual([streaming])
+  expect(history.latest).toHaveLength(400)
+  expect(history.latest[0]?.id).toBe('waits-1000')
+})
+
+it('counts a stream once, by its outcome as soon as there is one', () => {
+  const ended = decision('streams', 0, {
+    first_token: { ttft_ms: 40, stages: {} },
+    actual: { ttft_ms: 41, cached_tokens: 16, result: 'complete' },
+  })
+  const history = remembered(remembered(noHistory, [streaming]), [ended])
+  expect(history.measured).toEqual([ended])
+  expect(history.measured.map(ttftOf)).toEqual([41])
+})
+
+it('holds at most 400 first tokens, the newest', () => {
+  let history = noHistory
+  for (let at = 0; at < 500; at += 1) history = remembered(history, [{ ...streaming, id: `${at}`, at }])
+  expect(history.measured).toHaveLength(400)
+  expect(history.measured[0]?.id).toBe('499')
+})
