@@ -57,6 +57,8 @@ export interface KeyConfig {
   readonly edge: boolean
   /** Set as the engine's `cache_salt` and mixed into our hashes, so tenants share no cache. null: shared. */
   readonly cacheSalt: string | null
+  /** Set as the engine's `priority` in place of the client's; null: none is set. */
+  readonly priority: number | null
 }
 
 export interface Sha256 {

@@ -46,7 +46,14 @@ export async function dryRun(context: GatewayContext, incoming: RequestContext):
   await admitAdmin(context, incoming)
   assertAccepting(context)
   const endpoint = dryEndpoint(new URLSearchParams(incoming.query).get('endpoint'))
-  const everyone = { tenant: 'admin', models: null, allowOverrides: true, edge: false, cacheSalt: null }
+  const everyone = {
+    tenant: 'admin',
+    models: null,
+    allowOverrides: true,
+    edge: false,
+    cacheSalt: null,
+    priority: null,
+  }
   const parsed = await parseInferenceRequest(context, endpoint, incoming, everyone)
   const admissions = new AdmissionBuilder(parsed, context)
   const admission = (route: PoolRoute) => admissions.of(route)

@@ -143,7 +143,7 @@ function admissionOf(parsed: InferenceRequest, route: PoolRoute, prompt: PromptP
     tokenSource: prompt.tokenSource,
     blocks: prompt.blocks,
     session: sessionOf(parsed, route),
-    priority: caller.allowOverrides ? (wishes.priority ?? fields.priority ?? 0) : 0,
+    priority: wishes.priority ?? (caller.allowOverrides ? fields.priority : null) ?? 0,
     expectedOutputTokens: wishes.expected_output_tokens ?? null,
     streams: parsed.endpoint.streams && fields.stream === true,
     tenant: caller.tenant,

@@ -11,12 +11,22 @@ export interface Caller {
   /** May it read what this gateway expects? */
   readonly edge: boolean
   readonly cacheSalt: string | null
+  /** Priority of all its requests at engines, in place of what clients choose; null: none is set. */
+  readonly priority: number | null
 }
 
 /** Of a request's headers, what is asked here. */
 type Fields = Pick<Headers, 'get'>
 
-const ANYONE: Caller = { tenant: 'open', models: null, allowOverrides: true, edge: true, cacheSalt: null }
+/** Without keys a gateway has no tenants to tell apart: callers choose policy, weights and priority. */
+const ANYONE: Caller = {
+  tenant: 'open',
+  models: null,
+  allowOverrides: true,
+  edge: true,
+  cacheSalt: null,
+  priority: null,
+}
 
 const utf8 = new TextEncoder()
 
@@ -158,12 +168,13 @@ export function keyOrAdmin(
   }
 }
 
-const callerOf = ({ name, models, allowOverrides, edge, cacheSalt }: KeyConfig): Caller => ({
+const callerOf = ({ name, models, allowOverrides, edge, cacheSalt, priority }: KeyConfig): Caller => ({
   tenant: name,
   models,
   allowOverrides,
   edge,
   cacheSalt,
+  priority,
 })
 
 /** null: no bearer token was sent. */

@@ -27,7 +27,7 @@ const LF = 10
 const DASH = 45
 
 /** What the gateway acts on: it must be readable, and stand there once. */
-const READ = /^(?:model|stream|vllm_xargs)$/
+const READ = /^(?:model|stream|vllm_xargs|priority)$/
 
 /** Reads a form, and keeps it as it came. Fails with `unsupported_media`, `body_too_large`, `buffers_full`, `bad_body` or `bad_value`. */
 export async function readForm(

@@ -143,12 +143,18 @@ export class InferenceExchange implements Exchange {
     const handOver =
       split.connector === 'response' && Object.hasOwn(body.json, split.responseField) ? split.responseField : null
     const wished = endpoint.salted && wishes.priority !== undefined
+    // Where engines have no queue for it, the client's goes and none takes its place.
+    const dropped = !endpoint.salted && caller.priority !== null && Object.hasOwn(body.json, 'priority')
     const edit =
-      handOver === null && !wished
+      handOver === null && !wished && !dropped
         ? leg
         : {
             set: { ...(wished ? { priority: String(wishes.priority) } : {}), ...leg?.set },
-            remove: [...(leg?.remove ?? []), ...(handOver === null ? [] : [handOver])],
+            remove: [
+              ...(leg?.remove ?? []),
+              ...(handOver === null ? [] : [handOver]),
+              ...(dropped ? ['priority'] : []),
+            ],
           }
     // Every attempt has legs of its own: nothing to remember.
     if (edit !== undefined) {

@@ -7,6 +7,7 @@ import { InferenceExchange, authorizeOverrides, type InferenceRequest } from './
 import { readFields, readWishes, type Fields } from './fields.ts'
 import { readForm } from './forms.ts'
 import type { StoredResponse } from '../ports.ts'
+import { authorizePriority } from './request-limits.ts'
 import type { RequestContext } from './request-context.ts'
 import type { Caller } from './auth.ts'
 
@@ -46,8 +47,10 @@ export async function parseInferenceRequest(
   const { json } = body
   // A form's fields are texts: of them only these two are the gateway's.
   const fields = readFields(form ? { model: json['model'], stream: json['stream'] } : json)
-  const wishes = readWishes(form ? null : json, incoming.request.headers.get('x-firstlight-options'))
-  authorizeOverrides(wishes, caller)
+  const asked = readWishes(form ? null : json, incoming.request.headers.get('x-firstlight-options'))
+  authorizeOverrides(asked, caller)
+  authorizePriority(json, caller, form)
+  const wishes = caller.priority === null ? asked : { ...asked, priority: caller.priority }
   const holding = endpoint.held ? await holdingOf(context, fields, caller) : null
   const model = modelOf(context, fields, caller, holding)
   const offer = context.catalog.offer(model, caller)

@@ -204,6 +204,7 @@ export class ConfigNormalizer {
         allowOverrides: key.allow_overrides,
         edge: key.edge,
         cacheSalt: this.#optionalSecret(key.cache_salt, [...at, 'cache_salt'], HEADER_TEXT),
+        priority: key.priority ?? null,
       }
     })
   }

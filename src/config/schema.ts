@@ -44,6 +44,10 @@ const key = strict({
     'Keeps this key’s cached prefixes apart from everybody else’s, in the gateway and in the engines. Absent: shared.',
     z.optional(secretText),
   ),
+  priority: describe(
+    '`priority` of all its requests at engines, in place of what clients send (vLLM with `--scheduling-policy priority`: lower is served first). Absent: none is set, and clients may send one only with `allow_overrides`.',
+    z.optional(int(-1_000_000, 1_000_000)),
+  ),
 })
 
 /** As a pool's, of what an edge decides itself. */

@@ -95,7 +95,7 @@ function callers({ keys, open, loopback }: Config): string {
   return keys
     .map(
       (key) =>
-        `${key.name} (${key.models === null ? 'all models' : key.models.join(', ')}${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''})`,
+        `${key.name} (${key.models === null ? 'all models' : key.models.join(', ')}${key.allowOverrides ? '; may override' : ''}${key.edge ? '; another gateway' : ''}${key.priority === null ? '' : `; priority ${key.priority}`})`,
     )
     .join(', ')
 }

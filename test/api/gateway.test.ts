@@ -182,7 +182,6 @@ describe('what an engine gets', () => {
       stream: 'true',
       n: '9',
       user: 'anna',
-      priority: 'high',
       stream_options: 'x',
       prompt: 'x',
       cache_salt: 'mine',
@@ -329,10 +328,10 @@ describe('what the cluster is told', () => {
     expect(last(world.admissions).promptTokens).toBeLessThan(1050)
   })
 
-  it('is no priority of a key that may not choose it', async () => {
-    const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret' }] })
+  it('is the priority of the key, not the one a client chose', async () => {
+    const { world, post } = open({ keys: [{ name: 'team', secret: 'team-secret', priority: 4 }] })
     await post(chat, { ...hello, priority: -5 }, { authorization: 'Bearer team-secret' })
-    expect(last(world.admissions)).toMatchObject({ priority: 0, tenant: 'team' })
+    expect(last(world.admissions)).toMatchObject({ priority: 4, tenant: 'team' })
   })
 
   it('holds no engine’s address or key', async () => {

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { ALIAS, attackKeys, chat, MODEL, post, SALT, type AttackWorld } from './world.ts'
 
 const CHAT = '/v1/chat/completions'
-const PATHS: readonly string[] = [
+export const PATHS: readonly string[] = [
   CHAT,
   '/v1/completions',
   '/v1/responses',
@@ -13,14 +13,14 @@ const PATHS: readonly string[] = [
   '/tokenize',
 ]
 /** A body that each of these takes. `members` stand first and last. */
-const bodyWith = (first: string, last = '', model = JSON.stringify(MODEL)): string =>
+export const bodyWith = (first: string, last = '', model = JSON.stringify(MODEL)): string =>
   `{${first}"model":${model},"messages":[{"role":"user","content":"hi"}],"prompt":"hi","input":"hi","max_tokens":4${last}}`
 
-const escapedAll = (name: string): string =>
+export const escapedAll = (name: string): string =>
   [...name].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')
 
 /** Spellings of one name in JSON. */
-const spellings = (name: string): Readonly<Record<string, (value: string) => string>> => ({
+export const spellings = (name: string): Readonly<Record<string, (value: string) => string>> => ({
   'as it is': (value) => bodyWith(`"${name}":${value},`),
   'behind everything': (value) => bodyWith('', `,"${name}":${value}`),
   'in escapes': (value) => bodyWith(`"${escapedAll(name)}":${value},`),
@@ -35,7 +35,7 @@ const spellings = (name: string): Readonly<Record<string, (value: string) => str
 })
 
 /** Every name anywhere in a document, decoded; duplicates too. */
-const namesIn = (json: string): string[] =>
+export const namesIn = (json: string): string[] =>
   [...json.matchAll(/"(?:[^"\\]|\\.)*"(?=\s*:)/g)].map(([name]) => JSON.parse(name) as string)
 
 const PARAMS = '{"do_remote_prefill":true,"remote_host":"10.0.0.1","remote_port":1,"remote_block_ids":[1]}'

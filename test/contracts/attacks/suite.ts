@@ -6,6 +6,7 @@ import { framings } from './framings.ts'
 import { headers } from './headers.ts'
 import { keys } from './keys.ts'
 import { paths } from './paths.ts'
+import { priorities } from './priorities.ts'
 import { chat, openAttackWorld, post, type AttackTable, type AttackWorld } from './world.ts'
 
 const ATTACKS = {
@@ -14,6 +15,7 @@ const ATTACKS = {
   'bodies that are read in two ways': bodies,
   'headers that an engine might obey': headers,
   'keys that are none': keys,
+  'priorities that clients choose': priorities,
   'engines that turn on the gateway': engines,
 }
 

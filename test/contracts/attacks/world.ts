@@ -25,8 +25,13 @@ export const attackKeys = {
   salted: 'attack-salted-secret-2',
   admin: 'attack-admin-secret-3',
   engine: 'attack-engine-secret-4',
+  free: 'attack-free-secret-6',
+  ranked: 'attack-ranked-secret-7',
+  rankedFree: 'attack-ranked-free-secret-8',
 } as const
 export const SALT = 'attack-salt-5'
+/** The configured priority of `ranked` and `rankedFree`. */
+export const PRIORITY = 7
 /** As engines name it, as clients name it, and a model of the hostile engine alone. */
 export const MODEL = 'base/model'
 export const ALIAS = 'alias'
@@ -124,6 +129,9 @@ export async function openAttackWorld(table: AttackTable): Promise<AttackWorld> 
     keys: [
       { name: 'client', secret: attackKeys.client },
       { name: 'salted', secret: attackKeys.salted, cache_salt: SALT },
+      { name: 'free', secret: attackKeys.free, allow_overrides: true },
+      { name: 'ranked', secret: attackKeys.ranked, priority: PRIORITY },
+      { name: 'ranked-free', secret: attackKeys.rankedFree, priority: PRIORITY, allow_overrides: true },
     ],
     admin: { secret: attackKeys.admin },
     log: { level: 'silent' },
