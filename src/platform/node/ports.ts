@@ -5,7 +5,7 @@ import { ResponseAffinity } from '../../api/response-affinity.ts'
 import { toPoolConfig } from '../../config/normalize.ts'
 import type { PoolSource } from '../../origin/auto-configure.ts'
 import type { Cluster, StoredResponses, Log, Ports } from '../../ports.ts'
-import { wheelAlarms } from './timer-wheel.ts'
+import { nodeTimers } from './deadline.ts'
 import { memoryClusters } from './clusters.ts'
 import { socketOrigin } from './http1-client/origin.ts'
 import { parseLongInTurns } from './long-json.ts'
@@ -44,7 +44,7 @@ export function machinePorts(log: Log) {
     random: () => Math.random(),
     newId: () => randomUUID(),
     log,
-    alarms: wheelAlarms,
+    alarms: nodeTimers,
     yieldToEventLoop,
     post,
     parseLong: parseLongInTurns(yieldToEventLoop),

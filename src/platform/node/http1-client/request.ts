@@ -11,7 +11,7 @@ import {
   type OriginRequest,
   type RelayOptions,
 } from '../../../ports.ts'
-import { Deadline, cancelDeadline, setDeadline, stalledMs } from '../timer-wheel.ts'
+import { Deadline, stalledMs } from '../deadline.ts'
 import type { ParsedHead } from './response-head.ts'
 import { BodyFraming, BROKEN, MORE } from './body-framing.ts'
 import { BodyQueue } from './body-queue.ts'
@@ -117,7 +117,7 @@ export class Http1Request implements ByteSource, ConnectionUser {
   framing: BodyFraming | null = null
   #answer: SocketAnswer | null = null
   readonly #prelude = new LeadingComments()
-  readonly #deadline: Deadline = new Deadline(() => this.#due())
+  readonly #deadline = new Deadline(() => this.#due())
   /** `performance.now()` by which the first byte must be here. */
   #firstByteBy: number
   /** `stalledMs()` when the time limit was last set. */
@@ -242,12 +242,12 @@ export class Http1Request implements ByteSource, ConnectionUser {
   wakeIn(ms: number): void {
     this.#isDue = false
     this.#stalledBefore = stalledMs()
-    setDeadline(this.#deadline, ms)
+    this.#deadline.set(ms)
   }
 
   #cancelLimit(): void {
     this.#isDue = false
-    cancelDeadline(this.#deadline)
+    this.#deadline.cancel()
   }
 
   /** All that waits here. The sink gets what comes after it. */

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import type { FailureReason } from '../../../failure.ts'
 import type { Log } from '../../../ports.ts'
-import { cancelDeadline, Deadline, setDeadline } from '../timer-wheel.ts'
+import { Deadline } from '../deadline.ts'
 
 export interface ConnectionLimits {
   /** Connections of clients that are served at once. */
@@ -95,10 +95,10 @@ export class ConnectionGuard {
     }
     this.#refused++
     const deadline = new Deadline(() => socket.destroy())
-    setDeadline(deadline, REFUSAL_MS)
+    deadline.set(REFUSAL_MS)
     socket.once('close', () => {
       this.#refused--
-      cancelDeadline(deadline)
+      deadline.cancel()
     })
     // Clients take an answer that comes before their request for garbage, and closing with a request unread resets the connection.
     socket.once('data', () => socket.end(this.#parts.refusal, 'latin1'))
@@ -142,7 +142,7 @@ class WriteLimit {
   readonly #socket: Socket
   readonly #limitMs: () => number
   readonly #ended: () => void
-  readonly #deadline: Deadline = new Deadline(() => this.#look())
+  readonly #deadline = new Deadline(() => this.#look())
   #isWatching = false
   #waiting = 0
   #looks = 0
@@ -158,7 +158,7 @@ class WriteLimit {
     this.#isWatching = true
     this.#waiting = waitingBytes(this.#socket)
     this.#looks = 0
-    setDeadline(this.#deadline, this.#limitMs() / LOOKS)
+    this.#deadline.set(this.#limitMs() / LOOKS)
   }
 
   #look(): void {
@@ -170,7 +170,7 @@ class WriteLimit {
     }
     this.#looks = waiting < this.#waiting ? 0 : this.#looks + 1
     this.#waiting = waiting
-    if (this.#looks < LOOKS) return setDeadline(this.#deadline, this.#limitMs() / LOOKS)
+    if (this.#looks < LOOKS) return this.#deadline.set(this.#limitMs() / LOOKS)
     this.#isWatching = false
     this.#ended()
     socket.resetAndDestroy()

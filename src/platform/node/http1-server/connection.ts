@@ -3,7 +3,7 @@
  * first thing that is not plain goes to node:http with the whole connection, before anything of it was taken.
  */
 import type { Socket } from 'node:net'
-import { Deadline, cancelDeadline, setDeadline } from '../timer-wheel.ts'
+import { Deadline } from '../deadline.ts'
 import type { HttpErrorReason } from '../inbound/http-errors.ts'
 import { PLAIN_START, plainHead, type Http1RequestHead } from './request-head.ts'
 import { type LineOwner, SocketResponseWriter } from './socket-response-writer.ts'
@@ -70,7 +70,7 @@ export class Http1Connection implements LineOwner {
   #turnBytes = 0
   /** Reading stopped because of them. */
   #yielded = false
-  readonly #deadline: Deadline = new Deadline(() => this.#late())
+  readonly #deadline = new Deadline(() => this.#late())
 
   constructor(parts: PlainConnectionParts) {
     this.#parts = parts
@@ -81,7 +81,7 @@ export class Http1Connection implements LineOwner {
       .on('close', this.#onClose)
       .on('error', onError)
       .on('drain', this.#onDrain)
-    setDeadline(this.#deadline, patience.headMs)
+    this.#deadline.set(patience.headMs)
   }
 
   get socket(): Socket {
@@ -101,7 +101,7 @@ export class Http1Connection implements LineOwner {
   endSoon(): void {
     this.#last = true
     if (!this.#idle) return
-    if (this.#fresh) setDeadline(this.#deadline, GRACE_MS)
+    if (this.#fresh) this.#deadline.set(GRACE_MS)
     else this.#parts.socket.destroySoon()
   }
 
@@ -120,7 +120,7 @@ export class Http1Connection implements LineOwner {
     if (taken < bytes.length) this.#keepAhead(taken === 0 ? bytes : bytes.subarray(taken))
     if (this.#line === null && request.skipped > SKIP_BYTES) return this.#end(Infinity)
     if (taken === 0 || request.missing > 0) return
-    cancelDeadline(this.#deadline)
+    this.#deadline.cancel()
     // It was answered before it was whole.
     if (this.#line === null) this.#next()
   }
@@ -148,7 +148,7 @@ export class Http1Connection implements LineOwner {
   /** Nothing behind a malformed body can be read: the connection ends with the answer. */
   #malformed(): void {
     this.#last = true
-    cancelDeadline(this.#deadline)
+    this.#deadline.cancel()
     if (this.#line === null) this.#end(Infinity)
   }
 
@@ -158,7 +158,7 @@ export class Http1Connection implements LineOwner {
   }
 
   readonly #onClose = (): void => {
-    cancelDeadline(this.#deadline)
+    this.#deadline.cancel()
     this.#parts.closed()
     this.#request?.leave()
     this.#line?.drain()
@@ -179,7 +179,7 @@ export class Http1Connection implements LineOwner {
         ++this.#pieces < HEAD_PIECES &&
         all.compare(START, 0, shown, 0, shown) === 0
       if (!may) return this.#leave(all)
-      if (this.#pieces === 1) setDeadline(this.#deadline, this.#parts.patience.headMs)
+      if (this.#pieces === 1) this.#deadline.set(this.#parts.patience.headMs)
       this.#ahead = all
       return
     }
@@ -203,8 +203,8 @@ export class Http1Connection implements LineOwner {
     if (request.malformed) this.#last = true
     // Only the last chunk tells where the body ends.
     else if (body !== null && taken < body.length) this.#keepAhead(body.subarray(taken))
-    if (request.missing > 0 && !request.malformed) setDeadline(this.#deadline, patience.requestMs)
-    else cancelDeadline(this.#deadline)
+    if (request.missing > 0 && !request.malformed) this.#deadline.set(patience.requestMs)
+    else this.#deadline.cancel()
     serve(request, line)
   }
 
@@ -226,7 +226,7 @@ export class Http1Connection implements LineOwner {
   #next(): void {
     this.#request = null
     if (this.#last) return this.#end(0)
-    setDeadline(this.#deadline, this.#parts.patience.idleMs + GRACE_MS)
+    this.#deadline.set(this.#parts.patience.idleMs + GRACE_MS)
     if (this.#ahead === null) return
     this.#parts.socket.resume()
     // Not in the tick of the answer: many that were sent ahead would nest.
@@ -251,7 +251,7 @@ export class Http1Connection implements LineOwner {
     this.#ending = true
     socket.end()
     socket.resume()
-    setDeadline(this.#deadline, LINGER_MS)
+    this.#deadline.set(LINGER_MS)
   }
 
   #keepAhead(bytes: Buffer): void {
@@ -263,7 +263,7 @@ export class Http1Connection implements LineOwner {
     const { socket, leave } = this.#parts
     // From here on node:http says when it reads.
     this.#yielded = false
-    cancelDeadline(this.#deadline)
+    this.#deadline.cancel()
     socket
       .off('data', this.#onData)
       .off('end', this.#onEnd)

@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest'
+import { Deadline, stalledMs } from '../../../src/platform/node/deadline.ts'
+
+/** Fires no earlier than `delayMs`; timers of one process fire in the order of their times. */
+const after = (delayMs: number): Promise<void> => new Promise((resolve) => new Deadline(resolve).set(delayMs))
+
+describe('a deadline', () => {
+  it('fires once and never early, however often it was moved', async () => {
+    const delaysMs = [0, 0.4, 1, 3.7, 12, 25]
+    for (const firstMs of delaysMs) {
+      for (const thenMs of delaysMs) {
+        let fired = 0
+        let dueAt = 0
+        await new Promise<void>((resolve) => {
+          const deadline = new Deadline(() => {
+            fired++
+            expect(performance.now()).toBeGreaterThanOrEqual(dueAt)
+            resolve()
+          })
+          deadline.set(firstMs)
+          dueAt = performance.now() + thenMs
+          deadline.set(thenMs)
+        })
+        expect(fired).toBe(1)
+      }
+    }
+    await after(30)
+  })
+
+  it('that is moved earlier fires before those behind it', async () => {
+    const order: string[] = []
+    const moved = new Deadline(() => order.push('moved'))
+    moved.set(60_000)
+    const last = new Promise<void>((resolve) => {
+      new Deadline(() => {
+        order.push('last')
+        resolve()
+      }).set(40)
+    })
+    moved.set(5)
+    await last
+    expect(order).toEqual(['moved', 'last'])
+  })
+
+  it('that was cancelled does not fire, and can be set anew', async () => {
+    let fired = 0
+    const deadline = new Deadline(() => fired++)
+    deadline.set(1)
+    deadline.cancel()
+    deadline.cancel()
+    await after(20)
+    expect(fired).toBe(0)
+    deadline.set(1)
+    await after(20)
+    expect(fired).toBe(1)
+  })
+
+  it('may set itself, and cancel others, as it fires', async () => {
+    let fired = 0
+    const other = new Deadline(() => (fired = -100))
+    await new Promise<void>((resolve) => {
+      const deadline = new Deadline(() => {
+        other.cancel()
+        if (++fired === 3) resolve()
+        else deadline.set(1)
+      })
+      deadline.set(1)
+      other.set(200)
+    })
+    await after(1)
+    expect(fired).toBe(3)
+  })
+
+  it('waits longer than a timer of Node can', async () => {
+    let fired = 0
+    const deadlines = [2 ** 31, Infinity].map((delayMs) => {
+      const deadline = new Deadline(() => fired++)
+      deadline.set(delayMs)
+      return deadline
+    })
+    await after(20)
+    expect(fired).toBe(0)
+    for (const deadline of deadlines) deadline.cancel()
+  })
+})
+
+it('counts the time in which the event loop did not run while a deadline waited', async () => {
+  const before = stalledMs()
+  const fired = after(5)
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+  await fired
+  expect(stalledMs() - before).toBeGreaterThan(150)
+})
