@@ -167,7 +167,7 @@ export const origin: readonly Mutation[] = [
     instead: 'out.push(',
     why: 'a client replaces what the operator set for an engine',
     tests: {
-      node: ['test/origin/headers.test.ts', 'test/node/http1-client/contract.test.ts'],
+      node: ['test/origin/headers.test.ts', 'test/node/http1/origin-contract.test.ts'],
       workers: ['test/workers/origin.test.ts'],
     },
   },
@@ -178,7 +178,7 @@ export const origin: readonly Mutation[] = [
     instead: 'return true',
     why: 'a keep-alive ends failover and counts as TTFT',
     tests: {
-      node: ['test/origin/tap.test.ts', 'test/node/http1-client/contract.test.ts'],
+      node: ['test/origin/tap.test.ts', 'test/node/http1/origin-contract.test.ts'],
       workers: ['test/workers/origin.test.ts'],
     },
   },
@@ -205,7 +205,7 @@ export const origin: readonly Mutation[] = [
     instead: 'if (!Array.isArray(choices) || choices.length >= 0 || typeof usage',
     why: 'clients get a chunk without choices and crash',
     tests: {
-      node: ['test/origin/tap.test.ts', 'test/node/http1-client/contract.test.ts'],
+      node: ['test/origin/tap.test.ts', 'test/node/http1/origin-contract.test.ts'],
       workers: ['test/workers/origin.test.ts'],
     },
   },
@@ -360,7 +360,7 @@ export const origin: readonly Mutation[] = [
     there: '  if (status !== 503) {\n    answer.discard()',
     instead: '  if (status !== 503) {',
     why: 'each 500 of an engine leaks a connection',
-    tests: { node: ['test/origin/', 'test/node/contracts/origin-faults.test.ts', 'test/node/http1-client/'] },
+    tests: { node: ['test/origin/', 'test/node/contracts/origin-faults.test.ts', 'test/node/http1/'] },
   },
   {
     name: 'stages are replaced instead of added up',

@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
 import { doorKeys } from '../contracts/gateway.ts'
-import { connectionsFor } from '../../src/platform/node/http1-server/connection-guard.ts'
+import { connectionsFor } from '../../src/platform/node/inbound/connection-guard.ts'
 import { jsonAnswer, openBothDoors, RawClient, requestText, type BothDoors } from '../node/inbound/both-servers.ts'
 import { until } from '../wait.ts'
 

@@ -1,6 +1,6 @@
 /** An orderly end: nobody new comes in, those inside may finish, and everything booked is given back. */
 import type { Server } from 'node:http'
-import type { Http1Server } from './http1-server/server.ts'
+import type { Http1Server } from './http1/server.ts'
 
 /** Work that outlives its response: releases, logs. */
 export class Background {

@@ -1,5 +1,5 @@
 /** The gateway on a port: HTTP by node:http and @hono/node-server, probes by a timer, an orderly end. */
-import { getRequestListener, RequestError } from '@hono/node-server'
+import { getRequestListener, type HttpBindings, RequestError } from '@hono/node-server'
 import { createServer, type Server, type ServerOptions } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -7,11 +7,10 @@ import { addressText } from '../../config/fields.ts'
 import type { Gateway } from '../../gateway.ts'
 import type { Log, RequestScope } from '../../ports.ts'
 import { Background, drainServer, type Drained } from './drain.ts'
-import type { NodeClient } from './http1-server/response-writer.ts'
 import { CONNECTIONS_FULL, errorBody, HttpErrors, JSON_TYPE } from './inbound/http-errors.ts'
 import { collecting, NodeBody } from './inbound/node-body.ts'
-import { ConnectionGuard, type ConnectionLimits } from './http1-server/connection-guard.ts'
-import { Http1Server } from './http1-server/server.ts'
+import { ConnectionGuard, type ConnectionLimits } from './inbound/connection-guard.ts'
+import { Http1Server } from './http1/server.ts'
 import { steadyNow } from './steady-clock.ts'
 
 export interface ListenOptions {
@@ -69,7 +68,7 @@ export async function listen(gateway: Omit<Gateway, 'supersede'>, options: Liste
   })
   const errors = new HttpErrors({ count: (reason) => gateway.kept.telemetry.refused(reason), log, now: steadyNow })
   const serve = (request: Request, client: unknown): Promise<Response> => {
-    const { incoming } = client as NodeClient
+    const { incoming } = client as HttpBindings
     return gateway.fetch(collecting(request, new NodeBody(incoming)), scopeOf(client, incoming.socket))
   }
   const answer = getRequestListener(serve, { errorHandler: (error) => refuseTarget(error, errors) })

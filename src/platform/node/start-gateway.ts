@@ -17,7 +17,7 @@ import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { splitUrl } from '../../api/request-context.ts'
 import { addressText } from '../../config/fields.ts'
-import { connectionsFor, descriptorLimit } from './http1-server/connection-guard.ts'
+import { connectionsFor, descriptorLimit } from './inbound/connection-guard.ts'
 import { collecting, NodeBody } from './inbound/node-body.ts'
 
 /* A port of its own for reporters that speak neither TLS nor keys: plain HTTP beside the engines. */

@@ -8,7 +8,7 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import { openLog } from '../../../src/platform/node/log.ts'
 import { startGateway, type RunningGateway } from '../../../src/platform/node/start-gateway.ts'
 import { doorDocument, doorKeys } from '../../contracts/gateway.ts'
-import { parseRaw, rawEngine, type RawAnswer, type RawEngine } from '../http1-client/wire.ts'
+import { parseRaw, rawEngine, type RawAnswer, type RawEngine } from '../http1/wire.ts'
 
 export const doors = { plain: 'gateway.test', adapter: 'Gateway.Test' } as const
 export type DoorName = keyof typeof doors

@@ -11,7 +11,7 @@ import {
   requestText,
   type BothDoors,
 } from './both-servers.ts'
-import { chunked } from '../http1-client/wire.ts'
+import { chunked } from '../http1/wire.ts'
 import { turns, until } from '../../wait.ts'
 
 const LIMIT = 65_536

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { endpoints } from '../../../src/api/endpoints.ts'
 import { doorCases, doorKeys, requestOf } from '../../contracts/gateway.ts'
 import { doors, jsonAnswer, openBothDoors, RawClient, type BothDoors, type DoorName } from './both-servers.ts'
-import { chunked, type RawAnswer } from '../http1-client/wire.ts'
+import { chunked, type RawAnswer } from '../http1/wire.ts'
 import { until } from '../../wait.ts'
 
 let both: BothDoors

@@ -1,5 +1,5 @@
 /** Checks of features that give the gateway more information. Each one is a flag of `vllm serve`. */
-import { IDLE_MS } from '../../../platform/node/http1-client/origin.ts'
+import { IDLE_MS } from '../../../platform/node/http1/origin.ts'
 import type { Findings } from '../finding.ts'
 import { REQUEST_ID, inShort } from '../ask.ts'
 import type { Expected } from './checks-basic.ts'

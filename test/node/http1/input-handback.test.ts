@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { Http1ServerRequest } from '../../../src/platform/node/http1-server/request.ts'
+import { Http1ServerRequest } from '../../../src/platform/node/http1/server-request.ts'
 import { startSilent, type SilentGateway } from '../replicas/silent-gateway.ts'
 
 const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, it } from 'vitest'
-import { socketOrigin } from '../../../src/platform/node/http1-client/origin.ts'
+import { socketOrigin } from '../../../src/platform/node/http1/origin.ts'
 import { until } from '../../wait.ts'
 
 it('an engine that nobody asks any more is forgotten with its connections, and known again when it is asked', async () => {

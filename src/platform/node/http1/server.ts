@@ -8,11 +8,10 @@ import type { Socket } from 'node:net'
 import type { Gateway } from '../../../gateway.ts'
 import type { Log, RequestScope } from '../../../ports.ts'
 import type { HttpErrorReason } from '../inbound/http-errors.ts'
-import { type HttpTimeouts, Http1Connection } from './connection.ts'
-import type { SocketResponseWriter } from './socket-response-writer.ts'
-import type { Http1ServerRequest } from './request.ts'
+import { type HttpTimeouts, Http1Connection } from './server-connection.ts'
+import type { Http1ServerRequest } from './server-request.ts'
 import { BODILESS } from '../../../origin/relay/pull-answer.ts'
-import type { ResponseWriter } from './response-writer.ts'
+import type { ResponseWriter, SocketResponseWriter } from './response-writer.ts'
 
 /* Writes a web Response to a client: refusals, and streams that something of ours is added to. */
 

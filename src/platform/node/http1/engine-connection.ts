@@ -2,7 +2,7 @@
 import net from 'node:net'
 import tls from 'node:tls'
 import { urlHost } from '../../../url.ts'
-import { writeTogether } from '../http1-server/write-coalesced.ts'
+import { writeTogether } from './write-coalesced.ts'
 import { parseAnswerHead, type ParsedHead } from './response-head.ts'
 
 /**

@@ -4,7 +4,7 @@ import type { AbortSignalLike } from '../../../ports.ts'
 import type { HeldBytes } from '../../../api/body-memory.ts'
 import { Failure } from '../../../failure.ts'
 import { BodyBuffer, giveBack } from '../inbound/body-buffer.ts'
-import { ChunkedDecoder } from '../inbound/chunked-decoder.ts'
+import { ChunkedDecoder } from './chunked.ts'
 import type { Http1RequestHead } from './request-head.ts'
 
 /** Memory for a body of a known length with its first byte: a length that was declared costs no more before it comes. */

@@ -7,7 +7,7 @@ import {
   type OriginAnswer,
   type OriginRequest,
 } from '../../../ports.ts'
-import { Http1Request } from './request.ts'
+import { Http1Request } from './engine-request.ts'
 import { EngineConnections } from './connection-pool.ts'
 
 export interface NodeOriginOptions {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ChunkedDecoder } from '../../../src/platform/node/inbound/chunked-decoder.ts'
+import { ChunkedDecoder } from '../../../src/platform/node/http1/chunked.ts'
 
 /** Feeds the text in reads of the given sizes. Returns the payload, and what was left of the read in which the body ended. */
 function decode(

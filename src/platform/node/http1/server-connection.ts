@@ -6,8 +6,8 @@ import type { Socket } from 'node:net'
 import { Deadline } from '../deadline.ts'
 import type { HttpErrorReason } from '../inbound/http-errors.ts'
 import { PLAIN_START, plainHead, type Http1RequestHead } from './request-head.ts'
-import { type LineOwner, SocketResponseWriter } from './socket-response-writer.ts'
-import { Http1ServerRequest } from './request.ts'
+import { type LineOwner, SocketResponseWriter } from './response-writer.ts'
+import { Http1ServerRequest } from './server-request.ts'
 
 export interface HttpTimeouts {
   /** A head must be here this soon: after the connection, or after its first byte on one that idled. */

@@ -1,5 +1,5 @@
 /** The keep-alive connections to one engine. */
-import { Connection } from './connection.ts'
+import { Connection } from './engine-connection.ts'
 
 export interface PoolLimits {
   /** Idle connections are dropped after this long: before the engine does it in the middle of our next request. */

@@ -4,7 +4,7 @@ import tls from 'node:tls'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { serve } from '@hono/node-server'
-import { type NodeOrigin, socketOrigin } from '../../../src/platform/node/http1-client/origin.ts'
+import { type NodeOrigin, socketOrigin } from '../../../src/platform/node/http1/origin.ts'
 import { type OriginAnswer, OriginError, type OriginRequest, type RelayResult } from '../../../src/ports.ts'
 
 export interface RawEngine {

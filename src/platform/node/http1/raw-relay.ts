@@ -7,10 +7,10 @@ import type { AttemptFailure } from '../../../core/contract/contract.ts'
 import { LeadingComments, ResponseIdFinder } from '../../../origin/relay/sse.ts'
 import { openTap, type Tap } from '../../../origin/relay/tap.ts'
 import { OriginError, type RelayResult, type RelayOptions } from '../../../ports.ts'
-import { CRLF, chunkOf } from '../http1-server/chunked.ts'
-import type { ResponseWriter } from '../http1-server/response-writer.ts'
+import { CRLF, chunkOf } from './chunked.ts'
+import type { ResponseWriter } from './response-writer.ts'
 import type { BodyFraming } from './body-framing.ts'
-import type { BodySink, Http1Request } from './request.ts'
+import type { BodySink, Http1Request } from './engine-request.ts'
 import { ClientWriter } from './client-writer.ts'
 import { empty } from './body-queue.ts'
 
@@ -283,7 +283,8 @@ export class RawRelay implements BodySink {
       framing.kind === 'length' ||
       (this.#writer.asFramed && this.#inStep && (!hideUsage || (heldBefore === 0 && (framing.aligned || last))))
     if (raw && this.#passed.all) return this.#writer.raw(bytes, last)
-    const kept = raw && framing.chunks?.trailers === false ? this.#passed.withoutDropped(bytes, framing.ranges) : null
+    const kept =
+      raw && framing.chunks?.hasTrailers === false ? this.#passed.withoutDropped(bytes, framing.ranges) : null
     if (kept !== null) return this.#writer.parts(kept, last)
     this.#writer.rebuilt(this.#passed.piecesOf(bytes, framing.ranges), last)
     this.#inStep = framing.aligned

@@ -2,7 +2,7 @@
 import { Worker } from 'node:worker_threads'
 import { once } from 'node:events'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { socketOrigin } from '../../../src/platform/node/http1-client/origin.ts'
+import { socketOrigin } from '../../../src/platform/node/http1/origin.ts'
 import type { OriginAnswer } from '../../../src/ports.ts'
 
 /** Answers every request, on a thread that runs while this one stands still. */

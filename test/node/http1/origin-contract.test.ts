@@ -1,4 +1,4 @@
-import { socketOrigin } from '../../../src/platform/node/http1-client/origin.ts'
+import { socketOrigin } from '../../../src/platform/node/http1/origin.ts'
 import { originContract } from '../../contracts/origin.ts'
 import { startRawEngine } from '../../origin/raw-engine.ts'
 

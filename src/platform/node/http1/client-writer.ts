@@ -1,6 +1,6 @@
 /** Writes one answer to the client: the engine's framing where the client reads chunks, our own where that was broken open. */
-import { chunkOf, CRLF, LAST_CHUNK } from '../http1-server/chunked.ts'
-import type { ResponseWriter } from '../http1-server/response-writer.ts'
+import { chunkOf, CRLF, LAST_CHUNK } from './chunked.ts'
+import type { ResponseWriter } from './response-writer.ts'
 import type { BodyFraming } from './body-framing.ts'
 
 export class ClientWriter {
@@ -43,7 +43,7 @@ export class ClientWriter {
   /** Bytes as the engine framed them. */
   raw(bytes: Buffer, last: boolean): void {
     const { chunks } = this.#framing
-    if (!this.#ours || chunks === null || !chunks.trailers) this.#write(bytes, last)
+    if (!this.#ours || chunks === null || !chunks.hasTrailers) this.#write(bytes, last)
     else {
       // Trailers are not passed on: stop after the last chunk's line and close the message.
       const kept = bytes.subarray(0, chunks.afterLastChunk)

@@ -1,6 +1,6 @@
 /** Where one answer's body ends, whatever framing it came in. */
 import type { BodyKind } from './response-head.ts'
-import { BROKEN, ChunkWalker, MORE } from './chunk-parser.ts'
+import { BROKEN, ChunkParser, MORE } from './chunked.ts'
 import { empty } from './body-queue.ts'
 
 export { BROKEN, MORE }
@@ -9,7 +9,7 @@ export class BodyFraming {
   readonly kind: BodyKind
   /** Payload of the bytes last consumed: from, to, from, to … */
   readonly ranges: number[] = []
-  readonly chunks: ChunkWalker | null
+  readonly chunks: ChunkParser | null
   /** The message's last byte has been consumed. */
   ended = false
   /** Bytes the head promised when `kind` is `length`. */
@@ -20,7 +20,7 @@ export class BodyFraming {
     this.kind = kind
     this.length = length
     this.#left = length
-    this.chunks = kind === 'chunked' ? new ChunkWalker() : null
+    this.chunks = kind === 'chunked' ? new ChunkParser() : null
   }
 
   /** Nothing to wait for. */
@@ -30,7 +30,7 @@ export class BodyFraming {
 
   /** No chunk is half passed; true for bodies without chunks. */
   get aligned(): boolean {
-    return this.chunks === null || this.chunks.aligned
+    return this.chunks === null || this.chunks.atBoundary
   }
 
   /** Index after the last byte of the message, MORE, or BROKEN. */
@@ -48,7 +48,7 @@ export class BodyFraming {
   }
 
   #consume(bytes: Uint8Array): number {
-    if (this.chunks !== null) return this.chunks.walk(bytes, this.ranges)
+    if (this.chunks !== null) return this.chunks.parse(bytes, this.ranges)
     if (this.kind === 'none') return 0
     const to = this.kind === 'length' ? Math.min(bytes.length, this.#left) : bytes.length
     if (to > 0) this.ranges.push(0, to)

@@ -1,5 +1,5 @@
 /** The head of an engine's answer, parsed strictly: what two parsers could read differently is refused (RFC 9112, 6.3 and 11.2). */
-import { readHeadFields } from '../http1-server/header-fields.ts'
+import { readHeadFields } from './header-fields.ts'
 
 /** How the end of the body is known. */
 export type BodyKind = 'none' | 'length' | 'chunked' | 'close'
