@@ -1,5 +1,5 @@
 import { DurableObject } from 'cloudflare:workers'
-import { ClusterState } from '../src/core/pool/pool-state.ts'
+import { type Admitted, ClusterState } from '../src/core/pool/pool-state.ts'
 import type {
   Admission,
   ClusterDigest,
@@ -7,7 +7,6 @@ import type {
   Decision,
   EngineSignal,
   Outcome,
-  Placement,
   PoolConfig,
   Refusal,
   Resume,
@@ -28,11 +27,7 @@ const FLUSH_MS = 5_000
 /** Engines are probed while something was asked in the last intervals. */
 const TRAFFIC_INTERVALS = 3
 
-export interface WireAdmitted {
-  readonly placement: Placement
-  readonly policy: string
-  readonly predictedTtftMs: number | null
-}
+export type WireAdmitted = Omit<Admitted, 'key'>
 
 /**
  * One cluster's pool as a Durable Object: `ClusterState` with a wire, a clock and a disk. The books are in memory; a
@@ -74,8 +69,8 @@ export class ClusterObject<Env = Cloudflare.Env>
     const admitted = this.#state.admit(readAdmission(admission), this.#askedAt)
     if ('refusal' in admitted) return admitted
     this.#touched()
-    const { placement, policy, predictedTtftMs } = admitted
-    return { placement, policy, predictedTtftMs }
+    const { key: _, ...answer } = admitted
+    return answer
   }
 
   /** null: booked again. */

@@ -17,6 +17,7 @@ import type {
 } from './core/contract/contract.ts'
 import type { RegionDigest } from './core/contract/region-digest.ts'
 import type { KvEventDelta, KvEventDeltaState } from './core/kv-events/delta.ts'
+import type { PoolEvent } from './core/pool/pool-events.ts'
 import type { RegistryAnswer, RegistryCall } from './core/lmcache/registry-call.ts'
 import type { ReportPartial } from './core/reports/partial.ts'
 import type { RecordBatch } from './core/reports/combine.ts'
@@ -58,6 +59,8 @@ export type Admitted =
       readonly placement: Placement
       readonly policy: string
       readonly predictedTtftMs: number | null
+      /** For the log. Absent: none. */
+      readonly events?: readonly PoolEvent[]
     }
   | { readonly refusal: Refusal }
 

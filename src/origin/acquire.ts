@@ -201,7 +201,8 @@ function foundIn(
   { cluster, admission, leaseMs, log, alarms, scope }: Asking,
 ): Found | { readonly refusal: Refusal } {
   if ('refusal' in admitted) return admitted
-  const { lease, placement, policy, predictedTtftMs } = admitted
+  const { lease, placement, policy, predictedTtftMs, events = [] } = admitted
+  for (const { event, ...fields } of events) log.warn(event, { model: admission.model, ...fields })
   return {
     placement,
     policy,

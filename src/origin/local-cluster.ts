@@ -35,8 +35,9 @@ export class LocalCluster implements Cluster {
   admitNow(admission: Admission): Admitted {
     const admitted = this.#state.admit(admission, this.#now())
     if ('refusal' in admitted) return admitted
-    const { placement, policy, predictedTtftMs } = admitted
-    return { lease: new LocalLease(this.#state, this.#now, admitted), placement, policy, predictedTtftMs }
+    const { placement, policy, predictedTtftMs, events } = admitted
+    const lease = new LocalLease(this.#state, this.#now, admitted)
+    return { lease, placement, policy, predictedTtftMs, ...(events === undefined ? {} : { events }) }
   }
 
   async resume(booking: Resume): Promise<Lease> {

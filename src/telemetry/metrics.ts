@@ -373,6 +373,12 @@ export const METRICS: readonly Metric[] = [
     (e) => e.failuresTotal - (e.countedBefore?.failures ?? 0),
     'Health',
   ),
+  total(
+    'ejections_withheld_total',
+    'Failures that would have opened its circuit but for a limit of ejection: `circuit.max_ejected_share`, or the last available engine on the account of one client.',
+    (e) => e.ejectionsWithheld,
+    'Health',
+  ),
   {
     from: 'decision',
     type: 'counter',
@@ -399,6 +405,15 @@ export const METRICS: readonly Metric[] = [
     labels: ['refused'],
     counts: (d) => d.refused !== '',
     panel: 'Decisions',
+  },
+  {
+    from: 'decision',
+    type: 'counter',
+    name: 'firstlight_panic_decisions_total',
+    help: 'Choices in panic mode: circuits were ignored, since less than `circuit.panic_share` of the engines was available.',
+    labels: [],
+    counts: (d) => d.panic === true,
+    panel: 'Health',
   },
   {
     from: 'decision',

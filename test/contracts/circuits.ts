@@ -125,6 +125,21 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       expect(await isOpen('c')).toBe(true)
     })
 
+    it('which the next placement reports once a minute, and a counter each time', async () => {
+      await restart(circuit({ maxEjectedShare: 0.5 }))
+      for (const id of ['a', 'b']) await failOn(id, error500, several)
+      const withheld = await Promise.all(several.map((tenant) => on('c', { tenant })))
+      for (const lease of withheld) await lease.release(error500)
+      const event = { event: 'ejection_withheld', engine: 'c', limit: 'max_ejected_share' }
+      expect(await cluster.admit(admission({ isLastResort: true }))).toMatchObject({ events: [event] })
+      await (await on('c')).release(error500)
+      expect(await cluster.admit(admission({ isLastResort: true }))).not.toHaveProperty('events')
+      await opened.advance(60_001)
+      await (await on('c')).release(error500)
+      expect(await cluster.admit(admission({ isLastResort: true }))).toMatchObject({ events: [event] })
+      expect((await read((one) => one.ejectionsWithheld))['c']).toBeGreaterThanOrEqual(3)
+    })
+
     it('one at least, however small the share', async () => {
       await restart(circuit({ maxEjectedShare: 0 }))
       for (const id of NAMES) await failOn(id, error500, several)
@@ -151,6 +166,17 @@ export function circuitContract(name: string, open: (source: Source) => Promise<
       const chosen = new Set<string>()
       for (let index = 0; index < 12; index++) chosen.add((await admitted(ask({ isLastResort: true }))).engine)
       expect([...chosen].sort()).toEqual([...NAMES])
+    })
+
+    it('marks its decisions, counts them, and reports itself once a minute', async () => {
+      await openAll()
+      const first = await ask({ isLastResort: true, id: 'first' })
+      const second = await ask({ isLastResort: true, id: 'second' })
+      expect(first).toMatchObject({ events: [{ event: 'panic_mode', engine: expect.any(String) }] })
+      expect(second).not.toHaveProperty('events')
+      expect(await cluster.explain('second')).toMatchObject({ panic: true })
+      const { decisions = [] } = await cluster.digest()
+      expect(decisions.filter(({ panic }) => panic).reduce((sum, { count }) => sum + count, 0)).toBe(2)
     })
 
     it('begins only where no other cluster can serve the request, and says where it would', async () => {

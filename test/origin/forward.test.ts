@@ -490,6 +490,7 @@ describe('clusters', () => {
     world.refusals.set('c2', 'engines_full')
     expect(await served()).toBe('c1')
     expect(world.books.map(({ admission }) => admission.isLastResort)).toEqual([undefined, true])
+    expect(world.logged).toContain('panic_mode')
   })
 
   it('that are alone are the last resort from the start', async () => {

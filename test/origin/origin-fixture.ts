@@ -151,7 +151,9 @@ export class World {
       [...this.meetings.keys()].filter((id) => id.startsWith(clusterId) && !admission.avoid.includes(id)),
     )
     if (chosen === null) return { refusal: { reason: 'no_engine', detail: 'x', retryAfterMs: 1500 } }
-    return { lease: this.#lease(admission, chosen.engine), placement: chosen, policy: 'first', predictedTtftMs: null }
+    const events = mayPanic ? { events: [{ event: 'panic_mode', engine: chosen.engine } as const] } : {}
+    const lease = this.#lease(admission, chosen.engine)
+    return { lease, placement: chosen, policy: 'first', predictedTtftMs: null, ...events }
   }
 
   async #resume({ admission, placement: chosen }: Resume): Promise<Lease> {

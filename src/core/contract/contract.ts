@@ -399,6 +399,8 @@ export interface EngineDigest {
   readonly ttftMs: number | null
   readonly requestsTotal: number
   readonly failuresTotal: number
+  /** Failures that would have opened its circuit but for a limit of ejection. Absent from older objects. */
+  readonly ejectionsWithheld?: number
   /**
    * Of the totals, what earlier incarnations of the object had counted when they last wrote it down: less than they had shown.
    * Who takes a fall for a new beginning counts without it. Absent from older objects.

@@ -70,7 +70,7 @@ interface Opened {
   /** No trial before this moment, milliseconds since the epoch. */
   readonly untilMs: number
   readonly openings: number
-  /** A time limit opened it: a good health check or response head proves nothing, since engines that hang give both. */
+  /** A time limit opened it: a good health check proves nothing, since engines that hang still give it. */
   readonly isHung?: true
 }
 
@@ -128,9 +128,8 @@ export function booked(circuit: Circuit, key: string): Circuit {
   return { ...circuit, trials: [...circuit.trials, key] }
 }
 
-/** Is the booking a trial, whose response head is to be reported? */
-export const isTrial = (circuit: Circuit, key: string): boolean =>
-  circuit.state === 'probing' && circuit.trials.includes(key)
+/** Is the booking a trial? */
+const isTrial = (circuit: Circuit, key: string): boolean => circuit.state === 'probing' && circuit.trials.includes(key)
 
 export interface Attempt {
   readonly key: string
@@ -168,10 +167,10 @@ export function judged(circuit: Circuit, verdict: Verdict, attempt: Attempt): Ci
 }
 
 /**
- * A sign of life short of an answer: the response head of a trial, or a good health check. Half-open admits twice as
- * many trials, and closes beyond the maximum unless a time limit had opened it.
+ * A good health check: half-open admits twice as many trials, and closes beyond the maximum unless a time limit had
+ * opened it. Response heads of trials do not count: the checks come every second and need no message from the gateways.
  */
-export function responded(circuit: Circuit, settings: CircuitSettings): Circuit {
+export function probedHealthy(circuit: Circuit, settings: CircuitSettings): Circuit {
   if (circuit.state !== 'probing') return circuit
   const limit = 2 * circuit.limit
   if (limit <= MAX_TRIALS) return { ...circuit, limit }

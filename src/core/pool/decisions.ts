@@ -19,6 +19,8 @@ export interface DecisionCount {
   readonly shadow?: '' | 'agrees' | 'differs'
   /** Seconds by which the shadow's first tokens were expected sooner, summed; negative: later. */
   readonly shadowGainS?: number
+  /** Circuits were ignored. Absent: they were respected, or the object is older. */
+  readonly panic?: boolean
 }
 
 type Count = { -readonly [Key in keyof DecisionCount]: DecisionCount[Key] }
@@ -33,10 +35,18 @@ export class DecisionCounts {
     const retry = attempt > 0
     if ('refusal' in chosen)
       return this.#count({ policy: '', fallback: '', retry, placement: '', refused: chosen.refusal.reason })
-    const { policy, fallback, placement, shadow } = chosen.decision
+    const { policy, fallback, placement, shadow, panic = false } = chosen.decision
     const shadowed = shadow === null ? '' : shadow.agrees === true ? 'agrees' : 'differs'
     this.#count(
-      { policy, fallback: fallback?.from ?? '', retry, placement: placement.kind, refused: '', shadow: shadowed },
+      {
+        policy,
+        fallback: fallback?.from ?? '',
+        retry,
+        placement: placement.kind,
+        refused: '',
+        shadow: shadowed,
+        ...(panic ? { panic } : {}),
+      },
       (shadow?.predictedGainMs ?? 0) / 1000,
     )
   }
@@ -56,14 +66,15 @@ export class DecisionCounts {
 }
 
 function isKind(one: Kind, of: Kind): boolean {
-  const { policy, fallback, retry, placement, refused, shadow = '' } = of
+  const { policy, fallback, retry, placement, refused, shadow = '', panic = false } = of
   return (
     one.policy === policy &&
     one.placement === placement &&
     one.fallback === fallback &&
     one.retry === retry &&
     one.refused === refused &&
-    (one.shadow ?? '') === shadow
+    (one.shadow ?? '') === shadow &&
+    (one.panic ?? false) === panic
   )
 }
 

@@ -26,6 +26,7 @@ export function engineDigest(engine: EngineState, books: PoolBooks, now: number)
     hitRate: engine.hitRate,
     requestsTotal: engine.requestsTotal,
     failuresTotal: engine.failuresTotal,
+    ejectionsWithheld: engine.ejectionsWithheld,
     countedBefore: engine.countedBefore,
     stats: stats === null ? null : { ...stats.value, ageMs: Math.max(0, now - stats.at) },
   }

@@ -29,6 +29,8 @@ export class EngineState implements EngineRef {
   ttftMs: number | null = null
   requestsTotal = 0
   failuresTotal = 0
+  /** Failures that would have opened its circuit but for a limit of ejection. */
+  ejectionsWithheld = 0
   /** Of the totals, what came from a snapshot. */
   countedBefore = { requests: 0, failures: 0 }
   readonly recentTtftMs: number[] = []

@@ -6,6 +6,7 @@ import { engineDigest } from './digest.ts'
 import { overlaps, supportsRole, unavailability } from './eligible.ts'
 import { type EngineState, EngineTable } from './engine-state.ts'
 import type { EngineEstimate } from '../contract/region-digest.ts'
+import type { PoolEvent, PoolEvents } from './pool-events.ts'
 import type { PoolBooks } from './pool-signals.ts'
 import type { EngineSnapshot } from './snapshot.ts'
 
@@ -30,10 +31,12 @@ export interface Attempt {
 export class Fleet {
   readonly engines = new EngineTable()
   readonly #books: PoolBooks
+  readonly #events: PoolEvents
   #circuit: CircuitConfig = { failures: 1, openMs: 0 }
 
-  constructor(books: PoolBooks) {
+  constructor(books: PoolBooks, events: PoolEvents) {
     this.#books = books
+    this.#events = events
   }
 
   /** New engines join, known ones get their new description and keep their books, missing ones drain. */
@@ -77,7 +80,7 @@ export class Fleet {
     if (signal.healthy && !engine.healthy) {
       engine.circuit = circuits.revived(engine.circuit, now)
       this.#books.revived(engine)
-    } else if (signal.healthy) engine.circuit = circuits.responded(engine.circuit, this.#circuit)
+    } else if (signal.healthy) engine.circuit = circuits.probedHealthy(engine.circuit, this.#circuit)
     engine.healthy = signal.healthy
     engine.asleep = signal.asleep
     if (signal.stats === null) return
@@ -96,11 +99,6 @@ export class Fleet {
   chosen(engine: EngineState, key: string): void {
     engine.requestsTotal += 1
     engine.circuit = circuits.booked(engine.circuit, key)
-  }
-
-  /** The head of an answer came. */
-  responded(engine: EngineState, key: string): void {
-    if (circuits.isTrial(engine.circuit, key)) engine.circuit = circuits.responded(engine.circuit, this.#circuit)
   }
 
   /** A booking names the engine, chosen now or taken up again. */
@@ -123,14 +121,28 @@ export class Fleet {
   }
 
   /** Not on one client's account where the engine is the last available one, and no more than a share of the pool. */
-  #mayOpen(engine: EngineState, client: string | null, { hasAlternative }: Attempt): boolean {
+  #mayOpen(engine: EngineState, client: string | null, attempt: Attempt): boolean {
+    const limit = this.#limitOfEjection(engine, client, attempt)
+    if (limit === null) return true
+    if (attempt.elsewhere !== true) {
+      engine.ejectionsWithheld += 1
+      this.#events.raise({ event: 'ejection_withheld', engine: engine.spec.id, limit }, attempt.now)
+    }
+    return false
+  }
+
+  #limitOfEjection(
+    engine: EngineState,
+    client: string | null,
+    { hasAlternative }: Attempt,
+  ): NonNullable<PoolEvent['limit']> | null {
     const peers = this.engines.all().filter((one) => !one.isLeaving && overlaps(one.spec.role, engine.spec.role))
     const others = peers.filter((one) => one !== engine)
     const isLast = !others.some(({ healthy, asleep, circuit }) => healthy && !asleep && circuit.state === 'closed')
-    if (client !== null && isLast) return false
+    if (client !== null && isLast) return 'last_engine'
     const ejected = others.filter(({ circuit }) => circuit.state !== 'closed').length
     const limit = Math.max(1, Math.ceil((this.#circuit.maxEjectedShare ?? 1) * peers.length))
-    return hasAlternative || ejected < limit
+    return hasAlternative || ejected < limit ? null : 'max_ejected_share'
   }
 
   /** A booking that named the engine is over. */

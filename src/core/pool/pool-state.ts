@@ -27,6 +27,7 @@ import { emptyDigest } from './digest.ts'
 import { Fleet } from './fleet.ts'
 import { type RegionDigest, outlookOf } from '../contract/region-digest.ts'
 import { PolicyChains } from './policy-chain.ts'
+import { type PoolEvent, PoolEvents } from './pool-events.ts'
 import { PoolBooks, type PoolReading } from './pool-signals.ts'
 import { BoundedSet } from '../bounded-set.ts'
 import { retryBudgetSpent, unconfigured } from './refusals.ts'
@@ -54,6 +55,8 @@ export interface Admitted extends Held {
   readonly placement: Placement
   readonly policy: string
   readonly predictedTtftMs: number | null
+  /** For the log. Absent: none. */
+  readonly events?: readonly PoolEvent[]
 }
 
 interface Terms {
@@ -87,6 +90,7 @@ export class ClusterState {
   readonly #spare = new RankingPool()
   readonly #decisions = new Decisions(DECISIONS_KEPT, this.#spare)
   readonly #counts = new DecisionCounts()
+  readonly #events = new PoolEvents()
   readonly #course: BookingCourse
   readonly #ended = new BoundedSet(ENDED_KEYS_KEPT)
   readonly #budget = new RetryBudget()
@@ -99,7 +103,7 @@ export class ClusterState {
     this.#random = random
     this.#epoch = epoch
     this.#books = new PoolBooks(books)
-    this.#fleet = new Fleet(this.#books)
+    this.#fleet = new Fleet(this.#books, this.#events)
     this.#course = new BookingCourse({ books: this.#books, fleet: this.#fleet, decisions: this.#decisions })
   }
 
@@ -150,7 +154,10 @@ export class ClusterState {
     // An edge that did not know the first choice asks again under the same name.
     this.#ended.delete(key)
     for (const { engine } of booking.legs) this.#fleet.chosen(engine, key)
-    return { key, placement: decision.placement, policy: decision.policy, predictedTtftMs: decision.predictedTtftMs }
+    const { placement, policy, predictedTtftMs } = decision
+    if (decision.panic === true) this.#events.raise({ event: 'panic_mode', engine: servingEngine(placement) }, now)
+    const events = this.#events.take()
+    return { key, placement, policy, predictedTtftMs, ...(events.length === 0 ? {} : { events }) }
   }
 
   /** Ranks without booking and leaves no trace. */
@@ -380,3 +387,7 @@ export class ClusterState {
     return booking
   }
 }
+
+/** The engine that answers. */
+const servingEngine = (placement: Placement): string =>
+  placement.kind === 'whole' ? placement.engine : placement.decode

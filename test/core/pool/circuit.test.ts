@@ -8,7 +8,7 @@ import {
   closed,
   excused,
   judged,
-  responded,
+  probedHealthy,
   restored,
   revived,
   type Circuit,
@@ -239,7 +239,7 @@ describe('a circuit', () => {
           const sentAt = new Map<string, number>()
           for (const one of steps) {
             if (one.kind === 'wait') now += one.ms
-            else if (one.kind === 'probe') circuit = responded(circuit, settings)
+            else if (one.kind === 'probe') circuit = probedHealthy(circuit, settings)
             else if (one.kind === 'revive') circuit = revived(circuit, now)
             else if (one.kind === 'book') {
               const key = `k${keys++}`

@@ -63,9 +63,9 @@ export class ThreadClusterHost {
 
   #admitted(number: number, admitted: Admitted): AnswerToAdmit {
     if ('refusal' in admitted) return admitted
-    const { lease, placement, policy, predictedTtftMs } = admitted
+    const { lease, ...answer } = admitted
     this.#keep(number, lease)
-    return { placement, policy, predictedTtftMs }
+    return answer
   }
 
   #keep(number: number, lease: Lease): void {

@@ -1,16 +1,8 @@
 import type { WorkerQuery } from '../../../api/worker-group.ts'
 import type { Config } from '../../../config.ts'
 import type { EarlyLegRole } from '../../../core/pool/signal-provider.ts'
-import type {
-  Admission,
-  Outcome,
-  Placement,
-  Refusal,
-  Resume,
-  StageTimes,
-  Usage,
-} from '../../../core/contract/contract.ts'
-import type { Cluster, StoredResponse, PoolName, Ttft } from '../../../ports.ts'
+import type { Admission, Outcome, Refusal, Resume, StageTimes, Usage } from '../../../core/contract/contract.ts'
+import type { Admitted, Cluster, StoredResponse, PoolName, Ttft } from '../../../ports.ts'
 
 /* What the threads say to each other. Plain data: it is cloned on the way. */
 
@@ -32,7 +24,7 @@ export type ToBooks =
 /** What `admit` is answered with. */
 export type AnswerToAdmit =
   | { readonly refusal: Refusal }
-  | { readonly placement: Placement; readonly policy: string; readonly predictedTtftMs: number | null }
+  | Omit<Exclude<Admitted, { readonly refusal: Refusal }>, 'lease'>
 
 /** What an I/O thread says to the main thread. */
 export type ToMain =
